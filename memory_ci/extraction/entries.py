@@ -159,14 +159,11 @@ TABLE: tuple[Grave, ...] = (
 
 def base_importance(pieces: Iterable[Evidence]) -> float:
     """What the gravest of the events counts from which a learning comes; 0.5 for routine."""
-    return max((_weigh(piece) for piece in pieces), default=ROUTINE)
+    weights = (next((row.importance for row in TABLE if row.event.takes(piece)), ROUTINE) for piece in pieces)
+    return max(weights, default=ROUTINE)
 
 
-def _weigh(piece: Evidence) -> float:
-    return next((row.importance for row in TABLE if row.event.takes(piece)), ROUTINE)
-
-
-# -- Cites: anchors in the code that an entry speaks about, so that it can later be told whether it still holds
+# -- Anchors in the code that an entry speaks about, so that it can later be told whether it still holds.
 
 SHA_WIDTH = 12
 MAX_SEARCHED = 20

@@ -66,9 +66,15 @@ def find_unsupported(learning: Learning, pieces: Mapping[str, Evidence]) -> str 
         return "quoted-question"
     if learning.adoption != "rejected" and _is_opposite(learning.title, said):
         return "opposite-of-the-quotes"
-    if _is_broader(learning.title, said):
+    if any(
+        claim.search(learning.title) and not any(map(needed.search, said))
+        for claim, needed in ((BROAD, BROAD_WORDS), (NEVER, DENIAL))  # the title speaks of all cases, and no quote does
+    ):
         return "broader-than-the-quotes"
-    return "restates-document: what is quoted changed documents alone" if all(map(_is_of_documents, quoted)) else None
+    is_of_documents = all(
+        piece.kind == "commit" and piece.paths and all(map(DOCUMENT.fullmatch, piece.paths)) for piece in quoted
+    )
+    return "restates-document: what is quoted changed documents alone" if is_of_documents else None
 
 
 def _sentences_of(quote: RawQuote, text: str) -> str:
@@ -93,32 +99,23 @@ def _is_question(sentences: str) -> bool:
     return sentences.rstrip(" \"'`)*_").endswith(("?", "\uff1f"))
 
 
-def _is_broader(title: str, said: Sequence[str]) -> bool:
-    """Whether the title speaks of all cases and no quote does."""
-    for claim, needed in ((BROAD, BROAD_WORDS), (NEVER, DENIAL)):
-        if claim.search(title) and not any(map(needed.search, said)):
-            return True
-    return False
-
-
 def _is_opposite(title: str, said: Sequence[str]) -> bool:
     """Whether the title tells to do what the quotes ban, or bans what they tell to do."""
-    claim, quotes = _stance(title), [_stance(text) for text in said if not _is_question(text)]
-    banned: set[str] = set().union(*(one.banned for one in quotes))
-    others: set[str] = set().union(*(one.others for one in quotes))
+    bans, tells = _stance(title)
+    banned: set[str] = set()
+    others: set[str] = set()
+    for text in said:
+        if not _is_question(text):
+            own = _stance(text)
+            banned |= own[0]
+            others |= own[1]
     ordered = {_order(clause) for text in said for clause in CLAUSE.split(text) if not GERUND.match(clause.strip())}
-    tells = claim.others & banned - others - claim.banned
-    return bool(tells and not CONDITION.search(title)) or bool(claim.banned & ordered - banned - claim.others)
+    is_told = tells & banned - others - bans
+    return bool(is_told and not CONDITION.search(title)) or bool(bans & ordered - banned - tells)
 
 
-class Stance(NamedTuple):
+def _stance(text: str) -> tuple[set[str], set[str]]:
     """The stems that bans are about; those before a ban or in clauses without. All others may be on either side."""
-
-    banned: set[str]
-    others: set[str]
-
-
-def _stance(text: str) -> Stance:
     banned: set[str] = set()
     others: set[str] = set()
     for clause in CLAUSE.split(text):
@@ -126,7 +123,7 @@ def _stance(text: str) -> Stance:
         others |= stems(before)
         if len(behind) == 1:  # two bans in a clause make an order: never commit without running the tests
             banned.add(_order(behind[0]))
-    return Stance(banned - {""}, others)
+    return banned - {""}, others
 
 
 def _order(clause: str) -> str:
@@ -135,12 +132,7 @@ def _order(clause: str) -> str:
     return next((word for word in told if word not in LIGHT), "")
 
 
-def _is_of_documents(piece: Evidence) -> bool:
-    """Whether a piece is of a commit that changed documents and nothing else."""
-    return piece.kind == "commit" and bool(piece.paths) and all(map(DOCUMENT.fullmatch, piece.paths))
-
-
-# -- Documents: what a repository tells its readers already
+# -- What a repository tells its readers already: a learning that says it again adds nothing to memory.
 
 LEAST_TOLD, LEAST_UNNAMED = 0.7, 0.8
 """The share of a title's words that must stand in one paragraph, beside all identifiers; more of one without."""
@@ -186,7 +178,7 @@ def find_told(title: str, paragraphs: Iterable[Paragraph]) -> str | None:
     return next((one.path for one in paragraphs if named <= one.stems and len(said & one.stems) >= needed), None)
 
 
-# -- Grounding: a learning cites words that somebody said, exactly, and enough of them
+# -- A learning cites words that somebody said, exactly, and enough of them.
 
 QUOTABLE = frozenset({"T0", "T1"})
 MIN_QUOTED = 3
@@ -206,29 +198,18 @@ def find_ungrounded(learning: Learning, pieces: Mapping[str, Evidence]) -> str |
     if not learning.quotes:
         return "no-quote"
     for quote in learning.quotes:
-        if reason := _find_unfit(quote, pieces):
-            return reason
-    is_short = not learning.is_by_rule and any(_is_short(quote.text) for quote in learning.quotes)
+        piece = pieces.get(quote.evidence)
+        if piece is None:
+            return "unknown-evidence"
+        if not quote.text.strip() or not (quote.text in piece.text or _folded(quote.text) in _folded(piece.text)):
+            return "quote-not-found"
+        if piece.trust not in QUOTABLE:
+            return "untrusted-quote"
+    said = [OURS.sub(" ", quote.text) for quote in learning.quotes if not learning.is_by_rule]
+    is_short = any(len(" ".join(one.split())) < MIN_LENGTH and len(WORD.findall(one)) < MIN_QUOTED for one in said)
     return "quote-too-short" if is_short else None
 
 
-def _find_unfit(quote: RawQuote, pieces: Mapping[str, Evidence]) -> str | None:
-    piece = pieces.get(quote.evidence)
-    if piece is None:
-        return "unknown-evidence"
-    if not quote.text.strip() or not _stands_in(quote.text, piece.text):
-        return "quote-not-found"
-    return None if piece.trust in QUOTABLE else "untrusted-quote"
-
-
-def _stands_in(quote: str, text: str) -> bool:
-    """Character for character, but that a run of white space is one blank, and accents may be composed (NFC)."""
-    if quote in text:
-        return True
-    said, whole = (" ".join(unicodedata.normalize("NFC", one).split()) for one in (quote, text))
-    return said in whole
-
-
-def _is_short(quote: str) -> bool:
-    said = OURS.sub(" ", quote)
-    return len(" ".join(said.split())) < MIN_LENGTH and len(WORD.findall(said)) < MIN_QUOTED
+def _folded(text: str) -> str:
+    """A run of white space is one blank, and accents are composed (NFC); all else counts character for character."""
+    return " ".join(unicodedata.normalize("NFC", text).split())

@@ -17,14 +17,9 @@ class Engine(Protocol):
 
     def extract(self, request: Request) -> EngineReply:
         """The reply to `request`."""
-        ...
 
-
-# -- Choosing the engine: what the settings name, or for `auto` the model that is configured, else the rules
 
 REPLAY = "MEMORY_CI_REPLAY"  # Names the recordings that the replay engine answers with.
-
-
 EXTRA = "memory-ci[anthropic]"
 
 
@@ -41,11 +36,12 @@ def choose_engine(settings: EngineConfig, environ: Mapping[str, str]) -> tuple[E
 
     Raises UsageError (engine-not-configured) when an engine is named that needs a variable which is not set.
     """
-    choice = _choice(settings, environ)
+    choice = _choose(settings, environ)
     return _make(choice.name, settings, environ), choice
 
 
-def _choice(settings: EngineConfig, environ: Mapping[str, str]) -> EngineChoice:
+def _choose(settings: EngineConfig, environ: Mapping[str, str]) -> EngineChoice:
+    """What the settings name, or for `auto` the model that is configured, else the rules."""
     if settings.name != "auto":
         return EngineChoice(settings.name, f"engine.name is {settings.name}")
     from memory_ci.extraction.engines.anthropic_api import is_configured
@@ -76,18 +72,12 @@ def _make(name: str, settings: EngineConfig, environ: Mapping[str, str]) -> Engi
         case "replay":
             from memory_ci.extraction.engines.replay import ReplayEngine
 
-            return ReplayEngine(_recordings(environ))
+            if not environ.get(REPLAY):
+                told = f"the engine `replay` needs recorded replies, and {REPLAY} is not set"
+                hint = f"set {REPLAY} to a directory of recordings or to a JSON Lines file of them"
+                raise UsageError(told, slug="engine-not-configured", hint=hint)
+            return ReplayEngine(Path(environ[REPLAY]))
         case _:
             from memory_ci.extraction.engines.rules import RulesEngine
 
             return RulesEngine()
-
-
-def _recordings(environ: Mapping[str, str]) -> Path:
-    if path := environ.get(REPLAY):
-        return Path(path)
-    raise UsageError(
-        f"the engine `replay` needs recorded replies, and {REPLAY} is not set",
-        slug="engine-not-configured",
-        hint=f"set {REPLAY} to a directory of recordings or to a JSON Lines file of them",
-    )

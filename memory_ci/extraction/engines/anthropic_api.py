@@ -27,7 +27,7 @@ from memory_ci.extraction.engines.faults import (
     names_output_config,
     scrub,
 )
-from memory_ci.extraction.engines.meter import Meter
+from memory_ci.extraction.engines.meter import Meter, read_usage
 from memory_ci.extraction.prompt import Prompt, build_prompt
 from memory_ci.records.candidate import EngineReply, Request, Usage
 from memory_ci.records.config import EngineConfig, Provider
@@ -189,15 +189,12 @@ class AnthropicEngine:
         base_url = self.environ.get("ANTHROPIC_BASE_URL") or DEFAULT_BASE_URL
         for argument, name in (("api_key", "ANTHROPIC_API_KEY"), ("auth_token", "ANTHROPIC_AUTH_TOKEN")):
             if value := self.environ.get(name, "").strip():
-                return {argument: self._check_header(name, value), "base_url": base_url}
+                if value.isascii() and value.isprintable():
+                    return {argument: value, "base_url": base_url}
+                # The SDK would say that the service cannot be reached.
+                text = f"{self.settings.model}: {name} is no key: it holds a line break, or what is not ASCII"
+                raise EngineError(text, slug=UNAUTHORISED.slug, hint=UNAUTHORISED.hint)
         return {"base_url": base_url}
-
-    def _check_header(self, name: str, value: str) -> str:
-        """`value`, if a header can hold it; else the SDK would say that the service cannot be reached."""
-        if value.isascii() and value.isprintable():
-            return value
-        text = f"{self.settings.model}: {name} is no key: it holds a line break, or what is not ASCII"
-        raise EngineError(text, slug=UNAUTHORISED.slug, hint=UNAUTHORISED.hint)
 
     def _create(self, client: Any, prompt: Prompt, seconds: float) -> Any:  # noqa: ANN401
         try:
@@ -212,28 +209,24 @@ class AnthropicEngine:
 
 def read_message(message: Any) -> EngineReply:  # noqa: ANN401
     """The text blocks of a message; of a refusal or a truncated reply too. Raises AttributeError when it is none."""
-    usage = message.usage
     return EngineReply(
         text="".join(block.text for block in message.content if block.type == "text"),
         stop_reason=message.stop_reason or "",
-        usage=Usage(
-            input_tokens=usage.input_tokens or 0,
-            output_tokens=usage.output_tokens or 0,
-            cache_read_tokens=usage.cache_read_input_tokens or 0,
-            cache_write_tokens=usage.cache_creation_input_tokens or 0,
-        ),
+        usage=read_usage(message.usage),
         model=message.model,
     )
 
-
-# -- Message Batches: the calls of a long history at half price, answered within a day, in any order
 
 MAX_REQUESTS = 100_000
 MAX_BYTES = 200_000_000  # The API's limits are 100,000 requests and 256 MB of JSON.
 
 
 class Batch(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A batch that was sent. `ids` are the keys of its requests (`prompt.request_key`), as the API's custom_id."""
+    """A batch that was sent: its calls are answered within a day, in any order, at half price.
+
+    It outlives the process that sent it: `flows.record.backfill` keeps this to fetch it later. `ids` are the keys of
+    its requests (`prompt.request_key`), as the API's custom_id.
+    """
 
     id: str
     model: str
@@ -248,7 +241,11 @@ def submit(engine: AnthropicEngine, requests: Mapping[str, Request], now: dateti
     """
     if engine.settings.provider != "anthropic":
         raise _refuse(f"engine.provider {engine.settings.provider} has no batches", "use provider anthropic")
-    parts = {key: _build_part(engine, request) for key, request in requests.items()}
+    prompts = {key: build_prompt(request) for key, request in requests.items()}
+    parts = {
+        key: (engine.build_parameters(prompt), replace(engine.expect(prompt), is_batch=True))
+        for key, prompt in prompts.items()
+    }
     size = sum(len(msgspec.json.encode(parameters)) for parameters, _ in parts.values())
     if size > MAX_BYTES or len(parts) > MAX_REQUESTS:
         raise _refuse(f"{len(parts)} requests of {size} bytes are too many for one batch", "take a shorter range")
@@ -260,10 +257,8 @@ def submit(engine: AnthropicEngine, requests: Mapping[str, Request], now: dateti
 
 def poll(engine: AnthropicEngine, batch: Batch) -> bool:
     """Has the batch ended, so that `results` may be read? Raises EngineError."""
-    status = engine.ask(
-        lambda client, seconds: client.messages.batches.retrieve(batch.id, timeout=seconds).processing_status
-    )
-    return bool(status == "ended")
+    found = engine.ask(lambda client, seconds: client.messages.batches.retrieve(batch.id, timeout=seconds))
+    return bool(found.processing_status == "ended")
 
 
 def results(engine: AnthropicEngine, batch: Batch) -> dict[str, EngineReply | EngineError]:
@@ -280,11 +275,6 @@ def results(engine: AnthropicEngine, batch: Batch) -> dict[str, EngineReply | En
     return found
 
 
-def _build_part(engine: AnthropicEngine, request: Request) -> tuple[dict[str, Any], Usage]:
-    prompt = build_prompt(request)
-    return engine.build_parameters(prompt), replace(engine.expect(prompt), is_batch=True)
-
-
 def _read(engine: AnthropicEngine, key: str, result: Any) -> EngineReply | EngineError:  # noqa: ANN401
     if result is None:
         return _fail(key, "it is missing from the results")
@@ -299,11 +289,8 @@ def _read(engine: AnthropicEngine, key: str, result: Any) -> EngineReply | Engin
 
 
 def _fail(key: str, why: str) -> EngineError:
-    return EngineError(
-        f"request {key[:12]} of a batch has no reply: {why}",
-        slug="batch-item-failed",
-        hint="it is asked again by itself; if that fails too, the next run takes it again",
-    )
+    hint = "it is asked again by itself; if that fails too, the next run takes it again"
+    return EngineError(f"request {key[:12]} of a batch has no reply: {why}", slug="batch-item-failed", hint=hint)
 
 
 def _refuse(what: str, hint: str) -> EngineError:

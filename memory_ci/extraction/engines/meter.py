@@ -8,7 +8,7 @@ where a row says so. `engine.price` of the configuration overrides the table.
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 from msgspec.structs import replace
@@ -129,24 +129,24 @@ class Meter:
         """Count one answered call."""
         model, price = self._settings.model, self._settings.price
         self._bound += cost_bound(usage, model, price)
+        now, before = cost(usage, model, price), self.spent.cost_usd
+        total = None if now is None or before is None else before + now
         self.spent = replace(
-            self.spent,
-            calls=self.spent.calls + 1,
-            usage=_add(self.spent.usage, usage),
-            cost_usd=_add_known(self.spent.cost_usd, cost(usage, model, price)),
+            self.spent, calls=self.spent.calls + 1, usage=_add(self.spent.usage, usage), cost_usd=total
         )
 
 
 def _add(left: Usage, right: Usage) -> Usage:
     """Tokens of both; `is_batch` says whether all of them were bought in batches."""
+    sums = {name: getattr(left, name) + getattr(right, name) for name in Usage.__struct_fields__ if name != "is_batch"}
+    return Usage(**sums, is_batch=right.is_batch and (left.is_batch or left == Usage()))
+
+
+def read_usage(told: Any) -> Usage:  # noqa: ANN401 - the SDK's, or that of the program `claude`
+    """The usage under the names of the API."""
     return Usage(
-        input_tokens=left.input_tokens + right.input_tokens,
-        output_tokens=left.output_tokens + right.output_tokens,
-        cache_read_tokens=left.cache_read_tokens + right.cache_read_tokens,
-        cache_write_tokens=left.cache_write_tokens + right.cache_write_tokens,
-        is_batch=right.is_batch and (left.is_batch or left == Usage()),
+        input_tokens=told.input_tokens or 0,
+        output_tokens=told.output_tokens or 0,
+        cache_read_tokens=told.cache_read_input_tokens or 0,
+        cache_write_tokens=told.cache_creation_input_tokens or 0,
     )
-
-
-def _add_known(left: float | None, right: float | None) -> float | None:
-    return None if left is None or right is None else left + right

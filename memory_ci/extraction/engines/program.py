@@ -1,4 +1,4 @@
-"""Programs that engines ask: a bounded run in an empty directory. The command engine: a program of the user."""
+"""Engines that are programs: a bounded run in an empty directory; the command of the user, and `claude -p`."""
 
 from __future__ import annotations
 
@@ -12,15 +12,16 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO, Annotated, NamedTuple, NoReturn
+from typing import IO, Annotated, NamedTuple
 
 import msgspec
 
 from memory_ci.deadline import kill_group
 from memory_ci.errors import EngineError, UsageError
 from memory_ci.extraction.engines.faults import scrub
-from memory_ci.extraction.prompt import Prompt, build_prompt
-from memory_ci.records.candidate import EngineReply, Request, Usage
+from memory_ci.extraction.engines.meter import read_usage
+from memory_ci.extraction.prompt import build_prompt
+from memory_ci.records.candidate import EngineReply, Request
 from memory_ci.records.config import EngineConfig
 
 MAX_OUTPUT = 8_000_000  # Bytes that a program may print, on standard output and standard error together.
@@ -68,30 +69,24 @@ def run_program(argv: Sequence[str], text: str, *, cwd: Path, env: Mapping[str, 
     with tempfile.TemporaryFile() as stdin, tempfile.TemporaryFile() as stdout, tempfile.TemporaryFile() as stderr:
         stdin.write(text.encode("utf-8", "replace"))
         stdin.seek(0)
-        process = _start(argv, cwd, env, (stdin, stdout, stderr))
+        # In files, not pipes: a child that outlives the program can hold nobody up. In a session, to be killed whole.
+        try:
+            process = subprocess.Popen(
+                argv, cwd=cwd, env=dict(env), stdin=stdin, stdout=stdout, stderr=stderr, start_new_session=True
+            )
+        except OSError as error:
+            told, hint = f"{argv[0]} cannot be run: {error.strerror}", "check that it is a program and may be run"
+            raise EngineError(told, slug="engine-not-installed", hint=hint) from error
         try:
             status = _wait(process, (stdout, stderr), seconds)
         finally:
             kill_group(process)
             process.wait()
-        return Finished(status, _read(stdout), _read(stderr))
-
-
-def _start(
-    argv: Sequence[str], cwd: Path, env: Mapping[str, str], streams: tuple[IO[bytes], IO[bytes], IO[bytes]]
-) -> subprocess.Popen[bytes]:
-    """In files, not pipes: a child that outlives the program can hold nobody up. In a session, to be killed whole."""
-    stdin, stdout, stderr = streams
-    try:
-        return subprocess.Popen(
-            argv, cwd=cwd, env=dict(env), stdin=stdin, stdout=stdout, stderr=stderr, start_new_session=True
-        )
-    except OSError as error:
-        raise EngineError(
-            f"{argv[0]} cannot be run: {error.strerror}",
-            slug="engine-not-installed",
-            hint="check that it is a program and may be run",
-        ) from error
+        printed = []
+        for stream in (stdout, stderr):
+            stream.seek(0)
+            printed.append(stream.read(MAX_OUTPUT).decode("utf-8", "replace"))
+        return Finished(status, *printed)
 
 
 def _wait(process: subprocess.Popen[bytes], printed: Sequence[IO[bytes]], seconds: float) -> int:
@@ -99,23 +94,13 @@ def _wait(process: subprocess.Popen[bytes], printed: Sequence[IO[bytes]], second
         with suppress(subprocess.TimeoutExpired):
             process.wait(TICK)
         if sum(os.fstat(stream.fileno()).st_size for stream in printed) > MAX_OUTPUT:
-            raise EngineError(
-                f"the engine's program printed more than {MAX_OUTPUT:,} bytes",
-                slug="engine-unreadable-reply",
-                hint="see what it prints when it is run by hand",
-            )
+            told = f"the engine's program printed more than {MAX_OUTPUT:,} bytes"
+            hint = "see what it prints when it is run by hand"
+            raise EngineError(told, slug="engine-unreadable-reply", hint=hint)
         if process.returncode is not None:
             return process.returncode
-    raise EngineError(
-        f"the engine's program gave no answer within {seconds:g} seconds",
-        slug="engine-timeout",
-        hint="run again, or raise engine.deadline_seconds",
-    )
-
-
-def _read(stream: IO[bytes]) -> str:
-    stream.seek(0)
-    return stream.read(MAX_OUTPUT).decode("utf-8", "replace")
+    told = f"the engine's program gave no answer within {seconds:g} seconds"
+    raise EngineError(told, slug="engine-timeout", hint="run again, or raise engine.deadline_seconds")
 
 
 VARIABLE = "MEMORY_CI_ENGINE_COMMAND"  # The one place that names the program: no file of a repository can.
@@ -125,7 +110,13 @@ class CommandEngine:
     """Runs the program that the environment names, in an empty directory, once for each request."""
 
     def __init__(self, settings: EngineConfig, environ: Mapping[str, str]) -> None:
-        self._words = _split(environ.get(VARIABLE, ""))
+        self._words: list[str] = []
+        with suppress(ValueError):
+            self._words = shlex.split(environ.get(VARIABLE, ""))
+        if not self._words:
+            told = f"the engine `command` needs a program, and {VARIABLE} names none that can be read"
+            hint = f"set {VARIABLE}, for example to `/usr/local/bin/my-model --quiet`"
+            raise UsageError(told, slug="engine-not-configured", hint=hint)
         self._settings, self._environ = settings, environ
 
     def extract(self, request: Request) -> EngineReply:
@@ -133,42 +124,18 @@ class CommandEngine:
         `run_program`."""
         name, *arguments = self._words
         argv = [find_program(name, self._environ), *arguments]
-        seconds = min(self._settings.deadline_seconds, MAX_SECONDS)
+        seconds, prompt = min(self._settings.deadline_seconds, MAX_SECONDS), build_prompt(request)
+        document = {"version": 1, "task": request.task, "model": self._settings.model, "system": prompt.system}
+        text = json.dumps(document | {"user": prompt.user, "schema": prompt.schema})
         with empty_directory() as cwd:
-            done = run_program(argv, self._document(request), cwd=cwd, env=self._environ, seconds=seconds)
+            done = run_program(argv, text, cwd=cwd, env=self._environ, seconds=seconds)
         if done.status:
-            raise EngineError(
-                f"the program of {VARIABLE} ended with status {done.status}{self._said(done.errors)}",
-                slug="engine-failed",
-                hint="run it by hand with the same input",
-            )
+            said = scrub(done.errors, self._environ)
+            told = f"the program of {VARIABLE} ended with status {done.status}"
+            told += f": {said}" if said else " and said nothing"
+            raise EngineError(told, slug="engine-failed", hint="run it by hand with the same input")
         return EngineReply(text=done.output, stop_reason="end_turn")
 
-    def _said(self, errors: str) -> str:
-        said = scrub(errors, self._environ)
-        return f": {said}" if said else " and said nothing"
-
-    def _document(self, request: Request) -> str:
-        prompt = build_prompt(request)
-        document = {"version": 1, "task": request.task, "model": self._settings.model, "system": prompt.system}
-        return json.dumps(document | {"user": prompt.user, "schema": prompt.schema})
-
-
-def _split(command: str) -> list[str]:
-    try:
-        words = shlex.split(command)
-    except ValueError:
-        words = []
-    if not words:
-        raise UsageError(
-            f"the engine `command` needs a program, and {VARIABLE} names none that can be read",
-            slug="engine-not-configured",
-            hint=f"set {VARIABLE}, for example to `/usr/local/bin/my-model --quiet`",
-        )
-    return words
-
-
-# -- The claude-cli engine: `claude -p` on this machine, with no tools, no settings, no MCP servers and no project
 
 PASSED = frozenset(
     """PATH HOME USER LOGNAME SHELL LANG LC_ALL LC_CTYPE TMPDIR XDG_CONFIG_HOME XDG_DATA_HOME CLAUDE_CONFIG_DIR
@@ -190,6 +157,8 @@ STATUSES: tuple[tuple[range, str, str], ...] = (
 )
 """HTTP statuses that the program reports; the first range that holds one tells the slug."""
 
+ARGUMENTS = """-p --output-format=json --tools= --strict-mcp-config --setting-sources= --disable-slash-commands
+    --no-session-persistence""".split()
 Tokens = Annotated[int, msgspec.Meta(ge=0)]
 
 
@@ -213,7 +182,15 @@ class Result(msgspec.Struct, frozen=True):
 
 
 class ClaudeCliEngine:
-    """Asks the `claude` program of PATH, once for each request."""
+    """Asks the `claude` program of PATH, once for each request, with no tools, settings, MCP servers and project.
+
+    Facts checked by running Claude Code 2.1.197 against a loopback server: `--tools ""` sends no tools; with
+    `--setting-sources ""` neither settings (their hooks, their base URL) nor CLAUDE.md files (the user's, or of a
+    directory above) have any effect, while all of them do without it; `--system-prompt-file` replaces the system
+    prompt; `--output-format json` prints one object, also where the exit status is 1, with `is_error`,
+    `api_error_status`, `result`, `stop_reason` and `usage`. `--json-schema` is not used: it adds a tool and a second
+    call, so the schema stands among the instructions.
+    """
 
     def __init__(self, settings: EngineConfig, environ: Mapping[str, str]) -> None:
         self._settings, self._environ = settings, environ
@@ -225,47 +202,20 @@ class ClaudeCliEngine:
         seconds = min(self._settings.deadline_seconds, MAX_SECONDS)
         program = find_program("claude", self._environ)
         with empty_directory() as cwd, empty_directory() as beside:
-            system = beside / "system.txt"
-            system.write_text(_system(prompt), encoding="utf-8")
-            argv = [program, *self._arguments(system)]
-            done = run_program(argv, prompt.user, cwd=cwd, env=env, seconds=seconds)
-        return self._reply(_result(done, self._environ))
-
-    def _arguments(self, system: Path) -> list[str]:
-        """No evidence among them: a list of processes shows arguments to everyone."""
-        return [
-            "-p",
-            "--output-format=json",
-            "--tools=",
-            "--strict-mcp-config",
-            "--setting-sources=",
-            "--disable-slash-commands",
-            "--no-session-persistence",
-            f"--model={self._settings.model}",
-            f"--system-prompt-file={system}",
-        ]
-
-    def _reply(self, result: Result) -> EngineReply:
-        used = result.usage
+            system, schema = beside / "system.txt", json.dumps(prompt.schema)
+            told = f"{prompt.system}\n\nAnswer with JSON of this schema and nothing else:\n{schema}\n"
+            system.write_text(told, encoding="utf-8")
+            # No evidence among the arguments: a list of processes shows them to everyone.
+            named = [f"--model={self._settings.model}", f"--system-prompt-file={system}"]
+            done = run_program([program, *ARGUMENTS, *named], prompt.user, cwd=cwd, env=env, seconds=seconds)
+        result = _read_result(done, self._environ)
+        usage = read_usage(result.usage)
         return EngineReply(
-            text=result.result,
-            stop_reason=result.stop_reason or "",
-            usage=Usage(
-                input_tokens=used.input_tokens,
-                output_tokens=used.output_tokens,
-                cache_read_tokens=used.cache_read_input_tokens,
-                cache_write_tokens=used.cache_creation_input_tokens,
-            ),
-            model=self._settings.model,
+            text=result.result, stop_reason=result.stop_reason or "", usage=usage, model=self._settings.model
         )
 
 
-def _system(prompt: Prompt) -> str:
-    """Instructions with the schema, which the program is not given in any other way."""
-    return f"{prompt.system}\n\nAnswer with JSON of this schema and nothing else:\n{json.dumps(prompt.schema)}\n"
-
-
-def _result(done: Finished, environ: Mapping[str, str]) -> Result:
+def _read_result(done: Finished, environ: Mapping[str, str]) -> Result:
     """What the program printed, if it is an answer; an error of its own has no JSON."""
     try:
         result = msgspec.json.decode(done.output, type=Result)
@@ -277,12 +227,8 @@ def _result(done: Finished, environ: Mapping[str, str]) -> Result:
             hint="run `claude -p hello --output-format json` by hand; an old version may lack a flag",
         ) from error
     if result.is_error or done.status:
-        _refuse(result, done.status, environ)
+        known = (row for row in STATUSES if result.api_error_status in row[0])
+        _, slug, hint = next(known, (None, "engine-failed", "run `claude` by hand; `/login` if it is not logged in"))
+        told = f"`claude -p` ended with status {done.status}: {scrub(result.result, environ)}"
+        raise EngineError(told, slug=slug, hint=hint)
     return result
-
-
-def _refuse(result: Result, status: int, environ: Mapping[str, str]) -> NoReturn:
-    known = (row for row in STATUSES if result.api_error_status in row[0])
-    _, slug, hint = next(known, (None, "engine-failed", "run `claude` by hand; `/login` if it is not logged in"))
-    told = scrub(result.result, environ)
-    raise EngineError(f"`claude -p` ended with status {status}: {told}", slug=slug, hint=hint)

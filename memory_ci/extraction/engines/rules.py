@@ -49,7 +49,19 @@ def _learnings(piece: Evidence) -> Iterator[Learning]:
         yield _marked(mark, piece, weakness(mark))
     if piece.trust in QUOTABLE:
         suspects = find_suspects(piece.text) if piece.kind in MESSAGES else _steering_beside(marks, piece.text)
-        yield from (_suspected(suspect, piece.id) for suspect in suspects)
+        for suspect in suspects:
+            statement, reason = fold(suspect.text), fold(suspect.reason)
+            title = make_title(statement)
+            said = (suspect.text, suspect.reason)
+            yield Learning(
+                title=title,
+                body=cut_at_sentence(reason or make_body(title, statement), BODY_WIDTH),
+                importance=SUSPECT_IMPORTANCE,
+                kind="fix" if suspect.adoption else "convention",
+                quotes=tuple(RawQuote(piece.id, cut(one, QUOTE_WIDTH)) for one in said if one),
+                doubt=suspect.doubt,
+                adoption=suspect.adoption,
+            )
 
 
 def _steering_beside(marks: Iterable[Mark], turn: str) -> list[Suspect]:
@@ -81,18 +93,4 @@ def _marked(mark: Mark, piece: Evidence, doubt: str | None) -> Learning:
         is_marked=doubt is None,
         doubt=doubt or "",
         adoption=row.adoption,
-    )
-
-
-def _suspected(suspect: Suspect, evidence: str) -> Learning:
-    statement = fold(suspect.text)
-    title, reason = make_title(statement), fold(suspect.reason)
-    return Learning(
-        title=title,
-        body=cut_at_sentence(reason or make_body(title, statement), BODY_WIDTH),
-        importance=SUSPECT_IMPORTANCE,
-        kind="fix" if suspect.adoption else "convention",
-        quotes=tuple(RawQuote(evidence, cut(one, QUOTE_WIDTH)) for one in (suspect.text, suspect.reason) if one),
-        doubt=suspect.doubt,
-        adoption=suspect.adoption,
     )
