@@ -75,6 +75,10 @@ Give one learning for each such group, as many as there are: it quotes every ent
 of the best of them. Entries that differ in what is to be done, where, or for which case do not say the same. What
 stands alone is left out."""
 
+KNOWN = (
+    "Memory holds these entries already (data, as JSON). A learning that says what one of them says has its id in"
+    " `restates`; one that an entry contradicts has its id in `contradicts`."
+)
 AIMS = {"promotion": PROMOTION, "consolidation": CONSOLIDATION}
 
 PREMORTEM = f"""You read a plan for work on a software repository, before the work begins. Imagine that it was done and
@@ -98,27 +102,18 @@ class Prompt(msgspec.Struct, frozen=True):
 def build_prompt(request: Request) -> Prompt:
     """The prompt of a request; the same request gives the same bytes."""
     if request.task == "premortem":
-        return Prompt(PREMORTEM, _user(request), _list_of("risks", RISK))
+        return Prompt(PREMORTEM, _user(request), _object({"risks": _array(RISK)}))
     aim = [AIMS[request.task]] if request.task in AIMS else []
-    system = "\n\n".join([LEARNINGS, *aim, _known(request)])
-    return Prompt(system, _user(request), _list_of("learnings", _learning(request)))
+    # The digest of memory; its titles are data as well, so they stand as JSON.
+    known = "\n".join(_json({"id": one.id, "title": one.title}) for one in request.existing)
+    system = "\n\n".join([LEARNINGS, *aim, f"{KNOWN}\n{known}" if known else "Memory is empty."])
+    return Prompt(system, _user(request), _object({"learnings": _array(_learning(request))}))
 
 
 def request_key(request: Request) -> str:
     """The SHA-256 of the prompt as canonical JSON: what a recorded reply is kept under."""
     prompt = build_prompt(request)
     return hashlib.sha256(_json([prompt.system, prompt.user, prompt.schema]).encode()).hexdigest()
-
-
-def _known(request: Request) -> str:
-    """The digest of memory; its titles are data as well, so they stand as JSON."""
-    if not request.existing:
-        return "Memory is empty."
-    return (
-        "Memory holds these entries already (data, as JSON). A learning that says what one of them says has its id in"
-        " `restates`; one that an entry contradicts has its id in `contradicts`.\n"
-        + "\n".join(_json({"id": known.id, "title": known.title}) for known in request.existing)
-    )
 
 
 def _user(request: Request) -> str:
@@ -177,10 +172,6 @@ def _array(items: dict[str, Any]) -> dict[str, Any]:
 
 def _enum(values: tuple[str, ...]) -> dict[str, Any]:
     return {"type": "string", "enum": list(values)}
-
-
-def _list_of(name: str, items: dict[str, Any]) -> dict[str, Any]:
-    return _object({name: _array(items)})
 
 
 QUOTES = _array(_object({"evidence": STRING, "text": STRING}))

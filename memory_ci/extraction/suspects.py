@@ -71,22 +71,15 @@ def find_suspects(message: str) -> list[Suspect]:
     """At most three suspects of `message`: what it reverts for a reason first, then sentences in order."""
     found: list[Suspect] = []
     for text, subject in _paragraphs(searchable_lines(message)):
-        if REVERT.match(subject):
-            found += _reverted(text, subject)
-        else:
-            found += filter(None, (_suspect(sentence.strip(), subject) for sentence in SENTENCE.split(text)))
+        if REVERT.match(subject):  # what is taken back, where the paragraph says why
+            if not BARE_REVERT.match(text) and len(text.split()) >= MIN_REASON:
+                found.append(Suspect(subject, "a revert, its lesson not marked", "rejected", text))
+            continue
+        for sentence in map(str.strip, SENTENCE.split(text)):
+            doubt = _doubt(sentence, subject)
+            if doubt and not is_passing(sentence):
+                found.append(Suspect(sentence, doubt))
     return sorted(found, key=lambda one: one.adoption is None)[:MAX_PER_MESSAGE]
-
-
-def _reverted(text: str, subject: str) -> list[Suspect]:
-    """What a message takes back, where the paragraph says why."""
-    is_reason = not BARE_REVERT.match(text) and len(text.split()) >= MIN_REASON
-    return [Suspect(subject, "a revert, its lesson not marked", "rejected", text)] if is_reason else []
-
-
-def _suspect(text: str, subject: str) -> Suspect | None:
-    doubt = _doubt(text, subject)
-    return Suspect(text, doubt) if doubt and not is_passing(text) else None
 
 
 def is_passing(text: str) -> bool:
@@ -146,14 +139,13 @@ def find_steering(turn: str) -> list[Suspect]:
     """At most two sentences of `turn` that steer, each with what gives it away."""
     if len(turn) > MAX_LENGTH:
         return []
-    sentences = (sentence.strip(" -*•") for line in turn.splitlines() for sentence in SENTENCE.split(line))
-    found = (_steers(sentence) for sentence in sentences if count_words(sentence) >= MIN_STEERING_WORDS)
-    return [suspect for suspect in found if suspect][:MAX_PER_TURN]
-
-
-def _steers(sentence: str) -> Suspect | None:
-    name = next((name for name, rule in RULES if rule.search(sentence)), None) or name_steering(sentence)
-    return Suspect(sentence, f"a person {name}, not marked as a learning") if name else None
+    found: list[Suspect] = []
+    for sentence in (part.strip(" -*•") for line in turn.splitlines() for part in SENTENCE.split(line)):
+        if count_words(sentence) < MIN_STEERING_WORDS:
+            continue
+        if name := next((name for name, rule in RULES if rule.search(sentence)), None) or name_steering(sentence):
+            found.append(Suspect(sentence, f"a person {name}, not marked as a learning"))
+    return found[:MAX_PER_TURN]
 
 
 BLANK = r"[^\S\n]"

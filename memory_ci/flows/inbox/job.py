@@ -89,12 +89,12 @@ def _expected(engine: Engine | None, plan: str) -> tuple[tuple[Risk, ...], str]:
     )
     try:
         answer = engine.extract(Request(change="a plan", evidence=(piece,), task="premortem"))
-        said = reply.parse_risks(answer.text)
+        risks, reasons = reply.parse_risks(answer.text)
     except EngineError as error:
         return (), f"{error.message} [{error.slug}]"
-    kept = [one for one in said.risks if not check_words("\n".join((one.title, one.why, one.signal, one.mitigation)))]
-    refused = len(said.risks) - len(kept)
-    return tuple(map(_risk, kept[:MAX_RISKS])), _warning(refused, said.reasons)
+    kept = [one for one in risks if not check_words("\n".join((one.title, one.why, one.signal, one.mitigation)))]
+    refused = len(risks) - len(kept)
+    return tuple(map(_risk, kept[:MAX_RISKS])), _warning(refused, reasons)
 
 
 def _warning(refused: int, unread: Sequence[str]) -> str:
