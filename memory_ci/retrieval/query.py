@@ -74,16 +74,11 @@ def build_terms(task: str, corpus: Corpus | None = None, paths: Iterable[str] = 
     first = tuple(dict.fromkeys(_stem(term, corpus) for term in tuple(in_title)[:MAX_TITLE_TERMS]))
     rest = _telling(_without(first, Counter(map(_stem, in_body.elements()))), corpus)
     if first or rest:
-        rest += tuple(dict.fromkeys(part for part in _path_words(paths) if part not in {*first, *rest}))[
-            :MAX_PATH_TERMS
-        ]
+        bare = [re.sub(r"\.\w+$", "", path) for path in paths]
+        parts = (part for path in bare for part in (*words(path), *identifier_parts(path)) if len(part) > 2)
+        fresh = dict.fromkeys(part for part in parts if part not in {*first, *rest})
+        rest += tuple(fresh)[:MAX_PATH_TERMS]
     return first + first + rest if rest else first
-
-
-def _path_words(paths: Iterable[str]) -> Iterator[str]:
-    for path in paths:
-        stem = re.sub(r"\.\w+$", "", path)
-        yield from (part for part in (*words(stem), *identifier_parts(stem)) if len(part) > 2)
 
 
 def _telling(counts: Counter[str], corpus: Corpus | None) -> tuple[str, ...]:
@@ -124,8 +119,6 @@ def _without(terms: Iterable[str], counts: Counter[str]) -> Counter[str]:
     return Counter({term: count for term, count in counts.items() if term not in left_out})
 
 
-# -- Stop words of languages other than English: measured, they keep a question from being answered by its small words
-
 OTHERS = tuple(
     frozenset(table.split())
     for table in (
@@ -146,7 +139,7 @@ OTHERS = tuple(
         мы на над не но о об он она они от по под почему при с со так также то только у что чтобы это я""",
     )
 )
-"""German, Spanish, French, Portuguese, Russian."""
+"""Stop words of German, Spanish, French, Portuguese, Russian: else a question is answered by its small words."""
 
 
 def choose_stop_words(asked: Set[str]) -> frozenset[str]:

@@ -52,6 +52,12 @@ class TaskQuery(msgspec.Struct, frozen=True):
     number: int | None = None
     branch: str = ""
 
+    def is_of(self, task: Task) -> bool:
+        """Whether `task` is this one."""
+        is_change = self.sha != "" and self.sha == task.sha
+        is_branch = self.branch != "" and self.branch == task.branch
+        return is_change or is_branch or (self.number is not None and self.number == task.number)
+
 
 class Prompts(msgspec.Struct, frozen=True):
     """The prompts of `total` tasks by their terms: for each the (place of the task, weight) of those that have it.
@@ -105,13 +111,13 @@ def find_similar(
     found, reach = _score(title, prompts)
     gate = GATE if prompts.total >= YOUNG else GATE_SHARE * reach
     wanted = set(count_terms(title))
-    near = (
+    near = [
         _weigh(tasks[place], score)
         for place, (score, shared) in found.items()
         if score > 0 and (not is_gated or (score >= gate and shared >= LEAST_SHARED))
-    )
-    others = [one for one in near if not _is_same(one.task, asked) and set(count_terms(one.task.title)) != wanted]
-    return tuple(take_diverse(sorted(others, key=_order), top, lambda one: one.task.title))
+        if not asked.is_of(tasks[place]) and set(count_terms(tasks[place].title)) != wanted
+    ]
+    return tuple(take_diverse(sorted(near, key=_order), top, lambda one: one.task.title))
 
 
 def find_answers(
@@ -159,14 +165,6 @@ def take_diverse(ranked: Sequence[S], top: int, title: Callable[[S], str]) -> It
         chosen.append(best)
         said.append(content_words(title(best)))
         yield best
-
-
-def _is_same(task: Task, asked: TaskQuery) -> bool:
-    return (
-        (asked.sha != "" and task.sha == asked.sha)
-        or (asked.number is not None and task.number == asked.number)
-        or (asked.branch != "" and task.branch == asked.branch)
-    )
 
 
 def _weigh(task: Task, score: float) -> SimilarTask:

@@ -61,15 +61,14 @@ def coverage(entries: Sequence[Entry], terms: Sequence[str], corpus: Corpus, lea
     subject = [term for term, count in counts.items() if count > 1] or list(counts)
     total = max(corpus.total, least)
     telling = [term for term in subject if not corpus.is_common(corpus.df(term))] or subject
-    weights = {term: _weigh(term, corpus) * idf(corpus.df(term), total) for term in telling}
+    weights = {}
+    for term in telling:
+        df = corpus.df(term)
+        is_crossing = not df and not term.isascii() and UNSPACED.match(term)
+        weights[term] = (CROSSING if is_crossing else 1.0) * idf(df, total)
     sought = sum(weights.values())
     held = (sum(weight for term, weight in weights.items() if _holds(own, term)) for own in map(_words, entries))
     return max(held, default=0.0) / sought if sought else 0.0
-
-
-def _weigh(term: str, corpus: Corpus) -> float:
-    df = corpus.df(term)
-    return CROSSING if not df and not term.isascii() and UNSPACED.match(term) else 1.0
 
 
 def margin(task: str, matches: Sequence[Match], terms: Sequence[str], corpus: Corpus) -> float:
@@ -122,8 +121,6 @@ def _folded(text: str) -> str:
     bare = "".join(char for char in unicodedata.normalize("NFKD", text) if not unicodedata.combining(char))
     return unicodedata.normalize("NFC", bare)  # Hangul syllables again
 
-
-# -- How near a text is to a task besides BM25: letters in common, and what stands next to it in its session
 
 GRAM_WEIGHT, GRAM, PAIR = 0.4, 4, 2
 """What the share of the first line's letters in a row counts beside BM25 (docs/ranking.md)."""

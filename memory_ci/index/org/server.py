@@ -161,8 +161,6 @@ def close_idle() -> None:
             connections.pop().close()
 
 
-# -- The tables of the organisation's databases on a server: made, brought up to our version, opened to their readers
-
 MIGRATIONS = (
     """
     CREATE TABLE memory_org.repositories (
@@ -217,8 +215,7 @@ def migrate(connection: Connection, database: str, scripts: Sequence[LiteralStri
     connection.execute("SELECT pg_advisory_xact_lock(%s)", (LOCK,))
     connection.execute("CREATE SCHEMA IF NOT EXISTS memory_org")
     connection.execute("CREATE TABLE IF NOT EXISTS memory_org.version (number integer NOT NULL)")
-    version = _version(connection)
-    _refuse_other(max(version, len(scripts)), scripts)
+    version = check_version(connection, scripts, may_be_older=True)
     for number, script in enumerate(scripts[version:], version + 1):
         connection.execute(script)
         connection.execute("INSERT INTO memory_org.version VALUES (%s)", (number,))
@@ -230,18 +227,12 @@ def migrate(connection: Connection, database: str, scripts: Sequence[LiteralStri
             connection.execute(right.format(name))
 
 
-def check_version(connection: Connection, scripts: Sequence[str]) -> None:
-    """Raises EngineError (org-version) where the tables are not those that the scripts make."""
-    _refuse_other(_version(connection), scripts)
-
-
-def _version(connection: Connection) -> int:
+def check_version(connection: Connection, scripts: Sequence[str], *, may_be_older: bool = False) -> int:
+    """Of the tables. Raises EngineError (org-version) where they are not those that the scripts make."""
     (number,) = connection.execute("SELECT max(number) FROM memory_org.version").fetchone() or (None,)
-    return number or 0
-
-
-def _refuse_other(version: int, scripts: Sequence[str]) -> None:
-    if version != len(scripts):
+    version = number or 0
+    if version > len(scripts) or (version < len(scripts) and not may_be_older):
         hint = "Upgrade memory-ci here." if version > len(scripts) else "Run `memory-ci org sync` with this memory-ci."
         message = f"the organisation's index is of version {version}, this memory-ci is for {len(scripts)}"
         raise EngineError(message, slug="org-version", hint=hint)
+    return version

@@ -36,7 +36,7 @@ from memory_ci.index.database import (
     seal,
     seal_path,
 )
-from memory_ci.index.org import WORK
+from memory_ci.index.org import WORK, OrgEngine
 from memory_ci.index.rows import Row, entry_digest, entry_row, located_of
 from memory_ci.index.search import BM25, COLUMNS, MAX_DEPTH, SHOWN_STATUSES, Filters, build_filter, quote
 from memory_ci.records.entry import Located
@@ -74,7 +74,7 @@ WHERE id IN (SELECT value FROM json_each(:names)) OR lower(link) IN (SELECT lowe
 T = TypeVar("T")
 
 
-class SqliteEngine:
+class SqliteEngine(OrgEngine):
     """The files of `directory`. A writer sees all audiences, a reader those that are published.
 
     `deadline`: the moment of time.monotonic() after which nothing is answered.
@@ -84,34 +84,22 @@ class SqliteEngine:
         self._directory, self._is_writer, self._deadline = directory, is_writer, deadline
         self._work = directory / WORK
         self._open: dict[str, sqlite3.Connection] = {}
-        self._heads: dict[str, OrgHead] | None = None
         self._is_sound = True
         if is_writer:
             self._work.mkdir(parents=True, exist_ok=True, mode=0o700)
 
-    def sync(self, repository: OrgRepository, head: str, entries: Sequence[Located] | None) -> None:
-        """As in OrgEngine."""
-        known = self.heads().get(repository.id)
-        if known is not None and known.repository.audience != repository.audience:
-            if entries is None:
-                raise ValueError("rows that move to another audience are given anew")
-            self.drop(repository.id)
-        total = len(entries) if entries is not None else known.entries if known else 0
+    def _write(self, held: OrgHead, entries: Sequence[Located] | None) -> None:
+        repository = held.repository
+        row = (repository.id, repository.name, repository.link, held.head, held.entries)
         with self._telling(repository.audience) as connection, transaction(connection):
             if entries is not None:
                 _put(connection, repository.id, entries)
-            connection.execute(ADD_REPOSITORY, (repository.id, repository.name, repository.link, head, total))
-        self.heads()[repository.id] = OrgHead(repository, head, total)
+            connection.execute(ADD_REPOSITORY, row)
 
-    def drop(self, repository_id: str) -> None:
-        """As in OrgEngine."""
-        known = self.heads().get(repository_id)
-        if known is None:
-            return
-        with self._telling(known.repository.audience) as connection, transaction(connection):
-            _put(connection, repository_id, ())
-            connection.execute("DELETE FROM repositories WHERE id = ?", (repository_id,))
-        del self.heads()[repository_id]
+    def _remove(self, repository: OrgRepository) -> None:
+        with self._telling(repository.audience) as connection, transaction(connection):
+            _put(connection, repository.id, ())
+            connection.execute("DELETE FROM repositories WHERE id = ?", (repository.id,))
 
     def search(self, terms: Sequence[str], filters: OrgFilters, audiences: Sequence[str], depth: int) -> list[OrgMatch]:
         """As in OrgEngine: by the statistics of each file, then all together by their scores."""
@@ -134,7 +122,6 @@ class SqliteEngine:
         return [chosen[audience, row] for *_, row, audience in best if (audience, row) in chosen]
 
     def count(self, terms: Sequence[str], audiences: Sequence[str]) -> tuple[int, dict[str, int]]:
-        """As in OrgEngine."""
         total, holding = 0, dict.fromkeys(terms, 0)
         for audience in self._readable(audiences):
             total += self._ask(audience, "SELECT count(*) FROM entries", (), lambda row: int(row[0]))[0]
@@ -142,21 +129,14 @@ class SqliteEngine:
                 holding[term] += self._ask(audience, HOLDING, (quote(term),), lambda row: int(row[0]))[0]
         return total, holding
 
-    def heads(self) -> dict[str, OrgHead]:
-        """As in OrgEngine."""
-        if self._heads is None:
-            rows = ((one, row) for one in self.list_audiences() for row in self._ask(one, HEADS, (), tuple))
-            self._heads = {
-                id_: OrgHead(OrgRepository(id_, name, link, audience), head, entries)
-                for audience, (id_, name, link, head, entries) in rows
-            }
-        return self._heads
+    def _read_heads(self) -> Iterator[OrgHead]:
+        for audience in self.list_audiences():
+            for id_, name, link, head, entries in self._ask(audience, HEADS, (), tuple):
+                yield OrgHead(OrgRepository(id_, name, link, audience), head, entries)
 
-    def entries(self, repository_id: str) -> list[Located]:
-        """As in OrgEngine."""
-        known = self.heads().get(repository_id)
-        between = (f"{repository_id}\n", f"{repository_id}{END}")
-        return self._ask(known.repository.audience, ENTRIES, between, _located) if known else []
+    def _read_entries(self, repository: OrgRepository) -> list[Located]:
+        between = (f"{repository.id}\n", f"{repository.id}{END}")
+        return self._ask(repository.audience, ENTRIES, between, _located)
 
     def list_audiences(self) -> tuple[str, ...]:
         """Those that there are files of."""
@@ -180,18 +160,15 @@ class SqliteEngine:
         return published
 
     def size(self, audience: str) -> int:
-        """As in OrgEngine."""
         path = self._directory / f"{audience}.db"
         return path.stat().st_size if path.is_file() else 0
 
     def state(self) -> bytes:
-        """As in OrgEngine."""
         with suppress(OSError):
             return (self._work / STATE).read_bytes()
         return b""
 
     def keep_state(self, data: bytes) -> None:
-        """As in OrgEngine."""
         path, new = self._work / STATE, self._work / f"{STATE}.new"
         try:
             new.write_bytes(data)
@@ -201,7 +178,6 @@ class SqliteEngine:
             raise RepositoryError(message, slug="write-failed", hint="The index itself is written.") from error
 
     def close(self) -> None:
-        """As in OrgEngine."""
         for audience, connection in self._open.items():
             connection.close()
             if self._is_writer and self._is_sound:
@@ -278,8 +254,7 @@ class SqliteEngine:
         refuse_pipes(path)
         connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro&immutable=1", uri=True, isolation_level=None)
         connection.execute("PRAGMA trusted_schema = OFF")
-        if self._deadline is not None:
-            end = self._deadline
+        if (end := self._deadline) is not None:
             connection.set_progress_handler(lambda: time.monotonic() > end, STEPS)
         check(connection)
         return connection
@@ -319,8 +294,6 @@ def _located(row: Row) -> Located:
     return replace(place, path=place.path.partition("\n")[2])
 
 
-# -- The file of one audience that a sync works on: opened, proved, restored from what was published
-
 ORG_IDENTITY = {**IDENTITY, "org": "1"}
 BUSY_SECONDS = 5.0
 
@@ -342,27 +315,20 @@ def open_work(path: Path, published: Path) -> sqlite3.Connection:
     """
     refuse_pipes(path)
     for is_restored in (False, True):
-        with _pass_over_damage():
+        try:
             if is_restored:
                 shutil.copyfile(published, path)
                 path.chmod(0o644)
             if not published.exists() or (path.exists() and path.stat().st_size):
                 return _open(path)
+        except FileNotFoundError:
+            pass
+        except sqlite3.DatabaseError as error:
+            if is_fault_of_the_place(error):  # and not of the file
+                raise
         for name in (path.name, f"{path.name}-wal", f"{path.name}-shm"):
             path.with_name(name).unlink(missing_ok=True)
     return _open(path)
-
-
-@contextmanager
-def _pass_over_damage() -> Iterator[None]:
-    """Pass over what is wrong with a file; what is wrong with its place is raised."""
-    try:
-        yield
-    except FileNotFoundError:
-        pass
-    except sqlite3.DatabaseError as error:
-        if is_fault_of_the_place(error):
-            raise
 
 
 def _open(path: Path) -> sqlite3.Connection:
