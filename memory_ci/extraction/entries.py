@@ -27,6 +27,7 @@ from memory_ci.text import STOP_WORDS, identifier_parts, words
 OWN_WORDS = ("accepted ", "revert:")  # How lines of evidence begin that quote nobody.
 MAX_AKA = 10
 AKA = re.compile(r"[^\W\d_][\w-]{3,29}")
+# What work is called whatever it is about.
 WORK_WORDS = frozenset(
     """add added adds branch bug bugfix build change changed changes chore ci doc docs feat feature fix fixed fixes
     issue main master merge merged pull refactor release remove removed request revert support test tests update
@@ -35,7 +36,6 @@ WORK_WORDS = frozenset(
     never next none only other over place rename right same save says set show some take than then there too under
     using when where wrong""".split()
 )
-"""What work is called whatever it is about."""
 
 
 def entry_id(candidate: Candidate) -> str:
@@ -61,8 +61,7 @@ def list_texts(entry: Entry) -> tuple[str, ...]:
 
 def trim_evidence(entry: Entry, quotes: Quotes) -> Entry:
     """The entry with as much of people's words as the configuration keeps. What a run says itself (`revert:`) stays;
-    that a person accepted it stays, with `none` without the name.
-    """
+    that a person accepted it stays, with `none` without the name."""
     if quotes == "full" or not entry.evidence:
         return entry
     lines = []
@@ -141,9 +140,9 @@ class Grave(NamedTuple):
         return round(min(1.0, ROUTINE + self.adds + BY_SEVERITY[self.severity]), 2)
 
 
+# A commit whose subject says that it takes another one back.
 REVERT = r"(?i)\A(?:[a-z]+(?:\([^)\n]{0,80}\))?!?:\s*)?revert\b"
-"""A commit whose subject says that it takes another one back."""
-
+# An event is of the first kind that fits.
 TABLE: tuple[Grave, ...] = (
     Grave(Selector(("check",), label=("outcome", "failed-then-passed")), "eval.regression_detected", 0.3, "error"),
     Grave(Selector(("interrupt", "intervention")), "peer.escalation", 0.2, "warn"),
@@ -154,7 +153,6 @@ TABLE: tuple[Grave, ...] = (
     Grave(Selector(("review",), label=("outcome", "requested-then-made")), "keeper.decision", 0.1, "warn"),
     Grave(Selector(("compaction",)), "summary.generated", 0.15, "info"),
 )
-"""An event is of the first kind that fits."""
 
 
 def base_importance(pieces: Iterable[Evidence]) -> float:
@@ -166,17 +164,14 @@ def base_importance(pieces: Iterable[Evidence]) -> float:
 # -- Anchors in the code that an entry speaks about, so that it can later be told whether it still holds.
 
 SHA_WIDTH = 12
-MAX_SEARCHED = 20
-"""Of a commit with more code files, only those are looked into that the text names."""
-
+MAX_SEARCHED = 20  # Of a commit with more code files, only those are looked into that the text names.
+# Documents, lock files, generated text, and what is memory itself.
 NO_CODE = re.compile(
     r".*\.(?:md|mdx|rst|txt|adoc|lock|sum|snap|svg|map|min\.(?:js|css))"
     r"|(?:.*/)?(?:LICENSE|CHANGELOG|package-lock\.json|pnpm-lock\.yaml)[^/]*|(?:.*/)?\.memory(?:/.*|-ci\.yaml)"
     r"|.*[._]pb2?\.\w+",
     re.IGNORECASE,
 )
-"""Documents, lock files, generated text, and what is memory itself."""
-
 LINES = r"(?::(?P<lines>\d+(?:-\d+)?))?"
 
 

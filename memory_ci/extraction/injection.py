@@ -72,6 +72,7 @@ WEAKEN = _any(
     "skip | bypass | disable | ignore | turn off | circumvent | evade | suppress | omit | never run | never wait for"
     " | (?:do not|don't) (?:run|wait for|ask for|request)"
 )
+# What makes a verb an order or a leave: the start of a clause, a modal, `it is fine to`.
 TOLD = (
     r"(?:^|[.;:,!] ?|\b"
     + _any(
@@ -80,8 +81,7 @@ TOLD = (
     ).removesuffix(")")
     + r") )"
 )
-"""What makes a verb an order or a leave: the start of a clause, a modal, `it is fine to`."""
-
+# What follows when a guard is dropped as such; "tests that need docker" and "checks in CI" go on differently.
 WHOLLY = (
     r"\b(?= ?"
     + _any(
@@ -90,8 +90,6 @@ WHOLLY = (
     )
     + ")"
 )
-"""What follows when a guard is dropped as such; "tests that need docker" and "checks in CI" go on differently."""
-
 OBEY_WORDS = (
     "ignore disregard forget override overrule bypass neglect discard drop abandon following obeying follow obey heed"
     " attention aside"
@@ -305,6 +303,7 @@ PHRASES: tuple[Phrase, ...] = (
     ),
 )
 
+# Phrases that are about the shape of the text, so they are sought in it as it stands.
 LINE_PHRASES: tuple[Phrase, ...] = (
     _phrase("changes-role", "system assistant developer", r"^[^\S\n]*(?:system|assistant|developer)\s*:\s*\S"),
     _phrase("tool-call-syntax", "<| inst] tool_", r"<\|[\w ]{2,30}\|>|\[/?inst\]|\[tool_calls\]"),
@@ -320,20 +319,16 @@ LINE_PHRASES: tuple[Phrase, ...] = (
         r"[\"']type[\"']\s*:\s*[\"']tool_(?:use|result)[\"']|[\"'](?:tool_calls|function_call)[\"']\s*:",
     ),
 )
-"""Phrases that are about the shape of the text, so they are sought in it as it stands."""
 
 
 TABLES = Path(__file__).with_name("languages.toml")
-END = r"(?=\s*(?:$|[.;!\u3002\uff01]))"
-"""What END stands for in a pattern."""
-
+END = r"(?=\s*(?:$|[.;!\u3002\uff01]))"  # What END stands for in a pattern.
+# What every order of the tables holds a part of: texts without it cost no more than this search.
 MAY_ORDER = re.compile(
     r"[\u0400-\u04ff\u3040-\u30ff\u4e00-\u9fff]|ignor|vergiss|missacht|nichts|berspring|umgeh|a[ck]tivi?|desativ|olvid"
     r"|descart|esque|desconsid|oubli|diga|rien|cont|cuent|inform|omit|salta|saute|pule",
     re.IGNORECASE,
 )
-"""What every order of the tables holds a part of: texts without it cost no more than this search."""
-
 QUOTED = re.compile('"[^"]*"|\u201c[^\u201d]*\u201d|\u201e[^\u201c]*\u201c|«[^»]*»|「[^」]*」|`[^`]*`')
 STOP = re.compile("[.;!?\u3002\uff01\uff1f\n]")
 
@@ -387,19 +382,16 @@ class Injection(NamedTuple):
 NEEDS = frozenset().union(*(group for phrase in (*PHRASES, *LINE_PHRASES) for group in phrase.needs))
 MARKS = tuple(sorted(need for need in NEEDS if not need.isalpha()))
 
+# Cyrillic and Greek letters that look like Latin ones (Unicode UTS 39): a phrase spelled with them is that phrase.
 CONFUSABLES = str.maketrans(
     "\u0430\u0435\u043e\u0440\u0441\u0443\u0445\u0456\u0458\u0455\u0501\u043a\u0442\u0410\u0412\u0415\u0406\u041a\u041c\u041d\u041e\u0420\u0421\u0422\u0423"
     "\u0425\u03b1\u03b5\u03b9\u03ba\u03bd\u03bf\u03c1\u03c4\u03c5\u0391\u0392\u0395\u0396\u0397\u0399\u039a\u039c\u039d\u039f\u03a1\u03a4\u03a5\u03a7",
     "aeopcyxijsdktABEIKMHOPCTYXaeikvoptuABEZHIKMNOPTYX",
 )
-"""Cyrillic and Greek letters that look like Latin ones (Unicode UTS 39): a phrase spelled with them is that phrase."""
-
+# Marks without a shape of their own: the grapheme joiner and the variation selectors.
 SELECTORS = dict.fromkeys([0x34F, *range(0x180B, 0x180E), *range(0xFE00, 0xFE10)])
-"""Marks without a shape of their own: the grapheme joiner and the variation selectors."""
-
+# Marks, but for an underscore or an apostrophe within a word. It begins with a set, which `re` finds quickly.
 EMPHASIS = re.compile("[*`\"\u201c\u201d_'](?:(?<![_'])|(?!\\w)|(?<!\\w[_']))")
-"""Marks, but for an underscore or an apostrophe within a word. It begins with a set, which `re` finds quickly."""
-
 LEAD = re.compile(r"\n[\s#>*+\u2022.)\d-]*")  # Bullets, numbers and heading marks in front of a clause.
 FORBIDDING = (
     r"\b(?:never|not|don't|doesn't|cannot|can't|mustn't|shouldn't|won't|nobody|no one|avoid|instead of|rather than"
@@ -408,10 +400,8 @@ FORBIDDING = (
 
 
 def find_injection(text: str) -> list[Injection]:
-    """Every phrase of the tables that `text` holds, one each, with the words that match.
-
-    The text is read as a whole, since a phrase may be wrapped, and line by line, since a line begins a clause.
-    """
+    """Every phrase of the tables that `text` holds, one each, with the words that match. The text is read as a whole,
+    since a phrase may be wrapped, and line by line, since a line begins a clause."""
     whole = " ".join(_plain(text).split())
     held = held_needs(lower_case(whole))
     found: list[Injection] = []

@@ -62,10 +62,8 @@ def find_restated(candidate: Candidate, existing: Sequence[Entry]) -> str | None
 
 
 def is_same_said(one: CandidateWords, other: CandidateWords) -> bool:
-    """Equal words, a quote in common, or a Jaccard of content words above `SAME`: one learning.
-
-    A branch commit and the squash message repeat it.
-    """
+    """Equal words, a quote in common, or a Jaccard of content words above `SAME`: one learning. A branch commit and the
+    squash message repeat it."""
     is_equal = one.words == other.words or not one.quotes.isdisjoint(other.quotes)
     return is_equal or jaccard(one.content, other.content) > SAME
 
@@ -90,9 +88,8 @@ BY_KIND: dict[Kind, KindDefaults] = {
     "fix": KindDefaults("corrective", "task", 0.6),
 }
 CONTRAST = re.compile(r"(?!\w+ing\b).*\b(?:not|never|\w+n't|instead of|rather than|avoid)\b", re.IGNORECASE)
+# A title of a model, and one of an author, that says itself what not to do: as rejected it would say the opposite.
 FORBIDS = re.compile(r"(?:we |you )?(?:must |should )?(?:do not|don't|never|not|avoid)\b", re.IGNORECASE)
-"""A title of a model, and one of an author, that says itself what not to do: as rejected it would say the opposite."""
-
 ASKED, COSTLY = 0.9, 0.8
 SPOKEN = frozenset({"text", "rejection", "interrupt", "intervention", "review"})
 
@@ -156,9 +153,7 @@ def judge_reply(case: JudgedCase, text: str, engine: str = RULES) -> ReplyVerdic
 
 def settle(judged: Sequence[Judged], limit: int, records: Collection[str] = ()) -> tuple[Judged, ...]:
     """The verdicts on one merged change: what is said twice is one, no title stands twice, at most `limit` are written.
-
-    `records` are the pieces that are decision records: each was written to be kept, and counts towards no limit.
-    """
+    `records` are the pieces that are decision records: each was written to be kept, and counts towards no limit."""
     apart = _apart(_deduplicated(judged))
     counted = (at for at, one in enumerate(apart) if not is_record(one.candidate, records))
     written = [at for at in counted if apart[at].verdict == "written"]
@@ -211,10 +206,8 @@ def _masked(candidate: Candidate) -> Candidate:
 
 
 def _find_known(learning: Learning, candidate: Candidate, case: JudgedCase) -> str | None:
-    """The entry that says this already: as code compares words, else as the engine claims of one that there is.
-
-    What was retired is no answer to an author who marks it again: it is on its way out.
-    """
+    """The entry that says this already: as code compares words, else as the engine claims of one that there is. What
+    was retired is no answer to an author who marks it again: it is on its way out."""
     given = case.existing if case.known_to is None else case.known_to(candidate)
     known = [entry for entry in given if not (candidate.is_marked and entry.status == "retired")]
     ids = {entry.id for entry in known}
@@ -315,10 +308,8 @@ def _candidate(learning: Learning, case: JudgedCase, engine: str) -> Candidate:
 
 
 def _weigh(learning: Learning, quoted: Sequence[Evidence]) -> float:
-    """What a rule says; else what the kind gives, or more for its weight or where the events quoted are graver.
-
-    That somebody asked for it counts where a person is quoted who could: in a session or a review.
-    """
+    """What a rule says; else what the kind gives, or more for its weight or where the events quoted are graver. That
+    somebody asked for it counts where a person is quoted who could: in a session or a review."""
     if learning.importance is not None:
         return learning.importance
     is_asked = learning.weight == "asked" and any(one.actor == "human" and one.kind in SPOKEN for one in quoted)
@@ -327,10 +318,8 @@ def _weigh(learning: Learning, quoted: Sequence[Evidence]) -> float:
 
 
 def _cites(learning: Learning, piece: Evidence, case: JudgedCase) -> tuple[str, ...]:
-    """Anchors in the files of the piece; a session or a review speaks of the files of the whole change.
-
-    What was declined has left no files.
-    """
+    """Anchors in the files of the piece; a session or a review speaks of the files of the whole change. What was
+    declined has left no files."""
     if case.is_declined:
         return ()
     is_commit = piece.origin.kind == "commit"
@@ -339,10 +328,8 @@ def _cites(learning: Learning, piece: Evidence, case: JudgedCase) -> tuple[str, 
 
 
 def _source(piece: Evidence, case: JudgedCase) -> str:
-    """`pr:128 commit:3f2ab91…`; a change without a number is its commit alone.
-
-    What was said in a session or a review came in with the tip of the change; a request that was declined left none.
-    """
+    """`pr:128 commit:3f2ab91…`; a change without a number is its commit alone. What was said in a session or a review
+    came in with the tip of the change; a request that was declined left none."""
     if case.is_declined:
         return f"pr:{case.label[1:]}"
     request = f"pr:{case.label[1:]} " if case.label.startswith("#") else ""

@@ -119,9 +119,8 @@ FIX_PARAGRAPH = re.compile(
 )
 
 
+# Under each subject, in order, the lines where a paragraph `Fix: …` begins, and what it says.
 Fixes = dict[str, list[tuple[int, str]]]
-"""Under each subject, in order, the lines where a paragraph `Fix: …` begins, and what it says."""
-
 FIX_WIDTH = 2_000  # Characters kept of such a paragraph: far more than a body holds.
 
 
@@ -190,11 +189,8 @@ def _marks_at(lines: Sequence[MessageLine], position: int, fixes: Fixes) -> tupl
 def _read_mark(
     lines: Sequence[MessageLine], position: int, first: str, fixes: Fixes, mark: Mark, start: int = 0
 ) -> tuple[list[Mark], int]:
-    """`mark` with the statement that begins with `first`, if there is any, and where to go on.
-
-    The fix of a root cause is the paragraph under the same subject: the first one after the statement, else the first
-    before line `start`.
-    """
+    """`mark` with the statement that begins with `first`, if there is any, and where to go on. The fix of a root cause
+    is the paragraph under the same subject: the first one after the statement, else the first before line `start`."""
     block, end = _block(lines, position, first)
     fix = ""
     if mark.marker == "root cause":
@@ -230,10 +226,8 @@ def _listed(
 
 
 def _block(lines: Sequence[MessageLine], position: int, first: str) -> tuple[list[str], int]:
-    """The lines of one statement and where the next begins: up to a blank line, a bullet, a mark or a trailer.
-
-    A statement that ends in a colon takes the list that follows it along.
-    """
+    """The lines of one statement and where the next begins: up to a blank line, a bullet, a mark or a trailer. A
+    statement that ends in a colon takes the list that follows it along."""
     block, end = [first.strip()], position + 1
     takes_list = first.rstrip().endswith(":")
     while end < len(lines) and (text := lines[end].text):

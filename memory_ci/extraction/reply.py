@@ -65,9 +65,8 @@ class Learning(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return self.is_marked or bool(self.doubt)
 
 
+# Fields of a learning that only code may set; replies of former versions have some of them.
 OWNED = frozenset({"importance", "scope", "is_marked", "marker", "doubt"})
-"""Fields of a learning that only code may set; replies of former versions have some of them."""
-
 CHOICES = {"kind": get_args(Kind), "reach": get_args(Reach), "weight": get_args(Weight)}
 
 
@@ -124,10 +123,8 @@ def _parse(text: str, name: str, kind: type[T], *, trusted: bool = False) -> tup
 
 
 def _find_list(text: str, name: str) -> tuple[list[object], tuple[str, ...]]:
-    """What the lists of that name hold, and a reason for each that was broken.
-
-    A list that cannot be read whole is searched to the end of the text, so no part of it is read more than twice.
-    """
+    """What the lists of that name hold, and a reason for each that was broken. A list that cannot be read whole is
+    searched to the end of the text, so no part of it is read more than twice."""
     begin = re.compile(rf'"{name}"\s*:\s*(?=\[)')
     found: list[object] = []
     start = begin.search(text)

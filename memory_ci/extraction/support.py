@@ -18,13 +18,10 @@ from memory_ci.records.event import Evidence
 from memory_ci.secrets import MASK
 from memory_ci.text import STOP_WORDS, identifier_parts, stem, strip_own_blocks, words
 
-LEAST_QUOTED = 0.2
-"""The share of a title's words that must stand in the pieces quoted."""
-
+LEAST_QUOTED = 0.2  # The share of a title's words that must stand in the pieces quoted.
 DOCUMENT = re.compile(r".*\.(?:mdx?|mdc|rst|adoc)", re.IGNORECASE)
+# Where a sentence, a paragraph or an item of a list ends; a single line break is a wrapped line.
 END = re.compile(rf"{SENTENCE.pattern}|\n\s*\n|\n(?=\s*(?:[-*+\u2022]|\d+[.)])\s)")
-"""Where a sentence, a paragraph or an item of a list ends; a single line break is a wrapped line."""
-
 CLAUSE = re.compile(
     r"[.;:!?](?:\s|$)|,\s|\s[\u2014\u2013-]+\s|\b(?:because|since|so that|but|otherwise)\b", re.IGNORECASE
 )
@@ -36,22 +33,19 @@ BROAD_WORDS = re.compile(
     re.IGNORECASE,
 )
 DENIAL = re.compile(r"\b(?:never|no|not|\w+n't|dont|cannot|none|nobody|any\w*|avoid|stop|forbidden)\b", re.IGNORECASE)
+# An order to leave something: `was never called` tells what happened, `not just X` does not exclude X.
 BAN = re.compile(
     r"(?<!\bwas )(?<!\bwere )(?<!\bhad )(?<!\bhas )(?<!\bhave )(?<!\bis )(?<!\bare )(?<!\bbeen )(?<!\bor )"
     r"\b(?:do not|don't|dont|never|must not|mustn't|should not|shouldn't|please not|no longer|stop|avoid|without"
     r"|instead of|rather than|not)\b(?! (?:just|only|forget|hesitate|worry)\b)",
     re.IGNORECASE,
 )
-"""An order to leave something: `was never called` tells what happened, `not just X` does not exclude X."""
-
+# By a condition a claim may say what its quote says with `not`.
 CONDITION = re.compile(r"\b(?:only|except|unless|until|before)\b", re.IGNORECASE)
-"""By a condition a claim may say what its quote says with `not`."""
-
 GERUND = re.compile(r"\w+ing\b", re.IGNORECASE)  # Begins no order: using npm broke it.
 LEAD = frozenset("please always just let's let we you should must to and then i want also".split())
+# Verbs that say little without their object, as stems.
 LIGHT = frozenset(map(stem, "use make do keep have get set add take be put try go".split()))
-"""Verbs that say little without their object, as stems."""
-
 ARTICLES = frozenset("a an the any our your this that".split())
 
 
@@ -134,19 +128,16 @@ def _order(clause: str) -> str:
 
 # -- What a repository tells its readers already: a learning that says it again adds nothing to memory.
 
+# The share of a title's words that must stand in one paragraph, beside all identifiers; more of one without.
 LEAST_TOLD, LEAST_UNNAMED = 0.7, 0.8
-"""The share of a title's words that must stand in one paragraph, beside all identifiers; more of one without."""
-
 MIN_WORDS = 3  # Different words of a title below which nothing is compared: "Run the tests" stands everywhere.
 READ_FIRST = re.compile(r"(?:.*/)?(?:README|AGENTS|CLAUDE|GEMINI|CONTRIBUTING)[^/]*", re.IGNORECASE)
 FOLDER = re.compile(r"(?:.*/)?docs?/.*", re.IGNORECASE)
-PART = re.compile(r"\n\s*\n|\n(?=\s*(?:[-*+|#]|\d+[.)])\s)")
-"""Between paragraphs, items of a list and rows of a table."""
-
+PART = re.compile(r"\n\s*\n|\n(?=\s*(?:[-*+|#]|\d+[.)])\s)")  # Between paragraphs, items of a list and rows of a table.
+# Where a line of code holds what a program says of its own commands and options.
 HELP = re.compile(
     r"(?i)\b(?:help|usage|short|long|about|description|summary)\w*\s*[=:(]|flags\(\)|\w*flag\w*\(|add_argument|\.option\("
 )
-"""Where a line of code holds what a program says of its own commands and options."""
 
 
 class Paragraph(NamedTuple):
@@ -183,18 +174,15 @@ def find_told(title: str, paragraphs: Iterable[Paragraph]) -> str | None:
 QUOTABLE = frozenset({"T0", "T1"})
 MIN_QUOTED = 3
 MIN_LENGTH = 15  # A quote of fewer words and fewer characters than these proves nothing: "yes", "the pool".
+# What stands in a piece because we put it there, a mask or the mark of a cut: nobody said it.
 OURS = re.compile(rf"{MASK.pattern}|\[\N{{HORIZONTAL ELLIPSIS}}[^\]\n]*\]")
-"""What stands in a piece because we put it there, a mask or the mark of a cut: nobody said it."""
-
+# A word, or one character of a script that is written without blanks.
 WORD = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7a3]|[^\W_\u3040-\u30ff\u3400-\u9fff\uac00-\ud7a3][\w'/.-]*")
-"""A word, or one character of a script that is written without blanks."""
 
 
 def find_ungrounded(learning: Learning, pieces: Mapping[str, Evidence]) -> str | None:
     """Why the quotes of `learning` do not prove it: none, of unknown evidence, not exact, of untrusted words, or short.
-
-    What our own rules quote may be short, for it stands behind a mark.
-    """
+    What our own rules quote may be short, for it stands behind a mark."""
     if not learning.quotes:
         return "no-quote"
     for quote in learning.quotes:

@@ -18,37 +18,33 @@ from memory_ci.records.entry import Adoption
 from memory_ci.text import count_words
 
 MAX_PER_MESSAGE = 3
-MIN_WORDS, MIN_REASON = 6, 8
-"""Words of a sentence, and of why something was taken back."""
-
+MIN_WORDS, MIN_REASON = 6, 8  # Words of a sentence, and of why something was taken back.
 REVERT = re.compile(r"(?:[a-z]+(?:\([^)]*\))?!?:\s*)?revert\b[: ]*(?P<what>.*)", re.IGNORECASE)
 NORM = re.compile(r"\b(?:never|always|must not|must never|do not|don't|should never)\b", re.IGNORECASE)
 CAUSE = re.compile(r"\b(?:because|so that)\b", re.IGNORECASE)
 REMARK = re.compile(r"(?:note|why|caveat|important):\s", re.IGNORECASE)
 
 
+# How a sentence begins or ends that says nothing without the one beside it.
 FRAGMENT = re.compile(
     r"(?:and|but|or|so|also|then|which|because|instead|otherwise|hence|it|this|that|these|those|they|he|she|here|there"
     r"|both|such)\b|.*(?::|,|\.\.\.|\u2026)$",
     re.IGNORECASE,
 )
-"""How a sentence begins or ends that says nothing without the one beside it."""
-
 HISTORY = re.compile(
     r"\b(?:was|were|had|did|wasn't|weren't|hadn't|didn't|never \w+ed|used to|previously|formerly|originally|no longer"
     r"|now|before this|so far|has been|have been)\b",
     re.IGNORECASE,
 )
 BARE_REVERT = re.compile(r"(?:this )?reverts? (?:commits?|pull request|pr|merge request|[\w./-]*[#!]\d)", re.IGNORECASE)
+# How a sentence begins that lists what was done; or who says so speaks of what happened to them.
 STEP = re.compile(
     r"(?:[\w./-]+: )?(?:allow|call|change|convert|drop|ensure|fix|handle|implement|introduce|make|move|propagate"
     r"|replace|return|rework|set|skip|support|switch)\b|.*\b(?-i:I)(?:'\w+)?\b",
     re.IGNORECASE,
 )
-"""How a sentence begins that lists what was done; or who says so speaks of what happened to them."""
-
+# What a sentence has that tells of the change, of the work or of the moment.
 PASSING = (HISTORY, NARRATION, THIS_CHANGE, MOMENT)
-"""What a sentence has that tells of the change, of the work or of the moment."""
 
 
 class Suspect(NamedTuple):
@@ -148,9 +144,8 @@ def find_steering(turn: str) -> list[Suspect]:
     return found[:MAX_PER_TURN]
 
 
+# Blanks of one line. Runs of them are taken whole (`*+`): tried in all their parts, they cost their square.
 BLANK = r"[^\S\n]"
-"""Blanks of one line. Runs of them are taken whole (`*+`): tried in all their parts, they cost their square."""
-
 TITLE = re.compile(
     rf"^#{BLANK}++(?:ADR(?:-|{BLANK})*+)?(?:\d++{BLANK}*+[.:)\u2014\u2013-]*+{BLANK}*+)?(?P<title>\S.*)$",
     re.MULTILINE | re.IGNORECASE,
@@ -165,9 +160,8 @@ STATUS = re.compile(
     r"^(?:#+\s*)?(?:[-*]\s*)?(?:\*\*)?status(?:\*\*)?:?(?:\*\*)?[\s:]*(?P<status>[A-Za-z]+)",
     re.MULTILINE | re.IGNORECASE,
 )
+# The first paragraph; one that ends in a colon takes along what it announces.
 PARAGRAPHS = re.compile(r"\S(?:(?!(?<!:)\n\n).)*", re.DOTALL)
-"""The first paragraph; one that ends in a colon takes along what it announces."""
-
 LINE = re.compile(r"\s*\n(?!\s*(?:[-*+]|\d+[.)])\s)\s*")  # A wrapped line, not the next item of a list.
 MIN_NAME = 3  # Words from which on the name of a record says what was decided.
 ADOPTED = frozenset({"accepted", "approved", "adopted", "implemented", "done", "final", "active"})

@@ -25,12 +25,10 @@ REASON = re.compile(
     re.IGNORECASE,
 )
 TELLING = 10  # Words from which on a rejection is taken to say what was wrong, even without one of the words of REASON.
+# Words from which on the subject of a fix says what to do, and so makes a better title than what went wrong.
 TELLING_SUBJECT = 5
-"""Words from which on the subject of a fix says what to do, and so makes a better title than what went wrong."""
-
+# What stands between a choice and its reason in the trailers of others: `Rejected: a queue | it loses jobs`.
 PIPE = re.compile(r"\s+\|\s+")
-"""What stands between a choice and its reason in the trailers of others: `Rejected: a queue | it loses jobs`."""
-
 BECAUSE = re.compile(r",?\s(?:because|since|as it|as they|\u2014|--?)\s")
 NOUNS = {"decision": "decision", "rejected": "rejection"}
 WORK_TYPES = frozenset("test tests refactor style docs chore build".split())
@@ -54,6 +52,7 @@ MOMENT = re.compile(
     r"|latest (?:main|master)|already red|wip|todo|out of scope|follow-?up pr)\b|\bnow\W*$",
     re.IGNORECASE,
 )
+# How far the work at hand may go, and who asked for it.
 TASK = re.compile(
     r"\b(?:scope|fix|change|patch|diff|edit|pr)s?\b[^.;]{0,25}"
     r"\b(?:scoped|minimal|narrow|tight|small|focused|surgical|limited)\b"
@@ -62,18 +61,15 @@ TASK = re.compile(
     r"|\b(?:owner|user|maintainer|reviewer|requester)s? (?:has |have )?(?:requested|asked|wants?)\b",
     re.IGNORECASE,
 )
-"""How far the work at hand may go, and who asked for it."""
-
 UNKNOWN = re.compile(r"\b(?:not (?:yet )?known|unknown|unclear|not (?:yet )?sure|no idea)\b", re.IGNORECASE)
 PAST = re.compile(r"\b(?:was|were|had|wasn't|weren't|hadn't)\b", re.IGNORECASE)
+# What a learning of more than a single past event has: a present or modal verb, or its reason.
 LASTING = re.compile(
     r"\b(?:is|are|isn't|aren't|has|have|does|do|doesn't|don't|must|should|shall|can|cannot|can't|may|will|won't|needs?"
     r"|(?<!was )(?<!were )(?<!had )never|always|only (?:if|when|after|before|with)|because|since|so|requires?|unless"
     r"|whenever|otherwise)\b",
     re.IGNORECASE,
 )
-"""What a learning of more than a single past event has: a present or modal verb, or its reason."""
-
 SUBORDINATE = re.compile(
     r"\b(?:when\w*|before|after|if|because|so|that|which|who|until|while|where|unless|once|as|instead|to)\b",
     re.IGNORECASE,
@@ -83,13 +79,12 @@ SYMPTOM = re.compile(
     r"|doesn't|didn't|isn't|aren't|cannot|can't|returns|shows|throws|raises|panics|loses|leaks|ignores|misses)\b",
     re.IGNORECASE,
 )
+# A subject with a finite verb in its main clause states a fault, unless it begins with an order.
 ORDERS = re.compile(
     r"(?:fix|prevent|avoid|handle|stop|let|make|ensure|allow|keep|do|don't|use|never|always|only|check|require|wait|retry"
     r"|skip|show|report|treat|accept|reject|return|restore|repair)\b",
     re.IGNORECASE,
 )
-"""A subject with a finite verb in its main clause states a fault, unless it begins with an order."""
-
 CHOICES = ("decision", "constraint", "rejected")
 
 
@@ -123,10 +118,8 @@ def weakness(mark: Mark) -> str | None:
 
 
 def _weak_choice(mark: Mark) -> str | None:
-    """A choice is worth keeping for its reason; one about the tests of a change goes with the change.
-
-    A decision in a trailer of ours need not give its reason.
-    """
+    """A choice is worth keeping for its reason; one about the tests of a change goes with the change. A decision in a
+    trailer of ours need not give its reason."""
     if TASK.search(mark.text):
         return "bounds the task, not the work after it"
     if NARRATION.search(mark.text):

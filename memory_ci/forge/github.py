@@ -22,12 +22,11 @@ from memory_ci.records.forge import Check, Permission, PullRequest, Review, Revi
 from memory_ci.text import shorten
 
 SUMMARY_WIDTH = 400  # Characters of a check's own summary: the rest of it is its log.
+# A review that is `pending` was not sent yet.
 STATES: dict[str, ReviewState] = {state: state for state in get_args(ReviewState)}
-"""A review that is `pending` was not sent yet."""
-
 PASSED = frozenset({"success"})
+# What is neither (neutral, skipped, cancelled, stale, pending) says nothing about the commit.
 FAILED = frozenset({"failure", "timed_out", "startup_failure", "error"})
-"""What is neither (neutral, skipped, cancelled, stale, pending) says nothing about the commit."""
 
 
 class GitHubUser(msgspec.Struct, frozen=True):
@@ -146,8 +145,8 @@ class Status(msgspec.Struct, frozen=True):
     description: str | None = None
 
 
+# The permission of a user whose association with the repository is known.
 PermissionOf = Callable[[GitHubUser, str], Permission]
-"""The permission of a user whose association with the repository is known."""
 
 
 def format_request(pull: Pull, permission_of: PermissionOf) -> PullRequest:
@@ -207,10 +206,8 @@ def _list_checks(found: Iterable[tuple[str, str | None, datetime | None, str]], 
 
 
 def by_association(association: str) -> Permission:
-    """What the association of an author says of the permission, as long as the forge says no more.
-
-    An owner writes. Members and collaborators may have been given no more than reading; anybody else is no member.
-    """
+    """What the association of an author says of the permission, as long as the forge says no more. An owner writes.
+    Members and collaborators may have been given no more than reading; anybody else is no member."""
     if association == "OWNER":
         return "write"
     return "unknown" if association in ("MEMBER", "COLLABORATOR", "") else "read"
@@ -344,9 +341,8 @@ class GitHub(RequestReader[Pull]):
 T = TypeVar("T")
 
 MAX_BYTES = 25_000_000  # GitHub sends no greater payload (docs.github.com, "Webhook events and payloads").
+# The branch on which a merge queue tries a pull request.
 QUEUED = re.compile(r"refs/heads/gh-readonly-queue/.+/pr-([1-9][0-9]{0,8})-[0-9a-f]{40,64}")
-"""The branch on which a merge queue tries a pull request."""
-
 PROBLEM = "only the event of this job was read: no other reviews, commits or checks"
 
 
@@ -356,10 +352,8 @@ class MergeGroup(msgspec.Struct, frozen=True):
 
 
 class Offline:
-    """The pull request of one event (`$GITHUB_EVENT_PATH`), whose file is read at once; else none is known.
-
-    The event holds the words of strangers: no shape of it is an error, only less is known.
-    """
+    """The pull request of one event (`$GITHUB_EVENT_PATH`), whose file is read at once; else none is known. The event
+    holds the words of strangers: no shape of it is an error, only less is known."""
 
     def __init__(self, path: Path) -> None:
         event: object = None

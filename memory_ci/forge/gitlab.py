@@ -14,15 +14,14 @@ from msgspec.structs import replace
 from memory_ci.forge.rest import Client, Listing, Problems, RequestReader, require
 from memory_ci.records.forge import Check, Permission, PullRequest, Review, ReviewState, Time
 
+# Names that GitLab gives to the users of access tokens, and those that bots give themselves.
 BOT = re.compile(r"(?:project|group)_\d+_bot(?:_\w+)?|.*\[bot\]|.*-bot|GitLabDuo")
-"""Names that GitLab gives to the users of access tokens, and those that bots give themselves."""
-
+# System notes that are a review. Others tell of pushes and labels.
 DECISIONS: dict[str, ReviewState] = {
     "approved this merge request": "approved",
     "requested changes": "changes_requested",
     "unapproved this merge request": "dismissed",
 }
-"""System notes that are a review. Others tell of pushes and labels."""
 
 
 class GitLabUser(msgspec.Struct, frozen=True):
@@ -162,9 +161,8 @@ def _review(note: Note, first: Note, permission_of: PermissionOf) -> Review:
 
 API = "https://gitlab.com/api/v4"
 DEVELOPER = 30  # The least access level that may push (docs.gitlab.com, "Members API").
+# Of what is asked for: a range from the root begins in year 1, which is not written with four digits.
 EARLIEST = datetime(2000, 1, 1, tzinfo=UTC)
-"""Of what is asked for: a range from the root begins in year 1, which is not written with four digits."""
-
 MAX_CHECKED = 20  # Pipelines of one merge request, the newest, whose jobs are read: each costs a request.
 
 

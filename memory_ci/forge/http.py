@@ -87,8 +87,8 @@ def next_page(url: str, link: str) -> str:
     return join_url(url, match[1]) if match else ""
 
 
+# After these nothing more can be asked: what fails is the run, not one part of a pull request.
 LASTING = frozenset({"forge-rate-limited", "forge-budget-spent"})
-"""After these nothing more can be asked: what fails is the run, not one part of a pull request."""
 
 
 def failed(url: str, what: str) -> EngineError:
@@ -172,9 +172,8 @@ def _date(text: str) -> datetime | None:
     return found.astimezone(UTC) if found.tzinfo else found.replace(tzinfo=UTC)
 
 
+# A GITHUB_TOKEN may ask 1,000 times an hour and repository; other jobs of the hour want some of them.
 MAX_REQUESTS = 600
-"""A GITHUB_TOKEN may ask 1,000 times an hour and repository; other jobs of the hour want some of them."""
-
 MAX_SECONDS = 300.0
 MAX_WAIT = 60.0  # Seconds of waiting, in a run, for a limit to pass or a server to come back.
 
@@ -240,9 +239,8 @@ class Budget:
 
 CONNECT_SECONDS = 10.0
 READ_SECONDS = 30.0
+# For one reply in all, headers included: a byte now and then keeps within any bound on a single read.
 REPLY_SECONDS = 60.0
-"""For one reply in all, headers included: a byte now and then keeps within any bound on a single read."""
-
 MAX_HOPS = 4
 T = TypeVar("T")
 
@@ -280,9 +278,7 @@ def try_again(
     attempt: Callable[[], T | FailedTry], pauses: Iterable[float], wait: Callable[[float], bool]
 ) -> T | FailedTry:
     """What `attempt` gives; made again after each of `pauses` (or the one it names), unless its failure is final.
-
-    `wait` waits for so many seconds, or gives False when there is no time for it.
-    """
+    `wait` waits for so many seconds, or gives False when there is no time for it."""
     outcome = attempt()
     for usual in pauses:
         if not isinstance(outcome, FailedTry) or outcome.is_final:
@@ -369,10 +365,8 @@ class Transport:
         self._check(self.base)
 
     def send(self, url: str, etag: str = "") -> HttpReply:
-        """The reply at the end of at most three redirects; `etag` is that of the reply already known.
-
-        Raises EngineError (forge-failed, forge-budget-spent), or ConnectionError when the wire breaks.
-        """
+        """The reply at the end of at most three redirects; `etag` is that of the reply already known. Raises
+        EngineError (forge-failed, forge-budget-spent), or ConnectionError when the wire breaks."""
         target = url
         for _ in range(MAX_HOPS):
             reply = self._request(target, self._headers_for(target, etag))
@@ -383,10 +377,8 @@ class Transport:
         raise failed(url, "redirects in a circle")
 
     def write(self, method: str, url: str, body: bytes) -> HttpReply:
-        """The reply to JSON sent to our own host; not sent again anywhere, whatever the reply.
-
-        Raises as `send`; EngineError (forge-failed) for another host.
-        """
+        """The reply to JSON sent to our own host; not sent again anywhere, whatever the reply. Raises as `send`;
+        EngineError (forge-failed) for another host."""
         if not is_same_host(url, self.base):
             raise failed(url, "was not written to: it is another host")
         return self._request(url, self._headers_for(url, "") | {"content-type": "application/json"}, method, body)

@@ -14,9 +14,8 @@ from memory_ci.forge.rest import Client, Listing, ReplyCache, require
 from memory_ci.forge.selection import connect
 from memory_ci.text import plain_host
 
+# Of one sync: a hundred repositories a page; what did not change costs none of a token's hour.
 MAX_REQUESTS, MAX_SECONDS, MAX_PAGES = 4_000, 3_600.0, 1_000
-"""Of one sync: a hundred repositories a page; what did not change costs none of a token's hour."""
-
 Visibility = Literal["public", "internal", "private"]
 
 

@@ -18,11 +18,10 @@ from memory_ci.forge.rest import Client, T, require
 
 COMMAND = "/memory"  # What the line of a comment begins with that asks for something.
 DRAFT = "Draft: "  # What the title of a merge request begins with that may not be merged yet.
+# Whose comments may be ours, where a person's token writes them (docs.github.com, `author_association`).
 TRUSTED = frozenset({"OWNER", "MEMBER", "COLLABORATOR"})
-"""Whose comments may be ours, where a person's token writes them (docs.github.com, `author_association`)."""
-
+# What people of the house said of a request: "" where none did. An approval counts most.
 Review = Literal["", "reviewed", "changes requested", "approved"]
-"""What people of the house said of a request: "" where none did. An approval counts most."""
 
 
 class Proposal(msgspec.Struct, frozen=True):
@@ -78,10 +77,8 @@ class Proposals(Protocol):
         """Close a request without a merge."""
 
     def find_comment(self, number: int, marker: str) -> Comment | None:
-        """The first comment on a request that begins with `marker`, and that no stranger can have written.
-
-        Raises EngineError where some could not be read: ours may be among them, and it is to be one.
-        """
+        """The first comment on a request that begins with `marker`, and that no stranger can have written. Raises
+        EngineError where some could not be read: ours may be among them, and it is to be one."""
 
     def add_comment(self, number: int, body: str) -> None:
         """A new comment."""
@@ -347,12 +344,11 @@ class GitLabProposals:
         return (one for one in found if one.source_project_id and one.source_project_id == one.target_project_id)
 
 
+# Of the new contents of one commit: above that the request is slow, or refused, and a push does better.
 MAX_BYTES = 256 * 1024
-"""Of the new contents of one commit: above that the request is slow, or refused, and a push does better."""
-
 MUTATION = "mutation($input: CreateCommitOnBranchInput!) { createCommitOnBranch(input: $input) { commit { oid } } }"
+# Type and message of the error when the branch is not at `expectedHeadOid`.
 STALE, STALE_WORDS = "STALE_DATA", "expected branch to point to"
-"""Type and message of the error when the branch is not at `expectedHeadOid`."""
 
 
 class Created(NamedTuple):

@@ -87,9 +87,8 @@ TRANSIENT = frozenset({500, 502, 503, 504})
 ABSENT = frozenset({404, 422})  # There is no such thing: GitHub says 422 of a commit that it does not know.
 SAID_WIDTH = 300
 WRITTEN = frozenset({200, 201})
+# To what is written: no right to, no such thing for this token, or a rule against it.
 REFUSALS = frozenset({403, 404, 405, 422})
-"""To what is written: no right to, no such thing for this token, or a rule against it."""
-
 MISSHAPEN = "has an item that is not what the API says; it was left out"
 
 
@@ -161,9 +160,7 @@ class Client:
 
     def write(self, method: str, path: str, data: object, shape: type[T]) -> T:
         """What the API says of `data` sent to `path` (or an address of its host). Sent once, for it may have been done.
-
-        Raises EngineError: forge-refused for rights and rules, else `forge-…`.
-        """
+        Raises EngineError: forge-refused for rights and rules, else `forge-…`."""
         url = path if path.startswith("http") else self._transport.base + path
         try:
             reply = self._transport.write(method, url, msgspec.json.encode(data))

@@ -13,9 +13,8 @@ from memory_ci.forge.rest import Client, ReplyCache
 from memory_ci.records.config import ForgeConfig
 
 GITHUB_TOKENS = ("GITHUB_TOKEN", "GH_TOKEN")
+# GitLab gives a job's own token, CI_JOB_TOKEN, no merge requests, neither to read nor to open.
 GITLAB_TOKENS = ("GITLAB_TOKEN",)
-"""GitLab gives a job's own token, CI_JOB_TOKEN, no merge requests, neither to read nor to open."""
-
 TOKENS: dict[str, tuple[str, ...]] = {"github": GITHUB_TOKENS, "gitlab": GITLAB_TOKENS}
 REPOSITORY = re.compile(r"[\w.-]+/[\w.-]+")
 
@@ -23,10 +22,8 @@ REPOSITORY = re.compile(r"[\w.-]+/[\w.-]+")
 def choose_forge(
     config: ForgeConfig, environ: Mapping[str, str], cache_dir: Path, budget: Budget | None = None
 ) -> tuple[Forge | None, str]:
-    """The forge to ask, and the reason, for the report. Addresses and tokens come from `environ` alone.
-
-    Raises EngineError (forge-failed, forge-unauthorised) for an address that is not secure, or a token that is none.
-    """
+    """The forge to ask, and the reason, for the report. Addresses and tokens come from `environ` alone. Raises
+    EngineError (forge-failed, forge-unauthorised) for an address that is not secure, or a token that is none."""
     if config.name == "none":
         return None, "the configuration says forge: none"
     spent, cache = budget or Budget(), ReplyCache(cache_dir)

@@ -13,9 +13,8 @@ from memory_ci.retrieval.query import idf
 from memory_ci.retrieval.similar_tasks import OUTCOMES, count_terms, take_diverse
 from memory_ci.text import STOP_WORDS, identifier_parts, words
 
+# The cosine below which an episode has nothing to do with the question. Lower than between tasks: a person asks.
 LEAST = 0.18
-"""The cosine below which an episode has nothing to do with the question. Lower than between tasks: a person asks."""
-
 MAX_SHARE = 0.6  # What a single term may bring of a cosine: one word in common, however rare, makes no likeness.
 FEW = 30  # Prompts that there are taken to be at least: with fewer, what one of them says would count as common.
 BLANKS = 20  # Blank episodes that are thought beside the others: among a few, no word passes for a common one.
@@ -125,10 +124,8 @@ def age_of(episode: Episode, now: datetime) -> timedelta:
 
 
 def _measure(query: str, episodes: Sequence[Episode], max_share: float) -> list[Near]:
-    """Each episode with its TF-IDF cosine, that of its heading alone where it is greater: a long text hides no title.
-
-    0 where one word brings more than `max_share` of it.
-    """
+    """Each episode with its TF-IDF cosine, that of its heading alone where it is greater: a long text hides no title. 0
+    where one word brings more than `max_share` of it."""
     counts = [count_terms(prompt_of(episode)) for episode in episodes]
     df = Counter(term for terms in counts for term in terms)
     total = max(len(counts) + BLANKS, FEW)

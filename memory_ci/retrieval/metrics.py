@@ -78,6 +78,7 @@ def _unique(ranking: Sequence[str]) -> list[str]:
     return list(dict.fromkeys(ranking))
 
 
+# Tasks of other trades: a memory about software work has nothing on them.
 FOREIGN_TASKS = (
     "Bake shadow maps for directional lights in the renderer",
     "Tune the PID gains of the quadcopter's yaw loop",
@@ -88,8 +89,6 @@ FOREIGN_TASKS = (
     "Model soil moisture drift in the irrigation planner",
     "Transpose the MIDI score when the oboe part is muted",
 )
-"""Tasks of other trades: a memory about software work has nothing on them."""
-
 LEAST_BODY_WORDS = 4  # A body with fewer words of its own gives no paraphrase.
 PARAPHRASE_WORDS = 6
 

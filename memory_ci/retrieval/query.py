@@ -28,16 +28,14 @@ def idf(df: int, total: int) -> float:
 
 
 MAX_TITLE_TERMS = 32
+# A query costs time with each term, and measured on issue texts more of them move little (docs/ranking.md).
 MAX_BODY_TERMS = 20
-"""A query costs time with each term, and measured on issue texts more of them move little (docs/ranking.md)."""
-
 MAX_PATH_TERMS = 20
 MAX_WEIGHED = 60  # Of so many terms of a body, the most frequent, the index is asked how rare they are.
 MAX_CHARS = 20_000  # How much of a task is read once code and logs are out; people write less.
 POSSESSIVE = re.compile(r"(?<=\w)['\u2019]s\b")
+# `o1` of `o1-preview`: the index has it whole, identifier_parts gives `o` and `1`.
 NUMBERED = re.compile(r"(?<=[^\W_]-)[a-z]+\d+|(?<![a-z])[a-z]+\d+(?=-[^\W_])")
-"""`o1` of `o1-preview`: the index has it whole, identifier_parts gives `o` and `1`."""
-
 COMMENT = re.compile(r"<!--.*?(?:-->|\Z)", re.DOTALL)
 
 QUOTED = re.compile(
@@ -51,9 +49,7 @@ QUOTED = re.compile(
 )
 
 
-INFLECTED = re.compile("[\u0370-\u052f]{5,}")
-"""A Greek or Cyrillic word, of which a language has a dozen forms."""
-
+INFLECTED = re.compile("[\u0370-\u052f]{5,}")  # A Greek or Cyrillic word, of which a language has a dozen forms.
 LONG = 6  # Letters from which on a word has an ending to lose.
 
 
@@ -104,9 +100,7 @@ def _terms(text: str) -> Iterator[str]:
 
 def _stem(word: str, corpus: Corpus | None = None) -> str:
     """A word as a prefix, without its ending, if it is Cyrillic or Greek, or a long one that nothing in `corpus` holds.
-
-    Porter stems English alone; another form or a compound may be held. On the English sets it costs .001 of nDCG@10.
-    """
+    Porter stems English alone; another form or a compound may be held. On the English sets it costs .001 of nDCG@10."""
     if INFLECTED.fullmatch(word):
         return f"{word[: max(4, len(word) - 3)]}*"
     if corpus is None or len(word) < LONG or not word.isalpha() or corpus.df(word):
@@ -119,6 +113,7 @@ def _without(terms: Iterable[str], counts: Counter[str]) -> Counter[str]:
     return Counter({term: count for term, count in counts.items() if term not in left_out})
 
 
+# Stop words of German, Spanish, French, Portuguese, Russian: else a question is answered by its small words.
 OTHERS = tuple(
     frozenset(table.split())
     for table in (
@@ -139,7 +134,6 @@ OTHERS = tuple(
         мы на над не но о об он она они от по под почему при с со так также то только у что чтобы это я""",
     )
 )
-"""Stop words of German, Spanish, French, Portuguese, Russian: else a question is answered by its small words."""
 
 
 def choose_stop_words(asked: Set[str]) -> frozenset[str]:

@@ -112,9 +112,8 @@ def _unit(score: float, low: float, best: float) -> float:
     return (score / 2 - low / 2) / span if span else 1.0
 
 
+# The nearer, the better (docs/ranking.md); institutional memory is not ranked.
 SCOPE_FACTORS: Mapping[ScopeName, float] = {"team": 1.5, "project": 1.2, "session": 1.0, "global": 1.0}
-"""The nearer, the better (docs/ranking.md); institutional memory is not ranked."""
-
 OWN_SESSION_FACTOR = 1.5
 
 
@@ -230,8 +229,8 @@ def _reach(start: str, olders: Mapping[str, Iterable[str]]) -> frozenset[str]:
 
 REPEAT = 0.4  # What an entry loses that says what a better one said. Measured: quality stays (docs/ranking.md).
 NEAR = 0.5  # Likeness from which an entry is pushed down: what shares less is no near-duplicate.
+# Copies of one id whose words are no more alike than this are two entries, of which one has the other's id.
 ALIKE = 0.8
-"""Copies of one id whose words are no more alike than this are two entries, of which one has the other's id."""
 
 
 def diversify(hits: Sequence[Hit]) -> list[Hit]:
@@ -282,9 +281,7 @@ def fit(
     hits: Sequence[Hit], max_chars: int, cost: Callable[[Hit], int], by_type: Mapping[EntryType, int] = NO_LIMITS
 ) -> tuple[tuple[Hit, ...], tuple[Hit, ...]]:
     """(kept, dropped), both in the order given. A hit that is too large is passed over: a smaller one may still fit.
-
-    `by_type` bounds what entries of one type may take of `max_chars`.
-    """
+    `by_type` bounds what entries of one type may take of `max_chars`."""
     left = dict(by_type)
     chosen: set[int] = set()
     for place, hit in enumerate(hits):

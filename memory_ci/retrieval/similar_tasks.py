@@ -15,12 +15,10 @@ from memory_ci.retrieval.query import told
 from memory_ci.text import STOP_WORDS, content_words, identifier_parts, jaccard, words
 
 K1, B = 1.2, 0.5  # Those of BM25 (Robertson and Zaragoza, The Probabilistic Relevance Framework, 2009).
+# The score from which on a change is named to a job: read by hand three of four are related (docs/similar.md).
 GATE = 20.0
-"""The score from which on a change is named to a job: read by hand three of four are related (docs/similar.md)."""
-
+# Where there are fewer than YOUNG changes, the share of the best score that a task can reach: scores grow with N.
 GATE_SHARE = 0.3
-"""Where there are fewer than YOUNG changes, the share of the best score that a task can reach: scores grow with N."""
-
 YOUNG = 200
 FEW = 30  # Changes that there are taken to be at least: with fewer, what one of them says would count as common.
 LEAST_SHARED = 3  # Terms that a task and a change have in common at least.
@@ -104,9 +102,7 @@ def find_similar(
     asked: TaskQuery, tasks: Sequence[Task], prompts: Prompts, top: int = TOP, *, is_gated: bool = False
 ) -> tuple[SimilarTask, ...]:
     """The best `top` of the tasks whose prompts are like the first line of `asked`, best first; itself is none of them.
-
-    `prompts` are those of `tasks`, in the same order. `is_gated`: only what is close enough to be named unasked.
-    """
+    `prompts` are those of `tasks`, in the same order. `is_gated`: only what is close enough to be named unasked."""
     title = told(asked.prompt).partition("\n")[0]
     found, reach = _score(title, prompts)
     gate = GATE if prompts.total >= YOUNG else GATE_SHARE * reach
@@ -134,10 +130,8 @@ def find_answers(
 
 
 def _score(title: str, prompts: Prompts) -> tuple[dict[int, tuple[float, int]], float]:
-    """(for each task that shares a term its BM25 score and the number of terms, the most that a score can be).
-
-    idf is log((N - n + 0.5) / (n + 0.5)) and below zero for what most tasks say.
-    """
+    """(for each task that shares a term its BM25 score and the number of terms, the most that a score can be). idf is
+    log((N - n + 0.5) / (n + 0.5)) and below zero for what most tasks say."""
     scores: defaultdict[int, float] = defaultdict(float)
     shared: Counter[int] = Counter()
     reach = 0.0

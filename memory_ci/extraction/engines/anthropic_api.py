@@ -35,20 +35,19 @@ from memory_ci.text import estimate_tokens
 
 T = TypeVar("T")
 
+# Tokens beside the evidence of a window: instructions, digest, schema, the quotes and names of JSON.
 PROMPT_MARGIN = 10_000
-"""Tokens beside the evidence of a window: instructions, digest, schema, the quotes and names of JSON."""
-
 TOKENS_PER_SECOND = 128_000 / 3600  # The slowest output that the SDK reckons with for a call that is not streamed.
 DEFAULT_BASE_URL = "https://api.anthropic.com"
 
+# Names of the SDK's clients, the same in every supported version.
 CLIENTS: dict[Provider, str] = {
     "anthropic": "Anthropic",
     "bedrock": "AnthropicBedrock",
     "vertex": "AnthropicVertex",
     "foundry": "AnthropicFoundry",
 }
-"""Names of the SDK's clients, the same in every supported version."""
-
+# Sets of variables, each of which is enough, in the order in which the SDK looks at them.
 CREDENTIALS: dict[Provider, tuple[tuple[str, ...], ...]] = {
     "anthropic": (
         ("ANTHROPIC_API_KEY",),
@@ -72,7 +71,6 @@ CREDENTIALS: dict[Provider, tuple[tuple[str, ...], ...]] = {
         ("ANTHROPIC_FOUNDRY_API_KEY", "ANTHROPIC_FOUNDRY_BASE_URL"),
     ),
 }
-"""Sets of variables, each of which is enough, in the order in which the SDK looks at them."""
 
 
 def is_configured(environ: Mapping[str, str], settings: EngineConfig) -> str | None:
@@ -85,9 +83,7 @@ def is_configured(environ: Mapping[str, str], settings: EngineConfig) -> str | N
 
 class AnthropicEngine:
     """Asks a model of Anthropic. One engine serves one run: its deadline and its meter hold for all of its calls.
-
-    `call_seconds` bounds one call; by default what `max_tokens` may take, and a minute.
-    """
+    `call_seconds` bounds one call; by default what `max_tokens` may take, and a minute."""
 
     def __init__(
         self,
@@ -235,10 +231,8 @@ class Batch(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def submit(engine: AnthropicEngine, requests: Mapping[str, Request], now: datetime) -> Batch:
-    """Send `requests`, by their keys. It is tried once: a lost answer may stand for a paid batch.
-
-    Raises EngineError, also [cost-limit] when the whole batch could cost more than the run may.
-    """
+    """Send `requests`, by their keys. It is tried once: a lost answer may stand for a paid batch. Raises EngineError,
+    also [cost-limit] when the whole batch could cost more than the run may."""
     if engine.settings.provider != "anthropic":
         raise _refuse(f"engine.provider {engine.settings.provider} has no batches", "use provider anthropic")
     prompts = {key: build_prompt(request) for key, request in requests.items()}

@@ -49,10 +49,8 @@ class CallFailure(NamedTuple):
 def call_with_tries(
     call: Callable[[float], T], explain: Callable[[Exception], CallFailure], limits: CallLimits, clock: Clock
 ) -> T:
-    """What `call(seconds it may take)` returns, tried again while its failure is transient.
-
-    Raises the EngineError that `explain` makes of the last failure, or [engine-deadline] when the run's time is up.
-    """
+    """What `call(seconds it may take)` returns, tried again while its failure is transient. Raises the EngineError that
+    `explain` makes of the last failure, or [engine-deadline] when the run's time is up."""
     for number in range(1, limits.tries + 1):
         left = limits.deadline - clock.now()
         if left <= 0:
@@ -79,6 +77,7 @@ def _deadline(when: str) -> EngineError:
 
 
 DETAIL_WIDTH = 300
+# Variables whose values never stand in a message, even when a server sends them back.
 SECRET_NAMES = (
     "ANTHROPIC_API_KEY",
     "ANTHROPIC_AUTH_TOKEN",
@@ -89,7 +88,6 @@ SECRET_NAMES = (
     "AWS_SECRET_ACCESS_KEY",
     "AWS_SESSION_TOKEN",
 )
-"""Variables whose values never stand in a message, even when a server sends them back."""
 
 
 class Fault(NamedTuple):

@@ -18,9 +18,8 @@ from memory_ci.records.candidate import Usage
 from memory_ci.records.config import EngineConfig
 
 MILLION = 1_000_000
+# Above this many tokens (cache reads and writes counted) a whole request is billed at `Price.long_factor`.
 LONG_PROMPT_TOKENS = 100_000
-"""Above this many tokens (cache reads and writes counted) a whole request is billed at `Price.long_factor`."""
-
 CACHE_WRITE = 1.25
 BATCH = 0.5
 
@@ -34,6 +33,7 @@ class Price(NamedTuple):
     long_factor: float = 1.0
 
 
+# By family: the part of a model id that is the same with every provider and date.
 PRICES = {
     "fable-5-1": Price(10, 50, cache_read=0.025),
     "mythos-5-1": Price(10, 50, cache_read=0.025),
@@ -52,8 +52,6 @@ PRICES = {
     "haiku-5-5": Price(0.10, 0.50, long_factor=5),
     "haiku-4-5": Price(1, 5),
 }
-"""By family: the part of a model id that is the same with every provider and date."""
-
 DEAREST = max(PRICES.values())
 
 
@@ -90,10 +88,8 @@ def _cost(usage: Usage, price: Price) -> float:
 
 
 class Spent(msgspec.Struct, frozen=True):
-    """`calls` that were answered, `tries` they took (failed calls counted too), tokens, and USD.
-
-    `cost_usd` is None when the price of the model is not known.
-    """
+    """`calls` that were answered, `tries` they took (failed calls counted too), tokens, and USD. `cost_usd` is None
+    when the price of the model is not known."""
 
     calls: int = 0
     tries: int = 0

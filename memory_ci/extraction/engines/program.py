@@ -38,10 +38,8 @@ class Finished(NamedTuple):
 
 
 def find_program(name: str, environ: Mapping[str, str]) -> str:
-    """The absolute path of a program on PATH. Raises EngineError (engine-not-installed).
-
-    One that is found only relative to where we stand would be a file of the repository, and is not run.
-    """
+    """The absolute path of a program on PATH. Raises EngineError (engine-not-installed). One that is found only
+    relative to where we stand would be a file of the repository, and is not run."""
     found = shutil.which(name, path=environ.get("PATH", os.defpath))
     if found is None or not Path(found).is_absolute():
         is_path = Path(name).is_absolute()
@@ -137,17 +135,16 @@ class CommandEngine:
         return EngineReply(text=done.output, stop_reason="end_turn")
 
 
+# What the program may see of our environment: where it lives, who asks, and its way to the model. No token of a forge,
+# nothing of git.
 PASSED = frozenset(
     """PATH HOME USER LOGNAME SHELL LANG LC_ALL LC_CTYPE TMPDIR XDG_CONFIG_HOME XDG_DATA_HOME CLAUDE_CONFIG_DIR
     ANTHROPIC_API_KEY ANTHROPIC_AUTH_TOKEN ANTHROPIC_BASE_URL CLAUDE_CODE_OAUTH_TOKEN
     HTTPS_PROXY HTTP_PROXY NO_PROXY https_proxy http_proxy no_proxy SSL_CERT_FILE NODE_EXTRA_CA_CERTS""".split()
 )
-"""What the program may see of our environment: where it lives, who asks, and its way to the model. No token of a forge,
-nothing of git."""
-
+# Nothing but the question leaves the machine; and three tries, or a refusal (even 401) is tried for minutes.
 QUIET = {"CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1", "CLAUDE_CODE_MAX_RETRIES": "2"}
-"""Nothing but the question leaves the machine; and three tries, or a refusal (even 401) is tried for minutes."""
-
+# HTTP statuses that the program reports; the first range that holds one tells the slug.
 STATUSES: tuple[tuple[range, str, str], ...] = (
     (range(401, 402), "engine-unauthorised", "log in with `claude` and `/login`, or set ANTHROPIC_API_KEY"),
     (range(403, 404), "engine-unauthorised", "the account may not use this model: see engine.model"),
@@ -155,8 +152,6 @@ STATUSES: tuple[tuple[range, str, str], ...] = (
     (range(400, 500), "engine-rejected-request", "check engine.model and engine.prompt_tokens"),
     (range(500, 600), "engine-overloaded", "run again later; the same range is taken again"),
 )
-"""HTTP statuses that the program reports; the first range that holds one tells the slug."""
-
 ARGUMENTS = """-p --output-format=json --tools= --strict-mcp-config --setting-sources= --disable-slash-commands
     --no-session-persistence""".split()
 Tokens = Annotated[int, msgspec.Meta(ge=0)]

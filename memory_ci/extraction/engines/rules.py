@@ -24,8 +24,8 @@ from memory_ci.records.event import Evidence
 SUSPECT_IMPORTANCE = 0.4
 
 MESSAGES = frozenset({"commit", "pr", "adr"})  # Kinds whose first line is a subject.
+# Kinds that nobody worded to be understood.
 UNWORDED = frozenset({"diff", "check", "tool_call", "tool_result", "compaction"})
-"""Kinds that nobody worded to be understood."""
 
 
 class RulesEngine:

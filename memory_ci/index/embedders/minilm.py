@@ -21,9 +21,8 @@ EPSILON = 1e-12  # Of the layer norms, as in the model's configuration.
 BATCH = 8  # Texts that run through the network at once; more of them leave the processor's cache, and are slower.
 THREADS = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS", "OMP_NUM_THREADS")
 
+# Field numbers of ModelProto, GraphProto and TensorProto (onnx.proto3).
 GRAPH, INITIALIZER, DIMS, TYPE, NAME, RAW = 7, 5, 1, 2, 8, 9
-"""Field numbers of ModelProto, GraphProto and TensorProto (onnx.proto3)."""
-
 NUMBERS = {1: "<f4", 3: "|i1"}  # TensorProto.DataType as numpy spells it: FLOAT and INT8.
 
 
@@ -46,10 +45,7 @@ class Layer(NamedTuple):
 
 
 def load_numpy() -> Any:  # noqa: ANN401 - a module without types
-    """numpy, its arithmetic on one thread: a second one costs more to start than a query takes.
-
-    Raises ImportError.
-    """
+    """numpy, its arithmetic on one thread: a second one costs more to start than a query takes. Raises ImportError."""
     held = {name: os.environ.get(name) for name in THREADS}
     os.environ.update({name: held[name] or "1" for name in THREADS})
     try:
@@ -165,17 +161,12 @@ def _read_tensors(path: Path, np: Any) -> dict[str, Array]:  # noqa: ANN401
                 told = dict(parts)
                 if told[TYPE] in NUMBERS:
                     flat = np.frombuffer(told[RAW], dtype=NUMBERS[told[TYPE]])
-                    tensors[bytes(told[NAME]).decode()] = flat.reshape(_shape(parts))
+                    shape: list[int] = []  # dimensions stand each in a field of its own, or all in one (packed)
+                    for number, value in parts:
+                        if number == DIMS:
+                            shape += [value] if isinstance(value, int) else _varints(value)
+                    tensors[bytes(told[NAME]).decode()] = flat.reshape(shape)
     return tensors
-
-
-def _shape(parts: Sequence[tuple[int, Any]]) -> list[int]:
-    """The dimensions of a tensor, which stand each in a field of its own, or all in one (packed)."""
-    shape: list[int] = []
-    for field, value in parts:
-        if field == DIMS:
-            shape += [value] if isinstance(value, int) else _varints(value)
-    return shape
 
 
 def _varints(data: memoryview) -> list[int]:

@@ -20,7 +20,6 @@ import msgspec
 from memory_ci.errors import EngineError
 from memory_ci.forge.http import (
     FailedTry,
-    HttpReply,
     Limits,
     exchange,
     is_loopback,
@@ -39,10 +38,8 @@ REFUSALS = frozenset({HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN})
 
 
 class Patience(NamedTuple):
-    """What may be spent on one service, all in seconds: connecting, one silence, all requests together.
-
-    `pauses` are the waits between tries where the service names none; after the last of them it is given up.
-    """
+    """What may be spent on one service, all in seconds: connecting, one silence, all requests together. `pauses` are
+    the waits between tries where the service names none; after the last of them it is given up."""
 
     connect: float = 3.0
     read: float = 10.0
@@ -94,30 +91,25 @@ class Wire:
         return True
 
     def _try(self, body: bytes, shape: type[T]) -> T | FailedTry:
+        left = self._end - self._clock()
+        if left <= 0:
+            return FailedTry(failed(self.host, "took all the time that there was"), is_final=True)
+        limits = Limits(min(self._patience.connect, left), min(self._patience.read, left), left, MAX_BYTES)
         try:
-            reply = self._send(body)
+            with open_pool() as pool:
+                reply = exchange(pool, "POST", self._url, limits, headers=self._headers, body=body)
         except TimeoutError:
             return FailedTry(failed(self.host, "did not finish its answer in time"), is_final=True)
         except ConnectionError as error:
             return FailedTry(failed(self.host, f"could not be read: {error}"))
         except OverflowError:
             return FailedTry(failed(self.host, f"answered with more than {MAX_BYTES:,} bytes"), is_final=True)
-        except EngineError as error:
-            return FailedTry(error, is_final=True)
         if reply.status != HTTPStatus.OK:
             return self._trouble(reply.status, reply.headers.get("retry-after", ""))
         try:
             return msgspec.json.decode(reply.body, type=shape)
         except (ValueError, RecursionError):
             return FailedTry(failed(self.host, "answered with something else than vectors"), is_final=True)
-
-    def _send(self, body: bytes) -> HttpReply:
-        left = self._end - self._clock()
-        if left <= 0:
-            raise failed(self.host, "took all the time that there was")
-        limits = Limits(min(self._patience.connect, left), min(self._patience.read, left), left, MAX_BYTES)
-        with open_pool() as pool:
-            return exchange(pool, "POST", self._url, limits, headers=self._headers, body=body)
 
     def _trouble(self, status: int, retry_after: str) -> FailedTry:
         if status in REFUSALS:
@@ -203,8 +195,6 @@ def cut(text: str, max_tokens: int) -> str:
     return at_word.rstrip() or head
 
 
-# -- The embedding services: OpenAI, Gemini, and Ollama, whose texts stay on the machine that OLLAMA_HOST names
-
 OPENAI_MODEL = "text-embedding-3-small"
 OPENAI_BASE = "https://api.openai.com/v1"
 
@@ -226,44 +216,37 @@ class OpenAIReply(msgspec.Struct):
 
 
 def make_openai(model: str, environ: Mapping[str, str]) -> Service:
-    """The API as the environment says: OPENAI_API_KEY, and OPENAI_BASE_URL for a gateway.
-
-    OpenAI: POST /v1/embeddings (platform.openai.com/docs/api-reference/embeddings/create).
-    """
+    """The API as the environment says: OPENAI_API_KEY, and OPENAI_BASE_URL for a gateway. OpenAI: POST /v1/embeddings
+    (platform.openai.com/docs/api-reference/embeddings/create)."""
     chosen = model or OPENAI_MODEL
 
-    def payload(texts: Sequence[str]) -> dict[str, object]:
-        return {"model": chosen, "input": texts, "encoding_format": "float"}
+    def rows(reply: OpenAIReply) -> list[list[float]]:
+        items = sorted(reply.data, key=attrgetter("index"))
+        if [item.index for item in items] != list(range(len(items))):
+            raise ValueError("vectors of which it is not clear whose they are")
+        return [item.embedding for item in items]
 
     return Service(
         model_id=f"openai:{chosen}",
         url=f"{(environ.get('OPENAI_BASE_URL') or OPENAI_BASE).rstrip('/')}/embeddings",
-        payload=payload,
+        payload=lambda texts: {"model": chosen, "input": texts, "encoding_format": "float"},
         shape=OpenAIReply,
-        rows=_openai_rows,
+        rows=rows,
         max_tokens=OPENAI_MAX_TOKENS,
         batch=OPENAI_BATCH,
         secrets={"authorization": f"Bearer {environ['OPENAI_API_KEY']}"},
     )
 
 
-def _openai_rows(reply: OpenAIReply) -> list[list[float]]:
-    items = sorted(reply.data, key=attrgetter("index"))
-    if [item.index for item in items] != list(range(len(items))):
-        raise ValueError("vectors of which it is not clear whose they are")
-    return [item.embedding for item in items]
-
-
 GEMINI_MODEL = "gemini-embedding-2"
 GEMINI_BASE = "https://generativelanguage.googleapis.com"
 
+# The least of the sizes that Google recommends (768, 1536, 3072): a quarter of the space of the default.
 GEMINI_DIMENSIONS = 768
-"""The least of the sizes that Google recommends (768, 1536, 3072): a quarter of the space of the default."""
-
 GEMINI_MAX_TOKENS = 8192
 GEMINI_BATCH = 32  # A request holds 100 texts at most.
+# How this model is told the purpose of a text; its predecessors had a field for it. Not checked live.
 GEMINI_PREFIXES: Mapping[Purpose, str] = {"entry": "title: none | text: ", "query": "task: search result | query: "}
-"""How this model is told the purpose of a text; its predecessors had a field for it. Not checked live."""
 
 
 class GeminiVector(msgspec.Struct):
@@ -279,10 +262,8 @@ class GeminiReply(msgspec.Struct):
 
 
 def make_gemini(model: str, environ: Mapping[str, str]) -> Service:
-    """The API as the environment says: GEMINI_API_KEY, and GOOGLE_GEMINI_BASE_URL for a gateway.
-
-    Gemini: POST /v1beta/models/MODEL:batchEmbedContents (ai.google.dev/api/embeddings).
-    """
+    """The API as the environment says: GEMINI_API_KEY, and GOOGLE_GEMINI_BASE_URL for a gateway. Gemini: POST
+    /v1beta/models/MODEL:batchEmbedContents (ai.google.dev/api/embeddings)."""
     chosen = model or GEMINI_MODEL
     base = (environ.get("GOOGLE_GEMINI_BASE_URL") or GEMINI_BASE).rstrip("/")
 
@@ -307,8 +288,8 @@ OLLAMA_MODEL = "nomic-embed-text"
 OLLAMA_PORT = 11434
 
 OLLAMA_MAX_TOKENS = 2048  # What nomic-embed-text reads as Ollama serves it.
+# What the model was trained with (huggingface.co/nomic-ai/nomic-embed-text-v1.5, "Usage").
 NOMIC: Mapping[Purpose, str] = {"entry": "search_document: ", "query": "search_query: "}
-"""What the model was trained with (huggingface.co/nomic-ai/nomic-embed-text-v1.5, "Usage")."""
 
 
 class OllamaReply(msgspec.Struct):
@@ -318,19 +299,13 @@ class OllamaReply(msgspec.Struct):
 
 
 def make_ollama(model: str, environ: Mapping[str, str]) -> Service:
-    """The API as the environment says: OLLAMA_HOST, or this machine. It takes no key.
-
-    Ollama: POST /api/embed (docs.ollama.com/api/embed). Texts stay on the machine that OLLAMA_HOST names.
-    """
+    """The API as the environment says: OLLAMA_HOST, or this machine. It takes no key. Ollama: POST /api/embed
+    (docs.ollama.com/api/embed). Texts stay on the machine that OLLAMA_HOST names."""
     chosen = model or OLLAMA_MODEL
-
-    def payload(texts: Sequence[str]) -> dict[str, object]:
-        return {"model": chosen, "input": texts, "truncate": True}
-
     return Service(
         model_id=f"ollama:{chosen}",
         url=f"{address(environ.get('OLLAMA_HOST', ''))}/api/embed",
-        payload=payload,
+        payload=lambda texts: {"model": chosen, "input": texts, "truncate": True},
         shape=OllamaReply,
         rows=lambda reply: reply.embeddings,
         max_tokens=OLLAMA_MAX_TOKENS,

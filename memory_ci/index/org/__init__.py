@@ -23,10 +23,8 @@ class OrgEngine(Protocol):
     _heads: dict[str, OrgHead] | None = None
 
     def sync(self, repository: OrgRepository, head: str, entries: Sequence[Located] | None) -> None:
-        """Make the rows of a repository those at `head`, in one transaction, and only in its audience.
-
-        `entries` None: the rows are what they were, the name, the link or the head may be another.
-        """
+        """Make the rows of a repository those at `head`, in one transaction, and only in its audience. `entries` None:
+        the rows are what they were, the name, the link or the head may be another."""
         known = self.heads().get(repository.id)
         if known is not None and known.repository.audience != repository.audience:
             if entries is None:
@@ -88,8 +86,8 @@ class NeverSyncedError(EngineError):
     """A server has a database for the index, and no sync has made its tables (org-missing)."""
 
 
+# The directory of what only the operator reads: all audiences before they are published, heads and failures.
 WORK = "operator"
-"""The directory of what only the operator reads: all audiences before they are published, heads and failures."""
 
 
 def open_engine(address: str, *, is_writer: bool = False, deadline: float | None = None) -> OrgEngine:

@@ -75,9 +75,7 @@ SELECT e.row, e.record, r.id, r.name, r.link, r.head FROM memory_org.entries AS 
 JOIN memory_org.repositories AS r ON r.id = e.repository WHERE e.row = ANY(%s)
 """
 CREATE = sql.SQL("CREATE DATABASE {} TEMPLATE template0 ENCODING 'UTF8' LC_COLLATE 'C' LC_CTYPE 'C'")
-FIRST = 4
-"""Times the depth: so many candidates are scored first, to see what score the others must reach."""
-
+FIRST = 4  # Times the depth: so many candidates are scored first, to see what score the others must reach.
 DEADLINE = "SELECT set_config('statement_timeout', %s, true)"
 T = TypeVar("T")
 unpack = msgspec.msgpack.Decoder().decode

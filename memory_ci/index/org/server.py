@@ -34,9 +34,7 @@ class NoSuchDatabaseError(Exception):
 
 class OrgServer:
     """The server that an address names, and the variables of libpq (PGPASSWORD, PGPASSFILE, PGSERVICE, PGSSLMODE …).
-
-    Raises UsageError (bad-org-index) for what is no address.
-    """
+    Raises UsageError (bad-org-index) for what is no address."""
 
     def __init__(self, address: str, *, is_writer: bool, deadline: float | None) -> None:
         try:
@@ -161,6 +159,8 @@ def close_idle() -> None:
             connections.pop().close()
 
 
+# What makes each version of an audience's database out of the one before. Another tokenizer, or other fields of Entry,
+# mean a step that empties all tables: then the next sync reads the repositories anew.
 MIGRATIONS = (
     """
     CREATE TABLE memory_org.repositories (
@@ -184,9 +184,6 @@ MIGRATIONS = (
     INSERT INTO memory_org.totals VALUES (0, 0);
     """,
 )
-"""What makes each version of an audience's database out of the one before. Another tokenizer, or other fields of Entry,
-mean a step that empties all tables: then the next sync reads the repositories anew."""
-
 OPERATOR_MIGRATIONS = (
     """
     CREATE TABLE memory_org.audiences (audience text PRIMARY KEY);
@@ -194,9 +191,8 @@ OPERATOR_MIGRATIONS = (
     """,
 )
 
+# Of one transaction that writes, "mciX"; the next number is of one writer, for as long as it is open.
 LOCK = 0x6D636958
-"""Of one transaction that writes, "mciX"; the next number is of one writer, for as long as it is open."""
-
 GRANTS = (
     sql.SQL("GRANT CONNECT ON DATABASE {0} TO {0}"),
     sql.SQL("GRANT USAGE ON SCHEMA memory_org TO {0}"),

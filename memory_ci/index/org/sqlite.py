@@ -46,9 +46,7 @@ from memory_ci.records.org import OrgFilters, OrgHead, OrgMatch, OrgPublished, O
 STATE = "state.json"  # Of the operator, in WORK.
 STEPS = 2_000  # Of SQLite's machine between two looks at the clock: some tens of microseconds.
 
-END = "\x0b"
-"""The sign after the line end: between `id\\n` and `id\\x0b` stand the paths of one repository."""
-
+END = "\x0b"  # The sign after the line end: between `id\n` and `id\x0b` stand the paths of one repository.
 # Strings of this module put together, values always bound.
 ROWS = "SELECT row, line, source, digest FROM entries WHERE path >= ? AND path < ? ORDER BY row"
 ADD_REPOSITORY = "INSERT OR REPLACE INTO repositories VALUES (?, ?, ?, ?, ?)"
@@ -75,10 +73,8 @@ T = TypeVar("T")
 
 
 class SqliteEngine(OrgEngine):
-    """The files of `directory`. A writer sees all audiences, a reader those that are published.
-
-    `deadline`: the moment of time.monotonic() after which nothing is answered.
-    """
+    """The files of `directory`. A writer sees all audiences, a reader those that are published. `deadline`: the moment
+    of time.monotonic() after which nothing is answered."""
 
     def __init__(self, directory: Path, *, is_writer: bool = False, deadline: float | None = None) -> None:
         self._directory, self._is_writer, self._deadline = directory, is_writer, deadline
@@ -309,10 +305,8 @@ CREATE TABLE repositories (
 
 
 def open_work(path: Path, published: Path) -> sqlite3.Connection:
-    """The file that a sync works on, proved unless it is as we left it.
-
-    Where there is none, or a damaged one, it goes on from what was published, and begins anew where that is no better.
-    """
+    """The file that a sync works on, proved unless it is as we left it. Where there is none, or a damaged one, it goes
+    on from what was published, and begins anew where that is no better."""
     refuse_pipes(path)
     for is_restored in (False, True):
         try:

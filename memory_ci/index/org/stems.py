@@ -15,8 +15,7 @@ K1, B = 1.2, 0.75  # Those of FTS5's bm25().
 LEAST_IDF = 1e-6  # What FTS5 gives a term that more than half of the texts hold.
 COLUMNS = ("title", "body", "parts", "cited")
 BETWEEN_COLUMNS, BEFORE_CITED = "\n", "\f"
-LONGEST = 200
-"""Letters of a stem that are looked up; what a longer one stands in is compared whole."""
+LONGEST = 200  # Letters of a stem that are looked up; what a longer one stands in is compared whole.
 
 
 class Stemmed(NamedTuple):
@@ -28,10 +27,8 @@ class Stemmed(NamedTuple):
 
 
 class StemPattern(NamedTuple):
-    """A term as it stands in `Stemmed.text`, and the lexemes that an entry has where it holds it.
-
-    The last one of a prefix is a prefix.
-    """
+    """A term as it stands in `Stemmed.text`, and the lexemes that an entry has where it holds it. The last one of a
+    prefix is a prefix."""
 
     text: str
     lexemes: tuple[str, ...]
