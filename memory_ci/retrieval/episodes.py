@@ -39,12 +39,12 @@ def heading_of(episode: Episode) -> str:
 def find_near(query: str, episodes: Sequence[Episode]) -> list[Near]:
     """The episodes that are like the question by TF-IDF cosine, more than by a single word, nearest first."""
     near = [pair for pair in _measure(query, episodes, MAX_SHARE) if pair[1] >= LEAST]
-    return sorted(near, key=_nearest)
+    return sorted(near, key=lambda pair: _order(pair[1], pair[0]))
 
 
 def find_pool(query: str, episodes: Sequence[Episode]) -> list[Near]:
     """All episodes, nearest first by TF-IDF cosine: what T4DM takes its candidates from."""
-    return sorted(_measure(query, episodes, 1.0), key=_nearest)
+    return sorted(_measure(query, episodes, 1.0), key=lambda pair: _order(pair[1], pair[0]))
 
 
 def rank_similar(near: Iterable[Near], still: Mapping[str, int], limit: int) -> tuple[RecalledEpisode, ...]:
@@ -58,7 +58,13 @@ def rank_similar(near: Iterable[Near], still: Mapping[str, int], limit: int) -> 
             Factor("files", 0.5 + 0.5 * (left / files if files else 1.0)),
         )
         ranked.append(RecalledEpisode(episode, math.prod(factor.value for factor in factors), factors, left))
-    return tuple(take_diverse(sorted(ranked, key=_order), limit, lambda hit: hit.episode.situation.summary))
+    return tuple(
+        take_diverse(
+            sorted(ranked, key=lambda hit: _order(hit.score, hit.episode)),
+            limit,
+            lambda hit: hit.episode.situation.summary,
+        )
+    )
 
 
 def rank_mempalace(
@@ -108,7 +114,7 @@ def _summed(weighed: Iterable[tuple[Episode, tuple[Factor, ...]]]) -> list[Recal
         RecalledEpisode(episode, sum((factor.weight or 0.0) * factor.value for factor in factors), factors)
         for episode, factors in weighed
     )
-    return sorted(hits, key=_order)
+    return sorted(hits, key=lambda hit: _order(hit.score, hit.episode))
 
 
 def find_utility(episode: Episode, utilities: Mapping[str, float]) -> float:
@@ -153,14 +159,5 @@ def _words(text: str) -> frozenset[str]:
     return frozenset((*words(text), *identifier_parts(text))) - STOP_WORDS
 
 
-def _nearest(near: Near) -> tuple[float, float, str]:
-    episode, likeness = near
-    return -likeness, _newest(episode), episode.id
-
-
-def _order(hit: RecalledEpisode) -> tuple[float, float, str]:
-    return -hit.score, _newest(hit.episode), hit.episode.id
-
-
-def _newest(episode: Episode) -> float:
-    return -episode.occurred_at.timestamp()
+def _order(score: float, episode: Episode) -> tuple[float, float, str]:
+    return -score, -episode.occurred_at.timestamp(), episode.id

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Set
+from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 from memory_ci.text import STOP_WORDS, identifier_parts, unfenced_lines, words
@@ -16,10 +16,6 @@ class Corpus(NamedTuple):
 
     total: int
     df: Callable[[str], int]
-
-    def is_common(self, df: int) -> bool:
-        """Whether a term that `df` entries hold says nothing of any: most have it, of five or more."""
-        return self.total >= 5 and 2 * df > self.total
 
 
 def idf(df: int, total: int) -> float:
@@ -52,6 +48,28 @@ QUOTED = re.compile(
 INFLECTED = re.compile("[\u0370-\u052f]{5,}")  # A Greek or Cyrillic word, of which a language has a dozen forms.
 LONG = 6  # Letters from which on a word has an ending to lose.
 
+# Stop words of German, Spanish, French, Portuguese, Russian: else a question is answered by its small words.
+OTHERS = tuple(
+    frozenset(table.split())
+    for table in (
+        """aber als am an auch auf aus bei bin bis das dass dem den der des die dies diese doch du durch ein eine einem
+        einen einer eines er es für hat ich ihr im in ist kann können man mit muss nach nicht noch nur oder
+        sein sich sie sind so über um und uns vom von vor wann warum was weil wenn wer werden wie wir wird
+        wo woher wohin wozu zu zum zur""",
+        """a al como con cuál cual cuando cuándo cuánto cómo de del desde donde dónde el ella en es esta este esto ha
+        hay la las lo los más muy ni no o para pero por porque puedo que qué quién se ser si sin sobre son
+        su sus también un una unas uno y ya""",
+        """au aux avec ce ces cette comment dans de des du elle en est et faut il ils je la le les leur mais ne nous on
+        ou où par pas peut plus pour pourquoi puis quand que quel quelle qui quoi sa se ses si son sont sur
+        un une vous à""",
+        """a ao aos as com como da das de do dos e ela ele em eu isso já mais mas na nas no nos não o onde os ou para
+        pela pelo por porque posso quais qual quando quanto que quem se sem ser seu sua são também um uma à
+        às é""",
+        """а без был в во все вы где да для до его если есть же за зачем и из или как какая какой ко когда кто ли можно
+        мы на над не но о об он она они от по под почему при с со так также то только у что чтобы это я""",
+    )
+)
+
 
 def build_terms(task: str, corpus: Corpus | None = None, paths: Iterable[str] = ()) -> tuple[str, ...]:
     """Search terms for `task`, the words of its first line twice: repeating a term weighs it in BM25.
@@ -64,7 +82,10 @@ def build_terms(task: str, corpus: Corpus | None = None, paths: Iterable[str] = 
     """
     title, _, body = told(task)[:MAX_CHARS].partition("\n")
     in_title, in_body = Counter(_terms(title)), Counter(_terms(body))
-    stop_words = choose_stop_words(in_title.keys() | in_body.keys())
+    asked = in_title.keys() | in_body.keys()
+    other = max(OTHERS, key=lambda table: len(table & asked))
+    # Another language counts of which a task says two and more than of English: `die` and `bin` mean something there.
+    stop_words = STOP_WORDS | other if len(other & asked) > max(1, len(STOP_WORDS & asked)) else STOP_WORDS
     if not all(term in stop_words for term in in_title | in_body):
         in_title, in_body = _without(stop_words, in_title), _without(stop_words, in_body)
     first = tuple(dict.fromkeys(_stem(term, corpus) for term in tuple(in_title)[:MAX_TITLE_TERMS]))
@@ -111,33 +132,3 @@ def _stem(word: str, corpus: Corpus | None = None) -> str:
 def _without(terms: Iterable[str], counts: Counter[str]) -> Counter[str]:
     left_out = frozenset(terms)
     return Counter({term: count for term, count in counts.items() if term not in left_out})
-
-
-# Stop words of German, Spanish, French, Portuguese, Russian: else a question is answered by its small words.
-OTHERS = tuple(
-    frozenset(table.split())
-    for table in (
-        """aber als am an auch auf aus bei bin bis das dass dem den der des die dies diese doch du durch ein eine einem
-        einen einer eines er es für hat ich ihr im in ist kann können man mit muss nach nicht noch nur oder
-        sein sich sie sind so über um und uns vom von vor wann warum was weil wenn wer werden wie wir wird
-        wo woher wohin wozu zu zum zur""",
-        """a al como con cuál cual cuando cuándo cuánto cómo de del desde donde dónde el ella en es esta este esto ha
-        hay la las lo los más muy ni no o para pero por porque puedo que qué quién se ser si sin sobre son
-        su sus también un una unas uno y ya""",
-        """au aux avec ce ces cette comment dans de des du elle en est et faut il ils je la le les leur mais ne nous on
-        ou où par pas peut plus pour pourquoi puis quand que quel quelle qui quoi sa se ses si son sont sur
-        un une vous à""",
-        """a ao aos as com como da das de do dos e ela ele em eu isso já mais mas na nas no nos não o onde os ou para
-        pela pelo por porque posso quais qual quando quanto que quem se sem ser seu sua são também um uma à
-        às é""",
-        """а без был в во все вы где да для до его если есть же за зачем и из или как какая какой ко когда кто ли можно
-        мы на над не но о об он она они от по под почему при с со так также то только у что чтобы это я""",
-    )
-)
-
-
-def choose_stop_words(asked: Set[str]) -> frozenset[str]:
-    """The English ones, and those of another language of which a task says two and more than of English: `die` and
-    `bin` mean something there."""
-    best = max(OTHERS, key=lambda table: len(table & asked))
-    return STOP_WORDS | best if len(best & asked) > max(1, len(STOP_WORDS & asked)) else STOP_WORDS

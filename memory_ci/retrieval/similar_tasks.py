@@ -107,13 +107,13 @@ def find_similar(
     found, reach = _score(title, prompts)
     gate = GATE if prompts.total >= YOUNG else GATE_SHARE * reach
     wanted = set(count_terms(title))
-    near = [
-        _weigh(tasks[place], score)
+    near = (
+        (tasks[place], score)
         for place, (score, shared) in found.items()
         if score > 0 and (not is_gated or (score >= gate and shared >= LEAST_SHARED))
         if not asked.is_of(tasks[place]) and set(count_terms(tasks[place].title)) != wanted
-    ]
-    return tuple(take_diverse(sorted(near, key=_order), top, lambda one: one.task.title))
+    )
+    return _rank(near, top)
 
 
 def find_answers(
@@ -122,11 +122,21 @@ def find_answers(
     """The best `top` of the wanted tasks that a question is about: two of its terms at least, and enough of it."""
     found, reach = _score(question, prompts)
     near = (
-        _weigh(tasks[place], score)
+        (tasks[place], score)
         for place, (score, shared) in found.items()
         if shared >= LEAST_ASKED and score >= ASKED_SHARE * reach and is_wanted(tasks[place])
     )
-    return tuple(take_diverse(sorted(near, key=_order), top, lambda one: one.task.title))
+    return _rank(near, top)
+
+
+def _rank(near: Iterable[tuple[Task, float]], top: int) -> tuple[SimilarTask, ...]:
+    found = []
+    for task, score in near:
+        share = task.still / task.files if task.files else 1.0
+        factors = (("bm25", score), ("outcome", OUTCOMES[task.outcome]), ("files", 0.5 + 0.5 * share))
+        found.append(SimilarTask(task, math.prod(value for _, value in factors), factors))
+    found.sort(key=lambda one: (-one.score, -one.task.merged_on.toordinal(), one.task.sha))
+    return tuple(take_diverse(found, top, lambda one: one.task.title))
 
 
 def _score(title: str, prompts: Prompts) -> tuple[dict[int, tuple[float, int]], float]:
@@ -151,26 +161,15 @@ def take_diverse(ranked: Sequence[S], top: int, title: Callable[[S], str]) -> It
     left = list(ranked)
     chosen: list[S] = []
     said: list[frozenset[str]] = []
+
+    def worth(one: S) -> float:
+        own = content_words(title(one))
+        near = max((jaccard(own, other) for other in said), default=0.0)
+        return (1 - DIVERSITY) * one.score / ranked[0].score - DIVERSITY * near
+
     while left and len(chosen) < top:
-        best = max(
-            left, key=lambda one: (1 - DIVERSITY) * one.score / ranked[0].score - DIVERSITY * _near(title(one), said)
-        )
+        best = max(left, key=worth)
         left.remove(best)
         chosen.append(best)
         said.append(content_words(title(best)))
         yield best
-
-
-def _weigh(task: Task, score: float) -> SimilarTask:
-    share = task.still / task.files if task.files else 1.0
-    factors = (("bm25", score), ("outcome", OUTCOMES[task.outcome]), ("files", 0.5 + 0.5 * share))
-    return SimilarTask(task, math.prod(value for _, value in factors), factors)
-
-
-def _order(found: SimilarTask) -> tuple[float, int, str]:
-    return -found.score, -found.task.merged_on.toordinal(), found.task.sha
-
-
-def _near(title: str, said: Iterable[frozenset[str]]) -> float:
-    own = content_words(title)
-    return max((jaccard(own, other) for other in said), default=0.0)

@@ -53,14 +53,14 @@ def coverage(entries: Sequence[Entry], terms: Sequence[str], corpus: Corpus, lea
     counts = Counter(terms)
     subject = [term for term, count in counts.items() if count > 1] or list(counts)
     total = max(corpus.total, least)
-    telling = [term for term in subject if not corpus.is_common(corpus.df(term))] or subject
+    telling = [term for term in subject if not (corpus.total >= 5 and 2 * corpus.df(term) > corpus.total)] or subject
     weights = {}
     for term in telling:
         df = corpus.df(term)
         is_crossing = not df and not term.isascii() and UNSPACED.match(term)
         weights[term] = (CROSSING if is_crossing else 1.0) * idf(df, total)
     sought = sum(weights.values())
-    held = (sum(weight for term, weight in weights.items() if _holds(own, term)) for own in map(_words, entries))
+    held = (sum(weight for term, weight in weights.items() if _holds(own, term)) for own in map(_said, entries))
     return max(held, default=0.0) / sought if sought else 0.0
 
 
@@ -88,7 +88,7 @@ def drop_weak(hits: Sequence[Hit], *, is_near: bool, is_exempt: Callable[[Hit], 
     return [hit for hit in hits if hit in worth or is_exempt(hit)]
 
 
-def _words(entry: Entry) -> Set[str]:
+def _said(entry: Entry) -> Set[str]:
     text = _folded(f"{entry.title}\n{entry.body}\n{cited_words(entry.cites, entry.aka)}")
     return {*words(text), *identifier_parts(text)}
 
