@@ -191,22 +191,14 @@ def find_cites(text: str, paths: Sequence[str], sha: str) -> tuple[str, ...]:
 
 def name_places(text: str, paths: Sequence[str]) -> dict[str, str]:
     """Those of `paths` that `text` names, whole or by a base name that is unique, each with the lines that it gives."""
-    basenames = Counter(map(_basename, paths))
-    named = ((path, _named(text, path, basenames[_basename(path)] == 1)) for path in paths)
-    return {path: place for path, place in named if place}
-
-
-def _named(text: str, path: str, is_unique: bool) -> str | None:
-    """`path` with the lines that `text` gives for it, if it names it."""
-    names = [path, *([_basename(path)] if is_unique and "." in _basename(path) else [])]
-    names = [re.escape(name) for name in names if name in text]
-    if not names:  # as of nearly all paths of a large commit: no pattern is made for them
-        return None
-    match = re.search(rf"(?<![\w./-])(?:{'|'.join(names)}){LINES}(?![\w/]|[.-]\w)", text)
-    if match is None:
-        return None
-    return f"{path}:{match['lines']}" if match["lines"] else path
-
-
-def _basename(path: str) -> str:
-    return path.rpartition("/")[2]
+    bases = {path: path.rpartition("/")[2] for path in paths}
+    counts = Counter(bases.values())
+    found: dict[str, str] = {}
+    for path, base in bases.items():
+        called = (path, base) if counts[base] == 1 and "." in base else (path,)
+        names = [re.escape(name) for name in called if name in text]
+        if not names:  # as of nearly all paths of a large commit: no pattern is made for them
+            continue
+        if match := re.search(rf"(?<![\w./-])(?:{'|'.join(names)}){LINES}(?![\w/]|[.-]\w)", text):
+            found[path] = f"{path}:{match['lines']}" if match["lines"] else path
+    return found

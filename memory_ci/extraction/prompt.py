@@ -103,10 +103,24 @@ def build_prompt(request: Request) -> Prompt:
     if request.task == "premortem":
         return Prompt(PREMORTEM, _user(request), _object({"risks": _array(RISK)}))
     aim = [AIMS[request.task]] if request.task in AIMS else []
+    # Fields that code owns are not among those that a model may give; nor are ids where memory is empty.
+    ids = {"restates": STRING, "contradicts": _array(STRING)} if request.existing else {}
+    fields = {
+        "title": STRING,
+        "body": STRING,
+        "quotes": QUOTES,
+        "kind": _enum(get_args(Kind)),
+        "reach": _enum(list_reaches(request.evidence)),
+        "weight": _enum(get_args(Weight)),
+        "adoption": _enum(get_args(Adoption)),
+        "instead": STRING,
+        "aka": STRING,
+    }
+    learning = _object(fields | ids, "adoption", "instead", "aka", *ids)
     # The digest of memory; its titles are data as well, so they stand as JSON.
     known = "\n".join(_json({"id": one.id, "title": one.title}) for one in request.existing)
     system = "\n\n".join([LEARNINGS, *aim, f"{KNOWN}\n{known}" if known else "Memory is empty."])
-    return Prompt(system, _user(request), _object({"learnings": _array(_learning(request))}))
+    return Prompt(system, _user(request), _object({"learnings": _array(learning)}))
 
 
 def request_key(request: Request) -> str:
@@ -175,20 +189,3 @@ def _enum(values: tuple[str, ...]) -> dict[str, Any]:
 
 QUOTES = _array(_object({"evidence": STRING, "text": STRING}))
 RISK = _object({"title": STRING, "why": STRING, "signal": STRING, "mitigation": STRING, "quotes": QUOTES}, "quotes")
-
-
-def _learning(request: Request) -> dict[str, Any]:
-    """Fields that code owns are not among those that a model may give; nor are ids where memory is empty."""
-    properties = {
-        "title": STRING,
-        "body": STRING,
-        "quotes": QUOTES,
-        "kind": _enum(get_args(Kind)),
-        "reach": _enum(list_reaches(request.evidence)),
-        "weight": _enum(get_args(Weight)),
-        "adoption": _enum(get_args(Adoption)),
-        "instead": STRING,
-        "aka": STRING,
-    }
-    known = {"restates": STRING, "contradicts": _array(STRING)} if request.existing else {}
-    return _object(properties | known, "adoption", "instead", "aka", *known)

@@ -256,20 +256,27 @@ class Granted(msgspec.Struct, frozen=True):
 
 
 class GitHub(RequestReader[Pull]):
-    """The pull requests of `repository` (`owner/name`)."""
+    """The pull requests of `repository` (`owner/name`). Its functions raise EngineError (`forge-…`) when it cannot be
+    asked; a part of a pull request that could not be read is one of its `problems`, not an error."""
 
     def __init__(self, client: Client, repository: str) -> None:
         super().__init__(client, f"/repos/{quote(repository)}")
 
     def find_pull_request(self, number: int) -> PullRequest | None:
+        """The pull request with this number, or None when there is none (or the token may not see it)."""
         pull = self._client.find(f"{self._root}/pulls/{number}", Pull)
         return self._complete(pull) if pull else None
 
     def find_number(self, sha: str) -> int | None:
+        """The number of the merged pull request that brought the commit `sha`, as a rebase merge does not say it."""
         pulls = self._client.find(f"{self._root}/commits/{quote(sha)}/pulls", tuple[Pull, ...]) or ()
         return next((pull.number for pull in pulls if pull.merged_at), None)
 
     def list_closed(self, since: datetime) -> Listing[PullRequest]:
+        """Pull requests closed without a merge and changed at or after `since`, the last changed first.
+
+        As the list shows them: without reviews and commits, and with the permission that the list alone proves.
+        """
         query = {"state": "closed", "sort": "updated", "direction": "desc"}
 
         def is_past(pull: Pull) -> bool:
@@ -372,11 +379,11 @@ class Offline:
             self._request = replace(sketch_request(pull), reviews=said, problems=(PROBLEM,))
 
     def find_pull_request(self, number: int) -> PullRequest | None:
-        """As in Forge, when it is the one of the event."""
+        """As in GitHub, when it is the one of the event."""
         return self._request if self._request and self._request.number == number else None
 
     def find_number(self, sha: str) -> int | None:
-        """As in Forge; a merge queue names the number in its branch."""
+        """As in GitHub; a merge queue names the number in its branch."""
         if not sha:
             return None
         if self._request and self._request.merge_sha == sha:
@@ -385,14 +392,14 @@ class Offline:
         return int(match[1]) if match and self._group.head_sha == sha else None
 
     def list_closed(self, since: datetime) -> Listing[PullRequest]:
-        """As in Forge: the one of the event, when it was closed without a merge."""
+        """As in GitHub: the one of the event, when it was closed without a merge."""
         request = self._request
         if request and request.state == "closed" and request.closed_at and request.closed_at >= since:
             return Listing((request,))
         return Listing(())
 
     def complete_closed(self, requests: Sequence[PullRequest]) -> Listing[PullRequest]:
-        """As in Forge: nothing more is known."""
+        """As in GitHub: nothing more is known."""
         return Listing(tuple(requests))
 
 

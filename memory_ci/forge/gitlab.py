@@ -173,7 +173,7 @@ class GitLabMember(msgspec.Struct, frozen=True):
 
 
 class GitLab(RequestReader[MergeRequest]):
-    """The merge requests of `project`, its number or its path."""
+    """The merge requests of `project`, its number or its path, as in GitHub."""
 
     def __init__(self, client: Client, project: str) -> None:
         super().__init__(client, f"/projects/{quote(project, safe='')}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from base64 import b64encode
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple
 from urllib.parse import quote, urlencode
 
 import msgspec
@@ -41,50 +41,6 @@ class Comment(msgspec.Struct, frozen=True):
 
     id: int
     body: str
-
-
-class Proposals(Protocol):
-    """The requests of a repository. All raise EngineError (forge-refused, `forge-…`)."""
-
-    def find_review(self, proposal: Proposal) -> Review:
-        """Whether people review a request, or approve of it as it is; what bots and strangers say is none."""
-
-    def list_commands(self, proposal: Proposal, after: int) -> tuple[Comment, ...]:
-        """What those who may write said on a request with `/memory`, by ids above `after`, oldest first."""
-
-    def find(self, branch: str, base: str) -> Proposal | None:
-        """The open request that brings `branch` into `base`, both of this repository."""
-
-    def find_closed(self, branch: str, base: str) -> Proposal | None:
-        """The newest of the requests that are not open."""
-
-    def open(self, branch: str, base: str, title: str, body: str, *, is_draft: bool = False) -> Proposal:
-        """A new request."""
-
-    def label(self, proposal: Proposal, labels: Sequence[str]) -> None:
-        """Add labels to a request."""
-
-    def ask(self, proposal: Proposal, reviewers: Sequence[str]) -> None:
-        """Ask people, on GitHub also teams (`owner/team`), to review a request."""
-
-    def merge_when_ready(self, proposal: Proposal, method: str) -> None:
-        """Let the forge merge a request as soon as its rules are met: by `merge`, `squash` or `rebase`."""
-
-    def update(self, proposal: Proposal, title: str, body: str) -> None:
-        """Give an open request another title and text."""
-
-    def close(self, proposal: Proposal) -> None:
-        """Close a request without a merge."""
-
-    def find_comment(self, number: int, marker: str) -> Comment | None:
-        """The first comment on a request that begins with `marker`, and that no stranger can have written. Raises
-        EngineError where some could not be read: ours may be among them, and it is to be one."""
-
-    def add_comment(self, number: int, body: str) -> None:
-        """A new comment."""
-
-    def update_comment(self, number: int, comment: Comment, body: str) -> None:
-        """Give a comment another text."""
 
 
 def _list_whole(client: Client, path: str, shape: type[T]) -> tuple[T, ...]:
@@ -131,7 +87,8 @@ STATES: tuple[tuple[str, Review], ...] = (
 
 
 class GitHubProposals:
-    """Pull requests of `repository` (`owner/name`), as in Proposals; `graphql` is the address of that API."""
+    """Pull requests of `repository` (`owner/name`); `graphql` is the address of that API. All methods raise
+    EngineError (forge-refused, `forge-…`)."""
 
     def __init__(self, client: Client, repository: str, graphql: str = "") -> None:
         self._client, self._owner, self._graphql = client, repository.partition("/")[0], graphql
@@ -139,13 +96,16 @@ class GitHubProposals:
         self._path, self._issues, self._people = f"{root}/pulls", f"{root}/issues", f"{root}/collaborators"
 
     def find(self, branch: str, base: str) -> Proposal | None:
+        """The open request that brings `branch` into `base`, both of this repository."""
         return next(self._list("open", branch, base), None)
 
     def find_closed(self, branch: str, base: str) -> Proposal | None:
+        """The newest of the requests that are not open."""
         return next(self._list("closed", branch, base), None)
 
     def find_review(self, proposal: Proposal) -> Review:
-        """As in Proposals: the last opinion of each counts, and one that was dismissed is none."""
+        """Whether people review a request, or approve of it as it is; what bots and strangers say is none. The last
+        opinion of each counts, and one that was dismissed is none."""
         path = f"{self._path}/{proposal.number}/reviews?per_page=100"
         said: dict[str, str] = {}
         for one in self._client.find(path, tuple[PullReview, ...]) or ():
@@ -158,7 +118,8 @@ class GitHubProposals:
         return next((name for state, name in STATES if state in said.values()), "")
 
     def list_commands(self, proposal: Proposal, after: int) -> tuple[Comment, ...]:
-        """As in Proposals: of those who may write to the repository, which members and collaborators need not."""
+        """What those who may write said on a request with `/memory`, by ids above `after`, oldest first. Of those who
+        may write to the repository, which members and collaborators need not."""
         listed = self._client.list_all(f"{self._issues}/{proposal.number}/comments", IssueComment)
         told = [
             (one, one.user.login)
@@ -173,7 +134,7 @@ class GitHubProposals:
         )
 
     def open(self, branch: str, base: str, title: str, body: str, *, is_draft: bool = False) -> Proposal:
-        """As in Proposals; where the plan of the repository knows no drafts, it is none."""
+        """A new request. Where the plan of the repository knows no drafts, it is none."""
         data = {"title": title, "body": body, "head": branch, "base": base, "maintainer_can_modify": True}
         try:
             asked = {**data, "draft": True} if is_draft else data
@@ -184,28 +145,35 @@ class GitHubProposals:
         return self._client.write("POST", self._path, data, GitHubProposal).to_proposal()
 
     def label(self, proposal: Proposal, labels: Sequence[str]) -> None:
+        """Add labels to a request."""
         self._client.write("POST", f"{self._issues}/{proposal.number}/labels", {"labels": labels}, Any)
 
     def ask(self, proposal: Proposal, reviewers: Sequence[str]) -> None:
+        """Ask people, on GitHub also teams (`owner/team`), to review a request."""
         teams = [name.rpartition("/")[2] for name in reviewers if "/" in name]
         asked = {"reviewers": [name for name in reviewers if "/" not in name], "team_reviewers": teams}
         self._client.write("POST", f"{self._path}/{proposal.number}/requested_reviewers", asked, Any)
 
     def merge_when_ready(self, proposal: Proposal, method: str) -> None:
-        """As in Proposals; with a merge queue the request enters it, and the queue has a method of its own."""
+        """Let the forge merge a request as soon as its rules are met: by `merge`, `squash` or `rebase`. With a merge
+        queue the request enters it, and the queue has a method of its own."""
         given = {"input": {"pullRequestId": proposal.node, "mergeMethod": method.upper()}}
         reply = self._client.write("POST", self._graphql, {"query": AUTO_MERGE, "variables": given}, Response)
         if reply.errors:
             raise refused(host_of(self._graphql), "", reply.errors[0].message)
 
     def update(self, proposal: Proposal, title: str, body: str) -> None:
+        """Give an open request another title and text."""
         self._client.write("PATCH", f"{self._path}/{proposal.number}", {"title": title, "body": body}, GitHubProposal)
 
     def close(self, proposal: Proposal) -> None:
+        """Close a request without a merge."""
         self._client.write("PATCH", f"{self._path}/{proposal.number}", {"state": "closed"}, GitHubProposal)
 
     def find_comment(self, number: int, marker: str) -> Comment | None:
-        """As in Proposals: of an app of the repository, or of one of its people."""
+        """The first comment on a request that begins with `marker`, and that no stranger can have written. Raises
+        EngineError where some could not be read: ours may be among them, and it is to be one. Of an app of the
+        repository, or of one of its people."""
         for one in _list_whole(self._client, f"{self._issues}/{number}/comments", Remark):
             is_app = one.user is not None and one.user.type == "Bot"
             if (is_app or one.author_association in TRUSTED) and (one.body or "").startswith(marker):
@@ -213,9 +181,11 @@ class GitHubProposals:
         return None
 
     def add_comment(self, number: int, body: str) -> None:
+        """A new comment."""
         self._client.write("POST", f"{self._issues}/{number}/comments", {"body": body}, Any)
 
     def update_comment(self, number: int, comment: Comment, body: str) -> None:
+        """Give a comment another text."""
         self._client.write("PATCH", f"{self._issues}/comments/{comment.id}", {"body": body}, Any)
 
     def _list(self, state: str, branch: str, base: str) -> Iterator[Proposal]:
@@ -259,7 +229,7 @@ Users = tuple[GitLabUser, ...]
 
 
 class GitLabProposals:
-    """Merge requests of `project`, its number or its path, as in Proposals."""
+    """Merge requests of `project`, its number or its path, as in GitHubProposals."""
 
     def __init__(self, client: Client, project: str) -> None:
         self._client = client
@@ -285,7 +255,7 @@ class GitLabProposals:
         return "reviewed" if states & {"reviewed", "approved", "review_started"} else ""
 
     def list_commands(self, proposal: Proposal, after: int) -> tuple[Comment, ...]:
-        """As in Proposals: of those who may push to the project."""
+        """As in GitHubProposals: of those who may push to the project."""
         query = {"sort": "asc", "order_by": "created_at"}  # where a list is cut, the rest comes with the next run
         listed = self._client.list_all(f"{self._path}/{proposal.number}/notes", Note, query=query).items
         told = [one for one in sorted(listed, key=lambda one: one.id) if one.id > after and COMMAND in (one.body or "")]
@@ -300,7 +270,7 @@ class GitLabProposals:
         return self._client.write("POST", self._path, data, GitLabProposal).to_proposal()
 
     def update(self, proposal: Proposal, title: str, body: str) -> None:
-        """As in Proposals; one that is a draft stays one."""
+        """As in GitHubProposals; one that is a draft stays one."""
         self._put(proposal, {"title": f"{DRAFT}{title}" if proposal.is_draft else title, "description": body})
 
     def label(self, proposal: Proposal, labels: Sequence[str]) -> None:
@@ -313,7 +283,7 @@ class GitLabProposals:
         self._put(proposal, {"reviewer_ids": [users[0].id for users in found.values() if users]})
 
     def merge_when_ready(self, proposal: Proposal, method: str) -> None:
-        """As in Proposals; whether it is a merge commit or a rebase is a setting of the project."""
+        """As in GitHubProposals; whether it is a merge commit or a rebase is a setting of the project."""
         asked = {"merge_when_pipeline_succeeds": True, "auto_merge": True, "squash": method == "squash"}
         self._client.write("PUT", f"{self._path}/{proposal.number}/merge", asked, GitLabProposal)
 
@@ -321,7 +291,7 @@ class GitLabProposals:
         self._put(proposal, {"state_event": "close"})
 
     def find_comment(self, number: int, marker: str) -> Comment | None:
-        """As in Proposals; who asks is known, and alone can have written it."""
+        """As in GitHubProposals; who asks is known, and alone can have written it."""
         listed = _list_whole(self._client, f"{self._path}/{number}/notes", Note)
         marked = [one for one in listed if (one.body or "").startswith(marker)]
         me = self._client.find("/user", GitLabUser) if marked else None
@@ -343,6 +313,8 @@ class GitLabProposals:
         found = self._client.find(f"{self._path}?{query}", tuple[GitLabProposal, ...]) or ()
         return (one for one in found if one.source_project_id and one.source_project_id == one.target_project_id)
 
+
+Proposals = GitHubProposals | GitLabProposals
 
 # Of the new contents of one commit: above that the request is slow, or refused, and a push does better.
 MAX_BYTES = 256 * 1024

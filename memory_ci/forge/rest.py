@@ -292,25 +292,23 @@ class RequestReader(ABC, Generic[Found]):
         self._levels: dict[str, Permission | None] = {}
 
     def complete_closed(self, requests: Sequence[PullRequest]) -> Listing[PullRequest]:
-        """As in Forge: in order; where nothing more can be asked, what came before, and why."""
+        """Those of `list_closed` with their permission, their reviews and, of people of the house, their commits; in
+        order. Where nothing more can be asked, or half of the budget is spent: what came before, and why."""
         done: list[PullRequest] = []
         try:
             with self._client.budget.half():
                 for request in requests:
-                    done.append(self._complete_closed(request.number))  # noqa: PERF401 - kept before an error
+                    # What was said of it and, unless a stranger asked, whether there was any work: it brought nothing.
+                    problems = Problems()
+                    one = self._with_reviews(self._closed[request.number], problems)
+                    if one.permission != "read":
+                        one = self._with_commits(one, problems)
+                    done.append(replace(one, problems=tuple(problems)))
         except EngineError as error:
             if error.slug not in LASTING:
                 raise
             return Listing(tuple(done), error.message, error.slug)
         return Listing(tuple(done))
-
-    def _complete_closed(self, number: int) -> PullRequest:
-        """What is asked of a request that brought nothing: what was said of it, and whether there was any work."""
-        problems = Problems()
-        request = self._with_reviews(self._closed[number], problems)
-        if request.permission != "read":
-            request = self._with_commits(request, problems)
-        return replace(request, problems=tuple(problems))
 
     def _complete(self, found: Found) -> PullRequest:
         """The record with all parts; each costs one request or more."""

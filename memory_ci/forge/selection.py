@@ -6,11 +6,13 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from memory_ci.forge import Forge, github, gitlab
+from memory_ci.forge import github, gitlab
 from memory_ci.forge.http import Budget, Transport
 from memory_ci.forge.proposals import GitHubCommitter, GitHubProposals, GitLabProposals, Proposals
 from memory_ci.forge.rest import Client, ReplyCache
 from memory_ci.records.config import ForgeConfig
+
+Forge = github.GitHub | gitlab.GitLab | github.Offline
 
 GITHUB_TOKENS = ("GITHUB_TOKEN", "GH_TOKEN")
 # GitLab gives a job's own token, CI_JOB_TOKEN, no merge requests, neither to read nor to open.

@@ -35,20 +35,13 @@ class Price(NamedTuple):
 
 # By family: the part of a model id that is the same with every provider and date.
 PRICES = {
-    "fable-5-1": Price(10, 50, cache_read=0.025),
-    "mythos-5-1": Price(10, 50, cache_read=0.025),
-    "fable-5": Price(10, 50),
-    "mythos-5": Price(10, 50),
+    **dict.fromkeys(("fable-5-1", "mythos-5-1"), Price(10, 50, cache_read=0.025)),
+    **dict.fromkeys(("fable-5", "mythos-5"), Price(10, 50)),
     "opus-5-5": Price(4, 20, cache_read=0.05),
-    "opus-5": Price(5, 25),
-    "opus-4-8": Price(5, 25),
-    "opus-4-7": Price(5, 25),
-    "opus-4-6": Price(5, 25),
-    "opus-4-5": Price(5, 25),
+    **dict.fromkeys(("opus-5", "opus-4-8", "opus-4-7", "opus-4-6", "opus-4-5"), Price(5, 25)),
     "sonnet-5-5": Price(2, 10, cache_read=0.05),
     "sonnet-5": Price(2, 10),
-    "sonnet-4-6": Price(3, 15),
-    "sonnet-4-5": Price(3, 15),
+    **dict.fromkeys(("sonnet-4-6", "sonnet-4-5"), Price(3, 15)),
     "haiku-5-5": Price(0.10, 0.50, long_factor=5),
     "haiku-4-5": Price(1, 5),
 }

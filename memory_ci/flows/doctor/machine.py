@@ -21,8 +21,7 @@ from memory_ci.flows.model import choose_model
 from memory_ci.flows.serve.options import RetrieveOptions
 from memory_ci.flows.serve.retrieve import retrieve
 from memory_ci.flows.workspace import Workspace
-from memory_ci.forge import Forge
-from memory_ci.forge.selection import GITHUB_TOKENS, GITLAB_TOKENS, choose_forge
+from memory_ci.forge.selection import GITHUB_TOKENS, GITLAB_TOKENS, Forge, choose_forge
 from memory_ci.gitrepo.log import read_log
 from memory_ci.gitrepo.process import run_git
 from memory_ci.gitrepo.repo import find_repository, find_setting

@@ -23,7 +23,7 @@ from memory_ci.flows.model import Asker
 from memory_ci.flows.serve.export import drop_block
 from memory_ci.flows.sessions.session_join import SessionFinder
 from memory_ci.flows.workspace import MAX_FILE_BYTES, Snapshot, Workspace
-from memory_ci.forge import Forge
+from memory_ci.forge.selection import Forge
 from memory_ci.gitrepo.blobs import Tree
 from memory_ci.gitrepo.history import Cursor, commit_time, find_addition
 from memory_ci.records.entry import Phase

@@ -65,12 +65,16 @@ class MiniLM:
         tensors = _read_tensors(path, self._np)
         self._words = tensors["inner.embeddings.word_embeddings.weight_q"]
         self._word_scales = tensors["inner.embeddings.word_embeddings.weight_scale"]
-        places = _dequantized(tensors, "inner.embeddings.position_embeddings.weight", self._np)
+
+        def dequantized(name: str) -> Array:
+            return self._np.multiply(tensors[f"{name}_q"], tensors[f"{name}_scale"], dtype="<f4")
+
+        places = dequantized("inner.embeddings.position_embeddings.weight")
         self._places = places + tensors["inner.embeddings.token_type_embeddings.weight"][0]
         self._norm = _norm_of(tensors, "inner.embeddings.LayerNorm")
         # The exporter numbered the matrices: six to a layer, in the order in which they are used.
         matrices = [name.removesuffix("_q") for name in tensors if name.startswith("val_") and name.endswith("_q")]
-        weights = [_dequantized(tensors, name, self._np) for name in matrices]
+        weights = [dequantized(name) for name in matrices]
         self._layers = [_layer(tensors, n, weights[6 * n : 6 * n + 6], self._np) for n in range(LAYERS)]
 
     def embed(self, token_ids: Sequence[Sequence[int]]) -> Array:
@@ -132,10 +136,6 @@ def _layer(tensors: dict[str, Array], number: int, weights: Sequence[Array], np:
 
 def _norm_of(tensors: dict[str, Array], name: str) -> tuple[Array, Array]:
     return tensors[f"{name}.weight"], tensors[f"{name}.bias"]
-
-
-def _dequantized(tensors: dict[str, Array], name: str, np: Any) -> Array:  # noqa: ANN401
-    return np.multiply(tensors[f"{name}_q"], tensors[f"{name}_scale"], dtype="<f4")
 
 
 def _gelu(values: Array, np: Any) -> Array:  # noqa: ANN401

@@ -51,86 +51,6 @@ HURRIED = Patience()  # While an agent waits.
 UNHURRIED = Patience(connect=10.0, read=60.0, total=3600.0, pauses=(1.0, 5.0, 20.0))  # While a whole index is embedded.
 
 
-class Wire:
-    """POSTs to one address. `secrets` are headers that hold a key.
-
-    Raises EngineError: embedder-unauthorised for a key that no header can hold (the library below would print it),
-    embedder-failed for a key that would travel unencrypted.
-    """
-
-    def __init__(
-        self,
-        url: str,
-        patience: Patience = HURRIED,
-        *,
-        secrets: Mapping[str, str] | None = None,
-        clock: Callable[[], float] = time.monotonic,
-        sleep: Callable[[float], None] = time.sleep,
-    ) -> None:
-        self.host = urlsplit(url).hostname or "the embedder"
-        self._url, self._patience, self._clock, self._sleep = url, patience, clock, sleep
-        self._headers = {"content-type": "application/json", "user-agent": "memory-ci", **(secrets or {})}
-        self._end = clock() + patience.total
-        if not all(value.isascii() and value.isprintable() for value in (secrets or {}).values()):
-            raise _unauthorised(self.host)
-        if secrets and not (is_secure(url) or is_loopback(url)):
-            raise failed(self.host, "was not asked: a key travels by https only")
-
-    def post(self, payload: object, shape: type[T]) -> T:
-        """What the service answers to `payload`, as `shape`. Raises EngineError (embedder-…)."""
-        body = msgspec.json.encode(payload)
-        outcome = try_again(partial(self._try, body, shape), self._patience.pauses, self._wait)
-        if isinstance(outcome, FailedTry):
-            raise outcome.error
-        return outcome
-
-    def _wait(self, seconds: float) -> bool:
-        if self._clock() + seconds >= self._end:
-            return False
-        self._sleep(seconds)
-        return True
-
-    def _try(self, body: bytes, shape: type[T]) -> T | FailedTry:
-        left = self._end - self._clock()
-        if left <= 0:
-            return FailedTry(failed(self.host, "took all the time that there was"), is_final=True)
-        limits = Limits(min(self._patience.connect, left), min(self._patience.read, left), left, MAX_BYTES)
-        try:
-            with open_pool() as pool:
-                reply = exchange(pool, "POST", self._url, limits, headers=self._headers, body=body)
-        except TimeoutError:
-            return FailedTry(failed(self.host, "did not finish its answer in time"), is_final=True)
-        except ConnectionError as error:
-            return FailedTry(failed(self.host, f"could not be read: {error}"))
-        except OverflowError:
-            return FailedTry(failed(self.host, f"answered with more than {MAX_BYTES:,} bytes"), is_final=True)
-        if reply.status != HTTPStatus.OK:
-            return self._trouble(reply.status, reply.headers.get("retry-after", ""))
-        try:
-            return msgspec.json.decode(reply.body, type=shape)
-        except (ValueError, RecursionError):
-            return FailedTry(failed(self.host, "answered with something else than vectors"), is_final=True)
-
-    def _trouble(self, status: int, retry_after: str) -> FailedTry:
-        if status in REFUSALS:
-            return FailedTry(_unauthorised(self.host), is_final=True)
-        if status == HTTPStatus.NOT_FOUND:
-            return FailedTry(failed(self.host, "does not know the model that it was asked for"), is_final=True)
-        if status == HTTPStatus.TOO_MANY_REQUESTS:
-            when = f"in {retry_after} s" if retry_after.isdecimal() else "later"
-            pause = float(retry_after[:9]) if retry_after.isdecimal() else None
-            return FailedTry(failed(self.host, f"limits how often it is asked; it may be asked again {when}"), pause)
-        return FailedTry(failed(self.host, f"answered with status {status}"), is_final=status not in TRANSIENT)
-
-
-def _unauthorised(host: str) -> EngineError:
-    return EngineError(
-        f"{host} does not accept the key",
-        slug="embedder-unauthorised",
-        hint="Give a key for embeddings (`memory-ci help embedders`), or set retrieve.embedder to local or none.",
-    )
-
-
 class Service(NamedTuple):
     """One API. `payload` of texts is what it is sent, `rows` what is read of its reply, of type `shape`.
 
@@ -150,12 +70,22 @@ class Service(NamedTuple):
 
 
 class RemoteEmbedder:
-    """An embedder that asks `service`, within `patience`. Texts leave the machine: callers redact them first."""
+    """An embedder that asks `service`, within `patience`. Texts leave the machine: callers redact them first.
+
+    Raises EngineError: embedder-unauthorised for a key that no header can hold (the library below would print it),
+    embedder-failed for a key that would travel unencrypted.
+    """
 
     def __init__(self, service: Service, patience: Patience = HURRIED) -> None:
         self.model_id = service.model_id
-        self._service = service
-        self._wire = Wire(service.url, patience, secrets=service.secrets)
+        self._service, self._patience = service, patience
+        self._host = urlsplit(service.url).hostname or "the embedder"
+        self._headers = {"content-type": "application/json", "user-agent": "memory-ci", **service.secrets}
+        self._end = time.monotonic() + patience.total
+        if not all(value.isascii() and value.isprintable() for value in service.secrets.values()):
+            raise self._unauthorised()
+        if service.secrets and not (is_secure(service.url) or is_loopback(service.url)):
+            raise failed(self._host, "was not asked: a key travels by https only")
 
     def embed(self, texts: Sequence[str], purpose: Purpose = "entry") -> Vectors:
         """A vector for each text, in order. Raises EngineError (embedder-failed, embedder-unauthorised)."""
@@ -164,20 +94,70 @@ class RemoteEmbedder:
         for start in range(0, len(texts), batch):
             part = self._ask([prefix + cut(text, self._service.max_tokens) for text in texts[start : start + batch]])
             if part.dim != (dim or part.dim):
-                raise failed(self._wire.host, f"gave vectors of {dim} and of {part.dim} numbers")
+                raise failed(self._host, f"gave vectors of {dim} and of {part.dim} numbers")
             dim = part.dim
             data += part.data
         return Vectors(dim, data)
 
     def _ask(self, texts: Sequence[str]) -> Vectors:
-        reply = self._wire.post(self._service.payload(texts), self._service.shape)
+        body = msgspec.json.encode(self._service.payload(texts))
+        rows = try_again(partial(self._try, body), self._patience.pauses, self._wait)
+        if isinstance(rows, FailedTry):
+            raise rows.error
         try:
-            rows = self._service.rows(reply)
             if len(rows) != len(texts):
                 raise ValueError(f"{len(rows)} vectors for {len(texts)} texts")
             return pack_vectors(rows)
         except ValueError as error:
-            raise failed(self._wire.host, f"gave {error}") from error
+            raise failed(self._host, f"gave {error}") from error
+
+    def _wait(self, seconds: float) -> bool:
+        if time.monotonic() + seconds >= self._end:
+            return False
+        time.sleep(seconds)
+        return True
+
+    def _try(self, body: bytes) -> Sequence[Sequence[float]] | FailedTry:
+        def final(what: str) -> FailedTry:
+            return FailedTry(failed(self._host, what), is_final=True)
+
+        left = self._end - time.monotonic()
+        if left <= 0:
+            return final("took all the time that there was")
+        limits = Limits(min(self._patience.connect, left), min(self._patience.read, left), left, MAX_BYTES)
+        try:
+            with open_pool() as pool:
+                reply = exchange(pool, "POST", self._service.url, limits, headers=self._headers, body=body)
+        except TimeoutError:
+            return final("did not finish its answer in time")
+        except ConnectionError as error:
+            return FailedTry(failed(self._host, f"could not be read: {error}"))
+        except OverflowError:
+            return final(f"answered with more than {MAX_BYTES:,} bytes")
+        if reply.status != HTTPStatus.OK:
+            return self._trouble(reply.status, reply.headers.get("retry-after", ""))
+        try:
+            return self._service.rows(msgspec.json.decode(reply.body, type=self._service.shape))
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            return final("answered with something else than vectors")
+        except ValueError as error:
+            return final(f"gave {error}")
+
+    def _trouble(self, status: int, retry_after: str) -> FailedTry:
+        if status in REFUSALS:
+            return FailedTry(self._unauthorised(), is_final=True)
+        what, pause = f"answered with status {status}", None
+        if status == HTTPStatus.NOT_FOUND:
+            what = "does not know the model that it was asked for"
+        elif status == HTTPStatus.TOO_MANY_REQUESTS:
+            pause = float(retry_after[:9]) if retry_after.isdecimal() else None
+            when = "later" if pause is None else f"in {retry_after} s"
+            what = f"limits how often it is asked; it may be asked again {when}"
+        return FailedTry(failed(self._host, what), pause, is_final=status not in TRANSIENT)
+
+    def _unauthorised(self) -> EngineError:
+        hint = "Give a key for embeddings (`memory-ci help embedders`), or set retrieve.embedder to local or none."
+        return EngineError(f"{self._host} does not accept the key", slug="embedder-unauthorised", hint=hint)
 
 
 def cut(text: str, max_tokens: int) -> str:

@@ -183,7 +183,9 @@ class SqliteEngine(OrgEngine):
     def _publish(self, audience: str, target: Path) -> OrgPublished:
         """Copy what changed since it was last published; the words of what was deleted are not in the copy."""
         connection, mark = self._connection(audience), self._work / f"{audience}.published"
-        content = _content(connection)
+        # What the rows of an audience follow from: repositories and their heads.
+        rows = (repr(row).encode("utf-8", "surrogateescape") for row in connection.execute(HEADS))
+        content = hashlib.sha256(b"".join([json.dumps(ORG_IDENTITY).encode(), *rows])).hexdigest()
         with suppress(OSError, ValueError, KeyError):
             said = json.loads(mark.read_bytes())
             if said["content"] == content and target.stat().st_size == said["size"]:
@@ -267,14 +269,6 @@ def _put(connection: sqlite3.Connection, repository_id: str, entries: Sequence[L
     (last,) = connection.execute("SELECT coalesce(max(row), 0) FROM entries").fetchone()
     connection.executemany(ADD_ENTRY, ((*rows[at], digests[at][1]) for at in new))
     connection.executemany(ADD_TEXT, map(text_row, count(last + 1), (entries[at] for at in new)))
-
-
-def _content(connection: sqlite3.Connection) -> str:
-    """What the rows of an audience follow from: repositories and their heads."""
-    digest = hashlib.sha256(json.dumps(ORG_IDENTITY).encode())
-    for row in connection.execute(HEADS):
-        digest.update(repr(row).encode("utf-8", "surrogateescape"))
-    return digest.hexdigest()
 
 
 def _match(audience: str, scores: Mapping[int, float], row: Row) -> tuple[int, OrgMatch]:
