@@ -9,7 +9,8 @@ from __future__ import annotations
 import hashlib
 import re
 import uuid
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from datetime import date
 from typing import NamedTuple
 
@@ -26,6 +27,7 @@ from memory_ci.text import STOP_WORDS, identifier_parts, words
 OWN_WORDS = ("accepted ", "revert:")  # How lines of evidence begin that quote nobody.
 MAX_AKA = 10
 AKA = re.compile(r"[^\W\d_][\w-]{3,29}")
+# What work is called whatever it is about.
 WORK_WORDS = frozenset(
     """add added adds branch bug bugfix build change changed changes chore ci doc docs feat feature fix fixed fixes
     issue main master merge merged pull refactor release remove removed request revert support test tests update
@@ -34,7 +36,6 @@ WORK_WORDS = frozenset(
     never next none only other over place rename right same save says set show some take than then there too under
     using when where wrong""".split()
 )
-"""What work is called whatever it is about."""
 
 
 def entry_id(candidate: Candidate) -> str:
@@ -60,8 +61,7 @@ def list_texts(entry: Entry) -> tuple[str, ...]:
 
 def trim_evidence(entry: Entry, quotes: Quotes) -> Entry:
     """The entry with as much of people's words as the configuration keeps. What a run says itself (`revert:`) stays;
-    that a person accepted it stays, with `none` without the name.
-    """
+    that a person accepted it stays, with `none` without the name."""
     if quotes == "full" or not entry.evidence:
         return entry
     lines = []
@@ -140,9 +140,9 @@ class Grave(NamedTuple):
         return round(min(1.0, ROUTINE + self.adds + BY_SEVERITY[self.severity]), 2)
 
 
+# A commit whose subject says that it takes another one back.
 REVERT = r"(?i)\A(?:[a-z]+(?:\([^)\n]{0,80}\))?!?:\s*)?revert\b"
-"""A commit whose subject says that it takes another one back."""
-
+# An event is of the first kind that fits.
 TABLE: tuple[Grave, ...] = (
     Grave(Selector(("check",), label=("outcome", "failed-then-passed")), "eval.regression_detected", 0.3, "error"),
     Grave(Selector(("interrupt", "intervention")), "peer.escalation", 0.2, "warn"),
@@ -153,13 +153,52 @@ TABLE: tuple[Grave, ...] = (
     Grave(Selector(("review",), label=("outcome", "requested-then-made")), "keeper.decision", 0.1, "warn"),
     Grave(Selector(("compaction",)), "summary.generated", 0.15, "info"),
 )
-"""An event is of the first kind that fits."""
 
 
 def base_importance(pieces: Iterable[Evidence]) -> float:
     """What the gravest of the events counts from which a learning comes; 0.5 for routine."""
-    return max((_weigh(piece) for piece in pieces), default=ROUTINE)
+    weights = (next((row.importance for row in TABLE if row.event.takes(piece)), ROUTINE) for piece in pieces)
+    return max(weights, default=ROUTINE)
 
 
-def _weigh(piece: Evidence) -> float:
-    return next((row.importance for row in TABLE if row.event.takes(piece)), ROUTINE)
+# -- Anchors in the code that an entry speaks about, so that it can later be told whether it still holds.
+
+SHA_WIDTH = 12
+MAX_SEARCHED = 20  # Of a commit with more code files, only those are looked into that the text names.
+# Documents, lock files, generated text, and what is memory itself.
+NO_CODE = re.compile(
+    r".*\.(?:md|mdx|rst|txt|adoc|lock|sum|snap|svg|map|min\.(?:js|css))"
+    r"|(?:.*/)?(?:LICENSE|CHANGELOG|package-lock\.json|pnpm-lock\.yaml)[^/]*|(?:.*/)?\.memory(?:/.*|-ci\.yaml)"
+    r"|.*[._]pb2?\.\w+",
+    re.IGNORECASE,
+)
+LINES = r"(?::(?P<lines>\d+(?:-\d+)?))?"
+
+
+def find_cites(text: str, paths: Sequence[str], sha: str) -> tuple[str, ...]:
+    """Anchors `path[:first-last]@sha` for the `paths` that `text` names, and for all code files of a commit of few.
+
+    These say where to look for what the entry is about, which is chosen where files can be read. A path that is not
+    UTF-8, holds control characters or words that the gate refuses is nobody's anchor.
+    """
+    paths = [path for path in paths if path.isprintable()]
+    named = name_places(text, paths)
+    code = [path for path in paths if not NO_CODE.fullmatch(path)]
+    places = named | {path: path for path in code if path not in named and len(code) <= MAX_SEARCHED}
+    cites = (f"{place}@{sha[:SHA_WIDTH]}" for place in places.values())
+    return tuple(cite for cite in cites if not check_words(cite))
+
+
+def name_places(text: str, paths: Sequence[str]) -> dict[str, str]:
+    """Those of `paths` that `text` names, whole or by a base name that is unique, each with the lines that it gives."""
+    bases = {path: path.rpartition("/")[2] for path in paths}
+    counts = Counter(bases.values())
+    found: dict[str, str] = {}
+    for path, base in bases.items():
+        called = (path, base) if counts[base] == 1 and "." in base else (path,)
+        names = [re.escape(name) for name in called if name in text]
+        if not names:  # as of nearly all paths of a large commit: no pattern is made for them
+            continue
+        if match := re.search(rf"(?<![\w./-])(?:{'|'.join(names)}){LINES}(?![\w/]|[.-]\w)", text):
+            found[path] = f"{path}:{match['lines']}" if match["lines"] else path
+    return found

@@ -17,9 +17,8 @@ if TYPE_CHECKING:
 TITLE_WIDTH = 120
 BODY_WIDTH = 600
 
+# Variation selectors: behind an emoji they choose its look, elsewhere they can carry text that nobody sees.
 SELECTORS = frozenset(chr(code) for code in range(0xFE00, 0xFE10))
-"""Variation selectors: behind an emoji they choose its look, elsewhere they can carry text that nobody sees."""
-
 JOINERS = "\u200c\u200d"  # ZWNJ and ZWJ: letters of Persian and of Indic scripts, and the glue of emoji.
 IMPORT = r"^[^\S\n]*(?:[-*]\s+)?@(?:~/|\.{0,2}/|[\w.-]+(?:/[\w.-]+)*\.(?:md|mdc|txt|json|ya?ml|toml)\b)"
 FETCH = r"\b(?:curl|wget|iwr|irm|invoke-webrequest|fetch)\b"
@@ -32,19 +31,17 @@ PIPELINE = (
     rf"|(?:{SHELL}|\beval|\bsource|(?:^|\s)\.)\s+(?:-c\s*)?[\"']?(?:<\(|\$\(|`)\s*{FETCH}"
     rf"|\bbase64\s+(?:-d|-D|--decode)[^\n|]*\|\s*{SHELL}"
 )
+# An address, with a scheme or without, or whatever a Markdown link or image leads to.
 URL = (
     r"(?i)\b(?:[a-z][a-z0-9+.-]{1,20}://|www\.)[^\s<>\"'`)\]]+|\bdata:\w+/[\w.+-]+[;,]\S+|\b(?:javascript|mailto):\S+"
     r"|(?<=\]\()[^\s)]+"
 )
-"""An address, with a scheme or without, or whatever a Markdown link or image leads to."""
-
 LOOK_ALIKE = (
     "[\u0400-\u04ff\u0391\u0392\u0395\u0396\u0397\u0399\u039a\u039c\u039d\u039f\u03a1\u03a4\u03a5\u03a7"
     "\u03b1\u03b5\u03b9\u03ba\u03bd\u03bf\u03c1\u03c4\u03c5]"
 )
+# A word of Latin and Cyrillic letters, or of Greek ones that look Latin; `Δt` and `μs` are none.
 MIXED_SCRIPT = f"[A-Za-z]{LOOK_ALIKE}|{LOOK_ALIKE}[A-Za-z]"
-"""A word of Latin and Cyrillic letters, or of Greek ones that look Latin; `\u0394t` and `\u03bcs` are none."""
-
 CODE_SPAN = re.compile(r"`[^`\n]*`")
 TAG = (
     r"(?i)(?<![\w<])</?(?:a|abbr|audio|b|base|body|br|button|code|details|div|em|embed|font|form|h[1-6]|head|hr|html|i"
@@ -73,6 +70,7 @@ FORM: tuple[Form, ...] = (
     ),
 )
 
+# What nobody may write but the author of a mark: all but plain paragraphs and lists, and claims about this tool.
 PLAIN: tuple[Form, ...] = (
     Form("heading", (("#", "=", "-"),), r"^\s{0,3}#{1,6}\s|^\s{0,3}(?:=+|--+)\s*$"),
     Form("code-fence", (("```", "~~~"),), r"^\s*(?:[-*+>]\s+)*(?:```|~~~)"),
@@ -80,7 +78,6 @@ PLAIN: tuple[Form, ...] = (
     Form("html", (("<",),), TAG),
     Form("speaks-of-memory-ci", (("memory",),), OURSELVES),
 )
-"""What nobody may write but the author of a mark: all but plain paragraphs and lists, and claims about this tool."""
 
 
 def check_candidate(candidate: Candidate, evidence: Sequence[Evidence]) -> str | None:
@@ -121,9 +118,7 @@ def check_text(title: str, body: str) -> list[str]:
 
 def check_words(text: str, *, credentials: bool = True) -> list[str]:
     """Reasons that hold for any text that ends up in a memory file; without `credentials`, where those are known.
-
-    Compatibility forms (full-width letters, ligatures) are read as what they stand for.
-    """
+    Compatibility forms (full-width letters, ligatures) are read as what they stand for."""
     reasons = ["hidden-characters"] if has_hidden(text) else []
     text = unicodedata.normalize("NFKC", text)
     lowered = lower_case(text)

@@ -11,12 +11,367 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence, Set
+from functools import cache
+from pathlib import Path
 from typing import NamedTuple
 
-from memory_ci.extraction.languages import find_orders
-from memory_ci.extraction.phrases import LINE_PHRASES, PHRASES, Phrase
+import msgspec
+
 from memory_ci.secrets import letter_words, lower_case
+
+
+class Phrase(NamedTuple):
+    """`needs`: of each set, the folded text holds at least one, or the regex matches nowhere in it.
+
+    A need of letters is a whole word (no letter of a-z beside it), any other stands anywhere.
+    `may_be_forbidden`: "never …" in front makes the phrase good advice.
+    """
+
+    reason: str
+    needs: tuple[frozenset[str], ...]
+    regex: str
+    may_be_forbidden: bool = False
+
+
+def _any(words: str) -> str:
+    """Alternatives, separated by ` | ` for the reader; each is a pattern of its own."""
+    return "(?:" + "|".join(part.strip() for part in words.split(" | ")) + ")"
+
+
+OBEY = _any(
+    "ignore | disregard | forget | override | overrule | bypass | neglect | discard | drop | abandon"
+    " | stop (?:following|obeying) | (?:do not|don't) (?:follow|obey|heed) | pay no attention to | set aside"
+)
+FORMER = _any(
+    "previous | prior | above | earlier | preceding | foregoing | former | past | initial | original | existing"
+    " | system | developer | safety | your | given"
+)
+ORDERS = _any(
+    "instructions? | prompts? | directives? | guidelines? | guardrails? | orders | programming | training"
+    " | (?:rules|policies|policy|constraints|commands) you"
+)
+PEOPLE = r"(?:the |your |any |a )?" + _any(
+    "users? | humans? | operator | developer | reviewers? | maintainers? | owner | anyone | anybody | them"
+)
+CREDENTIALS = _any(
+    r"secrets? | credentials? | api[- ]keys? | access tokens? | env(?:ironment)? (?:variables|vars)"
+    r" | \.env(?: files?)? | private keys? | ssh keys? | passwords?"
+)
+ELSEWHERE = r"(?:to|at|into|in|via) " + _any(
+    r"https?: | an? (?:external|remote|public) | the attacker | this (?:url|address|server|endpoint) | a? ?webhook"
+    r" | pastebin | the (?:commit message|pull request|pr) | \S+@"
+)
+GUARD = _any(
+    "code[- ]review | (?:peer|human|security) review | reviews? | approvals? | review process | branch protections?"
+    " | signature verification | commit signing | signing | permission (?:checks?|prompts?) | permissions"
+    " | safety (?:checks?|rules?) | guardrails | security (?:checks?|scans?|policies|policy) | validation"
+    " | pre-?commit(?: hooks?)? | hooks | test suite | tests | ci(?: checks?)? | checks | linters? | sandbox(?:ing)?"
+)
+WEAKEN = _any(
+    "skip | bypass | disable | ignore | turn off | circumvent | evade | suppress | omit | never run | never wait for"
+    " | (?:do not|don't) (?:run|wait for|ask for|request)"
+)
+# What makes a verb an order or a leave: the start of a clause, a modal, `it is fine to`.
+TOLD = (
+    r"(?:^|[.;:,!] ?|\b"
+    + _any(
+        "always | just | simply | then | and | please | should | must | can | may"
+        " | (?:free|okay|ok|fine|safe|allowed|permitted|authori[sz]ed|encouraged|instructed|required) to"
+    ).removesuffix(")")
+    + r") )"
+)
+# What follows when a guard is dropped as such; "tests that need docker" and "checks in CI" go on differently.
+WHOLLY = (
+    r"\b(?= ?"
+    + _any(
+        r"$ | [.,;:!)] | and\b | or\b | to\b | before\b | entirely | altogether | completely | always | anyway | so\b"
+        r" | because\b | whenever\b | from now on | (?:if|when) (?:they|it|the|any|tests)\b | for (?:every|all|any)\b"
+    )
+    + ")"
+)
+OBEY_WORDS = (
+    "ignore disregard forget override overrule bypass neglect discard drop abandon following obeying follow obey heed"
+    " attention aside"
+)
+ORDERS_WORDS = (
+    "instruction instructions prompt prompts directive directives guideline guidelines guardrail guardrails orders"
+    " programming training rules policies policy constraints commands"
+)
+PEOPLE_WORDS = (
+    "user users human humans operator developer reviewer reviewers maintainer maintainers owner anyone anybody them"
+)
+
+
+def _phrase(reason: str, needs: str, regex: str, may_be_forbidden: bool = False) -> Phrase:
+    """A line of the tables; `needs` as words, one set after the other, separated by ` + `."""
+    return Phrase(reason, tuple(frozenset(words.split()) for words in needs.split(" + ")), regex, may_be_forbidden)
+
+
+def _guard(needs: str, regex: str) -> Phrase:
+    return _phrase("weakens-guards", needs, regex, may_be_forbidden=True)
+
+
+PHRASES: tuple[Phrase, ...] = (
+    _phrase(
+        "overrides-instructions",
+        f"{OBEY_WORDS} + {ORDERS_WORDS}",
+        rf"\b{OBEY} (?:\w+ ){{0,3}}?{FORMER} (?:\w+ ){{0,2}}?{ORDERS}\b",
+    ),
+    _phrase(
+        "overrides-instructions",
+        f"{OBEY_WORDS} + {ORDERS_WORDS}",
+        rf"\b{OBEY} (?:all|any|every|each)(?: of)?(?: (?:the|these|those|other|my|our))* {ORDERS}\b",
+    ),
+    _phrase(
+        "overrides-instructions",
+        f"{OBEY_WORDS} + everything anything all what",
+        rf"\b{OBEY} (?:everything|anything|all|what) (?:that )?"
+        r"(?:you (?:were|have been|are|know)|(?:was |is )?(?:said |written )?(?:above|before this))",
+    ),
+    _phrase(
+        "overrides-instructions",
+        "previous prior earlier other + instructions directives guidelines",
+        r"\b(?:previous|prior|earlier|other) (?:instructions|directives|guidelines)"
+        r" (?:are|is|should be|must be|no longer|do not|have been)\b",
+    ),
+    _phrase(
+        "overrides-instructions",
+        "new real actual updated + instructions orders objective mission prompt",
+        r"\b(?:new|real|actual|updated) (?:instructions|orders|objective|mission|system prompt)(?: are\b| is\b| ?:)",
+    ),
+    _phrase(
+        "overrides-instructions",
+        "precedence priority + instructions prompt guidelines directives",
+        r"\b(?:takes?|has|have) (?:precedence|priority) over (?:\w+ ){0,3}?"
+        r"(?:instructions|system prompt|guidelines|directives)\b",
+    ),
+    _phrase(
+        "changes-role", "now + you + are", r"\byou are now (?:a|an|in|no longer|free|unrestricted|root|admin|acting)\b"
+    ),
+    _phrase(
+        "changes-role",
+        "henceforth now + you agent assistant respond act",
+        r"\b(?:from now on|henceforth),? (?:you|the agent|the assistant|always respond|act)\b"
+        r"(?! (?:must|should|need to|have to) (?:always |never |not )?+(?!obey|ignore|act\b|answer|respond|follow|be\b"
+        r"|pretend|disregard|trust|forget|only\b)\w)",
+    ),
+    _phrase(
+        "changes-role",
+        "pretend act roleplay + to that you as",
+        r"\bpretend (?:to be|that you|you)\b|\b(?:act as|roleplay as) (?:an? )?(?:unrestricted|root|admin)",
+    ),
+    _phrase(
+        "changes-role",
+        "jailbreak anything mode + jailbreak do developer god admin",
+        r"\b(?:jailbreak|do anything now|developer mode (?:is )?(?:on|enabled)|enter (?:god|admin) mode)\b",
+    ),
+    _phrase(
+        "hides-from-people",
+        f"tell telling inform informing alert alerting notify notifying + {PEOPLE_WORDS} + not don never without avoid",
+        rf"\b(?:do not|don't|never|without|avoid) (?:tell|inform|alert|notify)(?:ing)? {PEOPLE}"
+        r"(?!(?: about)? [^.;\n]{1,60}[;,] (?:but |just |only )?(?:log|show|report|print|warn)\b)"
+        r"(?: (?:about|of|that you|what you|this)\b| ?(?:$|[.,;!]))",
+    ),
+    _phrase(
+        "hides-from-people",
+        "mention disclose reveal discuss talk + not don never + this these that it",
+        r"\b(?:do not|don't|never) (?:mention|disclose|reveal|discuss|talk about) (?:this|these|that you|it)\b"
+        r"(?! in (?:the |our |any )?(?:changelog|release notes|readme|docs|documentation)\b)",
+    ),
+    _phrase(
+        "hides-from-people",
+        f"hide conceal keep + from + {PEOPLE_WORDS}",
+        rf"\b(?:hide|conceal|keep) (?:this|these|it|your \w+|the fact)\b.{{0,40}}\bfrom {PEOPLE}\b",
+    ),
+    _phrase(
+        "hides-from-people",
+        "secretly keep + secretly secret hidden quiet between",
+        r"\bsecretly\b|\bkeep (?:this|it) (?:secret|hidden|quiet|between us)\b",
+    ),
+    _phrase(
+        "leaks-secrets",
+        "send post upload exfiltrate leak transmit email mail forward copy submit push include paste"
+        " + secret secrets credential credentials key keys token tokens env environment password passwords"
+        " + secret secrets credential credentials env environment password passwords api private ssh access",
+        r"\b(?:send|post|upload|exfiltrate|leak|transmit|e-?mail|forward|copy|submit|push|include|paste)\b"
+        rf" (?:\w+ ){{0,4}}?{CREDENTIALS}(?!\w).{{0,60}}?\b{ELSEWHERE}",
+        may_be_forbidden=True,
+    ),
+    _phrase(
+        "leaks-secrets",
+        "print echo reveal output show repeat dump + prompt instructions",
+        r"\b(?:print|echo|reveal|output|show|repeat|dump) (?:me )?(?:your|the) (?:full |entire |hidden )?"
+        r"(?:system prompt|instructions|hidden prompt)\b",
+    ),
+    _guard(
+        "skip bypass disable ignore turn circumvent evade suppress omit run wait ask request"
+        " + review reviews approval approvals protection protections verification signing permission permissions check"
+        " checks rule rules guardrails scan scans policies policy validation pre precommit hooks suite tests ci linter"
+        " linters sandbox sandboxing + skip bypass disable ignore turn circumvent evade suppress omit never not don",
+        rf"{TOLD}{WEAKEN} (?:(?:the|all|any|every|your|our|required|failing|further) )*{GUARD}{WHOLLY}",
+    ),
+    _guard(
+        "may can should could + skip bypass ignore omit + test tests review reviews check checks ci approval approvals",
+        r"\b(?:may|can|should|could) (?:[^.;\n]{0,80} and )?(?:always |simply |just )?(?:skip|bypass|ignore|omit)"
+        r" (?:the |all |any )?(?:tests?|reviews?|checks?|ci|approvals?)\b"
+        r"(?! (?:that|which|whose|when|where|if|on|for|in|of|with|marked|needing)\b)",
+    ),
+    _guard(
+        "delete remove comment weaken loosen relax disable skip xfail edit change rewrite"
+        " + test tests assertion assertions check checks + pass passes green succeed succeeds",
+        r"\b(?:delete|remove|comment out|weaken|loosen|relax|disable|skip|xfail|edit|change|rewrite)\b"
+        r" (?:\w+ ){0,4}?(?:tests?|assertions?|checks?)\b (?:\w+ ){0,5}?(?:pass(?:es)?|green|succeeds?)\b",
+    ),
+    _guard(
+        "make + test tests ci check checks build + pass green + by",
+        r"\bmake (?:\w+ ){0,2}?(?:tests?|ci|checks?|the build) (?:pass|green) by"
+        r" (?:delet|remov|skipp|weaken|edit|disabl|loosen|comment)",
+    ),
+    _guard(
+        "use pass add append set with + --no-verify --no-gpg-sign --dangerously --yolo",
+        rf"{TOLD}(?:use|pass|add|append|set|(?:commit|push|run|merge) (?:\w+ )?with) (?:the )?"
+        r"(?:--no-verify|--no-gpg-sign|--dangerously[\w-]*|--yolo)",
+    ),
+    _guard(
+        "merge push commit deploy release approve execute proceed + without"
+        " + asking permission confirmation approval review reviewing waiting verification signing",
+        r"\b(?:merge|push|commit|deploy|release|approve|execute|proceed)\b (?:[\w./-]+ ){0,5}?without (?:\w+ )?"
+        r"(?:asking|permission|confirmation|approval|review|reviewing|waiting|verification|signing)\b",
+    ),
+    _guard(
+        "approve accept grant allow autoapprove autoaccept autogrant autoallow + all every any"
+        " + tool permission permissions request requests pr prs pull command commands",
+        r"\b(?:auto-?)?(?:approve|accept|grant|allow) (?:all|every|any)"
+        r" (?:tool calls?|permissions?|permission requests?|requests?|prs?|pull requests?|commands?)\b",
+    ),
+    _guard(
+        "push merge commit + main master default own",
+        rf"{TOLD}(?:push|merge|commit) (?:\w+ ){{0,2}}?(?:straight|directly) to (?:the )?(?:main|master|default)\b"
+        r"|\bmerge your own (?:prs?|pull requests?|work)\b",
+    ),
+    _guard(
+        "ask involve bother consult + not don never + reviewers reviewer maintainers maintainer human humans people",
+        r"\b(?:do not|don't|never) (?:ask|involve|bother|consult) (?:any |the |a |your )?"
+        r"(?:reviewers?|maintainers?|humans?|people)\b",
+    ),
+    _guard(
+        "delete remove drop comment + test tests + fail fails break breaks block blocks",
+        r"\b(?:delete|remove|drop|comment out) (?:\w+ ){0,2}?tests? (?:that|which|when|if) (?:\w+ ){0,2}?"
+        r"(?:fails?|breaks?|blocks?)\b",
+    ),
+    _guard(
+        "skip mark ignore disable xfail + test tests + until when if + green blocks block release",
+        r"\b(?:skip|mark|ignore|disable|xfail) (?:\w+ ){0,2}?tests?\b[^\n]{0,60} (?:until|when|if) [^.\n]{0,40}"
+        r"\b(?:green|blocks?|release)\b",
+    ),
+    _guard(
+        "turn disable skip bypass + certificate tls ssl + verification validation check checks",
+        rf"{TOLD}(?:turn off|disable|skip|bypass) (?:\w+ ){{0,2}}?(?:certificate|tls|ssl)(?: \w+)?"
+        r" (?:verification|validation|checks?)\b",
+    ),
+    _guard("hookspath + null", r"\bcore\.hookspath\b[^.\n]{0,20}/dev/null\b[^.\n]{0,40}\bcommits? (?:go|pass|get)"),
+    _guard("chmod + 777 0777 rwx", r"\bchmod (?:-r )?(?:0?777\b|a\+rwx\b)"),
+    _guard(
+        "download fetch get curl wget + http https + execute run source eval",
+        r"\b(?:download|fetch|get|curl|wget)\b [^\n]{0,80}?\bhttps?://[^\n]{0,80}? (?:and|then)"
+        r" (?:execute|run|source|eval)\b",
+    ),
+    _phrase(
+        "leaks-secrets",
+        "print dump echo log + environment env secrets credentials + variables vars secrets credentials",
+        rf"{TOLD}(?:print|dump|echo|log) (?:all |the |your |every ){{0,3}}(?:environment variables|env vars|secrets"
+        r"|credentials)\b",
+        may_be_forbidden=True,
+    ),
+    _guard("grant + yourself agent assistant everyone", r"\bgrant (?:yourself|the agent|the assistant|everyone)\b"),
+    _guard("force + main master default", rf"{TOLD}force[- ]push (?:\w+ ){{0,3}}?(?:main|master|default branch)\b"),
+    _phrase(
+        "speaks-for-memory",
+        "memory + ci",
+        r"\bmemory[- ]ci\b.{0,40}?\b(?:verified|approved|trusts?|trusted|guarantees?|authori[sz]\w+|certif\w+"
+        r"|instructs?|orders|recommends|permits|wants|endorses?|says)\b",
+    ),
+    _phrase(
+        "speaks-for-memory",
+        "memory memories entry entries learning learnings"
+        " + override overrides outrank outranks precedence obeyed followed priority authoritative verified trusted"
+        " mandatory",
+        r"\b(?:this|these) (?:memory|memories|entry|entries|learnings?) (?:\w+ ){0,3}?"
+        r"(?:overrides?|outranks?|takes? precedence|must be (?:obeyed|followed)|ha(?:s|ve) priority"
+        r"|(?:is|are) (?:authoritative|verified|trusted|mandatory))\b",
+    ),
+)
+
+# Phrases that are about the shape of the text, so they are sought in it as it stands.
+LINE_PHRASES: tuple[Phrase, ...] = (
+    _phrase("changes-role", "system assistant developer", r"^[^\S\n]*(?:system|assistant|developer)\s*:\s*\S"),
+    _phrase("tool-call-syntax", "<| inst] tool_", r"<\|[\w ]{2,30}\|>|\[/?inst\]|\[tool_calls\]"),
+    _phrase(
+        "tool-call-syntax",
+        "<",
+        r"<(?<!\w<)/?(?:antml:)?(?:function_calls?|invoke|tool_use|tool_call|tool_result|system|assistant|user|instructions?"
+        r"|system-reminder|parameter name)\b[^>\n]{0,80}>",
+    ),
+    _phrase(
+        "tool-call-syntax",
+        "tool_ function_call",
+        r"[\"']type[\"']\s*:\s*[\"']tool_(?:use|result)[\"']|[\"'](?:tool_calls|function_call)[\"']\s*:",
+    ),
+)
+
+
+TABLES = Path(__file__).with_name("languages.toml")
+END = r"(?=\s*(?:$|[.;!\u3002\uff01]))"  # What END stands for in a pattern.
+# Every order of the tables holds one of the parts or letters: texts without cost no more than to look for these.
+PARTS = (
+    "ignor vergiss missacht nichts berspring umgeh activ aktiv desativ olvid descart esque desconsid oubli diga rien"
+    " cont cuent inform omit salta saute pule"
+).split()
+OTHER_LETTERS = "[\u0400-\u04ff\u3040-\u30ff\u4e00-\u9fff]"
+QUOTED = re.compile('"[^"]*"|\u201c[^\u201d]*\u201d|\u201e[^\u201c]*\u201c|«[^»]*»|「[^」]*」|`[^`]*`')
+STOP = re.compile("[.;!?\u3002\uff01\uff1f\n]")
+
+
+class Language(msgspec.Struct, frozen=True):
+    """`steering` by name and `orders` by reason, as in English, and what forbids an order that it stands before."""
+
+    negation: str
+    steering: Mapping[str, str]
+    orders: Mapping[str, str]
+
+
+@cache
+def load_languages() -> Mapping[str, Language]:
+    """The tables of languages.toml, by language. What a person quotes steers nobody."""
+    import tomllib  # 2 ms that English spares
+
+    return msgspec.convert(tomllib.loads(TABLES.read_text(encoding="utf-8")), dict[str, Language])
+
+
+@cache
+def _compile(pattern: str) -> re.Pattern[str]:
+    return re.compile(pattern.replace("END", END), re.IGNORECASE | re.MULTILINE)
+
+
+def name_steering(sentence: str) -> str | None:
+    """By what a sentence of one of the languages steers, or None."""
+    said = QUOTED.sub(" ", unicodedata.normalize("NFKC", sentence))
+    rules = (rule for language in load_languages().values() for rule in language.steering.items())
+    return next((name for name, rule in rules if _compile(rule).search(said)), None)
+
+
+def find_orders(text: str) -> Iterator[tuple[str, str]]:
+    """(reason, words) of each order of the tables that a text holds and does not forbid."""
+    lowered = lower_case(text)
+    may_order = any(part in lowered for part in PARTS) or (not text.isascii() and re.search(OTHER_LETTERS, text))
+    for language in load_languages().values() if may_order else ():
+        for reason, pattern in language.orders.items():
+            for found in _compile(pattern).finditer(text):
+                before = STOP.split(text[max(found.start() - 40, 0) : found.start()])[-1]
+                if not _compile(language.negation).search(before):
+                    yield reason, found[0]
+                    break
 
 
 class Injection(NamedTuple):
@@ -29,19 +384,16 @@ class Injection(NamedTuple):
 NEEDS = frozenset().union(*(group for phrase in (*PHRASES, *LINE_PHRASES) for group in phrase.needs))
 MARKS = tuple(sorted(need for need in NEEDS if not need.isalpha()))
 
+# Cyrillic and Greek letters that look like Latin ones (Unicode UTS 39): a phrase spelled with them is that phrase.
 CONFUSABLES = str.maketrans(
     "\u0430\u0435\u043e\u0440\u0441\u0443\u0445\u0456\u0458\u0455\u0501\u043a\u0442\u0410\u0412\u0415\u0406\u041a\u041c\u041d\u041e\u0420\u0421\u0422\u0423"
     "\u0425\u03b1\u03b5\u03b9\u03ba\u03bd\u03bf\u03c1\u03c4\u03c5\u0391\u0392\u0395\u0396\u0397\u0399\u039a\u039c\u039d\u039f\u03a1\u03a4\u03a5\u03a7",
     "aeopcyxijsdktABEIKMHOPCTYXaeikvoptuABEZHIKMNOPTYX",
 )
-"""Cyrillic and Greek letters that look like Latin ones (Unicode UTS 39): a phrase spelled with them is that phrase."""
-
+# Marks without a shape of their own: the grapheme joiner and the variation selectors.
 SELECTORS = dict.fromkeys([0x34F, *range(0x180B, 0x180E), *range(0xFE00, 0xFE10)])
-"""Marks without a shape of their own: the grapheme joiner and the variation selectors."""
-
+# Marks, but for an underscore or an apostrophe within a word. It begins with a set, which `re` finds quickly.
 EMPHASIS = re.compile("[*`\"\u201c\u201d_'](?:(?<![_'])|(?!\\w)|(?<!\\w[_']))")
-"""Marks, but for an underscore or an apostrophe within a word. It begins with a set, which `re` finds quickly."""
-
 LEAD = re.compile(r"\n[\s#>*+\u2022.)\d-]*")  # Bullets, numbers and heading marks in front of a clause.
 FORBIDDING = (
     r"\b(?:never|not|don't|doesn't|cannot|can't|mustn't|shouldn't|won't|nobody|no one|avoid|instead of|rather than"
@@ -50,10 +402,8 @@ FORBIDDING = (
 
 
 def find_injection(text: str) -> list[Injection]:
-    """Every phrase of the tables that `text` holds, one each, with the words that match.
-
-    The text is read as a whole, since a phrase may be wrapped, and line by line, since a line begins a clause.
-    """
+    """Every phrase of the tables that `text` holds, one each, with the words that match. The text is read as a whole,
+    since a phrase may be wrapped, and line by line, since a line begins a clause."""
     plain = _plain(text)
     whole = " ".join(plain.split())
     held = held_needs(lower_case(whole))
@@ -82,19 +432,15 @@ def near_phrases(phrases: Sequence[Phrase], held: Set[str]) -> list[Phrase]:
     ]
 
 
-def _search(phrases: list[Phrase], text: str) -> list[Injection]:
+def _search(phrases: list[Phrase], text: str) -> Iterator[Injection]:
     """Each phrase where it stands first. No phrase reaches over a line."""
     lowered = lower_case(text)
-    spans = ((phrase.reason, _find_span(phrase, lowered)) for phrase in phrases)
-    return [Injection(reason, text[span].strip()) for reason, span in spans if span]
-
-
-def _find_span(phrase: Phrase, lowered: str) -> slice | None:
-    for match in re.finditer(phrase.regex, lowered, re.MULTILINE):
-        before = lowered[max(match.start() - 40, 0) : match.start()].rpartition("\n")[2]
-        if not (phrase.may_be_forbidden and re.search(FORBIDDING, before.rstrip())):
-            return slice(*match.span())
-    return None
+    for phrase in phrases:
+        for match in re.finditer(phrase.regex, lowered, re.MULTILINE):
+            before = lowered[max(match.start() - 40, 0) : match.start()].rpartition("\n")[2]
+            if not (phrase.may_be_forbidden and re.search(FORBIDDING, before.rstrip())):
+                yield Injection(phrase.reason, text[slice(*match.span())].strip())
+                break
 
 
 def _plain(text: str) -> str:

@@ -6,20 +6,19 @@ import math
 import re
 import unicodedata
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import date
+from functools import partial
 from typing import NamedTuple
 
 import msgspec
 from msgspec.structs import replace
 
-from memory_ci.extraction.cites import SHA_WIDTH, find_cites
-from memory_ci.extraction.entries import base_importance, check_entry, to_entry
+from memory_ci.extraction.entries import SHA_WIDTH, base_importance, check_entry, find_cites, to_entry
 from memory_ci.extraction.gate import check_candidate
-from memory_ci.extraction.grounding import find_ungrounded
 from memory_ci.extraction.reply import Learning, parse_reply
 from memory_ci.extraction.scopes import MAX_IMPORTANCE, derive_scope, target_of
-from memory_ci.extraction.support import find_unsupported
+from memory_ci.extraction.support import find_ungrounded, find_unsupported
 from memory_ci.extraction.wording import make_title
 from memory_ci.records.candidate import Candidate, Judged, Kind, Quote
 from memory_ci.records.entry import Domain, Entry, EntryType
@@ -30,17 +29,6 @@ from memory_ci.text import content_words, jaccard, words
 SAME = 0.8  # Jaccard of content words strictly above this is the same learning in other words.
 
 
-def find_restated(candidate: Candidate, existing: Sequence[Entry]) -> str | None:
-    """The id of the first entry that says what `candidate` says: equal words, the same quote, or nearly all words."""
-    text, quotes = _text(candidate), {_folded(quote.text) for quote in candidate.quotes}
-    for entry in existing:
-        said = (line.partition(" ")[2] for line in entry.evidence)
-        proofs = {_folded(words) for words in said if words}  # none where `evidence.quotes` keeps no words
-        if is_same(text, quotes, _text(entry), proofs):
-            return entry.id
-    return None
-
-
 class CandidateWords(NamedTuple):
     """What a candidate says, taken apart once: its words in order, those that carry meaning, and its quotes."""
 
@@ -49,34 +37,35 @@ class CandidateWords(NamedTuple):
     quotes: frozenset[str]
 
 
-def said_by(candidate: Candidate) -> CandidateWords:
-    """What `candidate` says, to be compared with others of the same run."""
-    text = _text(candidate)
+def _take_apart(learning: Candidate | Entry, quotes: Iterable[str]) -> CandidateWords:
+    text = (
+        learning.body or learning.title
+    )  # the body repeats a title that was cut; a title that says it all has no body
     return CandidateWords(
-        tuple(words(text)), content_words(text), frozenset(_folded(quote.text) for quote in candidate.quotes)
+        tuple(words(text)), content_words(text), frozenset(" ".join(quote.split()) for quote in quotes)
     )
 
 
+def said_by(candidate: Candidate) -> CandidateWords:
+    """What `candidate` says, to be compared with others of the same run."""
+    return _take_apart(candidate, (quote.text for quote in candidate.quotes))
+
+
+def find_restated(candidate: Candidate, existing: Sequence[Entry]) -> str | None:
+    """The id of the first entry that says what `candidate` says: equal words, the same quote, or nearly all words."""
+    said = said_by(candidate)
+    for entry in existing:
+        proofs = (line.partition(" ")[2] for line in entry.evidence)  # no words where `evidence.quotes` keeps none
+        if is_same_said(said, _take_apart(entry, filter(None, proofs))):
+            return entry.id
+    return None
+
+
 def is_same_said(one: CandidateWords, other: CandidateWords) -> bool:
-    """Whether two candidates of one run are one learning: a branch commit and the squash message repeat it."""
+    """Equal words, a quote in common, or a Jaccard of content words above `SAME`: one learning. A branch commit and the
+    squash message repeat it."""
     is_equal = one.words == other.words or not one.quotes.isdisjoint(other.quotes)
     return is_equal or jaccard(one.content, other.content) > SAME
-
-
-def is_same(text: str, quotes: Collection[str], other_text: str, other_quotes: Collection[str]) -> bool:
-    """Equal words, a quote in common, or a Jaccard of content words above `SAME`."""
-    if list(words(text)) == list(words(other_text)) or set(quotes) & set(other_quotes):
-        return True
-    return jaccard(content_words(text), content_words(other_text)) > SAME
-
-
-def _text(learning: Candidate | Entry) -> str:
-    """The body repeats a title that was cut; a title that says it all has no body."""
-    return learning.body or learning.title
-
-
-def _folded(text: str) -> str:
-    return " ".join(text.split())
 
 
 MAX_PER_PIECE = 50  # Learnings of one piece of evidence that are looked at: nobody learns more from one commit.
@@ -99,9 +88,8 @@ BY_KIND: dict[Kind, KindDefaults] = {
     "fix": KindDefaults("corrective", "task", 0.6),
 }
 CONTRAST = re.compile(r"(?!\w+ing\b).*\b(?:not|never|\w+n't|instead of|rather than|avoid)\b", re.IGNORECASE)
+# A title of a model, and one of an author, that says itself what not to do: as rejected it would say the opposite.
 FORBIDS = re.compile(r"(?:we |you )?(?:must |should )?(?:do not|don't|never|not|avoid)\b", re.IGNORECASE)
-"""A title of a model, and one of an author, that says itself what not to do: as rejected it would say the opposite."""
-
 ASKED, COSTLY = 0.9, 0.8
 SPOKEN = frozenset({"text", "rejection", "interrupt", "intervention", "review"})
 
@@ -148,20 +136,33 @@ def judge_reply(case: JudgedCase, text: str, engine: str = RULES) -> ReplyVerdic
     how many they are. Raises EngineError (unreadable-reply) when there is no list of learnings in the reply.
     """
     parsed = parse_reply(text, trusted=engine == RULES)
-    judged = tuple(
-        _over(judged, rest) if rest else judged
-        for learning, rest in _bounded(parsed.learnings)
-        for judged in [_judged(learning, case, engine)]
-    )
-    return ReplyVerdicts(judged, parsed.reasons)
+    pieces = [learning.quotes[0].evidence if learning.quotes else "" for learning in parsed.learnings]
+    totals, seen = Counter(pieces), Counter[str]()
+    judged: list[Judged] = []
+    for learning, piece in zip(parsed.learnings, pieces, strict=True):
+        seen[piece] += 1
+        if seen[piece] > MAX_PER_PIECE + 1:
+            continue
+        one = _judged(learning, case, engine)
+        if seen[piece] > MAX_PER_PIECE and one.verdict != "quarantined":  # what must not be written stays so
+            reason = f"one of {totals[piece] - MAX_PER_PIECE} beyond the first {MAX_PER_PIECE} of one message"
+            one = replace(one, verdict="over_limit", reason=reason, entry_id=None)
+        judged.append(one)
+    return ReplyVerdicts(tuple(judged), parsed.reasons)
 
 
 def settle(judged: Sequence[Judged], limit: int, records: Collection[str] = ()) -> tuple[Judged, ...]:
     """The verdicts on one merged change: what is said twice is one, no title stands twice, at most `limit` are written.
-
-    `records` are the pieces that are decision records: each was written to be kept, and counts towards no limit.
-    """
-    return _limited(_apart(_deduplicated(judged)), limit, records)
+    `records` are the pieces that are decision records: each was written to be kept, and counts towards no limit."""
+    apart = _apart(_deduplicated(judged))
+    counted = (at for at, one in enumerate(apart) if not is_record(one.candidate, records))
+    written = [at for at in counted if apart[at].verdict == "written"]
+    # The most important stay, marked ones first; among equals the earlier.
+    over = sorted(written, key=lambda at: (not apart[at].candidate.is_marked, -apart[at].candidate.importance))[limit:]
+    reason = f"more than {limit} of one merged change"
+    return tuple(
+        replace(one, verdict="over_limit", reason=reason) if at in over else one for at, one in enumerate(apart)
+    )
 
 
 def is_record(candidate: Candidate, records: Collection[str]) -> bool:
@@ -169,42 +170,25 @@ def is_record(candidate: Candidate, records: Collection[str]) -> bool:
     return candidate.is_marked and any(quote.evidence in records for quote in candidate.quotes)
 
 
-def _bounded(learnings: Sequence[Learning]) -> Iterator[tuple[Learning, int]]:
-    """The first learnings of each piece with 0, and the one after them with the number of all that follow."""
-    totals = Counter(map(_piece_of, learnings))
-    seen: Counter[str] = Counter()
-    for learning in learnings:
-        piece = _piece_of(learning)
-        seen[piece] += 1
-        if seen[piece] <= MAX_PER_PIECE + 1:
-            yield learning, totals[piece] - MAX_PER_PIECE if seen[piece] > MAX_PER_PIECE else 0
-
-
-def _piece_of(learning: Learning) -> str:
-    return learning.quotes[0].evidence if learning.quotes else ""
-
-
-def _over(judged: Judged, rest: int) -> Judged:
-    """The verdict on the first of `rest` learnings that are too many: what must not be written stays quarantined."""
-    if judged.verdict == "quarantined":
-        return judged
-    reason = f"one of {rest} beyond the first {MAX_PER_PIECE} of one message"
-    return replace(judged, verdict="over_limit", reason=reason, entry_id=None)
-
-
 def _judged(learning: Learning, case: JudgedCase, engine: str) -> Judged:
     """The verdict on one learning by itself."""
     pieces = case.by_id
     candidate = _candidate(learning, case, engine)
+    # The entry as a whole would be refused where a plan is applied, whatever its id and its dates.
+    entry = to_entry(candidate, entry_id="", today=date.min, merged_on=date.min)
     refusal = (
         find_ungrounded(learning, pieces)
         or check_candidate(candidate, case.pieces)
-        or _find_unfit(candidate)
+        or ", ".join(check_entry(entry))
         or case.is_writable(candidate)
     )
     if refusal:
         return Judged(candidate=_masked(candidate), verdict="quarantined", reason=refusal, change=case.label)
-    if doubt := _doubt(learning, pieces) if engine == RULES else _find_unsupported(learning, candidate, case):
+    if engine == RULES:
+        doubt = _doubt(learning, pieces)
+    elif (doubt := find_unsupported(learning, pieces)) is None and (document := case.find_document(candidate)):
+        doubt = f"restates-document: {document}"
+    if doubt:
         return Judged(candidate=candidate, verdict="suspected", reason=doubt, change=case.label)
     if known := _find_known(learning, candidate, case):
         reason = "known already"
@@ -222,28 +206,12 @@ def _masked(candidate: Candidate) -> Candidate:
 
 
 def _find_known(learning: Learning, candidate: Candidate, case: JudgedCase) -> str | None:
-    """The entry that says this already: as code compares words, else as the engine claims of one that there is.
-
-    What was retired is no answer to an author who marks it again: it is on its way out.
-    """
+    """The entry that says this already: as code compares words, else as the engine claims of one that there is. What
+    was retired is no answer to an author who marks it again: it is on its way out."""
     given = case.existing if case.known_to is None else case.known_to(candidate)
     known = [entry for entry in given if not (candidate.is_marked and entry.status == "retired")]
     ids = {entry.id for entry in known}
     return find_restated(candidate, known) or (learning.restates if learning.restates in ids else None)
-
-
-def _find_unsupported(learning: Learning, candidate: Candidate, case: JudgedCase) -> str | None:
-    """Why what a model found is only proposed: its quotes do not carry it, or a document says it already."""
-    if reason := find_unsupported(learning, case.by_id):
-        return reason
-    document = case.find_document(candidate)
-    return f"restates-document: {document}" if document else None
-
-
-def _find_unfit(candidate: Candidate) -> str | None:
-    """Why the entry as a whole would be refused where a plan is applied; it is so whatever its id and its dates."""
-    entry = to_entry(candidate, entry_id="", today=date.min, merged_on=date.min)
-    return ", ".join(check_entry(entry)) or None
 
 
 def _doubt(learning: Learning, pieces: Mapping[str, Evidence]) -> str | None:
@@ -255,16 +223,30 @@ def _doubt(learning: Learning, pieces: Mapping[str, Evidence]) -> str | None:
 
 
 def _deduplicated(judged: Sequence[Judged]) -> list[Judged]:
-    """Candidates of one verdict that say the same become one, proven by the quotes of both."""
+    """Candidates of one verdict that say the same become one, proven by the quotes of both.
+
+    What says the same has a key in common: its words in order, a quote, or one of as many of its words in the order of
+    the alphabet as a text must share that has more than `SAME` of them (the prefix filter of PPJoin, Xiao et al. 2008).
+    """
     kept: list[Judged] = []
-    known = _Known()
+    said: list[CandidateWords] = []
+    by_key: defaultdict[tuple[str, str], list[int]] = defaultdict(list)
     for one in judged:
-        at = known.find_or_add(one.verdict, said_by(one.candidate))
-        if at == len(kept):
-            kept.append(one)
-        else:
+        own = said_by(one.candidate)
+        prefix = sorted(own.content)[: len(own.content) - math.ceil(SAME * len(own.content)) + 1]
+        keys = [
+            (one.verdict, key) for key in {f"= {' '.join(own.words)}", *(f"> {quote}" for quote in own.quotes), *prefix}
+        ]
+        near = sorted({at for key in keys for at in by_key.get(key, ())})
+        at = next((at for at in near if is_same_said(own, said[at])), None)
+        if at is not None:
             quotes = tuple(dict.fromkeys(kept[at].candidate.quotes + one.candidate.quotes))
             kept[at] = replace(kept[at], candidate=replace(kept[at].candidate, quotes=quotes))
+            continue
+        for key in keys:
+            by_key[key].append(len(kept))
+        kept.append(one)
+        said.append(own)
     return kept
 
 
@@ -283,48 +265,6 @@ def _apart(judged: Sequence[Judged]) -> list[Judged]:
     return told
 
 
-class _Known:
-    """What was said so far, each under every key that whatever says the same has one of."""
-
-    def __init__(self) -> None:
-        self._said: list[CandidateWords] = []
-        self._by_key: defaultdict[tuple[str, str], list[int]] = defaultdict(list)
-
-    def find_or_add(self, verdict: str, said: CandidateWords) -> int:
-        """The number of the first that says the same under the same verdict; the next number if none does."""
-        keys = [(verdict, key) for key in _keys(said)]
-        near = sorted({at for key in keys for at in self._by_key.get(key, ())})
-        if (known := next((at for at in near if is_same_said(said, self._said[at])), None)) is not None:
-            return known
-        for key in keys:
-            self._by_key[key].append(len(self._said))
-        self._said.append(said)
-        return len(self._said) - 1
-
-
-def _keys(said: CandidateWords) -> Iterable[str]:
-    """Its words in order, its quotes, and as many of its words in the order of the alphabet that a text which shares
-    more than `SAME` of them must have one of (the prefix filter of PPJoin, Xiao et al. 2008)."""
-    count = len(said.content)
-    prefix = sorted(said.content)[: count - math.ceil(SAME * count) + 1]
-    return {f"= {' '.join(said.words)}", *(f"> {quote}" for quote in said.quotes), *prefix}
-
-
-def _limited(judged: Sequence[Judged], limit: int, records: Collection[str]) -> tuple[Judged, ...]:
-    """The `limit` most important of those to be written stay so, marked ones first; among equals the earlier."""
-    counted = (at for at, one in enumerate(judged) if not is_record(one.candidate, records))
-    written = [at for at in counted if judged[at].verdict == "written"]
-    over = sorted(written, key=lambda at: _rank(judged[at].candidate))[limit:]
-    reason = f"more than {limit} of one merged change"
-    return tuple(
-        replace(one, verdict="over_limit", reason=reason) if at in over else one for at, one in enumerate(judged)
-    )
-
-
-def _rank(candidate: Candidate) -> tuple[bool, float]:
-    return not candidate.is_marked, -candidate.importance
-
-
 def _candidate(learning: Learning, case: JudgedCase, engine: str) -> Candidate:
     """The learning with what code knows better than an engine: scope, type, importance, origin, date and anchors."""
     defaults, pieces = BY_KIND[learning.kind], case.by_id
@@ -335,23 +275,29 @@ def _candidate(learning: Learning, case: JudgedCase, engine: str) -> Candidate:
     adoption, instead = learning.adoption, learning.instead
     if adoption and (FORBIDS if engine == RULES else CONTRAST).match(learning.title):
         adoption, instead = None, None
+    # What stands on the words of a declined request alone: reviewers' words are what holds.
+    is_declined = case.is_declined and all(one.kind == "pr" for one in quoted)
+    composed = partial(unicodedata.normalize, "NFC")
     target = learning.scope or target_of(extraction_scope, case.pieces)
     if target == "institutional" and not case.takes_norms:
         target = "project"
     return Candidate(
-        title=_composed(learning.title),
-        body=_composed(learning.body),
+        title=composed(learning.title),
+        body=composed(learning.body),
         type=defaults.type,
         domain=defaults.domain,
         importance=min(_weigh(learning, quoted), MAX_IMPORTANCE),
         scope=case.project if target == "project" else target,
         extraction_scope=extraction_scope,
-        quotes=tuple(_quote(quote.evidence, quote.text, pieces) for quote in learning.quotes),
+        quotes=tuple(
+            Quote(one.evidence, one.text, _address(pieces[one.evidence].origin) if one.evidence in pieces else "")
+            for one in learning.quotes
+        ),
         is_marked=learning.is_marked,
         marker=learning.marker,
         cites=_cites(learning, piece, case) if piece else (),
-        adoption="rejected" if _is_declined(learning, case) else adoption,
-        instead=instead and _composed(instead),
+        adoption="rejected" if is_declined else adoption,
+        instead=instead and composed(instead),
         source=_source(piece, case) if piece else "",
         occurred_at=piece.at.date() if piece else None,
         engine=engine,
@@ -361,15 +307,9 @@ def _candidate(learning: Learning, case: JudgedCase, engine: str) -> Candidate:
     )
 
 
-def _composed(text: str) -> str:
-    return unicodedata.normalize("NFC", text)
-
-
 def _weigh(learning: Learning, quoted: Sequence[Evidence]) -> float:
-    """What a rule says; else what the kind gives, or more for its weight or where the events quoted are graver.
-
-    That somebody asked for it counts where a person is quoted who could: in a session or a review.
-    """
+    """What a rule says; else what the kind gives, or more for its weight or where the events quoted are graver. That
+    somebody asked for it counts where a person is quoted who could: in a session or a review."""
     if learning.importance is not None:
         return learning.importance
     is_asked = learning.weight == "asked" and any(one.actor == "human" and one.kind in SPOKEN for one in quoted)
@@ -377,19 +317,9 @@ def _weigh(learning: Learning, quoted: Sequence[Evidence]) -> float:
     return max(BY_KIND[learning.kind].importance, weight, base_importance(quoted))
 
 
-def _is_declined(learning: Learning, case: JudgedCase) -> bool:
-    """Whether it stands on the words of a request that was declined alone: reviewers' words are what holds."""
-    pieces = case.by_id
-    return case.is_declined and all(
-        pieces[one.evidence].kind == "pr" for one in learning.quotes if one.evidence in pieces
-    )
-
-
 def _cites(learning: Learning, piece: Evidence, case: JudgedCase) -> tuple[str, ...]:
-    """Anchors in the files of the piece; a session or a review speaks of the files of the whole change.
-
-    What was declined has left no files.
-    """
+    """Anchors in the files of the piece; a session or a review speaks of the files of the whole change. What was
+    declined has left no files."""
     if case.is_declined:
         return ()
     is_commit = piece.origin.kind == "commit"
@@ -397,15 +327,9 @@ def _cites(learning: Learning, piece: Evidence, case: JudgedCase) -> tuple[str, 
     return find_cites(f"{learning.title}\n{learning.body}", tuple(paths), piece.origin.id if is_commit else case.tip)
 
 
-def _quote(evidence: str, text: str, pieces: Mapping[str, Evidence]) -> Quote:
-    return Quote(evidence, text, _address(pieces[evidence].origin) if evidence in pieces else "")
-
-
 def _source(piece: Evidence, case: JudgedCase) -> str:
-    """`pr:128 commit:3f2ab91…`; a change without a number is its commit alone.
-
-    What was said in a session or a review came in with the tip of the change; a request that was declined left none.
-    """
+    """`pr:128 commit:3f2ab91…`; a change without a number is its commit alone. What was said in a session or a review
+    came in with the tip of the change; a request that was declined left none."""
     if case.is_declined:
         return f"pr:{case.label[1:]}"
     request = f"pr:{case.label[1:]} " if case.label.startswith("#") else ""

@@ -42,7 +42,11 @@ def searchable_lines(message: str) -> list[MessageLine]:
     """Lines of `message`; code and quotations are left blank, so that they end what stands before them."""
     lines: list[MessageLine] = []
     subject, was_blank = "", True
-    for text in unfenced_lines(_physical_lines(message)):
+    indent = " " * 4 if SQUASHED_LOG in message else ""
+    physical = (
+        part for line in message.splitlines() for part in (line.split("\\n") if LITERAL_BREAKS.search(line) else [line])
+    )
+    for text in unfenced_lines([line.removeprefix(indent).rstrip() for line in physical]):
         if text.lstrip().startswith(">"):
             text = ""
         elif text and (not subject or (was_blank and SQUASH_SUBJECT.match(text))):
@@ -61,14 +65,6 @@ def commit_type(subject: str) -> str:
     """The type of a conventional subject (`test` of `test(api): …`), else ""."""
     match = CONVENTIONAL.match(subject)
     return match["type"] if match else ""
-
-
-def _physical_lines(message: str) -> list[str]:
-    lines: list[str] = []
-    for line in message.splitlines():
-        lines += line.split("\\n") if LITERAL_BREAKS.search(line) else [line]
-    indent = 4 if SQUASHED_LOG in message else 0
-    return [(line[indent:] if line.startswith(" " * indent) else line).rstrip() for line in lines]
 
 
 class Marker(NamedTuple):
@@ -123,9 +119,8 @@ FIX_PARAGRAPH = re.compile(
 )
 
 
+# Under each subject, in order, the lines where a paragraph `Fix: …` begins, and what it says.
 Fixes = dict[str, list[tuple[int, str]]]
-"""Under each subject, in order, the lines where a paragraph `Fix: …` begins, and what it says."""
-
 FIX_WIDTH = 2_000  # Characters kept of such a paragraph: far more than a body holds.
 
 
@@ -161,7 +156,11 @@ def find_remembered(comment: str) -> list[Mark]:
 def find_marks(message: str) -> list[Mark]:
     """Every marked statement of `message`, in order."""
     lines = searchable_lines(message)
-    fixes = _find_fixes(lines)
+    fixes: Fixes = {}
+    for position, line in enumerate(lines):  # each paragraph `Fix: …` is read once; a list after it counts as its text
+        if match := FIX_PARAGRAPH.fullmatch(line.text):
+            text = _join(_block(lines, position, match["text"] or ":")[0]).removeprefix(":").strip()
+            fixes.setdefault(line.subject, []).append((position, text[:FIX_WIDTH]))
     marks: list[Mark] = []
     position = 0
     while position < len(lines):
@@ -176,17 +175,33 @@ def _marks_at(lines: Sequence[MessageLine], position: int, fixes: Fixes) -> tupl
     if section := SECTION.fullmatch(line.text):
         word = section["word"] or section["bold"]
         return _listed(lines, position + 1, _canonical(word), "", fixes)
-    mark = MARK.fullmatch(line.text)
-    if mark is None:
+    found = MARK.fullmatch(line.text)
+    if found is None:
         return [], position + 1
-    marker, scope = _canonical(mark["word"]), (mark["scope"] or mark["of"] or "").strip()
-    if not mark["text"]:
+    marker, scope = _canonical(found["word"]), (found["scope"] or found["of"] or "").strip()
+    if not found["text"]:
         return _listed(lines, position + 1, marker, scope, fixes)
-    block, end = _block(lines, position, mark["text"])
-    is_trailer = line.text.startswith(mark["word"].capitalize()) and not mark["scope"]
-    fix = _fix(fixes, line.subject, end, position) if marker == "root cause" else ""
-    quote = _raw(block, lines[position + 1 : end])
-    return _mark(Mark(marker, scope, _join(block), quote, line.subject, fix, is_trailer)), end
+    is_trailer = line.text.startswith(found["word"].capitalize()) and not found["scope"]
+    mark = Mark(marker, scope, "", "", line.subject, is_trailer=is_trailer)
+    return _read_mark(lines, position, found["text"], fixes, mark, position)
+
+
+def _read_mark(
+    lines: Sequence[MessageLine], position: int, first: str, fixes: Fixes, mark: Mark, start: int = 0
+) -> tuple[list[Mark], int]:
+    """`mark` with the statement that begins with `first`, if there is any, and where to go on. The fix of a root cause
+    is the paragraph under the same subject: the first one after the statement, else the first before line `start`."""
+    block, end = _block(lines, position, first)
+    fix = ""
+    if mark.marker == "root cause":
+        found = fixes.get(mark.subject, [])
+        after = bisect_left(found, (end, ""))
+        if after < len(found):
+            fix = found[after][1]
+        elif found and found[0][0] < start:
+            fix = found[0][1]
+    quote = "\n".join([block[0], *(line.text for line in lines[position + 1 : end])])  # as its lines have them
+    return [mark._replace(text=_join(block), quote=quote, fix=fix)] if block[0] else [], end
 
 
 def _listed(
@@ -194,38 +209,25 @@ def _listed(
 ) -> tuple[list[Mark], int]:
     """The bullets under a heading, each one mark; without bullets its first paragraph is the mark."""
     marks: list[Mark] = []
-    while position < len(lines) and not lines[position].text:
-        position += 1
-    while position < len(lines) and _continues_list(lines, position, bool(marks)):
-        line = lines[position]
-        if not line.text:
+    while position < len(lines):
+        text, subject = lines[position]
+        if not text:
             position += 1
             continue
-        bullet = BULLET.fullmatch(line.text)
-        block, end = _block(lines, position, bullet["text"] if bullet else line.text)
-        fix = _fix(fixes, line.subject, end) if marker == "root cause" else ""
-        quote = _raw(block, lines[position + 1 : end])
-        marks += _mark(Mark(marker, scope, _join(block), quote, line.subject, fix))
-        position = end
+        bullet = BULLET.fullmatch(text)
+        if MARK.fullmatch(text) or STOP.match(text) or subject == text[2:] or (marks and not bullet):
+            break
+        first = bullet["text"] if bullet else text
+        found, position = _read_mark(lines, position, first, fixes, Mark(marker, scope, "", "", subject))
+        marks += found
         if not bullet:
             break
     return marks, position
 
 
-def _continues_list(lines: Sequence[MessageLine], position: int, has_marks: bool) -> bool:
-    text = lines[position].text
-    if not text:
-        return position + 1 < len(lines)
-    if MARK.fullmatch(text) or STOP.match(text) or lines[position].subject == text[2:]:
-        return False
-    return not has_marks or bool(BULLET.fullmatch(text))
-
-
 def _block(lines: Sequence[MessageLine], position: int, first: str) -> tuple[list[str], int]:
-    """The lines of one statement and where the next begins: up to a blank line, a bullet, a mark or a trailer.
-
-    A statement that ends in a colon takes the list that follows it along.
-    """
+    """The lines of one statement and where the next begins: up to a blank line, a bullet, a mark or a trailer. A
+    statement that ends in a colon takes the list that follows it along."""
     block, end = [first.strip()], position + 1
     takes_list = first.rstrip().endswith(":")
     while end < len(lines) and (text := lines[end].text):
@@ -237,36 +239,6 @@ def _block(lines: Sequence[MessageLine], position: int, first: str) -> tuple[lis
         takes_list = takes_list or text.endswith(":")
         end += 1
     return block, end
-
-
-def _mark(mark: Mark) -> list[Mark]:
-    """The mark, unless it says nothing on its first line."""
-    return [mark] if mark.quote.partition("\n")[0] else []
-
-
-def _raw(block: list[str], wrapped: Sequence[MessageLine]) -> str:
-    """The words of a statement as its lines have them."""
-    return "\n".join([block[0], *(line.text for line in wrapped)])
-
-
-def _find_fixes(lines: Sequence[MessageLine]) -> Fixes:
-    """Every paragraph `Fix: …`, read once; a list after it counts as its text."""
-    fixes: Fixes = {}
-    for position, line in enumerate(lines):
-        if match := FIX_PARAGRAPH.fullmatch(line.text):
-            block, _ = _block(lines, position, match["text"] or ":")
-            text = _join(block).removeprefix(":").strip()
-            fixes.setdefault(line.subject, []).append((position, text[:FIX_WIDTH]))
-    return fixes
-
-
-def _fix(fixes: Fixes, subject: str, end: int, start: int = 0) -> str:
-    """The paragraph under the same subject: the first one from line `end` on, else the first before line `start`."""
-    found = fixes.get(subject, [])
-    after = bisect_left(found, (end, ""))
-    if after < len(found):
-        return found[after][1]
-    return found[0][1] if found and found[0][0] < start else ""
 
 
 def _join(block: list[str]) -> str:

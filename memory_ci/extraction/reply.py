@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Any, NamedTuple, NoReturn, TypeVar, get_args
+from typing import NamedTuple, TypeVar, get_args
 
 import msgspec
 
@@ -65,9 +65,8 @@ class Learning(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return self.is_marked or bool(self.doubt)
 
 
+# Fields of a learning that only code may set; replies of former versions have some of them.
 OWNED = frozenset({"importance", "scope", "is_marked", "marker", "doubt"})
-"""Fields of a learning that only code may set; replies of former versions have some of them."""
-
 CHOICES = {"kind": get_args(Kind), "reach": get_args(Reach), "weight": get_args(Weight)}
 
 
@@ -87,21 +86,14 @@ class WholeReply(msgspec.Struct, frozen=True):
     learnings: tuple[Learning, ...]
 
 
+T = TypeVar("T", Learning, ProposedRisk)
+
+
 class Parsed(NamedTuple):
     """The learnings that could be read, and of each that could not, why."""
 
     learnings: tuple[Learning, ...]
     reasons: tuple[str, ...] = ()
-
-
-class ParsedRisks(NamedTuple):
-    """The risks that could be read, and of each that could not, why."""
-
-    risks: tuple[ProposedRisk, ...]
-    reasons: tuple[str, ...] = ()
-
-
-T = TypeVar("T", Learning, ProposedRisk)
 
 
 def format_reply(learnings: tuple[Learning, ...]) -> str:
@@ -115,30 +107,31 @@ def parse_reply(text: str, *, trusted: bool = False) -> Parsed:
     `trusted`: the reply is that of code of ours, so the fields that only code may set are read.
     Raises EngineError (unreadable-reply) when there is no list of learnings at all.
     """
-    raw, reasons = _find_list(text if trusted else text[:MAX_REPLY], "learnings")
-    read = [_convert(one if trusted else _allowed(one), Learning) for one in raw]
-    learnings = tuple(one for one in read if isinstance(one, Learning))
-    return Parsed(learnings, tuple(one for one in read if isinstance(one, str)) + reasons)
+    return Parsed(*_parse(text, "learnings", Learning, trusted=trusted))
 
 
-def parse_risks(text: str) -> ParsedRisks:
-    """The risks in the reply to a pre-mortem; raises as `parse_reply`."""
-    raw, reasons = _find_list(text[:MAX_REPLY], "risks")
-    read = [_convert(_allowed(one), ProposedRisk) for one in raw]
-    risks = tuple(one for one in read if isinstance(one, ProposedRisk))
-    return ParsedRisks(risks, tuple(one for one in read if isinstance(one, str)) + reasons)
+def parse_risks(text: str) -> tuple[tuple[ProposedRisk, ...], tuple[str, ...]]:
+    """The risks in the reply to a pre-mortem, and of each that could not be read, why. Raises as `parse_reply`."""
+    return _parse(text, "risks", ProposedRisk)
+
+
+def _parse(text: str, name: str, kind: type[T], *, trusted: bool = False) -> tuple[tuple[T, ...], tuple[str, ...]]:
+    raw, reasons = _find_list(text if trusted else text[:MAX_REPLY], name)
+    read = [_convert(one if trusted else _allowed(one), kind) for one in raw]
+    found = tuple(one for one in read if isinstance(one, kind))
+    return found, tuple(one for one in read if isinstance(one, str)) + reasons
 
 
 def _find_list(text: str, name: str) -> tuple[list[object], tuple[str, ...]]:
-    """What the lists of that name hold, and a reason for each that was broken.
-
-    A list that cannot be read whole is searched to the end of the text, so no part of it is read more than twice.
-    """
+    """What the lists of that name hold, and a reason for each that was broken. A list that cannot be read whole is
+    searched to the end of the text, so no part of it is read more than twice."""
     begin = re.compile(rf'"{name}"\s*:\s*(?=\[)')
     found: list[object] = []
     start = begin.search(text)
     if start is None:
-        _refuse(text, name)
+        told = f"the engine's reply holds no list of {name}: {mask_secrets(text)[:80]!r}"
+        hint = "run again; if it happens every time, choose another engine or model"
+        raise EngineError(told, slug="unreadable-reply", hint=hint)
     while start is not None:
         try:
             items, end = DECODER.raw_decode(text, start.end())
@@ -149,14 +142,6 @@ def _find_list(text: str, name: str) -> tuple[list[object], tuple[str, ...]]:
         found += items
         start = begin.search(text, end)
     return found, ()
-
-
-def _refuse(text: str, name: str) -> NoReturn:
-    raise EngineError(
-        f"the engine's reply holds no list of {name}: {mask_secrets(text)[:80]!r}",
-        slug="unreadable-reply",
-        hint="run again; if it happens every time, choose another engine or model",
-    )
 
 
 def _salvage(text: str, position: int) -> list[object]:
@@ -185,14 +170,13 @@ def _allowed(raw: object) -> object:
         if kept.get(name) not in values:
             kept.pop(name, None)
     if isinstance(quotes := kept.get("quotes"), list):
-        kept["quotes"] = [_cut(quote) for quote in quotes]
+        kept["quotes"] = [
+            one | {"text": one["text"][:QUOTE_WIDTH]}
+            if isinstance(one, dict) and isinstance(one.get("text"), str)
+            else one
+            for one in quotes
+        ]
     return kept
-
-
-def _cut(quote: Any) -> Any:  # noqa: ANN401 - JSON
-    if isinstance(quote, dict) and isinstance(text := quote.get("text"), str):
-        return quote | {"text": text[:QUOTE_WIDTH]}
-    return quote
 
 
 def _convert(raw: object, kind: type[T]) -> T | str:
@@ -203,16 +187,11 @@ def _convert(raw: object, kind: type[T]) -> T | str:
         found = msgspec.convert(raw, kind)
         msgspec.json.encode(found)  # lone surrogates are no text, and could not be reported
     except msgspec.ValidationError as error:
-        return _reason(str(error))
+        field = FIELD.search(str(error))  # in the words of msgspec
+        if field is None:
+            return "bad-learning"
+        name = (field["wrong"] or field["missing"]).replace("_", "-")
+        return f"bad-{name}" if field["wrong"] else f"no-{name}"
     except (UnicodeEncodeError, RecursionError):
         return "not-text"
     return found if found.title.strip() else "bad-title"
-
-
-def _reason(message: str) -> str:
-    """Which field was wrong or missing, from the words of msgspec."""
-    field = FIELD.search(message)
-    if field is None:
-        return "bad-learning"
-    name = (field["wrong"] or field["missing"]).replace("_", "-")
-    return f"bad-{name}" if field["wrong"] else f"no-{name}"

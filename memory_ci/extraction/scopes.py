@@ -37,6 +37,8 @@ class Selector(NamedTuple):
         )
 
 
+# Where each writes to by the letter of the seed. What is institutional there goes to the project, unless the
+# configuration says `extraction.norms: seed`: one sentence is nobody's norm.
 SCOPES: dict[str, ScopeName] = {
     "observations": "institutional",
     "escalation": "institutional",
@@ -49,9 +51,7 @@ SCOPES: dict[str, ScopeName] = {
     "in-flight": "project",
     "corrective": "project",
 }
-"""Where each writes to by the letter of the seed. What is institutional there goes to the project, unless the
-configuration says `extraction.norms: seed`: one sentence is nobody's norm."""
-
+# What is learned from such a piece is of this scope, whatever else is quoted.
 BY_PIECE: dict[EventKind, str] = {
     "premortem": "prospective",
     "assumption": "in-flight",
@@ -59,8 +59,6 @@ BY_PIECE: dict[EventKind, str] = {
     "intent": "intent-alignment",
     "entry": "global",
 }
-"""What is learned from such a piece is of this scope, whatever else is quoted."""
-
 SAID = Selector(("text", "rejection"), ("human",))
 STOPPED = Selector(("text", "rejection", "interrupt", "tool_call"))
 

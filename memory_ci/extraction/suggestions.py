@@ -15,6 +15,9 @@ from memory_ci.records.candidate import Judged, Suggestion
 from memory_ci.records.entry import Entry
 
 MAX_WORDS = 60
+# Parts of a doubt that say that the words are about more than the work at hand. What not to do is mostly an order: of
+# 24 candidates of one team, read severely, 1 of 11 such was one to keep, and of those that give the reason of a fix 4
+# of 4. Elsewhere 2 of 18 of the latter were: bodies of commits that list what was done have such sentences as well.
 LASTING_SIGNS = (
     "remember",
     "next time",
@@ -25,10 +28,7 @@ LASTING_SIGNS = (
     "a remark",
     "a reason given",
 )
-"""Parts of a doubt that say that the words are about more than the work at hand. What not to do is mostly an order: of
-24 candidates of one team, read severely, 1 of 11 such was one to keep, and of those that give the reason of a fix 4 of
-4. Elsewhere 2 of 18 of the latter were: bodies of commits that list what was done have such sentences as well."""
-
+# What a question, an answer, a request for the work at hand, a finding about it, or words that lean on others have.
 TASK = re.compile(
     r"\?|\b(?:can|could|would|will|should) (?:you|we|this|i)\b|\blet'?s\b|^(?:please|consider|either|alternatively|why"
     r"|if (?:we|you) (?:do|don't|did|didn't)\b|never mind|you are|yes|yeah|ok|no|nah|nope|[>|#+-])"
@@ -38,8 +38,8 @@ TASK = re.compile(
     r"|intended to)\b|\b(?:we|you) (?:are|were|already)\b|\bhere\b|\bwhile (?:this|that|it)\b",
     re.IGNORECASE,
 )
-"""What a question, an answer, a request for the work at hand, a finding about it, or words that lean on others have."""
-
+# What a sentence has that tells what a fault did or what a change does, or that asks to change the thing at hand; and
+# how a label with its gloss begins.
 STORY = re.compile(
     r"\b\w{3,}(?<!e)ed (?:every|the|an?|all|our|its|their)\b"
     r"|\b(?:caused|led|leading|resulted|resulting|hung|broke|meant)\b"
@@ -51,23 +51,17 @@ STORY = re.compile(
     r" (?:should|must|needs?)\b",
     re.IGNORECASE,
 )
-"""What a sentence has that tells what a fault did or what a change does, or that asks to change the thing at hand;
-and how a label with its gloss begins."""
-
+# What follows from a change: that something "always works" then is no rule, unless it "must".
 EFFECT = re.compile(r"\bso\b(?!.*\b(?:must|should)\b).*", re.IGNORECASE)
-"""What follows from a change: that something "always works" then is no rule, unless it "must"."""
-
+# How a sentence of a message begins that states something. One that lists what was done begins with a bare verb.
 STATED = re.compile(
     r"(?:the|an?|any|all|each|every|no|if|when|where|unless|never|always|do not|don't|avoid|prefer|only|in|on)\b"
     r"|(?:\S+\s+){1,4}?(?:is|are|isn't|aren't|must|can|can't|cannot|does|doesn't|do|don't|has|have|should|shall|may|will"
     r"|won't|would|needs?|never|always|only)\b",
     re.IGNORECASE,
 )
-"""How a sentence of a message begins that states something. One that lists what was done begins with a bare verb."""
-
 CODE = re.compile(r"`|\w\(\)|\w[._/]\w|[a-z][A-Z]")
-MAX_COMPARED = 500
-"""Suggestions that are compared with one another; a run that proposes more is read in parts."""
+MAX_COMPARED = 500  # Suggestions that are compared with one another; a run that proposes more is read in parts.
 
 
 def list_suggestions(

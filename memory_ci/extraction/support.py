@@ -7,22 +7,21 @@ tried on 43 others. They compare words, so what they refuse may still be true: a
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+import unicodedata
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import dropwhile
 from typing import NamedTuple
 
 from memory_ci.extraction.reply import Learning, RawQuote
 from memory_ci.extraction.wording import SENTENCE
 from memory_ci.records.event import Evidence
-from memory_ci.text import STOP_WORDS, identifier_parts, stem, words
+from memory_ci.secrets import MASK
+from memory_ci.text import STOP_WORDS, identifier_parts, stem, strip_own_blocks, words
 
-LEAST = 0.2
-"""The share of a title's words that must stand in the pieces quoted."""
-
+LEAST_QUOTED = 0.2  # The share of a title's words that must stand in the pieces quoted.
 DOCUMENT = re.compile(r".*\.(?:mdx?|mdc|rst|adoc)", re.IGNORECASE)
+# Where a sentence, a paragraph or an item of a list ends; a single line break is a wrapped line.
 END = re.compile(rf"{SENTENCE.pattern}|\n\s*\n|\n(?=\s*(?:[-*+\u2022]|\d+[.)])\s)")
-"""Where a sentence, a paragraph or an item of a list ends; a single line break is a wrapped line."""
-
 CLAUSE = re.compile(
     r"[.;:!?](?:\s|$)|,\s|\s[\u2014\u2013-]+\s|\b(?:because|since|so that|but|otherwise)\b", re.IGNORECASE
 )
@@ -34,22 +33,19 @@ BROAD_WORDS = re.compile(
     re.IGNORECASE,
 )
 DENIAL = re.compile(r"\b(?:never|no|not|\w+n't|dont|cannot|none|nobody|any\w*|avoid|stop|forbidden)\b", re.IGNORECASE)
+# An order to leave something: `was never called` tells what happened, `not just X` does not exclude X.
 BAN = re.compile(
     r"(?<!\bwas )(?<!\bwere )(?<!\bhad )(?<!\bhas )(?<!\bhave )(?<!\bis )(?<!\bare )(?<!\bbeen )(?<!\bor )"
     r"\b(?:do not|don't|dont|never|must not|mustn't|should not|shouldn't|please not|no longer|stop|avoid|without"
     r"|instead of|rather than|not)\b(?! (?:just|only|forget|hesitate|worry)\b)",
     re.IGNORECASE,
 )
-"""An order to leave something: `was never called` tells what happened, `not just X` does not exclude X."""
-
+# By a condition a claim may say what its quote says with `not`.
 CONDITION = re.compile(r"\b(?:only|except|unless|until|before)\b", re.IGNORECASE)
-"""By a condition a claim may say what its quote says with `not`."""
-
 GERUND = re.compile(r"\w+ing\b", re.IGNORECASE)  # Begins no order: using npm broke it.
 LEAD = frozenset("please always just let's let we you should must to and then i want also".split())
+# Verbs that say little without their object, as stems.
 LIGHT = frozenset(map(stem, "use make do keep have get set add take be put try go".split()))
-"""Verbs that say little without their object, as stems."""
-
 ARTICLES = frozenset("a an the any our your this that".split())
 
 
@@ -58,15 +54,21 @@ def find_unsupported(learning: Learning, pieces: Mapping[str, Evidence]) -> str 
     quoted = [pieces[quote.evidence] for quote in learning.quotes]
     said = [_sentences_of(quote, pieces[quote.evidence].text) for quote in learning.quotes]
     claimed = stems(learning.title)
-    if len(claimed & set().union(*(stems(piece.text) for piece in quoted))) < LEAST * len(claimed):
+    if len(claimed & set().union(*(stems(piece.text) for piece in quoted))) < LEAST_QUOTED * len(claimed):
         return "not-in-the-quotes"
     if all(map(_is_question, said)):
         return "quoted-question"
     if learning.adoption != "rejected" and _is_opposite(learning.title, said):
         return "opposite-of-the-quotes"
-    if _is_broader(learning.title, said):
+    if any(
+        claim.search(learning.title) and not any(map(needed.search, said))
+        for claim, needed in ((BROAD, BROAD_WORDS), (NEVER, DENIAL))  # the title speaks of all cases, and no quote does
+    ):
         return "broader-than-the-quotes"
-    return "restates-document: what is quoted changed documents alone" if all(map(_is_of_documents, quoted)) else None
+    is_of_documents = all(
+        piece.kind == "commit" and piece.paths and all(map(DOCUMENT.fullmatch, piece.paths)) for piece in quoted
+    )
+    return "restates-document: what is quoted changed documents alone" if is_of_documents else None
 
 
 def _sentences_of(quote: RawQuote, text: str) -> str:
@@ -91,32 +93,23 @@ def _is_question(sentences: str) -> bool:
     return sentences.rstrip(" \"'`)*_").endswith(("?", "\uff1f"))
 
 
-def _is_broader(title: str, said: Sequence[str]) -> bool:
-    """Whether the title speaks of all cases and no quote does."""
-    for claim, needed in ((BROAD, BROAD_WORDS), (NEVER, DENIAL)):
-        if claim.search(title) and not any(map(needed.search, said)):
-            return True
-    return False
-
-
 def _is_opposite(title: str, said: Sequence[str]) -> bool:
     """Whether the title tells to do what the quotes ban, or bans what they tell to do."""
-    claim, quotes = _stance(title), [_stance(text) for text in said if not _is_question(text)]
-    banned: set[str] = set().union(*(one.banned for one in quotes))
-    others: set[str] = set().union(*(one.others for one in quotes))
+    bans, tells = _stance(title)
+    banned: set[str] = set()
+    others: set[str] = set()
+    for text in said:
+        if not _is_question(text):
+            own = _stance(text)
+            banned |= own[0]
+            others |= own[1]
     ordered = {_order(clause) for text in said for clause in CLAUSE.split(text) if not GERUND.match(clause.strip())}
-    tells = claim.others & banned - others - claim.banned
-    return bool(tells and not CONDITION.search(title)) or bool(claim.banned & ordered - banned - claim.others)
+    is_told = tells & banned - others - bans
+    return bool(is_told and not CONDITION.search(title)) or bool(bans & ordered - banned - tells)
 
 
-class Stance(NamedTuple):
+def _stance(text: str) -> tuple[set[str], set[str]]:
     """The stems that bans are about; those before a ban or in clauses without. All others may be on either side."""
-
-    banned: set[str]
-    others: set[str]
-
-
-def _stance(text: str) -> Stance:
     banned: set[str] = set()
     others: set[str] = set()
     for clause in CLAUSE.split(text):
@@ -124,7 +117,7 @@ def _stance(text: str) -> Stance:
         others |= stems(before)
         if len(behind) == 1:  # two bans in a clause make an order: never commit without running the tests
             banned.add(_order(behind[0]))
-    return Stance(banned - {""}, others)
+    return banned - {""}, others
 
 
 def _order(clause: str) -> str:
@@ -133,6 +126,78 @@ def _order(clause: str) -> str:
     return next((word for word in told if word not in LIGHT), "")
 
 
-def _is_of_documents(piece: Evidence) -> bool:
-    """Whether a piece is of a commit that changed documents and nothing else."""
-    return piece.kind == "commit" and bool(piece.paths) and all(map(DOCUMENT.fullmatch, piece.paths))
+# -- What a repository tells its readers already: a learning that says it again adds nothing to memory.
+
+# The share of a title's words that must stand in one paragraph, beside all identifiers; more of one without.
+LEAST_TOLD, LEAST_UNNAMED = 0.7, 0.8
+MIN_WORDS = 3  # Different words of a title below which nothing is compared: "Run the tests" stands everywhere.
+READ_FIRST = re.compile(r"(?:.*/)?(?:README|AGENTS|CLAUDE|GEMINI|CONTRIBUTING)[^/]*", re.IGNORECASE)
+FOLDER = re.compile(r"(?:.*/)?docs?/.*", re.IGNORECASE)
+PART = re.compile(r"\n\s*\n|\n(?=\s*(?:[-*+|#]|\d+[.)])\s)")  # Between paragraphs, items of a list and rows of a table.
+# Where a line of code holds what a program says of its own commands and options.
+HELP = re.compile(
+    r"(?i)\b(?:help|usage|short|long|about|description|summary)\w*\s*[=:(]|flags\(\)|\w*flag\w*\(|add_argument|\.option\("
+)
+
+
+class Paragraph(NamedTuple):
+    """One paragraph or item of a document, or one line of help text: where it stands, and its stems."""
+
+    path: str
+    stems: frozenset[str]
+
+
+def is_document(path: str) -> bool:
+    """Whether people and agents read a file to learn how work is done here."""
+    return bool(DOCUMENT.fullmatch(path) and (READ_FIRST.fullmatch(path) or FOLDER.fullmatch(path)))
+
+
+def list_paragraphs(path: str, text: str) -> Iterator[Paragraph]:
+    """The paragraphs of a document without what we put there ourselves; of code its help text."""
+    is_prose = DOCUMENT.fullmatch(path)
+    parts = PART.split(strip_own_blocks(text)) if is_prose else filter(HELP.search, text.splitlines())
+    yield from (Paragraph(path, frozenset(stems(part))) for part in parts if part.strip())
+
+
+def find_told(title: str, paragraphs: Iterable[Paragraph]) -> str | None:
+    """The path of the first paragraph that holds all identifiers of `title` and most of its words."""
+    said = stems(title)
+    named = stems(" ".join(word for word in title.split() if any(True for _ in identifier_parts(word))))
+    if len(said) < MIN_WORDS:
+        return None
+    needed = (LEAST_TOLD if named else LEAST_UNNAMED) * len(said)
+    return next((one.path for one in paragraphs if named <= one.stems and len(said & one.stems) >= needed), None)
+
+
+# -- A learning cites words that somebody said, exactly, and enough of them.
+
+QUOTABLE = frozenset({"T0", "T1"})
+MIN_QUOTED = 3
+MIN_LENGTH = 15  # A quote of fewer words and fewer characters than these proves nothing: "yes", "the pool".
+# What stands in a piece because we put it there, a mask or the mark of a cut: nobody said it.
+OURS = re.compile(rf"{MASK.pattern}|\[\N{{HORIZONTAL ELLIPSIS}}[^\]\n]*\]")
+# A word, or one character of a script that is written without blanks.
+WORD = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7a3]|[^\W_\u3040-\u30ff\u3400-\u9fff\uac00-\ud7a3][\w'/.-]*")
+
+
+def find_ungrounded(learning: Learning, pieces: Mapping[str, Evidence]) -> str | None:
+    """Why the quotes of `learning` do not prove it: none, of unknown evidence, not exact, of untrusted words, or short.
+    What our own rules quote may be short, for it stands behind a mark."""
+    if not learning.quotes:
+        return "no-quote"
+    for quote in learning.quotes:
+        piece = pieces.get(quote.evidence)
+        if piece is None:
+            return "unknown-evidence"
+        if not quote.text.strip() or not (quote.text in piece.text or _folded(quote.text) in _folded(piece.text)):
+            return "quote-not-found"
+        if piece.trust not in QUOTABLE:
+            return "untrusted-quote"
+    said = [OURS.sub(" ", quote.text) for quote in learning.quotes if not learning.is_by_rule]
+    is_short = any(len(" ".join(one.split())) < MIN_LENGTH and len(WORD.findall(one)) < MIN_QUOTED for one in said)
+    return "quote-too-short" if is_short else None
+
+
+def _folded(text: str) -> str:
+    """A run of white space is one blank, and accents are composed (NFC); all else counts character for character."""
+    return " ".join(unicodedata.normalize("NFC", text).split())

@@ -11,44 +11,40 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from memory_ci.extraction.languages import name_steering
+from memory_ci.extraction.injection import name_steering
 from memory_ci.extraction.markers import BULLET, MARK, STOP, Mark, MessageLine, is_fix, searchable_lines
 from memory_ci.extraction.wording import MOMENT, NARRATION, SENTENCE, THIS_CHANGE
 from memory_ci.records.entry import Adoption
 from memory_ci.text import count_words
 
 MAX_PER_MESSAGE = 3
-MIN_WORDS, MIN_REASON = 6, 8
-"""Words of a sentence, and of why something was taken back."""
-
+MIN_WORDS, MIN_REASON = 6, 8  # Words of a sentence, and of why something was taken back.
 REVERT = re.compile(r"(?:[a-z]+(?:\([^)]*\))?!?:\s*)?revert\b[: ]*(?P<what>.*)", re.IGNORECASE)
 NORM = re.compile(r"\b(?:never|always|must not|must never|do not|don't|should never)\b", re.IGNORECASE)
 CAUSE = re.compile(r"\b(?:because|so that)\b", re.IGNORECASE)
 REMARK = re.compile(r"(?:note|why|caveat|important):\s", re.IGNORECASE)
 
 
+# How a sentence begins or ends that says nothing without the one beside it.
 FRAGMENT = re.compile(
     r"(?:and|but|or|so|also|then|which|because|instead|otherwise|hence|it|this|that|these|those|they|he|she|here|there"
     r"|both|such)\b|.*(?::|,|\.\.\.|\u2026)$",
     re.IGNORECASE,
 )
-"""How a sentence begins or ends that says nothing without the one beside it."""
-
 HISTORY = re.compile(
     r"\b(?:was|were|had|did|wasn't|weren't|hadn't|didn't|never \w+ed|used to|previously|formerly|originally|no longer"
     r"|now|before this|so far|has been|have been)\b",
     re.IGNORECASE,
 )
 BARE_REVERT = re.compile(r"(?:this )?reverts? (?:commits?|pull request|pr|merge request|[\w./-]*[#!]\d)", re.IGNORECASE)
+# How a sentence begins that lists what was done; or who says so speaks of what happened to them.
 STEP = re.compile(
     r"(?:[\w./-]+: )?(?:allow|call|change|convert|drop|ensure|fix|handle|implement|introduce|make|move|propagate"
     r"|replace|return|rework|set|skip|support|switch)\b|.*\b(?-i:I)(?:'\w+)?\b",
     re.IGNORECASE,
 )
-"""How a sentence begins that lists what was done; or who says so speaks of what happened to them."""
-
+# What a sentence has that tells of the change, of the work or of the moment.
 PASSING = (HISTORY, NARRATION, THIS_CHANGE, MOMENT)
-"""What a sentence has that tells of the change, of the work or of the moment."""
 
 
 class Suspect(NamedTuple):
@@ -71,22 +67,15 @@ def find_suspects(message: str) -> list[Suspect]:
     """At most three suspects of `message`: what it reverts for a reason first, then sentences in order."""
     found: list[Suspect] = []
     for text, subject in _paragraphs(searchable_lines(message)):
-        if REVERT.match(subject):
-            found += _reverted(text, subject)
-        else:
-            found += filter(None, (_suspect(sentence.strip(), subject) for sentence in SENTENCE.split(text)))
+        if REVERT.match(subject):  # what is taken back, where the paragraph says why
+            if not BARE_REVERT.match(text) and len(text.split()) >= MIN_REASON:
+                found.append(Suspect(subject, "a revert, its lesson not marked", "rejected", text))
+            continue
+        for sentence in map(str.strip, SENTENCE.split(text)):
+            doubt = _doubt(sentence, subject)
+            if doubt and not is_passing(sentence):
+                found.append(Suspect(sentence, doubt))
     return sorted(found, key=lambda one: one.adoption is None)[:MAX_PER_MESSAGE]
-
-
-def _reverted(text: str, subject: str) -> list[Suspect]:
-    """What a message takes back, where the paragraph says why."""
-    is_reason = not BARE_REVERT.match(text) and len(text.split()) >= MIN_REASON
-    return [Suspect(subject, "a revert, its lesson not marked", "rejected", text)] if is_reason else []
-
-
-def _suspect(text: str, subject: str) -> Suspect | None:
-    doubt = _doubt(text, subject)
-    return Suspect(text, doubt) if doubt and not is_passing(text) else None
 
 
 def is_passing(text: str) -> bool:
@@ -146,19 +135,17 @@ def find_steering(turn: str) -> list[Suspect]:
     """At most two sentences of `turn` that steer, each with what gives it away."""
     if len(turn) > MAX_LENGTH:
         return []
-    sentences = (sentence.strip(" -*•") for line in turn.splitlines() for sentence in SENTENCE.split(line))
-    found = (_steers(sentence) for sentence in sentences if count_words(sentence) >= MIN_STEERING_WORDS)
-    return [suspect for suspect in found if suspect][:MAX_PER_TURN]
+    found: list[Suspect] = []
+    for sentence in (part.strip(" -*•") for line in turn.splitlines() for part in SENTENCE.split(line)):
+        if count_words(sentence) < MIN_STEERING_WORDS:
+            continue
+        if name := next((name for name, rule in RULES if rule.search(sentence)), None) or name_steering(sentence):
+            found.append(Suspect(sentence, f"a person {name}, not marked as a learning"))
+    return found[:MAX_PER_TURN]
 
 
-def _steers(sentence: str) -> Suspect | None:
-    name = next((name for name, rule in RULES if rule.search(sentence)), None) or name_steering(sentence)
-    return Suspect(sentence, f"a person {name}, not marked as a learning") if name else None
-
-
+# Blanks of one line. Runs of them are taken whole (`*+`): tried in all their parts, they cost their square.
 BLANK = r"[^\S\n]"
-"""Blanks of one line. Runs of them are taken whole (`*+`): tried in all their parts, they cost their square."""
-
 TITLE = re.compile(
     rf"^#{BLANK}++(?:ADR(?:-|{BLANK})*+)?(?:\d++{BLANK}*+[.:)\u2014\u2013-]*+{BLANK}*+)?(?P<title>\S.*)$",
     re.MULTILINE | re.IGNORECASE,
@@ -173,9 +160,8 @@ STATUS = re.compile(
     r"^(?:#+\s*)?(?:[-*]\s*)?(?:\*\*)?status(?:\*\*)?:?(?:\*\*)?[\s:]*(?P<status>[A-Za-z]+)",
     re.MULTILINE | re.IGNORECASE,
 )
+# The first paragraph; one that ends in a colon takes along what it announces.
 PARAGRAPHS = re.compile(r"\S(?:(?!(?<!:)\n\n).)*", re.DOTALL)
-"""The first paragraph; one that ends in a colon takes along what it announces."""
-
 LINE = re.compile(r"\s*\n(?!\s*(?:[-*+]|\d+[.)])\s)\s*")  # A wrapped line, not the next item of a list.
 MIN_NAME = 3  # Words from which on the name of a record says what was decided.
 ADOPTED = frozenset({"accepted", "approved", "adopted", "implemented", "done", "final", "active"})

@@ -18,9 +18,8 @@ import msgspec
 if TYPE_CHECKING:
     from memory_ci.records.candidate import Candidate
 
+# `words` are refused wherever they stand, `text` only as a whole, a `name` is masked and the rest is kept.
 Kind = Literal["words", "text", "name"]
-"""`words` are refused wherever they stand, `text` only as a whole, a `name` is masked and the rest is kept."""
-
 T = TypeVar("T")
 
 TOMBSTONE = re.compile(r"forgotten:(words|text|name):(\d{1,3}):([0-9a-f]{32}):([0-9a-f]{32})")
@@ -29,15 +28,13 @@ WORD = rf"[{WIDE}]|(?:[^\W_{WIDE}][\u0300-\u036f]*)+"  # Compiled where somethin
 CHUNK = 8
 LEAST_PHRASE = 5  # Words of an entry's text that are forgotten wherever they stand; fewer only as a whole text.
 FORGOTTEN, PERSON = "[redacted:forgotten]", "[redacted:person]"
+# Fields that name a thing or are of a fixed set of words: their text is no prose.
 NAMING = frozenset(
     """id kind outcome actor author agent severity commit session uid format origin retrieved used type domain status
     priority phase adoption scope""".split()
 )
-"""Fields that name a thing or are of a fixed set of words: their text is no prose."""
-
+# The same of JSON, in which names of things may hold what is to be forgotten.
 FIXED = frozenset("kind actor type format agent severity outcome status".split())
-"""The same of JSON, in which names of things may hold what is to be forgotten."""
-
 ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|([nrtbf\"/\\]))")
 
 

@@ -25,12 +25,10 @@ REASON = re.compile(
     re.IGNORECASE,
 )
 TELLING = 10  # Words from which on a rejection is taken to say what was wrong, even without one of the words of REASON.
+# Words from which on the subject of a fix says what to do, and so makes a better title than what went wrong.
 TELLING_SUBJECT = 5
-"""Words from which on the subject of a fix says what to do, and so makes a better title than what went wrong."""
-
+# What stands between a choice and its reason in the trailers of others: `Rejected: a queue | it loses jobs`.
 PIPE = re.compile(r"\s+\|\s+")
-"""What stands between a choice and its reason in the trailers of others: `Rejected: a queue | it loses jobs`."""
-
 BECAUSE = re.compile(r",?\s(?:because|since|as it|as they|\u2014|--?)\s")
 NOUNS = {"decision": "decision", "rejected": "rejection"}
 WORK_TYPES = frozenset("test tests refactor style docs chore build".split())
@@ -54,6 +52,7 @@ MOMENT = re.compile(
     r"|latest (?:main|master)|already red|wip|todo|out of scope|follow-?up pr)\b|\bnow\W*$",
     re.IGNORECASE,
 )
+# How far the work at hand may go, and who asked for it.
 TASK = re.compile(
     r"\b(?:scope|fix|change|patch|diff|edit|pr)s?\b[^.;]{0,25}"
     r"\b(?:scoped|minimal|narrow|tight|small|focused|surgical|limited)\b"
@@ -62,18 +61,15 @@ TASK = re.compile(
     r"|\b(?:owner|user|maintainer|reviewer|requester)s? (?:has |have )?(?:requested|asked|wants?)\b",
     re.IGNORECASE,
 )
-"""How far the work at hand may go, and who asked for it."""
-
 UNKNOWN = re.compile(r"\b(?:not (?:yet )?known|unknown|unclear|not (?:yet )?sure|no idea)\b", re.IGNORECASE)
 PAST = re.compile(r"\b(?:was|were|had|wasn't|weren't|hadn't)\b", re.IGNORECASE)
+# What a learning of more than a single past event has: a present or modal verb, or its reason.
 LASTING = re.compile(
     r"\b(?:is|are|isn't|aren't|has|have|does|do|doesn't|don't|must|should|shall|can|cannot|can't|may|will|won't|needs?"
     r"|(?<!was )(?<!were )(?<!had )never|always|only (?:if|when|after|before|with)|because|since|so|requires?|unless"
     r"|whenever|otherwise)\b",
     re.IGNORECASE,
 )
-"""What a learning of more than a single past event has: a present or modal verb, or its reason."""
-
 SUBORDINATE = re.compile(
     r"\b(?:when\w*|before|after|if|because|so|that|which|who|until|while|where|unless|once|as|instead|to)\b",
     re.IGNORECASE,
@@ -83,13 +79,12 @@ SYMPTOM = re.compile(
     r"|doesn't|didn't|isn't|aren't|cannot|can't|returns|shows|throws|raises|panics|loses|leaks|ignores|misses)\b",
     re.IGNORECASE,
 )
+# A subject with a finite verb in its main clause states a fault, unless it begins with an order.
 ORDERS = re.compile(
     r"(?:fix|prevent|avoid|handle|stop|let|make|ensure|allow|keep|do|don't|use|never|always|only|check|require|wait|retry"
     r"|skip|show|report|treat|accept|reject|return|restore|repair)\b",
     re.IGNORECASE,
 )
-"""A subject with a finite verb in its main clause states a fault, unless it begins with an order."""
-
 CHOICES = ("decision", "constraint", "rejected")
 
 
@@ -111,14 +106,9 @@ def weakness(mark: Mark) -> str | None:
         return "the cause is not known"
     if MOMENT.search(mark.text):
         return "holds for the moment only"
-    return None if mark.is_trailer and mark.marker not in CHOICES else _doubt(mark)
-
-
-def _doubt(mark: Mark) -> str | None:
-    """Why a choice, or a mark in a form of others or within a list, may not have been meant to last.
-
-    A decision in a trailer of ours need not give its reason.
-    """
+    if mark.is_trailer and mark.marker not in CHOICES:
+        return None
+    # A choice, or a mark in a form of others or within a list, may not have been meant to last.
     if THIS_CHANGE.search(mark.text):
         return "speaks of the change itself"
     if mark.marker in CHOICES:
@@ -128,7 +118,8 @@ def _doubt(mark: Mark) -> str | None:
 
 
 def _weak_choice(mark: Mark) -> str | None:
-    """A choice is worth keeping for its reason; one about the tests of a change goes with the change."""
+    """A choice is worth keeping for its reason; one about the tests of a change goes with the change. A decision in a
+    trailer of ours need not give its reason."""
     if TASK.search(mark.text):
         return "bounds the task, not the work after it"
     if NARRATION.search(mark.text):
@@ -145,7 +136,10 @@ def _weak_choice(mark: Mark) -> str | None:
 
 def compose(mark: Mark) -> tuple[str, str]:
     """Title and body of a mark. The body is empty when the title says it all."""
-    statement = _statement(mark)
+    statement = fold(mark.text)
+    # The scope in front, as its author wrote it, unless the text speaks of it already.
+    is_scoped = mark.scope and mark.scope.lower() not in statement.lower()
+    statement = f"{mark.scope}: {statement}" if is_scoped else _capitalise(statement)
     if mark.marker == "root cause":
         # A subject without its type and its ticket numbers: what a fix says it does.
         bare = CONVENTIONAL.sub("", mark.subject[:SUBJECT_WIDTH], count=1)
@@ -153,9 +147,11 @@ def compose(mark: Mark) -> tuple[str, str]:
         is_telling = len(repaired.split()) >= TELLING_SUBJECT and is_fix(mark.subject)
         title = make_title(_tell(repaired, fold(mark.fix)) if is_telling else statement)
         fix = fold(mark.fix) or repaired
-        body = f"Cause: {statement}\n\nFix:{_lead(fix)}{fix}"
+        lead = "\n" if fix.startswith(("- ", "* ", "+ ")) else " "  # a list begins on a line of its own
+        body = f"Cause: {statement}\n\nFix:{lead}{fix}"
     else:
-        choice, reason = _split(statement) if mark.marker in CHOICES else (statement, "")
+        parts = PIPE.split(statement, maxsplit=1) if mark.marker in CHOICES else [statement]
+        choice, reason = parts[0], "".join(parts[1:])
         title = make_title(BECAUSE.split(choice, maxsplit=1)[0] if mark.marker == "rejected" else choice)
         body = "\n\n".join(filter(None, (make_body(title, choice), _capitalise(reason))))
     return title, cut_at_sentence(body, BODY_WIDTH)
@@ -169,37 +165,24 @@ def _tell(repaired: str, fix: str) -> str:
     return fix or f"Prevent: {repaired[:1].lower() + repaired[1:] if PLAIN_WORD.match(repaired.lower()) else repaired}"
 
 
-def _split(statement: str) -> tuple[str, str]:
-    """A choice and its reason, which others set apart by a bar."""
-    choice, *reason = PIPE.split(statement, maxsplit=1)
-    return choice, reason[0] if reason else ""
-
-
 def make_title(statement: str) -> str:
     """The first sentence, else its first clauses, else as many words as fit; without the full stop."""
     first = SENTENCE.split(statement.partition("\n")[0], maxsplit=1)[0]
     if len(first) > TITLE_WIDTH:
         ends = [match.start() for match in CLAUSE.finditer(first) if MIN_CLAUSE <= match.start() <= TITLE_WIDTH]
-        first = first[: max(ends)] if ends else _cut_title(first)
+        if ends:
+            first = first[: max(ends)]
+        else:  # as many words as fit, not ended by a word that asks for more, and three dots that say so
+            kept = cut(first, TITLE_WIDTH - 3).split(" ")
+            while len(kept) > 1 and kept[-1].lower() in STOP_WORDS:
+                kept.pop()
+            first = " ".join(kept).rstrip(" ,;:(-") + "..."
     return first if first.endswith("...") else first.rstrip(" .:;,")
 
 
 def make_body(title: str, statement: str) -> str:
     """The whole statement, unless the title holds all of it."""
     return "" if title == statement.rstrip(" .:;,") else statement
-
-
-def _cut_title(text: str) -> str:
-    """As many words as fit, not ended by a word that asks for more, and three dots that say so."""
-    kept = cut(text, TITLE_WIDTH - 3).split(" ")
-    while len(kept) > 1 and kept[-1].lower() in STOP_WORDS:
-        kept.pop()
-    return " ".join(kept).rstrip(" ,;:(-") + "..."
-
-
-def _lead(text: str) -> str:
-    """What stands between a label and its text: a list begins on a line of its own."""
-    return "\n" if text.startswith(("- ", "* ", "+ ")) else " "
 
 
 def fold(text: str) -> str:
@@ -221,13 +204,6 @@ def cut_at_sentence(text: str, width: int) -> str:
         return text
     ends = [match.start() for match in BREAK.finditer(text) if width // 2 <= match.start() <= width]
     return text[: max(ends)] if ends else cut(text, width)
-
-
-def _statement(mark: Mark) -> str:
-    """The text with its scope in front, as its author wrote it."""
-    text = fold(mark.text)
-    # Whether a text speaks of its scope already, so that naming it again would only stutter.
-    return f"{mark.scope}: {text}" if mark.scope and mark.scope.lower() not in text.lower() else _capitalise(text)
 
 
 def _capitalise(text: str) -> str:

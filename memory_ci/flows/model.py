@@ -14,12 +14,11 @@ from msgspec.structs import replace
 from memory_ci.config import CONFIG_FILE
 from memory_ci.errors import EngineError, UsageError
 from memory_ci.evidence.window import choose
-from memory_ci.extraction.engines import Engine
+from memory_ci.extraction.engines import Engine, choose_engine
 from memory_ci.extraction.engines.meter import Meter
 from memory_ci.extraction.engines.replay import KeptReplies
 from memory_ci.extraction.engines.rules import is_telling
-from memory_ci.extraction.engines.selection import choose_engine
-from memory_ci.extraction.grounding import QUOTABLE
+from memory_ci.extraction.support import QUOTABLE
 from memory_ci.flows.workspace import PRIVATE, Workspace, workspace_at
 from memory_ci.gitrepo.history import sum_costs
 from memory_ci.gitrepo.repo import Repository, find_objects

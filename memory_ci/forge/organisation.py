@@ -9,17 +9,13 @@ from urllib.parse import quote, urlsplit
 
 import msgspec
 
-from memory_ci.forge import github, gitlab
-from memory_ci.forge.http import Transport
-from memory_ci.forge.limits import Budget
-from memory_ci.forge.requests import require
-from memory_ci.forge.rest import Client, Listing, ReplyCache
-from memory_ci.forge.selection import GITHUB_TOKENS, GITLAB_TOKENS
+from memory_ci.forge.http import Budget
+from memory_ci.forge.rest import Client, Listing, ReplyCache, require
+from memory_ci.forge.selection import connect
 from memory_ci.text import plain_host
 
+# Of one sync: a hundred repositories a page; what did not change costs none of a token's hour.
 MAX_REQUESTS, MAX_SECONDS, MAX_PAGES = 4_000, 3_600.0, 1_000
-"""Of one sync: a hundred repositories a page; what did not change costs none of a token's hour."""
-
 Visibility = Literal["public", "internal", "private"]
 
 
@@ -94,16 +90,11 @@ def open_forges(environ: Mapping[str, str], cache_dir: Path) -> tuple[OrgForge, 
     """GitHub and GitLab at the addresses of the environment. Raises EngineError as `choose_forge`."""
     cache = ReplyCache(cache_dir)
 
-    def connect(base: str, headers: Mapping[str, str], secrets: Mapping[str, str]) -> Client:
-        budget = Budget(requests=MAX_REQUESTS, seconds=MAX_SECONDS)
-        return Client(Transport(base, headers=headers, secrets=secrets, budget=budget), cache)
+    def open_forge(name: Literal["github", "gitlab"], server: str) -> OrgForge:
+        client, has_token = connect(name, environ, Budget(requests=MAX_REQUESTS, seconds=MAX_SECONDS), cache)
+        return OrgForge(name, client, plain_host(urlsplit(server).netloc), has_token)
 
-    token = next(filter(None, (environ.get(name, "").strip() for name in GITHUB_TOKENS)), "")
-    secrets = {"authorization": f"Bearer {token}"} if token else {}
-    hub = connect(environ.get("GITHUB_API_URL") or github.API, github.HEADERS, secrets)
-    host = plain_host(urlsplit(environ.get("GITHUB_SERVER_URL") or "https://github.com").netloc)
-    lab_token = environ.get(GITLAB_TOKENS[0], "").strip()
-    lab_secrets = {"private-token": lab_token} if lab_token else {}
-    lab = connect(environ.get("CI_API_V4_URL") or gitlab.API, {"accept": "application/json"}, lab_secrets)
-    lab_host = plain_host(urlsplit(environ.get("CI_SERVER_URL") or "https://gitlab.com").netloc)
-    return OrgForge("github", hub, host, bool(token)), OrgForge("gitlab", lab, lab_host, bool(lab_token))
+    return (
+        open_forge("github", environ.get("GITHUB_SERVER_URL") or "https://github.com"),
+        open_forge("gitlab", environ.get("CI_SERVER_URL") or "https://gitlab.com"),
+    )

@@ -9,9 +9,8 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
+# Where the forges look, first to last; GitHub does not know the last of them, nor GitLab the first.
 PLACES = (".github/CODEOWNERS", "CODEOWNERS", "docs/CODEOWNERS", ".gitlab/CODEOWNERS")
-"""Where the forges look, first to last; GitHub does not know the last of them, nor GitLab the first."""
-
 SECTION = re.compile(r"\^?\[[^\]]+\](?:\[\d+\])?(?P<owners>(?:\s+\S+)*)\s*")
 WORD = re.compile(r"(?:\\.|[^\s\\])+")
 OWNER = re.compile(r"@[\w./-]+|[^\s@]+@[^\s@]+")

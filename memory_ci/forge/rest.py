@@ -7,9 +7,9 @@ of ours. All of it may be deleted at any time.
 from __future__ import annotations
 
 import hashlib
-import os
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from http import HTTPStatus
@@ -18,25 +18,32 @@ from typing import Any, Generic, NamedTuple, TypeVar
 from urllib.parse import urlencode
 
 import msgspec
+from msgspec.structs import replace
 
 from memory_ci.errors import EngineError
-from memory_ci.forge.failures import (
+from memory_ci.forge.http import (
     LASTING,
+    Budget,
+    FailedTry,
+    HttpReply,
+    Transport,
     failed,
+    find_limit,
+    host_of,
     is_same_host,
     next_page,
-    rate_limited,
     refused,
+    split_url,
+    try_again,
     unauthorised,
     unreachable,
 )
-from memory_ci.forge.http import FailedTry, HttpReply, Transport, try_again
-from memory_ci.forge.limits import Budget, find_limit
+from memory_ci.records.history import Check, Permission, PullRequest
 from memory_ci.secrets import mask_secrets
 from memory_ci.text import shorten
 
 
-class Cached(msgspec.Struct, frozen=True):
+class Page(msgspec.Struct, frozen=True):
     """A reply as it came: `data` is its JSON, `link` the header that leads to the next page."""
 
     url: str
@@ -51,28 +58,22 @@ class ReplyCache:
     def __init__(self, directory: Path) -> None:
         self._directory = directory
 
-    def find(self, url: str) -> Cached | None:
+    def find(self, url: str) -> Page | None:
         """The reply kept for `url`, or None."""
         try:
-            found = msgspec.json.decode(self._path(url).read_bytes(), type=Cached)
+            found = msgspec.json.decode(self._path(url).read_bytes(), type=Page)
         except (OSError, ValueError, RecursionError):
             return None
         return found if found.url == url else None
 
-    def save(self, reply: Cached) -> None:
+    def save(self, reply: Page) -> None:
         """Keep `reply`, in place of what was kept for its address: a reader sees the old file or the new."""
         with suppress(OSError):
             self._directory.mkdir(parents=True, exist_ok=True)
-            self._write(self._path(reply.url), msgspec.json.encode(reply))
-
-    def _write(self, path: Path, data: bytes) -> None:
-        handle, temporary = tempfile.mkstemp(dir=self._directory, prefix=".")
-        try:
-            with os.fdopen(handle, "wb") as stream:
-                stream.write(data)
-            Path(temporary).replace(path)
-        finally:
-            Path(temporary).unlink(missing_ok=True)
+            with tempfile.TemporaryDirectory(dir=self._directory, prefix=".") as beside:
+                new = Path(beside, "reply")
+                new.write_bytes(msgspec.json.encode(reply))
+                new.replace(self._path(reply.url))
 
     def _path(self, url: str) -> Path:
         return self._directory / f"{hashlib.sha256(url.encode()).hexdigest()}.json"
@@ -86,17 +87,9 @@ TRANSIENT = frozenset({500, 502, 503, 504})
 ABSENT = frozenset({404, 422})  # There is no such thing: GitHub says 422 of a commit that it does not know.
 SAID_WIDTH = 300
 WRITTEN = frozenset({200, 201})
+# To what is written: no right to, no such thing for this token, or a rule against it.
 REFUSALS = frozenset({403, 404, 405, 422})
-"""To what is written: no right to, no such thing for this token, or a rule against it."""
-
 MISSHAPEN = "has an item that is not what the API says; it was left out"
-
-
-class Page(NamedTuple):
-    """JSON of one reply, and the address of the next page or ""."""
-
-    data: Any
-    next: str
 
 
 class Listing(NamedTuple, Generic[T]):
@@ -151,13 +144,14 @@ class Client:
         problem = slug = ""
         try:
             for data in self._items(url, key, pages):
-                item = _convert(data, shape)
-                if item is None:
+                try:
+                    item = msgspec.convert(data, shape)
+                except (ValueError, RecursionError):
                     problem, slug = failed(url, MISSHAPEN).message, "forge-failed"
-                elif is_past(item):
+                    continue
+                if is_past(item):
                     break
-                else:
-                    items.append(item)
+                items.append(item)
         except EngineError as error:
             if error.slug in LASTING:
                 raise
@@ -166,16 +160,15 @@ class Client:
 
     def write(self, method: str, path: str, data: object, shape: type[T]) -> T:
         """What the API says of `data` sent to `path` (or an address of its host). Sent once, for it may have been done.
-
-        Raises EngineError: forge-refused for rights and rules, else `forge-…`.
-        """
+        Raises EngineError: forge-refused for rights and rules, else `forge-…`."""
         url = path if path.startswith("http") else self._transport.base + path
         try:
             reply = self._transport.write(method, url, msgspec.json.encode(data))
         except ConnectionError as error:
             raise failed(url, f"could not be written to: {error}") from error
         if reply.status in REFUSALS and not find_limit(reply.status, reply.headers, reply.body):
-            raise refused(url, reply.status, _say(reply.body))
+            what = f" what was to be written, with status {reply.status}"
+            raise refused(f"{host_of(url)}{split_url(url).path}", what, _say(reply.body))
         if reply.status not in WRITTEN:
             raise _trouble(url, reply).error
         try:
@@ -194,11 +187,11 @@ class Client:
             if not isinstance(data, list):
                 raise failed(first, "answered with something else than a list")
             yield from data
-            if not page.next:
+            url = next_page(url, page.link)
+            if not url:
                 return
-            if not is_same_host(page.next, self._transport.base):
+            if not is_same_host(url, self._transport.base):
                 raise failed(first, "names a next page on another host, which was not read")
-            url = page.next
         raise failed(first, f"has more than {pages} pages; the rest was not read")
 
     def _get(self, url: str) -> Page | None:
@@ -219,20 +212,17 @@ class Client:
             return FailedTry(unreachable(url, f"could not be read: {error}"))
         if reply.status == HTTPStatus.NOT_MODIFIED and cached:
             self.budget.refund()
-            return Page(cached.data, next_page(url, cached.link))
-        if reply.status == HTTPStatus.OK:
-            return self._accept(url, reply)
-        return None if reply.status in ABSENT else _trouble(url, reply)
-
-    def _accept(self, url: str, reply: HttpReply) -> Page | FailedTry:
+            return cached
+        if reply.status != HTTPStatus.OK:
+            return None if reply.status in ABSENT else _trouble(url, reply)
         try:
             data = msgspec.json.decode(reply.body)
         except (ValueError, RecursionError):
             return FailedTry(failed(url, "answered with something that is not JSON"))
-        link = reply.headers.get("link", "")
-        if etag := reply.headers.get("etag"):
-            self._cache.save(Cached(url, etag, link, data))
-        return Page(data, next_page(url, link))
+        page = Page(url, reply.headers.get("etag", ""), reply.headers.get("link", ""), data)
+        if page.etag:
+            self._cache.save(page)
+        return page
 
 
 class _Said(msgspec.Struct, frozen=True):
@@ -252,18 +242,100 @@ def _say(body: bytes) -> str:
     return shorten(mask_secrets(words), SAID_WIDTH)
 
 
-def _convert(data: object, shape: type[T]) -> T | None:
-    try:
-        return msgspec.convert(data, shape)
-    except (ValueError, RecursionError):
-        return None
-
-
 def _trouble(url: str, reply: HttpReply) -> FailedTry:
     if reply.status == HTTPStatus.UNAUTHORIZED:
         return FailedTry(unauthorised(url), is_final=True)
     if limit := find_limit(reply.status, reply.headers, reply.body):
-        return FailedTry(rate_limited(url, limit.until), limit.seconds)
+        message = f"{host_of(url)} limits how often it is asked; it may be asked again {limit.until}"
+        hint = "Run again then; what was not read is read by that run."
+        return FailedTry(EngineError(message, slug="forge-rate-limited", hint=hint), limit.seconds)
     if reply.status in TRANSIENT:
         return FailedTry(unreachable(url, f"answered with status {reply.status}"))
     return FailedTry(failed(url, f"answered with status {reply.status}"), is_final=True)
+
+
+Found = TypeVar("Found")
+
+
+class Problems(dict[str, None]):
+    """The problems of one pull request, each once, in the order of their finding."""
+
+    def add(self, text: str) -> None:
+        """Note a problem in words."""
+        self[text] = None
+
+    def note(self, listing: Listing[T]) -> tuple[T, ...]:
+        """The items of `listing`; its problem is noted."""
+        if listing.problem:
+            self.add(listing.problem)
+        return listing.items
+
+
+def require(listing: Listing[T]) -> Listing[T]:
+    """The listing. Raises EngineError, as the list was refused, when there is a problem and nothing else."""
+    if listing.problem and not listing.items:
+        hint = "Check the token and its rights, or try again later (`memory-ci help forge`)."
+        raise EngineError(listing.problem, slug=listing.slug, hint=hint)
+    return listing
+
+
+class RequestReader(ABC, Generic[Found]):
+    """What is read of requests alike from every forge, under `root`. `Found` is a request as the forge tells of it.
+
+    Closed ones are listed in one go, and completed one by one with no more than half of what a run may spend: so a heap
+    of them, which anyone can make, leaves enough to read what was merged.
+    """
+
+    def __init__(self, client: Client, root: str) -> None:
+        self._client, self._root = client, root
+        self._closed: dict[int, Found] = {}
+        self._levels: dict[str, Permission | None] = {}
+
+    def complete_closed(self, requests: Sequence[PullRequest]) -> Listing[PullRequest]:
+        """Those of `list_closed` with their permission, their reviews and, of people of the house, their commits; in
+        order. Where nothing more can be asked, or half of the budget is spent: what came before, and why."""
+        done: list[PullRequest] = []
+        try:
+            with self._client.budget.half():
+                for request in requests:
+                    # What was said of it and, unless a stranger asked, whether there was any work: it brought nothing.
+                    problems = Problems()
+                    one = self._with_reviews(self._closed[request.number], problems)
+                    if one.permission != "read":
+                        one = self._with_commits(one, problems)
+                    done.append(replace(one, problems=tuple(problems)))
+        except EngineError as error:
+            if error.slug not in LASTING:
+                raise
+            return Listing(tuple(done), error.message, error.slug)
+        return Listing(tuple(done))
+
+    def _complete(self, found: Found) -> PullRequest:
+        """The record with all parts; each costs one request or more."""
+        problems = Problems()
+        request = self._with_commits(self._with_reviews(found, problems), problems)
+        checks = self._checks(request, problems)
+        return replace(request, checks=checks, problems=tuple(problems))
+
+    def _ask_once(
+        self, path: str, shape: type[T], problems: Problems, level: Callable[[T | None], Permission | None]
+    ) -> Permission | None:
+        """The `level` of what stands at `path`, None where it cannot be read: a problem of the first to ask."""
+        if path not in self._levels:
+            try:
+                self._levels[path] = level(self._client.find(path, shape))
+            except EngineError as error:
+                if error.slug in LASTING:
+                    raise
+                problems.add(error.message)
+                self._levels[path] = None
+        return self._levels[path]
+
+    @abstractmethod
+    def _with_reviews(self, found: Found, problems: Problems) -> PullRequest: ...
+
+    @abstractmethod
+    def _with_commits(self, request: PullRequest, problems: Problems) -> PullRequest: ...
+
+    @abstractmethod
+    def _checks(self, request: PullRequest, problems: Problems) -> tuple[Check, ...]: ...

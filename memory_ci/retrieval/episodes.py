@@ -13,9 +13,8 @@ from memory_ci.retrieval.query import idf
 from memory_ci.retrieval.similar_tasks import OUTCOMES, count_terms, take_diverse
 from memory_ci.text import STOP_WORDS, identifier_parts, words
 
+# The cosine below which an episode has nothing to do with the question. Lower than between tasks: a person asks.
 LEAST = 0.18
-"""The cosine below which an episode has nothing to do with the question. Lower than between tasks: a person asks."""
-
 MAX_SHARE = 0.6  # What a single term may bring of a cosine: one word in common, however rare, makes no likeness.
 FEW = 30  # Prompts that there are taken to be at least: with fewer, what one of them says would count as common.
 BLANKS = 20  # Blank episodes that are thought beside the others: among a few, no word passes for a common one.
@@ -40,18 +39,32 @@ def heading_of(episode: Episode) -> str:
 def find_near(query: str, episodes: Sequence[Episode]) -> list[Near]:
     """The episodes that are like the question by TF-IDF cosine, more than by a single word, nearest first."""
     near = [pair for pair in _measure(query, episodes, MAX_SHARE) if pair[1] >= LEAST]
-    return sorted(near, key=_nearest)
+    return sorted(near, key=lambda pair: _order(pair[1], pair[0]))
 
 
 def find_pool(query: str, episodes: Sequence[Episode]) -> list[Near]:
     """All episodes, nearest first by TF-IDF cosine: what T4DM takes its candidates from."""
-    return sorted(_measure(query, episodes, 1.0), key=_nearest)
+    return sorted(_measure(query, episodes, 1.0), key=lambda pair: _order(pair[1], pair[0]))
 
 
 def rank_similar(near: Iterable[Near], still: Mapping[str, int], limit: int) -> tuple[RecalledEpisode, ...]:
     """The ranking of similar tasks: cosine x outcome x (0.5 + 0.5 x files still there), each saying something new."""
-    ranked = sorted((_weigh(episode, cosine, still.get(episode.id, 0)) for episode, cosine in near), key=_order)
-    return tuple(take_diverse(ranked, limit, lambda hit: hit.episode.situation.summary))
+    ranked = []
+    for episode, cosine in near:
+        files, left = len(episode.action.files), still.get(episode.id, 0)
+        factors = (
+            Factor("cosine", cosine),
+            Factor("outcome", OUTCOMES[episode.outcome]),
+            Factor("files", 0.5 + 0.5 * (left / files if files else 1.0)),
+        )
+        ranked.append(RecalledEpisode(episode, math.prod(factor.value for factor in factors), factors, left))
+    return tuple(
+        take_diverse(
+            sorted(ranked, key=lambda hit: _order(hit.score, hit.episode)),
+            limit,
+            lambda hit: hit.episode.situation.summary,
+        )
+    )
 
 
 def rank_mempalace(
@@ -59,12 +72,49 @@ def rank_mempalace(
 ) -> list[RecalledEpisode]:
     """MemPalace's relevance; `utilities` are those of entries. All episodes, best first."""
     asked = _words(query)
-    return sorted((_relevance(asked, episode, utilities, now) for episode in episodes), key=_order)
+
+    def share(field: str) -> float:
+        """The share of the words of a field that the question has; none of none."""
+        own = _words(field)
+        return len(own & asked) / len(own) if own else 0.0
+
+    return _summed(
+        (
+            episode,
+            (
+                Factor("domain", share(episode.situation.domain), 0.3),
+                Factor("topic", share(episode.situation.topic), 0.3),
+                Factor("utility", find_utility(episode, utilities), 0.2),
+                Factor("7 days", float(age_of(episode, now) < WEEK), 0.1),
+                Factor("24 hours", float(age_of(episode, now) < DAY), 0.1),
+            ),
+        )
+        for episode in episodes
+    )
 
 
 def rank_t4dm(pool: Iterable[Near], now: datetime) -> list[RecalledEpisode]:
     """T4DM's score of candidates, best first; how like they are is its `semantic`."""
-    return sorted((_score(episode, semantic, now) for episode, semantic in pool), key=_order)
+    return _summed(
+        (
+            episode,
+            (
+                Factor("semantic", semantic, 0.4),
+                Factor("recency", math.exp(-DECAY * (age_of(episode, now) / DAY)), 0.25),
+                Factor("outcome", OUTCOMES[episode.outcome], 0.2),
+                Factor("valence", episode.valence, 0.15),
+            ),
+        )
+        for episode, semantic in pool
+    )
+
+
+def _summed(weighed: Iterable[tuple[Episode, tuple[Factor, ...]]]) -> list[RecalledEpisode]:
+    hits = (
+        RecalledEpisode(episode, sum((factor.weight or 0.0) * factor.value for factor in factors), factors)
+        for episode, factors in weighed
+    )
+    return sorted(hits, key=lambda hit: _order(hit.score, hit.episode))
 
 
 def find_utility(episode: Episode, utilities: Mapping[str, float]) -> float:
@@ -80,10 +130,8 @@ def age_of(episode: Episode, now: datetime) -> timedelta:
 
 
 def _measure(query: str, episodes: Sequence[Episode], max_share: float) -> list[Near]:
-    """Each episode with its TF-IDF cosine, that of its heading alone where it is greater: a long text hides no title.
-
-    0 where one word brings more than `max_share` of it.
-    """
+    """Each episode with its TF-IDF cosine, that of its heading alone where it is greater: a long text hides no title. 0
+    where one word brings more than `max_share` of it."""
     counts = [count_terms(prompt_of(episode)) for episode in episodes]
     df = Counter(term for terms in counts for term in terms)
     total = max(len(counts) + BLANKS, FEW)
@@ -91,17 +139,13 @@ def _measure(query: str, episodes: Sequence[Episode], max_share: float) -> list[
 
     def compare(terms: Mapping[str, int]) -> float:
         parts = [asked[term] * weight for term, weight in _unit(terms, df, total).items() if term in asked]
-        return _cosine(parts, max_share)
+        cosine = sum(parts)
+        return cosine if parts and max(parts) <= max_share * cosine else 0.0
 
     return [
         (episode, max(compare(own), compare(count_terms(heading_of(episode)))))
         for episode, own in zip(episodes, counts, strict=True)
     ]
-
-
-def _cosine(parts: Sequence[float], max_share: float) -> float:
-    cosine = sum(parts)
-    return cosine if parts and max(parts) <= max_share * cosine else 0.0
 
 
 def _unit(terms: Mapping[str, int], df: Mapping[str, int], total: int) -> dict[str, float]:
@@ -111,62 +155,9 @@ def _unit(terms: Mapping[str, int], df: Mapping[str, int], total: int) -> dict[s
     return {term: weight / length for term, weight in vector.items()}
 
 
-def _weigh(episode: Episode, cosine: float, still: int) -> RecalledEpisode:
-    files = len(episode.action.files)
-    factors = (
-        Factor("cosine", cosine),
-        Factor("outcome", OUTCOMES[episode.outcome]),
-        Factor("files", 0.5 + 0.5 * (still / files if files else 1.0)),
-    )
-    return RecalledEpisode(episode, math.prod(factor.value for factor in factors), factors, still)
-
-
-def _relevance(
-    asked: frozenset[str], episode: Episode, utilities: Mapping[str, float], now: datetime
-) -> RecalledEpisode:
-    age = age_of(episode, now)
-    return _sum(
-        episode,
-        Factor("domain", _share(episode.situation.domain, asked), 0.3),
-        Factor("topic", _share(episode.situation.topic, asked), 0.3),
-        Factor("utility", find_utility(episode, utilities), 0.2),
-        Factor("7 days", float(age < WEEK), 0.1),
-        Factor("24 hours", float(age < DAY), 0.1),
-    )
-
-
-def _score(episode: Episode, semantic: float, now: datetime) -> RecalledEpisode:
-    return _sum(
-        episode,
-        Factor("semantic", semantic, 0.4),
-        Factor("recency", math.exp(-DECAY * (age_of(episode, now) / DAY)), 0.25),
-        Factor("outcome", OUTCOMES[episode.outcome], 0.2),
-        Factor("valence", episode.valence, 0.15),
-    )
-
-
-def _sum(episode: Episode, *factors: Factor) -> RecalledEpisode:
-    return RecalledEpisode(episode, sum((factor.weight or 0.0) * factor.value for factor in factors), factors)
-
-
-def _share(field: str, asked: frozenset[str]) -> float:
-    """The share of the words of a field that the question has; none of none."""
-    own = _words(field)
-    return len(own & asked) / len(own) if own else 0.0
-
-
 def _words(text: str) -> frozenset[str]:
     return frozenset((*words(text), *identifier_parts(text))) - STOP_WORDS
 
 
-def _nearest(near: Near) -> tuple[float, float, str]:
-    episode, likeness = near
-    return -likeness, _newest(episode), episode.id
-
-
-def _order(hit: RecalledEpisode) -> tuple[float, float, str]:
-    return -hit.score, _newest(hit.episode), hit.episode.id
-
-
-def _newest(episode: Episode) -> float:
-    return -episode.occurred_at.timestamp()
+def _order(score: float, episode: Episode) -> tuple[float, float, str]:
+    return -score, -episode.occurred_at.timestamp(), episode.id

@@ -78,6 +78,7 @@ def _unique(ranking: Sequence[str]) -> list[str]:
     return list(dict.fromkeys(ranking))
 
 
+# Tasks of other trades: a memory about software work has nothing on them.
 FOREIGN_TASKS = (
     "Bake shadow maps for directional lights in the renderer",
     "Tune the PID gains of the quadcopter's yaw loop",
@@ -88,8 +89,6 @@ FOREIGN_TASKS = (
     "Model soil moisture drift in the irrigation planner",
     "Transpose the MIDI score when the oboe part is muted",
 )
-"""Tasks of other trades: a memory about software work has nothing on them."""
-
 LEAST_BODY_WORDS = 4  # A body with fewer words of its own gives no paraphrase.
 PARAPHRASE_WORDS = 6
 
@@ -98,24 +97,17 @@ def derive_golden(entries: Sequence[Entry], paths_of: Callable[[Entry], Iterable
     """Up to three queries for each entry (its title, a paraphrase, the files it cites, given by `paths_of`), then
     tasks of other trades, most of whose words no entry has."""
     df = Counter(word for entry in entries for word in content_words(f"{entry.title}\n{entry.body}"))
-    own = [golden for entry in entries for golden in _queries(entry, df, paths_of(entry))]
-    return (*own, *(Golden(query=task, kind="foreign") for task in FOREIGN_TASKS if _is_foreign(task, df)))
-
-
-def _is_foreign(task: str, df: Counter[str]) -> bool:
-    asked = content_words(task)
-    return 2 * len(asked & df.keys()) < len(asked)
-
-
-def _queries(entry: Entry, df: Counter[str], cited: Iterable[str]) -> Iterator[Golden]:
-    yield Golden(query=entry.title, relevant=(entry.id,), kind="title")
-    paraphrase = _paraphrase(entry, df)
-    if paraphrase:
-        yield Golden(query=paraphrase, relevant=(entry.id,), kind="paraphrase")
-    text = f"{entry.title}\n{entry.body}".lower()
-    paths = [path for path in dict.fromkeys(cited) if path.lower() in text]  # only title and body are searched
-    if paths:
-        yield Golden(query=f"Change {' and '.join(paths)}", relevant=(entry.id,), kind="path")
+    own: list[Golden] = []
+    for entry in entries:
+        own.append(Golden(query=entry.title, relevant=(entry.id,), kind="title"))
+        if paraphrase := _paraphrase(entry, df):
+            own.append(Golden(query=paraphrase, relevant=(entry.id,), kind="paraphrase"))
+        text = f"{entry.title}\n{entry.body}".lower()  # only title and body are searched
+        if paths := [path for path in dict.fromkeys(paths_of(entry)) if path.lower() in text]:
+            own.append(Golden(query=f"Change {' and '.join(paths)}", relevant=(entry.id,), kind="path"))
+    asked = {task: content_words(task) for task in FOREIGN_TASKS}
+    foreign = [task for task, said in asked.items() if 2 * len(said & df.keys()) < len(said)]
+    return (*own, *(Golden(query=task, kind="foreign") for task in foreign))
 
 
 def _paraphrase(entry: Entry, df: Counter[str]) -> str:

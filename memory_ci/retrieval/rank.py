@@ -1,17 +1,21 @@
-"""Matches in order: lanes fused to one relevance, five factors, corrections first, near-duplicates apart."""
+"""Matches in order: lanes fused to one relevance, five factors, corrections first, near-duplicates apart.
+
+What is injected are whole entries, and what was dropped is named.
+"""
 
 from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Literal, NamedTuple
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from types import MappingProxyType
+from typing import Literal, NamedTuple, TypeVar
 
 import msgspec
 from msgspec.structs import replace
 
-from memory_ci.records.entry import NO_FEEDBACK, Entry, Located, ScopeName, ScopeOf
-from memory_ci.records.retrieval import Hit, Match, Withheld
+from memory_ci.records.entry import NO_FEEDBACK, Entry, EntryType, Located, ScopeName
+from memory_ci.records.retrieval import Hit, Match, Norm, Withheld
 from memory_ci.text import content_words, jaccard
 
 Place = tuple[str, int]  # Path and line: an id may stand in two files.
@@ -108,9 +112,8 @@ def _unit(score: float, low: float, best: float) -> float:
     return (score / 2 - low / 2) / span if span else 1.0
 
 
+# The nearer, the better (docs/ranking.md); institutional memory is not ranked.
 SCOPE_FACTORS: Mapping[ScopeName, float] = {"team": 1.5, "project": 1.2, "session": 1.0, "global": 1.0}
-"""The nearer, the better (docs/ranking.md); institutional memory is not ranked."""
-
 OWN_SESSION_FACTOR = 1.5
 
 
@@ -143,19 +146,32 @@ def rank(matches: Iterable[Match], weights: Weights, relevance: Lane | None = No
     found = list(matches)
     fused = relevance if relevance is not None else shares({place_of(m.located): m.lexical for m in found})
     hits = (_hit(match, fused[place_of(match.located)], weights) for match in found)
-    return sorted(filter(None, hits), key=lambda hit: _order(hit, weights.touched(hit.located.entry)))
+
+    def order(hit: Hit) -> tuple[float, int, int, str, str, int]:
+        place, entry = hit.located, hit.located.entry
+        touched, day = weights.touched(entry), entry.last_reinforced.toordinal()
+        return -hit.score, -touched, -day, entry.id, place.path, place.line
+
+    return sorted(filter(None, hits), key=order)
 
 
 def _hit(match: Match, relevance: float, weights: Weights) -> Hit | None:
-    entry = match.located.entry
+    entry, scope = match.located.entry, match.located.scope
     prominence, truth = weights.prominence(entry), weights.truth(entry)
     if prominence <= 0 or truth <= 0:
         return None
+    age = 1.0
+    if weights.is_literal:
+        counted = prominence if math.isfinite(prominence) else LEAST_RELEVANCE
+    else:
+        counted, traits = _bounded(prominence), weights.traits(entry)
+        age = _bounded(traits.importance * traits.recency) / _bounded(traits.importance)
+    is_own = scope.name == "session" and scope.where == weights.session
     factors = (
         ("relevance", relevance),
-        ("prominence", _number(prominence) if weights.is_literal else _bounded(prominence)),
-        ("age", 1.0 if weights.is_literal else _age(weights.traits(entry))),
-        ("scope", _scope_factor(match.located.scope, weights.session)),
+        ("prominence", counted),
+        ("age", age),
+        ("scope", OWN_SESSION_FACTOR if is_own else SCOPE_FACTORS.get(scope.name, 1.0)),
         ("truth", truth),
         ("utility", 0.75 + 0.5 * weights.utility(entry)),
     )
@@ -169,30 +185,8 @@ def _bounded(prominence: float) -> float:
     return 1.5 - 1 / (1 + prominence)
 
 
-def _age(traits: Traits) -> float:
-    return _bounded(traits.importance * traits.recency) / _bounded(traits.importance)
-
-
-def _number(value: float) -> float:
-    return value if math.isfinite(value) else LEAST_RELEVANCE
-
-
-def _scope_factor(scope: ScopeOf, session: str | None) -> float:
-    if scope.name == "session" and scope.where == session:
-        return OWN_SESSION_FACTOR
-    return SCOPE_FACTORS.get(scope.name, 1.0)
-
-
-def _order(hit: Hit, touched: int) -> tuple[float, int, int, str, str, int]:
-    place, entry = hit.located, hit.located.entry
-    return -hit.score, -touched, -entry.last_reinforced.toordinal(), entry.id, place.path, place.line
-
-
-Ids = Iterable[str]
-
-
 def put_corrections_first(
-    hits: Sequence[Hit], contradicted: Callable[[Entry], Ids]
+    hits: Sequence[Hit], contradicted: Callable[[Entry], Iterable[str]]
 ) -> tuple[list[Hit], tuple[Withheld, ...]]:
     """(what is served, what is superseded), of hits with an id each, best first.
 
@@ -202,7 +196,8 @@ def put_corrections_first(
     """
     places = {hit.located.entry.id: place for place, hit in enumerate(hits)}
     olders = {hit.located.entry.id: _known(hit.located.entry.supersedes, places) for hit in hits}
-    reached = {id_: _reach(id_, olders) for id_ in _newest(olders)}
+    corrected = {older for ids in olders.values() for older in ids}
+    reached = {id_: _reach(id_, olders) for id_ in olders if id_ not in corrected}
     superseded = {older: newest for newest, ids in reached.items() for older in ids}
 
     def order(hit: Hit) -> tuple[int, int]:
@@ -217,16 +212,11 @@ def put_corrections_first(
     return sorted(served, key=order), tuple(Withheld(hit, f"superseded by {by[:8]}") for hit, by in withheld if by)
 
 
-def _known(ids: Ids, places: Mapping[str, int]) -> list[str]:
+def _known(ids: Iterable[str], places: Mapping[str, int]) -> list[str]:
     return [id_ for id_ in ids if id_ in places]
 
 
-def _newest(olders: Mapping[str, Ids]) -> list[str]:
-    superseded = {older for ids in olders.values() for older in ids}
-    return [id_ for id_ in olders if id_ not in superseded]
-
-
-def _reach(start: str, olders: Mapping[str, Ids]) -> frozenset[str]:
+def _reach(start: str, olders: Mapping[str, Iterable[str]]) -> frozenset[str]:
     """What `start` supersedes, by whatever way; never itself."""
     found: set[str] = set()
     waiting = [start]
@@ -239,8 +229,8 @@ def _reach(start: str, olders: Mapping[str, Ids]) -> frozenset[str]:
 
 REPEAT = 0.4  # What an entry loses that says what a better one said. Measured: quality stays (docs/ranking.md).
 NEAR = 0.5  # Likeness from which an entry is pushed down: what shares less is no near-duplicate.
+# Copies of one id whose words are no more alike than this are two entries, of which one has the other's id.
 ALIKE = 0.8
-"""Copies of one id whose words are no more alike than this are two entries, of which one has the other's id."""
 
 
 def diversify(hits: Sequence[Hit]) -> list[Hit]:
@@ -251,8 +241,19 @@ def diversify(hits: Sequence[Hit]) -> list[Hit]:
     chosen, and 1 where that is below a half. It is a factor of the score, so that the order is that of the scores.
     Likeness is carried from step to step instead of being computed anew.
     """
-    unique = list(_once_each(hits))
-    bits = _bits([content_words(f"{hit.located.entry.title}\n{hit.located.entry.body}") for hit in unique])
+    unique: list[Hit] = []
+    texts: list[frozenset[str]] = []
+    served: defaultdict[str, list[frozenset[str]]] = defaultdict(list)
+    for hit in hits:
+        entry = hit.located.entry
+        words = content_words(f"{entry.title}\n{entry.body}")
+        if all(words != other and jaccard(words, other) <= ALIKE for other in served[entry.id]):
+            unique.append(hit)
+            texts.append(words)
+        served[entry.id].append(words)
+    # Each set of words as one integer, a bit for a word: comparing all pairs is then five times faster.
+    vocabulary: dict[str, int] = {}
+    bits = [sum(1 << vocabulary.setdefault(word, len(vocabulary)) for word in text) for text in texts]
     sizes = [own.bit_count() for own in bits]
     novelty = [1.0] * len(unique)
     left = list(range(len(unique)))
@@ -271,17 +272,47 @@ def diversify(hits: Sequence[Hit]) -> list[Hit]:
     return order
 
 
-def _once_each(hits: Iterable[Hit]) -> Iterator[Hit]:
-    served: defaultdict[str, list[frozenset[str]]] = defaultdict(list)
-    for hit in hits:
-        entry = hit.located.entry
-        words = content_words(f"{entry.title}\n{entry.body}")
-        if all(words != other and jaccard(words, other) <= ALIKE for other in served[entry.id]):
-            yield hit
-        served[entry.id].append(words)
+T = TypeVar("T")
+
+NO_LIMITS: Mapping[EntryType, int] = MappingProxyType({})
 
 
-def _bits(texts: Iterable[frozenset[str]]) -> list[int]:
-    """Each set of words as one integer, a bit for a word: comparing all pairs is then five times faster."""
-    vocabulary: dict[str, int] = {}
-    return [sum(1 << vocabulary.setdefault(word, len(vocabulary)) for word in text) for text in texts]
+def fit(
+    hits: Sequence[Hit], max_chars: int, cost: Callable[[Hit], int], by_type: Mapping[EntryType, int] = NO_LIMITS
+) -> tuple[tuple[Hit, ...], tuple[Hit, ...]]:
+    """(kept, dropped), both in the order given. A hit that is too large is passed over: a smaller one may still fit.
+    `by_type` bounds what entries of one type may take of `max_chars`."""
+    left = dict(by_type)
+    chosen: set[int] = set()
+    for place, hit in enumerate(hits):
+        price, kind = cost(hit), hit.located.entry.type
+        if price <= max_chars and price <= left.get(kind, price):
+            chosen.add(place)
+            max_chars -= price
+            if kind in left:
+                left[kind] -= price
+    return _parted(hits, chosen)
+
+
+def fit_norms(
+    norms: Sequence[Norm], max_chars: int, cost: Callable[[Norm], int]
+) -> tuple[tuple[Norm, ...], tuple[Norm, ...]]:
+    """(kept, dropped), in the order given. When not all fit, the most prominent come first."""
+
+    def prominence(place: int) -> float:
+        value = norms[place].prominence
+        return -math.inf if math.isnan(value) else value
+
+    chosen: set[int] = set()
+    for place in sorted(range(len(norms)), key=prominence, reverse=True):
+        price = cost(norms[place])
+        if price <= max_chars:
+            chosen.add(place)
+            max_chars -= price
+    return _parted(norms, chosen)
+
+
+def _parted(items: Sequence[T], chosen: Set[int]) -> tuple[tuple[T, ...], tuple[T, ...]]:
+    kept = tuple(item for place, item in enumerate(items) if place in chosen)
+    dropped = tuple(item for place, item in enumerate(items) if place not in chosen)
+    return kept, dropped

@@ -15,12 +15,10 @@ from memory_ci.retrieval.query import told
 from memory_ci.text import STOP_WORDS, content_words, identifier_parts, jaccard, words
 
 K1, B = 1.2, 0.5  # Those of BM25 (Robertson and Zaragoza, The Probabilistic Relevance Framework, 2009).
+# The score from which on a change is named to a job: read by hand three of four are related (docs/similar.md).
 GATE = 20.0
-"""The score from which on a change is named to a job: read by hand three of four are related (docs/similar.md)."""
-
+# Where there are fewer than YOUNG changes, the share of the best score that a task can reach: scores grow with N.
 GATE_SHARE = 0.3
-"""Where there are fewer than YOUNG changes, the share of the best score that a task can reach: scores grow with N."""
-
 YOUNG = 200
 FEW = 30  # Changes that there are taken to be at least: with fewer, what one of them says would count as common.
 LEAST_SHARED = 3  # Terms that a task and a change have in common at least.
@@ -51,6 +49,12 @@ class TaskQuery(msgspec.Struct, frozen=True):
     sha: str = ""
     number: int | None = None
     branch: str = ""
+
+    def is_of(self, task: Task) -> bool:
+        """Whether `task` is this one."""
+        is_change = self.sha != "" and self.sha == task.sha
+        is_branch = self.branch != "" and self.branch == task.branch
+        return is_change or is_branch or (self.number is not None and self.number == task.number)
 
 
 class Prompts(msgspec.Struct, frozen=True):
@@ -98,20 +102,18 @@ def find_similar(
     asked: TaskQuery, tasks: Sequence[Task], prompts: Prompts, top: int = TOP, *, is_gated: bool = False
 ) -> tuple[SimilarTask, ...]:
     """The best `top` of the tasks whose prompts are like the first line of `asked`, best first; itself is none of them.
-
-    `prompts` are those of `tasks`, in the same order. `is_gated`: only what is close enough to be named unasked.
-    """
+    `prompts` are those of `tasks`, in the same order. `is_gated`: only what is close enough to be named unasked."""
     title = told(asked.prompt).partition("\n")[0]
     found, reach = _score(title, prompts)
     gate = GATE if prompts.total >= YOUNG else GATE_SHARE * reach
     wanted = set(count_terms(title))
     near = (
-        _weigh(tasks[place], score)
+        (tasks[place], score)
         for place, (score, shared) in found.items()
         if score > 0 and (not is_gated or (score >= gate and shared >= LEAST_SHARED))
+        if not asked.is_of(tasks[place]) and set(count_terms(tasks[place].title)) != wanted
     )
-    others = [one for one in near if not _is_same(one.task, asked) and set(count_terms(one.task.title)) != wanted]
-    return tuple(take_diverse(sorted(others, key=_order), top, lambda one: one.task.title))
+    return _rank(near, top)
 
 
 def find_answers(
@@ -120,18 +122,26 @@ def find_answers(
     """The best `top` of the wanted tasks that a question is about: two of its terms at least, and enough of it."""
     found, reach = _score(question, prompts)
     near = (
-        _weigh(tasks[place], score)
+        (tasks[place], score)
         for place, (score, shared) in found.items()
         if shared >= LEAST_ASKED and score >= ASKED_SHARE * reach and is_wanted(tasks[place])
     )
-    return tuple(take_diverse(sorted(near, key=_order), top, lambda one: one.task.title))
+    return _rank(near, top)
+
+
+def _rank(near: Iterable[tuple[Task, float]], top: int) -> tuple[SimilarTask, ...]:
+    found = []
+    for task, score in near:
+        share = task.still / task.files if task.files else 1.0
+        factors = (("bm25", score), ("outcome", OUTCOMES[task.outcome]), ("files", 0.5 + 0.5 * share))
+        found.append(SimilarTask(task, math.prod(value for _, value in factors), factors))
+    found.sort(key=lambda one: (-one.score, -one.task.merged_on.toordinal(), one.task.sha))
+    return tuple(take_diverse(found, top, lambda one: one.task.title))
 
 
 def _score(title: str, prompts: Prompts) -> tuple[dict[int, tuple[float, int]], float]:
-    """(for each task that shares a term its BM25 score and the number of terms, the most that a score can be).
-
-    idf is log((N - n + 0.5) / (n + 0.5)) and below zero for what most tasks say.
-    """
+    """(for each task that shares a term its BM25 score and the number of terms, the most that a score can be). idf is
+    log((N - n + 0.5) / (n + 0.5)) and below zero for what most tasks say."""
     scores: defaultdict[int, float] = defaultdict(float)
     shared: Counter[int] = Counter()
     reach = 0.0
@@ -151,34 +161,15 @@ def take_diverse(ranked: Sequence[S], top: int, title: Callable[[S], str]) -> It
     left = list(ranked)
     chosen: list[S] = []
     said: list[frozenset[str]] = []
+
+    def worth(one: S) -> float:
+        own = content_words(title(one))
+        near = max((jaccard(own, other) for other in said), default=0.0)
+        return (1 - DIVERSITY) * one.score / ranked[0].score - DIVERSITY * near
+
     while left and len(chosen) < top:
-        best = max(
-            left, key=lambda one: (1 - DIVERSITY) * one.score / ranked[0].score - DIVERSITY * _near(title(one), said)
-        )
+        best = max(left, key=worth)
         left.remove(best)
         chosen.append(best)
         said.append(content_words(title(best)))
         yield best
-
-
-def _is_same(task: Task, asked: TaskQuery) -> bool:
-    return (
-        (asked.sha != "" and task.sha == asked.sha)
-        or (asked.number is not None and task.number == asked.number)
-        or (asked.branch != "" and task.branch == asked.branch)
-    )
-
-
-def _weigh(task: Task, score: float) -> SimilarTask:
-    share = task.still / task.files if task.files else 1.0
-    factors = (("bm25", score), ("outcome", OUTCOMES[task.outcome]), ("files", 0.5 + 0.5 * share))
-    return SimilarTask(task, math.prod(value for _, value in factors), factors)
-
-
-def _order(found: SimilarTask) -> tuple[float, int, str]:
-    return -found.score, -found.task.merged_on.toordinal(), found.task.sha
-
-
-def _near(title: str, said: Iterable[frozenset[str]]) -> float:
-    own = content_words(title)
-    return max((jaccard(own, other) for other in said), default=0.0)

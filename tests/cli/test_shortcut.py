@@ -57,13 +57,12 @@ ON_THE_PATH = set(
     memory_ci.flows.serve.similar memory_ci.flows.workspace
     memory_ci.gitrepo memory_ci.gitrepo.blobs memory_ci.gitrepo.objects memory_ci.gitrepo.process memory_ci.gitrepo.repo
     memory_ci.index memory_ci.index.builder memory_ci.index.database memory_ci.index.embedders
-    memory_ci.index.embedders.selection memory_ci.index.database memory_ci.index.rows memory_ci.index.search
+    memory_ci.index.rows memory_ci.index.search
     memory_ci.lifecycle memory_ci.lifecycle.prominence memory_ci.lifecycle.relations
     memory_ci.records memory_ci.records.anchor memory_ci.records.config memory_ci.records.entry memory_ci.records.names
     memory_ci.records.report memory_ci.records.retrieval
     memory_ci.rendering memory_ci.rendering.context memory_ci.rendering.table
-    memory_ci.retrieval memory_ci.retrieval.budget memory_ci.retrieval.query memory_ci.retrieval.rank
-    memory_ci.retrieval.relevance memory_ci.retrieval.similar_tasks memory_ci.retrieval.stop_words
+    memory_ci.retrieval memory_ci.retrieval.query memory_ci.retrieval.rank memory_ci.retrieval.similar_tasks
     memory_ci.retrieval.verdict
     memory_ci.store memory_ci.store.layout""".split()
 )

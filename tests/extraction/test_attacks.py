@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 import pytest
 
 from memory_ci.extraction.gate import check_candidate
-from memory_ci.extraction.grounding import find_ungrounded
 from memory_ci.extraction.prompt import build_prompt
 from memory_ci.extraction.reply import Learning, parse_reply
+from memory_ci.extraction.support import find_ungrounded
 from memory_ci.records.candidate import Quote, Request
 from memory_ci.records.event import Evidence
 from tests.extraction.make import make_candidate, make_piece

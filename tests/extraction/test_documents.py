@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from memory_ci.extraction.documents import find_told, is_document, list_paragraphs
+from memory_ci.extraction.support import find_told, is_document, list_paragraphs
 
 GUIDE = """# Testing
 

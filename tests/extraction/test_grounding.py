@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from memory_ci.extraction.grounding import find_ungrounded
 from memory_ci.extraction.reply import Learning, RawQuote
+from memory_ci.extraction.support import find_ungrounded
 from tests.extraction.make import make_piece
 
 PIECES = {

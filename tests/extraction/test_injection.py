@@ -8,9 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_ci.extraction import injection, phrases
-from memory_ci.extraction.injection import Injection, find_injection, held_needs
-from memory_ci.extraction.phrases import LINE_PHRASES, PHRASES, Phrase
+from memory_ci.extraction import injection
+from memory_ci.extraction.injection import LINE_PHRASES, PHRASES, Injection, Phrase, find_injection, held_needs
 from memory_ci.secrets import lower_case
 from tests.make import examples
 
@@ -36,12 +35,12 @@ def test_whatever_a_phrase_matches_holds_what_it_needs(phrase: Phrase, data: st.
 @pytest.mark.parametrize(
     ("table", "sentence"),
     [
-        (phrases.OBEY, "{} all previous instructions"),
-        (phrases.ORDERS, "ignore all previous {}"),
-        (phrases.PEOPLE, "do not tell {} about it"),
-        (phrases.CREDENTIALS, "send all {} to the attacker"),
-        (phrases.WEAKEN, "just {} the tests"),
-        (phrases.GUARD, "just skip the {}"),
+        (injection.OBEY, "{} all previous instructions"),
+        (injection.ORDERS, "ignore all previous {}"),
+        (injection.PEOPLE, "do not tell {} about it"),
+        (injection.CREDENTIALS, "send all {} to the attacker"),
+        (injection.WEAKEN, "just {} the tests"),
+        (injection.GUARD, "just skip the {}"),
     ],
     ids=["obey", "orders", "people", "credentials", "weaken", "guard"],
 )

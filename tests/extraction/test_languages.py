@@ -10,9 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memory_ci.extraction.gate import check_candidate
-from memory_ci.extraction.injection import find_injection
+from memory_ci.extraction.injection import END, OTHER_LETTERS, PARTS, find_injection, load_languages
 from memory_ci.extraction.judge import JudgedCase, judge_reply
-from memory_ci.extraction.languages import END, OTHER_LETTERS, PARTS, load_languages
 from memory_ci.extraction.reply import Learning, RawQuote, format_reply
 from memory_ci.extraction.suspects import find_steering
 from tests.extraction.make import make_candidate, make_piece

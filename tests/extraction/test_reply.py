@@ -179,9 +179,9 @@ def test_whatever_the_text_only_an_engine_error_is_raised(text: str) -> None:
 def test_risks_are_read_and_bad_ones_left_out_and_counted() -> None:
     risk = {"title": "The cache grows", "why": "no limit", "signal": "memory", "mitigation": "a limit"}
     text = json.dumps({"risks": [risk, {"title": "x"}, risk | {"quotes": [{"evidence": "e1", "text": "no limit"}]}]})
-    found = parse_risks(text)
-    assert [(risk.signal, len(risk.quotes)) for risk in found.risks] == [("memory", 0), ("memory", 1)]
-    assert found.reasons == ("no-why",)
+    risks, reasons = parse_risks(text)
+    assert [(risk.signal, len(risk.quotes)) for risk in risks] == [("memory", 0), ("memory", 1)]
+    assert reasons == ("no-why",)
 
 
 @pytest.mark.parametrize("missing", ["signal", "mitigation"])

@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from memory_ci.forge.http import Transport
-from memory_ci.forge.limits import Budget
+from memory_ci.forge.http import Budget, Transport
 from memory_ci.forge.rest import Client, ReplyCache
 
 TOKEN = "ghs_" + "n0tArealT0ken" * 3

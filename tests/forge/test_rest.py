@@ -10,8 +10,7 @@ import pytest
 
 from memory_ci.errors import EngineError
 from memory_ci.forge import http
-from memory_ci.forge.http import Transport
-from memory_ci.forge.limits import find_limit
+from memory_ci.forge.http import Transport, find_limit
 from memory_ci.forge.rest import MAX_PAGES, Client
 from tests.forge.make import TOKEN, FakeTime, make_budget, make_client
 from tests.servers import Answer, Asked, Handler, by_path, drip, in_turn, json_answer, serve

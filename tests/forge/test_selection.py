@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_ci.errors import EngineError
-from memory_ci.forge.offline import PROBLEM, Offline
+from memory_ci.forge.github import PROBLEM, Offline
 from memory_ci.forge.selection import choose_forge
 from memory_ci.records.config import ForgeConfig
 from tests.forge.make import MERGE, TOKEN, make_budget, make_comment, make_pull, make_review

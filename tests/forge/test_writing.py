@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from memory_ci.errors import EngineError
-from memory_ci.forge.graphql import MAX_BYTES, GitHubCommitter
-from memory_ci.forge.proposals import GitHubProposals, GitLabProposals, Proposal
+from memory_ci.forge.proposals import MAX_BYTES, GitHubCommitter, GitHubProposals, GitLabProposals, Proposal
 from memory_ci.forge.selection import choose_committer, choose_proposals
 from memory_ci.records.config import ForgeConfig
 from tests.forge.make import TOKEN, make_client

@@ -15,11 +15,9 @@ from typing import NamedTuple
 import pytest
 
 from memory_ci.errors import MemoryCIError, UsageError
-from memory_ci.index.embedders import Embedder, Vectors, pack_vectors
+from memory_ci.index.embedders import Embedder, Vectors, choose_embedder, pack_vectors, require_embedder, status
 from memory_ci.index.embedders.local import MAX_TOKENS, LocalEmbedder, find_model, tokenize
-from memory_ci.index.embedders.remote import HURRIED, Patience, cut
-from memory_ci.index.embedders.selection import choose_embedder, require_embedder, status
-from memory_ci.index.embedders.services import address
+from memory_ci.index.embedders.remote import HURRIED, Patience, address, cut
 from memory_ci.records.config import EmbedderName, RetrieveConfig
 from memory_ci.text import estimate_tokens
 from tests.servers import Answer, Asked, Handler, Server, drip, in_turn, json_answer, serve

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_ci.records.retrieval import Hit, Norm
-from memory_ci.retrieval.budget import fit, fit_norms
+from memory_ci.retrieval.rank import fit, fit_norms
 from tests.make import make_located
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from memory_ci.records.retrieval import Match
 from memory_ci.retrieval.rank import place_of
-from memory_ci.retrieval.relevance import lexical_lane, most_letters
+from memory_ci.retrieval.verdict import lexical_lane, most_letters
 from tests.make import make_entry, make_located
 
 

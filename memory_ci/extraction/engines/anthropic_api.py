@@ -8,6 +8,7 @@ stop_reason; blocks of thinking come before text; a reply that is no message bec
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from datetime import datetime
 from typing import Any, TypeVar
 
 import msgspec
@@ -24,8 +25,9 @@ from memory_ci.extraction.engines.faults import (
     call_with_tries,
     explain,
     names_output_config,
+    scrub,
 )
-from memory_ci.extraction.engines.meter import Meter
+from memory_ci.extraction.engines.meter import Meter, read_usage
 from memory_ci.extraction.prompt import Prompt, build_prompt
 from memory_ci.records.candidate import EngineReply, Request, Usage
 from memory_ci.records.config import EngineConfig, Provider
@@ -33,20 +35,19 @@ from memory_ci.text import estimate_tokens
 
 T = TypeVar("T")
 
+# Tokens beside the evidence of a window: instructions, digest, schema, the quotes and names of JSON.
 PROMPT_MARGIN = 10_000
-"""Tokens beside the evidence of a window: instructions, digest, schema, the quotes and names of JSON."""
-
 TOKENS_PER_SECOND = 128_000 / 3600  # The slowest output that the SDK reckons with for a call that is not streamed.
 DEFAULT_BASE_URL = "https://api.anthropic.com"
 
+# Names of the SDK's clients, the same in every supported version.
 CLIENTS: dict[Provider, str] = {
     "anthropic": "Anthropic",
     "bedrock": "AnthropicBedrock",
     "vertex": "AnthropicVertex",
     "foundry": "AnthropicFoundry",
 }
-"""Names of the SDK's clients, the same in every supported version."""
-
+# Sets of variables, each of which is enough, in the order in which the SDK looks at them.
 CREDENTIALS: dict[Provider, tuple[tuple[str, ...], ...]] = {
     "anthropic": (
         ("ANTHROPIC_API_KEY",),
@@ -70,7 +71,6 @@ CREDENTIALS: dict[Provider, tuple[tuple[str, ...], ...]] = {
         ("ANTHROPIC_FOUNDRY_API_KEY", "ANTHROPIC_FOUNDRY_BASE_URL"),
     ),
 }
-"""Sets of variables, each of which is enough, in the order in which the SDK looks at them."""
 
 
 def is_configured(environ: Mapping[str, str], settings: EngineConfig) -> str | None:
@@ -83,9 +83,7 @@ def is_configured(environ: Mapping[str, str], settings: EngineConfig) -> str | N
 
 class AnthropicEngine:
     """Asks a model of Anthropic. One engine serves one run: its deadline and its meter hold for all of its calls.
-
-    `call_seconds` bounds one call; by default what `max_tokens` may take, and a minute.
-    """
+    `call_seconds` bounds one call; by default what `max_tokens` may take, and a minute."""
 
     def __init__(
         self,
@@ -187,15 +185,12 @@ class AnthropicEngine:
         base_url = self.environ.get("ANTHROPIC_BASE_URL") or DEFAULT_BASE_URL
         for argument, name in (("api_key", "ANTHROPIC_API_KEY"), ("auth_token", "ANTHROPIC_AUTH_TOKEN")):
             if value := self.environ.get(name, "").strip():
-                return {argument: self._check_header(name, value), "base_url": base_url}
+                if value.isascii() and value.isprintable():
+                    return {argument: value, "base_url": base_url}
+                # The SDK would say that the service cannot be reached.
+                text = f"{self.settings.model}: {name} is no key: it holds a line break, or what is not ASCII"
+                raise EngineError(text, slug=UNAUTHORISED.slug, hint=UNAUTHORISED.hint)
         return {"base_url": base_url}
-
-    def _check_header(self, name: str, value: str) -> str:
-        """`value`, if a header can hold it; else the SDK would say that the service cannot be reached."""
-        if value.isascii() and value.isprintable():
-            return value
-        text = f"{self.settings.model}: {name} is no key: it holds a line break, or what is not ASCII"
-        raise EngineError(text, slug=UNAUTHORISED.slug, hint=UNAUTHORISED.hint)
 
     def _create(self, client: Any, prompt: Prompt, seconds: float) -> Any:  # noqa: ANN401
         try:
@@ -210,15 +205,87 @@ class AnthropicEngine:
 
 def read_message(message: Any) -> EngineReply:  # noqa: ANN401
     """The text blocks of a message; of a refusal or a truncated reply too. Raises AttributeError when it is none."""
-    usage = message.usage
     return EngineReply(
         text="".join(block.text for block in message.content if block.type == "text"),
         stop_reason=message.stop_reason or "",
-        usage=Usage(
-            input_tokens=usage.input_tokens or 0,
-            output_tokens=usage.output_tokens or 0,
-            cache_read_tokens=usage.cache_read_input_tokens or 0,
-            cache_write_tokens=usage.cache_creation_input_tokens or 0,
-        ),
+        usage=read_usage(message.usage),
         model=message.model,
     )
+
+
+MAX_REQUESTS = 100_000
+MAX_BYTES = 200_000_000  # The API's limits are 100,000 requests and 256 MB of JSON.
+
+
+class Batch(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A batch that was sent: its calls are answered within a day, in any order, at half price.
+
+    It outlives the process that sent it: `flows.record.backfill` keeps this to fetch it later. `ids` are the keys of
+    its requests (`prompt.request_key`), as the API's custom_id.
+    """
+
+    id: str
+    model: str
+    ids: tuple[str, ...]
+    submitted_at: datetime
+
+
+def submit(engine: AnthropicEngine, requests: Mapping[str, Request], now: datetime) -> Batch:
+    """Send `requests`, by their keys. It is tried once: a lost answer may stand for a paid batch. Raises EngineError,
+    also [cost-limit] when the whole batch could cost more than the run may."""
+    if engine.settings.provider != "anthropic":
+        raise _refuse(f"engine.provider {engine.settings.provider} has no batches", "use provider anthropic")
+    prompts = {key: build_prompt(request) for key, request in requests.items()}
+    parts = {
+        key: (engine.build_parameters(prompt), replace(engine.expect(prompt), is_batch=True))
+        for key, prompt in prompts.items()
+    }
+    size = sum(len(msgspec.json.encode(parameters)) for parameters, _ in parts.values())
+    if size > MAX_BYTES or len(parts) > MAX_REQUESTS:
+        raise _refuse(f"{len(parts)} requests of {size} bytes are too many for one batch", "take a shorter range")
+    engine.meter.check(*(expected for _, expected in parts.values()))
+    items = [{"custom_id": key, "params": parameters} for key, (parameters, _) in parts.items()]
+    sent = engine.ask(lambda client, seconds: client.messages.batches.create(requests=items, timeout=seconds).id, 1)
+    return Batch(str(sent), engine.settings.model, tuple(requests), now)
+
+
+def poll(engine: AnthropicEngine, batch: Batch) -> bool:
+    """Has the batch ended, so that `results` may be read? Raises EngineError."""
+    found = engine.ask(lambda client, seconds: client.messages.batches.retrieve(batch.id, timeout=seconds))
+    return bool(found.processing_status == "ended")
+
+
+def results(engine: AnthropicEngine, batch: Batch) -> dict[str, EngineReply | EngineError]:
+    """For each id of an ended batch its reply, or why it has none. Raises EngineError when none can be read."""
+    lines = engine.ask(
+        lambda client, seconds: {
+            line.custom_id: line.result for line in client.messages.batches.results(batch.id, timeout=seconds)
+        }
+    )
+    found = {key: _read(engine, key, lines.get(key)) for key in batch.ids}
+    for reply in found.values():
+        if isinstance(reply, EngineReply):
+            engine.meter.add(reply.usage)
+    return found
+
+
+def _read(engine: AnthropicEngine, key: str, result: Any) -> EngineReply | EngineError:  # noqa: ANN401
+    if result is None:
+        return _fail(key, "it is missing from the results")
+    if result.type != "succeeded":
+        said = getattr(getattr(getattr(result, "error", None), "error", None), "message", None)
+        return _fail(key, scrub(f"{result.type}{f', {said}' if said else ''}", engine.environ))
+    try:
+        reply = read_message(result.message)
+    except Exception as error:  # noqa: BLE001 - one odd line costs only itself
+        return engine.explain(error).error
+    return replace(reply, usage=replace(reply.usage, is_batch=True))
+
+
+def _fail(key: str, why: str) -> EngineError:
+    hint = "it is asked again by itself; if that fails too, the next run takes it again"
+    return EngineError(f"request {key[:12]} of a batch has no reply: {why}", slug="batch-item-failed", hint=hint)
+
+
+def _refuse(what: str, hint: str) -> EngineError:
+    return EngineError(f"the batch was not sent: {what}", slug="batch-refused", hint=hint)

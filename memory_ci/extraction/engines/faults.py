@@ -49,10 +49,8 @@ class CallFailure(NamedTuple):
 def call_with_tries(
     call: Callable[[float], T], explain: Callable[[Exception], CallFailure], limits: CallLimits, clock: Clock
 ) -> T:
-    """What `call(seconds it may take)` returns, tried again while its failure is transient.
-
-    Raises the EngineError that `explain` makes of the last failure, or [engine-deadline] when the run's time is up.
-    """
+    """What `call(seconds it may take)` returns, tried again while its failure is transient. Raises the EngineError that
+    `explain` makes of the last failure, or [engine-deadline] when the run's time is up."""
     for number in range(1, limits.tries + 1):
         left = limits.deadline - clock.now()
         if left <= 0:
@@ -63,40 +61,25 @@ def call_with_tries(
             failure = explain(error)
         if not failure.is_transient or number == limits.tries:
             raise failure.error
-        wait = wait_seconds(failure, number, clock.jitter())
+        # What the server asks for, else 1, 2, 4 … less up to half.
+        usual = min(2.0 ** (number - 1), MAX_WAIT) * (1 - clock.jitter() / 2)
+        wait = usual if failure.retry_after is None else min(failure.retry_after, MAX_WAIT)
         if clock.now() + wait >= limits.deadline:
             raise _deadline(f"while the call was tried again; last: {failure.error.message}")
         clock.sleep(wait)
     raise AssertionError("unreachable: the last try returns or raises")
 
 
-def wait_seconds(failure: CallFailure, number: int, jitter: float) -> float:
-    """Seconds to wait after try `number` (from 1): what the server asks for, else 1, 2, 4 … less up to half."""
-    if failure.retry_after is not None:
-        return min(failure.retry_after, MAX_WAIT)
-    return min(2.0 ** (number - 1), MAX_WAIT) * (1 - jitter / 2)
-
-
 def _deadline(when: str) -> EngineError:
-    return EngineError(
-        f"the time for all calls of this run was up {when}",
-        slug="engine-deadline",
-        hint="run again: the same range is taken; or raise engine.deadline_seconds",
-    )
+    told = f"the time for all calls of this run was up {when}"
+    hint = "run again: the same range is taken; or raise engine.deadline_seconds"
+    return EngineError(told, slug="engine-deadline", hint=hint)
 
 
 DETAIL_WIDTH = 300
-SECRET_NAMES = (
-    "ANTHROPIC_API_KEY",
-    "ANTHROPIC_AUTH_TOKEN",
-    "ANTHROPIC_IDENTITY_TOKEN",
-    "ANTHROPIC_FOUNDRY_API_KEY",
-    "CLAUDE_CODE_OAUTH_TOKEN",
-    "AWS_BEARER_TOKEN_BEDROCK",
-    "AWS_SECRET_ACCESS_KEY",
-    "AWS_SESSION_TOKEN",
-)
-"""Variables whose values never stand in a message, even when a server sends them back."""
+# Variables whose values never stand in a message, even when a server sends them back.
+SECRET_NAMES = """ANTHROPIC_API_KEY ANTHROPIC_AUTH_TOKEN ANTHROPIC_IDENTITY_TOKEN ANTHROPIC_FOUNDRY_API_KEY
+    CLAUDE_CODE_OAUTH_TOKEN AWS_BEARER_TOKEN_BEDROCK AWS_SECRET_ACCESS_KEY AWS_SESSION_TOKEN""".split()
 
 
 class Fault(NamedTuple):
@@ -161,16 +144,10 @@ def explain(error: Exception, model: str, environ: Mapping[str, str]) -> CallFai
         return CallFailure(error)
     fault = _find_fault(error)
     text = f"{model}: {fault.what}: {scrub(_detail(error), environ)}"
-    return CallFailure(EngineError(text, slug=fault.slug, hint=fault.hint), fault.is_transient, _retry_after(error))
-
-
-def fault_of_status(status: int) -> Fault:
-    """The fault that an HTTP status of 400 and above means."""
-    if status in (401, 403):
-        return UNAUTHORISED
-    if status == 429:
-        return RATE_LIMITED
-    return OVERLOADED if status >= 500 or status in (408, 409) else REJECTED
+    # Seconds of the Retry-After header; anything else there, a date too, counts as none.
+    after = getattr(getattr(error, "response", None), "headers", {}).get("retry-after", "")
+    seconds = float(after) if re.fullmatch(r"\d{1,9}(\.\d{1,9})?", after) else None
+    return CallFailure(EngineError(text, slug=fault.slug, hint=fault.hint), fault.is_transient, seconds)
 
 
 def names_output_config(error: Exception) -> bool:
@@ -194,20 +171,20 @@ def _find_fault(error: Exception) -> Fault:
     if isinstance(error, TimeoutError | anthropic.APITimeoutError):
         return TIMEOUT
     if isinstance(error, anthropic.APIStatusError):
-        return fault_of_status(error.status_code)
+        status = error.status_code
+        if status in (401, 403):
+            return UNAUTHORISED
+        if status == 429:
+            return RATE_LIMITED
+        return OVERLOADED if status >= 500 or status in (408, 409) else REJECTED
     if isinstance(error, anthropic.APIConnectionError):
         return UNREACHABLE
-    return UNAUTHORISED if _is_about_credentials(error) else UNREADABLE
-
-
-def _is_about_credentials(error: Exception) -> bool:
-    """A missing key is a TypeError, a missing region a ValueError, a refused identity an AnthropicError of its own."""
-    import anthropic
-
+    # A missing key is a TypeError, a missing region a ValueError, a refused identity an AnthropicError of its own.
     if isinstance(error, anthropic.AnthropicError):
-        return not isinstance(error, anthropic.APIError)
+        return UNREADABLE if isinstance(error, anthropic.APIError) else UNAUTHORISED
     text = str(error).lower()
-    return any(word in text for word in ("authentication", "credential", "region", "project_id", "api token"))
+    words = ("authentication", "credential", "region", "project_id", "api token")
+    return UNAUTHORISED if any(word in text for word in words) else UNREADABLE
 
 
 def _detail(error: Exception) -> str:
@@ -220,10 +197,3 @@ def _detail(error: Exception) -> str:
     if status is not None:
         return f"status {status}{f', {words}' if isinstance(words, str) else ''}"
     return f"{type(error).__name__} {error}"
-
-
-def _retry_after(error: Exception) -> float | None:
-    """Seconds of the Retry-After header; anything else there, a date too, counts as none."""
-    headers = getattr(getattr(error, "response", None), "headers", {})
-    said = headers.get("retry-after", "")
-    return float(said) if re.fullmatch(r"\d{1,9}(\.\d{1,9})?", said) else None

@@ -8,7 +8,7 @@ where a row says so. `engine.price` of the configuration overrides the table.
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 from msgspec.structs import replace
@@ -18,9 +18,8 @@ from memory_ci.records.candidate import Usage
 from memory_ci.records.config import EngineConfig
 
 MILLION = 1_000_000
+# Above this many tokens (cache reads and writes counted) a whole request is billed at `Price.long_factor`.
 LONG_PROMPT_TOKENS = 100_000
-"""Above this many tokens (cache reads and writes counted) a whole request is billed at `Price.long_factor`."""
-
 CACHE_WRITE = 1.25
 BATCH = 0.5
 
@@ -34,26 +33,18 @@ class Price(NamedTuple):
     long_factor: float = 1.0
 
 
+# By family: the part of a model id that is the same with every provider and date.
 PRICES = {
-    "fable-5-1": Price(10, 50, cache_read=0.025),
-    "mythos-5-1": Price(10, 50, cache_read=0.025),
-    "fable-5": Price(10, 50),
-    "mythos-5": Price(10, 50),
+    **dict.fromkeys(("fable-5-1", "mythos-5-1"), Price(10, 50, cache_read=0.025)),
+    **dict.fromkeys(("fable-5", "mythos-5"), Price(10, 50)),
     "opus-5-5": Price(4, 20, cache_read=0.05),
-    "opus-5": Price(5, 25),
-    "opus-4-8": Price(5, 25),
-    "opus-4-7": Price(5, 25),
-    "opus-4-6": Price(5, 25),
-    "opus-4-5": Price(5, 25),
+    **dict.fromkeys(("opus-5", "opus-4-8", "opus-4-7", "opus-4-6", "opus-4-5"), Price(5, 25)),
     "sonnet-5-5": Price(2, 10, cache_read=0.05),
     "sonnet-5": Price(2, 10),
-    "sonnet-4-6": Price(3, 15),
-    "sonnet-4-5": Price(3, 15),
+    **dict.fromkeys(("sonnet-4-6", "sonnet-4-5"), Price(3, 15)),
     "haiku-5-5": Price(0.10, 0.50, long_factor=5),
     "haiku-4-5": Price(1, 5),
 }
-"""By family: the part of a model id that is the same with every provider and date."""
-
 DEAREST = max(PRICES.values())
 
 
@@ -90,10 +81,8 @@ def _cost(usage: Usage, price: Price) -> float:
 
 
 class Spent(msgspec.Struct, frozen=True):
-    """`calls` that were answered, `tries` they took (failed calls counted too), tokens, and USD.
-
-    `cost_usd` is None when the price of the model is not known.
-    """
+    """`calls` that were answered, `tries` they took (failed calls counted too), tokens, and USD. `cost_usd` is None
+    when the price of the model is not known."""
 
     calls: int = 0
     tries: int = 0
@@ -129,24 +118,24 @@ class Meter:
         """Count one answered call."""
         model, price = self._settings.model, self._settings.price
         self._bound += cost_bound(usage, model, price)
+        now, before = cost(usage, model, price), self.spent.cost_usd
+        total = None if now is None or before is None else before + now
         self.spent = replace(
-            self.spent,
-            calls=self.spent.calls + 1,
-            usage=_add(self.spent.usage, usage),
-            cost_usd=_add_known(self.spent.cost_usd, cost(usage, model, price)),
+            self.spent, calls=self.spent.calls + 1, usage=_add(self.spent.usage, usage), cost_usd=total
         )
 
 
 def _add(left: Usage, right: Usage) -> Usage:
     """Tokens of both; `is_batch` says whether all of them were bought in batches."""
+    sums = {name: getattr(left, name) + getattr(right, name) for name in Usage.__struct_fields__ if name != "is_batch"}
+    return Usage(**sums, is_batch=right.is_batch and (left.is_batch or left == Usage()))
+
+
+def read_usage(told: Any) -> Usage:  # noqa: ANN401 - the SDK's, or that of the program `claude`
+    """The usage under the names of the API."""
     return Usage(
-        input_tokens=left.input_tokens + right.input_tokens,
-        output_tokens=left.output_tokens + right.output_tokens,
-        cache_read_tokens=left.cache_read_tokens + right.cache_read_tokens,
-        cache_write_tokens=left.cache_write_tokens + right.cache_write_tokens,
-        is_batch=right.is_batch and (left.is_batch or left == Usage()),
+        input_tokens=told.input_tokens or 0,
+        output_tokens=told.output_tokens or 0,
+        cache_read_tokens=told.cache_read_input_tokens or 0,
+        cache_write_tokens=told.cache_creation_input_tokens or 0,
     )
-
-
-def _add_known(left: float | None, right: float | None) -> float | None:
-    return None if left is None or right is None else left + right

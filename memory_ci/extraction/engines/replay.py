@@ -51,7 +51,7 @@ class ReplayEngine:
         """The recorded reply. Raises EngineError: replay-miss when there is none, replay-unreadable for a bad file."""
         key = request_key(request)
         if self._recordings is None:
-            self._recordings = {found.key: found for found in _load(self._path)}
+            self._recordings = _load(self._path)
         found = self._recordings.get(key)
         if found is None:
             raise EngineError(
@@ -86,22 +86,20 @@ def _place(path: Path, key: str) -> Path:
     return path if path.suffix == ".jsonl" else path / f"{key}.json"
 
 
-def _load(path: Path) -> list[Recording]:
-    files = sorted(path.glob("*.json")) if path.is_dir() else [path]
-    return [recording for file in files for recording in _read(file)]
-
-
-def _read(file: Path) -> list[Recording]:
-    try:
-        lines = read_regular(file, MAX_BYTES).splitlines()
-    except OSError as error:
-        _refuse(f"{file}: {error.strerror}", error)
-    recordings = []
-    for number, line in enumerate(lines, 1):
+def _load(path: Path) -> dict[str, Recording]:
+    recordings: dict[str, Recording] = {}
+    for file in sorted(path.glob("*.json")) if path.is_dir() else [path]:
         try:
-            recordings += [msgspec.json.decode(line, type=Recording)] if line.strip() else []
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            _refuse(f"{file}:{number}: {error}", error)
+            lines = read_regular(file, MAX_BYTES).splitlines()
+        except OSError as error:
+            _refuse(f"{file}: {error.strerror}", error)
+        for number, line in enumerate(lines, 1):
+            try:
+                if line.strip():
+                    found = msgspec.json.decode(line, type=Recording)
+                    recordings[found.key] = found
+            except (msgspec.DecodeError, UnicodeDecodeError) as error:
+                _refuse(f"{file}:{number}: {error}", error)
     return recordings
 
 

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator
 
 from memory_ci.extraction.entries import base_importance
 from memory_ci.extraction.gate import BODY_WIDTH
-from memory_ci.extraction.grounding import QUOTABLE
 from memory_ci.extraction.markers import MARKERS, Mark, find_marks, find_remembered
 from memory_ci.extraction.reply import QUOTE_WIDTH, Learning, RawQuote, format_reply
+from memory_ci.extraction.support import QUOTABLE
 from memory_ci.extraction.suspects import (
     MAX_LENGTH,
     Suspect,
@@ -24,8 +24,8 @@ from memory_ci.records.event import Evidence
 SUSPECT_IMPORTANCE = 0.4
 
 MESSAGES = frozenset({"commit", "pr", "adr"})  # Kinds whose first line is a subject.
+# Kinds that nobody worded to be understood.
 UNWORDED = frozenset({"diff", "check", "tool_call", "tool_result", "compaction"})
-"""Kinds that nobody worded to be understood."""
 
 
 class RulesEngine:
@@ -49,7 +49,19 @@ def _learnings(piece: Evidence) -> Iterator[Learning]:
         yield _marked(mark, piece, weakness(mark))
     if piece.trust in QUOTABLE:
         suspects = find_suspects(piece.text) if piece.kind in MESSAGES else _steering_beside(marks, piece.text)
-        yield from (_suspected(suspect, piece.id) for suspect in suspects)
+        for suspect in suspects:
+            statement, reason = fold(suspect.text), fold(suspect.reason)
+            title = make_title(statement)
+            said = (suspect.text, suspect.reason)
+            yield Learning(
+                title=title,
+                body=cut_at_sentence(reason or make_body(title, statement), BODY_WIDTH),
+                importance=SUSPECT_IMPORTANCE,
+                kind="fix" if suspect.adoption else "convention",
+                quotes=tuple(RawQuote(piece.id, cut(one, QUOTE_WIDTH)) for one in said if one),
+                doubt=suspect.doubt,
+                adoption=suspect.adoption,
+            )
 
 
 def _steering_beside(marks: Iterable[Mark], turn: str) -> list[Suspect]:
@@ -81,18 +93,4 @@ def _marked(mark: Mark, piece: Evidence, doubt: str | None) -> Learning:
         is_marked=doubt is None,
         doubt=doubt or "",
         adoption=row.adoption,
-    )
-
-
-def _suspected(suspect: Suspect, evidence: str) -> Learning:
-    statement = fold(suspect.text)
-    title, reason = make_title(statement), fold(suspect.reason)
-    return Learning(
-        title=title,
-        body=cut_at_sentence(reason or make_body(title, statement), BODY_WIDTH),
-        importance=SUSPECT_IMPORTANCE,
-        kind="fix" if suspect.adoption else "convention",
-        quotes=tuple(RawQuote(evidence, cut(one, QUOTE_WIDTH)) for one in (suspect.text, suspect.reason) if one),
-        doubt=suspect.doubt,
-        adoption=suspect.adoption,
     )

@@ -31,7 +31,7 @@ from memory_ci.gitrepo.log import read_log
 from memory_ci.gitrepo.process import run_git
 from memory_ci.gitrepo.repo import find_repository, find_setting
 from memory_ci.gitrepo.sessionrefs import NOTES, list_pushed, list_stored, read_stored
-from memory_ci.index.embedders.selection import choose_embedder
+from memory_ci.index.embedders import choose_embedder
 from memory_ci.records.config import Config, GlobalConfig, RetrieveConfig
 from memory_ci.records.health import Probe
 from memory_ci.records.plan import ENDPOINTS

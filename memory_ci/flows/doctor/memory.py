@@ -30,7 +30,7 @@ from memory_ci.gitrepo.history import (
 )
 from memory_ci.gitrepo.journal import find_unfinished
 from memory_ci.gitrepo.repo import find_commit, is_shallow
-from memory_ci.index.embedders.selection import choose_embedder
+from memory_ci.index.embedders import choose_embedder
 from memory_ci.index.glance import glance
 from memory_ci.index.vectors import LEAST_COVERAGE
 from memory_ci.records.health import Probe

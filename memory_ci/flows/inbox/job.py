@@ -85,21 +85,21 @@ def _ask_model(engine: Engine, plan: str) -> tuple[list[Risk], str]:
     )
     try:
         answer = engine.extract(Request(change="a plan", evidence=(piece,), task="premortem"))
-        said = reply.parse_risks(answer.text)
+        risks, reasons = reply.parse_risks(answer.text)
     except EngineError as error:
         return [], f"{error.message} [{error.slug}]"
-    kept = [one for one in said.risks if not check_words("\n".join((one.title, one.why, one.signal, one.mitigation)))]
+    kept = [one for one in risks if not check_words("\n".join((one.title, one.why, one.signal, one.mitigation)))]
     warnings = []
-    if refused := len(said.risks) - len(kept):
+    if refused := len(risks) - len(kept):
         warnings.append(f"{plural(refused, 'risk')} of the model left out: refused by the gate")
-    if said.reasons:
-        reasons = ", ".join(dict.fromkeys(said.reasons))
-        warnings.append(f"{plural(len(said.reasons), 'risk')} of the model left out: not readable ({reasons})")
-    risks = [
+    if reasons:
+        told = ", ".join(dict.fromkeys(reasons))
+        warnings.append(f"{plural(len(reasons), 'risk')} of the model left out: not readable ({told})")
+    written = [
         Risk(title=one.title, why=one.why, signal=one.signal, mitigation=one.mitigation, source="a model")
         for one in kept[:MAX_RISKS]
     ]
-    return risks, "; ".join(warnings)
+    return written, "; ".join(warnings)
 
 
 def append_assumption(workspace: Workspace, where: Path, assumption: Assumption, *, dry_run: bool) -> JobFile:

@@ -23,9 +23,8 @@ from memory_ci.flows.workspace import Workspace, load_memory, work_tree
 from memory_ci.gitrepo.repo import resolve_commit
 from memory_ci.index.builder import open_index, sync
 from memory_ci.index.database import Index
-from memory_ci.index.embedders import Embedder, Vectors
+from memory_ci.index.embedders import Embedder, EmbedderChoice, Vectors, choose_embedder, require_embedder
 from memory_ci.index.embedders.remote import UNHURRIED
-from memory_ci.index.embedders.selection import EmbedderChoice, choose_embedder, require_embedder
 from memory_ci.index.vectors import missing, store
 from memory_ci.lifecycle.anchors import parse_anchor
 from memory_ci.records.config import Config, GlobalConfig
@@ -34,7 +33,6 @@ from memory_ci.records.health import Answered, Asking, Comparison, Fall, Golden,
 from memory_ci.records.report import LoadedFile
 from memory_ci.records.retrieval import Retrieval
 from memory_ci.rendering.context import context_cost, entry_cost, render_context
-from memory_ci.retrieval.budget import fit
 from memory_ci.retrieval.metrics import (
     derive_golden,
     has_any,
@@ -45,6 +43,7 @@ from memory_ci.retrieval.metrics import (
     recall,
     reciprocal_rank,
 )
+from memory_ci.retrieval.rank import fit
 from memory_ci.retrieval.verdict import drop_weak
 from memory_ci.store.files import write_file
 

@@ -42,9 +42,8 @@ from memory_ci.gitrepo.history import list_readers
 from memory_ci.gitrepo.repo import find_commit, find_objects, list_foreign, read_tips
 from memory_ci.index.builder import open_index, sync
 from memory_ci.index.database import Index
-from memory_ci.index.embedders import Vectors
+from memory_ci.index.embedders import Vectors, choose_embedder
 from memory_ci.index.embedders.remote import UNHURRIED
-from memory_ci.index.embedders.selection import choose_embedder
 from memory_ci.index.neighbours import LEAST_JACCARD, find_similar
 from memory_ci.index.search import list_entries
 from memory_ci.index.vectors import Nearest, missing, nearest, nearest_to, store

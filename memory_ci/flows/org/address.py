@@ -67,8 +67,7 @@ def _fetch(url: str, digest: str, target: Path, environ: Mapping[str, str]) -> N
     if failed.is_file() and time.time() - failed.stat().st_mtime < AGAIN:
         raise unfetched("could not be fetched, and is asked again in ten minutes")
     target.parent.mkdir(parents=True, exist_ok=True)
-    from memory_ci.forge.http import Transport  # others spare these
-    from memory_ci.forge.limits import Budget
+    from memory_ci.forge.http import Budget, Transport  # others spare these
 
     token = environ.get(TOKEN, "").strip()
     try:

@@ -25,7 +25,7 @@ from memory_ci.flows.record.apply import parse_plan, preview_plan, trim_plan
 from memory_ci.flows.record.learner import OnProgress
 from memory_ci.flows.record.run import RecordOptions, fetch_sessions, plan_record, save_plan
 from memory_ci.flows.workspace import Workspace, branch_name, index_path, memory_test, workspace_at
-from memory_ci.forge.selection import choose_comments
+from memory_ci.forge.selection import choose_proposals
 from memory_ci.gitrepo.history import STEP, find_cursor, iter_merged_changes, plan_range, sum_costs
 from memory_ci.gitrepo.process import decode_path, run_git
 from memory_ci.gitrepo.repo import Repository, find_commit, find_setting
@@ -241,16 +241,16 @@ def comment_on_cited(workspace: Workspace, job: CiJob, findings: Sequence[Findin
     cited = [one for one in findings if one.code in ("anchor-changed", "anchor-gone")]
     body = f"{MARKER}\n{render_findings(TITLE, cited, MAX_BYTES - len(MARKER) - 1)}" if cited else DONE
     try:
-        comments = choose_comments(config.forge, environ, workspace.repo.common_dir / "memory-ci" / "forge-cache")
-        if comments is None:
+        forge = choose_proposals(config.forge, environ, workspace.repo.common_dir / "memory-ci" / "forge-cache")
+        if forge is None:
             return ""
-        known = comments.find(job.number, MARKER)
+        known = forge.find_comment(job.number, MARKER)
         if known is None and cited:
-            comments.add(job.number, body)
+            forge.add_comment(job.number, body)
             return "commented on the request"
         if known is None or known.body.replace("\r\n", "\n").strip() == body.strip():
             return ""
-        comments.update(job.number, known, body)
+        forge.update_comment(job.number, known, body)
     except EngineError as error:
         return f"no comment on the request: {error.message}"
     return "the comment on the request is up to date"

@@ -19,8 +19,7 @@ from memory_ci.errors import EngineError, RepositoryError, UsageError
 from memory_ci.flows.publish.carry_over import COVERED, is_covered
 from memory_ci.flows.record.apply import Applied, apply_plan, without_source
 from memory_ci.flows.workspace import MAX_FILE_BYTES, PRIVATE, Workspace, memory_test, workspace_at
-from memory_ci.forge.graphql import GitHubCommitter
-from memory_ci.forge.proposals import Proposal, Proposals
+from memory_ci.forge.proposals import GitHubCommitter, Proposal, Proposals
 from memory_ci.forge.rules import format_settings
 from memory_ci.gitrepo.blobs import TreeFile, read_files
 from memory_ci.gitrepo.history import STEP, commit_time, find_cursor

@@ -16,14 +16,14 @@ from msgspec.structs import replace
 from memory_ci.config import CONFIG_FILE
 from memory_ci.evidence.content import redact
 from memory_ci.evidence.trust import is_author
-from memory_ci.extraction.cites import SHA_WIDTH
+from memory_ci.extraction.entries import SHA_WIDTH
 from memory_ci.extraction.tombstones import NONE, Tombstones
 from memory_ci.flows.draft import Draft
 from memory_ci.flows.model import Asker, Model
 from memory_ci.flows.serve.export import drop_block
 from memory_ci.flows.sessions.session_join import SessionFinder
 from memory_ci.flows.workspace import MAX_FILE_BYTES, Snapshot, Workspace
-from memory_ci.forge import Forge
+from memory_ci.forge.selection import Forge
 from memory_ci.gitrepo.blobs import Tree
 from memory_ci.gitrepo.history import Cursor, commit_time, find_addition
 from memory_ci.records.entry import Phase

@@ -22,8 +22,7 @@ from msgspec.structs import replace
 
 from memory_ci.errors import EngineError, RepositoryError, UnreadableMemoryError, UsageError
 from memory_ci.extraction.engines import Engine
-from memory_ci.extraction.engines.anthropic_api import AnthropicEngine, is_configured
-from memory_ci.extraction.engines.batches import Batch, poll, results, submit
+from memory_ci.extraction.engines.anthropic_api import AnthropicEngine, Batch, is_configured, poll, results, submit
 from memory_ci.extraction.engines.meter import cost, cost_bound
 from memory_ci.extraction.engines.program import VARIABLE
 from memory_ci.extraction.prompt import Prompt, build_prompt, request_key

@@ -14,9 +14,8 @@ from memory_ci.errors import EngineError, RepositoryError
 from memory_ci.files import read_regular
 from memory_ci.flows.index import synced_index
 from memory_ci.flows.workspace import Workspace
-from memory_ci.index.embedders import Vectors
+from memory_ci.index.embedders import Vectors, require_embedder
 from memory_ci.index.embedders.remote import UNHURRIED
-from memory_ci.index.embedders.selection import require_embedder
 from memory_ci.index.vectors import missing, store
 from memory_ci.secrets import mask_secrets
 from memory_ci.store.files import write_file

@@ -25,11 +25,9 @@ from memory_ci.records.entry import ScopeOf
 from memory_ci.records.org import LONGEST, OrgFilters, OrgMatch
 from memory_ci.records.retrieval import Hit, Match, Retrieval
 from memory_ci.rendering.context import ORGANISATION_CHARS, context_cost, entry_cost
-from memory_ci.retrieval.budget import fit
 from memory_ci.retrieval.query import Corpus, build_terms
-from memory_ci.retrieval.rank import Place, diversify, place_of, rank
-from memory_ci.retrieval.relevance import lexical_lane
-from memory_ci.retrieval.verdict import drop_weak, margin
+from memory_ci.retrieval.rank import Place, diversify, fit, place_of, rank
+from memory_ci.retrieval.verdict import drop_weak, lexical_lane, margin
 
 DEPTH = 100  # Matches that are ranked; a share of one budget holds a few.
 

@@ -49,11 +49,10 @@ from memory_ci.retrieval.rank import (
     rank,
     weigh_outcome,
 )
-from memory_ci.retrieval.relevance import lexical_lane
-from memory_ci.retrieval.verdict import COSINE_SHIFT, margin, verdict
+from memory_ci.retrieval.verdict import COSINE_SHIFT, lexical_lane, margin, verdict
 
 if TYPE_CHECKING:
-    from memory_ci.index.embedders.selection import EmbedderChoice
+    from memory_ci.index.embedders import EmbedderChoice
     from memory_ci.lifecycle.episodes import Heirs
     from memory_ci.lifecycle.utility import Utility
     from memory_ci.records.episode import Feedback

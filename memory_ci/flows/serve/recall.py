@@ -22,7 +22,7 @@ from memory_ci.gitrepo.addresses import find_address
 from memory_ci.gitrepo.blobs import tree_at
 from memory_ci.gitrepo.log import follow_renames, list_renames
 from memory_ci.gitrepo.repo import find_commit, find_objects, find_setting, read_tips
-from memory_ci.index.embedders.selection import choose_embedder
+from memory_ci.index.embedders import choose_embedder
 from memory_ci.lifecycle.episodes import combine, list_feedback
 from memory_ci.lifecycle.utility import replay
 from memory_ci.records.episode import Action, Episode, Factor, Outcome, Ranking, Recalled, RecalledEpisode, Situation

@@ -36,14 +36,14 @@ from memory_ci.records.entry import Located
 from memory_ci.records.report import Finding
 from memory_ci.records.retrieval import Hit, Norm, Retrieval
 from memory_ci.rendering.context import MAX_LEFT_OUT, context_cost, entry_cost, norm_cost
-from memory_ci.retrieval.budget import fit, fit_norms
 from memory_ci.retrieval.query import build_terms
+from memory_ci.retrieval.rank import fit, fit_norms
 from memory_ci.retrieval.verdict import drop_weak
 from memory_ci.text import plural, strip_comments
 
 if TYPE_CHECKING:
     from memory_ci.flows.serve.session_note import Given
-    from memory_ci.index.embedders.selection import EmbedderChoice
+    from memory_ci.index.embedders import EmbedderChoice
 
 MOST_ABOUT = 5  # Entries that are given of one file.
 MAX_NAMES = 5  # Definitions of a diff that are asked.
@@ -217,7 +217,7 @@ def _find_embedder(
 ) -> EmbedderChoice | None:
     if environ is None or config.retrieve.embedder == "none" or options.at is not None or options.base is not None:
         return None
-    from memory_ci.index.embedders.selection import choose_embedder
+    from memory_ci.index.embedders import choose_embedder
 
     return choose_embedder(config.retrieve, environ)
 

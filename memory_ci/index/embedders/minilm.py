@@ -21,9 +21,8 @@ EPSILON = 1e-12  # Of the layer norms, as in the model's configuration.
 BATCH = 8  # Texts that run through the network at once; more of them leave the processor's cache, and are slower.
 THREADS = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS", "OMP_NUM_THREADS")
 
+# Field numbers of ModelProto, GraphProto and TensorProto (onnx.proto3).
 GRAPH, INITIALIZER, DIMS, TYPE, NAME, RAW = 7, 5, 1, 2, 8, 9
-"""Field numbers of ModelProto, GraphProto and TensorProto (onnx.proto3)."""
-
 NUMBERS = {1: "<f4", 3: "|i1"}  # TensorProto.DataType as numpy spells it: FLOAT and INT8.
 
 
@@ -46,10 +45,7 @@ class Layer(NamedTuple):
 
 
 def load_numpy() -> Any:  # noqa: ANN401 - a module without types
-    """numpy, its arithmetic on one thread: a second one costs more to start than a query takes.
-
-    Raises ImportError.
-    """
+    """numpy, its arithmetic on one thread: a second one costs more to start than a query takes. Raises ImportError."""
     held = {name: os.environ.get(name) for name in THREADS}
     os.environ.update({name: held[name] or "1" for name in THREADS})
     try:
@@ -69,12 +65,16 @@ class MiniLM:
         tensors = _read_tensors(path, self._np)
         self._words = tensors["inner.embeddings.word_embeddings.weight_q"]
         self._word_scales = tensors["inner.embeddings.word_embeddings.weight_scale"]
-        places = _dequantized(tensors, "inner.embeddings.position_embeddings.weight", self._np)
+
+        def dequantized(name: str) -> Array:
+            return self._np.multiply(tensors[f"{name}_q"], tensors[f"{name}_scale"], dtype="<f4")
+
+        places = dequantized("inner.embeddings.position_embeddings.weight")
         self._places = places + tensors["inner.embeddings.token_type_embeddings.weight"][0]
         self._norm = _norm_of(tensors, "inner.embeddings.LayerNorm")
         # The exporter numbered the matrices: six to a layer, in the order in which they are used.
         matrices = [name.removesuffix("_q") for name in tensors if name.startswith("val_") and name.endswith("_q")]
-        weights = [_dequantized(tensors, name, self._np) for name in matrices]
+        weights = [dequantized(name) for name in matrices]
         self._layers = [_layer(tensors, n, weights[6 * n : 6 * n + 6], self._np) for n in range(LAYERS)]
 
     def embed(self, token_ids: Sequence[Sequence[int]]) -> Array:
@@ -138,10 +138,6 @@ def _norm_of(tensors: dict[str, Array], name: str) -> tuple[Array, Array]:
     return tensors[f"{name}.weight"], tensors[f"{name}.bias"]
 
 
-def _dequantized(tensors: dict[str, Array], name: str, np: Any) -> Array:  # noqa: ANN401
-    return np.multiply(tensors[f"{name}_q"], tensors[f"{name}_scale"], dtype="<f4")
-
-
 def _gelu(values: Array, np: Any) -> Array:  # noqa: ANN401
     """x times the share of a normal distribution below x, by Abramowitz and Stegun 7.1.26 (error below 1.5e-7)."""
     bent = np.abs(values) * np.float32(0.5**0.5)
@@ -165,17 +161,12 @@ def _read_tensors(path: Path, np: Any) -> dict[str, Array]:  # noqa: ANN401
                 told = dict(parts)
                 if told[TYPE] in NUMBERS:
                     flat = np.frombuffer(told[RAW], dtype=NUMBERS[told[TYPE]])
-                    tensors[bytes(told[NAME]).decode()] = flat.reshape(_shape(parts))
+                    shape: list[int] = []  # dimensions stand each in a field of its own, or all in one (packed)
+                    for number, value in parts:
+                        if number == DIMS:
+                            shape += [value] if isinstance(value, int) else _varints(value)
+                    tensors[bytes(told[NAME]).decode()] = flat.reshape(shape)
     return tensors
-
-
-def _shape(parts: Sequence[tuple[int, Any]]) -> list[int]:
-    """The dimensions of a tensor, which stand each in a field of its own, or all in one (packed)."""
-    shape: list[int] = []
-    for field, value in parts:
-        if field == DIMS:
-            shape += [value] if isinstance(value, int) else _varints(value)
-    return shape
 
 
 def _varints(data: memoryview) -> list[int]:

@@ -11,14 +11,22 @@ from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from http import HTTPStatus
+from operator import attrgetter
 from typing import Any, NamedTuple, TypeVar
 from urllib.parse import urlsplit
 
 import msgspec
 
 from memory_ci.errors import EngineError
-from memory_ci.forge.failures import is_loopback, is_secure
-from memory_ci.forge.http import FailedTry, HttpReply, Limits, exchange, open_pool, try_again
+from memory_ci.forge.http import (
+    FailedTry,
+    Limits,
+    exchange,
+    is_loopback,
+    is_secure,
+    open_pool,
+    try_again,
+)
 from memory_ci.index.embedders import Purpose, Vectors, failed, pack_vectors
 from memory_ci.text import estimate_tokens
 
@@ -30,10 +38,8 @@ REFUSALS = frozenset({HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN})
 
 
 class Patience(NamedTuple):
-    """What may be spent on one service, all in seconds: connecting, one silence, all requests together.
-
-    `pauses` are the waits between tries where the service names none; after the last of them it is given up.
-    """
+    """What may be spent on one service, all in seconds: connecting, one silence, all requests together. `pauses` are
+    the waits between tries where the service names none; after the last of them it is given up."""
 
     connect: float = 3.0
     read: float = 10.0
@@ -43,91 +49,6 @@ class Patience(NamedTuple):
 
 HURRIED = Patience()  # While an agent waits.
 UNHURRIED = Patience(connect=10.0, read=60.0, total=3600.0, pauses=(1.0, 5.0, 20.0))  # While a whole index is embedded.
-
-
-class Wire:
-    """POSTs to one address. `secrets` are headers that hold a key.
-
-    Raises EngineError: embedder-unauthorised for a key that no header can hold (the library below would print it),
-    embedder-failed for a key that would travel unencrypted.
-    """
-
-    def __init__(
-        self,
-        url: str,
-        patience: Patience = HURRIED,
-        *,
-        secrets: Mapping[str, str] | None = None,
-        clock: Callable[[], float] = time.monotonic,
-        sleep: Callable[[float], None] = time.sleep,
-    ) -> None:
-        self.host = urlsplit(url).hostname or "the embedder"
-        self._url, self._patience, self._clock, self._sleep = url, patience, clock, sleep
-        self._headers = {"content-type": "application/json", "user-agent": "memory-ci", **(secrets or {})}
-        self._end = clock() + patience.total
-        if not all(value.isascii() and value.isprintable() for value in (secrets or {}).values()):
-            raise _unauthorised(self.host)
-        if secrets and not (is_secure(url) or is_loopback(url)):
-            raise failed(self.host, "was not asked: a key travels by https only")
-
-    def post(self, payload: object, shape: type[T]) -> T:
-        """What the service answers to `payload`, as `shape`. Raises EngineError (embedder-…)."""
-        body = msgspec.json.encode(payload)
-        outcome = try_again(partial(self._try, body, shape), self._patience.pauses, self._wait)
-        if isinstance(outcome, FailedTry):
-            raise outcome.error
-        return outcome
-
-    def _wait(self, seconds: float) -> bool:
-        if self._clock() + seconds >= self._end:
-            return False
-        self._sleep(seconds)
-        return True
-
-    def _try(self, body: bytes, shape: type[T]) -> T | FailedTry:
-        try:
-            reply = self._send(body)
-        except TimeoutError:
-            return FailedTry(failed(self.host, "did not finish its answer in time"), is_final=True)
-        except ConnectionError as error:
-            return FailedTry(failed(self.host, f"could not be read: {error}"))
-        except OverflowError:
-            return FailedTry(failed(self.host, f"answered with more than {MAX_BYTES:,} bytes"), is_final=True)
-        except EngineError as error:
-            return FailedTry(error, is_final=True)
-        if reply.status != HTTPStatus.OK:
-            return self._trouble(reply.status, reply.headers.get("retry-after", ""))
-        try:
-            return msgspec.json.decode(reply.body, type=shape)
-        except (ValueError, RecursionError):
-            return FailedTry(failed(self.host, "answered with something else than vectors"), is_final=True)
-
-    def _send(self, body: bytes) -> HttpReply:
-        left = self._end - self._clock()
-        if left <= 0:
-            raise failed(self.host, "took all the time that there was")
-        limits = Limits(min(self._patience.connect, left), min(self._patience.read, left), left, MAX_BYTES)
-        with open_pool() as pool:
-            return exchange(pool, "POST", self._url, limits, headers=self._headers, body=body)
-
-    def _trouble(self, status: int, retry_after: str) -> FailedTry:
-        if status in REFUSALS:
-            return FailedTry(_unauthorised(self.host), is_final=True)
-        if status == HTTPStatus.NOT_FOUND:
-            return FailedTry(failed(self.host, "does not know the model that it was asked for"), is_final=True)
-        if status == HTTPStatus.TOO_MANY_REQUESTS:
-            when = f"in {retry_after} s" if retry_after.isdecimal() else "later"
-            pause = float(retry_after[:9]) if retry_after.isdecimal() else None
-            return FailedTry(failed(self.host, f"limits how often it is asked; it may be asked again {when}"), pause)
-        return FailedTry(failed(self.host, f"answered with status {status}"), is_final=status not in TRANSIENT)
-
-
-def _unauthorised(host: str) -> EngineError:
-    return EngineError(
-        f"{host} does not accept the key",
-        slug="embedder-unauthorised",
-        hint="Give a key for embeddings (`memory-ci help embedders`), or set retrieve.embedder to local or none.",
-    )
 
 
 class Service(NamedTuple):
@@ -149,12 +70,22 @@ class Service(NamedTuple):
 
 
 class RemoteEmbedder:
-    """An embedder that asks `service`, within `patience`. Texts leave the machine: callers redact them first."""
+    """An embedder that asks `service`, within `patience`. Texts leave the machine: callers redact them first.
+
+    Raises EngineError: embedder-unauthorised for a key that no header can hold (the library below would print it),
+    embedder-failed for a key that would travel unencrypted.
+    """
 
     def __init__(self, service: Service, patience: Patience = HURRIED) -> None:
         self.model_id = service.model_id
-        self._service = service
-        self._wire = Wire(service.url, patience, secrets=service.secrets)
+        self._service, self._patience = service, patience
+        self._host = urlsplit(service.url).hostname or "the embedder"
+        self._headers = {"content-type": "application/json", "user-agent": "memory-ci", **service.secrets}
+        self._end = time.monotonic() + patience.total
+        if not all(value.isascii() and value.isprintable() for value in service.secrets.values()):
+            raise self._unauthorised()
+        if service.secrets and not (is_secure(service.url) or is_loopback(service.url)):
+            raise failed(self._host, "was not asked: a key travels by https only")
 
     def embed(self, texts: Sequence[str], purpose: Purpose = "entry") -> Vectors:
         """A vector for each text, in order. Raises EngineError (embedder-failed, embedder-unauthorised)."""
@@ -163,20 +94,70 @@ class RemoteEmbedder:
         for start in range(0, len(texts), batch):
             part = self._ask([prefix + cut(text, self._service.max_tokens) for text in texts[start : start + batch]])
             if part.dim != (dim or part.dim):
-                raise failed(self._wire.host, f"gave vectors of {dim} and of {part.dim} numbers")
+                raise failed(self._host, f"gave vectors of {dim} and of {part.dim} numbers")
             dim = part.dim
             data += part.data
         return Vectors(dim, data)
 
     def _ask(self, texts: Sequence[str]) -> Vectors:
-        reply = self._wire.post(self._service.payload(texts), self._service.shape)
+        body = msgspec.json.encode(self._service.payload(texts))
+        rows = try_again(partial(self._try, body), self._patience.pauses, self._wait)
+        if isinstance(rows, FailedTry):
+            raise rows.error
         try:
-            rows = self._service.rows(reply)
             if len(rows) != len(texts):
                 raise ValueError(f"{len(rows)} vectors for {len(texts)} texts")
             return pack_vectors(rows)
         except ValueError as error:
-            raise failed(self._wire.host, f"gave {error}") from error
+            raise failed(self._host, f"gave {error}") from error
+
+    def _wait(self, seconds: float) -> bool:
+        if time.monotonic() + seconds >= self._end:
+            return False
+        time.sleep(seconds)
+        return True
+
+    def _try(self, body: bytes) -> Sequence[Sequence[float]] | FailedTry:
+        def final(what: str) -> FailedTry:
+            return FailedTry(failed(self._host, what), is_final=True)
+
+        left = self._end - time.monotonic()
+        if left <= 0:
+            return final("took all the time that there was")
+        limits = Limits(min(self._patience.connect, left), min(self._patience.read, left), left, MAX_BYTES)
+        try:
+            with open_pool() as pool:
+                reply = exchange(pool, "POST", self._service.url, limits, headers=self._headers, body=body)
+        except TimeoutError:
+            return final("did not finish its answer in time")
+        except ConnectionError as error:
+            return FailedTry(failed(self._host, f"could not be read: {error}"))
+        except OverflowError:
+            return final(f"answered with more than {MAX_BYTES:,} bytes")
+        if reply.status != HTTPStatus.OK:
+            return self._trouble(reply.status, reply.headers.get("retry-after", ""))
+        try:
+            return self._service.rows(msgspec.json.decode(reply.body, type=self._service.shape))
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            return final("answered with something else than vectors")
+        except ValueError as error:
+            return final(f"gave {error}")
+
+    def _trouble(self, status: int, retry_after: str) -> FailedTry:
+        if status in REFUSALS:
+            return FailedTry(self._unauthorised(), is_final=True)
+        what, pause = f"answered with status {status}", None
+        if status == HTTPStatus.NOT_FOUND:
+            what = "does not know the model that it was asked for"
+        elif status == HTTPStatus.TOO_MANY_REQUESTS:
+            pause = float(retry_after[:9]) if retry_after.isdecimal() else None
+            when = "later" if pause is None else f"in {retry_after} s"
+            what = f"limits how often it is asked; it may be asked again {when}"
+        return FailedTry(failed(self._host, what), pause, is_final=status not in TRANSIENT)
+
+    def _unauthorised(self) -> EngineError:
+        hint = "Give a key for embeddings (`memory-ci help embedders`), or set retrieve.embedder to local or none."
+        return EngineError(f"{self._host} does not accept the key", slug="embedder-unauthorised", hint=hint)
 
 
 def cut(text: str, max_tokens: int) -> str:
@@ -192,3 +173,138 @@ def cut(text: str, max_tokens: int) -> str:
     head = text[:fitting]
     at_word = head if text[fitting : fitting + 1].isspace() else head.rpartition(" ")[0]
     return at_word.rstrip() or head
+
+
+OPENAI_MODEL = "text-embedding-3-small"
+OPENAI_BASE = "https://api.openai.com/v1"
+
+OPENAI_MAX_TOKENS = 8192
+OPENAI_BATCH = 32  # A request holds 2,048 texts and 300,000 tokens at most: so many of the longest stay below.
+
+
+class OpenAIVector(msgspec.Struct):
+    """One vector; `index` is the place of its text."""
+
+    index: int
+    embedding: list[float]
+
+
+class OpenAIReply(msgspec.Struct):
+    """What is read of a reply."""
+
+    data: list[OpenAIVector]
+
+
+def make_openai(model: str, environ: Mapping[str, str]) -> Service:
+    """The API as the environment says: OPENAI_API_KEY, and OPENAI_BASE_URL for a gateway. OpenAI: POST /v1/embeddings
+    (platform.openai.com/docs/api-reference/embeddings/create)."""
+    chosen = model or OPENAI_MODEL
+
+    def rows(reply: OpenAIReply) -> list[list[float]]:
+        items = sorted(reply.data, key=attrgetter("index"))
+        if [item.index for item in items] != list(range(len(items))):
+            raise ValueError("vectors of which it is not clear whose they are")
+        return [item.embedding for item in items]
+
+    return Service(
+        model_id=f"openai:{chosen}",
+        url=f"{(environ.get('OPENAI_BASE_URL') or OPENAI_BASE).rstrip('/')}/embeddings",
+        payload=lambda texts: {"model": chosen, "input": texts, "encoding_format": "float"},
+        shape=OpenAIReply,
+        rows=rows,
+        max_tokens=OPENAI_MAX_TOKENS,
+        batch=OPENAI_BATCH,
+        secrets={"authorization": f"Bearer {environ['OPENAI_API_KEY']}"},
+    )
+
+
+GEMINI_MODEL = "gemini-embedding-2"
+GEMINI_BASE = "https://generativelanguage.googleapis.com"
+
+# The least of the sizes that Google recommends (768, 1536, 3072): a quarter of the space of the default.
+GEMINI_DIMENSIONS = 768
+GEMINI_MAX_TOKENS = 8192
+GEMINI_BATCH = 32  # A request holds 100 texts at most.
+# How this model is told the purpose of a text; its predecessors had a field for it. Not checked live.
+GEMINI_PREFIXES: Mapping[Purpose, str] = {"entry": "title: none | text: ", "query": "task: search result | query: "}
+
+
+class GeminiVector(msgspec.Struct):
+    """One vector."""
+
+    values: list[float]
+
+
+class GeminiReply(msgspec.Struct):
+    """What is read of a reply, whose vectors are in the order of the texts."""
+
+    embeddings: list[GeminiVector]
+
+
+def make_gemini(model: str, environ: Mapping[str, str]) -> Service:
+    """The API as the environment says: GEMINI_API_KEY, and GOOGLE_GEMINI_BASE_URL for a gateway. Gemini: POST
+    /v1beta/models/MODEL:batchEmbedContents (ai.google.dev/api/embeddings)."""
+    chosen = model or GEMINI_MODEL
+    base = (environ.get("GOOGLE_GEMINI_BASE_URL") or GEMINI_BASE).rstrip("/")
+
+    def payload(texts: Sequence[str]) -> dict[str, object]:
+        same = {"model": f"models/{chosen}", "outputDimensionality": GEMINI_DIMENSIONS}
+        return {"requests": [{**same, "content": {"parts": [{"text": text}]}} for text in texts]}
+
+    return Service(
+        model_id=f"gemini:{chosen}:{GEMINI_DIMENSIONS}",
+        url=f"{base}/v1beta/models/{chosen}:batchEmbedContents",
+        payload=payload,
+        shape=GeminiReply,
+        rows=lambda reply: [item.values for item in reply.embeddings],
+        max_tokens=GEMINI_MAX_TOKENS,
+        batch=GEMINI_BATCH,
+        secrets={"x-goog-api-key": environ["GEMINI_API_KEY"]},
+        prefixes=GEMINI_PREFIXES,
+    )
+
+
+OLLAMA_MODEL = "nomic-embed-text"
+OLLAMA_PORT = 11434
+
+OLLAMA_MAX_TOKENS = 2048  # What nomic-embed-text reads as Ollama serves it.
+# What the model was trained with (huggingface.co/nomic-ai/nomic-embed-text-v1.5, "Usage").
+NOMIC: Mapping[Purpose, str] = {"entry": "search_document: ", "query": "search_query: "}
+
+
+class OllamaReply(msgspec.Struct):
+    """What is read of a reply."""
+
+    embeddings: list[list[float]]
+
+
+def make_ollama(model: str, environ: Mapping[str, str]) -> Service:
+    """The API as the environment says: OLLAMA_HOST, or this machine. It takes no key. Ollama: POST /api/embed
+    (docs.ollama.com/api/embed). Texts stay on the machine that OLLAMA_HOST names."""
+    chosen = model or OLLAMA_MODEL
+    return Service(
+        model_id=f"ollama:{chosen}",
+        url=f"{address(environ.get('OLLAMA_HOST', ''))}/api/embed",
+        payload=lambda texts: {"model": chosen, "input": texts, "truncate": True},
+        shape=OllamaReply,
+        rows=lambda reply: reply.embeddings,
+        max_tokens=OLLAMA_MAX_TOKENS,
+        batch=32,
+        prefixes=NOMIC if chosen.startswith("nomic-embed-text") else {},
+    )
+
+
+def address(host: str) -> str:
+    """The address that OLLAMA_HOST means: it may lack the scheme and the port, and be a server's `0.0.0.0`.
+
+    >>> address(""), address("0.0.0.0:8080"), address("https://models.example/")
+    ('http://127.0.0.1:11434', 'http://127.0.0.1:8080', 'https://models.example')
+    """
+    written = host.strip().rstrip("/") or "127.0.0.1"
+    if "://" in written:
+        return written
+    place = written.replace("0.0.0.0", "127.0.0.1")  # noqa: S104 - replaced, not bound to
+    return f"http://{place}" if urlsplit(f"http://{place}").port else f"http://{place}:{OLLAMA_PORT}"
+
+
+MAKERS = {"openai": make_openai, "gemini": make_gemini, "ollama": make_ollama}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -20,14 +20,44 @@ class OrgEngine(Protocol):
     org-damaged, org-missing; TimeoutError where a reader's deadline is over.
     """
 
-    def sync(self, repository: OrgRepository, head: str, entries: Sequence[Located] | None) -> None:
-        """Make the rows of a repository those at `head`, in one transaction, and only in its audience.
+    _heads: dict[str, OrgHead] | None = None
 
-        `entries` None: the rows are what they were, the name, the link or the head may be another.
-        """
+    def sync(self, repository: OrgRepository, head: str, entries: Sequence[Located] | None) -> None:
+        """Make the rows of a repository those at `head`, in one transaction, and only in its audience. `entries` None:
+        the rows are what they were, the name, the link or the head may be another."""
+        known = self.heads().get(repository.id)
+        if known is not None and known.repository.audience != repository.audience:
+            if entries is None:
+                raise ValueError("rows that move to another audience are given anew")
+            self.drop(repository.id)
+        held = OrgHead(repository, head, len(entries) if entries is not None else known.entries if known else 0)
+        self._write(held, entries)
+        self.heads()[repository.id] = held
 
     def drop(self, repository_id: str) -> None:
         """Forget a repository in every audience; one that is not known is none."""
+        if known := self.heads().get(repository_id):
+            self._remove(known.repository)
+            del self.heads()[repository_id]
+
+    def heads(self) -> dict[str, OrgHead]:
+        """What is held of each repository, by its id."""
+        if self._heads is None:
+            self._heads = {head.repository.id: head for head in self._read_heads()}
+        return self._heads
+
+    def entries(self, repository_id: str) -> list[Located]:
+        """All that is held of one repository, in order of paths and lines."""
+        known = self.heads().get(repository_id)
+        return self._read_entries(known.repository) if known else []
+
+    def _write(self, held: OrgHead, entries: Sequence[Located] | None) -> None: ...
+
+    def _remove(self, repository: OrgRepository) -> None: ...
+
+    def _read_heads(self) -> Iterable[OrgHead]: ...
+
+    def _read_entries(self, repository: OrgRepository) -> list[Located]: ...
 
     def search(self, terms: Sequence[str], filters: OrgFilters, audiences: Sequence[str], depth: int) -> list[OrgMatch]:
         """At most `depth` entries that hold one of `terms` (of `query.build_terms`), by score, then id; a repeated
@@ -35,12 +65,6 @@ class OrgEngine(Protocol):
 
     def count(self, terms: Sequence[str], audiences: Sequence[str]) -> tuple[int, dict[str, int]]:
         """How many entries the audiences have together, and how many of them hold each term."""
-
-    def heads(self) -> dict[str, OrgHead]:
-        """What is held of each repository, by its id."""
-
-    def entries(self, repository_id: str) -> list[Located]:
-        """All that is held of one repository, in order of paths and lines."""
 
     def publish(self) -> list[OrgPublished]:
         """Let readers see what was written: each audience that changed, whole and at once."""
@@ -62,8 +86,8 @@ class NeverSyncedError(EngineError):
     """A server has a database for the index, and no sync has made its tables (org-missing)."""
 
 
+# The directory of what only the operator reads: all audiences before they are published, heads and failures.
 WORK = "operator"
-"""The directory of what only the operator reads: all audiences before they are published, heads and failures."""
 
 
 def open_engine(address: str, *, is_writer: bool = False, deadline: float | None = None) -> OrgEngine:
@@ -73,7 +97,15 @@ def open_engine(address: str, *, is_writer: bool = False, deadline: float | None
     Raises EngineError (org-missing) where there is nothing to read; UsageError: missing-extra, bad-org-index.
     """
     if is_server(address):
-        return _open_server(address, is_writer=is_writer, deadline=deadline)
+        try:
+            from memory_ci.index.org.postgres import PostgresEngine
+        except ModuleNotFoundError as error:
+            if error.name not in ("psycopg", "psycopg_binary"):
+                raise
+            hint = "Install it: pip install 'memory-ci[org-postgres]'"
+            message = "an index on PostgreSQL needs the package psycopg"
+            raise UsageError(message, slug="missing-extra", hint=hint) from error
+        return PostgresEngine(address, is_writer=is_writer, deadline=deadline)
     from memory_ci.index.org.sqlite import SqliteEngine
 
     engine = SqliteEngine(Path(address), is_writer=is_writer, deadline=deadline)
@@ -86,17 +118,6 @@ def open_engine(address: str, *, is_writer: bool = False, deadline: float | None
 def is_server(address: str) -> bool:
     """Whether an address names a PostgreSQL server, as libpq has it."""
     return address.startswith(("postgresql://", "postgres://"))
-
-
-def _open_server(address: str, *, is_writer: bool, deadline: float | None) -> OrgEngine:
-    try:
-        from memory_ci.index.org.postgres import PostgresEngine
-    except ModuleNotFoundError as error:
-        if error.name not in ("psycopg", "psycopg_binary"):
-            raise
-        hint = "Install it: pip install 'memory-ci[org-postgres]'"
-        raise UsageError("an index on PostgreSQL needs the package psycopg", slug="missing-extra", hint=hint) from error
-    return PostgresEngine(address, is_writer=is_writer, deadline=deadline)
 
 
 def state_directory(address: str) -> Path:

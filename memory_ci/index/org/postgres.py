@@ -24,7 +24,7 @@ from psycopg import sql
 
 from memory_ci.errors import EngineError, RepositoryError
 from memory_ci.index.builder import compare_rows, text_row
-from memory_ci.index.org import NeverSyncedError, tables
+from memory_ci.index.org import NeverSyncedError, OrgEngine, server
 from memory_ci.index.org.server import Connection, NoSuchDatabaseError, OrgServer
 from memory_ci.index.org.stems import K1, Stemmer, StemPattern, build_tsquery, idf, quote_lexeme, score
 from memory_ci.index.rows import Row, entry_digest, entry_row, located_of, pack
@@ -75,15 +75,13 @@ SELECT e.row, e.record, r.id, r.name, r.link, r.head FROM memory_org.entries AS 
 JOIN memory_org.repositories AS r ON r.id = e.repository WHERE e.row = ANY(%s)
 """
 CREATE = sql.SQL("CREATE DATABASE {} TEMPLATE template0 ENCODING 'UTF8' LC_COLLATE 'C' LC_CTYPE 'C'")
-FIRST = 4
-"""Times the depth: so many candidates are scored first, to see what score the others must reach."""
-
+FIRST = 4  # Times the depth: so many candidates are scored first, to see what score the others must reach.
 DEADLINE = "SELECT set_config('statement_timeout', %s, true)"
 T = TypeVar("T")
 unpack = msgspec.msgpack.Decoder().decode
 
 
-class PostgresEngine:
+class PostgresEngine(OrgEngine):
     """The databases of an address. What is committed is read at once: there is nothing to publish.
 
     Raises EngineError: org-server, org-version, org-missing where a reader may read none of what it asks for;
@@ -93,39 +91,37 @@ class PostgresEngine:
     def __init__(self, address: str, *, is_writer: bool = False, deadline: float | None = None) -> None:
         self._server, self._is_writer = OrgServer(address, is_writer=is_writer, deadline=deadline), is_writer
         self._open: dict[str, Connection | None] = {}
-        self._heads: dict[str, OrgHead] | None = None
         self._changed: dict[str, None] = {}
         self._counted: dict[str, dict[StemPattern, int]] = {}
         self._stemmer = Stemmer()
 
-    def sync(self, repository: OrgRepository, head: str, entries: Sequence[Located] | None) -> None:
-        """As in OrgEngine."""
-        known = self.heads().get(repository.id)
-        if known is not None and known.repository.audience != repository.audience:
-            if entries is None:
-                raise ValueError("rows that move to another audience are given anew")
-            self.drop(repository.id)
-        total = len(entries) if entries is not None else known.entries if known else 0
+    def _write(self, held: OrgHead, entries: Sequence[Located] | None) -> None:
+        repository = held.repository
+        row = (repository.id, repository.name, repository.link, held.head, held.entries)
         with self._writing(repository.audience) as connection:
             if entries is not None:
                 self._put(connection, repository.id, entries)
-            connection.execute(ADD_REPOSITORY, (repository.id, repository.name, repository.link, head, total))
-        self.heads()[repository.id] = OrgHead(repository, head, total)
+            connection.execute(ADD_REPOSITORY, row)
 
-    def drop(self, repository_id: str) -> None:
-        """As in OrgEngine."""
-        if known := self.heads().get(repository_id):
-            with self._writing(known.repository.audience) as connection:
-                self._put(connection, repository_id, ())
-                connection.execute("DELETE FROM memory_org.repositories WHERE id = %s", (repository_id,))
-            del self.heads()[repository_id]
+    def _remove(self, repository: OrgRepository) -> None:
+        with self._writing(repository.audience) as connection:
+            self._put(connection, repository.id, ())
+            connection.execute("DELETE FROM memory_org.repositories WHERE id = %s", (repository.id,))
 
     def search(self, terms: Sequence[str], filters: OrgFilters, audiences: Sequence[str], depth: int) -> list[OrgMatch]:
         """As in OrgEngine: by the statistics of each database, then all together by their scores."""
         if not terms:
             return []
         depth = max(1, min(depth, MAX_DEPTH))
-        values = _filter_values(filters)
+        values: dict[str, object] = {
+            "statuses": list(SHOWN_STATUSES),
+            "types": list(filters.types) or None,
+            "domains": list(filters.domains) or None,
+            "phases": list(filters.phases) or None,
+            "today": filters.today and filters.today.isoformat(),
+            "without": list(filters.without),
+            "links": [link.lower() for link in filters.without],
+        }
         patterns = self._stemmer.patterns(terms)
         asked = Counter(patterns[term] for term in terms if term in patterns)
         found = [
@@ -137,7 +133,6 @@ class PostgresEngine:
         return order[:depth]
 
     def count(self, terms: Sequence[str], audiences: Sequence[str]) -> tuple[int, dict[str, int]]:
-        """As in OrgEngine."""
         patterns, total, holding = self._stemmer.patterns(terms), 0, dict.fromkeys(terms, 0)
         for audience in self._readable(audiences):
             entries, _, held = self._read(audience, lambda c, name=audience: self._count(c, name, patterns.values()))  # type: ignore[misc]
@@ -146,26 +141,21 @@ class PostgresEngine:
                 holding[term] += held[pattern]
         return total, holding
 
-    def heads(self) -> dict[str, OrgHead]:
-        """As in OrgEngine; for the operator, who alone may list the audiences."""
-        if self._heads is None:
-            self._heads = {}
-            for audience in self._list_audiences():
-                if self._connection(audience) is not None:
-                    rows = self._read(audience, lambda c: c.execute(HEADS).fetchall())
-                    heads = [
-                        OrgHead(OrgRepository(id_, name, link, audience), head, n) for id_, name, link, head, n in rows
-                    ]
-                    self._heads.update((head.repository.id, head) for head in heads)
-            self._heads = dict(sorted(self._heads.items()))
-        return self._heads
+    def _read_heads(self) -> list[OrgHead]:
+        """For the operator, who alone may list the audiences."""
+        with self._server.telling():
+            listed = self._held("").execute("SELECT audience FROM memory_org.audiences ORDER BY audience").fetchall()
+        heads = [
+            OrgHead(OrgRepository(id_, name, link, audience), head, entries)
+            for (audience,) in listed
+            if self._connection(audience) is not None
+            for id_, name, link, head, entries in self._read(audience, lambda c: c.execute(HEADS).fetchall())
+        ]
+        return sorted(heads, key=lambda head: head.repository.id)
 
-    def entries(self, repository_id: str) -> list[Located]:
-        """As in OrgEngine."""
-        if (known := self.heads().get(repository_id)) is None:
-            return []
+    def _read_entries(self, repository: OrgRepository) -> list[Located]:
         query = "SELECT record FROM memory_org.entries WHERE repository = %s"
-        rows = self._read(known.repository.audience, lambda c: c.execute(query, (repository_id,)).fetchall())
+        rows = self._read(repository.audience, lambda c: c.execute(query, (repository.id,)).fetchall())
         return sorted((_located(row[0]) for row in rows), key=lambda at: (at.path, at.line, at.entry.id))
 
     def publish(self) -> list[OrgPublished]:
@@ -189,7 +179,6 @@ class PostgresEngine:
         return bytes(rows[0][0]) if rows else b""
 
     def keep_state(self, data: bytes) -> None:
-        """As in OrgEngine."""
         with self._server.telling(), self._held("").transaction():
             self._held("").execute("DELETE FROM memory_org.state")
             self._held("").execute("INSERT INTO memory_org.state VALUES (%s)", (data,))
@@ -290,11 +279,6 @@ class PostgresEngine:
             raise EngineError("this role may read none of what is asked for", slug="org-missing", hint=hint)
         return found
 
-    def _list_audiences(self) -> list[str]:
-        with self._server.telling():
-            rows = self._held("").execute("SELECT audience FROM memory_org.audiences ORDER BY audience").fetchall()
-        return [row[0] for row in rows]
-
     def _read(self, audience: str, work: Callable[[Connection], T]) -> T:
         """One snapshot, until the deadline."""
         connection = self._held(audience)
@@ -305,11 +289,15 @@ class PostgresEngine:
 
     @contextmanager
     def _writing(self, audience: str) -> Iterator[Connection]:
-        connection = self._connection(audience) or self._create(audience)
+        if (connection := self._connection(audience)) is None:
+            with self._server.telling():
+                self._held("").execute(CREATE.format(sql.Identifier(self._database(audience))))
+            del self._open[audience]
+            connection = self._held(audience)
         self._counted.pop(audience, None)
         self._changed[audience] = None
         with self._server.telling(), connection.transaction():
-            connection.execute("SELECT pg_advisory_xact_lock(%s)", (tables.LOCK,))
+            connection.execute("SELECT pg_advisory_xact_lock(%s)", (server.LOCK,))
             yield connection
 
     def _held(self, audience: str) -> Connection:
@@ -332,26 +320,20 @@ class PostgresEngine:
                         connection.close()
         return self._open.setdefault(audience, None)
 
-    def _create(self, audience: str) -> Connection:
-        with self._server.telling():
-            self._held("").execute(CREATE.format(sql.Identifier(self._database(audience))))
-        del self._open[audience]
-        return self._held(audience)
-
     def _is_current(self, connection: Connection, audience: str) -> bool:
         """Whether the tables are of our version: a writer makes them so. Raises EngineError (org-version)."""
-        scripts = tables.MIGRATIONS if audience else tables.OPERATOR_MIGRATIONS
+        scripts = server.MIGRATIONS if audience else server.OPERATOR_MIGRATIONS
         if self._is_writer:
-            if not audience and connection.execute(TRY_LOCK, (tables.LOCK + 1,)).fetchone() != (True,):
+            if not audience and connection.execute(TRY_LOCK, (server.LOCK + 1,)).fetchone() != (True,):
                 hint = "Wait for it to end: what it does is not lost."
                 raise RepositoryError(f"another sync works on {self._server.database}", slug="org-locked", hint=hint)
             with connection.transaction():
-                tables.migrate(connection, self._database(audience), scripts)
+                server.migrate(connection, self._database(audience), scripts)
             if audience:
                 self._held("").execute(ADD_AUDIENCE, (audience,))
             return True
         try:
-            tables.check_version(connection, scripts)
+            server.check_version(connection, scripts)
         except (psycopg.errors.UndefinedTable, psycopg.errors.InsufficientPrivilege) as error:
             if not audience and isinstance(error, psycopg.errors.UndefinedTable):
                 message = f"the database {self._server.database} holds no index yet"
@@ -359,18 +341,6 @@ class PostgresEngine:
                 raise NeverSyncedError(message, slug="org-missing", hint=hint) from error
             return False
         return True
-
-
-def _filter_values(filters: OrgFilters) -> dict[str, object]:
-    return {
-        "statuses": list(SHOWN_STATUSES),
-        "types": list(filters.types) or None,
-        "domains": list(filters.domains) or None,
-        "phases": list(filters.phases) or None,
-        "today": filters.today and filters.today.isoformat(),
-        "without": list(filters.without),
-        "links": [link.lower() for link in filters.without],
-    }
 
 
 def _located(record: bytes) -> Located:

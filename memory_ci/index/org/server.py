@@ -9,13 +9,13 @@ import select
 import socket
 import time
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from threading import Timer
-from typing import Any
+from typing import Any, LiteralString
 
 import psycopg
-from psycopg import conninfo, pq
+from psycopg import conninfo, pq, sql
 
 from memory_ci.errors import EngineError, UsageError
 
@@ -34,9 +34,7 @@ class NoSuchDatabaseError(Exception):
 
 class OrgServer:
     """The server that an address names, and the variables of libpq (PGPASSWORD, PGPASSFILE, PGSERVICE, PGSSLMODE …).
-
-    Raises UsageError (bad-org-index) for what is no address.
-    """
+    Raises UsageError (bad-org-index) for what is no address."""
 
     def __init__(self, address: str, *, is_writer: bool, deadline: float | None) -> None:
         try:
@@ -159,3 +157,78 @@ def close_idle() -> None:
     for connections in _IDLE.values():
         while connections:
             connections.pop().close()
+
+
+# What makes each version of an audience's database out of the one before. Another tokenizer, or other fields of Entry,
+# mean a step that empties all tables: then the next sync reads the repositories anew.
+MIGRATIONS = (
+    """
+    CREATE TABLE memory_org.repositories (
+        id text PRIMARY KEY, name text NOT NULL, link text NOT NULL, head text NOT NULL, entries integer NOT NULL
+    );
+    CREATE TABLE memory_org.entries (
+        row bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+        repository text NOT NULL,  -- repositories.id
+        id text NOT NULL, path text NOT NULL, line integer NOT NULL,
+        type text NOT NULL, domain text NOT NULL, status text NOT NULL, phase text, valid_until text,
+        digest bytea NOT NULL,     -- rows.entry_digest
+        record bytea NOT NULL,     -- rows.entry_row as MessagePack
+        size integer NOT NULL,     -- words
+        stems text NOT NULL,       -- stems.Stemmed.text
+        words tsvector NOT NULL    -- stems.Stemmed.lexemes, without places
+    );
+    CREATE INDEX entries_repository ON memory_org.entries (repository);
+    CREATE INDEX entries_words ON memory_org.entries USING gin (words);
+    CREATE TABLE memory_org.words (word text COLLATE "C" PRIMARY KEY, entries integer NOT NULL) WITH (fillfactor = 60);
+    CREATE TABLE memory_org.totals (entries bigint NOT NULL, words bigint NOT NULL);
+    INSERT INTO memory_org.totals VALUES (0, 0);
+    """,
+)
+OPERATOR_MIGRATIONS = (
+    """
+    CREATE TABLE memory_org.audiences (audience text PRIMARY KEY);
+    CREATE TABLE memory_org.state (data bytea NOT NULL);
+    """,
+)
+
+# Of one transaction that writes, "mciX"; the next number is of one writer, for as long as it is open.
+LOCK = 0x6D636958
+GRANTS = (
+    sql.SQL("GRANT CONNECT ON DATABASE {0} TO {0}"),
+    sql.SQL("GRANT USAGE ON SCHEMA memory_org TO {0}"),
+    sql.SQL("GRANT SELECT ON ALL TABLES IN SCHEMA memory_org TO {0}"),
+)
+FOR_READERS = (
+    # Each takes longer to begin than a question to answer.
+    sql.SQL("ALTER DATABASE {} SET jit = off"),
+    sql.SQL("ALTER DATABASE {} SET max_parallel_workers_per_gather = 0"),
+    sql.SQL("REVOKE ALL ON DATABASE {} FROM PUBLIC"),
+)
+
+
+def migrate(connection: Connection, database: str, scripts: Sequence[LiteralString]) -> None:
+    """Bring the tables to our version; nobody reads the database but the role of its name, if there is one."""
+    connection.execute("SELECT pg_advisory_xact_lock(%s)", (LOCK,))
+    connection.execute("CREATE SCHEMA IF NOT EXISTS memory_org")
+    connection.execute("CREATE TABLE IF NOT EXISTS memory_org.version (number integer NOT NULL)")
+    version = check_version(connection, scripts, may_be_older=True)
+    for number, script in enumerate(scripts[version:], version + 1):
+        connection.execute(script)
+        connection.execute("INSERT INTO memory_org.version VALUES (%s)", (number,))
+    name = sql.Identifier(database)
+    for statement in FOR_READERS:
+        connection.execute(statement.format(name))
+    if connection.execute("SELECT FROM pg_roles WHERE rolname = %s", (database,)).fetchone() is not None:
+        for right in GRANTS:
+            connection.execute(right.format(name))
+
+
+def check_version(connection: Connection, scripts: Sequence[str], *, may_be_older: bool = False) -> int:
+    """Of the tables. Raises EngineError (org-version) where they are not those that the scripts make."""
+    (number,) = connection.execute("SELECT max(number) FROM memory_org.version").fetchone() or (None,)
+    version = number or 0
+    if version > len(scripts) or (version < len(scripts) and not may_be_older):
+        hint = "Upgrade memory-ci here." if version > len(scripts) else "Run `memory-ci org sync` with this memory-ci."
+        message = f"the organisation's index is of version {version}, this memory-ci is for {len(scripts)}"
+        raise EngineError(message, slug="org-version", hint=hint)
+    return version

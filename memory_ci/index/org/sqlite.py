@@ -11,6 +11,7 @@ import hashlib
 import json
 import os
 import re
+import shutil
 import sqlite3
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -25,12 +26,17 @@ from msgspec.structs import replace
 from memory_ci.errors import EngineError, RepositoryError
 from memory_ci.index.builder import ADD_ENTRY, ADD_TEXT, keep_rows, text_row
 from memory_ci.index.database import (
+    IDENTITY,
     Values,
+    connect,
+    create,
+    is_fault_of_the_place,
+    is_sealed,
     refuse_pipes,
     seal,
+    seal_path,
 )
-from memory_ci.index.org import WORK
-from memory_ci.index.org.work_file import ORG_IDENTITY, check, open_work, transaction
+from memory_ci.index.org import WORK, OrgEngine
 from memory_ci.index.rows import Row, entry_digest, entry_row, located_of
 from memory_ci.index.search import BM25, COLUMNS, MAX_DEPTH, SHOWN_STATUSES, Filters, build_filter, quote
 from memory_ci.records.entry import Located
@@ -40,9 +46,7 @@ from memory_ci.records.org import OrgFilters, OrgHead, OrgMatch, OrgPublished, O
 STATE = "state.json"  # Of the operator, in WORK.
 STEPS = 2_000  # Of SQLite's machine between two looks at the clock: some tens of microseconds.
 
-END = "\x0b"
-"""The sign after the line end: between `id\\n` and `id\\x0b` stand the paths of one repository."""
-
+END = "\x0b"  # The sign after the line end: between `id\n` and `id\x0b` stand the paths of one repository.
 # Strings of this module put together, values always bound.
 ROWS = "SELECT row, line, source, digest FROM entries WHERE path >= ? AND path < ? ORDER BY row"
 ADD_REPOSITORY = "INSERT OR REPLACE INTO repositories VALUES (?, ?, ?, ?, ?)"
@@ -68,44 +72,30 @@ WHERE id IN (SELECT value FROM json_each(:names)) OR lower(link) IN (SELECT lowe
 T = TypeVar("T")
 
 
-class SqliteEngine:
-    """The files of `directory`. A writer sees all audiences, a reader those that are published.
-
-    `deadline`: the moment of time.monotonic() after which nothing is answered.
-    """
+class SqliteEngine(OrgEngine):
+    """The files of `directory`. A writer sees all audiences, a reader those that are published. `deadline`: the moment
+    of time.monotonic() after which nothing is answered."""
 
     def __init__(self, directory: Path, *, is_writer: bool = False, deadline: float | None = None) -> None:
         self._directory, self._is_writer, self._deadline = directory, is_writer, deadline
         self._work = directory / WORK
         self._open: dict[str, sqlite3.Connection] = {}
-        self._heads: dict[str, OrgHead] | None = None
         self._is_sound = True
         if is_writer:
             self._work.mkdir(parents=True, exist_ok=True, mode=0o700)
 
-    def sync(self, repository: OrgRepository, head: str, entries: Sequence[Located] | None) -> None:
-        """As in OrgEngine."""
-        known = self.heads().get(repository.id)
-        if known is not None and known.repository.audience != repository.audience:
-            if entries is None:
-                raise ValueError("rows that move to another audience are given anew")
-            self.drop(repository.id)
-        total = len(entries) if entries is not None else known.entries if known else 0
+    def _write(self, held: OrgHead, entries: Sequence[Located] | None) -> None:
+        repository = held.repository
+        row = (repository.id, repository.name, repository.link, held.head, held.entries)
         with self._telling(repository.audience) as connection, transaction(connection):
             if entries is not None:
                 _put(connection, repository.id, entries)
-            connection.execute(ADD_REPOSITORY, (repository.id, repository.name, repository.link, head, total))
-        self.heads()[repository.id] = OrgHead(repository, head, total)
+            connection.execute(ADD_REPOSITORY, row)
 
-    def drop(self, repository_id: str) -> None:
-        """As in OrgEngine."""
-        known = self.heads().get(repository_id)
-        if known is None:
-            return
-        with self._telling(known.repository.audience) as connection, transaction(connection):
-            _put(connection, repository_id, ())
-            connection.execute("DELETE FROM repositories WHERE id = ?", (repository_id,))
-        del self.heads()[repository_id]
+    def _remove(self, repository: OrgRepository) -> None:
+        with self._telling(repository.audience) as connection, transaction(connection):
+            _put(connection, repository.id, ())
+            connection.execute("DELETE FROM repositories WHERE id = ?", (repository.id,))
 
     def search(self, terms: Sequence[str], filters: OrgFilters, audiences: Sequence[str], depth: int) -> list[OrgMatch]:
         """As in OrgEngine: by the statistics of each file, then all together by their scores."""
@@ -128,7 +118,6 @@ class SqliteEngine:
         return [chosen[audience, row] for *_, row, audience in best if (audience, row) in chosen]
 
     def count(self, terms: Sequence[str], audiences: Sequence[str]) -> tuple[int, dict[str, int]]:
-        """As in OrgEngine."""
         total, holding = 0, dict.fromkeys(terms, 0)
         for audience in self._readable(audiences):
             total += self._ask(audience, "SELECT count(*) FROM entries", (), lambda row: int(row[0]))[0]
@@ -136,21 +125,14 @@ class SqliteEngine:
                 holding[term] += self._ask(audience, HOLDING, (quote(term),), lambda row: int(row[0]))[0]
         return total, holding
 
-    def heads(self) -> dict[str, OrgHead]:
-        """As in OrgEngine."""
-        if self._heads is None:
-            rows = ((one, row) for one in self.list_audiences() for row in self._ask(one, HEADS, (), tuple))
-            self._heads = {
-                id_: OrgHead(OrgRepository(id_, name, link, audience), head, entries)
-                for audience, (id_, name, link, head, entries) in rows
-            }
-        return self._heads
+    def _read_heads(self) -> Iterator[OrgHead]:
+        for audience in self.list_audiences():
+            for id_, name, link, head, entries in self._ask(audience, HEADS, (), tuple):
+                yield OrgHead(OrgRepository(id_, name, link, audience), head, entries)
 
-    def entries(self, repository_id: str) -> list[Located]:
-        """As in OrgEngine."""
-        known = self.heads().get(repository_id)
-        between = (f"{repository_id}\n", f"{repository_id}{END}")
-        return self._ask(known.repository.audience, ENTRIES, between, _located) if known else []
+    def _read_entries(self, repository: OrgRepository) -> list[Located]:
+        between = (f"{repository.id}\n", f"{repository.id}{END}")
+        return self._ask(repository.audience, ENTRIES, between, _located)
 
     def list_audiences(self) -> tuple[str, ...]:
         """Those that there are files of."""
@@ -174,18 +156,15 @@ class SqliteEngine:
         return published
 
     def size(self, audience: str) -> int:
-        """As in OrgEngine."""
         path = self._directory / f"{audience}.db"
         return path.stat().st_size if path.is_file() else 0
 
     def state(self) -> bytes:
-        """As in OrgEngine."""
         with suppress(OSError):
             return (self._work / STATE).read_bytes()
         return b""
 
     def keep_state(self, data: bytes) -> None:
-        """As in OrgEngine."""
         path, new = self._work / STATE, self._work / f"{STATE}.new"
         try:
             new.write_bytes(data)
@@ -195,7 +174,6 @@ class SqliteEngine:
             raise RepositoryError(message, slug="write-failed", hint="The index itself is written.") from error
 
     def close(self) -> None:
-        """As in OrgEngine."""
         for audience, connection in self._open.items():
             connection.close()
             if self._is_writer and self._is_sound:
@@ -205,7 +183,9 @@ class SqliteEngine:
     def _publish(self, audience: str, target: Path) -> OrgPublished:
         """Copy what changed since it was last published; the words of what was deleted are not in the copy."""
         connection, mark = self._connection(audience), self._work / f"{audience}.published"
-        content = _content(connection)
+        # What the rows of an audience follow from: repositories and their heads.
+        rows = (repr(row).encode("utf-8", "surrogateescape") for row in connection.execute(HEADS))
+        content = hashlib.sha256(b"".join([json.dumps(ORG_IDENTITY).encode(), *rows])).hexdigest()
         with suppress(OSError, ValueError, KeyError):
             said = json.loads(mark.read_bytes())
             if said["content"] == content and target.stat().st_size == said["size"]:
@@ -272,8 +252,7 @@ class SqliteEngine:
         refuse_pipes(path)
         connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro&immutable=1", uri=True, isolation_level=None)
         connection.execute("PRAGMA trusted_schema = OFF")
-        if self._deadline is not None:
-            end = self._deadline
+        if (end := self._deadline) is not None:
             connection.set_progress_handler(lambda: time.monotonic() > end, STEPS)
         check(connection)
         return connection
@@ -292,14 +271,6 @@ def _put(connection: sqlite3.Connection, repository_id: str, entries: Sequence[L
     connection.executemany(ADD_TEXT, map(text_row, count(last + 1), (entries[at] for at in new)))
 
 
-def _content(connection: sqlite3.Connection) -> str:
-    """What the rows of an audience follow from: repositories and their heads."""
-    digest = hashlib.sha256(json.dumps(ORG_IDENTITY).encode())
-    for row in connection.execute(HEADS):
-        digest.update(repr(row).encode("utf-8", "surrogateescape"))
-    return digest.hexdigest()
-
-
 def _match(audience: str, scores: Mapping[int, float], row: Row) -> tuple[int, OrgMatch]:
     number, *columns, repository_id, name, link, head = row
     repository = OrgRepository(repository_id, f"{name}", f"{link}", audience)
@@ -311,3 +282,80 @@ def _located(row: Row) -> Located:
     if not all(isinstance(text, str) for text in (place.entry.id, place.entry.title, place.entry.body)):
         raise TypeError("what should be text is none")
     return replace(place, path=place.path.partition("\n")[2])
+
+
+ORG_IDENTITY = {**IDENTITY, "org": "1"}
+BUSY_SECONDS = 5.0
+
+REPOSITORIES = """
+CREATE TABLE repositories (
+    id      TEXT PRIMARY KEY,
+    name    TEXT NOT NULL,
+    link    TEXT NOT NULL,
+    head    TEXT NOT NULL,
+    entries INTEGER NOT NULL
+) WITHOUT ROWID
+"""
+
+
+def open_work(path: Path, published: Path) -> sqlite3.Connection:
+    """The file that a sync works on, proved unless it is as we left it. Where there is none, or a damaged one, it goes
+    on from what was published, and begins anew where that is no better."""
+    refuse_pipes(path)
+    for is_restored in (False, True):
+        try:
+            if is_restored:
+                shutil.copyfile(published, path)
+                path.chmod(0o644)
+            if not published.exists() or (path.exists() and path.stat().st_size):
+                return _open(path)
+        except FileNotFoundError:
+            pass
+        except sqlite3.DatabaseError as error:
+            if is_fault_of_the_place(error):  # and not of the file
+                raise
+        for name in (path.name, f"{path.name}-wal", f"{path.name}-shm"):
+            path.with_name(name).unlink(missing_ok=True)
+    return _open(path)
+
+
+def _open(path: Path) -> sqlite3.Connection:
+    is_known = is_sealed(path)
+    seal_path(path).unlink(missing_ok=True)
+    connection = connect(path, BUSY_SECONDS)
+    try:
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute("PRAGMA synchronous = NORMAL")
+        connection.execute("PRAGMA secure_delete = ON")
+        if not connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
+            with transaction(connection):
+                create(connection)
+                connection.execute(REPOSITORIES)
+                connection.execute("INSERT INTO meta VALUES ('org', ?)", (ORG_IDENTITY["org"],))
+        check(connection)
+        if not is_known:
+            if connection.execute("PRAGMA quick_check").fetchone() != ("ok",):
+                raise sqlite3.DatabaseError("pages are damaged")
+            connection.execute("INSERT INTO entries_fts (entries_fts) VALUES ('integrity-check')")
+    except sqlite3.DatabaseError:
+        connection.close()
+        raise
+    return connection
+
+
+def check(connection: sqlite3.Connection) -> None:
+    """Raises sqlite3.DatabaseError for a file of another version."""
+    if dict(connection.execute("SELECT key, value FROM meta")) != ORG_IDENTITY:
+        raise sqlite3.DatabaseError("it is of another version")
+
+
+@contextmanager
+def transaction(connection: sqlite3.Connection) -> Iterator[None]:
+    """All that the block does, or nothing."""
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+        connection.execute("COMMIT")
+    except BaseException:
+        connection.execute("ROLLBACK")
+        raise

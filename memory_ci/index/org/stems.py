@@ -15,8 +15,7 @@ K1, B = 1.2, 0.75  # Those of FTS5's bm25().
 LEAST_IDF = 1e-6  # What FTS5 gives a term that more than half of the texts hold.
 COLUMNS = ("title", "body", "parts", "cited")
 BETWEEN_COLUMNS, BEFORE_CITED = "\n", "\f"
-LONGEST = 200
-"""Letters of a stem that are looked up; what a longer one stands in is compared whole."""
+LONGEST = 200  # Letters of a stem that are looked up; what a longer one stands in is compared whole.
 
 
 class Stemmed(NamedTuple):
@@ -28,10 +27,8 @@ class Stemmed(NamedTuple):
 
 
 class StemPattern(NamedTuple):
-    """A term as it stands in `Stemmed.text`, and the lexemes that an entry has where it holds it.
-
-    The last one of a prefix is a prefix.
-    """
+    """A term as it stands in `Stemmed.text`, and the lexemes that an entry has where it holds it. The last one of a
+    prefix is a prefix."""
 
     text: str
     lexemes: tuple[str, ...]
@@ -55,14 +52,27 @@ class Stemmer:
     def stem(self, rows: Iterable[Sequence[object]]) -> list[Stemmed]:
         """Of rows of `builder.text_row`, numbered from 0."""
         columns = self._words(rows)
-        return [_joined([columns[at, name] for name in COLUMNS]) for at in range(self._rows)]
+        found = []
+        for at in range(self._rows):
+            *own, cited = (columns[at, name] for name in COLUMNS)
+            text = BETWEEN_COLUMNS.join("".join(f" {word} " for word in column) for column in own)
+            text += BEFORE_CITED + "".join(f" {word} " for word in cited)
+            words = [word for column in (*own, cited) for word in column]
+            found.append(Stemmed(text, len(words), tuple(sorted({word[:LONGEST] for word in words}))))
+        return found
 
     def patterns(self, terms: Iterable[str]) -> dict[str, StemPattern]:
         """Of terms as `search.quote` reads them; those without a word are left out."""
         asked = list(dict.fromkeys(terms))
         legal = [quote(term).removesuffix("*")[1:-1] for term in asked]
         columns = self._words((at, text, "", "", "") for at, text in enumerate(legal))
-        return {term: _pattern(words, term) for at, term in enumerate(asked) if (words := columns[at, "title"])}
+        found: dict[str, StemPattern] = {}
+        for at, term in enumerate(asked):
+            if words := columns[at, "title"]:
+                text, is_prefix = "".join(f" {word} " for word in words), term.endswith("*")
+                lexemes = tuple(word[:LONGEST] for word in words)
+                found[term] = StemPattern(text[:-1] if is_prefix else text, lexemes, is_prefix)
+        return found
 
     def _words(self, rows: Iterable[Sequence[object]]) -> dict[tuple[int, str], list[str]]:
         self._connection.execute("BEGIN")
@@ -73,20 +83,6 @@ class Stemmer:
             found[at, column].append(word)
         self._connection.execute("ROLLBACK")
         return found
-
-
-def _joined(columns: list[list[str]]) -> Stemmed:
-    *own, cited = columns
-    text = BETWEEN_COLUMNS.join("".join(f" {word} " for word in column) for column in own)
-    text += BEFORE_CITED + "".join(f" {word} " for word in cited)
-    lexemes = {word[:LONGEST] for column in columns for word in column}
-    return Stemmed(text, sum(map(len, columns)), tuple(sorted(lexemes)))
-
-
-def _pattern(words: list[str], term: str) -> StemPattern:
-    text = "".join(f" {word} " for word in words)
-    is_prefix = term.endswith("*")
-    return StemPattern(text[:-1] if is_prefix else text, tuple(word[:LONGEST] for word in words), is_prefix)
 
 
 def quote_lexeme(lexeme: str) -> str:

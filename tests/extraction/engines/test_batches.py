@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from memory_ci.errors import EngineError
-from memory_ci.extraction.engines.batches import Batch, poll, results, submit
+from memory_ci.extraction.engines.anthropic_api import Batch, poll, results, submit
 from memory_ci.records.candidate import EngineReply, Usage
 from tests.extraction.engines.make import KEY, make_engine, make_request, make_text
 from tests.extraction.engines.model_double import (

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from memory_ci.errors import EngineError
-from memory_ci.extraction.engines.claude_cli import ClaudeCliEngine
+from memory_ci.extraction.engines.program import ClaudeCliEngine
 from memory_ci.extraction.prompt import build_prompt
 from memory_ci.records.candidate import EngineReply, Usage
 from memory_ci.records.config import EngineConfig

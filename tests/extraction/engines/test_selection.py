@@ -7,7 +7,7 @@ import importlib.util
 import pytest
 
 from memory_ci.errors import UsageError
-from memory_ci.extraction.engines.selection import choose_engine
+from memory_ci.extraction.engines import choose_engine
 from memory_ci.records.config import EngineConfig, EngineName
 
 KEY = {"ANTHROPIC_API_KEY": "key"}

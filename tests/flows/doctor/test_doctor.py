@@ -679,7 +679,7 @@ def test_an_engine_that_was_never_called_is_said_to_be_so(healthy: Project) -> N
 
 def test_a_key_without_the_package_that_uses_it_is_a_warning(healthy: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     assert one(healthy, "engine", {}).state == "ok"
-    monkeypatch.setattr("memory_ci.extraction.engines.selection.importlib.util.find_spec", lambda _: None)
+    monkeypatch.setattr("memory_ci.extraction.engines.importlib.util.find_spec", lambda _: None)
     probe = one(healthy, "engine", {"ANTHROPIC_API_KEY": "sk-" + "x" * 20})
     assert (probe.state, probe.remedy) == ("warn", "pip install 'memory-ci[anthropic]'")
 

@@ -21,8 +21,7 @@ from memory_ci.flows.measure.evaluate_retrieval import (
     measure,
     run_lines,
 )
-from memory_ci.index.embedders import Purpose, Vectors, pack_vectors
-from memory_ci.index.embedders.selection import EmbedderChoice
+from memory_ci.index.embedders import EmbedderChoice, Purpose, Vectors, pack_vectors
 from memory_ci.records.config import Config
 from memory_ci.records.health import Answered, Quality
 from memory_ci.store.edits import format_entry

@@ -120,7 +120,8 @@ def test_the_comment_of_a_stranger_is_not_taken_for_ours(
 
 
 def test_on_gitlab_the_note_is_ours_by_who_asks(project: Project, request_of: CiJob) -> None:
-    notes = [{"id": 1, "body": MARKER, "author": {"id": 5}}, {"id": 2, "body": MARKER, "author": {"id": 9}}]
+    at = "2026-09-01T11:00:00Z"
+    notes = [{"id": id_, "body": MARKER, "author": {"id": who}, "created_at": at} for id_, who in ((1, 5), (2, 9))]
     edit(project, "other()")
 
     def answer(asked: Asked) -> object:

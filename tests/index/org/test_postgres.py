@@ -18,7 +18,7 @@ import pytest
 psycopg = pytest.importorskip("psycopg", reason="the extra org-postgres is not installed")
 
 from memory_ci.errors import EngineError, RepositoryError, UsageError  # noqa: E402
-from memory_ci.index.org import open_engine, postgres, tables  # noqa: E402
+from memory_ci.index.org import open_engine, postgres, server  # noqa: E402
 from memory_ci.index.org.server import close_idle  # noqa: E402
 from memory_ci.records.org import OrgFilters  # noqa: E402
 from tests.index.org.engines import Place, make_entries, make_place, make_repository, writing  # noqa: E402
@@ -176,8 +176,8 @@ def test_an_older_version_is_brought_up_by_a_writer_and_refused_to_readers(
 ) -> None:
     with writing(place) as engine:
         engine.sync(make_repository("a"), "1", make_entries(1, "Retry"))
-    newer = (*tables.MIGRATIONS, "ALTER TABLE memory_org.entries ADD COLUMN more text")
-    monkeypatch.setattr(tables, "MIGRATIONS", newer)
+    newer = (*server.MIGRATIONS, "ALTER TABLE memory_org.entries ADD COLUMN more text")
+    monkeypatch.setattr(server, "MIGRATIONS", newer)
     with pytest.raises(EngineError, match="version 1, this memory-ci is for 2") as caught:
         place.read(None).search(["retry"], ALL, ["internal"], 10)
     assert (caught.value.slug, "org sync" in caught.value.hint) == ("org-version", True)
@@ -290,7 +290,6 @@ def test_who_lacks_the_driver_is_told_what_to_install(monkeypatch: pytest.Monkey
     with suppress(KeyError):
         monkeypatch.delitem(__import__("sys").modules, "memory_ci.index.org.postgres")
         monkeypatch.delitem(__import__("sys").modules, "memory_ci.index.org.server")
-        monkeypatch.delitem(__import__("sys").modules, "memory_ci.index.org.tables")
     monkeypatch.setitem(__import__("sys").modules, "psycopg", None)
     with pytest.raises(UsageError) as caught:
         open_engine("postgresql://host/org")
