@@ -62,7 +62,7 @@ def mcp_command(transport: str, port: int, repo: Path, session: str | None, role
         from memory_ci.mcp.server import serve_http, serve_stdio
     except ModuleNotFoundError as error:
         raise _missing(error) from error
-    from memory_ci.mcp.caller import Caller
+    from memory_ci.mcp.tools import Caller
 
     start = repo.resolve()
     caller = Caller(start=start, clock=now, environ=os.environ, session=session or None, role=role or None)
