@@ -16,8 +16,7 @@ from memory_ci.cli.plain import committed_workspace, echo, now, progress, say
 from memory_ci.errors import MemoryCIError
 from memory_ci.records.config import PublishMode
 from memory_ci.rendering.annotations import fence, render_stop
-from memory_ci.rendering.plan import render_plan
-from memory_ci.rendering.summary import list_outcome, render_findings, render_summary
+from memory_ci.rendering.plan import list_outcome, render_findings, render_plan, render_summary
 from memory_ci.rendering.table import printable
 
 if TYPE_CHECKING:

@@ -16,8 +16,7 @@ from memory_ci.cli.plain import committed_workspace, echo, echo_json, has_input,
 from memory_ci.errors import EngineError, UsageError
 from memory_ci.records.config import PublishMode
 from memory_ci.records.names import short_branch
-from memory_ci.rendering.plan import render_plan
-from memory_ci.rendering.summary import render_summary
+from memory_ci.rendering.plan import render_plan, render_summary
 from memory_ci.rendering.table import printable
 
 if TYPE_CHECKING:

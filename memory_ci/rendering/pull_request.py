@@ -16,10 +16,10 @@ import msgspec
 from memory_ci.records.candidate import Suggestion
 from memory_ci.records.entry import Entry
 from memory_ci.records.names import ORIGIN
-from memory_ci.records.plan import Change, EngineUse, Plan
+from memory_ci.records.plan import Change, Plan
 from memory_ci.records.question import Question
 from memory_ci.records.retrieval import Task
-from memory_ci.rendering.markdown import code, fit
+from memory_ci.rendering.markdown import code, describe_cost, fit
 from memory_ci.text import plural, shorten, strip_comments, unfenced_lines
 
 TITLE = "memory: what recent work taught"
@@ -268,17 +268,6 @@ def _items(heading: str, lines: Sequence[str], most: int = SHOWN) -> Iterator[st
 
 def _titles(heading: str, titles: Sequence[str]) -> Iterator[str]:
     yield from _items(heading, [f"- {code(shorten(title, TITLE_WIDTH))}" for title in titles[:SHOWN]])
-
-
-def describe_cost(use: EngineUse) -> str:
-    """Which engine learned, with which model, and what that took, in words."""
-    name = code(" ".join(filter(None, (use.name, use.model))))
-    if not use.answers:
-        return f"{name}, no model was asked"
-    read = use.input_tokens + use.cache_read_tokens + use.cache_write_tokens
-    cost = "an unknown sum" if use.cost_usd is None else f"{use.cost_usd:.4f} USD"
-    calls = f"{plural(use.answers, 'answer')} in {plural(use.tries, 'call')}"
-    return f"{cost}; {name}, {calls}, {read:,} tokens in, {use.output_tokens:,} out"
 
 
 def _section(change: Change) -> str:

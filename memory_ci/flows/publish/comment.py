@@ -10,7 +10,7 @@ from memory_ci.flows.workspace import Workspace, workspace_at
 from memory_ci.forge.selection import choose_comments
 from memory_ci.gitrepo.repo import find_commit
 from memory_ci.records.report import Finding
-from memory_ci.rendering.summary import render_findings
+from memory_ci.rendering.plan import render_findings
 
 MARKER = "<!-- memory-ci: cited code -->"
 TITLE = "This change edits code that memory speaks about"
