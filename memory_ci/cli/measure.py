@@ -13,7 +13,7 @@ from memory_ci.cli.common import RangeArguments, engine_option, json_option, ran
 from memory_ci.cli.plain import echo_json, now, progress, say, today, utf8, workspace
 from memory_ci.records.config import EngineConfig, EngineName
 from memory_ci.records.health import Profile
-from memory_ci.rendering.quality import (
+from memory_ci.rendering.health import (
     render_answers,
     render_comparison,
     render_evaluation,
