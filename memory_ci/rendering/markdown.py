@@ -52,7 +52,8 @@ def describe_cost(use: EngineUse) -> str:
 
 def fit(lines: Iterable[str], limit: int, closing: str) -> str:
     """The lines as far as they fit into `limit` bytes, and `closing` in place of the rest."""
-    kept, room = [], limit - len(closing.encode()) - 2
+    kept: list[str] = []
+    room = limit - len(closing.encode()) - 2
     for line in lines:
         room -= len(line.encode("utf-8", "replace")) + 1
         if room < 0:
