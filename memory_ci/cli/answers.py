@@ -9,7 +9,7 @@ from typing import Any, get_args
 import click
 
 from memory_ci.cli import retrieve
-from memory_ci.cli.common import format_option, json_option, show_rows, table_options
+from memory_ci.cli.common import flag, format_option, json_option, option, show_rows, table_options
 from memory_ci.cli.plain import has_input, now, progress, read_input, say, utf8, workspace
 from memory_ci.records.episode import Outcome, Ranking
 from memory_ci.rendering.table import printable
@@ -20,9 +20,7 @@ DAY = click.DateTime(["%Y-%m-%d"])
 @click.command("retrieve")
 @click.argument("task", nargs=-1)
 @table_options(retrieve.OPTIONS)
-@click.option(
-    "--occurred-between", nargs=2, type=DAY, metavar="DAY DAY", help="Only what happened then, both included."
-)
+@option("--occurred-between", nargs=2, type=DAY, metavar="DAY DAY", help="Only what happened then, both included.")
 def retrieve_command(
     occurred_between: tuple[datetime, datetime] | None,
     **arguments: Any,  # noqa: ANN401 - those of retrieve.run, each as its option makes it
@@ -52,11 +50,9 @@ def parse_days(between: tuple[datetime, datetime] | None) -> tuple[date, date] |
 
 @click.command("similar")
 @click.argument("task", nargs=-1)
-@click.option(
-    "--top", type=click.IntRange(1, 100), default=2, show_default=True, metavar="K", help="At most this many tasks."
-)
-@click.option("--all-history", is_flag=True, help="Look at all merged changes, not only at the last 2,000.")
-@click.option("--explain", is_flag=True, help="Print the factors of each score.")
+@option("--top", type=click.IntRange(1, 100), default=2, metavar="K", help="At most this many tasks.")
+@flag("--all-history", help="Look at all merged changes, not only at the last 2,000.")
+@flag("--explain", help="Print the factors of each score.")
 @format_option
 @json_option
 def similar_command(
@@ -87,18 +83,14 @@ def similar_command(
 
 @click.command("recall")
 @click.argument("query", nargs=-1)
-@click.option("--ranking", type=click.Choice(get_args(Ranking)), help="Instead of `episodes.ranking`.")
-@click.option("--limit", type=int, default=10, show_default=True, metavar="N", help="At most this many episodes.")
-@click.option("--at", metavar="REV|DAY", help="The episodes of a commit, or of the end of a day (UTC), ranked as then.")
-@click.option(
-    "--occurred-between", nargs=2, type=DAY, metavar="DAY DAY", help="Only what happened then, both included."
-)
-@click.option(
-    "--outcome", "outcomes", type=click.Choice(get_args(Outcome)), multiple=True, help="Only what ended like this."
-)
-@click.option("--session", metavar="JOB", help="The job that asks: it sees the episodes of its own session too.")
-@click.option("--all-sessions", is_flag=True, help="See the episodes of all sessions.")
-@click.option("--explain", is_flag=True, help="Print the factors of each score.")
+@option("--ranking", choices=get_args(Ranking), help="Instead of `episodes.ranking`.")
+@option("--limit", type=int, default=10, metavar="N", help="At most this many episodes.")
+@option("--at", metavar="REV|DAY", help="The episodes of a commit, or of the end of a day (UTC), ranked as then.")
+@option("--occurred-between", nargs=2, type=DAY, metavar="DAY DAY", help="Only what happened then, both included.")
+@option("--outcome", "outcomes", choices=get_args(Outcome), multiple=True, help="Only what ended like this.")
+@option("--session", metavar="JOB", help="The job that asks: it sees the episodes of its own session too.")
+@flag("--all-sessions", help="See the episodes of all sessions.")
+@flag("--explain", help="Print the factors of each score.")
 @format_option
 @json_option
 def recall_command(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, BinaryIO, get_args
 import click
 import msgspec
 
-from memory_ci.cli.common import dry_run_option, engine_option, now_option
+from memory_ci.cli.common import dry_run_option, engine_option, now_option, option
 from memory_ci.cli.guard import show_report
 from memory_ci.cli.plain import committed_workspace, echo, now, progress, say
 from memory_ci.errors import MemoryCIError
@@ -30,15 +30,13 @@ FILE = click.Path(path_type=Path, dir_okay=False)
 
 
 @click.command("ci")
-@click.option("--provider", type=click.Choice(["github", "gitlab", "none"]), help="Whose job this is; default: found.")
-@click.option("--extract", type=FILE, metavar="PLAN.json", help="Write the plan to this file, and change nothing.")
-@click.option(
+@option("--provider", choices=["github", "gitlab", "none"], help="Whose job this is; default: found.")
+@option("--extract", type=FILE, metavar="PLAN.json", help="Write the plan to this file, and change nothing.")
+@option(
     "--apply", type=click.File("rb"), metavar="PLAN.json", help="Perform the plan of this file; no engine is asked."
 )
-@click.option("--summary", type=FILE, metavar="FILE", help="Add the summary to this file. On GitHub: to the job's.")
-@click.option(
-    "--push", type=click.Choice(get_args(PublishMode)), help="How memory reaches others; default: publish.mode."
-)
+@option("--summary", type=FILE, metavar="FILE", help="Add the summary to this file. On GitHub: to the job's.")
+@option("--push", choices=get_args(PublishMode), help="How memory reaches others; default: publish.mode.")
 @now_option
 @engine_option
 @dry_run_option

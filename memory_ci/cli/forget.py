@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from memory_ci.cli.common import complete_id, json_option, show
+from memory_ci.cli.common import complete_id, flag, json_option, option, show
 from memory_ci.cli.plain import echo_json, now, progress, read_input, say, utf8, workspace
 from memory_ci.errors import UsageError
 from memory_ci.rendering.table import printable
@@ -32,9 +32,9 @@ NOUNS = {"entry": "an entry", "words": "words", "person": "a person"}
 
 @click.command("forget")
 @click.argument("what", metavar="ID|WORDS|PERSON", shell_complete=complete_id)
-@click.option("--as", "wanted", type=click.Choice(["entry", "words", "person"]), help="What it is, if that is unclear.")
-@click.option("--plan", "--dry-run", "is_plan", is_flag=True, help="Name the places, and change nothing.")
-@click.option("--yes", is_flag=True, help="Do not ask.")
+@option("--as", "wanted", choices=["entry", "words", "person"], help="What it is, if that is unclear.")
+@flag("--plan", "--dry-run", "is_plan", help="Name the places, and change nothing.")
+@flag("--yes", help="Do not ask.")
 @json_option
 def forget_command(what: str, wanted: str | None, is_plan: bool, yes: bool, as_json: bool) -> None:
     """Forget an entry, words or a person: here, and for later runs.

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from memory_ci.cli import check
-from memory_ci.cli.common import at_option, dry_run_option, json_option, table_options
+from memory_ci.cli.common import at_option, dry_run_option, flag, json_option, option, table_options
 from memory_ci.cli.plain import committed_workspace, echo, echo_json, progress, say, today, warn, workspace
 from memory_ci.rendering.table import printable
 from memory_ci.text import plural
@@ -22,19 +22,15 @@ if TYPE_CHECKING:
 @click.command("check")
 @click.argument("paths", nargs=-1, type=click.Path(path_type=Path, readable=False))
 @table_options(check.OPTIONS)
-@click.option(
+@option(
     "--range",
     "written_range",
     metavar="A..B",
     help="Look at these commits, too: whose code they touch, who set a priority.",
 )
 @at_option
-@click.option(
-    "--fix",
-    is_flag=True,
-    help="First make entries of what was written by hand, and move what this branch added into the inbox.",
-)
-@click.option("--base", metavar="REV", help="With --fix: where this branch started from; default: the default branch.")
+@flag("--fix", help="First make entries of what was written by hand, and move what this branch added into the inbox.")
+@option("--base", metavar="REV", help="With --fix: where this branch started from; default: the default branch.")
 @dry_run_option
 @json_option
 def check_command(
@@ -95,18 +91,15 @@ def check_command(
 
 
 @click.command("verify")
-@click.option("--base", metavar="REV", help="What the change is to be merged into; default: the default branch.")
-@click.option("--head", metavar="REV", default="HEAD", help="The change.", show_default=True)
-@click.option(
-    "--fork", "is_fork", is_flag=True, help="The change comes from a fork: of memory it may add to the inbox."
-)
-@click.option(
+@option("--base", metavar="REV", help="What the change is to be merged into; default: the default branch.")
+@option("--head", metavar="REV", default="HEAD", help="The change.")
+@flag("--fork", "is_fork", help="The change comes from a fork: of memory it may add to the inbox.")
+@option(
     "--format",
     "form",
-    type=click.Choice(["text", "github", "json"]),
+    choices=["text", "github", "json"],
     default="text",
     help="Lines, annotations of GitHub Actions, or JSON.",
-    show_default=True,
 )
 def verify_command(base: str | None, head: str, is_fork: bool, form: str) -> None:
     """Check what a change does to memory, before it is merged.
@@ -146,7 +139,7 @@ def show_report(report: CheckReport, form: str, where: Workspace | None = None, 
 
 @click.command("fmt")
 @click.argument("paths", nargs=-1, type=click.Path(path_type=Path))
-@click.option("--check", "is_check", is_flag=True, help="Change nothing; exit status 1 if a file is not canonical.")
+@flag("--check", "is_check", help="Change nothing; exit status 1 if a file is not canonical.")
 @dry_run_option
 @json_option
 def fmt_command(paths: tuple[Path, ...], is_check: bool, dry_run: bool, as_json: bool) -> None:
@@ -175,9 +168,9 @@ def fmt_command(paths: tuple[Path, ...], is_check: bool, dry_run: bool, as_json:
 
 
 @click.command("resolve")
-@click.option("--branch", metavar="NAME", help="The branch to merge into; default: the one checked out.")
-@click.option("--base", metavar="REV", help="What to merge; default: the remote's default branch, else main or master.")
-@click.option("--push", is_flag=True, help="Push the branch afterwards.")
+@option("--branch", metavar="NAME", help="The branch to merge into; default: the one checked out.")
+@option("--base", metavar="REV", help="What to merge; default: the remote's default branch, else main or master.")
+@flag("--push", help="Push the branch afterwards.")
 @dry_run_option
 @json_option
 def resolve_command(branch: str | None, base: str | None, push: bool, dry_run: bool, as_json: bool) -> None:

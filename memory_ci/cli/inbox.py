@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, get_args
 import click
 
 from memory_ci.cli import add
-from memory_ci.cli.common import complete_id, dry_run_option, engine_option, json_option, table_options
+from memory_ci.cli.common import complete_id, dry_run_option, engine_option, flag, json_option, option, table_options
 from memory_ci.cli.plain import echo, echo_json, has_input, now, progress, read_input, say, today, utf8, warn, workspace
 from memory_ci.records.config import EngineName
 from memory_ci.records.entry import NEW_IMPORTANCE
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 @click.command("add")
 @click.argument("text", required=False)
 @table_options(add.OPTIONS)
-@click.option("--importance", type=click.FloatRange(0, 1), default=NEW_IMPORTANCE, show_default=True, help="0 to 1.")
+@option("--importance", type=click.FloatRange(0, 1), default=NEW_IMPORTANCE, help="0 to 1.")
 def add_command(
     text: str | None,
     title: str | None,
@@ -51,17 +51,13 @@ def add_command(
 
 @click.command("episode")
 @click.argument("text", nargs=-1)
-@click.option(
-    "--outcome", type=click.Choice(get_args(Outcome)), default="neutral", show_default=True, help="What came of it."
-)
-@click.option(
-    "--valence", type=click.FloatRange(0, 1), default=0.5, show_default=True, help="How much it matters, 0 to 1."
-)
-@click.option("--domain", default="", metavar="WORD", help="The part of the work it belongs to.")
-@click.option("--topic", default="", metavar="WORDS", help="What it was about.")
-@click.option("--file", default="", metavar="PATH", help="The file that was worked on.")
-@click.option("--tool", default="", metavar="NAME", help="The tool that was used.")
-@click.option("--session", metavar="JOB", help="Tell it to this session only.")
+@option("--outcome", choices=get_args(Outcome), default="neutral", help="What came of it.")
+@option("--valence", type=click.FloatRange(0, 1), default=0.5, help="How much it matters, 0 to 1.")
+@option("--domain", default="", metavar="WORD", help="The part of the work it belongs to.")
+@option("--topic", default="", metavar="WORDS", help="What it was about.")
+@option("--file", default="", metavar="PATH", help="The file that was worked on.")
+@option("--tool", default="", metavar="NAME", help="The tool that was used.")
+@option("--session", metavar="JOB", help="Tell it to this session only.")
 @dry_run_option
 @json_option
 def episode_command(
@@ -115,9 +111,9 @@ def episode_command(
 @click.command("feedback")
 @click.argument("entry_id", metavar="ID", shell_complete=complete_id)
 @click.argument("kind", type=click.Choice(get_args(FeedbackKind)))
-@click.option("--ref", default="", metavar="REF", help="The work it is about: pr:128, or commit:9d0c3f2.")
-@click.option("--by", default="", metavar="NAME", help="Who says so; default: git's user.name.")
-@click.option("--at", "when", metavar="TIME", help="When, as ISO 8601 (UTC where it names no zone); default: now.")
+@option("--ref", default="", metavar="REF", help="The work it is about: pr:128, or commit:9d0c3f2.")
+@option("--by", default="", metavar="NAME", help="Who says so; default: git's user.name.")
+@option("--at", "when", metavar="TIME", help="When, as ISO 8601 (UTC where it names no zone); default: now.")
 @dry_run_option
 @json_option
 def feedback_command(
@@ -154,17 +150,15 @@ def feedback_command(
 
 @click.command("import")
 @click.argument("paths", nargs=-1, required=True, type=click.Path(exists=True, path_type=Path))
-@click.option(
+@option(
     "--from",
     "source",
     required=True,
-    type=click.Choice(["teaparty", "claude-code", "legacy"]),
+    choices=["teaparty", "claude-code", "legacy"],
     help="Which memory wrote the files.",
 )
-@click.option(
-    "--scope", metavar="SCOPE", help="Where the entries belong [default: the file's own scope, else project]."
-)
-@click.option("--replace", is_flag=True, help="Put the entries into the files themselves, which must be memory files.")
+@option("--scope", metavar="SCOPE", help="Where the entries belong [default: the file's own scope, else project].")
+@flag("--replace", help="Put the entries into the files themselves, which must be memory files.")
 @dry_run_option
 @json_option
 def import_command(
@@ -210,10 +204,10 @@ def _print(report: ImportReport, verb: str) -> None:
 
 @click.command("checkpoint")
 @click.argument("assumption")
-@click.option("--milestone", default="", help="Where the work stands: planning, half way, before review.")
-@click.option("--state", type=click.Choice(get_args(State)), default="open", show_default=True, help="Whether it held.")
-@click.option("--because", default="", help="What showed that it held or failed.")
-@click.option(
+@option("--milestone", default="", help="Where the work stands: planning, half way, before review.")
+@option("--state", choices=get_args(State), default="open", help="Whether it held.")
+@option("--because", default="", help="What showed that it held or failed.")
+@option(
     "--directory",
     type=click.Path(path_type=Path, file_okay=False, exists=True),
     default=Path(),
@@ -256,13 +250,13 @@ def checkpoint_command(
 
 @click.command("premortem")
 @click.argument("plan", type=click.Path(path_type=Path, allow_dash=True), default="-")
-@click.option(
+@option(
     "--directory",
     type=click.Path(path_type=Path, file_okay=False, exists=True),
     default=Path(),
     help="Where the job's files are, if not here.",
 )
-@click.option("--force", is_flag=True, help="Replace a pre-mortem that is there.")
+@flag("--force", help="Replace a pre-mortem that is there.")
 @engine_option
 @dry_run_option
 @json_option

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from memory_ci.cli.common import at_option, json_option, show
+from memory_ci.cli.common import FILE, at_option, flag, json_option, option, show
 from memory_ci.cli.plain import progress, today, workspace
 from memory_ci.records.retrieval import IndexStats
 from memory_ci.rendering.table import render_finding
@@ -19,14 +19,12 @@ if TYPE_CHECKING:
 
 
 @click.command("index")
-@click.option("--key", "only_key", is_flag=True, help="Print the cache key of HEAD (or the view), and build nothing.")
-@click.option("--verify", is_flag=True, help="Prove that the index is equal to the tree; exit 1 with what differs.")
-@click.option("--stats", is_flag=True, help="Count what the index of the work tree holds.")
-@click.option("--vectors", is_flag=True, help="Embed what has no vector yet: `memory-ci help embedders`.")
-@click.option(
-    "--db", type=click.Path(path_type=Path, dir_okay=False), help="This file, not the one in the git directory."
-)
-@click.option("--staged", is_flag=True, help="Look at what the next commit would hold.")
+@flag("--key", "only_key", help="Print the cache key of HEAD (or the view), and build nothing.")
+@flag("--verify", help="Prove that the index is equal to the tree; exit 1 with what differs.")
+@flag("--stats", help="Count what the index of the work tree holds.")
+@flag("--vectors", help="Embed what has no vector yet: `memory-ci help embedders`.")
+@option("--db", type=FILE, help="This file, not the one in the git directory.")
+@flag("--staged", help="Look at what the next commit would hold.")
 @at_option
 @json_option
 def index_command(

@@ -13,7 +13,7 @@ import click
 from msgspec.structs import replace
 
 from memory_ci.cli.agent import NAMES
-from memory_ci.cli.common import dry_run_option, json_option
+from memory_ci.cli.common import dry_run_option, flag, json_option, option
 from memory_ci.cli.plain import echo, echo_json, has_input, is_terminal, now, progress, say, workspace
 from memory_ci.cli.setup import show_steps
 from memory_ci.rendering.table import printable, printable_lines
@@ -28,12 +28,12 @@ CLOUDS = ("claude-web", "copilot-cloud", "codex-cloud", "jules")
 
 
 @click.command("init")
-@click.option("--pre-commit", "pre_commit", is_flag=True, help="Put our hooks into .pre-commit-config.yaml.")
-@click.option("--ci", type=click.Choice(CIS), help="Write what this CI needs to record and to verify.")
-@click.option("--agent", "agents", multiple=True, type=click.Choice(NAMES), help="Hook into this agent, as `install`.")
-@click.option("--cloud", type=click.Choice(CLOUDS), help="Write what this cloud agent needs, too.")
-@click.option("--from", "history", metavar="REV|AGE", help="Say first what older work would give (90d, 12w, 6m, 1y).")
-@click.option("--ci-source", metavar="OWNER/REPO@REV", help="The release of memory-ci that hooks and CI run.")
+@flag("--pre-commit", "pre_commit", help="Put our hooks into .pre-commit-config.yaml.")
+@option("--ci", choices=CIS, help="Write what this CI needs to record and to verify.")
+@option("--agent", "agents", multiple=True, choices=NAMES, help="Hook into this agent, as `install`.")
+@option("--cloud", choices=CLOUDS, help="Write what this cloud agent needs, too.")
+@option("--from", "history", metavar="REV|AGE", help="Say first what older work would give (90d, 12w, 6m, 1y).")
+@option("--ci-source", metavar="OWNER/REPO@REV", help="The release of memory-ci that hooks and CI run.")
 @dry_run_option
 @json_option
 def init_command(

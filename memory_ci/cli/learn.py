@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, get_args
 import click
 from msgspec.structs import replace
 
-from memory_ci.cli.common import RangeArguments, dry_run_option, json_option, range_options, show
+from memory_ci.cli.common import RangeArguments, dry_run_option, flag, json_option, option, range_options, show
 from memory_ci.cli.plain import committed_workspace, echo_json, has_input, now, progress, say
 from memory_ci.cli.record import as_json_of, show_run, wait_for_batches
 from memory_ci.errors import UsageError
@@ -24,9 +24,9 @@ PERIOD = "90d"
 
 @click.command("learn")
 @range_options
-@click.option("--yes", is_flag=True, help="Do not ask whether to go on.")
-@click.option("--wait/--no-wait", default=True, show_default=True, help="Wait until the batches have ended.")
-@click.option("--push", "mode", type=click.Choice(get_args(PublishMode)), help="How the commits reach the remote.")
+@flag("--yes", help="Do not ask whether to go on.")
+@option("--wait/--no-wait", default=True, help="Wait until the batches have ended.")
+@option("--push", "mode", choices=get_args(PublishMode), help="How the commits reach the remote.")
 @dry_run_option
 @json_option
 def learn_command(

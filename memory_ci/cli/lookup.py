@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, get_args
 import click
 from msgspec import to_builtins
 
-from memory_ci.cli.common import at_option, complete_id, format_option, json_option, show, show_rows
+from memory_ci.cli.common import at_option, complete_id, flag, format_option, json_option, option, show, show_rows
 from memory_ci.cli.plain import echo, echo_json, progress, say, terminal_width, today, utf8, warn, workspace
 from memory_ci.records.entry import EntryType, ScopeName, Status
 from memory_ci.records.episode import UseCount
@@ -26,9 +26,9 @@ COLUMNS = "id title type scope status prominence given used importance last_rein
 
 
 @click.command("list")
-@click.option("--type", "types", multiple=True, type=click.Choice(get_args(EntryType)), help="Only this type.")
-@click.option("--scope", "scopes", multiple=True, type=click.Choice(get_args(ScopeName)), help="Only this scope.")
-@click.option("--status", "statuses", multiple=True, type=click.Choice(get_args(Status)), help="Only this status.")
+@option("--type", "types", multiple=True, choices=get_args(EntryType), help="Only this type.")
+@option("--scope", "scopes", multiple=True, choices=get_args(ScopeName), help="Only this scope.")
+@option("--status", "statuses", multiple=True, choices=get_args(Status), help="Only this status.")
 @at_option
 @format_option
 @json_option
@@ -130,14 +130,9 @@ def log_command(entry_id: str, as_json: bool) -> None:
 
 @click.command("graph")
 @click.argument("entry_id", metavar="ID", shell_complete=complete_id)
-@click.option("--depth", type=click.IntRange(1, 2), default=1, show_default=True, help="How many edges away to look.")
-@click.option(
-    "--format",
-    "form",
-    type=click.Choice(["text", "dot", "json"]),
-    default="text",
-    show_default=True,
-    help="A tree, a graph for Graphviz, or JSON.",
+@option("--depth", type=click.IntRange(1, 2), default=1, help="How many edges away to look.")
+@option(
+    "--format", "form", choices=["text", "dot", "json"], default="text", help="A tree, a graph for Graphviz, or JSON."
 )
 @json_option
 def graph_command(entry_id: str, depth: int, form: str, as_json: bool) -> None:
@@ -186,7 +181,7 @@ def blame_command(place: str, view: str | None, as_json: bool) -> None:
 
 @click.command("why")
 @click.argument("entry_id", metavar="ID", shell_complete=complete_id)
-@click.option("--lines", "is_lines", is_flag=True, help="List the lines that the work brought which taught it.")
+@flag("--lines", "is_lines", help="List the lines that the work brought which taught it.")
 @at_option
 @json_option
 def why_command(entry_id: str, is_lines: bool, view: str | None, as_json: bool) -> None:
@@ -219,7 +214,7 @@ def why_command(entry_id: str, is_lines: bool, view: str | None, as_json: bool) 
 
 @click.command("bisect")
 @click.argument("query")
-@click.option(
+@option(
     "--expect",
     "expected",
     required=True,
@@ -227,9 +222,9 @@ def why_command(entry_id: str, is_lines: bool, view: str | None, as_json: bool) 
     shell_complete=complete_id,
     help="The entry that should be found, or its start.",
 )
-@click.option("--good", metavar="REV", help="A revision that had it. Without it one is searched.")
-@click.option("--bad", metavar="REV", default="HEAD", show_default=True, help="A revision that has lost it.")
-@click.option("--top", type=int, default=10, show_default=True, metavar="K", help="Among the best K it should be.")
+@option("--good", metavar="REV", help="A revision that had it. Without it one is searched.")
+@option("--bad", metavar="REV", default="HEAD", help="A revision that has lost it.")
+@option("--top", type=int, default=10, metavar="K", help="Among the best K it should be.")
 @json_option
 def bisect_command(query: str, expected: str, good: str | None, bad: str, top: int, as_json: bool) -> None:
     """Find the commit that lost an entry from the answer to a query.
@@ -262,7 +257,7 @@ def bisect_command(query: str, expected: str, good: str | None, bad: str, top: i
 
 
 @click.command("stage")
-@click.option("--at", "view", metavar="REV", default="HEAD", show_default=True, help="Look at this revision.")
+@option("--at", "view", metavar="REV", default="HEAD", help="Look at this revision.")
 @json_option
 def stage_command(view: str, as_json: bool) -> None:
     """Print the stage each project is in.

@@ -8,36 +8,34 @@ from pathlib import Path
 
 import click
 
+from memory_ci.cli.common import option
 from memory_ci.cli.plain import now
 from memory_ci.errors import UsageError
 
 
 @click.command("mcp")
-@click.option(
-    "--transport", type=click.Choice(["stdio", "http"]), default="stdio", show_default=True, help="How clients connect."
-)
-@click.option(
+@option("--transport", choices=["stdio", "http"], default="stdio", help="How clients connect.")
+@option(
     "--port",
     type=click.IntRange(0, 65_535),
     default=0,
-    show_default=True,
     metavar="N",
     help="For http: the port on 127.0.0.1; 0 takes a free one.",
 )
-@click.option(
+@option(
     "--repo",
     type=click.Path(path_type=Path, exists=True, file_okay=False),
     default=Path(),
     metavar="PATH",
     help="The repository whose memory is served. Default: the current directory's.",
 )
-@click.option(
+@option(
     "--session",
     envvar="MEMORY_CI_MCP_SESSION",
     metavar="JOB",
     help="The job that asks, in every call: it sees the entries and episodes of its own session too.",
 )
-@click.option(
+@option(
     "--role",
     envvar="MEMORY_CI_MCP_ROLE",
     metavar="NAME",

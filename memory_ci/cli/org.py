@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import click
 from click.core import ParameterSource
 
-from memory_ci.cli.common import dry_run_option, json_option, show
+from memory_ci.cli.common import DIRECTORY, dry_run_option, json_option, option, show
 from memory_ci.cli.plain import now, progress, today
 from memory_ci.errors import UsageError
 from memory_ci.rendering.table import printable
@@ -35,7 +35,7 @@ def refuse_password(context: click.Context, option: click.Parameter, value: str)
     return value
 
 
-index_option = click.option(
+index_option = option(
     "--index",
     "--out",
     "index",
@@ -46,12 +46,8 @@ index_option = click.option(
     callback=refuse_password,
     help="The index that `org sync` writes: a file and a manifest for each audience, or postgresql://…",
 )
-jobs_option = click.option(
-    "--jobs", type=click.IntRange(1, 64), default=8, show_default=True, help="So many at a time."
-)
-seconds_option = click.option(
-    "--seconds", type=click.IntRange(1, 3600), default=120, show_default=True, help="For each git of one repository."
-)
+jobs_option = option("--jobs", type=click.IntRange(1, 64), default=8, help="So many at a time.")
+seconds_option = option("--seconds", type=click.IntRange(1, 3600), default=120, help="For each git of one repository.")
 
 
 @click.group("org")
@@ -67,8 +63,8 @@ def org_command() -> None:
 
 @org_command.command("sync")
 @click.argument("places", nargs=-1, metavar="[LIST|DIR]...", type=click.Path(path_type=Path))
-@click.option("--github", multiple=True, metavar="ORG", help="All repositories of an organisation on GitHub.")
-@click.option("--gitlab", multiple=True, metavar="GROUP", help="All projects of a group on GitLab and its subgroups.")
+@option("--github", multiple=True, metavar="ORG", help="All repositories of an organisation on GitHub.")
+@option("--gitlab", multiple=True, metavar="GROUP", help="All projects of a group on GitLab and its subgroups.")
 @index_option
 @jobs_option
 @seconds_option
@@ -113,8 +109,8 @@ def sync_command(
 @org_command.command("search")
 @click.argument("task")
 @index_option
-@click.option("--audience", "audiences", multiple=True, metavar="NAME", help="Default: public and internal.")
-@click.option("--top", type=click.IntRange(1, 100), default=10, show_default=True, help="At most so many.")
+@option("--audience", "audiences", multiple=True, metavar="NAME", help="Default: public and internal.")
+@option("--top", type=click.IntRange(1, 100), default=10, help="At most so many.")
 @json_option
 def search_command(task: str, index: str, audiences: tuple[str, ...], top: int, as_json: bool) -> None:
     """Print what the repositories of the organisation know about a task, best first.
@@ -184,11 +180,11 @@ def status_command(index: str, as_json: bool) -> None:
 
 @org_command.command("plan")
 @click.argument("places", nargs=-1, metavar="[LIST|DIR]...", type=click.Path(path_type=Path))
-@click.option("--github", multiple=True, metavar="ORG", help="All repositories of an organisation on GitHub.")
-@click.option("--gitlab", multiple=True, metavar="GROUP", help="All projects of a group on GitLab and its subgroups.")
-@click.option("--batch", type=click.IntRange(1, 100_000), default=256, show_default=True, help="Of one matrix.")
-@click.option("--state", type=click.Path(path_type=Path, file_okay=False), metavar="DIR", help="Keeps what was found.")
-@click.option("--deadline", type=click.FloatRange(min=0), metavar="SECONDS", help="Ask no more after so long.")
+@option("--github", multiple=True, metavar="ORG", help="All repositories of an organisation on GitHub.")
+@option("--gitlab", multiple=True, metavar="GROUP", help="All projects of a group on GitLab and its subgroups.")
+@option("--batch", type=click.IntRange(1, 100_000), default=256, help="Of one matrix.")
+@option("--state", type=DIRECTORY, metavar="DIR", help="Keeps what was found.")
+@option("--deadline", type=click.FloatRange(min=0), metavar="SECONDS", help="Ask no more after so long.")
 @jobs_option
 @json_option
 def plan_command(
@@ -232,9 +228,9 @@ def plan_command(
 
 @org_command.command("promote")
 @index_option
-@click.option("--audience", "audiences", multiple=True, metavar="NAME", help="Default: public.")
-@click.option("--least", type=click.IntRange(2, 100), default=3, show_default=True, help="Repositories that say it.")
-@click.option("--push", type=click.Choice(["none", "pr"]), default="none", show_default=True, help="pr: by a request.")
+@option("--audience", "audiences", multiple=True, metavar="NAME", help="Default: public.")
+@option("--least", type=click.IntRange(2, 100), default=3, help="Repositories that say it.")
+@option("--push", choices=["none", "pr"], default="none", help="pr: by a request.")
 @dry_run_option
 @json_option
 def promote_command(

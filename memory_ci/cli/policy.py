@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from memory_ci.cli.common import dry_run_option, json_option
+from memory_ci.cli.common import dry_run_option, flag, json_option
 from memory_ci.cli.plain import echo_json, say
 from memory_ci.rendering.table import printable
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @click.command("policy")
 @click.argument("source", required=False, metavar="SOURCE@REV")
-@click.option("--check", is_flag=True, help="Only say whether the source has another policy now; status 1 if it has.")
+@flag("--check", help="Only say whether the source has another policy now; status 1 if it has.")
 @dry_run_option
 @json_option
 def policy_command(source: str | None, check: bool, dry_run: bool, as_json: bool) -> None:

@@ -11,7 +11,17 @@ from typing import TYPE_CHECKING, BinaryIO, TextIO, get_args
 import click
 from msgspec.structs import replace
 
-from memory_ci.cli.common import RangeArguments, dry_run_option, json_option, now_option, range_options, show
+from memory_ci.cli.common import (
+    FILE,
+    RangeArguments,
+    dry_run_option,
+    flag,
+    json_option,
+    now_option,
+    option,
+    range_options,
+    show,
+)
 from memory_ci.cli.plain import committed_workspace, echo, echo_json, has_input, now, progress, say, today
 from memory_ci.errors import EngineError, UsageError
 from memory_ci.records.config import PublishMode
@@ -34,24 +44,24 @@ POLL_SECONDS = 60
 
 @click.command("record")
 @range_options
-@click.option("--from-root", is_flag=True, help="On a first run: begin at the first commit.")
-@click.option("--yes", is_flag=True, help="On a first run: write its episodes unasked, however many they are.")
-@click.option(
+@flag("--from-root", help="On a first run: begin at the first commit.")
+@flag("--yes", help="On a first run: write its episodes unasked, however many they are.")
+@option(
     "--push",
     "mode",
-    type=click.Choice(get_args(PublishMode)),
+    choices=get_args(PublishMode),
     help="How the commits reach the remote, instead of what the configuration says.",
 )
 @now_option
-@click.option("--backfill", is_flag=True, hidden=True)
-@click.option("--wait", is_flag=True, hidden=True)
-@click.option(
+@option("--backfill", is_flag=True, hidden=True)
+@option("--wait", is_flag=True, hidden=True)
+@option(
     "--summary",
     type=click.File("w", encoding="utf-8", lazy=True),
     metavar="FILE",
     help="Write what was learned to this file, as Markdown.",
 )
-@click.option("--fail-on", type=click.Choice(["engine"]), help="Exit with status 5 when the engine failed.")
+@option("--fail-on", choices=["engine"], help="Exit with status 5 when the engine failed.")
 @dry_run_option
 @json_option
 def record_command(
@@ -229,7 +239,7 @@ def wait_for_batches(pending: Pending) -> None:
 
 @click.command("extract")
 @range_options
-@click.option("--output", "-o", type=click.Path(path_type=Path, dir_okay=False), help="Write the plan to this file.")
+@option("--output", "-o", type=FILE, help="Write the plan to this file.")
 def extract_command(output: Path | None, fetch: bool, **arguments: RangeArguments) -> None:
     """Write the plan of a record run, and change nothing.
 

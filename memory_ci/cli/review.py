@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from memory_ci.cli.common import complete_id, dry_run_option, json_option, range_options, show
+from memory_ci.cli.common import complete_id, dry_run_option, flag, json_option, range_options, show
 from memory_ci.cli.plain import has_input, now, progress, say, utf8, workspace
 from memory_ci.errors import UsageError
 from memory_ci.records.candidate import MAX_SUGGESTIONS
@@ -38,8 +38,8 @@ def _entries(flag: str, said: str) -> Callable[..., Any]:
 
 
 @click.command("review")
-@click.option("--stale", is_flag=True, help="All entries whose code has changed or is gone, and nothing else.")
-@click.option("--all", "show_all", is_flag=True, help="All that could be asked, not the questions of this week alone.")
+@flag("--stale", help="All entries whose code has changed or is gone, and nothing else.")
+@flag("--all", "show_all", help="All that could be asked, not the questions of this week alone.")
 @_entries("--keep", "It holds: anchor it in the code as it is. Repeatable.")
 @_entries("--retire", "It does not hold any more: retire it. Repeatable.")
 @_options
@@ -61,7 +61,7 @@ def review_command(**arguments: Any) -> None:  # noqa: ANN401 - those of `_run`,
 
 
 @click.command("candidates")
-@click.option("--all", "show_all", is_flag=True, help=f"List all, not the best {MAX_SUGGESTIONS} alone.")
+@flag("--all", "show_all", help=f"List all, not the best {MAX_SUGGESTIONS} alone.")
 @_options
 def candidates_command(**arguments: Any) -> None:  # noqa: ANN401 - those of `_run`, each as its option makes it
     """List what may be worth learning, to accept or to decline: what is new in `review`, whatever was asked before.

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from memory_ci.cli.common import dry_run_option, json_option, show
+from memory_ci.cli.common import dry_run_option, flag, json_option, option, show
 from memory_ci.cli.plain import echo_json, now, progress, say, workspace
 from memory_ci.rendering.sessions import render_human, render_sessions
 from memory_ci.rendering.table import printable
@@ -23,11 +23,11 @@ AGENTS = ("claude-code", "codex", "gemini", "cursor", "aider", "openhands", "swe
 
 @click.command("sessions")
 @click.argument("paths", nargs=-1, metavar="[PATH]...", type=click.Path(path_type=Path))
-@click.option("--human", "with_words", is_flag=True, help="Print what people said, with file and line.")
-@click.option("--captured", "is_captured", is_flag=True, help="List the sessions that are kept in this repository.")
-@click.option("--purge", "is_purge", is_flag=True, help="Delete captured sessions, which PATH then names by id.")
-@click.option("--all", "is_every", is_flag=True, help="Purge all captured sessions.")
-@click.option("--remote", default="", metavar="NAME", help="Purge them on this remote, too.")
+@flag("--human", "with_words", help="Print what people said, with file and line.")
+@flag("--captured", "is_captured", help="List the sessions that are kept in this repository.")
+@flag("--purge", "is_purge", help="Delete captured sessions, which PATH then names by id.")
+@flag("--all", "is_every", help="Purge all captured sessions.")
+@option("--remote", default="", metavar="NAME", help="Purge them on this remote, too.")
 @dry_run_option
 @json_option
 def sessions_command(
@@ -100,8 +100,8 @@ def _list(paths: tuple[Path, ...], with_words: bool, as_json: bool) -> None:
 
 @click.command("capture")
 @click.argument("path", required=False)
-@click.option("--agent", type=click.Choice(AGENTS), help="Only sessions of this agent.")
-@click.option("--hook", "is_hook", is_flag=True, help="Run by an agent: print nothing, and never fail.")
+@option("--agent", choices=AGENTS, help="Only sessions of this agent.")
+@flag("--hook", "is_hook", help="Run by an agent: print nothing, and never fail.")
 @dry_run_option
 @json_option
 def capture_command(path: str | None, agent: str | None, is_hook: bool, dry_run: bool, as_json: bool) -> None:

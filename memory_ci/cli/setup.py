@@ -15,7 +15,7 @@ import msgspec
 from click.shell_completion import get_completion_class
 
 from memory_ci.cli.agent import NAMES
-from memory_ci.cli.common import dry_run_option, json_option, show
+from memory_ci.cli.common import dry_run_option, flag, json_option, option, show
 from memory_ci.cli.plain import echo, echo_json, now, progress, say, workspace
 from memory_ci.rendering.table import printable
 
@@ -32,16 +32,14 @@ SHELLS = ("bash", "zsh", "fish")
 
 
 @click.command("install")
-@click.option("--no-hook", is_flag=True, help="Leave the hooks of this clone alone.")
-@click.option("--agent", "agents", multiple=True, type=click.Choice(NAMES), help="Hook into this agent, too.")
-@click.option("--all", "is_all", is_flag=True, help="Hook into every agent that is known.")
-@click.option("--shared", is_flag=True, help="Put the hooks of agents into the settings that are committed.")
-@click.option(
-    "--user", is_flag=True, help="Hook into agents by settings in the home, for every repository with memory."
-)
-@click.option("--no-retrieve", is_flag=True, help="Let agents capture their sessions and read no memory.")
-@click.option("--no-ask", is_flag=True, help="Do not ask agents to note what a person taught them.")
-@click.option("--no-mcp", is_flag=True, help="Leave the MCP server out of the settings of agents.")
+@flag("--no-hook", help="Leave the hooks of this clone alone.")
+@option("--agent", "agents", multiple=True, choices=NAMES, help="Hook into this agent, too.")
+@flag("--all", "is_all", help="Hook into every agent that is known.")
+@flag("--shared", help="Put the hooks of agents into the settings that are committed.")
+@flag("--user", help="Hook into agents by settings in the home, for every repository with memory.")
+@flag("--no-retrieve", help="Let agents capture their sessions and read no memory.")
+@flag("--no-ask", help="Do not ask agents to note what a person taught them.")
+@flag("--no-mcp", help="Leave the MCP server out of the settings of agents.")
 @dry_run_option
 @json_option
 def install_command(
@@ -139,7 +137,7 @@ def show_steps(steps: Sequence[InstallStep], *, dry_run: bool, as_json: bool) ->
 
 
 @click.command("uninstall")
-@click.option("--user", is_flag=True, help="Take out of the home what `install --user` put there.")
+@flag("--user", help="Take out of the home what `install --user` put there.")
 @dry_run_option
 @json_option
 def uninstall_command(user: bool, dry_run: bool, as_json: bool) -> None:
@@ -162,7 +160,7 @@ def uninstall_command(user: bool, dry_run: bool, as_json: bool) -> None:
 
 
 @click.command("export")
-@click.option("--to", "target", type=click.Choice(("agents-md",)), required=True, help="What to write.")
+@option("--to", "target", choices=("agents-md",), required=True, help="What to write.")
 @click.argument("path", required=False, type=click.Path(path_type=Path, dir_okay=False))
 @dry_run_option
 @json_option
@@ -207,8 +205,8 @@ def completion_command(shell: str) -> None:
 
 
 @click.command("doctor")
-@click.option("--online", is_flag=True, help="Also ask the forge and the embedder whether they answer.")
-@click.option("--privacy", is_flag=True, help="Say what leaves this machine, where to, and since when.")
+@flag("--online", help="Also ask the forge and the embedder whether they answer.")
+@flag("--privacy", help="Say what leaves this machine, where to, and since when.")
 @json_option
 def doctor_command(online: bool, privacy: bool, as_json: bool) -> None:
     """Say what is set up here, what works, and what to do about the rest.

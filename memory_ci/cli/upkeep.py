@@ -8,14 +8,14 @@ from typing import Any
 
 import click
 
-from memory_ci.cli.common import dry_run_option, engine_option, json_option, show
+from memory_ci.cli.common import dry_run_option, engine_option, flag, json_option, option, show
 from memory_ci.cli.plain import committed_workspace, now, progress, today, workspace
 from memory_ci.records.config import EngineName
 from memory_ci.records.plan import Step
 from memory_ci.rendering.plan import render_plan
 from memory_ci.rendering.table import printable
 
-branch_option = click.option("--branch", metavar="NAME", help="Work on this branch instead of the one checked out.")
+branch_option = option("--branch", metavar="NAME", help="Work on this branch instead of the one checked out.")
 
 
 def upkeep_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -54,9 +54,7 @@ def compact_command(branch: str | None, dry_run: bool, as_json: bool) -> None:
 
 
 @click.command("promote")
-@click.option(
-    "--global", "to_global", is_flag=True, help="Copy what holds in any repository into the checkout of `global.path`."
-)
+@flag("--global", "to_global", help="Copy what holds in any repository into the checkout of `global.path`.")
 @engine_option
 @upkeep_options
 def promote_command(
@@ -89,13 +87,12 @@ def promote_command(
 
 
 @click.command("retire")
-@click.option("--stale", is_flag=True, help="Also retire entries whose code has been gone for long.")
-@click.option(
+@flag("--stale", help="Also retire entries whose code has been gone for long.")
+@option(
     "--after",
     "after_days",
     type=click.IntRange(min=0),
     default=90,
-    show_default=True,
     metavar="DAYS",
     help="With --stale: how long their code must have been gone.",
 )
@@ -114,7 +111,7 @@ def retire_command(stale: bool, after_days: int, branch: str | None, dry_run: bo
 
 
 @click.command("migrate")
-@click.option("--to", type=click.IntRange(min=1), metavar="N", help="Another format than the newest, such as the last.")
+@option("--to", type=click.IntRange(min=1), metavar="N", help="Another format than the newest, such as the last.")
 @branch_option
 @dry_run_option
 @json_option
