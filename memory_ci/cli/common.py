@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, TypeVar, get_args
 
 import click
 from click.shell_completion import CompletionItem
@@ -16,13 +16,13 @@ from memory_ci.records.config import EngineName
 from memory_ci.rendering.table import printable
 from memory_ci.text import shorten
 
-Decorated = Callable[..., None]
+C = TypeVar("C", bound=Callable[..., Any])
 
 FILE = click.Path(path_type=Path, dir_okay=False)
 DIRECTORY = click.Path(path_type=Path, file_okay=False)
 
 
-def option(*names: str, choices: Sequence[str] = (), **settings: Any) -> Callable[[Any], Any]:  # noqa: ANN401 - click's
+def option(*names: str, choices: Sequence[str] = (), **settings: Any) -> Callable[[C], C]:  # noqa: ANN401 - click's
     """An option of click's, one of `choices` where there are any; its help says the default, unless that is nothing."""
     if choices:
         settings["type"] = click.Choice(choices)
@@ -39,10 +39,10 @@ engine_said = "Who reads the evidence, instead of what the configuration says."
 engine_option = option("--engine", choices=get_args(EngineName), help=engine_said)
 
 
-def table_options(options: Sequence[Option]) -> Callable[[Decorated], Decorated]:
+def table_options(options: Sequence[Option]) -> Callable[[C], C]:
     """The options of a table, in its order."""
 
-    def decorate(command: Decorated) -> Decorated:
+    def decorate(command: C) -> C:
         for one in reversed(options):
             command = click.option(
                 f"{one.flag}/{one.negation}" if one.negation else one.flag,
