@@ -1,4 +1,4 @@
-"""Commands that turn merged work into memory: record, extract, apply."""
+"""Commands that turn merged work into memory: record, learn, extract, apply."""
 
 from __future__ import annotations
 
@@ -30,10 +30,7 @@ from memory_ci.rendering.plan import render_plan, render_summary
 from memory_ci.rendering.table import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from memory_ci.flows.record.backfill import Pending
-    from memory_ci.flows.record.learn import Offer
     from memory_ci.flows.record.run import RecordOptions
     from memory_ci.flows.workspace import Workspace
     from memory_ci.records.plan import Plan, Published
@@ -104,7 +101,6 @@ def record_command(
       memory-ci record --push pr --now
     """
     from memory_ci.flows.record.backfill import Pending
-    from memory_ci.flows.record.episode_files import list_written
     from memory_ci.flows.record.run import RecordOptions, check_branch
 
     if wait and not backfill:
@@ -131,10 +127,7 @@ def record_command(
         remarks = list_remarks(where, plan.ref, today())
         shown = trim_plan(plan, workspace_at(where.repo, plan.base).config.evidence.quotes)
         summary.write(render_summary(shown, published, remarks=remarks))
-    if as_json:
-        echo_json(as_json_of(plan, published))
-    else:
-        show_run(plan, published, list_written(where, plan) if plan is not None else ())
+    _show_run(where, plan, published, as_json)
     if plan is not None and plan.engine.failure:
         say(f"Warning: the run stopped: {printable(plan.engine.failure)}", err=True)
         if fail_on == "engine":
@@ -165,23 +158,17 @@ def _record(
                 asked = replace(asked, problems=fetch_sessions(where, ref, os.environ, base))
             plan = plan_record(where, asked, today(), advance, os.environ)
             if not (is_agreed or dry_run) and (count := count_unasked(where, asked, plan)):
-                _ask(count)
+                message, hint = f"this first run would write {count} episodes", "begin later: --since REV."
+                refused = UsageError(message, slug="many-episodes", hint=f"Agree with --yes, or {hint}")
+                _confirm(f"\nThis first run writes {count} episodes. Go on?", refused)
             return plan
 
         if dry_run:
             return make_plan(options.ref, frozenset()), None
         is_asked = options.since is not None or options.from_root
-        asked = PublishOptions(mode, options.ref, at_once, is_asked)
-        published = publish(where, asked, make_plan, now(), os.environ)
+        publishing = PublishOptions(mode, options.ref, at_once, is_asked)
+        published = publish(where, publishing, make_plan, now(), os.environ)
     return published.plan, published
-
-
-def _ask(count: int) -> None:
-    """Ask on a terminal whether so many episodes may be written. Raises UsageError (many-episodes), click.Abort."""
-    if has_input():
-        hint = "Agree with --yes, or begin later: --since REV."
-        raise UsageError(f"this first run would write {count} episodes", slug="many-episodes", hint=hint)
-    click.confirm(f"\nThis first run writes {count} episodes. Go on?", abort=True, err=True)
 
 
 def _backfill(
@@ -204,38 +191,41 @@ def _backfill(
     return plan, published
 
 
-def as_json_of(plan: Plan | None, published: Published | None) -> dict[str, object]:
-    """`applied` is what was committed; `published` where it went, unless it stayed here."""
-    if published is None:
-        return {"plan": plan, "applied": None}
-    ref = plan.ref if plan else ""
-    found: dict[str, object] = {
-        "plan": plan,
-        "applied": {"ref": ref, "tip": published.tip, "subjects": published.subjects},
-    }
-    if published.mode != "none":
-        found["published"] = replace(published, plan=None)
-    return found
-
-
-def show_run(plan: Plan | None, published: Published | None, written: Sequence[str]) -> None:
-    """What was learned and where it went, for people."""
-    if plan is not None:
-        say(render_plan(plan, written))
-    if published is not None and plan is not None and published.subjects:
-        branch = printable(short_branch(plan.ref))
-        what = "Committed on" if published.mode == "none" else f"Published by {published.mode} for"
-        say(f"\n{what} {branch}, now at {published.tip[:10]}:")
-        for subject in published.subjects:
-            say(f"  {printable(subject)}")
-    for line in filter(None, (published.url, published.reason) if published else ()):
-        say(printable(line))
-
-
 def wait_for_batches(pending: Pending) -> None:
     """Say on stderr how far the batches are, and sleep."""
     say(f"Batches: {pending.estimate.batches}, ended: {pending.ended}", err=True)
     time.sleep(POLL_SECONDS)
+
+
+def _confirm(question: str, refused: UsageError) -> None:
+    """Ask on a terminal. Raises `refused` where nobody can answer, click.Abort."""
+    if has_input():
+        raise refused
+    click.confirm(question, abort=True, err=True)
+
+
+def _show_run(where: Workspace, plan: Plan | None, published: Published | None, as_json: bool, **more: object) -> None:
+    """What was learned and where it went: in JSON `applied` is what was committed, `published` where it went, unless it
+    stayed here; `more` stands there before."""
+    if as_json:
+        ref = plan.ref if plan else ""
+        applied = {"ref": ref, "tip": published.tip, "subjects": published.subjects} if published else None
+        found: dict[str, object] = {**more, "plan": plan, "applied": applied}
+        if published is not None and published.mode != "none":
+            found["published"] = replace(published, plan=None)
+        echo_json(found)
+        return
+    if plan is not None:
+        from memory_ci.flows.record.episode_files import list_written
+
+        say(render_plan(plan, list_written(where, plan)))
+    if published is not None and plan is not None and published.subjects:
+        branch = printable(short_branch(plan.ref))
+        what = "Committed on" if published.mode == "none" else f"Published by {published.mode} for"
+        subjects = "".join(f"  {printable(subject)}\n" for subject in published.subjects)
+        say(f"\n{what} {branch}, now at {published.tip[:10]}:\n{subjects}")
+    for line in filter(None, (published.url, published.reason) if published else ()):
+        say(printable(line))
 
 
 @click.command("extract")
@@ -292,8 +282,6 @@ def apply_command(plan_file: BinaryIO, dry_run: bool, as_json: bool) -> None:
     show(applied, [done, *(f"  {printable(subject)}" for subject in applied.subjects)], as_json)
 
 
-# -- The command learn: a stretch of the past, read by a model
-
 PERIOD = "90d"
 
 
@@ -330,7 +318,6 @@ def learn_command(
       memory-ci learn --since 90d --push pr --yes
     """
     from memory_ci.flows.publish.publish import PublishOptions, publish
-    from memory_ci.flows.record.episode_files import list_written
     from memory_ci.flows.record.learn import LearnRun, keeping_answers
     from memory_ci.flows.record.run import RecordOptions, check_branch, fetch_sessions
 
@@ -346,7 +333,9 @@ def learn_command(
         return
     say(str(offer), err=True)
     if offer.windows and not (yes or offer.is_sent):
-        _ask_learn(offer)
+        message = f"{offer.windows} windows would be sent to {offer.engine}, and nobody agreed"
+        hint = "Agree with --yes; --dry-run says what it costs."
+        _confirm("Go on?", UsageError(message, slug="learn-unasked", hint=hint))
     with progress("Asking") as advance, keeping_answers():
         pending = learning.send(advance, wait_for_batches if wait else None)
         if pending is not None:
@@ -356,21 +345,9 @@ def learn_command(
         def make_plan(ref: str, accepted: frozenset[str]) -> Plan:
             return learning.plan(ref, accepted, advance)
 
-        published = publish(
-            where, PublishOptions(mode, options.ref, at_once=True, is_asked=True), make_plan, now(), os.environ
-        )
+        asked = PublishOptions(mode, options.ref, at_once=True, is_asked=True)
+        published = publish(where, asked, make_plan, now(), os.environ)
     plan = published.plan
     if plan is not None:
         learning.finish(plan)
-    if as_json:
-        echo_json({"offer": offer, **as_json_of(plan, published)})
-    else:
-        show_run(plan, published, list_written(where, plan) if plan is not None else ())
-
-
-def _ask_learn(offer: Offer) -> None:
-    """Ask on a terminal whether that may be spent. Raises UsageError (learn-unasked), click.Abort."""
-    if has_input():
-        message = f"{offer.windows} windows would be sent to {offer.engine}, and nobody agreed"
-        raise UsageError(message, slug="learn-unasked", hint="Agree with --yes; --dry-run says what it costs.")
-    click.confirm("Go on?", abort=True, err=True)
+    _show_run(where, plan, published, as_json, offer=offer)

@@ -1,4 +1,4 @@
-"""Commands for the sessions of agents: sessions, capture."""
+"""Commands for agents: their sessions, sessions and capture, and the server that they ask, mcp."""
 
 from __future__ import annotations
 
@@ -54,39 +54,31 @@ def sessions_command(
       memory-ci sessions --purge 79e9becd --remote origin
     """
     if is_purge:
-        _purge([str(path) for path in paths], is_every, remote, dry_run, as_json)
+        from memory_ci.flows.sessions.purge import places_of, purge
+
+        if bool(paths) == is_every:
+            raise click.UsageError("--purge needs the ids of sessions, or --all.")
+        refs = purge(workspace(), [str(path) for path in paths], every=is_every, remote=remote, dry_run=dry_run)
+        if not refs:
+            _say_none(places_of(remote))
+        did = "Would delete" if dry_run else "Deleted"
+        show({"dry_run": dry_run, "refs": refs}, (f"{did} {':'.join(ref.split('/')[-2:])}" for ref in refs), as_json)
     elif is_every or remote or dry_run:
         raise click.UsageError("--all, --remote and --dry-run go with --purge.")
     elif is_captured:
-        _list_captured(as_json)
+        from memory_ci.flows.sessions.purge import list_captured, places_of
+
+        stored = list_captured(workspace())
+        if not stored:
+            _say_none(places_of())
+        show(stored, (printable(f"{one.at:%Y-%m-%d %H:%M}  {one.key}") for one in stored), as_json)
     else:
         _list(paths, with_words, as_json)
-
-
-def _purge(ids: list[str], is_every: bool, remote: str, dry_run: bool, as_json: bool) -> None:
-    from memory_ci.flows.sessions.purge import places_of, purge
-
-    if bool(ids) == is_every:
-        raise click.UsageError("--purge needs the ids of sessions, or --all.")
-    refs = purge(workspace(), ids, every=is_every, remote=remote, dry_run=dry_run)
-    if not refs:
-        _say_none(places_of(remote))
-    did = "Would delete" if dry_run else "Deleted"
-    show({"dry_run": dry_run, "refs": refs}, (f"{did} {':'.join(ref.split('/')[-2:])}" for ref in refs), as_json)
 
 
 def _say_none(places: Iterable[str]) -> None:
     """Say on stderr that nothing was found, so that stdout holds results alone."""
     say(f"No session found in {printable(', '.join(places))}", err=True)
-
-
-def _list_captured(as_json: bool) -> None:
-    from memory_ci.flows.sessions.purge import list_captured, places_of
-
-    stored = list_captured(workspace())
-    if not stored:
-        _say_none(places_of())
-    show(stored, (printable(f"{one.at:%Y-%m-%d %H:%M}  {one.key}") for one in stored), as_json)
 
 
 def _list(paths: tuple[Path, ...], with_words: bool, as_json: bool) -> None:
@@ -153,9 +145,6 @@ def _capture(path: str | None, agent: str, dry_run: bool, as_json: bool, is_sile
         say(f"{did} {printable(one.session)}: {turns}, {plural(one.bytes, 'byte')}{full}\n{one.ref}")
 
 
-# -- memory-ci mcp
-
-
 @click.command("mcp")
 @option("--transport", choices=["stdio", "http"], default="stdio", help="How clients connect.")
 @option(
@@ -202,7 +191,10 @@ def mcp_command(transport: str, port: int, repo: Path, session: str | None, role
     try:
         from memory_ci.mcp.server import serve_http, serve_stdio
     except ModuleNotFoundError as error:
-        raise _missing(error) from error
+        if (error.name or "").partition(".")[0] not in ("mcp", "anyio", "uvicorn"):
+            raise
+        hint = "Install it: pip install 'memory-ci[mcp]'"
+        raise UsageError("memory-ci mcp needs the package mcp", slug="missing-extra", hint=hint) from error
     from memory_ci.mcp.tools import Caller
 
     start = repo.resolve()
@@ -213,10 +205,3 @@ def mcp_command(transport: str, port: int, repo: Path, session: str | None, role
     if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.SIG_DFL)  # a thread waits for input: no exception would end the process
     serve_stdio(caller)
-
-
-def _missing(error: ModuleNotFoundError) -> Exception:
-    if (error.name or "").partition(".")[0] not in ("mcp", "anyio", "uvicorn"):
-        return error
-    hint = "Install it: pip install 'memory-ci[mcp]'"
-    return UsageError("memory-ci mcp needs the package mcp", slug="missing-extra", hint=hint)

@@ -1,4 +1,4 @@
-"""Commands for a clone: init, install, uninstall, completion, doctor."""
+"""Commands that set a clone up: init, uninit, install, uninstall, policy, export, completion, doctor."""
 
 from __future__ import annotations
 
@@ -21,18 +21,13 @@ from memory_ci.cli.plain import echo, echo_json, has_input, is_terminal, now, pr
 from memory_ci.rendering.table import printable, printable_lines
 
 if TYPE_CHECKING:
-    from memory_ci.flows.setup.hook_managers import Manager
     from memory_ci.flows.setup.init import Ci, InitStep, InitWish
     from memory_ci.flows.setup.steps import InstallStep
     from memory_ci.flows.workspace import Workspace
     from memory_ci.records.config import Policy
 
-
-"""Those of flows.setup.agents, written here so that the help needs no import of it."""
-
 RENAMED = """
 Hooks of ours that you had changed are renamed and not run. Where lines of your own belong: `memory-ci help hooks`"""
-
 
 SHELLS = ("bash", "zsh", "fish")
 
@@ -89,26 +84,21 @@ def install_command(
         wish = Wish(sys.executable, "user", not no_retrieve, not no_ask, is_mcp=False)
         show_steps(install_for_user(Path.home(), chosen, wish, dry_run=dry_run), dry_run=dry_run, as_json=as_json)
         return
-    where = workspace()
-    has_mcp = find_spec("mcp") is not None
-    steps = install(
-        where,
-        sys.executable,
-        with_hook=not no_hook,
-        agents=chosen,
-        is_shared=shared,
-        is_reading=not no_retrieve,
-        is_asking=not no_ask,
-        is_mcp=has_mcp and not no_mcp,
-        dry_run=dry_run,
-    )
+    where, has_mcp = workspace(), find_spec("mcp") is not None
+    how = {"is_shared": shared, "is_reading": not no_retrieve, "is_asking": not no_ask, "dry_run": dry_run}
+    is_mcp = has_mcp and not no_mcp
+    steps = install(where, sys.executable, with_hook=not no_hook, agents=chosen, is_mcp=is_mcp, **how)
     manager = None if no_hook else hook_manager(where)
     if as_json:
         echo_json({"dry_run": dry_run, "steps": steps, "managed_by": manager})
         return
     show_steps(steps, dry_run=dry_run, as_json=False)
-    if manager is not None:
-        _show_additions(manager)
+    if manager is not None and manager.additions:
+        say(f"\n{manager.tool} manages the hooks here. None was put in; add these lines yourself:")
+        for path, text in manager.additions.items():
+            echo(f"\n{path}\n\n{indent(text, '    ').rstrip()}\n")
+    elif manager is not None:
+        say(f"\n{manager.tool} manages the hooks here, and calls memory-ci already.")
     if not dry_run and any(step.part == "attributes" and step.result == "written" for step in steps):
         say("\nCommit .gitattributes; each clone runs `memory-ci install` once.")
     if not no_mcp and chosen and not has_mcp:
@@ -116,18 +106,8 @@ def install_command(
     written = [] if shared else [step.path for step in steps if (step.part, step.result) == ("agent", "written")]
     local = [os.path.relpath(path, where.repo.cwd) for path in written]
     if local:
-        how = "git passes over them; take one that it tracks out with `git rm --cached`"
-        say(f"\nDo not commit {' '.join(local)}: of this clone alone ({how}). --shared is for the team.")
-
-
-def _show_additions(manager: Manager) -> None:
-    """What somebody has to add to the files of the tool that manages hooks."""
-    if not manager.additions:
-        say(f"\n{manager.tool} manages the hooks here, and calls memory-ci already.")
-        return
-    say(f"\n{manager.tool} manages the hooks here. None was put in; add these lines yourself:")
-    for path, text in manager.additions.items():
-        echo(f"\n{path}\n\n{indent(text, '    ').rstrip()}\n")
+        told = "git passes over them; take one that it tracks out with `git rm --cached`"
+        say(f"\nDo not commit {' '.join(local)}: of this clone alone ({told}). --shared is for the team.")
 
 
 def show_steps(steps: Sequence[InstallStep], *, dry_run: bool, as_json: bool) -> None:
@@ -184,13 +164,9 @@ def export_command(target: str, path: Path | None, dry_run: bool, as_json: bool)
     from memory_ci.flows.serve.export import export
 
     done = export(workspace(), path and Path.cwd() / path, dry_run=dry_run)
-    if as_json:
-        echo_json({"dry_run": dry_run, **msgspec.structs.asdict(done)})
-        return
     would = "would be " if dry_run and done.result == "written" else ""
-    say(f"{would}{done.result} {done.path}")
-    if dry_run:
-        say("".join(f"\n{printable(line)}" for line in done.lines))
+    lines = "".join(f"\n{printable(line)}" for line in done.lines) if dry_run else ""
+    show({"dry_run": dry_run, **msgspec.structs.asdict(done)}, f"{would}{done.result} {done.path}\n{lines}", as_json)
 
 
 @click.command("completion")
@@ -238,9 +214,6 @@ def doctor_command(online: bool, privacy: bool, as_json: bool) -> None:
     raise SystemExit(diagnosis.exit_status)
 
 
-# -- memory-ci policy
-
-
 @click.command("policy")
 @click.argument("source", required=False, metavar="SOURCE@REV")
 @flag("--check", help="Only say whether the source has another policy now; status 1 if it has.")
@@ -284,8 +257,6 @@ def _describe(policy: Policy) -> str:
     return "; ".join(filter(None, parts)) or "narrows nothing"
 
 
-# -- The commands init and uninit: all that a repository needs, set up and taken out again
-
 CIS: tuple[Ci, ...] = ("github", "gitlab", "none")
 CLOUDS = ("claude-web", "copilot-cloud", "codex-cloud", "jules")
 
@@ -327,24 +298,32 @@ def init_command(
       memory-ci init --pre-commit --ci github --ci-source OWNER/REPO@v0.2.0
       memory-ci init --from 90d
     """
+    from memory_ci.flows.inbox.preview import preview_history
     from memory_ci.flows.setup.ci_files import find_release, need_release
-    from memory_ci.flows.setup.init import InitWish, init_repository
+    from memory_ci.flows.setup.init import INSTALLED, InitWish, init_repository
+    from memory_ci.flows.setup.install import install
 
     where = workspace()
-    preview = _preview(where, history) if history else None
-    if preview is not None and not as_json:
-        say("".join(f"{printable(line)}\n" for line in preview.lines()) + "\n")
+    preview = None
+    if history:
+        with progress("Reading merged work") as advance:
+            preview = preview_history(where, history, now(), os.environ, advance)
+        say("" if as_json else "\n".join([*map(printable, preview.lines()), "", ""]))
     wish = InitWish(pre_commit, ci or "none", find_release())
     if not (pre_commit or ci or agents or cloud or as_json) and not has_input() and is_terminal():
         wish, agents, ci_source = _ask(where, wish, ci_source)
     if wish.pre_commit or wish.ci != "none":
         wish = replace(wish, release=need_release(ci_source, is_tag=wish.ci == "gitlab"))
     planned = init_repository(where, wish, dry_run=True)  # refuses before anything is written
-    parts = _install_agents(where, agents, wish, dry_run) if agents else ()
+    has_mcp, with_hook = find_spec("mcp") is not None, not wish.pre_commit  # pre-commit runs our hooks, not git's own
+    how = {"with_hook": with_hook, "is_mcp": has_mcp, "dry_run": dry_run}
+    parts = install(where, sys.executable, agents=agents, **how) if agents else ()
     steps = planned if dry_run else init_repository(where, wish)
     more, remark = _set_up_cloud(where, cloud, dry_run) if cloud else ((), "")
     if (agents or cloud) and not dry_run:
-        _note_install(where)
+        note = where.repo.git_dir / INSTALLED
+        note.parent.mkdir(exist_ok=True)
+        note.touch()
     if as_json:
         told: dict[str, Any] = {"dry_run": dry_run, "files": steps, "agents": parts, "preview": preview}
         echo_json({**told, **({"cloud": more, "remark": remark} if cloud else {})})
@@ -409,13 +388,6 @@ def _show_files(steps: Sequence[InitStep], dry_run: bool) -> None:
             echo(f"\n{printable_lines(step.diff)}")
 
 
-def _preview(where: Workspace, history: str) -> Any:  # noqa: ANN401 - imported when it is asked for
-    from memory_ci.flows.inbox.preview import preview_history
-
-    with progress("Reading merged work") as advance:
-        return preview_history(where, history, now(), os.environ, advance)
-
-
 def _ask(where: Workspace, wish: InitWish, source: str | None) -> tuple[InitWish, tuple[str, ...], str | None]:
     """What a person wants besides the files of memory: return takes what is proposed. Raises click.Abort."""
     from memory_ci.flows.setup.init import PRE_COMMIT, guess_agents, guess_ci
@@ -432,32 +404,14 @@ def _ask(where: Workspace, wish: InitWish, source: str | None) -> tuple[InitWish
         wish = replace(wish, ci=click.prompt("CI that records and verifies", guess_ci(where), type=kinds, err=True))
     found = " ".join(guess_agents(root, Path.home())) or "none"
     question = f"Agents to hook in, of {', '.join(NAMES)}, or none"
-    named = click.prompt(question, default=found, value_proc=_read_agents, err=True)
-    return wish, named, source or None
 
+    def read_agents(text: str) -> tuple[str, ...]:
+        names = tuple(dict.fromkeys(text.replace(",", " ").split()))
+        if unknown := [name for name in names if name not in (*NAMES, "none")]:
+            raise click.BadParameter(f"{unknown[0]} is none of them; `none` for none")
+        return tuple(name for name in names if name != "none")
 
-def _read_agents(text: str) -> tuple[str, ...]:
-    names = tuple(dict.fromkeys(text.replace(",", " ").split()))
-    if unknown := [name for name in names if name not in (*NAMES, "none")]:
-        raise click.BadParameter(f"{unknown[0]} is none of them; `none` for none")
-    return tuple(name for name in names if name != "none")
-
-
-def _install_agents(where: Workspace, agents: Sequence[str], wish: InitWish, dry_run: bool) -> tuple[InstallStep, ...]:
-    """Agents hooked in for this clone. Where pre-commit runs our hooks, git's own are left to it."""
-    from memory_ci.flows.setup.install import install
-
-    is_mcp = find_spec("mcp") is not None
-    hook = not wish.pre_commit
-    return install(where, sys.executable, with_hook=hook, agents=agents, is_mcp=is_mcp, dry_run=dry_run)
-
-
-def _note_install(where: Workspace) -> None:
-    from memory_ci.flows.setup.init import INSTALLED
-
-    note = where.repo.git_dir / INSTALLED
-    note.parent.mkdir(exist_ok=True)
-    note.touch()
+    return wish, click.prompt(question, default=found, value_proc=read_agents, err=True), source or None
 
 
 def _set_up_cloud(where: Workspace, name: str, dry_run: bool) -> tuple[tuple[InstallStep, ...], str]:
@@ -469,5 +423,4 @@ def _set_up_cloud(where: Workspace, name: str, dry_run: bool) -> tuple[tuple[Ins
 
     steps = set_up_cloud(where, name, where.repo.git_dir / MADE, dry_run=dry_run)
     block = export(where, None, dry_run=dry_run)
-    root = where.repo.root or Path()
-    return (*steps, InstallStep("cloud", block.path, block.result)), find_remark(root, name)
+    return (*steps, InstallStep("cloud", block.path, block.result)), find_remark(where.repo.root or Path(), name)

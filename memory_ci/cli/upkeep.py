@@ -1,4 +1,4 @@
-"""Commands that keep memory in shape, one commit each: compact, promote, retire, migrate."""
+"""Commands that keep memory in shape: compact, promote, retire, migrate, forget, and its index."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from memory_ci.cli.common import (
     option,
     show,
 )
-from memory_ci.cli.plain import committed_workspace, echo_json, now, progress, read_input, say, today, utf8, workspace
+from memory_ci.cli.plain import committed_workspace, now, progress, read_input, say, today, utf8, workspace
 from memory_ci.errors import UsageError
 from memory_ci.records.config import EngineName
 from memory_ci.records.plan import Step
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from memory_ci.flows.forget.forget import ForgetPlan
-    from memory_ci.flows.index import IndexReport
 
 
 branch_option = option("--branch", metavar="NAME", help="Work on this branch instead of the one checked out.")
@@ -160,8 +159,6 @@ def migrate_command(to: int | None, branch: str | None, dry_run: bool, as_json: 
     show(done, lines, as_json)
 
 
-# -- The command forget
-
 GROUPS = {
     "memory": "Memory", "export": "Exports", "session": "Captured sessions", "note": "Notes that wait",
     "derived": "Derived data", "ref": "Refs", "file": "Files that are yours", "branch": "Other branches and tags",
@@ -209,10 +206,8 @@ def forget_command(what: str, wanted: str | None, is_plan: bool, yes: bool, as_j
         click.confirm("Do it?", abort=True, err=True)
     if not is_plan:
         plan = apply_forget(where, meant, Path.home(), secrets.token_hex(16), now())
-    if as_json:
-        echo_json(plan)
-    else:
-        show(plan, map(printable, (*_tell(plan), *_tell_steps(plan))), as_json)
+    steps = ("", "What no commit can do:", *(f"  {step}" for step in plan.steps))
+    show(plan, map(printable, (*_tell(plan), *steps)), as_json)
     raise SystemExit(1 if plan.left else 0)
 
 
@@ -227,15 +222,6 @@ def _tell(plan: ForgetPlan) -> Iterator[str]:
         yield from (f"  {'! ' if place.is_left else ''}{place.where}: {place.what}" for place in places)
     if plan.commit:
         yield f"Committed as {plan.commit[:12]}, with a hash in .memory/rejected.txt that keeps it out"
-
-
-def _tell_steps(plan: ForgetPlan) -> Iterator[str]:
-    yield ""
-    yield "What no commit can do:"
-    yield from (f"  {step}" for step in plan.steps)
-
-
-# -- memory-ci index
 
 
 @click.command("index")
@@ -288,43 +274,27 @@ def index_command(
         show(findings, map(render_finding, findings), as_json)
         raise SystemExit(1 if findings else 0)
     elif vectors:
-        _embed(as_json)
+        from memory_ci.flows.serve.embedding import build_vectors
+
+        with progress("Embedding") as advance:
+            built = build_vectors(workspace(), os.environ, advance, today())
+        show(built, [f"{plural(built.embedded, 'entry')} embedded by {built.model_id}"], as_json)
     elif stats:
         counts = index_stats(workspace())
-        show(counts, [_say_stats(counts)], as_json)
+        show(counts, _say_stats(counts), as_json)
     else:
         with progress("Building the index"):
             report = build_index(workspace(), view, db)
-        show(report, [_say_report(report)], as_json)
+        how = "rebuilt" if report.was_rebuilt else "up to date" if not report.files_read else "updated"
+        counted = f"{plural(report.entries, 'entry')} of {plural(report.files, 'file')}, {report.files_read} read"
+        show(report, [f"{how}: {counted}", report.path, report.key], as_json)
 
 
-def _embed(as_json: bool) -> None:
-    from memory_ci.flows.serve.embedding import build_vectors
-
-    with progress("Embedding") as advance:
-        report = build_vectors(workspace(), os.environ, advance, today())
-    show(report, [f"{plural(report.embedded, 'entry')} embedded by {report.model_id}"], as_json)
-
-
-def _say_report(report: IndexReport) -> str:
-    how = "rebuilt" if report.was_rebuilt else "up to date" if not report.files_read else "updated"
-    counted = f"{plural(report.entries, 'entry')} of {plural(report.files, 'file')}, {report.files_read} read"
-    return f"{how}: {counted}\n{report.path}\n{report.key}"
-
-
-def _say_stats(counts: IndexStats) -> str:
+def _say_stats(counts: IndexStats) -> Iterator[str]:
     """One line for each group of counts."""
+    yield f"{plural(counts.entries, 'entry')} of {plural(counts.files, 'file')}, {counts.size} bytes"
     groups = {"scopes": counts.scopes, "types": counts.types, "statuses": counts.statuses, "vectors": counts.vectors}
-    lines = [f"{name}: {_say_counts(group)}" for name, group in groups.items()]
-    return "\n".join(
-        [
-            f"{plural(counts.entries, 'entry')} of {plural(counts.files, 'file')}, {counts.size} bytes",
-            *lines,
-            f"terms: {counts.terms}, in {counts.occurrences} places",
-            f"schema {counts.schema}, SQLite {counts.sqlite}",
-        ]
-    )
-
-
-def _say_counts(group: dict[str, int]) -> str:
-    return ", ".join(f"{name} {count}" for name, count in group.items()) or "none"
+    for name, group in groups.items():
+        yield f"{name}: {', '.join(f'{what} {count}' for what, count in group.items()) or 'none'}"
+    yield f"terms: {counts.terms}, in {counts.occurrences} places"
+    yield f"schema {counts.schema}, SQLite {counts.sqlite}"
