@@ -44,17 +44,9 @@ def table_options(options: Sequence[Option]) -> Callable[[C], C]:
 
     def decorate(command: C) -> C:
         for one in reversed(options):
-            command = click.option(
-                f"{one.flag}/{one.negation}" if one.negation else one.flag,
-                one.name,
-                type=click.Choice(one.choices) if one.choices else one.kind,
-                is_flag=one.kind is bool,
-                multiple=one.is_multiple,
-                default=one.initial,
-                show_default=one.default is not None,
-                metavar=one.metavar,
-                help=one.help,
-            )(command)
+            flags = f"{one.flag}/{one.negation}" if one.negation else one.flag
+            how = {"type": one.kind, "is_flag": one.kind is bool, "multiple": one.is_multiple, "default": one.initial}
+            command = option(flags, one.name, choices=one.choices, metavar=one.metavar, help=one.help, **how)(command)
         return command
 
     return decorate

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from memory_ci.cli import check
-from memory_ci.cli.common import at_option, dry_run_option, flag, json_option, option, table_options
+from memory_ci.cli.common import at_option, dry_run_option, flag, json_option, option, show, table_options
 from memory_ci.cli.plain import committed_workspace, echo, echo_json, progress, say, today, warn, workspace
 from memory_ci.rendering.table import printable
 from memory_ci.text import plural
@@ -187,13 +187,9 @@ def resolve_command(branch: str | None, base: str | None, push: bool, dry_run: b
     from memory_ci.flows.guard.resolve import resolve_branch
 
     done = resolve_branch(workspace(), sys.executable, branch, base, push=push, dry_run=dry_run)
-    if as_json:
-        echo_json(done)
-    elif dry_run:
-        say(f"{done.base} merges into {done.branch} without a conflict; nothing was changed.")
+    told = f"Merged {done.base} into {done.branch}: {done.before[:12]} is now {done.after[:12]}."
+    if dry_run:
+        told = f"{done.base} merges into {done.branch} without a conflict; nothing was changed."
     elif done.before == done.after:
-        say(f"{done.branch} holds {done.base} already.")
-    else:
-        say(f"Merged {done.base} into {done.branch}: {done.before[:12]} is now {done.after[:12]}.")
-    if done.pushed_to and not as_json:
-        say(f"Pushed to {done.pushed_to}.")
+        told = f"{done.branch} holds {done.base} already."
+    show(done, [told, *([f"Pushed to {done.pushed_to}."] if done.pushed_to else [])], as_json)

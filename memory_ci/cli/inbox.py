@@ -9,15 +9,43 @@ from typing import TYPE_CHECKING, Any, get_args
 import click
 
 from memory_ci.cli import add
-from memory_ci.cli.common import complete_id, dry_run_option, engine_option, flag, json_option, option, table_options
-from memory_ci.cli.plain import echo, echo_json, has_input, now, progress, read_input, say, today, utf8, warn, workspace
+from memory_ci.cli.common import (
+    complete_id,
+    dry_run_option,
+    engine_option,
+    flag,
+    json_option,
+    option,
+    show,
+    table_options,
+)
+from memory_ci.cli.plain import (
+    echo,
+    echo_json,
+    now,
+    progress,
+    read_input,
+    read_words_or_input,
+    say,
+    today,
+    utf8,
+    warn,
+    workspace,
+)
 from memory_ci.records.config import EngineName
 from memory_ci.records.entry import NEW_IMPORTANCE
 from memory_ci.records.episode import Assumption, Feedback, FeedbackKind, Outcome, Situation, State
 from memory_ci.rendering.table import printable, printable_lines, render_finding
 
 if TYPE_CHECKING:
-    from memory_ci.flows.inbox.importer import ImportReport
+    pass
+
+directory_option = option(
+    "--directory",
+    type=click.Path(path_type=Path, file_okay=False, exists=True),
+    default=Path(),
+    help="Where the job's files are, if not here.",
+)
 
 
 @click.command("add")
@@ -83,19 +111,11 @@ def episode_command(
     """
     from memory_ci.flows.inbox.episode import create_episode
 
-    if not text and not has_input():
-        raise click.UsageError('Say what happened: memory-ci episode "…", or pipe it in.')
-    noted = create_episode(
-        workspace(),
-        utf8(" ".join(text)) if text else read_input(),
-        {name: utf8(value) for name, value in (("file", file), ("tool", tool)) if value},
-        outcome,
-        valence,
-        session,
-        now(),
-        situation=Situation(domain=utf8(domain), topic=utf8(topic)),
-        dry_run=dry_run,
-    )
+    said = read_words_or_input(text, "Say what happened", "episode")
+    context = {name: utf8(value) for name, value in (("file", file), ("tool", tool)) if value}
+    situation = Situation(domain=utf8(domain), topic=utf8(topic))
+    judged = (outcome, valence, session)
+    noted = create_episode(workspace(), said, context, *judged, now(), situation=situation, dry_run=dry_run)
     if noted.left_out:
         say(f"Note: not kept, for it is not of this repository: {', '.join(noted.left_out)}", err=True)
     if as_json:
@@ -180,26 +200,21 @@ def import_command(
     options = ImportOptions(source, scope, replace, dry_run)  # type: ignore[arg-type] # click.Choice has checked it
     with progress("Importing"):
         report = import_memory(workspace(), paths, options, today())
-    if as_json:
-        echo_json({"dry_run": dry_run, "report": report})
-    else:
-        _print(report, "would import" if dry_run else "imported")
+    verb = "would import" if dry_run else "imported"
+    lines = [f"{verb} {one.path}:{one.line}: {one.title} -> {one.target}" for one in report.imported]
+    for one in report.known:
+        where = f"as {one.id[:8]} in {one.target}" if one.target else "and was taken out of memory before"
+        lines.append(f"known {one.path}:{one.line}: {one.title} ({where})")
+    show({"dry_run": dry_run, "report": report}, map(printable, lines), as_json)
+    if not as_json:
+        sums = (report.imported, report.known, report.refused, report.not_understood)
+        left = [f"refused {render_finding(one)}" for one in report.refused]
+        left += [f"left alone {render_finding(one)}" for one in report.not_understood]
+        left.append(
+            "{} {}, {} known already, {} refused, {} not understood".format(len(sums[0]), verb, *map(len, sums[1:]))
+        )
+        say("\n".join(left), err=True)
     raise SystemExit(1 if report.refused else 0)
-
-
-def _print(report: ImportReport, verb: str) -> None:
-    """What was taken on stdout; what was left, and the sums, on stderr."""
-    for taken in report.imported:
-        say(printable(f"{verb} {taken.path}:{taken.line}: {taken.title} -> {taken.target}"))
-    for taken in report.known:
-        where = f"as {taken.id[:8]} in {taken.target}" if taken.target else "and was taken out of memory before"
-        say(printable(f"known {taken.path}:{taken.line}: {taken.title} ({where})"))
-    for finding in report.refused:
-        say(f"refused {render_finding(finding)}", err=True)
-    for finding in report.not_understood:
-        say(f"left alone {render_finding(finding)}", err=True)
-    sums = (report.imported, report.known, report.refused, report.not_understood)
-    say("{} {verb}, {} known already, {} refused, {} not understood".format(*map(len, sums), verb=verb), err=True)
 
 
 @click.command("checkpoint")
@@ -207,12 +222,7 @@ def _print(report: ImportReport, verb: str) -> None:
 @option("--milestone", default="", help="Where the work stands: planning, half way, before review.")
 @option("--state", choices=get_args(State), default="open", help="Whether it held.")
 @option("--because", default="", help="What showed that it held or failed.")
-@option(
-    "--directory",
-    type=click.Path(path_type=Path, file_okay=False, exists=True),
-    default=Path(),
-    help="Where the job's files are, if not here.",
-)
+@directory_option
 @dry_run_option
 @json_option
 def checkpoint_command(
@@ -231,14 +241,8 @@ def checkpoint_command(
     from memory_ci.flows.inbox.job import append_assumption
     from memory_ci.flows.sessions.active_session import find_sessions
 
-    said = Assumption(
-        at=now(),
-        assumption=utf8(assumption),
-        state=state,
-        milestone=utf8(milestone),
-        because=utf8(because),
-        by=next(iter(find_sessions(os.environ)), ""),
-    )
+    words = {"assumption": utf8(assumption), "milestone": utf8(milestone), "because": utf8(because)}
+    said = Assumption(at=now(), state=state, by=next(iter(find_sessions(os.environ)), ""), **words)
     written = append_assumption(workspace(), directory, said, dry_run=dry_run)
     if as_json:
         echo_json(written)
@@ -250,12 +254,7 @@ def checkpoint_command(
 
 @click.command("premortem")
 @click.argument("plan", type=click.Path(path_type=Path, allow_dash=True), default="-")
-@option(
-    "--directory",
-    type=click.Path(path_type=Path, file_okay=False, exists=True),
-    default=Path(),
-    help="Where the job's files are, if not here.",
-)
+@directory_option
 @flag("--force", help="Replace a pre-mortem that is there.")
 @engine_option
 @dry_run_option

@@ -18,7 +18,7 @@ from memory_ci.rendering.why import render_dot, render_tree
 from memory_ci.text import plural
 
 if TYPE_CHECKING:
-    from memory_ci.flows.stage import ProjectStage
+    pass
 
 
 COLUMNS = "id title type scope status prominence given used importance last_reinforced path line".split()
@@ -110,22 +110,13 @@ def log_command(entry_id: str, as_json: bool) -> None:
 
     with progress("Reading history"):
         versions = list_entry_versions(workspace(), utf8(entry_id))
-    rows = [
-        {
-            "commit": v.commit.sha,
-            "at": v.commit.committed_at,
-            "subject": v.commit.subject,
-            "what": v.what,
-            "paths": v.paths,
-        }
-        for v in versions
-    ]
-    lines = (
-        f"{printable(f'{v.commit.sha[:10]} {v.commit.committed_at.date()}  {v.what}')}\n"
-        f"           {printable(v.commit.subject)}"
-        for v in versions
-    )
-    show(rows, lines, as_json)
+    rows, lines = [], []
+    for one in versions:
+        commit = one.commit
+        told = {"commit": commit.sha, "at": commit.committed_at, "subject": commit.subject}
+        rows.append(told | {"what": one.what, "paths": one.paths})
+        lines += [f"{commit.sha[:10]} {commit.committed_at.date()}  {one.what}", f"           {commit.subject}"]
+    show(rows, map(printable, lines), as_json)
 
 
 @click.command("graph")
@@ -153,7 +144,10 @@ def graph_command(entry_id: str, depth: int, form: str, as_json: bool) -> None:
     if as_json or form == "json":
         echo_json(graph)
         return
-    (echo if form == "dot" else say)(render_dot(graph) if form == "dot" else render_tree(graph))
+    if form == "dot":
+        echo(render_dot(graph))
+    else:
+        say(render_tree(graph))
     for note in graph.notes:
         say(f"Note: {printable(note)}", err=True)
 
@@ -241,19 +235,13 @@ def bisect_command(query: str, expected: str, good: str | None, bad: str, top: i
         raise click.UsageError("--expect names no entry.")
     with progress("Asking commits"):
         report = bisect(workspace(), BisectQuery(utf8(query), expected, top, good, bad), today())
-    if as_json:
-        echo_json(report)
-        return
-    asked = f"({plural(report.probed, 'commit')} asked)"
-    if report.loss is None:
-        say(f"Still found, at rank {report.rank} {asked}.")
-        return
-    loss = report.loss
-    now = f"rank {loss.after}" if loss.after is not None else "not found"
-    say(f"{loss.sha[:12]} {loss.day} {printable(loss.subject)}")
-    say(f"rank {loss.before} before, {now} after {asked}")
-    for reason in loss.why:
-        say(f"- {printable(reason)}")
+    asked, loss = f"({plural(report.probed, 'commit')} asked)", report.loss
+    lines = [f"Still found, at rank {report.rank} {asked}."]
+    if loss is not None:
+        now = f"rank {loss.after}" if loss.after is not None else "not found"
+        lines = [f"{loss.sha[:12]} {loss.day} {loss.subject}", f"rank {loss.before} before, {now} after {asked}"]
+        lines += [f"- {reason}" for reason in loss.why]
+    show(report, map(printable, lines), as_json)
 
 
 @click.command("stage")
@@ -276,23 +264,12 @@ def stage_command(view: str, as_json: bool) -> None:
     stages = list_stages(place, view)
     if not stages and not as_json:
         say(f"There is no {place.config.stage.file}, so there is no stage.", err=True)
-    show([_summary(stage) for stage in stages], (printable(_line(stage)) for stage in stages), as_json)
-
-
-def _line(stage: ProjectStage) -> str:
-    point = stage.known
-    known = f"{point.phase} since {point.commit.sha[:7]} ({point.commit.committed_at:%Y-%m-%d})" if point else ""
-    if stage.stated is not None:
-        return f"{stage.path}:{stage.stated.line}: {known}"
-    return f"{stage.path}: states no stage clearly" + (f"; {known}, the last that it did" if known else "")
-
-
-def _summary(stage: ProjectStage) -> dict[str, object]:
-    return {
-        "project": stage.project,
-        "path": stage.path,
-        "line": stage.stated.line if stage.stated else None,
-        "stage": stage.known.phase if stage.known else None,
-        "since": stage.known.commit.sha if stage.known else None,
-        "is_clear": stage.stated is not None,
-    }
+    found, lines = [], []
+    for stage in stages:
+        point, line = stage.known, stage.stated.line if stage.stated is not None else None
+        known = f"{point.phase} since {point.commit.sha[:7]} ({point.commit.committed_at:%Y-%m-%d})" if point else ""
+        unclear = f"{stage.path}: states no stage clearly" + (f"; {known}, the last that it did" if known else "")
+        lines.append(unclear if line is None else f"{stage.path}:{line}: {known}")
+        told = {"project": stage.project, "path": stage.path, "line": line, "stage": point.phase if point else None}
+        found.append(told | {"since": point.commit.sha if point else None, "is_clear": line is not None})
+    show(found, map(printable, lines), as_json)

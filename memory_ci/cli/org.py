@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 from click.core import ParameterSource
@@ -20,7 +20,6 @@ from memory_ci.text import plural, shorten
 
 if TYPE_CHECKING:
     from memory_ci.flows.org.sync import OrgReport
-    from memory_ci.records.retrieval import Hit
 
 MOST_NAMED = 20
 """Repositories that are named of one kind; the rest are counted, and `--json` has them all."""
@@ -46,6 +45,16 @@ index_option = option(
     callback=refuse_password,
     help="The index that `org sync` writes: a file and a manifest for each audience, or postgresql://…",
 )
+
+
+def places_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Which repositories there are."""
+    places = click.argument("places", nargs=-1, metavar="[LIST|DIR]...", type=click.Path(path_type=Path))
+    github = option("--github", multiple=True, metavar="ORG", help="All repositories of an organisation on GitHub.")
+    said = "All projects of a group on GitLab and its subgroups."
+    return places(github(option("--gitlab", multiple=True, metavar="GROUP", help=said)(command)))
+
+
 jobs_option = option("--jobs", type=click.IntRange(1, 64), default=8, help="So many at a time.")
 seconds_option = option("--seconds", type=click.IntRange(1, 3600), default=120, help="For each git of one repository.")
 
@@ -62,9 +71,7 @@ def org_command() -> None:
 
 
 @org_command.command("sync")
-@click.argument("places", nargs=-1, metavar="[LIST|DIR]...", type=click.Path(path_type=Path))
-@option("--github", multiple=True, metavar="ORG", help="All repositories of an organisation on GitHub.")
-@option("--gitlab", multiple=True, metavar="GROUP", help="All projects of a group on GitLab and its subgroups.")
+@places_options
 @index_option
 @jobs_option
 @seconds_option
@@ -125,7 +132,13 @@ def search_command(task: str, index: str, audiences: tuple[str, ...], top: int, 
 
     check_audiences(audiences)
     hits = search_org(task, index, audiences or choose_audiences(os.environ), top, os.environ, today())
-    show(hits, (line for at, hit in enumerate(hits, 1) for line in _say_hit(at, hit)), as_json)
+    lines = []
+    for at, hit in enumerate(hits, 1):
+        entry = hit.located.entry
+        lines.append(f"{at:>2}. {hit.score:.2f} {shorten(entry.title, 120)}")
+        lines.append(f"      {hit.repository} · {entry.id[:8]} · {entry.last_reinforced} · {hit.link}")
+        lines += [f"      {shorten(entry.body, 240)}"] if entry.body.strip() else []
+    show(hits, map(printable, lines), as_json)
     if not hits and not as_json:
         click.echo("No repository knows of it.", err=True)
 
@@ -171,17 +184,14 @@ def status_command(index: str, as_json: bool) -> None:
         + (f", the oldest checked {one.oldest:%Y-%m-%d %H:%M}" if one.oldest else "")
         for one in status.audiences
     ]
-    lines += [
-        f"failing{f' since {at:%Y-%m-%d %H:%M}' if at else ''}: {name}: {why}" for name, at, why in status.failing
-    ]
+    for name, at, why in status.failing:
+        lines.append(f"failing{f' since {at:%Y-%m-%d %H:%M}' if at else ''}: {name}: {why}")
     lines += [f"{plural(status.gated, 'entry')} must not be shown to others"] if status.gated else []
     show(status, map(printable, lines), as_json)
 
 
 @org_command.command("plan")
-@click.argument("places", nargs=-1, metavar="[LIST|DIR]...", type=click.Path(path_type=Path))
-@option("--github", multiple=True, metavar="ORG", help="All repositories of an organisation on GitHub.")
-@option("--gitlab", multiple=True, metavar="GROUP", help="All projects of a group on GitLab and its subgroups.")
+@places_options
 @option("--batch", type=click.IntRange(1, 100_000), default=256, help="Of one matrix.")
 @option("--state", type=DIRECTORY, metavar="DIR", help="Keeps what was found.")
 @option("--deadline", type=click.FloatRange(min=0), metavar="SECONDS", help="Ask no more after so long.")
@@ -252,17 +262,9 @@ def promote_command(
     from memory_ci.flows.workspace import branch_name
 
     check_audiences(audiences)
-    workspace = committed_workspace()
-    done = promote_shared(
-        workspace,
-        index,
-        audiences or ("public",),
-        now(),
-        os.environ,
-        least=least,
-        push="pr" if push == "pr" else "none",
-        dry_run=dry_run,
-    )
+    workspace, readers = committed_workspace(), audiences or ("public",)
+    how: Literal["pr", "none"] = "pr" if push == "pr" else "none"
+    done = promote_shared(workspace, index, readers, now(), os.environ, least=least, push=how, dry_run=dry_run)
     lines = [f"{one.entry.id[:8]} {shorten(one.entry.title, 120)} (said in {one.said_in})" for one in done.proposed]
     if done.proposed and dry_run:
         lines.insert(0, f"would propose {plural(len(lines), 'entry')}:")
@@ -274,12 +276,7 @@ def promote_command(
 
 
 def _say_report(report: OrgReport) -> Iterator[str]:
-    changed = {
-        "added": report.added,
-        "updated": report.updated,
-        "moved": report.moved,
-        "dropped": report.dropped,
-    }
+    changed = {"added": report.added, "updated": report.updated, "moved": report.moved, "dropped": report.dropped}
     counted = ", ".join(f"{len(names)} {kind}" for kind, names in changed.items() if names) or "nothing changed"
     would = "would be: " if report.is_dry_run else ""
     yield f"{plural(report.repositories, 'repository')}: {would}{counted}, {report.unchanged} unchanged"
@@ -295,11 +292,3 @@ def _say_report(report: OrgReport) -> Iterator[str]:
         yield f"not shared: {report.gated} unsafe, {report.cut} too many or in too large a file"
     for one in report.published:
         yield f"{one.audience}: {one.path}, {one.size:,} bytes, {'new' if one.is_new else 'as it was'}"
-
-
-def _say_hit(at: int, hit: Hit) -> Iterator[str]:
-    entry = hit.located.entry
-    yield printable(f"{at:>2}. {hit.score:.2f} {shorten(entry.title, 120)}")
-    yield printable(f"      {hit.repository} · {entry.id[:8]} · {entry.last_reinforced} · {hit.link}")
-    if entry.body.strip():
-        yield printable(f"      {shorten(' '.join(entry.body.split()), 240)}")
