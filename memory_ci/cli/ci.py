@@ -70,7 +70,7 @@ def ci_command(
       memory-ci ci --extract plan.json
       memory-ci ci --apply plan.json
     """
-    from memory_ci.flows.publish.ci import CiOptions, run_ci
+    from memory_ci.flows.publish.ci import CiOptions, append_text, format_outputs, list_outputs, run_ci
     from memory_ci.flows.publish.ci_event import find_job, find_provider
     from memory_ci.flows.publish.run_line import describe_failure, describe_run
     from memory_ci.flows.record.episode_files import list_written
@@ -87,10 +87,13 @@ def ci_command(
     except MemoryCIError as error:
         _end(describe_failure(where, error, began, os.environ))
         raise
-    written = list_written(where, run.plan) if run.plan else ()
-    _show(run, written, is_github=whose == "github")
+    _show(run, list_written(where, run.plan) if run.plan else (), is_github=whose == "github")
     _end(describe_run(where, run, began, os.environ))
-    _hand_on(run, summary, is_github=whose == "github")
+    page, text = summary or os.environ.get("GITHUB_STEP_SUMMARY"), _render(run)
+    if page and text:
+        append_text(Path(page), text)
+    if whose == "github" and (outputs := os.environ.get("GITHUB_OUTPUT")):
+        append_text(Path(outputs), format_outputs(list_outputs(run), f"memory-ci-{secrets.token_hex(16)}"))
     raise SystemExit(run.exit_code)
 
 
@@ -117,17 +120,6 @@ def _show(run: CiRun, written: Sequence[str], *, is_github: bool) -> None:
         echo(render_stop(run.stop.level, f"{run.stop.reason} {run.stop.hint}"))
     elif run.stop:
         say(f"{run.stop.level.capitalize()}: the run stopped: {printable(run.stop.reason)}", err=True)
-
-
-def _hand_on(run: CiRun, summary: Path | None, *, is_github: bool) -> None:
-    """The summary and the outputs, where the runner (or the caller) wants them."""
-    from memory_ci.flows.publish.ci import append_text, format_outputs, list_outputs
-
-    page = summary or (Path(os.environ["GITHUB_STEP_SUMMARY"]) if os.environ.get("GITHUB_STEP_SUMMARY") else None)
-    if page is not None and (text := _render(run)):
-        append_text(page, text)
-    if is_github and (outputs := os.environ.get("GITHUB_OUTPUT")):
-        append_text(Path(outputs), format_outputs(list_outputs(run), f"memory-ci-{secrets.token_hex(16)}"))
 
 
 def _render(run: CiRun) -> str:

@@ -23,7 +23,7 @@ from memory_ci.rendering.health import (
 from memory_ci.text import plural
 
 if TYPE_CHECKING:
-    from memory_ci.records.quality import Answered, Comparison
+    from memory_ci.records.quality import Comparison
 
 set_file = click.Path(path_type=Path, exists=True, dir_okay=False)
 
@@ -178,18 +178,34 @@ def retrieval(
       memory-ci eval retrieval --against origin/main
       memory-ci eval retrieval --entries e.jsonl --queries q.jsonl --qrels r.jsonl
     """
-    from memory_ci.flows.measure.evaluate_retrieval import measure, run_lines
+    from memory_ci.flows.measure.evaluate_retrieval import (
+        answer_golden,
+        answer_set,
+        choose_for_all,
+        compare_golden,
+        load_golden,
+        load_set,
+        measure,
+        run_lines,
+    )
+    from memory_ci.records.config import Config
 
     is_set = entries is not None or queries is not None or qrels is not None
     if is_set and rev:
         raise click.UsageError("--against compares two states of a repository's memory: give no files with it.")
     compared: Comparison | None = None
     if entries and queries and qrels:
-        answered = _answer_files(entries, queries, qrels, vectors)
+        chosen = choose_for_all(Config(), os.environ) if vectors else None
+        answered = tuple(answer_set(load_set(entries, queries, qrels), Config(), time.perf_counter, chosen))
     elif is_set:
         raise click.UsageError("--entries, --queries and --qrels belong together.")
     else:
-        answered, compared = _answer_own(rev, margin)
+        with progress("Asking"):
+            where = workspace()
+            goldens = load_golden(where)
+            answered = answer_golden(where, goldens, today(), time.perf_counter)
+        if rev is not None:
+            compared = compare_golden(where, goldens, answered, rev, margin, time.perf_counter)
     if run:
         run.writelines(run_lines(answered, explain=explain))
     qualities = measure(answered)
@@ -249,23 +265,3 @@ def init() -> None:
 
     path, count = init_golden(workspace())
     say(f"{count} queries in {path}")
-
-
-def _answer_files(entries: Path, queries: Path, qrels: Path, vectors: bool) -> tuple[Answered, ...]:
-    from memory_ci.flows.measure.evaluate_retrieval import answer_set, choose_for_all, load_set
-    from memory_ci.records.config import Config
-
-    chosen = choose_for_all(Config(), os.environ) if vectors else None
-    return tuple(answer_set(load_set(entries, queries, qrels), Config(), time.perf_counter, chosen))
-
-
-def _answer_own(rev: str | None, margin: float) -> tuple[tuple[Answered, ...], Comparison | None]:
-    from memory_ci.flows.measure.evaluate_retrieval import answer_golden, compare_golden, load_golden
-
-    with progress("Asking"):
-        where = workspace()
-        goldens = load_golden(where)
-        answered = answer_golden(where, goldens, today(), time.perf_counter)
-    if rev is None:
-        return answered, None
-    return answered, compare_golden(where, goldens, answered, rev, margin, time.perf_counter)
