@@ -39,6 +39,16 @@ engine_said = "Who reads the evidence, instead of what the configuration says."
 engine_option = option("--engine", choices=get_args(EngineName), help=engine_said)
 
 
+def change_options(command: C) -> C:
+    """Those of whatever changes something."""
+    return dry_run_option(json_option(command))
+
+
+def view_options(command: C) -> C:
+    """Those of whatever looks at memory."""
+    return at_option(json_option(command))
+
+
 def table_options(options: Sequence[Option]) -> Callable[[C], C]:
     """The options of a table, in its order."""
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from memory_ci.cli import check
-from memory_ci.cli.common import at_option, dry_run_option, flag, json_option, option, show, table_options
+from memory_ci.cli.common import at_option, change_options, flag, option, show, table_options
 from memory_ci.cli.plain import committed_workspace, echo, echo_json, progress, say, today, warn, workspace
 from memory_ci.rendering.table import printable
 from memory_ci.text import plural
@@ -31,8 +31,7 @@ if TYPE_CHECKING:
 @at_option
 @flag("--fix", help="First make entries of what was written by hand, and move what this branch added into the inbox.")
 @option("--base", metavar="REV", help="With --fix: where this branch started from; default: the default branch.")
-@dry_run_option
-@json_option
+@change_options
 def check_command(
     paths: tuple[Path, ...],
     staged: bool,
@@ -140,8 +139,7 @@ def show_report(report: CheckReport, form: str, where: Workspace | None = None, 
 @click.command("fmt")
 @click.argument("paths", nargs=-1, type=click.Path(path_type=Path))
 @flag("--check", "is_check", help="Change nothing; exit status 1 if a file is not canonical.")
-@dry_run_option
-@json_option
+@change_options
 def fmt_command(paths: tuple[Path, ...], is_check: bool, dry_run: bool, as_json: bool) -> None:
     """Write memory files in their canonical form.
 
@@ -171,8 +169,7 @@ def fmt_command(paths: tuple[Path, ...], is_check: bool, dry_run: bool, as_json:
 @option("--branch", metavar="NAME", help="The branch to merge into; default: the one checked out.")
 @option("--base", metavar="REV", help="What to merge; default: the remote's default branch, else main or master.")
 @flag("--push", help="Push the branch afterwards.")
-@dry_run_option
-@json_option
+@change_options
 def resolve_command(branch: str | None, base: str | None, push: bool, dry_run: bool, as_json: bool) -> None:
     """Merge the base into a branch, memory files entry by entry.
 

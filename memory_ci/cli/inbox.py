@@ -9,16 +9,7 @@ from typing import TYPE_CHECKING, Any, get_args
 import click
 
 from memory_ci.cli import add
-from memory_ci.cli.common import (
-    complete_id,
-    dry_run_option,
-    engine_option,
-    flag,
-    json_option,
-    option,
-    show,
-    table_options,
-)
+from memory_ci.cli.common import change_options, complete_id, engine_option, flag, option, show, table_options
 from memory_ci.cli.plain import (
     echo,
     echo_json,
@@ -86,8 +77,7 @@ def add_command(
 @option("--file", default="", metavar="PATH", help="The file that was worked on.")
 @option("--tool", default="", metavar="NAME", help="The tool that was used.")
 @option("--session", metavar="JOB", help="Tell it to this session only.")
-@dry_run_option
-@json_option
+@change_options
 def episode_command(
     text: tuple[str, ...],
     outcome: Outcome,
@@ -134,8 +124,7 @@ def episode_command(
 @option("--ref", default="", metavar="REF", help="The work it is about: pr:128, or commit:9d0c3f2.")
 @option("--by", default="", metavar="NAME", help="Who says so; default: git's user.name.")
 @option("--at", "when", metavar="TIME", help="When, as ISO 8601 (UTC where it names no zone); default: now.")
-@dry_run_option
-@json_option
+@change_options
 def feedback_command(
     entry_id: str, kind: FeedbackKind, ref: str, by: str, when: str | None, dry_run: bool, as_json: bool
 ) -> None:
@@ -179,8 +168,7 @@ def feedback_command(
 )
 @option("--scope", metavar="SCOPE", help="Where the entries belong [default: the file's own scope, else project].")
 @flag("--replace", help="Put the entries into the files themselves, which must be memory files.")
-@dry_run_option
-@json_option
+@change_options
 def import_command(
     paths: tuple[Path, ...], source: str, scope: str | None, replace: bool, dry_run: bool, as_json: bool
 ) -> None:
@@ -223,8 +211,7 @@ def import_command(
 @option("--state", choices=get_args(State), default="open", help="Whether it held.")
 @option("--because", default="", help="What showed that it held or failed.")
 @directory_option
-@dry_run_option
-@json_option
+@change_options
 def checkpoint_command(
     assumption: str, milestone: str, state: State, because: str, directory: Path, dry_run: bool, as_json: bool
 ) -> None:
@@ -257,8 +244,7 @@ def checkpoint_command(
 @directory_option
 @flag("--force", help="Replace a pre-mortem that is there.")
 @engine_option
-@dry_run_option
-@json_option
+@change_options
 def premortem_command(
     plan: Path, directory: Path, force: bool, engine: EngineName | None, dry_run: bool, as_json: bool
 ) -> None:

@@ -9,7 +9,17 @@ from typing import TYPE_CHECKING, get_args
 import click
 from msgspec import to_builtins
 
-from memory_ci.cli.common import at_option, complete_id, flag, format_option, json_option, option, show, show_rows
+from memory_ci.cli.common import (
+    at_option,
+    complete_id,
+    flag,
+    format_option,
+    json_option,
+    option,
+    show,
+    show_rows,
+    view_options,
+)
 from memory_ci.cli.plain import echo, echo_json, progress, say, terminal_width, today, utf8, warn, workspace
 from memory_ci.records.entry import EntryType, ScopeName, Status
 from memory_ci.records.episode import UseCount
@@ -74,8 +84,7 @@ def list_command(
 
 @click.command("show")
 @click.argument("entry_id", metavar="ID", shell_complete=complete_id)
-@at_option
-@json_option
+@view_options
 def show_command(entry_id: str, view: str | None, as_json: bool) -> None:
     """Show one entry; the start of its id is enough.
 
@@ -154,8 +163,7 @@ def graph_command(entry_id: str, depth: int, form: str, as_json: bool) -> None:
 
 @click.command("blame")
 @click.argument("place", metavar="PATH[:A-B]")
-@at_option
-@json_option
+@view_options
 def blame_command(place: str, view: str | None, as_json: bool) -> None:
     """Say of each line which work brought it, what that was given and used, and what was learned of it.
 
@@ -176,8 +184,7 @@ def blame_command(place: str, view: str | None, as_json: bool) -> None:
 @click.command("why")
 @click.argument("entry_id", metavar="ID", shell_complete=complete_id)
 @flag("--lines", "is_lines", help="List the lines that the work brought which taught it.")
-@at_option
-@json_option
+@view_options
 def why_command(entry_id: str, is_lines: bool, view: str | None, as_json: bool) -> None:
     """Say what an entry counts, and what made it so.
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import click
 from click.core import ParameterSource
 
-from memory_ci.cli.common import DIRECTORY, dry_run_option, json_option, option, show
+from memory_ci.cli.common import DIRECTORY, change_options, json_option, option, show
 from memory_ci.cli.plain import now, progress, today
 from memory_ci.errors import UsageError
 from memory_ci.rendering.table import printable
@@ -75,8 +75,7 @@ def org_command() -> None:
 @index_option
 @jobs_option
 @seconds_option
-@dry_run_option
-@json_option
+@change_options
 def sync_command(
     places: tuple[Path, ...],
     github: tuple[str, ...],
@@ -234,8 +233,7 @@ def plan_command(
 @option("--audience", "audiences", multiple=True, metavar="NAME", help="Default: public.")
 @option("--least", type=click.IntRange(2, 100), default=3, help="Repositories that say it.")
 @option("--push", choices=["none", "pr"], default="none", help="pr: by a request.")
-@dry_run_option
-@json_option
+@change_options
 def promote_command(
     index: str, audiences: tuple[str, ...], least: int, push: str, dry_run: bool, as_json: bool
 ) -> None:

@@ -35,13 +35,13 @@ NO_ROOM = (errno.ENOSPC, errno.EFBIG, errno.EDQUOT, errno.EIO)
 
 
 class Option(NamedTuple):
-    """One option: its flag, the argument of `run` that it fills, how its value is read.
+    """One option: its flag, and behind a blank the argument of `run` that it fills, if that has another name; how its
+    value is read.
 
     `kind` bool takes no value; with a `negation` it is None until one of both is said. `is_multiple`: a tuple of them.
     """
 
-    flag: str
-    name: str
+    said: str
     help: str
     kind: type[str | int | bool] = str
     choices: tuple[str, ...] = ()
@@ -49,6 +49,14 @@ class Option(NamedTuple):
     default: Any = None
     metavar: str | None = None
     negation: str = ""
+
+    @property
+    def flag(self) -> str:
+        return self.said.split()[0]
+
+    @property
+    def name(self) -> str:
+        return self.said.split()[-1].strip("-").replace("-", "_")
 
     @property
     def initial(self) -> Any:  # noqa: ANN401 - what `kind` says

@@ -11,17 +11,7 @@ from typing import TYPE_CHECKING, BinaryIO, TextIO, get_args
 import click
 from msgspec.structs import replace
 
-from memory_ci.cli.common import (
-    FILE,
-    RangeArguments,
-    dry_run_option,
-    flag,
-    json_option,
-    now_option,
-    option,
-    range_options,
-    show,
-)
+from memory_ci.cli.common import FILE, RangeArguments, change_options, flag, now_option, option, range_options, show
 from memory_ci.cli.plain import committed_workspace, echo, echo_json, has_input, now, progress, say, today
 from memory_ci.errors import EngineError, UsageError
 from memory_ci.records.config import PublishMode
@@ -60,8 +50,7 @@ POLL_SECONDS = 60
     help="Write what was learned to this file, as Markdown.",
 )
 @option("--fail-on", choices=["engine"], help="Exit with status 5 when the engine failed.")
-@dry_run_option
-@json_option
+@change_options
 def record_command(
     mode: PublishMode | None,
     at_once: bool,
@@ -256,8 +245,7 @@ def extract_command(output: Path | None, fetch: bool, **arguments: RangeArgument
 
 @click.command("apply")
 @click.argument("plan_file", metavar="PLAN.json", type=click.File("rb"))
-@dry_run_option
-@json_option
+@change_options
 def apply_command(plan_file: BinaryIO, dry_run: bool, as_json: bool) -> None:
     """Perform a plan.
 
@@ -290,8 +278,7 @@ PERIOD = "90d"
 @flag("--yes", help="Do not ask whether to go on.")
 @option("--wait/--no-wait", default=True, help="Wait until the batches have ended.")
 @option("--push", "mode", choices=get_args(PublishMode), help="How the commits reach the remote.")
-@dry_run_option
-@json_option
+@change_options
 def learn_command(
     yes: bool,
     wait: bool,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from memory_ci.cli.common import complete_id, dry_run_option, flag, json_option, option, range_options, show
+from memory_ci.cli.common import change_options, complete_id, flag, option, range_options, show
 from memory_ci.cli.plain import has_input, now, progress, say, utf8, workspace
 from memory_ci.errors import UsageError
 from memory_ci.records.candidate import MAX_SUGGESTIONS
@@ -31,7 +31,7 @@ def _options(command: Callable[..., Any]) -> Callable[..., Any]:
     accept = option("--accept", multiple=True, metavar="N", help="Put it into the inbox. Repeatable.")
     edit = flag("--edit", help="Reword in your editor what you accept or keep.")
     never = option("--never", multiple=True, metavar="N", help="Do not ask it again. Repeatable.")
-    return range_options(accept(edit(never(dry_run_option(json_option(command))))))
+    return range_options(accept(edit(never(change_options(command)))))
 
 
 @click.command("review")

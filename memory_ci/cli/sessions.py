@@ -10,7 +10,7 @@ from pathlib import Path
 
 import click
 
-from memory_ci.cli.common import dry_run_option, flag, json_option, option, show
+from memory_ci.cli.common import change_options, flag, option, show
 from memory_ci.cli.plain import echo_json, now, progress, say, workspace
 from memory_ci.errors import UsageError
 from memory_ci.rendering.sessions import render_human, render_sessions
@@ -31,8 +31,7 @@ AGENTS = ("claude-code", "codex", "gemini", "cursor", "aider", "openhands", "swe
 @flag("--purge", "is_purge", help="Delete captured sessions, which PATH then names by id.")
 @flag("--all", "is_every", help="Purge all captured sessions.")
 @option("--remote", default="", metavar="NAME", help="Purge them on this remote, too.")
-@dry_run_option
-@json_option
+@change_options
 def sessions_command(
     paths: tuple[Path, ...],
     with_words: bool,
@@ -97,8 +96,7 @@ def _list(paths: tuple[Path, ...], with_words: bool, as_json: bool) -> None:
 @click.argument("path", required=False)
 @option("--agent", choices=AGENTS, help="Only sessions of this agent.")
 @flag("--hook", "is_hook", help="Run by an agent: print nothing, and never fail.")
-@dry_run_option
-@json_option
+@change_options
 def capture_command(path: str | None, agent: str | None, is_hook: bool, dry_run: bool, as_json: bool) -> None:
     """Keep a digest of an agent's session in this repository, under refs/memory-ci/sessions/.
 

@@ -16,7 +16,7 @@ from click.shell_completion import get_completion_class
 from msgspec.structs import replace
 
 from memory_ci.cli.agent import NAMES
-from memory_ci.cli.common import dry_run_option, flag, json_option, option, show
+from memory_ci.cli.common import change_options, flag, json_option, option, show
 from memory_ci.cli.plain import echo, echo_json, has_input, is_terminal, now, progress, say, workspace
 from memory_ci.rendering.table import printable, printable_lines
 
@@ -41,8 +41,7 @@ SHELLS = ("bash", "zsh", "fish")
 @flag("--no-retrieve", help="Let agents capture their sessions and read no memory.")
 @flag("--no-ask", help="Do not ask agents to note what a person taught them.")
 @flag("--no-mcp", help="Leave the MCP server out of the settings of agents.")
-@dry_run_option
-@json_option
+@change_options
 def install_command(
     no_hook: bool,
     agents: tuple[str, ...],
@@ -124,8 +123,7 @@ def show_steps(steps: Sequence[InstallStep], *, dry_run: bool, as_json: bool) ->
 
 @click.command("uninstall")
 @flag("--user", help="Take out of the home what `install --user` put there.")
-@dry_run_option
-@json_option
+@change_options
 def uninstall_command(user: bool, dry_run: bool, as_json: bool) -> None:
     """Take out what install put into this clone.
 
@@ -148,8 +146,7 @@ def uninstall_command(user: bool, dry_run: bool, as_json: bool) -> None:
 @click.command("export")
 @option("--to", "target", choices=("agents-md",), required=True, help="What to write.")
 @click.argument("path", required=False, type=click.Path(path_type=Path, dir_okay=False))
-@dry_run_option
-@json_option
+@change_options
 def export_command(target: str, path: Path | None, dry_run: bool, as_json: bool) -> None:
     """Write what memory holds into AGENTS.md, for agents that have nothing installed.
 
@@ -217,8 +214,7 @@ def doctor_command(online: bool, privacy: bool, as_json: bool) -> None:
 @click.command("policy")
 @click.argument("source", required=False, metavar="SOURCE@REV")
 @flag("--check", help="Only say whether the source has another policy now; status 1 if it has.")
-@dry_run_option
-@json_option
+@change_options
 def policy_command(source: str | None, check: bool, dry_run: bool, as_json: bool) -> None:
     """Pin the policy of a platform in this repository, or bring it up to date.
 
@@ -268,8 +264,7 @@ CLOUDS = ("claude-web", "copilot-cloud", "codex-cloud", "jules")
 @option("--cloud", choices=CLOUDS, help="Write what this cloud agent needs, too.")
 @option("--from", "history", metavar="REV|AGE", help="Say first what older work would give (90d, 12w, 6m, 1y).")
 @option("--ci-source", metavar="OWNER/REPO@REV", help="The release of memory-ci that hooks and CI run.")
-@dry_run_option
-@json_option
+@change_options
 def init_command(
     pre_commit: bool,
     ci: Ci | None,
@@ -342,8 +337,7 @@ def init_command(
 
 
 @click.command("uninit")
-@dry_run_option
-@json_option
+@change_options
 def uninit_command(dry_run: bool, as_json: bool) -> None:
     """Take out what init wrote.
 

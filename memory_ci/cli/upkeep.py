@@ -13,14 +13,14 @@ import click
 
 from memory_ci.cli.common import (
     FILE,
-    at_option,
+    change_options,
     complete_id,
-    dry_run_option,
     engine_option,
     flag,
     json_option,
     option,
     show,
+    view_options,
 )
 from memory_ci.cli.plain import committed_workspace, now, progress, read_input, say, today, utf8, workspace
 from memory_ci.errors import UsageError
@@ -42,7 +42,7 @@ branch_option = option("--branch", metavar="NAME", help="Work on this branch ins
 
 def upkeep_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """The options that the three commands have in common."""
-    return branch_option(dry_run_option(json_option(command)))
+    return branch_option(change_options(command))
 
 
 def run_upkeep(step: Step, branch: str | None, dry_run: bool, as_json: bool, stale_after: int | None = None) -> None:
@@ -135,8 +135,7 @@ def retire_command(stale: bool, after_days: int, branch: str | None, dry_run: bo
 @click.command("migrate")
 @option("--to", type=click.IntRange(min=1), metavar="N", help="Another format than the newest, such as the last.")
 @branch_option
-@dry_run_option
-@json_option
+@change_options
 def migrate_command(to: int | None, branch: str | None, dry_run: bool, as_json: bool) -> None:
     """Bring the memory files of a branch to the newest format, or back.
 
@@ -231,8 +230,7 @@ def _tell(plan: ForgetPlan) -> Iterator[str]:
 @flag("--vectors", help="Embed what has no vector yet: `memory-ci help embedders`.")
 @option("--db", type=FILE, help="This file, not the one in the git directory.")
 @flag("--staged", help="Look at what the next commit would hold.")
-@at_option
-@json_option
+@view_options
 def index_command(
     only_key: bool,
     verify: bool,

@@ -6,16 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
 from memory_ci.records.health import ArmComparison, Diagnosis, EffectReport, Health, Metric, Probe, ProbeState
-from memory_ci.records.quality import (
-    GATED,
-    SIZES,
-    Answered,
-    Comparison,
-    Evaluation,
-    Quality,
-    SetEvaluation,
-    Share,
-)
+from memory_ci.records.quality import GATED, SIZES, Answered, Comparison, Evaluation, Quality, SetEvaluation, Share
 from memory_ci.rendering.table import printable
 from memory_ci.rendering.terminal import bar, render_rows
 from memory_ci.text import shorten
