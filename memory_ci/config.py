@@ -16,6 +16,7 @@ from memory_ci import __version__
 from memory_ci.errors import UsageError
 from memory_ci.records.config import FORMAT, Config, Policy
 from memory_ci.records.report import Finding
+from memory_ci.text import yaml_fault
 
 T = TypeVar("T")
 
@@ -132,9 +133,8 @@ def _compose(text: str, path: str) -> Any:  # noqa: ANN401 - PyYAML's nodes are 
         _refuse_tricks(yaml.parse(text, Loader=loader), path)
         return yaml.compose(text, Loader=loader)
     except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        reason = getattr(error, "problem", None) or str(error)
-        raise _error(path, mark.line + 1 if mark else 1, f"not valid YAML: {reason}") from error
+        line, reason = yaml_fault(error)
+        raise _error(path, line + 1, f"not valid YAML: {reason}") from error
 
 
 def _refuse_tricks(events: Any, path: str) -> None:  # noqa: ANN401

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Set
 from functools import lru_cache
 from itertools import pairwise
+from typing import Any
 
 WORD = re.compile(r"[^\W_]+(?:[._/:\-']?[^\W_]+|_+[^\W_]+)*_*", re.UNICODE)
 """A word with its identifier glue: `snake_case`, `a.b.c`, `src/app.py`, `don't`."""
@@ -229,3 +230,15 @@ def plain_host(place: str) -> str:
     ['github.com', 'github.com', 'github.com', 'gitlab.com']
     """
     return re.sub(r"^(?:www|(?:alt)?ssh)\.(?=[^.]+\.[^.]+$)", "", place.lower().partition(":")[0].rstrip("."))
+
+
+UNCLOSED = ("did not find expected ',' or", "could not find expected ':'", "found unexpected end of stream")
+"""What PyYAML says of a list, a key or a quotation that nothing ends: of the line where it gave up, not of that one."""
+
+
+def yaml_fault(error: Any) -> tuple[int, str]:  # noqa: ANN401 - PyYAML's errors, which have one owner
+    """The line, from 0, where what PyYAML could not read begins, and what it says of it."""
+    reason: str = getattr(error, "problem", None) or str(error).partition("\n")[0]
+    began, found = (getattr(error, name, None) for name in ("context_mark", "problem_mark"))
+    mark = began if began and reason.startswith(UNCLOSED) else found
+    return (mark.line if mark else 0), reason

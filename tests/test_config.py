@@ -57,6 +57,7 @@ def test_every_key_can_be_said() -> None:
         ("- a\n", ":1: the file must be a mapping", ""),
         ("retrieve: {max_chars: 1}\nretrieve: {max_chars: 2}\n", ":2: the key 'retrieve' stands here twice", ""),
         ("a: [\n", "not valid YAML", ""),
+        ("format: 1\nroles: [x\nengine: {}\n", ":2: not valid YAML", ""),
     ],
 )
 def test_what_is_wrong_is_named(text: str, message: str, hint: str) -> None:

@@ -20,29 +20,22 @@ TEMPLATE = """
 """
 
 OPTIONS = (
-    Option("--title", "title", "One sentence that says the learning by itself."),
-    Option("--body", "body", "Why, when, and what to do: a short paragraph."),
-    Option("--type", "type_", "What kind of learning.", choices=get_args(EntryType), default="procedural"),
-    Option("--domain", "domain", "task, or team for what outlives it.", choices=get_args(Domain), default="task"),
+    Option("--title", "One sentence that says the learning by itself."),
+    Option("--body", "Why, when, and what to do: a short paragraph."),
+    Option("--type type_", "What kind of learning.", choices=get_args(EntryType), default="procedural"),
+    Option("--domain", "task, or team for what outlives it.", choices=get_args(Domain), default="task"),
+    Option("--scope", "project, institutional, team:<directory> or session:<job>.", default="project", metavar="SCOPE"),
+    Option("--source", "Where it comes from: commit:3f2ab91, pr:128, or an address.", metavar="TEXT"),
     Option(
-        "--scope",
-        "scope",
-        "project, institutional, team:<directory> or session:<job>.",
-        default="project",
-        metavar="SCOPE",
-    ),
-    Option("--source", "source", "Where it comes from: commit:3f2ab91, pr:128, or an address.", metavar="TEXT"),
-    Option(
-        "--cite",
-        "cites",
+        "--cite cites",
         "Code of HEAD that it speaks about; may be given several times.",
         is_multiple=True,
         metavar="PATH[::SYMBOL|:A-B]",
     ),
-    Option("--quote", "quote", "What a person said in this session, word for word; - reads it.", metavar="WORDS"),
-    Option("--turn", "turn", "Quote that turn of a person, from 1; 0 is the last.", kind=int, metavar="N"),
-    Option("--dry-run", "dry_run", "Say what would be done, and change nothing.", kind=bool),
-    Option("--json", "as_json", "Print JSON instead of text.", kind=bool),
+    Option("--quote", "What a person said in this session, word for word; - reads it.", metavar="WORDS"),
+    Option("--turn", "Quote that turn of a person, from 1; 0 is the last.", kind=int, metavar="N"),
+    Option("--dry-run", "Say what would be done, and change nothing.", kind=bool),
+    Option("--json as_json", "Print JSON instead of text.", kind=bool),
 )
 
 

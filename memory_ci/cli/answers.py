@@ -9,24 +9,38 @@ from typing import Any, get_args
 import click
 
 from memory_ci.cli import retrieve
-from memory_ci.cli.common import format_option, json_option, show_rows, table_options
-from memory_ci.cli.plain import has_input, now, progress, read_input, say, utf8, workspace
+from memory_ci.cli.common import flag, format_option, json_option, option, show_rows, table_options
+from memory_ci.cli.plain import now, progress, read_words_or_input, say, workspace
 from memory_ci.records.episode import Outcome, Ranking
 from memory_ci.rendering.table import printable
 
-DAY = click.DateTime(["%Y-%m-%d"])
+
+def _read_days(
+    context: click.Context, option: click.Parameter, between: tuple[datetime, datetime] | None
+) -> tuple[date, date] | None:
+    if between is None:
+        return None
+    first, last = between[0].date(), between[1].date()
+    if last < first:
+        raise click.UsageError("--occurred-between: the first day is after the last one.")
+    return first, last
+
+
+between_option = option(
+    "--occurred-between",
+    nargs=2,
+    type=click.DateTime(["%Y-%m-%d"]),
+    callback=_read_days,
+    metavar="DAY DAY",
+    help="Only what happened then, both included.",
+)
 
 
 @click.command("retrieve")
 @click.argument("task", nargs=-1)
 @table_options(retrieve.OPTIONS)
-@click.option(
-    "--occurred-between", nargs=2, type=DAY, metavar="DAY DAY", help="Only what happened then, both included."
-)
-def retrieve_command(
-    occurred_between: tuple[datetime, datetime] | None,
-    **arguments: Any,  # noqa: ANN401 - those of retrieve.run, each as its option makes it
-) -> None:
+@between_option
+def retrieve_command(**arguments: Any) -> None:  # noqa: ANN401 - those of retrieve.run, each as its option makes it
     """Print what memory knows about a task.
 
     institutional.md always, then the entries that the task's words find, ranked, within a budget, in a wrapper that
@@ -38,25 +52,14 @@ def retrieve_command(
       memory-ci retrieve "retry failed payments"
       gh issue view 128 | memory-ci retrieve --max-chars 4000
     """
-    retrieve.run(**arguments, occurred_between=parse_days(occurred_between))
-
-
-def parse_days(between: tuple[datetime, datetime] | None) -> tuple[date, date] | None:
-    if between is None:
-        return None
-    first, last = between[0].date(), between[1].date()
-    if last < first:
-        raise click.UsageError("--occurred-between: the first day is after the last one.")
-    return first, last
+    retrieve.run(**arguments)
 
 
 @click.command("similar")
 @click.argument("task", nargs=-1)
-@click.option(
-    "--top", type=click.IntRange(1, 100), default=2, show_default=True, metavar="K", help="At most this many tasks."
-)
-@click.option("--all-history", is_flag=True, help="Look at all merged changes, not only at the last 2,000.")
-@click.option("--explain", is_flag=True, help="Print the factors of each score.")
+@option("--top", type=click.IntRange(1, 100), default=2, metavar="K", help="At most this many tasks.")
+@flag("--all-history", help="Look at all merged changes, not only at the last 2,000.")
+@flag("--explain", help="Print the factors of each score.")
 @format_option
 @json_option
 def similar_command(
@@ -75,9 +78,7 @@ def similar_command(
     from memory_ci.flows.serve.similar import similar_tasks
     from memory_ci.rendering.context import render_similar
 
-    if not task and not has_input():
-        raise click.UsageError('Say what the task is: memory-ci similar "…", or pipe it in.')
-    text = utf8(" ".join(task)) if task else read_input()
+    text = read_words_or_input(task, "Say what the task is", "similar")
     with progress("Comparing tasks"):
         found = similar_tasks(workspace(), text, top=top, all_history=all_history)
     rows = [(one.task.label, one.task.title, one.task.merged_on, one.task.outcome, one.score) for one in found]
@@ -87,18 +88,14 @@ def similar_command(
 
 @click.command("recall")
 @click.argument("query", nargs=-1)
-@click.option("--ranking", type=click.Choice(get_args(Ranking)), help="Instead of `episodes.ranking`.")
-@click.option("--limit", type=int, default=10, show_default=True, metavar="N", help="At most this many episodes.")
-@click.option("--at", metavar="REV|DAY", help="The episodes of a commit, or of the end of a day (UTC), ranked as then.")
-@click.option(
-    "--occurred-between", nargs=2, type=DAY, metavar="DAY DAY", help="Only what happened then, both included."
-)
-@click.option(
-    "--outcome", "outcomes", type=click.Choice(get_args(Outcome)), multiple=True, help="Only what ended like this."
-)
-@click.option("--session", metavar="JOB", help="The job that asks: it sees the episodes of its own session too.")
-@click.option("--all-sessions", is_flag=True, help="See the episodes of all sessions.")
-@click.option("--explain", is_flag=True, help="Print the factors of each score.")
+@option("--ranking", choices=get_args(Ranking), help="Instead of `episodes.ranking`.")
+@option("--limit", type=int, default=10, metavar="N", help="At most this many episodes.")
+@option("--at", metavar="REV|DAY", help="The episodes of a commit, or of the end of a day (UTC), ranked as then.")
+@between_option
+@option("--outcome", "outcomes", choices=get_args(Outcome), multiple=True, help="Only what ended like this.")
+@option("--session", metavar="JOB", help="The job that asks: it sees the episodes of its own session too.")
+@flag("--all-sessions", help="See the episodes of all sessions.")
+@flag("--explain", help="Print the factors of each score.")
 @format_option
 @json_option
 def recall_command(
@@ -106,7 +103,7 @@ def recall_command(
     ranking: Ranking | None,
     limit: int,
     at: str | None,
-    occurred_between: tuple[datetime, datetime] | None,
+    occurred_between: tuple[date, date] | None,
     outcomes: tuple[Outcome, ...],
     session: str | None,
     all_sessions: bool,
@@ -128,11 +125,8 @@ def recall_command(
     from memory_ci.flows.serve.recall import RecallQuery, recall_episodes
     from memory_ci.rendering.context import render_recall
 
-    if not query and not has_input():
-        raise click.UsageError('Say what is asked: memory-ci recall "…", or pipe it in.')
-    where, text = workspace(), utf8(" ".join(query)) if query else read_input()
-    days = parse_days(occurred_between)
-    asked = RecallQuery(text, now(), ranking, limit, session, all_sessions, outcomes, days, at)
+    text, where = read_words_or_input(query, "Say what is asked", "recall"), workspace()
+    asked = RecallQuery(text, now(), ranking, limit, session, all_sessions, outcomes, occurred_between, at)
     with progress("Recalling"):
         recalled = recall_episodes(where, asked, os.environ)
     for note in recalled.notes:

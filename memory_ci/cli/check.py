@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from memory_ci.flows.guard.check import CheckReport
     from memory_ci.flows.workspace import Workspace
 
-OPTIONS = (Option("--staged", "staged", "Check what the next commit would hold.", kind=bool),)
+OPTIONS = (Option("--staged", "Check what the next commit would hold.", kind=bool),)
 
 
 def read_words(words: tuple[str, ...], values: dict[str, Any]) -> dict[str, Any] | None:

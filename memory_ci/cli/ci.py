@@ -10,14 +10,13 @@ from typing import TYPE_CHECKING, BinaryIO, get_args
 import click
 import msgspec
 
-from memory_ci.cli.common import dry_run_option, engine_option, now_option
+from memory_ci.cli.common import dry_run_option, engine_option, now_option, option
 from memory_ci.cli.guard import show_report
 from memory_ci.cli.plain import committed_workspace, echo, now, progress, say
 from memory_ci.errors import MemoryCIError
 from memory_ci.records.config import PublishMode
 from memory_ci.rendering.annotations import fence, render_stop
-from memory_ci.rendering.plan import render_plan
-from memory_ci.rendering.summary import list_outcome, render_findings, render_summary
+from memory_ci.rendering.plan import list_outcome, render_findings, render_plan, render_summary
 from memory_ci.rendering.table import printable
 
 if TYPE_CHECKING:
@@ -31,15 +30,13 @@ FILE = click.Path(path_type=Path, dir_okay=False)
 
 
 @click.command("ci")
-@click.option("--provider", type=click.Choice(["github", "gitlab", "none"]), help="Whose job this is; default: found.")
-@click.option("--extract", type=FILE, metavar="PLAN.json", help="Write the plan to this file, and change nothing.")
-@click.option(
+@option("--provider", choices=["github", "gitlab", "none"], help="Whose job this is; default: found.")
+@option("--extract", type=FILE, metavar="PLAN.json", help="Write the plan to this file, and change nothing.")
+@option(
     "--apply", type=click.File("rb"), metavar="PLAN.json", help="Perform the plan of this file; no engine is asked."
 )
-@click.option("--summary", type=FILE, metavar="FILE", help="Add the summary to this file. On GitHub: to the job's.")
-@click.option(
-    "--push", type=click.Choice(get_args(PublishMode)), help="How memory reaches others; default: publish.mode."
-)
+@option("--summary", type=FILE, metavar="FILE", help="Add the summary to this file. On GitHub: to the job's.")
+@option("--push", choices=get_args(PublishMode), help="How memory reaches others; default: publish.mode.")
 @now_option
 @engine_option
 @dry_run_option
@@ -73,7 +70,7 @@ def ci_command(
       memory-ci ci --extract plan.json
       memory-ci ci --apply plan.json
     """
-    from memory_ci.flows.publish.ci import CiOptions, describe_failure, describe_run, run_ci
+    from memory_ci.flows.publish.ci import CiOptions, append_text, format_outputs, list_outputs, run_ci
     from memory_ci.flows.publish.ci_event import find_job, find_provider
     from memory_ci.flows.record.episode_files import list_written
 
@@ -89,10 +86,13 @@ def ci_command(
     except MemoryCIError as error:
         _end(describe_failure(where, error, began, os.environ))
         raise
-    written = list_written(where, run.plan) if run.plan else ()
-    _show(run, written, is_github=whose == "github")
+    _show(run, list_written(where, run.plan) if run.plan else (), is_github=whose == "github")
     _end(describe_run(where, run, began, os.environ))
-    _hand_on(run, summary, is_github=whose == "github")
+    page, text = summary or os.environ.get("GITHUB_STEP_SUMMARY"), _render(run)
+    if page and text:
+        append_text(Path(page), text)
+    if whose == "github" and (outputs := os.environ.get("GITHUB_OUTPUT")):
+        append_text(Path(outputs), format_outputs(list_outputs(run), f"memory-ci-{secrets.token_hex(16)}"))
     raise SystemExit(run.exit_code)
 
 
@@ -119,17 +119,6 @@ def _show(run: CiRun, written: Sequence[str], *, is_github: bool) -> None:
         echo(render_stop(run.stop.level, f"{run.stop.reason} {run.stop.hint}"))
     elif run.stop:
         say(f"{run.stop.level.capitalize()}: the run stopped: {printable(run.stop.reason)}", err=True)
-
-
-def _hand_on(run: CiRun, summary: Path | None, *, is_github: bool) -> None:
-    """The summary and the outputs, where the runner (or the caller) wants them."""
-    from memory_ci.flows.publish.ci import append_text, format_outputs, list_outputs
-
-    page = summary or (Path(os.environ["GITHUB_STEP_SUMMARY"]) if os.environ.get("GITHUB_STEP_SUMMARY") else None)
-    if page is not None and (text := _render(run)):
-        append_text(page, text)
-    if is_github and (outputs := os.environ.get("GITHUB_OUTPUT")):
-        append_text(Path(outputs), format_outputs(list_outputs(run), f"memory-ci-{secrets.token_hex(16)}"))
 
 
 def _render(run: CiRun) -> str:

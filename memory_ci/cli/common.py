@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, TypeVar, get_args
 
 import click
 from click.shell_completion import CompletionItem
@@ -15,44 +16,50 @@ from memory_ci.records.config import EngineName
 from memory_ci.rendering.table import printable
 from memory_ci.text import shorten
 
-json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
-dry_run_option = click.option("--dry-run", is_flag=True, help="Say what would be done, and change nothing.")
-now_option = click.option("--now", "at_once", is_flag=True, help="Publish now, whatever `publish.every` says.")
-at_option = click.option("--at", "view", metavar="REV", help="Look at this revision instead of the work tree.")
+C = TypeVar("C", bound=Callable[..., Any])
 
-engine_option = click.option(
-    "--engine",
-    type=click.Choice(get_args(EngineName)),
-    help="Who reads the evidence, instead of what the configuration says.",
-)
-
-Decorated = Callable[..., None]
+FILE = click.Path(path_type=Path, dir_okay=False)
+DIRECTORY = click.Path(path_type=Path, file_okay=False)
 
 
-def table_options(options: Sequence[Option]) -> Callable[[Decorated], Decorated]:
+def option(*names: str, choices: Sequence[str] = (), **settings: Any) -> Callable[[C], C]:  # noqa: ANN401 - click's
+    """An option of click's, one of `choices` where there are any; its help says the default, unless that is nothing."""
+    if choices:
+        settings["type"] = click.Choice(choices)
+    return click.option(*names, show_default=settings.get("default") not in (None, "", Path()), **settings)
+
+
+flag = partial(click.option, is_flag=True)
+
+json_option = flag("--json", "as_json", help="Print JSON instead of text.")
+dry_run_option = flag("--dry-run", help="Say what would be done, and change nothing.")
+now_option = flag("--now", "at_once", help="Publish now, whatever `publish.every` says.")
+at_option = option("--at", "view", metavar="REV", help="Look at this revision instead of the work tree.")
+engine_said = "Who reads the evidence, instead of what the configuration says."
+engine_option = option("--engine", choices=get_args(EngineName), help=engine_said)
+
+
+def change_options(command: C) -> C:
+    """Those of whatever changes something."""
+    return dry_run_option(json_option(command))
+
+
+def view_options(command: C) -> C:
+    """Those of whatever looks at memory."""
+    return at_option(json_option(command))
+
+
+def table_options(options: Sequence[Option]) -> Callable[[C], C]:
     """The options of a table, in its order."""
 
-    def decorate(command: Decorated) -> Decorated:
-        for option in reversed(options):
-            command = _click_option(option)(command)
+    def decorate(command: C) -> C:
+        for one in reversed(options):
+            flags = f"{one.flag}/{one.negation}" if one.negation else one.flag
+            how = {"type": one.kind, "is_flag": one.kind is bool, "multiple": one.is_multiple, "default": one.initial}
+            command = option(flags, one.name, choices=one.choices, metavar=one.metavar, help=one.help, **how)(command)
         return command
 
     return decorate
-
-
-def _click_option(option: Option) -> Callable[[Decorated], Decorated]:
-    flags = f"{option.flag}/{option.negation}" if option.negation else option.flag
-    return click.option(
-        flags,
-        option.name,
-        type=click.Choice(option.choices) if option.choices else option.kind,
-        is_flag=option.kind is bool,
-        multiple=option.is_multiple,
-        default=option.initial,
-        show_default=option.default is not None,
-        metavar=option.metavar,
-        help=option.help,
-    )
 
 
 def complete_id(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
@@ -78,26 +85,22 @@ RangeArguments = str | bool | tuple[Path, ...] | None
 
 def range_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """The options of the commands that read merged work."""
-    since = click.option(
-        "--since", metavar="REV|AGE", help="Begin after this revision, or so long ago (90d, 12w, 6m, 1y)."
+    since = option("--since", metavar="REV|AGE", help="Begin after this revision, or so long ago (90d, 12w, 6m, 1y).")
+    branch = option("--branch", "ref", metavar="NAME", help="Read this branch, not the one that is checked out.")
+    place, told = (
+        click.Path(path_type=Path, exists=True),
+        "A transcript, or a directory of them, to join with what was merged.",
     )
-    branch = click.option("--branch", "ref", metavar="NAME", help="Read this branch, not the one that is checked out.")
-    sessions = click.option(
-        "--sessions",
-        type=click.Path(path_type=Path, exists=True),
-        multiple=True,
-        help="A transcript, or a directory of them, to join with what was merged.",
-    )
-    fetch = click.option("--fetch/--no-fetch", default=True, help="Fetch captured sessions first.", show_default=True)
+    sessions = option("--sessions", type=place, multiple=True, help=told)
+    fetch = option("--fetch/--no-fetch", default=True, help="Fetch captured sessions first.")
     return since(branch(sessions(engine_option(fetch(command)))))
 
 
-format_option = click.option(
+format_option = option(
     "--format",
     "form",
-    type=click.Choice(("table", "json", "csv", "ids")),
+    choices=("table", "json", "csv", "ids"),
     default="table",
-    show_default=True,
     help="Text for people, JSON (as --json), CSV, or the ids alone, one a line.",
 )
 

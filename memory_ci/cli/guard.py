@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from memory_ci.cli import check
-from memory_ci.cli.common import at_option, dry_run_option, json_option, table_options
+from memory_ci.cli.common import at_option, change_options, flag, option, show, table_options
 from memory_ci.cli.plain import committed_workspace, echo, echo_json, progress, say, today, warn, workspace
 from memory_ci.rendering.table import printable
 from memory_ci.text import plural
@@ -22,21 +22,16 @@ if TYPE_CHECKING:
 @click.command("check")
 @click.argument("paths", nargs=-1, type=click.Path(path_type=Path, readable=False))
 @table_options(check.OPTIONS)
-@click.option(
+@option(
     "--range",
     "written_range",
     metavar="A..B",
     help="Look at these commits, too: whose code they touch, who set a priority.",
 )
 @at_option
-@click.option(
-    "--fix",
-    is_flag=True,
-    help="First make entries of what was written by hand, and move what this branch added into the inbox.",
-)
-@click.option("--base", metavar="REV", help="With --fix: where this branch started from; default: the default branch.")
-@dry_run_option
-@json_option
+@flag("--fix", help="First make entries of what was written by hand, and move what this branch added into the inbox.")
+@option("--base", metavar="REV", help="With --fix: where this branch started from; default: the default branch.")
+@change_options
 def check_command(
     paths: tuple[Path, ...],
     staged: bool,
@@ -95,18 +90,15 @@ def check_command(
 
 
 @click.command("verify")
-@click.option("--base", metavar="REV", help="What the change is to be merged into; default: the default branch.")
-@click.option("--head", metavar="REV", default="HEAD", help="The change.", show_default=True)
-@click.option(
-    "--fork", "is_fork", is_flag=True, help="The change comes from a fork: of memory it may add to the inbox."
-)
-@click.option(
+@option("--base", metavar="REV", help="What the change is to be merged into; default: the default branch.")
+@option("--head", metavar="REV", default="HEAD", help="The change.")
+@flag("--fork", "is_fork", help="The change comes from a fork: of memory it may add to the inbox.")
+@option(
     "--format",
     "form",
-    type=click.Choice(["text", "github", "json"]),
+    choices=["text", "github", "json"],
     default="text",
     help="Lines, annotations of GitHub Actions, or JSON.",
-    show_default=True,
 )
 def verify_command(base: str | None, head: str, is_fork: bool, form: str) -> None:
     """Check what a change does to memory, before it is merged.
@@ -146,9 +138,8 @@ def show_report(report: CheckReport, form: str, where: Workspace | None = None, 
 
 @click.command("fmt")
 @click.argument("paths", nargs=-1, type=click.Path(path_type=Path))
-@click.option("--check", "is_check", is_flag=True, help="Change nothing; exit status 1 if a file is not canonical.")
-@dry_run_option
-@json_option
+@flag("--check", "is_check", help="Change nothing; exit status 1 if a file is not canonical.")
+@change_options
 def fmt_command(paths: tuple[Path, ...], is_check: bool, dry_run: bool, as_json: bool) -> None:
     """Write memory files in their canonical form.
 
@@ -175,11 +166,10 @@ def fmt_command(paths: tuple[Path, ...], is_check: bool, dry_run: bool, as_json:
 
 
 @click.command("resolve")
-@click.option("--branch", metavar="NAME", help="The branch to merge into; default: the one checked out.")
-@click.option("--base", metavar="REV", help="What to merge; default: the remote's default branch, else main or master.")
-@click.option("--push", is_flag=True, help="Push the branch afterwards.")
-@dry_run_option
-@json_option
+@option("--branch", metavar="NAME", help="The branch to merge into; default: the one checked out.")
+@option("--base", metavar="REV", help="What to merge; default: the remote's default branch, else main or master.")
+@flag("--push", help="Push the branch afterwards.")
+@change_options
 def resolve_command(branch: str | None, base: str | None, push: bool, dry_run: bool, as_json: bool) -> None:
     """Merge the base into a branch, memory files entry by entry.
 
@@ -194,13 +184,9 @@ def resolve_command(branch: str | None, base: str | None, push: bool, dry_run: b
     from memory_ci.flows.guard.resolve import resolve_branch
 
     done = resolve_branch(workspace(), sys.executable, branch, base, push=push, dry_run=dry_run)
-    if as_json:
-        echo_json(done)
-    elif dry_run:
-        say(f"{done.base} merges into {done.branch} without a conflict; nothing was changed.")
+    told = f"Merged {done.base} into {done.branch}: {done.before[:12]} is now {done.after[:12]}."
+    if dry_run:
+        told = f"{done.base} merges into {done.branch} without a conflict; nothing was changed."
     elif done.before == done.after:
-        say(f"{done.branch} holds {done.base} already.")
-    else:
-        say(f"Merged {done.base} into {done.branch}: {done.before[:12]} is now {done.after[:12]}.")
-    if done.pushed_to and not as_json:
-        say(f"Pushed to {done.pushed_to}.")
+        told = f"{done.branch} holds {done.base} already."
+    show(done, [told, *([f"Pushed to {done.pushed_to}."] if done.pushed_to else [])], as_json)

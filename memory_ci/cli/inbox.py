@@ -9,21 +9,40 @@ from typing import TYPE_CHECKING, Any, get_args
 import click
 
 from memory_ci.cli import add
-from memory_ci.cli.common import complete_id, dry_run_option, engine_option, json_option, table_options
-from memory_ci.cli.plain import echo, echo_json, has_input, now, progress, read_input, say, today, utf8, warn, workspace
+from memory_ci.cli.common import change_options, complete_id, engine_option, flag, option, show, table_options
+from memory_ci.cli.plain import (
+    echo,
+    echo_json,
+    now,
+    progress,
+    read_input,
+    read_words_or_input,
+    say,
+    today,
+    utf8,
+    warn,
+    workspace,
+)
 from memory_ci.records.config import EngineName
 from memory_ci.records.entry import NEW_IMPORTANCE
 from memory_ci.records.episode import Assumption, Feedback, FeedbackKind, Outcome, Situation, State
 from memory_ci.rendering.table import printable, printable_lines, render_finding
 
 if TYPE_CHECKING:
-    from memory_ci.flows.inbox.importer import ImportReport
+    pass
+
+directory_option = option(
+    "--directory",
+    type=click.Path(path_type=Path, file_okay=False, exists=True),
+    default=Path(),
+    help="Where the job's files are, if not here.",
+)
 
 
 @click.command("add")
 @click.argument("text", required=False)
 @table_options(add.OPTIONS)
-@click.option("--importance", type=click.FloatRange(0, 1), default=NEW_IMPORTANCE, show_default=True, help="0 to 1.")
+@option("--importance", type=click.FloatRange(0, 1), default=NEW_IMPORTANCE, help="0 to 1.")
 def add_command(
     text: str | None,
     title: str | None,
@@ -51,19 +70,14 @@ def add_command(
 
 @click.command("episode")
 @click.argument("text", nargs=-1)
-@click.option(
-    "--outcome", type=click.Choice(get_args(Outcome)), default="neutral", show_default=True, help="What came of it."
-)
-@click.option(
-    "--valence", type=click.FloatRange(0, 1), default=0.5, show_default=True, help="How much it matters, 0 to 1."
-)
-@click.option("--domain", default="", metavar="WORD", help="The part of the work it belongs to.")
-@click.option("--topic", default="", metavar="WORDS", help="What it was about.")
-@click.option("--file", default="", metavar="PATH", help="The file that was worked on.")
-@click.option("--tool", default="", metavar="NAME", help="The tool that was used.")
-@click.option("--session", metavar="JOB", help="Tell it to this session only.")
-@dry_run_option
-@json_option
+@option("--outcome", choices=get_args(Outcome), default="neutral", help="What came of it.")
+@option("--valence", type=click.FloatRange(0, 1), default=0.5, help="How much it matters, 0 to 1.")
+@option("--domain", default="", metavar="WORD", help="The part of the work it belongs to.")
+@option("--topic", default="", metavar="WORDS", help="What it was about.")
+@option("--file", default="", metavar="PATH", help="The file that was worked on.")
+@option("--tool", default="", metavar="NAME", help="The tool that was used.")
+@option("--session", metavar="JOB", help="Tell it to this session only.")
+@change_options
 def episode_command(
     text: tuple[str, ...],
     outcome: Outcome,
@@ -87,19 +101,11 @@ def episode_command(
     """
     from memory_ci.flows.inbox.episode import create_episode
 
-    if not text and not has_input():
-        raise click.UsageError('Say what happened: memory-ci episode "…", or pipe it in.')
-    noted = create_episode(
-        workspace(),
-        utf8(" ".join(text)) if text else read_input(),
-        {name: utf8(value) for name, value in (("file", file), ("tool", tool)) if value},
-        outcome,
-        valence,
-        session,
-        now(),
-        situation=Situation(domain=utf8(domain), topic=utf8(topic)),
-        dry_run=dry_run,
-    )
+    said = read_words_or_input(text, "Say what happened", "episode")
+    context = {name: utf8(value) for name, value in (("file", file), ("tool", tool)) if value}
+    situation = Situation(domain=utf8(domain), topic=utf8(topic))
+    judged = (outcome, valence, session)
+    noted = create_episode(workspace(), said, context, *judged, now(), situation=situation, dry_run=dry_run)
     if noted.left_out:
         say(f"Note: not kept, for it is not of this repository: {', '.join(noted.left_out)}", err=True)
     if as_json:
@@ -115,11 +121,10 @@ def episode_command(
 @click.command("feedback")
 @click.argument("entry_id", metavar="ID", shell_complete=complete_id)
 @click.argument("kind", type=click.Choice(get_args(FeedbackKind)))
-@click.option("--ref", default="", metavar="REF", help="The work it is about: pr:128, or commit:9d0c3f2.")
-@click.option("--by", default="", metavar="NAME", help="Who says so; default: git's user.name.")
-@click.option("--at", "when", metavar="TIME", help="When, as ISO 8601 (UTC where it names no zone); default: now.")
-@dry_run_option
-@json_option
+@option("--ref", default="", metavar="REF", help="The work it is about: pr:128, or commit:9d0c3f2.")
+@option("--by", default="", metavar="NAME", help="Who says so; default: git's user.name.")
+@option("--at", "when", metavar="TIME", help="When, as ISO 8601 (UTC where it names no zone); default: now.")
+@change_options
 def feedback_command(
     entry_id: str, kind: FeedbackKind, ref: str, by: str, when: str | None, dry_run: bool, as_json: bool
 ) -> None:
@@ -154,19 +159,16 @@ def feedback_command(
 
 @click.command("import")
 @click.argument("paths", nargs=-1, required=True, type=click.Path(exists=True, path_type=Path))
-@click.option(
+@option(
     "--from",
     "source",
     required=True,
-    type=click.Choice(["teaparty", "claude-code", "legacy"]),
+    choices=["teaparty", "claude-code", "legacy"],
     help="Which memory wrote the files.",
 )
-@click.option(
-    "--scope", metavar="SCOPE", help="Where the entries belong [default: the file's own scope, else project]."
-)
-@click.option("--replace", is_flag=True, help="Put the entries into the files themselves, which must be memory files.")
-@dry_run_option
-@json_option
+@option("--scope", metavar="SCOPE", help="Where the entries belong [default: the file's own scope, else project].")
+@flag("--replace", help="Put the entries into the files themselves, which must be memory files.")
+@change_options
 def import_command(
     paths: tuple[Path, ...], source: str, scope: str | None, replace: bool, dry_run: bool, as_json: bool
 ) -> None:
@@ -186,41 +188,30 @@ def import_command(
     options = ImportOptions(source, scope, replace, dry_run)  # type: ignore[arg-type] # click.Choice has checked it
     with progress("Importing"):
         report = import_memory(workspace(), paths, options, today())
-    if as_json:
-        echo_json({"dry_run": dry_run, "report": report})
-    else:
-        _print(report, "would import" if dry_run else "imported")
+    verb = "would import" if dry_run else "imported"
+    lines = [f"{verb} {one.path}:{one.line}: {one.title} -> {one.target}" for one in report.imported]
+    for one in report.known:
+        where = f"as {one.id[:8]} in {one.target}" if one.target else "and was taken out of memory before"
+        lines.append(f"known {one.path}:{one.line}: {one.title} ({where})")
+    show({"dry_run": dry_run, "report": report}, map(printable, lines), as_json)
+    if not as_json:
+        sums = (report.imported, report.known, report.refused, report.not_understood)
+        left = [f"refused {render_finding(one)}" for one in report.refused]
+        left += [f"left alone {render_finding(one)}" for one in report.not_understood]
+        left.append(
+            "{} {}, {} known already, {} refused, {} not understood".format(len(sums[0]), verb, *map(len, sums[1:]))
+        )
+        say("\n".join(left), err=True)
     raise SystemExit(1 if report.refused else 0)
-
-
-def _print(report: ImportReport, verb: str) -> None:
-    """What was taken on stdout; what was left, and the sums, on stderr."""
-    for taken in report.imported:
-        say(printable(f"{verb} {taken.path}:{taken.line}: {taken.title} -> {taken.target}"))
-    for taken in report.known:
-        where = f"as {taken.id[:8]} in {taken.target}" if taken.target else "and was taken out of memory before"
-        say(printable(f"known {taken.path}:{taken.line}: {taken.title} ({where})"))
-    for finding in report.refused:
-        say(f"refused {render_finding(finding)}", err=True)
-    for finding in report.not_understood:
-        say(f"left alone {render_finding(finding)}", err=True)
-    sums = (report.imported, report.known, report.refused, report.not_understood)
-    say("{} {verb}, {} known already, {} refused, {} not understood".format(*map(len, sums), verb=verb), err=True)
 
 
 @click.command("checkpoint")
 @click.argument("assumption")
-@click.option("--milestone", default="", help="Where the work stands: planning, half way, before review.")
-@click.option("--state", type=click.Choice(get_args(State)), default="open", show_default=True, help="Whether it held.")
-@click.option("--because", default="", help="What showed that it held or failed.")
-@click.option(
-    "--directory",
-    type=click.Path(path_type=Path, file_okay=False, exists=True),
-    default=Path(),
-    help="Where the job's files are, if not here.",
-)
-@dry_run_option
-@json_option
+@option("--milestone", default="", help="Where the work stands: planning, half way, before review.")
+@option("--state", choices=get_args(State), default="open", help="Whether it held.")
+@option("--because", default="", help="What showed that it held or failed.")
+@directory_option
+@change_options
 def checkpoint_command(
     assumption: str, milestone: str, state: State, because: str, directory: Path, dry_run: bool, as_json: bool
 ) -> None:
@@ -237,14 +228,8 @@ def checkpoint_command(
     from memory_ci.flows.inbox.job import append_assumption
     from memory_ci.flows.sessions.active_session import find_sessions
 
-    said = Assumption(
-        at=now(),
-        assumption=utf8(assumption),
-        state=state,
-        milestone=utf8(milestone),
-        because=utf8(because),
-        by=next(iter(find_sessions(os.environ)), ""),
-    )
+    words = {"assumption": utf8(assumption), "milestone": utf8(milestone), "because": utf8(because)}
+    said = Assumption(at=now(), state=state, by=next(iter(find_sessions(os.environ)), ""), **words)
     written = append_assumption(workspace(), directory, said, dry_run=dry_run)
     if as_json:
         echo_json(written)
@@ -256,16 +241,10 @@ def checkpoint_command(
 
 @click.command("premortem")
 @click.argument("plan", type=click.Path(path_type=Path, allow_dash=True), default="-")
-@click.option(
-    "--directory",
-    type=click.Path(path_type=Path, file_okay=False, exists=True),
-    default=Path(),
-    help="Where the job's files are, if not here.",
-)
-@click.option("--force", is_flag=True, help="Replace a pre-mortem that is there.")
+@directory_option
+@flag("--force", help="Replace a pre-mortem that is there.")
 @engine_option
-@dry_run_option
-@json_option
+@change_options
 def premortem_command(
     plan: Path, directory: Path, force: bool, engine: EngineName | None, dry_run: bool, as_json: bool
 ) -> None:

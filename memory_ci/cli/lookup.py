@@ -9,7 +9,17 @@ from typing import TYPE_CHECKING, get_args
 import click
 from msgspec import to_builtins
 
-from memory_ci.cli.common import at_option, complete_id, format_option, json_option, show, show_rows
+from memory_ci.cli.common import (
+    at_option,
+    complete_id,
+    flag,
+    format_option,
+    json_option,
+    option,
+    show,
+    show_rows,
+    view_options,
+)
 from memory_ci.cli.plain import echo, echo_json, progress, say, terminal_width, today, utf8, warn, workspace
 from memory_ci.records.entry import EntryType, ScopeName, Status
 from memory_ci.records.episode import UseCount
@@ -18,7 +28,7 @@ from memory_ci.rendering.why import render_dot, render_tree
 from memory_ci.text import plural
 
 if TYPE_CHECKING:
-    from memory_ci.flows.stage import ProjectStage
+    pass
 
 
 COLUMNS = "id title type scope status prominence given used importance last_reinforced path line".split()
@@ -26,9 +36,9 @@ COLUMNS = "id title type scope status prominence given used importance last_rein
 
 
 @click.command("list")
-@click.option("--type", "types", multiple=True, type=click.Choice(get_args(EntryType)), help="Only this type.")
-@click.option("--scope", "scopes", multiple=True, type=click.Choice(get_args(ScopeName)), help="Only this scope.")
-@click.option("--status", "statuses", multiple=True, type=click.Choice(get_args(Status)), help="Only this status.")
+@option("--type", "types", multiple=True, choices=get_args(EntryType), help="Only this type.")
+@option("--scope", "scopes", multiple=True, choices=get_args(ScopeName), help="Only this scope.")
+@option("--status", "statuses", multiple=True, choices=get_args(Status), help="Only this status.")
 @at_option
 @format_option
 @json_option
@@ -74,8 +84,7 @@ def list_command(
 
 @click.command("show")
 @click.argument("entry_id", metavar="ID", shell_complete=complete_id)
-@at_option
-@json_option
+@view_options
 def show_command(entry_id: str, view: str | None, as_json: bool) -> None:
     """Show one entry; the start of its id is enough.
 
@@ -110,34 +119,20 @@ def log_command(entry_id: str, as_json: bool) -> None:
 
     with progress("Reading history"):
         versions = list_entry_versions(workspace(), utf8(entry_id))
-    rows = [
-        {
-            "commit": v.commit.sha,
-            "at": v.commit.committed_at,
-            "subject": v.commit.subject,
-            "what": v.what,
-            "paths": v.paths,
-        }
-        for v in versions
-    ]
-    lines = (
-        f"{printable(f'{v.commit.sha[:10]} {v.commit.committed_at.date()}  {v.what}')}\n"
-        f"           {printable(v.commit.subject)}"
-        for v in versions
-    )
-    show(rows, lines, as_json)
+    rows, lines = [], []
+    for one in versions:
+        commit = one.commit
+        told = {"commit": commit.sha, "at": commit.committed_at, "subject": commit.subject}
+        rows.append(told | {"what": one.what, "paths": one.paths})
+        lines += [f"{commit.sha[:10]} {commit.committed_at.date()}  {one.what}", f"           {commit.subject}"]
+    show(rows, map(printable, lines), as_json)
 
 
 @click.command("graph")
 @click.argument("entry_id", metavar="ID", shell_complete=complete_id)
-@click.option("--depth", type=click.IntRange(1, 2), default=1, show_default=True, help="How many edges away to look.")
-@click.option(
-    "--format",
-    "form",
-    type=click.Choice(["text", "dot", "json"]),
-    default="text",
-    show_default=True,
-    help="A tree, a graph for Graphviz, or JSON.",
+@option("--depth", type=click.IntRange(1, 2), default=1, help="How many edges away to look.")
+@option(
+    "--format", "form", choices=["text", "dot", "json"], default="text", help="A tree, a graph for Graphviz, or JSON."
 )
 @json_option
 def graph_command(entry_id: str, depth: int, form: str, as_json: bool) -> None:
@@ -158,15 +153,17 @@ def graph_command(entry_id: str, depth: int, form: str, as_json: bool) -> None:
     if as_json or form == "json":
         echo_json(graph)
         return
-    (echo if form == "dot" else say)(render_dot(graph) if form == "dot" else render_tree(graph))
+    if form == "dot":
+        echo(render_dot(graph))
+    else:
+        say(render_tree(graph))
     for note in graph.notes:
         say(f"Note: {printable(note)}", err=True)
 
 
 @click.command("blame")
 @click.argument("place", metavar="PATH[:A-B]")
-@at_option
-@json_option
+@view_options
 def blame_command(place: str, view: str | None, as_json: bool) -> None:
     """Say of each line which work brought it, what that was given and used, and what was learned of it.
 
@@ -186,9 +183,8 @@ def blame_command(place: str, view: str | None, as_json: bool) -> None:
 
 @click.command("why")
 @click.argument("entry_id", metavar="ID", shell_complete=complete_id)
-@click.option("--lines", "is_lines", is_flag=True, help="List the lines that the work brought which taught it.")
-@at_option
-@json_option
+@flag("--lines", "is_lines", help="List the lines that the work brought which taught it.")
+@view_options
 def why_command(entry_id: str, is_lines: bool, view: str | None, as_json: bool) -> None:
     """Say what an entry counts, and what made it so.
 
@@ -218,7 +214,7 @@ def why_command(entry_id: str, is_lines: bool, view: str | None, as_json: bool) 
 
 @click.command("bisect")
 @click.argument("query")
-@click.option(
+@option(
     "--expect",
     "expected",
     required=True,
@@ -226,9 +222,9 @@ def why_command(entry_id: str, is_lines: bool, view: str | None, as_json: bool) 
     shell_complete=complete_id,
     help="The entry that should be found, or its start.",
 )
-@click.option("--good", metavar="REV", help="A revision that had it. Without it one is searched.")
-@click.option("--bad", metavar="REV", default="HEAD", show_default=True, help="A revision that has lost it.")
-@click.option("--top", type=int, default=10, show_default=True, metavar="K", help="Among the best K it should be.")
+@option("--good", metavar="REV", help="A revision that had it. Without it one is searched.")
+@option("--bad", metavar="REV", default="HEAD", help="A revision that has lost it.")
+@option("--top", type=int, default=10, metavar="K", help="Among the best K it should be.")
 @json_option
 def bisect_command(query: str, expected: str, good: str | None, bad: str, top: int, as_json: bool) -> None:
     """Find the commit that lost an entry from the answer to a query.
@@ -245,23 +241,17 @@ def bisect_command(query: str, expected: str, good: str | None, bad: str, top: i
         raise click.UsageError("--expect names no entry.")
     with progress("Asking commits"):
         report = bisect(workspace(), BisectQuery(utf8(query), expected, top, good, bad), today())
-    if as_json:
-        echo_json(report)
-        return
-    asked = f"({plural(report.probed, 'commit')} asked)"
-    if report.loss is None:
-        say(f"Still found, at rank {report.rank} {asked}.")
-        return
-    loss = report.loss
-    now = f"rank {loss.after}" if loss.after is not None else "not found"
-    say(f"{loss.sha[:12]} {loss.day} {printable(loss.subject)}")
-    say(f"rank {loss.before} before, {now} after {asked}")
-    for reason in loss.why:
-        say(f"- {printable(reason)}")
+    asked, loss = f"({plural(report.probed, 'commit')} asked)", report.loss
+    lines = [f"Still found, at rank {report.rank} {asked}."]
+    if loss is not None:
+        now = f"rank {loss.after}" if loss.after is not None else "not found"
+        lines = [f"{loss.sha[:12]} {loss.day} {loss.subject}", f"rank {loss.before} before, {now} after {asked}"]
+        lines += [f"- {reason}" for reason in loss.why]
+    show(report, map(printable, lines), as_json)
 
 
 @click.command("stage")
-@click.option("--at", "view", metavar="REV", default="HEAD", show_default=True, help="Look at this revision.")
+@option("--at", "view", metavar="REV", default="HEAD", help="Look at this revision.")
 @json_option
 def stage_command(view: str, as_json: bool) -> None:
     """Print the stage each project is in.
@@ -280,23 +270,12 @@ def stage_command(view: str, as_json: bool) -> None:
     stages = list_stages(place, view)
     if not stages and not as_json:
         say(f"There is no {place.config.stage.file}, so there is no stage.", err=True)
-    show([_summary(stage) for stage in stages], (printable(_line(stage)) for stage in stages), as_json)
-
-
-def _line(stage: ProjectStage) -> str:
-    point = stage.known
-    known = f"{point.phase} since {point.commit.sha[:7]} ({point.commit.committed_at:%Y-%m-%d})" if point else ""
-    if stage.stated is not None:
-        return f"{stage.path}:{stage.stated.line}: {known}"
-    return f"{stage.path}: states no stage clearly" + (f"; {known}, the last that it did" if known else "")
-
-
-def _summary(stage: ProjectStage) -> dict[str, object]:
-    return {
-        "project": stage.project,
-        "path": stage.path,
-        "line": stage.stated.line if stage.stated else None,
-        "stage": stage.known.phase if stage.known else None,
-        "since": stage.known.commit.sha if stage.known else None,
-        "is_clear": stage.stated is not None,
-    }
+    found, lines = [], []
+    for stage in stages:
+        point, line = stage.known, stage.stated.line if stage.stated is not None else None
+        known = f"{point.phase} since {point.commit.sha[:7]} ({point.commit.committed_at:%Y-%m-%d})" if point else ""
+        unclear = f"{stage.path}: states no stage clearly" + (f"; {known}, the last that it did" if known else "")
+        lines.append(unclear if line is None else f"{stage.path}:{line}: {known}")
+        told = {"project": stage.project, "path": stage.path, "line": line, "stage": point.phase if point else None}
+        found.append(told | {"since": point.commit.sha if point else None, "is_clear": line is not None})
+    show(found, map(printable, lines), as_json)

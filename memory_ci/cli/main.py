@@ -5,24 +5,26 @@ from __future__ import annotations
 import importlib
 import os
 import re
+import sys
 from collections.abc import Sequence
 from typing import Any
 
 import click
 
 from memory_ci import __version__
-from memory_ci.cli.plain import COLORS, choose_color, reported, say
+from memory_ci.cli.plain import COLORS, choose_color, echo, reported, say, terminal_width
+from memory_ci.errors import UsageError
 
 COMMANDS = {
-    "init": ("init", "Set up memory in a repository, with hooks, CI and agents."),
-    "uninit": ("init", "Take out what init wrote."),
+    "init": ("setup", "Set up memory in a repository, with hooks, CI and agents."),
+    "uninit": ("setup", "Take out what init wrote."),
     "add": ("inbox", "Put a learning into the inbox."),
     "check": ("guard", "Check that every memory file is in order."),
     "doctor": ("setup", "Say what is set up, what works, and what to do about the rest."),
     "verify": ("guard", "Check what a change does to memory, before it is merged."),
     "ci": ("ci", "Do what a CI job is for: verify a change, or record what was merged."),
     "install": ("setup", "Set up the merge driver and the hooks in this clone."),
-    "policy": ("policy", "Pin the policy of a platform, which narrows the configuration."),
+    "policy": ("setup", "Pin the policy of a platform, which narrows the configuration."),
     "uninstall": ("setup", "Take out what install put into this clone."),
     "resolve": ("guard", "Merge the base into a branch, memory files entry by entry."),
     "list": ("lookup", "List the entries."),
@@ -30,7 +32,7 @@ COMMANDS = {
     "graph": ("lookup", "Show what an entry is related to."),
     "log": ("lookup", "Show what commits did to one entry."),
     "record": ("record", "Turn merged work into committed memory."),
-    "learn": ("learn", "Let a model read older work; says what it costs first."),
+    "learn": ("record", "Let a model read older work; says what it costs first."),
     "candidates": ("review", "List what may be worth learning, to accept or to decline."),
     "extract": ("record", "Write the plan of a record run, and change nothing."),
     "apply": ("record", "Perform a plan."),
@@ -42,16 +44,16 @@ COMMANDS = {
     "compact": ("upkeep", "Unite entries that say the same, and take retired ones out."),
     "promote": ("upkeep", "Move entries that recur up one scope."),
     "retire": ("upkeep", "Retire entries of a stage that has ended, or whose code is gone."),
-    "forget": ("forget", "Forget an entry, words or a person, here and for later runs."),
+    "forget": ("upkeep", "Forget an entry, words or a person, here and for later runs."),
     "review": ("review", "Answer what memory asks of people, the most useful first."),
-    "index": ("index", "Build the search index, or print its cache key."),
+    "index": ("upkeep", "Build the search index, or print its cache key."),
     "retrieve": ("answers", "Print what memory knows about a task."),
     "export": ("setup", "Write what memory holds into AGENTS.md, for agents that have nothing installed."),
     "similar": ("answers", "Print earlier tasks that are like a task."),
     "recall": ("answers", "Print the episodes that answer a question."),
     "episode": ("inbox", "Note what was tried and what came of it."),
     "bisect": ("lookup", "Find the commit that lost an entry from the answer to a query."),
-    "mcp": ("mcp", "Serve memory to agents by the Model Context Protocol."),
+    "mcp": ("sessions", "Serve memory to agents by the Model Context Protocol."),
     "health": ("measure", "Say how well memory is kept, and what to do about what is weak."),
     "report": ("measure", "Write one HTML page of what memory learned, gave and missed."),
     "sessions": ("sessions", "List agent sessions, and what was found in each."),
@@ -60,7 +62,7 @@ COMMANDS = {
     "import": ("inbox", "Take over what another memory holds."),
     "migrate": ("upkeep", "Bring memory files to the newest format, or back."),
     "fmt": ("guard", "Write memory files in their canonical form."),
-    "help": ("manual", "Show a page of the manual, or what an error means."),
+    "help": ("main", "Show a page of the manual, or what an error means."),
     "completion": ("setup", "Print a shell completion script."),
     "capture": ("sessions", "Keep a digest of an agent's session in this repository."),
     "org": ("org", "Share what all repositories of an organisation remember."),
@@ -161,3 +163,54 @@ def main(ctx: click.Context, color: str) -> None:
         names = GROUPS["Everyday"].split()
         say("".join(f"memory-ci {name:<9} {COMMANDS[name][1]}\n" for name in names))
         say("\nAll commands: memory-ci --help. The manual: memory-ci help.")
+
+
+# -- memory-ci help
+
+
+@click.command("help")
+@click.argument("topic", nargs=-1)
+@click.pass_context
+def help_command(ctx: click.Context, topic: tuple[str, ...]) -> None:
+    """Show a page of the manual, what an error or a key means, or the options of a command.
+
+    What is none of these is searched for: the sections of the manual that hold all the words are listed.
+
+    \b
+    Example:
+      memory-ci help                # the pages
+      memory-ci help publishing
+      memory-ci help publishing#who-commits
+      memory-ci help push-refused   # the word in brackets of an error
+      memory-ci help publish.mode   # a key of the configuration
+      memory-ci help record
+      memory-ci help protected branch
+    """
+    from memory_ci.flows.setup.manual import find_sections, list_topics, read_topic
+    from memory_ci.rendering.terminal import fold_markdown, render_rows
+
+    topics = list_topics()
+    if not topic:
+        width = max(map(len, topics), default=0)
+        say("".join(f"{name:<{width}}  {title}\n" for name, title in topics.items()))
+        say("\nAlso: the word in brackets of an error, a key, the name of a command, words to search for.", err=True)
+        return
+    name = " ".join(topic).strip("[]")
+    usage, command = "", main.get_command(ctx, name) if name in COMMANDS else None
+    if command is not None:
+        with click.Context(command, info_name=f"memory-ci {name}") as inner:
+            if name not in topics:
+                echo(f"{command.get_help(inner)}\n")
+                return
+            usage = f"{command.get_usage(inner)}\n\n{COMMANDS[name][1]} Options: `memory-ci {name} --help`.\n\n"
+    try:
+        text = f"{usage}{read_topic(name)}"
+    except UsageError:
+        found = find_sections(name) if "#" not in name else []
+        if not found:
+            raise
+        say(render_rows([(f"memory-ci help {one}", title) for one, title in found]))
+        return
+    width = terminal_width(sys.stdout, os.environ)
+    shown = fold_markdown(text, width) if width else text
+    click.echo_via_pager(shown.removesuffix("\n"))  # it ends the last line itself

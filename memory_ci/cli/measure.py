@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, BinaryIO, get_args
 import click
 import msgspec
 
-from memory_ci.cli.common import RangeArguments, engine_option, json_option, range_options, show
+from memory_ci.cli.common import FILE, RangeArguments, engine_option, flag, json_option, option, range_options, show
 from memory_ci.cli.plain import echo_json, now, progress, say, today, utf8, workspace
 from memory_ci.records.config import EngineConfig, EngineName
 from memory_ci.records.health import Profile
-from memory_ci.rendering.quality import (
+from memory_ci.rendering.health import (
     render_answers,
     render_comparison,
     render_evaluation,
@@ -24,18 +24,16 @@ from memory_ci.rendering.quality import (
 from memory_ci.text import plural
 
 if TYPE_CHECKING:
-    from memory_ci.records.health import Answered, Comparison
+    from memory_ci.records.health import Comparison
 
 set_file = click.Path(path_type=Path, exists=True, dir_okay=False)
 
 
 @click.command("health")
-@click.option("--at", metavar="REV|DATE", help="Look at this revision or day, with that day for today.")
-@click.option("--history", is_flag=True, help="A line for today and for the end of each month, the newest twelve.")
-@click.option(
-    "--profile", type=click.Choice(get_args(Profile)), help="By whose definitions, instead of `health.profile`."
-)
-@click.option("--effect", is_flag=True, help="Compare sessions that are given memory with those that are held out.")
+@option("--at", metavar="REV|DATE", help="Look at this revision or day, with that day for today.")
+@flag("--history", help="A line for today and for the end of each month, the newest twelve.")
+@option("--profile", choices=get_args(Profile), help="By whose definitions, instead of `health.profile`.")
+@flag("--effect", help="Compare sessions that are given memory with those that are held out.")
 @json_option
 def health_command(at: str | None, history: bool, profile: Profile | None, effect: bool, as_json: bool) -> None:
     """Say how well memory is kept, and what to do about what is weak.
@@ -76,9 +74,9 @@ def health_command(at: str | None, history: bool, profile: Profile | None, effec
 
 
 @click.command("report")
-@click.option("--output", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE", help="Write the page here.")
-@click.option("--task", metavar="TASK", help="Explain this task first.")
-@click.option("--base-url", metavar="URL", help="Where links lead; default: the remote's address on GitHub or GitLab.")
+@option("--output", type=FILE, metavar="FILE", help="Write the page here.")
+@option("--task", metavar="TASK", help="Explain this task first.")
+@option("--base-url", metavar="URL", help="Where links lead; default: the remote's address on GitHub or GitLab.")
 @json_option
 def report_command(output: Path | None, task: str | None, base_url: str | None, as_json: bool) -> None:
     """Write one HTML page that shows what memory learned, gave and missed.
@@ -150,20 +148,14 @@ def extraction(gold: Path, engine: EngineName | None, as_json: bool) -> None:
 
 
 @eval_command.command()
-@click.option("--entries", type=set_file, metavar="FILE", help="Entries as JSON lines, instead of this repository's.")
-@click.option("--queries", type=set_file, metavar="FILE", help="Queries as JSON lines.")
-@click.option("--qrels", type=set_file, metavar="FILE", help="Which entry answers which query, as JSON lines.")
-@click.option(
-    "--run", "run", type=click.File("wb"), metavar="FILE", help="Write each ranking as it was before the floor."
-)
-@click.option("--explain", is_flag=True, help="Show the first hits of every query, and each factor of their scores.")
-@click.option(
-    "--against", "rev", metavar="REV", help="Compare with the memory of this revision; exit 1 if it was better."
-)
-@click.option(
-    "--margin", type=click.FloatRange(0, 1), default=0.02, show_default=True, help="How far a measure may worsen."
-)
-@click.option("--vectors", is_flag=True, help="With files: ask the vectors as well; every entry is embedded first.")
+@option("--entries", type=set_file, metavar="FILE", help="Entries as JSON lines, instead of this repository's.")
+@option("--queries", type=set_file, metavar="FILE", help="Queries as JSON lines.")
+@option("--qrels", type=set_file, metavar="FILE", help="Which entry answers which query, as JSON lines.")
+@option("--run", "run", type=click.File("wb"), metavar="FILE", help="Write each ranking as it was before the floor.")
+@flag("--explain", help="Show the first hits of every query, and each factor of their scores.")
+@option("--against", "rev", metavar="REV", help="Compare with the memory of this revision; exit 1 if it was better.")
+@option("--margin", type=click.FloatRange(0, 1), default=0.02, help="How far a measure may worsen.")
+@flag("--vectors", help="With files: ask the vectors as well; every entry is embedded first.")
 @json_option
 def retrieval(
     entries: Path | None,
@@ -187,18 +179,34 @@ def retrieval(
       memory-ci eval retrieval --against origin/main
       memory-ci eval retrieval --entries e.jsonl --queries q.jsonl --qrels r.jsonl
     """
-    from memory_ci.flows.measure.evaluate_retrieval import measure, run_lines
+    from memory_ci.flows.measure.evaluate_retrieval import (
+        answer_golden,
+        answer_set,
+        choose_for_all,
+        compare_golden,
+        load_golden,
+        load_set,
+        measure,
+        run_lines,
+    )
+    from memory_ci.records.config import Config
 
     is_set = entries is not None or queries is not None or qrels is not None
     if is_set and rev:
         raise click.UsageError("--against compares two states of a repository's memory: give no files with it.")
     compared: Comparison | None = None
     if entries and queries and qrels:
-        answered = _answer_files(entries, queries, qrels, vectors)
+        chosen = choose_for_all(Config(), os.environ) if vectors else None
+        answered = tuple(answer_set(load_set(entries, queries, qrels), Config(), time.perf_counter, chosen))
     elif is_set:
         raise click.UsageError("--entries, --queries and --qrels belong together.")
     else:
-        answered, compared = _answer_own(rev, margin)
+        with progress("Asking"):
+            where = workspace()
+            goldens = load_golden(where)
+            answered = answer_golden(where, goldens, today(), time.perf_counter)
+        if rev is not None:
+            compared = compare_golden(where, goldens, answered, rev, margin, time.perf_counter)
     if run:
         run.writelines(run_lines(answered, explain=explain))
     qualities = measure(answered)
@@ -210,8 +218,8 @@ def retrieval(
 
 @eval_command.command("draw")
 @click.argument("place", metavar="DIR", type=click.Path(path_type=Path, file_okay=False))
-@click.option("--count", type=click.IntRange(min=1), default=40, show_default=True, help="Windows to draw.")
-@click.option("--seed", type=int, default=1, show_default=True, help="The same seed draws the same windows.")
+@option("--count", type=click.IntRange(min=1), default=40, help="Windows to draw.")
+@option("--seed", type=int, default=1, help="The same seed draws the same windows.")
 @range_options
 @json_option
 def draw(place: Path, count: int, seed: int, fetch: bool, as_json: bool, **arguments: RangeArguments) -> None:
@@ -258,23 +266,3 @@ def init() -> None:
 
     path, count = init_golden(workspace())
     say(f"{count} queries in {path}")
-
-
-def _answer_files(entries: Path, queries: Path, qrels: Path, vectors: bool) -> tuple[Answered, ...]:
-    from memory_ci.flows.measure.evaluate_retrieval import answer_set, choose_for_all, load_set
-    from memory_ci.records.config import Config
-
-    chosen = choose_for_all(Config(), os.environ) if vectors else None
-    return tuple(answer_set(load_set(entries, queries, qrels), Config(), time.perf_counter, chosen))
-
-
-def _answer_own(rev: str | None, margin: float) -> tuple[tuple[Answered, ...], Comparison | None]:
-    from memory_ci.flows.measure.evaluate_retrieval import answer_golden, compare_golden, load_golden
-
-    with progress("Asking"):
-        where = workspace()
-        goldens = load_golden(where)
-        answered = answer_golden(where, goldens, today(), time.perf_counter)
-    if rev is None:
-        return answered, None
-    return answered, compare_golden(where, goldens, answered, rev, margin, time.perf_counter)

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 from click.core import ParameterSource
 
-from memory_ci.cli.common import dry_run_option, json_option, show
+from memory_ci.cli.common import DIRECTORY, change_options, json_option, option, show
 from memory_ci.cli.plain import now, progress, today
 from memory_ci.errors import UsageError
 from memory_ci.rendering.table import printable
@@ -20,7 +20,6 @@ from memory_ci.text import plural, shorten
 
 if TYPE_CHECKING:
     from memory_ci.flows.org.sync import OrgReport
-    from memory_ci.records.retrieval import Hit
 
 MOST_NAMED = 20
 """Repositories that are named of one kind; the rest are counted, and `--json` has them all."""
@@ -35,7 +34,7 @@ def refuse_password(context: click.Context, option: click.Parameter, value: str)
     return value
 
 
-index_option = click.option(
+index_option = option(
     "--index",
     "--out",
     "index",
@@ -46,12 +45,18 @@ index_option = click.option(
     callback=refuse_password,
     help="The index that `org sync` writes: a file and a manifest for each audience, or postgresql://…",
 )
-jobs_option = click.option(
-    "--jobs", type=click.IntRange(1, 64), default=8, show_default=True, help="So many at a time."
-)
-seconds_option = click.option(
-    "--seconds", type=click.IntRange(1, 3600), default=120, show_default=True, help="For each git of one repository."
-)
+
+
+def places_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Which repositories there are."""
+    places = click.argument("places", nargs=-1, metavar="[LIST|DIR]...", type=click.Path(path_type=Path))
+    github = option("--github", multiple=True, metavar="ORG", help="All repositories of an organisation on GitHub.")
+    said = "All projects of a group on GitLab and its subgroups."
+    return places(github(option("--gitlab", multiple=True, metavar="GROUP", help=said)(command)))
+
+
+jobs_option = option("--jobs", type=click.IntRange(1, 64), default=8, help="So many at a time.")
+seconds_option = option("--seconds", type=click.IntRange(1, 3600), default=120, help="For each git of one repository.")
 
 
 @click.group("org")
@@ -66,23 +71,18 @@ def org_command() -> None:
 
 
 @org_command.command("sync")
-@click.argument("places", nargs=-1, metavar="[LIST|DIR]...", type=click.Path(path_type=Path))
-@click.option("--github", multiple=True, metavar="ORG", help="All repositories of an organisation on GitHub.")
-@click.option("--gitlab", multiple=True, metavar="GROUP", help="All projects of a group on GitLab and its subgroups.")
+@places_options
 @index_option
 @jobs_option
 @seconds_option
-@dry_run_option
-@json_option
+@change_options
 def sync_command(
     places: tuple[Path, ...],
     github: tuple[str, ...],
     gitlab: tuple[str, ...],
     index: str,
-    jobs: int,
-    seconds: int,
-    dry_run: bool,
     as_json: bool,
+    **how: Any,  # noqa: ANN401 - those of sync_org, each as its option makes it
 ) -> None:
     """Bring the index up to the memory of all repositories, at their default branches.
 
@@ -103,9 +103,7 @@ def sync_command(
 
     gather = partial(gather_targets, places, github, gitlab, os.environ)
     with progress("Syncing") as advance:
-        report = sync_org(
-            index, gather, os.environ, now(), jobs=jobs, seconds=seconds, dry_run=dry_run, advance=advance
-        )
+        report = sync_org(index, gather, os.environ, now(), advance=advance, **how)
     show(report, _say_report(report), as_json)
     raise SystemExit(1 if report.failed or report.refused or report.problem else 0)
 
@@ -113,8 +111,8 @@ def sync_command(
 @org_command.command("search")
 @click.argument("task")
 @index_option
-@click.option("--audience", "audiences", multiple=True, metavar="NAME", help="Default: public and internal.")
-@click.option("--top", type=click.IntRange(1, 100), default=10, show_default=True, help="At most so many.")
+@option("--audience", "audiences", multiple=True, metavar="NAME", help="Default: public and internal.")
+@option("--top", type=click.IntRange(1, 100), default=10, help="At most so many.")
 @json_option
 def search_command(task: str, index: str, audiences: tuple[str, ...], top: int, as_json: bool) -> None:
     """Print what the repositories of the organisation know about a task, best first.
@@ -129,7 +127,13 @@ def search_command(task: str, index: str, audiences: tuple[str, ...], top: int, 
 
     check_audiences(audiences)
     hits = search_org(task, index, audiences or choose_audiences(os.environ), top, os.environ, today())
-    show(hits, (line for at, hit in enumerate(hits, 1) for line in _say_hit(at, hit)), as_json)
+    lines = []
+    for at, hit in enumerate(hits, 1):
+        entry = hit.located.entry
+        lines.append(f"{at:>2}. {hit.score:.2f} {shorten(entry.title, 120)}")
+        lines.append(f"      {hit.repository} · {entry.id[:8]} · {entry.last_reinforced} · {hit.link}")
+        lines += [f"      {shorten(entry.body, 240)}"] if entry.body.strip() else []
+    show(hits, map(printable, lines), as_json)
     if not hits and not as_json:
         click.echo("No repository knows of it.", err=True)
 
@@ -175,31 +179,25 @@ def status_command(index: str, as_json: bool) -> None:
         + (f", the oldest checked {one.oldest:%Y-%m-%d %H:%M}" if one.oldest else "")
         for one in status.audiences
     ]
-    lines += [
-        f"failing{f' since {at:%Y-%m-%d %H:%M}' if at else ''}: {name}: {why}" for name, at, why in status.failing
-    ]
+    for name, at, why in status.failing:
+        lines.append(f"failing{f' since {at:%Y-%m-%d %H:%M}' if at else ''}: {name}: {why}")
     lines += [f"{plural(status.gated, 'entry')} must not be shown to others"] if status.gated else []
     show(status, map(printable, lines), as_json)
 
 
 @org_command.command("plan")
-@click.argument("places", nargs=-1, metavar="[LIST|DIR]...", type=click.Path(path_type=Path))
-@click.option("--github", multiple=True, metavar="ORG", help="All repositories of an organisation on GitHub.")
-@click.option("--gitlab", multiple=True, metavar="GROUP", help="All projects of a group on GitLab and its subgroups.")
-@click.option("--batch", type=click.IntRange(1, 100_000), default=256, show_default=True, help="Of one matrix.")
-@click.option("--state", type=click.Path(path_type=Path, file_okay=False), metavar="DIR", help="Keeps what was found.")
-@click.option("--deadline", type=click.FloatRange(min=0), metavar="SECONDS", help="Ask no more after so long.")
+@places_options
+@option("--batch", type=click.IntRange(1, 100_000), default=256, help="Of one matrix.")
+@option("--state", type=DIRECTORY, metavar="DIR", help="Keeps what was found.")
+@option("--deadline", type=click.FloatRange(min=0), metavar="SECONDS", help="Ask no more after so long.")
 @jobs_option
 @json_option
 def plan_command(
     places: tuple[Path, ...],
     github: tuple[str, ...],
     gitlab: tuple[str, ...],
-    batch: int,
-    state: Path | None,
-    deadline: float | None,
-    jobs: int,
     as_json: bool,
+    **how: Any,  # noqa: ANN401 - those of plan_org, each as its option makes it
 ) -> None:
     """List the repositories with merged work that no run has read, one address a line, for any queue.
 
@@ -218,7 +216,7 @@ def plan_command(
 
     gather = partial(gather_targets, places, github, gitlab, os.environ)
     with progress("Asking for tips") as advance:
-        plan = plan_org(gather, os.environ, batch=batch, state=state, deadline=deadline, jobs=jobs, advance=advance)
+        plan = plan_org(gather, os.environ, advance=advance, **how)
     show(plan, (printable(one.address) for part in plan.batches for one in part), as_json)
     count = sum(map(len, plan.batches))
     told = f"{count} of {count + plan.current + len(plan.failed) + len(plan.unasked)} repositories have unread work"
@@ -232,11 +230,10 @@ def plan_command(
 
 @org_command.command("promote")
 @index_option
-@click.option("--audience", "audiences", multiple=True, metavar="NAME", help="Default: public.")
-@click.option("--least", type=click.IntRange(2, 100), default=3, show_default=True, help="Repositories that say it.")
-@click.option("--push", type=click.Choice(["none", "pr"]), default="none", show_default=True, help="pr: by a request.")
-@dry_run_option
-@json_option
+@option("--audience", "audiences", multiple=True, metavar="NAME", help="Default: public.")
+@option("--least", type=click.IntRange(2, 100), default=3, help="Repositories that say it.")
+@option("--push", choices=["none", "pr"], default="none", help="pr: by a request.")
+@change_options
 def promote_command(
     index: str, audiences: tuple[str, ...], least: int, push: str, dry_run: bool, as_json: bool
 ) -> None:
@@ -256,17 +253,9 @@ def promote_command(
     from memory_ci.flows.workspace import branch_name
 
     check_audiences(audiences)
-    workspace = committed_workspace()
-    done = promote_shared(
-        workspace,
-        index,
-        audiences or ("public",),
-        now(),
-        os.environ,
-        least=least,
-        push="pr" if push == "pr" else "none",
-        dry_run=dry_run,
-    )
+    workspace, readers = committed_workspace(), audiences or ("public",)
+    how: Literal["pr", "none"] = "pr" if push == "pr" else "none"
+    done = promote_shared(workspace, index, readers, now(), os.environ, least=least, push=how, dry_run=dry_run)
     lines = [f"{one.entry.id[:8]} {shorten(one.entry.title, 120)} (said in {one.said_in})" for one in done.proposed]
     if done.proposed and dry_run:
         lines.insert(0, f"would propose {plural(len(lines), 'entry')}:")
@@ -278,12 +267,7 @@ def promote_command(
 
 
 def _say_report(report: OrgReport) -> Iterator[str]:
-    changed = {
-        "added": report.added,
-        "updated": report.updated,
-        "moved": report.moved,
-        "dropped": report.dropped,
-    }
+    changed = {"added": report.added, "updated": report.updated, "moved": report.moved, "dropped": report.dropped}
     counted = ", ".join(f"{len(names)} {kind}" for kind, names in changed.items() if names) or "nothing changed"
     would = "would be: " if report.is_dry_run else ""
     yield f"{plural(report.repositories, 'repository')}: {would}{counted}, {report.unchanged} unchanged"
@@ -299,11 +283,3 @@ def _say_report(report: OrgReport) -> Iterator[str]:
         yield f"not shared: {report.gated} unsafe, {report.cut} too many or in too large a file"
     for one in report.published:
         yield f"{one.audience}: {one.path}, {one.size:,} bytes, {'new' if one.is_new else 'as it was'}"
-
-
-def _say_hit(at: int, hit: Hit) -> Iterator[str]:
-    entry = hit.located.entry
-    yield printable(f"{at:>2}. {hit.score:.2f} {shorten(entry.title, 120)}")
-    yield printable(f"      {hit.repository} · {entry.id[:8]} · {entry.last_reinforced} · {hit.link}")
-    if entry.body.strip():
-        yield printable(f"      {shorten(' '.join(entry.body.split()), 240)}")

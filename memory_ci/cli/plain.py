@@ -7,7 +7,7 @@ import io
 import os
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, date, datetime
 from pathlib import Path
@@ -35,13 +35,13 @@ NO_ROOM = (errno.ENOSPC, errno.EFBIG, errno.EDQUOT, errno.EIO)
 
 
 class Option(NamedTuple):
-    """One option: its flag, the argument of `run` that it fills, how its value is read.
+    """One option: its flag, and behind a blank the argument of `run` that it fills, if that has another name; how its
+    value is read.
 
     `kind` bool takes no value; with a `negation` it is None until one of both is said. `is_multiple`: a tuple of them.
     """
 
-    flag: str
-    name: str
+    said: str
     help: str
     kind: type[str | int | bool] = str
     choices: tuple[str, ...] = ()
@@ -49,6 +49,14 @@ class Option(NamedTuple):
     default: Any = None
     metavar: str | None = None
     negation: str = ""
+
+    @property
+    def flag(self) -> str:
+        return self.said.split()[0]
+
+    @property
+    def name(self) -> str:
+        return self.said.split()[-1].strip("-").replace("-", "_")
 
     @property
     def initial(self) -> Any:  # noqa: ANN401 - what `kind` says
@@ -64,23 +72,13 @@ def reported(run: Callable[..., T], *args: Any, **extra: Any) -> T:  # noqa: ANN
     So does standard output on a full disk: it is the user's to mend, not a fault of ours to trace back.
     """
     try:
-        return _with_room(run, *args, **extra)
-    except MemoryCIError as error:
-        say(_say_error(error), err=True)
-        sys.exit(error.exit_code)
-
-
-def _with_room(run: Callable[..., T], *args: Any, **extra: Any) -> T:  # noqa: ANN401 - whatever `run` takes
-    try:
         return run(*args, **extra)
-    except OSError as error:
-        if error.errno not in NO_ROOM:
+    except MemoryCIError as found:
+        error = found
+    except OSError as found:
+        if found.errno not in NO_ROOM:
             raise
-        raise RepositoryError(f"cannot write: {error.strerror}", slug="write-failed") from error
-
-
-def _say_error(error: MemoryCIError) -> str:
-    """What went wrong, the line of the file where it did, what to do, and where that is explained."""
+        error = RepositoryError(f"cannot write: {found.strerror}", slug="write-failed")
     from memory_ci.flows.setup.manual import link_to
 
     text = f"Error: {printable_lines(error.message)} [{error.slug}]\n"
@@ -91,7 +89,8 @@ def _say_error(error: MemoryCIError) -> str:
         excerpt, column = render_excerpt(line, source, error.message)
         text += f" --> {printable_lines(path)}:{line}:{column}\n{excerpt}"
     hint = f"Hint: {printable_lines(error.hint)}\n" if error.hint else ""
-    return f"{text}{hint}More: {link_to(error.slug)}\n"
+    say(f"{text}{hint}More: {link_to(error.slug)}\n", err=True)
+    sys.exit(error.exit_code)
 
 
 def say(text: str, *, err: bool = False) -> None:
@@ -263,6 +262,17 @@ def utf8(text: str) -> str:
 def has_input() -> bool:
     """Whether something is piped in."""
     return sys.stdin is not None and not sys.stdin.isatty()
+
+
+def read_words_or_input(words: Sequence[str], asked: str, command: str) -> str:
+    """The words of the command line, else what is piped in. Raises click.UsageError, which asks for one of them."""
+    if words:
+        return utf8(" ".join(words))
+    if not has_input():
+        from click import UsageError  # click's to report
+
+        raise UsageError(f'{asked}: memory-ci {command} "…", or pipe it in.')
+    return read_input()
 
 
 def read_input() -> str:

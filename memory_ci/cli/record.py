@@ -1,4 +1,4 @@
-"""Commands that turn merged work into memory: record, extract, apply."""
+"""Commands that turn merged work into memory: record, learn, extract, apply."""
 
 from __future__ import annotations
 
@@ -11,18 +11,15 @@ from typing import TYPE_CHECKING, BinaryIO, TextIO, get_args
 import click
 from msgspec.structs import replace
 
-from memory_ci.cli.common import RangeArguments, dry_run_option, json_option, now_option, range_options, show
+from memory_ci.cli.common import FILE, RangeArguments, change_options, flag, now_option, option, range_options, show
 from memory_ci.cli.plain import committed_workspace, echo, echo_json, has_input, now, progress, say, today
 from memory_ci.errors import EngineError, UsageError
 from memory_ci.records.config import PublishMode
 from memory_ci.records.names import short_branch
-from memory_ci.rendering.plan import render_plan
-from memory_ci.rendering.summary import render_summary
+from memory_ci.rendering.plan import render_plan, render_summary
 from memory_ci.rendering.table import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from memory_ci.flows.record.learn import Pending
     from memory_ci.flows.record.run import RecordOptions
     from memory_ci.flows.workspace import Workspace
@@ -35,26 +32,25 @@ POLL_SECONDS = 60
 
 @click.command("record")
 @range_options
-@click.option("--from-root", is_flag=True, help="On a first run: begin at the first commit.")
-@click.option("--yes", is_flag=True, help="On a first run: write its episodes unasked, however many they are.")
-@click.option(
+@flag("--from-root", help="On a first run: begin at the first commit.")
+@flag("--yes", help="On a first run: write its episodes unasked, however many they are.")
+@option(
     "--push",
     "mode",
-    type=click.Choice(get_args(PublishMode)),
+    choices=get_args(PublishMode),
     help="How the commits reach the remote, instead of what the configuration says.",
 )
 @now_option
-@click.option("--backfill", is_flag=True, hidden=True)
-@click.option("--wait", is_flag=True, hidden=True)
-@click.option(
+@option("--backfill", is_flag=True, hidden=True)
+@option("--wait", is_flag=True, hidden=True)
+@option(
     "--summary",
     type=click.File("w", encoding="utf-8", lazy=True),
     metavar="FILE",
     help="Write what was learned to this file, as Markdown.",
 )
-@click.option("--fail-on", type=click.Choice(["engine"]), help="Exit with status 5 when the engine failed.")
-@dry_run_option
-@json_option
+@option("--fail-on", choices=["engine"], help="Exit with status 5 when the engine failed.")
+@change_options
 def record_command(
     mode: PublishMode | None,
     at_once: bool,
@@ -93,7 +89,6 @@ def record_command(
       memory-ci record --push auto
       memory-ci record --push pr --now
     """
-    from memory_ci.flows.record.episode_files import list_written
     from memory_ci.flows.record.learn import Pending
     from memory_ci.flows.record.run import RecordOptions, check_branch
 
@@ -121,10 +116,7 @@ def record_command(
         remarks = list_remarks(where, plan.ref, today())
         shown = trim_plan(plan, workspace_at(where.repo, plan.base).config.evidence.quotes)
         summary.write(render_summary(shown, published, remarks=remarks))
-    if as_json:
-        echo_json(as_json_of(plan, published))
-    else:
-        show_run(plan, published, list_written(where, plan) if plan is not None else ())
+    _show_run(where, plan, published, as_json)
     if plan is not None and plan.engine.failure:
         say(f"Warning: the run stopped: {printable(plan.engine.failure)}", err=True)
         if fail_on == "engine":
@@ -155,23 +147,17 @@ def _record(
                 asked = replace(asked, problems=fetch_sessions(where, ref, os.environ, base))
             plan = plan_record(where, asked, today(), advance, os.environ)
             if not (is_agreed or dry_run) and (count := count_unasked(where, asked, plan)):
-                _ask(count)
+                message, hint = f"this first run would write {count} episodes", "begin later: --since REV."
+                refused = UsageError(message, slug="many-episodes", hint=f"Agree with --yes, or {hint}")
+                _confirm(f"\nThis first run writes {count} episodes. Go on?", refused)
             return plan
 
         if dry_run:
             return make_plan(options.ref, frozenset()), None
         is_asked = options.since is not None or options.from_root
-        asked = PublishOptions(mode, options.ref, at_once, is_asked)
-        published = publish(where, asked, make_plan, now(), os.environ)
+        publishing = PublishOptions(mode, options.ref, at_once, is_asked)
+        published = publish(where, publishing, make_plan, now(), os.environ)
     return published.plan, published
-
-
-def _ask(count: int) -> None:
-    """Ask on a terminal whether so many episodes may be written. Raises UsageError (many-episodes), click.Abort."""
-    if has_input():
-        hint = "Agree with --yes, or begin later: --since REV."
-        raise UsageError(f"this first run would write {count} episodes", slug="many-episodes", hint=hint)
-    click.confirm(f"\nThis first run writes {count} episodes. Go on?", abort=True, err=True)
 
 
 def _backfill(
@@ -194,43 +180,46 @@ def _backfill(
     return plan, published
 
 
-def as_json_of(plan: Plan | None, published: Published | None) -> dict[str, object]:
-    """`applied` is what was committed; `published` where it went, unless it stayed here."""
-    if published is None:
-        return {"plan": plan, "applied": None}
-    ref = plan.ref if plan else ""
-    found: dict[str, object] = {
-        "plan": plan,
-        "applied": {"ref": ref, "tip": published.tip, "subjects": published.subjects},
-    }
-    if published.mode != "none":
-        found["published"] = replace(published, plan=None)
-    return found
-
-
-def show_run(plan: Plan | None, published: Published | None, written: Sequence[str]) -> None:
-    """What was learned and where it went, for people."""
-    if plan is not None:
-        say(render_plan(plan, written))
-    if published is not None and plan is not None and published.subjects:
-        branch = printable(short_branch(plan.ref))
-        what = "Committed on" if published.mode == "none" else f"Published by {published.mode} for"
-        say(f"\n{what} {branch}, now at {published.tip[:10]}:")
-        for subject in published.subjects:
-            say(f"  {printable(subject)}")
-    for line in filter(None, (published.url, published.reason) if published else ()):
-        say(printable(line))
-
-
 def wait_for_batches(pending: Pending) -> None:
     """Say on stderr how far the batches are, and sleep."""
     say(f"Batches: {pending.estimate.batches}, ended: {pending.ended}", err=True)
     time.sleep(POLL_SECONDS)
 
 
+def _confirm(question: str, refused: UsageError) -> None:
+    """Ask on a terminal. Raises `refused` where nobody can answer, click.Abort."""
+    if has_input():
+        raise refused
+    click.confirm(question, abort=True, err=True)
+
+
+def _show_run(where: Workspace, plan: Plan | None, published: Published | None, as_json: bool, **more: object) -> None:
+    """What was learned and where it went: in JSON `applied` is what was committed, `published` where it went, unless it
+    stayed here; `more` stands there before."""
+    if as_json:
+        ref = plan.ref if plan else ""
+        applied = {"ref": ref, "tip": published.tip, "subjects": published.subjects} if published else None
+        found: dict[str, object] = {**more, "plan": plan, "applied": applied}
+        if published is not None and published.mode != "none":
+            found["published"] = replace(published, plan=None)
+        echo_json(found)
+        return
+    if plan is not None:
+        from memory_ci.flows.record.episode_files import list_written
+
+        say(render_plan(plan, list_written(where, plan)))
+    if published is not None and plan is not None and published.subjects:
+        branch = printable(short_branch(plan.ref))
+        what = "Committed on" if published.mode == "none" else f"Published by {published.mode} for"
+        subjects = "".join(f"  {printable(subject)}\n" for subject in published.subjects)
+        say(f"\n{what} {branch}, now at {published.tip[:10]}:\n{subjects}")
+    for line in filter(None, (published.url, published.reason) if published else ()):
+        say(printable(line))
+
+
 @click.command("extract")
 @range_options
-@click.option("--output", "-o", type=click.Path(path_type=Path, dir_okay=False), help="Write the plan to this file.")
+@option("--output", "-o", type=FILE, help="Write the plan to this file.")
 def extract_command(output: Path | None, fetch: bool, **arguments: RangeArguments) -> None:
     """Write the plan of a record run, and change nothing.
 
@@ -256,8 +245,7 @@ def extract_command(output: Path | None, fetch: bool, **arguments: RangeArgument
 
 @click.command("apply")
 @click.argument("plan_file", metavar="PLAN.json", type=click.File("rb"))
-@dry_run_option
-@json_option
+@change_options
 def apply_command(plan_file: BinaryIO, dry_run: bool, as_json: bool) -> None:
     """Perform a plan.
 
@@ -280,3 +268,73 @@ def apply_command(plan_file: BinaryIO, dry_run: bool, as_json: bool) -> None:
     branch = printable(applied.ref.removeprefix("refs/heads/"))
     done = f"{'Would commit' if dry_run else 'Committed'} on {branch}:" if applied.subjects else "Nothing to commit."
     show(applied, [done, *(f"  {printable(subject)}" for subject in applied.subjects)], as_json)
+
+
+PERIOD = "90d"
+
+
+@click.command("learn")
+@range_options
+@flag("--yes", help="Do not ask whether to go on.")
+@option("--wait/--no-wait", default=True, help="Wait until the batches have ended.")
+@option("--push", "mode", choices=get_args(PublishMode), help="How the commits reach the remote.")
+@change_options
+def learn_command(
+    yes: bool,
+    wait: bool,
+    mode: PublishMode | None,
+    fetch: bool,
+    dry_run: bool,
+    as_json: bool,
+    **arguments: RangeArguments,
+) -> None:
+    """Let a model read the work of the last 90 days, or since --since.
+
+    Says first how many changes and windows there are, how many tokens they take and what that costs, and asks. With the
+    Anthropic API the windows go in batches, at half the price; any other engine (--engine claude-cli: `claude -p` with
+    the login that you have) is asked one by one. Replies are kept as they come: after a stop run the same command
+    again, and only what is left is asked. Nothing is committed before all is answered.
+
+    The learnings become local commits, or with --push pr one pull request, in which each has its quote and a box: the
+    next run takes out what was unticked.
+
+    \b
+    Example:
+      memory-ci learn --since 90d --dry-run
+      memory-ci learn --since 90d --engine claude-cli
+      memory-ci learn --since 90d --push pr --yes
+    """
+    from memory_ci.flows.publish.publish import PublishOptions, publish
+    from memory_ci.flows.record.learn import LearnRun, keeping_answers
+    from memory_ci.flows.record.run import RecordOptions, check_branch, fetch_sessions
+
+    where, options = committed_workspace(), RecordOptions(**arguments)  # type: ignore[arg-type] # click's own types
+    options = replace(options, ref=options.ref or check_branch(where), since=options.since or PERIOD)
+    learning = LearnRun(where, options, now(), os.environ)
+    if fetch and not dry_run:
+        learning.add_problems(fetch_sessions(where, options.ref, os.environ))
+    with progress("Reading merged work") as advance, keeping_answers():
+        offer = learning.offer(advance)
+    if dry_run:
+        show({"offer": offer}, [str(offer)], as_json)
+        return
+    say(str(offer), err=True)
+    if offer.windows and not (yes or offer.is_sent):
+        message = f"{offer.windows} windows would be sent to {offer.engine}, and nobody agreed"
+        hint = "Agree with --yes; --dry-run says what it costs."
+        _confirm("Go on?", UsageError(message, slug="learn-unasked", hint=hint))
+    with progress("Asking") as advance, keeping_answers():
+        pending = learning.send(advance, wait_for_batches if wait else None)
+        if pending is not None:
+            show({"offer": offer, "pending": pending}, [str(pending)], as_json)
+            return
+
+        def make_plan(ref: str, accepted: frozenset[str]) -> Plan:
+            return learning.plan(ref, accepted, advance)
+
+        asked = PublishOptions(mode, options.ref, at_once=True, is_asked=True)
+        published = publish(where, asked, make_plan, now(), os.environ)
+    plan = published.plan
+    if plan is not None:
+        learning.finish(plan)
+    _show_run(where, plan, published, as_json, offer=offer)

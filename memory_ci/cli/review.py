@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from memory_ci.cli.common import complete_id, dry_run_option, json_option, range_options, show
+from memory_ci.cli.common import change_options, complete_id, flag, option, range_options, show
 from memory_ci.cli.plain import has_input, now, progress, say, utf8, workspace
 from memory_ci.errors import UsageError
 from memory_ci.records.candidate import MAX_SUGGESTIONS
@@ -17,31 +18,27 @@ from memory_ci.rendering.table import printable
 from memory_ci.text import plural
 
 if TYPE_CHECKING:
-    from memory_ci.flows.inbox.queue import Queue
     from memory_ci.flows.inbox.review import AnsweredReview
     from memory_ci.records.candidate import Answer, Question, QuestionKind
 
 CHANGES = 3  # Changes that are named.
+entries = partial(option, multiple=True, metavar="N|ID", shell_complete=complete_id)
 KEYS: Mapping[str, Answer] = {"a": "accept", "k": "keep", "r": "retire", "n": "never"}
 
 
 def _options(command: Callable[..., Any]) -> Callable[..., Any]:
     """What both commands have in common."""
-    accept = click.option("--accept", multiple=True, metavar="N", help="Put it into the inbox. Repeatable.")
-    edit = click.option("--edit", is_flag=True, help="Reword in your editor what you accept or keep.")
-    never = click.option("--never", multiple=True, metavar="N", help="Do not ask it again. Repeatable.")
-    return range_options(accept(edit(never(dry_run_option(json_option(command))))))
-
-
-def _entries(flag: str, said: str) -> Callable[..., Any]:
-    return click.option(flag, multiple=True, metavar="N|ID", shell_complete=complete_id, help=said)
+    accept = option("--accept", multiple=True, metavar="N", help="Put it into the inbox. Repeatable.")
+    edit = flag("--edit", help="Reword in your editor what you accept or keep.")
+    never = option("--never", multiple=True, metavar="N", help="Do not ask it again. Repeatable.")
+    return range_options(accept(edit(never(change_options(command)))))
 
 
 @click.command("review")
-@click.option("--stale", is_flag=True, help="All entries whose code has changed or is gone, and nothing else.")
-@click.option("--all", "show_all", is_flag=True, help="All that could be asked, not the questions of this week alone.")
-@_entries("--keep", "It holds: anchor it in the code as it is. Repeatable.")
-@_entries("--retire", "It does not hold any more: retire it. Repeatable.")
+@flag("--stale", help="All entries whose code has changed or is gone, and nothing else.")
+@flag("--all", "show_all", help="All that could be asked, not the questions of this week alone.")
+@entries("--keep", help="It holds: anchor it in the code as it is. Repeatable.")
+@entries("--retire", help="It does not hold any more: retire it. Repeatable.")
 @_options
 def review_command(**arguments: Any) -> None:  # noqa: ANN401 - those of `_run`, each as its option makes it
     """Answer what memory asks of people: a few questions a week, the most useful first.
@@ -61,7 +58,7 @@ def review_command(**arguments: Any) -> None:  # noqa: ANN401 - those of `_run`,
 
 
 @click.command("candidates")
-@click.option("--all", "show_all", is_flag=True, help=f"List all, not the best {MAX_SUGGESTIONS} alone.")
+@flag("--all", "show_all", help=f"List all, not the best {MAX_SUGGESTIONS} alone.")
 @_options
 def candidates_command(**arguments: Any) -> None:  # noqa: ANN401 - those of `_run`, each as its option makes it
     """List what may be worth learning, to accept or to decline: what is new in `review`, whatever was asked before.
@@ -120,10 +117,12 @@ def _run(
     if not (said or skipped):
         count = MAX_SUGGESTIONS if kinds and not show_all else len(listed)
         later = max(len(listed) - count, 0) if kinds else 0 if is_view or show_all else queue.week.waiting
-        lines = [
-            *render_questions(listed[:count], later),
-            *([] if listed else [_say_none(queue, kinds, stale=stale, is_ranged=is_ranged)]),
-        ]
+        lines = list(render_questions(listed[:count], later))
+        if not listed and kinds:
+            since = f" after {queue.since[:10]}" if queue.since else ""
+            lines = [f"No candidates in the work{since}.{'' if is_ranged else ' `--since 90d` looks further back.'}"]
+        elif not listed:
+            lines = ["No entry is stale." if stale else "Nothing waits for you this week."]
     shown: dict[str, object] = {"since": queue.since, "base": queue.base, "notes": done.notes}
     shown |= {"applied": None if dry_run else done.applied}
     if kinds:
@@ -131,13 +130,6 @@ def _run(
     else:
         shown |= {"stale" if stale else "questions": listed, "waiting": queue.week.waiting, "plan": done.plan}
     show(shown, map(printable, lines), as_json)
-
-
-def _say_none(queue: Queue, kinds: set[QuestionKind] | None, *, stale: bool, is_ranged: bool) -> str:
-    since = f" after {queue.since[:10]}" if queue.since else ""
-    if kinds:
-        return f"No candidates in the work{since}.{'' if is_ranged else ' `--since 90d` looks further back.'}"
-    return "No entry is stale." if stale else "Nothing waits for you this week."
 
 
 def _say_done(done: AnsweredReview, *, dry_run: bool) -> Iterator[str]:
@@ -176,8 +168,7 @@ def render_questions(listed: Sequence[Question], later: int) -> Iterator[str]:
     """The lines of questions, numbered from 1; `later` is how many wait for another week."""
     for number, one in enumerate(listed, start=1):
         first, *rest = _tell(one)
-        yield f"{number:>2}. {first}"
-        yield from (f"    {line}" for line in rest)
+        yield from (f"{number:>2}. {first}", *(f"    {line}" for line in rest))
     if listed:
         verbs = {verb for one in listed for verb in one.answers}
         said = {"accept": "Accept with --accept N", "keep": "keep or retire an entry with --keep N or --retire N"}

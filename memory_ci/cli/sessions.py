@@ -1,15 +1,18 @@
-"""Commands for the sessions of agents: sessions, capture."""
+"""Commands for agents: their sessions, sessions and capture, and the server that they ask, mcp."""
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
 from collections.abc import Iterable
 from pathlib import Path
 
 import click
 
-from memory_ci.cli.common import dry_run_option, json_option, show
+from memory_ci.cli.common import change_options, flag, option, show
 from memory_ci.cli.plain import echo_json, now, progress, say, workspace
+from memory_ci.errors import UsageError
 from memory_ci.rendering.sessions import render_human, render_sessions
 from memory_ci.rendering.table import printable
 from memory_ci.text import plural
@@ -23,13 +26,12 @@ AGENTS = ("claude-code", "codex", "gemini", "cursor", "aider", "openhands", "swe
 
 @click.command("sessions")
 @click.argument("paths", nargs=-1, metavar="[PATH]...", type=click.Path(path_type=Path))
-@click.option("--human", "with_words", is_flag=True, help="Print what people said, with file and line.")
-@click.option("--captured", "is_captured", is_flag=True, help="List the sessions that are kept in this repository.")
-@click.option("--purge", "is_purge", is_flag=True, help="Delete captured sessions, which PATH then names by id.")
-@click.option("--all", "is_every", is_flag=True, help="Purge all captured sessions.")
-@click.option("--remote", default="", metavar="NAME", help="Purge them on this remote, too.")
-@dry_run_option
-@json_option
+@flag("--human", "with_words", help="Print what people said, with file and line.")
+@flag("--captured", "is_captured", help="List the sessions that are kept in this repository.")
+@flag("--purge", "is_purge", help="Delete captured sessions, which PATH then names by id.")
+@flag("--all", "is_every", help="Purge all captured sessions.")
+@option("--remote", default="", metavar="NAME", help="Purge them on this remote, too.")
+@change_options
 def sessions_command(
     paths: tuple[Path, ...],
     with_words: bool,
@@ -51,39 +53,31 @@ def sessions_command(
       memory-ci sessions --purge 79e9becd --remote origin
     """
     if is_purge:
-        _purge([str(path) for path in paths], is_every, remote, dry_run, as_json)
+        from memory_ci.flows.sessions.capture import places_of, purge
+
+        if bool(paths) == is_every:
+            raise click.UsageError("--purge needs the ids of sessions, or --all.")
+        refs = purge(workspace(), [str(path) for path in paths], every=is_every, remote=remote, dry_run=dry_run)
+        if not refs:
+            _say_none(places_of(remote))
+        did = "Would delete" if dry_run else "Deleted"
+        show({"dry_run": dry_run, "refs": refs}, (f"{did} {':'.join(ref.split('/')[-2:])}" for ref in refs), as_json)
     elif is_every or remote or dry_run:
         raise click.UsageError("--all, --remote and --dry-run go with --purge.")
     elif is_captured:
-        _list_captured(as_json)
+        from memory_ci.flows.sessions.capture import list_captured, places_of
+
+        stored = list_captured(workspace())
+        if not stored:
+            _say_none(places_of())
+        show(stored, (printable(f"{one.at:%Y-%m-%d %H:%M}  {one.key}") for one in stored), as_json)
     else:
         _list(paths, with_words, as_json)
-
-
-def _purge(ids: list[str], is_every: bool, remote: str, dry_run: bool, as_json: bool) -> None:
-    from memory_ci.flows.sessions.capture import places_of, purge
-
-    if bool(ids) == is_every:
-        raise click.UsageError("--purge needs the ids of sessions, or --all.")
-    refs = purge(workspace(), ids, every=is_every, remote=remote, dry_run=dry_run)
-    if not refs:
-        _say_none(places_of(remote))
-    did = "Would delete" if dry_run else "Deleted"
-    show({"dry_run": dry_run, "refs": refs}, (f"{did} {':'.join(ref.split('/')[-2:])}" for ref in refs), as_json)
 
 
 def _say_none(places: Iterable[str]) -> None:
     """Say on stderr that nothing was found, so that stdout holds results alone."""
     say(f"No session found in {printable(', '.join(places))}", err=True)
-
-
-def _list_captured(as_json: bool) -> None:
-    from memory_ci.flows.sessions.capture import list_captured, places_of
-
-    stored = list_captured(workspace())
-    if not stored:
-        _say_none(places_of())
-    show(stored, (printable(f"{one.at:%Y-%m-%d %H:%M}  {one.key}") for one in stored), as_json)
 
 
 def _list(paths: tuple[Path, ...], with_words: bool, as_json: bool) -> None:
@@ -100,10 +94,9 @@ def _list(paths: tuple[Path, ...], with_words: bool, as_json: bool) -> None:
 
 @click.command("capture")
 @click.argument("path", required=False)
-@click.option("--agent", type=click.Choice(AGENTS), help="Only sessions of this agent.")
-@click.option("--hook", "is_hook", is_flag=True, help="Run by an agent: print nothing, and never fail.")
-@dry_run_option
-@json_option
+@option("--agent", choices=AGENTS, help="Only sessions of this agent.")
+@flag("--hook", "is_hook", help="Run by an agent: print nothing, and never fail.")
+@change_options
 def capture_command(path: str | None, agent: str | None, is_hook: bool, dry_run: bool, as_json: bool) -> None:
     """Keep a digest of an agent's session in this repository, under refs/memory-ci/sessions/.
 
@@ -148,3 +141,65 @@ def _capture(path: str | None, agent: str, dry_run: bool, as_json: bool, is_sile
         full = ", with the transcript" if one.has_full else ""
         turns = plural(one.human_turns, "human turn")
         say(f"{did} {printable(one.session)}: {turns}, {plural(one.bytes, 'byte')}{full}\n{one.ref}")
+
+
+@click.command("mcp")
+@option("--transport", choices=["stdio", "http"], default="stdio", help="How clients connect.")
+@option(
+    "--port",
+    type=click.IntRange(0, 65_535),
+    default=0,
+    metavar="N",
+    help="For http: the port on 127.0.0.1; 0 takes a free one.",
+)
+@option(
+    "--repo",
+    type=click.Path(path_type=Path, exists=True, file_okay=False),
+    default=Path(),
+    metavar="PATH",
+    help="The repository whose memory is served. Default: the current directory's.",
+)
+@option(
+    "--session",
+    envvar="MEMORY_CI_MCP_SESSION",
+    metavar="JOB",
+    help="The job that asks, in every call: it sees the entries and episodes of its own session too.",
+)
+@option(
+    "--role",
+    envvar="MEMORY_CI_MCP_ROLE",
+    metavar="NAME",
+    help="In every call see only the scopes that `roles` in the configuration gives this role.",
+)
+def mcp_command(transport: str, port: int, repo: Path, session: str | None, role: str | None) -> None:
+    """Serve memory to agents by the Model Context Protocol.
+
+    Over standard input and output, or over HTTP on this machine's loopback, whose address is printed on standard
+    error. Tools write files into the work tree, as `add`, `episode` and `feedback` do; nothing is committed or pushed.
+    It needs the extra: pip install 'memory-ci[mcp]'.
+
+    \b
+    Example:
+      memory-ci mcp
+      memory-ci mcp --transport http --port 8731 --role reviewer
+    """
+    from memory_ci.flows.workspace import open_committed
+
+    open_committed(repo)  # where there is no repository, say so now and not at each call
+    try:
+        from memory_ci.mcp.server import serve_http, serve_stdio
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] not in ("mcp", "anyio", "uvicorn"):
+            raise
+        hint = "Install it: pip install 'memory-ci[mcp]'"
+        raise UsageError("memory-ci mcp needs the package mcp", slug="missing-extra", hint=hint) from error
+    from memory_ci.mcp.tools import Caller
+
+    start = repo.resolve()
+    caller = Caller(start=start, clock=now, environ=os.environ, session=session or None, role=role or None)
+    if transport == "http":
+        serve_http(caller, port, lambda address: click.echo(f"Serving memory at {address}", err=True))
+        return
+    if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)  # a thread waits for input: no exception would end the process
+    serve_stdio(caller)

@@ -1,26 +1,48 @@
-"""Commands that keep memory in shape, one commit each: compact, promote, retire, migrate."""
+"""Commands that keep memory in shape: compact, promote, retire, migrate, forget, and its index."""
 
 from __future__ import annotations
 
 import os
+import secrets
+import sys
 from collections.abc import Callable
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from memory_ci.cli.common import dry_run_option, engine_option, json_option, show
-from memory_ci.cli.plain import committed_workspace, now, progress, today, workspace
+from memory_ci.cli.common import (
+    FILE,
+    change_options,
+    complete_id,
+    engine_option,
+    flag,
+    json_option,
+    option,
+    show,
+    view_options,
+)
+from memory_ci.cli.plain import committed_workspace, now, progress, read_input, say, today, utf8, workspace
+from memory_ci.errors import UsageError
 from memory_ci.records.config import EngineName
 from memory_ci.records.plan import Step
+from memory_ci.records.retrieval import IndexStats
 from memory_ci.rendering.plan import render_plan
-from memory_ci.rendering.table import printable
+from memory_ci.rendering.table import printable, render_finding
+from memory_ci.text import plural
 
-branch_option = click.option("--branch", metavar="NAME", help="Work on this branch instead of the one checked out.")
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from memory_ci.flows.forget.forget import ForgetPlan
+
+
+branch_option = option("--branch", metavar="NAME", help="Work on this branch instead of the one checked out.")
 
 
 def upkeep_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """The options that the three commands have in common."""
-    return branch_option(dry_run_option(json_option(command)))
+    return branch_option(change_options(command))
 
 
 def run_upkeep(step: Step, branch: str | None, dry_run: bool, as_json: bool, stale_after: int | None = None) -> None:
@@ -54,9 +76,7 @@ def compact_command(branch: str | None, dry_run: bool, as_json: bool) -> None:
 
 
 @click.command("promote")
-@click.option(
-    "--global", "to_global", is_flag=True, help="Copy what holds in any repository into the checkout of `global.path`."
-)
+@flag("--global", "to_global", help="Copy what holds in any repository into the checkout of `global.path`.")
 @engine_option
 @upkeep_options
 def promote_command(
@@ -89,13 +109,12 @@ def promote_command(
 
 
 @click.command("retire")
-@click.option("--stale", is_flag=True, help="Also retire entries whose code has been gone for long.")
-@click.option(
+@flag("--stale", help="Also retire entries whose code has been gone for long.")
+@option(
     "--after",
     "after_days",
     type=click.IntRange(min=0),
     default=90,
-    show_default=True,
     metavar="DAYS",
     help="With --stale: how long their code must have been gone.",
 )
@@ -114,10 +133,9 @@ def retire_command(stale: bool, after_days: int, branch: str | None, dry_run: bo
 
 
 @click.command("migrate")
-@click.option("--to", type=click.IntRange(min=1), metavar="N", help="Another format than the newest, such as the last.")
+@option("--to", type=click.IntRange(min=1), metavar="N", help="Another format than the newest, such as the last.")
 @branch_option
-@dry_run_option
-@json_option
+@change_options
 def migrate_command(to: int | None, branch: str | None, dry_run: bool, as_json: bool) -> None:
     """Bring the memory files of a branch to the newest format, or back.
 
@@ -138,3 +156,143 @@ def migrate_command(to: int | None, branch: str | None, dry_run: bool, as_json: 
         did = f"{'Would migrate' if dry_run else 'Migrated'} from format {done.before} to {done.after}:"
         lines = [did, *(f"  {printable(path)}" for path in done.files)]
     show(done, lines, as_json)
+
+
+GROUPS = {
+    "memory": "Memory", "export": "Exports", "session": "Captured sessions", "note": "Notes that wait",
+    "derived": "Derived data", "ref": "Refs", "file": "Files that are yours", "branch": "Other branches and tags",
+    "message": "Commit messages", "global": "Global memory",
+}  # fmt: skip
+
+
+NOUNS = {"entry": "an entry", "words": "words", "person": "a person"}
+
+
+@click.command("forget")
+@click.argument("what", metavar="ID|WORDS|PERSON", shell_complete=complete_id)
+@option("--as", "wanted", choices=["entry", "words", "person"], help="What it is, if that is unclear.")
+@flag("--plan", "--dry-run", "is_plan", help="Name the places, and change nothing.")
+@flag("--yes", help="Do not ask.")
+@json_option
+def forget_command(what: str, wanted: str | None, is_plan: bool, yes: bool, as_json: bool) -> None:
+    """Forget an entry, words or a person: here, and for later runs.
+
+    The id of an entry removes it; words are removed or masked wherever they stand; a person (`Name <mail>`, a mail
+    address, or the name of an author) is masked. `-` reads WORDS from standard input, so that no history of a shell
+    keeps them. One commit changes memory, captured sessions are rewritten, derived data is deleted, and a salted hash
+    in .memory/rejected.txt keeps it from being learned again. Then the steps for old commits and the forge are printed.
+
+    \b
+    Example:
+      memory-ci forget 4f2a91c0 --plan
+      memory-ci forget - --yes < secret.txt
+      memory-ci forget "Ada Lovelace <ada@example.com>" --yes
+
+    Exit status: 0 nothing is left at the tip, 1 a person has to look at what is named, 2 usage, 4 repository.
+    """
+    from memory_ci.flows.forget.forget import apply_forget, find_meant, plan_forget
+
+    where = workspace()
+    text = read_input() if what == "-" else utf8(what)
+    meant = find_meant(where, text, wanted)  # type: ignore[arg-type] # click's choice
+    with progress("Looking for it"):
+        plan = plan_forget(where, meant, Path.home())
+    if not is_plan and not yes:
+        if what == "-" or not sys.stdin.isatty():
+            hint = "Look with --plan first, then say --yes."
+            raise UsageError("nobody can be asked here whether to forget it", slug="not-confirmed", hint=hint)
+        say("".join(f"{printable(line)}\n" for line in _tell(plan)), err=True)
+        click.confirm("Do it?", abort=True, err=True)
+    if not is_plan:
+        plan = apply_forget(where, meant, Path.home(), secrets.token_hex(16), now())
+    steps = ("", "What no commit can do:", *(f"  {step}" for step in plan.steps))
+    show(plan, map(printable, (*_tell(plan), *steps)), as_json)
+    raise SystemExit(1 if plan.left else 0)
+
+
+def _tell(plan: ForgetPlan) -> Iterator[str]:
+    verb = "Forgot" if plan.is_done else "Would forget"
+    done = sum(not place.is_left for place in plan.places)
+    yield f"{verb} {NOUNS[plan.what]}: {plural(done, 'place')}, {len(plan.left)} for you"
+    for kind, heading in GROUPS.items():
+        places = [place for place in plan.places if place.kind == kind]
+        if places:
+            yield f"{heading}:"
+        yield from (f"  {'! ' if place.is_left else ''}{place.where}: {place.what}" for place in places)
+    if plan.commit:
+        yield f"Committed as {plan.commit[:12]}, with a hash in .memory/rejected.txt that keeps it out"
+
+
+@click.command("index")
+@flag("--key", "only_key", help="Print the cache key of HEAD (or the view), and build nothing.")
+@flag("--verify", help="Prove that the index is equal to the tree; exit 1 with what differs.")
+@flag("--stats", help="Count what the index of the work tree holds.")
+@flag("--vectors", help="Embed what has no vector yet: `memory-ci help embedders`.")
+@option("--db", type=FILE, help="This file, not the one in the git directory.")
+@flag("--staged", help="Look at what the next commit would hold.")
+@view_options
+def index_command(
+    only_key: bool,
+    verify: bool,
+    stats: bool,
+    vectors: bool,
+    db: Path | None,
+    staged: bool,
+    view: str | None,
+    as_json: bool,
+) -> None:
+    """Build the search index, prove it, or print its cache key.
+
+    The index is derived: `retrieve` opens, checks and repairs it by itself. Building it ahead saves the first
+    retrieval that work. A file written with --db is the same, byte for byte, wherever its tree is the same.
+
+    \b
+    Example:
+      memory-ci index
+      memory-ci index --key
+      memory-ci index --verify
+      memory-ci index --db memory.db --at HEAD
+    """
+    from memory_ci.flows.index import build_index, index_key, index_stats, verify_index
+    from memory_ci.flows.workspace import STAGED
+
+    if only_key + verify + stats + vectors > 1:
+        raise click.UsageError("--key, --verify, --stats and --vectors are four things to do: choose one.")
+    if staged and view:
+        raise click.UsageError("--staged and --at are two views: choose one.")
+    if (stats or vectors) and (db or staged or view):
+        raise click.UsageError("--stats and --vectors are about the index of the work tree: give no --db and no view.")
+    view = STAGED if staged else view
+    if only_key:
+        key = index_key(workspace(), view or "HEAD")
+        show({"key": key}, [key], as_json)
+    elif verify:
+        with progress("Comparing the index with the files"):
+            findings = verify_index(workspace(), view, db)
+        show(findings, map(render_finding, findings), as_json)
+        raise SystemExit(1 if findings else 0)
+    elif vectors:
+        from memory_ci.flows.serve.embedding import build_vectors
+
+        with progress("Embedding") as advance:
+            built = build_vectors(workspace(), os.environ, advance, today())
+        show(built, [f"{plural(built.embedded, 'entry')} embedded by {built.model_id}"], as_json)
+    elif stats:
+        counts = index_stats(workspace())
+        show(counts, _say_stats(counts), as_json)
+    else:
+        with progress("Building the index"):
+            report = build_index(workspace(), view, db)
+        how = "rebuilt" if report.was_rebuilt else "up to date" if not report.files_read else "updated"
+        counted = f"{plural(report.entries, 'entry')} of {plural(report.files, 'file')}, {report.files_read} read"
+        show(report, [f"{how}: {counted}", report.path, report.key], as_json)
+
+
+def _say_stats(counts: IndexStats) -> Iterator[str]:
+    """One line for each group of counts."""
+    yield f"{plural(counts.entries, 'entry')} of {plural(counts.files, 'file')}, {counts.size} bytes"
+    groups = {"scopes": counts.scopes, "types": counts.types, "statuses": counts.statuses, "vectors": counts.vectors}
+    for name, group in groups.items():
+        yield f"{name}: {', '.join(f'{what} {count}' for what, count in group.items()) or 'none'}"
+    yield f"terms: {counts.terms}, in {counts.occurrences} places"
+    yield f"schema {counts.schema}, SQLite {counts.sqlite}"

@@ -20,6 +20,10 @@ Types = Annotated[tuple[EntryType, ...], Meta(max_length=10)]
 Count = Annotated[int, Meta(ge=1, le=50)]
 
 
+def doc(text: str) -> Meta:
+    return Meta(description=text)
+
+
 class Arguments(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Those of one tool; each field is documented in the schema that clients are given."""
 
@@ -29,91 +33,83 @@ class NoArguments(Arguments, frozen=True):
 
 
 class CreateEpisode(Arguments, frozen=True):
-    content: Annotated[Text, Meta(description="What happened, in a sentence or a few.")]
+    content: Annotated[Text, doc("What happened, in a sentence or a few.")]
     context: Annotated[
-        dict[str, Word], Meta(description="Where: project, file, tool, git_branch. Paths are those of the repository.")
+        dict[str, Word], doc("Where: project, file, tool, git_branch. Paths are those of the repository.")
     ] = {}
-    outcome: Annotated[Outcome, Meta(description="What came of it.")] = "neutral"
-    valence: Annotated[Share, Meta(description="How much it matters: 0.9 remember this, 0.4 routine.")] = 0.5
-    session_id: Annotated[Word | None, Meta(description="This server's own session, which is the default.")] = None
+    outcome: Annotated[Outcome, doc("What came of it.")] = "neutral"
+    valence: Annotated[Share, doc("How much it matters: 0.9 remember this, 0.4 routine.")] = 0.5
+    session_id: Annotated[Word | None, doc("This server's own session, which is the default.")] = None
 
 
 class RecallEpisodes(Arguments, frozen=True):
-    query: Annotated[Text, Meta(description="What is asked.")]
-    limit: Annotated[Count, Meta(description="At most this many episodes.")] = 10
+    query: Annotated[Text, doc("What is asked.")]
+    limit: Annotated[Count, doc("At most this many episodes.")] = 10
     session_filter: Annotated[
-        Word | None, Meta(description="This server's own session: then only its episodes, and none that all share.")
+        Word | None, doc("This server's own session: then only its episodes, and none that all share.")
     ] = None
-    current_time: Annotated[Word | None, Meta(description="ISO 8601; what counts as now. Default: now.")] = None
-    ranking: Annotated[Ranking | None, Meta(description="Default: what the repository configures.")] = None
+    current_time: Annotated[Word | None, doc("ISO 8601; what counts as now. Default: now.")] = None
+    ranking: Annotated[Ranking | None, doc("Default: what the repository configures.")] = None
 
 
 class QueryAtTime(Arguments, frozen=True):
-    query: Annotated[Text, Meta(description="What is asked.")]
-    point_in_time: Annotated[Word, Meta(description="ISO 8601, such as 2026-11-20T15:00:00+00:00, or a day.")]
-    limit: Annotated[Count, Meta(description="At most this many episodes.")] = 10
+    query: Annotated[Text, doc("What is asked.")]
+    point_in_time: Annotated[Word, doc("ISO 8601, such as 2026-11-20T15:00:00+00:00, or a day.")]
+    limit: Annotated[Count, doc("At most this many episodes.")] = 10
 
 
 class MarkImportant(Arguments, frozen=True):
-    episode_id: Annotated[Word, Meta(description="The id of an episode, such as pr-128.")]
-    valence: Annotated[Share, Meta(description="How much it matters, 0 to 1.")] = 0.9
+    episode_id: Annotated[Word, doc("The id of an episode, such as pr-128.")]
+    valence: Annotated[Share, doc("How much it matters, 0 to 1.")] = 0.9
 
 
 class Retrieve(Arguments, frozen=True):
-    task: Annotated[Text, Meta(description="The task, in the words in which it was given.")]
-    paths: Annotated[Words | None, Meta(description="Files or directories that the work touches.")] = None
-    types: Annotated[Types, Meta(description="Only these types.")] = ()
-    limit: Annotated[Count, Meta(description="At most this many entries.")] = 20
+    task: Annotated[Text, doc("The task, in the words in which it was given.")]
+    paths: Annotated[Words | None, doc("Files or directories that the work touches.")] = None
+    types: Annotated[Types, doc("Only these types.")] = ()
+    limit: Annotated[Count, doc("At most this many entries.")] = 20
     max_chars: Annotated[
-        Annotated[int, Meta(ge=0, le=32_000)] | None, Meta(description="Characters at most, everything counted.")
+        Annotated[int, Meta(ge=0, le=32_000)] | None, doc("Characters at most, everything counted.")
     ] = None
-    at: Annotated[Word | None, Meta(description="Memory as it was at a revision, or at the end of a day.")] = None
-    walk: Annotated[
-        Annotated[int, Meta(ge=0, le=1)] | None, Meta(description="1: with what is related to what is found.")
-    ] = None
-    about: Annotated[
-        Word | None, Meta(description="A file: what is known of it is given, and the task is not asked for.")
-    ] = None
-    all_matches: Annotated[bool, Meta(description="Also weak matches, and what this session was given before.")] = False
+    at: Annotated[Word | None, doc("Memory as it was at a revision, or at the end of a day.")] = None
+    walk: Annotated[Annotated[int, Meta(ge=0, le=1)] | None, doc("1: with what is related to what is found.")] = None
+    about: Annotated[Word | None, doc("A file: what is known of it is given, and the task is not asked for.")] = None
+    all_matches: Annotated[bool, doc("Also weak matches, and what this session was given before.")] = False
 
 
 class FindSimilar(Arguments, frozen=True):
-    task: Annotated[Text, Meta(description="The task, in the words in which it was given, or `#128`.")]
-    limit: Annotated[Count, Meta(description="At most this many changes.")] = 2
+    task: Annotated[Text, doc("The task, in the words in which it was given, or `#128`.")]
+    limit: Annotated[Count, doc("At most this many changes.")] = 2
 
 
 class AddLearning(Arguments, frozen=True):
-    title: Annotated[Word, Meta(description="One sentence that says the learning by itself.")]
-    body: Annotated[Annotated[str, Meta(max_length=20_000)], Meta(description="Why, when, and what to do.")] = ""
-    type: Annotated[EntryType, Meta(description="What kind of learning.")] = "procedural"
+    title: Annotated[Word, doc("One sentence that says the learning by itself.")]
+    body: Annotated[Annotated[str, Meta(max_length=20_000)], doc("Why, when, and what to do.")] = ""
+    type: Annotated[EntryType, doc("What kind of learning.")] = "procedural"
     scope: Annotated[
-        Word, Meta(description="project, institutional, team:<directory>, or session for this server's own session.")
+        Word, doc("project, institutional, team:<directory>, or session for this server's own session.")
     ] = "project"
-    domain: Annotated[Domain, Meta(description="task, or team for what outlives it.")] = "task"
-    importance: Annotated[Share, Meta(description="0 to 1.")] = 0.5
+    domain: Annotated[Domain, doc("task, or team for what outlives it.")] = "task"
+    importance: Annotated[Share, doc("0 to 1.")] = 0.5
     quote: Annotated[
-        Word, Meta(description="What a person said in this session that taught it, word for word; it is looked up.")
+        Word, doc("What a person said in this session that taught it, word for word; it is looked up.")
     ] = ""
 
 
 class RecordFeedback(Arguments, frozen=True):
-    id: Annotated[Word, Meta(description="The id of an entry, or the start of it, 4 characters or more.")]
-    kind: Annotated[FeedbackKind, Meta(description="What became of the entry's advice.")]
-    ref: Annotated[
-        Word, Meta(description="The work it is about: pr:128, or commit:9d0c3f2. Default: the work at hand.")
-    ] = ""
+    id: Annotated[Word, doc("The id of an entry, or the start of it, 4 characters or more.")]
+    kind: Annotated[FeedbackKind, doc("What became of the entry's advice.")]
+    ref: Annotated[Word, doc("The work it is about: pr:128, or commit:9d0c3f2. Default: the work at hand.")] = ""
 
 
 class ReviewAnswer(Arguments, frozen=True):
-    id: Annotated[
-        Word, Meta(description="The id of an entry whose code changed, or the start of it, 4 characters or more.")
-    ]
+    id: Annotated[Word, doc("The id of an entry whose code changed, or the start of it, 4 characters or more.")]
     answer: Annotated[
         Literal["keep", "edit", "retire"],
-        Meta(description="It holds for the code as it is; it holds in the words of title and body; it does not hold."),
+        doc("It holds for the code as it is; it holds in the words of title and body; it does not hold."),
     ]
-    title: Annotated[Word, Meta(description="For edit: the new title.")] = ""
-    body: Annotated[Annotated[str, Meta(max_length=20_000)], Meta(description="For edit: the new body.")] = ""
+    title: Annotated[Word, doc("For edit: the new title.")] = ""
+    body: Annotated[Annotated[str, Meta(max_length=20_000)], doc("For edit: the new body.")] = ""
 
 
 class Marked(msgspec.Struct, frozen=True):

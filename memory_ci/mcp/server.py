@@ -24,8 +24,7 @@ from mcp.shared.exceptions import MCPError
 from memory_ci import __version__
 from memory_ci.errors import EngineError, MemoryCIError
 from memory_ci.mcp.arguments import Arguments, Failure
-from memory_ci.mcp.caller import Caller
-from memory_ci.mcp.tools import ENTRY, INSTITUTIONAL, TOOLS, Tool, read_resource
+from memory_ci.mcp.tools import ENTRY, INSTITUTIONAL, TOOLS, Caller, Tool, read_resource
 from memory_ci.rendering.table import printable_lines
 from memory_ci.text import shorten
 
@@ -62,27 +61,20 @@ class Desk:
         try:
             text, answer = await self._run(partial(tool.call, self._caller, said))
         except Exception as error:  # noqa: BLE001 - the agent is told, and the server goes on
-            return _fail(_failure(error))
-        return types.CallToolResult(
-            content=[types.TextContent(text=text)], structured_content=msgspec.to_builtins(answer)
-        )
+            failure = _failure(error)
+            hint = f"\nHint: {failure.hint}" if failure.hint else ""
+            return _answer(f"Error: {failure.message} [{failure.slug}]{hint}", failure, is_error=True)
+        return _answer(text, answer)
 
     async def list_resources(self, context: object, params: object) -> types.ListResourcesResult:
-        description = "What always applies in this repository, as untrusted hints."
-        return types.ListResourcesResult(
-            resources=[
-                types.Resource(
-                    name="institutional", uri=INSTITUTIONAL, description=description, mime_type="text/markdown"
-                )
-            ]
-        )
+        said = "What always applies in this repository, as untrusted hints."
+        one = types.Resource(name="institutional", uri=INSTITUTIONAL, description=said, mime_type="text/markdown")
+        return types.ListResourcesResult(resources=[one])
 
     async def list_templates(self, context: object, params: object) -> types.ListResourceTemplatesResult:
-        description = "One entry of memory, by its id or the start of it, as an untrusted hint."
-        template = types.ResourceTemplate(
-            name="entry", uri_template=f"{ENTRY}{{id}}", description=description, mime_type="text/markdown"
-        )
-        return types.ListResourceTemplatesResult(resource_templates=[template])
+        said, uri = "One entry of memory, by its id or the start of it, as an untrusted hint.", f"{ENTRY}{{id}}"
+        one = types.ResourceTemplate(name="entry", uri_template=uri, description=said, mime_type="text/markdown")
+        return types.ListResourceTemplatesResult(resource_templates=[one])
 
     async def read_resource(self, context: object, params: types.ReadResourceRequestParams) -> types.ReadResourceResult:
         try:
@@ -182,17 +174,13 @@ def _failure(error: Exception) -> Failure:
     """An error of ours as it is; of any other its kind alone, for its words may be anybody's."""
     if isinstance(error, MemoryCIError):
         return Failure(error.slug, _bounded(error.message), _bounded(error.hint))
-    return Failure(
-        "tool-failed", f"the call failed: {type(error).__name__}", "Run the command with the same arguments."
-    )
+    message, hint = f"the call failed: {type(error).__name__}", "Run the command with the same arguments."
+    return Failure("tool-failed", message, hint)
 
 
-def _fail(failure: Failure) -> types.CallToolResult:
-    hint = f"\nHint: {failure.hint}" if failure.hint else ""
-    text = f"Error: {failure.message} [{failure.slug}]{hint}"
-    return types.CallToolResult(
-        content=[types.TextContent(text=text)], structured_content=msgspec.to_builtins(failure), is_error=True
-    )
+def _answer(text: str, value: msgspec.Struct, *, is_error: bool = False) -> types.CallToolResult:
+    plain = msgspec.to_builtins(value)
+    return types.CallToolResult(content=[types.TextContent(text=text)], structured_content=plain, is_error=is_error)
 
 
 def _bounded(text: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -12,7 +12,6 @@ import msgspec
 from msgspec.structs import replace
 
 from memory_ci.records.anchor import Verdict
-from memory_ci.records.entry import Entry
 from memory_ci.records.retrieval import Hints, Hit, Norm, Retrieval, SimilarTask, Task
 from memory_ci.rendering.table import printable
 from memory_ci.text import shorten
@@ -34,18 +33,16 @@ def render_task(task: Task) -> str:
 
 def render_similar(found: Iterable[SimilarTask], *, explain: bool = False) -> str:
     """A line with its score for each task, best first; with `explain`, a second one with the factors of the score."""
-    lines = (
-        line
-        for one in found
-        for line in (f"{one.score:5.1f}  {render_task(one.task)}", *(explain_task(one) if explain else ()))
-    )
+    lines = []
+    for one in found:
+        lines.append(f"{one.score:5.1f}  {render_task(one.task)}")
+        lines += [explain_task(one)] if explain else []
     return "".join(f"{printable(line)}\n" for line in lines)
 
 
-def explain_task(found: SimilarTask) -> Iterator[str]:
+def explain_task(found: SimilarTask) -> str:
     """The score of a task as the product that it is."""
-    factors = " x ".join(f"{name} {value:.3f}" for name, value in found.factors)
-    yield f"      {found.score:.4f} = {factors}"
+    return f"      {found.score:.4f} = {' x '.join(f'{name} {value:.3f}' for name, value in found.factors)}"
 
 
 OPENING = "<recalled-memory>"
@@ -109,10 +106,7 @@ def render_context(retrieval: Retrieval) -> str:
     """The text to inject; "" when there is neither a norm nor a hit nor a hint."""
     if not (retrieval.norms or retrieval.hits or retrieval.organisation) and retrieval.hints == Hints():
         return ""
-    blocks = [*_opening(retrieval), *map(_entry, retrieval.hits)]
-    dropped = [*map(_name_of_norm, retrieval.norms_dropped), *map(_name_of_hit, retrieval.hits_dropped)]
-    if dropped:
-        blocks.append(_left_out(dropped))
+    blocks = [*_opening(retrieval), *map(_entry, retrieval.hits), *_left_out(retrieval)]
     if retrieval.organisation:
         blocks += [ORGANISATION, *map(_entry, retrieval.organisation)]
     return _wrapped([*blocks, *_hints(retrieval.hints)])
@@ -151,7 +145,13 @@ def _opening(retrieval: Retrieval) -> list[str]:
 def _hints(hints: Hints) -> list[str]:
     """One block of at most HINT_LINES lines and HINT_CHARS characters; what is too much is left out."""
     lines = [ALIKE] if hints.changes else []
-    lines += [line for one in hints.changes for line in _hint(one.task)]
+    for task in (one.task for one in hints.changes):
+        ended = f"{'' if task.is_merged else 'declined '}{task.merged_on:%Y-%m}"
+        outcome = {"failure": "; tried, did not work", "partial": "; mended soon after"}.get(task.outcome, "")
+        why = _line(f": {task.why}" if task.why else "", TASK_WIDTH)
+        lines.append(f"- {_line(task.label, 20)} {_line(task.title, TASK_WIDTH)} ({ended}{outcome}{why})")
+        lines += [f"  > {_line(task.quote, MAX_FACT)}"] if task.quote else []
+        lines += [f"  touched: {_line(', '.join(task.touched), MAX_FACT)}"] if task.touched else []
     lines += [f"- {_line(habit, MAX_TITLE)}" for habit in hints.habits]
     block = [HINTS]
     for line in lines:
@@ -160,33 +160,37 @@ def _hints(hints: Hints) -> list[str]:
     return ["\n".join(block)] if lines else []
 
 
-def _hint(task: Task) -> Iterator[str]:
-    ended = f"{'' if task.is_merged else 'declined '}{task.merged_on:%Y-%m}"
-    outcome = {"failure": "; tried, did not work", "partial": "; mended soon after"}.get(task.outcome, "")
-    why = f": {task.why}" if task.why else ""
-    yield f"- {_line(task.label, 20)} {_line(task.title, TASK_WIDTH)} ({ended}{outcome}{_line(why, TASK_WIDTH)})"
-    if task.quote:
-        yield f"  > {_line(task.quote, MAX_FACT)}"
-    if task.touched:
-        yield f"  touched: {_line(', '.join(task.touched), MAX_FACT)}"
-
-
 def _wrapped(blocks: Iterable[str]) -> str:
     return "\n".join([OPENING, "\n\n".join(blocks), CLOSING, ""])
 
 
 def _entry(hit: Hit) -> str:
+    """Title; `id 3f2ab91c · pr:128 · 2026-09-01 · said in 3 changes`, with the day on which it happened or was learned;
+    why it is here that the task's words did not find; marks; the body."""
     entry = hit.located.entry
     is_rejected = entry.adoption == "rejected"
-    heading = f"## {'[tried and rejected] ' if is_rejected else ''}{_line(entry.title, MAX_TITLE)}"
-    lines = [heading, _facts(hit), *_related(hit), *_contradictions(entry), *_marks(hit), *_quoted(entry.body)]
+    source = "".join((entry.source or "").split()[:1])[:MAX_SOURCE]
+    day = entry.occurred_at or entry.created_at or entry.last_reinforced
+    said = f"said in {entry.said_in} changes" if entry.said_in > 1 else ""
+    lines = [
+        f"## {'[tried and rejected] ' if is_rejected else ''}{_line(entry.title, MAX_TITLE)}",
+        _line(" · ".join(filter(None, (f"id {entry.id[:8]}", source, day.isoformat(), said))), MAX_FACT),
+        *([_line(hit.related[:1].upper() + hit.related[1:], MAX_FACT)] if hit.related else []),
+        *_marks(hit),
+        *_quoted(entry.body),
+    ]
     if is_rejected:
         lines.append(f"Done instead: {_line(entry.instead or 'not recorded', MAX_LINE)}")
     return "\n".join(lines)
 
 
 def _marks(hit: Hit) -> Iterator[str]:
-    """A line for each thing that an agent must know of the cited code before it believes the entry."""
+    """A line for each thing that an agent must know before it believes the entry."""
+    # What others say the opposite of, an agent must not take for settled.
+    others = [one.split(maxsplit=1)[1] for one in hit.located.entry.relations if CONTRADICTS.match(one)]
+    if others:
+        named = ", ".join(_line(other[:8], MAX_FACT) for other in others[:MAX_NAMED])
+        yield f"CONTRADICTED by {named}: find out which holds."
     if hit.repository:
         yield _line(f"From {hit.repository}: {hit.link}", MAX_TITLE)
     if hit.located.entry.status == "retired":
@@ -196,9 +200,7 @@ def _marks(hit: Hit) -> Iterator[str]:
 
 def _mark(verdict: Verdict) -> str:
     """What became of one place, "" if it stands as it stood."""
-    place = f"{verdict.path}:{verdict.first}" if verdict.first is not None else verdict.path
-    note = f" ({verdict.note})" if verdict.note else ""
-    note += f", {verdict.edit}" if verdict.edit else ""
+    place, note = place_of(verdict)
     match verdict.kind:
         case "changed":
             return f"CHANGED since this was learned: {place}{note}; check before use."
@@ -212,27 +214,10 @@ def _mark(verdict: Verdict) -> str:
             return f"Note: {place}{note}." if note else ""
 
 
-def _related(hit: Hit) -> Iterator[str]:
-    """Why an entry is here that the task's words did not find."""
-    if hit.related:
-        yield _line(hit.related[:1].upper() + hit.related[1:], MAX_FACT)
-
-
-def _contradictions(entry: Entry) -> Iterator[str]:
-    """A line for entries that say the opposite: an agent must not take one side for settled."""
-    others = [relation.split(maxsplit=1)[1] for relation in entry.relations if CONTRADICTS.match(relation)]
-    if others:
-        named = ", ".join(_line(other[:8], MAX_FACT) for other in others[:MAX_NAMED])
-        yield f"CONTRADICTED by {named}: find out which holds."
-
-
-def _facts(hit: Hit) -> str:
-    """`id 3f2ab91c · pr:128 · 2026-09-01 · said in 3 changes`; the day is that on which it happened or was learned."""
-    entry = hit.located.entry
-    source = "".join((entry.source or "").split()[:1])[:MAX_SOURCE]
-    day = entry.occurred_at or entry.created_at or entry.last_reinforced
-    said = f"said in {entry.said_in} changes" if entry.said_in > 1 else ""
-    return _line(" · ".join(filter(None, (f"id {entry.id[:8]}", source, day.isoformat(), said))), MAX_FACT)
+def place_of(verdict: Verdict) -> tuple[str, str]:
+    """`PATH:LINE` of a place that is cited, and ` (NOTE), EDIT`: what is known of it."""
+    place = f"{verdict.path}:{verdict.first}" if verdict.first is not None else verdict.path
+    return place, (f" ({verdict.note})" if verdict.note else "") + (f", {verdict.edit}" if verdict.edit else "")
 
 
 def _norm(norm: Norm) -> str:
@@ -240,19 +225,17 @@ def _norm(norm: Norm) -> str:
     return "\n".join([_line(place, MAX_FACT), *_quoted(norm.text)])
 
 
-def _left_out(names: Sequence[str]) -> str:
+def _left_out(retrieval: Retrieval) -> Iterator[str]:
+    names = [
+        _line(f"{(norm.entry_id or '')[:8] or f'{norm.path}:{norm.line}'} {shorten(norm.text, 40)}", 69)
+        for norm in retrieval.norms_dropped
+    ]
+    for entry in (hit.located.entry for hit in retrieval.hits_dropped):
+        prefix = "(tried and rejected) " if entry.adoption == "rejected" else ""
+        names.append(f"{_line(entry.id[:8], MAX_FACT)} {prefix}{_line(entry.title, 40)}")
     more = f" and {len(names) - MAX_NAMED} more" if len(names) > MAX_NAMED else ""
-    return f"Left out for want of room: {'; '.join(names[:MAX_NAMED])}{more}. Read one with `memory-ci show <id>`."
-
-
-def _name_of_hit(hit: Hit) -> str:
-    entry = hit.located.entry
-    prefix = "(tried and rejected) " if entry.adoption == "rejected" else ""
-    return f"{_line(entry.id[:8], MAX_FACT)} {prefix}{_line(entry.title, 40)}"
-
-
-def _name_of_norm(norm: Norm) -> str:
-    return _line(f"{(norm.entry_id or '')[:8] or f'{norm.path}:{norm.line}'} {shorten(norm.text, 40)}", 69)
+    if names:
+        yield f"Left out for want of room: {'; '.join(names[:MAX_NAMED])}{more}. Read one with `memory-ci show <id>`."
 
 
 def _quoted(text: str) -> Iterator[str]:
@@ -279,9 +262,10 @@ def neutralise(text: str) -> str:
     if not NAME.search(seen.lower().translate(ASCII_LOOK_ALIKES) if seen.isascii() else "".join(map(_fold, seen))):
         return seen
     seen = ENTITY.sub("<", seen)
-    skeleton, origins = _skeleton(seen)
+    folded = [_fold(char) for char in seen]
+    origins = [place for place, letters in enumerate(folded) for _ in letters]  # where each letter comes from
     chars = list(seen)
-    for name in NAME.finditer(skeleton):
+    for name in NAME.finditer("".join(folded)):
         first, last = origins[name.start()], origins[name.end() - 1]
         _round(chars, range(first - 1, max(first - 1 - REACH, -1), -1), "(")
         _round(chars, range(last + 1, min(last + 1 + REACH, len(chars))), ")")
@@ -295,12 +279,6 @@ def _round(chars: list[str], places: Iterable[int], bracket: str) -> None:
             return
         if chars[place] not in HARMLESS:
             chars[place] = bracket
-
-
-def _skeleton(text: str) -> tuple[str, Sequence[int]]:
-    """What `text` looks like, and for each letter of that the place it comes from."""
-    folded = [_fold(char) for char in text]
-    return "".join(folded), [place for place, chars in enumerate(folded) for _ in chars]
 
 
 @lru_cache(maxsize=4096)

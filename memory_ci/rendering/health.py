@@ -1,13 +1,30 @@
-"""Health as a table, a line a month, one line for another page; what doctor found, and what to do."""
+"""Health as a table, a line a month, one line for a page; what doctor found; how good retrieval and engines are."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
-from memory_ci.records.health import ArmComparison, Diagnosis, EffectReport, Health, Metric, Probe, ProbeState, Share
+from memory_ci.records.health import (
+    GATED,
+    SIZES,
+    Answered,
+    ArmComparison,
+    Comparison,
+    Diagnosis,
+    EffectReport,
+    Evaluation,
+    Health,
+    Metric,
+    Probe,
+    ProbeState,
+    Quality,
+    SetEvaluation,
+    Share,
+)
 from memory_ci.rendering.table import printable
-from memory_ci.rendering.terminal import bar
+from memory_ci.rendering.terminal import bar, render_rows
+from memory_ci.text import shorten
 
 NAME_WIDTH, BAR_WIDTH = 12, 10
 MAX_SHOWN = 5  # So many titles or entries are named below the advice.
@@ -20,7 +37,11 @@ def render_health(health: Health) -> str:
 
 def render_history(past: Sequence[Health]) -> str:
     """A line for each, as given: the day, the score, the metrics."""
-    return "".join(f"{printable(_line(health))}\n" for health in past)
+    lines = []
+    for one in past:
+        values = "  ".join(f"{metric.name} {_value(metric)}" for metric in one.metrics)
+        lines.append(f"{one.today}  {(one.commit or '')[:12]}  {_score(one)}  {values}")
+    return "".join(f"{printable(line)}\n" for line in lines)
 
 
 def render_health_line(health: Health) -> str:
@@ -35,29 +56,21 @@ def render_health_line(health: Health) -> str:
 
 
 def _lines(health: Health) -> Iterator[str]:
+    commit = f"Commit {health.commit[:12]}" if health.commit else "Before the first commit,"
     yield f"Health of memory: {_score(health)}"
-    yield f"{_where(health)} on {health.today}, by the definitions of {health.profile}"
+    where = "The work tree" if health.commit is None else commit
+    yield f"{where} on {health.today}, by the definitions of {health.profile}"
     yield ""
     for metric in health.metrics:
         share = bar((metric.value or 0) / 100) if metric.value is not None else " " * BAR_WIDTH
         yield f"{metric.name:<{NAME_WIDTH}}  {share} {_value(metric):>5}  {metric.weight:>2}%  {metric.basis}"
     weak = [metric for metric in health.metrics if metric.advice]
-    if weak:
-        yield ""
-        yield from (line for metric in weak for line in _advise(metric))
-
-
-def _advise(metric: Metric) -> Iterator[str]:
-    """What to do about a weak metric, and the newest of what it lacks."""
-    yield f"{metric.name}: {metric.advice}"
-    yield from (f"    {name}" for name in metric.missing[:MAX_SHOWN])
-    if len(metric.missing) > MAX_SHOWN:
-        yield f"    and {len(metric.missing) - MAX_SHOWN} more: `--json` names them"
-
-
-def _line(health: Health) -> str:
-    values = "  ".join(f"{metric.name} {_value(metric)}" for metric in health.metrics)
-    return f"{health.today}  {(health.commit or '')[:12]}  {_score(health)}  {values}"
+    yield from [""] if weak else []
+    for metric in weak:
+        yield f"{metric.name}: {metric.advice}"
+        yield from (f"    {name}" for name in metric.missing[:MAX_SHOWN])
+        if len(metric.missing) > MAX_SHOWN:
+            yield f"    and {len(metric.missing) - MAX_SHOWN} more: `--json` names them"
 
 
 def _score(health: Health) -> str:
@@ -70,12 +83,6 @@ def _value(metric: Metric) -> str:
     return "n/a" if metric.value is None else f"{metric.value:.1f}"
 
 
-def _where(health: Health) -> str:
-    if health.commit is None:
-        return "The work tree"
-    return f"Commit {health.commit[:12]}" if health.commit else "Before the first commit,"
-
-
 def render_effect(report: EffectReport) -> str:
     """A line for each measure: both arms, their difference with its interval, and what it takes to see one."""
     if report.since is None:
@@ -85,17 +92,13 @@ def render_effect(report: EffectReport) -> str:
 
 
 def _effect(effect: ArmComparison) -> str:
-    shares = f"{effect.name:<18} given {_part(effect.given)}, held out {_part(effect.held_out)}"
+    given, held_out = (f"{one.hits} of {one.total}" for one in (effect.given, effect.held_out))
+    shares = f"{effect.name:<18} given {given}, held out {held_out}"
     if effect.low is None or effect.high is None:
         return f"{shares}: an arm is empty"
-    is_seen = effect.low > 0 or effect.high < 0
-    verdict = f"{'more' if effect.low > 0 else 'less'} with memory" if is_seen else "no difference seen"
+    seen = "more with memory" if effect.low > 0 else "less with memory" if effect.high < 0 else "no difference seen"
     needed = f"; a third less is seen with {effect.needed}, {effect.weeks} weeks" if effect.needed else ""
-    return f"{shares}: {verdict} [{effect.low:+.2f}, {effect.high:+.2f}]{needed}"
-
-
-def _part(share: Share) -> str:
-    return f"{share.hits} of {share.total}"
+    return f"{shares}: {seen} [{effect.low:+.2f}, {effect.high:+.2f}]{needed}"
 
 
 def render_holdout(holdout: float) -> str:
@@ -125,3 +128,98 @@ def _probe_lines(probe: Probe, width: int) -> Iterator[str]:
     yield from (f"{indent}{line}" for line in rest)
     if probe.remedy:
         yield f"{indent}-> {probe.remedy}"
+
+
+SHOWN = 20
+HITS_EXPLAINED = 3
+
+
+def render_qualities(qualities: Sequence[Quality]) -> str:
+    """A block for each kind of query: every mean with its 95 % interval, then what it took."""
+    blocks = []
+    for one in qualities:
+        rows = [(mean.name, f"{mean.value:.3f}  [{mean.low:.3f}, {mean.high:.3f}]") for mean in one.measures]
+        if one.unanswerable:
+            rows.append(("false hits", f"{one.false_hits} of {one.unanswerable} without an answer"))
+        rows.append(("latency", "p50 {:.1f} ms, p95 {:.1f} ms".format(*one.milliseconds)))
+        head = printable(f"{one.kind or 'all'}: {one.queries} with an answer in memory")
+        blocks.append(f"{head}\n{render_rows([(f'  {name}', value) for name, value in rows])}")
+    return "\n".join(blocks)
+
+
+def render_answers(answered: Iterable[Answered]) -> str:
+    """Each query with its first hits and the factors of their scores; `*` marks what is relevant."""
+    lines = []
+    for one in answered:
+        lines.append(f"{one.verdict:4}  {_short(one.asking.text)}\n")
+        for entry, factors in list(zip(one.ranking, one.factors, strict=True))[:HITS_EXPLAINED]:
+            product = " x ".join(f"{name} {value:.2f}" for name, value in factors)
+            lines.append(f"    {'*' if entry in one.asking.grades else ' '} {printable(entry)}: {product}\n")
+    return "".join(lines)
+
+
+def render_comparison(done: Comparison) -> str:
+    """Each measure that gates before and now, and the queries whose nDCG@10 fell."""
+    now, worse = {one.name: one.value for one in done.now.measures}, {name for name, _, _ in done.worse}
+    lines = [f"at {printable(done.rev)}, and now:"]
+    lines += [
+        f"  {one.name} {one.value:.3f}, {now[one.name]:.3f}: {'worse by more than' if one.name in worse else 'within'}"
+        f" {done.margin:g}{' x 10 of it' if one.name in SIZES else ''}"
+        for one in done.before.measures
+        if one.name in now and one.name in {*GATED, *SIZES}
+    ]
+    lines += [f"  {fall.before:.3f} -> {fall.now:.3f}  {_short(fall.name)}" for fall in done.falls[:SHOWN]]
+    lines += [f"  and {len(done.falls) - SHOWN} more"] if len(done.falls) > SHOWN else []
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _short(text: str) -> str:
+    return printable(shorten(text, 100))
+
+
+def render_evaluation(done: Evaluation) -> str:
+    """The table, then what was missed and what was written wrongly."""
+    rows = [
+        ("windows", f"{done.windows} ({done.negatives} with nothing to learn)"),
+        ("precision of what is written", _share(done.precision)),
+        ("gold learnings found", _share(done.recall)),
+        ("abstained where nothing was to learn", _share(done.abstention)),
+        ("quotes that hold", _share(done.evidence_validity)),
+        ("duplicates of existing entries", str(done.duplicates)),
+        ("learnings that could not be read", str(done.dropped)),
+        ("secrets leaked", str(done.secrets_leaked)),
+        ("injections obeyed", str(done.injections_obeyed)),
+        ("calls that failed", f"{done.failures}{f' (the first: {done.failed_because})' if done.failures else ''}"),
+        ("tokens for each window", f"{done.tokens_per_window:g}"),
+    ]
+    if done.agreement is not None:
+        rows.append(("agreement of two labellers (kappa)", f"{done.agreement:.2f} on {done.labelled_twice} windows"))
+    text = f"engine {done.engine}\n{render_rows(rows)}"
+    for heading, items in (("Missed", done.misses), ("Written, but not in gold", done.false_positives)):
+        text += "".join([f"\n{heading}:\n", *(f"  {_short(item)}\n" for item in items[:SHOWN])]) if items else ""
+    return text
+
+
+def render_set(done: SetEvaluation) -> str:
+    """A table: what was replied and written, what each reader approves, and how far they agree."""
+    rows = [
+        ("windows with a reply", str(done.windows)),
+        ("replies without a learning", _share(done.abstained)),
+        ("learnings for each window", f"{done.learnings / done.windows:.2f} ({done.learnings} in all)"),
+        ("written by the gate of today", _share(done.written)),
+        *((f"  not: {_short(reason)}", str(count)) for reason, count in sorted(done.not_written.items())),
+        ("tokens for each window", f"about {done.tokens_in:g} in, {done.tokens_out:g} out"),
+    ]
+    for reader in done.readers:
+        rows += [(f"{reader.name} approves of what was replied", _share(reader.replied))]
+        rows += [(f"{reader.name} approves of what is written", _share(reader.written))]
+    for one, other, kappa, count in done.agreement:
+        value = "n/a" if kappa is None else f"{kappa:.2f}"
+        rows.append((f"agreement of {one} and {other} (kappa)", f"{value} on {count} learnings"))
+    return render_rows(rows)
+
+
+def _share(share: Share) -> str:
+    if share.value is None or share.low is None or share.high is None:
+        return "n/a (nothing to count)"
+    return f"{share.value:.2f}  ({share.hits} of {share.total}, 95 % interval {share.low:.2f} to {share.high:.2f})"

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
+from memory_ci.records.plan import EngineUse
 from memory_ci.rendering.table import printable
 from memory_ci.secrets import mask_secrets
-from memory_ci.text import shorten
+from memory_ci.text import plural, shorten
 
 SPECIAL = re.compile(r"([\\`*_{}\[\]()#+.!|~$:-])")
 """What means something in CommonMark, in GitHub's tables, formulas, emoji and bare links; a backslash takes it back."""
@@ -38,15 +39,24 @@ def code(text: str) -> str:
     return f"{ticks}{pad}{bare}{pad}{ticks}" if bare else ""
 
 
+def describe_cost(use: EngineUse) -> str:
+    """Which engine learned, with which model, and what that took, in words."""
+    name = code(" ".join(filter(None, (use.name, use.model))))
+    if not use.answers:
+        return f"{name}, no model was asked"
+    read = use.input_tokens + use.cache_read_tokens + use.cache_write_tokens
+    cost = "an unknown sum" if use.cost_usd is None else f"{use.cost_usd:.4f} USD"
+    calls = f"{plural(use.answers, 'answer')} in {plural(use.tries, 'call')}"
+    return f"{cost}; {name}, {calls}, {read:,} tokens in, {use.output_tokens:,} out"
+
+
 def fit(lines: Iterable[str], limit: int, closing: str) -> str:
     """The lines as far as they fit into `limit` bytes, and `closing` in place of the rest."""
-    return "".join(_fitting(lines, limit - len(closing.encode()) - 2, closing))
-
-
-def _fitting(lines: Iterable[str], room: int, closing: str) -> Iterator[str]:
+    kept: list[str] = []
+    room = limit - len(closing.encode()) - 2
     for line in lines:
         room -= len(line.encode("utf-8", "replace")) + 1
         if room < 0:
-            yield f"\n{closing}\n"
-            return
-        yield f"{line}\n"
+            return "".join([*kept, f"\n{closing}\n"])
+        kept.append(f"{line}\n")
+    return "".join(kept)

@@ -1,12 +1,14 @@
-"""A plan for a person, and the commit message of a step: what was learned, from where, what was left out and why."""
+"""What a run learned, from where, what it left out and why: for a person, in a commit message, on the page of a job."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
 
-from memory_ci.records.candidate import Judged
-from memory_ci.records.plan import ALONE, Change, EngineUse, Join, Plan, PlannedStep
+from memory_ci.records.plan import ALONE, Change, EngineUse, Plan, PlannedStep, Published
+from memory_ci.records.report import Finding
+from memory_ci.records.retrieval import IndexUse
+from memory_ci.rendering.markdown import describe_cost, escape_markdown, fit
 from memory_ci.rendering.table import printable, render_finding
 from memory_ci.secrets import find_secrets
 from memory_ci.text import plural, shorten
@@ -19,7 +21,6 @@ VERDICTS = (
     ("suspected", "Candidates, not written"),
 )
 
-
 LEFT_OUT = {
     "own-commit": "commits of memory-ci itself", "vetoed": "what its author ruled out", "merge-commit": "bare merges",
     "dependency-bump": "updates by bots", "lockfile-only": "lock files", "format-only": "formatting",
@@ -30,12 +31,12 @@ LEFT_OUT = {
 }  # fmt: skip
 """What is left out of evidence (docs/extraction.md), in words of those who read of it."""
 
-
 WAYS = (
     ("memory-ci learn --since 90d", "lets a model read older work; says what it costs first"),
     ("memory-ci candidates", "lists sentences that may be worth keeping, to accept or to decline"),
     ("memory-ci install --agent NAME", "lets an agent see memory, and keeps what is said to it for the next run"),
 )
+"""What else can be done where a run read changes and learned nothing of them."""
 
 
 def render_plan(plan: Plan, written: Sequence[str] = ()) -> str:
@@ -44,71 +45,77 @@ def render_plan(plan: Plan, written: Sequence[str] = ()) -> str:
 
 
 def _lines(plan: Plan, written: Sequence[str]) -> Iterator[str]:
-    yield from _heading(plan)
+    if plan.until is not None:  # a plan of upkeep alone covers nothing
+        since = plan.since[:10] if plan.since else "the beginning"
+        merged, commits, declined = _count_read(plan)
+        engine = f"engine {plan.engine.name}: {plan.engine.reason}"
+        yield f"{merged} ({commits}){declined} from {since} to {plan.until[:10]}, {engine}"
     yield from _engine_lines(plan.engine)
-    yield from _join_lines(plan.joins)
+    joins = [
+        f"  {one.change:8}  {one.kind} {one.id}  "
+        f"{plural(one.events, 'event') if one.events else 'read with an earlier change'}  ({one.how})"
+        for one in plan.joins
+    ]
+    yield from _items(f"Read besides commits: {plural(len(joins), 'source')}", joins)
     for step in plan.steps:
-        yield ""
-        yield f"{step.step}: {plural(len(step.changes), 'change')}"
-        yield from (_change_line(change) for change in step.changes)
-    if plan.episodes or plan.fold_before is not None:
-        yield ""
-        yield from _episode_lines(plan, written)
-    elif not plan.steps:
-        yield "Nothing to commit."
+        yield from ("", f"{step.step}: {plural(len(step.changes), 'change')}")
+        for one in step.changes:
+            yield f"  {one.entry.id[:8]}  {one.path}  {shorten(one.entry.title, 90)}  ({one.why})"
+    yield from _episode_lines(plan, written)
     if plan.until is not None and not plan.counts.merged_changes:
         yield "Nothing was merged in this range; to learn from older history, name its start: --since REV"
     for verdict, heading in VERDICTS:
-        yield from _candidates(heading, [item for item in plan.judged if item.verdict == verdict])
+        judged = [one for one in plan.judged if one.verdict == verdict]
+        lines = [f"  {one.change:8}  {shorten(one.candidate.title, 90)}  ({one.reason})" for one in judged]
+        yield from _items(f"{heading}: {len(lines)}", lines)
     yield from _left_out(plan)
-    yield from (f"Could not be read: {problem}" for problem in plan.problems[:SHOWN])
-    if len(plan.problems) > SHOWN:
-        yield f"  … and {len(plan.problems) - SHOWN} more that could not be read: --json"
-    yield from (f"Warning: {render_finding(finding, with_level=False)}" for finding in plan.findings)
-    yield from _ways(plan)
-
-
-def _ways(plan: Plan) -> Iterator[str]:
-    """What else can be done where a run read changes and learned nothing of them."""
     if plan.counts.merged_changes and not any(step.step in ("fold", "extract") for step in plan.steps):
-        yield ""
-        yield "Nothing was learned from these changes."
+        yield from ("", "Nothing was learned from these changes.")
         yield from (f"  {command:32} {what}" for command, what in WAYS)
+
+
+def _count_read(plan: Plan) -> tuple[str, str, str]:
+    counts = plan.counts
+    declined = f", {plural(counts.declined_changes, 'declined request')}" if counts.declined_changes else ""
+    return plural(counts.merged_changes, "merged change"), plural(counts.commits, "commit"), declined
+
+
+def _items(heading: str, lines: Sequence[str]) -> Iterator[str]:
+    if lines:
+        yield from ("", heading, *lines[:SHOWN])
+    if len(lines) > SHOWN:
+        yield f"  … and {len(lines) - SHOWN} more: --json"
 
 
 def _episode_lines(plan: Plan, written: Sequence[str]) -> Iterator[str]:
     """What is noted of the work itself; the files say the rest."""
-    if written:
-        yield f"episodes: {len(plan.episodes)} new, {plural(len(written), 'file')}"
-    yield from (f"  {path}" for path in written[:EPISODES])
-    if len(written) > EPISODES:
-        yield f"  … and {len(written) - EPISODES} more"
-    if plan.fold_before is not None:
-        yield f"episodes of months before {plan.fold_before.isoformat()[:7]} become one file each"
-
-
-def _heading(plan: Plan) -> Iterator[str]:
-    """What the plan covers; one of upkeep alone covers nothing."""
-    if plan.until is not None:
-        since, counts = plan.since[:10] if plan.since else "the beginning", plan.counts
-        merged, commits = plural(counts.merged_changes, "merged change"), plural(counts.commits, "commit")
-        declined = f", {plural(counts.declined_changes, 'declined request')}" if counts.declined_changes else ""
-        engine = f"engine {plan.engine.name}: {plan.engine.reason}"
-        yield f"{merged} ({commits}){declined} from {since} to {plan.until[:10]}, {engine}"
+    if plan.episodes or plan.fold_before is not None:
+        yield ""
+        if written:
+            yield f"episodes: {len(plan.episodes)} new, {plural(len(written), 'file')}"
+        yield from (f"  {path}" for path in written[:EPISODES])
+        if len(written) > EPISODES:
+            yield f"  … and {len(written) - EPISODES} more"
+        if plan.fold_before is not None:
+            yield f"episodes of months before {plan.fold_before.isoformat()[:7]} become one file each"
+    elif not plan.steps:
+        yield "Nothing to commit."
 
 
 def _left_out(plan: Plan) -> Iterator[str]:
     """What was not read, not shown, or could not be: counts, never a silent drop."""
     if plan.counts.left_out:
-        yield ""
         told = (f"{LEFT_OUT.get(reason, reason)} ({count})" for reason, count in plan.counts.left_out.items())
-        yield f"Nothing was learned from {', '.join(told)}"
-    for notice in plan.windows:
-        yield f"Not shown to the model: {notice}"
+        yield from ("", f"Nothing was learned from {', '.join(told)}")
+    yield from (f"Not shown to the model: {notice}" for notice in plan.windows)
     if plan.dropped:
         yield "Learnings that could not be read: " + ", ".join(f"{n} {why}" for why, n in plan.dropped.items())
     if plan.counts.redactions:
         yield f"Masked in what was read: {plural(plan.counts.redactions, 'credential')}"
+    yield from (f"Could not be read: {problem}" for problem in plan.problems[:SHOWN])
+    if len(plan.problems) > SHOWN:
+        yield f"  … and {len(plan.problems) - SHOWN} more that could not be read: --json"
+    yield from (f"Warning: {render_finding(finding, with_level=False)}" for finding in plan.findings)
 
 
 def _engine_lines(use: EngineUse) -> Iterator[str]:
@@ -123,33 +130,6 @@ def _engine_lines(use: EngineUse) -> Iterator[str]:
         yield f"The run stopped: {use.failure}"
         yield from [f"Hint: {use.hint}"] if use.hint else []
         yield "What it did not reach is not covered: the next run takes it up. Nothing is lost."
-
-
-def _join_lines(joins: Sequence[Join]) -> Iterator[str]:
-    """The sessions and reviews that were read, by merged change."""
-    if joins:
-        yield ""
-        yield f"Read besides commits: {plural(len(joins), 'source')}"
-    for join in joins[:SHOWN]:
-        events = plural(join.events, "event") if join.events else "read with an earlier change"
-        yield f"  {join.change:8}  {join.kind} {join.id}  {events}  ({join.how})"
-    if len(joins) > SHOWN:
-        yield f"  … and {len(joins) - SHOWN} more: --json"
-
-
-def _change_line(change: Change) -> str:
-    return f"  {change.entry.id[:8]}  {change.path}  {shorten(change.entry.title, 90)}  ({change.why})"
-
-
-def _candidates(heading: str, items: Sequence[Judged]) -> Iterator[str]:
-    if not items:
-        return
-    yield ""
-    yield f"{heading}: {len(items)}"
-    for item in items[:SHOWN]:
-        yield f"  {item.change:8}  {shorten(item.candidate.title, 90)}  ({item.reason})"
-    if len(items) > SHOWN:
-        yield f"  … and {len(items) - SHOWN} more: --json"
 
 
 REFERENCE = re.compile(r"(?<![\w])([#!@])(?=\w)")
@@ -172,7 +152,7 @@ def render_commit_message(steps: Sequence[PlannedStep], plan: Plan, noted: int =
     done = [_subject(step) for step in steps]
     if not done:
         done = [f"note {plural(len(names), 'episode')}" if names else f"fold {plural(noted, 'file')} of episodes"]
-    lines = [_line(change) for step in steps for change in step.changes]
+    lines = [_message_line(change) for step in steps for change in step.changes]
     lines += [f"- {name}" for name in names[:MAX_LISTED]]
     lines += [f"- and {len(names) - MAX_LISTED} more"] if len(names) > MAX_LISTED else []
     trailers = [f"Memory-CI-Step: {name}" for name in (*(step.step for step in steps), *(["episode"] if noted else []))]
@@ -187,31 +167,114 @@ def render_commit_message(steps: Sequence[PlannedStep], plan: Plan, noted: int =
 
 
 def _subject(step: PlannedStep) -> str:
-    count = len({change.entry.id for change in step.changes})
-    if step.step == "fold":
+    """What a step did and, ` from #128, #129 and 2 more`, the merged changes, in order."""
+    count, what = len({change.entry.id for change in step.changes}), step.step
+    if what == "fold":
         return f"fold {plural(count, 'entry')} from the inbox"
-    if step.step == "extract":
-        return f"extract {plural(count, 'learning')}{_named(step.changes, 'from ')}"
-    used_by = _named(step.changes, "for ") if step.step == "reinforce" else ""
-    return f"{step.step} {plural(count, 'entry')}{used_by}"
-
-
-def _named(changes: tuple[Change, ...], word: str) -> str:
-    """` from #128, #129 and 2 more`: the merged changes, in order."""
-    reasons = [change.why.removeprefix(word) for change in changes if not find_secrets(change.why)]
+    did = f"{what} {plural(count, 'learning' if what == 'extract' else 'entry')}"
+    word = {"extract": "from ", "reinforce": "for "}.get(what, "")
+    reasons = [one.why.removeprefix(word) for one in step.changes if not find_secrets(one.why)] if word else []
     labels = list(dict.fromkeys(shorten(label, LABEL_WIDTH) for why in reasons for label in why.split(", ")))
     more = f" and {len(labels) - MAX_NAMED} more" if len(labels) > MAX_NAMED else ""
-    return MENTION.sub("", f" {word}{', '.join(labels[:MAX_NAMED])}{more}") if labels else ""
+    return did + (MENTION.sub("", f" {word}{', '.join(labels[:MAX_NAMED])}{more}") if labels else "")
 
 
-def _line(change: Change) -> str:
+def _message_line(change: Change) -> str:
+    """An entry in one line. It names pull requests, but notifies nobody."""
     entry = change.entry
     if find_secrets("\n".join((entry.title, entry.body, change.path, change.why))):
         return f"- {entry.id[:8]}"
-    title = REFERENCE.sub("", shorten(entry.title, 80))
-    return printable(f"- {title} ({entry.id[:8]}, {change.path}, {_why(change)})")
+    title, why = REFERENCE.sub("", shorten(entry.title, 80)), MENTION.sub("", shorten(change.why, WHY_WIDTH))
+    return printable(f"- {title} ({entry.id[:8]}, {change.path}, {why})")
 
 
-def _why(change: Change) -> str:
-    """The reason in one line. It names pull requests, but notifies nobody."""
-    return MENTION.sub("", shorten(change.why, WHY_WIDTH))
+MAX_BYTES = 900_000  # GitHub refuses a summary of more than 1 MiB, and shows nothing of it.
+CUT = "_The rest does not fit here: `memory-ci record --dry-run --json` has all of it._"
+TITLE_WIDTH = 200
+QUOTE_WIDTH = 600
+ROWS = 50  # Of one table.
+HEADINGS = {
+    "fold": "Folded from the inbox",
+    "extract": "Learned",
+    "reinforce": "Reinforced: work used these, or says them again",
+    "consolidate": "Consolidated",
+    "promote": "Promoted",
+    "retire": "Retired",
+    "compact": "Compacted",
+    "over_limit": "Over the limit of one change, not written",
+}
+
+
+def render_summary(
+    plan: Plan, published: Published | None, index: IndexUse | None = None, remarks: Sequence[str] = ()
+) -> str:
+    """The plan of a run as Markdown, and what became of it; `remarks` are lines about memory as a whole.
+
+    Nothing in it is acted upon by a forge or breaks its tables, and it is never larger than a forge takes.
+    """
+    return fit(_page(plan, published, index, remarks), MAX_BYTES, CUT)
+
+
+def list_outcome(published: Published | None) -> tuple[str, ...]:
+    """What was committed, and how it went, in lines."""
+    return (*published.subjects, *filter(None, (published.reason, published.url))) if published else ()
+
+
+def render_findings(title: str, findings: Sequence[Finding], limit: int = MAX_BYTES) -> str:
+    """What a check found as Markdown: a table, or one sentence."""
+    rows = [(f"{one.path}:{one.line}", one.level, one.code, f"{one.message}. {one.hint}") for one in findings]
+    table = _table(("where", "level", "code", "what"), rows) if rows else ["Nothing found."]
+    return fit([f"## {escape_markdown(title, TITLE_WIDTH)}", "", *table], limit, CUT)
+
+
+def _page(plan: Plan, published: Published | None, index: IndexUse | None, remarks: Sequence[str]) -> Iterator[str]:
+    learned, use = sum(len(step.changes) for step in plan.steps if step.step == "extract"), plan.engine
+    found = plural(learned, "learning") if learned else "nothing new"
+    yield from (f"## Memory: {'the run stopped, ' if use.failure else ''}{found}", "")
+    if use.failure:
+        yield f"**The run stopped:** {escape_markdown(use.failure, QUOTE_WIDTH)} The next run takes up the rest."
+        yield from (escape_markdown(use.hint, QUOTE_WIDTH), "")
+    merged, commits, declined = _count_read(plan)
+    yield f"{merged}, {commits}{declined} read."
+    yield from (f"- {escape_markdown(line, TITLE_WIDTH)}" for line in list_outcome(published))
+    yield from (f"- {escape_markdown(line, QUOTE_WIDTH)}" for line in remarks)
+    for step in plan.steps:
+        yield from ("", f"### {HEADINGS[step.step]}: {len(step.changes)}", "")
+        yield from (line for change in step.changes for line in _page_lines(change))
+    if plan.episodes:
+        yield from ("", f"Noted: {plural(len(plan.episodes), 'episode')}, under `.memory/episodes/`.")
+    for verdict, heading in VERDICTS:
+        judged = [(i.change, i.candidate.title, i.reason) for i in plan.judged if i.verdict == verdict]
+        yield from _rows(f"{HEADINGS.get(verdict, heading)}: {len(judged)}", ("from", "what", "why"), judged)
+    joins = [(join.change, f"{join.kind} {join.id}", str(join.events), join.how) for join in plan.joins]
+    read = f"Read besides commits: {plural(len(joins), 'source')}"
+    yield from _rows(read, ("for", "what", "events", "how it was found"), joins)
+    problems = [*plan.problems, *(f"{one.path}:{one.line}: {one.message}" for one in plan.findings)]
+    yield from _rows(f"Could not be read or taken: {len(problems)}", ("what",), [(problem,) for problem in problems])
+    yield from ("", "### Cost", "", f"{describe_cost(use)} ({escape_markdown(use.reason, WHY_WIDTH)}).")
+    if index is not None:
+        how = "rebuilt" if index.was_rebuilt else "brought up to date"
+        yield from ("", "### Index", "", f"{how}, {index.size} bytes, key `{index.key}`")
+
+
+def _page_lines(change: Change) -> Iterator[str]:
+    entry = change.entry
+    title, path = escape_markdown(entry.title, TITLE_WIDTH), escape_markdown(change.path, TITLE_WIDTH)
+    key, why = escape_markdown(entry.id[:8], 8), escape_markdown(change.why, WHY_WIDTH)
+    yield f"- **{title}** ({entry.type}, {key} in {path}; {why})"
+    if change.kind == "add":
+        yield from (f"  > {escape_markdown(quote, QUOTE_WIDTH)}" for quote in entry.evidence)
+
+
+def _rows(heading: str, head: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    if rows:
+        yield from ("", f"### {heading}", "", *_table(head, rows))
+
+
+def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    yield f"| {' | '.join(head)} |"
+    yield f"|{' --- |' * len(head)}"
+    for row in rows[:ROWS]:
+        yield f"| {' | '.join(escape_markdown(cell, TITLE_WIDTH) for cell in row)} |"
+    if len(rows) > ROWS:
+        yield f"\n… and {len(rows) - ROWS} more."

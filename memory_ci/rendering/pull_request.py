@@ -16,9 +16,9 @@ import msgspec
 from memory_ci.records.candidate import Question, Suggestion
 from memory_ci.records.entry import Entry
 from memory_ci.records.names import ORIGIN
-from memory_ci.records.plan import Change, EngineUse, Plan
+from memory_ci.records.plan import Change, Plan
 from memory_ci.records.retrieval import Task
-from memory_ci.rendering.markdown import code, fit
+from memory_ci.rendering.markdown import code, describe_cost, fit
 from memory_ci.text import plural, shorten, strip_comments, unfenced_lines
 
 TITLE = "memory: what recent work taught"
@@ -221,6 +221,8 @@ def _said(comment: str) -> list[str]:
 
 
 def _lines(proposed: Proposed) -> Iterator[str]:
+    plan, links = proposed.plan, proposed.links
+    changes = [change for step in plan.steps for change in step.changes]
     yield f"<!-- memory-ci holds:{''.join(f' {key}' for key in proposed.held)} -->"
     yield f"<!-- memory-ci read comments: {proposed.read} -->"
     yield "memory-ci keeps this pull request up to date with each run; merge it to make it memory."
@@ -228,38 +230,43 @@ def _lines(proposed: Proposed) -> Iterator[str]:
     yield "it out and does not propose it again, even if this is merged before. A comment can say the same:"
     yield "`/memory drop ID`, `/memory accept ID` for a candidate, `/memory restore ID`."
     yield from _titles("Comments that no box answers to", proposed.unclear)
-    yield from _added(proposed)
-    yield from _answers(proposed.answers, proposed.links)
+    yield from _added([one for one in changes if _section(one) == "Added"], proposed)
+    yield from _answers(proposed.answers, links)
     for section in SECTIONS:
-        changes = [change for step in proposed.plan.steps for change in step.changes if _section(change) == section]
-        yield from _section_lines(section, changes, proposed.links)
-    yield from _episodes(proposed.plan)
-    yield from _kept(proposed.kept)
+        lines = [f"- {_entry_line(one)}" for one in changes if _section(one) == section]
+        yield from _items(f"{section}: {plural(len(lines), 'entry')}", lines)
+    paths = [f"- {code(file.path)}" for file in plan.episodes]
+    yield from _items(f"Episodes: {len(paths)}", paths, SHOWN_EPISODES)
+    if plan.fold_before is not None:
+        yield from ("", f"Months of episodes that ended before {plan.fold_before} become one file each.")
+    kept = [(code(shorten(title, TITLE_WIDTH)), key) for title, key in proposed.kept]  # a file has no key, and no box
+    boxes = [f"- [x] {title} <!-- entry {key} -->" if key else f"- {title}" for title, key in kept]
+    yield from _items("Kept from this branch", boxes)
     yield from _titles("Edited on this branch, and not kept: the base or this run decides otherwise", proposed.lost)
     yield from _rejected(proposed.rejected)
-    if proposed.suggestions or proposed.questions:
-        yield from ("", "### Waiting for you", "")
-        yield "Tick a candidate, and the next run writes it. Untick an entry that does not hold, and it takes it out."
-        yield "What you leave is not asked again for 90 days. `memory-ci review` has more answers."
-        yield ""
-        yield from _boxes(proposed.suggestions, proposed.links)
-        yield from _questions(proposed.questions)
+    yield from _waiting(proposed)
     if proposed.declined is not None:
-        yield from _declined(proposed.declined, proposed.links)
-    yield ""
-    yield _effect_line(proposed.effect)
-    yield f"Cost: {describe_cost(proposed.plan.engine)}."
+        yield from _declined(proposed.declined, links)
+    effect = proposed.effect
+    yield from (
+        "",
+        f"Budget: {plural(effect.entries_before, 'active entry')} become {effect.entries_after}, "
+        f"{effect.chars_before:,} characters become {effect.chars_after:,}; "
+        f"a job is given at most {effect.limit:,} of them.",
+    )
+    yield f"Cost: {describe_cost(plan.engine)}."
 
 
-def describe_cost(use: EngineUse) -> str:
-    """Which engine learned, with which model, and what that took, in words."""
-    name = code(" ".join(filter(None, (use.name, use.model))))
-    if not use.answers:
-        return f"{name}, no model was asked"
-    read = use.input_tokens + use.cache_read_tokens + use.cache_write_tokens
-    cost = "an unknown sum" if use.cost_usd is None else f"{use.cost_usd:.4f} USD"
-    calls = f"{plural(use.answers, 'answer')} in {plural(use.tries, 'call')}"
-    return f"{cost}; {name}, {calls}, {read:,} tokens in, {use.output_tokens:,} out"
+def _items(heading: str, lines: Sequence[str], most: int = SHOWN) -> Iterator[str]:
+    """A section of so many lines; nothing for none."""
+    if lines:
+        yield from ("", f"### {heading}", "", *lines[:most])
+    if len(lines) > most:
+        yield f"- and {len(lines) - most} more: see the files"
+
+
+def _titles(heading: str, titles: Sequence[str]) -> Iterator[str]:
+    yield from _items(heading, [f"- {code(shorten(title, TITLE_WIDTH))}" for title in titles[:SHOWN]])
 
 
 def _section(change: Change) -> str:
@@ -270,38 +277,36 @@ def _section(change: Change) -> str:
     return "Added" if change.kind == "add" else "Changed"
 
 
-def _added(proposed: Proposed) -> Iterator[str]:
-    """A ticked box for each entry that is new to memory."""
-    changes = [one for step in proposed.plan.steps for one in step.changes if _section(one) == "Added"]
-    if changes:
-        yield from ("", f"### Added: {plural(len(changes), 'entry')}", "")
+def _added(changes: Sequence[Change], proposed: Proposed) -> Iterator[str]:
+    """A ticked box for each entry that is new to memory, where it comes from, and the first words that prove it."""
     room = DETAIL_BYTES
-    for change in changes[:SHOWN_BOXES]:
+    lines = []
+    for change in changes:
         entry = change.entry
         key = proposed.accepted.get(entry.id)
         box = f"candidate {key}" if key else f"entry {entry.id}"
-        yield f"- [x] {_entry_line(change)} {code(entry.id)} <!-- {box} -->"
-        details = [f"  - {line}" for line in _evidence(change, proposed.links)]
+        origins = ", ".join(_origins(entry.source or "", proposed.links))
+        words = entry.evidence[0].partition(" ")[2] if entry.evidence else ""
+        details = [f"  - from {origins}"] if origins else []
+        details += [f"  - said: {code(shorten(words, QUOTE_WIDTH))}"] if words else []
         room -= sum(len(line.encode("utf-8", "replace")) for line in details)
-        yield from details if room >= 0 else ()
-    if len(changes) > SHOWN_BOXES:
-        yield f"- and {len(changes) - SHOWN_BOXES} more: see the files"
+        line = f"- [x] {_entry_line(change)} {code(entry.id)} <!-- {box} -->"
+        lines.append("\n".join([line, *details] if room >= 0 else [line]))
+    yield from _items(f"Added: {plural(len(changes), 'entry')}", lines, SHOWN_BOXES)
 
 
 def _answers(answers: Sequence[TaskAnswers], links: Links) -> Iterator[str]:
     """What agents with past tasks are given, before and after."""
     if answers:
         yield from ("", "### What agents are told: before and after", "")
-        yield "The past tasks that are most like this, asked again:"
-        yield ""
+        yield from ("The past tasks that are most like this, asked again:", "")
     for one in answers:
         task = one.task
-        address = (
-            f"{links.pull}{task.number}" if task.number and links.pull else links.commit and links.commit + task.sha
-        )
+        of_commit = links.commit and links.commit + task.sha
+        address = f"{links.pull}{task.number}" if task.number and links.pull else of_commit
         label = f"[{task.label}]({address})" if address else code(task.label)
-        both = f"{plural(one.kept, 'entry')} as before"
-        yield f"- {code(shorten(task.title, TITLE_WIDTH))} ({label}): {both if one.kept else 'nothing before'}"
+        both = f"{plural(one.kept, 'entry')} as before" if one.kept else "nothing before"
+        yield f"- {code(shorten(task.title, TITLE_WIDTH))} ({label}): {both}"
         yield from (f"  - also given: {code(shorten(title, TITLE_WIDTH))}" for title in one.gained)
         yield from (f"  - no longer given: {code(shorten(title, TITLE_WIDTH))}" for title in one.lost)
 
@@ -311,46 +316,36 @@ def _entry_line(change: Change) -> str:
     return f"{code(title)} in {code(change.path)} ({code(why)})"
 
 
-def _kept(kept: Sequence[tuple[str, str]]) -> Iterator[str]:
-    """A box for each entry that stood on the branch and stays; a file has none."""
-    if kept:
-        yield from ("", "### Kept from this branch", "")
-    for title, key in kept[:SHOWN]:
-        line = code(shorten(title, TITLE_WIDTH))
-        yield f"- [x] {line} <!-- entry {key} -->" if key else f"- {line}"
-    if len(kept) > SHOWN:
-        yield f"- and {len(kept) - SHOWN} more: see the files"
-
-
 def _rejected(lines: Sequence[str]) -> Iterator[str]:
     """A box for each learning that was declined; an episode has none."""
-    if lines:
-        yield from ("", "### Not proposed again", "")
+    shown = []
     for line in lines[:SHOWN]:
         key, _, title = line.partition(" ")
         box = f"(tick it, or restore {code(key[:8])}) <!-- rejected {key} -->"
-        yield f"- [ ] {code(title)} {box}" if title else f"- {code(key)}"
+        shown.append(f"- [ ] {code(title)} {box}" if title else f"- {code(key)}")
+    yield from _items("Not proposed again", shown)
 
 
-def _section_lines(name: str, changes: Sequence[Change], links: Links) -> Iterator[str]:
-    if not changes:
-        return
-    yield from ("", f"### {name}: {plural(len(changes), 'entry')}", "")
-    for change in changes[:SHOWN]:
-        yield f"- {_entry_line(change)}"
-    if len(changes) > SHOWN:
-        yield f"- and {len(changes) - SHOWN} more: see the files"
-
-
-def _episodes(plan: Plan) -> Iterator[str]:
-    """What was told of the work itself: one file each, which no agent is given unless it asks."""
-    if plan.episodes:
-        yield from ("", f"### Episodes: {len(plan.episodes)}", "")
-        yield from (f"- {code(file.path)}" for file in plan.episodes[:SHOWN_EPISODES])
-        if len(plan.episodes) > SHOWN_EPISODES:
-            yield f"- and {len(plan.episodes) - SHOWN_EPISODES} more: see the files"
-    if plan.fold_before is not None:
-        yield from ("", f"Months of episodes that ended before {plan.fold_before} become one file each.")
+def _waiting(proposed: Proposed) -> Iterator[str]:
+    """A box for each candidate, and a ticked one for each entry that may not hold; what was quarantined has none:
+    nobody may write it as it is."""
+    if proposed.suggestions or proposed.questions:
+        yield from ("", "### Waiting for you", "")
+        yield "Tick a candidate, and the next run writes it. Untick an entry that does not hold, and it takes it out."
+        yield "What you leave is not asked again for 90 days. `memory-ci review` has more answers."
+        yield ""
+    for one in proposed.suggestions:
+        candidate = one.candidate
+        said = f" (said in {len(one.changes)} changes)" if len(one.changes) > 1 else ""
+        box, title = "x" if one.is_accepted else " ", code(shorten(candidate.title, TITLE_WIDTH))
+        yield f"- [{box}] {title}{said} {code(one.key[:8])} <!-- candidate {one.key} -->"
+        quote = candidate.quotes[0].text if candidate.quotes else ""
+        told = [f"said: {code(shorten(quote, QUOTE_WIDTH))}"] if quote else []
+        yield f"  - {', '.join((*told, *_origins(candidate.source, proposed.links)))}; {code(one.reason)}"
+    for asked in proposed.questions:
+        title, place = code(shorten(asked.title, TITLE_WIDTH)), asked.located
+        yield f"- [x] {title} <!-- entry {place.entry.id} -->" if place else f"- {title}"
+        yield f"  - {asked.kind}: {code(shorten(asked.why, QUOTE_WIDTH))}"
 
 
 def _declined(declined: Declined, links: Links) -> Iterator[str]:
@@ -363,53 +358,10 @@ def _declined(declined: Declined, links: Links) -> Iterator[str]:
     yield "branch what is not wanted, and it does not come again."
 
 
-def _evidence(change: Change, links: Links) -> Iterator[str]:
-    """Where it comes from, and the first words that prove it."""
-    origins = [link for match in re.finditer(ORIGIN, change.entry.source or "") if (link := _link(match, links))]
-    if origins:
-        yield "from " + ", ".join(origins)
-    words = change.entry.evidence[0].partition(" ")[2] if change.entry.evidence else ""
-    if words:
-        yield f"said: {code(shorten(words, QUOTE_WIDTH))}"
-
-
-def _link(match: re.Match[str], links: Links) -> str:
-    if match["number"]:
-        return f"[pull request {match['number']}]({links.pull}{match['number']})" if links.pull else ""
-    return f"[commit {match['sha'][:10]}]({links.commit}{match['sha']})" if links.commit else ""
-
-
-def _boxes(suggestions: Sequence[Suggestion], links: Links) -> Iterator[str]:
-    """A box for each candidate: what people tick is written by the next run."""
-    for one in suggestions:
-        candidate = one.candidate
-        said = f" (said in {len(one.changes)} changes)" if len(one.changes) > 1 else ""
-        box, title = "x" if one.is_accepted else " ", code(shorten(candidate.title, TITLE_WIDTH))
-        yield f"- [{box}] {title}{said} {code(one.key[:8])} <!-- candidate {one.key} -->"
-        origins = [link for found in re.finditer(ORIGIN, candidate.source) if (link := _link(found, links))]
-        quote = candidate.quotes[0].text if candidate.quotes else ""
-        told = [f"said: {code(shorten(quote, QUOTE_WIDTH))}"] if quote else []
-        yield f"  - {', '.join((*told, *origins))}; {code(one.reason)}"
-
-
-def _questions(questions: Sequence[Question]) -> Iterator[str]:
-    """A ticked box for each entry that may not hold; what was quarantined has none: nobody may write it as it is."""
-    for one in questions:
-        title, why = code(shorten(one.title, TITLE_WIDTH)), code(shorten(one.why, QUOTE_WIDTH))
-        place = one.located
-        yield f"- [x] {title} <!-- entry {place.entry.id} -->" if place else f"- {title}"
-        yield f"  - {one.kind}: {why}"
-
-
-def _titles(heading: str, titles: Sequence[str]) -> Iterator[str]:
-    if titles:
-        yield from ("", f"### {heading}", "")
-        yield from (f"- {code(shorten(title, TITLE_WIDTH))}" for title in titles[:SHOWN])
-
-
-def _effect_line(effect: Effect) -> str:
-    return (
-        f"Budget: {plural(effect.entries_before, 'active entry')} become {effect.entries_after}, "
-        f"{effect.chars_before:,} characters become {effect.chars_after:,}; "
-        f"a job is given at most {effect.limit:,} of them."
-    )
+def _origins(source: str, links: Links) -> Iterator[str]:
+    """Links to the pull requests and commits that a source names."""
+    for match in re.finditer(ORIGIN, source):
+        if match["number"] and links.pull:
+            yield f"[pull request {match['number']}]({links.pull}{match['number']})"
+        elif not match["number"] and links.commit:
+            yield f"[commit {match['sha'][:10]}]({links.commit}{match['sha']})"

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from memory_ci.records.config import NudgeConfig
-from memory_ci.records.episode import Factor, Recalled, RecalledEpisode, Risk
-from memory_ci.records.event import MID_TURN, Event, Session
+from memory_ci.records.episode import Recalled, RecalledEpisode, Risk
+from memory_ci.records.event import MID_TURN, Session
 from memory_ci.records.names import SHA_WIDTH
 from memory_ci.rendering.table import printable, printable_lines
 from memory_ci.rendering.terminal import render_rows
@@ -23,14 +23,11 @@ HEADINGS = (
 
 def render_sessions(sessions: Sequence[Session]) -> str:
     """One line a session under a line of headings; nothing for none."""
-    if not sessions:
-        return ""
-    return render_rows([HEADINGS, *(_row(session) for session in sessions)])
+    return render_rows([HEADINGS, *(_row(session) for session in sessions)]) if sessions else ""
 
 
 def _row(session: Session) -> tuple[str, ...]:
     counts = session.counts
-    unknown = ", ".join(f"{name} {count}" for name, count in counts.unknown.items())
     # The start of a UUID tells sessions apart; of other ids, which begin with a file's name, the end does.
     cells = (
         session.format,
@@ -45,28 +42,24 @@ def _row(session: Session) -> tuple[str, ...]:
         str(counts.subagent_events),
         str(counts.duplicates),
         str(counts.bad_lines),
-        unknown or "-",
+        ", ".join(f"{name} {count}" for name, count in counts.unknown.items()) or "-",
     )
     return tuple(printable(cell) for cell in cells)
 
 
 def render_human(sessions: Sequence[Session]) -> str:
     """What people said, each turn with its file and line; further lines of a turn are indented."""
-    return "".join(f"{line}\n" for session in sessions for line in _said(session))
-
-
-def _said(session: Session) -> Iterator[str]:
-    yield printable(f"{session.key} ({session.format})")
-    for event in session.events:
-        first, *rest = event.text.splitlines() or [""]
-        yield printable(f"  {event.origin.path}:{event.origin.line}: {_label(event)}{first}").rstrip()
-        yield from (printable(f"    {line}").rstrip() for line in rest)
-
-
-def _label(event: Event) -> str:
-    if event.kind == "text":
-        return "[mid-turn] " if MID_TURN in event.labels else ""
-    return f"[{event.kind}{f' {event.tool}' if event.tool else ''}] "
+    lines = []
+    for session in sessions:
+        lines.append(f"{session.key} ({session.format})")
+        for event in session.events:
+            label = f"[{event.kind}{f' {event.tool}' if event.tool else ''}] "
+            if event.kind == "text":
+                label = "[mid-turn] " if MID_TURN in event.labels else ""
+            first, *rest = event.text.splitlines() or [""]
+            lines.append(f"  {event.origin.path}:{event.origin.line}: {label}{first}")
+            lines += [f"    {line}" for line in rest]
+    return "".join(f"{printable(line).rstrip()}\n" for line in lines)
 
 
 LABEL = re.compile(r" \((?:#\d+|[0-9a-f]{7})\)\Z")
@@ -78,7 +71,15 @@ MAX_TEXT = 600
 
 def render_recalled(recalled: Recalled, *, explain: bool = False) -> str:
     """Each episode in a line, best first, and below it what its text says more; with `explain`, its score too."""
-    lines = (line for hit in recalled.hits for line in _lines(hit, recalled, explain=explain))
+    lines = []
+    for hit in recalled.hits:
+        lines.append(_episode(hit, recalled.address))
+        text = shorten(hit.episode.text, MAX_TEXT)
+        said = shorten(LABEL.sub("", hit.episode.text), MAX_TITLE)
+        if " " in text and said != shorten(hit.episode.situation.summary, MAX_TITLE):  # `Merged.` was said above
+            lines.append(f"      {text}")
+        if explain:
+            lines.append(f"      {_score(hit, recalled.likeness)}")
     return "".join(f"{printable(line)}\n" for line in lines)
 
 
@@ -91,7 +92,7 @@ def link_to(address: str, number: int | None, sha: str) -> str:
     return f"{address}/{'-/' if is_gitlab else ''}{place}"
 
 
-def render_episode(hit: RecalledEpisode, address: str) -> str:
+def _episode(hit: RecalledEpisode, address: str) -> str:
     """`pr-128 retry failed charges (2026-11-20, payments: retries, still 1 of 2 files; success)`, then its link."""
     episode, situation = hit.episode, hit.episode.situation
     about = shorten(": ".join(filter(None, (situation.domain, situation.topic))), MAX_TITLE)
@@ -104,27 +105,12 @@ def render_episode(hit: RecalledEpisode, address: str) -> str:
     return f"{episode.id} {title} ({told}; {outcome}) {link}".rstrip()
 
 
-def explain_episode(hit: RecalledEpisode, likeness: str) -> str:
+def _score(hit: RecalledEpisode, likeness: str) -> str:
     """The score as the product, or the weighted sum, that it is; `likeness` names what words were compared by."""
-    is_sum = any(factor.weight is not None for factor in hit.factors)
-    parts = (" + " if is_sum else " x ").join(_part(factor) for factor in hit.factors)
+    weights = ["" if one.weight is None else f"{one.weight:g} x " for one in hit.factors]
+    parts = [f"{weight}{one.name} {one.value:.3f}" for weight, one in zip(weights, hit.factors, strict=True)]
     by = f" (likeness by {likeness})" if likeness else ""
-    return f"{hit.score:.4f} = {parts}{by}"
-
-
-def _lines(hit: RecalledEpisode, recalled: Recalled, *, explain: bool) -> Iterator[str]:
-    yield render_episode(hit, recalled.address)
-    text = shorten(hit.episode.text, MAX_TEXT)
-    said = shorten(LABEL.sub("", hit.episode.text), MAX_TITLE)
-    if " " in text and said != shorten(hit.episode.situation.summary, MAX_TITLE):  # `Merged.` was said above
-        yield f"      {text}"
-    if explain:
-        yield f"      {explain_episode(hit, recalled.likeness)}"
-
-
-def _part(factor: Factor) -> str:
-    weight = "" if factor.weight is None else f"{factor.weight:g} x "
-    return f"{weight}{factor.name} {factor.value:.3f}"
+    return f"{hit.score:.4f} = {(' + ' if any(weights) else ' x ').join(parts)}{by}"
 
 
 PLAN_WIDTH = 2_000
@@ -136,29 +122,19 @@ def render_premortem(plan: str, risks: Sequence[Risk]) -> str:
 
     The plan is quoted, so that nothing in it is ours; no character moves a cursor or hides.
     """
-    quoted = "\n".join(f"> {line}".rstrip() for line in _first_lines(plan).splitlines())
-    listed = "\n".join(_risk(risk) for risk in risks) or NONE
-    return printable_lines(f"# Pre-mortem\n\n## Plan\n\n{quoted}\n\n## Risks\n\n{listed}\n")
-
-
-def _risk(risk: Risk) -> str:
-    parts = (("Why", risk.why), ("Signal", risk.signal), ("Mitigation", risk.mitigation), ("From", risk.source))
-    lines = [f"- {_one_line(risk.title)}"]
-    return "\n".join(lines + [f"  {name}: {_one_line(text)}" for name, text in parts if text])
-
-
-def _one_line(text: str) -> str:
-    return shorten(" ".join(text.split()), 300)
-
-
-def _first_lines(text: str) -> str:
-    """The first lines of a text, within the width of a plan."""
-    kept: list[str] = []
-    for line in text.strip().splitlines():
-        if sum(map(len, kept)) + len(line) > PLAN_WIDTH:
-            return "\n".join([*kept, "…"])
-        kept.append(line)
-    return "\n".join(kept)
+    room, quoted, listed = PLAN_WIDTH, [], []
+    for line in plan.strip().splitlines():
+        room -= len(line)
+        if room < 0:
+            quoted.append("> …")
+            break
+        quoted.append(f"> {line}".rstrip())
+    for risk in risks:
+        parts = (("Why", risk.why), ("Signal", risk.signal), ("Mitigation", risk.mitigation), ("From", risk.source))
+        listed.append(f"- {shorten(risk.title, 300)}")
+        listed += [f"  {name}: {shorten(text, 300)}" for name, text in parts if text]
+    page = ["# Pre-mortem", "", "## Plan", "", *quoted, "", "## Risks", "", *(listed or [NONE])]
+    return printable_lines("".join(f"{line}\n" for line in page))
 
 
 def render_nudge(settings: NudgeConfig) -> str:

@@ -9,7 +9,7 @@ from memory_ci.records.entry import NO_FEEDBACK
 from memory_ci.records.history import BlamedLines, NamedEntry
 from memory_ci.records.overview import CountedFeedback, Edge, Graph, Node, Why
 from memory_ci.records.retrieval import Hit, Retrieval
-from memory_ci.rendering.context import explain_task, render_task
+from memory_ci.rendering.context import explain_task, place_of, render_task
 from memory_ci.rendering.table import printable
 from memory_ci.rendering.terminal import bar
 from memory_ci.text import plural, shorten
@@ -17,27 +17,22 @@ from memory_ci.text import plural, shorten
 
 def render_explanation(retrieval: Retrieval) -> str:
     """A block for each entry that is given, best first, and a line for each that is not."""
-    lines = [" · ".join(_facts(retrieval))]
+    lines = [
+        f"Found {MODES[retrieval.mode]}"
+        + (f" · {STRENGTHS[retrieval.verdict]}" if retrieval.verdict is not None else "")
+        + f" · {plural(len(retrieval.norms), 'norm')} · {plural(len(retrieval.hits), 'entry')} given"
+        f" · {len(retrieval.hits_dropped) + len(retrieval.withheld)} not"
+    ]
     for place, hit in enumerate(retrieval.hits, start=1):
         origin = f"; {hit.located.entry.source}" if hit.located.entry.source else ""
         lines += [f"{place:>2}. {_name(hit)} {hit.located.path}:{hit.located.line}{origin}", *_reasons(hit)]
     for hit in retrieval.organisation:
         lines += [f"org {_name(hit)} {printable(hit.repository)}:{hit.located.path}; {hit.link}", *_reasons(hit)]
     lines += [f" -  {_name(hit)}: left out, no room" for hit in retrieval.hits_dropped]
-    lines += [f" -  {_name(one.hit)}: withheld, {one.why}" for one in retrieval.withheld]
-    lines += [
-        line for one in retrieval.hints.changes for line in (f"hint: {render_task(one.task)}", *explain_task(one))
-    ]
+    lines += [f" -  {_name(held.hit)}: withheld, {held.why}" for held in retrieval.withheld]
+    for one in retrieval.hints.changes:
+        lines += [f"hint: {render_task(one.task)}", explain_task(one)]
     return "".join(f"{printable(line)}\n" for line in lines)
-
-
-def _facts(retrieval: Retrieval) -> Iterator[str]:
-    yield f"Found {MODES[retrieval.mode]}"
-    if retrieval.verdict is not None:
-        yield STRENGTHS[retrieval.verdict]
-    yield plural(len(retrieval.norms), "norm")
-    yield f"{plural(len(retrieval.hits), 'entry')} given"
-    yield f"{len(retrieval.hits_dropped) + len(retrieval.withheld)} not"
 
 
 def _name(hit: Hit) -> str:
@@ -61,9 +56,7 @@ def _reasons(hit: Hit) -> Iterator[str]:
 
 def say_verdict(verdict: Verdict) -> str:
     """What became of one place that is cited."""
-    place = f"{verdict.path}:{verdict.first}" if verdict.first is not None else verdict.path
-    edit = f", {verdict.edit}" if verdict.edit else ""
-    return f"{verdict.kind}: {place}{f' ({verdict.note})' if verdict.note else ''}{edit}"
+    return f"{verdict.kind}: {''.join(place_of(verdict))}"
 
 
 MAX_TITLE = 120
@@ -82,15 +75,10 @@ MAX_SUMMARY = 80
 
 def render_why(why: Why) -> str:
     """A block of lines, each safe to print whatever the entry and its episodes hold."""
-    return "".join(f"{printable(line)}\n" for line in _lines(why))
+    return "".join(f"{printable(line)}\n" for line in (*_sum_up(why), *_lines(why)))
 
 
 def _lines(why: Why) -> Iterator[str]:
-    place, entry = why.located, why.located.entry
-    yield f"{entry.id[:8]} {shorten(entry.title, MAX_TITLE)}"
-    yield f"  {entry.type}, {place.scope.target}, {entry.status}; {place.path}:{place.line}; as on {why.today}"
-    yield from _origin(why)
-    yield from ("", *_sum_up(why), "")
     yield f"prominence {why.prominence:.3f}, ageing as prominence.decay says: {why.decay}"
     yield from _bars(why.parts)
     events = plural(len(why.heard) - why.touched, "event")
@@ -110,15 +98,6 @@ def _lines(why: Why) -> Iterator[str]:
     yield from why.notes
 
 
-def _origin(why: Why) -> Iterator[str]:
-    entry = why.located.entry
-    source = [f"from {entry.source}"] if entry.source else []
-    learned = [f"learned on {entry.created_at}"] if entry.created_at else []
-    reinforced = f"last reinforced on {entry.last_reinforced}, {plural(entry.reinforcement_count, 'time')}"
-    yield f"  {', '.join([*source, *learned, reinforced])}"
-    yield from (f"  evidence: {shorten(line, MAX_TITLE)}" for line in entry.evidence)
-
-
 def _say(heard: CountedFeedback) -> str:
     """`2026-11-20 confirmed +0.200 -> 0.700 by ada, pr:128; pr-128 (success): retry failed charges`."""
     who = ", ".join(filter(None, (f"by {heard.by}" if heard.by else "", heard.ref)))
@@ -130,21 +109,27 @@ def _say(heard: CountedFeedback) -> str:
 
 
 def _sum_up(why: Why) -> Iterator[str]:
-    """What the numbers below come to, in words."""
-    parts = dict(why.parts)
+    """What the entry is and where it comes from, and what the numbers below come to, in words."""
+    place, entry, parts = why.located, why.located.entry, dict(why.parts)
+    yield f"{entry.id[:8]} {shorten(entry.title, MAX_TITLE)}"
+    yield f"  {entry.type}, {place.scope.target}, {entry.status}; {place.path}:{place.line}; as on {why.today}"
+    origin = [f"from {entry.source}"] if entry.source else []
+    origin += [f"learned on {entry.created_at}"] if entry.created_at else []
+    times = plural(entry.reinforcement_count, "time")
+    yield f"  {', '.join([*origin, f'last reinforced on {entry.last_reinforced}, {times}'])}"
+    yield from (f"  evidence: {shorten(line, MAX_TITLE)}" for line in entry.evidence)
+    yield ""
     weight = "important" if parts["importance"] >= HIGH else "of little importance" if parts["importance"] < LOW else ""
     age = "fresh" if parts["recency"] >= FRESH else "old" if parts["recency"] < LOW else "ageing"
-    times = why.located.entry.reinforcement_count
-    counted = f"reinforced {plural(times, 'time')}" if times else "never reinforced"
+    counted = f"reinforced {times}" if entry.reinforcement_count else "never reinforced"
     judged = plural(len(why.heard) - why.touched, "event") + " of feedback" if why.heard else "no feedback yet"
-    opinion = {True: ", which speaks for it", False: ", which speaks against it"}.get(why.utility > NO_FEEDBACK, "")
+    opinion = f", which speaks {'for' if why.utility > NO_FEEDBACK else 'against'} it"
+    opinion = opinion if why.utility != NO_FEEDBACK else ""
     yield f"It counts {why.prominence:.2f}: {' and '.join(filter(None, (weight, age)))}, {counted}."
-    yield (
-        f"It was given to {plural(why.given, 'job')} and used by {why.used}, with {judged}"
-        f"{opinion if why.utility != NO_FEEDBACK else ''}."
-    )
+    yield f"It was given to {plural(why.given, 'job')} and used by {why.used}, with {judged}{opinion}."
     kinds = {verdict.kind for verdict in why.verdicts}
     yield next((text for kind, text in STANDING if kind in kinds), "It cites no code.")
+    yield ""
 
 
 def _bars(factors: Sequence[tuple[str, float]]) -> Iterator[str]:
@@ -163,57 +148,41 @@ def render_tree(graph: Graph) -> str:
     `→`: the entry above says it of the one on the line; `←`: the other way; `~`: without direction.
     """
     nodes = {node.id: node for node in graph.nodes}
-    lines = [_describe(nodes[graph.center]), *_branches(graph, nodes)]
+    shown, used = {graph.center}, set[Edge]()
+    lines = [_describe(nodes[graph.center])]
+
+    def grow(id_: str, indent: str) -> None:
+        """The lines below an entry, depth first; each edge stands once."""
+        edges = [edge for edge in graph.edges if id_ in (edge.source, edge.target) and edge not in used]
+        used.update(edges)
+        others = [edge.target if edge.source == id_ else edge.source for edge in edges]
+        fresh = set(others) - shown
+        shown.update(fresh)
+        for place, (edge, other) in enumerate(zip(edges, others, strict=True), start=1):
+            is_first, is_last = other in fresh, place == len(edges)
+            fresh.discard(other)
+            arrow = "~" if edge.kind == "similar" else "→" if edge.source == id_ else "←"
+            what = _describe(nodes[other]) if is_first else f"{other[:ID_WIDTH]} (above)"
+            lines.append(f"{indent}{'└─' if is_last else '├─'} {edge.kind} {edge.weight:.2f} {arrow} {what}")
+            if is_first:
+                grow(other, f"{indent}{'   ' if is_last else '│  '}")
+
+    grow(graph.center, "")
     return "".join(f"{printable(line)}\n" for line in lines)
 
 
 def render_dot(graph: Graph) -> str:
     """A directed graph in DOT; text of entries is in quoted strings only, in which nothing has a meaning."""
-    center = {graph.center: ", penwidth=2"}
-    nodes = (
-        f"  {_quoted(node.id)} [label={_quoted(_describe(node))}{_style(node)}{center.get(node.id, '')}];"
-        for node in graph.nodes
-    )
-    edges = (f"  {_quoted(edge.source)} -> {_quoted(edge.target)} [{_attributes(edge)}];" for edge in graph.edges)
+    nodes, edges = [], []
+    for node in graph.nodes:
+        style = ", style=dashed" if node.is_missing or node.status == "retired" else ""
+        style += ", penwidth=2" if node.id == graph.center else ""
+        nodes.append(f"  {_quoted(node.id)} [label={_quoted(_describe(node))}{style}];")
+    for edge in graph.edges:
+        label = _quoted(f"{edge.kind} {edge.weight:.2f}") + (", dir=none" if edge.kind == "similar" else "")
+        edges.append(f"  {_quoted(edge.source)} -> {_quoted(edge.target)} [label={label}];")
     lines = ["digraph memory {", "  node [shape=box];", *nodes, *edges, "}"]
     return "".join(f"{line}\n" for line in lines)
-
-
-def _branches(graph: Graph, nodes: dict[str, Node]) -> list[str]:
-    """The lines below the root, depth first; each edge stands once."""
-    shown, used = {graph.center}, set[Edge]()
-    lines: list[str] = []
-
-    def grow(id_: str, indent: str) -> None:
-        edges = [edge for edge in graph.edges if id_ in (edge.source, edge.target) and edge not in used]
-        used.update(edges)
-        fresh = {other for edge in edges if (other := _other(edge, id_)) not in shown}
-        shown.update(fresh)
-        for place, edge in enumerate(edges, start=1):
-            other, is_last = _other(edge, id_), place == len(edges)
-            is_first = other in fresh
-            fresh.discard(other)
-            what = _describe(nodes[other]) if is_first else f"{other[:ID_WIDTH]} (above)"
-            lines.append(f"{indent}{'└─' if is_last else '├─'} {_label(edge)} {_arrow(edge, id_)} {what}")
-            if is_first:
-                grow(other, f"{indent}{'   ' if is_last else '│  '}")
-
-    grow(graph.center, "")
-    return lines
-
-
-def _other(edge: Edge, id_: str) -> str:
-    return edge.target if edge.source == id_ else edge.source
-
-
-def _arrow(edge: Edge, id_: str) -> str:
-    if edge.kind == "similar":
-        return "~"
-    return "→" if edge.source == id_ else "←"
-
-
-def _label(edge: Edge) -> str:
-    return f"{edge.kind} {edge.weight:.2f}"
 
 
 def _describe(node: Node) -> str:
@@ -224,14 +193,6 @@ def _describe(node: Node) -> str:
     return f"{node.id[:ID_WIDTH]} {shorten(node.title, NODE_WIDTH)} ({node.type}, {node.scope}{status})"
 
 
-def _style(node: Node) -> str:
-    return ", style=dashed" if node.is_missing or node.status == "retired" else ""
-
-
-def _attributes(edge: Edge) -> str:
-    return f"label={_quoted(_label(edge))}{', dir=none' if edge.kind == 'similar' else ''}"
-
-
 def _quoted(text: str) -> str:
     """A string of DOT. A backslash begins an escape in labels (`\\N` is the node's name), so each becomes two."""
     safe = printable(text).replace("\\", "\\\\").replace('"', '\\"')
@@ -240,19 +201,16 @@ def _quoted(text: str) -> str:
 
 def render_blame(blamed: Sequence[BlamedLines]) -> str:
     """Lines with the work that brought them, what that was given and used, and what was learned of it."""
+
+    def name(named: NamedEntry) -> str:
+        return f"{named.id[:8]} {shorten(named.title, 80) or '(no longer in memory)'}"
+
     lines = []
     for one in blamed:
         span = f"{one.first}-{one.last}" if one.last > one.first else f"{one.first}"
         work = f"#{one.number} {one.subject}" if one.number and f"#{one.number}" not in one.subject else one.subject
-        lines.append(
-            f"{one.path}:{span}  {one.commit[:7]} {one.day} {work}"
-            if one.commit
-            else f"{one.path}:{span}  not committed"
-        )
-        lines += [f"    given    {_entry(named)}{'  (used)' if named.is_used else ''}" for named in one.given]
-        lines += [f"    learned  {_entry(named)}" for named in one.learned]
+        brought = f"{one.commit[:7]} {one.day} {work}" if one.commit else "not committed"
+        lines.append(f"{one.path}:{span}  {brought}")
+        lines += [f"    given    {name(named)}{'  (used)' if named.is_used else ''}" for named in one.given]
+        lines += [f"    learned  {name(named)}" for named in one.learned]
     return "".join(f"{printable(line)}\n" for line in lines)
-
-
-def _entry(named: NamedEntry) -> str:
-    return f"{named.id[:8]} {shorten(named.title, 80) or '(no longer in memory)'}"

@@ -11,6 +11,8 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from memory_ci.text import yaml_fault
+
 T = TypeVar("T")
 
 FAST_PLAIN = r"[A-Za-z0-9](?:(?:[A-Za-z0-9 ._/@+-]|:(?=[A-Za-z0-9/]))*[A-Za-z0-9._/@+-])?"
@@ -120,9 +122,8 @@ def _read_events(lines: Sequence[str], read: Callable[[_EventReader], T]) -> T:
     try:
         return read(_EventReader(yaml.parse("\n".join(lines), Loader=loader), lines))
     except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        reason = getattr(error, "problem", None) or str(error).partition("\n")[0]
-        raise YamlTextError(min(mark.line, len(lines) - 1) if mark else 0, f"not valid YAML: {reason}") from error
+        number, reason = yaml_fault(error)
+        raise YamlTextError(min(number, len(lines) - 1), f"not valid YAML: {reason}") from error
 
 
 class _EventReader:
@@ -267,8 +268,8 @@ def list_tokens(text: str) -> tuple[YamlToken, ...]:
             for event in events
         )
     except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        raise YamlTextError(mark.line if mark else 0, f"not valid YAML: {getattr(error, 'problem', error)}") from error
+        line, reason = yaml_fault(error)
+        raise YamlTextError(line, f"not valid YAML: {reason}") from error
 
 
 def trailing_comment(line: str) -> str:

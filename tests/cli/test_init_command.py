@@ -13,7 +13,7 @@ import yaml
 from click.testing import CliRunner
 
 from memory_ci import __version__
-from memory_ci.cli import init as command
+from memory_ci.cli import setup as command
 from memory_ci.cli.main import main
 from memory_ci.flows.setup import manual
 from memory_ci.flows.setup.ci_files import Release, find_release

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from memory_ci.cli import manual
+from memory_ci.cli import main as manual
 from memory_ci.cli.main import COMMANDS, GROUPS
 from memory_ci.text import unfenced_lines
 from tests.cli.conftest import Run

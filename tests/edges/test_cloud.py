@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from memory_ci import __version__
-from memory_ci.cli.init import CLOUDS as COMMAND_LINE
+from memory_ci.cli.setup import CLOUDS as COMMAND_LINE
 from memory_ci.flows.measure.health import list_remarks
 from memory_ci.flows.setup.init import CLOUDS, SCRIPT_FILE, find_remark, set_up_cloud
 from memory_ci.flows.setup.install import MADE, uninstall

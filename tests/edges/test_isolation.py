@@ -23,8 +23,8 @@ from mcp.types import CallToolResult
 from memory_ci.cli.main import COMMANDS as COMMAND_NAMES
 from memory_ci.cli.main import main
 from memory_ci.flows.episodes import save_telling
-from memory_ci.mcp.caller import Caller
 from memory_ci.mcp.server import build_server
+from memory_ci.mcp.tools import Caller
 from memory_ci.records.episode import Episode, Situation
 from memory_ci.store.edits import format_entry
 from memory_ci.store.layout import fragment_path

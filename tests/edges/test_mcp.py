@@ -28,8 +28,8 @@ from memory_ci.cli.main import main
 from memory_ci.flows.episodes import save_telling
 from memory_ci.flows.serve.session_note import Sign, note_sign
 from memory_ci.mcp import tools
-from memory_ci.mcp.caller import Caller
 from memory_ci.mcp.server import Desk, build_server
+from memory_ci.mcp.tools import Caller
 from memory_ci.records.episode import Episode, Situation
 from memory_ci.rendering.context import ASK
 from memory_ci.store.edits import format_entry

@@ -13,7 +13,7 @@ from memory_ci.records.plan import Change, Counts, EngineUse, Join, Plan, Planne
 from memory_ci.records.report import Finding
 from memory_ci.records.retrieval import IndexUse
 from memory_ci.rendering.markdown import escape_markdown
-from memory_ci.rendering.summary import CUT, MAX_BYTES, render_findings, render_summary
+from memory_ci.rendering.plan import CUT, MAX_BYTES, render_findings, render_summary
 from tests.make import make_entry
 
 KEY = "ghp_" + "a1B2c3D4e5F6g7H8i9J0" * 2

@@ -103,6 +103,13 @@ def test_ordinary_nesting_is_read() -> None:
     assert parse_fields(["a: " + "[" * 19 + "]" * 19])[0].value is None
 
 
+@pytest.mark.parametrize("line", ["b: [x", "b: {x: 1", "b 2", "b: 'x", "b: x: y", "b: %x"])
+def test_what_cannot_be_read_is_told_of_the_line_where_it_begins(line: str) -> None:
+    with pytest.raises(YamlTextError) as raised:
+        parse_fields(["a: 1", line, "c: 3", "d: 4"])
+    assert raised.value.line == 1
+
+
 @pytest.mark.parametrize("char", "\r\x85\u2028\u2029")
 def test_a_line_break_that_only_yaml_knows_is_refused_with_its_line(char: str) -> None:
     with pytest.raises(YamlTextError) as raised:

@@ -36,7 +36,7 @@ from memory_ci.records.history import MergedChange
 from memory_ci.records.plan import ENDPOINTS, Change, Lag, OpenRequest, Plan, Published, RunLine, RunState, Served
 from memory_ci.records.report import Finding, Level
 from memory_ci.records.retrieval import IndexUse
-from memory_ci.rendering.summary import render_findings
+from memory_ci.rendering.plan import render_findings
 from memory_ci.secrets import mask_secrets
 from memory_ci.store.episodes import parse_episode_file
 

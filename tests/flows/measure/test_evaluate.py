@@ -12,7 +12,7 @@ from memory_ci.errors import EngineError, UsageError
 from memory_ci.flows.measure.evaluate import evaluate_extraction, load_gold
 from memory_ci.records.config import EngineConfig
 from memory_ci.records.health import Evaluation, GoldLearning, GoldPiece, GoldWindow
-from memory_ci.rendering.quality import render_evaluation
+from memory_ci.rendering.health import render_evaluation
 
 GOLD = Path(__file__).parents[3] / "benchmarks" / "gold" / "extraction.jsonl"
 MARKED = "fix: x\n\nLearning: the client closes its stream twice\n"

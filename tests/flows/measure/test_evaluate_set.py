@@ -10,7 +10,7 @@ import pytest
 from memory_ci.errors import UsageError
 from memory_ci.flows.measure.evaluate import draw_set, evaluate_set, write_sheets
 from memory_ci.flows.record.run import RecordOptions
-from memory_ci.rendering.quality import render_set
+from memory_ci.rendering.health import render_set
 from tests.flows.project import NOW, Project
 
 GOOD = "Each count takes a lock, because two clerks share one drawer"

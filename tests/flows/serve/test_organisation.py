@@ -20,8 +20,7 @@ from memory_ci.flows.serve.session_note import note_given
 from memory_ci.flows.workspace import open_workspace
 from memory_ci.index.org import open_engine
 from memory_ci.mcp.arguments import Retrieve
-from memory_ci.mcp.caller import Caller
-from memory_ci.mcp.tools import call_retrieve
+from memory_ci.mcp.tools import Caller, call_retrieve
 from memory_ci.records.entry import PROJECT, Entry, Located
 from memory_ci.records.org import OrgRepository
 from memory_ci.records.retrieval import Retrieval
