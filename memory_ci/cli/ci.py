@@ -70,7 +70,15 @@ def ci_command(
       memory-ci ci --extract plan.json
       memory-ci ci --apply plan.json
     """
-    from memory_ci.flows.publish.ci import CiOptions, append_text, format_outputs, list_outputs, run_ci
+    from memory_ci.flows.publish.ci import (
+        CiOptions,
+        append_text,
+        describe_failure,
+        describe_run,
+        format_outputs,
+        list_outputs,
+        run_ci,
+    )
     from memory_ci.flows.publish.ci_event import find_job, find_provider
     from memory_ci.flows.record.episode_files import list_written
 
