@@ -78,7 +78,7 @@ def _keys(record: type[msgspec.Struct], meanings: dict[tuple[str, str], str], be
         value: Any = field.default if field.default is not msgspec.NODEFAULT else field.default_factory()
         plain = yaml.safe_dump(msgspec.to_builtins(value), default_flow_style=True, width=1000)
         default = f"`{plain.removesuffix('...' + chr(10)).strip()}`" if value not in ("", (), {}, None) else "none"
-        kind = memory_ci.config.describe(msgspec.inspect.type_info(field.type)).partition(" that fits the pattern")[0]
+        kind = memory_ci.config.describe(msgspec.inspect.type_info(field.type))
         meaning = _cell(_plain(meanings[record.__name__, field.name]))
         yield f"| `{before}{field.encode_name}` | {default} | {_cell(kind)} | {meaning} |"
 

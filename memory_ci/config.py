@@ -237,12 +237,12 @@ def describe(kind: inspect.Type, *, plural: bool = False) -> str:
             return f"{'any' if plural else 'one'} of {', '.join(map(str, kind.values))}"
         case inspect.BoolType():
             return "true or false"
-        case inspect.IntType():
-            return f"{one}whole number{many}{_range(kind)}"
-        case inspect.FloatType():
-            return f"{one}number{many}{_range(kind)}"
+        case inspect.IntType() | inspect.FloatType():
+            return f"{one}{'whole ' * isinstance(kind, inspect.IntType)}number{many}{_range(kind)}"
+        case inspect.Metadata(extra_json_schema={"examples": examples}):
+            return f"{describe(kind.type, plural=plural)} like {', '.join(map(repr, examples))}"
         case inspect.StrType():
-            return f"{one}text{many}{f' that fits the pattern {kind.pattern}' if kind.pattern else ''}"
+            return f"{one}text{many}"
         case inspect.VarTupleType():
             return f"{one}list{many} of {describe(kind.item_type, plural=True)}"
         case inspect.TupleType():

@@ -21,6 +21,11 @@ Quotes = Literal["full", "link", "none"]
 Amount = Annotated[float, msgspec.Meta(ge=0, le=10_000)]
 
 
+def like(pattern: str, *examples: str) -> msgspec.Meta:
+    """A text that fits a pattern; what is wrong is told of by the examples."""
+    return msgspec.Meta(pattern=pattern, examples=list(examples))
+
+
 class ScopePatterns(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Which files belong to which scope. `{where}` is the directory or job; `*` stays in one segment."""
 
@@ -70,7 +75,7 @@ class EngineConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     (docs/engines.md)."""
     allowed: tuple[EngineName, ...] = ()
     """Engines that may be asked, also by `--engine`; none: all. The rules always may."""
-    model: Annotated[str, msgspec.Meta(pattern=r"^[!-~]{1,200}(?!\n)$")] = "claude-haiku-5-5"
+    model: Annotated[str, like(r"^[!-~]{1,200}(?!\n)$", "claude-haiku-5-5")] = "claude-haiku-5-5"
     """The model that is asked; any id."""
     provider: Provider = "anthropic"
     """Through whom it is asked."""
@@ -121,25 +126,29 @@ class PublishConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """How `record` brings its commits to the remote, where the command does not say (docs/publishing.md)."""
     allowed: tuple[PublishMode, ...] = ()
     """Modes that may be used, also by `--push`; none: all. `none` always may."""
-    branch: Annotated[str, msgspec.Meta(pattern=r"^\w[\w-]{0,60}(?:[./][\w-]{1,60}){0,5}$")] = "memory-ci/update"
+    branch: Annotated[str, like(r"^\w[\w-]{0,60}(?:[./][\w-]{1,60}){0,5}$", "memory-ci/update")] = "memory-ci/update"
     """The branch of the memory pull request."""
-    remote: Annotated[str, msgspec.Meta(pattern=r"^\w[\w.-]{0,100}$")] = "origin"
+    remote: Annotated[str, like(r"^\w[\w.-]{0,100}$", "origin")] = "origin"
     """The remote, by its name."""
-    every: Annotated[str, msgspec.Meta(pattern=r"^(?:merge|day|week|[1-9]\d{0,3} entr(?:y|ies))(?!\n)$")] = "merge"
+    every: Annotated[str, like(r"^(?:merge|day|week|[1-9]\d{0,3} entr(?:y|ies))(?!\n)$", "week", "20 entries")] = (
+        "merge"
+    )
     """How often a run publishes: at each `merge`, once a `day` or a `week`, or at `N entries`
     (docs/publishing.md#how-often)."""
     split: Literal["none", "codeowners"] = "none"
     """`codeowners`: a request for each team that owns directories with memory of their own
     (docs/publishing.md#one-request-for-each-team)."""
-    labels: tuple[Annotated[str, msgspec.Meta(pattern=r"^[^,\n]{1,50}(?!\n)$")], ...] = ()
+    labels: tuple[Annotated[str, like(r"^[^,\n]{1,50}(?!\n)$", "memory")], ...] = ()
     """Labels of a request that is opened (docs/publishing.md#labels-drafts-reviewers-auto-merge)."""
     draft: bool = False
     """Whether it is opened as a draft."""
-    reviewers: tuple[Annotated[str, msgspec.Meta(pattern=r"^\w[\w./-]{0,100}(?!\n)$")], ...] = ()
+    reviewers: tuple[Annotated[str, like(r"^\w[\w./-]{0,100}(?!\n)$", "ann", "acme/maintainers")], ...] = ()
     """Who is asked to review it: people, on GitHub also teams (`owner/team`)."""
     auto_merge: Literal["none", "merge", "squash", "rebase"] = "none"
     """Whether the forge merges it as soon as its rules are met, and how."""
-    author: Annotated[str, msgspec.Meta(pattern=r"^(?:[^<>\s][^<>\n]{0,100} <[^<>@\s]+@[^<>@\s]+>)?(?!\n)$")] = ""
+    author: Annotated[
+        str, like(r"^(?:[^<>\s][^<>\n]{0,100} <[^<>@\s]+@[^<>@\s]+>)?(?!\n)$", "Ann <ann@example.com>")
+    ] = ""
     """`NAME <MAIL>` of commits of memory (docs/publishing.md#who-commits)."""
     signoff: bool = False
     """Whether they have its Signed-off-by (DCO)."""
@@ -174,7 +183,7 @@ class RetrieveConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     embedder: EmbedderName = "auto"
     """Who gives texts their vectors: `auto` is the local model where it is installed
     (docs/embedders.md)."""
-    embedder_model: Annotated[str, msgspec.Meta(pattern=r"^[\w.:/-]{0,200}$")] = ""
+    embedder_model: Annotated[str, like(r"^[\w.:/-]{0,200}$", "nomic-embed-text")] = ""
     """Another model of that service."""
     hints: bool = True
     """Whether a job that is given fewer than two entries is told what git history says (docs/similar.md#hints)."""
@@ -265,7 +274,7 @@ FORMAT = 1  # The newest format of a repository's files that is known here; docs
 class ExportConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The file that `export --to agents-md` writes its block into; `record`: each run brings the block up to date."""
 
-    path: Annotated[str, msgspec.Meta(pattern=r"^(?!.*\.\.|\.git/)[\w@.-]+(/[\w@.-]+)*\.md$")] = "AGENTS.md"
+    path: Annotated[str, like(r"^(?!.*\.\.|\.git/)[\w@.-]+(/[\w@.-]+)*\.md$", "AGENTS.md")] = "AGENTS.md"
     """The file into which `export` writes its block, by its path from the top
     (docs/agents.md#memory-in-agentsmd)."""
     record: bool = False
@@ -281,7 +290,7 @@ class OrgConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     weight: Annotated[float, msgspec.Meta(ge=0, le=1)] = 0.8
     """What a score from there counts beside this repository's own."""
 
-    audiences: tuple[Annotated[str, msgspec.Meta(pattern=rf"^(?:{AUDIENCE})(?!\n)$")], ...] = ()
+    audiences: tuple[Annotated[str, like(rf"^(?:{AUDIENCE})(?!\n)$", "public", "group-payments")], ...] = ()
     """The audiences that are asked, of those that the environment allows; none: all of these."""
 
     deadline_ms: Annotated[int, msgspec.Meta(ge=1, le=10_000)] = 500
@@ -294,10 +303,12 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename={"g
     format: Annotated[int, msgspec.Meta(ge=1, le=1_000_000)] = 1
     """The format of the memory files of this repository; `memory-ci migrate` changes it
     (docs/compatibility.md#formats)."""
-    extends: Annotated[str, msgspec.Meta(pattern=r"^(|[^\s@]\S{0,500}@[^\s@]{1,200} sha256:[0-9a-f]{64})$")] = ""
+    extends: Annotated[
+        str, like(r"^(|[^\s@]\S{0,500}@[^\s@]{1,200} sha256:[0-9a-f]{64})$", "ADDRESS@REV sha256:DIGEST")
+    ] = ""
     """The policy that narrows these settings, `SOURCE@REV sha256:…`; `memory-ci policy` writes it
     (docs/configuration.md#policy)."""
-    minimum_version: Annotated[str, msgspec.Meta(pattern=VERSION)] = ""
+    minimum_version: Annotated[str, like(VERSION, "0.2.0")] = ""
     """An older memory-ci refuses to run: `"0.2"`."""
     scopes: ScopePatterns = ScopePatterns()
     extraction: ExtractionConfig = ExtractionConfig()
@@ -340,4 +351,4 @@ class Policy(msgspec.Struct, frozen=True):
 
     engine: PolicyEngine = PolicyEngine()
     publish: PolicyPublish = PolicyPublish()
-    minimum_version: Annotated[str, msgspec.Meta(pattern=VERSION)] = ""
+    minimum_version: Annotated[str, like(VERSION, "0.2.0")] = ""
