@@ -120,10 +120,8 @@ def judge_views(located: Iterable[Located], *views: JudgedView) -> list[Verdicts
 
 
 def gone_since(workspace: Workspace, located: Iterable[Located], verdicts: Verdicts, rev: str) -> dict[str, date]:
-    """Since when entries have had no code, by entry id, for those all of whose anchors are gone at `rev`.
-
-    It is the day of the newest commit that touched one of their files: of the removal, where the file was removed.
-    """
+    """Since when entries have had no code, by entry id, for those all of whose anchors are gone at `rev`. It is the day
+    of the newest commit that touched one of their files: of the removal, where the file was removed."""
     from memory_ci.lifecycle.upkeep import is_gone, list_verdicts  # these imports in functions: `add` needs no judge
 
     paths = {
@@ -288,10 +286,8 @@ class _Inquiry:
         return make_key(format_anchor(anchor), blob.oid if blob else "", *parts)
 
     def _find_successors(self, anchors: Sequence[Anchor]) -> dict[Anchor, str | None]:
-        """The path at which the file of each anchor, which is not there any more, lives on.
-
-        That is a file of the same content that is no older copy: of the same name if there are several.
-        """
+        """The path at which the file of each anchor, which is not there any more, lives on. That is a file of the same
+        content that is no older copy: of the same name if there are several."""
         by_oid = _group((file.oid, file.path) for file in self.files.values())
         found: dict[Anchor, str | None] = {}
         for anchor in anchors:

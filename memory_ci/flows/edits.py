@@ -24,10 +24,8 @@ Judged = tuple[Entry, Sequence[Verdict]]  # An entry, and the verdicts on its an
 
 
 def name_edits(workspace: Workspace, judged: Sequence[Judged], view: str | None) -> list[tuple[Verdict, ...]]:
-    """The verdicts of each entry; those that are changed or gone with the edit that made them so.
-
-    One git process for all, two in a work tree; none where nothing is marked.
-    """
+    """The verdicts of each entry; those that are changed or gone with the edit that made them so. One git process for
+    all, two in a work tree; none where nothing is marked."""
     pairs = [list(zip(_anchors_of(entry), verdicts, strict=False)) for entry, verdicts in judged]
     spots = {pair: _spot(*pair) for own in pairs for pair in own if pair[1].kind in MARKED}
     if not spots:

@@ -41,7 +41,6 @@ from memory_ci.lifecycle.relations import find_id
 from memory_ci.lifecycle.reverts import Revert, find_reverts
 from memory_ci.lifecycle.situation import situation_of
 from memory_ci.records.candidate import Judged
-from memory_ci.records.entry import Located
 from memory_ci.records.episode import Action, Amendment, Episode, Feedback, Given, Outcome, Telling
 from memory_ci.records.event import Event
 from memory_ci.records.forge import PullRequest
@@ -89,23 +88,19 @@ def keep_safe(texts: Iterable[str], limit: int = MAX_FILES) -> list[str]:
 
 def tell(title: str, said: Iterable[str], request: PullRequest | None, ended: str) -> str:
     """The one line of an episode: what was said of the change, what reviewers asked for, and how it ended."""
-    own = () if request is None or is_outside(request, request.permission) else list_paragraphs([request.body])
+    is_theirs = request is None or is_outside(request, request.permission)
+    own = () if request is None or is_theirs else list_paragraphs([request.body])
     words = dict.fromkeys(line for line in map(safe, (*own, *list_paragraphs(said))) if line and line != title)
-    asked = "; ".join(dict.fromkeys(_asked_for(request)))
-    asked = shorten(asked and f"Asked in review: {asked}", MAX_REVIEW)
-    parts = (shorten(" ".join(words), MAX_TEXT - len(f" {asked}. {ended}.")), asked)
+    asked: dict[str, None] = {}
+    for review in request.reviews if request else ():
+        # What members asked to be changed: a review that requests it, and what begins a thread at a line.
+        is_member = review.permission == "write" and not review.is_bot and request and review.author != request.author
+        if is_member and (review.state == "changes_requested" or (review.path and not review.in_reply_to)):
+            asked |= dict.fromkeys(islice(filter(None, map(safe, list_paragraphs([review.body]))), 1))
+    review_words = shorten(f"Asked in review: {'; '.join(asked)}", MAX_REVIEW) if asked else ""
+    parts = (shorten(" ".join(words), MAX_TEXT - len(f" {review_words}. {ended}.")), review_words)
     text = " ".join([*(part if part[-1] in ".!?…" else f"{part}." for part in parts if part), ended])
     return ended if is_unsafe(text) else text
-
-
-def _asked_for(request: PullRequest | None) -> Iterator[str]:
-    """What members asked to be changed: a review that requests it, and what begins a thread at a line."""
-    if request is None:
-        return
-    for review in request.reviews:
-        is_member = review.permission == "write" and not review.is_bot and review.author != request.author
-        if is_member and (review.state == "changes_requested" or (review.path and not review.in_reply_to)):
-            yield from islice(filter(None, map(safe, list_paragraphs([review.body]))), 1)
 
 
 def safe(text: str) -> str:
@@ -138,9 +133,7 @@ class Uses(msgspec.Struct, frozen=True):
 
 class EpisodeWriter:
     """Writes an episode for each change. `tellings` are new; an episode that an earlier run wrote is not written again.
-
-    `known` has what earlier runs wrote; `deleted` are ids of what a person deleted, which stays deleted.
-    """
+    `known` has what earlier runs wrote; `deleted` are ids of what a person deleted, which stays deleted."""
 
     def __init__(self, run: RecordRun, known: Episodes, deleted: frozenset[str]) -> None:
         self._run = run
@@ -278,6 +271,11 @@ class EpisodeWriter:
         learned = (one.candidate.importance for one in judged if one.verdict in ("written", "restates"))
         calls = Counter(event.tool for event in gathered.events if event.kind == "tool_call" and event.tool)
         tools = tuple(sorted(keep_safe((name for name, _ in calls.most_common()), MAX_TOOLS)))
+        # What trusted authors say below their subjects: words of others are no part of memory.
+        config = self._run.workspace.config.extraction
+        told = [one for one in gathered.events if one.kind == "commit"]
+        known = {one.origin.id for one in told if tier(one, config.trusted_authors, config.bot_authors) == "T0"}
+        trusted = [commit for commit in (merged.tip, *merged.commits) if commit.sha in known]
         work = self._find_facts(merged, gathered.events, uses, work_ref(number, sha), paths)
         branch = request.branch if request else find_branch(merged.tip.message)
         return Episode(
@@ -291,7 +289,7 @@ class EpisodeWriter:
             outcome=outcome,
             valence=max([*learned, SOLVED if outcome == "partial" else ROUTINE]),
             feedback=(*derive_feedback(work), *commands),
-            text=tell(title, self._list_trusted(merged, gathered.events), request, MERGED_AS[outcome]),
+            text=tell(title, list_prose(trusted), request, MERGED_AS[outcome]),
         )
 
     def _find_facts(
@@ -301,7 +299,12 @@ class EpisodeWriter:
         draft, start, tip, repo = self._run.draft, start_of(merged), merged.tip, self._run.workspace.repo
         places = draft.by_id
         changed = {path for event in events if REQUESTED in event.labels for path in event.paths}
-        spoken = (places[one] for one in uses.used if changed and one in places)
+        corrected: set[str] = set()
+        for place in (places[one] for one in uses.used if changed and one in places):
+            # It speaks of the files that it cites, and of the directory whose memory it stands in.
+            files = {anchor.path for anchor in map(parse_anchor, place.entry.cites) if anchor}
+            team = {place.scope.where} if place.scope.name == "team" and place.scope.where else set()
+            corrected |= {place.entry.id} if is_spoken_of(files | team, changed) else set()
         given = [places[one].entry for one in uses.given if one in places]
         message = "\n".join(commit.message for commit in (tip, *merged.commits))
         return MergedWork(
@@ -309,20 +312,13 @@ class EpisodeWriter:
             at=tip.committed_at,
             given=uses.ignored,
             used=uses.used,
-            corrected=frozenset(place.entry.id for place in spoken if is_spoken_of(_places_of(place), changed)),
+            corrected=frozenset(corrected),
             touched=find_touched(
                 given, draft.entries, paths, message, lambda: read_added(repo, start, tip.sha) if start else ""
             )
             if given
             else frozenset(),
         )
-
-    def _list_trusted(self, merged: MergedChange, events: Iterable[Event]) -> list[str]:
-        """What the messages of trusted authors say below their subjects: words of others are no part of memory."""
-        config = self._run.workspace.config.extraction
-        told = [one for one in events if one.kind == "commit"]
-        trusted = {one.origin.id for one in told if tier(one, config.trusted_authors, config.bot_authors) == "T0"}
-        return list_prose(tuple(commit for commit in (merged.tip, *merged.commits) if commit.sha in trusted))
 
     def _free_id(self, number: int | None, sha: str) -> str:
         """`pr-128`; if another change has that number, the commit is added."""
@@ -345,10 +341,8 @@ class EpisodeWriter:
         return {key: value for key, value in found.items() if value}
 
     def _told_of(self, names: frozenset[str]) -> list[Episode]:
-        """The episodes of merged changes that have one of these names, as `lifecycle.reverts` gives them.
-
-        A change is named by its tip or its request. It is also meant where each of its commits is reverted.
-        """
+        """The episodes of merged changes that have one of these names, as `lifecycle.reverts` gives them. A change is
+        named by its tip or its request. It is also meant where each of its commits is reverted."""
         found = [episode for episode in self._episodes.values() if names & _names_of(episode.action)]
         if found:
             return found
@@ -389,13 +383,6 @@ class EpisodeWriter:
         if told.id not in self._known:
             self._known.add(told.id)
             self.tellings.append(told)
-
-
-def _places_of(place: Located) -> frozenset[str]:
-    """The files that an entry cites, and the directory whose memory it stands in."""
-    anchors = (parse_anchor(cite) for cite in place.entry.cites)
-    team = {place.scope.where} if place.scope.name == "team" and place.scope.where else set()
-    return frozenset({anchor.path for anchor in anchors if anchor} | team)
 
 
 def _is_within(revert: Revert, later: Revert, parts: Mapping[str, str]) -> bool:

@@ -144,10 +144,8 @@ class Gatherer:
         return done.items
 
     def may_claim(self, commit: Commit, merged: MergedChange, request: PullRequest | None) -> bool:
-        """Whether members brought a commit: the forge says so, or without a forge the trusted authors.
-
-        A merge commit speaks for a branch, so all of its authors must be trusted.
-        """
+        """Whether members brought a commit: the forge says so, or without a forge the trusted authors. A merge commit
+        speaks for a branch, so all of its authors must be trusted."""
         if request is not None:
             return not is_outside(request, request.permission)
         makers = merged.commits if len(commit.parents) > 1 else (commit,)
@@ -180,10 +178,8 @@ class Gatherer:
 
 
 class RecordRun(NamedTuple):
-    """What the parts of one run share: it reads from `since` (None: the first commit) to `base`.
-
-    `cursor` is where the last run ended, `phases` has the stages of projects.
-    """
+    """What the parts of one run share: it reads from `since` (None: the first commit) to `base`. `cursor` is where the
+    last run ended, `phases` has the stages of projects."""
 
     draft: Draft
     since: str | None
@@ -204,10 +200,8 @@ class RecordRun(NamedTuple):
 
 
 def in_order(events: Iterable[Event]) -> list[Event]:
-    """One list of events for each session, by time; the session that began first stands first.
-
-    A session may stand in two places: copy after copy, what was taken back would read as the last word.
-    """
+    """One list of events for each session, by time; the session that began first stands first. A session may stand in
+    two places: copy after copy, what was taken back would read as the last word."""
     begun: dict[str | None, datetime] = {}
     for event in (events := list(events)):
         begun[event.session] = min(event.at, begun.get(event.session, event.at))

@@ -208,19 +208,18 @@ def _obstacle(tip: Snapshot, base: str, commits: Sequence[Commit], touched: Sequ
     if broken:
         return f"{broken[0].path}:{broken[0].line} cannot be read there: {broken[0].message}"
     known = workspace.at(base).read(file.path for file in touched)
-    clashes = (file.path for file in touched if not _can_carry(workspace, file, known.get(file.path)))
-    return next((f"{path} was changed there, and is not the same in the base" for path in clashes), "")
-
-
-def _can_carry(workspace: Workspace, file: Touched, known: bytes | None) -> bool:
-    """Whether the base allows what maintainers did beside entries: it has what they found, or what they left.
-
-    A file that the base does not have is new, except for a month of episodes: its episodes would be there twice.
-    """
-    if holds_entries(workspace, file.path):
-        return not changes_prose(file) or prose_of(known) in (prose_of(file.old), prose_of(file.new))
-    is_month = file.path == month_path(find_month(file.path) or "")
-    return known in (file.old, file.new) or (known is None and not is_month)
+    for file in touched:
+        # The base allows what they did beside entries where it has what they found, or what they left. A file that it
+        # does not have is new, except for a month of episodes: its episodes would be there twice.
+        there = known.get(file.path)
+        if holds_entries(workspace, file.path):
+            is_same = not changes_prose(file) or prose_of(there) in (prose_of(file.old), prose_of(file.new))
+        else:
+            is_month = file.path == month_path(find_month(file.path) or "")
+            is_same = there in (file.old, file.new) or (there is None and not is_month)
+        if not is_same:
+            return f"{file.path} was changed there, and is not the same in the base"
+    return ""
 
 
 def _list_commits(workspace: Workspace, base: str, branch: str) -> Iterator[tuple[Commit, bool]]:

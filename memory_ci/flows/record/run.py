@@ -186,10 +186,8 @@ def _open_learner(run: RecordRun, options: RecordOptions) -> Learner:
 
 
 def _fold(run: RecordRun) -> tuple[tuple[Change, ...], tuple[Finding, ...], tuple[str, ...]]:
-    """Fold the inbox into the files of its scopes; notes that must not be given to agents stay, with a finding.
-
-    If it cannot be found out who brought the notes, they wait, and that is a problem.
-    """
+    """Fold the inbox into the files of its scopes; notes that must not be given to agents stay, with a finding. If it
+    cannot be found out who brought the notes, they wait, and that is a problem."""
     draft, today = run.draft, run.today
     forgotten = tombstones_at(draft.base)
     unsafe = tuple(one for place in draft.inbox for one in (*find_unsafe(place), *find_forgotten(forgotten, place)))
@@ -304,10 +302,8 @@ def _uncommitted(snapshot: Snapshot, ref: str) -> Iterator[Finding]:
 
 
 def _new_reverts(run: RecordRun, learner: Learner) -> tuple[tuple[Revert, ...], tuple[Revert, ...]]:
-    """The reverts of the range that no earlier run has seen: those that count, and those that outsiders only claim.
-
-    A person may have decided about an older one, and that stays.
-    """
+    """The reverts of the range that no earlier run has seen: those that count, and those that outsiders only claim. A
+    person may have decided about an older one, and that stays."""
     repo, cursor, tally, episodes = run.workspace.repo, run.cursor, learner.tally, learner.writer.episodes
     claims = Claims(repo, tally.strangers, episodes)
     found, refused = find_reverts(tally.history, claims.count), claims.refused
@@ -338,10 +334,8 @@ def format_plan(plan: Plan) -> bytes:
 def fetch_sessions(
     workspace: Workspace, ref: str | None, environ: Mapping[str, str], base: str | None = None
 ) -> tuple[str, ...]:
-    """Bring the sessions that others captured, for `RecordOptions.problems`: why that could not be done.
-
-    A repository without a remote has none. Raises RepositoryError: unborn-branch, detached-head.
-    """
+    """Bring the sessions that others captured, for `RecordOptions.problems`: why that could not be done. A repository
+    without a remote has none. Raises RepositoryError: unborn-branch, detached-head."""
     config = trusted_at(workspace.repo, branch_tip(workspace, ref, base)[1]).config
     remote = config.publish.remote
     if not config.sessions.read or find_setting(workspace.repo, f"remote.{remote}.url") is None:
@@ -354,10 +348,8 @@ def fetch_sessions(
 
 
 def check_branch(workspace: Workspace) -> str | None:
-    """The full name of the branch that is checked out, if one is that has a commit.
-
-    Raises UsageError (other-branch) where it is another than the default one, if one can be told.
-    """
+    """The full name of the branch that is checked out, if one is that has a commit. Raises UsageError (other-branch)
+    where it is another than the default one, if one can be told."""
     tips = read_tips(workspace.repo, workspace_at(workspace.repo, "HEAD").config.publish.remote)
     if tips.default and tips.work:
         hint = f"Check out {tips.name!r}, or say that you mean this branch: --branch {tips.work}"

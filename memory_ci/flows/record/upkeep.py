@@ -60,10 +60,8 @@ SHARED_WORDS, SHARED_PART, MAX_COMPARED = 2, 0.2, 200
 
 
 class Upkeep(msgspec.Struct, frozen=True):
-    """What the steps need beside the draft: where merged work begins, the day, reverts, when stale ones retire.
-
-    `same` are ids of entries of which a model says that they say the same.
-    """
+    """What the steps need beside the draft: where merged work begins, the day, reverts, when stale ones retire. `same`
+    are ids of entries of which a model says that they say the same."""
 
     since: str | None
     today: date
