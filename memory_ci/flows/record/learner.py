@@ -154,7 +154,7 @@ class Learner:
         run asks again. What was not merged is in no history that a later run would find it in.
         """
         try:
-            told, episodes = self.writer.known, self.writer.episodes
+            told, episodes = frozenset(self.writer.known), self.writer.episodes.values()
             return self._run.gatherer.read_declined(find_window(self._run.base, since, told, episodes))
         except EngineError as error:
             self.tally.failure = error

@@ -235,8 +235,7 @@ def _with_steps(
     reverts, refused = _new_reverts(run, learner)
     times = {commit.sha[:SHA_WIDTH]: commit.committed_at for commit in tally.history}
     parts = {commit.sha[:SHA_WIDTH]: merged.tip.sha for merged, _ in tally.uses for commit in merged.commits}
-    writer.amend_reverted(reverts, times, parts)
-    writer.amend_refused(refused, times)
+    writer.amend(reverts, refused, times, parts)
     first: tuple[tuple[Step, tuple[Change, ...]], ...] = (
         ("fold", folded), ("extract", extracted), ("reinforce", reinforced)
     )  # fmt: skip
@@ -304,7 +303,7 @@ def _uncommitted(snapshot: Snapshot, ref: str) -> Iterator[Finding]:
 def _new_reverts(run: RecordRun, learner: Learner) -> tuple[tuple[Revert, ...], tuple[Revert, ...]]:
     """The reverts of the range that no earlier run has seen: those that count, and those that outsiders only claim. A
     person may have decided about an older one, and that stays."""
-    repo, cursor, tally, episodes = run.workspace.repo, run.cursor, learner.tally, learner.writer.episodes
+    repo, cursor, tally, episodes = run.workspace.repo, run.cursor, learner.tally, learner.writer.episodes.values()
     claims = Claims(repo, tally.strangers, episodes)
     found, refused = find_reverts(tally.history, claims.count), claims.refused
     if cursor is None:
