@@ -23,7 +23,7 @@ from memory_ci.flows.record.claims import Claims, find_note_claims, list_refused
 from memory_ci.flows.record.episode_files import find_fold_day, list_deleted, plan_files
 from memory_ci.flows.record.episode_writer import EpisodeWriter
 from memory_ci.flows.record.gatherer import Gatherer, RecordRun
-from memory_ci.flows.record.learner import Learner, OnProgress
+from memory_ci.flows.record.learner import Learner, OnProgress, Tally
 from memory_ci.flows.record.maintainer_decisions import list_rejected, list_rejected_paths
 from memory_ci.flows.record.upkeep import Upkeep, find_same, plan_upkeep
 from memory_ci.flows.screening import find_unsafe
@@ -106,16 +106,19 @@ def plan_record(
     ref, base = branch_tip(workspace, options.ref, options.base)
     run = _open_run(trusted_at(workspace.repo, base), options, base, today, environ, model)
     learner = _open_learner(run, options)
-    folded, findings, waiting = _fold(run)
     tally = learner.tally
+    problems = [*_find_gaps(run, options)]
+    tally.findings += (*workspace_at(workspace.repo, base).findings, *run.base.memory.findings)
+    first: dict[Step, tuple[Change, ...]] = {"fold": _fold(run, tally, problems)}
+    tally.findings += _uncommitted(run.base, ref)
+    same: tuple[frozenset[str], ...] = ()
     with closing(run.model):
         requests = learner.read_declined(_time_of(run)) if run.gatherer.has_forge else ()
         merged = tuple(learner.learn(progress))
-        extracted = (*merged, *learner.learn_declined(requests))
-        same: tuple[frozenset[str], ...] = ()
+        first["extract"] = (*merged, *learner.learn_declined(requests))
         if run.asker is not None and tally.failure is None:
             try:
-                same = find_same(run.asker, run.draft.kept, {change.entry.id for change in extracted})
+                same = find_same(run.asker, run.draft.kept, {change.entry.id for change in first["extract"]})
             except EngineError as error:
                 tally.problems.append(f"which entries say the same: {error.message} [{error.slug}]")
     plan = Plan(
@@ -134,19 +137,14 @@ def plan_record(
             left_out=dict(sorted(tally.left_out.items())),
         ),
         judged=tuple(tally.judged),
-        findings=(
-            *workspace_at(workspace.repo, base).findings,
-            *run.base.memory.findings,
-            *findings,
-            *_uncommitted(run.base, ref),
-            *tally.findings,
-        ),
         joins=tuple(tally.joins),
         windows=tuple(tally.windows),
         dropped=dict(sorted(tally.dropped.items())),
-        problems=(*_find_gaps(run, options), *waiting, *options.problems, *run.gatherer.problems, *tally.problems),
     )
-    return plan if plan.until is None else _with_steps(plan, run, learner, folded, extracted, same)
+    if plan.until is not None:
+        plan = _with_steps(plan, run, learner, first, same)
+    problems += (*options.problems, *run.gatherer.problems, *tally.problems)
+    return replace(plan, findings=tuple(tally.findings), problems=tuple(problems))
 
 
 def _open_run(
@@ -185,7 +183,7 @@ def _open_learner(run: RecordRun, options: RecordOptions) -> Learner:
     return Learner(run, writer, past | list_rejected(run.base), options.accepted, tombstones_at(run.base))
 
 
-def _fold(run: RecordRun) -> tuple[tuple[Change, ...], tuple[Finding, ...], tuple[str, ...]]:
+def _fold(run: RecordRun, tally: Tally, problems: list[str]) -> tuple[Change, ...]:
     """Fold the inbox into the files of its scopes; notes that must not be given to agents stay, with a finding. If it
     cannot be found out who brought the notes, they wait, and that is a problem."""
     draft, today = run.draft, run.today
@@ -195,7 +193,9 @@ def _fold(run: RecordRun) -> tuple[tuple[Change, ...], tuple[Finding, ...], tupl
     try:
         strangers = list_strangers(run, {place.path for place in fragments})
     except (EngineError, RepositoryError) as error:
-        return (), unsafe, (f"who brought the notes of the inbox, which wait: {error.message} [{error.slug}]",)
+        tally.findings += unsafe
+        problems.append(f"who brought the notes of the inbox, which wait: {error.message} [{error.slug}]")
+        return ()
     claims = [found for one in fragments if one.path in strangers for found in find_note_claims(one, today, "notice")]
     notes = [
         strip_claims(place, today) if place.path in strangers else replace(place, entry=prove(draft.base, place.entry))
@@ -208,7 +208,8 @@ def _fold(run: RecordRun) -> tuple[tuple[Change, ...], tuple[Finding, ...], tupl
         replace(change, entry=entry) if change.kind == "move" else change
         for change, entry in zip(planned, cited, strict=True)
     ]
-    return draft.take(changes), (*findings, *claims, *unsafe), ()
+    tally.findings += (*findings, *claims, *unsafe)
+    return draft.take(changes)
 
 
 def _time_of(run: RecordRun) -> datetime:
@@ -223,8 +224,7 @@ def _with_steps(
     plan: Plan,
     run: RecordRun,
     learner: Learner,
-    folded: tuple[Change, ...],
-    extracted: tuple[Change, ...],
+    first: Mapping[Step, tuple[Change, ...]],
     same: tuple[frozenset[str], ...],
 ) -> Plan:
     """The plan with its steps and episodes, once it is known what it covers."""
@@ -236,29 +236,23 @@ def _with_steps(
     times = {commit.sha[:SHA_WIDTH]: commit.committed_at for commit in tally.history}
     parts = {commit.sha[:SHA_WIDTH]: merged.tip.sha for merged, _ in tally.uses for commit in merged.commits}
     writer.amend(reverts, refused, times, parts)
-    first: tuple[tuple[Step, tuple[Change, ...]], ...] = (
-        ("fold", folded), ("extract", extracted), ("reinforce", reinforced)
-    )  # fmt: skip
     upkeep = plan_upkeep(Upkeep(run.since, run.today, reverts, same=same), run.draft, STEPS)
-    findings = [*plan.findings, *list_refused(refused, "notice")]
+    done = ((step, changes) for step, changes in (*first.items(), ("reinforce", reinforced)) if changes)
+    steps = (*(PlannedStep(step=step, changes=changes) for step, changes in done), *upkeep)
+    tally.findings += list_refused(refused, "notice")
     is_said = tally.has_uses or any(revert.sha not in tally.strangers for revert in reverts)
     if is_said and not run.gatherer.has_forge:
         message = (
             "no forge was asked who may write: what commits say of other work (reverts, Memory-Retrieved, Memory-Used) "
             "counts for whoever extraction.trusted_authors names"
         )
-        findings.append(unproved(message, "notice"))
-    plan = replace(
-        plan,
-        steps=(*(PlannedStep(step=step, changes=done) for step, done in first if done), *upkeep),
-        counted=tuple(merged.tip.sha for merged, _ in uses) if reinforced else (),
-        findings=tuple(findings),
-    )
+        tally.findings.append(unproved(message, "notice"))
+    plan = replace(plan, steps=steps, counted=tuple(merged.tip.sha for merged, _ in uses) if reinforced else ())
     if not workspace.config.episodes.write:
         return plan
     files, problems = plan_files(run.base, map(tombstones_at(run.base).mask_all, writer.tellings))
-    before, problems = find_fold_day(run.base, files, run.today), [*plan.problems, *problems]
-    return replace(plan, episodes=tuple(files), fold_before=before, problems=tuple(problems))
+    tally.problems += problems
+    return replace(plan, episodes=tuple(files), fold_before=find_fold_day(run.base, files, run.today))
 
 
 def _find_gaps(run: RecordRun, options: RecordOptions) -> Iterator[str]:
