@@ -67,10 +67,8 @@ def anchor_entries(workspace: Workspace, entries: Sequence[Entry]) -> tuple[Entr
 
 def cite_touched(workspace: Workspace, asked: Sequence[tuple[str, Sequence[str]]]) -> list[tuple[str, ...]]:
     """For each text with the cites that extraction found in its commit, what it is about of what the commit touched.
-
     Lines that the text names stay as they are. A file is cited whole if the commit touched no definition in it and the
-    text names it, or nothing else was touched. Two git processes for all.
-    """
+    text names it, or nothing else was touched. Two git processes for all."""
     anchors = {cite: anchor for _, cites in asked for cite in cites if (anchor := parse_anchor(cite))}
     places = dict.fromkeys((one.commit, one.path) for one in anchors.values() if one.first is None)
     names = [f"{commit}{parent}:{path}" for commit, path in places for parent in ("", "^")]
@@ -101,9 +99,7 @@ def _choose(prose: str, anchors: Sequence[Anchor], changed: Mapping[tuple[str, s
 def judge_anchors(workspace: Workspace, located: Iterable[Located], view: str | None) -> Verdicts:
     """What became of every anchor in a view (None: the work tree, HEAD in a bare repository; else a revision), by
     (entry id, cite). Two git processes while nothing changed since it was judged last, whatever the number of entries.
-
-    Raises RepositoryError (unknown-revision).
-    """
+    Raises RepositoryError (unknown-revision)."""
     (verdicts,) = judge_views(located, JudgedView(workspace, view))
     return verdicts
 
@@ -225,11 +221,9 @@ class _Outcome(NamedTuple):
 
 
 class _Inquiry:
-    """One round of judging: what is costly to ask is asked once, and only if an anchor needs it.
-
-    Outcomes are kept in the index under two kinds of keys. One stands for all texts that were compared; the other, for
-    what was sought elsewhere, for the whole tree and the commit whose renames were followed.
-    """
+    """One round of judging: what is costly to ask is asked once, and only if an anchor needs it. Outcomes are kept in
+    the index under two kinds of keys. One stands for all texts that were compared; the other, for what was sought
+    elsewhere, for the whole tree and the commit whose renames were followed."""
 
     def __init__(self, view: JudgedView, blobs: Mapping[Anchor, TreeFile | None]) -> None:
         self.view, self.repo, self.blobs, self.rev = view, view.repo, blobs, view.rev

@@ -64,12 +64,9 @@ def index_key(workspace: Workspace, view: str | None = "HEAD") -> str:
 
 
 def build_index(workspace: Workspace, view: str | None, db: Path | None = None) -> IndexReport:
-    """Bring the index up to a view (None: the work tree); with `db`, write that view's index there instead.
-
-    With the index the tasks of the past are brought up (`past_tasks`). What is written to `db` is the same, byte for
-    byte, for equal trees. Raises UsageError (not-an-index),
-    RepositoryError (unknown-revision, write-failed).
-    """
+    """Bring the index up to a view (None: the work tree); with `db`, write that view's index there instead. With the
+    index the tasks of the past are brought up (`past_tasks`). What is written to `db` is the same, byte for byte, for
+    equal trees. Raises UsageError (not-an-index), RepositoryError (unknown-revision, write-failed)."""
     files = list_indexed_files(workspace, view)
     if db is None:
         gather_tasks(workspace)

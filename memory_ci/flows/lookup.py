@@ -34,10 +34,8 @@ class EntryVersion(msgspec.Struct, frozen=True):
 
 def find_entry(located: Sequence[Located], prefix: str, findings: Iterable[Finding] = ()) -> Located:
     """The entry whose id starts with `prefix`, or which replaced one that does; of several places the first by path.
-
-    `findings` say what of memory could not be read: the entry may stand there.
-    Raises UsageError: unknown-entry, or ambiguous-entry when several entries fit.
-    """
+    `findings` say what of memory could not be read: the entry may stand there. Raises UsageError: unknown-entry, or
+    ambiguous-entry when several entries fit."""
     found = find_ids((place.entry for place in located), prefix)
     if not found or not prefix:
         unread = "".join(f"\nWarning: {render_finding(finding, with_level=False)}" for finding in findings)

@@ -110,11 +110,9 @@ def _digest(existing: Sequence[Entry]) -> Iterator[Known]:
 
 
 class Model(NamedTuple):
-    """The engine of a run, None for the rules alone, which always run; and the meter of its calls.
-
-    `is_metered`: the engine counts its calls on that meter itself. `lacks` is what `auto` would need to be installed.
-    `kept_as` names the program whose replies are kept all the same.
-    """
+    """The engine of a run, None for the rules alone, which always run; and the meter of its calls. `is_metered`: the
+    engine counts its calls on that meter itself. `lacks` is what `auto` would need to be installed. `kept_as` names the
+    program whose replies are kept all the same."""
 
     name: str
     reason: str
@@ -163,11 +161,9 @@ class Model(NamedTuple):
 
 
 def choose_model(settings: EngineConfig, wanted: EngineName | None, environ: Mapping[str, str]) -> Model:
-    """The engine that is asked for, else the one that the settings name; the rules need none.
-
-    Raises UsageError or EngineError for an engine that cannot be had, UsageError (policy-forbids) for one that the
-    settings do not allow; `auto` takes the rules then.
-    """
+    """The engine that is asked for, else the one that the settings name; the rules need none. Raises UsageError or
+    EngineError for an engine that cannot be had, UsageError (policy-forbids) for one that the settings do not allow;
+    `auto` takes the rules then."""
     if wanted is not None:
         settings = replace(settings, name=wanted)
     if settings.allowed and settings.name not in ("auto", "rules", *settings.allowed):

@@ -33,8 +33,7 @@ Place = tuple[str, str]  # A path and the name of a definition in it, "" for non
 def cite_named(workspace: Workspace, entries: Sequence[Entry], rev: str) -> tuple[Entry, ...]:
     """The entries with their cites anchored; those that have none cite the files and definitions that their words name
     as code and that a commit holds, three at most. A name that several definitions have is cited only if a path is
-    named too. What was rejected or is retired gets none. One search through the commit for all.
-    """
+    named too. What was rejected or is retired gets none. One search through the commit for all."""
     entries = anchor_entries(workspace, entries)
     is_open = [not one.cites and one.status == "active" and one.adoption != "rejected" for one in entries]
     asked = {entry: f"{entry.title}\n{entry.body}" for entry in compress(entries, is_open)}

@@ -112,11 +112,9 @@ class Done(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Ledger(msgspec.Struct, frozen=True):
-    """All that tasks are made from, so that only new changes need to be read again.
-
-    `commits` are without files, and with as much of their messages as later reverts may speak of. `heard` is what
-    the episode files tell, by object id.
-    """
+    """All that tasks are made from, so that only new changes need to be read again. `commits` are without files, and
+    with as much of their messages as later reverts may speak of. `heard` is what the episode files tell, by object
+    id."""
 
     done: tuple[Done, ...] = ()
     commits: tuple[Commit, ...] = ()

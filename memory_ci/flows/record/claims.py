@@ -97,11 +97,9 @@ class Claims:
         return proved
 
     def _prove(self, claim: RevertClaim, start: str, tip: str) -> frozenset[str]:
-        """The names whose revert git proves: work of the change itself, or work that the change inverts.
-
-        A stranger chooses the parents of his merge and the mainline that he names. So the work must be an ancestor of
-        the change, and no commit from before that work counts.
-        """
+        """The names whose revert git proves: work of the change itself, or work that the change inverts. A stranger
+        chooses the parents of his merge and the mainline that he names. So the work must be an ancestor of the change,
+        and no commit from before that work counts."""
         shas = self._numbered.get(claim.work, set()) if ":" in claim.work else {claim.work}
         work = find_commit(self._repo, next(iter(shas))) if len(shas) == 1 else None
         if work is None or not is_ancestor(self._repo, work, tip):
@@ -142,9 +140,8 @@ NOTE_HINT = "Of such a note title, body and type count, and that it is for a tea
 
 def list_strangers(run: RecordRun, paths: Collection[str]) -> frozenset[str]:
     """The notes that an outsider added or changed: by the first-parent commits that did, back to the one that added it.
-
-    Raises EngineError where the forge cannot be asked, RepositoryError (shallow-clone) where history does not hold it.
-    """
+    Raises EngineError where the forge cannot be asked, RepositoryError (shallow-clone) where history does not hold
+    it."""
     brought: list[tuple[str, Commit]] = []
     waiting = set(paths)
     repo = run.workspace.repo

@@ -149,10 +149,8 @@ class EpisodeWriter:
 
     def add_merged(self, merged: MergedChange, gathered: Gathered, uses: Uses, judged: Sequence[Judged]) -> None:
         """The episode of a merged change; none of a bot's, of one that touched memory alone, or that teaches nothing.
-
         What reviewers said of entries by command counts in any case. A change of a class that teaches nothing does
-        where it says something of entries, of review, or of earlier work.
-        """
+        where it says something of entries, of review, or of earlier work."""
         commands = tuple(self.list_commands(gathered.request))
         if not is_work(self._run.workspace, merged):
             self._add_feedback(commands)

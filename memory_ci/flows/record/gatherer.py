@@ -62,11 +62,9 @@ def find_window(base: Snapshot, since: datetime, told: frozenset[str], episodes:
 
 
 def choose_declined(requests: Iterable[PullRequest], window: DeclinedWindow) -> list[PullRequest]:
-    """The requests to read, by the time of their closing: new ones first, then those that may have new comments.
-
-    They were closed since the last run; or before, if a member opened them, as far as the list shows, and they have no
-    episode.
-    """
+    """The requests to read, by the time of their closing: new ones first, then those that may have new comments. They
+    were closed since the last run; or before, if a member opened them, as far as the list shows, and they have no
+    episode."""
 
     def is_told(request: PullRequest) -> bool:
         return f"pr-{request.number}" in window.told
@@ -123,11 +121,9 @@ class Gatherer:
         return _gathered(self._tell(request, f"#{request.number}", "closed without a merge", joins), joins, request)
 
     def read_declined(self, window: DeclinedWindow) -> tuple[PullRequest, ...]:
-        """The next requests that were closed without a merge, oldest first; not our own, and not those of bots.
-
-        A run reads `MAX_DECLINED`. What could not be read of them is a problem. Raises EngineError when the forge
-        cannot be asked at all.
-        """
+        """The next requests that were closed without a merge, oldest first; not our own, and not those of bots. A run
+        reads `MAX_DECLINED`. What could not be read of them is a problem. Raises EngineError when the forge cannot be
+        asked at all."""
         if self._forge is None:
             return ()
         listing = self._forge.list_closed(window.start)
@@ -153,11 +149,9 @@ class Gatherer:
         return self.has_forge or all(is_author(author_of(one), trusted) for one in makers)
 
     def find_request(self, merged: MergedChange) -> PullRequest | None:
-        """The pull request of the change, which says who brought it.
-
-        Anyone can write a number into a message. If the forge does not confirm it, the forge is asked for the number.
-        Raises EngineError when the forge cannot be asked: without it an outsider would pass for a member.
-        """
+        """The pull request of the change, which says who brought it. Anyone can write a number into a message. If the
+        forge does not confirm it, the forge is asked for the number. Raises EngineError when the forge cannot be asked:
+        without it an outsider would pass for a member."""
         if self._forge is None:
             return None
         named = self._forge.find_pull_request(merged.number) if merged.number is not None else None

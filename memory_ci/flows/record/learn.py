@@ -277,10 +277,8 @@ class Collector:
 
 class BatchReplies:
     """An engine that answers with what came back, keyed by the request as it was sent: with memory as `known` then.
-
-    What did not come back, or was not sent like this, is asked of `engine`, and counted. The usage of what came back
-    is metered when it is read.
-    """
+    What did not come back, or was not sent like this, is asked of `engine`, and counted. The usage of what came back is
+    metered when it is read."""
 
     def __init__(
         self, engine: Engine, known: tuple[Known, ...], found: Mapping[str, EngineReply | EngineError]

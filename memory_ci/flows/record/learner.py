@@ -110,11 +110,9 @@ class Tally(msgspec.Struct):
 
 
 class Learner:
-    """Reads a range once, oldest change first, and tallies what it finds.
-
-    `past` has the ids of what was written before, and the content keys of what was rejected; `accepted` the keys of
-    candidates that a person accepted. What is `forgotten` is neither read nor written.
-    """
+    """Reads a range once, oldest change first, and tallies what it finds. `past` has the ids of what was written
+    before, and the content keys of what was rejected; `accepted` the keys of candidates that a person accepted. What is
+    `forgotten` is neither read nor written."""
 
     def __init__(
         self,
@@ -149,10 +147,8 @@ class Learner:
 
     def read_declined(self, since: datetime) -> tuple[PullRequest, ...]:
         """The next requests that were closed without a merge since then, or left by earlier runs; a failure is tallied.
-
         Comes before the range is learned from: where the list cannot be read nothing of it is covered, so that the next
-        run asks again. What was not merged is in no history that a later run would find it in.
-        """
+        run asks again. What was not merged is in no history that a later run would find it in."""
         try:
             told, episodes = frozenset(self.writer.known), self.writer.episodes.values()
             return self._run.gatherer.read_declined(find_window(self._run.base, since, told, episodes))
@@ -161,11 +157,9 @@ class Learner:
             return ()
 
     def learn_declined(self, requests: Sequence[PullRequest]) -> Iterator[Change]:
-        """The additions of what was declined: negative knowledge, and what reviewers said.
-
-        Comes after what was merged. What a model fails at is a problem of the run, and is found again by the next one;
-        after `MAX_FAILURES` of them the rest is left to it as well.
-        """
+        """The additions of what was declined: negative knowledge, and what reviewers said. Comes after what was merged.
+        What a model fails at is a problem of the run, and is found again by the next one; after `MAX_FAILURES` of them
+        the rest is left to it as well."""
         failures = 0
         for number, request in enumerate(requests):
             if self.tally.failure is not None or failures == MAX_FAILURES:

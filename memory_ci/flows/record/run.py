@@ -104,7 +104,7 @@ def plan_record(
     cannot be had.
     """
     ref, base = branch_tip(workspace, options.ref, options.base)
-    run = _open_run(trusted_at(workspace.repo, base), options, base, today, environ, model)
+    run = _open_run(trusted_at(workspace.repo, base).at(base), options, today, environ, model)
     learner = _open_learner(run, options)
     tally = learner.tally
     problems = [*_find_gaps(run, options)]
@@ -148,30 +148,25 @@ def plan_record(
 
 
 def _open_run(
-    workspace: Workspace,
-    options: RecordOptions,
-    base: str,
-    today: date,
-    environ: Mapping[str, str],
-    model: Model | None,
+    base: Snapshot, options: RecordOptions, today: date, environ: Mapping[str, str], model: Model | None
 ) -> RecordRun:
     """The run, from where it was asked to begin, else after the newest record, else where memory-ci came in, else the
     root."""
-    repo = workspace.repo
-    since, cursor = None, find_cursor(repo, base, memory_test(workspace))
+    workspace, repo = base.workspace, base.workspace.repo
+    since, cursor = None, find_cursor(repo, base.sha, memory_test(workspace))
     if options.since is not None:
-        since = find_start(repo, options.since, base, today)
+        since = find_start(repo, options.since, base.sha, today)
     elif cursor is not None:
         since = cursor.source
     elif not options.from_root and not is_shallow(repo):  # where the oldest commit seems to add all
-        since = find_addition(repo, base, CONFIG_FILE)
+        since = find_addition(repo, base.sha, CONFIG_FILE)
     cache = repo.common_dir / "memory-ci"
     forge, _ = choose_forge(workspace.config.forge, environ, cache / "forge-cache")
     gatherer = Gatherer(workspace, SessionFinder(workspace, options.sessions, since), forge)
-    draft = Draft(workspace.at(base))
-    model = model or choose_run_model(workspace, base, options.engine, today, environ)
+    draft = Draft(base)
+    model = model or choose_run_model(workspace, base.sha, options.engine, today, environ)
     asker = model.asker(draft.entries, cache / "replies")
-    return RecordRun(draft, since, cursor, gatherer, model, asker, current_phases(workspace, base), today)
+    return RecordRun(draft, since, cursor, gatherer, model, asker, current_phases(workspace, base.sha), today)
 
 
 def _open_learner(run: RecordRun, options: RecordOptions) -> Learner:
