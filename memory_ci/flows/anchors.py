@@ -67,10 +67,8 @@ def anchor_entries(workspace: Workspace, entries: Sequence[Entry]) -> tuple[Entr
 
 def cite_touched(workspace: Workspace, asked: Sequence[tuple[str, Sequence[str]]]) -> list[tuple[str, ...]]:
     """For each text with the cites that extraction found in its commit, what it is about of what the commit touched.
-
     Lines that the text names stay as they are. A file is cited whole if the commit touched no definition in it and the
-    text names it, or nothing else was touched. Two git processes for all.
-    """
+    text names it, or nothing else was touched. Two git processes for all."""
     anchors = {cite: anchor for _, cites in asked for cite in cites if (anchor := parse_anchor(cite))}
     places = dict.fromkeys((one.commit, one.path) for one in anchors.values() if one.first is None)
     names = [f"{commit}{parent}:{path}" for commit, path in places for parent in ("", "^")]
@@ -101,9 +99,7 @@ def _choose(prose: str, anchors: Sequence[Anchor], changed: Mapping[tuple[str, s
 def judge_anchors(workspace: Workspace, located: Iterable[Located], view: str | None) -> Verdicts:
     """What became of every anchor in a view (None: the work tree, HEAD in a bare repository; else a revision), by
     (entry id, cite). Two git processes while nothing changed since it was judged last, whatever the number of entries.
-
-    Raises RepositoryError (unknown-revision).
-    """
+    Raises RepositoryError (unknown-revision)."""
     (verdicts,) = judge_views(located, JudgedView(workspace, view))
     return verdicts
 
@@ -120,10 +116,8 @@ def judge_views(located: Iterable[Located], *views: JudgedView) -> list[Verdicts
 
 
 def gone_since(workspace: Workspace, located: Iterable[Located], verdicts: Verdicts, rev: str) -> dict[str, date]:
-    """Since when entries have had no code, by entry id, for those all of whose anchors are gone at `rev`.
-
-    It is the day of the newest commit that touched one of their files: of the removal, where the file was removed.
-    """
+    """Since when entries have had no code, by entry id, for those all of whose anchors are gone at `rev`. It is the day
+    of the newest commit that touched one of their files: of the removal, where the file was removed."""
     from memory_ci.lifecycle.upkeep import is_gone, list_verdicts  # these imports in functions: `add` needs no judge
 
     paths = {
@@ -227,11 +221,9 @@ class _Outcome(NamedTuple):
 
 
 class _Inquiry:
-    """One round of judging: what is costly to ask is asked once, and only if an anchor needs it.
-
-    Outcomes are kept in the index under two kinds of keys. One stands for all texts that were compared; the other, for
-    what was sought elsewhere, for the whole tree and the commit whose renames were followed.
-    """
+    """One round of judging: what is costly to ask is asked once, and only if an anchor needs it. Outcomes are kept in
+    the index under two kinds of keys. One stands for all texts that were compared; the other, for what was sought
+    elsewhere, for the whole tree and the commit whose renames were followed."""
 
     def __init__(self, view: JudgedView, blobs: Mapping[Anchor, TreeFile | None]) -> None:
         self.view, self.repo, self.blobs, self.rev = view, view.repo, blobs, view.rev
@@ -288,10 +280,8 @@ class _Inquiry:
         return make_key(format_anchor(anchor), blob.oid if blob else "", *parts)
 
     def _find_successors(self, anchors: Sequence[Anchor]) -> dict[Anchor, str | None]:
-        """The path at which the file of each anchor, which is not there any more, lives on.
-
-        That is a file of the same content that is no older copy: of the same name if there are several.
-        """
+        """The path at which the file of each anchor, which is not there any more, lives on. That is a file of the same
+        content that is no older copy: of the same name if there are several."""
         by_oid = _group((file.oid, file.path) for file in self.files.values())
         found: dict[Anchor, str | None] = {}
         for anchor in anchors:

@@ -43,8 +43,7 @@ class Draft:
 
     def home_of(self, directory: str) -> str:
         """The scope, as in Entry.scope, of what is learned in a directory: that of the nearest one, itself or above,
-        that has a memory file of its own; else the project.
-        """
+        that has a memory file of its own; else the project."""
         while directory:
             if scope_path(ScopeOf("team", directory), self._patterns) in self._modes:
                 return f"team:{directory}"

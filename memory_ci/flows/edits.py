@@ -24,11 +24,9 @@ Judged = tuple[Entry, Sequence[Verdict]]  # An entry, and the verdicts on its an
 
 
 def name_edits(workspace: Workspace, judged: Sequence[Judged], view: str | None) -> list[tuple[Verdict, ...]]:
-    """The verdicts of each entry; those that are changed or gone with the edit that made them so.
-
-    One git process for all, two in a work tree; none where nothing is marked.
-    """
-    pairs = [list(zip(_anchors_of(entry), verdicts, strict=False)) for entry, verdicts in judged]
+    """The verdicts of each entry; those that are changed or gone with the edit that made them so. One git process for
+    all, two in a work tree; none where nothing is marked."""
+    pairs = [list(zip(filter(None, map(parse_anchor, one.cites)), verdicts, strict=False)) for one, verdicts in judged]
     spots = {pair: _spot(*pair) for own in pairs for pair in own if pair[1].kind in MARKED}
     if not spots:
         return [tuple(verdicts) for _, verdicts in judged]
@@ -43,10 +41,6 @@ def with_edits(workspace: Workspace, hits: Sequence[Hit], view: str | None) -> l
     """The hits, with what changed the code that they cite."""
     named = name_edits(workspace, [(hit.located.entry, hit.verdicts) for hit in hits], view)
     return [replace(hit, verdicts=verdicts) for hit, verdicts in zip(hits, named, strict=True)]
-
-
-def _anchors_of(entry: Entry) -> list[Anchor]:
-    return [anchor for cite in entry.cites if (anchor := parse_anchor(cite))]
 
 
 def _spot(anchor: Anchor, verdict: Verdict) -> Spot:

@@ -41,10 +41,8 @@ NAME = b"memory-ci"
 
 
 def list_eligible(workspace: Workspace, tip: str, today: date) -> tuple[MergedChange, ...]:
-    """The changes of the 90 days up to `today`, oldest first: not a bot's, not ours, not of memory alone.
-
-    Raises RepositoryError (shallow-clone) where history does not reach back so far.
-    """
+    """The changes of the 90 days up to `today`, oldest first: not a bot's, not ours, not of memory alone. Raises
+    RepositoryError (shallow-clone) where history does not reach back so far."""
     start = window_start(today)
     since = find_commit_of_day(workspace.repo, tip, start)
     changes = iter_merged_changes(workspace.repo, plan_range(workspace.repo, since, tip))
@@ -135,10 +133,8 @@ def merged_on(merged: MergedChange) -> date:
 def list_questions(
     workspace: Workspace, changes: Sequence[MergedChange], episodes: Iterable[Episode]
 ) -> list[MergedChange]:
-    """The changes, of those given, whose titles ask for something that memory could know.
-
-    Not those that only take others back, only talked (the outcome `neutral`), or only set memory-ci up.
-    """
+    """The changes, of those given, whose titles ask for something that memory could know. Not those that only take
+    others back, only talked (the outcome `neutral`), or only set memory-ci up."""
     talk = frozenset[str]().union(*(names_of_episode(one) for one in episodes if one.outcome == "neutral"))
     reverting = {revert.sha for revert in find_reverts(commit for one in changes for commit in one.commits)}
     return [

@@ -122,10 +122,8 @@ def _mask(text: str) -> str:
 
 
 def save_telling(workspace: Workspace, telling: Telling) -> Path:
-    """Write a telling into the work tree, a file of its own; the same one already there is left alone.
-
-    Raises UsageError (bad-episode), RepositoryError (episode-exists, bare-repository, write-failed).
-    """
+    """Write a telling into the work tree, a file of its own; the same one already there is left alone. Raises
+    UsageError (bad-episode), RepositoryError (episode-exists, bare-repository, write-failed)."""
     root, telling = work_tree(workspace), tombstones_here(workspace).mask_all(telling)
     path, data = root / telling_path(telling), format_telling(telling)
     if not path.is_symlink() and not path.exists():

@@ -63,19 +63,22 @@ def index_key(workspace: Workspace, view: str | None = "HEAD") -> str:
 
 
 def build_index(workspace: Workspace, view: str | None, db: Path | None = None) -> IndexReport:
-    """Bring the index up to a view (None: the work tree); with `db`, write that view's index there instead.
-
-    With the index the tasks of the past are brought up (`past_tasks`). What is written to `db` is the same, byte for
-    byte, for equal trees. Raises UsageError (not-an-index),
-    RepositoryError (unknown-revision, write-failed).
-    """
+    """Bring the index up to a view (None: the work tree); with `db`, write that view's index there instead. With the
+    index the tasks of the past are brought up (`past_tasks`). What is written to `db` is the same, byte for byte, for
+    equal trees. Raises UsageError (not-an-index), RepositoryError (unknown-revision, write-failed)."""
     files = list_indexed_files(workspace, view)
     if db is None:
         gather_tasks(workspace)
     else:
-        _refuse_foreign(db)
+        try:
+            is_free = is_ours(db)
+        except OSError as error:
+            raise RepositoryError(f"cannot read {db}: {error.strerror}", slug="write-failed") from error
+        if not is_free:  # an index that is damaged is replaced; a file that never was one is not ours to replace
+            hint = "Name another file, or remove it."
+            raise UsageError(f"{db} is not an index of memory-ci", slug="not-an-index", hint=hint)
     with open_index(None if db else index_path(workspace)) as index:
-        report = _sync(workspace, index, _by_path(files), _outside(workspace, view, db))
+        report = _sync(workspace, index, files, _outside(workspace, view, db))
         if db is not None:
             from memory_ci.index.artifact import write_artifact  # temporary files, which an unchanged index spares
 
@@ -86,15 +89,13 @@ def build_index(workspace: Workspace, view: str | None, db: Path | None = None) 
 
 
 def verify_index(workspace: Workspace, view: str | None, db: Path | None = None) -> tuple[Finding, ...]:
-    """What in the index (or in `db`) is not as a view has it; every file is read, and nothing is written.
-
-    Raises RepositoryError (unknown-revision).
-    """
+    """What in the index (or in `db`) is not as a view has it; every file is read, and nothing is written. Raises
+    RepositoryError (unknown-revision)."""
     from memory_ci.index.artifact import verify
 
     files = list_indexed_files(workspace, view)
     with open_index(None) as fresh:
-        _sync(workspace, fresh, _by_path(files), _outside(workspace, view, db))
+        _sync(workspace, fresh, files, _outside(workspace, view, db))
         return tuple(verify(db or index_path(workspace), fresh))
 
 
@@ -111,34 +112,18 @@ def _outside(workspace: Workspace, view: str | None, db: Path | None) -> dict[st
     return _read_global(workspace) if view is None and db is None else {}
 
 
-def _by_path(files: Iterable[TreeFile]) -> dict[str, TreeFile]:
-    return {readable_path(file): file for file in files}
-
-
-def _refuse_foreign(db: Path) -> None:
-    """An index that is damaged is replaced; a file that never was one is not ours to replace."""
-    try:
-        is_free = is_ours(db)
-    except OSError as error:
-        raise RepositoryError(f"cannot read {db}: {error.strerror}", slug="write-failed") from error
-    if not is_free:
-        raise UsageError(
-            f"{db} is not an index of memory-ci", slug="not-an-index", hint="Name another file, or remove it."
-        )
-
-
 @contextmanager
 def synced_index(workspace: Workspace) -> Iterator[Index]:
     """The index, equal to the memory and episode files of the work tree and the global memory as they are now."""
-    files = _by_path(list_indexed_files(workspace, None))
+    files = list_indexed_files(workspace, None)
     with open_index(index_path(workspace)) as index:
         _sync(workspace, index, files, _read_global(workspace))
         yield index
 
 
-def _sync(
-    workspace: Workspace, index: Index, files: Mapping[str, TreeFile], outside: Mapping[str, bytes]
-) -> SyncReport:
+def _sync(workspace: Workspace, index: Index, listed: Iterable[TreeFile], outside: Mapping[str, bytes]) -> SyncReport:
+    files = {readable_path(file): file for file in listed}
+
     def load(paths: Mapping[str, Known]) -> Iterator[LoadedFile]:
         from memory_ci.flows.screening import screen  # patterns, for text that is new to the index
         from memory_ci.store.document import load_file

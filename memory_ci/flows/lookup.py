@@ -34,10 +34,8 @@ class EntryVersion(msgspec.Struct, frozen=True):
 
 def find_entry(located: Sequence[Located], prefix: str, findings: Iterable[Finding] = ()) -> Located:
     """The entry whose id starts with `prefix`, or which replaced one that does; of several places the first by path.
-
-    `findings` say what of memory could not be read: the entry may stand there.
-    Raises UsageError: unknown-entry, or ambiguous-entry when several entries fit.
-    """
+    `findings` say what of memory could not be read: the entry may stand there. Raises UsageError: unknown-entry, or
+    ambiguous-entry when several entries fit."""
     found = find_ids((place.entry for place in located), prefix)
     if not found or not prefix:
         unread = "".join(f"\nWarning: {render_finding(finding, with_level=False)}" for finding in findings)
@@ -85,8 +83,7 @@ def list_ranked(
     workspace: Workspace, view: str | None, today: date, selection: Selection, waiting: Sequence[Located] = ()
 ) -> tuple[list[tuple[float, Located]], tuple[Finding, ...]]:
     """The selected entries, of memory and of notes that wait for a commit, with their prominence, highest first, and
-    what could not be read.
-    """
+    what could not be read."""
     memory = load_memory(workspace, view)
     ranked = [
         (prominence(place.entry, today, workspace.config.prominence.decay), place)
@@ -97,10 +94,8 @@ def list_ranked(
 
 
 def list_entry_versions(workspace: Workspace, prefix: str) -> tuple[EntryVersion, ...]:
-    """The history of one entry on the way to HEAD, newest first; it may be gone from the tree by now.
-
-    Raises UsageError (unknown-entry) when no commit ever held it.
-    """
+    """The history of one entry on the way to HEAD, newest first; it may be gone from the tree by now. Raises UsageError
+    (unknown-entry) when no commit ever held it."""
     head = resolve_commit(workspace.repo, "HEAD")
     versions = tuple(list_versions(workspace.repo, head, memory_pathspecs(workspace.config.scopes)))
     found = tuple(_replay(reversed(versions), _read_versions(workspace, versions, prefix.lower())))

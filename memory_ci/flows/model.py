@@ -49,26 +49,22 @@ class Answer(NamedTuple):
 
 
 class Asker:
-    """The model of one run. `answers` counts what it answered, also from memory; `model` is the last that did.
-
-    With `meter` the calls are counted here: the engine does not do it itself.
-    """
+    """The model of one run. `answers` counts what it answered, also from memory; `model` is the last that did. With
+    `meter` the calls are counted here: the engine does not do it itself."""
 
     def __init__(self, name: str, engine: Engine, meter: Meter | None, budget: int, existing: Sequence[Entry]) -> None:
         self._name, self._engine, self._meter, self._budget = name, engine, meter, budget
         self.answers, self.model = 0, ""
         self._known, self._known_ids = tuple(_digest(existing)), {entry.id for entry in existing}
 
-    def request(self, change: str, evidence: EvidenceSet, written: Sequence[Entry] = ()) -> Request | None:
-        """What would be asked about a change; None where there is nothing that could prove a learning.
-
-        Of what the run has `written` itself the request shows what is near to the evidence.
-        """
+    def ask(self, change: str, evidence: EvidenceSet, written: Sequence[Entry] = ()) -> Answer | None:
+        """The answer about one change, or None where there is nothing that could prove a learning. Of what the run has
+        `written` itself the request shows what is near to the evidence. Raises EngineError as the engine."""
         if not any(piece.trust in QUOTABLE for piece in evidence.pieces):
             return None
         window = choose(evidence, self._budget, is_telling)
         fresh = [entry for entry in written if entry.id not in self._known_ids and entry.status == "active"]
-        return Request(
+        request = Request(
             change=change,
             evidence=window.pieces,
             existing=(*self._known, *_nearest(fresh, window.pieces)),
@@ -76,12 +72,6 @@ class Asker:
             about=evidence.about,
             changed=evidence.changed if window.tokens + estimate_tokens(evidence.changed) <= self._budget else "",
         )
-
-    def ask(self, change: str, evidence: EvidenceSet, written: Sequence[Entry] = ()) -> Answer | None:
-        """The answer about one change, or None where there was nothing to ask. Raises EngineError as the engine."""
-        request = self.request(change, evidence, written)
-        if request is None:
-            return None
         reply = self.extract(request)
         engine = f"{self._name}:{reply.model}" if reply.model else self._name
         if reply.stop_reason == "refusal":
@@ -119,11 +109,9 @@ def _digest(existing: Sequence[Entry]) -> Iterator[Known]:
 
 
 class Model(NamedTuple):
-    """The engine of a run, None for the rules alone, which always run; and the meter of its calls.
-
-    `is_metered`: the engine counts its calls on that meter itself. `lacks` is what `auto` would need to be installed.
-    `kept_as` names the program whose replies are kept all the same.
-    """
+    """The engine of a run, None for the rules alone, which always run; and the meter of its calls. `is_metered`: the
+    engine counts its calls on that meter itself. `lacks` is what `auto` would need to be installed. `kept_as` names the
+    program whose replies are kept all the same."""
 
     name: str
     reason: str
@@ -172,11 +160,9 @@ class Model(NamedTuple):
 
 
 def choose_model(settings: EngineConfig, wanted: EngineName | None, environ: Mapping[str, str]) -> Model:
-    """The engine that is asked for, else the one that the settings name; the rules need none.
-
-    Raises UsageError or EngineError for an engine that cannot be had, UsageError (policy-forbids) for one that the
-    settings do not allow; `auto` takes the rules then.
-    """
+    """The engine that is asked for, else the one that the settings name; the rules need none. Raises UsageError or
+    EngineError for an engine that cannot be had, UsageError (policy-forbids) for one that the settings do not allow;
+    `auto` takes the rules then."""
     if wanted is not None:
         settings = replace(settings, name=wanted)
     if settings.allowed and settings.name not in ("auto", "rules", *settings.allowed):
@@ -218,9 +204,7 @@ def choose_run_model(
     here: Workspace, base: str, wanted: EngineName | None, today: date, environ: Mapping[str, str]
 ) -> Model:
     """The model of a run on a branch whose tip is `base`: it may take what the month leaves. Raises as `choose_model`.
-
-    What runs took stands in trailers of their commits: of the branch, and of memory requests that have not landed.
-    """
+    What runs took stands in trailers of their commits: of the branch, and of memory requests that have not landed."""
     repo, settings, first = here.repo, here.config.engine, today.replace(day=1)
     model = choose_model(settings, wanted, environ)
     if model.engine is None:
@@ -237,10 +221,8 @@ def choose_run_model(
 
 
 def trusted_at(repo: Repository, base: str) -> Workspace:
-    """The configuration at `base`; what decides how evidence is read is as it was before the newest change.
-
-    A change must not choose who reads it, who is trusted, or whether a forge is asked who brought it.
-    """
+    """The configuration at `base`; what decides how evidence is read is as it was before the newest change. A change
+    must not choose who reads it, who is trusted, or whether a forge is asked who brought it."""
     config = workspace_at(repo, base).config
     names = (f"{base}^1^{{commit}}", f"{base}^1:{CONFIG_FILE}", f"{base}:{CONFIG_FILE}")
     before, old_file, new_file = find_objects(repo, names)

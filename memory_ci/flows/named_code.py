@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import compress
 
 from msgspec.structs import replace
@@ -14,7 +14,7 @@ from memory_ci.extraction.entries import NO_CODE, SHA_WIDTH, name_places
 from memory_ci.extraction.gate import check_words
 from memory_ci.flows.anchors import MAX_MENTIONS, anchor_entries, read_texts
 from memory_ci.flows.workspace import Workspace, memory_test
-from memory_ci.gitrepo.blobs import TreeFile, tree_at
+from memory_ci.gitrepo.blobs import tree_at
 from memory_ci.gitrepo.log import find_mentions
 from memory_ci.gitrepo.repo import find_commit
 from memory_ci.lifecycle.anchors import format_anchor, is_citable, make_anchor
@@ -33,21 +33,59 @@ Place = tuple[str, str]  # A path and the name of a definition in it, "" for non
 def cite_named(workspace: Workspace, entries: Sequence[Entry], rev: str) -> tuple[Entry, ...]:
     """The entries with their cites anchored; those that have none cite the files and definitions that their words name
     as code and that a commit holds, three at most. A name that several definitions have is cited only if a path is
-    named too. What was rejected or is retired gets none. One search through the commit for all.
-    """
+    named too. What was rejected or is retired gets none. One search through the commit for all."""
     entries = anchor_entries(workspace, entries)
     is_open = [not one.cites and one.status == "active" and one.adoption != "rejected" for one in entries]
     asked = {entry: f"{entry.title}\n{entry.body}" for entry in compress(entries, is_open)}
     sha = find_commit(workspace.repo, rev) if asked else None
     if sha is None:
         return entries
-    tree = _Tree(workspace, sha)
-    paths = {entry: tree.name_paths(prose) for entry, prose in asked.items()}
+    is_memory, here = memory_test(workspace), tree_at(workspace.repo, sha).files
+    files = {path: file for path, file in here.items() if not is_memory(path) and not NO_CODE.fullmatch(path)}
+    by_base: dict[str, list[str]] = defaultdict(list)
+    for path in files:
+        by_base[path.rpartition("/")[2]].append(path)
+    paths: dict[Entry, dict[str, str]] = {}  # the files that a text names, each with the lines that it gives
+    for entry, prose in asked.items():
+        near = [path for token in dict.fromkeys(TOKEN.findall(prose)) for path in by_base.get(token, ())]
+        paths[entry] = {path: place for path, place in name_places(prose, near).items() if path.isprintable()}
     names = {entry: list_mentions(prose, plain=False) for entry, prose in asked.items()}
-    tree.read({name for own in names.values() for name in own}, {path for own in paths.values() for path in own})
-    found = {entry: tuple(tree.cite(paths[entry], names[entry])) for entry in asked}
-    cited = [replace(entry, cites=found[entry]) if found.get(entry) else entry for entry in entries]
-    return anchor_entries(workspace, cited)
+    tails = {_tail(name) for own in names.values() for name in own}
+    holding = [path for path in find_mentions(workspace.repo, sha, tails) if path in files and is_code(path)]
+    wanted = dict.fromkeys([*(path for own in paths.values() for path in own), *holding])
+    texts = {file.path: text for file, text in read_texts(workspace.repo, map(files.__getitem__, wanted)).items()}
+    definitions: dict[str, set[Place]] = defaultdict(set)
+    for tail in tails:
+        held = [path for path in holding if tail in texts.get(path, "")]
+        for path in held if len(held) <= MAX_MENTIONS else ():  # of a name that very many hold nothing is known
+            found = (one.name for one in list_definitions(path, texts[path]) if _tail(one.name) == tail)
+            definitions[tail] |= {(path, name) for name in found}
+    cited = {entry: tuple(_cite(sha, paths[entry], names[entry], texts, definitions)) for entry in asked}
+    return anchor_entries(workspace, [replace(one, cites=cited[one]) if cited.get(one) else one for one in entries])
+
+
+def _cite(
+    sha: str,
+    paths: Mapping[str, str],
+    names: Iterable[str],
+    texts: Mapping[str, str],
+    definitions: Mapping[str, set[Place]],
+) -> Iterator[str]:
+    """What an entry cites that names these: the only definition that a mention can mean, of the files that are named if
+    one of them has it, and the other files whole."""
+    meant: dict[Place, None] = {}
+    for mention in names:
+        found = {place for place in definitions.get(_tail(mention), ()) if is_meant(mention, place[1])}
+        likely = {place for place in found if place[0] in paths} or found
+        meant |= dict.fromkeys(likely) if len(likely) == 1 else {}
+    has_symbol = {path for path, _ in meant}
+    whole = [(path, "") for path in paths if path not in has_symbol]
+    for path, name in [*meant, *whole][:MAX_CITES]:
+        cite, text = f"{path if name else paths[path]}@{sha[:SHA_WIDTH]}", texts.get(path)
+        if name and text is not None:
+            cite = format_anchor(make_anchor(path, text, sha[:SHA_WIDTH], symbol=name))
+        if not check_words(cite):
+            yield cite
 
 
 def cite_files(workspace: Workspace, texts: Mapping[str, bytes]) -> dict[str, bytes]:
@@ -84,57 +122,6 @@ def read_cite(workspace: Workspace, written: str) -> str:
 
 def _unknown(message: str, hint: str) -> UsageError:
     return UsageError(message, slug="unknown-cite", hint=hint)
-
-
-class _Tree:
-    """The code of a commit, as far as names are looked for in it."""
-
-    def __init__(self, workspace: Workspace, sha: str) -> None:
-        self.repo, self.sha, is_memory = workspace.repo, sha, memory_test(workspace)
-        files = tree_at(workspace.repo, sha).files
-        self.files = {path: file for path, file in files.items() if not is_memory(path) and not NO_CODE.fullmatch(path)}
-        self.by_base: dict[str, list[str]] = defaultdict(list)
-        for path in self.files:
-            self.by_base[path.rpartition("/")[2]].append(path)
-        self.texts: dict[str, str] = {}
-        self.definitions: dict[str, set[Place]] = defaultdict(set)
-
-    def name_paths(self, prose: str) -> dict[str, str]:
-        """The files that a text names, each with the lines that it gives."""
-        near = [path for token in dict.fromkeys(TOKEN.findall(prose)) for path in self.by_base.get(token, ())]
-        return {path: place for path, place in name_places(prose, near).items() if path.isprintable()}
-
-    def read(self, names: set[str], paths: set[str]) -> None:
-        """Read the named files, and those that define what has these names. Of a name that very many files hold
-        nothing is known."""
-        tails = {_tail(name) for name in names}
-        holding = [path for path in find_mentions(self.repo, self.sha, tails) if path in self.files and is_code(path)]
-        wanted: list[TreeFile] = [self.files[path] for path in dict.fromkeys((*paths, *holding))]
-        self.texts = {file.path: text for file, text in read_texts(self.repo, wanted).items()}
-        for tail in tails:
-            held = [path for path in holding if tail in self.texts.get(path, "")]
-            for path in held if len(held) <= MAX_MENTIONS else ():
-                found = (one.name for one in list_definitions(path, self.texts[path]) if _tail(one.name) == tail)
-                self.definitions[tail] |= {(path, name) for name in found}
-
-    def cite(self, paths: Mapping[str, str], names: Sequence[str]) -> Iterator[str]:
-        """What an entry cites that names these."""
-        meant = list(dict.fromkeys(place for name in names if (place := self._find(name, paths))))
-        has_symbol = {path for path, _ in meant}
-        whole = [(path, "") for path in paths if path not in has_symbol]
-        for path, name in [*meant, *whole][:MAX_CITES]:
-            cite = f"{paths.get(path, path) if not name else path}@{self.sha[:SHA_WIDTH]}"
-            text = self.texts.get(path)
-            if name and text is not None:
-                cite = format_anchor(make_anchor(path, text, self.sha[:SHA_WIDTH], symbol=name))
-            if not check_words(cite):
-                yield cite
-
-    def _find(self, mention: str, paths: Mapping[str, str]) -> Place | None:
-        """The only definition that a mention can mean, of the files that are named if one of them has it."""
-        found = {place for place in self.definitions.get(_tail(mention), ()) if is_meant(mention, place[1])}
-        likely = {place for place in found if place[0] in paths} or found
-        return likely.pop() if len(likely) == 1 else None
 
 
 def _tail(name: str) -> str:

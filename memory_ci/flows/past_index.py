@@ -28,9 +28,7 @@ DAY = re.compile(r"\d{4}-\d\d-\d\d")
 
 class PastMoment(msgspec.Struct, frozen=True):
     """A commit whose memory is asked (None: there was none yet), the day that counts as today, and what to say of it.
-
-    `workspace` has the configuration in force.
-    """
+    `workspace` has the configuration in force."""
 
     workspace: Workspace
     commit: str | None
@@ -40,9 +38,7 @@ class PastMoment(msgspec.Struct, frozen=True):
 
 def find_moment(workspace: Workspace, at: str) -> PastMoment:
     """The moment that a revision or a day (`2026-09-01`, the end of it in UTC, along the first parents of HEAD) names.
-
-    Raises RepositoryError: unknown-revision, shallow-clone.
-    """
+    Raises RepositoryError: unknown-revision, shallow-clone."""
     day = None
     with suppress(ValueError):
         day = date.fromisoformat(at) if DAY.fullmatch(at) else None
@@ -67,9 +63,7 @@ def find_instant(workspace: Workspace, at: datetime) -> PastMoment:
 
 def find_fork_point(workspace: Workspace, base: str, today: date) -> PastMoment:
     """Where HEAD left `base`: its memory and its configuration, for what a fork says of either is not reviewed yet.
-
-    Raises RepositoryError: unknown-revision, unrelated-histories, shallow-clone.
-    """
+    Raises RepositoryError: unknown-revision, unrelated-histories, shallow-clone."""
     commit = resolve_merge_base(workspace.repo, "HEAD", base)
     trusted = workspace_at(workspace.repo, commit)
     return PastMoment(trusted, commit, today, f"Memory of {commit[:12]}, where this branch left {base}.")

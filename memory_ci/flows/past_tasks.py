@@ -26,9 +26,7 @@ MAX_KEPT = 200_000_000  # Bytes of the kept tasks that are read: a hundred times
 
 class KeptTasks(msgspec.Struct, frozen=True):
     """The tasks as of `tip`, their prompts, and habits. `ledger` is decoded only when there are new changes to add.
-
-    `is_whole`: all of history is in it, not only the newest changes.
-    """
+    `is_whole`: all of history is in it, not only the newest changes."""
 
     tip: str
     is_whole: bool
@@ -44,10 +42,8 @@ def tasks_path(workspace: Workspace) -> Path:
 
 
 def load_tasks(workspace: Workspace, tip: str, *, all_history: bool = False) -> KeptTasks:
-    """The tasks of the commit `tip`: those that are kept, and what was merged since.
-
-    Raises RepositoryError: shallow-clone, git-failed.
-    """
+    """The tasks of the commit `tip`: those that are kept, and what was merged since. Raises RepositoryError:
+    shallow-clone, git-failed."""
     repo, kept = workspace.repo, _load(workspace)
     is_enough = kept is not None and (kept.is_whole or not all_history)
     if kept is not None and is_enough and kept.tip == tip:

@@ -30,10 +30,8 @@ CREDENTIAL_HINT = "Revoke it, remove it here, and rewrite the commits that hold 
 
 
 def screen(file: LoadedFile, *, credentials: bool = True) -> LoadedFile:
-    """The file without the entries and the prose that must not be served, and with a finding for each.
-
-    Without `credentials` they are not looked for: `find_credentials` names them, wherever in a file they stand.
-    """
+    """The file without the entries and the prose that must not be served, and with a finding for each. Without
+    `credentials` they are not looked for: `find_credentials` names them, wherever in a file they stand."""
     entry_findings = {place.line: tuple(find_unsafe(place, credentials=credentials)) for place in file.entries}
     entries = tuple(place for place in file.entries if not entry_findings[place.line])
     # Prose may hold comments, such as the introduction that `init` writes: they are not served.

@@ -49,20 +49,18 @@ class ProjectStage(msgspec.Struct, frozen=True, kw_only=True):
 
 def list_stages(workspace: Workspace, rev: str) -> tuple[ProjectStage, ...]:
     """The stage of every project that has an intent file at `rev`. Raises RepositoryError (unknown-revision)."""
-    tip = resolve_commit(workspace.repo, rev)
+    tip, file = resolve_commit(workspace.repo, rev), workspace.config.stage.file
     stated = _read_intents(workspace, tip)
     last = {point.project: point for point in stage_history(workspace, tip)} if stated else {}
     return tuple(
-        ProjectStage(project=project, path=_path(workspace, project), stated=reading, known=last.get(project))
+        ProjectStage(project=project, path=posixpath.join(project, file), stated=reading, known=last.get(project))
         for project, reading in stated.items()
     )
 
 
 def current_phases(workspace: Workspace, rev: str) -> dict[str, Phase | None]:
-    """The stage in force at `rev` of each project that has an intent file ("" is the root).
-
-    Where the file is unclear, the last stage it stated clearly holds on.
-    """
+    """The stage in force at `rev` of each project that has an intent file ("" is the root). Where the file is unclear,
+    the last stage it stated clearly holds on."""
     stated = _read_intents(workspace, rev)
     known: dict[str, Phase] = {}
     if None in stated.values():
@@ -77,10 +75,8 @@ def current_phase(workspace: Workspace, rev: str, where: str = "") -> Phase | No
 
 
 def stage_history(workspace: Workspace, rev: str) -> tuple[StagePoint, ...]:
-    """Every change of a known stage on the first-parent history of `rev`, oldest first.
-
-    Versions that state nothing clear are passed over: a stage that is unknown for a while has not ended.
-    """
+    """Every change of a known stage on the first-parent history of `rev`, oldest first. Versions that state nothing
+    clear are passed over: a stage that is unknown for a while has not ended."""
     versions = tuple(list_versions(workspace.repo, rev, _pathspecs(workspace)))
     files = {version.oid: TreeFile(version.path, version.oid) for version in versions if version.oid}
     readings = {file.oid: reading for file, reading in _read(workspace, files.values())}
@@ -96,10 +92,8 @@ def stage_history(workspace: Workspace, rev: str) -> tuple[StagePoint, ...]:
 
 
 def list_transitions(workspace: Workspace, since: str | None, until: str) -> tuple[Transition, ...]:
-    """The transitions that the first-parent commits after `since`, up to `until`, brought; oldest first.
-
-    Raises RepositoryError: unknown-revision, unreachable-cursor, shallow-clone.
-    """
+    """The transitions that the first-parent commits after `since`, up to `until`, brought; oldest first. Raises
+    RepositoryError: unknown-revision, unreachable-cursor, shallow-clone."""
     points = stage_history(workspace, until)
     if not points:
         return ()
@@ -139,15 +133,12 @@ def _pathspecs(workspace: Workspace) -> tuple[str, str]:
     return file, f"{PROJECTS}*/{file}"
 
 
-def _path(workspace: Workspace, project: str) -> str:
-    return posixpath.join(project, workspace.config.stage.file)
-
-
 def _project(workspace: Workspace, path: str) -> str | None:
     """The project whose intent file `path` is: "" for the root, None for a file that is none."""
-    project = path.removesuffix(workspace.config.stage.file).removesuffix("/")
+    file = workspace.config.stage.file
+    project = path.removesuffix(file).removesuffix("/")
     is_project = not project or (project.startswith(PROJECTS) and project.count("/") == 1)
-    return project if is_project and _path(workspace, project) == path else None
+    return project if is_project and posixpath.join(project, file) == path else None
 
 
 def find_project(where: str, projects: Iterable[str]) -> str:

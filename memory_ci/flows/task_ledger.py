@@ -81,10 +81,8 @@ class EpisodeOutcomes:
         self.by_number = {episode.action.pr: episode for episode in episodes if episode.action.pr}
 
     def judge(self, task: Task, shas: Iterable[str]) -> Task:
-        """The task with the outcome of its episode.
-
-        If git shows a worse one (a later revert, a fix-up), that holds, unless an amendment says otherwise.
-        """
+        """The task with the outcome of its episode. If git shows a worse one (a later revert, a fix-up), that holds,
+        unless an amendment says otherwise."""
         named = ((sha, self._by_commit.get(sha[:LEAST_WIDTH])) for sha in shas)
         fits = (one for sha, one in named if one and sha.startswith(one.action.commit))
         episode = self.by_number.get(task.number or 0) or next(fits, None)
@@ -101,10 +99,7 @@ def _is_declined(episode: Episode) -> bool:
 
 
 class Done(msgspec.Struct, frozen=True, kw_only=True):
-    """A merged change as it was, and by whom it was mended soon after, if it was.
-
-    What was declined has no commits.
-    """
+    """A merged change as it was, and by whom it was mended soon after, if it was. What was declined has no commits."""
 
     title: str
     merged_on: date
@@ -118,11 +113,9 @@ class Done(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Ledger(msgspec.Struct, frozen=True):
-    """All that tasks are made from, so that only new changes need to be read again.
-
-    `commits` are without files, and with as much of their messages as later reverts may speak of. `heard` is what
-    the episode files tell, by object id.
-    """
+    """All that tasks are made from, so that only new changes need to be read again. `commits` are without files, and
+    with as much of their messages as later reverts may speak of. `heard` is what the episode files tell, by object
+    id."""
 
     done: tuple[Done, ...] = ()
     commits: tuple[Commit, ...] = ()
@@ -155,9 +148,16 @@ def extend(workspace: Workspace, ledger: Ledger, new: HistoryRange) -> Ledger:
             tuple(told for told in tellings if isinstance(told, Episode)),
             tuple(told for told in tellings if isinstance(told, Amendment)),
         )
+    shortened: list[Commit] = []
+    for commit in commits:
+        message = commit.message
+        if commit.sha[:SHA_WIDTH] not in reverting:  # its subject, and the first line of its body
+            subject, _, body = message.partition("\n")
+            message = f"{subject}\n\n{body.strip().partition(chr(10))[0]}".strip()
+        shortened.append(replace(commit, message=message, files=(), trailers=()))
     return Ledger(
         tuple(done),
-        tuple(_shortened(commit, reverting) for commit in commits),
+        tuple(shortened),
         ledger.renames | {_readable(old): _readable(path) for old, path in renames.items()},
         heard,
     )
@@ -174,7 +174,16 @@ def count_habits(workspace: Workspace, ledger: Ledger, tip: str) -> Habits:
             fragments[name] = (count, len(last), place)
     titles = [done.title for done in ledger.done[-LAST_TITLES:]]
     conventional = sum(CONVENTIONAL.match(title) is not None for title in titles)
-    return Habits(fragments, (conventional, len(titles)), tuple(_list_in_sync(workspace, tip)))
+    in_sync: list[tuple[str, str, str]] = []
+    files = set(map(readable_path, tree_at(workspace.repo, tip).files.values()))
+    for path, line in find_lines(workspace.repo, tip, IN_SYNC)[:MAX_COMMENTS]:
+        for other in PATH.findall(line) if COMMENT.match(line) and path in files and not is_unsafe(line) else ():
+            near = posixpath.normpath(posixpath.join(posixpath.dirname(path), other))
+            found = next((one for one in (other, near) if one in files and one != path), None)
+            if found is not None:
+                in_sync.append((path, found, shorten(line.strip(" \t#/*-;"), QUOTED)))
+                break
+    return Habits(fragments, (conventional, len(titles)), tuple(in_sync))
 
 
 def _changelog_of(path: str) -> str:
@@ -183,17 +192,6 @@ def _changelog_of(path: str) -> str:
     if FRAGMENTS.fullmatch(directory.rpartition("/")[2]):
         return f"{directory}/"
     return path if CHANGELOG.match(name) else ""
-
-
-def _list_in_sync(workspace: Workspace, tip: str) -> Iterator[tuple[str, str, str]]:
-    files = set(map(readable_path, tree_at(workspace.repo, tip).files.values()))
-    for path, line in find_lines(workspace.repo, tip, IN_SYNC)[:MAX_COMMENTS]:
-        for other in PATH.findall(line) if COMMENT.match(line) else ():
-            near = posixpath.normpath(posixpath.join(posixpath.dirname(path), other))
-            found = next((one for one in (other, near) if one in files and one != path), None)
-            if found is not None and path in files and not is_unsafe(line):
-                yield path, found, shorten(line.strip(" \t#/*-;"), QUOTED)
-                break
 
 
 def list_tasks(workspace: Workspace, ledger: Ledger, tip: str) -> tuple[tuple[Task, ...], Prompts]:
@@ -208,10 +206,8 @@ def list_tasks(workspace: Workspace, ledger: Ledger, tip: str) -> tuple[tuple[Ta
 
 
 def _list_declined(ledger: Ledger, episodes: Mapping[int, Episode]) -> Iterator[Done]:
-    """The requests that were closed unmerged, as tasks; texts that must not be served are left out.
-
-    Not those of one session alone, for tasks are everybody's.
-    """
+    """The requests that were closed unmerged, as tasks; texts that must not be served are left out. Not those of one
+    session alone, for tasks are everybody's."""
     merged = {done.number for done in ledger.done}
     for number, episode in episodes.items():
         if not _is_declined(episode) or number in merged or episode.context.get("session"):
@@ -305,15 +301,6 @@ def _files(change: MergedChange) -> tuple[str, ...]:
                 left[file.old_path] = False
             left[file.path] = file.status != "D"
     return tuple(sorted(_readable(path) for path, is_there in left.items() if is_there)[:MAX_FILES])
-
-
-def _shortened(commit: Commit, reverting: Collection[str]) -> Commit:
-    """Of what takes nothing back, only what it is called: its subject, and the first line of its body."""
-    message = commit.message
-    if commit.sha[:SHA_WIDTH] not in reverting:
-        subject, _, body = message.partition("\n")
-        message = f"{subject}\n\n{body.strip().partition(chr(10))[0]}".strip()
-    return replace(commit, message=message, files=(), trailers=())
 
 
 def _readable(path: str) -> str:

@@ -34,10 +34,8 @@ PRIVATE = "refs/memory-ci/publish/"
 
 
 class Workspace(msgspec.Struct, frozen=True):
-    """A repository and the configuration in force.
-
-    `findings` are what in that is not known here, and files that do not hold what a run wrote that was cut short.
-    """
+    """A repository and the configuration in force. `findings` are what in that is not known here, and files that do not
+    hold what a run wrote that was cut short."""
 
     repo: Repository
     config: Config
@@ -85,10 +83,8 @@ class Snapshot:
         return {place.entry.id: place for place in self.memory.located}
 
     def read(self, paths: Iterable[str]) -> dict[str, bytes]:
-        """The content of `paths`; one that is not there is left out.
-
-        Raises UnreadableMemoryError (file-unreadable): what cannot be read must not be rewritten.
-        """
+        """The content of `paths`; one that is not there is left out. Raises UnreadableMemoryError (file-unreadable):
+        what cannot be read must not be rewritten."""
         found: dict[str, bytes] = {}
         for content in self.tree.read(set(paths), MAX_FILE_BYTES):
             if content.data is None:
@@ -100,20 +96,16 @@ class Snapshot:
 
 
 def open_workspace(start: Path) -> Workspace:
-    """The repository around `start` with the configuration of its work tree; of HEAD where there is none.
-
-    Raises RepositoryError (not-a-repository) or UsageError (bad-config).
-    """
+    """The repository around `start` with the configuration of its work tree; of HEAD where there is none. Raises
+    RepositoryError (not-a-repository) or UsageError (bad-config)."""
     where = open_committed(start)
     here = workspace_here(where.repo)
     return replace(here, findings=(*where.findings, *here.findings))
 
 
 def open_committed(start: Path) -> Workspace:
-    """The repository around `start`, for a flow that reads the configuration from the commit it works on.
-
-    What a run left undone that was cut short is done first.
-    """
+    """The repository around `start`, for a flow that reads the configuration from the commit it works on. What a run
+    left undone that was cut short is done first."""
     repo = find_repository(start)
     if not (repo.common_dir / JOURNAL).exists():
         return Workspace(repo, Config())
@@ -127,57 +119,53 @@ def open_committed(start: Path) -> Workspace:
 
 def workspace_here(repo: Repository) -> Workspace:
     """The repository with the configuration of its work tree; of HEAD where there is none. Raises UsageError."""
-    if repo.root is None:
+    root = repo.root
+    if root is None:
         return workspace_at(repo, "HEAD")
-    try:
-        text = (repo.root / CONFIG_FILE).read_text("utf-8")
-    except FileNotFoundError:
-        return Workspace(repo, _narrowed(Config(), lambda: None))
-    except (OSError, UnicodeDecodeError) as error:
-        raise _unreadable_config(error) from error
-    found: list[Finding] = []
-    policy = repo.root / POLICY_FILE
-    config = _narrowed(parse_config(text, found=found), lambda: policy.read_bytes() if policy.is_file() else None)
-    return Workspace(repo, config, tuple(found))
 
+    def read(path: str) -> bytes | None:
+        try:
+            return (root / path).read_bytes()
+        except FileNotFoundError:
+            return None
 
-def _narrowed(config: Config, read_policy: Callable[[], bytes | None]) -> Config:
-    required = os.environ.get("MEMORY_CI_POLICY", "")
-    if not (required or config.extends or config.minimum_version or config.publish.allowed):
-        return config
-    return narrow(config, read_policy() if config.extends else None, required)
+    return _configured(repo, read)
 
 
 def workspace_at(repo: Repository, rev: str) -> Workspace:
     """The repository with the configuration that a revision holds; the defaults where it holds none."""
+    sha = find_commit(repo, rev)
+
+    def read(path: str) -> bytes | None:
+        contents = tree_at(repo, sha).read([path], MAX_FILE_BYTES) if sha else ()
+        return next((content.data for content in contents), None)
+
+    return _configured(repo, read) if sha else Workspace(repo, Config())
+
+
+def _configured(repo: Repository, read: Callable[[str], bytes | None]) -> Workspace:
     found: list[Finding] = []
-    config = Config()
-    if sha := find_commit(repo, rev):
-        tree = tree_at(repo, sha)
-        for content in tree.read([CONFIG_FILE], MAX_FILE_BYTES):
-            try:
-                config = parse_config((content.data or b"").decode(), found=found)
-            except UnicodeDecodeError as error:
-                raise _unreadable_config(error) from error
-        policies = tree.read([POLICY_FILE], MAX_FILE_BYTES)
-        config = _narrowed(config, lambda: next((policy.data for policy in policies), None))
+    try:
+        config = parse_config((read(CONFIG_FILE) or b"").decode(), found=found)
+    except (OSError, UnicodeDecodeError) as error:
+        message = f"{CONFIG_FILE} cannot be read: {error}"
+        raise UsageError(message, slug="bad-config", hint="Save it as UTF-8 text.") from error
+    required = os.environ.get("MEMORY_CI_POLICY", "")
+    if required or config.extends or config.minimum_version or config.publish.allowed:
+        config = narrow(config, read(POLICY_FILE) if config.extends else None, required)
     return Workspace(repo, config, tuple(found))
 
 
 def list_memory_files(workspace: Workspace, view: str | None) -> tuple[TreeFile, ...]:
     """The memory files of a view: None for the work tree (HEAD in a bare repository), STAGED, or a revision."""
-    patterns = workspace.config.scopes
-    files = list_view(workspace, view, memory_pathspecs(patterns))
-    return tuple(file for file in files if is_fragment(file.path) or classify_scope(file.path, patterns))
+    files = list_view(workspace, view, memory_pathspecs(workspace.config.scopes))
+    return tuple(file for file in files if holds_entries(workspace, file.path))
 
 
 def list_indexed_files(workspace: Workspace, view: str | None) -> tuple[TreeFile, ...]:
     """The files of a view that the index covers, memory and episodes, as `list_memory_files` knows views."""
-    patterns = workspace.config.scopes
-    files = list_view(workspace, view, (*memory_pathspecs(patterns), f"{EPISODES}/*.md"))
-    return tuple(
-        file for file in files if is_told(file) or is_fragment(file.path) or classify_scope(file.path, patterns)
-    )
+    files = list_view(workspace, view, (*memory_pathspecs(workspace.config.scopes), f"{EPISODES}/*.md"))
+    return tuple(file for file in files if is_told(file) or holds_entries(workspace, file.path))
 
 
 def is_told(file: TreeFile) -> bool:
@@ -257,10 +245,8 @@ def holds_entries(workspace: Workspace, path: str) -> bool:
 
 
 def memory_test(workspace: Workspace) -> Callable[[str], bool]:
-    """Whether a path is memory: what a commit of `record` may touch, and nothing else.
-
-    That is the exported file, too, where the configuration lets `record` keep it.
-    """
+    """Whether a path is memory: what a commit of `record` may touch, and nothing else. That is the exported file, too,
+    where the configuration lets `record` keep it."""
     patterns, export = workspace.config.scopes, workspace.config.export
     kept = export.path if export.record else None
     return lambda path: path == kept or path.startswith(".memory/") or classify_scope(path, patterns) is not None
@@ -269,10 +255,6 @@ def memory_test(workspace: Workspace) -> Callable[[str], bool]:
 def load_memory(workspace: Workspace, view: str | None) -> LoadedMemory:
     """All memory of a view."""
     return LoadedMemory(tuple(load_files(workspace, list_memory_files(workspace, view))))
-
-
-def _unreadable_config(error: Exception) -> UsageError:
-    return UsageError(f"{CONFIG_FILE} cannot be read: {error}", slug="bad-config", hint="Save it as UTF-8 text.")
 
 
 def branch_name(workspace: Workspace, wanted: str | None) -> str:

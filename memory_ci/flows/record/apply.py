@@ -82,10 +82,8 @@ Prepared = list[tuple[str, dict[str, bytes | None]]]  # The message and the file
 
 
 class Beside(msgspec.Struct, frozen=True):
-    """Files that go with the first commit of a plan, or are one of their own where it has none.
-
-    `by` is who commits (`NAME <MAIL>`), if not who commits memory else.
-    """
+    """Files that go with the first commit of a plan, or are one of their own where it has none. `by` is who commits
+    (`NAME <MAIL>`), if not who commits memory else."""
 
     message: str
     files: Mapping[str, bytes | None]
@@ -246,10 +244,8 @@ def find_objections(workspace: Workspace, plan: Plan, today: date) -> Iterator[s
 
 
 class _Referee:
-    """Judges the steps, change by change: each is done to the draft before the next is judged.
-
-    The range of the plan is read once, when it is first needed, which raises RepositoryError as `plan_range` does.
-    """
+    """Judges the steps, change by change: each is done to the draft before the next is judged. The range of the plan is
+    read once, when it is first needed, which raises RepositoryError as `plan_range` does."""
 
     def __init__(self, workspace: Workspace, plan: Plan, today: date) -> None:
         self._workspace, self._plan, self._today = workspace, plan, today
@@ -322,9 +318,8 @@ class _Referee:
             yield "an entry of that id is there already"
 
     def _is_of_note(self, entry: Entry, note: Located) -> bool:
-        """Whether the entry is that of a note: with its claims marked, or as an outsider's, who can claim nothing.
-
-        It may have gained anchors. The sessions that proved its quotes are not everywhere: hearsay passes."""
+        """Whether the entry is that of a note: with its claims marked, or as an outsider's, who can claim nothing. It
+        may have gained anchors. The sessions that proved its quotes are not everywhere: hearsay passes."""
         day = entry.last_reinforced
         proved = prove(self._draft.base, replace(note.entry, scope=None))
         is_anchored = all(map(parse_anchor, entry.cites))

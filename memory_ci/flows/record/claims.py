@@ -43,9 +43,7 @@ def list_ids(texts: Iterable[str], key: str) -> tuple[str, ...]:
 
 class Copies:
     """The commits that say what they were given or used: what a cherry-pick or a rebase brings again counts once.
-
-    Commits of a range are claimed oldest first; those before it are known.
-    """
+    Commits of a range are claimed oldest first; those before it are known."""
 
     def __init__(self, repo: Repository, since: str | None) -> None:
         self._repo, self._since = repo, since
@@ -72,10 +70,8 @@ def _authorship(commit: Commit) -> tuple[str, str, str]:
 
 
 class Claims:
-    """Counts the reverts that messages claim, and keeps those that it refused.
-
-    The number of a request is what episodes say that it is: a stranger may write any into his own messages.
-    """
+    """Counts the reverts that messages claim, and keeps those that it refused. The number of a request is what episodes
+    say that it is: a stranger may write any into his own messages."""
 
     def __init__(self, repo: Repository, strangers: Strangers, episodes: Iterable[Episode]) -> None:
         self._repo, self._strangers = repo, strangers
@@ -101,11 +97,9 @@ class Claims:
         return proved
 
     def _prove(self, claim: RevertClaim, start: str, tip: str) -> frozenset[str]:
-        """The names whose revert git proves: work of the change itself, or work that the change inverts.
-
-        A stranger chooses the parents of his merge and the mainline that he names. So the work must be an ancestor of
-        the change, and no commit from before that work counts.
-        """
+        """The names whose revert git proves: work of the change itself, or work that the change inverts. A stranger
+        chooses the parents of his merge and the mainline that he names. So the work must be an ancestor of the change,
+        and no commit from before that work counts."""
         shas = self._numbered.get(claim.work, set()) if ":" in claim.work else {claim.work}
         work = find_commit(self._repo, next(iter(shas))) if len(shas) == 1 else None
         if work is None or not is_ancestor(self._repo, work, tip):
@@ -146,9 +140,8 @@ NOTE_HINT = "Of such a note title, body and type count, and that it is for a tea
 
 def list_strangers(run: RecordRun, paths: Collection[str]) -> frozenset[str]:
     """The notes that an outsider added or changed: by the first-parent commits that did, back to the one that added it.
-
-    Raises EngineError where the forge cannot be asked, RepositoryError (shallow-clone) where history does not hold it.
-    """
+    Raises EngineError where the forge cannot be asked, RepositoryError (shallow-clone) where history does not hold
+    it."""
     brought: list[tuple[str, Commit]] = []
     waiting = set(paths)
     repo = run.workspace.repo
@@ -160,14 +153,14 @@ def list_strangers(run: RecordRun, paths: Collection[str]) -> frozenset[str]:
                 waiting.remove(version.path)
         if not waiting:
             break
-    return frozenset(path for path, tip in brought if _is_strange(run, tip, path))
-
-
-def _is_strange(run: RecordRun, tip: Commit, path: str) -> bool:
-    merged = _change_of(run.workspace, tip.sha)
-    request = run.gatherer.find_request(merged)
-    makers = [one for one in merged.commits if len(one.parents) < 2 and any(file.path == path for file in one.files)]
-    return not all(run.gatherer.may_claim(one, merged, request) for one in makers or [merged.tip])
+    strange: set[str] = set()
+    for path, tip in brought:
+        merged = _change_of(run.workspace, tip.sha)
+        request = run.gatherer.find_request(merged)
+        own = [one for one in merged.commits if len(one.parents) < 2 and any(file.path == path for file in one.files)]
+        if not all(run.gatherer.may_claim(one, merged, request) for one in own or [merged.tip]):
+            strange.add(path)
+    return frozenset(strange)
 
 
 def _change_of(workspace: Workspace, tip: str) -> MergedChange:
@@ -177,10 +170,8 @@ def _change_of(workspace: Workspace, tip: str) -> MergedChange:
 
 
 def prove(base: Snapshot, entry: Entry) -> Entry:
-    """The entry with a mark on each address in its source and evidence that git does not confirm.
-
-    What a session said is looked up in its captured digest. No commit holds what reviews said: that stays a claim.
-    """
+    """The entry with a mark on each address in its source and evidence that git does not confirm. What a session said
+    is looked up in its captured digest. No commit holds what reviews said: that stays a claim."""
     workspace = base.workspace
 
     @cache

@@ -41,7 +41,6 @@ from memory_ci.lifecycle.reinforcement import find_touched
 from memory_ci.lifecycle.relations import find_id
 from memory_ci.lifecycle.reverts import Revert, find_reverts
 from memory_ci.records.candidate import Judged
-from memory_ci.records.entry import Located
 from memory_ci.records.episode import Action, Amendment, Episode, Feedback, Given, Outcome, Telling
 from memory_ci.records.event import Event
 from memory_ci.records.history import Commit, MergedChange, PullRequest
@@ -88,23 +87,19 @@ def keep_safe(texts: Iterable[str], limit: int = MAX_FILES) -> list[str]:
 
 def tell(title: str, said: Iterable[str], request: PullRequest | None, ended: str) -> str:
     """The one line of an episode: what was said of the change, what reviewers asked for, and how it ended."""
-    own = () if request is None or is_outside(request, request.permission) else list_paragraphs([request.body])
+    is_ours = request is not None and not is_outside(request, request.permission)
+    own = list_paragraphs([request.body]) if request and is_ours else ()
     words = dict.fromkeys(line for line in map(safe, (*own, *list_paragraphs(said))) if line and line != title)
-    asked = "; ".join(dict.fromkeys(_asked_for(request)))
-    asked = shorten(asked and f"Asked in review: {asked}", MAX_REVIEW)
-    parts = (shorten(" ".join(words), MAX_TEXT - len(f" {asked}. {ended}.")), asked)
+    asked: dict[str, None] = {}
+    for review in request.reviews if request else ():
+        # What members asked to be changed: a review that requests it, and what begins a thread at a line.
+        is_member = review.permission == "write" and not review.is_bot and request and review.author != request.author
+        if is_member and (review.state == "changes_requested" or (review.path and not review.in_reply_to)):
+            asked |= dict.fromkeys(islice(filter(None, map(safe, list_paragraphs([review.body]))), 1))
+    review_words = shorten(f"Asked in review: {'; '.join(asked)}", MAX_REVIEW) if asked else ""
+    parts = (shorten(" ".join(words), MAX_TEXT - len(f" {review_words}. {ended}.")), review_words)
     text = " ".join([*(part if part[-1] in ".!?…" else f"{part}." for part in parts if part), ended])
     return ended if is_unsafe(text) else text
-
-
-def _asked_for(request: PullRequest | None) -> Iterator[str]:
-    """What members asked to be changed: a review that requests it, and what begins a thread at a line."""
-    if request is None:
-        return
-    for review in request.reviews:
-        is_member = review.permission == "write" and not review.is_bot and review.author != request.author
-        if is_member and (review.state == "changes_requested" or (review.path and not review.in_reply_to)):
-            yield from islice(filter(None, map(safe, list_paragraphs([review.body]))), 1)
 
 
 def safe(text: str) -> str:
@@ -137,43 +132,30 @@ class Uses(msgspec.Struct, frozen=True):
 
 class EpisodeWriter:
     """Writes an episode for each change. `tellings` are new; an episode that an earlier run wrote is not written again.
-
     `known` has what earlier runs wrote; `deleted` are ids of what a person deleted, which stays deleted.
-    """
+    `episodes` are those of earlier runs and of this one, by id."""
 
     def __init__(self, run: RecordRun, known: Episodes, deleted: frozenset[str]) -> None:
         self._run = run
-        self._episodes = {episode.id: episode for episode in combine(known.tellings)}
-        self._known = {telling.id for telling in known.tellings} | deleted
+        self.tellings: list[Telling] = []
+        self.episodes = {episode.id: episode for episode in combine(known.tellings)}
+        self.known = {telling.id for telling in known.tellings} | deleted
         self._tellings = {telling_path(telling): telling for telling in known.tellings}
         self._merged_as = {told.id: told.outcome for told in known.tellings if isinstance(told, Episode)}
-        self._outcomes = {episode.id: episode.outcome for episode in self._episodes.values()}
+        self._outcomes = {episode.id: episode.outcome for episode in self.episodes.values()}
         self._reverted: set[str] = set()
         self._undone_at: dict[str, datetime] = {}
-        self.tellings: list[Telling] = []
-
-    @property
-    def known(self) -> frozenset[str]:
-        """The ids of all tellings, and of those that a person deleted."""
-        return frozenset(self._known)
-
-    @property
-    def episodes(self) -> Collection[Episode]:
-        """Those of earlier runs and of this one."""
-        return self._episodes.values()
 
     def add_merged(self, merged: MergedChange, gathered: Gathered, uses: Uses, judged: Sequence[Judged]) -> None:
         """The episode of a merged change; none of a bot's, of one that touched memory alone, or that teaches nothing.
-
         What reviewers said of entries by command counts in any case. A change of a class that teaches nothing does
-        where it says something of entries, of review, or of earlier work.
-        """
+        where it says something of entries, of review, or of earlier work."""
         commands = tuple(self.list_commands(gathered.request))
         if not is_work(self._run.workspace, merged):
             self._add_feedback(commands)
             return
         episode = self._merged_episode(merged, gathered, uses, judged, commands)
-        is_amending = f"pr-{merged.number}" in self._episodes or any(find_reverts(merged.commits))
+        is_amending = f"pr-{merged.number}" in self.episodes or any(find_reverts(merged.commits))
         is_learned = any(one.verdict == "written" for one in judged)
         said = (episode.retrieved, episode.used, episode.feedback, episode.outcome == "partial")
         if not is_routine(title_of(merged)) or is_amending or is_learned or any(said):
@@ -204,17 +186,23 @@ class EpisodeWriter:
         )
         self._add(episode)
 
-    def amend_reverted(
-        self, reverts: Sequence[Revert], times: Mapping[str, datetime], parts: Mapping[str, str]
+    def amend(
+        self,
+        reverts: Sequence[Revert],
+        refused: Sequence[Revert],
+        times: Mapping[str, datetime],
+        parts: Mapping[str, str],
     ) -> None:
-        """Amend the episodes of reverted work, and of work that came back. `reverts` begin with the oldest.
+        """Amend the episodes of reverted work, and of work that came back. `reverts` begin with the oldest; `refused`
+        are false claims of outsiders, whose messages alone would mislead.
 
         By shortened ids, `times` says when each was committed, and `parts` which merged change brought it: work that
         one change reverts and restores was never gone.
         """
         for revert in reverts:
-            if any(_is_within(revert, later, parts) for later in reverts):
-                continue
+            part = parts.get(revert.sha)
+            if part and any(part == parts.get(later.sha) and revert.sha in later.undoes for later in reverts):
+                continue  # nothing changed in the end
             at = times[revert.sha].astimezone(UTC)
             self._reverted |= revert.undoes
             self._reverted -= revert.restores
@@ -223,21 +211,20 @@ class EpisodeWriter:
                 self._outcomes[episode.id] = outcome or episode.outcome
                 self._undone_at[episode.id] = at
                 said = undone_feedback(episode.used, work_ref(episode.action.pr, episode.action.commit), at)
-                self._amend(at, episode.id, outcome=outcome, feedback=said, text=f"Reverted in {revert.label}.")
+                text = f"Reverted in {revert.label}."
+                self._amend(make_amendment(at, episode.id, outcome=outcome, feedback=said, text=text))
             for episode in self._told_of(revert.restores):
                 first = self._merged_as[episode.id]
                 if self._outcomes[episode.id] != first:
                     self._outcomes[episode.id] = first
                     # Of one moment the worse outcome stands: what came after is told as later.
                     after = max(at, self._undone_at.get(episode.id, at) + timedelta(seconds=1))
-                    self._amend(after, episode.id, outcome=first, text=f"Brought back in {revert.label}.")
-
-    def amend_refused(self, refused: Sequence[Revert], times: Mapping[str, datetime]) -> None:
-        """Amend the episodes of work that an outsider falsely claims to revert: the message alone would mislead."""
+                    text = f"Brought back in {revert.label}."
+                    self._amend(make_amendment(after, episode.id, outcome=first, text=text))
         for revert in refused:
             for episode in self._told_of(revert.undoes):
                 outcome, text = self._outcomes[episode.id], f"Not reverted in {revert.label}, which says so."
-                self._amend(times[revert.sha].astimezone(UTC), episode.id, outcome=outcome, text=text)
+                self._amend(make_amendment(times[revert.sha], episode.id, outcome=outcome, text=text))
 
     def list_confirmed(self, paths: Iterable[str], request: PullRequest | None) -> frozenset[str]:
         """The entries that people confirm: by a command in a review, or in a file of feedback among `paths`."""
@@ -277,6 +264,11 @@ class EpisodeWriter:
         learned = (one.candidate.importance for one in judged if one.verdict in ("written", "restates"))
         calls = Counter(event.tool for event in gathered.events if event.kind == "tool_call" and event.tool)
         tools = tuple(sorted(keep_safe((name for name, _ in calls.most_common()), MAX_TOOLS)))
+        # What trusted authors say below their subjects: words of others are no part of memory.
+        config = self._run.workspace.config.extraction
+        told = [one for one in gathered.events if one.kind == "commit"]
+        known = {one.origin.id for one in told if tier(one, config.trusted_authors, config.bot_authors) == "T0"}
+        trusted = [commit for commit in (merged.tip, *merged.commits) if commit.sha in known]
         work = self._find_facts(merged, gathered.events, uses, work_ref(number, sha), paths)
         branch = request.branch if request else find_branch(merged.tip.message)
         return Episode(
@@ -290,7 +282,7 @@ class EpisodeWriter:
             outcome=outcome,
             valence=max([*learned, SOLVED if outcome == "partial" else ROUTINE]),
             feedback=(*derive_feedback(work), *commands),
-            text=tell(title, self._list_trusted(merged, gathered.events), request, MERGED_AS[outcome]),
+            text=tell(title, list_prose(trusted), request, MERGED_AS[outcome]),
         )
 
     def _find_facts(
@@ -300,7 +292,12 @@ class EpisodeWriter:
         draft, start, tip, repo = self._run.draft, start_of(merged), merged.tip, self._run.workspace.repo
         places = draft.by_id
         changed = {path for event in events if REQUESTED in event.labels for path in event.paths}
-        spoken = (places[one] for one in uses.used if changed and one in places)
+        corrected: set[str] = set()
+        for place in (places[one] for one in uses.used if changed and one in places):
+            # It speaks of the files that it cites, and of the directory whose memory it stands in.
+            files = {anchor.path for anchor in map(parse_anchor, place.entry.cites) if anchor}
+            team = {place.scope.where} if place.scope.name == "team" and place.scope.where else set()
+            corrected |= {place.entry.id} if is_spoken_of(files | team, changed) else set()
         given = [places[one].entry for one in uses.given if one in places]
         message = "\n".join(commit.message for commit in (tip, *merged.commits))
         return MergedWork(
@@ -308,7 +305,7 @@ class EpisodeWriter:
             at=tip.committed_at,
             given=uses.ignored,
             used=uses.used,
-            corrected=frozenset(place.entry.id for place in spoken if is_spoken_of(_places_of(place), changed)),
+            corrected=frozenset(corrected),
             touched=find_touched(
                 given, draft.entries, paths, message, lambda: read_added(repo, start, tip.sha) if start else ""
             )
@@ -316,19 +313,12 @@ class EpisodeWriter:
             else frozenset(),
         )
 
-    def _list_trusted(self, merged: MergedChange, events: Iterable[Event]) -> list[str]:
-        """What the messages of trusted authors say below their subjects: words of others are no part of memory."""
-        config = self._run.workspace.config.extraction
-        told = [one for one in events if one.kind == "commit"]
-        trusted = {one.origin.id for one in told if tier(one, config.trusted_authors, config.bot_authors) == "T0"}
-        return list_prose(tuple(commit for commit in (merged.tip, *merged.commits) if commit.sha in trusted))
-
     def _free_id(self, number: int | None, sha: str) -> str:
         """`pr-128`; if another change has that number, the commit is added."""
         if number is None:
             return f"commit-{sha[:SHA_WIDTH]}"
         name = f"pr-{number}"
-        known = self._episodes.get(name)
+        known = self.episodes.get(name)
         return name if known is None or known.action.commit == sha else f"{name}-{sha[:SHA_WIDTH]}"
 
     def _context(self, branch: str, gathered: Gathered | None = None, held_out: Iterable[str] = ()) -> dict[str, str]:
@@ -344,67 +334,36 @@ class EpisodeWriter:
         return {key: value for key, value in found.items() if value}
 
     def _told_of(self, names: frozenset[str]) -> list[Episode]:
-        """The episodes of merged changes that have one of these names, as `lifecycle.reverts` gives them.
-
-        A change is named by its tip or its request. It is also meant where each of its commits is reverted.
-        """
-        found = [episode for episode in self._episodes.values() if names & _names_of(episode.action)]
-        if found:
+        """The episodes of merged changes that have one of these names, as `lifecycle.reverts` gives them. A change is
+        named by its tip or its request. It is also meant where each of its commits is reverted."""
+        merged = [episode for episode in self.episodes.values() if episode.action.commit]
+        if found := [one for one in merged if names & {one.action.commit[:SHA_WIDTH], f"pr:{one.action.pr}"}]:
             return found
         commits = sorted(name for name in names if ":" not in name)[:MAX_ASKED]
         bringers = (find_bringer(self._run.workspace.repo, name, self._run.base.sha) for name in commits)
         gone = self._reverted | names
         whole = {one.merge for one in bringers if one and gone.issuperset(sha[:SHA_WIDTH] for sha in one.brought)}
-        return [episode for episode in self._episodes.values() if episode.action.commit in whole]
+        return [episode for episode in merged if episode.action.commit in whole]
 
     def _add(self, episode: Episode) -> None:
         """Add an episode. If its request was declined before, that episode is amended: it was merged after all."""
-        if episode.id in self._known:
+        if episode.id in self.known:
             return
-        self._episodes[episode.id] = episode
+        self.episodes[episode.id] = episode
         self._merged_as[episode.id] = self._outcomes[episode.id] = episode.outcome
-        self._known.add(episode.id)
+        self.known.add(episode.id)
         self.tellings.append(episode)
-        declined = self._episodes.get(f"pr-{episode.action.pr}")
+        declined = self.episodes.get(f"pr-{episode.action.pr}")
         if declined is not None and episode.action.commit and not declined.action.commit:
             text = f"Merged after all, as {episode.action.commit[:SHA_WIDTH]}."
-            self._amend(episode.occurred_at, declined.id, outcome=episode.outcome, text=text)
+            self._amend(make_amendment(episode.occurred_at, declined.id, outcome=episode.outcome, text=text))
 
     def _add_feedback(self, commands: Sequence[Feedback]) -> None:
         """Add feedback that belongs to no episode."""
         if commands:
-            self._amend(max(said.at for said in commands), "", feedback=commands)
+            self._amend(make_amendment(max(said.at for said in commands), "", feedback=commands))
 
-    def _amend(
-        self,
-        at: datetime,
-        amends: str,
-        *,
-        outcome: Outcome | None = None,
-        feedback: Iterable[Feedback] = (),
-        text: str = "",
-    ) -> None:
-        told: Amendment = make_amendment(at, amends, outcome=outcome, feedback=feedback, text=text)
-        if told.id not in self._known:
-            self._known.add(told.id)
+    def _amend(self, told: Amendment) -> None:
+        if told.id not in self.known:
+            self.known.add(told.id)
             self.tellings.append(told)
-
-
-def _places_of(place: Located) -> frozenset[str]:
-    """The files that an entry cites, and the directory whose memory it stands in."""
-    anchors = (parse_anchor(cite) for cite in place.entry.cites)
-    team = {place.scope.where} if place.scope.name == "team" and place.scope.where else set()
-    return frozenset({anchor.path for anchor in anchors if anchor} | team)
-
-
-def _is_within(revert: Revert, later: Revert, parts: Mapping[str, str]) -> bool:
-    """Whether the change that brought a revert also reverted it, so that nothing changed in the end."""
-    part = parts.get(revert.sha)
-    return part is not None and part == parts.get(later.sha) and revert.sha in later.undoes
-
-
-def _names_of(action: Action) -> set[str]:
-    """The names by which a revert may mean this work; a declined request cannot be reverted."""
-    if not action.commit:
-        return set()
-    return {action.commit[:SHA_WIDTH], *([f"pr:{action.pr}"] if action.pr is not None else [])}

@@ -61,11 +61,9 @@ def find_window(base: Snapshot, since: datetime, told: frozenset[str], episodes:
 
 
 def choose_declined(requests: Iterable[PullRequest], window: DeclinedWindow) -> list[PullRequest]:
-    """The requests to read, by the time of their closing: new ones first, then those that may have new comments.
-
-    They were closed since the last run; or before, if a member opened them, as far as the list shows, and they have no
-    episode.
-    """
+    """The requests to read, by the time of their closing: new ones first, then those that may have new comments. They
+    were closed since the last run; or before, if a member opened them, as far as the list shows, and they have no
+    episode."""
 
     def is_told(request: PullRequest) -> bool:
         return f"pr-{request.number}" in window.told
@@ -122,11 +120,9 @@ class Gatherer:
         return _gathered(self._tell(request, f"#{request.number}", "closed without a merge", joins), joins, request)
 
     def read_declined(self, window: DeclinedWindow) -> tuple[PullRequest, ...]:
-        """The next requests that were closed without a merge, oldest first; not our own, and not those of bots.
-
-        A run reads `MAX_DECLINED`. What could not be read of them is a problem. Raises EngineError when the forge
-        cannot be asked at all.
-        """
+        """The next requests that were closed without a merge, oldest first; not our own, and not those of bots. A run
+        reads `MAX_DECLINED`. What could not be read of them is a problem. Raises EngineError when the forge cannot be
+        asked at all."""
         if self._forge is None:
             return ()
         listing = self._forge.list_closed(window.start)
@@ -143,10 +139,8 @@ class Gatherer:
         return done.items
 
     def may_claim(self, commit: Commit, merged: MergedChange, request: PullRequest | None) -> bool:
-        """Whether members brought a commit: the forge says so, or without a forge the trusted authors.
-
-        A merge commit speaks for a branch, so all of its authors must be trusted.
-        """
+        """Whether members brought a commit: the forge says so, or without a forge the trusted authors. A merge commit
+        speaks for a branch, so all of its authors must be trusted."""
         if request is not None:
             return not is_outside(request, request.permission)
         makers = merged.commits if len(commit.parents) > 1 else (commit,)
@@ -154,11 +148,9 @@ class Gatherer:
         return self.has_forge or all(is_author(author_of(one), trusted) for one in makers)
 
     def find_request(self, merged: MergedChange) -> PullRequest | None:
-        """The pull request of the change, which says who brought it.
-
-        Anyone can write a number into a message. If the forge does not confirm it, the forge is asked for the number.
-        Raises EngineError when the forge cannot be asked: without it an outsider would pass for a member.
-        """
+        """The pull request of the change, which says who brought it. Anyone can write a number into a message. If the
+        forge does not confirm it, the forge is asked for the number. Raises EngineError when the forge cannot be asked:
+        without it an outsider would pass for a member."""
         if self._forge is None:
             return None
         named = self._forge.find_pull_request(merged.number) if merged.number is not None else None
@@ -179,10 +171,8 @@ class Gatherer:
 
 
 class RecordRun(NamedTuple):
-    """What the parts of one run share: it reads from `since` (None: the first commit) to `base`.
-
-    `cursor` is where the last run ended, `phases` has the stages of projects.
-    """
+    """What the parts of one run share: it reads from `since` (None: the first commit) to `base`. `cursor` is where the
+    last run ended, `phases` has the stages of projects."""
 
     draft: Draft
     since: str | None
@@ -203,10 +193,8 @@ class RecordRun(NamedTuple):
 
 
 def in_order(events: Iterable[Event]) -> list[Event]:
-    """One list of events for each session, by time; the session that began first stands first.
-
-    A session may stand in two places: copy after copy, what was taken back would read as the last word.
-    """
+    """One list of events for each session, by time; the session that began first stands first. A session may stand in
+    two places: copy after copy, what was taken back would read as the last word."""
     begun: dict[str | None, datetime] = {}
     for event in (events := list(events)):
         begun[event.session] = min(event.at, begun.get(event.session, event.at))

@@ -52,10 +52,8 @@ class Estimate(msgspec.Struct, frozen=True):
 
 
 class Sent(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The batches of the changes after `since` on `ref`, which was at `base`.
-
-    `known` is the digest of memory that all of them were sent with. `is_whole` is False until the last was sent.
-    """
+    """The batches of the changes after `since` on `ref`, which was at `base`. `known` is the digest of memory that all
+    of them were sent with. `is_whole` is False until the last was sent."""
 
     version: Literal[1] = 1
     ref: str
@@ -91,10 +89,8 @@ def _refuse(path: Path, what: str, slug: str, error: Exception | None = None) ->
 
 
 class Pending(msgspec.Struct, frozen=True):
-    """A backfill that has no plan yet; `ended` counts the batches whose answers are there.
-
-    `refusal`: why what was estimated would not be sent.
-    """
+    """A backfill that has no plan yet; `ended` counts the batches whose answers are there. `refusal`: why what was
+    estimated would not be sent."""
 
     status: Literal["estimated", "submitted", "processing"]
     estimate: Estimate
@@ -118,10 +114,8 @@ Wait = Callable[[Pending], None]  # Called between two looks at the batches; ret
 
 
 class Backfill:
-    """One call of a backfill; it takes up where an earlier one stopped, with the range and branch of that one.
-
-    Raises RepositoryError (bad-batch-state, foreign-batch-state) when made.
-    """
+    """One call of a backfill; it takes up where an earlier one stopped, with the range and branch of that one. Raises
+    RepositoryError (bad-batch-state, foreign-batch-state) when made."""
 
     def __init__(
         self,
@@ -139,12 +133,17 @@ class Backfill:
 
     def plan(self, wait: Wait | None = None, *, dry_run: bool = False) -> Plan | Pending:
         """The plan of the run, once all answers are there or none are needed; without `wait` what stands in the way.
-
-        With `dry_run` nothing is sent. Raises UsageError (no-batches), EngineError, and as `plan_record`.
-        """
+        With `dry_run` nothing is sent. Raises UsageError (no-batches), EngineError, and as `plan_record`."""
         sent = self._sent
         if sent is None or not sent.is_whole:
-            plan, requests = self._gather()
+            # What a plan without a model would ask, by the keys of requests, and what of that was not sent yet.
+            collector = Collector()
+            with self._model() as (model, _):
+                plan = self._plan(model, collector)
+            known = sent.known if sent else next((one.existing for one in collector.requests), None)
+            requests = {request_key(asked): asked for asked in (known_as(one, known) for one in collector.requests)}
+            for batch in sent.batches if sent else ():
+                requests = {key: request for key, request in requests.items() if key not in batch.ids}
             if sent is None and not requests:
                 return plan
             pending, sent = self._send(plan, requests, dry_run=dry_run)
@@ -165,23 +164,9 @@ class Backfill:
         if not plan.engine.failure:
             _place(self._workspace.repo).unlink(missing_ok=True)
 
-    def _gather(self) -> tuple[Plan, dict[str, Request]]:
-        """The plan without a model, and by their keys the requests that it would take and that were not sent yet."""
-        known = self._sent.known if self._sent else None
-        collector = Collector()
-        with self._model() as (model, _):
-            plan = self._plan(model, collector)
-        if known is None and collector.requests:
-            known = collector.requests[0].existing
-        requests = {request_key(asked): asked for asked in (known_as(one, known) for one in collector.requests)}
-        done = {key for batch in self._sent.batches for key in batch.ids} if self._sent else set()
-        return plan, {key: request for key, request in requests.items() if key not in done}
-
     def _send(self, plan: Plan, requests: Mapping[str, Request], *, dry_run: bool) -> tuple[Pending, Sent | None]:
-        """Send one batch after another, each noted before the next, unless it is a `dry_run`.
-
-        All batches together must keep to the limit: `submit` looks at one. Raises EngineError, also cost-limit.
-        """
+        """Send one batch after another, each noted before the next, unless it is a `dry_run`. All batches together must
+        keep to the limit: `submit` looks at one. Raises EngineError, also cost-limit."""
         with self._model() as (model, engine):
             prompts = {key: build_prompt(request) for key, request in requests.items()}
             sizes = {key: len(msgspec.json.encode(engine.build_parameters(prompts[key]))) for key in prompts}
@@ -291,10 +276,8 @@ class Collector:
 
 class BatchReplies:
     """An engine that answers with what came back, keyed by the request as it was sent: with memory as `known` then.
-
-    What did not come back, or was not sent like this, is asked of `engine`, and counted. The usage of what came back
-    is metered when it is read.
-    """
+    What did not come back, or was not sent like this, is asked of `engine`, and counted. The usage of what came back is
+    metered when it is read."""
 
     def __init__(
         self, engine: Engine, known: tuple[Known, ...], found: Mapping[str, EngineReply | EngineError]
@@ -328,9 +311,7 @@ def known_as(request: Request, known: tuple[Known, ...] | None) -> Request:
 
 class Offer(msgspec.Struct, frozen=True, kw_only=True):
     """What learning would take. `cost_usd`: at most, in batches; else about; None where the price is not known.
-
-    `windows` would be asked about, `kept` were answered before; `is_sent`: the batches are paid for already.
-    """
+    `windows` would be asked about, `kept` were answered before; `is_sent`: the batches are paid for already."""
 
     engine: str
     reason: str

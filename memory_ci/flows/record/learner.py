@@ -42,7 +42,7 @@ from memory_ci.flows.record.gatherer import Gathered, RecordRun, find_window, st
 from memory_ci.flows.screening import find_unsafe
 from memory_ci.flows.serve.ranking import NAMES_CODE
 from memory_ci.flows.stage import find_project
-from memory_ci.flows.workspace import Snapshot, memory_test
+from memory_ci.flows.workspace import memory_test
 from memory_ci.gitrepo.forges import find_branch
 from memory_ci.gitrepo.history import iter_merged_changes, plan_range, read_authorship, read_hunks
 from memory_ci.gitrepo.squash_trailers import BuriedTrailers
@@ -75,10 +75,8 @@ EARLIEST = date(2000, 1, 1)  # Of what an entry is dated by: a commit can claim 
 
 
 class WorkItem(NamedTuple):
-    """A merged change, or a declined request, whose `tip` is ""; `day` is when it was merged or closed.
-
-    `called` are its title, branch and labels, masked; `start` is the commit that it is based on.
-    """
+    """A merged change, or a declined request, whose `tip` is ""; `day` is when it was merged or closed. `called` are
+    its title, branch and labels, masked; `start` is the commit that it is based on."""
 
     label: str
     tip: str
@@ -88,10 +86,8 @@ class WorkItem(NamedTuple):
 
 
 class Tally(msgspec.Struct):
-    """What a run found: for its report, and for the steps that follow.
-
-    `failure` says why the model stopped the run; `covered` is then the tip of the last change before that.
-    """
+    """What a run found: for its report, and for the steps that follow. `failure` says why the model stopped the run;
+    `covered` is then the tip of the last change before that."""
 
     history: list[Commit] = []
     strangers: dict[str, tuple[str, str]] = {}
@@ -111,11 +107,9 @@ class Tally(msgspec.Struct):
 
 
 class Learner:
-    """Reads a range once, oldest change first, and tallies what it finds.
-
-    `past` has the ids of what was written before, and the content keys of what was rejected; `accepted` the keys of
-    candidates that a person accepted. What is `forgotten` is neither read nor written.
-    """
+    """Reads a range once, oldest change first, and tallies what it finds. `past` has the ids of what was written
+    before, and the content keys of what was rejected; `accepted` the keys of candidates that a person accepted. What is
+    `forgotten` is neither read nor written."""
 
     def __init__(
         self,
@@ -129,14 +123,11 @@ class Learner:
         self._run, self._draft, self._past, self.writer = run, run.draft, past, writer
         self._repo, self._config = run.workspace.repo, run.workspace.config
         self._buried, self._copies = BuriedTrailers(self._repo, run.base.sha), Copies(self._repo, run.since)
-        self._documents = Documents(run.base)
         self.tally = Tally()
 
     def learn(self, progress: OnProgress) -> Iterator[Change]:
-        """The additions of every merged change in the range; each is in the draft before the next is read.
-
-        A model that fails ends it: the changes before that are learned from, the rest is for the next run.
-        """
+        """The additions of every merged change in the range; each is in the draft before the next is read. A model that
+        fails ends it: the changes before that are learned from, the rest is for the next run."""
         history = plan_range(self._repo, self._run.since, self._run.base.sha)
         if self.tally.failure is not None:
             return
@@ -153,23 +144,19 @@ class Learner:
 
     def read_declined(self, since: datetime) -> tuple[PullRequest, ...]:
         """The next requests that were closed without a merge since then, or left by earlier runs; a failure is tallied.
-
         Comes before the range is learned from: where the list cannot be read nothing of it is covered, so that the next
-        run asks again. What was not merged is in no history that a later run would find it in.
-        """
+        run asks again. What was not merged is in no history that a later run would find it in."""
         try:
-            told, episodes = self.writer.known, self.writer.episodes
+            told, episodes = frozenset(self.writer.known), self.writer.episodes.values()
             return self._run.gatherer.read_declined(find_window(self._run.base, since, told, episodes))
         except EngineError as error:
             self.tally.failure = error
             return ()
 
     def learn_declined(self, requests: Sequence[PullRequest]) -> Iterator[Change]:
-        """The additions of what was declined: negative knowledge, and what reviewers said.
-
-        Comes after what was merged. What a model fails at is a problem of the run, and is found again by the next one;
-        after `MAX_FAILURES` of them the rest is left to it as well.
-        """
+        """The additions of what was declined: negative knowledge, and what reviewers said. Comes after what was merged.
+        What a model fails at is a problem of the run, and is found again by the next one; after `MAX_FAILURES` of them
+        the rest is left to it as well."""
         failures = 0
         for number, request in enumerate(requests):
             if self.tally.failure is not None or failures == MAX_FAILURES:
@@ -209,10 +196,8 @@ class Learner:
         return [*changes, *(self._take_notes(label, gathered) if merged.tip in ours else ())]
 
     def _take_notes(self, label: str, gathered: Gathered) -> Iterator[Change]:
-        """What an agent marked in a session of this change, and no commit brought along; nothing twice.
-
-        What the session does not prove is no learning. It is a problem of the run.
-        """
+        """What an agent marked in a session of this change, and no commit brought along; nothing twice. What the
+        session does not prove is no learning. It is a problem of the run."""
         keys = [join.id for join in gathered.joins if join.kind == "session"]
         for key, entry in read_session_notes(self._run.base, keys):
             content = content_key(entry.title, entry.body)
@@ -250,13 +235,16 @@ class Learner:
         judged = self._cite(self._settle(found, frozenset(one.id for one in evidence.pieces if one.kind == "adr")))
         self.tally.judged += judged
         written = [one.candidate for one in judged if one.verdict == "written"]
-        paths = list(map(self._path_of, written))
+        paths = [self._draft.path_of(parse_target(candidate.scope)) for candidate in written]
         entries = [self._entry(candidate, work) for candidate in written]
         anchored = cite_named(self._run.workspace, entries, work.tip or self._run.base.sha)
-        changes = [
-            Change(step="extract", kind="add", path=path, entry=entry, why=f"from {work.label}")
-            for path, entry in zip(paths, anchored, strict=True)
-        ]
+        changes: list[Change] = []
+        for candidate, path, entry in zip(written, paths, anchored, strict=True):
+            if path is None:
+                message = f"{candidate.scope} memory has no file that could be written: a directory or link is there"
+                hint = "Move it out of the way, or name another file under `scopes:`. Nothing was recorded."
+                raise UnreadableMemoryError(message, slug="no-scope-file", hint=hint)
+            changes.append(Change(step="extract", kind="add", path=path, entry=entry, why=f"from {work.label}"))
         return judged, changes
 
     def _settle(self, found: Sequence[Judged], records: Set[str]) -> tuple[Judged, ...]:
@@ -304,9 +292,7 @@ class Learner:
 
     def _judge(self, work: WorkItem, evidence: EvidenceSet) -> list[Judged]:
         """What the rules find, and what the model finds: the rules write only what is marked, and lose nothing of it.
-
-        What the rules merely suspect shows the model where to look; it is proposed where there is none.
-        """
+        What the rules merely suspect shows the model where to look; it is proposed where there is none."""
         where = common_directory(evidence.pieces)
         project = find_project(where, self._run.phases)
         has_file = self._draft.path_of(ScopeOf("team", project)) is not None
@@ -319,7 +305,7 @@ class Learner:
             pieces=evidence.pieces,
             existing=self._draft.entries,
             is_writable=lambda candidate: find_fault(self._entry(candidate, work)),
-            find_document=lambda candidate: self._documents.find(candidate, list_changed(evidence.pieces)),
+            find_document=lambda candidate: self._find_document(candidate, list_changed(evidence.pieces)),
             known_to=self._list_known,
         )
         reply = RulesEngine().extract(Request(change=case.label, evidence=case.pieces))
@@ -354,14 +340,6 @@ class Learner:
         """The entries that everybody already has for whom the candidate is meant."""
         wanted = parse_target(candidate.scope)
         return [place.entry for place in self._draft.kept if is_covered(wanted, place.scope)]
-
-    def _path_of(self, candidate: Candidate) -> str:
-        path = self._draft.path_of(parse_target(candidate.scope))
-        if path is None:
-            message = f"{candidate.scope} memory has no file that could be written: a directory or link is there"
-            hint = "Move it out of the way, or name another file under `scopes:`. Nothing was recorded."
-            raise UnreadableMemoryError(message, slug="no-scope-file", hint=hint)
-        return path
 
     def _entry(self, candidate: Candidate, work: WorkItem) -> Entry:
         day = min(max(work.day, EARLIEST), self._run.today)
@@ -402,10 +380,8 @@ class Learner:
         )
 
     def _is_copy(self, item: Judged) -> bool:
-        """Whether the words come from the commit that the entry came from, or from a copy of it.
-
-        A cherry-pick or rebase keeps author and time: it brings old words, it does not say them again.
-        """
+        """Whether the words come from the commit that the entry came from, or from a copy of it. A cherry-pick or
+        rebase keeps author and time: it brings old words, it does not say them again."""
         known = self._draft.by_id.get(item.entry_id or "")
         if known is None or known.entry.id == entry_id(item.candidate):
             return True
@@ -418,6 +394,22 @@ class Learner:
         found = (find_id(self._draft.entries, text) for text in dict.fromkeys(written))
         return tuple(dict.fromkeys(filter(None, found)))
 
+    def _find_document(self, candidate: Candidate, changed: Iterable[str]) -> str | None:
+        """The document that says what a candidate says, or the one of the `changed` files whose help text does."""
+        code = [path for path in changed if not DOCUMENT.fullmatch(path)][:MAX_DOCUMENTS]
+        return find_told(candidate.title, self._documents) or find_told(candidate.title, self._read_prose(code))
+
+    @cached_property
+    def _documents(self) -> tuple[Paragraph, ...]:
+        """What prose at the tip says already, read when a learning of a model is first held to it."""
+        return tuple(self._read_prose(sorted(filter(is_document, self._run.base.tree.files))[:MAX_DOCUMENTS]))
+
+    def _read_prose(self, paths: Iterable[str]) -> Iterator[Paragraph]:
+        is_memory = memory_test(self._run.workspace)
+        for content in self._run.base.tree.read({one for one in paths if not is_memory(one)}, MAX_DOCUMENT_BYTES):
+            if content.data is not None:
+                yield from list_paragraphs(content.file.path, content.data.decode("utf-8", "replace"))
+
 
 def find_fault(entry: Entry) -> str | None:
     """Why an entry cannot be written, or None: one that cannot must not stop the others."""
@@ -426,25 +418,3 @@ def find_fault(entry: Entry) -> str | None:
     except UsageError as error:
         return error.slug
     return None
-
-
-class Documents:
-    """What prose and help text at the tip say already, read when a learning of a model is first held to them."""
-
-    def __init__(self, base: Snapshot) -> None:
-        self._base, self._is_memory = base, memory_test(base.workspace)
-
-    def find(self, candidate: Candidate, changed: Iterable[str]) -> str | None:
-        """The document that says what a candidate says, or the one of the `changed` files whose help text does."""
-        code = [path for path in changed if not DOCUMENT.fullmatch(path)][:MAX_DOCUMENTS]
-        return find_told(candidate.title, self._documents) or find_told(candidate.title, self._read(code))
-
-    @cached_property
-    def _documents(self) -> tuple[Paragraph, ...]:
-        return tuple(self._read(sorted(filter(is_document, self._base.tree.files))[:MAX_DOCUMENTS]))
-
-    def _read(self, paths: Iterable[str]) -> Iterator[Paragraph]:
-        here = {path for path in paths if not self._is_memory(path)}
-        for content in self._base.tree.read(here, MAX_DOCUMENT_BYTES):
-            if content.data is not None:
-                yield from list_paragraphs(content.file.path, content.data.decode("utf-8", "replace"))

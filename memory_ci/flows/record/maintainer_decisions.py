@@ -30,10 +30,8 @@ TITLE_WIDTH = 90
 
 class Edit(NamedTuple):
     """An edit of one entry by maintainers: its place now, the entry before their first edit, and what they changed.
-
     `fields` has for each field the values from which it may change, and the value it gets. `moved_from` is the file in
-    which they found the entry, if that is another.
-    """
+    which they found the entry, if that is another."""
 
     place: Located
     first: Entry
@@ -51,10 +49,8 @@ class Touched(NamedTuple):
 
 class MaintainerDecisions(NamedTuple):
     """What maintainers decided on the memory branch: entries they took out, edited or added, and files they touched.
-
     `rejected` are lines of REJECTED_FILE, `released` those that they took out again. `obstacle` says why nothing can be
-    made of it, and the branch must stay as it is.
-    """
+    made of it, and the branch must stay as it is."""
 
     rejected: tuple[str, ...] = ()
     taken_out: tuple[Entry, ...] = ()
@@ -90,7 +86,8 @@ def read_decisions(
     that was asked for did is to stay, for a run that begins at the cursor does not read that.
     """
     boxes = boxes or Boxes()
-    every = list(_list_commits(workspace, base, branch))
+    fork = find_merge_base(workspace.repo, base, branch) or base
+    every = list(_list_commits(workspace, fork, base, branch))
     commits = [commit for commit, is_ours in every if not is_ours]
     ranges = {one.sha for one, is_ours in every if is_ours and with_ranges and find_trailers(one.message, (RANGE,))}
     stay = [commit for commit, is_ours in every if with_ours or not is_ours or commit.sha in ranges]
@@ -100,10 +97,10 @@ def read_decisions(
         return MaintainerDecisions(rejected=tuple(dict.fromkeys(lines)))
     back = frozenset(line for line in lines if line.split()[0] in boxes.taken_back)
     lines = [line for line in lines if line not in back]
-    fork = workspace.at(find_merge_base(workspace.repo, base, branch) or base).places
-    gone, edits = _read_edits(workspace, commits, fork)
+    begun = workspace.at(fork).places
+    gone, edits = _read_edits(workspace, commits, begun)
     if len(stay) > len(commits):
-        edits = _read_edits(workspace, stay, fork)[1]
+        edits = _read_edits(workspace, stay, begun)[1]
     unticked = {key: place.entry for key, place in tip.places.items() if key in boxes.unticked}
     for key, entry in unticked.items():
         gone[key] = tuple(dict.fromkeys((edits[key].first if key in edits else entry, entry)))
@@ -208,30 +205,27 @@ def _obstacle(tip: Snapshot, base: str, commits: Sequence[Commit], touched: Sequ
     if broken:
         return f"{broken[0].path}:{broken[0].line} cannot be read there: {broken[0].message}"
     known = workspace.at(base).read(file.path for file in touched)
-    clashes = (file.path for file in touched if not _can_carry(workspace, file, known.get(file.path)))
-    return next((f"{path} was changed there, and is not the same in the base" for path in clashes), "")
+    for file in touched:
+        # The base allows what they did beside entries where it has what they found, or what they left. A file that it
+        # does not have is new, except for a month of episodes: its episodes would be there twice.
+        there = known.get(file.path)
+        if holds_entries(workspace, file.path):
+            is_same = not changes_prose(file) or prose_of(there) in (prose_of(file.old), prose_of(file.new))
+        else:
+            is_month = file.path == month_path(find_month(file.path) or "")
+            is_same = there in (file.old, file.new) or (there is None and not is_month)
+        if not is_same:
+            return f"{file.path} was changed there, and is not the same in the base"
+    return ""
 
 
-def _can_carry(workspace: Workspace, file: Touched, known: bytes | None) -> bool:
-    """Whether the base allows what maintainers did beside entries: it has what they found, or what they left.
-
-    A file that the base does not have is new, except for a month of episodes: its episodes would be there twice.
-    """
-    if holds_entries(workspace, file.path):
-        return not changes_prose(file) or prose_of(known) in (prose_of(file.old), prose_of(file.new))
-    is_month = file.path == month_path(find_month(file.path) or "")
-    return known in (file.old, file.new) or (known is None and not is_month)
-
-
-def _list_commits(workspace: Workspace, base: str, branch: str) -> Iterator[tuple[Commit, bool]]:
+def _list_commits(workspace: Workspace, fork: str, base: str, branch: str) -> Iterator[tuple[Commit, bool]]:
     """Commits of the branch, oldest first, and whether they are ours; no merges: what those bring is judged elsewhere.
-
     Ours name their step and are committed by us. If somebody amends one it is theirs, and one of step KEEP carries
-    decisions of maintainers.
-    """
+    decisions of maintainers."""
     from memory_ci.gitrepo.writer import IN_ACTIONS, MEMORY_CI, choose_identity  # GitPython: 75 ms, only to publish
 
-    fork = find_merge_base(workspace.repo, base, branch) or base  # who committed may have been set since
+    # Who commits may have been set since the branch began.
     configs = (workspace_at(workspace.repo, rev).config.publish for rev in {base, fork})
     named = {choose_identity(config, in_actions=False).email for config in configs}
     ours = {MEMORY_CI.email, IN_ACTIONS.email, *named}

@@ -23,7 +23,7 @@ from memory_ci.flows.record.claims import Claims, find_note_claims, list_refused
 from memory_ci.flows.record.episode_files import find_fold_day, list_deleted, plan_files
 from memory_ci.flows.record.episode_writer import EpisodeWriter
 from memory_ci.flows.record.gatherer import Gatherer, RecordRun
-from memory_ci.flows.record.learner import Learner, OnProgress
+from memory_ci.flows.record.learner import Learner, OnProgress, Tally
 from memory_ci.flows.record.maintainer_decisions import list_rejected, list_rejected_paths
 from memory_ci.flows.record.upkeep import Upkeep, find_same, plan_upkeep
 from memory_ci.flows.screening import find_unsafe
@@ -104,18 +104,21 @@ def plan_record(
     cannot be had.
     """
     ref, base = branch_tip(workspace, options.ref, options.base)
-    run = _open_run(trusted_at(workspace.repo, base), options, base, today, environ, model)
+    run = _open_run(trusted_at(workspace.repo, base).at(base), options, today, environ, model)
     learner = _open_learner(run, options)
-    folded, findings, waiting = _fold(run)
     tally = learner.tally
+    problems = [*_find_gaps(run, options)]
+    tally.findings += (*workspace_at(workspace.repo, base).findings, *run.base.memory.findings)
+    first: dict[Step, tuple[Change, ...]] = {"fold": _fold(run, tally, problems)}
+    tally.findings += _uncommitted(run.base, ref)
+    same: tuple[frozenset[str], ...] = ()
     with closing(run.model):
         requests = learner.read_declined(_time_of(run)) if run.gatherer.has_forge else ()
         merged = tuple(learner.learn(progress))
-        extracted = (*merged, *learner.learn_declined(requests))
-        same: tuple[frozenset[str], ...] = ()
+        first["extract"] = (*merged, *learner.learn_declined(requests))
         if run.asker is not None and tally.failure is None:
             try:
-                same = find_same(run.asker, run.draft.kept, {change.entry.id for change in extracted})
+                same = find_same(run.asker, run.draft.kept, {change.entry.id for change in first["extract"]})
             except EngineError as error:
                 tally.problems.append(f"which entries say the same: {error.message} [{error.slug}]")
     plan = Plan(
@@ -134,46 +137,36 @@ def plan_record(
             left_out=dict(sorted(tally.left_out.items())),
         ),
         judged=tuple(tally.judged),
-        findings=(
-            *workspace_at(workspace.repo, base).findings,
-            *run.base.memory.findings,
-            *findings,
-            *_uncommitted(run.base, ref),
-            *tally.findings,
-        ),
         joins=tuple(tally.joins),
         windows=tuple(tally.windows),
         dropped=dict(sorted(tally.dropped.items())),
-        problems=(*_find_gaps(run, options), *waiting, *options.problems, *run.gatherer.problems, *tally.problems),
     )
-    return plan if plan.until is None else _with_steps(plan, run, learner, folded, extracted, same)
+    if plan.until is not None:
+        plan = _with_steps(plan, run, learner, first, same)
+    problems += (*options.problems, *run.gatherer.problems, *tally.problems)
+    return replace(plan, findings=tuple(tally.findings), problems=tuple(problems))
 
 
 def _open_run(
-    workspace: Workspace,
-    options: RecordOptions,
-    base: str,
-    today: date,
-    environ: Mapping[str, str],
-    model: Model | None,
+    base: Snapshot, options: RecordOptions, today: date, environ: Mapping[str, str], model: Model | None
 ) -> RecordRun:
     """The run, from where it was asked to begin, else after the newest record, else where memory-ci came in, else the
     root."""
-    repo = workspace.repo
-    since, cursor = None, find_cursor(repo, base, memory_test(workspace))
+    workspace, repo = base.workspace, base.workspace.repo
+    since, cursor = None, find_cursor(repo, base.sha, memory_test(workspace))
     if options.since is not None:
-        since = find_start(repo, options.since, base, today)
+        since = find_start(repo, options.since, base.sha, today)
     elif cursor is not None:
         since = cursor.source
     elif not options.from_root and not is_shallow(repo):  # where the oldest commit seems to add all
-        since = find_addition(repo, base, CONFIG_FILE)
+        since = find_addition(repo, base.sha, CONFIG_FILE)
     cache = repo.common_dir / "memory-ci"
     forge, _ = choose_forge(workspace.config.forge, environ, cache / "forge-cache")
     gatherer = Gatherer(workspace, SessionFinder(workspace, options.sessions, since), forge)
-    draft = Draft(workspace.at(base))
-    model = model or choose_run_model(workspace, base, options.engine, today, environ)
+    draft = Draft(base)
+    model = model or choose_run_model(workspace, base.sha, options.engine, today, environ)
     asker = model.asker(draft.entries, cache / "replies")
-    return RecordRun(draft, since, cursor, gatherer, model, asker, current_phases(workspace, base), today)
+    return RecordRun(draft, since, cursor, gatherer, model, asker, current_phases(workspace, base.sha), today)
 
 
 def _open_learner(run: RecordRun, options: RecordOptions) -> Learner:
@@ -185,11 +178,9 @@ def _open_learner(run: RecordRun, options: RecordOptions) -> Learner:
     return Learner(run, writer, past | list_rejected(run.base), options.accepted, tombstones_at(run.base))
 
 
-def _fold(run: RecordRun) -> tuple[tuple[Change, ...], tuple[Finding, ...], tuple[str, ...]]:
-    """Fold the inbox into the files of its scopes; notes that must not be given to agents stay, with a finding.
-
-    If it cannot be found out who brought the notes, they wait, and that is a problem.
-    """
+def _fold(run: RecordRun, tally: Tally, problems: list[str]) -> tuple[Change, ...]:
+    """Fold the inbox into the files of its scopes; notes that must not be given to agents stay, with a finding. If it
+    cannot be found out who brought the notes, they wait, and that is a problem."""
     draft, today = run.draft, run.today
     forgotten = tombstones_at(draft.base)
     unsafe = tuple(one for place in draft.inbox for one in (*find_unsafe(place), *find_forgotten(forgotten, place)))
@@ -197,7 +188,9 @@ def _fold(run: RecordRun) -> tuple[tuple[Change, ...], tuple[Finding, ...], tupl
     try:
         strangers = list_strangers(run, {place.path for place in fragments})
     except (EngineError, RepositoryError) as error:
-        return (), unsafe, (f"who brought the notes of the inbox, which wait: {error.message} [{error.slug}]",)
+        tally.findings += unsafe
+        problems.append(f"who brought the notes of the inbox, which wait: {error.message} [{error.slug}]")
+        return ()
     claims = [found for one in fragments if one.path in strangers for found in find_note_claims(one, today, "notice")]
     notes = [
         strip_claims(place, today) if place.path in strangers else replace(place, entry=prove(draft.base, place.entry))
@@ -210,7 +203,8 @@ def _fold(run: RecordRun) -> tuple[tuple[Change, ...], tuple[Finding, ...], tupl
         replace(change, entry=entry) if change.kind == "move" else change
         for change, entry in zip(planned, cited, strict=True)
     ]
-    return draft.take(changes), (*findings, *claims, *unsafe), ()
+    tally.findings += (*findings, *claims, *unsafe)
+    return draft.take(changes)
 
 
 def _time_of(run: RecordRun) -> datetime:
@@ -225,8 +219,7 @@ def _with_steps(
     plan: Plan,
     run: RecordRun,
     learner: Learner,
-    folded: tuple[Change, ...],
-    extracted: tuple[Change, ...],
+    first: Mapping[Step, tuple[Change, ...]],
     same: tuple[frozenset[str], ...],
 ) -> Plan:
     """The plan with its steps and episodes, once it is known what it covers."""
@@ -237,31 +230,24 @@ def _with_steps(
     reverts, refused = _new_reverts(run, learner)
     times = {commit.sha[:SHA_WIDTH]: commit.committed_at for commit in tally.history}
     parts = {commit.sha[:SHA_WIDTH]: merged.tip.sha for merged, _ in tally.uses for commit in merged.commits}
-    writer.amend_reverted(reverts, times, parts)
-    writer.amend_refused(refused, times)
-    first: tuple[tuple[Step, tuple[Change, ...]], ...] = (
-        ("fold", folded), ("extract", extracted), ("reinforce", reinforced)
-    )  # fmt: skip
+    writer.amend(reverts, refused, times, parts)
     upkeep = plan_upkeep(Upkeep(run.since, run.today, reverts, same=same), run.draft, STEPS)
-    findings = [*plan.findings, *list_refused(refused, "notice")]
+    done = ((step, changes) for step, changes in (*first.items(), ("reinforce", reinforced)) if changes)
+    steps = (*(PlannedStep(step=step, changes=changes) for step, changes in done), *upkeep)
+    tally.findings += list_refused(refused, "notice")
     is_said = tally.has_uses or any(revert.sha not in tally.strangers for revert in reverts)
     if is_said and not run.gatherer.has_forge:
         message = (
             "no forge was asked who may write: what commits say of other work (reverts, Memory-Retrieved, Memory-Used) "
             "counts for whoever extraction.trusted_authors names"
         )
-        findings.append(unproved(message, "notice"))
-    plan = replace(
-        plan,
-        steps=(*(PlannedStep(step=step, changes=done) for step, done in first if done), *upkeep),
-        counted=tuple(merged.tip.sha for merged, _ in uses) if reinforced else (),
-        findings=tuple(findings),
-    )
+        tally.findings.append(unproved(message, "notice"))
+    plan = replace(plan, steps=steps, counted=tuple(merged.tip.sha for merged, _ in uses) if reinforced else ())
     if not workspace.config.episodes.write:
         return plan
     files, problems = plan_files(run.base, map(tombstones_at(run.base).mask_all, writer.tellings))
-    before, problems = find_fold_day(run.base, files, run.today), [*plan.problems, *problems]
-    return replace(plan, episodes=tuple(files), fold_before=before, problems=tuple(problems))
+    tally.problems += problems
+    return replace(plan, episodes=tuple(files), fold_before=find_fold_day(run.base, files, run.today))
 
 
 def _find_gaps(run: RecordRun, options: RecordOptions) -> Iterator[str]:
@@ -304,11 +290,9 @@ def _uncommitted(snapshot: Snapshot, ref: str) -> Iterator[Finding]:
 
 
 def _new_reverts(run: RecordRun, learner: Learner) -> tuple[tuple[Revert, ...], tuple[Revert, ...]]:
-    """The reverts of the range that no earlier run has seen: those that count, and those that outsiders only claim.
-
-    A person may have decided about an older one, and that stays.
-    """
-    repo, cursor, tally, episodes = run.workspace.repo, run.cursor, learner.tally, learner.writer.episodes
+    """The reverts of the range that no earlier run has seen: those that count, and those that outsiders only claim. A
+    person may have decided about an older one, and that stays."""
+    repo, cursor, tally, episodes = run.workspace.repo, run.cursor, learner.tally, learner.writer.episodes.values()
     claims = Claims(repo, tally.strangers, episodes)
     found, refused = find_reverts(tally.history, claims.count), claims.refused
     if cursor is None:
@@ -338,10 +322,8 @@ def format_plan(plan: Plan) -> bytes:
 def fetch_sessions(
     workspace: Workspace, ref: str | None, environ: Mapping[str, str], base: str | None = None
 ) -> tuple[str, ...]:
-    """Bring the sessions that others captured, for `RecordOptions.problems`: why that could not be done.
-
-    A repository without a remote has none. Raises RepositoryError: unborn-branch, detached-head.
-    """
+    """Bring the sessions that others captured, for `RecordOptions.problems`: why that could not be done. A repository
+    without a remote has none. Raises RepositoryError: unborn-branch, detached-head."""
     config = trusted_at(workspace.repo, branch_tip(workspace, ref, base)[1]).config
     remote = config.publish.remote
     if not config.sessions.read or find_setting(workspace.repo, f"remote.{remote}.url") is None:
@@ -354,10 +336,8 @@ def fetch_sessions(
 
 
 def check_branch(workspace: Workspace) -> str | None:
-    """The full name of the branch that is checked out, if one is that has a commit.
-
-    Raises UsageError (other-branch) where it is another than the default one, if one can be told.
-    """
+    """The full name of the branch that is checked out, if one is that has a commit. Raises UsageError (other-branch)
+    where it is another than the default one, if one can be told."""
     tips = read_tips(workspace.repo, workspace_at(workspace.repo, "HEAD").config.publish.remote)
     if tips.default and tips.work:
         hint = f"Check out {tips.name!r}, or say that you mean this branch: --branch {tips.work}"

@@ -60,10 +60,8 @@ SHARED_WORDS, SHARED_PART, MAX_COMPARED = 2, 0.2, 200
 
 
 class Upkeep(msgspec.Struct, frozen=True):
-    """What the steps need beside the draft: where merged work begins, the day, reverts, when stale ones retire.
-
-    `same` are ids of entries of which a model says that they say the same.
-    """
+    """What the steps need beside the draft: where merged work begins, the day, reverts, when stale ones retire. `same`
+    are ids of entries of which a model says that they say the same."""
 
     since: str | None
     today: date
@@ -185,11 +183,9 @@ def propose_globally(workspace: Workspace, branch: str | None, today: date) -> t
 
 
 def agreed_by_model(entries: Sequence[Entry], engine: Engine | None) -> tuple[Entry, ...]:
-    """The proposed entries that a model agrees hold anywhere: those it quotes with reach to everyone.
-
-    The text of an entry stays as it is. Without a model all are agreed. Raises EngineError as the engine does: nothing
-    is promoted unasked.
-    """
+    """The proposed entries that a model agrees hold anywhere: those it quotes with reach to everyone. The text of an
+    entry stays as it is. Without a model all are agreed. Raises EngineError as the engine does: nothing is promoted
+    unasked."""
     if engine is None or not entries:
         return tuple(entries)
     learnings = _ask(engine, "promotion", entries)
@@ -199,10 +195,8 @@ def agreed_by_model(entries: Sequence[Entry], engine: Engine | None) -> tuple[En
 
 def find_same(asker: Asker, places: Sequence[Located], fresh: Collection[str]) -> tuple[frozenset[str], ...]:
     """The ids of entries that a model takes to say the same, among those just written (`fresh`) and those near them.
-
     Near are active entries of one file whose titles share words. Nothing is asked where nothing is near. Entries
-    without words in common are no group, whatever the model says. Raises EngineError as the engine.
-    """
+    without words in common are no group, whatever the model says. Raises EngineError as the engine."""
     stems = {place.entry.id: frozenset(map(stem, content_words(place.entry.title))) for place in places}
     active = [(place.path, place.entry.id) for place in places if place.entry.status == "active"]
     near = [
@@ -247,10 +241,8 @@ def promote_globally(
     config_path: str, entries: tuple[Entry, ...], now: datetime, *, dry_run: bool
 ) -> tuple[Entry, ...]:
     """Copy entries into the checkout that `global.path` names, as one commit there; what it has already is left out.
-
-    They stay in the project too: a job in CI has no global memory. Raises UsageError (no-global-checkout), and what
-    the writer raises.
-    """
+    They stay in the project too: a job in CI has no global memory. Raises UsageError (no-global-checkout), and what the
+    writer raises."""
     from memory_ci.gitrepo.writer import MEMORY_CI, PlannedCommit, commit_series  # GitPython: 75 ms, only to write
 
     directory = Path(config_path).expanduser()
