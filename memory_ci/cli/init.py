@@ -155,7 +155,8 @@ def _preview(where: Workspace, history: str) -> Any:  # noqa: ANN401 - imported 
 
 def _ask(where: Workspace, wish: InitWish, source: str | None) -> tuple[InitWish, tuple[str, ...], str | None]:
     """What a person wants besides the files of memory: return takes what is proposed. Raises click.Abort."""
-    from memory_ci.flows.setup.init import PRE_COMMIT, guess_agents, guess_ci
+    from memory_ci.flows.setup.hooks import PRE_COMMIT
+    from memory_ci.flows.setup.init import guess_agents, guess_ci
     from memory_ci.flows.workspace import work_tree
 
     root = work_tree(where)

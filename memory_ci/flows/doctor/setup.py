@@ -5,12 +5,11 @@ from __future__ import annotations
 import re
 import shutil
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from datetime import datetime
 from importlib.util import find_spec
 from itertools import pairwise
 from pathlib import Path
-from types import MappingProxyType
 from typing import NamedTuple
 
 import msgspec
@@ -21,8 +20,11 @@ from memory_ci.flows.serve.session_note import list_heard
 from memory_ci.flows.setup.agents import FoundPart, list_parts
 from memory_ci.flows.setup.clients import AGENTS, MODULE, PROGRAM
 from memory_ci.flows.setup.hooks import (
+    FRAMED,
     HOOKS,
     HUSKY,
+    PRE_COMMIT,
+    RUN_BY,
     WITH_ARGUMENT,
     find_interpreter,
     find_manager,
@@ -43,23 +45,9 @@ from memory_ci.records.health import Probe, ProbeState
 from memory_ci.records.names import FULL_ID
 
 INSTALL = "memory-ci install"
-PRE_COMMIT = ".pre-commit-config.yaml"
 FRAMEWORK = re.compile(r"\b(?:pre-commit|prek)\b")
 """What the script of a hook holds that the framework put there."""
 
-RUN_BY: Mapping[str, tuple[str, ...]] = MappingProxyType(
-    {
-        "memory-ci-check": ("pre-commit",),
-        "memory-ci-fix": ("pre-commit",),
-        "memory-ci-notes": ("pre-commit",),
-        "memory-ci-trailers": ("prepare-commit-msg",),
-        "memory-ci-push": ("pre-push",),
-        "memory-ci-sync": ("post-checkout", "post-merge", "post-rewrite", "post-commit"),
-    }
-)
-"""The hooks of our manifest, and git's hooks that run them; of several, one is enough."""
-
-OURS = re.compile(r"id:\s*['\"]?(memory-ci-[a-z]+)")
 PINNED = re.compile(r"repo:\s*['\"]?(\S*/memory-ci)(?:\.git)?['\"]?\s*\n\s*rev:\s*['\"]?([^\s'\"#]+)")
 USES = re.compile(r"^[ \t]*(?:-[ \t]*)?(?:uses|component):[ \t]*['\"]?(\S*/memory-ci\S*)@([^\s'\"#]+)", re.MULTILINE)
 CALLS = re.compile(r"^[^#\n]*\bmemory-ci[ \t]+(?:ci|record|verify)\b", re.MULTILINE)
@@ -173,7 +161,7 @@ def _pre_commit_text(case: Surroundings) -> str:
 
 
 def _named_hooks(case: Surroundings) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(OURS.findall(_pre_commit_text(case))))
+    return tuple(dict.fromkeys(FRAMED.findall(_pre_commit_text(case))))
 
 
 # -- the merge driver

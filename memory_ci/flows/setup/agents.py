@@ -91,12 +91,6 @@ class Setting(NamedTuple):
     is_member: bool = False
 
 
-def local_files(names: Collection[str]) -> dict[str, tuple[str, ...]]:
-    """By agent, the files that are of this clone alone, so that no commit should have them: all but texts."""
-    chosen = (one for one in AGENTS if one.name in names)
-    return {one.name: tuple(dict.fromkeys(p.file for p in one.parts if p.name != "text")) for one in chosen}
-
-
 def plan_agents(
     root: Path, names: Collection[str], wish: Wish, note: Path, tracked: Collection[str] = ()
 ) -> tuple[AgentEdit, ...]:

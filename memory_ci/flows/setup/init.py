@@ -21,13 +21,13 @@ from memory_ci.flows.setup import ci_files
 from memory_ci.flows.setup.agents import Wish, plan_agents, put_agent
 from memory_ci.flows.setup.ci_files import BY_HAND, WHOLE, Release, fence, is_changed, list_blocks, take_out
 from memory_ci.flows.setup.clients import AGENTS
+from memory_ci.flows.setup.hooks import PRE_COMMIT
 from memory_ci.flows.setup.steps import InstallStep, read_text
 from memory_ci.flows.workspace import Workspace, work_tree
 from memory_ci.gitrepo.repo import find_setting, follow_symbolic, head_branch
 from memory_ci.store.files import write_file
 from memory_ci.store.yamltext import YamlTextError, list_tokens
 
-PRE_COMMIT = ".pre-commit-config.yaml"
 GITHUB = ".github/workflows/memory.yml"
 GITLAB = ".gitlab-ci.yml"
 Ci = Literal["github", "gitlab", "none"]
