@@ -59,7 +59,10 @@ def read_topic(name: str) -> str:
     page = link.rpartition("/")[2].removesuffix(".md")
     if page in pages and not anchor:
         return pages[page]
-    said = _paragraphs(pages.get("errors", "")) | _keys(pages.get("settings", ""))
+    parts = re.split(r"(?m)^### ([a-z0-9-]+)\n", re.sub(r"(?m)^## .*\n", "", pages.get("errors", "")))
+    said = {name: f"{name}\n\n{body.strip()}\n" for name, body in zip(parts[1::2], parts[2::2], strict=True)}
+    for key, default, value, meaning in KEY_ROW.findall(pages.get("settings", "")):
+        said[key] = f"{key}\n\n{meaning}\n\nDefault: {default}. Value: {value}.\n"
     if (wanted := anchor if page == "errors" else name) in said:
         return said[wanted]
     sections = _sections(pages.get(page, ""))
@@ -91,18 +94,6 @@ def find_sections(words: str) -> list[tuple[str, str]]:
 def _pages() -> list[Path]:
     place = next((place for place in PLACES if place.is_dir()), PLACES[0])
     return sorted(place.rglob("*.md"), key=lambda page: page.stem)
-
-
-def _paragraphs(text: str) -> dict[str, str]:
-    parts = re.split(r"(?m)^### ([a-z0-9-]+)\n", re.sub(r"(?m)^## .*\n", "", text))
-    return {name: f"{name}\n\n{body.strip()}\n" for name, body in zip(parts[1::2], parts[2::2], strict=True)}
-
-
-def _keys(text: str) -> dict[str, str]:
-    return {
-        key: f"{key}\n\n{meaning}\n\nDefault: {default}. Value: {value}.\n"
-        for key, default, value, meaning in KEY_ROW.findall(text)
-    }
 
 
 def _sections(text: str) -> list[_Section]:
