@@ -13,14 +13,7 @@ import msgspec
 from msgspec.structs import replace
 
 from memory_ci.errors import UsageError
-from memory_ci.extraction.tombstones import (
-    WORD,
-    Kind,
-    find_salt,
-    format_tombstones,
-    long_enough,
-    parse_tombstones,
-)
+from memory_ci.extraction import tombstones
 from memory_ci.flows.forget import places
 from memory_ci.flows.forget.places import HeldPlace, Target
 from memory_ci.flows.forgotten import HEADER, REJECTED_FILE, copy_path, parse_rejected, read_rejected
@@ -83,7 +76,7 @@ class Meant(msgspec.Struct, frozen=True):
     """What is to be forgotten: its texts and how each is, and an entry's id."""
 
     what: What
-    texts: tuple[tuple[Kind, str], ...]
+    texts: tuple[tuple[tombstones.Kind, str], ...]
     entry_id: str = ""
 
 
@@ -98,10 +91,10 @@ def find_meant(workspace: Workspace, text: str, wanted: What | None) -> Meant:
         if wanted == "entry" or any(place.entry.id.startswith(text.lower()) for place in located):
             entry = find_entry(located, text).entry
             quotes = (line.partition(" ")[2] for line in entry.evidence if not line.startswith("accepted "))
-            return Meant("entry", tuple(long_enough([entry.title, entry.body, *quotes])), entry.id)
+            return Meant("entry", tuple(tombstones.long_enough([entry.title, entry.body, *quotes])), entry.id)
     if wanted != "words" and (names := _names_of(workspace, text, is_asked=wanted == "person")):
         return Meant("person", tuple(("name", name) for name in names))
-    if not WORD.search(text):
+    if not tombstones.WORD.search(text):
         raise UsageError("there is no word in it", slug="nothing-to-forget", hint="Give an id, words or a person.")
     return Meant("words", (("words", text),))
 
@@ -116,14 +109,14 @@ def _names_of(workspace: Workspace, text: str, *, is_asked: bool) -> tuple[str, 
     known = [person for person in people if folded & {part.casefold() for part in person}]
     if not (known or is_asked or asked or MAIL.fullmatch(text)):
         return ()
-    return tuple(sorted(part for part in given.union(*known) if WORD.search(part)))
+    return tuple(sorted(part for part in given.union(*known) if tombstones.WORD.search(part)))
 
 
 def plan_forget(workspace: Workspace, meant: Meant, home: Path) -> ForgetPlan:
     """Every place that holds it, and what would be done. Writes nothing."""
     target, tip = _target(meant, "0" * 32), branch_tip(workspace, None)[1]
     files, found = places.rewrite_tree(workspace, target, tip)
-    longest = (max(WORD.findall(text), key=len, default="") for _, text in meant.texts)
+    longest = (max(tombstones.WORD.findall(text), key=len, default="") for _, text in meant.texts)
     held = (
         *found,
         *(place for place, *_ in places.rewrite_loose(workspace, target, tip)),
@@ -145,7 +138,7 @@ def apply_forget(workspace: Workspace, meant: Meant, home: Path, salt: str, now:
 
     plan = plan_forget(workspace, meant, home)
     ref, tip = branch_tip(workspace, None)
-    salt = find_salt([*read_rejected(workspace.at(tip)), *_copied(workspace)]) or salt
+    salt = tombstones.find_salt([*read_rejected(workspace.at(tip)), *_copied(workspace)]) or salt
     target, lines = _target(meant, salt), _lines(meant, salt)
     files, _ = places.rewrite_tree(workspace, target, tip)
     before = files.get(REJECTED_FILE)
@@ -176,11 +169,13 @@ def apply_forget(workspace: Workspace, meant: Meant, home: Path, salt: str, now:
 
 
 def _target(meant: Meant, salt: str) -> Target:
-    return Target(parse_tombstones(_lines(meant, salt)), meant.entry_id)
+    return Target(tombstones.parse_tombstones(_lines(meant, salt)), meant.entry_id)
 
 
 def _lines(meant: Meant, salt: str) -> list[str]:
-    return list(dict.fromkeys(line for kind, text in meant.texts for line in format_tombstones(kind, text, salt)))
+    return list(
+        dict.fromkeys(line for kind, text in meant.texts for line in tombstones.format_tombstones(kind, text, salt))
+    )
 
 
 def _copied(workspace: Workspace) -> list[str]:

@@ -24,15 +24,11 @@ from memory_ci.store.layout import EPISODES, INBOX, ORDER
 SECTION = "merge.memory-ci"
 TITLE = "memory-ci: memory files entry by entry"
 ATTRIBUTES = ".gitattributes"
-EXCLUDE = "info/exclude"
-"""In the git directory that all work trees share: what git passes over in this clone alone."""
-
+EXCLUDE = "info/exclude"  # in the git directory that all work trees share: what git passes over in this clone alone
 MADE = "memory-ci/made"
 """In the git directory: the files and directories that `install` made for agents, a path each line."""
 
-USER_MADE = ".local/state/memory-ci/made"
-"""The same in the home, for what is the user's."""
-
+USER_MADE = ".local/state/memory-ci/made"  # the same in the home, for what is the user's
 AGENT_FILES = tuple({file for agent in AGENTS for part in agent.parts for file in (part.file, part.shared) if file})
 
 

@@ -14,9 +14,7 @@ from memory_ci.errors import UsageError
 from memory_ci.text import unfenced_lines
 
 PACKAGE = Path(memory_ci.__file__).parent
-PLACES = (PACKAGE / "_docs", PACKAGE.parent / "docs")
-"""In a wheel, and in a checkout."""
-
+PLACES = (PACKAGE / "_docs", PACKAGE.parent / "docs")  # in a wheel, and in a checkout
 HEADING = re.compile(r"(#{1,6}) (.+)")
 KEY_ROW = re.compile(r"(?m)^\| `([a-z_.]+)` \| (.*?) \| (.*?) \| (.*) \|$")
 MAX_FOUND = 8

@@ -18,9 +18,7 @@ from memory_ci.records.config import Policy
 from memory_ci.secrets import mask_secrets
 from memory_ci.store.files import write_file
 
-SOURCE_FILE = "memory-ci-policy.yaml"
-"""Where the repository of a policy keeps it, at its root."""
-
+SOURCE_FILE = "memory-ci-policy.yaml"  # where the repository of a policy keeps it, at its root
 EXTENDS = re.compile(r"(?m)^extends:.*\n?")
 
 
