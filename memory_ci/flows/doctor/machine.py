@@ -42,9 +42,7 @@ from memory_ci.text import plural
 LEAST_GIT = (2, 31)
 SKEW = timedelta(minutes=5)  # how far clocks of two machines may differ before it is worth a word
 LOOKED_AT = 50  # newest commits whose dates are compared with the clock
-KEPT = ("anthropic", "claude-cli")
-"""Engines whose answers are kept beside the repository (flows.model)."""
-
+KEPT = ("anthropic", "claude-cli")  # engines whose answers are kept beside the repository (flows.model)
 FAKE_KEY = "ghp_" + "".join(f"{letter}{number}" for number, letter in enumerate("qWzRtYpLkJhGfDsXcV"))
 """It opens nothing, and stands nowhere as one text, so that no scanner takes this file for a leak."""
 

@@ -20,14 +20,8 @@ from memory_ci.flows.sessions.session_join import SessionFinder
 from memory_ci.flows.setup.agents import list_parts
 from memory_ci.flows.setup.install import MADE
 from memory_ci.flows.workspace import MAX_FILE_BYTES, index_path, memory_test, readable_path
+from memory_ci.gitrepo import history
 from memory_ci.gitrepo.blobs import tree_at
-from memory_ci.gitrepo.history import (
-    find_addition,
-    find_cursor,
-    find_lost_cursor,
-    iter_merged_changes,
-    plan_range,
-)
 from memory_ci.gitrepo.journal import find_unfinished
 from memory_ci.gitrepo.repo import find_commit, is_shallow
 from memory_ci.index.embedders import choose_embedder
@@ -248,12 +242,12 @@ def _last_changes(case: Surroundings) -> Sequence[MergedChange] | None:
     if tip is None:
         return ()
     try:
-        recent = plan_range(repo, find_commit(repo, f"{tip}~{LOOK_BACK}"), tip)
+        recent = history.plan_range(repo, find_commit(repo, f"{tip}~{LOOK_BACK}"), tip)
     except RepositoryError as error:
         if error.slug == "shallow-clone":
             return None
         raise
-    return [change for change in iter_merged_changes(repo, recent) if is_work(case.workspace, change)][-LAST:]
+    return [change for change in history.iter_merged_changes(repo, recent) if is_work(case.workspace, change)][-LAST:]
 
 
 def check_cursor(case: Surroundings) -> Iterator[Probe]:
@@ -263,13 +257,13 @@ def check_cursor(case: Surroundings) -> Iterator[Probe]:
         yield Probe("recorded", "skip", "nothing is committed yet")
         return
     is_memory, is_cut, waiting = memory_test(case.workspace), is_shallow(repo), 0
-    cursor = find_cursor(repo, tip, is_memory)
+    cursor = history.find_cursor(repo, tip, is_memory)
     # Of a shallow clone the source may be before its begin, and its oldest commit seems to add everything.
-    if not is_cut and (lost := find_lost_cursor(repo, tip, cursor, is_memory)):
+    if not is_cut and (lost := history.find_lost_cursor(repo, tip, cursor, is_memory)):
         what = f"the last run ended at {lost.source[:12]}, which the branch does not hold: it was rewritten"
         yield Probe("recorded", "fail", what, f"memory-ci record --since {lost.commit[:12]}")
         return
-    since = cursor.source if cursor else None if is_cut else find_addition(repo, tip, CONFIG_FILE)
+    since = cursor.source if cursor else None if is_cut else history.find_addition(repo, tip, CONFIG_FILE)
     try:
         waiting = _count_waiting(case, since, tip) if since else 0
     except RepositoryError as error:
@@ -293,7 +287,7 @@ def _judge_lag(waiting: int, *, has_run: bool) -> Probe:
 
 
 def _count_waiting(case: Surroundings, since: str, tip: str) -> int:
-    waiting = plan_range(case.workspace.repo, since, tip)
+    waiting = history.plan_range(case.workspace.repo, since, tip)
     if waiting.change_count > MAX_READ:
         return waiting.change_count
-    return sum(is_work(case.workspace, change) for change in iter_merged_changes(case.workspace.repo, waiting))
+    return sum(is_work(case.workspace, change) for change in history.iter_merged_changes(case.workspace.repo, waiting))

@@ -5,12 +5,11 @@ from __future__ import annotations
 import re
 import shutil
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from datetime import datetime
 from importlib.util import find_spec
 from itertools import pairwise
 from pathlib import Path
-from types import MappingProxyType
 from typing import NamedTuple
 
 import msgspec
@@ -18,21 +17,9 @@ import msgspec
 from memory_ci import __version__
 from memory_ci.flows.doctor.case import Surroundings, interpreter_fault, peek_text
 from memory_ci.flows.serve.session_note import list_heard
+from memory_ci.flows.setup import hooks
 from memory_ci.flows.setup.agents import FoundPart, list_parts
 from memory_ci.flows.setup.clients import AGENTS, MODULE, PROGRAM
-from memory_ci.flows.setup.hooks import (
-    HOOKS,
-    HUSKY,
-    WITH_ARGUMENT,
-    find_interpreter,
-    find_manager,
-    hook_text,
-    is_as_written,
-    is_generated,
-    is_ours,
-    list_texts,
-    without_comments,
-)
 from memory_ci.flows.setup.install import ATTRIBUTES, SECTION
 from memory_ci.flows.workspace import Workspace, is_told
 from memory_ci.gitrepo.blobs import list_staged, tree_at
@@ -43,23 +30,7 @@ from memory_ci.records.health import Probe, ProbeState
 from memory_ci.records.names import FULL_ID
 
 INSTALL = "memory-ci install"
-PRE_COMMIT = ".pre-commit-config.yaml"
-FRAMEWORK = re.compile(r"\b(?:pre-commit|prek)\b")
-"""What the script of a hook holds that the framework put there."""
-
-RUN_BY: Mapping[str, tuple[str, ...]] = MappingProxyType(
-    {
-        "memory-ci-check": ("pre-commit",),
-        "memory-ci-fix": ("pre-commit",),
-        "memory-ci-notes": ("pre-commit",),
-        "memory-ci-trailers": ("prepare-commit-msg",),
-        "memory-ci-push": ("pre-push",),
-        "memory-ci-sync": ("post-checkout", "post-merge", "post-rewrite", "post-commit"),
-    }
-)
-"""The hooks of our manifest, and git's hooks that run them; of several, one is enough."""
-
-OURS = re.compile(r"id:\s*['\"]?(memory-ci-[a-z]+)")
+FRAMEWORK = re.compile(r"\b(?:pre-commit|prek)\b")  # what the script of a hook holds that the framework put there
 PINNED = re.compile(r"repo:\s*['\"]?(\S*/memory-ci)(?:\.git)?['\"]?\s*\n\s*rev:\s*['\"]?([^\s'\"#]+)")
 USES = re.compile(r"^[ \t]*(?:-[ \t]*)?(?:uses|component):[ \t]*['\"]?(\S*/memory-ci\S*)@([^\s'\"#]+)", re.MULTILINE)
 CALLS = re.compile(r"^[^#\n]*\bmemory-ci[ \t]+(?:ci|record|verify)\b", re.MULTILINE)
@@ -70,8 +41,7 @@ HOST = re.compile(r"[a-z+]+://(?:[^/@]*@)?([^/:]+)|(?:[^/:@]+@)?([^/:@]+):")
 
 FORGE = re.compile(r"github|gitlab", re.IGNORECASE)
 PLACEHOLDER = re.compile(r"(?:^|/)OWNER/")
-READING = ("SessionStart", "sessionStart")
-"""An event that is hooked into only to read memory."""
+READING = ("SessionStart", "sessionStart")  # an event that is hooked into only to read memory
 
 
 # -- git's hooks
@@ -82,7 +52,7 @@ def check_hooks(case: Surroundings) -> Iterator[Probe]:
     if case.workspace.repo.root is None:
         yield Probe("hooks", "skip", "a bare repository: hooks belong into clones that have a work tree")
         return
-    found = {hook: _look_at(case, hook) for hook in HOOKS}
+    found = {hook: _look_at(case, hook) for hook in hooks.HOOKS}
     if works := [hook for hook, state in found.items() if state is WORKS]:
         yield Probe("hooks", "ok", f"{', '.join(works)} {'call' if len(works) > 1 else 'calls'} memory-ci")
     if missing := [hook for hook, state in found.items() if state is None]:
@@ -115,21 +85,21 @@ EDITED = HookState(
 def _look_at(case: Surroundings, hook: str) -> HookState | None:
     """How a hook is, None if nothing calls memory-ci there."""
     place = case.hooks / hook
-    call = re.compile(rf"memory[-_]ci hook {hook if hook in WITH_ARGUMENT else 'sync'}\b")
+    call = re.compile(rf"memory[-_]ci hook {hook if hook in hooks.WITH_ARGUMENT else 'sync'}\b")
     theirs = peek_text(place)
     # Of one from aside only the tool that put it there knows.
-    for path in (place, *([place.with_name(f"{hook}.legacy")] if is_generated(theirs) else [])):
+    for path in (place, *([place.with_name(f"{hook}.legacy")] if hooks.is_generated(theirs) else [])):
         text = peek_text(path)
-        if is_ours(text) or call.search(without_comments(text)):
+        if hooks.is_ours(text) or call.search(hooks.without_comments(text)):
             return _judge_hook(case, hook, path, text)
-    if FRAMEWORK.search(theirs) and any(hook in RUN_BY.get(name, ()) for name in _named_hooks(case)):
+    if FRAMEWORK.search(theirs) and any(hook in hooks.RUN_BY.get(name, ()) for name in _named_hooks(case)):
         return WORKS
     # One that another tool runs from a file of the repository, if the tool is in this clone.
     root = case.workspace.repo.root
-    manager = find_manager(root, [hook]) if root else None
+    manager = hooks.find_manager(root, [hook]) if root else None
     if root is None or manager is None or manager.additions:
         return None
-    is_there = theirs and (manager.tool in theirs or (root / HUSKY) in place.parents)
+    is_there = theirs and (manager.tool in theirs or (root / hooks.HUSKY) in place.parents)
     what = f"is left to {manager.tool}, which is not installed in this clone"
     return WORKS if is_there else HookState("warn", what, manager.remedy)
 
@@ -137,14 +107,14 @@ def _look_at(case: Surroundings, hook: str) -> HookState | None:
 def _judge_hook(case: Surroundings, hook: str, path: Path, text: str) -> HookState:
     if not path.stat().st_mode & 0o111:
         return UNUSABLE
-    python = find_interpreter(text)
+    python = hooks.find_interpreter(text)
     if fault := interpreter_fault(case, python, may_run=True):
         return HookState("fail", fault)
-    if not is_ours(text):
+    if not hooks.is_ours(text):
         return WORKS
-    if not is_as_written(text):
+    if not hooks.is_as_written(text):
         return EDITED
-    return WORKS if python and text == hook_text(hook, python) else OLDER
+    return WORKS if python and text == hooks.hook_text(hook, python) else OLDER
 
 
 # -- pre-commit
@@ -154,26 +124,26 @@ def check_pre_commit(case: Surroundings) -> Iterator[Probe]:
     """Whether what the configuration of pre-commit names of ours is really run, and in which version."""
     names = _named_hooks(case)
     if not names:
-        yield Probe("pre-commit", "skip", f"{PRE_COMMIT} names no hook of memory-ci")
+        yield Probe("pre-commit", "skip", f"{hooks.PRE_COMMIT} names no hook of memory-ci")
         return
     amiss = []
     for name in names:  # and whether the framework was installed as the hook of git that runs it
-        texts = [peek_text(case.hooks / hook) for hook in RUN_BY.get(name, ())]
-        if texts and not any(FRAMEWORK.search(text) and not is_ours(text) for text in texts):
-            hook = RUN_BY[name][0]
+        texts = [peek_text(case.hooks / hook) for hook in hooks.RUN_BY.get(name, ())]
+        if texts and not any(FRAMEWORK.search(text) and not hooks.is_ours(text) for text in texts):
+            hook = hooks.RUN_BY[name][0]
             what = f"{name} is configured and never run: no {hook} hook"
             amiss.append(Probe("pre-commit", "warn", what, f"pre-commit install --hook-type {hook}"))
-    amiss += _judge_pins("pre-commit", PRE_COMMIT, PINNED.findall(_pre_commit_text(case)))
+    amiss += _judge_pins("pre-commit", hooks.PRE_COMMIT, PINNED.findall(_pre_commit_text(case)))
     yield from amiss or (Probe("pre-commit", "ok", f"{', '.join(names)} configured"),)
 
 
 def _pre_commit_text(case: Surroundings) -> str:
     root = case.workspace.repo.root
-    return without_comments(peek_text(root / PRE_COMMIT)) if root else ""
+    return hooks.without_comments(peek_text(root / hooks.PRE_COMMIT)) if root else ""
 
 
 def _named_hooks(case: Surroundings) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(OURS.findall(_pre_commit_text(case))))
+    return tuple(dict.fromkeys(hooks.FRAMED.findall(_pre_commit_text(case))))
 
 
 # -- the merge driver
@@ -199,7 +169,7 @@ def check_merge_driver(case: Surroundings) -> Iterator[Probe]:
         what = f"git's configuration names another driver, {driver}: memory files are not merged entry by entry"
         yield Probe("merge-driver", "fail", what, INSTALL)
         return
-    fault = interpreter_fault(case, (find_interpreter(driver) or "").replace("%%", "%") or None, may_run=True)
+    fault = interpreter_fault(case, (hooks.find_interpreter(driver) or "").replace("%%", "%") or None, may_run=True)
     if fault:
         yield Probe("merge-driver", "fail", f"the driver {fault}: memory files merge line by line", INSTALL)
     elif case.head is None or ATTRIBUTES not in tree_at(repo, case.head).files:
@@ -232,7 +202,7 @@ def check_ci(case: Surroundings) -> Iterator[Probe]:
         return
     workflows = sorted((root / ".github" / "workflows").glob("*.y*ml"))
     places = [*(path for path in workflows if path.suffix in (".yml", ".yaml")), root / ".gitlab-ci.yml"]
-    texts = {path.relative_to(root).as_posix(): without_comments(peek_text(path)) for path in places}
+    texts = {path.relative_to(root).as_posix(): hooks.without_comments(peek_text(path)) for path in places}
     ours = {path: USES.findall(text) for path, text in texts.items() if USES.search(text) or CALLS.search(text)}
     origin = find_setting(case.workspace.repo, "remote.origin.url")
     host = HOST.match(origin or "")
@@ -280,12 +250,12 @@ def check_agents(case: Surroundings) -> Iterator[Probe]:
         yield Probe("agents", "skip", "no work tree" if root is None else "the configuration says sessions.read: false")
         return
     found = [*list_parts(root), *list_parts(Path.home(), "user")]
-    hooks = [one for one in found if one.part.name == "hooks"]
+    hooked = [one for one in found if one.part.name == "hooks"]
     if not found:
         remedy = f"optional: {INSTALL} --agent {AGENTS[0].name} (or {', '.join(agent.name for agent in AGENTS[1:])})"
         yield Probe("agents", "skip", "no agent of this clone reads memory", remedy)
     heard = list_heard(case.workspace)
-    for one in hooks:
+    for one in hooked:
         yield from _fault(case, one) or _rows(one, found, heard.get(one.agent.name))
     for one in {(one.path, one.part.name): one for one in reversed(found)}.values():  # some files serve several agents
         if one.part.name == "mcp":
@@ -296,7 +266,7 @@ def check_agents(case: Surroundings) -> Iterator[Probe]:
     if readers:
         seen = ", ".join(f"{name} on {at:%Y-%m-%d}" for name, at in readers.items())
         yield Probe("agents", "ok", f"work that was given memory was last committed by {seen}")
-    yield from _look_beside(case, dict.fromkeys(one.agent.name for one in hooks if one.path.is_relative_to(root)))
+    yield from _look_beside(case, dict.fromkeys(one.agent.name for one in hooked if one.path.is_relative_to(root)))
 
 
 def _look_beside(case: Surroundings, names: Iterable[str]) -> Iterator[Probe]:
@@ -343,8 +313,8 @@ def _fault(case: Surroundings, hook: FoundPart) -> tuple[Probe, ...]:
     """Why a hook does nothing, here or in other clones."""
     name = hook.agent.name
     is_json = hook.text.lstrip().startswith("{")  # which was read as such just now; else it is a plugin
-    commands = "\n".join(list_texts(msgspec.json.decode(hook.text))) if is_json else hook.text
-    python = find_interpreter(commands)
+    commands = "\n".join(hooks.list_texts(msgspec.json.decode(hook.text))) if is_json else hook.text
+    python = hooks.find_interpreter(commands)
     again = f"{INSTALL} --agent {name}"
     if fault := interpreter_fault(case, python, may_run=False):
         return (Probe("agents", "fail", f"the hook of {name} {fault}", again),)
@@ -360,7 +330,7 @@ def _fault(case: Surroundings, hook: FoundPart) -> tuple[Probe, ...]:
 
 def _server(case: Surroundings, found: FoundPart) -> Probe:
     read = tomllib.loads if found.part.form == "block" else msgspec.json.decode
-    python = next((word for word, after in pairwise(list_texts(read(found.text))) if after == MODULE[0]), None)
+    python = next((word for word, after in pairwise(hooks.list_texts(read(found.text))) if after == MODULE[0]), None)
     if fault := interpreter_fault(case, python, may_run=False):
         return Probe(
             "agents", "fail", f"the MCP server of {found.agent.name} {fault}", f"{INSTALL} --agent {found.agent.name}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
@@ -13,32 +13,15 @@ import msgspec
 from msgspec.structs import replace
 
 from memory_ci.errors import UsageError
-from memory_ci.extraction.tombstones import (
-    WORD,
-    Kind,
-    find_salt,
-    format_tombstones,
-    long_enough,
-    parse_tombstones,
-)
-from memory_ci.flows.forget.places import (
-    HeldPlace,
-    Target,
-    find_global,
-    list_derived,
-    list_left,
-    list_private,
-    rewrite_loose,
-    rewrite_sessions,
-    rewrite_tree,
-)
+from memory_ci.extraction import tombstones
+from memory_ci.flows.forget import places
+from memory_ci.flows.forget.places import HeldPlace, Target
 from memory_ci.flows.forgotten import HEADER, REJECTED_FILE, copy_path, parse_rejected, read_rejected
 from memory_ci.flows.lookup import find_entry
 from memory_ci.flows.workspace import Workspace, branch_tip, load_memory
 from memory_ci.gitrepo.history import STEP
 from memory_ci.gitrepo.process import run_git
 from memory_ci.gitrepo.sessionrefs import list_pushed, rewrite
-from memory_ci.records.entry import Entry
 from memory_ci.store.files import write_file
 from memory_ci.text import plural
 
@@ -70,6 +53,7 @@ FORGES = (
     "A model's provider and an embedder keep what they were sent as their terms say: `memory-ci doctor --privacy`",
     "Agents keep their own transcripts outside of this repository: `memory-ci sessions` lists where",
 )
+DELETED = "deleted, and made again by the next run"
 UNREACHABLE = "git reflog expire --expire=now --all && git gc --prune=now  # old objects of this clone"
 
 
@@ -92,7 +76,7 @@ class Meant(msgspec.Struct, frozen=True):
     """What is to be forgotten: its texts and how each is, and an entry's id."""
 
     what: What
-    texts: tuple[tuple[Kind, str], ...]
+    texts: tuple[tuple[tombstones.Kind, str], ...]
     entry_id: str = ""
 
 
@@ -105,17 +89,14 @@ def find_meant(workspace: Workspace, text: str, wanted: What | None) -> Meant:
     if wanted == "entry" or (wanted is None and ID.fullmatch(text)):
         located = load_memory(workspace, None).located
         if wanted == "entry" or any(place.entry.id.startswith(text.lower()) for place in located):
-            return _mean_entry(find_entry(located, text).entry)
+            entry = find_entry(located, text).entry
+            quotes = (line.partition(" ")[2] for line in entry.evidence if not line.startswith("accepted "))
+            return Meant("entry", tuple(tombstones.long_enough([entry.title, entry.body, *quotes])), entry.id)
     if wanted != "words" and (names := _names_of(workspace, text, is_asked=wanted == "person")):
         return Meant("person", tuple(("name", name) for name in names))
-    if not re.search(WORD, text):
+    if not re.search(tombstones.WORD, text):
         raise UsageError("there is no word in it", slug="nothing-to-forget", hint="Give an id, words or a person.")
     return Meant("words", (("words", text),))
-
-
-def _mean_entry(entry: Entry) -> Meant:
-    quotes = (line.partition(" ")[2] for line in entry.evidence if not line.startswith("accepted "))
-    return Meant("entry", tuple(long_enough([entry.title, entry.body, *quotes])), entry.id)
 
 
 def _names_of(workspace: Workspace, text: str, *, is_asked: bool) -> tuple[str, ...]:
@@ -128,22 +109,24 @@ def _names_of(workspace: Workspace, text: str, *, is_asked: bool) -> tuple[str, 
     known = [person for person in people if folded & {part.casefold() for part in person}]
     if not (known or is_asked or asked or MAIL.fullmatch(text)):
         return ()
-    return tuple(sorted(part for part in given.union(*known) if re.search(WORD, part)))
+    return tuple(sorted(part for part in given.union(*known) if re.search(tombstones.WORD, part)))
 
 
 def plan_forget(workspace: Workspace, meant: Meant, home: Path) -> ForgetPlan:
     """Every place that holds it, and what would be done. Writes nothing."""
-    target, tip = _target(workspace, meant, "0" * 32), branch_tip(workspace, None)[1]
-    files, found = rewrite_tree(workspace, target, tip)
-    places = (
+    target, tip = _target(meant, "0" * 32), branch_tip(workspace, None)[1]
+    files, found = places.rewrite_tree(workspace, target, tip)
+    longest = (max(re.findall(tombstones.WORD, text), key=len, default="") for _, text in meant.texts)
+    held = (
         *found,
-        *(place for place, *_ in rewrite_loose(workspace, target, tip)),
-        *(place for place, *_ in rewrite_sessions(workspace, target)),
-        *(place for place, *_ in list_derived(workspace, target)),
-        *(HeldPlace("ref", ref, "deleted, and made again by the next run") for ref in list_private(workspace.repo)),
-        *_list_left(workspace, meant, target, tip, home, files),
+        *(place for place, *_ in places.rewrite_loose(workspace, target, tip)),
+        *(place for place, *_ in places.rewrite_sessions(workspace, target)),
+        *(place for place, *_ in places.list_derived(workspace, target)),
+        *(HeldPlace("ref", ref, DELETED) for ref in places.list_private(workspace.repo)),
+        *places.list_left(workspace, target, tip, list(dict.fromkeys(filter(None, longest))), files),
+        *places.find_global(target, workspace.config.global_.path, home),
     )
-    return ForgetPlan(meant.what, places, tuple(_list_steps(workspace, meant, places)))
+    return ForgetPlan(meant.what, held, tuple(_list_steps(workspace, meant, held)))
 
 
 def apply_forget(workspace: Workspace, meant: Meant, home: Path, salt: str, now: datetime) -> ForgetPlan:
@@ -151,30 +134,33 @@ def apply_forget(workspace: Workspace, meant: Meant, home: Path, salt: str, now:
 
     `salt` is 32 hexadecimal digits, for a repository that has none. Raises what the writer raises.
     """
-    from memory_ci.gitrepo.writer import (  # GitPython: 75 ms, only to write
-        PlannedCommit,
-        choose_identity,
-        commit_series,
-    )
+    from memory_ci.gitrepo import writer  # GitPython: 75 ms, only to write
 
     plan = plan_forget(workspace, meant, home)
     ref, tip = branch_tip(workspace, None)
-    salt = find_salt([*read_rejected(workspace.at(tip)), *_copied(workspace)]) or salt
-    target, lines = _target(workspace, meant, salt), _lines(meant, salt)
-    files, _ = rewrite_tree(workspace, target, tip)
-    files[REJECTED_FILE] = _with_lines(workspace, tip, files.get(REJECTED_FILE), lines)
+    salt = tombstones.find_salt([*read_rejected(workspace.at(tip)), *_copied(workspace)]) or salt
+    target, lines = _target(meant, salt), _lines(meant, salt)
+    files, _ = places.rewrite_tree(workspace, target, tip)
+    before = files.get(REJECTED_FILE)
+    if before is None:
+        before = workspace.at(tip).read([REJECTED_FILE]).get(REJECTED_FILE)
+    text = (before if before is not None else HEADER.encode()).decode("utf-8", "surrogateescape")
+    known = parse_rejected(text)
+    added = "".join(f"{line}\n" for line in lines if line not in known)
+    gap = "" if text.endswith("\n") or not text else "\n"
+    files[REJECTED_FILE] = f"{text}{gap}{added}".encode("utf-8", "surrogateescape")
     told = f"{plural(len(files) - 1, 'file')} changed, and a hash that keeps it out."
     message = f"memory: forget ({meant.what})\n\n{told}\n\n{STEP}: forget\n"
-    identity = choose_identity(workspace.config.publish, in_actions=False)
-    commits = [PlannedCommit(files, message)]
-    tip = commit_series(workspace.repo, ref=ref, expected=tip, commits=commits, identity=identity, when=now)
+    identity = writer.choose_identity(workspace.config.publish, in_actions=False)
+    commits = [writer.PlannedCommit(files, message)]
+    tip = writer.commit_series(workspace.repo, ref=ref, expected=tip, commits=commits, identity=identity, when=now)
     copied = dict.fromkeys([*_copied(workspace), *lines])
     write_file(copy_path(workspace), "".join(f"{line}\n" for line in copied).encode())
-    for _, stored, own in rewrite_sessions(workspace, target):
+    for _, stored, own in places.rewrite_sessions(workspace, target):
         rewrite(workspace.repo, stored, own)
-    for private in list_private(workspace.repo):
+    for private in places.list_private(workspace.repo):
         run_git(workspace.repo.cwd, "update-ref", "-d", private)
-    for _, path, data in (*rewrite_loose(workspace, target, tip), *list_derived(workspace, target)):
+    for _, path, data in (*places.rewrite_loose(workspace, target, tip), *places.list_derived(workspace, target)):
         if data is None:
             path.unlink(missing_ok=True)
         else:
@@ -182,12 +168,14 @@ def apply_forget(workspace: Workspace, meant: Meant, home: Path, salt: str, now:
     return replace(plan, is_done=True, commit=tip)
 
 
-def _target(workspace: Workspace, meant: Meant, salt: str) -> Target:
-    return Target(parse_tombstones(_lines(meant, salt)), meant.entry_id)
+def _target(meant: Meant, salt: str) -> Target:
+    return Target(tombstones.parse_tombstones(_lines(meant, salt)), meant.entry_id)
 
 
 def _lines(meant: Meant, salt: str) -> list[str]:
-    return list(dict.fromkeys(line for kind, text in meant.texts for line in format_tombstones(kind, text, salt)))
+    return list(
+        dict.fromkeys(line for kind, text in meant.texts for line in tombstones.format_tombstones(kind, text, salt))
+    )
 
 
 def _copied(workspace: Workspace) -> list[str]:
@@ -196,28 +184,9 @@ def _copied(workspace: Workspace) -> list[str]:
     return []
 
 
-def _with_lines(workspace: Workspace, tip: str, changed: bytes | None, lines: Iterable[str]) -> bytes:
-    """The file of what was rejected, with the tombstones at its end."""
-    before = changed if changed is not None else workspace.at(tip).read([REJECTED_FILE]).get(REJECTED_FILE)
-    text = (before if before is not None else HEADER.encode()).decode("utf-8", "surrogateescape")
-    known = parse_rejected(text)
-    added = "".join(f"{line}\n" for line in lines if line not in known)
-    gap = "" if text.endswith("\n") or not text else "\n"
-    return f"{text}{gap}{added}".encode("utf-8", "surrogateescape")
-
-
-def _list_left(
-    workspace: Workspace, meant: Meant, target: Target, tip: str, home: Path, files: Mapping[str, bytes | None]
-) -> Iterator[HeldPlace]:
-    longest = (max(re.findall(WORD, text), key=len, default="") for _, text in meant.texts)
-    yield from list_left(workspace, target, tip, list(dict.fromkeys(filter(None, longest))), files)
-    if path := workspace.config.global_.path:
-        yield from find_global(target, home / path.removeprefix("~/") if path.startswith("~/") else Path(path))
-
-
-def _list_steps(workspace: Workspace, meant: Meant, places: Sequence[HeldPlace]) -> Iterator[str]:
+def _list_steps(workspace: Workspace, meant: Meant, held: Sequence[HeldPlace]) -> Iterator[str]:
     """What no commit and no ref of this clone can do, as commands."""
-    sessions = {place.where for place in places if place.kind == "session"}
+    sessions = {place.where for place in held if place.kind == "session"}
     for remote, sent in list_pushed(workspace.repo).items():
         refs = [one.ref.split("/", 4)[4] for one in sent]
         there = [name for name in refs if f"refs/memory-ci/sessions/{name}" in sessions]

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import msgspec
 from msgspec.structs import replace
@@ -32,7 +32,7 @@ HeldKind = Literal["memory", "export", "session", "note", "derived", "ref", "fil
 DERIVED = ("index.db", "index.db-wal", "index.db-shm", "tasks.mpk")
 """Files that are made again from git whenever they are missing. Their form hides words, so they always go."""
 
-OURS = "memory-ci"  # The directory in the git directory that is ours.
+OURS = "memory-ci"  # the directory in the git directory that is ours
 KEPT = ("forgotten.txt", "made")
 FIELDS = ("source", "session", "engine", "scope", "promoted_from", "aka", "instead")
 LISTS = ("evidence", "occurrences", "cites", "relations", "extra")
@@ -54,6 +54,9 @@ class Target(msgspec.Struct, frozen=True):
     tombstones: Tombstones
     entry_id: str = ""
 
+    def names(self, data: bytes) -> bool:
+        return bool(self.entry_id) and self.entry_id.encode() in data
+
 
 # -- files of memory
 
@@ -69,12 +72,8 @@ def forget_in_entry(target: Target, entry: Entry) -> Entry | None:
         return not gone.refuses(text) and not (target.entry_id and target.entry_id in text)
 
     lists = {name: tuple(filter(keeps, getattr(entry, name))) for name in LISTS}
-    fields = {name: value if value is None or keeps(value) else None for name in FIELDS if (value := _get(entry, name))}
+    fields = dict.fromkeys(name for name in FIELDS if (value := getattr(entry, name)) and not keeps(value))
     return gone.mask_all(replace(entry, **lists, **fields))
-
-
-def _get(entry: Entry, name: str) -> Any:  # noqa: ANN401 - a text or None
-    return getattr(entry, name)
 
 
 def rewrite_file(workspace: Workspace, target: Target, path: str, data: bytes) -> tuple[bytes | None, str]:
@@ -90,7 +89,7 @@ def rewrite_file(workspace: Workspace, target: Target, path: str, data: bytes) -
         done += ["masked in its episodes"] if new != data else []
     elif holds_entries(workspace, path):
         with suppress(MemoryCIError):
-            file, done = _edit_entries(target, parse_memory_file(path, data))
+            file, done = forget_in_file(target, parse_memory_file(path, data))
             new = render_memory_file(file)
             if is_fragment(path) and not file.entries and done:
                 return None, "the note goes"
@@ -100,7 +99,8 @@ def rewrite_file(workspace: Workspace, target: Target, path: str, data: bytes) -
     return new, ", ".join(done)
 
 
-def _edit_entries(target: Target, file: MemoryFile) -> tuple[MemoryFile, list[str]]:
+def forget_in_file(target: Target, file: MemoryFile) -> tuple[MemoryFile, list[str]]:
+    """A file of entries without it, and what is done."""
     pairs = [(entry, forget_in_entry(target, entry)) for entry in file.entries]
     removed = [entry for entry, new in pairs if new is None]
     updated = [new for entry, new in pairs if new is not None and new != entry]
@@ -119,18 +119,13 @@ def _edit_entries(target: Target, file: MemoryFile) -> tuple[MemoryFile, list[st
 def mask_raw(gone: Tombstones, path: str, data: bytes) -> bytes:
     """A file with masks: of JSON Lines each line's texts, else the text as it stands."""
     text = data.decode("utf-8", "surrogateescape")
-    if path.endswith((".jsonl", DIGEST)):
-        text = "".join(_mask_line(gone, line) for line in text.splitlines(keepends=True))
-    return gone.mask(text).encode("utf-8", "surrogateescape")
-
-
-def _mask_line(gone: Tombstones, line: str) -> str:
-    try:
-        value = json.loads(line)
-    except ValueError:
-        return gone.mask(line)
-    masked = gone.mask_all(value)
-    return line if masked == value else json.dumps(masked, ensure_ascii=False, separators=(",", ":")) + "\n"
+    lines = text.splitlines(keepends=True) if path.endswith((".jsonl", DIGEST)) else []
+    for number, line in enumerate(lines):
+        with suppress(ValueError):
+            masked = gone.mask_all(value := json.loads(line))
+            if masked != value:
+                lines[number] = json.dumps(masked, ensure_ascii=False, separators=(",", ":")) + "\n"
+    return gone.mask("".join(lines) or text).encode("utf-8", "surrogateescape")
 
 
 def rewrite_tree(workspace: Workspace, target: Target, tip: str) -> tuple[dict[str, bytes | None], list[HeldPlace]]:
@@ -188,24 +183,18 @@ def rewrite_sessions(
         for one, data in read_stored(workspace.repo, stored, name=name):
             files[one][name] = data
     for one, own in files.items():
-        held = [name for name, data in own.items() if target.tombstones.holds(data) or _has_id(target, name, data)]
-        if held:
-            new = {name: _session_file(workspace, target, name, data) for name, data in own.items()}
-            place = HeldPlace("session", one.ref, f"masked in its {', '.join(held)}")
-            yield place, one, {name: data for name, data in new.items() if data}
-
-
-def _has_id(target: Target, name: str, data: bytes) -> bool:
-    return name == NOTES and bool(target.entry_id) and target.entry_id.encode() in data
-
-
-def _session_file(workspace: Workspace, target: Target, name: str, data: bytes) -> bytes:
-    """A file of a session without it. A whole transcript goes: its form is the agent's, and the digest has the rest."""
-    if name == FULL and target.tombstones.holds(data):
-        return b""
-    if name == NOTES:
-        return rewrite_file(workspace, target, "MEMORY.md", data)[0] or b""
-    return mask_raw(target.tombstones, name, data)
+        holds = target.tombstones.holds
+        held = [name for name, data in own.items() if holds(data) or (name == NOTES and target.names(data))]
+        if not held:
+            continue
+        if NOTES in own:
+            own[NOTES] = rewrite_file(workspace, target, "MEMORY.md", own[NOTES])[0] or b""
+        if FULL in own:  # a whole transcript goes: its form is the agent's, and the digest has the rest
+            own[FULL] = b"" if holds(own[FULL]) else mask_raw(target.tombstones, FULL, own[FULL])
+        if DIGEST in own:
+            own[DIGEST] = mask_raw(target.tombstones, DIGEST, own[DIGEST])
+        place = HeldPlace("session", one.ref, f"masked in its {', '.join(held)}")
+        yield place, one, {name: data for name, data in own.items() if data}
 
 
 def list_private(repo: Repository) -> tuple[str, ...]:
@@ -218,24 +207,21 @@ def list_private(repo: Repository) -> tuple[str, ...]:
 
 def list_derived(workspace: Workspace, target: Target) -> Iterator[tuple[HeldPlace, Path, bytes | None]]:
     """The files beside the index and in the git directories of work trees that hold it, or may."""
-    repo = workspace.repo
-    folders = dict.fromkeys([repo.common_dir, repo.git_dir, *(repo.common_dir / "worktrees").glob("*")])
-    for folder in folders:
-        for path in sorted((folder / OURS).rglob("*")):
-            if path.is_symlink() or not path.is_file() or path.name in KEPT:
-                continue
-            where = path.relative_to(repo.common_dir).as_posix() if path.is_relative_to(repo.common_dir) else str(path)
-            data = _read(path)
-            is_note = "notes" in path.relative_to(folder / OURS).parts
-            if path.name in DERIVED:
-                yield HeldPlace("derived", where, "deleted, and made again when it is asked for"), path, None
-            elif target.tombstones.holds(data) or (target.entry_id and target.entry_id.encode() in data):
-                new = rewrite_file(workspace, target, ".memory/inbox/note.md", data)[0] if is_note else None
-                yield (
-                    HeldPlace("note" if is_note else "derived", where, "deleted" if new is None else "masked"),
-                    path,
-                    new,
-                )
+    repo, found = workspace.repo, list[tuple[Path, Path]]()
+    for folder in dict.fromkeys([repo.common_dir, repo.git_dir, *(repo.common_dir / "worktrees").glob("*")]):
+        found += [(folder / OURS, path) for path in sorted((folder / OURS).rglob("*"))]
+    for ours, path in found:
+        if path.is_symlink() or not path.is_file() or path.name in KEPT:
+            continue
+        where = path.relative_to(repo.common_dir).as_posix() if path.is_relative_to(repo.common_dir) else str(path)
+        data = _read(path)
+        if path.name in DERIVED:
+            yield HeldPlace("derived", where, "deleted, and made again when it is asked for"), path, None
+        elif target.tombstones.holds(data) or target.names(data):
+            is_note = "notes" in path.relative_to(ours).parts
+            new = rewrite_file(workspace, target, ".memory/inbox/note.md", data)[0] if is_note else None
+            done = "deleted" if new is None else "masked"
+            yield HeldPlace("note" if is_note else "derived", where, done), path, new
 
 
 def _read(path: Path) -> bytes:
@@ -277,10 +263,11 @@ def list_left(
             yield HeldPlace("message", named, "its message says it, and so may its pull request", is_left=True)
 
 
-def find_global(target: Target, path: Path) -> Iterator[HeldPlace]:
-    """The file of global memory, where it holds it."""
+def find_global(target: Target, written: str, home: Path) -> Iterator[HeldPlace]:
+    """The file of global memory as the configuration names it, "" for none, where it holds it."""
+    path = home / written.removeprefix("~/") if written.startswith("~/") else Path(written)
     file = path / "MEMORY.md" if path.is_dir() else path
-    if file.is_file() and target.tombstones.holds(_read(file)):
+    if written and file.is_file() and target.tombstones.holds(_read(file)):
         yield HeldPlace("global", str(file), "is outside of this repository: edit it yourself", is_left=True)
 
 

@@ -19,9 +19,7 @@ from memory_ci.records.event import Session
 from memory_ci.records.health import ArmComparison, EffectReport, Share
 from memory_ci.text import content_words
 
-AGAIN = 0.5
-"""The share of a correction's content words from which on an entry says the same."""
-
+AGAIN = 0.5  # the share of a correction's content words from which on an entry says the same
 LEAST_SAID = 3  # Content words of a correction that say something.
 TO_SEE = 1 / 3  # The part of the share that memory is hoped to take away.
 Z_BOTH, Z_POWER = 1.959964, 0.841621  # Two-sided 5 %, power 80 %.

@@ -193,9 +193,7 @@ def _is_right(window: GoldWindow, one: Judged) -> bool:
 
 # -- a set that people label
 
-APPROVED = ("true", "durable", "self_contained")
-"""What a reader who answers several questions has to say yes to."""
-
+APPROVED = ("true", "durable", "self_contained")  # what a reader who answers several questions has to say yes to
 SHEET = re.compile(r"^## (?P<key>\S+)$(?P<text>.*?)^approve: *(?P<answer>\S*) *$", re.MULTILINE | re.DOTALL)
 ANSWERS = {"y": True, "yes": True, "n": False, "no": False}
 RULES_OF_READING = (

@@ -33,40 +33,27 @@ from memory_ci.records.health import Answered, Asking, Comparison, Fall, Golden,
 from memory_ci.records.report import LoadedFile
 from memory_ci.records.retrieval import Retrieval
 from memory_ci.rendering.context import context_cost, entry_cost, render_context
-from memory_ci.retrieval.metrics import (
-    derive_golden,
-    has_any,
-    interval,
-    mean,
-    ndcg,
-    percentile,
-    recall,
-    reciprocal_rank,
-)
+from memory_ci.retrieval import metrics
 from memory_ci.retrieval.rank import fit
 from memory_ci.retrieval.verdict import drop_weak
 from memory_ci.store.files import write_file
 
 ONE_A_LINE = "Give one JSON object a line: `memory-ci help ranking`, evaluation."
 
-SESSION = 10
-"""So many tasks, one after the other, are taken for a session: what comes twice among them is a repeat."""
-
+SESSION = 10  # so many tasks, one after the other, are taken for a session: what comes twice among them is a repeat
 GOLDEN_DIR = ".memory/eval"
 DERIVED = "derived.jsonl"
 
-Timer = Callable[[], float]
-"""Seconds from any start."""
-
+Timer = Callable[[], float]  # seconds from any start
 MEASURES: dict[str, Callable[[Answered], float]] = {
-    "recall@5": lambda one: recall(one.ranking, one.asking.grades, 5),
-    "recall@10": lambda one: recall(one.ranking, one.asking.grades, 10),
-    "nDCG@10": lambda one: ndcg(one.ranking, one.asking.grades, 10),
-    "MRR@10": lambda one: reciprocal_rank(one.ranking, one.asking.grades, 10),
+    "recall@5": lambda one: metrics.recall(one.ranking, one.asking.grades, 5),
+    "recall@10": lambda one: metrics.recall(one.ranking, one.asking.grades, 10),
+    "nDCG@10": lambda one: metrics.ndcg(one.ranking, one.asking.grades, 10),
+    "MRR@10": lambda one: metrics.reciprocal_rank(one.ranking, one.asking.grades, 10),
     "zero results": lambda one: float(not one.ranking),
     "entries given": lambda one: float(len(one.given)),
     "characters given": lambda one: float(one.characters),
-    "recall at given": lambda one: recall(one.given, one.asking.grades, len(one.given)),
+    "recall at given": lambda one: metrics.recall(one.given, one.asking.grades, len(one.given)),
 }
 """What is averaged over the queries that have a relevant entry."""
 
@@ -257,7 +244,7 @@ def init_golden(workspace: Workspace) -> tuple[Path, int]:
     Written anew each time: what people add belongs into a file of its own.
     """
     entries = [place.entry for place in load_memory(workspace, None).located if place.entry.status == "active"]
-    goldens = derive_golden(
+    goldens = metrics.derive_golden(
         [entry for entry in entries if entry.title],
         lambda entry: [anchor.path for cite in entry.cites if (anchor := parse_anchor(cite))],
     )
@@ -312,13 +299,13 @@ def _measure(kind: str, answered: Sequence[Answered]) -> Quality:
     empty = [one for one in answered if not one.asking.grades]
     measures = [_mean(name, [of(one) for one in asked]) for name, of in MEASURES.items()] if asked else []
     measures += _measure_given(asked, empty)
-    stale = [has_any(one.ranking, one.asking.negative, 10) for one in guarded]
+    stale = [metrics.has_any(one.ranking, one.asking.negative, 10) for one in guarded]
     times = [1000 * one.seconds for one in answered]
     return Quality(
         kind=kind,
         queries=len(asked),
         measures=(*measures, *([_mean("stale hits@10", stale)] if stale else [])),
-        milliseconds=(percentile(times, 0.5), percentile(times, 0.95)),
+        milliseconds=(metrics.percentile(times, 0.5), metrics.percentile(times, 0.95)),
         unanswerable=len(empty),
         false_hits=sum(one.verdict == "HIT" for one in empty),
     )
@@ -333,7 +320,7 @@ def _measure_given(asked: Sequence[Answered], unrelated: Sequence[Answered]) -> 
         before = [{name for one in served[at - at % SESSION : at] for name in one.given} for at in range(len(served))]
         repeats = [len(known & set(one.given)) / len(one.given) for known, one in zip(before, served, strict=True)]
         yield _mean("repeats", repeats)
-    found = mean([MEASURES["recall@10"](one) for one in asked])
+    found = metrics.mean([MEASURES["recall@10"](one) for one in asked])
     if found:
         yield _mean("kept", [MEASURES["recall at given"](one) / found for one in asked])
     if unrelated:
@@ -342,5 +329,5 @@ def _measure_given(asked: Sequence[Answered], unrelated: Sequence[Answered]) -> 
 
 def _mean(name: str, values: Sequence[float]) -> Measure:
     dice = random.Random(len(values))  # noqa: S311 - a resample that anyone can repeat, no secret
-    low, high = interval(values, lambda sample: dice.choices(sample, k=len(sample)))
-    return Measure(name, mean(values), low, high)
+    low, high = metrics.interval(values, lambda sample: dice.choices(sample, k=len(sample)))
+    return Measure(name, metrics.mean(values), low, high)

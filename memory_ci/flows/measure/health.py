@@ -17,17 +17,8 @@ from msgspec.structs import replace
 
 from memory_ci.errors import EngineError, MemoryCIError, RepositoryError, UsageError
 from memory_ci.evidence.content import redact
+from memory_ci.flows import eligible
 from memory_ci.flows.anchors import judge_anchors
-from memory_ci.flows.eligible import (
-    count_judged,
-    list_eligible,
-    list_questions,
-    name_question,
-    names_of,
-    names_of_episode,
-    title_of,
-    window_start,
-)
 from memory_ci.flows.episodes import load_episodes
 from memory_ci.flows.lookup import list_past_ids
 from memory_ci.flows.past_index import PastMoment, find_moment
@@ -69,9 +60,7 @@ MAX_LOST = 3  # places that cannot be read or served are named
 MAX_ON_PAGE = 5_000  # entries: of more the health is said when it is asked for, not on the page of every job
 MAX_EMBEDDED = 1_000  # texts: of more no vectors are made for the crewship profile, for that takes minutes
 MONTHS = 12
-NO_COMMIT = "0" * 40
-"""The id of no commit: what cites it is judged by the hash that it carries, if it does."""
-
+NO_COMMIT = "0" * 40  # the id of no commit: what cites it is judged by the hash that it carries, if it does
 _coherence_of = lru_cache(maxsize=1)(metrics.score_coherence)
 """The same entries from one month to the next are compared once."""
 
@@ -213,7 +202,7 @@ def _looking(workspace: Workspace, place: HealthView) -> Iterator[Scene]:
     changes: tuple[MergedChange, ...] = ()
     silence = "there is no commit yet" if place.tip is None else ""
     try:
-        changes = list_eligible(workspace, place.tip, place.today) if place.tip is not None else ()
+        changes = eligible.list_eligible(workspace, place.tip, place.today) if place.tip is not None else ()
     except RepositoryError as error:
         silence = error.message.splitlines()[0]
     with open_index(None) as index:
@@ -261,9 +250,9 @@ def _measure_git(scene: Scene) -> dict[MetricName, Measured]:
 
 def _coverage(scene: Scene) -> Measured:
     sources = frozenset().union(*map(metrics.names_of_source, scene.entries))
-    names = sources | frozenset().union(*map(names_of_episode, scene.episodes))
+    names = sources | frozenset().union(*map(eligible.names_of_episode, scene.episodes))
     tip = scene.place.tip
-    judged = count_judged(scene.workspace, tip, scene.changes, names) if tip and scene.changes else 0
+    judged = eligible.count_judged(scene.workspace, tip, scene.changes, names) if tip and scene.changes else 0
     measured = metrics.score_coverage(judged, len(scene.changes), len(scene.active), len(scene.lost), scene.silence)
     return measured._replace(basis=measured.basis + _name_lost(scene))
 
@@ -275,12 +264,12 @@ def _name_lost(scene: Scene) -> str:
 
 def _efficiency(scene: Scene) -> Measured:
     """How many of the titles of merged changes find an entry; what was learned from a change itself does not count."""
-    config, options, start = scene.workspace.config, RetrieveOptions(), window_start(scene.today)
+    config, options, start = scene.workspace.config, RetrieveOptions(), eligible.window_start(scene.today)
     ranked = [place for place in scene.active if place.scope.name != "institutional"]
     asked, empty = _newest_asked(scene) if ranked else [], list[MergedChange]()
     for change in reversed(asked):
-        sound, own = make_sound(options, config, scene.today), names_of(change)
-        found = find_ranked(scene.index, config, title_of(change), sound, options, scene.today).hits
+        sound, own = make_sound(options, config, scene.today), eligible.names_of(change)
+        found = find_ranked(scene.index, config, eligible.title_of(change), sound, options, scene.today).hits
         if all(own & metrics.names_of_source(hit.located.entry) for hit in found):
             empty.append(change)
     given = [
@@ -298,11 +287,11 @@ def _efficiency(scene: Scene) -> Measured:
         named = ", ".join(norm.entry_id[:8] for norm in over[:MAX_NAMED] if norm.entry_id)
         room = f"the {config.retrieve.institutional_max_chars} characters that every job is given"
         basis += f"; {plural(len(over), 'norm')} over {room}: {named}"
-    return measured._replace(missing=tuple(map(name_question, empty[:MAX_NAMED])), basis=basis)
+    return measured._replace(missing=tuple(map(eligible.name_question, empty[:MAX_NAMED])), basis=basis)
 
 
 def _newest_asked(scene: Scene) -> list[MergedChange]:
-    return list_questions(scene.workspace, scene.changes, scene.episodes)[-MAX_ASKED:]
+    return eligible.list_questions(scene.workspace, scene.changes, scene.episodes)[-MAX_ASKED:]
 
 
 def _reach(scene: Scene, reached: Set[str], score: Callable[[int, int], Measured]) -> Measured:
@@ -389,7 +378,7 @@ def _measure_closeness(scene: Scene, environ: Mapping[str, str] | None) -> Close
     """The closeness of the active entries; the index keeps their vectors. Never raises for what an embedder does."""
     if environ is None:
         return Closeness(silence="there are no vectors: no embedder was asked")
-    questions = [redact(title_of(change)).text for change in _newest_asked(scene)]
+    questions = [redact(eligible.title_of(change)).text for change in _newest_asked(scene)]
     choice = choose_embedder(scene.workspace.config.retrieve, environ, UNHURRIED)
     if choice.embedder is None:
         return Closeness(silence=f"there are no vectors: {choice.reason}")

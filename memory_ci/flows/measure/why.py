@@ -160,8 +160,7 @@ def _note_absence(place: Located, today: date, *, is_ranked: bool) -> Iterator[s
 
 # -- graph: an entry, what it names, what names it, and what is like it
 
-MAX_NODES = 200
-"""More than that nobody reads, and for each of them the index is asked."""
+MAX_NODES = 200  # more than that nobody reads, and for each of them the index is asked
 
 
 def build_graph(workspace: Workspace, prefix: str, depth: int, most: int = MAX_NODES) -> Graph:
@@ -344,8 +343,7 @@ def _list_reasons(old: RankedAnswer, new: RankedAnswer, top: int) -> Iterator[st
 
 # -- blame: for each line the work that brought it, what that was given and used, and what was learned of it
 
-MAX_FILES = 50
-"""Files of one piece of work whose lines are looked up."""
+MAX_FILES = 50  # files of one piece of work whose lines are looked up
 
 
 def blame(workspace: Workspace, place: str, view: str | None) -> tuple[BlamedLines, ...]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import shlex
 import tomllib
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
@@ -46,6 +46,9 @@ USER = " --user"
 Place = Literal["file", "shared", "user"]
 """Where settings are: of this clone, of the team (committed), of the user (in the home)."""
 
+WHERE: dict[Place, tuple[Place, ...]] = {"file": ("file", "shared"), "shared": ("shared",), "user": ("user",)}
+"""Where ours may be found: in the files of the clone and of the team, or in those of the user."""
+
 
 class Wish(msgspec.Struct, frozen=True):
     """What is to be set up, and where; `python` is the interpreter that is called, "" where the program is, by name."""
@@ -55,6 +58,11 @@ class Wish(msgspec.Struct, frozen=True):
     is_reading: bool = True
     is_asking: bool = True
     is_mcp: bool = True
+
+    @property
+    def program(self) -> list[str]:
+        """The words that memory-ci is called by."""
+        return [self.python, *MODULE] if self.python else [PROGRAM]
 
     def wants(self, part: Part) -> bool:
         return {"allow": self.is_asking, "mcp": self.is_mcp}.get(part.name, True)
@@ -91,12 +99,6 @@ class Setting(NamedTuple):
     is_member: bool = False
 
 
-def local_files(names: Collection[str]) -> dict[str, tuple[str, ...]]:
-    """By agent, the files that are of this clone alone, so that no commit should have them: all but texts."""
-    chosen = (one for one in AGENTS if one.name in names)
-    return {one.name: tuple(dict.fromkeys(p.file for p in one.parts if p.name != "text")) for one in chosen}
-
-
 def plan_agents(
     root: Path, names: Collection[str], wish: Wish, note: Path, tracked: Collection[str] = ()
 ) -> tuple[AgentEdit, ...]:
@@ -106,7 +108,7 @@ def plan_agents(
     """
     edits = dict[Path, AgentEdit]()
     for agent in AGENTS:
-        for path, parts in _group(agent, root, wish.place) if agent.name in names else ():
+        for path, parts in _group(agent, root, wish.place).items() if agent.name in names else ():
             _refuse_link(path)
             known = edits.get(path)
             before = known.before if known else read_text(path)
@@ -118,8 +120,10 @@ def plan_agents(
                 for part in parts:
                     filled = _fill(agent, part, text, how) if how.wants(part) else text
                     text, put = filled, (*put, part.name) if filled != text else put
-                is_same = text == before or (before != "" and _sorted(before, path) == _sorted(text, path))
-            text = "" if text in (EMPTY, VERSIONED) and _is_made(note, path) else text
+                is_same = text == before
+                if before and text and path.suffix == ".json":
+                    is_same = _sort(json.loads(before)) == _sort(json.loads(text))
+            text = "" if text in (EMPTY, VERSIONED) and str(path) in _read_note(note) else text
             if text or before:
                 edits[path] = AgentEdit(path, before, before if is_same else text, root, put)
     return tuple(edits.values())
@@ -134,7 +138,7 @@ def plan_agents_out(
     """
     edits = dict[Path, AgentEdit]()
     for agent in AGENTS:
-        for path, parts in _group_all(agent, root, place):
+        for path, parts in _group(agent, root, *WHERE[place]).items():
             known, noted = edits.get(path), _list_noted(note, path)
             text = known.after if known else read_text(path)
             if not text or not (noted or (_has_mark(agent, text) and str(path.relative_to(root)) not in tracked)):
@@ -143,7 +147,7 @@ def plan_agents_out(
                 after = _strip(agent, parts, text, noted, place)
             if after != text:
                 _refuse_link(path)
-                after = "" if after in (EMPTY, VERSIONED) and _is_made(note, path) else after
+                after = "" if after in (EMPTY, VERSIONED) and str(path) in _read_note(note) else after
                 edits[path] = AgentEdit(path, known.before if known else text, after, root)
     return tuple(edits.values())
 
@@ -151,7 +155,7 @@ def plan_agents_out(
 def list_parts(root: Path, place: Place = "file") -> Iterator[FoundPart]:
     """The parts of ours that the files of agents hold, whoever put them there. Raises UsageError (agent-settings)."""
     for agent in AGENTS:
-        for path, parts in _group_all(agent, root, place):
+        for path, parts in _group(agent, root, *WHERE[place]).items():
             text = read_text(path)
             for part in parts:
                 with _reading(path):
@@ -166,15 +170,20 @@ def put_agent(edit: AgentEdit, note: Path, dry_run: bool) -> InstallStep:
     """
     if edit.after == edit.before:
         return InstallStep("agent", str(edit.path), "kept")
-    if not dry_run and edit.after:
-        inside = [one for one in edit.path.parents if one.is_relative_to(edit.root) and one != edit.root]
-        made = [str(path) for path in (edit.path, *inside) if not path.exists()]
-        write_file(edit.path, edit.after.encode("utf-8", "surrogateescape"), edit.root)
-        own = {f"{name} {edit.path}" for name in PARTS}
-        new = [f"{name} {edit.path}" for name in PARTS if name in edit.parts]
-        _write_note(note, [*made, *new], own.difference(new))
-    elif not dry_run:
-        _remove_made(note, edit.path)
+    if not dry_run:
+        known, own = _read_note(note), {f"{name} {edit.path}" for name in PARTS}
+        added = [f"{name} {edit.path}" for name in PARTS if name in edit.parts]
+        gone = own.difference(added)
+        if edit.after:
+            inside = [one for one in edit.path.parents if one.is_relative_to(edit.root) and one != edit.root]
+            added = [*(str(path) for path in (edit.path, *inside) if not path.exists()), *added]
+            write_file(edit.path, edit.after.encode("utf-8", "surrogateescape"), edit.root)
+        else:
+            edit.path.unlink()
+            gone = {*own, str(edit.path), *_remove_empty(edit.path, known)}
+        lines = [line for line in dict.fromkeys([*known, *added]) if line not in gone]
+        if lines != known:
+            write_file(note, "".join(f"{line}\n" for line in lines).encode())
     return InstallStep("agent", str(edit.path), "written" if edit.parts else "removed")
 
 
@@ -198,51 +207,37 @@ def answers_for_user(data: bytes, agent: str) -> bool:
 # -- the files, and the note of what was done to them
 
 
-def _group(agent: Agent, root: Path, place: Place) -> Iterable[tuple[Path, list[Part]]]:
+def _group(agent: Agent, root: Path, *places: Place) -> dict[Path, list[Part]]:
     """The files of an agent, and the parts that go into each."""
     files = dict[Path, list[Part]]()
-    for part in agent.parts:
-        if file := part.user if place == "user" else (part.shared if place == "shared" else "") or part.file:
-            files.setdefault(root / file, []).append(part)
-    return files.items()
+    for place in places:
+        found = dict[Path, list[Part]]()
+        for part in agent.parts:
+            if file := part.user if place == "user" else (part.shared if place == "shared" else "") or part.file:
+                found.setdefault(root / file, []).append(part)
+        files |= found
+    return files
 
 
-def _group_all(agent: Agent, root: Path, place: Place) -> Iterable[tuple[Path, list[Part]]]:
-    """The files of the user, or else those of this clone and those that are shared."""
-    return {
-        **dict(_group(agent, root, place)),
-        **dict(_group(agent, root, "user" if place == "user" else "shared")),
-    }.items()
+def _read_note(note: Path) -> list[str]:
+    """The paths that `install` made, and the parts that it put into each file, a line each."""
+    return read_text(note).splitlines()
 
 
 def _list_noted(note: Path, path: Path) -> list[str]:
-    """The parts that this clone's `install` put into a file: a line each, beside those of what it made."""
-    lines = read_text(note).splitlines()
+    """The parts that this clone's `install` put into a file."""
+    lines = _read_note(note)
     return [name for name in PARTS if f"{name} {path}" in lines]
 
 
-def _is_made(note: Path, path: Path) -> bool:
-    return str(path) in read_text(note).splitlines()
-
-
-def _write_note(note: Path, added: Iterable[str], gone: Collection[str]) -> None:
-    known = read_text(note).splitlines()
-    lines = [line for line in dict.fromkeys([*known, *added]) if line not in gone]
-    if lines != known:
-        write_file(note, "".join(f"{line}\n" for line in lines).encode())
-
-
-def _remove_made(note: Path, path: Path) -> None:
-    """Remove a file of ours, and the directories around it that are ours and hold nothing else."""
-    path.unlink()
-    made, gone = read_text(note).splitlines(), {str(path), *(f"{name} {path}" for name in PARTS)}
+def _remove_empty(path: Path, made: Collection[str]) -> Iterator[str]:
+    """Remove the directories around a file that are ours and hold nothing else."""
     for directory in path.parents:
         if str(directory) not in made:
             break
         with suppress(OSError):  # not empty: the user put something in
             directory.rmdir()
-            gone.add(str(directory))
-    _write_note(note, (), gone)
+            yield str(directory)
 
 
 def _refuse_link(path: Path) -> None:
@@ -273,14 +268,16 @@ def _fill(agent: Agent, part: Part, text: str, wish: Wish) -> str:
     if part.form == "whole":
         if text:
             raise WrongShapeError("the file is not ours; rename it, the agent reads each of that folder")
-        return _whole(part, wish)
+        flags = f"{USER * (wish.place == 'user')}{FLAGS[not wish.is_asking]}".split()
+        return str(part.content).replace('"opencode"]', f"{json.dumps(['opencode', *flags])[1:]}")
     if part.name == "text":
         lines = [*READ.split("\n") * wish.is_reading, *ASK.split("\n") * wish.is_asking]
         return with_block(text, MARKDOWN, lines) if lines else without_block(text, MARKDOWN)
     if part.form == "block":
         return _with_server(text, part, wish)
     settings = _settings(agent, part, wish)
-    text = (text or _base(agent, part)) if settings else text
+    if settings and not text:
+        text = EMPTY if part.name != "hooks" or agent.hook == "groups" else VERSIONED
     for one in settings:
         # A permission given in one word, or not at all, stays as its owner wrote it.
         with suppress(*([WrongShapeError] if part.name == "allow" else [])):
@@ -307,33 +304,21 @@ def _strip(agent: Agent, parts: Sequence[Part], text: str, noted: Collection[str
 
 def _settings(agent: Agent, part: Part, wish: Wish) -> list[Setting]:
     """What goes into a file of JSON; the hooks of all events where nobody is asked what is wished."""
-    program = _program(wish)
+    program = wish.program
     if isinstance(part.content, Permission):
         keys, value, is_member = part.content
         return [Setting(keys, value, lambda found: bool(found == value), is_member)]
     if isinstance(part.content, Server):
         server = part.content
-        return [
-            Setting((server.key, PROGRAM), _server(server, program), partial(_is_our_server, server), is_member=True)
-        ]
+        keys = (server.key, PROGRAM)
+        return [Setting(keys, _server(server, program), partial(_is_our_server, server), is_member=True)]
     events = [e for e in agent.events if (wish.is_reading or not e.is_reading) and (wish.is_asking or not e.is_asking)]
     call = shlex.quote(program[0]) + CALL * (len(program) > 1)
-    own = USER * (wish.place == "user")
-    flags = f"{own}{FLAGS[not wish.is_asking]}"
-    return [
-        Setting(("hooks", event.name), _hook(agent, event, call, flags), partial(_is_our_hook, agent, event, own))
-        for event in events
-    ]
-
-
-def _base(agent: Agent, part: Part) -> str:
-    """The file that ours is put into where there is none."""
-    return EMPTY if part.name != "hooks" or agent.hook == "groups" else VERSIONED
-
-
-def _sorted(text: str, path: Path) -> Any:  # noqa: ANN401 - any JSON
-    """Settings, whatever the order of their lists; a text that is no JSON as it is."""
-    return _sort(json.loads(text)) if path.suffix == ".json" and text else text
+    own, settings = USER * (wish.place == "user"), []
+    for event in events:
+        hook = _hook(agent, event, call, own + FLAGS[not wish.is_asking])
+        settings.append(Setting(("hooks", event.name), hook, partial(_is_our_hook, agent, event, own)))
+    return settings
 
 
 def _sort(value: Any) -> Any:  # noqa: ANN401 - any JSON
@@ -385,15 +370,6 @@ def _is_our_hook(agent: Agent, event: HookEvent, own: str, value: Any) -> bool: 
     return False
 
 
-def _whole(part: Part, wish: Wish) -> str:
-    flags = f"{USER * (wish.place == 'user')}{FLAGS[not wish.is_asking]}".split()
-    return str(part.content).replace('"opencode"]', f"{json.dumps(['opencode', *flags])[1:]}")
-
-
-def _program(wish: Wish) -> list[str]:
-    return [wish.python, *MODULE] if wish.python else [PROGRAM]
-
-
 def _server(server: Server, program: Sequence[str]) -> dict[str, Any]:
     words = [*program, "mcp", *server.arguments]
     command = {"command": words} if server.is_list else {"command": words[0], "args": words[1:]}
@@ -410,7 +386,7 @@ def _is_our_server(server: Server, value: Any) -> bool:  # noqa: ANN401 - any JS
 
 def _with_server(text: str, part: Part, wish: Wish) -> str:
     """TOML with a table of the server in a block of ours, unless its owner has one. Raises ValueError: no TOML."""
-    words = [*_program(wish), "mcp"]
+    words = [*wish.program, "mcp"]
     if PROGRAM in tomllib.loads(without_block(text, HASHES)).get("mcp_servers", {}):
         return text
     quoted = [json.dumps(word, ensure_ascii=False) for word in words]

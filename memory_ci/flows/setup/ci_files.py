@@ -21,6 +21,7 @@ SOURCE = re.compile(r"(?:(https://[\w.:-]+)/)?([\w.-]+(?:/[\w.-]+)+)@(v\d+(?:\.\
 REPOSITORY = re.compile(r"Repository, *(https://[^/]+)/(\S+?)(?:\.git)?/?")
 TAG = f"v{__version__}"
 TYPES = ("pre-commit", "pre-merge-commit", "prepare-commit-msg", "pre-push")
+TYPES_LINE = f"default_install_hook_types: [{', '.join(TYPES)}]\n"
 BY_HAND = re.compile(
     r"memory-ci-(?:check|fix|notes|trailers|push|sync)|\S*/memory-ci(?:/\S*)?@\S+|.*\bmemory-ci ci\b.*"
 )
@@ -85,31 +86,16 @@ def pre_commit_item(release: Release) -> str:
 """
 
 
-def whole_pre_commit(release: Release) -> str:
-    """The file where there is none."""
-    return f"{_types()}repos:\n{pre_commit_item(release)}"
-
-
 def add_pre_commit(text: str, release: Release) -> str:
     """The file with our hooks, and the types of hooks they need where it names none. Raises YamlTextError."""
     keys, item = list_keys(text), pre_commit_item(release)
-    more = "" if "default_install_hook_types" in keys else _types()
+    more = "" if "default_install_hook_types" in keys else TYPES_LINE
     if more and "default_stages" not in keys and "repos" in keys:
         more += "default_stages: [pre-commit, manual] # hooks that name no stage run when they ran before\n"
     if "repos" not in keys:
         return add_keys(text, f"{more}repos:\n{item}")
     text = add_items(text, "repos", item)
     return add_keys(text, more) if more else text
-
-
-def list_missing_types(text: str) -> list[str]:
-    """The types of hooks that ours need and that the file's own list leaves out. Raises YamlTextError."""
-    own = list_keys(text).get("default_install_hook_types", TYPES)
-    return [name for name in TYPES if name not in own]
-
-
-def _types() -> str:
-    return f"default_install_hook_types: [{', '.join(TYPES)}]\n"
 
 
 # -- GitHub and GitLab
@@ -160,11 +146,6 @@ def gitlab_item(release: Release, stage: str = "test") -> str:
 {inputs}"""
 
 
-def whole_gitlab(release: Release) -> str:
-    """The file where there is none, or where it includes nothing."""
-    return f"include:\n{gitlab_item(release)}"
-
-
 def add_gitlab(text: str, release: Release) -> str:
     """The file with our component, in a stage that it has. Raises YamlTextError."""
     keys = list_keys(text)
@@ -192,12 +173,12 @@ def fence(text: str, note: str = NOTE) -> str:
 
 def list_blocks(text: str) -> tuple[str, ...]:
     """What our blocks hold, each as it was before it was indented, in order."""
-    return tuple(sorted(dedent(found[2].replace("\r", "")) for found in BLOCK.finditer(text)))
+    return tuple(sorted(map(_held, BLOCK.finditer(text))))
 
 
 def is_changed(text: str) -> bool:
     """Whether somebody changed one of our blocks."""
-    return any(found[1] != _digest(dedent(found[2].replace("\r", ""))) for found in BLOCK.finditer(text))
+    return any(found[1] != _digest(_held(found)) for found in BLOCK.finditer(text))
 
 
 def take_out(text: str) -> str | None:
@@ -207,7 +188,7 @@ def take_out(text: str) -> str | None:
     """
     for number in reversed(range(len(BLOCK.findall(text)))):
         found = list(BLOCK.finditer(text))[number]  # anew: taking one out may end the one before without a newline
-        if found[1] != _digest(dedent(found[2].replace("\r", ""))):
+        if found[1] != _digest(_held(found)):
             continue
         before, after = text[: found.start()], text[found.end() :]
         if not found.group().endswith("\n"):
@@ -221,21 +202,19 @@ def take_out(text: str) -> str | None:
 def list_keys(text: str) -> dict[str, tuple[str, ...]]:
     """The keys at the top of a mapping, with the texts in what each holds, at any depth. Raises YamlTextError."""
     tokens = list_tokens(text)
-    values = _find_values(tokens) if len(tokens) > 2 else {}
-    texts = {
-        key: [token.value for token in tokens[first : last + 1] if token.kind == "Scalar"]
-        for key, (first, last) in values.items()
+    return {
+        key: tuple(token.value for token in tokens[first : last + 1] if token.kind == "Scalar")
+        for key, (first, last) in (_find_values(tokens) if len(tokens) > 2 else {}).items()
     }
-    return {key: tuple(found) for key, found in texts.items()}
 
 
 def add_keys(text: str, lines: str) -> str:
     """The text with more keys at its end, in a block of ours. Raises YamlTextError where that cannot be proved."""
     tokens = list_tokens(text)
-    if len(tokens) == 2:  # comments and blank lines alone
-        return _put(text, len(ROW.findall(text)), fence(lines), tokens, 1, lines)
-    _find_values(tokens)
-    return _put(text, len(ROW.findall(text)), fence(lines), tokens, len(tokens) - 3, lines)
+    is_empty = len(tokens) == 2  # comments and blank lines alone
+    if not is_empty:
+        _find_values(tokens)
+    return _put(text, len(ROW.findall(text)), fence(lines), tokens, 1 if is_empty else len(tokens) - 3, lines)
 
 
 def add_items(text: str, key: str, lines: str) -> str:
@@ -249,16 +228,13 @@ def add_items(text: str, key: str, lines: str) -> str:
     inside = [token.end for token in tokens[first + 1 : last] if token.end > token.start]
     row, behind = max(inside)
     row, rows = row + bool(behind), ROW.findall(text)
-    while (comment := _next_comment(rows, row)) and len(rows[comment - 1]) - len(rows[comment - 1].lstrip()) > column:
-        row = comment
+    for number, line in enumerate(rows[row:], start=row + 1):  # comments of the list behind its last item
+        if not line.strip():
+            continue
+        if not line.lstrip().startswith("#") or len(line) - len(line.lstrip()) <= column:
+            break
+        row = number
     return _put(text, row, indent(fence(lines), " " * column), tokens, last, lines)
-
-
-def _next_comment(rows: Sequence[str], row: int) -> int:
-    """The number behind the next row that is not blank, if that is a comment; else 0."""
-    while row < len(rows) and not rows[row].strip():
-        row += 1
-    return row + 1 if row < len(rows) and rows[row].lstrip().startswith("#") else 0
 
 
 def _put(text: str, row: int, block: str, tokens: Sequence[YamlToken], place: int, lines: str) -> str:
@@ -294,6 +270,10 @@ def _find_values(tokens: Sequence[YamlToken]) -> dict[str, tuple[int, int]]:
     return {
         tokens[key].value: (first, end - 1) for key, first, end in zip(starts[::2], starts[1::2], ends, strict=True)
     }
+
+
+def _held(found: re.Match[str]) -> str:
+    return dedent(found[2].replace("\r", ""))
 
 
 def _digest(text: str) -> str:

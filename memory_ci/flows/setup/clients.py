@@ -6,6 +6,7 @@ Data alone: `agents` puts it into files and takes it out again. Where each is do
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 import msgspec
@@ -76,51 +77,7 @@ class Agent(msgspec.Struct, frozen=True):
     hook: Literal["groups", "copilot", "cursor", "plugin"] = "groups"
 
 
-PLUGIN_HEAD = "// memory-ci install --agent opencode"
-PLUGIN = (
-    PLUGIN_HEAD
-    + """: this file is replaced by the next install.
-import { spawnSync } from "node:child_process"
-
-const call = (event, data, cwd) => {
-  const input = JSON.stringify({ hook_event_name: event, cwd, ...data })
-  const args = ["hook", "agent", "--for", "opencode"]
-  const run = spawnSync("memory-ci", args, { input, encoding: "utf8", timeout: 20000 })
-  try { return JSON.parse(run.stdout).hookSpecificOutput.additionalContext } catch { return "" }
-}
-
-export const MemoryCI = async ({ directory }) => {
-  const begun = new Set()
-  return {
-    "chat.message": async (input, output) => {
-      const session_id = input.sessionID
-      const said = output.parts.filter((part) => part.type === "text" && !part.synthetic)
-      if (said.length === 0) return
-      const prompt = said.map((part) => part.text).join("\\n")
-      const start = begun.has(session_id) ? "" : call("SessionStart", { session_id, source: "startup" }, directory)
-      begun.add(session_id)
-      const text = [start, call("UserPromptSubmit", { session_id, prompt }, directory)].filter(Boolean).join("\\n")
-      const id = "prt_" + Date.now().toString(16) + Math.random().toString(36).slice(2, 12)
-      if (text) output.parts.push({ ...said[0], id, text, synthetic: true })
-    },
-    "tool.execute.after": async (input, output) => {
-      const tool = { tool_name: input.tool, tool_input: input.args ?? output.metadata ?? {} }
-      const text = call("PostToolUse", { session_id: input.sessionID, ...tool }, directory)
-      if (text) output.output += "\\n" + text
-    },
-    event: async ({ event }) => {
-      const session_id = event.properties.sessionID
-      if (event.type === "session.idle" && begun.has(session_id)) call("Stop", { session_id }, directory)
-    },
-    "shell.env": async (input, output) => {
-      if (input.sessionID) output.env.MEMORY_CI_SESSION = "opencode:" + input.sessionID
-    },
-  }
-}
-"""
-)
-
-
+PLUGIN = Path(__file__).with_name("opencode.js").read_text("utf-8")
 READ = """\
 This repository keeps what was learned here (MEMORY.md; institutional.md always holds).
 Before work: `memory-ci retrieve "WHAT YOU ARE ASKED"`. Before you change a file: `memory-ci retrieve --about PATH`."""
@@ -128,30 +85,24 @@ ASK = """\
 When a person corrects you and it will hold next month: `memory-ci add "RULE" --body "WHY" --quote "THEIR WORDS"`."""
 """What AGENTS.md is told: with the lines around it five."""
 
-RULES_HEAD = "# memory-ci install --agent codex"
-RULES = f"""{RULES_HEAD}: this file is replaced by the next install.
+RULES = """# memory-ci install --agent codex: this file is replaced by the next install.
 prefix_rule(pattern = ["memory-ci", "add"], decision = "allow")
 """
 
 STOP = HookEvent("Stop", is_asking=True)
 END = HookEvent("SessionEnd", is_reading=False)
 STARTS = (HookEvent("SessionStart"), HookEvent("UserPromptSubmit"))
-CLAUDE, SHARED_CLAUDE = ".claude/settings.local.json", ".claude/settings.json"
-GEMINI = ".gemini/settings.json"
+CLAUDE = (".claude/settings.local.json", ".claude/settings.json", ".claude/settings.json")
+GEMINI = (".gemini/settings.json", "", ".gemini/settings.json")
+OPENCODE = ".opencode/plugins/memory-ci.js"
+ADD_MAY_RUN = Permission(("permission", "bash", "memory-ci add *"), "allow", is_member=True)
 HERE = ("--repo", "${workspaceFolder}")
 AGENTS = (
     Agent(
         "claude-code",
         (
-            Part("hooks", CLAUDE, SHARED_CLAUDE, SHARED_CLAUDE),
-            Part(
-                "allow",
-                CLAUDE,
-                SHARED_CLAUDE,
-                SHARED_CLAUDE,
-                "json",
-                Permission(("permissions", "allow"), "Bash(memory-ci add:*)"),
-            ),
+            Part("hooks", *CLAUDE),
+            Part("allow", *CLAUDE, content=Permission(("permissions", "allow"), "Bash(memory-ci add:*)")),
             Part("mcp", ".mcp.json", content=Server(first={"type": "stdio"})),
         ),
         (*STARTS, HookEvent("PostToolUse", "Read|Edit|Write|MultiEdit|NotebookEdit"), STOP, END),
@@ -169,16 +120,9 @@ AGENTS = (
     Agent(
         "gemini",
         (
-            Part("hooks", GEMINI, user=GEMINI),
-            Part(
-                "allow",
-                GEMINI,
-                "",
-                GEMINI,
-                "json",
-                Permission(("tools", "allowed"), "run_shell_command(memory-ci add)"),
-            ),
-            Part("mcp", GEMINI, content=Server()),
+            Part("hooks", *GEMINI),
+            Part("allow", *GEMINI, content=Permission(("tools", "allowed"), "run_shell_command(memory-ci add)")),
+            Part("mcp", GEMINI[0], content=Server()),
         ),
         (
             STARTS[0],
@@ -206,15 +150,8 @@ AGENTS = (
     Agent(
         "opencode",
         (
-            Part(
-                "hooks", ".opencode/plugins/memory-ci.js", "", ".config/opencode/plugins/memory-ci.js", "whole", PLUGIN
-            ),
-            Part(
-                "allow",
-                "opencode.json",
-                user=".config/opencode/opencode.json",
-                content=Permission(("permission", "bash", "memory-ci add *"), "allow", is_member=True),
-            ),
+            Part("hooks", OPENCODE, user=f".config/{OPENCODE[1:]}", form="whole", content=PLUGIN),
+            Part("allow", "opencode.json", user=".config/opencode/opencode.json", content=ADD_MAY_RUN),
             Part("mcp", "opencode.json", content=Server("mcp", {"type": "local"}, {"enabled": True}, is_list=True)),
         ),
         (HookEvent("chat.message"),),

@@ -21,13 +21,13 @@ from memory_ci.flows.setup import ci_files
 from memory_ci.flows.setup.agents import Wish, plan_agents, put_agent
 from memory_ci.flows.setup.ci_files import BY_HAND, WHOLE, Release, fence, is_changed, list_blocks, take_out
 from memory_ci.flows.setup.clients import AGENTS
+from memory_ci.flows.setup.hooks import PRE_COMMIT
 from memory_ci.flows.setup.steps import InstallStep, read_text
 from memory_ci.flows.workspace import Workspace, work_tree
 from memory_ci.gitrepo.repo import find_setting, follow_symbolic, head_branch
 from memory_ci.store.files import write_file
 from memory_ci.store.yamltext import YamlTextError, list_tokens
 
-PRE_COMMIT = ".pre-commit-config.yaml"
 GITHUB = ".github/workflows/memory.yml"
 GITLAB = ".gitlab-ci.yml"
 Ci = Literal["github", "gitlab", "none"]
@@ -137,18 +137,15 @@ def _plan(workspace: Workspace, wish: InitWish) -> Iterator[FileEdit]:
     if release is None:
         return
     if wish.pre_commit:
-        edit = _merge(
-            root,
-            PRE_COMMIT,
-            ci_files.whole_pre_commit(release),
-            ci_files.pre_commit_item(release),
-            lambda text: ci_files.add_pre_commit(text, release),
-        )
-        missing = ci_files.list_missing_types(edit.after or "")
+        item = ci_files.pre_commit_item(release)
+        whole = f"{ci_files.TYPES_LINE}repos:\n{item}"
+        edit = _merge(root, PRE_COMMIT, whole, item, lambda text: ci_files.add_pre_commit(text, release))
+        own = ci_files.list_keys(edit.after or "").get("default_install_hook_types", ci_files.TYPES)
+        missing = [name for name in ci_files.TYPES if name not in own]
         remark = f"add to its default_install_hook_types: {', '.join(missing)}" if missing else edit.remark
         yield edit._replace(remark=remark)
     if wish.ci == "gitlab":
-        whole = ci_files.whole_gitlab(release)
+        whole = f"include:\n{ci_files.gitlab_item(release)}"
         yield _merge(root, GITLAB, whole, whole, lambda text: ci_files.add_gitlab(text, release))
     if wish.ci == "github":
         text = ci_files.github_workflow(release, default_branch(workspace))
@@ -242,19 +239,14 @@ def guess_ci(workspace: Workspace) -> Ci:
 
 def guess_agents(root: Path, home: Path) -> tuple[str, ...]:
     """The agents that have a folder of their own here or in the home."""
-    places = {
-        agent.name: {(root, part.file) for part in agent.parts} | {(home, part.user) for part in agent.parts}
-        for agent in AGENTS
-    }
-    return tuple(
-        name
-        for name, files in places.items()
-        if any(
-            (top / Path(file).parts[0]).is_dir()
-            for top, file in files
-            if file.startswith(".") and "/" in file and not file.startswith((".github", ".vscode", ".config"))
-        )
-    )
+    shared = (".github", ".vscode", ".config")
+    found = []
+    for agent in AGENTS:
+        files = [(top, file) for part in agent.parts for top, file in ((root, part.file), (home, part.user))]
+        own = [top / Path(file).parts[0] for top, file in files if file.startswith(".") and "/" in file]
+        if any(folder.is_dir() and not folder.name.startswith(shared) for folder in own):
+            found.append(agent.name)
+    return tuple(found)
 
 
 # -- Cloud agents: fresh containers without our program and our git hooks, and often without network after their set-up
@@ -323,16 +315,6 @@ CLOUDS = {
 }
 
 
-def plan_cloud(root: Path, name: str) -> dict[str, str]:
-    """The files of a cloud agent that are missing, or ours and of another version, with their text."""
-    cloud = CLOUDS[name]
-    wanted = {SCRIPT_FILE: SCRIPT, **({cloud.file: cloud.text} if cloud.file else {})}
-    known = {file: read_text(root / file) for file in wanted}
-    return {
-        file: text for file, text in wanted.items() if known[file] != text and (not known[file] or OURS in known[file])
-    }
-
-
 def set_up_cloud(workspace: Workspace, name: str, note: Path, *, dry_run: bool = False) -> tuple[InstallStep, ...]:
     """Write the set-up step, the committed hooks that the agent runs, and the lines of AGENTS.md.
 
@@ -341,11 +323,14 @@ def set_up_cloud(workspace: Workspace, name: str, note: Path, *, dry_run: bool =
     root = work_tree(workspace)
     wish = Wish(place="shared", is_mcp=False)
     edits = plan_agents(root, (*CLOUDS[name].hooks, "agents-md"), wish, note)
-    missing = plan_cloud(root, name)
-    for file, text in missing.items() if not dry_run else ():
-        write_file(root / file, text.encode(), root)
-    files = dict.fromkeys([SCRIPT_FILE, *([CLOUDS[name].file] if CLOUDS[name].file else [])])
-    steps = [InstallStep("cloud", str(root / file), "written" if file in missing else "kept") for file in files]
+    steps = []
+    for file, text in {SCRIPT_FILE: SCRIPT, CLOUDS[name].file: CLOUDS[name].text}.items():
+        if file:
+            known = read_text(root / file)
+            is_due = known != text and (not known or OURS in known)  # missing, or ours and of another version
+            if is_due and not dry_run:
+                write_file(root / file, text.encode(), root)
+            steps.append(InstallStep("cloud", str(root / file), "written" if is_due else "kept"))
     return (*steps, *(put_agent(edit, note, dry_run) for edit in edits))
 
 

@@ -11,7 +11,7 @@ import shlex
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 
-from memory_ci.flows.setup.agents import Wish, local_files, plan_agents, plan_agents_out, put_agent
+from memory_ci.flows.setup.agents import Wish, plan_agents, plan_agents_out, put_agent
 from memory_ci.flows.setup.clients import AGENTS
 from memory_ci.flows.setup.hooks import hook_manager, put_hooks, refuse_hooks, take_hooks_out
 from memory_ci.flows.setup.steps import HASHES, InstallStep, StepResult, put_text, read_text, with_block, without_block
@@ -24,15 +24,11 @@ from memory_ci.store.layout import EPISODES, INBOX, ORDER
 SECTION = "merge.memory-ci"
 TITLE = "memory-ci: memory files entry by entry"
 ATTRIBUTES = ".gitattributes"
-EXCLUDE = "info/exclude"
-"""In the git directory that all work trees share: what git passes over in this clone alone."""
-
+EXCLUDE = "info/exclude"  # in the git directory that all work trees share: what git passes over in this clone alone
 MADE = "memory-ci/made"
 """In the git directory: the files and directories that `install` made for agents, a path each line."""
 
-USER_MADE = ".local/state/memory-ci/made"
-"""The same in the home, for what is the user's."""
-
+USER_MADE = ".local/state/memory-ci/made"  # the same in the home, for what is the user's
 AGENT_FILES = tuple({file for agent in AGENTS for part in agent.parts for file in (part.file, part.shared) if file})
 
 
@@ -56,27 +52,35 @@ def install(
     Raises RepositoryError: bare-repository, hooks-path-set, hook-in-the-way, not-a-file before anything is written;
     write-failed, git-failed; UsageError: agent-settings before anything is written.
     """
-    repo, attributes = workspace.repo, _attributes_file(workspace)
+    repo, root = workspace.repo, work_tree(workspace)
+    attributes, note = root / ATTRIBUTES, repo.git_dir / MADE
     with_hook = with_hook and hook_manager(workspace) is None
     if with_hook:
         refuse_hooks(repo)
-    root = work_tree(workspace) if agents else Path()
-    local = [file for files in local_files(agents).values() for file in files]
+    chosen = [agent for agent in AGENTS if agent.name in agents]
+    # All but texts are of this clone alone, so that no commit should have them.
+    local = list(dict.fromkeys(part.file for agent in chosen for part in agent.parts if part.name != "text"))
     tracked = _list_tracked(repo, local)
     wish = Wish("" if is_shared else python, "shared" if is_shared else "file", is_reading, is_asking, is_mcp)
-    hooked = plan_agents(root, agents, wish, repo.git_dir / MADE, tracked)
-    lines = attribute_lines(workspace.config.scopes)
+    hooked = plan_agents(root, agents, wish, note, tracked)
     new = {one.path.relative_to(root).as_posix() for one in hooked}
     own = [one for one in local if one in new and one not in tracked]
     exclude = _plan_exclude(repo, *(([], own) if is_shared else (own, ())))
-    set_driver = _set_driver(repo, driver_command(python), dry_run)
-    put_block = put_text(attributes, with_block(read_text(attributes), HASHES, lines), dry_run)
+    lines = attribute_lines(workspace.config.scopes)
+    settings = {f"{SECTION}.name": TITLE, f"{SECTION}.driver": driver_command(python)}
+    is_set = all(find_setting(repo, name, "--local") == value for name, value in settings.items())
+    for name, value in settings.items() if not (is_set or dry_run) else ():
+        set_setting(repo, name, value)
     return (
-        InstallStep("merge-driver", str(repo.common_dir / "config"), set_driver),
-        InstallStep("attributes", str(attributes), put_block),
+        InstallStep("merge-driver", str(repo.common_dir / "config"), "kept" if is_set else "written"),
+        InstallStep(
+            "attributes",
+            str(attributes),
+            put_text(attributes, with_block(read_text(attributes), HASHES, lines), dry_run),
+        ),
         *(put_hooks(repo, python, dry_run) if with_hook else ()),
         *(InstallStep("exclude", str(path), put_text(path, text, dry_run)) for path, text in exclude),
-        *(put_agent(edit, repo.git_dir / MADE, dry_run) for edit in hooked),
+        *(put_agent(edit, note, dry_run) for edit in hooked),
     )
 
 
@@ -101,15 +105,18 @@ def uninstall(workspace: Workspace, *, dry_run: bool = False) -> tuple[InstallSt
     Raises RepositoryError: bare-repository, write-failed, git-failed; UsageError: agent-settings before anything is
     changed.
     """
-    repo, attributes = workspace.repo, _attributes_file(workspace)
-    root = work_tree(workspace)
-    hooked = plan_agents_out(root, repo.git_dir / MADE, _list_tracked(repo, AGENT_FILES))
+    repo, root = workspace.repo, work_tree(workspace)
+    note, exclude = repo.git_dir / MADE, repo.common_dir / EXCLUDE
+    hooked = plan_agents_out(root, note, _list_tracked(repo, AGENT_FILES))
+    has_driver = find_setting(repo, f"{SECTION}.driver", "--local") is not None
+    if has_driver and not dry_run:
+        remove_section(repo, SECTION)
     return (
-        InstallStep("merge-driver", str(repo.common_dir / "config"), _unset_driver(repo, dry_run)),
-        InstallStep("attributes", str(attributes), _take_block_out(attributes, dry_run)),
+        InstallStep("merge-driver", str(repo.common_dir / "config"), "removed" if has_driver else "absent"),
+        InstallStep("attributes", str(root / ATTRIBUTES), _take_block_out(root / ATTRIBUTES, dry_run)),
         *take_hooks_out(repo, dry_run),
-        *_take_exclude_out(repo, dry_run),
-        *(put_agent(edit, repo.git_dir / MADE, dry_run) for edit in hooked),
+        *_take_exclude_out(exclude, dry_run),
+        *(put_agent(edit, note, dry_run) for edit in hooked),
     )
 
 
@@ -136,34 +143,6 @@ def attribute_lines(patterns: ScopePatterns) -> tuple[str, ...]:
     return tuple(dict.fromkeys(f"{glob} merge=memory-ci" for glob in quoted))
 
 
-def _attributes_file(workspace: Workspace) -> Path:
-    return work_tree(workspace) / ATTRIBUTES
-
-
-# -- the merge driver
-
-
-def _set_driver(repo: Repository, command: str, dry_run: bool) -> StepResult:
-    settings = {f"{SECTION}.name": TITLE, f"{SECTION}.driver": command}
-    if all(find_setting(repo, name, "--local") == value for name, value in settings.items()):
-        return "kept"
-    for name, value in settings.items():
-        if not dry_run:
-            set_setting(repo, name, value)
-    return "written"
-
-
-def _unset_driver(repo: Repository, dry_run: bool) -> StepResult:
-    if find_setting(repo, f"{SECTION}.driver", "--local") is None:
-        return "absent"
-    if not dry_run:
-        remove_section(repo, SECTION)
-    return "removed"
-
-
-# -- the attributes, and what git passes over
-
-
 def _take_block_out(path: Path, dry_run: bool) -> StepResult:
     text = read_text(path)
     if (rest := without_block(text, HASHES)) == text:
@@ -180,7 +159,7 @@ def _plan_exclude(repo: Repository, files: Sequence[str], gone: Collection[str])
 
     Nothing where there is nothing to say. One that is a symbolic link is not ours to replace.
     """
-    path = _exclude_file(repo)
+    path = repo.common_dir / EXCLUDE
     if path.is_symlink():
         return ()
     text = read_text(path)
@@ -192,11 +171,6 @@ def _plan_exclude(repo: Repository, files: Sequence[str], gone: Collection[str])
     return ((path, with_block(text, HASHES, lines) if lines else without_block(text, HASHES)),)
 
 
-def _take_exclude_out(repo: Repository, dry_run: bool) -> Iterator[InstallStep]:
-    path = _exclude_file(repo)
+def _take_exclude_out(path: Path, dry_run: bool) -> Iterator[InstallStep]:
     if not path.is_symlink() and (result := _take_block_out(path, dry_run)) != "absent":
         yield InstallStep("exclude", str(path), result)
-
-
-def _exclude_file(repo: Repository) -> Path:
-    return repo.common_dir / EXCLUDE

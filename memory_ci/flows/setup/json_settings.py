@@ -7,8 +7,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-EMPTY = "{\n}\n"
-"""The file that an element is put into where there is none."""
+EMPTY = "{\n}\n"  # the file that an element is put into where there is none
 
 
 class WrongShapeError(ValueError):

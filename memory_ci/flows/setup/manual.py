@@ -14,9 +14,7 @@ from memory_ci.errors import UsageError
 from memory_ci.text import unfenced_lines
 
 PACKAGE = Path(memory_ci.__file__).parent
-PLACES = (PACKAGE / "_docs", PACKAGE.parent / "docs")
-"""In a wheel, and in a checkout."""
-
+PLACES = (PACKAGE / "_docs", PACKAGE.parent / "docs")  # in a wheel, and in a checkout
 HEADING = re.compile(r"(#{1,6}) (.+)")
 KEY_ROW = re.compile(r"(?m)^\| `([a-z_.]+)` \| (.*?) \| (.*?) \| (.*) \|$")
 MAX_FOUND = 8
@@ -59,7 +57,10 @@ def read_topic(name: str) -> str:
     page = link.rpartition("/")[2].removesuffix(".md")
     if page in pages and not anchor:
         return pages[page]
-    said = _paragraphs(pages.get("errors", "")) | _keys(pages.get("settings", ""))
+    parts = re.split(r"(?m)^### ([a-z0-9-]+)\n", re.sub(r"(?m)^## .*\n", "", pages.get("errors", "")))
+    said = {name: f"{name}\n\n{body.strip()}\n" for name, body in zip(parts[1::2], parts[2::2], strict=True)}
+    for key, default, value, meaning in KEY_ROW.findall(pages.get("settings", "")):
+        said[key] = f"{key}\n\n{meaning}\n\nDefault: {default}. Value: {value}.\n"
     if (wanted := anchor if page == "errors" else name) in said:
         return said[wanted]
     sections = _sections(pages.get(page, ""))
@@ -91,18 +92,6 @@ def find_sections(words: str) -> list[tuple[str, str]]:
 def _pages() -> list[Path]:
     place = next((place for place in PLACES if place.is_dir()), PLACES[0])
     return sorted(place.rglob("*.md"), key=lambda page: page.stem)
-
-
-def _paragraphs(text: str) -> dict[str, str]:
-    parts = re.split(r"(?m)^### ([a-z0-9-]+)\n", re.sub(r"(?m)^## .*\n", "", text))
-    return {name: f"{name}\n\n{body.strip()}\n" for name, body in zip(parts[1::2], parts[2::2], strict=True)}
-
-
-def _keys(text: str) -> dict[str, str]:
-    return {
-        key: f"{key}\n\n{meaning}\n\nDefault: {default}. Value: {value}.\n"
-        for key, default, value, meaning in KEY_ROW.findall(text)
-    }
 
 
 def _sections(text: str) -> list[_Section]:

@@ -18,9 +18,7 @@ from memory_ci.records.config import Policy
 from memory_ci.secrets import mask_secrets
 from memory_ci.store.files import write_file
 
-SOURCE_FILE = "memory-ci-policy.yaml"
-"""Where the repository of a policy keeps it, at its root."""
-
+SOURCE_FILE = "memory-ci-policy.yaml"  # where the repository of a policy keeps it, at its root
 EXTENDS = re.compile(r"(?m)^extends:.*\n?")
 
 
@@ -54,7 +52,12 @@ def pin_policy(start: Path, source: str | None, environ: Mapping[str, str], *, w
             "the address holds a credential", slug="bad-policy-source", hint="Use git's credential helper."
         )
     here = repo.root / address
-    data = _fetch(str(here.resolve()) if here.is_dir() else address, rev, environ)
+    place = str(here.resolve()) if here.is_dir() else address
+    with tempfile.TemporaryDirectory() as scratch:
+        data = read_remote_file(Path(scratch), connect(place, environ), rev, SOURCE_FILE)
+    if data is None:
+        hint = "Commit one there: `memory-ci help configuration` says what it may hold."
+        raise RepositoryError(f"{place} has no {SOURCE_FILE} at {rev}", slug="policy-missing", hint=hint)
     policy = parse_policy(data.decode("utf-8", "replace"), f"{address}@{rev}:{SOURCE_FILE}")
     extends = f"{address}@{rev} sha256:{hashlib.sha256(data).hexdigest()}"
     if write:
@@ -63,12 +66,3 @@ def pin_policy(start: Path, source: str | None, environ: Mapping[str, str], *, w
         write_file(repo.root / POLICY_FILE, data, repo.root)
         write_file(path, edited.encode(), repo.root)
     return PinnedPolicy(extends, policy, extends != pinned)
-
-
-def _fetch(address: str, rev: str, environ: Mapping[str, str]) -> bytes:
-    with tempfile.TemporaryDirectory() as place:
-        data = read_remote_file(Path(place), connect(address, environ), rev, SOURCE_FILE)
-    if data is None:
-        hint = "Commit one there: `memory-ci help configuration` says what it may hold."
-        raise RepositoryError(f"{address} has no {SOURCE_FILE} at {rev}", slug="policy-missing", hint=hint)
-    return data

@@ -20,12 +20,8 @@ from memory_ci.gitrepo.repo import find_commit
 from memory_ci.store.files import write_file
 from memory_ci.store.layout import EPISODES, memory_pathspecs
 
-SECONDS = 60
-"""After so long a run in the background ends, whatever it is at; the next retrieval does what is left."""
-
-ROUNDS = 5
-"""A run goes on while HEAD moves under it, as in a rebase, at most so many times."""
-
+SECONDS = 60  # after which a run in the background ends, whatever it is at; the next retrieval does what is left
+ROUNDS = 5  # a run goes on while HEAD moves under it, as in a rebase, at most so many times
 MAX_HANDLES = 1024
 
 

@@ -13,9 +13,7 @@ from memory_ci.errors import RepositoryError
 from memory_ci.files import read_regular
 from memory_ci.store.files import write_file
 
-MAX_BYTES = 10_000_000
-"""Of settings, attributes and hooks."""
-
+MAX_BYTES = 10_000_000  # of settings, attributes and hooks
 StepResult = Literal["written", "kept", "removed", "absent", "renamed", "restored"]
 """`renamed`: the user's, now at this path. `restored`: the user's, in its place again."""
 

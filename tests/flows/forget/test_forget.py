@@ -204,6 +204,19 @@ def test_an_entry_is_known_by_its_id_and_a_person_by_name(project: Project) -> N
         add_entry(here, make_entry(51, title="Never retry a charge without a key!", scope="project"))
 
 
+@pytest.mark.parametrize(("written", "is_named"), [("~/notes", True), ("", False)])
+def test_global_memory_is_named_where_it_is_configured(
+    project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, written: str, is_named: bool
+) -> None:
+    project.commit("Set", {".memory-ci.yaml": f"global:\n  path: '{written}'\n"})
+    (tmp_path / "notes").mkdir()
+    (tmp_path / "notes" / "MEMORY.md").write_text("Ask the kestrel umbra first\n")
+    monkeypatch.chdir(tmp_path / "notes")
+    meant = find_meant(project.workspace, "kestrel umbra", None)
+    left = plan_forget(project.workspace, meant, tmp_path).left
+    assert [place.kind for place in left] == ["global"] * is_named
+
+
 def test_a_short_text_of_an_entry_is_refused_only_as_a_whole() -> None:
     gone = parse_tombstones(format_tombstones("text", "Use uv", SALT))
     assert gone.refuses("use UV.")

@@ -332,6 +332,23 @@ def test_beside_a_tool_that_runs_a_hook_from_aside_ours_is_put_there(
     assert snapshot(project) == before
 
 
+@pytest.mark.parametrize("is_aside", [False, True])
+def test_what_the_tool_runs_already_is_left_to_it(project: Project, is_aside: bool) -> None:
+    old = "#!/bin/sh\n# of old\n"
+    put_hook(project, old)
+    if is_aside:  # from an earlier installation
+        install(project.workspace, sys.executable)
+        (project.path / f".git/hooks/{HOOK}").rename(project.path / f".git/hooks/{HOOK}.legacy")
+    put_hook(project, GENERATED.format("pre-commit"))
+    project.write(".pre-commit-config.yaml", "repos:\n- hooks:\n  - id: memory-ci-trailers\n  - id: memory-ci-check\n")
+    steps = {Path(step.path).name: step.result for step in install(project.workspace, sys.executable)}
+    assert steps[HOOK] == ("removed" if is_aside else "kept")
+    assert (project.path / ".git/hooks/pre-commit").exists(), "what is checked there is not what our hook does"
+    aside = project.path / f".git/hooks/{HOOK}.legacy"
+    assert [path.read_text() for path in [aside] if path.exists()] == [old] * is_aside
+    assert results(project) == ["kept"] * PARTS
+
+
 def test_ours_that_was_put_aside_later_is_kept_there(project: Project) -> None:
     put_hook(project, "#!/bin/sh\n# of old\n")
     before = snapshot(project)
