@@ -215,8 +215,14 @@ def in_order(pool: ThreadPoolExecutor, work: Callable[[T], R], items: Iterable[T
 @contextmanager
 def _opened(out: str, place: Path, *, dry_run: bool) -> Iterator[OrgEngine]:
     """The engine, for one writer at a time. Raises RepositoryError (org-locked)."""
+    is_there = place.is_dir()
+    if is_server(out) and dry_run:
+        is_there = False
+        with suppress(NeverSyncedError), closing(open_engine(out)) as engine:
+            engine.heads()
+            is_there = True
     with ExitStack() as stack:
-        if dry_run and not _is_there(out, place):
+        if dry_run and not is_there:
             out = stack.enter_context(tempfile.TemporaryDirectory())
         elif not (dry_run and is_server(out)):
             place.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -225,16 +231,6 @@ def _opened(out: str, place: Path, *, dry_run: bool) -> Iterator[OrgEngine]:
                 raise RepositoryError(f"another sync works on this index ({place})", slug="org-locked", hint=hint)
         is_writer = not (dry_run and is_server(out))
         yield stack.enter_context(closing(open_engine(out, is_writer=is_writer)))
-
-
-def _is_there(out: str, place: Path) -> bool:
-    """Whether an index is there already."""
-    if not is_server(out):
-        return place.is_dir()
-    with suppress(NeverSyncedError), closing(open_engine(out)) as engine:
-        engine.heads()
-        return True
-    return False
 
 
 def load_state(engine: OrgEngine) -> dict[str, OrgState]:
