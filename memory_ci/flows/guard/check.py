@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -29,9 +28,6 @@ from memory_ci.records.entry import Located
 from memory_ci.records.report import Finding, LoadedFile
 from memory_ci.store.layout import serves_prose
 from memory_ci.store.manual_notes import find_remarks
-
-if TYPE_CHECKING:
-    pass
 
 HINT = (
     "`memory-ci why` says what was said of it. Mend it, retire it, or say that it helped; nothing is done on its own."
@@ -68,7 +64,15 @@ def check_memory(
     for path in sorted(wanted - {readable_path(file) for file in (*files, *episodes)}):
         hint = "MEMORY.md, institutional.md and .memory/inbox/*.md are; `scopes:` in the configuration adds others."
         raise UsageError(f"{path} is not a memory file of this view", slug="not-a-memory-file", hint=hint)
-    memory, findings = _read(workspace, files)
+    loaded: list[LoadedFile] = []
+    findings: list[Finding] = []
+    for data, parsed, file in read_memory(workspace, files):
+        loaded.append(file)
+        # What must not be in memory: credentials, injections, hidden characters.
+        findings += find_credentials(file.path, data)
+        findings += find_remarks(parsed, serves_prose=serves_prose(file.path, workspace.config.scopes))
+        findings += screen(file, credentials=False).findings
+    memory = LoadedMemory(tuple(loaded))
     root = workspace.repo.root
     if not paths and root is not None and (root / workspace.config.export.path).is_file():
         from memory_ci.flows.serve.export import find_stale  # likewise
@@ -130,15 +134,3 @@ def _check_episodes(
         if utility is not None and utility.is_low and place.entry.status != "retired":
             message = f"utility {utility.value:.2f} after {utility.events} events of feedback"
             yield Finding(place.path, place.line, "low-utility", message, HINT, "notice")
-
-
-def _read(workspace: Workspace, files: Sequence[TreeFile]) -> tuple[LoadedMemory, list[Finding]]:
-    """The files, and what in them must not be in memory: credentials, injections, hidden characters."""
-    loaded: list[LoadedFile] = []
-    findings: list[Finding] = []
-    for data, parsed, file in read_memory(workspace, files):
-        loaded.append(file)
-        findings += find_credentials(file.path, data)
-        findings += find_remarks(parsed, serves_prose=serves_prose(file.path, workspace.config.scopes))
-        findings += screen(file, credentials=False).findings
-    return LoadedMemory(tuple(loaded)), findings

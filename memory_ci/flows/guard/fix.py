@@ -128,38 +128,28 @@ def move_to_inbox(workspace: Workspace, base: str | None = None, *, dry_run: boo
     UnreadableMemoryError (unsafe-rewrite).
     """
     root = work_tree(workspace)
-    start = _find_start(workspace, base)
     moved: list[Moved] = []
-    for fragments, path, rest in _plan(workspace, start) if start else ():
+    for fragments, path, rest in _plan(workspace, base):
         moved += fragments
-        if dry_run:
-            continue
-        for fragment, text in fragments.items():
+        for fragment, text in fragments.items() if not dry_run else ():
             write_file(root / fragment.path, text, root)
-        if rest is None:
-            (root / path).unlink()
-        else:
+        if rest is not None and not dry_run:
             write_file(root / path, rest, root)
+        elif not dry_run:
+            (root / path).unlink()
     return tuple(moved)
 
 
-def _find_start(workspace: Workspace, base: str | None) -> str | None:
-    """The commit where the branch parted from its base; None on the default branch. Raises UsageError (no-base)."""
-    repo, branch = workspace.repo, head_branch(workspace.repo)
-    ref = base or find_base(repo)
+def _plan(workspace: Workspace, base: str | None) -> Iterator[tuple[dict[Moved, bytes], str, bytes | None]]:
+    """For each file with entries to move: their fragments, its path, and what is left of it (None: nothing)."""
+    repo, branch, ref = workspace.repo, head_branch(workspace.repo), base or find_base(workspace.repo)
     if base is None and branch in (ref, ref.replace(ORIGIN, HEADS)):
-        return None
+        return  # the default branch itself
     start = find_merge_base(repo, resolve_commit(repo, "HEAD"), resolve_commit(repo, ref))
     if start is None:
         hint = "Name the branch that this one started from with --base; a shallow clone may not hold the commit."
         raise UsageError(f"HEAD and {ref} have no commit in common", slug="no-base", hint=hint)
-    return start
-
-
-def _plan(workspace: Workspace, start: str) -> Iterator[tuple[dict[Moved, bytes], str, bytes | None]]:
-    """For each file with entries to move: their fragments, its path, and what is left of it (None: nothing)."""
-    patterns = workspace.config.scopes
-    fork = workspace.at(start)
+    patterns, fork = workspace.config.scopes, workspace.at(start)
     now = Counter(place.entry.id for place in load_memory(workspace, None).located)
     new = {entry_id for entry_id, count in now.items() if count == 1} - fork.places.keys()
     files = list_memory_files(workspace, None)

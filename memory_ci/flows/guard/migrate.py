@@ -61,24 +61,19 @@ def migrate(
     if unknown := {before, after}.difference(known):
         message = f"format {max(unknown)} is not known to this memory-ci, which knows {max(known)}"
         raise UsageError(message, slug="unknown-format", hint="Use the memory-ci that wrote it, or a newer one.")
-    files = _rewrite(here, base, before, after)
+    rewrites = [STEPS[number].up for number in range(before, after)]
+    rewrites += [STEPS[number].down for number in range(before - 1, after - 1, -1)]
+    old = here.at(base).read([CONFIG_FILE, *(file.path for file in list_memory_files(here, base))])
+    new = dict(old)
+    for rewrite in rewrites:
+        new |= {path: rewrite(path, data) for path, data in new.items() if path != CONFIG_FILE}
+    if before != after:  # Format 1 is that of a configuration that names none.
+        rest = FORMAT_LINE.sub(b"", old.get(CONFIG_FILE, b""))
+        new[CONFIG_FILE] = rest if after == 1 else b"format: %d\n" % after + rest
+    files = {path: data for path, data in new.items() if data != old.get(path)}
     if files and not dry_run:
         message = f"memory: migrate to format {after}\n\nMemory-CI-Step: migrate\n"
         commits = [PlannedCommit(files, message)]
         who = choose_identity(here.config.publish, in_actions=in_actions)
         base = commit_series(workspace.repo, ref=ref, expected=base, commits=commits, identity=who, when=now)
     return Migration(ref, before, after, tuple(sorted(files)), base)
-
-
-def _rewrite(workspace: Workspace, base: str, before: int, after: int) -> dict[str, bytes]:
-    """The files that differ in the other format. Format 1 is that of a configuration that names none."""
-    rewrites = [STEPS[number].up for number in range(before, after)]
-    rewrites += [STEPS[number].down for number in range(before - 1, after - 1, -1)]
-    old = workspace.at(base).read([CONFIG_FILE, *(file.path for file in list_memory_files(workspace, base))])
-    new = dict(old)
-    for rewrite in rewrites:
-        new |= {path: rewrite(path, data) for path, data in new.items() if path != CONFIG_FILE}
-    if before != after:
-        rest = FORMAT_LINE.sub(b"", old.get(CONFIG_FILE, b""))
-        new[CONFIG_FILE] = rest if after == 1 else b"format: %d\n" % after + rest
-    return {path: data for path, data in new.items() if data != old.get(path)}

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -43,7 +43,6 @@ REVIVED_HINT = "Right if the code it is about is back; else set `status: retired
 LOST_HINT = "Take the file from the base and merge again: `memory-ci resolve` merges memory entry by entry."
 REMOVED_HINT = "Right if it is meant. `status: retired` does the same, and leaves a trace."
 OWN_HINT = "Reword the commit without the trailer: record runs alone write it, and read by it how far they came."
-PRIORITY_HINT = "Take it back, or let a person set it in a commit of their own, which no agent signs."
 TRAILERS = (STEP, "Memory-Session", "Co-authored-by")
 SAYS_BACK = re.compile(r"\bre(?:vert|apply)", re.IGNORECASE)
 """All that `find_reverts` knows says this; without it nothing older need be read."""
@@ -230,7 +229,7 @@ def _name_edits(head: Snapshot, entries: Sequence[Entry], verdicts: Verdicts) ->
     return {key: one for keys, found in zip(own, named, strict=True) for key, one in zip(keys, found, strict=True)}
 
 
-def find_machine_priorities(start: Snapshot, head: Snapshot) -> tuple[Finding, ...]:
+def find_machine_priorities(start: Snapshot, head: Snapshot) -> Iterator[Finding]:
     """An error for each entry of `head` whose priority is another than at `start`, last set by no person.
 
     What is taken back does not count, nor does a machine's word that a person has set again. An entry may keep the
@@ -257,15 +256,11 @@ def find_machine_priorities(start: Snapshot, head: Snapshot) -> tuple[Finding, .
             found = {id_ for id_ in waiting & places.keys() if all(is_set(places[id_].entry, one) for one in parents)}
             waiting -= found
             setters |= dict.fromkeys(found, commit)
-    return tuple(_judge_setters(workspace, ((after[id_], commit) for id_, commit in sorted(setters.items()))))
-
-
-def _judge_setters(workspace: Workspace, setters: Iterable[tuple[Located, Commit]]) -> Iterator[Finding]:
-    for place, commit in setters:
-        trailers = find_trailers(commit.message, TRAILERS)
+    for id_, commit in sorted(setters.items()):
+        place, trailers = after[id_], find_trailers(commit.message, TRAILERS)
         steps, sessions, co_authors = ([value for key, value in trailers if key == wanted] for wanted in TRAILERS)
         author, bots = f"{commit.author} <{commit.email}>", workspace.config.extraction.bot_authors
         if machine := find_machine(author, co_authors, sessions, steps, bots):
             what = f"priority {place.entry.priority or 'normal'} was set by {machine} in {commit.sha[:12]}"
-            message = f"{what}: only people set it"
-            yield Finding(place.path, place.line, "priority-by-machine", message, PRIORITY_HINT)
+            hint = "Take it back, or let a person set it in a commit of their own, which no agent signs."
+            yield Finding(place.path, place.line, "priority-by-machine", f"{what}: only people set it", hint)

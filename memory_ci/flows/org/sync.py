@@ -20,7 +20,6 @@ from memory_ci.errors import EngineError, RepositoryError
 from memory_ci.files import lock_file
 from memory_ci.flows.org.targets import OrgLook, OrgTarget, OrgTargets, look
 from memory_ci.index.org import NeverSyncedError, OrgEngine, is_server, open_engine, state_directory
-from memory_ci.records.entry import Located
 from memory_ci.records.org import OrgHead, OrgPublished
 from memory_ci.store.files import write_file
 
@@ -216,8 +215,14 @@ def in_order(pool: ThreadPoolExecutor, work: Callable[[T], R], items: Iterable[T
 @contextmanager
 def _opened(out: str, place: Path, *, dry_run: bool) -> Iterator[OrgEngine]:
     """The engine, for one writer at a time. Raises RepositoryError (org-locked)."""
+    is_there = place.is_dir()
+    if is_server(out) and dry_run:
+        is_there = False
+        with suppress(NeverSyncedError), closing(open_engine(out)) as engine:
+            engine.heads()
+            is_there = True
     with ExitStack() as stack:
-        if dry_run and not _is_there(out, place):
+        if dry_run and not is_there:
             out = stack.enter_context(tempfile.TemporaryDirectory())
         elif not (dry_run and is_server(out)):
             place.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -226,16 +231,6 @@ def _opened(out: str, place: Path, *, dry_run: bool) -> Iterator[OrgEngine]:
                 raise RepositoryError(f"another sync works on this index ({place})", slug="org-locked", hint=hint)
         is_writer = not (dry_run and is_server(out))
         yield stack.enter_context(closing(open_engine(out, is_writer=is_writer)))
-
-
-def _is_there(out: str, place: Path) -> bool:
-    """Whether an index is there already."""
-    if not is_server(out):
-        return place.is_dir()
-    with suppress(NeverSyncedError), closing(open_engine(out)) as engine:
-        engine.heads()
-        return True
-    return False
 
 
 def load_state(engine: OrgEngine) -> dict[str, OrgState]:
@@ -340,21 +335,20 @@ def verify_org(
         differences = []
         for done, seen in enumerate(looks, 1):
             head = heads[seen.target.repository.id]
-            if found := _compare(head, seen, lambda head=head: engine.entries(head.repository.id)):  # type: ignore[misc]
-                differences.append(found)
+            name = head.repository.name
+            if seen.is_gone or seen.problem:
+                differences.append(OrgDifference(name, seen.problem or "is gone", is_behind=True))
+            elif seen.head != head.head:
+                what = f"is at {seen.head[:12]}, the index at {head.head[:12]}"
+                differences.append(OrgDifference(name, what, is_behind=True))
+            else:
+                held = engine.entries(head.repository.id)
+                fresh = sorted(seen.entries or (), key=lambda place: (place.path, place.line, place.entry.id))
+                if held != fresh:
+                    pairs = zip([*held, None], [*fresh, None], strict=False)
+                    other = next((one for one, two in pairs if one != two), None)
+                    place = f"; the first that differs: {other.path}:{other.line}" if other else ""
+                    what = f"the index has {len(held)} entries, the repository {len(fresh)}{place}"
+                    differences.append(OrgDifference(name, what))
             advance(done, len(targets))
     return tuple(differences), len(targets)
-
-
-def _compare(head: OrgHead, seen: OrgLook, rows: Callable[[], list[Located]]) -> OrgDifference | None:
-    name = head.repository.name
-    if seen.is_gone or seen.problem:
-        return OrgDifference(name, seen.problem or "is gone", is_behind=True)
-    if seen.head != head.head:
-        return OrgDifference(name, f"is at {seen.head[:12]}, the index at {head.head[:12]}", is_behind=True)
-    held, fresh = rows(), sorted(seen.entries or (), key=lambda place: (place.path, place.line, place.entry.id))
-    if held == fresh:
-        return None
-    other = next((one for one, two in zip([*held, None], [*fresh, None], strict=False) if one != two), None)
-    place = f"; the first that differs: {other.path}:{other.line}" if other else ""
-    return OrgDifference(name, f"the index has {len(held)} entries, the repository {len(fresh)}{place}")

@@ -7,6 +7,7 @@ there as any other. What it covers stays the same, so that the commits in betwee
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import Any, NamedTuple
 
 from msgspec.structs import replace
@@ -87,37 +88,30 @@ def _list_changes(workspace: Workspace, base: str, verdicts: MaintainerDecisions
     """What maintainers wrote, put in; what they took out of what the base has, taken out there as well."""
     kept = workspace.at(base).places
     past = list_past_ids(workspace, base) if verdicts.edits else frozenset()
+    change = partial(Change, step="consolidate", why="")
+
+    def removal(known: Located) -> Change:
+        if is_fragment(known.path):  # a note of the inbox goes with its file
+            return change(kind="drop", path=known.path, entry=known.entry, moved_from=known.path)
+        return change(kind="remove", path=known.path, entry=known.entry)
+
     for edit in verdicts.edits:
         known = kept.get(edit.place.entry.id)
-        if known is not None:
-            yield from _rewrite(edit, known)
+        if known is not None:  # those fields alone, and none that the base changed otherwise
+            fields = ((name, now) for name, (old, now) in edit.fields.items() if getattr(known.entry, name) in old)
+            entry = replace(known.entry, **dict(fields))
+            if edit.moved_from == known.path:
+                yield removal(known)
+                yield change(kind="add", path=edit.place.path, entry=entry)
+            elif entry != known.entry:
+                yield change(kind="update", path=known.path, entry=entry)
         elif edit.place.entry.id not in past:
             entry = replace(edit.first, **{name: now for name, (_, now) in edit.fields.items()})
-            yield Change(step="consolidate", kind="add", path=edit.place.path, entry=entry, why="")
+            yield change(kind="add", path=edit.place.path, entry=entry)
     for entry in verdicts.taken_out:
         known = kept.get(entry.id)
         if known is not None and line_of(known.entry) == line_of(entry):
-            yield _removal(known)
-
-
-def _rewrite(edit: Edit, known: Located) -> Iterator[Change]:
-    """An entry of the base as maintainers edited it: those fields alone, and none that the base changed otherwise."""
-    fields = edit.fields.items()
-    values = {name: now for name, (before, now) in fields if getattr(known.entry, name) in before}
-    entry = replace(known.entry, **values)
-    if edit.moved_from == known.path:
-        yield _removal(known)
-        yield Change(step="consolidate", kind="add", path=edit.place.path, entry=entry, why="")
-    elif entry != known.entry:
-        yield Change(step="consolidate", kind="update", path=known.path, entry=entry, why="")
-
-
-def _removal(known: Located) -> Change:
-    """An entry of the base taken out; a note of the inbox goes with its file."""
-    path = known.path
-    if is_fragment(path):
-        return Change(step="consolidate", kind="drop", path=path, entry=known.entry, why="", moved_from=path)
-    return Change(step="consolidate", kind="remove", path=path, entry=known.entry, why="")
+            yield removal(known)
 
 
 def _list_files(

@@ -92,11 +92,6 @@ def _find(
 
     Their feedback is not known here, and what they cite is not judged: it stands in another tree.
     """
-
-    @lru_cache(None)
-    def holding(term: str) -> int:
-        return engine.count([term], audiences)[1][term]
-
     asked: list[str] = []
 
     def note(term: str) -> int:
@@ -105,7 +100,12 @@ def _find(
 
     build_terms(task, Corpus(1, note))  # what will be asked for, so that a server is asked once
     total, together = engine.count(asked, audiences)
-    corpus = Corpus(total, lambda term: together[term] if term in together else holding(term))
+
+    @lru_cache(None)
+    def holding(term: str) -> int:
+        return together[term] if term in together else engine.count([term], audiences)[1][term]
+
+    corpus = Corpus(total, holding)
     terms = build_terms(task, corpus)
     found: dict[Place, OrgMatch] = {}
     matches: list[Match] = []

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, date, datetime, time
 from itertools import islice
@@ -80,10 +80,24 @@ def recall_episodes(workspace: Workspace, wanted: RecallQuery, environ: Mapping[
     asked = replace(wanted, ranking=ranking, limit=min(max(wanted.limit, 1), MAX_LIMIT), now=now)
     is_before = moment is not None and moment.commit is None
     told = Episodes((), ()) if is_before else load_episodes(workspace, moment.commit if moment else None)
-    episodes = [episode for episode in combine(told.tellings) if _is_asked(episode, asked)]
+    first, last = asked.occurred or (date.min, date.max)
+    episodes = [
+        episode
+        for episode in combine(told.tellings)
+        if is_visible(episode, asked.session, all_sessions=asked.all_sessions)
+        and (not asked.outcomes or episode.outcome in asked.outcomes)
+        and first <= episode.occurred_at.astimezone(UTC).date() <= last
+    ]
     recalled = _rank(workspace, asked, episodes, told, moment, environ)
-    notes = (moment.note if moment else "", *_explain(told, wanted.limit, asked), *recalled.notes)
-    recalled = replace(recalled, notes=tuple(filter(None, notes)))
+    notes = [moment.note] if moment and moment.note else []
+    if wanted.limit != asked.limit:
+        notes.append(f"A limit of {wanted.limit} is out of range, {asked.limit} is taken.")
+    if told.findings:
+        count = plural(len(told.findings), "finding")
+        notes.append(f"Not everything could be read: {count}. `memory-ci check` names them.")
+    if ranking == "similar" and not count_terms(asked.query):
+        notes.append("The question has no words to search for.")
+    recalled = replace(recalled, notes=(*notes, *recalled.notes))
     if moment is None:
         recalled = replace(recalled, changes=_search_history(workspace, asked, recalled.hits))
     if not recalled.hits and not recalled.changes:
@@ -128,15 +142,6 @@ def _search_history(
 def is_visible(episode: Episode, session: str | None, *, all_sessions: bool = False) -> bool:
     """Whether a session may see an episode: one that is no session's, or its own."""
     return all_sessions or episode.context.get("session", "") in ("", session)
-
-
-def _is_asked(episode: Episode, asked: RecallQuery) -> bool:
-    day = episode.occurred_at.astimezone(UTC).date()
-    return (
-        is_visible(episode, asked.session, all_sessions=asked.all_sessions)
-        and (not asked.outcomes or episode.outcome in asked.outcomes)
-        and (asked.occurred is None or asked.occurred[0] <= day <= asked.occurred[1])
-    )
 
 
 def _rank(
@@ -205,12 +210,3 @@ def _count_still(workspace: Workspace, episodes: Sequence[Episode], rev: str | N
         )
         for episode in episodes
     }
-
-
-def _explain(told: Episodes, limit: int, asked: RecallQuery) -> Iterator[str]:
-    if limit != asked.limit:
-        yield f"A limit of {limit} is out of range, {asked.limit} is taken."
-    if told.findings:
-        yield f"Not everything could be read: {plural(len(told.findings), 'finding')}. `memory-ci check` names them."
-    if asked.ranking == "similar" and not count_terms(asked.query):
-        yield "The question has no words to search for."

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from datetime import date
 from functools import partial
@@ -105,7 +105,12 @@ def retrieve(
         resolve_commit(view.workspace.repo, options.tree)
     judged, gone = judge_hits(view.workspace, found.hits, tree, partial(weigh_again, found), stale=options.stale)
     ranked, superseded = arrange(judged, min(asked.limit, MOST_ABOUT) if options.about else asked.limit)
-    is_named = partial(_is_named, options.paths or ())
+
+    def is_named(hit: Hit) -> bool:
+        """Whether an entry cites one of the files at hand, or one below a directory at hand."""
+        places = [f"{path.rstrip('/')}/" for path in options.paths or ()]
+        return any(f"{one.path}/".startswith(place) for one in hit.verdicts for place in places)
+
     is_all = options.all_matches or options.about is not None
     best = ranked if is_all else drop_weak(ranked, is_near=found.margin >= 0, is_exempt=is_named)
     weak = len(ranked) - len(best)
@@ -205,11 +210,6 @@ def _name_edits(workspace: Workspace, hits: list[Hit], tree: str | None) -> list
     from memory_ci.flows.edits import with_edits  # for those that are marked
 
     return with_edits(workspace, hits, tree)
-
-
-def _is_named(paths: Iterable[str], hit: Hit) -> bool:
-    """Whether an entry cites one of the files at hand, or one below a directory at hand."""
-    return any(f"{one.path}/".startswith(f"{path.rstrip('/')}/") for one in hit.verdicts for path in paths)
 
 
 def _find_embedder(
