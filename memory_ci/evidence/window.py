@@ -21,16 +21,15 @@ from memory_ci.text import estimate_tokens, plural
 PIECE_TOKENS = 40  # What a piece costs beside its text: its id, kind, actor, session and the names of the fields.
 MIN_TEXT_TOKENS = 40  # A piece is not shortened to less: what is left would say nothing.
 SHARE = 8  # No text takes more than this part (one in eight) of a budget that is too small for all.
+# Paths and labels of a piece that does not fit whole, and the characters of each.
 MAX_BESIDE, MAX_BESIDE_LENGTH = 10, 200
-"""Paths and labels of a piece that does not fit whole, and the characters of each."""
-
 OWN_LABELS = frozenset({"outcome", "state", "via", "permission"})
 
 LAST_TURNS = 10
 AROUND_HIT = 2
 STRUCTURE = frozenset({"rejection", "interrupt", "check", "premortem", "assumption", "intervention"})
+# The line that stands for what a shortened text lacks: no words of anybody, so never to be quoted.
 OMISSION = "[… {} characters left out …]"
-"""The line that stands for what a shortened text lacks: no words of anybody, so never to be quoted."""
 
 
 class Rank(Enum):

@@ -33,12 +33,11 @@ from memory_ci.sources.transcripts.registry import read_stream
 
 CHECKPOINT = re.compile(r"[0-9a-f]{12}")
 TRANSCRIPT, METADATA, HASH = "full.jsonl", "metadata.json", "content_hash.txt"
+# Where metadata says how many lines of the transcript are older than the checkpoint, newest name first.
 STARTS = ("checkpoint_transcript_start", "transcript_lines_at_start")
-"""Where metadata says how many lines of the transcript are older than the checkpoint, newest name first."""
-
 SUMMARY = ("part", "summary")  # The label of what a model wrote about the session.
+# Where a session's transcript lies in the folder of a checkpoint.
 SESSION = re.compile(rf"(?:([0-9]{{1,9}})/)?{re.escape(TRANSCRIPT)}")
-"""Where a session's transcript lies in the folder of a checkpoint."""
 
 ListPaths = Callable[[str], Sequence[str]]
 ReadFile = Callable[[str], bytes | None]

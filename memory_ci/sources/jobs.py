@@ -24,15 +24,14 @@ KINDS: dict[str, EventKind] = {
     INTENT: "intent",
 }
 
+# Keys of a record whose values are somebody's words, in the order in which they are read out.
 SAYS = ("assumption", "text", "message", "intervention", "feedback", "outcome", "because")
-"""Keys of a record whose values are somebody's words, in the order in which they are read out."""
-
 MAX_LINES = 500
 
 SECTION = re.compile(r"^(?=[ \t>]*#{1,6}[ \t])", re.MULTILINE)
 ITEM = re.compile(r"^(?P<indent>[^\S\n]*(?:>[^\S\n]*)*)(?:[-*+]|[0-9]+[.)])[^\S\n]+", re.MULTILINE)
+# Whose an item of a pre-mortem is, however its lines were wrapped or marked since.
 FROM = re.compile(r"(?<![^\W_])From[\W_]*:[\W_]*(?P<who>a\s+model|memory)\b", re.IGNORECASE)
-"""Whose an item of a pre-mortem is, however its lines were wrapped or marked since."""
 
 
 def job_paths(change: MergedChange) -> tuple[str, ...]:

@@ -27,9 +27,7 @@ from memory_ci.store.files import write_file
 from memory_ci.text import plural
 
 MAX_RISKS = 10
-MAX_SAID = 2_000
-"""Characters of an assumption with its milestone and what became of it."""
-
+MAX_SAID = 2_000  # Characters of an assumption with its milestone and what became of it.
 MAX_LOG_BYTES = 10_000_000
 MAX_PLAN_BYTES = 10_000_000
 

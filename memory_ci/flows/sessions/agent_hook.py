@@ -17,8 +17,8 @@ from memory_ci.gitrepo.sessionrefs import SAFE
 from memory_ci.records.retrieval import Retrieval
 from memory_ci.sources.agent_events import FORGETTING, OURS, AgentEvent, format_answer, may_tell, parse_event
 
+# Agents that run several files of hooks for one event: the first hook answers.
 DOUBLING = ("copilot", "cursor", "vscode")
-"""Agents that run several files of hooks for one event: the first hook answers."""
 
 
 def answer_hook(

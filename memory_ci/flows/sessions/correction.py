@@ -28,19 +28,18 @@ from memory_ci.sources.agent_events import AgentEvent
 MAX_NUDGES = 3
 MAX_DOUBTED = 3  # Entries that one question names.
 MAX_DOUBT = 300  # Characters of a prompt that says no more than that something does not hold.
+# How a person says of what memory gave that it does not hold.
 DOUBT = re.compile(
     r"\b(?:outdated|out[- ]of[- ]date|obsolete|stale|superseded|no longer (?:true|so|valid|holds?|applies|the case)"
     r"|not (?:true|valid|so|the case) any ?more|(?:does|do) ?(?:n.t| not) (?:hold|apply) any ?more)\b",
     re.IGNORECASE,
 )
-"""How a person says of what memory gave that it does not hold."""
 
+# What stands in a transcript where a person refused a tool call (Claude Code, Gemini CLI); Codex keeps no words.
 REFUSED = re.compile(rb"user doesn't want to|\[Operation Cancelled\] Reason:")
-"""What stands in a transcript where a person refused a tool call (Claude Code, Gemini CLI); Codex keeps no words."""
-
 TAIL = 1 << 18  # Bytes of a transcript that one turn seldom exceeds.
+# Agents whose transcripts are read: of others no words can be proved, and none are asked for.
 QUOTABLE = ("claude-code", "codex", "gemini", "copilot", "opencode")
-"""Agents whose transcripts are read: of others no words can be proved, and none are asked for."""
 
 
 def note_prompt(where: Workspace, event: AgentEvent, now: datetime, environ: Mapping[str, str], asks: bool) -> str:

@@ -28,9 +28,8 @@ from memory_ci.secrets import find_secrets
 from memory_ci.sources.agent_events import OURS
 
 MAX_OPEN = 50  # Calls of which the result may still come: one that is refused is looked for among them.
+# Characters kept of what a tool was given or answered: it only corroborates, and is never quoted.
 MAX_TOOL_TEXT = 2_000
-"""Characters kept of what a tool was given or answered: it only corroborates, and is never quoted."""
-
 MAX_LINE = 16 * 2**20  # Bytes of one line of a JSONL file; a longer one is counted as bad.
 MAX_TEXT_LINE = 2**20  # Bytes of one line of a file for people; a longer one is counted as bad.
 MAX_DOCUMENT = 64 * 2**20  # Bytes of a transcript that is one JSON value; a longer one is counted as bad.

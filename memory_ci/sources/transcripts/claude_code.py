@@ -35,24 +35,24 @@ from memory_ci.sources.transcripts.prose import (
 
 Record = dict[str, Any]
 
+# Record types that hold nothing anybody said or did.
 IGNORED = frozenset(
     """agent-color agent-name agent-setting ai-title api-request api-request-blob api-request-shape atis-latch
     bridge-session content-replacement cost-state custom-title file-history-delta file-history-snapshot last-prompt mode
     permission-mode summary tag worktree-state""".split()
 )
-"""Record types that hold nothing anybody said or did."""
 
+# By record type, a key that only Claude Code writes with it: how a file is known.
 MARKS = {
     "file-history-snapshot": "messageId",
     "summary": "leafUuid",
     "queue-operation": "operation",
     "last-prompt": "leafUuid",
 } | dict.fromkeys(("user", "assistant", "system", "progress", "attachment"), "uuid")
-"""By record type, a key that only Claude Code writes with it: how a file is known."""
 
 SNIFFED_LINES = 20
+# The value of `toolDenialKind`, in newer versions, where a person said no; others are rules and classifiers.
 USER_REJECTED = "user-rejected"
-"""The value of `toolDenialKind`, in newer versions, where a person said no; others are rules and classifiers."""
 
 
 class Call(NamedTuple):

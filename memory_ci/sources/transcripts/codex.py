@@ -27,6 +27,7 @@ from memory_ci.sources.transcripts.builder import (
 )
 from memory_ci.sources.transcripts.prose import IDE_CONTEXT, IDE_REQUEST, is_codex_wrapper
 
+# Records that are known and say nothing that another record does not say.
 SILENT = frozenset(
     """session_meta turn_context world_state token_usage_record state event_msg/token_count event_msg/agent_message
     event_msg/agent_reasoning event_msg/agent_reasoning_raw_content event_msg/agent_reasoning_section_break
@@ -37,7 +38,6 @@ SILENT = frozenset(
     event_msg/plan_update event_msg/error event_msg/warning event_msg/stream_error response_item/reasoning
     response_item/compaction response_item/compaction_summary response_item/context_compaction""".split()
 )
-"""Records that are known and say nothing that another record does not say."""
 
 CALLS = {
     "function_call": "arguments",
@@ -49,9 +49,8 @@ OUTPUTS = frozenset({"function_call_output", "custom_tool_call_output"})
 STARTS, ENDS = frozenset({"task_started", "turn_started"}), frozenset({"task_complete", "turn_complete"})
 
 ABORTED = "<turn_aborted>"
+# The whole output of a call that a person refused; Codex records no reason. A guardian's refusal reads otherwise.
 REJECTED = frozenset({"exec command rejected by user", "patch rejected by user", "rejected by user"})
-"""The whole output of a call that a person refused; Codex records no reason. A guardian's refusal reads otherwise."""
-
 EXIT_CODE = re.compile(r"^(?:Exit code:|Process exited with code) (-?\d+)$", re.MULTILINE)
 FAILED = (
     "execution error:",

@@ -21,8 +21,8 @@ from memory_ci.sources.transcripts.builder import (
     touched_paths,
 )
 
+# How types of events begin that say nothing of what was said or done.
 SILENT = ("hook.", "session.", "assistant.turn_", "assistant.reasoning", "permission.", "tool.user_requested")
-"""How types of events begin that say nothing of what was said or done."""
 
 
 def sniff(head: bytes) -> bool:

@@ -29,15 +29,13 @@ from memory_ci.sources.transcripts.builder import (
     value_at,
 )
 
+# `read` is given the work trees, where they are known: a transcript has absolute paths and does not say its own.
 TAKES_ROOTS = True
-"""`read` is given the work trees, where they are known: a transcript has absolute paths and does not say its own."""
-
 ROLES = ("user", "assistant")  # not a set: what a record holds there may be no word
 PATHS = ("path", "target_file", "file_path", "target_notebook")
 OPEN, CLOSE = "<user_query>", "</user_query>"
+# What Cursor itself says of a task that ended; words of its own stand behind it in `<user_query>`.
 NOTIFIED = "<system_notification"
-"""What Cursor itself says of a task that ended; words of its own stand behind it in `<user_query>`."""
-
 WHEN = re.compile(
     r"<timestamp>\w+, (?P<month>[A-Z][a-z]{2})[a-z]* (?P<rest>\d{1,2}, \d{4}, \d{1,2}:\d\d [AP]M)"
     r" \(UTC(?:(?P<hours>[+-]\d{1,2})(?::(?P<minutes>\d\d))?)?\)</timestamp>"

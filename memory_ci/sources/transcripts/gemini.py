@@ -32,6 +32,7 @@ from memory_ci.sources.transcripts.builder import (
     touched_paths,
 )
 
+# How text begins that Gemini CLI puts into a message of type user.
 INJECTED = (
     "<session_context>",
     "This is the Gemini CLI. We are setting up the context",
@@ -40,20 +41,18 @@ INJECTED = (
     "Here is the user's editor context",
     "Here is a summary of changes in the user's editor context",
 )
-"""How text begins that Gemini CLI puts into a message of type user."""
 
 SUMMARY = "<state_snapshot>"  # What /compress leaves of the history, as a message of type user.
+# After this line a message holds the files that it names with @: nobody typed them.
 REFERENCED = "--- Content from referenced files ---"
-"""After this line a message holds the files that it names with @: nobody typed them."""
-
 CANCELLED = re.compile(r"^\[Operation Cancelled\] Reason: (.*)", re.DOTALL)
+# Reasons that stand for a bare no; whatever else is given as a reason is the person's own.
 DENIALS = frozenset({"user did not allow tool call", "user denied execution", "tool call cancelled by user", ""})
-"""Reasons that stand for a bare no; whatever else is given as a reason is the person's own."""
+# Reasons that stand for Escape or Ctrl-C while the agent worked.
 ABORTS = frozenset(
     """operation cancelled|operation cancelled by user|user cancelled tool execution|user cancelled the operation|
     tool call cancelled|request cancelled|user cancelled operation""".replace("\n    ", "").split("|")
 )
-"""Reasons that stand for Escape or Ctrl-C while the agent worked."""
 
 PATHS = ("file_path", "absolute_path", "path")
 MAX_PATH = 1_000  # Characters that are looked through for the directory of the project.

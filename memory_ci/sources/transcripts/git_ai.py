@@ -31,18 +31,14 @@ from memory_ci.sources.transcripts.prose import INTERRUPT, REJECTED, add_turn, t
 FORMAT = "git-ai-note"
 NOTE = re.compile(rb'\A(?:[^\s\n][^\n]*\n(?:  \S+ [\d,-]+\n)+)*---\n\s*\{\s*"schema_version"\s*:\s*"authorship/3\.')
 DIVIDER = re.compile(rb"^---\n", re.MULTILINE)
+# Where git-ai's own indentation puts the type of a message; no text of a message can begin a line.
 MESSAGE = re.compile(rb'^ {10}"type": ', re.MULTILINE)
-"""Where git-ai's own indentation puts the type of a message; no text of a message can begin a line."""
-
+# Around what a person typed, at the end of what Cursor sends: files, images and web pages stand before it.
 QUERY_START, QUERY_END = "<user_query>", "</user_query>"
-"""Around what a person typed, at the end of what Cursor sends: files, images and web pages stand before it."""
-
+# A line that only Cursor writes: without a query at its end, nothing of such a message is known to be typed.
 WRAPPED = re.compile(r"^(?:<[a-z]+_[a-z_]+>|\[Image\])$", re.MULTILINE)
-"""A line that only Cursor writes: without a query at its end, nothing of such a message is known to be typed."""
-
+# The names that the readers of the agents' own files use, so that a session is known again.
 TOOLS = {"claude": "claude-code"}
-"""The names that the readers of the agents' own files use, so that a session is known again."""
-
 WARM_UP = "Warmup"  # What Claude Code sends by itself to have a sub-agent ready.
 FILES = ("file_path", "path", "notebook_path")
 

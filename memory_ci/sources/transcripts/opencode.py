@@ -35,9 +35,8 @@ REFUSED = re.compile(
     r"The user rejected permission to use this specific tool call(?:\.|(?: with the following feedback: (.*)))",
     re.DOTALL,
 )
+# Tools of opencode itself, whose errors no server words.
 OWN_TOOLS = ("bash", "edit", "write", "read", "glob", "grep", "list", "webfetch", "task", "apply_patch")
-"""Tools of opencode itself, whose errors no server words."""
-
 SESSIONS = "SELECT id, directory, parent_id FROM session ORDER BY time_created, id"
 MESSAGES = "SELECT id, data FROM message WHERE session_id = ? ORDER BY time_created, id"
 PARTS = "SELECT id, data FROM part WHERE message_id = ? ORDER BY id"

@@ -25,20 +25,19 @@ from memory_ci.sources.transcripts.builder import (
     value_at,
 )
 
+# What the evaluation harness answers in place of a person.
 CANNED = "Please continue working on the task on whatever approach you think is suitable."
-"""What the evaluation harness answers in place of a person."""
-
+# Reasons that OpenHands fills in where the person gave none.
 BARE_NO = frozenset(
     {"user rejected the action", "action has been rejected by the user! waiting for further user input", ""}
 )
-"""Reasons that OpenHands fills in where the person gave none."""
 
 WORKSPACE = "/workspace"  # Where the container holds the work.
+# Actions, observations and events that are known and carry nothing to learn from.
 SILENT = frozenset(
     """null agent_state_changed recall loop_detection condensation_request task_tracking CondensationRequest
     CondensationSummaryEvent ConversationStateUpdateEvent LLMCompletionLogEvent TokenEvent""".split()
 )
-"""Actions, observations and events that are known and carry nothing to learn from."""
 
 EVENT = re.compile(rb'"source"\s*:\s*"(?:user|agent|environment|hook)"')
 FORM = re.compile(

@@ -35,14 +35,11 @@ READERS = (
 The first that knows a file reads it: exact formats stand before Markdown, which is guessed.
 """
 
+# The group of entry points under which a package names a module or object with `sniff` and `read`.
 GROUP = "memory_ci.transcripts"
-"""The group of entry points under which a package names a module or object with `sniff` and `read`."""
-
 HEAD_BYTES = 65_536
 DATABASE = b"SQLite format 3\0"
-OPENCODE = ".local/share/opencode/opencode.db"
-"""Where opencode keeps all sessions in a home."""
-
+OPENCODE = ".local/share/opencode/opencode.db"  # Where opencode keeps all sessions in a home.
 MAX_FILE_BYTES = 200_000_000  # A larger file in a directory is no transcript; one that is named is read all the same.
 
 

@@ -23,11 +23,10 @@ TOOL_PATH = re.compile(r"^ ?`\./([^`]+)`$", re.MULTILINE)
 OUTPUT_START = re.compile(r"^```\w*\n", re.MULTILINE)
 FENCE = re.compile(r"(`{3,}|~{3,})(.*)")
 SEPARATOR = "---"  # The line between the turns of a person and of the agent.
+# The names that the readers of the agents' own files use, so that a session is known again.
 AGENTS = {"claude-code": "claude-code", "codex-cli": "codex", "gemini-cli": "gemini", "cursor-cli": "cursor"}
-"""The names that the readers of the agents' own files use, so that a session is known again."""
-
+# What may quote anything, headers of turns too: how it opens a line, and how it closes.
 BLOCKS = {"<tool-use": "</tool-use>", "<think>": "</think>"}
-"""What may quote anything, headers of turns too: how it opens a line, and how it closes."""
 
 
 def sniff(head: bytes) -> bool:

@@ -24,11 +24,11 @@ from memory_ci.sources.transcripts.builder import (
     value_at,
 )
 
+# How output begins by which the tools of SWE-agent say that they failed; there are no exit codes in the file.
 FAILED = re.compile(
     r"Your proposed edit has introduced new syntax error|EXECUTION TIMED OUT|"
     r"The command '.*' (?:was cancelled because|has timed out)|Traceback \(most recent call last\):"
 )
-"""How output begins by which the tools of SWE-agent say that they failed; there are no exit codes in the file."""
 
 FIRST = re.compile(rb'\s*\{\s*"(?:environment|trajectory|history|info|replay_config)"')
 TRAJECTORY = re.compile(rb'"(?:trajectory|history)"\s*:\s*\[')
