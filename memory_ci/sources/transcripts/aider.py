@@ -14,7 +14,8 @@ from itertools import count
 from typing import BinaryIO
 
 from memory_ci.records.event import Session
-from memory_ci.sources.transcripts.builder import Place, SessionBuilder, dated_name, parse_time, read_lines
+from memory_ci.sources.transcripts import raw
+from memory_ci.sources.transcripts.builder import Place, SessionBuilder, dated_name, read_lines
 
 CHAT = re.compile(r"# aider chat started at (\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)\s*$")
 # The first chat of a file; before it stand only lines that aider writes itself.
@@ -72,7 +73,7 @@ def read(stream: BinaryIO, name: str) -> Iterator[Session]:
     for number, text in read_lines(stream):
         if started := CHAT.match(text or "") if reader.blanks else None:
             yield from reader.finish()
-            reader = begin(parse_time(started[1]))
+            reader = begin(raw.time(started[1]))
         else:
             reader.take(number, text)
     yield from reader.finish()
