@@ -16,21 +16,14 @@ import msgspec
 
 EventKind = Literal["start", "prompt", "file", "stop", "end"]
 
-KINDS: Mapping[str, EventKind] = {
-    "sessionstart": "start",
-    "userpromptsubmit": "prompt",
-    "userpromptsubmitted": "prompt",
-    "beforeagent": "prompt",
-    "beforesubmitprompt": "prompt",
-    "posttooluse": "file",
-    "pretooluse": "file",
-    "aftertool": "file",
-    "afterfileedit": "file",
-    "stop": "stop",
-    "agentstop": "stop",
-    "afteragent": "stop",
-    "sessionend": "end",
+NAMES: Mapping[EventKind, str] = {
+    "start": "sessionstart",
+    "prompt": "userpromptsubmit userpromptsubmitted beforeagent beforesubmitprompt",
+    "file": "posttooluse pretooluse aftertool afterfileedit",
+    "stop": "stop agentstop afteragent",
+    "end": "sessionend",
 }
+KINDS = {name: kind for kind, names in NAMES.items() for name in names.split()}
 # Agents that also run the hooks of others: who calls is told by the environment, not by the label in a file.
 CALLERS = {"COPILOT_CLI": "copilot", "CURSOR_VERSION": "cursor"}
 # How agents are made to go on at the end of a turn that take no context there.

@@ -93,12 +93,7 @@ def _list_new_files(event: AgentEvent, start: Path, now: datetime) -> tuple[str,
 
 
 def _tell(
-    where: Workspace,
-    event: AgentEvent,
-    now: datetime,
-    environ: Mapping[str, str],
-    line: str,
-    asked: Mapping[str, Any],
+    where: Workspace, event: AgentEvent, now: datetime, environ: Mapping[str, str], line: str, asked: Mapping[str, Any]
 ) -> str:
     """What memory knows, and below it our lines, of which `line` is one."""
     from memory_ci.flows.serve.options import RetrieveOptions

@@ -14,22 +14,9 @@ from memory_ci.errors import UsageError
 from memory_ci.files import open_regular
 from memory_ci.records.event import Session
 
-READERS = (
-    "digest",
-    "neutral",
-    "claude_code",
-    "codex",
-    "gemini",
-    "copilot",
-    "opencode",
-    "cursor",
-    "openhands",
-    "swe_agent",
-    "git_ai",
-    "specstory",
-    "aider",
-    "console",
-)
+READERS = """
+    digest neutral claude_code codex gemini copilot opencode cursor openhands swe_agent git_ai specstory aider console
+""".split()
 """The modules of this folder that read a format, each with `sniff(head)` and `read(stream, name)`.
 
 The first that knows a file reads it: exact formats stand before Markdown, which is guessed.
