@@ -44,14 +44,11 @@ class Rank(Enum):
 class EvidenceWindow(msgspec.Struct, frozen=True, kw_only=True):
     """The pieces that fit, in their order and with their ids; at most `tokens` by estimate.
 
-    `left_out` counts pieces by session ("" for those of no session), `shortened` those of which a part is missing.
-    `notice` says both in words; it is empty where nothing is missing.
+    `notice` says in words how many pieces are missing and of how many a part is; it is empty where nothing is missing.
     """
 
     pieces: tuple[Evidence, ...]
     notice: str = ""
-    left_out: dict[str, int] = {}
-    shortened: int = 0
     tokens: int = 0
 
 
@@ -68,18 +65,15 @@ def choose(evidence: EvidenceSet, budget_tokens: int, is_hit: Callable[[str], bo
     kept = tuple(taken[at] for at in sorted(taken))
     totals = Counter(piece.session or "" for piece in evidence.pieces)
     missing = Counter(piece.session or "" for at, piece in enumerate(evidence.pieces) if at not in taken)
-    left_out = dict(sorted(missing.items()))
     told = [
         f"{count} of {plural(totals[of], 'turn')} of session {of} left out"
         if of
         else f"{count} of {plural(totals[of], 'piece')} outside sessions left out"
-        for of, count in left_out.items()
+        for of, count in sorted(missing.items())
     ]
     if shortened := sum(piece.text != evidence.pieces[at].text for at, piece in taken.items()):
         told.append(f"{plural(shortened, 'long piece')} shortened")
-    return EvidenceWindow(
-        pieces=kept, notice="; ".join(told), left_out=left_out, shortened=shortened, tokens=sum(map(cost, kept))
-    )
+    return EvidenceWindow(pieces=kept, notice="; ".join(told), tokens=sum(map(cost, kept)))
 
 
 def cost(piece: Evidence) -> int:
