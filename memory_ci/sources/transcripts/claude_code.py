@@ -43,16 +43,6 @@ SNIFFED_LINES = 20
 USER_REJECTED = "user-rejected"
 
 
-class Call(NamedTuple):
-    """What was asked of a tool, remembered until its result comes."""
-
-    tool: str | None = None
-    paths: tuple[str, ...] = ()
-
-
-NO_CALL = Call()
-
-
 def sniff(head: bytes) -> bool:
     """Whether a file that starts with `head` is Claude Code's."""
     if not head.lstrip().startswith(b"{"):
@@ -87,7 +77,7 @@ class _Reader(SessionBuilder):
 
     def __init__(self, session: str, name: str) -> None:
         super().__init__("claude-code", "claude-code-jsonl", name, session)
-        self.calls: dict[str, Call] = {}
+        self.calls: dict[str, tuple[str | None, tuple[str, ...]]] = {}  # tool and files of each call
         self.queue = Queue()
         self.is_headless = self.expects_summary = False
 
@@ -171,9 +161,10 @@ class _Reader(SessionBuilder):
             elif kind == "tool_use":
                 given = raw.fields(block, "input")
                 paths = touched_paths(given, "file_path", "notebook_path", "path", root=raw.text(record, "cwd"))[:1]
-                call = self.calls[raw.text(block, "id")] = Call(raw.text(block, "name") or None, paths)
+                tool = raw.text(block, "name") or None
+                self.calls[raw.text(block, "id")] = tool, paths
                 text = raw.text(given, "command") or raw.encode(given)
-                self.add(actor, "tool_call", text, uid=uid, tool=call.tool, paths=paths)
+                self.add(actor, "tool_call", text, uid=uid, tool=tool, paths=paths)
             elif kind == "tool_result":
                 self._result(record, block, actor, uid)
 
@@ -183,7 +174,7 @@ class _Reader(SessionBuilder):
         A rejection is a person's only if it is proved: an MCP server writes the text of its own errors, and could
         forge one.
         """
-        tool, paths = self.calls.get(raw.text(block, "tool_use_id"), NO_CALL)
+        tool, paths = self.calls.get(raw.text(block, "tool_use_id"), (None, ()))
         text, is_error = raw.joined(block, "content"), block.get("is_error") is True
         denial = raw.text(record, "toolDenialKind")
         reason = find_rejection(text) if is_error and denial in ("", USER_REJECTED) else None

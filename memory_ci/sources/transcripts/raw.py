@@ -1,4 +1,7 @@
-"""Raw JSON, as an agent wrote it: what stands at a place in it, empty where the shape is another than expected."""
+"""Raw JSON, as an agent wrote it: what stands at a place in it, empty where the shape is another than expected.
+
+The loop over the keys stands in each function: a long transcript asks for millions of values.
+"""
 
 from __future__ import annotations
 
@@ -37,20 +40,23 @@ def value(told: object, *keys: str) -> object:
 
 def fields(told: object, *keys: str) -> dict[str, Any]:
     """What stands at `keys` if it is an object, else an empty one."""
-    found = value(told, *keys)
-    return found if isinstance(found, dict) else {}
+    for key in keys:
+        told = told.get(key) if isinstance(told, dict) else None
+    return told if isinstance(told, dict) else {}
 
 
 def items(told: object, *keys: str) -> list[Any]:
     """What stands at `keys` if it is a list, else an empty one."""
-    found = value(told, *keys)
-    return found if isinstance(found, list) else []
+    for key in keys:
+        told = told.get(key) if isinstance(told, dict) else None
+    return told if isinstance(told, list) else []
 
 
 def text(told: object, *keys: str) -> str:
     """What stands at `keys` if it is text, else an empty one."""
-    found = value(told, *keys)
-    return found if isinstance(found, str) else ""
+    for key in keys:
+        told = told.get(key) if isinstance(told, dict) else None
+    return told if isinstance(told, str) else ""
 
 
 def time(told: object, *keys: str) -> datetime | None:
