@@ -384,7 +384,7 @@ def _show_files(steps: Sequence[InitStep], dry_run: bool) -> None:
 
 def _ask(where: Workspace, wish: InitWish, source: str | None) -> tuple[InitWish, tuple[str, ...], str | None]:
     """What a person wants besides the files of memory: return takes what is proposed. Raises click.Abort."""
-    from memory_ci.flows.setup.__pycache__.init.cpython-311.pyc import PRE_COMMIT
+    from memory_ci.flows.setup.hooks import PRE_COMMIT
     from memory_ci.flows.setup.init import guess_agents, guess_ci
     from memory_ci.flows.workspace import work_tree
 

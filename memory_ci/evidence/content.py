@@ -9,6 +9,7 @@ import msgspec
 from memory_ci.secrets import find_secrets
 from memory_ci.text import count_words, shorten, words
 
+# Words that assent, thank or tell an agent to go on. `no`, `stop`, `undo`, `not` are no filler: they correct.
 FILLER = frozenset(
     """a again ahead alright also and approve approved awesome commit continue cool danke do done excellent fine fixed
     for go going good gracias great hi hello i is it ja job k keep let's lets lgtm looks me merci merge nice nit now oh
@@ -16,20 +17,17 @@ FILLER = frozenset(
     then this to try ty weiter well work works yeah yep yes you да дальше спасибо 好 好的 继续 谢谢 はい 続けて
     네""".split()
 )
-"""Words that assent, thank or tell an agent to go on. `no`, `stop`, `undo`, `not` are no filler: they correct."""
 
 SHORT_TURN = 12  # Words of a turn that says little without what came before it.
+# How a turn begins that answers what the agent said, however long it is.
 ANSWERS = frozenset(
     "yes yeah yep no nope ok okay sure right not ja nein oui non s\u00ed \u0434\u0430 \u043d\u0435\u0442".split()
 )
-"""How a turn begins that answers what the agent said, however long it is."""
 
+# A line of a comment that repeats the words of another person.
 QUOTED = re.compile(r"^[ \t]*>.*(?:\n|\Z)", re.MULTILINE)
-"""A line of a comment that repeats the words of another person."""
-
+# How an agent's program tells of an interrupt: its own words, no person's.
 INTERRUPTED = re.compile(r"\A\[[^\]\n]{0,80}\binterrupted\b[^\]\n]{0,80}\]\s*", re.IGNORECASE)
-"""How an agent's program tells of an interrupt: its own words, no person's."""
-
 FAILURE = re.compile(r"error|exception|fail|fatal|panic|denied|refused|assert|not found|cannot|can't|invalid", re.I)
 PASSED = re.compile(r"\b(?:PASS(?:ED)?|RUN|ok)\b")
 FAILURE_LINES = 6
@@ -90,11 +88,10 @@ def failure_lines(output: str) -> str:
     return "\n".join(shorten(line, LINE_WIDTH) for line in told[:FAILURE_LINES] or lines[-2:])
 
 
+# `git@host:path` is a clone address, no mailbox.
 EMAIL = re.compile(r"(?<![\w.+%/${-])(?!git@)[\w.+%-]{1,64}@(?:[A-Za-z0-9-]{1,63}\.)+[A-Za-z]{2,24}(?![\w-])")
-"""`git@host:path` is a clone address, no mailbox."""
-
+# A home directory with its user's name; `https://host/home/x` is none, so nothing may stand before it.
 HOME = re.compile(r"(?<![\w.~/-])(?:/home/|/Users/|[A-Za-z]:\\{1,2}Users\\{1,2})[^\s/\\:;,'\"`<>()\[\]]+")
-"""A home directory with its user's name; `https://host/home/x` is none, so nothing may stand before it."""
 
 
 class Redacted(msgspec.Struct, frozen=True):

@@ -37,25 +37,24 @@ REVERT = re.compile(r"revert|hot-?fix", re.IGNORECASE)
 LABEL = re.compile(r"(?:label:\s*)?memory(?:\s*:\s*|-)(keep|skip):?", re.IGNORECASE)
 NUMBER = re.compile(r"\([#!]\d{1,9}\)\s*\Z")
 
+# A subject that is itself a marked learning: it needs no body.
 MARKED = re.compile(
     r"(?:learn(?:ing|ed)|lesson|til|decision|decided|constraint|rejected|directive|convention|gotcha|invariant"
     r"|root[- ]cause)s?\b[^:\n]*[:\uff1a]",
     re.IGNORECASE,
 )
-"""A subject that is itself a marked learning: it needs no body."""
 
+# A merge that a forge wrote: it adds the title of the request as one line.
 FORGE_MERGE = re.compile(r"\AMerge (?:pull request|PR|MR)\b|^See merge request ", re.MULTILINE)
-"""A merge that a forge wrote: it adds the title of the request as one line."""
-
 SUMMARY_LENGTH = 200  # Characters below which a compaction is the bare notice of one, without its summary.
 SEVERITIES: tuple[Severity, ...] = get_args(Severity)
 ANYONE: frozenset[Actor] = frozenset(get_args(Actor))
 AGENTS: frozenset[Actor] = frozenset({"agent", "subagent"})
 HUMAN: frozenset[Actor] = frozenset({"human"})
+# Kinds that are summaries or outcomes, whoever brings them.
 TOLD: frozenset[EventKind] = frozenset(
     {"commit", "adr", "pr", "check", "diff", "intent", "premortem", "assumption", "intervention", "entry", "compaction"}
 )
-"""Kinds that are summaries or outcomes, whoever brings them."""
 
 
 class Intake(NamedTuple):

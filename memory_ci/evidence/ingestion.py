@@ -18,21 +18,17 @@ MAX_LENGTH = 65_536  # Characters of a message or a record that are read; nobody
 BEFORE_WIDTH = 700  # Characters of what the agent said last, and of a call that was refused.
 FAILURES = 5  # Failed tool results of one session that are read, the latest: they only corroborate.
 NEAR = 10  # Events of a session before a human word in which a failure may be what that word is about.
-NAMED, NAME_WIDTH = 3, 80
-"""How many subjects and directories `about` names, and the characters of each."""
-
-UNTELLABLE = ("vetoed", "own-commit", "duplicate")
-"""Why commits are left out whose subjects `about` does not name."""
-
+NAMED, NAME_WIDTH = 3, 80  # How many subjects and directories `about` names, and the characters of each.
+UNTELLABLE = ("vetoed", "own-commit", "duplicate")  # Why commits are left out whose subjects `about` does not name.
 MESSAGES = ("commit", "pr")  # Kinds whose texts copy each other: a squash takes the words of its pull request.
 
 
+# The part of a text that may be read: of a failure what failed, else their author's own words.
 READERS: dict[EventKind, Callable[[str], str]] = {
     "review": own_words,
     "interrupt": interrupt_words,
     "tool_result": failure_lines,
 }
-"""The part of a text that may be read: of a failure what failed, else their author's own words."""
 
 
 class Admitted(NamedTuple):

@@ -17,15 +17,12 @@ from collections.abc import Iterable
 from memory_ci.records.event import Event, Trust
 
 MERGED = frozenset({"commit", "adr"})
+# Turns of sessions and files of jobs: nobody reviewed them, so they are worth what their author is.
 OF_A_SESSION = frozenset({"text", "rejection", "interrupt", "premortem", "assumption", "intervention", "intent"})
-"""Turns of sessions and files of jobs: nobody reviewed them, so they are worth what their author is."""
-
+# The label of a review whose author the forge knows to have write access; without it nothing is presumed.
 WRITE_ACCESS = ("permission", "write")
-"""The label of a review whose author the forge knows to have write access; without it nothing is presumed."""
-
+# What a reviewer asks to be kept: `/remember …`, and why something was declined.
 REMEMBER = re.compile(r"^[ \t]*(?:/remember[ \t]+|Rejected:[ \t]*)\S", re.MULTILINE)
-"""What a reviewer asks to be kept: `/remember …`, and why something was declined."""
-
 AUTHOR = re.compile(r"(?P<name>.*?)\s*<(?P<email>[^>]*)>")
 
 
@@ -60,6 +57,7 @@ def is_author(author: str, patterns: Iterable[str]) -> bool:
     return any(glob.fullmatch(form.casefold()) for glob in globs for form in forms)
 
 
+# What coding agents sign with, as authors or co-authors: their names or e-mail addresses, `*` for anything.
 AGENTS = (
     "*@anthropic.com",
     "*@openai.com",
@@ -74,10 +72,9 @@ AGENTS = (
     "google-labs-jules*",
     "devin-ai-integration*",
 )
-"""What coding agents sign with, as authors or co-authors: their names or e-mail addresses, `*` for anything."""
 
+# Bots by whatever configuration: those that commit what memory-ci writes.
 BOTS = ("memory-ci*", "github-actions*", "*[bot]*")
-"""Bots by whatever configuration: those that commit what memory-ci writes."""
 
 
 def find_machine(

@@ -21,16 +21,15 @@ from memory_ci.text import estimate_tokens, plural
 PIECE_TOKENS = 40  # What a piece costs beside its text: its id, kind, actor, session and the names of the fields.
 MIN_TEXT_TOKENS = 40  # A piece is not shortened to less: what is left would say nothing.
 SHARE = 8  # No text takes more than this part (one in eight) of a budget that is too small for all.
+# Paths and labels of a piece that does not fit whole, and the characters of each.
 MAX_BESIDE, MAX_BESIDE_LENGTH = 10, 200
-"""Paths and labels of a piece that does not fit whole, and the characters of each."""
-
 OWN_LABELS = frozenset({"outcome", "state", "via", "permission"})
 
 LAST_TURNS = 10
 AROUND_HIT = 2
 STRUCTURE = frozenset({"rejection", "interrupt", "check", "premortem", "assumption", "intervention"})
+# The line that stands for what a shortened text lacks: no words of anybody, so never to be quoted.
 OMISSION = "[… {} characters left out …]"
-"""The line that stands for what a shortened text lacks: no words of anybody, so never to be quoted."""
 
 
 class Rank(Enum):
@@ -45,14 +44,11 @@ class Rank(Enum):
 class EvidenceWindow(msgspec.Struct, frozen=True, kw_only=True):
     """The pieces that fit, in their order and with their ids; at most `tokens` by estimate.
 
-    `left_out` counts pieces by session ("" for those of no session), `shortened` those of which a part is missing.
-    `notice` says both in words; it is empty where nothing is missing.
+    `notice` says in words how many pieces are missing and of how many a part is; it is empty where nothing is missing.
     """
 
     pieces: tuple[Evidence, ...]
     notice: str = ""
-    left_out: dict[str, int] = {}
-    shortened: int = 0
     tokens: int = 0
 
 
@@ -69,18 +65,15 @@ def choose(evidence: EvidenceSet, budget_tokens: int, is_hit: Callable[[str], bo
     kept = tuple(taken[at] for at in sorted(taken))
     totals = Counter(piece.session or "" for piece in evidence.pieces)
     missing = Counter(piece.session or "" for at, piece in enumerate(evidence.pieces) if at not in taken)
-    left_out = dict(sorted(missing.items()))
     told = [
         f"{count} of {plural(totals[of], 'turn')} of session {of} left out"
         if of
         else f"{count} of {plural(totals[of], 'piece')} outside sessions left out"
-        for of, count in left_out.items()
+        for of, count in sorted(missing.items())
     ]
     if shortened := sum(piece.text != evidence.pieces[at].text for at, piece in taken.items()):
         told.append(f"{plural(shortened, 'long piece')} shortened")
-    return EvidenceWindow(
-        pieces=kept, notice="; ".join(told), left_out=left_out, shortened=shortened, tokens=sum(map(cost, kept))
-    )
+    return EvidenceWindow(pieces=kept, notice="; ".join(told), tokens=sum(map(cost, kept)))
 
 
 def cost(piece: Evidence) -> int:

@@ -16,41 +16,28 @@ import msgspec
 
 EventKind = Literal["start", "prompt", "file", "stop", "end"]
 
-KINDS: Mapping[str, EventKind] = {
-    "sessionstart": "start",
-    "userpromptsubmit": "prompt",
-    "userpromptsubmitted": "prompt",
-    "beforeagent": "prompt",
-    "beforesubmitprompt": "prompt",
-    "posttooluse": "file",
-    "pretooluse": "file",
-    "aftertool": "file",
-    "afterfileedit": "file",
-    "stop": "stop",
-    "agentstop": "stop",
-    "afteragent": "stop",
-    "sessionend": "end",
+NAMES: Mapping[EventKind, str] = {
+    "start": "sessionstart",
+    "prompt": "userpromptsubmit userpromptsubmitted beforeagent beforesubmitprompt",
+    "file": "posttooluse pretooluse aftertool afterfileedit",
+    "stop": "stop agentstop afteragent",
+    "end": "sessionend",
 }
+KINDS = {name: kind for kind, names in NAMES.items() for name in names.split()}
+# Agents that also run the hooks of others: who calls is told by the environment, not by the label in a file.
 CALLERS = {"COPILOT_CLI": "copilot", "CURSOR_VERSION": "cursor"}
-"""Agents that also run the hooks of others: who calls is told by the environment, not by the label in a file."""
-
+# How agents are made to go on at the end of a turn that take no context there.
 DECISIONS = {"codex": "block", "copilot": "block", "gemini": "deny"}
-"""How agents are made to go on at the end of a turn that take no context there."""
-
-FORGETTING = ("compact", "clear")
-"""Why a session starts whose agent no longer has what it was given."""
-
+FORGETTING = ("compact", "clear")  # Why a session starts whose agent no longer has what it was given.
 PATHS = ("file_path", "path", "filePath", "absolute_path", "notebook_path", "target_file")
 PATCHED = re.compile(r"^\*\*\* (?:Add|Update|Delete) File: (.+)$", re.MULTILINE)
 WORD = re.compile(r"[\w./@+-]*[\w-]\.\w{1,10}|[\w.@+-]+(?:/[\w.@+-]+)+")
+# Tools that change the files that they name; of a shell its patches alone are known.
 EDITS = re.compile(r"edit|write|patch|replace|create", re.IGNORECASE)
-"""Tools that change the files that they name; of a shell its patches alone are known."""
-
 MAX_PATHS = 3
 MAX_NAME = 1_000  # Characters of a path.
 MAX_COMMAND = 4_000  # Characters of a shell command that are looked through for names of files.
-OURS = "memory-ci:"
-"""How a text of ours begins that some agents hand back as a prompt."""
+OURS = "memory-ci:"  # How a text of ours begins that some agents hand back as a prompt.
 
 
 class AgentEvent(msgspec.Struct, frozen=True, kw_only=True):

@@ -19,26 +19,17 @@ import msgspec
 from msgspec.structs import replace
 
 from memory_ci.records.event import Session
-from memory_ci.sources.transcripts.builder import (
-    Place,
-    SessionBuilder,
-    as_dict,
-    as_list,
-    as_text,
-    decode,
-    parse_time,
-    recount,
-)
+from memory_ci.sources.transcripts import raw
+from memory_ci.sources.transcripts.builder import Place, SessionBuilder, recount
 from memory_ci.sources.transcripts.registry import read_stream
 
 CHECKPOINT = re.compile(r"[0-9a-f]{12}")
 TRANSCRIPT, METADATA, HASH = "full.jsonl", "metadata.json", "content_hash.txt"
+# Where metadata says how many lines of the transcript are older than the checkpoint, newest name first.
 STARTS = ("checkpoint_transcript_start", "transcript_lines_at_start")
-"""Where metadata says how many lines of the transcript are older than the checkpoint, newest name first."""
-
 SUMMARY = ("part", "summary")  # The label of what a model wrote about the session.
+# Where a session's transcript lies in the folder of a checkpoint.
 SESSION = re.compile(rf"(?:([0-9]{{1,9}})/)?{re.escape(TRANSCRIPT)}")
-"""Where a session's transcript lies in the folder of a checkpoint."""
 
 ListPaths = Callable[[str], Sequence[str]]
 ReadFile = Callable[[str], bytes | None]
@@ -62,8 +53,8 @@ def read_checkpoint(list_paths: ListPaths, read: ReadFile, checkpoint: str) -> C
         return Checkpoint(id=checkpoint, problems=(f"{checkpoint!r} is no checkpoint id",))
     reader = _Reader(read)
     folder = f"{checkpoint[:2]}/{checkpoint[2:]}/"
-    named = as_list(reader.metadata(f"{folder}{METADATA}"), "sessions")
-    listed = (as_text(session, "transcript").lstrip("/") for session in named)
+    named = raw.items(reader.metadata(f"{folder}{METADATA}"), "sessions")
+    listed = (raw.text(session, "transcript").lstrip("/") for session in named)
     inside = {path for path in (*list_paths(folder), *listed) if path.startswith(folder)}
     numbers = {path: found[1] for path in inside if (found := SESSION.fullmatch(path, len(folder)))}
     places = sorted(numbers, key=lambda path: int(numbers[path] or -1))  # the checkpoint's own is the first
@@ -85,10 +76,10 @@ class _Reader:
         if data is None:
             self.problems.append(f"{path} is missing")
             return {}
-        value = decode(data)
+        value = raw.decode(data)
         if not isinstance(value, dict):
             self.problems.append(f"{path} is no JSON object")
-        return as_dict(value)
+        return raw.fields(value)
 
     def sessions(self, folder: str) -> Iterator[tuple[Session, int]]:
         """The sessions of one folder, cut to the checkpoint's part, with the line after which that starts.
@@ -127,15 +118,15 @@ def _part_of(session: Session, start: int, metadata: dict[str, Any], path: str) 
     builder = SessionBuilder(session.agent, session.format, path, session.id)
     part = [event for event in session.events if (event.origin.line or 0) > start]
     builder.events = [replace(event, seq=number) for number, event in enumerate(part)]
-    builder.place = Place(1, parse_time(metadata.get("created_at")))
-    for section, text, paths in _summary_texts(as_dict(metadata, "summary")):
+    builder.place = Place(1, raw.time(metadata, "created_at"))
+    for section, text, paths in _summary_texts(raw.fields(metadata, "summary")):
         builder.add("agent", "text", text, paths=paths, labels=(SUMMARY, ("section", section)))
     built = builder.build()
     return replace(
         session,
         events=built.events,
         counts=recount(session.counts, built.events),
-        branch=session.branch or as_text(metadata, "branch"),
+        branch=session.branch or raw.text(metadata, "branch"),
         started=built.started,
         ended=built.ended,
     )
@@ -143,10 +134,10 @@ def _part_of(session: Session, start: int, metadata: dict[str, Any], path: str) 
 
 def _summary_texts(summary: dict[str, Any]) -> Iterator[tuple[str, str, tuple[str, ...]]]:
     """Section, text and paths of each thing that a summary says."""
-    learnings = as_dict(summary, "learnings")
+    learnings = raw.fields(summary, "learnings")
     sections = summary | {f"learnings.{name}": value for name, value in learnings.items()}
     for section, value in sections.items():
         for item in value if isinstance(value, list) else [value]:
-            path = as_text(item, "path")
-            if (text := as_text(item) or as_text(item, "finding")).strip():
+            path = raw.text(item, "path")
+            if (text := raw.text(item) or raw.text(item, "finding")).strip():
                 yield section, text, (path,) if path else ()

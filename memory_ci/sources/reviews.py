@@ -11,8 +11,8 @@ from msgspec.structs import replace
 from memory_ci.records.event import Event, Origin
 from memory_ci.records.history import Check, Permission, PullRequest, Review
 
+# A label of the pull request that does what the trailer `Memory: keep` does.
 MARK = re.compile(r"\s*memory\s*:\s*(keep|skip)\s*", re.IGNORECASE)
-"""A label of the pull request that does what the trailer `Memory: keep` does."""
 
 
 def review_events(request: PullRequest) -> tuple[Event, ...]:

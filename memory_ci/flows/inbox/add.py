@@ -27,12 +27,11 @@ from memory_ci.store.files import write_file
 from memory_ci.store.layout import fragment_path, parse_target
 from memory_ci.store.manual_notes import demote_headings
 
+# What may stand before a title that was written as a heading; the # of `C#` is none.
 HEADING_MARK = re.compile(r"^#{1,6}(?:[ \t]+|$)")
-"""What may stand before a title that was written as a heading; the # of `C#` is none."""
 
 
-NOTES = "memory-ci/notes"
-"""Where notes wait for a commit, in the git directory."""
+NOTES = "memory-ci/notes"  # Where notes wait for a commit, in the git directory.
 
 
 class Added(msgspec.Struct, frozen=True):

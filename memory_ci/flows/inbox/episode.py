@@ -22,18 +22,13 @@ from memory_ci.rendering.table import printable
 from memory_ci.store.episodes import telling_path
 from memory_ci.text import shorten
 
-MAX_CONTENT = 8_000
-"""Characters of a text: it becomes one line."""
-
-MAX_WORD = 200
-"""Characters of a domain, a topic, a session and of each part of a context."""
-
+MAX_CONTENT = 8_000  # Characters of a text: it becomes one line.
+MAX_WORD = 200  # Characters of a domain, a topic, a session and of each part of a context.
 MAX_CONTEXT = 16
 SUMMARY_WIDTH = 120
 KEY = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,39}")
+# Of a context: what tells of a machine and not of the work; and a session is said by who it is, not by a context.
 NOT_KEPT = ("cwd", "timestamp_local", "session")
-"""Of a context: what tells of a machine and not of the work; and a session is said by who it is, not by a context."""
-
 RENAMED = {"git_branch": "branch"}
 
 

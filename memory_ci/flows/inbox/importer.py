@@ -42,12 +42,12 @@ from memory_ci.store.manual_notes import demote_headings
 
 Source = Literal["teaparty", "claude-code", "legacy"]
 
+# Which files of a directory are looked at; a file that is named itself always is.
 NAMES: Mapping[Source, tuple[str, ...]] = {
     "teaparty": ("MEMORY.md", "institutional.md", "proxy.md", "tasks/*.md", "proxy-tasks/*.md"),
     "claude-code": ("*.md",),
     "legacy": ("MEMORY.md", "institutional.md"),
 }
-"""Which files of a directory are looked at; a file that is named itself always is."""
 
 
 class ImportOptions(msgspec.Struct, frozen=True):

@@ -22,14 +22,12 @@ from memory_ci.records.candidate import Request
 from memory_ci.records.episode import Assumption, Risk
 from memory_ci.records.event import UNKNOWN_TIME, Evidence, Origin
 from memory_ci.rendering.sessions import render_premortem
-from memory_ci.sources.jobs import ASSUMPTIONS, PREMORTEM
+from memory_ci.sources.commits import ASSUMPTIONS, PREMORTEM
 from memory_ci.store.files import write_file
 from memory_ci.text import plural
 
 MAX_RISKS = 10
-MAX_SAID = 2_000
-"""Characters of an assumption with its milestone and what became of it."""
-
+MAX_SAID = 2_000  # Characters of an assumption with its milestone and what became of it.
 MAX_LOG_BYTES = 10_000_000
 MAX_PLAN_BYTES = 10_000_000
 

@@ -31,8 +31,15 @@ from memory_ci.records.episode import Episode
 from memory_ci.records.event import Event
 from memory_ci.records.history import Commit, MergedChange, PullRequest
 from memory_ci.records.plan import Join
-from memory_ci.sources.commits import adr_paths_added, author_of, commit_events, diff_event, file_event
-from memory_ci.sources.jobs import job_events, job_paths
+from memory_ci.sources.commits import (
+    adr_paths_added,
+    author_of,
+    commit_events,
+    diff_event,
+    file_event,
+    job_events,
+    job_paths,
+)
 from memory_ci.sources.reviews import is_outside, review_events
 from memory_ci.text import plural
 

@@ -19,16 +19,16 @@ from memory_ci.gitrepo.sessionrefs import list_unpushed, push
 from memory_ci.text import plural
 
 OVERRIDE = "MEMORY_CI_SESSION"
+# What agents put into the environment of the commands that they run, as docs/sessions.md says since when.
 VARIABLES = {
     "CLAUDE_CODE_SESSION_ID": "claude-code",
     "CODEX_THREAD_ID": "codex",
     "GEMINI_SESSION_ID": "gemini",
     "COPILOT_AGENT_SESSION_ID": "copilot",
 }
-"""What agents put into the environment of the commands that they run, as docs/sessions.md says since when."""
 
+# What can stand in a trailer and name a session: `<agent>:<id>`.
 KEY = re.compile(r"[\w.-]{1,60}:[\w.-]{1,200}", re.ASCII)
-"""What can stand in a trailer and name a session: `<agent>:<id>`."""
 
 
 def find_sessions(environment: Mapping[str, str]) -> tuple[str, ...]:

@@ -17,8 +17,8 @@ from memory_ci.gitrepo.sessionrefs import SAFE
 from memory_ci.records.retrieval import Retrieval
 from memory_ci.sources.agent_events import FORGETTING, OURS, AgentEvent, format_answer, may_tell, parse_event
 
+# Agents that run several files of hooks for one event: the first hook answers.
 DOUBLING = ("copilot", "cursor", "vscode")
-"""Agents that run several files of hooks for one event: the first hook answers."""
 
 
 def answer_hook(
@@ -93,12 +93,7 @@ def _list_new_files(event: AgentEvent, start: Path, now: datetime) -> tuple[str,
 
 
 def _tell(
-    where: Workspace,
-    event: AgentEvent,
-    now: datetime,
-    environ: Mapping[str, str],
-    line: str,
-    asked: Mapping[str, Any],
+    where: Workspace, event: AgentEvent, now: datetime, environ: Mapping[str, str], line: str, asked: Mapping[str, Any]
 ) -> str:
     """What memory knows, and below it our lines, of which `line` is one."""
     from memory_ci.flows.serve.options import RetrieveOptions

@@ -44,12 +44,11 @@ from memory_ci.sources.transcripts.registry import is_database
 
 MAX_TRANSCRIPT_BYTES = 256 * 1024 * 1024
 MIN_ID = 8  # Characters that an id may be shortened to.
+# How much of a transcript is looked through for the directory it was made in: agents say it in the first records.
 HEAD_BYTES = 256 * 1024
-"""How much of a transcript is looked through for the directory it was made in: agents say it in the first records."""
-
 CWD = re.compile(rb'"cwd"\s*:\s*("(?:[^"\\]|\\.)*")')
+# Gemini CLI names no directory, but the SHA-256 of its path.
 PROJECT_HASH = re.compile(rb'"projectHash"\s*:\s*"([0-9a-f]{64})"')
-"""Gemini CLI names no directory, but the SHA-256 of its path."""
 
 
 class SessionHookInput(msgspec.Struct, frozen=True):

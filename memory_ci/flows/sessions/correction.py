@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from datetime import datetime
 from itertools import takewhile
@@ -28,19 +28,18 @@ from memory_ci.sources.agent_events import AgentEvent
 MAX_NUDGES = 3
 MAX_DOUBTED = 3  # Entries that one question names.
 MAX_DOUBT = 300  # Characters of a prompt that says no more than that something does not hold.
+# How a person says of what memory gave that it does not hold.
 DOUBT = re.compile(
     r"\b(?:outdated|out[- ]of[- ]date|obsolete|stale|superseded|no longer (?:true|so|valid|holds?|applies|the case)"
     r"|not (?:true|valid|so|the case) any ?more|(?:does|do) ?(?:n.t| not) (?:hold|apply) any ?more)\b",
     re.IGNORECASE,
 )
-"""How a person says of what memory gave that it does not hold."""
 
+# What stands in a transcript where a person refused a tool call (Claude Code, Gemini CLI); Codex keeps no words.
 REFUSED = re.compile(rb"user doesn't want to|\[Operation Cancelled\] Reason:")
-"""What stands in a transcript where a person refused a tool call (Claude Code, Gemini CLI); Codex keeps no words."""
-
 TAIL = 1 << 18  # Bytes of a transcript that one turn seldom exceeds.
+# Agents whose transcripts are read: of others no words can be proved, and none are asked for.
 QUOTABLE = ("claude-code", "codex", "gemini", "copilot", "opencode")
-"""Agents whose transcripts are read: of others no words can be proved, and none are asked for."""
 
 
 def note_prompt(where: Workspace, event: AgentEvent, now: datetime, environ: Mapping[str, str], asks: bool) -> str:
@@ -55,24 +54,19 @@ def note_prompt(where: Workspace, event: AgentEvent, now: datetime, environ: Map
     is_headless = event.agent == "claude-code" and environ.get("CLAUDE_CODE_ENTRYPOINT", "cli") != "cli"
     may_ask = asks and not is_headless
     steers = may_ask and bool(find_steering(event.prompt))
-    doubted = _list_doubted(where, event) if may_ask else ()
+    doubted: Iterable[str] = ()
+    if may_ask and len(event.prompt) <= MAX_DOUBT and DOUBT.search(event.prompt):
+        # the entries that the turn before was given, the last first
+        turn = takewhile(lambda sign: not sign.is_prompt, reversed(list_signs(where, event.session)))
+        doubted = dict.fromkeys(one for sign in turn for one in sign.given)
     sign = Sign(agent=event.agent, session=event.session, at=now, transcript=event.transcript, steers=steers)
     head = find_commit(where.repo, "HEAD") or ""
     note_sign(where, replace(sign, notes=len(list_note_ids(where)), branch=read_head(where), head=head))
     if doubted and any(claim(where, event.session, f"doubt {number}", now) for number in range(MAX_NUDGES)):
-        return render_asking_for_feedback(doubted)
+        return render_asking_for_feedback(tuple(doubted)[:MAX_DOUBTED])
     if steers and any(claim(where, event.session, f"nudge {number}", now) for number in range(MAX_NUDGES)):
         return render_asking_to_mark(event.agent in QUOTABLE)
     return ""
-
-
-def _list_doubted(where: Workspace, event: AgentEvent) -> tuple[str, ...]:
-    """The entries that the turn before was given, the last first, if a person now says that something does not hold."""
-    if len(event.prompt) > MAX_DOUBT or not DOUBT.search(event.prompt):
-        return ()
-    signs = list_signs(where, event.session)
-    turn = list(takewhile(lambda sign: not sign.is_prompt, reversed(signs)))
-    return tuple(dict.fromkeys(one for sign in turn for one in sign.given))[:MAX_DOUBTED]
 
 
 def ask_once(where: Workspace, event: AgentEvent, now: datetime) -> str:

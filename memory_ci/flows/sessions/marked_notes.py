@@ -29,14 +29,9 @@ from memory_ci.store.edits import format_entry
 from memory_ci.store.files import write_file
 from memory_ci.store.layout import INBOX, fragment_path
 
-MARK = "session:"
-"""How the evidence of a note begins that quotes a person."""
-
-MAX_NOTES = 1_000
-"""Notes that are looked at, the oldest first; a session adds three."""
-
-OTHER = ("--exclude=refs/stash", "--exclude=refs/memory-ci/*")
-"""Commits that bring a note nowhere."""
+MARK = "session:"  # How the evidence of a note begins that quotes a person.
+MAX_NOTES = 1_000  # Notes that are looked at, the oldest first; a session adds three.
+OTHER = ("--exclude=refs/stash", "--exclude=refs/memory-ci/*")  # Commits that bring a note nowhere.
 
 
 def keep_note(workspace: Workspace, entry_id: str, data: bytes) -> Path:

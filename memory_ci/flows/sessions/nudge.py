@@ -24,13 +24,12 @@ from memory_ci.records.names import HEADS
 from memory_ci.rendering.sessions import render_nudge
 from memory_ci.store.files import write_file
 
+# One of these stands at the top of a work tree whose memory is kept.
 SIGNS = (CONFIG_FILE, ".memory", "MEMORY.md", "institutional.md")
-"""One of these stands at the top of a work tree whose memory is kept."""
 
 
+# For each piece of work that is counted so many commits are looked at: those that only write episodes do not count.
 REACH = 10
-"""For each piece of work that is counted so many commits are looked at: those that only write episodes do not count."""
-
 MAX_MARKS = 100
 MAX_MARK_BYTES = 10_000
 

@@ -27,12 +27,11 @@ MAX_TURN = 2_000  # Characters of a turn that is quoted: a longer one was not ty
 MAX_LINES = 10  # Lines without a blank one between them that a person may have typed.
 PASTED = re.compile(r" {4}|\t| {0,3}>")
 CURLY = str.maketrans("\u2018\u2019\u201a\u201c\u201d\u201e\u00ab\u00bb", '\'\'\'"""""')
+# Notes with a quote that one session may add: whatever an agent is told to do, a person can read that many.
 MAX_MARKS = 3
-"""Notes with a quote that one session may add: whatever an agent is told to do, a person can read that many."""
-
 MAX_EDITED = 3
+# The line of an entry's evidence, and the files that the session edited because of those words.
 FoundQuote = tuple[str, tuple[str, ...]]
-"""The line of an entry's evidence, and the files that the session edited because of those words."""
 
 
 def read_session(workspace: Workspace, keys: Sequence[str], home: Path, now: datetime) -> Session:

@@ -32,27 +32,20 @@ from memory_ci.text import plural
 
 ENTIRE = ("refs/heads/entire/checkpoints/v1", "refs/remotes/origin/entire/checkpoints/v1")
 NOTES = ("refs/notes/ai", "refs/remotes/origin/notes/ai")
+# Transcripts that teams commit beside their code.
 COMMITTED = re.compile(r"(?:.*/)?(?:\.specstory/history/[^/]+\.md|\.aider\.chat\.history\.md)")
-"""Transcripts that teams commit beside their code."""
-
 MAX_TRANSCRIPT = 64 * 1024 * 1024
+# Tools that change the files that they name; of a shell a transcript names those of a patch alone.
 EDITS = re.compile(r"edit|write|patch|replace|create|exec|shell", re.IGNORECASE)
-"""Tools that change the files that they name; of a shell a transcript names those of a patch alone."""
-
+# How long after its end it is told that a session which edited the files of a change was not joined with it.
 MEMORABLE = timedelta(days=7)
-"""How long after its end it is told that a session which edited the files of a change was not joined with it."""
-
 MIN_ID = 8  # Characters of a session's id that name it.
 MAX_TOLD = 5  # Changes that the line on sessions which were not joined names.
-GRACE = timedelta(hours=1)
-"""How long before and after it a session still counts as the work of a commit."""
-
+GRACE = timedelta(hours=1)  # How long before and after it a session still counts as the work of a commit.
 MAX_SESSIONS = 2_000
-MAX_BYTES = 200_000_000
-"""What one run reads of captured sessions, the newest first."""
-
+MAX_BYTES = 200_000_000  # What one run reads of captured sessions, the newest first.
+# A digest may be that many times as large as `sessions.max_bytes` here: who captured it may have set another limit.
 TOLERANCE = 2
-"""A digest may be that many times as large as `sessions.max_bytes` here: who captured it may have set another limit."""
 
 
 class JoinedSession(NamedTuple):

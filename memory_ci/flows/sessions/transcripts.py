@@ -33,7 +33,10 @@ def list_sessions(paths: Sequence[Path], home: Path, start: Path) -> SessionList
     """
     found: list[Session] = []
     skipped: list[str] = []
-    places = paths or usual_places(home, _project(start))
+    top = start  # of the work tree, which agents name the places of their sessions after
+    with suppress(RepositoryError):
+        top = find_repository(start).root or start
+    places = paths or usual_places(home, top)
     for path, name in _files(paths or [place for place in places if place.exists()]):
         sessions = read_transcript(path, name)
         found += sessions
@@ -48,13 +51,6 @@ def list_sessions(paths: Sequence[Path], home: Path, start: Path) -> SessionList
         for session in merge_sessions(found)
     )
     return SessionList(tuple(merged), tuple(skipped), tuple(map(path_text, places)))
-
-
-def _project(start: Path) -> Path:
-    """The top of the work tree, which agents name the places of their sessions after; `start` outside of one."""
-    with suppress(RepositoryError):
-        return find_repository(start).root or start
-    return start
 
 
 def _files(places: Sequence[Path]) -> Iterator[tuple[Path, str]]:

@@ -14,27 +14,26 @@ from itertools import count
 from typing import BinaryIO
 
 from memory_ci.records.event import Session
-from memory_ci.sources.transcripts.builder import Place, SessionBuilder, dated_name, parse_time, read_lines
+from memory_ci.sources.transcripts import raw
+from memory_ci.sources.transcripts.builder import Place, SessionBuilder, dated_name, read_lines
 
 CHAT = re.compile(r"# aider chat started at (\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)\s*$")
+# The first chat of a file; before it stand only lines that aider writes itself.
 START = re.compile(
     rb"\A(?:[ \t]*(?:(?:>|#### |-\*-)[^\n]*)?\r?\n)*# aider chat started at \d{4}-\d\d-\d\d \d\d:\d\d:\d\d\s"
 )
-"""The first chat of a file; before it stand only lines that aider writes itself."""
 
 COMMIT = re.compile(r"Commit ([0-9a-f]{7,40}) (.+)")
 COMMAND = re.compile(r"(?P<name>/[a-z][a-z-]*|!)(?=\s|(?<=!)|\Z)\s*(?P<rest>.*)\Z", re.DOTALL)
+# The command line of a run that gets its message as an argument: a script may have written it.
 SCRIPTED = re.compile(r"\S*aider\b.* (?:-m|--msg|--message|-f|--message-file)(?:[ =]|\Z)")
-"""The command line of a run that gets its message as an argument: a script may have written it."""
-
 MAX_COMMAND = 2_000  # Characters of a command line that are looked at.
+# Commands whose argument is what a person says to the agent.
 SPEAKING = frozenset({"/ask", "/code", "/architect", "/context", "/copy-context"})
-"""Commands whose argument is what a person says to the agent."""
-
 UNDO = "/undo"
+# Commands that print output of programs, which aider writes without a mark.
 PRINTING = frozenset({"/run", "/test", "/diff", "/git", "/ls", "/map", "/tokens", "/lint", "/web", "!"})
-"""Commands that print output of programs, which aider writes without a mark."""
-
+# How a turn begins that is output of a linter, a test or aider itself, fed back by it or pasted.
 FED_BACK = (
     "# Fix any errors below, if possible.",
     "## Running:",
@@ -47,7 +46,6 @@ FED_BACK = (
     ">   ",
     "    ",
 )
-"""How a turn begins that is output of a linter, a test or aider itself, fed back by it or pasted."""
 
 ERROR_LINE = re.compile(r"[\w.]*(?:Error|Exception)\b: ")
 
@@ -75,7 +73,7 @@ def read(stream: BinaryIO, name: str) -> Iterator[Session]:
     for number, text in read_lines(stream):
         if started := CHAT.match(text or "") if reader.blanks else None:
             yield from reader.finish()
-            reader = begin(parse_time(started[1]))
+            reader = begin(raw.time(started[1]))
         else:
             reader.take(number, text)
     yield from reader.finish()

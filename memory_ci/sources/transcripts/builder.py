@@ -5,11 +5,10 @@ from __future__ import annotations
 import re
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import PurePosixPath
 from typing import Any, BinaryIO, NamedTuple
 
-import msgspec
 from msgspec.structs import replace
 
 from memory_ci.records.event import (
@@ -24,17 +23,15 @@ from memory_ci.records.event import (
     SessionCounts,
     Severity,
 )
-from memory_ci.secrets import find_secrets
 from memory_ci.sources.agent_events import OURS
+from memory_ci.sources.transcripts import raw
 
 MAX_OPEN = 50  # Calls of which the result may still come: one that is refused is looked for among them.
+# Characters kept of what a tool was given or answered: it only corroborates, and is never quoted.
 MAX_TOOL_TEXT = 2_000
-"""Characters kept of what a tool was given or answered: it only corroborates, and is never quoted."""
-
 MAX_LINE = 16 * 2**20  # Bytes of one line of a JSONL file; a longer one is counted as bad.
 MAX_TEXT_LINE = 2**20  # Bytes of one line of a file for people; a longer one is counted as bad.
 MAX_DOCUMENT = 64 * 2**20  # Bytes of a transcript that is one JSON value; a longer one is counted as bad.
-MAX_SECRET = 1_000  # Characters on both sides of a cut in which a credential that was cut is looked for.
 MAX_MISSED = 20  # Ids of a document that may be looked for in vain: each costs a pass over the file.
 UNSAFE = re.compile(r"[^\w.-]+")
 
@@ -69,7 +66,7 @@ class SessionBuilder:
 
     def unknown(self, type_name: object, otherwise: str = "untyped") -> None:
         """Count a record of a type that this reader does not know."""
-        self._unknown[(as_text(type_name) or otherwise)[:60]] += 1
+        self._unknown[(raw.text(type_name) or otherwise)[:60]] += 1
 
     def say(self, actor: Actor, text: str, uid: str = "") -> None:
         """Words, unless they are blank."""
@@ -182,90 +179,12 @@ def recount(counts: SessionCounts, events: Sequence[Event]) -> SessionCounts:
     )
 
 
-# -- JSON of any shape
-
-
-def decode(data: bytes) -> object:
-    """The JSON value in `data`; None if it is none, is not UTF-8 or is nested too deep."""
-    try:
-        return msgspec.json.decode(data)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return None
-
-
-def encode(value: object) -> str:
-    """`value`, which was decoded here, as one line of JSON; empty if it is nested too deep to be written."""
-    try:
-        return msgspec.json.encode(value).decode()
-    except RecursionError:
-        return ""
-
-
-def value_at(value: object, *keys: str) -> object:
-    """What stands in nested objects at `keys`; None if anything on the way is missing or no object."""
-    for key in keys:
-        value = value.get(key) if isinstance(value, dict) else None
-    return value
-
-
-def as_dict(value: object, *keys: str) -> dict[str, Any]:
-    """What stands at `keys` of `value` if it is an object, else an empty one."""
-    found = value_at(value, *keys)
-    return found if isinstance(found, dict) else {}
-
-
-def as_list(value: object, *keys: str) -> list[Any]:
-    """What stands at `keys` of `value` if it is a list, else an empty one."""
-    found = value_at(value, *keys)
-    return found if isinstance(found, list) else []
-
-
-def as_text(value: object, *keys: str) -> str:
-    """What stands at `keys` of `value` if it is text, else an empty one."""
-    found = value_at(value, *keys)
-    return found if isinstance(found, str) else ""
-
-
-def text_parts(value: object) -> list[str]:
-    """The texts of a message's content: one string, or the `text` of each part that has any."""
-    parts = [value] if isinstance(value, str | dict) else as_list(value)
-    texts = [as_text(part) or as_text(part, "text") for part in parts]
-    return [text for text in texts if text.strip()]
-
-
-def joined_text(value: object, *keys: str) -> str:
-    """The texts of the content at `keys`, a line break between two parts."""
-    return join_parts(text_parts(value_at(value, *keys)), "\n")
-
-
-def join_parts(parts: list[str], separator: str) -> str:
-    """The parts of one message, parted by `separator`; by nothing where a credential runs on from part to part.
-
-    So redaction knows it for what it is.
-    """
-    whole = "".join(parts[:1])
-    joined = [whole]
-    for part in parts[1:]:
-        tail = whole[-MAX_SECRET:]
-        near = find_secrets(tail + part[:MAX_SECRET])
-        between = "" if any(one.start < len(tail) < one.end for one in near) else separator
-        whole = tail + between + part
-        joined += [between, part]
-    return "".join(joined)
-
-
-def parse_time(value: object) -> datetime | None:
-    """An ISO 8601 time as an aware value in UTC, or None for anything else; a time without a zone is taken as UTC."""
-    try:
-        found = datetime.fromisoformat(value) if isinstance(value, str) else None
-        return found and (found if found.tzinfo else found.replace(tzinfo=UTC)).astimezone(UTC)
-    except (ValueError, OverflowError):
-        return None
+# -- names and paths
 
 
 def touched_paths(arguments: object, *names: str, root: str = "") -> tuple[str, ...]:
     """The files that a tool call names in the arguments `names`, as `relative_paths`."""
-    return relative_paths((as_text(arguments, name) for name in names), root)
+    return relative_paths((raw.text(arguments, name) for name in names), root)
 
 
 def relative_paths(paths: Iterable[str], root: str) -> tuple[str, ...]:
@@ -308,7 +227,7 @@ def read_records(stream: BinaryIO) -> Iterator[tuple[int, dict[str, Any] | None]
     """Each line of a JSONL file that is not blank, with its number: its object, None for a line that is none."""
     for number, line in _bounded_lines(stream, MAX_LINE):
         if line is None or line.strip():
-            found = decode(line or b"")
+            found = raw.decode(line or b"")
             yield number, found if isinstance(found, dict) else None
 
 
@@ -319,7 +238,7 @@ def read_objects(stream: BinaryIO, builder: SessionBuilder) -> Iterator[dict[str
         if record is None:
             builder.bad_lines += 1
         else:
-            builder.place = Place(number, parse_time(record.get("timestamp")))
+            builder.place = Place(number, raw.time(record, "timestamp"))
             yield record
 
 
@@ -337,7 +256,7 @@ class Document:
 
     def __init__(self, stream: BinaryIO, builder: SessionBuilder) -> None:
         self._data = stream.read(MAX_DOCUMENT + 1)
-        self.value = decode(self._data) if len(self._data) <= MAX_DOCUMENT else None
+        self.value = raw.decode(self._data) if len(self._data) <= MAX_DOCUMENT else None
         self._at, self._line, self._missed = 0, 1, 0
         builder.bad_lines += self.value is None
 

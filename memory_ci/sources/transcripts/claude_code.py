@@ -9,20 +9,8 @@ from collections.abc import Iterator
 from typing import Any, BinaryIO, NamedTuple
 
 from memory_ci.records.event import MID_TURN, Actor, EventKind, Session, Severity
-from memory_ci.sources.transcripts.builder import (
-    Place,
-    SessionBuilder,
-    as_dict,
-    as_list,
-    as_text,
-    decode,
-    encode,
-    join_parts,
-    joined_text,
-    parse_time,
-    read_records,
-    touched_paths,
-)
+from memory_ci.sources.transcripts import raw
+from memory_ci.sources.transcripts.builder import Place, SessionBuilder, read_records, touched_paths
 from memory_ci.sources.transcripts.prose import (
     DENIED,
     INTERRUPT,
@@ -35,42 +23,32 @@ from memory_ci.sources.transcripts.prose import (
 
 Record = dict[str, Any]
 
+# Record types that hold nothing anybody said or did.
 IGNORED = frozenset(
     """agent-color agent-name agent-setting ai-title api-request api-request-blob api-request-shape atis-latch
     bridge-session content-replacement cost-state custom-title file-history-delta file-history-snapshot last-prompt mode
     permission-mode summary tag worktree-state""".split()
 )
-"""Record types that hold nothing anybody said or did."""
 
+# By record type, a key that only Claude Code writes with it: how a file is known.
 MARKS = {
     "file-history-snapshot": "messageId",
     "summary": "leafUuid",
     "queue-operation": "operation",
     "last-prompt": "leafUuid",
 } | dict.fromkeys(("user", "assistant", "system", "progress", "attachment"), "uuid")
-"""By record type, a key that only Claude Code writes with it: how a file is known."""
 
 SNIFFED_LINES = 20
+# The value of `toolDenialKind`, in newer versions, where a person said no; others are rules and classifiers.
 USER_REJECTED = "user-rejected"
-"""The value of `toolDenialKind`, in newer versions, where a person said no; others are rules and classifiers."""
-
-
-class Call(NamedTuple):
-    """What was asked of a tool, remembered until its result comes."""
-
-    tool: str | None = None
-    paths: tuple[str, ...] = ()
-
-
-NO_CALL = Call()
 
 
 def sniff(head: bytes) -> bool:
     """Whether a file that starts with `head` is Claude Code's."""
     if not head.lstrip().startswith(b"{"):
         return False
-    records = [as_dict(decode(line)) for line in head.split(b"\n")[:SNIFFED_LINES]]
-    if any(record.get(MARKS.get(as_text(record, "type"), "")) for record in records):
+    records = [raw.fields(raw.decode(line)) for line in head.split(b"\n")[:SNIFFED_LINES]]
+    if any(record.get(MARKS.get(raw.text(record, "type"), "")) for record in records):
         return True
     return b"\n" not in head and b'"parentUuid":' in head and b'"sessionId":' in head  # one line, longer than the head
 
@@ -81,7 +59,7 @@ def read(stream: BinaryIO, name: str) -> Iterator[Session]:
     early: list[tuple[int, Record | None]] = []
     current: _Reader | None = None
     for number, record in read_records(stream):
-        if (session := as_text(record, "sessionId")) and session not in readers:
+        if (session := raw.text(record, "sessionId")) and session not in readers:
             readers[session] = _Reader(session, name)
         current = readers.get(session, current)
         early.append((number, record))
@@ -99,7 +77,7 @@ class _Reader(SessionBuilder):
 
     def __init__(self, session: str, name: str) -> None:
         super().__init__("claude-code", "claude-code-jsonl", name, session)
-        self.calls: dict[str, Call] = {}
+        self.calls: dict[str, tuple[str | None, tuple[str, ...]]] = {}  # tool and files of each call
         self.queue = Queue()
         self.is_headless = self.expects_summary = False
 
@@ -109,9 +87,9 @@ class _Reader(SessionBuilder):
             self.bad_lines += 1
             return
         self.records += 1
-        self.place = Place(line, parse_time(record.get("timestamp")))
-        kind = as_text(record, "type")
-        if (branch := as_text(record, "gitBranch")) and branch != "HEAD":
+        self.place = Place(line, raw.time(record, "timestamp"))
+        kind = raw.text(record, "type")
+        if (branch := raw.text(record, "gitBranch")) and branch != "HEAD":
             self.branch = branch
         if handler := HANDLERS.get(kind):
             handler(self, record)
@@ -137,9 +115,9 @@ class _Reader(SessionBuilder):
         results = {number: block for number, block in enumerate(blocks) if block.get("type") == "tool_result"}
         for number, block in results.items():
             self._result(record, block, "tool", uid_of(record, number))
-        words = [text for block in blocks if block.get("type") == "text" and (text := as_text(block, "text"))]
+        words = [text for block in blocks if block.get("type") == "text" and (text := raw.text(block, "text"))]
         if said := self._own_words(record, words):
-            self._said(join_parts(said, "\n\n"), uid_of(record, "t"), is_beside=bool(results))
+            self._said(raw.join(said, "\n\n"), uid_of(record, "t"), is_beside=bool(results))
 
     def _own_words(self, record: Record, words: list[str]) -> list[str]:
         """Those of the words that a person typed; of the others events are made."""
@@ -171,21 +149,22 @@ class _Reader(SessionBuilder):
 
     def progress(self, record: Record) -> None:
         """A sub-agent's messages come as progress of the tool that runs it; other progress is noise."""
-        if as_text(record, "data", "type") == "agent_progress":
-            self._message(record, "subagent", as_dict(record, "data", "message"))
+        if raw.text(record, "data", "type") == "agent_progress":
+            self._message(record, "subagent", raw.fields(record, "data", "message"))
 
     def _message(self, record: Record, actor: Actor, message: Record) -> None:
         """All that `actor` said, called and got; `message` is `record` itself or stands inside it."""
         for number, block in enumerate(blocks_of(message)):
             kind, uid = block.get("type"), uid_of(message, number)
             if kind == "text":
-                self.say(actor, as_text(block, "text"), uid)
+                self.say(actor, raw.text(block, "text"), uid)
             elif kind == "tool_use":
-                given = as_dict(block, "input")
-                paths = touched_paths(given, "file_path", "notebook_path", "path", root=as_text(record, "cwd"))[:1]
-                call = self.calls[as_text(block, "id")] = Call(as_text(block, "name") or None, paths)
-                text = as_text(given, "command") or encode(given)
-                self.add(actor, "tool_call", text, uid=uid, tool=call.tool, paths=paths)
+                given = raw.fields(block, "input")
+                paths = touched_paths(given, "file_path", "notebook_path", "path", root=raw.text(record, "cwd"))[:1]
+                tool = raw.text(block, "name") or None
+                self.calls[raw.text(block, "id")] = tool, paths
+                text = raw.text(given, "command") or raw.encode(given)
+                self.add(actor, "tool_call", text, uid=uid, tool=tool, paths=paths)
             elif kind == "tool_result":
                 self._result(record, block, actor, uid)
 
@@ -195,9 +174,9 @@ class _Reader(SessionBuilder):
         A rejection is a person's only if it is proved: an MCP server writes the text of its own errors, and could
         forge one.
         """
-        tool, paths = self.calls.get(as_text(block, "tool_use_id"), NO_CALL)
-        text, is_error = joined_text(block, "content"), block.get("is_error") is True
-        denial = as_text(record, "toolDenialKind")
+        tool, paths = self.calls.get(raw.text(block, "tool_use_id"), (None, ()))
+        text, is_error = raw.joined(block, "content"), block.get("is_error") is True
+        denial = raw.text(record, "toolDenialKind")
         reason = find_rejection(text) if is_error and denial in ("", USER_REJECTED) else None
         if reason is not None:
             is_proved = denial == USER_REJECTED or not (tool or "mcp__").startswith("mcp__")
@@ -215,7 +194,7 @@ class _Reader(SessionBuilder):
         """Of the tool's own notices only the compaction matters."""
         if record.get("subtype") == "compact_boundary":
             self.expects_summary = True
-            self.add("system", "compaction", as_text(record, "content"), uid=uid_of(record, 0))
+            self.add("system", "compaction", raw.text(record, "content"), uid=uid_of(record, 0))
 
     def pr_link(self, record: Record) -> None:
         """The session made this pull request."""
@@ -224,16 +203,16 @@ class _Reader(SessionBuilder):
 
     def queue_operation(self, record: Record) -> None:
         """Words typed while the agent works; those that have no record of their own are said here."""
-        text = as_text(record, "content").strip()
+        text = raw.text(record, "content").strip()
         if waiting := self.queue.operate(record.get("operation"), Waiting(text, self.place)):
             self._say_waiting(waiting, is_person=not self.is_headless)
 
     def attachment(self, record: Record) -> None:
         """A message handed to the running turn; its `origin`, where there is one, says who sent it."""
-        attached = as_dict(record, "attachment")
+        attached = raw.fields(record, "attachment")
         if attached.get("type") == "queued_command":
             is_person = attached.get("commandMode", "prompt") == "prompt" and is_by_person(attached)
-            if waiting := self.queue.attach(Waiting(joined_text(attached, "prompt").strip(), self.place)):
+            if waiting := self.queue.attach(Waiting(raw.joined(attached, "prompt").strip(), self.place)):
                 self._say_waiting(waiting, is_person and not self.is_headless)
 
     def _say_waiting(self, waiting: Waiting, is_person: bool) -> None:
@@ -258,15 +237,15 @@ HANDLERS = {
 
 def blocks_of(record: Record) -> list[Record]:
     """The blocks of the message in `record`; plain text is one block of it."""
-    content = as_dict(record, "message").get("content")
+    content = raw.fields(record, "message").get("content")
     if isinstance(content, str):
         return [{"type": "text", "text": content}]
-    return [block for block in as_list(content) if isinstance(block, dict)]
+    return [block for block in raw.items(content) if isinstance(block, dict)]
 
 
 def uid_of(record: Record, part: str | int) -> str:
     """An id of one part of a record, the same in every copy of it; empty if the record has none."""
-    uuid = as_text(record, "uuid")
+    uuid = raw.text(record, "uuid")
     return f"{uuid}:{part}" if uuid else ""
 
 
@@ -279,23 +258,23 @@ def is_by_person(record: Record) -> bool:
     """
     if any(record.get(key) for key in ("isMeta", "isCompactSummary", "sourceToolUseID", "planContent")):
         return False
-    if sender := record.get("turnOrigin") or as_dict(record, "origin").get("kind"):
+    if sender := record.get("turnOrigin") or raw.fields(record, "origin").get("kind"):
         return bool(sender == "human")
     return record.get("promptSource", "typed") in ("typed", "queued") and not is_headless(record)
 
 
 def is_headless(record: Record) -> bool:
     """Whether a program runs the session."""
-    return record.get("turnOrigin") == "sdk" or as_text(record, "entrypoint").startswith("sdk")
+    return record.get("turnOrigin") == "sdk" or raw.text(record, "entrypoint").startswith("sdk")
 
 
 def list_answers(record: Record) -> Iterator[tuple[str, str]]:
     """The questions that an agent asked by its tool, with their options, and what a person answered to each."""
-    result = as_dict(record, "toolUseResult")
-    for question in as_list(result, "questions"):
-        asked = as_text(question, "question")
-        options = " / ".join(as_text(one, "label") for one in as_list(question, "options"))
-        if (said := as_text(result, "answers", asked)).strip():
+    result = raw.fields(record, "toolUseResult")
+    for question in raw.items(result, "questions"):
+        asked = raw.text(question, "question")
+        options = " / ".join(raw.text(one, "label") for one in raw.items(question, "options"))
+        if (said := raw.text(result, "answers", asked)).strip():
             yield f"{options}\n{asked}".strip(), said
 
 

@@ -14,19 +14,11 @@ from typing import Any, BinaryIO
 
 from memory_ci.records.event import MID_TURN, Session
 from memory_ci.sources.agent_events import PATCHED
-from memory_ci.sources.transcripts.builder import (
-    Place,
-    SessionBuilder,
-    as_dict,
-    as_text,
-    decode,
-    encode,
-    joined_text,
-    read_objects,
-    relative_paths,
-)
+from memory_ci.sources.transcripts import raw
+from memory_ci.sources.transcripts.builder import Place, SessionBuilder, read_objects, relative_paths
 from memory_ci.sources.transcripts.prose import IDE_CONTEXT, IDE_REQUEST, is_codex_wrapper
 
+# Records that are known and say nothing that another record does not say.
 SILENT = frozenset(
     """session_meta turn_context world_state token_usage_record state event_msg/token_count event_msg/agent_message
     event_msg/agent_reasoning event_msg/agent_reasoning_raw_content event_msg/agent_reasoning_section_break
@@ -37,7 +29,6 @@ SILENT = frozenset(
     event_msg/plan_update event_msg/error event_msg/warning event_msg/stream_error response_item/reasoning
     response_item/compaction response_item/compaction_summary response_item/context_compaction""".split()
 )
-"""Records that are known and say nothing that another record does not say."""
 
 CALLS = {
     "function_call": "arguments",
@@ -49,9 +40,8 @@ OUTPUTS = frozenset({"function_call_output", "custom_tool_call_output"})
 STARTS, ENDS = frozenset({"task_started", "turn_started"}), frozenset({"task_complete", "turn_complete"})
 
 ABORTED = "<turn_aborted>"
+# The whole output of a call that a person refused; Codex records no reason. A guardian's refusal reads otherwise.
 REJECTED = frozenset({"exec command rejected by user", "patch rejected by user", "rejected by user"})
-"""The whole output of a call that a person refused; Codex records no reason. A guardian's refusal reads otherwise."""
-
 EXIT_CODE = re.compile(r"^(?:Exit code:|Process exited with code) (-?\d+)$", re.MULTILINE)
 FAILED = (
     "execution error:",
@@ -66,7 +56,7 @@ def sniff(head: bytes) -> bool:
     """True if one of the first lines is a rollout's record, or the bare header of the old form."""
     lines = head.lstrip().split(b"\n")
     cut_short = len(lines) == 1 and b'"type":"session_meta"' in head and b'"payload":{' in head
-    return cut_short or any(_is_record(as_dict(decode(line))) for line in lines[:5])
+    return cut_short or any(_is_record(raw.fields(raw.decode(line))) for line in lines[:5])
 
 
 def _is_record(record: dict[str, Any]) -> bool:
@@ -98,7 +88,7 @@ class _Reader(SessionBuilder):
         self.has_meta = self.is_in_turn = self.is_busy = False
 
     def take(self, record: dict[str, Any]) -> None:
-        kind, payload = as_text(record, "type"), as_dict(record, "payload")
+        kind, payload = raw.text(record, "type"), raw.fields(record, "payload")
         if not isinstance(record.get("payload"), dict):
             self._take_old(kind, record)
         elif kind == "session_meta":
@@ -109,7 +99,7 @@ class _Reader(SessionBuilder):
             self._event(payload)
         elif kind == "compacted":
             self._flush()
-            self.add("injected", "compaction", as_text(payload, "message"))
+            self.add("injected", "compaction", raw.text(payload, "message"))
         elif kind not in SILENT:
             self.unknown(kind)
 
@@ -130,9 +120,9 @@ class _Reader(SessionBuilder):
         if self.has_meta:
             return
         self.has_meta = True
-        self.id = as_text(meta, "id") or self.id
-        self.root = as_text(meta, "cwd")
-        self.branch = as_text(meta, "git", "branch")
+        self.id = raw.text(meta, "id") or self.id
+        self.root = raw.text(meta, "cwd")
+        self.branch = raw.text(meta, "git", "branch")
         origin = meta.get("thread_source")
         if isinstance(meta.get("source"), dict) or (origin is not None and origin != "user"):
             self.person = self.worker = "subagent"  # started by an agent, a review or a guardian
@@ -140,8 +130,8 @@ class _Reader(SessionBuilder):
             self.person = "injected"  # `codex exec`: a script may have written the prompt
 
     def _event(self, payload: dict[str, Any]) -> None:
-        kind = as_text(payload, "type")
-        item = as_dict(payload, "item") if kind == "item_completed" else {}
+        kind = raw.text(payload, "type")
+        item = raw.fields(payload, "item") if kind == "item_completed" else {}
         if kind == "user_message" or item.get("type") == "UserMessage":
             self._said(payload, item)
         elif kind in STARTS | ENDS:
@@ -168,7 +158,7 @@ class _Reader(SessionBuilder):
         """
         form = "item" if item else "event"
         self.proof = self.proof or form
-        text = joined_text(item, "content") if item else as_text(payload, "message")
+        text = raw.joined(item, "content") if item else raw.text(payload, "message")
         if form != self.proof or not text.strip():
             return
         if copy := next((one for one in self.held if text in one[1]), None):
@@ -180,7 +170,7 @@ class _Reader(SessionBuilder):
         elif is_codex_wrapper(text) or payload.get("kind", "plain") != "plain":
             self.add("injected", "text", text)
         else:
-            self._human(text, as_text(item, "id"))
+            self._human(text, raw.text(item, "id"))
 
     def _human(self, text: str, uid: str = "") -> None:
         """What the person typed of `text`, without the context that an editor put before it."""
@@ -194,15 +184,15 @@ class _Reader(SessionBuilder):
             self.add(self.person, "interrupt")
 
     def _item(self, item: dict[str, Any], *, is_old: bool) -> None:
-        kind, uid = as_text(item, "type"), as_text(item, "call_id")
+        kind, uid = raw.text(item, "type"), raw.text(item, "call_id")
         if kind == "message":
-            self._message(item, joined_text(item, "content"), is_old)
+            self._message(item, raw.joined(item, "content"), is_old)
         elif kind in CALLS:
             self._works()
             given = item.get(CALLS[kind])
-            text = given if isinstance(given, str) else encode(given)
+            text = given if isinstance(given, str) else raw.encode(given)
             paths = relative_paths(PATCHED.findall(text.replace("\\n", "\n")), self.root)
-            self.call(self.worker, text, uid, as_text(item, "name") or kind.removesuffix("_call"), paths)
+            self.call(self.worker, text, uid, raw.text(item, "name") or kind.removesuffix("_call"), paths)
         elif kind in OUTPUTS:
             tool, (text, ok) = self.tools.get(uid), outcome(item.get("output"))
             if text.strip() in REJECTED and self.person == "human":
@@ -219,9 +209,9 @@ class _Reader(SessionBuilder):
             self._user(text, is_old)
         elif item.get("role") == "assistant":
             self._works()
-            self.add(self.worker, "text", text, uid=as_text(item, "id"))
+            self.add(self.worker, "text", text, uid=raw.text(item, "id"))
         else:
-            self.add("injected", "text", text, uid=as_text(item, "id"))
+            self.add("injected", "text", text, uid=raw.text(item, "id"))
 
     def _user(self, text: str, is_old: bool) -> None:
         if text.lstrip().startswith(ABORTED):
@@ -249,10 +239,10 @@ class _Reader(SessionBuilder):
 def outcome(output: object) -> tuple[str, bool | None]:
     """Text and success of a tool's output: text, parts, or an object (as such or as JSON in the text)."""
     if isinstance(output, str) and output.startswith("{"):
-        output = as_dict(decode(output.encode(errors="replace"))) or output
-    given = as_dict(output)
-    text = joined_text(given.get("output", given.get("content")) if given else output)
-    code = as_dict(given.get("metadata")).get("exit_code")
+        output = raw.fields(raw.decode(output.encode(errors="replace"))) or output
+    given = raw.fields(output)
+    text = raw.joined(given.get("output", given.get("content")) if given else output)
+    code = raw.fields(given.get("metadata")).get("exit_code")
     if isinstance(code, int):
         return text, code == 0
     if isinstance(given.get("success"), bool):

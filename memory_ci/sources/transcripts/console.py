@@ -21,9 +21,8 @@ NOISE = re.compile(r"[╭╰│✻✽✢·⏵]|\s*[✔⏵] ")  # Boxes, spinners
 REFUSED = "No (tell Claude what to do differently)"
 STOPPED = "Interrupted by user"
 FIXED_SPACE = "\xa0"
+# The first line of a copy: the command, the box of the welcome, a prompt or an answer.
 OPENING = re.compile(r"(?:\S*claude\b.*|[>\u276f⏺╭│╰].*)")
-"""The first line of a copy: the command, the box of the welcome, a prompt or an answer."""
-
 FEWEST_ANSWERS, FEWEST_RESULTS = 3, 2
 
 

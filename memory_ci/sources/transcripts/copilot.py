@@ -10,25 +10,17 @@ from collections.abc import Iterator
 from typing import Any, BinaryIO
 
 from memory_ci.records.event import Actor, Session
-from memory_ci.sources.transcripts.builder import (
-    SessionBuilder,
-    as_dict,
-    as_text,
-    decode,
-    encode,
-    joined_text,
-    read_objects,
-    touched_paths,
-)
+from memory_ci.sources.transcripts import raw
+from memory_ci.sources.transcripts.builder import SessionBuilder, read_objects, touched_paths
 
+# How types of events begin that say nothing of what was said or done.
 SILENT = ("hook.", "session.", "assistant.turn_", "assistant.reasoning", "permission.", "tool.user_requested")
-"""How types of events begin that say nothing of what was said or done."""
 
 
 def sniff(head: bytes) -> bool:
     """True for the event that begins a session, which names its producer."""
-    first = as_dict(decode(head.partition(b"\n")[0]))
-    return first.get("type") == "session.start" and as_text(first, "data", "producer") == "copilot-agent"
+    first = raw.fields(raw.decode(head.partition(b"\n")[0]))
+    return first.get("type") == "session.start" and raw.text(first, "data", "producer") == "copilot-agent"
 
 
 def read(stream: BinaryIO, name: str) -> Iterator[Session]:
@@ -43,20 +35,20 @@ class _Reader(SessionBuilder):
     """The events of one file."""
 
     def take(self, record: dict[str, Any]) -> None:
-        kind, data, uid = as_text(record, "type"), as_dict(record, "data"), as_text(record, "id")
-        is_inner, said = bool(as_text(data, "parentToolCallId")), joined_text(data, "content")
+        kind, data, uid = raw.text(record, "type"), raw.fields(record, "data"), raw.text(record, "id")
+        is_inner, said = bool(raw.text(data, "parentToolCallId")), raw.joined(data, "content")
         worker: Actor = "subagent" if is_inner else "agent"
         if kind == "session.start":
-            self.id = as_text(data, "sessionId") or self.id
-            self.branch = as_text(data, "context", "branch")
-            self.root = as_text(data, "context", "gitRoot") or as_text(data, "context", "cwd")
+            self.id = raw.text(data, "sessionId") or self.id
+            self.branch = raw.text(data, "context", "branch")
+            self.root = raw.text(data, "context", "gitRoot") or raw.text(data, "context", "cwd")
         elif kind == "user.message":
-            self.say("injected" if as_text(data, "source") else "subagent" if is_inner else "human", said, uid)
+            self.say("injected" if raw.text(data, "source") else "subagent" if is_inner else "human", said, uid)
         elif kind in ("assistant.message", "system.message"):
             self.say(worker if kind == "assistant.message" else "injected", said, uid)
         elif kind == "tool.execution_start":
             paths = touched_paths(given := data.get("arguments"), "path", root=self.root)
-            self.call(worker, encode(given), as_text(data, "toolCallId"), as_text(data, "toolName"), paths)
+            self.call(worker, raw.encode(given), raw.text(data, "toolCallId"), raw.text(data, "toolName"), paths)
         elif kind == "tool.execution_complete":
             self._result(data)
         elif kind == "abort":
@@ -65,7 +57,7 @@ class _Reader(SessionBuilder):
             self.unknown(kind)
 
     def _result(self, data: dict[str, Any]) -> None:
-        uid, told = as_text(data, "toolCallId"), as_dict(data, "result") or as_dict(data, "error")
-        text = joined_text(told, "content") or as_text(told, "message")
-        ok = data.get("success") is not False and as_dict(data, "shellExecution").get("exitCode") in (None, 0)
+        uid, told = raw.text(data, "toolCallId"), raw.fields(data, "result") or raw.fields(data, "error")
+        text = raw.joined(told, "content") or raw.text(told, "message")
+        ok = data.get("success") is not False and raw.fields(data, "shellExecution").get("exitCode") in (None, 0)
         self.add("tool", "tool_result", text, uid=uid, tool=self.tools.get(uid), ok=ok)

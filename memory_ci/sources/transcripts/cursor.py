@@ -15,29 +15,16 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from memory_ci.records.event import Session
-from memory_ci.sources.transcripts.builder import (
-    Place,
-    SessionBuilder,
-    as_dict,
-    as_list,
-    as_text,
-    decode,
-    encode,
-    read_lines,
-    read_objects,
-    relative_paths,
-    value_at,
-)
+from memory_ci.sources.transcripts import raw
+from memory_ci.sources.transcripts.builder import Place, SessionBuilder, read_lines, read_objects, relative_paths
 
+# `read` is given the work trees, where they are known: a transcript has absolute paths and does not say its own.
 TAKES_ROOTS = True
-"""`read` is given the work trees, where they are known: a transcript has absolute paths and does not say its own."""
-
 ROLES = ("user", "assistant")  # not a set: what a record holds there may be no word
 PATHS = ("path", "target_file", "file_path", "target_notebook")
 OPEN, CLOSE = "<user_query>", "</user_query>"
+# What Cursor itself says of a task that ended; words of its own stand behind it in `<user_query>`.
 NOTIFIED = "<system_notification"
-"""What Cursor itself says of a task that ended; words of its own stand behind it in `<user_query>`."""
-
 WHEN = re.compile(
     r"<timestamp>\w+, (?P<month>[A-Z][a-z]{2})[a-z]* (?P<rest>\d{1,2}, \d{4}, \d{1,2}:\d\d [AP]M)"
     r" \(UTC(?:(?P<hours>[+-]\d{1,2})(?::(?P<minutes>\d\d))?)?\)</timestamp>"
@@ -53,9 +40,9 @@ def sniff(head: bytes) -> bool:
     """True where the first message of JSON Lines has a role and its content and nothing else, or for the text form."""
     if HEAD.match(head):
         return True
-    found = (as_dict(decode(line)) for line in head.splitlines() if line.strip())
+    found = (raw.fields(raw.decode(line)) for line in head.splitlines() if line.strip())
     first = next((record for record in found if "status" not in record), {})
-    has_content = isinstance(value_at(first, "message", "content"), list | str)
+    has_content = isinstance(raw.value(first, "message", "content"), list | str)
     return first.get("role") in ROLES and first.keys() <= {"role", "message", "timestamp"} and has_content
 
 
@@ -90,14 +77,14 @@ class _Reader(SessionBuilder):
             elif "status" not in record:
                 self.unknown(record.get("type"))
             return
-        content = as_dict(record, "message").get("content")
-        for part in as_list(content) or [content]:
-            block = as_dict(part) or {"type": "text", "text": part}
+        content = raw.fields(record, "message").get("content")
+        for part in raw.items(content) or [content]:
+            block = raw.fields(part) or {"type": "text", "text": part}
             if block.get("type") == "text":
                 say = self.ask if record["role"] == "user" else self.answer
-                say(as_text(block, "text"))
+                say(raw.text(block, "text"))
             elif block.get("type") == "tool_use":
-                self.use(as_text(block, "name"), block.get("input"))
+                self.use(raw.text(block, "name"), block.get("input"))
             else:
                 self.unknown(block.get("type"))
 
@@ -150,9 +137,9 @@ class _Reader(SessionBuilder):
 
     def use(self, tool: str, given: object) -> None:
         """A tool called; the files of the work tree that it names."""
-        named = [as_text(given, name) for name in PATHS]
+        named = [raw.text(given, name) for name in PATHS]
         root = next((str(root) for root in self.roots for path in named if path.startswith(f"{root}/")), "")
-        text = given if isinstance(given, str) else encode(given)
+        text = given if isinstance(given, str) else raw.encode(given)
         self.add(self.worker, "tool_call", text, tool=tool, paths=relative_paths(filter(None, named), root))
 
 

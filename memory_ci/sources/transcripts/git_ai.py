@@ -14,35 +14,21 @@ from datetime import datetime
 from typing import Any, BinaryIO
 
 from memory_ci.records.event import Session
-from memory_ci.sources.transcripts.builder import (
-    MAX_DOCUMENT,
-    Place,
-    SessionBuilder,
-    as_dict,
-    as_list,
-    as_text,
-    decode,
-    encode,
-    parse_time,
-    touched_paths,
-)
+from memory_ci.sources.transcripts import raw
+from memory_ci.sources.transcripts.builder import MAX_DOCUMENT, Place, SessionBuilder, touched_paths
 from memory_ci.sources.transcripts.prose import INTERRUPT, REJECTED, add_turn, typed_words
 
 FORMAT = "git-ai-note"
 NOTE = re.compile(rb'\A(?:[^\s\n][^\n]*\n(?:  \S+ [\d,-]+\n)+)*---\n\s*\{\s*"schema_version"\s*:\s*"authorship/3\.')
 DIVIDER = re.compile(rb"^---\n", re.MULTILINE)
+# Where git-ai's own indentation puts the type of a message; no text of a message can begin a line.
 MESSAGE = re.compile(rb'^ {10}"type": ', re.MULTILINE)
-"""Where git-ai's own indentation puts the type of a message; no text of a message can begin a line."""
-
+# Around what a person typed, at the end of what Cursor sends: files, images and web pages stand before it.
 QUERY_START, QUERY_END = "<user_query>", "</user_query>"
-"""Around what a person typed, at the end of what Cursor sends: files, images and web pages stand before it."""
-
+# A line that only Cursor writes: without a query at its end, nothing of such a message is known to be typed.
 WRAPPED = re.compile(r"^(?:<[a-z]+_[a-z_]+>|\[Image\])$", re.MULTILINE)
-"""A line that only Cursor writes: without a query at its end, nothing of such a message is known to be typed."""
-
+# The names that the readers of the agents' own files use, so that a session is known again.
 TOOLS = {"claude": "claude-code"}
-"""The names that the readers of the agents' own files use, so that a session is known again."""
-
 WARM_UP = "Warmup"  # What Claude Code sends by itself to have a sub-agent ready.
 FILES = ("file_path", "path", "notebook_path")
 
@@ -56,21 +42,21 @@ def read(stream: BinaryIO, name: str) -> Iterator[Session]:
     """The sessions of a note, one a prompt record; `Origin.line` is the line of the message."""
     data = stream.read(MAX_DOCUMENT + 1)
     divider = DIVIDER.search(data)
-    note = decode(data[divider.end() :]) if divider and len(data) <= MAX_DOCUMENT else None
+    note = raw.decode(data[divider.end() :]) if divider and len(data) <= MAX_DOCUMENT else None
     if not isinstance(note, dict):
         broken = SessionBuilder("git-ai", FORMAT, name)
         broken.bad_lines += 1
         yield broken.build()
         return
     lines = _message_lines(data)
-    for key, prompt in as_dict(note, "prompts").items():
-        tool = as_text(prompt, "agent_id", "tool")
-        uid = as_text(prompt, "agent_id", "id") or key
+    for key, prompt in raw.fields(note, "prompts").items():
+        tool = raw.text(prompt, "agent_id", "tool")
+        uid = raw.text(prompt, "agent_id", "id") or key
         reader = _Reader(TOOLS.get(tool, tool or "git-ai"), FORMAT, name, uid)
-        for message in as_list(prompt, "messages"):
+        for message in raw.items(prompt, "messages"):
             reader.records += 1
             if isinstance(message, dict):
-                reader.place = Place(next(lines), parse_time(message.get("timestamp")))
+                reader.place = Place(next(lines), raw.time(message, "timestamp"))
                 reader.take(message)
             else:
                 reader.bad_lines += 1
@@ -97,7 +83,7 @@ class _Reader(SessionBuilder):
 
     def take(self, message: dict[str, Any]) -> None:
         """One message."""
-        kind, text = message.get("type"), as_text(message, "text")
+        kind, text = message.get("type"), raw.text(message, "text")
         if kind == "user" and self.agent == "cursor":
             self._cursor(text)
         elif kind == "user":
@@ -109,8 +95,8 @@ class _Reader(SessionBuilder):
             self.is_working, self.stopped_at = True, None
             self.open_calls += 1
             given = message.get("input")
-            called = as_text(given, "command") or encode(given)
-            tool, paths = as_text(message, "name") or None, touched_paths(given, *FILES)
+            called = raw.text(given, "command") or raw.encode(given)
+            tool, paths = raw.text(message, "name") or None, touched_paths(given, *FILES)
             self.add("agent", "tool_call", called, tool=tool, paths=paths)
         elif kind != "thinking":
             self.unknown(kind, "(none)")

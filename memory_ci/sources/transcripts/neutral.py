@@ -7,16 +7,8 @@ from collections.abc import Iterator
 from typing import BinaryIO, get_args
 
 from memory_ci.records.event import Actor, EventKind, Session
-from memory_ci.sources.transcripts.builder import (
-    Document,
-    Place,
-    SessionBuilder,
-    as_dict,
-    as_list,
-    as_text,
-    parse_time,
-    relative_paths,
-)
+from memory_ci.sources.transcripts import raw
+from memory_ci.sources.transcripts.builder import Document, Place, SessionBuilder, relative_paths
 
 FIRST = re.compile(rb'\s*\{\s*"memory-ci-transcript"\s*:\s*1\b')
 ACTORS: tuple[Actor, ...] = get_args(Actor)
@@ -33,26 +25,26 @@ def read(stream: BinaryIO, name: str) -> Iterator[Session]:
     builder = SessionBuilder("neutral", "neutral-json", name)
     document = Document(stream, builder)
     told = document.value
-    builder.agent = as_text(told, "agent") or builder.agent
-    builder.id = as_text(told, "id") or builder.id
-    builder.branch = as_text(told, "branch")
-    for event in as_list(told, "events"):
+    builder.agent = raw.text(told, "agent") or builder.agent
+    builder.id = raw.text(told, "id") or builder.id
+    builder.branch = raw.text(told, "branch")
+    for event in raw.items(told, "events"):
         builder.records += 1
-        found = as_dict(event)
+        found = raw.fields(event)
         actor = next((known for known in ACTORS if known == found.get("actor")), None)
         kind = next((known for known in KINDS if known == found.get("kind", "text")), None)
         if actor is None or kind is None:
             builder.unknown(f"{found.get('actor')} {found.get('kind')}")
             continue
-        uid, ok = as_text(found, "id"), found.get("ok")
+        uid, ok = raw.text(found, "id"), found.get("ok")
         builder.add(
             actor,
             kind,
-            as_text(found, "text"),
-            Place(document.line_of(uid), parse_time(found.get("at"))),
+            raw.text(found, "text"),
+            Place(document.line_of(uid), raw.time(found, "at")),
             uid=uid,
-            tool=as_text(found, "tool") or None,
+            tool=raw.text(found, "tool") or None,
             ok=ok if isinstance(ok, bool) else None,
-            paths=relative_paths(map(as_text, as_list(found, "paths")), as_text(told, "root")),
+            paths=relative_paths(map(raw.text, raw.items(found, "paths")), raw.text(told, "root")),
         )
     yield builder.build()

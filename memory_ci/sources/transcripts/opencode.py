@@ -16,18 +16,8 @@ from typing import Any, BinaryIO
 
 from memory_ci.records.event import Actor, Session
 from memory_ci.sources.agent_events import PATCHED
-from memory_ci.sources.transcripts.builder import (
-    Document,
-    Place,
-    SessionBuilder,
-    as_dict,
-    as_list,
-    as_text,
-    decode,
-    encode,
-    relative_paths,
-    value_at,
-)
+from memory_ci.sources.transcripts import raw
+from memory_ci.sources.transcripts.builder import Document, Place, SessionBuilder, relative_paths
 
 FIRST = re.compile(rb'\s*\{\s*"info"\s*:\s*\{[^{}]*"id"\s*:\s*"ses_')
 SILENT = ("reasoning", "file", "step-start", "step-finish", "snapshot", "patch", "agent", "retry", "subtask")
@@ -35,9 +25,8 @@ REFUSED = re.compile(
     r"The user rejected permission to use this specific tool call(?:\.|(?: with the following feedback: (.*)))",
     re.DOTALL,
 )
+# Tools of opencode itself, whose errors no server words.
 OWN_TOOLS = ("bash", "edit", "write", "read", "glob", "grep", "list", "webfetch", "task", "apply_patch")
-"""Tools of opencode itself, whose errors no server words."""
-
 SESSIONS = "SELECT id, directory, parent_id FROM session ORDER BY time_created, id"
 MESSAGES = "SELECT id, data FROM message WHERE session_id = ? ORDER BY time_created, id"
 PARTS = "SELECT id, data FROM part WHERE message_id = ? ORDER BY id"
@@ -52,10 +41,10 @@ def read(stream: BinaryIO, name: str) -> Iterator[Session]:
     """The one session of an export."""
     reader = _Reader("opencode", "opencode-export", name)
     document = Document(stream, reader)
-    info = as_dict(document.value, "info")
-    reader.id = as_text(info, "id") or reader.id
-    messages = as_list(document.value, "messages")
-    yield reader.fill(info, ((document.line_of(as_text(one, "info", "id")), one) for one in messages))
+    info = raw.fields(document.value, "info")
+    reader.id = raw.text(info, "id") or reader.id
+    messages = raw.items(document.value, "messages")
+    yield reader.fill(info, ((document.line_of(raw.text(one, "info", "id")), one) for one in messages))
 
 
 def read_database(path: Path, name: str, roots: Sequence[Path] = (), own: str = "") -> Iterator[Session]:
@@ -78,8 +67,12 @@ def read_database(path: Path, name: str, roots: Sequence[Path] = (), own: str = 
 def _list_messages(found: sqlite3.Connection, session: str) -> Iterator[dict[str, Any]]:
     """The messages as an export has them."""
     for uid, data in found.execute(MESSAGES, (session,)).fetchall():
-        parts = [{**as_dict(decode(str(part).encode())), "id": key} for key, part in found.execute(PARTS, (uid,))]
-        yield {"info": {**as_dict(decode(str(data).encode())), "id": uid}, "parts": parts}
+        parts = [_identified(part, key) for key, part in found.execute(PARTS, (uid,))]
+        yield {"info": _identified(data, uid), "parts": parts}
+
+
+def _identified(data: object, uid: str) -> dict[str, Any]:
+    return raw.fields(raw.decode(str(data).encode())) | {"id": uid}
 
 
 class _Reader(SessionBuilder):
@@ -87,31 +80,31 @@ class _Reader(SessionBuilder):
 
     def fill(self, session: dict[str, Any], messages: Iterable[tuple[int, object]]) -> Session:
         """What was said and done. What stands in a session that another one began is of a sub-agent."""
-        if is_inner := bool(as_text(session, "parentID")):
+        if is_inner := bool(raw.text(session, "parentID")):
             self.person = self.worker = "subagent"
         for line, message in messages:
             self.records += 1
-            info = as_dict(message, "info")
-            uid, role = as_text(info, "id"), info.get("role")
+            info = raw.fields(message, "info")
+            uid, role = raw.text(info, "id"), info.get("role")
             if role not in ("user", "assistant"):
                 self.unknown(f"role {role}")
                 continue
-            self.place = Place(line, _time(value_at(info, "time", "created")))
-            self.root = as_text(info, "path", "root").rstrip("/") or as_text(session, "directory")
-            for part in map(as_dict, as_list(message, "parts")):
+            self.place = Place(line, _time(raw.value(info, "time", "created")))
+            self.root = raw.text(info, "path", "root").rstrip("/") or raw.text(session, "directory")
+            for part in map(raw.fields, raw.items(message, "parts")):
                 marks = (part.get("synthetic"), part.get("ignored"), info.get("summary"))
                 is_ours = any(mark is True for mark in marks)
                 self._add_part(part, "injected" if is_ours else self.person if role == "user" else self.worker)
-            if as_text(info, "error", "name") == "MessageAbortedError" and not is_inner:
+            if raw.text(info, "error", "name") == "MessageAbortedError" and not is_inner:
                 self.add("human", "interrupt", uid=uid and f"{uid}:aborted")
         return self.build()
 
     def _add_part(self, part: dict[str, Any], speaker: Actor) -> None:
-        kind, key = as_text(part, "type"), as_text(part, "id")
+        kind, key = raw.text(part, "type"), raw.text(part, "id")
         if kind == "text":
-            self.say(speaker, as_text(part, "text"), key)
+            self.say(speaker, raw.text(part, "text"), key)
         elif kind == "tool":
-            self._add_tool(key, as_text(part, "tool"), as_dict(part, "state"))
+            self._add_tool(key, raw.text(part, "tool"), raw.fields(part, "state"))
         elif kind == "compaction":
             self.add("injected", "compaction", uid=key)
         elif kind not in SILENT:
@@ -119,15 +112,15 @@ class _Reader(SessionBuilder):
 
     def _add_tool(self, key: str, tool: str, state: dict[str, Any]) -> None:
         """The call, and its result or refusal, if it has one by now."""
-        given, status, error = as_dict(state, "input"), state.get("status"), as_text(state, "error")
-        paths = relative_paths([as_text(given, "filePath"), *PATCHED.findall(as_text(given, "patchText"))], self.root)
-        self.call(self.worker, encode(given), key, tool, paths)
+        given, status, error = raw.fields(state, "input"), state.get("status"), raw.text(state, "error")
+        paths = relative_paths([raw.text(given, "filePath"), *PATCHED.findall(raw.text(given, "patchText"))], self.root)
+        self.call(self.worker, raw.encode(given), key, tool, paths)
         refused = REFUSED.fullmatch(error) if tool in OWN_TOOLS and self.worker == "agent" else None
         if status == "error" and refused:
             self.add("human", "rejection", refused[1] or "", uid=key, tool=tool, paths=paths)
         elif status in ("completed", "error"):
-            ok = status == "completed" and as_dict(state, "metadata").get("exit") in (None, 0)
-            self.add("tool", "tool_result", as_text(state, "output") or error, uid=key, tool=tool, ok=ok)
+            ok = status == "completed" and raw.fields(state, "metadata").get("exit") in (None, 0)
+            self.add("tool", "tool_result", raw.text(state, "output") or error, uid=key, tool=tool, ok=ok)
 
 
 def _time(value: object) -> datetime | None:

@@ -11,34 +11,22 @@ from collections.abc import Iterator
 from typing import Any, BinaryIO
 
 from memory_ci.records.event import Actor, Session
-from memory_ci.sources.transcripts.builder import (
-    Document,
-    Place,
-    SessionBuilder,
-    as_dict,
-    as_list,
-    as_text,
-    encode,
-    joined_text,
-    parse_time,
-    touched_paths,
-    value_at,
-)
+from memory_ci.sources.transcripts import raw
+from memory_ci.sources.transcripts.builder import Document, Place, SessionBuilder, touched_paths
 
+# What the evaluation harness answers in place of a person.
 CANNED = "Please continue working on the task on whatever approach you think is suitable."
-"""What the evaluation harness answers in place of a person."""
-
+# Reasons that OpenHands fills in where the person gave none.
 BARE_NO = frozenset(
     {"user rejected the action", "action has been rejected by the user! waiting for further user input", ""}
 )
-"""Reasons that OpenHands fills in where the person gave none."""
 
 WORKSPACE = "/workspace"  # Where the container holds the work.
+# Actions, observations and events that are known and carry nothing to learn from.
 SILENT = frozenset(
     """null agent_state_changed recall loop_detection condensation_request task_tracking CondensationRequest
     CondensationSummaryEvent ConversationStateUpdateEvent LLMCompletionLogEvent TokenEvent""".split()
 )
-"""Actions, observations and events that are known and carry nothing to learn from."""
 
 EVENT = re.compile(rb'"source"\s*:\s*"(?:user|agent|environment|hook)"')
 FORM = re.compile(
@@ -56,10 +44,10 @@ def read(stream: BinaryIO, name: str) -> Iterator[Session]:
     """The one session of a file; `Origin.line` is the line where the event's id stands."""
     reader = _Reader("openhands", "openhands", name)
     document = Document(stream, reader)
-    for event in as_list(document.value):
+    for event in raw.items(document.value):
         reader.records += 1
-        found = as_dict(event)
-        reader.place = Place(document.line_of(found.get("id", "")), parse_time(found.get("timestamp")))
+        found = raw.fields(event)
+        reader.place = Place(document.line_of(found.get("id", "")), raw.time(found, "timestamp"))
         reader.take(found)
     yield reader.build()
 
@@ -71,11 +59,11 @@ class _Reader(SessionBuilder):
     tool = ""
 
     def take(self, event: dict[str, Any]) -> None:
-        if kind := as_text(event, "kind"):
-            self._sdk(kind, event, as_text(event, "id"))
-        elif action := as_text(event, "action"):
-            self._action(action, event, as_dict(event, "args"))
-        elif observation := as_text(event, "observation"):
+        if kind := raw.text(event, "kind"):
+            self._sdk(kind, event, raw.text(event, "id"))
+        elif action := raw.text(event, "action"):
+            self._action(action, event, raw.fields(event, "args"))
+        elif observation := raw.text(event, "observation"):
             self._observation(observation, event)
         elif event:
             self.unknown("")
@@ -90,21 +78,21 @@ class _Reader(SessionBuilder):
         elif action in ("condensation", "system"):
             is_text = action == "system"
             self.add(
-                "injected", "text" if is_text else "compaction", as_text(args, "content" if is_text else "summary")
+                "injected", "text" if is_text else "compaction", raw.text(args, "content" if is_text else "summary")
             )
         elif action == "message":
-            self._message(source, as_text(args, "content") or as_text(event, "message"))
+            self._message(source, raw.text(args, "content") or raw.text(event, "message"))
         elif action == "finish":
-            said = (as_text(args, "final_thought"), as_text(args, "thought"), as_text(event, "message"))
+            said = (raw.text(args, "final_thought"), raw.text(args, "thought"), raw.text(event, "message"))
             self._message("agent", next((text for text in said if text.strip()), ""))
         elif source == "agent":
-            self._message("agent", as_text(args, "thought"))
+            self._message("agent", raw.text(args, "thought"))
             given = {name: value for name, value in args.items() if name != "thought"}
             self.tool, paths = _tool(action, event), touched_paths(args, "path", root=WORKSPACE)
-            self.add(self.worker, "tool_call", encode(given), tool=self.tool, paths=paths)
+            self.add(self.worker, "tool_call", raw.encode(given), tool=self.tool, paths=paths)
             self._count_delegates(action == "delegate")
         elif action not in SILENT:
-            self.unknown(f"{as_text(source)}/{action}")
+            self.unknown(f"{raw.text(source)}/{action}")
 
     def _count_delegates(self, more: int) -> None:
         self.delegates = max(0, self.delegates + more)
@@ -118,7 +106,7 @@ class _Reader(SessionBuilder):
             self.say("injected" if source != "user" or text.lstrip().startswith(CANNED) else self.person, text)
 
     def _observation(self, name: str, event: dict[str, Any]) -> None:
-        text = as_text(event, "content")
+        text = raw.text(event, "content")
         if name == "delegate":
             self._count_delegates(-1)
         if name == "user_rejected":
@@ -128,7 +116,7 @@ class _Reader(SessionBuilder):
         elif name == "recall" and text:
             self.add("injected", "text", text)
         elif name not in SILENT:
-            text, tool, code = text or as_text(event, "message"), _tool(name, event), _exit_code(event.get("extras"))
+            text, tool, code = text or raw.text(event, "message"), _tool(name, event), _exit_code(event.get("extras"))
             ok = code == 0 if isinstance(code, int) else None
             if isinstance(event.get("success"), bool):
                 ok = event["success"]
@@ -139,39 +127,39 @@ class _Reader(SessionBuilder):
         self.add("human", "rejection", text, uid=uid, tool=tool, ok=False)
 
     def _sdk(self, kind: str, event: dict[str, Any], uid: str) -> None:
-        tool, reason = as_text(event, "tool_name"), as_text(event, "rejection_reason")
+        tool, reason = raw.text(event, "tool_name"), raw.text(event, "rejection_reason")
         if kind == "MessageEvent":
             self._sdk_message(event, uid)
         elif kind == "ActionEvent":
             self._sdk_call(event, uid, tool)
         elif kind == "ObservationEvent":
-            self._sdk_result(as_dict(event, "observation"), uid, tool)
+            self._sdk_result(raw.fields(event, "observation"), uid, tool)
         elif kind == "UserRejectObservation" and event.get("rejection_source", "user") == "user":
             self._rejected(reason, tool, uid)
         elif kind in ("AgentErrorEvent", "UserRejectObservation", "ConversationErrorEvent"):
-            self.add("tool", "tool_result", as_text(event, "error") or reason, uid=uid, tool=tool, ok=False)
+            self.add("tool", "tool_result", raw.text(event, "error") or reason, uid=uid, tool=tool, ok=False)
         elif kind in ("PauseEvent", "InterruptEvent"):
             self.add("human", "interrupt", uid=uid)
         elif kind == "Condensation":
-            self.add("injected", "compaction", as_text(event, "summary"), uid=uid)
+            self.add("injected", "compaction", raw.text(event, "summary"), uid=uid)
         elif kind == "SystemPromptEvent":
-            self.add("injected", "text", joined_text(event, "system_prompt"), uid=uid)
+            self.add("injected", "text", raw.joined(event, "system_prompt"), uid=uid)
         elif kind not in SILENT:
             self.unknown(kind)
 
     def _sdk_message(self, event: dict[str, Any], uid: str) -> None:
         """`extended_content` is what skills and microagents add; `sender` names another agent."""
         actors: dict[str, Actor] = {"user": "subagent" if event.get("sender") else "human", "agent": "agent"}
-        self.say(actors.get(as_text(event, "source"), "injected"), joined_text(event, "llm_message", "content"), uid)
-        self.say("injected", joined_text(event, "extended_content"))
+        self.say(actors.get(raw.text(event, "source"), "injected"), raw.joined(event, "llm_message", "content"), uid)
+        self.say("injected", raw.joined(event, "extended_content"))
 
     def _sdk_call(self, event: dict[str, Any], uid: str, tool: str) -> None:
-        self.say("agent", joined_text(event, "thought"))
-        action = as_dict(event, "action")
+        self.say("agent", raw.joined(event, "thought"))
+        action = raw.fields(event, "action")
         if action.get("kind") == "FinishAction":
-            self.add("agent", "text", as_text(action, "message"), uid=uid)
+            self.add("agent", "text", raw.text(action, "message"), uid=uid)
             return
-        given = encode({name: value for name, value in action.items() if name != "kind"})
+        given = raw.encode({name: value for name, value in action.items() if name != "kind"})
         self.add("agent", "tool_call", given, uid=uid, tool=tool, paths=touched_paths(action, "path", root=WORKSPACE))
 
     def _sdk_result(self, answer: dict[str, Any], uid: str, tool: str) -> None:
@@ -180,13 +168,13 @@ class _Reader(SessionBuilder):
         shown = next((answer[name] for name in ("content", "output", "agent_observation") if answer.get(name)), "")
         code = answer.get("exit_code", _exit_code(answer))
         failed = answer.get("is_error") is True or (isinstance(code, int) and code != 0)
-        self.add("tool", "tool_result", joined_text(shown), uid=uid, tool=tool, ok=not failed)
+        self.add("tool", "tool_result", raw.joined(shown), uid=uid, tool=tool, ok=not failed)
 
 
 def _tool(name: str, event: dict[str, Any]) -> str:
     """The tool as the model called it, else the name of the action or observation."""
-    return as_text(event, "tool_call_metadata", "function_name") or name
+    return raw.text(event, "tool_call_metadata", "function_name") or name
 
 
 def _exit_code(told: object) -> object:
-    return value_at(told, "metadata", "exit_code")
+    return raw.value(told, "metadata", "exit_code")

@@ -12,6 +12,7 @@ INTERRUPT = "[Request interrupted by user"
 
 SUMMARY = "This session is being continued from a previous conversation"
 
+# How a text begins that the tool put there: summaries, plans, skills, notices.
 INJECTED = (
     SUMMARY,
     "Implement the following plan:",
@@ -22,41 +23,37 @@ INJECTED = (
     "[SYSTEM NOTIFICATION",
     "[Image: source:",
 )
-"""How a text begins that the tool put there: summaries, plans, skills, notices."""
 
+# `Stop hook feedback: …`: what a program of the repository said to the agent.
 HOOK_FEEDBACK = re.compile(r"[A-Z]\w* hook (?:feedback|additional context|blocking error|stopped continuation)\b")
-"""`Stop hook feedback: …`: what a program of the repository said to the agent."""
-
+# How a text begins that is a slash command, a shell line, a hook's output or the message of another agent.
 WRAPPED = re.compile(
     r"<(?:command-(?:name|message|args|contents)|local-command-\w+|bash-(?:input|stdout|stderr)|task-notification"
     r"|teammate-message|agent-message|cross-session-message|channel|user-prompt-submit-hook|tick|fork-boilerplate)\b"
 )
-"""How a text begins that is a slash command, a shell line, a hook's output or the message of another agent."""
 
+# What the tool adds to a person's words: a reminder, the open file, the selection. Unclosed, it reaches to the end.
 ASIDE = re.compile(
     r"<(?P<tag>system-reminder|ide_[a-z_]+|new-diagnostics|user-prompt-submit-hook)\b[^>]*>.*?(?:</(?P=tag)>|\Z)",
     re.DOTALL,
 )
-"""What the tool adds to a person's words: a reminder, the open file, the selection. Unclosed, it reaches to the end."""
 
+# `/config`, but not `/home/x`, nor `/tmp is full`.
 SLASH_COMMAND = re.compile(
     r"/(?!(?:tmp|home|usr|etc|var|opt|dev|proc|root|srv|mnt|bin|lib|sys)\b)[a-z][\w:-]*(?=\s|\Z)"
 )
-"""`/config`, but not `/home/x`, nor `/tmp is full`."""
 
 ARGUMENTS = re.compile(r"<command-args>(.*?)</command-args>", re.DOTALL)
 REJECTED = re.compile(
     r"The user doesn't want to (?:proceed with this tool use\. The tool use was rejected|take this action right now\.)"
 )
 REASON = re.compile(r"(?:the user said:|the following reason for the rejection:)\s*(?P<reason>.*)", re.DOTALL)
+# How the tool words a refused question of its own: no reason that a person gave.
 CLARIFY = "The user wants to clarify these questions."
-"""How the tool words a refused question of its own: no reason that a person gave."""
-
+# The tool's own words behind a rejection.
 REMARK = "\n\nNote: The user's next message may contain a correction or preference."
-"""The tool's own words behind a rejection."""
-
+# A rule or a classifier said no, not a person.
 DENIED = re.compile(r"(?:Error: )?Permission (?:to use|for) .{1,4000}?(?:has been|was) (?:auto-)?denied", re.DOTALL)
-"""A rule or a classifier said no, not a person."""
 
 
 def is_injected(text: str) -> bool:
@@ -103,6 +100,7 @@ def find_rejection(text: str) -> str | None:
     return "" if reason.startswith(CLARIFY) else reason
 
 
+# How text begins that Codex puts into a message of role user.
 CODEX_WRAPPERS = (
     "# AGENTS.md instructions",
     "<environment_context>",
@@ -116,12 +114,10 @@ CODEX_WRAPPERS = (
     "<INSTRUCTIONS>",
     "Another language model started to solve this problem",
 )
-"""How text begins that Codex puts into a message of role user."""
 
 IDE_CONTEXT = "# Context from my IDE setup:"
+# Editors put open files before what was typed; the words of the person come after the second heading.
 IDE_REQUEST = "## My request for Codex:"
-"""Editors put open files before what was typed; the words of the person come after the second heading."""
-
 IMAGE = re.compile(r"<image\b[^>]{0,200}>\s{0,20}</image>")
 
 

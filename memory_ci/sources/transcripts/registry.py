@@ -14,35 +14,19 @@ from memory_ci.errors import UsageError
 from memory_ci.files import open_regular
 from memory_ci.records.event import Session
 
-READERS = (
-    "digest",
-    "neutral",
-    "claude_code",
-    "codex",
-    "gemini",
-    "copilot",
-    "opencode",
-    "cursor",
-    "openhands",
-    "swe_agent",
-    "git_ai",
-    "specstory",
-    "aider",
-    "console",
-)
+READERS = """
+    digest neutral claude_code codex gemini copilot opencode cursor openhands swe_agent git_ai specstory aider console
+""".split()
 """The modules of this folder that read a format, each with `sniff(head)` and `read(stream, name)`.
 
 The first that knows a file reads it: exact formats stand before Markdown, which is guessed.
 """
 
+# The group of entry points under which a package names a module or object with `sniff` and `read`.
 GROUP = "memory_ci.transcripts"
-"""The group of entry points under which a package names a module or object with `sniff` and `read`."""
-
 HEAD_BYTES = 65_536
 DATABASE = b"SQLite format 3\0"
-OPENCODE = ".local/share/opencode/opencode.db"
-"""Where opencode keeps all sessions in a home."""
-
+OPENCODE = ".local/share/opencode/opencode.db"  # Where opencode keeps all sessions in a home.
 MAX_FILE_BYTES = 200_000_000  # A larger file in a directory is no transcript; one that is named is read all the same.
 
 

@@ -11,24 +11,14 @@ from collections.abc import Iterator
 from typing import Any, BinaryIO
 
 from memory_ci.records.event import Session
-from memory_ci.sources.transcripts.builder import (
-    Document,
-    Place,
-    SessionBuilder,
-    as_dict,
-    as_list,
-    as_text,
-    decode,
-    joined_text,
-    touched_paths,
-    value_at,
-)
+from memory_ci.sources.transcripts import raw
+from memory_ci.sources.transcripts.builder import Document, Place, SessionBuilder, touched_paths
 
+# How output begins by which the tools of SWE-agent say that they failed; there are no exit codes in the file.
 FAILED = re.compile(
     r"Your proposed edit has introduced new syntax error|EXECUTION TIMED OUT|"
     r"The command '.*' (?:was cancelled because|has timed out)|Traceback \(most recent call last\):"
 )
-"""How output begins by which the tools of SWE-agent say that they failed; there are no exit codes in the file."""
 
 FIRST = re.compile(rb'\s*\{\s*"(?:environment|trajectory|history|info|replay_config)"')
 TRAJECTORY = re.compile(rb'"(?:trajectory|history)"\s*:\s*\[')
@@ -44,18 +34,18 @@ def read(stream: BinaryIO, name: str) -> Iterator[Session]:
     """The one session of a file; `Origin.line` is the message's number in `history`, from 1: messages have no ids."""
     builder = SessionBuilder("swe-agent", "swe-agent-traj", name)
     has_begun = False
-    for number, message in enumerate(as_list(Document(stream, builder).value, "history"), 1):
+    for number, message in enumerate(raw.items(Document(stream, builder).value, "history"), 1):
         builder.records += 1
         builder.place = Place(number)
-        role, text = value_at(message, "role"), joined_text(message, "content")
-        is_demo = bool(value_at(message, "is_demo"))
+        role, text = raw.value(message, "role"), raw.joined(message, "content")
+        is_demo = bool(raw.value(message, "is_demo"))
         has_begun = has_begun or (role == "assistant" and not is_demo)
         if role not in ("system", "user", "tool", "assistant"):
             builder.unknown(role)
         elif role == "system" or is_demo or not has_begun:
             builder.add("injected", "text", text)
         elif role == "assistant":
-            _add_step(builder, as_dict(message), text)
+            _add_step(builder, raw.fields(message), text)
         else:
             builder.add("tool", "tool_result", text, ok=False if FAILED.match(text.lstrip()) else None)
     yield builder.build()
@@ -63,12 +53,12 @@ def read(stream: BinaryIO, name: str) -> Iterator[Session]:
 
 def _add_step(builder: SessionBuilder, message: dict[str, Any], text: str) -> None:
     """A thought and the calls or the command that follow it."""
-    builder.say("agent", as_text(message, "thought").strip() or text.strip())
-    functions = [as_dict(call, "function") for call in as_list(message, "tool_calls")]
+    builder.say("agent", raw.text(message, "thought").strip() or text.strip())
+    functions = [raw.fields(call, "function") for call in raw.items(message, "tool_calls")]
     for function in functions:
-        given = as_text(function, "arguments")
-        paths = touched_paths(decode(given.encode(errors="replace")), "path", "filename")
-        builder.add("agent", "tool_call", given, tool=as_text(function, "name") or None, paths=paths)
-    command = as_text(message, "action").strip()
+        given = raw.text(function, "arguments")
+        paths = touched_paths(raw.decode(given.encode(errors="replace")), "path", "filename")
+        builder.add("agent", "tool_call", given, tool=raw.text(function, "name") or None, paths=paths)
+    command = raw.text(message, "action").strip()
     if command and not functions:
         builder.add("agent", "tool_call", command, tool=command.split()[0])

@@ -17,7 +17,7 @@ from memory_ci.flows.inbox.job import JobFile, append_assumption, read_plan, wri
 from memory_ci.flows.model import choose_model
 from memory_ci.records.config import EngineConfig
 from memory_ci.records.episode import Assumption
-from memory_ci.sources.jobs import job_events
+from memory_ci.sources.commits import job_events
 from tests.flows.project import NOW, TODAY, Project
 from tests.flows.standin import StandIn
 from tests.make import make_change
