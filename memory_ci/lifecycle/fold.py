@@ -8,7 +8,7 @@ from datetime import date, timedelta
 
 from msgspec.structs import replace
 
-from memory_ci.records.entry import NEW_IMPORTANCE, PROJECT, Entry, Located, ScopeOf
+from memory_ci.records.entry import NEW_IMPORTANCE, PROJECT, Entry, Located, ScopeOf, new_entry
 from memory_ci.records.plan import Change
 from memory_ci.records.report import Finding
 from memory_ci.text import content_words
@@ -27,18 +27,7 @@ OWN_FIELDS = frozenset({"id", "type", "title", "body", "scope", "domain", "phase
 def strip_claims(note: Located, day: date) -> Located:
     """A stranger's note: title, body and type are his; that it is for a team or the project; all else is as if new."""
     old = note.entry
-    entry = Entry(
-        id=old.id,
-        type=old.type,
-        domain="task",
-        importance=NEW_IMPORTANCE,
-        reinforcement_count=0,
-        last_reinforced=day,
-        status="active",
-        created_at=day,
-        title=old.title,
-        body=old.body,
-    )
+    entry = new_entry(old.id, old.title, old.body, (old.type, "task", NEW_IMPORTANCE), day)
     return Located(entry, note.path, note.line, note.scope if note.scope.name in ("team", "project") else PROJECT)
 
 

@@ -73,9 +73,14 @@ def plan_promotion(
     """
     changes: list[Change] = []
     proposals: list[GlobalProposal] = []
-    for target, group in _by_target(located):
-        path = path_of(target)
-        for members in _recurring(group, target):
+    places = sorted(located, key=lambda place: (place.entry.id, place.path, place.line))
+    moving: defaultdict[ScopeOf, list[Located]] = defaultdict(list)
+    for place in places:
+        if (wider := wider_scope(place)) is not None and _may_move(place.entry):
+            moving[wider].append(place)
+    for target in sorted(moving, key=lambda scope: (scope.name, scope.where)):
+        path, held = path_of(target), [place for place in places if place.scope == target]
+        for members in _recurring(moving[target] + held, target):
             entry = _promoted(members, today)
             why = f"said in {len(_said_by(members))} changes or sessions"
             if target.name == "global":
@@ -130,18 +135,6 @@ def wider_scope(place: Located) -> ScopeOf | None:
     if place.scope.name in ("team", "session"):
         return None if LEGACY.search(place.path) else ScopeOf("project")
     return ScopeOf("global") if place.scope.name == "project" else None
-
-
-def _by_target(located: Iterable[Located]) -> Iterator[tuple[ScopeOf, list[Located]]]:
-    """For each scope that entries can move to: these, and what it holds already."""
-    places = sorted(located, key=lambda place: (place.entry.id, place.path, place.line))
-    moving: defaultdict[ScopeOf, list[Located]] = defaultdict(list)
-    for place in places:
-        target = wider_scope(place)
-        if target is not None and _may_move(place.entry):
-            moving[target].append(place)
-    for target in sorted(moving, key=lambda scope: (scope.name, scope.where)):
-        yield target, moving[target] + [place for place in places if place.scope == target]
 
 
 def _may_move(entry: Entry) -> bool:

@@ -113,17 +113,10 @@ COMPLEMENTS = frozenset("sure ensure ensures note means so verify check require 
 UNITS: dict[str, str] = {
     word: unit
     for unit, said in {
-        "second": "s sec secs second seconds",
-        "millisecond": "ms millisecond milliseconds",
-        "minute": "min mins minute minutes",
-        "hour": "h hr hrs hour hours",
-        "day": "d day days",
-        "week": "week weeks",
-        "kilobyte": "kb kib kilobytes",
-        "megabyte": "mb mib megabytes",
-        "gigabyte": "gb gib gigabytes",
-        "percent": "% percent",
-        "thousand": "k",
+        "second": "s sec secs second seconds", "millisecond": "ms millisecond milliseconds",
+        "minute": "min mins minute minutes", "hour": "h hr hrs hour hours", "day": "d day days", "week": "week weeks",
+        "kilobyte": "kb kib kilobytes", "megabyte": "mb mib megabytes", "gigabyte": "gb gib gigabytes",
+        "percent": "% percent", "thousand": "k",
     }.items()
     for word in said.split()
 }  # fmt: skip

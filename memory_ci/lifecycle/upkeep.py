@@ -100,7 +100,13 @@ def list_touch_findings(touches: Iterable[Touch]) -> tuple[Finding, ...]:
     for (_, one), own in sorted(groups.items(), key=lambda item: (*_place(item[0][1]), item[0][0])):
         edits = dict.fromkeys(str(touch.after.edit) for touch in own if touch.after.edit and one.code != "anchor-moved")
         said = f" ({', '.join(edits)})" if edits else ""
-        found.append(replace(one, message=f"{one.message}{said}: {_names([touch.place for touch in own])}"))
+        places = list({touch.place.entry.id: touch.place for touch in own}.values())
+        named = ", ".join(
+            f'{place.entry.id[:8]} "{shorten(place.entry.title, 60)}" at {place.path}:{place.line}'
+            for place in places[:MAX_NAMED]
+        )
+        more = f" and {plural(len(places) - MAX_NAMED, 'entry')} more" if len(places) > MAX_NAMED else ""
+        found.append(replace(one, message=f"{one.message}{said}: {named}{more}"))
     return tuple(found)
 
 
@@ -141,16 +147,6 @@ def first_change(old: str, new: str, lines: tuple[int, int] | None) -> int | Non
             at = min(there + inside, max(there, there_end - 1), len(after) - 1)
             return after[at][0] if at >= 0 else 1
     return None
-
-
-def _names(places: Sequence[Located]) -> str:
-    distinct = {place.entry.id: place for place in places}
-    named = [
-        f'{place.entry.id[:8]} "{shorten(place.entry.title, 60)}" at {place.path}:{place.line}'
-        for place in list(distinct.values())[:MAX_NAMED]
-    ]
-    rest = len(distinct) - len(named)
-    return ", ".join(named) + (f" and {plural(rest, 'entry')} more" if rest else "")
 
 
 def _numbered(text: str) -> list[tuple[int, str]]:

@@ -15,7 +15,7 @@ from memory_ci.lifecycle.prominence import HALF_LIFE_DAYS, Retention, missing_fs
 from memory_ci.records.entry import NO_FEEDBACK, Entry
 from memory_ci.records.episode import EventKind, Feedback
 
-DELTAS: Mapping[EventKind, float] = {
+DELTAS: Mapping[str, float] = {
     "confirmed": 0.2,
     "corrected": -0.1,
     "rejected": -0.3,
@@ -90,11 +90,10 @@ def _turns(events: Iterable[Feedback], shares: Mapping[object, int], start: floa
 
 def delta_of(kind: str) -> float:
     """What one event of a kind adds to a utility. Raises UsageError (unknown-feedback)."""
-    for known, delta in DELTAS.items():
-        if known == kind:
-            return delta
-    hint = f"Feedback is one of {', '.join(DELTAS)}."
-    raise UsageError(f"{kind!r} is not a kind of feedback", slug="unknown-feedback", hint=hint)
+    if kind not in DELTAS:
+        hint = f"Feedback is one of {', '.join(DELTAS)}."
+        raise UsageError(f"{kind!r} is not a kind of feedback", slug="unknown-feedback", hint=hint)
+    return DELTAS[kind]
 
 
 def job_of(said: Feedback) -> object:

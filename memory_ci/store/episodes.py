@@ -55,13 +55,12 @@ HINT = "`memory-ci help episodes` shows the form; what stands here is not used."
 
 
 class ParsedEpisodes(msgspec.Struct, frozen=True):
-    """What one file tells, and what of it cannot be read. `is_whole`: all of it was read, so that it may be folded.
+    """What one file tells, and what of it cannot be read.
     `lines` has the line, from 1, at which each telling begins."""
 
     path: str
     tellings: tuple[Telling, ...]
     findings: tuple[Finding, ...]
-    is_whole: bool
     lines: tuple[int, ...] = ()
 
 
@@ -214,7 +213,7 @@ def parse_episode_file(path: str, data: bytes) -> ParsedEpisodes:
     """What a file tells. Never raises: what cannot be read is a finding, and the rest is served."""
     read, findings = _read(path, data)
     lines = tuple(document.first + 1 for document, _ in read)
-    return ParsedEpisodes(path, tuple(telling for _, telling in read), findings, is_whole=not findings, lines=lines)
+    return ParsedEpisodes(path, tuple(telling for _, telling in read), findings, lines)
 
 
 def edit_tellings(path: str, data: bytes, change: Callable[[Telling], Telling]) -> bytes:

@@ -14,7 +14,7 @@ from textwrap import dedent
 import msgspec
 from msgspec.structs import replace
 
-from memory_ci.records.entry import NEW_IMPORTANCE, Domain, Entry, EntryType
+from memory_ci.records.entry import NEW_IMPORTANCE, Domain, Entry, EntryType, new_entry
 from memory_ci.records.report import Finding
 from memory_ci.store.document import BOM, MemoryFile, Segment, parse_memory_file
 from memory_ci.store.headings import fenced_lines, parse_heading
@@ -144,27 +144,8 @@ def _to_entry(path: str, dated: re.Match[str], lines: Sequence[str], source: str
         return None
     title = title or _title_of(body)
     made_of = imported_id(source, dated.group(2), body)
-    entry = _imported(made_of, imported_source(source, path), title, "" if body == title else body, BY_KIND[kind], day)
-    return replace(entry, occurred_at=day)
-
-
-def _imported(
-    entry_id: str, source: str, title: str, body: str, meaning: tuple[EntryType, Domain, float], day: date
-) -> Entry:
-    type_, domain, importance = meaning
-    return Entry(
-        id=entry_id,
-        type=type_,
-        domain=domain,
-        importance=importance,
-        reinforcement_count=0,
-        last_reinforced=day,
-        status="active",
-        created_at=day,
-        source=source,
-        title=title,
-        body=body,
-    )
+    entry = new_entry(made_of, title, "" if body == title else body, BY_KIND[kind], day)
+    return replace(entry, occurred_at=day, source=imported_source(source, path))
 
 
 def _split_kind(heading: str) -> tuple[str, str]:
@@ -290,7 +271,8 @@ def _read_topic(
 def _entry(path: str, title: str, body: str, meaning: tuple[EntryType, Domain], day: date) -> Entry:
     """An entry of what was written on a day, or at some time before it."""
     made_of = imported_id(SOURCE, title, body)
-    return _imported(made_of, imported_source(SOURCE, path), title, body, (*meaning, NEW_IMPORTANCE), day)
+    entry = new_entry(made_of, title, body, (*meaning, NEW_IMPORTANCE), day)
+    return replace(entry, source=imported_source(SOURCE, path))
 
 
 def _read_section(path: str, lines: Sequence[str], line: int, today: date) -> Iterator[LegacyLearning | Finding]:
