@@ -11,9 +11,7 @@ from memory_ci.records.anchor import Anchor, Verdict
 from memory_ci.records.entry import Entry
 
 HASH_WIDTH = 12
-PATH = r"(?!\.{0,2}/)[^\n\r\0\ud800-\udfff]+"
-"""A path as git lists it, in one line of legal text; those that lead out of the tree make git end at once."""
-
+PATH = r"(?!\.{0,2}/)[^\n\r\0\ud800-\udfff]+"  # As git lists it; one that leads out of the tree makes git end at once.
 WRITTEN = re.compile(
     rf"(?P<path>{PATH}?)(?::(?:-|(?P<first>[1-9]\d{{0,8}})(?:-(?P<last>[1-9]\d{{0,8}}))?))?"
     r"@(?P<commit>[0-9a-f]{7,64})(?: +symbol:(?P<symbol>[^\s@]+))?"
@@ -25,8 +23,7 @@ so that a path may."""
 LAYOUT = ",;()\\"  # What formatters add and drop when they wrap and join lines.
 FOLDED = str.maketrans("'`", '""', LAYOUT)
 
-LOOKS_CUT = re.compile(r":(?:-|[1-9]\d{0,8}(?:-[1-9]\d{0,8})?)$")
-"""The end of a path that would be read as lines: `:-`, no lines, is written behind it."""
+LOOKS_CUT = re.compile(r":(?:-|[1-9]\d{0,8}(?:-[1-9]\d{0,8})?)$")  # Would be read as lines: `:-` is written behind it.
 
 
 def parse_anchor(cite: str) -> Anchor | None:

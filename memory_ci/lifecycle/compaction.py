@@ -19,12 +19,9 @@ from memory_ci.lifecycle.similarity import said, similar_pairs, title_stems
 from memory_ci.records.entry import Entry, EntryType, Located, Phase, ScopeName
 from memory_ci.records.plan import Change
 
+# Of one id in several places the widest stays: promotion moved it up, and a merge brought the old place back.
 WIDTHS: Mapping[ScopeName, int] = {"institutional": 0, "global": 1, "project": 2, "session": 3, "team": 4}
-"""Of one id in several places the widest stays: promotion moved it up, and a merge brought the old place back."""
-
-RULES: frozenset[EntryType] = frozenset(("directive", "procedural"))
-"""Types whose title says what to do: one title is one rule, whatever reason each change gave for it."""
-
+RULES: frozenset[EntryType] = frozenset(("directive", "procedural"))  # One title is one rule, whatever its reason.
 MORE_WORDS = Fraction(7499, 10000)  # Of two titles, one of which has all words of the other, 3 in 4 are shared.
 
 T = TypeVar("T")

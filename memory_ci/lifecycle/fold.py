@@ -14,14 +14,11 @@ from memory_ci.records.report import Finding
 from memory_ci.text import content_words
 
 CLAIMED = "claimed:"  # Stands before an address in `source` and `evidence` that nobody could look up.
+# Addresses of words and of work; what else a source says (`teaparty:MEMORY.md`) proves nothing, and claims nothing.
 OURS = ("commit:", "pr:", "review:", "session:")
-"""Addresses of words and of work; what else a source says (`teaparty:MEMORY.md`) proves nothing, and claims nothing."""
-
-AHEAD = timedelta(days=365)
-"""A note that is dated so much later than it was brought was dated by hand, and not by a clock that is wrong."""
-
+AHEAD = timedelta(days=365)  # So much later than it was brought a note's date is by hand, and not of a wrong clock.
+# What a note has that says nothing of its own weight, or is looked at by itself.
 OWN_FIELDS = frozenset({"id", "type", "title", "body", "scope", "domain", "phase", "importance", "last_reinforced"})
-"""What a note has that says nothing of its own weight, or is looked at by itself."""
 
 
 def strip_claims(note: Located, day: date) -> Located:

@@ -32,9 +32,7 @@ YELLOW, GREEN = 50, 75  # Where a band begins: red < 50 <= yellow < 75 <= green.
 OFTEN = 10  # An entry that was given so many times and never used is proposed for review.
 ENOUGH_JOBS = 20  # So many jobs must have been given something before it tells much how much of it they used.
 SHORT = 7  # Digits of a commit id that a source gives at least.
-_said = lru_cache(maxsize=16_384)(said)
-"""Two metrics compare the words of entries, and a history those of the same entries month by month."""
-
+_said = lru_cache(maxsize=16_384)(said)  # Two metrics ask for it, and a history asks month by month.
 STANDING: Mapping[VerdictKind | None, str] = {
     "fresh": "fresh", "moved": "fresh", "changed": "marked", "gone": "withheld"
 }  # fmt: skip

@@ -25,9 +25,7 @@ from memory_ci.records.entry import Entry, Located, ScopeOf
 from memory_ci.records.plan import Change
 
 RECURRENCES = 3
-RECURRING = Fraction(7999, 10000)
-"""Jaccard strictly above this is 0.8 or more, for texts of up to 2000 different words."""
-
+RECURRING = Fraction(7999, 10000)  # Jaccard above this is 0.8 or more, for up to 2000 different words.
 PERSONAL = re.compile(
     r"\b(?i:i|we|he|she|they|users?|reviewers?|maintainers?|authors?|team|people|everyone)\s+"
     r"(?:(?:all|both|personally|usually|really|strongly|would|do|does|don't|doesn't|not)\s+)*"

@@ -32,9 +32,8 @@ class Use(NamedTuple):
 
 MAX_NAMED = 3  # Entries that one turn of an agent may name as used; a turn that names more repeats a listing.
 ID = re.compile(r"(?<![\w-])[0-9a-f]{8}(?:-[0-9a-f]{4}){0,3}(?:-[0-9a-f]{12})?(?![\w-])")
+# How lines begin that quote, list or head something; a middle dot stands between the facts of an entry as served.
 NO_SENTENCE = re.compile(r"[ \t]*(?:[>#|*+-]|\d+[.)]|[\w-]+:[ \t])|.*\u00b7")
-"""How lines begin that quote, list or head something; a middle dot stands between the facts of an entry as served."""
-
 IDENTIFIER = re.compile(r"[^\W\d]\w{3,}")
 WORD = re.compile(r"[^\W\d_]{2,}")
 LEAST_WORDS = 4

@@ -40,9 +40,8 @@ REVERTS_REQUEST = re.compile(
     re.MULTILINE,
 )
 REVERT_BRANCH = re.compile(rf"\AMerge pull request #{NUMBER} from \S+/revert-(?P<number>{NUMBER})-")
+# git's and GitHub's subject; in a squash it stands behind a star.
 REVERT_TITLE = re.compile(r'^(?:\* |[ \t]*)(?P<verb>Revert|Reapply) "(?P<title>.+)"(?:\s*\(#\d+\))?\s*$', re.MULTILINE)
-"""git's and GitHub's subject; in a squash it stands behind a star."""
-
 NUMBERS = (
     re.compile(rf"\AMerge pull request #({NUMBER}) "),
     re.compile(rf"\A[^\n]+\(#({NUMBER})\)[ \t]*(?:\n|\Z)"),

@@ -58,9 +58,8 @@ LANGUAGES = {
 }  # Patterns of a definition's first line, by the extensions of the language's files.
 PATTERNS = {ext: table for exts, table in LANGUAGES.items() for ext in exts.split()}
 
+# What is followed by parentheses and defines nothing.
 KEYWORDS = frozenset("if for while switch catch return function else do try with await throw super sizeof".split())
-"""What is followed by parentheses and defines nothing."""
-
 CLOSES = re.compile(r"[)\]}]|end\b")
 CONTINUES = re.compile(
     r"\{|[)\]}].*(?:[:{]|=>)$|(?:public|private|protected)\s*:|(?:rescue|ensure|else|elsif|when|where)\b"
@@ -79,8 +78,7 @@ RUST_MARKS = frozenset(("unsafe", "impl", "mut", "dyn", "const"))
 GROUP_MEMBER = re.compile(r"\s+(?P<name>\w+)")
 CLOSING = frozenset(")]}")
 GOES_ON = frozenset(", = < => & | + - * / . ? : ( [ { extends implements where for ->".split())
-LEADS = frozenset(". ? : | & = > + - * / { where extends implements".split())
-"""What a line ends or begins with if a definition goes on there, though no bracket is open."""
+LEADS = frozenset(". ? : | & = > + - * / { where extends implements".split())  # A definition goes on before them.
 
 
 class Definition(NamedTuple):

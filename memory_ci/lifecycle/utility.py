@@ -103,9 +103,8 @@ def job_of(said: Feedback) -> object:
 
 # -- how long what was learned holds, by the reviews that feedback is (FSRS-6, the package `fsrs`)
 
+# How a review went, in FSRS's words; to be ignored is no review.
 GRADES: Mapping[EventKind, str] = {"undone": "Again", "rejected": "Again", "corrected": "Hard", "confirmed": "Good"}
-"""How a review went, in FSRS's words; to be ignored is no review."""
-
 PROVEN_BY = 2  # From so many different jobs on, a confirmation is Easy.
 
 

@@ -113,8 +113,7 @@ class EvidenceSet(msgspec.Struct, frozen=True):
     changed: str = ""
 
 
-UNKNOWN_TIME = datetime.min.replace(tzinfo=UTC)
-"""When a transcript does not say: whoever joins the session to a commit puts that commit's time here."""
+UNKNOWN_TIME = datetime.min.replace(tzinfo=UTC)  # No time in a transcript: that of its commit is put here.
 
 
 class SessionCounts(msgspec.Struct, frozen=True, kw_only=True):

@@ -7,14 +7,11 @@ HEADS = "refs/heads/"
 FULL_ID = "[0-9a-f]{40}(?:[0-9a-f]{24})?"  # A pattern: the whole id of a commit, by SHA-1 or SHA-256.
 SHORT_ID = "[0-9a-f]{7,64}"  # A pattern: the id of a commit, or so much of it as git shows.
 COMMIT_ORIGIN = rf"\bcommit:({SHORT_ID})\b"
-ORIGIN = rf"\b(?:pr:(?P<number>\d{{1,9}})|commit:(?P<sha>{SHORT_ID}))\b"
-"""Patterns of an origin: `commit:3f2ab91`, `pr:128`."""
-
+ORIGIN = rf"\b(?:pr:(?P<number>\d{{1,9}})|commit:(?P<sha>{SHORT_ID}))\b"  # As `commit:3f2ab91` or `pr:128`.
 SHA_WIDTH = 12  # So much of a commit id is written where an entry or an episode names one.
 
 
-AUDIENCE = r"public|internal|group-[a-z0-9][a-z0-9._-]{0,60}"
-"""A pattern: who may read what the organisation shares: anybody, everybody of it, or one private group."""
+AUDIENCE = r"public|internal|group-[a-z0-9][a-z0-9._-]{0,60}"  # Anybody, all of the organisation, or one group.
 
 
 def short_branch(ref: str) -> str:

@@ -36,8 +36,8 @@ class WorkWeek(msgspec.Struct, frozen=True, kw_only=True):
     written: WebLink = WebLink("")
 
 
+# Of a file: an entry in force cites it; all that do cite other code; none does though it changes often; none does.
 Cover = Literal["covered", "stale", "hot", "bare"]
-"""Of a file: an entry in force cites it; all that do cite other code; none does though it changes often; none does."""
 
 
 class ChurnedFile(msgspec.Struct, frozen=True, kw_only=True):
@@ -79,8 +79,7 @@ class EntryLife(msgspec.Struct, frozen=True, kw_only=True):
     others: tuple[tuple[str, str], ...] = ()
 
 
-FoundState = Literal["given", "too far", "too many", "no room", "withheld"]
-"""`too far`: below the floor. `too many`: above it, behind the most that a task is given."""
+FoundState = Literal["given", "too far", "too many", "no room", "withheld"]  # `too far`: below the floor.
 
 
 class ScoredEntry(msgspec.Struct, frozen=True, kw_only=True):

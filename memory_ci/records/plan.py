@@ -15,8 +15,8 @@ from memory_ci.records.entry import Entry
 from memory_ci.records.report import Finding
 
 Step = Literal["fold", "extract", "reinforce", "consolidate", "promote", "compact", "retire"]
+# In the order of a run. Compaction is last: it takes out what was retired, so that a second run has nothing to do.
 STEPS: tuple[Step, ...] = ("fold", "extract", "reinforce", "consolidate", "promote", "retire", "compact")
-"""In the order of a run. Compaction is last: it takes out what was retired, so that a second run has nothing to do."""
 
 
 ALONE: frozenset[Step] = frozenset({"promote", "retire", "compact"})  # Steps that are a commit of their own.
@@ -156,8 +156,7 @@ RunState = Literal["done", "waiting", "findings", "stopped", "failed"]
 `failed`: an error ended it."""
 
 
-ENDPOINTS = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
-"""Variables that name a collector which the line is sent to (opentelemetry.io, "OTLP Exporter Configuration")."""
+ENDPOINTS = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")  # A collector of lines (OTLP).
 
 
 class Lag(msgspec.Struct, frozen=True):

@@ -11,8 +11,8 @@ from memory_ci.records.anchor import Verdict
 from memory_ci.records.entry import Located
 from memory_ci.records.report import Finding
 
+# Merged and kept; merged and soon fixed up by another change; reverted, and not brought back; what an episode says.
 Outcome = Literal["success", "partial", "failure", "neutral"]
-"""Merged and kept; merged and soon fixed up by another change; reverted, and not brought back; what an episode says."""
 
 
 class Task(msgspec.Struct, frozen=True, kw_only=True):
@@ -65,12 +65,10 @@ class Hints(msgspec.Struct, frozen=True):
     habits: tuple[str, ...] = ()
 
 
-Strength = Literal["HIT", "WEAK", "MISS"]
-"""Whether memory speaks of what was asked: yes; of a part of it; no, what is served is the nearest there is."""
+Strength = Literal["HIT", "WEAK", "MISS"]  # Memory speaks of it, of a part, or not: the nearest is served.
 
 
-Mode = Literal["lexical", "hybrid", "degraded"]
-"""Which lanes answered: words alone, words and vectors, or words because the vectors failed."""
+Mode = Literal["lexical", "hybrid", "degraded"]  # By words, also by vectors, or by words because vectors failed.
 
 
 class Match(msgspec.Struct, frozen=True):

@@ -35,15 +35,12 @@ MAX_DOCUMENT_BYTES = 64_000
 MAX_FILE_BYTES = 20 * 1024 * 1024
 
 PATH = re.compile(rf"{re.escape(EPISODES)}/([0-9]{{4}}-(?:0[1-9]|1[0-2]))/[^/]+\.md", re.DOTALL)
+# What a month becomes. It stays in its directory: were that gone, git would move what others add to it elsewhere.
 MONTH_FILE = "_all.md"
-"""What a month becomes. It stays in its directory: were that gone, git would move what others add to it elsewhere."""
-
 ID = re.compile(r"[a-z0-9][a-z0-9.+-]{0,80}")
 AMENDMENT_ID = re.compile(r"[a-z0-9][a-z0-9.+-]{0,80}\+[0-9a-f]{12}|[a-z0-9][a-z0-9.+-]{0,80}")
 KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,60}")
-OPENING = re.compile(r"(?:id|at|occurred_at)[ \t]*:")
-"""What a document says in one of its first lines, and no text below a front matter begins with."""
-
+OPENING = re.compile(r"(?:id|at|occurred_at)[ \t]*:")  # Begins no text below a front matter.
 CONFLICT = re.compile(r"<<<<<<< |>>>>>>> ")
 TIME = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt ].+")
 BAD_PLACE = re.compile(r" - at `\$([^`]*)`\Z")

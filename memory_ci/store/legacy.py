@@ -36,9 +36,8 @@ BY_KIND: Mapping[str, tuple[EntryType, Domain, float]] = {
     kind: (type_, domain, importance) for type_, domain, importance, kinds in KINDS for kind in kinds
 }
 
+# The labelled lines of a section (`**Learning:** …`) that say it best, in this order.
 TELLING = ("learning", "norm", "convention", "pattern", "prevention", "implication", "signal", "decision")
-"""The labelled lines of a section (`**Learning:** …`) that say it best, in this order."""
-
 DATED = re.compile(r"(?:##[ \t]+)?\[(\d{4}-\d{2}-\d{2})\][ \t]*(.*?)[ \t]*")
 SECTION = re.compile(r"#{1,2}[ \t]")
 LABELLED = re.compile(r"(?:[-*][ \t]+)?\*\*([^*:]+):\*\*[ \t]*(.*)")
@@ -199,8 +198,7 @@ HIGH = re.compile(r"#{1,4}[ \t]")
 DIRECTIVE = re.compile(
     r"\b(?:always|never|must|do not|don't|prefer\w*|rules?|conventions?|style|feedback)\b", re.IGNORECASE
 )
-ABOUT_ITSELF = re.compile(r"\bmemor(?:y|ies)\b", re.IGNORECASE)
-"""A level-1 heading like this names the file, not its subject."""
+ABOUT_ITSELF = re.compile(r"\bmemor(?:y|ies)\b", re.IGNORECASE)  # A level-1 heading of the file, not its subject.
 
 
 def mentioned_files(index: str) -> frozenset[str]:

@@ -14,20 +14,15 @@ import msgspec
 T = TypeVar("T")
 
 FAST_PLAIN = r"[A-Za-z0-9](?:(?:[A-Za-z0-9 ._/@+-]|:(?=[A-Za-z0-9/]))*[A-Za-z0-9._/@+-])?"
+# A line of the fast path: `key:`, `key: plain`, `key: 'quoted'`, `- plain`, `- 'quoted'`; ASCII, no escapes.
 FAST_LINE = re.compile(rf"(?:([A-Za-z_][A-Za-z0-9_-]*):|-)(?: (?:({FAST_PLAIN})|'([ -&(-~]*)'))?")
-"""A line of the fast path: `key:`, `key: plain`, `key: 'quoted'`, `- plain`, `- 'quoted'`; ASCII, no escapes."""
-
 PLAIN = re.compile(r"[A-Za-z](?:[A-Za-z0-9 _./@+-]|:(?=[^\s]))*(?<! )")
 RETYPED = frozenset("y n yes no on off true false null nan inf".split())
 QUOTED = re.compile(r"[ \t]*+(?:'(?:[^']|'')*+'|\"(?:[^\"\\]|\\.)*+\")")
 COMMENT = re.compile(r"(?<=[ \t])#")
-LINE_BREAK = re.compile("[\r\x85\u2028\u2029]")
-"""What YAML 1.1 takes for the end of a line, and we do not: its parser would count other lines than ours."""
-
+LINE_BREAK = re.compile("[\r\x85\u2028\u2029]")  # Ends a line in YAML 1.1, but not here: its parser would count others.
 MAX_DEPTH = 20
-MAX_LINE = 100_000
-"""Characters. A parser's time grows with the square of the depth, and with the length of a line in braces."""
-
+MAX_LINE = 100_000  # A parser's time grows with the square of the depth, and with the length of a line in braces.
 UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff\ud800-\udfff]")
 
 
