@@ -32,19 +32,13 @@ def parse_anchor(cite: str) -> Anchor | None:
     match = WRITTEN.fullmatch(cite)
     if match is None:
         return None
-    first = int(match["first"]) if match["first"] else None
-    last = int(match["last"]) if match["last"] else first
+    path, begin, end, commit, symbol, by, text = match.groups()
+    first = int(begin) if begin else None
+    last = int(end) if end else first
     if first is not None and last is not None and last < first:
         return None
-    return Anchor(
-        path=match["path"],
-        commit=match["commit"],
-        first=first,
-        last=last,
-        symbol=match["symbol"],
-        text=match["text"],
-        is_by_words=match["by"] == "words",
-    )
+    lines = {"first": first, "last": last}
+    return Anchor(path=path, commit=commit, **lines, symbol=symbol, text=text, is_by_words=by == "words")
 
 
 def is_citable(path: str) -> bool:
@@ -126,8 +120,6 @@ def enrich_anchor(anchor: Anchor, text: str, prose: str) -> Anchor:
     named = find_named(anchor.path, text, prose) if lines is None and anchor.symbol is None else None
     return make_anchor(anchor.path, text, anchor.commit, lines, named.name if named else anchor.symbol)
 
-
-# -- what an anchor cites in a text, and its words
 
 Lines = tuple[int, int]  # The first and the last line of a place, 1-based, both included.
 TELLING = 8  # Fewer words stand in many places: they are looked for in their own only.

@@ -78,9 +78,6 @@ def _is_one(copies: Sequence[Located], older: Collection[Located]) -> bool:
     return is_alike and all(kept.issuperset(dict(place.entry.extra)) for place in copies)
 
 
-# -- which entries become one
-
-
 def _clusters(places: Iterable[Located]) -> Iterator[list[Located]]:
     """The places in groups that become one entry each, the survivor first. Only entries of one file, one type, one
     validity and one adoption are compared, and only if they make the same claims. An entry is always compared with the
@@ -164,9 +161,6 @@ def _names_and_opposed(entry: Entry) -> tuple[set[str], set[str]]:
     return {entry.id, *map(str.lower, entry.supersedes)}, opposed - {entry.id}
 
 
-# -- what becomes of them
-
-
 def _unite(copies: Sequence[Located], older: Collection[Located]) -> Located:
     """The first of several places of one id, with what all copies say. The count is of the same uses: the highest."""
     if len(copies) == 1:
@@ -226,9 +220,6 @@ def _first(values: Iterable[T | None]) -> T | None:
 
 def _union(lists: Iterable[Iterable[str]]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(item for items in lists for item in items))
-
-
-# -- changes
 
 
 def _update(copies: Sequence[Located], members: Sequence[Located]) -> list[Planned]:

@@ -60,12 +60,10 @@ def plan_fold(
     targets: Mapping[str, str | None],
     strangers: Collection[str] = (),
 ) -> tuple[tuple[Change, ...], tuple[Finding, ...]]:
-    """A move for each fragment, a drop for one that is kept already, word for word, where it is for.
-
-    `targets` gives, by fragment path, the file of its scope; None leaves the fragment where it is, with a finding. So
-    does an id that an entry of other words has: what nobody kept must not go. Of notes that share id or words the first
-    counts: the `strangers` (paths) come last.
-    """
+    """A move for each fragment, a drop for one that is kept already, word for word, where it is for. `targets` gives,
+    by fragment path, the file of its scope; None leaves the fragment where it is, with a finding. So does an id that an
+    entry of other words has: what nobody kept must not go. Of notes that share id or words the first counts: the
+    `strangers` (paths) come last."""
     known = {place.entry.id: place for place in reversed(kept)}
     said: defaultdict[object, list[Located]] = defaultdict(list)
     for place in kept:

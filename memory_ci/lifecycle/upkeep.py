@@ -75,8 +75,6 @@ def _path(cite: str) -> str:
     return anchor.path if anchor else cite
 
 
-# -- what a range of commits did to the code that entries speak about, said at the line that changed
-
 MAX_NAMED = 3
 
 

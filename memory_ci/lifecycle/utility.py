@@ -16,13 +16,8 @@ from memory_ci.records.entry import NO_FEEDBACK, Entry
 from memory_ci.records.episode import EventKind, Feedback
 
 DELTAS: Mapping[str, float] = {
-    "confirmed": 0.2,
-    "corrected": -0.1,
-    "rejected": -0.3,
-    "undone": -0.4,
-    "ignored": -0.05,
-    "touched": 0.0,
-}
+    "confirmed": 0.2, "corrected": -0.1, "rejected": -0.3, "undone": -0.4, "ignored": -0.05, "touched": 0.0
+}  # fmt: skip
 LOW_UTILITY = 0.2
 LEAST_EVENTS = 3  # Below this utility, by so many events, a person should look at an entry. It is never retired for it.
 
@@ -100,8 +95,6 @@ def job_of(said: Feedback) -> object:
     """The piece of work that an event came from, as far as it can be told."""
     return said.ref or (said.by, said.at)
 
-
-# -- how long what was learned holds, by the reviews that feedback is (FSRS-6, the package `fsrs`)
 
 # How a review went, in FSRS's words; to be ignored is no review.
 GRADES: Mapping[EventKind, str] = {"undone": "Again", "rejected": "Again", "corrected": "Hard", "confirmed": "Good"}

@@ -127,8 +127,6 @@ class EngineReply(msgspec.Struct, frozen=True, kw_only=True):
     tries: int = 1
 
 
-# -- what a person may answer of memory, or of what is proposed for it (docs/reviewing.md)
-
 QuestionKind = Literal["candidate", "quarantined", "changed", "gone", "contradiction", "unused", "promotion"]
 Answer = Literal["accept", "keep", "retire", "never"]
 

@@ -9,24 +9,9 @@ import msgspec
 
 Actor = Literal["human", "agent", "subagent", "tool", "system", "injected", "bot"]
 EventKind = Literal[
-    "text",
-    "tool_call",
-    "tool_result",
-    "rejection",
-    "interrupt",
-    "compaction",
-    "commit",
-    "review",
-    "pr",
-    "adr",
-    "check",
-    "diff",
-    "intent",
-    "premortem",
-    "assumption",
-    "intervention",
-    "entry",
-]
+    "text", "tool_call", "tool_result", "rejection", "interrupt", "compaction", "commit", "review", "pr", "adr",
+    "check", "diff", "intent", "premortem", "assumption", "intervention", "entry",
+]  # fmt: skip
 Severity = Literal["info", "warn", "error"]
 
 MID_TURN = ("via", "queue")  # The label of what a person typed while the agent worked.

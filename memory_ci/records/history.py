@@ -73,8 +73,6 @@ class BlamedLines(msgspec.Struct, frozen=True, kw_only=True):
     learned: tuple[NamedEntry, ...] = ()
 
 
-# -- what a forge knows of a pull request
-
 Permission = Literal["write", "read", "unknown"]  # write, maintain or admin; unknown: not said, or not asked.
 ReviewState = Literal["approved", "changes_requested", "commented", "dismissed"]
 

@@ -173,12 +173,10 @@ class Retrievability(msgspec.Struct, frozen=True):
 
 
 class Why(msgspec.Struct, frozen=True, kw_only=True):
-    """An entry and all that its rank depends on besides the words of a task.
-
-    `parts` multiply to `prominence`, the seed's figure with recency on the curve `decay`; `factors` are those by which
-    retrieve multiplies relevance, none where the entry is not ranked. `given`, `used` and `touched` count pieces of
-    work. `notes` say why it is not ranked, and what else is to be known.
-    """
+    """An entry and all that its rank depends on besides the words of a task. `parts` multiply to `prominence`, the
+    seed's figure with recency on the curve `decay`; `factors` are those by which retrieve multiplies relevance, none
+    where the entry is not ranked. `given`, `used` and `touched` count pieces of work. `notes` say why it is not ranked,
+    and what else is to be known."""
 
     located: Located
     today: date

@@ -133,11 +133,9 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 class Published(msgspec.Struct, frozen=True):
     """`mode` is the one that was used in the end, `tip` where its branch is now, `url` that of the pull request.
-
     `tries` counts the tips the run was planned on; `reason` says why it went this way; `subjects` are those of the
     commits. `is_followed`: the local branch is at the tip as well. `opened`: when its pull request was, where one is
-    open. `is_paused`: the run was not due, or people review its request.
-    """
+    open. `is_paused`: the run was not due, or people review its request."""
 
     mode: str
     tip: str

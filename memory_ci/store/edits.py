@@ -14,6 +14,7 @@ from memory_ci.records.plan import Change
 from memory_ci.store.document import MemoryFile, Segment, parse_memory_file, render_memory_file
 from memory_ci.store.frontmatter import (
     CONVERTERS,
+    DATES,
     SURROGATE,
     edit_front_matter,
     find_unwritable,
@@ -174,13 +175,13 @@ def apply_changes(files: Mapping[str, bytes], changes: Sequence[Change]) -> dict
         by_path[change.path].append(change)
     written: dict[str, bytes | None] = {}
     for path, group in by_path.items():
-        added = [change.entry for change in group if change.kind == "add"]
+        added, updated, removed = (
+            [change.entry for change in group if change.kind == kind] for kind in ("add", "update", "remove")
+        )
         moved = [(change.entry, _text(change, files)) for change in group if change.kind == "move"]
-        updated = [change.entry for change in group if change.kind == "update"]
-        removed = [change.entry for change in group if change.kind == "remove"]
         if added or moved or updated or removed:
-            edited = edit_file(_parse(path, files), added=added, moved=moved, updated=updated, removed=removed)
-            text = render_memory_file(edited)
+            file = _parse(path, files)
+            text = render_memory_file(edit_file(file, added=added, moved=moved, updated=updated, removed=removed))
             is_left_empty = removed and group[0].step == "promote" and not text.strip()
             written[path] = None if is_left_empty else text
     return written | {change.moved_from: None for change in changes if change.moved_from is not None}
@@ -203,8 +204,6 @@ def _parse(path: str, files: Mapping[str, bytes]) -> MemoryFile:
 
 
 # -- the canonical form of a memory file: one way to write what it says, and every word of it kept
-
-DATES = ("last_reinforced", "created_at", "occurred_at", "valid_until", "promoted_at")
 
 
 def canonical_file(path: str, data: bytes) -> bytes:

@@ -73,9 +73,6 @@ class _Document(msgspec.Struct, frozen=True):
         return "\n".join(self.lines).rstrip(" \t\r\n") + "\n"
 
 
-# -- paths
-
-
 def is_episode_path(path: str) -> bool:
     """Whether `path` is a file of episodes: one in the directory of a month.
 
@@ -109,9 +106,6 @@ def telling_path(telling: Telling) -> str:
     """The file of a telling, in the directory of its month (UTC). Raises UsageError (bad-episode)."""
     _refuse(telling)
     return f"{EPISODES}/{_time(telling).astimezone(UTC).isoformat()[:7]}/{telling.id}.md"
-
-
-# -- writing
 
 
 def format_telling(telling: Telling) -> bytes:
@@ -201,9 +195,6 @@ def list_texts(value: object) -> Iterator[str]:
 
 def _time(telling: Telling) -> datetime:
     return telling.occurred_at if isinstance(telling, Episode) else telling.at
-
-
-# -- reading
 
 
 def parse_episode_file(path: str, data: bytes) -> ParsedEpisodes:
@@ -339,9 +330,6 @@ def _explain(message: str, nodes: Mapping[str, YamlNode]) -> YamlTextError:
         node = found
     reason = message[: place.start()] if place else message
     return YamlTextError(node.line if node else WHOLE, f"{path.lstrip('.')}: {reason}" if path else reason)
-
-
-# -- many documents in one file
 
 
 def fold_months(files: Mapping[str, bytes | None], before: date) -> dict[str, bytes | None]:

@@ -204,12 +204,10 @@ class _EventReader:
         return event
 
     def _value(self, event: Any) -> str | tuple[str, ...] | None:  # noqa: ANN401
-        kind = self._kind(event)
-        if kind == "Scalar":
+        if self._kind(event) == "Scalar":
             return str(event.value)
         texts: list[str] = []
-        is_flat = kind == "SequenceStart"
-        depth = 1
+        is_flat, depth = self._kind(event) == "SequenceStart", 1
         while depth:
             inner = self._next()
             depth += self._kind(inner).endswith("Start") - self._kind(inner).endswith("End")
