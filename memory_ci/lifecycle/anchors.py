@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
+from msgspec.structs import replace
+
 from memory_ci.lifecycle.symbols import Definition, find_around, find_definition, find_named, tail_of
 from memory_ci.lifecycle.words import BACK, BLANK, DEEPER, Said, read_code
 from memory_ci.records.anchor import Anchor, Verdict
@@ -101,15 +103,9 @@ def make_anchor(
         return bare
     named = subject.definition if not subject.is_part else None
     first, last = (named.first, named.last) if named and not lines else (first, last)
-    return Anchor(
-        path=path,
-        commit=commit,
-        first=first,
-        last=last,
-        symbol=named.name if named else symbol if lines else None,
-        text=_hash("\0".join(subject.said.words))[:HASH_WIDTH],
-        is_by_words=True,
-    )
+    cited = named.name if named else symbol if lines else None
+    text_hash = _hash("\0".join(subject.said.words))[:HASH_WIDTH]
+    return replace(bare, first=first, last=last, symbol=cited, text=text_hash, is_by_words=True)
 
 
 def enrich_anchor(anchor: Anchor, text: str, prose: str) -> Anchor:

@@ -41,7 +41,6 @@ def recency(entry: Entry, today: date, decay: Decay = "hyperbolic", retention: R
 
 
 def floor_of(decay: Decay) -> float:
-    """What a curve never falls below."""
     return DECAY_FLOOR if decay == "hyperbolic" else SEED_FLOOR
 
 

@@ -122,7 +122,6 @@ def is_agnostic(entry: Entry, names: Collection[str]) -> bool:
 
 
 def is_personal(entry: Entry) -> bool:
-    """Whether an entry tells what somebody prefers."""
     return PERSONAL.search(f"{entry.title}\n{entry.body}") is not None
 
 

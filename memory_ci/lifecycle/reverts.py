@@ -259,7 +259,6 @@ def plan_undone(located: Iterable[Located], reverts: Sequence[Revert]) -> tuple[
 
 
 def find_suspicion(entry: Entry) -> Suspicion | None:
-    """Why an entry is suspect; None if it is not."""
     match = next(filter(None, map(SUSPICION.fullmatch, entry.evidence)), None)
     return Suspicion(match[1], match[2], float(match[3])) if match else None
 
@@ -288,7 +287,6 @@ def restore(entry: Entry, suspicion: Suspicion) -> Entry:
 
 
 def _follow(entry: Entry, reverts: Sequence[Revert]) -> tuple[Entry, str]:
-    """What reverts make of an entry, and why."""
     origins, why = _origins(entry), ""
     undone: frozenset[str] = frozenset()
     for revert in reverts:

@@ -61,7 +61,6 @@ def said(entry: Entry) -> EntryWords:
 
 
 def words_of(entry: Entry) -> frozenset[str]:
-    """What an entry is compared by."""
     return said(entry).words
 
 

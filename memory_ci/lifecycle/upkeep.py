@@ -51,7 +51,6 @@ def plan_stale_retirement(
 
 
 def list_verdicts(entry: Entry, verdicts: Verdicts) -> tuple[Verdict, ...]:
-    """The verdicts on the anchors of one entry, in the order of its cites."""
     return tuple(verdicts[entry.id, cite] for cite in entry.cites if (entry.id, cite) in verdicts)
 
 
@@ -113,7 +112,6 @@ def _place(finding: Finding) -> tuple[str, str, int, Level]:
 
 
 def _find_touched(touch: Touch) -> Finding | None:
-    """What happened, if a reviewer should know, but for the names of entries."""
     before, after = touch.before, touch.after
     if before.kind in ("gone", "unverifiable") or after.kind == "unverifiable":
         return None

@@ -234,7 +234,6 @@ class Code:
 
 @lru_cache(maxsize=512)
 def read_code(path: str, text: str) -> Code:
-    """The words of a file."""
     return Code(path, text)
 
 

@@ -153,6 +153,5 @@ class Question(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def answers(self) -> tuple[Answer, ...]:
-        """What a person may say to it."""
         is_new = self.suggestion is not None or self.kind == "promotion"
         return ("accept", "never") if is_new else ("keep", "retire", "never")

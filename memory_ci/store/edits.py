@@ -180,7 +180,9 @@ def apply_changes(files: Mapping[str, bytes], changes: Sequence[Change]) -> dict
         )
         moved = [(change.entry, _text(change, files)) for change in group if change.kind == "move"]
         if added or moved or updated or removed:
-            file = _parse(path, files)
+            file = parse_memory_file(path, files.get(path, b""))
+            if bad := next((finding for finding in file.findings if finding.code == "not-utf8"), None):
+                raise UnreadableMemoryError(f"{path}:{bad.line}: {bad.message}", slug="not-utf8", hint=bad.hint)
             text = render_memory_file(edit_file(file, added=added, moved=moved, updated=updated, removed=removed))
             is_left_empty = removed and group[0].step == "promote" and not text.strip()
             written[path] = None if is_left_empty else text
@@ -193,14 +195,6 @@ def _text(change: Change, files: Mapping[str, bytes]) -> str:
     text = entry_text(source)
     says_the_same = text is not None and parse_memory_file("", text.encode()).entries == (change.entry,)
     return text if text is not None and says_the_same else format_entry(change.entry)
-
-
-def _parse(path: str, files: Mapping[str, bytes]) -> MemoryFile:
-    file = parse_memory_file(path, files.get(path, b""))
-    for finding in file.findings:
-        if finding.code == "not-utf8":
-            raise UnreadableMemoryError(f"{path}:{finding.line}: {finding.message}", slug="not-utf8", hint=finding.hint)
-    return file
 
 
 # -- the canonical form of a memory file: one way to write what it says, and every word of it kept

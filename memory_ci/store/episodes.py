@@ -98,7 +98,6 @@ def has_ended(month: str, before: date) -> bool:
 
 
 def month_path(month: str) -> str:
-    """The file that the files of a month become."""
     return f"{EPISODES}/{month}/{MONTH_FILE}"
 
 

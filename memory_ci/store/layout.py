@@ -67,7 +67,6 @@ def is_fragment(path: str) -> bool:
 
 
 def fragment_path(entry_id: str) -> str:
-    """The inbox file of an entry."""
     return f"{INBOX}/{entry_id}.md"
 
 

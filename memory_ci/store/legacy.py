@@ -202,7 +202,6 @@ ABOUT_ITSELF = re.compile(r"\bmemor(?:y|ies)\b", re.IGNORECASE)  # A level-1 hea
 
 
 def mentioned_files(index: str) -> frozenset[str]:
-    """The names of the topic files that an index speaks of."""
     return frozenset(MENTIONED.findall(index))
 
 

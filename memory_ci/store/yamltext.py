@@ -57,8 +57,7 @@ def parse_fields(lines: Sequence[str]) -> tuple[Field, ...]:
     lines and nesting without measure."""
     _refuse_long(lines)
     fields = _fast_fields(lines)
-    if fields is None:
-        fields = _yaml_fields(lines)
+    fields = _yaml_fields(lines) if fields is None else fields
     seen: set[str] = set()
     for field in fields:
         if field.key in seen:
