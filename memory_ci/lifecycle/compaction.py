@@ -33,14 +33,11 @@ def plan_compaction(
     located: Sequence[Located], older: Collection[Located] = (), same: Collection[frozenset[str]] = ()
 ) -> tuple[Change, ...]:
     """Updates of the entries that stay and removals of the others; the same for any order of `located`.
-
-    `located` are entries of files that may be rewritten: no inbox fragments, nothing outside of the repository.
-    `older` are those of which history says that a copy of the same id replaced them. Copies of one id that say
-    different things, and are no versions of each other, stay as they are. `same` are ids of entries of which a model
-    says that they say the same.
-    Every id is afterwards an entry, or in the `supersedes` of one, unless a copy of it was retired. Doing the changes
-    and planning again gives none.
-    """
+    `located` are entries of files that may be rewritten: no inbox fragments, nothing outside of the repository. `older`
+    are those of which history says that a copy of the same id replaced them. Copies of one id that say different
+    things, and are no versions of each other, stay as they are. `same` are ids of entries of which a model says that
+    they say the same. Every id is afterwards an entry, or in the `supersedes` of one, unless a copy of it was retired.
+    Doing the changes and planning again gives none."""
     live = {entry_id: copies for entry_id, copies in _by_id(located).items() if _is_one(copies, older)}
     # By whichever copy says so: were a tombstone taken out alone, an older active copy would come back to life.
     retired = {place.entry.id for place in located if place.entry.status == "retired"} & live.keys()

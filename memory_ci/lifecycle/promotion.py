@@ -63,12 +63,10 @@ def plan_promotion(
     located: Iterable[Located], today: date, path_of: Callable[[ScopeOf], str | None], names: Collection[str]
 ) -> Promotion:
     """Moves of what three or more distinct changes or sessions said one scope up: removals, then an addition.
-
     `path_of` gives the file of a scope, None where it has none; `names` are those of the repository and its packages.
     The best of the entries keeps its id and supersedes the others. What the wider scope says already stays where it is,
     so that planning again on the outcome gives nothing. Global memory lies elsewhere: only agnostic entries are
-    proposed for it.
-    """
+    proposed for it."""
     changes: list[Change] = []
     proposals: list[GlobalProposal] = []
     places = sorted(located, key=lambda place: (place.entry.id, place.path, place.line))

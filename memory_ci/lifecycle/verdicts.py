@@ -71,12 +71,10 @@ def judge(
     before: Mapping[str, str] | None = None,
 ) -> Verdict:
     """What became of an anchor. Pure: the caller reads.
-
     `then` is the text of its file at its commit, None where that cannot be had. `successor` is the path at which the
     file lives on: its own, or the one it was renamed to. `files` are the texts of a view that may hold what is sought,
-    the likeliest first; a successor that is not among them cannot be read. `before` are the texts that some of them
-    had at the commit of the anchor: what they said then did not come from elsewhere.
-    """
+    the likeliest first; a successor that is not among them cannot be read. `before` are the texts that some of them had
+    at the commit of the anchor: what they said then did not come from elsewhere."""
     lines, now = lines_of(anchor), files.get(successor or "")
     if lines and then is not None and now is not None and successor and (same := _map_untouched(then, now, lines)):
         return _standing(anchor, successor, same)

@@ -75,15 +75,12 @@ def edit_file(
     removed: Sequence[Entry] = (),
 ) -> MemoryFile:
     """The file with entries updated in place, some taken out, others put at their place in (created_at, id) order.
-
-    `moved` are entries that are put in with the text that they have. Where one id stands several times, an update is
-    of the one with its title and body, and so is a removal, of several such ones the last; but where the id is taken
-    out as well, copies become one: then the first is updated.
-
-    An update rewrites the front matter line by line, and the body only if it differs. Raises
-    UnreadableMemoryError: entry-missing for an update or removal of what is not there, unsafe-rewrite if the
-    result would not read back as every old entry plus the new ones.
-    """
+    `moved` are entries that are put in with the text that they have. Where one id stands several times, an update is of
+    the one with its title and body, and so is a removal, of several such ones the last; but where the id is taken out
+    as well, copies become one: then the first is updated.
+    An update rewrites the front matter line by line, and the body only if it differs. Raises UnreadableMemoryError:
+    entry-missing for an update or removal of what is not there, unsafe-rewrite if the result would not read back as
+    every old entry plus the new ones."""
     segments = _changed(file, updated, removed)
     for entry, text in [*((entry, format_entry(entry)) for entry in added), *moved]:
         insert_entry(segments, entry, text, file.newline)
