@@ -262,25 +262,20 @@ class _Reader:
             self._put(f"{direction}:{stem(word)}" if direction in DIRECTIONS else stem(word))
 
     def _read_amount(self, at: int) -> bool:
+        """Takes a number that is the value of what has one value at a time; no name, as in `step 2` or `HTTP 429`."""
         match = NUMBER.fullmatch(self.words[at])
-        if match is None or not self._is_amount(at, match[2]):
+        before, after = self._word(at - 1), self._word(at + 1)
+        if match is None or before in LABELS or (match[2] and match[2] not in UNITS):
+            return False
+        is_amount = match[2] or after in UNITS or {stem(after), stem(before)} & QUANTITY_STEMS
+        is_version = before.isalpha() and before not in FILLERS and self.version < at - 1
+        if not is_amount and not (self.quantity < at if before in LINKS else is_version):
             return False
         self._put("#")
         self.amounts.append(match[1])
         if match[2]:
             self._put(UNITS[match[2]])
         return True
-
-    def _is_amount(self, at: int, unit: str) -> bool:
-        """Whether the number is the value of what has one value at a time; not a name, as in `step 2` or `HTTP 429`."""
-        before, after = self._word(at - 1), self._word(at + 1)
-        if before in LABELS or (unit and unit not in UNITS):
-            return False
-        if unit or after in UNITS or {stem(after), stem(before)} & QUANTITY_STEMS:
-            return True
-        if before in LINKS:
-            return self.quantity < at
-        return before.isalpha() and before not in FILLERS and self.version < at - 1
 
     def _read_pole(self, at: int) -> bool:
         pole = POLES.get(self.words[at])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, date, datetime, time
 from typing import Literal
 
@@ -123,32 +123,32 @@ def list_reviews(feedback: Iterable[Feedback]) -> tuple[FsrsReview, ...]:
 
 
 def find_retentions(entries: Iterable[Entry], feedback: Iterable[Feedback]) -> dict[str, Retention]:
-    """The retention of each entry that was reviewed, by id. Raises UsageError (missing-extra)."""
+    """The retention of each entry that was reviewed, by id. Raises UsageError (missing-extra).
+    The card of an entry begins on the day of learning with a stability of S = 90 days, so that one of which nothing was
+    said yet has the curve that it has today; a review from before that day makes it begin then."""
     by_entry: defaultdict[str, list[Feedback]] = defaultdict(list)
     for said in feedback:
         by_entry[said.id].append(said)
-    reviews = {entry.id: (entry, list_reviews(by_entry.get(entry.id, ()))) for entry in entries}
-    return {entry_id: _retention(entry, found) for entry_id, (entry, found) in reviews.items() if found}
-
-
-def _retention(entry: Entry, reviews: Sequence[FsrsReview]) -> Retention:
-    """The card of an entry after its reviews. It begins on the day of learning with a stability of S = 90 days, so that
-    an entry of which nothing was said yet has the curve that it has today; a review from before that day makes it begin
-    then."""
+    reviewed = [(entry, found) for entry in entries if (found := list_reviews(by_entry.get(entry.id, ())))]
+    if not reviewed:
+        return {}
     try:
         from fsrs import Card, Rating, Scheduler  # an extra: most repositories never ask for it
     except ImportError as error:
         raise missing_fsrs() from error
     # No steps of minutes, so that the card stays in review; no chance in the intervals, which nobody reads.
     scheduler = Scheduler(learning_steps=(), relearning_steps=(), enable_fuzzing=False)
-    # The day on which an entry was learned; where it does not say so, the last on which it was reinforced.
-    day = _midnight(min(entry.created_at or entry.last_reinforced, reviews[0].day))
-    # The difficulty is the one that FSRS gives to what went well at first.
-    card, _ = scheduler.review_card(Card(card_id=0, due=day), Rating.Good, day)
-    card.stability = HALF_LIFE_DAYS
-    for review in reviews:
-        card, _ = scheduler.review_card(card, Rating[review.grade], _midnight(review.day))
-    return Retention(card.stability or HALF_LIFE_DAYS, reviews[-1].day, len(reviews))
+    kept: dict[str, Retention] = {}
+    for entry, reviews in reviewed:
+        # The day on which an entry was learned; where it does not say so, the last on which it was reinforced.
+        day = _midnight(min(entry.created_at or entry.last_reinforced, reviews[0].day))
+        # The difficulty is the one that FSRS gives to what went well at first.
+        card, _ = scheduler.review_card(Card(card_id=0, due=day), Rating.Good, day)
+        card.stability = HALF_LIFE_DAYS
+        for review in reviews:
+            card, _ = scheduler.review_card(card, Rating[review.grade], _midnight(review.day))
+        kept[entry.id] = Retention(card.stability or HALF_LIFE_DAYS, reviews[-1].day, len(reviews))
+    return kept
 
 
 def _midnight(day: date) -> datetime:

@@ -60,13 +60,17 @@ class LegacyFile(msgspec.Struct, frozen=True):
     findings: tuple[Finding, ...] = ()
 
 
-def find_sections(path: str, data: bytes, source: str, today: date) -> LegacyFile:
+def find_sections(path: str, data: bytes, source: str) -> LegacyFile:
     """The entries and the dated sections of a file. Never raises; what is neither is named, not guessed at."""
     file = parse_memory_file(path, data)
     found = list[LegacyLearning | Finding](broken_parts(file))
     for segment in file.segments:
-        if segment.entry is not None:
-            found.append(LegacyLearning(_retitled(segment.entry), segment.line, segment.line))
+        if (entry := segment.entry) is not None:
+            dated = DATED.fullmatch(entry.title)
+            if dated and entry.body:  # the title only says when it was and of which kind it is
+                title = _split_kind(dated.group(2))[1] or _title_of(entry.body)
+                entry = replace(entry, title=title, occurred_at=entry.occurred_at or _parse_day(dated.group(1)))
+            found.append(LegacyLearning(entry, segment.line, segment.line))
         elif not segment.is_broken:
             found += _read_prose(path, segment, source)
     return collect(found)
@@ -166,16 +170,6 @@ def _title_of(body: str) -> str:
     labelled = {m.group(1).strip().lower(): m.group(2) for line in lines if (m := LABELLED.fullmatch(line))}
     best = next((labelled[label] for label in TELLING if labelled.get(label)), lines[0])
     return shorten(MARKUP.sub("", best) or best, TITLE_WIDTH)
-
-
-def _retitled(entry: Entry) -> Entry:
-    """An entry whose title only says when and of which kind it is, under a title of its own words."""
-    dated = DATED.fullmatch(entry.title)
-    if dated is None or not entry.body:
-        return entry
-    _, title = _split_kind(dated.group(2))
-    day = entry.occurred_at or _parse_day(dated.group(1))
-    return replace(entry, title=title or _title_of(entry.body), occurred_at=day)
 
 
 # -- Claude Code's auto memory: topic files with `name`, `description` and `type`, and older ones of plain Markdown

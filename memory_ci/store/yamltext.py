@@ -6,12 +6,11 @@ This is the one place that knows YAML's syntax for memory files; `frontmatter` g
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, TypeVar
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
 
 import msgspec
-
-T = TypeVar("T")
 
 FAST_PLAIN = r"[A-Za-z0-9](?:(?:[A-Za-z0-9 ._/@+-]|:(?=[A-Za-z0-9/]))*[A-Za-z0-9._/@+-])?"
 # A line of the fast path: `key:`, `key: plain`, `key: 'quoted'`, `- plain`, `- 'quoted'`; ASCII, no escapes.
@@ -69,7 +68,8 @@ def parse_fields(lines: Sequence[str]) -> tuple[Field, ...]:
 def parse_nested(lines: Sequence[str]) -> dict[str, YamlNode]:
     """A block mapping with all that is nested in it, refusing what `parse_fields` refuses, at any depth."""
     _refuse_long(lines)
-    return _read_events(lines, lambda reader: reader.nodes())
+    with _read_events(lines) as reader:
+        return reader.mapping(1)
 
 
 def _refuse_long(lines: Sequence[str]) -> None:
@@ -101,10 +101,12 @@ def _fast_fields(lines: Sequence[str]) -> list[Field] | None:
 
 
 def _yaml_fields(lines: Sequence[str]) -> list[Field]:
-    return _read_events(lines, lambda reader: reader.fields())
+    with _read_events(lines) as reader:
+        return reader.fields()
 
 
-def _read_events(lines: Sequence[str], read: Callable[[_EventReader], T]) -> T:
+@contextmanager
+def _read_events(lines: Sequence[str]) -> Iterator[_EventReader]:
     import yaml  # 20 ms that the fast path saves
 
     for number, line in enumerate(lines):
@@ -112,7 +114,10 @@ def _read_events(lines: Sequence[str], read: Callable[[_EventReader], T]) -> T:
             raise YamlTextError(number, "a character that YAML takes for the end of the line; write it as an escape")
     loader: Any = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
     try:
-        return read(_EventReader(yaml.parse("\n".join(lines), Loader=loader), lines))
+        reader = _EventReader(yaml.parse("\n".join(lines), Loader=loader), lines)
+        reader.open()
+        yield reader
+        reader.close()
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         reason = getattr(error, "problem", None) or str(error).partition("\n")[0]
@@ -129,7 +134,6 @@ class _EventReader:
         self._scalar_end = 0  # behind the last line of the newest block scalar
 
     def fields(self) -> list[Field]:
-        self._open()
         found: list[tuple[str, str | tuple[str, ...] | None, int, int]] = []
         while self._kind(key := self._next()) != "MappingEnd":
             at, end = key.start_mark, key.end_mark
@@ -137,7 +141,6 @@ class _EventReader:
             if self._kind(key) != "Scalar" or not is_begun:
                 raise YamlTextError(at.line, "a key must be a word at the start of its line")
             found.append((key.value, self._value(self._next()), at.line, self._scalar_end))
-        self._close()
         fields: list[Field] = []
         ends = [line for _, _, line, _ in found[1:]] + [len(self._lines)]
         for (name, value, first, scalar_end), end in zip(found, ends, strict=True):
@@ -150,13 +153,7 @@ class _EventReader:
             fields.append(Field(name, value, first, last))
         return fields
 
-    def nodes(self) -> dict[str, YamlNode]:
-        self._open()
-        found = self._mapping(1)
-        self._close()
-        return found
-
-    def _open(self) -> None:
+    def open(self) -> None:
         next(self._events)  # stream start
         is_document = self._kind(event := next(self._events)) == "DocumentStart"
         if not is_document or self._kind(top := self._next()) != "MappingStart":
@@ -164,12 +161,12 @@ class _EventReader:
         if top.flow_style:
             raise YamlTextError(event.start_mark.line, "write one key a line, not a mapping in braces")
 
-    def _close(self) -> None:
+    def close(self) -> None:
         self._next()  # document end
         if self._kind(self._next()) != "StreamEnd":
             raise YamlTextError(0, "more than one YAML document")
 
-    def _mapping(self, depth: int) -> dict[str, YamlNode]:
+    def mapping(self, depth: int) -> dict[str, YamlNode]:
         found: dict[str, YamlNode] = {}
         while self._kind(key := self._next()) != "MappingEnd":
             if self._kind(key) != "Scalar":
@@ -186,7 +183,7 @@ class _EventReader:
         if depth == MAX_DEPTH:
             raise YamlTextError(line, f"nested deeper than {MAX_DEPTH} levels")
         if kind == "MappingStart":
-            return YamlNode(self._mapping(depth + 1), line)
+            return YamlNode(self.mapping(depth + 1), line)
         items: list[YamlNode] = []
         while self._kind(item := self._next()) != "SequenceEnd":
             items.append(self._node(item, depth + 1))

@@ -135,7 +135,7 @@ def read_source(file: Path, source: Source, today: date) -> LegacyFile:
     except OSError as error:
         return LegacyFile(findings=(not_understood(path, 1, f"cannot be read: {error.strerror}"),))
     if source != "claude-code":
-        return find_sections(path, data, source, today)
+        return find_sections(path, data, source)
     return find_memories(path, data, today, is_listed=file.name in {INDEX, *_listed_beside(file)})
 
 
