@@ -70,7 +70,7 @@ def read_episode_files(workspace: Workspace, files: Iterable[TreeFile]) -> list[
             found.append((content.data, parse_episode_file(path, content.data)))
             continue
         finding = Finding(path, 1, "file-unreadable", f"the file {content.problem}", "Restore it from git.")
-        found.append((b"", ParsedEpisodes(path, (), (finding,), is_whole=False)))
+        found.append((b"", ParsedEpisodes(path, (), (finding,))))
     return found
 
 

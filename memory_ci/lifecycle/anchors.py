@@ -5,15 +5,15 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
+from msgspec.structs import replace
+
 from memory_ci.lifecycle.symbols import Definition, find_around, find_definition, find_named, tail_of
 from memory_ci.lifecycle.words import BACK, BLANK, DEEPER, Said, read_code
 from memory_ci.records.anchor import Anchor, Verdict
 from memory_ci.records.entry import Entry
 
 HASH_WIDTH = 12
-PATH = r"(?!\.{0,2}/)[^\n\r\0\ud800-\udfff]+"
-"""A path as git lists it, in one line of legal text; those that lead out of the tree make git end at once."""
-
+PATH = r"(?!\.{0,2}/)[^\n\r\0\ud800-\udfff]+"  # As git lists it; one that leads out of the tree makes git end at once.
 WRITTEN = re.compile(
     rf"(?P<path>{PATH}?)(?::(?:-|(?P<first>[1-9]\d{{0,8}})(?:-(?P<last>[1-9]\d{{0,8}}))?))?"
     r"@(?P<commit>[0-9a-f]{7,64})(?: +symbol:(?P<symbol>[^\s@]+))?"
@@ -25,8 +25,7 @@ so that a path may."""
 LAYOUT = ",;()\\"  # What formatters add and drop when they wrap and join lines.
 FOLDED = str.maketrans("'`", '""', LAYOUT)
 
-LOOKS_CUT = re.compile(r":(?:-|[1-9]\d{0,8}(?:-[1-9]\d{0,8})?)$")
-"""The end of a path that would be read as lines: `:-`, no lines, is written behind it."""
+LOOKS_CUT = re.compile(r":(?:-|[1-9]\d{0,8}(?:-[1-9]\d{0,8})?)$")  # Would be read as lines: `:-` is written behind it.
 
 
 def parse_anchor(cite: str) -> Anchor | None:
@@ -35,19 +34,13 @@ def parse_anchor(cite: str) -> Anchor | None:
     match = WRITTEN.fullmatch(cite)
     if match is None:
         return None
-    first = int(match["first"]) if match["first"] else None
-    last = int(match["last"]) if match["last"] else first
+    path, begin, end, commit, symbol, by, text = match.groups()
+    first = int(begin) if begin else None
+    last = int(end) if end else first
     if first is not None and last is not None and last < first:
         return None
-    return Anchor(
-        path=match["path"],
-        commit=match["commit"],
-        first=first,
-        last=last,
-        symbol=match["symbol"],
-        text=match["text"],
-        is_by_words=match["by"] == "words",
-    )
+    lines = {"first": first, "last": last}
+    return Anchor(path=path, commit=commit, **lines, symbol=symbol, text=text, is_by_words=by == "words")
 
 
 def is_citable(path: str) -> bool:
@@ -110,15 +103,9 @@ def make_anchor(
         return bare
     named = subject.definition if not subject.is_part else None
     first, last = (named.first, named.last) if named and not lines else (first, last)
-    return Anchor(
-        path=path,
-        commit=commit,
-        first=first,
-        last=last,
-        symbol=named.name if named else symbol if lines else None,
-        text=_hash("\0".join(subject.said.words))[:HASH_WIDTH],
-        is_by_words=True,
-    )
+    cited = named.name if named else symbol if lines else None
+    text_hash = _hash("\0".join(subject.said.words))[:HASH_WIDTH]
+    return replace(bare, first=first, last=last, symbol=cited, text=text_hash, is_by_words=True)
 
 
 def enrich_anchor(anchor: Anchor, text: str, prose: str) -> Anchor:
@@ -129,8 +116,6 @@ def enrich_anchor(anchor: Anchor, text: str, prose: str) -> Anchor:
     named = find_named(anchor.path, text, prose) if lines is None and anchor.symbol is None else None
     return make_anchor(anchor.path, text, anchor.commit, lines, named.name if named else anchor.symbol)
 
-
-# -- what an anchor cites in a text, and its words
 
 Lines = tuple[int, int]  # The first and the last line of a place, 1-based, both included.
 TELLING = 8  # Fewer words stand in many places: they are looked for in their own only.

@@ -19,12 +19,9 @@ from memory_ci.lifecycle.similarity import said, similar_pairs, title_stems
 from memory_ci.records.entry import Entry, EntryType, Located, Phase, ScopeName
 from memory_ci.records.plan import Change
 
+# Of one id in several places the widest stays: promotion moved it up, and a merge brought the old place back.
 WIDTHS: Mapping[ScopeName, int] = {"institutional": 0, "global": 1, "project": 2, "session": 3, "team": 4}
-"""Of one id in several places the widest stays: promotion moved it up, and a merge brought the old place back."""
-
-RULES: frozenset[EntryType] = frozenset(("directive", "procedural"))
-"""Types whose title says what to do: one title is one rule, whatever reason each change gave for it."""
-
+RULES: frozenset[EntryType] = frozenset(("directive", "procedural"))  # One title is one rule, whatever its reason.
 MORE_WORDS = Fraction(7499, 10000)  # Of two titles, one of which has all words of the other, 3 in 4 are shared.
 
 T = TypeVar("T")
@@ -36,14 +33,11 @@ def plan_compaction(
     located: Sequence[Located], older: Collection[Located] = (), same: Collection[frozenset[str]] = ()
 ) -> tuple[Change, ...]:
     """Updates of the entries that stay and removals of the others; the same for any order of `located`.
-
-    `located` are entries of files that may be rewritten: no inbox fragments, nothing outside of the repository.
-    `older` are those of which history says that a copy of the same id replaced them. Copies of one id that say
-    different things, and are no versions of each other, stay as they are. `same` are ids of entries of which a model
-    says that they say the same.
-    Every id is afterwards an entry, or in the `supersedes` of one, unless a copy of it was retired. Doing the changes
-    and planning again gives none.
-    """
+    `located` are entries of files that may be rewritten: no inbox fragments, nothing outside of the repository. `older`
+    are those of which history says that a copy of the same id replaced them. Copies of one id that say different
+    things, and are no versions of each other, stay as they are. `same` are ids of entries of which a model says that
+    they say the same. Every id is afterwards an entry, or in the `supersedes` of one, unless a copy of it was retired.
+    Doing the changes and planning again gives none."""
     live = {entry_id: copies for entry_id, copies in _by_id(located).items() if _is_one(copies, older)}
     # By whichever copy says so: were a tombstone taken out alone, an older active copy would come back to life.
     retired = {place.entry.id for place in located if place.entry.status == "retired"} & live.keys()
@@ -79,9 +73,6 @@ def _is_one(copies: Sequence[Located], older: Collection[Located]) -> bool:
     is_alike = len({text.claims for text in spoken}) == 1 and len(similar_pairs(texts)) == comb(len(texts), 2)
     kept = {key for key, _ in copies[0].entry.extra}
     return is_alike and all(kept.issuperset(dict(place.entry.extra)) for place in copies)
-
-
-# -- which entries become one
 
 
 def _clusters(places: Iterable[Located]) -> Iterator[list[Located]]:
@@ -167,9 +158,6 @@ def _names_and_opposed(entry: Entry) -> tuple[set[str], set[str]]:
     return {entry.id, *map(str.lower, entry.supersedes)}, opposed - {entry.id}
 
 
-# -- what becomes of them
-
-
 def _unite(copies: Sequence[Located], older: Collection[Located]) -> Located:
     """The first of several places of one id, with what all copies say. The count is of the same uses: the highest."""
     if len(copies) == 1:
@@ -229,9 +217,6 @@ def _first(values: Iterable[T | None]) -> T | None:
 
 def _union(lists: Iterable[Iterable[str]]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(item for items in lists for item in items))
-
-
-# -- changes
 
 
 def _update(copies: Sequence[Located], members: Sequence[Located]) -> list[Planned]:

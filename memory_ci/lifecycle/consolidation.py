@@ -64,7 +64,9 @@ def plan_consolidation(located: Sequence[Located], today: date) -> tuple[Change,
         reasons[place.path, entry.id].append(why)
 
     for place, successor in _superseded(located):
-        edit(place, close(place.entry, successor, today), f"superseded by {successor.id[:8]}")
+        came, importance = successor.occurred_at or successor.created_at or today, demote(place.entry.importance)
+        closed = replace(place.entry, valid_until=came, importance=importance)
+        edit(place, closed, f"superseded by {successor.id[:8]}")
     in_force = [place for place in located if (until := now(place).valid_until) is None or until > today]
     for one, other, reason in find_contradictions(in_force):
         for place, against in ((one, other.entry), (other, one.entry)):
@@ -76,12 +78,6 @@ def plan_consolidation(located: Sequence[Located], today: date) -> tuple[Change,
     return tuple(
         Change(step="consolidate", kind="update", path=key[0], entry=edited[key], why=why) for key, why in whys.items()
     )
-
-
-def close(entry: Entry, successor: Entry, today: date) -> Entry:
-    """The entry as valid until its successor came, and less important."""
-    instant = successor.occurred_at or successor.created_at or today
-    return replace(entry, valid_until=instant, importance=demote(entry.importance))
 
 
 def _holds(wide: ScopeOf, place: Located) -> bool:

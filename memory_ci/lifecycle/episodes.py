@@ -27,8 +27,7 @@ from memory_ci.records.episode import (
 )
 from memory_ci.text import content_words, shorten, unfenced_lines, words
 
-WORSE: tuple[Outcome, ...] = ("success", "neutral", "partial", "failure")
-"""Outcomes from good to bad: of two that were told at the same time the worse stands."""
+WORSE: tuple[Outcome, ...] = ("success", "neutral", "partial", "failure")  # Of two told at one time the worse stands.
 
 
 def make_amendment(
@@ -143,9 +142,8 @@ def _heirs_of(ids: Iterable[str], heirs: Heirs) -> set[str]:
     return {heir for entry_id in ids for heir in heirs.get(entry_id, (entry_id,))}
 
 
+# `/memory reject 0f6f1f0e`, at the start of a line of a comment; further in, it is code that is shown.
 COMMAND = re.compile(r" {0,3}/memory[ \t]+(?P<verb>[a-z]+)[ \t]+(?P<id>[0-9a-fA-F][0-9a-fA-F-]{3,35})(?![\w-])")
-"""`/memory reject 0f6f1f0e`, at the start of a line of a comment; further in, it is code that is shown."""
-
 HIDDEN = re.compile(r"<!--.*?(?:-->|\Z)", re.DOTALL)  # What nobody sees who reads the comment.
 COMMANDS: tuple[tuple[str, FeedbackKind], ...] = (
     ("confirm", "confirmed"), ("correct", "corrected"), ("reject", "rejected"), ("undo", "undone"),
@@ -206,16 +204,15 @@ def is_spoken_of(places: Collection[str], changed: Collection[str]) -> bool:
 SUMMARY_WIDTH = 120
 MAX_TOPIC_WORDS = 3
 
+# A label of the forge that names a part: `area: payments`, `component/search`.
 AREA = re.compile(r"(?:area|domain|component|module|pkg|package|scope)\s*[:/]\s*(?P<name>\S.*?)\s*", re.IGNORECASE)
-"""A label of the forge that names a part: `area: payments`, `component/search`."""
-
 CONVENTIONAL = re.compile(r"\w+\((?P<topic>[^()]{1,40})\)!?:\s")  # `fix(retries): …`, as Conventional Commits have it.
 KIND = re.compile(r"\w+!?:\s+")
 CONTAINERS = frozenset(
     {"src", "lib", "libs", "app", "apps", "packages", "pkg", "crates", "cmd", "internal", "modules", "services"}
 )  # Directories that hold the parts and are none themselves.
+# Where work leaves traces whatever it is about.
 ASIDE = frozenset({"tests", "test", "docs", "doc", "spec", "examples", "benchmarks", ".github", "changelog.d"})
-"""Where work leaves traces whatever it is about."""
 
 
 def situation_of(title: str, paths: Sequence[str], labels: Collection[str]) -> Situation:

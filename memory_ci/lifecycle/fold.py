@@ -8,37 +8,23 @@ from datetime import date, timedelta
 
 from msgspec.structs import replace
 
-from memory_ci.records.entry import NEW_IMPORTANCE, PROJECT, Entry, Located, ScopeOf
+from memory_ci.records.entry import NEW_IMPORTANCE, PROJECT, Entry, Located, ScopeOf, new_entry
 from memory_ci.records.plan import Change
 from memory_ci.records.report import Finding
 from memory_ci.text import content_words
 
 CLAIMED = "claimed:"  # Stands before an address in `source` and `evidence` that nobody could look up.
+# Addresses of words and of work; what else a source says (`teaparty:MEMORY.md`) proves nothing, and claims nothing.
 OURS = ("commit:", "pr:", "review:", "session:")
-"""Addresses of words and of work; what else a source says (`teaparty:MEMORY.md`) proves nothing, and claims nothing."""
-
-AHEAD = timedelta(days=365)
-"""A note that is dated so much later than it was brought was dated by hand, and not by a clock that is wrong."""
-
+AHEAD = timedelta(days=365)  # So much later than it was brought a note's date is by hand, and not of a wrong clock.
+# What a note has that says nothing of its own weight, or is looked at by itself.
 OWN_FIELDS = frozenset({"id", "type", "title", "body", "scope", "domain", "phase", "importance", "last_reinforced"})
-"""What a note has that says nothing of its own weight, or is looked at by itself."""
 
 
 def strip_claims(note: Located, day: date) -> Located:
     """A stranger's note: title, body and type are his; that it is for a team or the project; all else is as if new."""
     old = note.entry
-    entry = Entry(
-        id=old.id,
-        type=old.type,
-        domain="task",
-        importance=NEW_IMPORTANCE,
-        reinforcement_count=0,
-        last_reinforced=day,
-        status="active",
-        created_at=day,
-        title=old.title,
-        body=old.body,
-    )
+    entry = new_entry(old.id, old.title, old.body, (old.type, "task", NEW_IMPORTANCE), day)
     return Located(entry, note.path, note.line, note.scope if note.scope.name in ("team", "project") else PROJECT)
 
 
@@ -74,12 +60,10 @@ def plan_fold(
     targets: Mapping[str, str | None],
     strangers: Collection[str] = (),
 ) -> tuple[tuple[Change, ...], tuple[Finding, ...]]:
-    """A move for each fragment, a drop for one that is kept already, word for word, where it is for.
-
-    `targets` gives, by fragment path, the file of its scope; None leaves the fragment where it is, with a finding. So
-    does an id that an entry of other words has: what nobody kept must not go. Of notes that share id or words the first
-    counts: the `strangers` (paths) come last.
-    """
+    """A move for each fragment, a drop for one that is kept already, word for word, where it is for. `targets` gives,
+    by fragment path, the file of its scope; None leaves the fragment where it is, with a finding. So does an id that an
+    entry of other words has: what nobody kept must not go. Of notes that share id or words the first counts: the
+    `strangers` (paths) come last."""
     known = {place.entry.id: place for place in reversed(kept)}
     said: defaultdict[object, list[Located]] = defaultdict(list)
     for place in kept:

@@ -31,9 +31,7 @@ WEIGHTS: Mapping[Profile, Mapping[MetricName, int]] = {
 YELLOW, GREEN = 50, 75  # Where a band begins: red < 50 <= yellow < 75 <= green.
 OFTEN = 10  # An entry that was given so many times and never used is proposed for review.
 ENOUGH_JOBS = 20  # So many jobs must have been given something before it tells much how much of it they used.
-_said = lru_cache(maxsize=16_384)(said)
-"""Two metrics compare the words of entries, and a history those of the same entries month by month."""
-
+_said = lru_cache(maxsize=16_384)(said)  # Two metrics ask for it, and a history asks month by month.
 STANDING: Mapping[VerdictKind | None, str] = {
     "fresh": "fresh", "moved": "fresh", "changed": "marked", "gone": "withheld"
 }  # fmt: skip
@@ -117,9 +115,6 @@ def names_of_source(entry: Entry) -> frozenset[str]:
     return frozenset(f"pr:{one['number']}" if one["number"] else f"commit:{one['sha'][:LEAST_WIDTH]}" for one in found)
 
 
-# -- the metrics
-
-
 def score_truth(kinds: Mapping[str, VerdictKind | None]) -> Measured:
     """How many of the entries that cite code are fresh; one that is marked counts half, one that is withheld nothing.
     `kinds` says of each entry, by id and newest first, what its anchors say together; None where it has none."""
@@ -188,12 +183,11 @@ def is_idle(count: UseCount | None) -> bool:
 
 def score_reachability(reached: int, total: int) -> Measured:
     """How many of the entries something leads to or comes from."""
-    if not total:
-        return Measured(None, NO_ENTRY)
-    return Measured(100 * reached / total, f"{reached} of {_entries(total)} with a relation or evidence that is there")
+    return _score_share(reached, total, f"{reached} of {_entries(total)} with a relation or evidence that is there")
 
 
-# -- what they count
+def _score_share(part: int, total: int, basis: str, advice: str = "") -> Measured:
+    return Measured(100 * part / total, basis, advice) if total else Measured(None, NO_ENTRY)
 
 
 def count_near_duplicates(entries: Iterable[Entry]) -> int:
@@ -266,9 +260,7 @@ def score_age(entries: Sequence[Entry], today: date) -> Measured:
 def score_indexed(indexed: int, left_out: int) -> Measured:
     """Coverage: the share of what could be indexed that is."""
     total = indexed + left_out
-    if not total:
-        return Measured(None, NO_ENTRY)
-    return Measured(100 * indexed / total, f"{indexed} of {total} indexed", UNINDEXED)
+    return _score_share(indexed, total, f"{indexed} of {total} indexed", UNINDEXED)
 
 
 def score_tightness(near: Sequence[Sequence[float]], silence: str) -> Measured:
@@ -291,6 +283,4 @@ def score_hits(answers: Sequence[Sequence[float]], silence: str) -> Measured:
 
 def score_linked(linked: int, total: int) -> Measured:
     """Reachability: the share of entries that a relation leads to or from."""
-    if not total:
-        return Measured(None, NO_ENTRY)
-    return Measured(100 * linked / total, f"{linked} of {plural(total, 'entry')} with a relation", UNLINKED)
+    return _score_share(linked, total, f"{linked} of {_entries(total)} with a relation", UNLINKED)

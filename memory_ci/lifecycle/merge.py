@@ -71,11 +71,7 @@ RULES: Mapping[str, Callable[[Any, Any, Any], Any]] = {
     "last_reinforced": lambda _, ours, theirs: max(ours, theirs),
     "created_at": lambda _, ours, theirs: min(day for day in (ours, theirs) if day is not None),
     "status": lambda _, ours, theirs: min(ours, theirs, key=STATUS_ORDER.index),
-    "supersedes": _merge_lists,
-    "evidence": _merge_lists,
-    "occurrences": _merge_lists,
-    "cites": _merge_lists,
-    "relations": _merge_lists,
+    **dict.fromkeys(("supersedes", "evidence", "occurrences", "cites", "relations"), _merge_lists),
 }  # Fields of which both sides' changes can be had.
 
 

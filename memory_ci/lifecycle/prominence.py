@@ -15,12 +15,9 @@ from memory_ci.records.entry import Entry, Priority
 HALF_LIFE_DAYS = 90
 DEMOTION, IMPORTANCE_FLOOR = 0.7, 0.1
 SEED_FLOOR, DECAY_FLOOR = 0.1, 0.01  # A tenth (TeaParty) on the curves of the seed's kind; the default goes on falling.
-AGELESS: frozenset[Priority] = frozenset(("pin", "permanent"))
-"""Priorities that do not age, but on the seed's own curve."""
-
+AGELESS: frozenset[Priority] = frozenset(("pin", "permanent"))  # They age on the seed's curve alone.
+# What a person's priority lifts importance to at least (Crewship's table).
 PRIORITY_FLOORS: Mapping[Priority, float] = {"high": 0.85, "pin": 0.80, "permanent": 0.95}
-"""What a person's priority lifts importance to at least (Crewship's table)."""
-
 MOST_SAID = 0.9  # Below what a check proved, or a person pinned for good.
 
 
@@ -45,7 +42,6 @@ def recency(entry: Entry, today: date, decay: Decay = "hyperbolic", retention: R
 
 
 def floor_of(decay: Decay) -> float:
-    """What a curve never falls below."""
     return DECAY_FLOOR if decay == "hyperbolic" else SEED_FLOOR
 
 

@@ -25,9 +25,7 @@ from memory_ci.records.entry import Entry, Located, ScopeOf
 from memory_ci.records.plan import Change
 
 RECURRENCES = 3
-RECURRING = Fraction(7999, 10000)
-"""Jaccard strictly above this is 0.8 or more, for texts of up to 2000 different words."""
-
+RECURRING = Fraction(7999, 10000)  # Jaccard above this is 0.8 or more, for up to 2000 different words.
 PERSONAL = re.compile(
     r"\b(?i:i|we|he|she|they|users?|reviewers?|maintainers?|authors?|team|people|everyone)\s+"
     r"(?:(?:all|both|personally|usually|really|strongly|would|do|does|don't|doesn't|not)\s+)*"
@@ -65,17 +63,20 @@ def plan_promotion(
     located: Iterable[Located], today: date, path_of: Callable[[ScopeOf], str | None], names: Collection[str]
 ) -> Promotion:
     """Moves of what three or more distinct changes or sessions said one scope up: removals, then an addition.
-
     `path_of` gives the file of a scope, None where it has none; `names` are those of the repository and its packages.
     The best of the entries keeps its id and supersedes the others. What the wider scope says already stays where it is,
     so that planning again on the outcome gives nothing. Global memory lies elsewhere: only agnostic entries are
-    proposed for it.
-    """
+    proposed for it."""
     changes: list[Change] = []
     proposals: list[GlobalProposal] = []
-    for target, group in _by_target(located):
-        path = path_of(target)
-        for members in _recurring(group, target):
+    places = sorted(located, key=lambda place: (place.entry.id, place.path, place.line))
+    moving: defaultdict[ScopeOf, list[Located]] = defaultdict(list)
+    for place in places:
+        if (wider := wider_scope(place)) is not None and _may_move(place.entry):
+            moving[wider].append(place)
+    for target in sorted(moving, key=lambda scope: (scope.name, scope.where)):
+        path, held = path_of(target), [place for place in places if place.scope == target]
+        for members in _recurring(moving[target] + held, target):
             entry = _promoted(members, today)
             why = f"said in {len(_said_by(members))} changes or sessions"
             if target.name == "global":
@@ -119,7 +120,6 @@ def is_agnostic(entry: Entry, names: Collection[str]) -> bool:
 
 
 def is_personal(entry: Entry) -> bool:
-    """Whether an entry tells what somebody prefers."""
     return PERSONAL.search(f"{entry.title}\n{entry.body}") is not None
 
 
@@ -130,18 +130,6 @@ def wider_scope(place: Located) -> ScopeOf | None:
     if place.scope.name in ("team", "session"):
         return None if LEGACY.search(place.path) else ScopeOf("project")
     return ScopeOf("global") if place.scope.name == "project" else None
-
-
-def _by_target(located: Iterable[Located]) -> Iterator[tuple[ScopeOf, list[Located]]]:
-    """For each scope that entries can move to: these, and what it holds already."""
-    places = sorted(located, key=lambda place: (place.entry.id, place.path, place.line))
-    moving: defaultdict[ScopeOf, list[Located]] = defaultdict(list)
-    for place in places:
-        target = wider_scope(place)
-        if target is not None and _may_move(place.entry):
-            moving[target].append(place)
-    for target in sorted(moving, key=lambda scope: (scope.name, scope.where)):
-        yield target, moving[target] + [place for place in places if place.scope == target]
 
 
 def _may_move(entry: Entry) -> bool:

@@ -71,8 +71,7 @@ def find_dangling(located: Iterable[Located]) -> Iterator[Finding]:
                 yield Finding(place.path, place.line, "dangling-relation", message, hint, "warning")
 
 
-SHORTEST = 4
-"""Characters of an id, as git wants of its own (core.abbrev); how many tell entries apart their number says."""
+SHORTEST = 4  # Characters of an id, as git wants of its own (core.abbrev).
 
 
 def find_ids(entries: Iterable[Entry], prefix: str) -> frozenset[str]:

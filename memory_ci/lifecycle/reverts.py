@@ -40,9 +40,8 @@ REVERTS_REQUEST = re.compile(
     re.MULTILINE,
 )
 REVERT_BRANCH = re.compile(rf"\AMerge pull request #{NUMBER} from \S+/revert-(?P<number>{NUMBER})-")
+# git's and GitHub's subject; in a squash it stands behind a star.
 REVERT_TITLE = re.compile(r'^(?:\* |[ \t]*)(?P<verb>Revert|Reapply) "(?P<title>.+)"(?:\s*\(#\d+\))?\s*$', re.MULTILINE)
-"""git's and GitHub's subject; in a squash it stands behind a star."""
-
 NUMBERS = (
     re.compile(rf"\AMerge pull request #({NUMBER}) "),
     re.compile(rf"\A[^\n]+\(#({NUMBER})\)[ \t]*(?:\n|\Z)"),
@@ -253,16 +252,15 @@ def plan_undone(located: Iterable[Located], reverts: Sequence[Revert]) -> tuple[
         suspicion = find_suspicion(place.entry)
         names = {suspicion.sha if suspicion else "", *chain(*_origins(place.entry))}
         turns = sorted({turn for name in names for turn in touching.get(name, ())})
-        changes += _change(place, [reverts[turn] for turn in turns])
+        entry, why = _follow(place.entry, [reverts[turn] for turn in turns])
+        if entry != place.entry:
+            changes.append(Change(step="consolidate", kind="update", path=place.path, entry=entry, why=why))
     return tuple(changes)
 
 
 def find_suspicion(entry: Entry) -> Suspicion | None:
-    """Why an entry is suspect; None if it is not."""
-    for line in entry.evidence:
-        if match := SUSPICION.fullmatch(line):
-            return Suspicion(match[1], match[2], float(match[3]))
-    return None
+    match = next(filter(None, map(SUSPICION.fullmatch, entry.evidence)), None)
+    return Suspicion(match[1], match[2], float(match[3])) if match else None
 
 
 def suspect(entry: Entry, revert: Revert) -> Entry:
@@ -271,7 +269,7 @@ def suspect(entry: Entry, revert: Revert) -> Entry:
     lowered = replace(entry, importance=demote(entry.importance), evidence=(*entry.evidence, line))
     if entry.adoption or entry.instead:
         return lowered
-    return replace(lowered, adoption="rejected", instead=_instead(revert.label))
+    return replace(lowered, adoption="rejected", instead=f"reverted in {revert.label}")
 
 
 def restore(entry: Entry, suspicion: Suspicion) -> Entry:
@@ -283,18 +281,13 @@ def restore(entry: Entry, suspicion: Suspicion) -> Entry:
             break
     evidence = tuple(line for line in entry.evidence if not line.startswith(f"revert:{suspicion.sha} "))
     restored = replace(entry, importance=importance, evidence=evidence)
-    if entry.instead != _instead(suspicion.label):
+    if entry.instead != f"reverted in {suspicion.label}":
         return restored
     return replace(restored, adoption=None, instead=None)
 
 
-def _instead(label: str) -> str:
-    return f"reverted in {label}"
-
-
-def _change(place: Located, reverts: Sequence[Revert]) -> Iterator[Change]:
-    entry, why = place.entry, ""
-    origins = _origins(entry)
+def _follow(entry: Entry, reverts: Sequence[Revert]) -> tuple[Entry, str]:
+    origins, why = _origins(entry), ""
     undone: frozenset[str] = frozenset()
     for revert in reverts:
         undone = (undone | revert.undoes) - revert.restores
@@ -304,8 +297,7 @@ def _change(place: Located, reverts: Sequence[Revert]) -> Iterator[Change]:
                 entry, why = suspect(entry, revert), f"its source was reverted in {revert.label}"
         elif suspicion.sha in revert.undoes or any(origin & revert.restores for origin in origins):
             entry, why = restore(entry, suspicion), f"{revert.label} took back the revert of its source"
-    if entry != place.entry:
-        yield Change(step="consolidate", kind="update", path=place.path, entry=entry, why=why)
+    return entry, why
 
 
 def _origins(entry: Entry) -> tuple[frozenset[str], ...]:

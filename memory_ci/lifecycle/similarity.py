@@ -28,15 +28,12 @@ DATE = re.compile(
     |\b(?:\d{{1,2}}[ ])?{MONTH}[ ](?:\d{{1,2}},?[ ])?\d{{4}}\b""",
     re.IGNORECASE | re.VERBOSE,
 )
-REFERENCE = re.compile(r"(?<!\w)[#!]\d+\b")
-"""A pull request or an issue: where a learning comes from, not what it says."""
-
+REFERENCE = re.compile(r"(?<!\w)[#!]\d+\b")  # A request or an issue: where it comes from, not what it says.
 NEGATIONS = frozenset("no not never none nor neither without cannot".split())
 NEGATING = re.compile(
     "[\u4e0d\u6ca1\u6c92\u7121\u65e0\u975e\u52ff\u672a\u522b\u5225\uc54a\ubabb\ub9d0]|\u306a\u3044|\u305b\u3093|\u0e44\u0e21"
 )  # What negates in words of scripts without blanks (Chinese, Japanese, Korean, Thai).
-NUMBER = re.compile(r"v?\d|.*\d\.\d")
-"""A word that is a number, a quantity or a version: `30`, `v2`, `100ms`, `python3.12`."""
+NUMBER = re.compile(r"v?\d|.*\d\.\d")  # As `30`, `v2`, `100ms`, `python3.12`.
 
 
 class EntryWords(NamedTuple):
@@ -64,7 +61,6 @@ def said(entry: Entry) -> EntryWords:
 
 
 def words_of(entry: Entry) -> frozenset[str]:
-    """What an entry is compared by."""
     return said(entry).words
 
 

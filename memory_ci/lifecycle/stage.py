@@ -26,9 +26,8 @@ SIGNS: tuple[tuple[Progress, str], ...] = (
     ("current", "progress current active ongoing started wip now / ~ 🚧"),
     ("done", "x done complete completed finished closed yes ✓ ✔ ✅ ☑"),
 )  # What people write beside a milestone. The first that fits counts: `not done` is open.
+# Words that change nothing about a stage's name; any other word makes it unclear (`not`, `after`, `complete`).
 FILLERS = frozenset("a active are current currently in is it now ongoing phase project stage the this under we".split())
-"""Words that change nothing about a stage's name; any other word makes it unclear (`not`, `after`, `complete`)."""
-
 PHASES: Mapping[str, Phase] = {word: phase for phase, said in NAMES for word in said.split()}
 
 STATEMENT = re.compile(
@@ -42,8 +41,7 @@ ROW = re.compile(r"[ \t]*\|(.*)\|[ \t]*")
 WORD = re.compile(r"[^\W_]+")
 NUMBER = re.compile(r"^[\s\"'>*_+-]*(?:\d+[.)]\s*)?")
 REMARK = re.compile(r"[(,;:.|\u2013\u2014]|\s[-#]")  # Where a stage's name ends and a remark begins.
-OVER = frozenset("not done complete completed finished ended over closed".split())
-"""What a remark must not say of a stage that is to be the current one; nor may it name another stage."""
+OVER = frozenset("not done complete completed finished ended over closed".split())  # Not said of a current stage.
 
 
 class Reading(msgspec.Struct, frozen=True):

@@ -41,9 +41,7 @@ NEGATORS = frozenset(
 )
 
 PERMISSION, SWITCH, EXECUTION = "allow/forbid", "enable/disable", "run/skip"
-AFFIRMING = frozenset((PERMISSION, SWITCH, EXECUTION))
-"""The pairs that are the same as to affirm and to deny: `X is forbidden`, `disable X` and `skip X` are `never X`."""
-
+AFFIRMING = frozenset((PERMISSION, SWITCH, EXECUTION))  # The same as to affirm and to deny: `skip X` is `never X`.
 PAIRS: tuple[tuple[str, Stand, str, str], ...] = (
     (PERMISSION, "verb", "allow permit allows permits", "forbid forbids disallow disallows prohibit prohibits"),
     (PERMISSION, "state", "allowed permitted acceptable ok okay", "forbidden disallowed prohibited banned"),
@@ -88,17 +86,13 @@ POLES: dict[str, Pole] = {
 BE = frozenset("be is are been being stay stays remain remains become becomes defaults".split())
 MODALS = frozenset("must should shall will would can could may might to do does".split())
 
-DIRECTIONS = frozenset("from into onto via".split())
-"""What follows is marked with them: copying from one place is not copying into it."""
-
+DIRECTIONS = frozenset("from into onto via".split())  # They mark what follows: `from X` is not `into X`.
 FUNCTION_WORDS = frozenset(
     """a an the its his her our your their we you i us my it they there of for in on at as and or by with this that
     these those please always ever all any every each also so just simply really strictly explicitly even ought need
     needs""".split()
 )
-FILLERS = BE | MODALS | DIRECTIONS | FUNCTION_WORDS
-"""Words without a say in what a sentence speaks of. Hedges (`usually`) and limits (`only`) are none of them."""
-
+FILLERS = BE | MODALS | DIRECTIONS | FUNCTION_WORDS  # They say nothing; hedges (`usually`) and limits (`only`) do.
 LIGHT = frozenset(
     """use uses used using prefer prefers make makes making sure ensure ensures have has set sets pick choose go
     keep keeps""".split()
@@ -107,23 +101,15 @@ SINGLE_CHOICE = frozenset("use uses prefer prefers choose pick default be is are
 PREFERENCE = frozenset("prefer prefers favor favour choose chosen pick use value".split())
 CONDITIONS = frozenset("if when whenever unless while until once where whose which that who".split())
 PREPOSITIONS = frozenset("in on for at with within under during by as before after from inside outside".split())
+# Before `that` they announce the statement itself, no condition of it.
 COMPLEMENTS = frozenset("sure ensure ensures note means so verify check require requires assume".split())
-"""Before `that` they announce the statement itself, no condition of it."""
-
 UNITS: dict[str, str] = {
     word: unit
     for unit, said in {
-        "second": "s sec secs second seconds",
-        "millisecond": "ms millisecond milliseconds",
-        "minute": "min mins minute minutes",
-        "hour": "h hr hrs hour hours",
-        "day": "d day days",
-        "week": "week weeks",
-        "kilobyte": "kb kib kilobytes",
-        "megabyte": "mb mib megabytes",
-        "gigabyte": "gb gib gigabytes",
-        "percent": "% percent",
-        "thousand": "k",
+        "second": "s sec secs second seconds", "millisecond": "ms millisecond milliseconds",
+        "minute": "min mins minute minutes", "hour": "h hr hrs hour hours", "day": "d day days", "week": "week weeks",
+        "kilobyte": "kb kib kilobytes", "megabyte": "mb mib megabytes", "gigabyte": "gb gib gigabytes",
+        "percent": "% percent", "thousand": "k",
     }.items()
     for word in said.split()
 }  # fmt: skip
@@ -276,25 +262,20 @@ class _Reader:
             self._put(f"{direction}:{stem(word)}" if direction in DIRECTIONS else stem(word))
 
     def _read_amount(self, at: int) -> bool:
+        """Takes a number that is the value of what has one value at a time; no name, as in `step 2` or `HTTP 429`."""
         match = NUMBER.fullmatch(self.words[at])
-        if match is None or not self._is_amount(at, match[2]):
+        before, after = self._word(at - 1), self._word(at + 1)
+        if match is None or before in LABELS or (match[2] and match[2] not in UNITS):
+            return False
+        is_amount = match[2] or after in UNITS or {stem(after), stem(before)} & QUANTITY_STEMS
+        is_version = before.isalpha() and before not in FILLERS and self.version < at - 1
+        if not is_amount and not (self.quantity < at if before in LINKS else is_version):
             return False
         self._put("#")
         self.amounts.append(match[1])
         if match[2]:
             self._put(UNITS[match[2]])
         return True
-
-    def _is_amount(self, at: int, unit: str) -> bool:
-        """Whether the number is the value of what has one value at a time; not a name, as in `step 2` or `HTTP 429`."""
-        before, after = self._word(at - 1), self._word(at + 1)
-        if before in LABELS or (unit and unit not in UNITS):
-            return False
-        if unit or after in UNITS or {stem(after), stem(before)} & QUANTITY_STEMS:
-            return True
-        if before in LINKS:
-            return self.quantity < at
-        return before.isalpha() and before not in FILLERS and self.version < at - 1
 
     def _read_pole(self, at: int) -> bool:
         pole = POLES.get(self.words[at])
@@ -330,13 +311,9 @@ class _Reader:
 
 # -- the sentences of an entry
 
-NO_PROSE = re.compile(r"^[ \t]*(?:[>|#]|[-*+•] |\d+[.)] ).*$", re.MULTILINE)
-"""Quotations, tables, headings, and list items: those hang on the line above them, and are often examples."""
-
+NO_PROSE = re.compile(r"^[ \t]*(?:[>|#]|[-*+•] |\d+[.)] ).*$", re.MULTILINE)  # List items are often examples.
 BLANKS = re.compile(r"[^\S\n]+")
-BLANK_LINES = re.compile(r"\n\s*\n")
-"""Long runs of blanks would make the patterns below slow: they are shortened first."""
-
+BLANK_LINES = re.compile(r"\n\s*\n")  # Shortened first: long runs would make the patterns below slow.
 SENTENCE = re.compile(r"(?<=[.!?])\s+|\s*;\s+|\s+(?:[–—]|--?)\s+|\n[ \t]*\n")  # noqa: RUF001 - the dashes are meant
 NO_CLAIM = re.compile(
     r"\?\s*\Z|…\s*\Z|\A\s*[\"“]"  # asked, cut, quoted

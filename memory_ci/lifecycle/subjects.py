@@ -11,9 +11,7 @@ from memory_ci.lifecycle.anchors import join_words, say_definition
 from memory_ci.lifecycle.symbols import Definition, is_type, list_definitions, list_mentions, tail_of
 
 MAX_CITES = 3
-MAX_FILES = 2
-"""More definitions, or those of more files, are not guessed to be what an entry is about that names none of them."""
-
+MAX_FILES = 2  # More definitions, or those of more files, are no guess for an entry that names none of them.
 SUPPORT = re.compile(
     r"(?:.*/)?(?:tests?|testing|specs?|__tests__|testdata|fixtures|examples?|bench(?:marks|es)?|docs?|playground)/.*"
     r"|(?:.*/)?(?:test_|conftest\.)[^/]*|.*(?:[._-]tests?|[.-]spec|[.-]bench)\.\w+",

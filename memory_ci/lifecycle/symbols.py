@@ -17,50 +17,42 @@ WORDS = rf"(?:(?:{'|'.join(MODIFIERS)})\s+)*"
 C_TYPES = r"(?:typedef\s+)?(?:struct|class|enum(?:\s+class)?|union|namespace)"
 RUST_ITEMS = r"(?:fn|struct|enum|trait|union|mod|type|const|static|macro_rules!)"
 
-SCRIPT = (
-    rf"\s*{WORDS}(?:function\*?|class|interface|enum|type|namespace)\s+(?P<name>[\w$]+)",
-    rf"{WORDS}(?:const|let|var)\s+(?:enum\s+)?(?P<name>[\w$]+)",
-    rf"\s+{WORDS}\*?(?P<name>[\w$]+)\s*(?:<[^>]*>)?\([\w$,\s:?]*\)\s*(?::[^()]*)?\{{\s*$",
-    rf"\s+{WORDS}\*?(?P<member>#?[\w$]+)\s*(?:<|\()",
-)
-GO = (
-    r"func\s+(?:\(\s*(?:\w+\s+)?\*?(?P<owner>\w+)[^)]*\)\s*)?(?P<name>\w+)",
-    r"(?:type|var|const)\s+(?P<name>\w+)",
-    r"(?P<group>type|var|const)\s*\(\s*$",
-)
-RUST = (
-    rf"\s*(?:pub(?:\([^)]*\))?\s+)?(?:(?:default|const|async|unsafe|extern(?:\s+\"\w*\")?)\s+)*{RUST_ITEMS}\s+(?:mut\s+)?(?P<name>\w+)",
-    r"\s*(?:unsafe\s+)?(?P<impl>impl)\b",
-)
-JAVA = (
-    rf"\s*{WORDS}(?:class|interface|enum|record|@interface|object)\s+(?P<name>\w+)",
-    rf"\s+{WORDS}(?:fun\s+|(?:<[^>]*>\s*)?\w[\w.<>\[\],?]*(?:,\s+[\w.<>\[\],?]+)*\s+)(?P<name>\w+)\s*\([^;=]*$",
-)
-C = (
-    rf"\s*{C_TYPES}\s+(?P<name>\w+)[^;()]*$",
-    r"(?!(?:return|else|typedef)\b)[\w:*&<>,~\[\]][\w:*&<>,~\[\] ]*?[ *&](?P<name>~?\w+(?:::~?\w+)*)\s*\([^;]*$",
-    r"#\s*define\s+(?P<name>\w+)",
-)
-RUBY = (
-    r"\s*(?:def\s+(?:self\.)?|class\s+|module\s+)(?P<name>[\w:]+[?!]?)",
-    r"\s*(?P<name>[A-Z][A-Z0-9_]+)\s*=(?!=)",
-)
-SHELL = (r"\s*(?:function\s+)?(?P<name>[\w-]+)\s*\(\)", r"\s*function\s+(?P<name>[\w-]+)")
-
+# Patterns of a definition's first line, by the extensions of the language's files.
 LANGUAGES = {
-    "js jsx mjs cjs ts tsx mts cts": SCRIPT,
-    "go": GO,
-    "rs": RUST,
-    "java kt cs": JAVA,
-    "c h cc cpp cxx hh hpp hxx": C,
-    "rb": RUBY,
-    "sh bash zsh": SHELL,
-}  # Patterns of a definition's first line, by the extensions of the language's files.
+    "js jsx mjs cjs ts tsx mts cts": (
+        rf"\s*{WORDS}(?:function\*?|class|interface|enum|type|namespace)\s+(?P<name>[\w$]+)",
+        rf"{WORDS}(?:const|let|var)\s+(?:enum\s+)?(?P<name>[\w$]+)",
+        rf"\s+{WORDS}\*?(?P<name>[\w$]+)\s*(?:<[^>]*>)?\([\w$,\s:?]*\)\s*(?::[^()]*)?\{{\s*$",
+        rf"\s+{WORDS}\*?(?P<member>#?[\w$]+)\s*(?:<|\()",
+    ),
+    "go": (
+        r"func\s+(?:\(\s*(?:\w+\s+)?\*?(?P<owner>\w+)[^)]*\)\s*)?(?P<name>\w+)",
+        r"(?:type|var|const)\s+(?P<name>\w+)",
+        r"(?P<group>type|var|const)\s*\(\s*$",
+    ),
+    "rs": (
+        rf"\s*(?:pub(?:\([^)]*\))?\s+)?(?:(?:default|const|async|unsafe|extern(?:\s+\"\w*\")?)\s+)*{RUST_ITEMS}\s+(?:mut\s+)?(?P<name>\w+)",
+        r"\s*(?:unsafe\s+)?(?P<impl>impl)\b",
+    ),
+    "java kt cs": (
+        rf"\s*{WORDS}(?:class|interface|enum|record|@interface|object)\s+(?P<name>\w+)",
+        rf"\s+{WORDS}(?:fun\s+|(?:<[^>]*>\s*)?\w[\w.<>\[\],?]*(?:,\s+[\w.<>\[\],?]+)*\s+)(?P<name>\w+)\s*\([^;=]*$",
+    ),
+    "c h cc cpp cxx hh hpp hxx": (
+        rf"\s*{C_TYPES}\s+(?P<name>\w+)[^;()]*$",
+        r"(?!(?:return|else|typedef)\b)[\w:*&<>,~\[\]][\w:*&<>,~\[\] ]*?[ *&](?P<name>~?\w+(?:::~?\w+)*)\s*\([^;]*$",
+        r"#\s*define\s+(?P<name>\w+)",
+    ),
+    "rb": (
+        r"\s*(?:def\s+(?:self\.)?|class\s+|module\s+)(?P<name>[\w:]+[?!]?)",
+        r"\s*(?P<name>[A-Z][A-Z0-9_]+)\s*=(?!=)",
+    ),
+    "sh bash zsh": (r"\s*(?:function\s+)?(?P<name>[\w-]+)\s*\(\)", r"\s*function\s+(?P<name>[\w-]+)"),
+}
 PATTERNS = {ext: table for exts, table in LANGUAGES.items() for ext in exts.split()}
 
+# What is followed by parentheses and defines nothing.
 KEYWORDS = frozenset("if for while switch catch return function else do try with await throw super sizeof".split())
-"""What is followed by parentheses and defines nothing."""
-
 CLOSES = re.compile(r"[)\]}]|end\b")
 CONTINUES = re.compile(
     r"\{|[)\]}].*(?:[:{]|=>)$|(?:public|private|protected)\s*:|(?:rescue|ensure|else|elsif|when|where)\b"
@@ -79,8 +71,7 @@ RUST_MARKS = frozenset(("unsafe", "impl", "mut", "dyn", "const"))
 GROUP_MEMBER = re.compile(r"\s+(?P<name>\w+)")
 CLOSING = frozenset(")]}")
 GOES_ON = frozenset(", = < => & | + - * / . ? : ( [ { extends implements where for ->".split())
-LEADS = frozenset(". ? : | & = > + - * / { where extends implements".split())
-"""What a line ends or begins with if a definition goes on there, though no bracket is open."""
+LEADS = frozenset(". ? : | & = > + - * / { where extends implements".split())  # A definition goes on before them.
 
 
 class Definition(NamedTuple):
@@ -133,7 +124,6 @@ def find_definition(path: str, text: str, symbol: str) -> Definition | None:
 
 
 def merge_definitions(parts: Sequence[Definition]) -> Definition:
-    """The definitions of one name as one."""
     spans = tuple(span for one in parts for span in one.spans)
     heads = tuple(head for one in parts for head in one.heads)
     first, last = min(one.first for one in parts), max(one.last for one in parts)

@@ -51,7 +51,6 @@ def plan_stale_retirement(
 
 
 def list_verdicts(entry: Entry, verdicts: Verdicts) -> tuple[Verdict, ...]:
-    """The verdicts on the anchors of one entry, in the order of its cites."""
     return tuple(verdicts[entry.id, cite] for cite in entry.cites if (entry.id, cite) in verdicts)
 
 
@@ -74,8 +73,6 @@ def _path(cite: str) -> str:
     anchor = parse_anchor(cite)
     return anchor.path if anchor else cite
 
-
-# -- what a range of commits did to the code that entries speak about, said at the line that changed
 
 MAX_NAMED = 3
 
@@ -100,7 +97,13 @@ def list_touch_findings(touches: Iterable[Touch]) -> tuple[Finding, ...]:
     for (_, one), own in sorted(groups.items(), key=lambda item: (*_place(item[0][1]), item[0][0])):
         edits = dict.fromkeys(str(touch.after.edit) for touch in own if touch.after.edit and one.code != "anchor-moved")
         said = f" ({', '.join(edits)})" if edits else ""
-        found.append(replace(one, message=f"{one.message}{said}: {_names([touch.place for touch in own])}"))
+        places = list({touch.place.entry.id: touch.place for touch in own}.values())
+        named = ", ".join(
+            f'{place.entry.id[:8]} "{shorten(place.entry.title, 60)}" at {place.path}:{place.line}'
+            for place in places[:MAX_NAMED]
+        )
+        more = f" and {plural(len(places) - MAX_NAMED, 'entry')} more" if len(places) > MAX_NAMED else ""
+        found.append(replace(one, message=f"{one.message}{said}: {named}{more}"))
     return tuple(found)
 
 
@@ -109,7 +112,6 @@ def _place(finding: Finding) -> tuple[str, str, int, Level]:
 
 
 def _find_touched(touch: Touch) -> Finding | None:
-    """What happened, if a reviewer should know, but for the names of entries."""
     before, after = touch.before, touch.after
     if before.kind in ("gone", "unverifiable") or after.kind == "unverifiable":
         return None
@@ -141,16 +143,6 @@ def first_change(old: str, new: str, lines: tuple[int, int] | None) -> int | Non
             at = min(there + inside, max(there, there_end - 1), len(after) - 1)
             return after[at][0] if at >= 0 else 1
     return None
-
-
-def _names(places: Sequence[Located]) -> str:
-    distinct = {place.entry.id: place for place in places}
-    named = [
-        f'{place.entry.id[:8]} "{shorten(place.entry.title, 60)}" at {place.path}:{place.line}'
-        for place in list(distinct.values())[:MAX_NAMED]
-    ]
-    rest = len(distinct) - len(named)
-    return ", ".join(named) + (f" and {plural(rest, 'entry')} more" if rest else "")
 
 
 def _numbered(text: str) -> list[tuple[int, str]]:

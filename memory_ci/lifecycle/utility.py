@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, date, datetime, time
 from typing import Literal
 
@@ -15,14 +15,9 @@ from memory_ci.lifecycle.prominence import HALF_LIFE_DAYS, Retention, missing_fs
 from memory_ci.records.entry import NO_FEEDBACK, Entry
 from memory_ci.records.episode import EventKind, Feedback
 
-DELTAS: Mapping[EventKind, float] = {
-    "confirmed": 0.2,
-    "corrected": -0.1,
-    "rejected": -0.3,
-    "undone": -0.4,
-    "ignored": -0.05,
-    "touched": 0.0,
-}
+DELTAS: Mapping[str, float] = {
+    "confirmed": 0.2, "corrected": -0.1, "rejected": -0.3, "undone": -0.4, "ignored": -0.05, "touched": 0.0
+}  # fmt: skip
 LOW_UTILITY = 0.2
 LEAST_EVENTS = 3  # Below this utility, by so many events, a person should look at an entry. It is never retired for it.
 
@@ -90,11 +85,10 @@ def _turns(events: Iterable[Feedback], shares: Mapping[object, int], start: floa
 
 def delta_of(kind: str) -> float:
     """What one event of a kind adds to a utility. Raises UsageError (unknown-feedback)."""
-    for known, delta in DELTAS.items():
-        if known == kind:
-            return delta
-    hint = f"Feedback is one of {', '.join(DELTAS)}."
-    raise UsageError(f"{kind!r} is not a kind of feedback", slug="unknown-feedback", hint=hint)
+    if kind not in DELTAS:
+        hint = f"Feedback is one of {', '.join(DELTAS)}."
+        raise UsageError(f"{kind!r} is not a kind of feedback", slug="unknown-feedback", hint=hint)
+    return DELTAS[kind]
 
 
 def job_of(said: Feedback) -> object:
@@ -102,11 +96,8 @@ def job_of(said: Feedback) -> object:
     return said.ref or (said.by, said.at)
 
 
-# -- how long what was learned holds, by the reviews that feedback is (FSRS-6, the package `fsrs`)
-
+# How a review went, in FSRS's words; to be ignored is no review.
 GRADES: Mapping[EventKind, str] = {"undone": "Again", "rejected": "Again", "corrected": "Hard", "confirmed": "Good"}
-"""How a review went, in FSRS's words; to be ignored is no review."""
-
 PROVEN_BY = 2  # From so many different jobs on, a confirmation is Easy.
 
 
@@ -132,32 +123,32 @@ def list_reviews(feedback: Iterable[Feedback]) -> tuple[FsrsReview, ...]:
 
 
 def find_retentions(entries: Iterable[Entry], feedback: Iterable[Feedback]) -> dict[str, Retention]:
-    """The retention of each entry that was reviewed, by id. Raises UsageError (missing-extra)."""
+    """The retention of each entry that was reviewed, by id. Raises UsageError (missing-extra).
+    The card of an entry begins on the day of learning with a stability of S = 90 days, so that one of which nothing was
+    said yet has the curve that it has today; a review from before that day makes it begin then."""
     by_entry: defaultdict[str, list[Feedback]] = defaultdict(list)
     for said in feedback:
         by_entry[said.id].append(said)
-    reviews = {entry.id: (entry, list_reviews(by_entry.get(entry.id, ()))) for entry in entries}
-    return {entry_id: _retention(entry, found) for entry_id, (entry, found) in reviews.items() if found}
-
-
-def _retention(entry: Entry, reviews: Sequence[FsrsReview]) -> Retention:
-    """The card of an entry after its reviews. It begins on the day of learning with a stability of S = 90 days, so that
-    an entry of which nothing was said yet has the curve that it has today; a review from before that day makes it begin
-    then."""
+    reviewed = [(entry, found) for entry in entries if (found := list_reviews(by_entry.get(entry.id, ())))]
+    if not reviewed:
+        return {}
     try:
         from fsrs import Card, Rating, Scheduler  # an extra: most repositories never ask for it
     except ImportError as error:
         raise missing_fsrs() from error
     # No steps of minutes, so that the card stays in review; no chance in the intervals, which nobody reads.
     scheduler = Scheduler(learning_steps=(), relearning_steps=(), enable_fuzzing=False)
-    # The day on which an entry was learned; where it does not say so, the last on which it was reinforced.
-    day = _midnight(min(entry.created_at or entry.last_reinforced, reviews[0].day))
-    # The difficulty is the one that FSRS gives to what went well at first.
-    card, _ = scheduler.review_card(Card(card_id=0, due=day), Rating.Good, day)
-    card.stability = HALF_LIFE_DAYS
-    for review in reviews:
-        card, _ = scheduler.review_card(card, Rating[review.grade], _midnight(review.day))
-    return Retention(card.stability or HALF_LIFE_DAYS, reviews[-1].day, len(reviews))
+    kept: dict[str, Retention] = {}
+    for entry, reviews in reviewed:
+        # The day on which an entry was learned; where it does not say so, the last on which it was reinforced.
+        day = _midnight(min(entry.created_at or entry.last_reinforced, reviews[0].day))
+        # The difficulty is the one that FSRS gives to what went well at first.
+        card, _ = scheduler.review_card(Card(card_id=0, due=day), Rating.Good, day)
+        card.stability = HALF_LIFE_DAYS
+        for review in reviews:
+            card, _ = scheduler.review_card(card, Rating[review.grade], _midnight(review.day))
+        kept[entry.id] = Retention(card.stability or HALF_LIFE_DAYS, reviews[-1].day, len(reviews))
+    return kept
 
 
 def _midnight(day: date) -> datetime:

@@ -26,16 +26,12 @@ from memory_ci.lifecycle.words import BACK, BLANK, BREAK, FOLLOWERS, Said, read_
 from memory_ci.records.anchor import Anchor, Verdict, VerdictKind
 
 MAX_WINDOW = 300  # Of more lines than this a text is not looked for by its hash alone: each place would be hashed.
-ALIKE = 0.6
-"""A definition of the same name elsewhere is the one that left, edited, while this share of their words is the same."""
-
+ALIKE = 0.6  # So alike in words is a definition of the same name elsewhere that left and was edited.
 TELLING_PART, MOSTLY_ALIKE = 20, 0.85
 """Of a definition of another name or place, if lines inside of it are to count as those that were cited. One that says
 so much and is alike but for its name was renamed."""
 
-MAX_PAIRS = 2_000_000
-"""Of files with more pairs of differing lines, all from the first to the last difference counts as changed."""
-
+MAX_PAIRS = 2_000_000  # Of more pairs of lines all from the first to the last difference counts as changed.
 EDGES = re.compile(r"^\W+|\W+$")
 
 CODE_LINE = re.compile(r"\s*[\w@})\]]")  # A line that is no remark, as far as it shows.
@@ -75,12 +71,10 @@ def judge(
     before: Mapping[str, str] | None = None,
 ) -> Verdict:
     """What became of an anchor. Pure: the caller reads.
-
     `then` is the text of its file at its commit, None where that cannot be had. `successor` is the path at which the
     file lives on: its own, or the one it was renamed to. `files` are the texts of a view that may hold what is sought,
-    the likeliest first; a successor that is not among them cannot be read. `before` are the texts that some of them
-    had at the commit of the anchor: what they said then did not come from elsewhere.
-    """
+    the likeliest first; a successor that is not among them cannot be read. `before` are the texts that some of them had
+    at the commit of the anchor: what they said then did not come from elsewhere."""
     lines, now = lines_of(anchor), files.get(successor or "")
     if lines and then is not None and now is not None and successor and (same := _map_untouched(then, now, lines)):
         return _standing(anchor, successor, same)

@@ -13,9 +13,7 @@ from typing import NamedTuple
 
 C_REMARK = r"//[^\n]*|/\*.*?(?:\*/|\Z)"
 DOUBLE = r"\"(?:\\.|[^\"\\\n])*(?:\"|(?=\n)|\Z)"
-QUOTED = DOUBLE + r"|'(?:\\.|[^'\\\n]){0,300}'"
-"""What is not closed ends with its line or the text, so that reading takes no longer than the text does."""
-
+QUOTED = DOUBLE + r"|'(?:\\.|[^'\\\n]){0,300}'"  # Ends with its line or the text, if it is not closed.
 PY_STRING = (
     r"(?:[rRbBuUfF]{1,2}(?=[\"']))?"
     r"(?:\"\"\"[^\"\\]*(?:(?:\\.|\"(?!\"\"))[^\"\\]*)*(?:\"\"\"|\Z)|'''[^'\\]*(?:(?:\\.|'(?!''))[^'\\]*)*(?:'''|\Z)"
@@ -43,9 +41,8 @@ RUST = _lexer(C_REMARK, RUST_STRING)
 SCRIPT = _lexer(C_REMARK, REGEX, QUOTED, r"`(?:\\.|[^`\\])*(?:`|\Z)")
 CURLY = _lexer(C_REMARK, r"\"\"\".*?(?:\"\"\"|\Z)", QUOTED, r"`[^`]*(?:`|\Z)")
 
+# How a remark begins: what is dropped, with the line breaks that join two lines.
 REMARKS = {PYTHON: ("#", "\\\n", "\\\r"), HASHED: ("#", "\\\n", "\\\r"), INI: ("#", ";"), PROSE: ("\0",)}
-"""How a remark begins: what is dropped, with the line breaks that join two lines."""
-
 LEXERS = {
     "py pyi": PYTHON,
     "js jsx mjs cjs ts tsx mts cts": SCRIPT,
@@ -56,14 +53,10 @@ LEXERS = {
 }
 BY_EXTENSION = {ext: lexer for exts, lexer in LEXERS.items() for ext in exts.split()}
 
-INDENTED = frozenset((PYTHON, HASHED, INI))
-"""Where a line break ends what is said, unless a bracket is open, and indentation says what belongs together."""
-
+INDENTED = frozenset((PYTHON, HASHED, INI))  # Line breaks end, and indentation joins, what is said.
 BRACKETS = {")": "(", "]": "[", "}": "{"}
 OPENING = frozenset("([{")
-BREAK, DEEPER, BACK, BLANK = "\n", "\n>", "\n<", "\n\n"
-"""Words for the end of a line, for a block that begins or ends, and in prose for the end of a paragraph."""
-
+BREAK, DEEPER, BACK, BLANK = "\n", "\n>", "\n<", "\n\n"  # End of a line, begin and end of a block, paragraph.
 HEADS = frozenset("if elif else for while with try except finally def class async".split())
 KEYWORDS = HEADS | frozenset("return in and or not yield await del assert import from lambda is as raise case".split())
 FOLLOWERS = frozenset(("else", "elif", "except", "finally"))
@@ -73,12 +66,8 @@ OPENS_GROUP = frozenset("return assert in = if elif while yield else del raise f
 }
 ENDS_GROUP = frozenset(": ) ] } , = if else for as".split()) | {BREAK}
 OPENS_TUPLE = frozenset(("return", "in", "=", "yield", "del", "for", "import", BREAK))
-ENDS_TUPLE = frozenset((BREAK, ":", "=", "in"))
-"""Around what a formatter may put brackets, or take them away: a whole expression; a tuple."""
-
-EXPORTS = frozenset(("export", "default", "declare"))
-"""Who may use a definition of JavaScript is no part of what it says."""
-
+ENDS_TUPLE = frozenset((BREAK, ":", "=", "in"))  # Around what a formatter may put brackets.
+EXPORTS = frozenset(("export", "default", "declare"))  # Who may use it is no part of what it says.
 QUOTES = "'\"`#"
 QUOTE = re.compile(r"['\"`]")
 UNKNOWN = -1  # The indentation of what follows in the line in which a long remark or literal ends.
@@ -246,7 +235,6 @@ class Code:
 
 @lru_cache(maxsize=512)
 def read_code(path: str, text: str) -> Code:
-    """The words of a file."""
     return Code(path, text)
 
 

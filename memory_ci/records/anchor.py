@@ -9,8 +9,7 @@ import msgspec
 VerdictKind = Literal["fresh", "moved", "changed", "gone", "unverifiable"]
 
 
-MARKED: frozenset[VerdictKind] = frozenset({"changed", "gone"})
-"""What an agent is told of an entry before it believes it."""
+MARKED: frozenset[VerdictKind] = frozenset({"changed", "gone"})  # An agent is told of it first.
 
 
 class Anchor(msgspec.Struct, frozen=True, kw_only=True):

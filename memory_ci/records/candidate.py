@@ -127,8 +127,6 @@ class EngineReply(msgspec.Struct, frozen=True, kw_only=True):
     tries: int = 1
 
 
-# -- what a person may answer of memory, or of what is proposed for it (docs/reviewing.md)
-
 QuestionKind = Literal["candidate", "quarantined", "changed", "gone", "contradiction", "unused", "promotion"]
 Answer = Literal["accept", "keep", "retire", "never"]
 
@@ -155,6 +153,5 @@ class Question(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def answers(self) -> tuple[Answer, ...]:
-        """What a person may say to it."""
         is_new = self.suggestion is not None or self.kind == "promotion"
         return ("accept", "never") if is_new else ("keep", "retire", "never")

@@ -286,13 +286,10 @@ class OrgConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     max_share: Annotated[float, msgspec.Meta(ge=0, le=0.5)] = 0.25
     """The share of an answer's characters that the organisation's index may fill (docs/organisation.md)."""
-
     weight: Annotated[float, msgspec.Meta(ge=0, le=1)] = 0.8
     """What a score from there counts beside this repository's own."""
-
     audiences: tuple[Annotated[str, like(rf"^(?:{AUDIENCE})(?!\n)$", "public", "group-payments")], ...] = ()
     """The audiences that are asked, of those that the environment allows; none: all of these."""
-
     deadline_ms: Annotated[int, msgspec.Meta(ge=1, le=10_000)] = 500
     """After so many milliseconds nothing of it is given."""
 

@@ -71,6 +71,23 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 NEW_IMPORTANCE = 0.5  # Of a learning of which nobody says how much it matters.
 
 
+def new_entry(id_: str, title: str, body: str, kind: tuple[EntryType, Domain, float], day: date) -> Entry:
+    """An active entry of a type, a domain and an importance that was learned on a day, and nothing else."""
+    type_, domain, importance = kind
+    return Entry(
+        id=id_,
+        type=type_,
+        domain=domain,
+        importance=importance,
+        reinforcement_count=0,
+        last_reinforced=day,
+        status="active",
+        created_at=day,
+        title=title,
+        body=body,
+    )
+
+
 class ScopeOf(msgspec.Struct, frozen=True):
     """Where a memory file applies: the scope's name and what it is bound to. `where` is a directory for team ("" for
     the root's own), a job for session, "" otherwise."""

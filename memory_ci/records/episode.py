@@ -7,9 +7,8 @@ from typing import Literal
 
 import msgspec
 
+# Merged and kept; merged after requested changes; closed unmerged or reverted within 30 days; talk only.
 Outcome = Literal["success", "partial", "failure", "neutral"]
-"""Merged and kept; merged after requested changes; closed unmerged or reverted within 30 days; talk only."""
-
 FeedbackKind = Literal["confirmed", "corrected", "rejected", "undone", "ignored"]
 
 EventKind = Literal[FeedbackKind, "touched"]
@@ -100,8 +99,7 @@ class Amendment(msgspec.Struct, frozen=True, kw_only=True):
 Telling = Episode | Amendment  # What an episode file holds.
 
 
-Ranking = Literal["similar", "mempalace", "t4dm"]
-"""The orders in which episodes are recalled; `episodes.ranking` names one of them."""
+Ranking = Literal["similar", "mempalace", "t4dm"]  # The orders in which episodes are recalled.
 
 
 class Factor(msgspec.Struct, frozen=True):

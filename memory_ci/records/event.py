@@ -9,24 +9,9 @@ import msgspec
 
 Actor = Literal["human", "agent", "subagent", "tool", "system", "injected", "bot"]
 EventKind = Literal[
-    "text",
-    "tool_call",
-    "tool_result",
-    "rejection",
-    "interrupt",
-    "compaction",
-    "commit",
-    "review",
-    "pr",
-    "adr",
-    "check",
-    "diff",
-    "intent",
-    "premortem",
-    "assumption",
-    "intervention",
-    "entry",
-]
+    "text", "tool_call", "tool_result", "rejection", "interrupt", "compaction", "commit", "review", "pr", "adr",
+    "check", "diff", "intent", "premortem", "assumption", "intervention", "entry",
+]  # fmt: skip
 Severity = Literal["info", "warn", "error"]
 
 MID_TURN = ("via", "queue")  # The label of what a person typed while the agent worked.
@@ -113,8 +98,7 @@ class EvidenceSet(msgspec.Struct, frozen=True):
     changed: str = ""
 
 
-UNKNOWN_TIME = datetime.min.replace(tzinfo=UTC)
-"""When a transcript does not say: whoever joins the session to a commit puts that commit's time here."""
+UNKNOWN_TIME = datetime.min.replace(tzinfo=UTC)  # No time in a transcript: that of its commit is put here.
 
 
 class SessionCounts(msgspec.Struct, frozen=True, kw_only=True):

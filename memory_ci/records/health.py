@@ -181,9 +181,8 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
         return tuple(pair for pair in pairs if _loss(*pair) > self.margin)
 
 
+# Measures that a change of memory may not worsen, and which way is better.
 GATED = {"nDCG@10": 1, "recall at given": 1, "precision at given": 1, "kept": 1, "unrelated answered": -1}
-"""Measures that a change of memory may not worsen, and which way is better."""
-
 SIZES = {"entries given", "characters given"}  # They may grow by ten times the margin, as a share of what they were.
 
 

@@ -73,11 +73,7 @@ class BlamedLines(msgspec.Struct, frozen=True, kw_only=True):
     learned: tuple[NamedEntry, ...] = ()
 
 
-# -- what a forge knows of a pull request
-
-Permission = Literal["write", "read", "unknown"]
-"""`write` stands for write, maintain and admin; `unknown`: the forge did not say, or was not asked."""
-
+Permission = Literal["write", "read", "unknown"]  # write, maintain or admin; unknown: not said, or not asked.
 ReviewState = Literal["approved", "changes_requested", "commented", "dismissed"]
 
 
@@ -133,5 +129,4 @@ class PullRequest(msgspec.Struct, frozen=True, kw_only=True):
     problems: tuple[str, ...] = ()
 
 
-Time = Annotated[datetime, msgspec.Meta(tz=True)]
-"""A time with its zone; one without cannot be compared with any other."""
+Time = Annotated[datetime, msgspec.Meta(tz=True)]  # One without a zone cannot be compared with others.

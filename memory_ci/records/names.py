@@ -22,8 +22,7 @@ LEAST_WIDTH = 7  # So much of a commit id names a commit at least.
 SHA_WIDTH = 12  # So much of a commit id is written where an entry or an episode names one.
 
 
-AUDIENCE = r"public|internal|group-[a-z0-9][a-z0-9._-]{0,60}"
-"""A pattern: who may read what the organisation shares: anybody, everybody of it, or one private group."""
+AUDIENCE = r"public|internal|group-[a-z0-9][a-z0-9._-]{0,60}"  # Anybody, all of the organisation, or one group.
 
 
 def short_branch(ref: str) -> str:

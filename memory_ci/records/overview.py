@@ -36,8 +36,8 @@ class WorkWeek(msgspec.Struct, frozen=True, kw_only=True):
     written: WebLink = WebLink("")
 
 
+# Of a file: an entry in force cites it; all that do cite other code; none does though it changes often; none does.
 Cover = Literal["covered", "stale", "hot", "bare"]
-"""Of a file: an entry in force cites it; all that do cite other code; none does though it changes often; none does."""
 
 
 class ChurnedFile(msgspec.Struct, frozen=True, kw_only=True):
@@ -79,8 +79,7 @@ class EntryLife(msgspec.Struct, frozen=True, kw_only=True):
     others: tuple[tuple[str, str], ...] = ()
 
 
-FoundState = Literal["given", "too far", "too many", "no room", "withheld"]
-"""`too far`: below the floor. `too many`: above it, behind the most that a task is given."""
+FoundState = Literal["given", "too far", "too many", "no room", "withheld"]  # `too far`: below the floor.
 
 
 class ScoredEntry(msgspec.Struct, frozen=True, kw_only=True):
@@ -174,12 +173,10 @@ class Retrievability(msgspec.Struct, frozen=True):
 
 
 class Why(msgspec.Struct, frozen=True, kw_only=True):
-    """An entry and all that its rank depends on besides the words of a task.
-
-    `parts` multiply to `prominence`, the seed's figure with recency on the curve `decay`; `factors` are those by which
-    retrieve multiplies relevance, none where the entry is not ranked. `given`, `used` and `touched` count pieces of
-    work. `notes` say why it is not ranked, and what else is to be known.
-    """
+    """An entry and all that its rank depends on besides the words of a task. `parts` multiply to `prominence`, the
+    seed's figure with recency on the curve `decay`; `factors` are those by which retrieve multiplies relevance, none
+    where the entry is not ranked. `given`, `used` and `touched` count pieces of work. `notes` say why it is not ranked,
+    and what else is to be known."""
 
     located: Located
     today: date

@@ -15,8 +15,8 @@ from memory_ci.records.entry import Entry
 from memory_ci.records.report import Finding
 
 Step = Literal["fold", "extract", "reinforce", "consolidate", "promote", "compact", "retire"]
+# In the order of a run. Compaction is last: it takes out what was retired, so that a second run has nothing to do.
 STEPS: tuple[Step, ...] = ("fold", "extract", "reinforce", "consolidate", "promote", "retire", "compact")
-"""In the order of a run. Compaction is last: it takes out what was retired, so that a second run has nothing to do."""
 
 
 ALONE: frozenset[Step] = frozenset({"promote", "retire", "compact"})  # Steps that are a commit of their own.
@@ -133,11 +133,9 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 class Published(msgspec.Struct, frozen=True):
     """`mode` is the one that was used in the end, `tip` where its branch is now, `url` that of the pull request.
-
     `tries` counts the tips the run was planned on; `reason` says why it went this way; `subjects` are those of the
     commits. `is_followed`: the local branch is at the tip as well. `opened`: when its pull request was, where one is
-    open. `is_paused`: the run was not due, or people review its request.
-    """
+    open. `is_paused`: the run was not due, or people review its request."""
 
     mode: str
     tip: str
@@ -156,8 +154,7 @@ RunState = Literal["done", "waiting", "findings", "stopped", "failed"]
 `failed`: an error ended it."""
 
 
-ENDPOINTS = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
-"""Variables that name a collector which the line is sent to (opentelemetry.io, "OTLP Exporter Configuration")."""
+ENDPOINTS = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")  # A collector of lines (OTLP).
 
 
 class Lag(msgspec.Struct, frozen=True):

@@ -28,13 +28,10 @@ class Finding(msgspec.Struct, frozen=True):
 
 class LoadedFile(msgspec.Struct, frozen=True, kw_only=True):
     """The entries of one memory file, its prose as (1-based line, text), and what was wrong in it.
-
     An entry that cannot be read is in `findings`, not in `entries`; the others are served. An episode file has neither
     entries nor prose, but `feedback`, each with the line of the episode that says so.
-
     `sources`: by the line of an entry the hash of its text, where that alone makes it what it is. `kept`: the hashes
-    and lines of entries that whoever asked knows by them, which are not in `entries`.
-    """
+    and lines of entries that whoever asked knows by them, which are not in `entries`."""
 
     path: str
     scope: ScopeOf

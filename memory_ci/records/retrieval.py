@@ -11,8 +11,8 @@ from memory_ci.records.anchor import Verdict
 from memory_ci.records.entry import Located
 from memory_ci.records.report import Finding
 
+# Merged and kept; merged and soon fixed up by another change; reverted, and not brought back; what an episode says.
 Outcome = Literal["success", "partial", "failure", "neutral"]
-"""Merged and kept; merged and soon fixed up by another change; reverted, and not brought back; what an episode says."""
 
 
 class Task(msgspec.Struct, frozen=True, kw_only=True):
@@ -65,12 +65,10 @@ class Hints(msgspec.Struct, frozen=True):
     habits: tuple[str, ...] = ()
 
 
-Strength = Literal["HIT", "WEAK", "MISS"]
-"""Whether memory speaks of what was asked: yes; of a part of it; no, what is served is the nearest there is."""
+Strength = Literal["HIT", "WEAK", "MISS"]  # Memory speaks of it, of a part, or not: the nearest is served.
 
 
-Mode = Literal["lexical", "hybrid", "degraded"]
-"""Which lanes answered: words alone, words and vectors, or words because the vectors failed."""
+Mode = Literal["lexical", "hybrid", "degraded"]  # By words, also by vectors, or by words because vectors failed.
 
 
 class Match(msgspec.Struct, frozen=True):
@@ -82,12 +80,10 @@ class Match(msgspec.Struct, frozen=True):
 
 class Hit(msgspec.Struct, frozen=True):
     """A ranked entry: final score and the factors whose product it is, in the order they apply.
-
     `lanes` are the raw scores of the lanes that found it; `verdicts` say what became of the code it cites. `related`
     says by what relation it came, if not by the task's words: such a hit follows the others. `events`: how often
     something was said of it; `is_low`: so much against it that a person should look at it. `repository` and `link`:
-    where it comes from, if not from here.
-    """
+    where it comes from, if not from here."""
 
     located: Located
     score: float
@@ -120,12 +116,10 @@ class Norm(msgspec.Struct, frozen=True):
 
 class Retrieval(msgspec.Struct, frozen=True, kw_only=True):
     """The answer to one task: what is injected, what was dropped for want of room, what was not read.
-
     `notes` is what the caller should know of how it was answered, one sentence each. `verdict` is None where nothing
-    was judged. `weak` matches were not given, for they are not close enough to the task, `known` ones because
-    the session was given them before. `held_out` is the mark of a session that is given nothing, to see what that does.
-    `organisation`: what other repositories learned, in the room that is left.
-    """
+    was judged. `weak` matches were not given, for they are not close enough to the task, `known` ones because the
+    session was given them before. `held_out` is the mark of a session that is given nothing, to see what that does.
+    `organisation`: what other repositories learned, in the room that is left."""
 
     task: str
     mode: Mode

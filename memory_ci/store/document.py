@@ -387,7 +387,6 @@ def locate_entries(file: MemoryFile, patterns: ScopePatterns) -> LoadedFile:
 
 
 def find_long(place: Located) -> Iterator[Finding]:
-    """The finding of an entry that is over the limit."""
     size = len(place.entry.title) + len(place.entry.body)
     if size > MAX_CHARS:
         message = f"the entry has {size:,} characters, {MAX_CHARS:,} is the limit"

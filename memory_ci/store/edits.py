@@ -14,6 +14,7 @@ from memory_ci.records.plan import Change
 from memory_ci.store.document import MemoryFile, Segment, parse_memory_file, render_memory_file
 from memory_ci.store.frontmatter import (
     CONVERTERS,
+    DATES,
     SURROGATE,
     edit_front_matter,
     find_unwritable,
@@ -74,15 +75,12 @@ def edit_file(
     removed: Sequence[Entry] = (),
 ) -> MemoryFile:
     """The file with entries updated in place, some taken out, others put at their place in (created_at, id) order.
-
-    `moved` are entries that are put in with the text that they have. Where one id stands several times, an update is
-    of the one with its title and body, and so is a removal, of several such ones the last; but where the id is taken
-    out as well, copies become one: then the first is updated.
-
-    An update rewrites the front matter line by line, and the body only if it differs. Raises
-    UnreadableMemoryError: entry-missing for an update or removal of what is not there, unsafe-rewrite if the
-    result would not read back as every old entry plus the new ones.
-    """
+    `moved` are entries that are put in with the text that they have. Where one id stands several times, an update is of
+    the one with its title and body, and so is a removal, of several such ones the last; but where the id is taken out
+    as well, copies become one: then the first is updated.
+    An update rewrites the front matter line by line, and the body only if it differs. Raises UnreadableMemoryError:
+    entry-missing for an update or removal of what is not there, unsafe-rewrite if the result would not read back as
+    every old entry plus the new ones."""
     segments = _changed(file, updated, removed)
     for entry, text in [*((entry, format_entry(entry)) for entry in added), *moved]:
         insert_entry(segments, entry, text, file.newline)
@@ -174,13 +172,15 @@ def apply_changes(files: Mapping[str, bytes], changes: Sequence[Change]) -> dict
         by_path[change.path].append(change)
     written: dict[str, bytes | None] = {}
     for path, group in by_path.items():
-        added = [change.entry for change in group if change.kind == "add"]
+        added, updated, removed = (
+            [change.entry for change in group if change.kind == kind] for kind in ("add", "update", "remove")
+        )
         moved = [(change.entry, _text(change, files)) for change in group if change.kind == "move"]
-        updated = [change.entry for change in group if change.kind == "update"]
-        removed = [change.entry for change in group if change.kind == "remove"]
         if added or moved or updated or removed:
-            edited = edit_file(_parse(path, files), added=added, moved=moved, updated=updated, removed=removed)
-            text = render_memory_file(edited)
+            file = parse_memory_file(path, files.get(path, b""))
+            if bad := next((finding for finding in file.findings if finding.code == "not-utf8"), None):
+                raise UnreadableMemoryError(f"{path}:{bad.line}: {bad.message}", slug="not-utf8", hint=bad.hint)
+            text = render_memory_file(edit_file(file, added=added, moved=moved, updated=updated, removed=removed))
             is_left_empty = removed and group[0].step == "promote" and not text.strip()
             written[path] = None if is_left_empty else text
     return written | {change.moved_from: None for change in changes if change.moved_from is not None}
@@ -194,17 +194,7 @@ def _text(change: Change, files: Mapping[str, bytes]) -> str:
     return text if text is not None and says_the_same else format_entry(change.entry)
 
 
-def _parse(path: str, files: Mapping[str, bytes]) -> MemoryFile:
-    file = parse_memory_file(path, files.get(path, b""))
-    for finding in file.findings:
-        if finding.code == "not-utf8":
-            raise UnreadableMemoryError(f"{path}:{finding.line}: {finding.message}", slug="not-utf8", hint=finding.hint)
-    return file
-
-
 # -- the canonical form of a memory file: one way to write what it says, and every word of it kept
-
-DATES = ("last_reinforced", "created_at", "occurred_at", "valid_until", "promoted_at")
 
 
 def canonical_file(path: str, data: bytes) -> bytes:

@@ -35,15 +35,12 @@ MAX_DOCUMENT_BYTES = 64_000
 MAX_FILE_BYTES = 20 * 1024 * 1024
 
 PATH = re.compile(rf"{re.escape(EPISODES)}/([0-9]{{4}}-(?:0[1-9]|1[0-2]))/[^/]+\.md", re.DOTALL)
+# What a month becomes. It stays in its directory: were that gone, git would move what others add to it elsewhere.
 MONTH_FILE = "_all.md"
-"""What a month becomes. It stays in its directory: were that gone, git would move what others add to it elsewhere."""
-
 ID = re.compile(r"[a-z0-9][a-z0-9.+-]{0,80}")
 AMENDMENT_ID = re.compile(r"[a-z0-9][a-z0-9.+-]{0,80}\+[0-9a-f]{12}|[a-z0-9][a-z0-9.+-]{0,80}")
 KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,60}")
-OPENING = re.compile(r"(?:id|at|occurred_at)[ \t]*:")
-"""What a document says in one of its first lines, and no text below a front matter begins with."""
-
+OPENING = re.compile(r"(?:id|at|occurred_at)[ \t]*:")  # Begins no text below a front matter.
 CONFLICT = re.compile(r"<<<<<<< |>>>>>>> ")
 TIME = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt ].+")
 BAD_PLACE = re.compile(r" - at `\$([^`]*)`\Z")
@@ -55,13 +52,12 @@ HINT = "`memory-ci help episodes` shows the form; what stands here is not used."
 
 
 class ParsedEpisodes(msgspec.Struct, frozen=True):
-    """What one file tells, and what of it cannot be read. `is_whole`: all of it was read, so that it may be folded.
+    """What one file tells, and what of it cannot be read.
     `lines` has the line, from 1, at which each telling begins."""
 
     path: str
     tellings: tuple[Telling, ...]
     findings: tuple[Finding, ...]
-    is_whole: bool
     lines: tuple[int, ...] = ()
 
 
@@ -75,9 +71,6 @@ class _Document(msgspec.Struct, frozen=True):
     @property
     def raw(self) -> str:
         return "\n".join(self.lines).rstrip(" \t\r\n") + "\n"
-
-
-# -- paths
 
 
 def is_episode_path(path: str) -> bool:
@@ -105,7 +98,6 @@ def has_ended(month: str, before: date) -> bool:
 
 
 def month_path(month: str) -> str:
-    """The file that the files of a month become."""
     return f"{EPISODES}/{month}/{MONTH_FILE}"
 
 
@@ -113,9 +105,6 @@ def telling_path(telling: Telling) -> str:
     """The file of a telling, in the directory of its month (UTC). Raises UsageError (bad-episode)."""
     _refuse(telling)
     return f"{EPISODES}/{_time(telling).astimezone(UTC).isoformat()[:7]}/{telling.id}.md"
-
-
-# -- writing
 
 
 def format_telling(telling: Telling) -> bytes:
@@ -207,14 +196,11 @@ def _time(telling: Telling) -> datetime:
     return telling.occurred_at if isinstance(telling, Episode) else telling.at
 
 
-# -- reading
-
-
 def parse_episode_file(path: str, data: bytes) -> ParsedEpisodes:
     """What a file tells. Never raises: what cannot be read is a finding, and the rest is served."""
     read, findings = _read(path, data)
     lines = tuple(document.first + 1 for document, _ in read)
-    return ParsedEpisodes(path, tuple(telling for _, telling in read), findings, is_whole=not findings, lines=lines)
+    return ParsedEpisodes(path, tuple(telling for _, telling in read), findings, lines)
 
 
 def edit_tellings(path: str, data: bytes, change: Callable[[Telling], Telling]) -> bytes:
@@ -343,9 +329,6 @@ def _explain(message: str, nodes: Mapping[str, YamlNode]) -> YamlTextError:
         node = found
     reason = message[: place.start()] if place else message
     return YamlTextError(node.line if node else WHOLE, f"{path.lstrip('.')}: {reason}" if path else reason)
-
-
-# -- many documents in one file
 
 
 def fold_months(files: Mapping[str, bytes | None], before: date) -> dict[str, bytes | None]:

@@ -10,12 +10,10 @@ from memory_ci.errors import RepositoryError
 
 
 def write_file(path: Path, data: bytes, root: Path | None = None) -> None:
-    """Write to a temporary file beside the target, flush it to disk, then rename it into place.
-
-    With `root`, only where that is inside of it and outside of its `.git`, symbolic links resolved: a link that came
-    with a branch leads nobody out. A device or a pipe (`-o /dev/null`) is written to and stays what it is.
-    Raises RepositoryError (outside-repository, write-failed); the target is then as it was.
-    """
+    """Write to a temporary file beside the target, flush it to disk, then rename it into place. With `root`, only where
+    that is inside of it and outside of its `.git`, symbolic links resolved: a link that came with a branch leads nobody
+    out. A device or a pipe (`-o /dev/null`) is written to and stays what it is. Raises RepositoryError
+    (outside-repository, write-failed); the target is then as it was."""
     real, top = (Path(os.path.realpath(one)) for one in (path.parent, root or path.parent))
     if root is not None and (not real.is_relative_to(top) or ".git" in real.relative_to(top).parts):
         hint = "A symbolic link leads there: replace it by a directory."

@@ -16,12 +16,8 @@ from memory_ci.records.entry import Adoption, Domain, Entry, EntryType, Phase, P
 from memory_ci.store.yamltext import Field, YamlTextError, format_scalar, parse_fields, quote_scalar, trailing_comment
 
 UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
-SURROGATE = re.compile("[\ud800-\udfff]")
-"""Half a character: what a path that is not UTF-8 turns into, and what no file of ours can hold."""
-
-MAX_COUNT = 10**18 - 1
-"""The highest count that is read, and so the highest that is written: it fits the index's integers."""
-
+SURROGATE = re.compile("[\ud800-\udfff]")  # Half a character: what a path that is not UTF-8 turns into.
+MAX_COUNT = 10**18 - 1  # The highest count read and written: it fits the index's integers.
 DATE = re.compile(r"(\d{4}-\d{2}-\d{2})(?:[T ]\d{2}:\d{2}.*)?")
 
 Value = str | tuple[str, ...] | None
@@ -92,34 +88,23 @@ def _choice(options: Sequence[str]) -> Callable[[Value], str]:
     return convert
 
 
-CONVERTERS: Mapping[str, Callable[[Value], Any]] = {
+DATES = ("last_reinforced", "created_at", "occurred_at", "valid_until", "promoted_at")
+READINGS: Mapping[str, Callable[[Value], Any]] = {
     "id": _uuid,
     "type": _choice(get_args(EntryType)),
     "domain": _choice(get_args(Domain)),
     "importance": _share,
     "reinforcement_count": _count,
-    "last_reinforced": _day,
     "status": _choice(get_args(Status)),
-    "created_at": _day,
-    "occurred_at": _day,
     "phase": lambda value: None if value == "unknown" else _choice(get_args(Phase))(value),
-    "session": _text,
-    "scope": _text,
     "priority": _choice(get_args(Priority)),
-    "valid_until": _day,
-    "supersedes": _texts,
-    "source": _text,
-    "engine": _text,
-    "evidence": _texts,
-    "occurrences": _texts,
-    "cites": _texts,
-    "aka": _text,
-    "relations": _texts,
     "adoption": _choice(get_args(Adoption)),
-    "instead": _text,
-    "promoted_from": _text,
-    "promoted_at": _day,
-}  # The known fields in canonical order, each with the reading of its own type.
+    **dict.fromkeys(DATES, _day),
+    **dict.fromkeys(("session", "scope", "source", "engine", "aka", "instead", "promoted_from"), _text),
+    **dict.fromkeys(("supersedes", "evidence", "occurrences", "cites", "relations"), _texts),
+}
+# The known fields in canonical order, each with the reading of its own type.
+CONVERTERS = {name: READINGS[name] for name in Entry.__struct_fields__ if name in READINGS}
 REQUIRED = ("id", "type", "domain", "importance", "reinforcement_count", "last_reinforced", "status")
 
 

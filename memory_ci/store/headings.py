@@ -6,8 +6,8 @@ import re
 from collections.abc import Sequence
 
 UNDERLINE = re.compile(r" {0,3}-{3,}[ \t]*")
+# How a line starts that no underline makes a heading: a quote, a table, HTML, a list, a heading, a fence, a rule.
 OTHER_BLOCK = re.compile(r"[>|<]|[-*+][ \t]|[0-9]+[.)][ \t]|#|```|~~~|([-*_])(?:[ \t]*\1)+$")
-"""How a line starts that no underline makes a heading: a quote, a table, HTML, a list, a heading, a fence, a rule."""
 
 
 def parse_heading(line: str) -> tuple[int, str] | None:

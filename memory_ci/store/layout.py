@@ -13,16 +13,12 @@ from memory_ci.records.entry import ScopeName, ScopeOf
 
 INBOX = ".memory/inbox"
 EPISODES = ".memory/episodes"
-LEGACY_TEAM = re.compile(r"projects/[^/]+/\.sessions/[^/]+/.+\.md")
-"""Team memory of TeaParty before its repositories were flattened; read, never written."""
-
+LEGACY_TEAM = re.compile(r"projects/[^/]+/\.sessions/[^/]+/.+\.md")  # TeaParty's of before; read, never written.
 GIT_NAMES = (".git", "git~1")
 CONTROL = re.compile("[\x00-\x1f\x7f]")
+# What HFS+ leaves out of a file name (git's utf8.c, next_hfs_char).
 IGNORED = dict.fromkeys([*range(0x200C, 0x2010), *range(0x202A, 0x202F), *range(0x206A, 0x2070), 0xFEFF])
-"""What HFS+ leaves out of a file name (git's utf8.c, next_hfs_char)."""
-
-ORDER: tuple[ScopeName, ...] = ("session", "institutional", "project", "team")
-"""The scopes in the order their patterns are tried: the first that matches decides."""
+ORDER: tuple[ScopeName, ...] = ("session", "institutional", "project", "team")  # The first that matches decides.
 
 
 def classify_scope(path: str, patterns: ScopePatterns) -> ScopeOf | None:
@@ -71,7 +67,6 @@ def is_fragment(path: str) -> bool:
 
 
 def fragment_path(entry_id: str) -> str:
-    """The inbox file of an entry."""
     return f"{INBOX}/{entry_id}.md"
 
 

@@ -14,7 +14,7 @@ from textwrap import dedent
 import msgspec
 from msgspec.structs import replace
 
-from memory_ci.records.entry import NEW_IMPORTANCE, Domain, Entry, EntryType
+from memory_ci.records.entry import NEW_IMPORTANCE, Domain, Entry, EntryType, new_entry
 from memory_ci.records.report import Finding
 from memory_ci.store.document import BOM, MemoryFile, Segment, parse_memory_file
 from memory_ci.store.headings import fenced_lines, parse_heading
@@ -36,9 +36,8 @@ BY_KIND: Mapping[str, tuple[EntryType, Domain, float]] = {
     kind: (type_, domain, importance) for type_, domain, importance, kinds in KINDS for kind in kinds
 }
 
+# The labelled lines of a section (`**Learning:** …`) that say it best, in this order.
 TELLING = ("learning", "norm", "convention", "pattern", "prevention", "implication", "signal", "decision")
-"""The labelled lines of a section (`**Learning:** …`) that say it best, in this order."""
-
 DATED = re.compile(r"(?:##[ \t]+)?\[(\d{4}-\d{2}-\d{2})\][ \t]*(.*?)[ \t]*")
 SECTION = re.compile(r"#{1,2}[ \t]")
 LABELLED = re.compile(r"(?:[-*][ \t]+)?\*\*([^*:]+):\*\*[ \t]*(.*)")
@@ -61,13 +60,17 @@ class LegacyFile(msgspec.Struct, frozen=True):
     findings: tuple[Finding, ...] = ()
 
 
-def find_sections(path: str, data: bytes, source: str, today: date) -> LegacyFile:
+def find_sections(path: str, data: bytes, source: str) -> LegacyFile:
     """The entries and the dated sections of a file. Never raises; what is neither is named, not guessed at."""
     file = parse_memory_file(path, data)
     found = list[LegacyLearning | Finding](broken_parts(file))
     for segment in file.segments:
-        if segment.entry is not None:
-            found.append(LegacyLearning(_retitled(segment.entry), segment.line, segment.line))
+        if (entry := segment.entry) is not None:
+            dated = DATED.fullmatch(entry.title)
+            if dated and entry.body:  # the title only says when it was and of which kind it is
+                title = _split_kind(dated.group(2))[1] or _title_of(entry.body)
+                entry = replace(entry, title=title, occurred_at=entry.occurred_at or _parse_day(dated.group(1)))
+            found.append(LegacyLearning(entry, segment.line, segment.line))
         elif not segment.is_broken:
             found += _read_prose(path, segment, source)
     return collect(found)
@@ -144,27 +147,8 @@ def _to_entry(path: str, dated: re.Match[str], lines: Sequence[str], source: str
         return None
     title = title or _title_of(body)
     made_of = imported_id(source, dated.group(2), body)
-    entry = _imported(made_of, imported_source(source, path), title, "" if body == title else body, BY_KIND[kind], day)
-    return replace(entry, occurred_at=day)
-
-
-def _imported(
-    entry_id: str, source: str, title: str, body: str, meaning: tuple[EntryType, Domain, float], day: date
-) -> Entry:
-    type_, domain, importance = meaning
-    return Entry(
-        id=entry_id,
-        type=type_,
-        domain=domain,
-        importance=importance,
-        reinforcement_count=0,
-        last_reinforced=day,
-        status="active",
-        created_at=day,
-        source=source,
-        title=title,
-        body=body,
-    )
+    entry = new_entry(made_of, title, "" if body == title else body, BY_KIND[kind], day)
+    return replace(entry, occurred_at=day, source=imported_source(source, path))
 
 
 def _split_kind(heading: str) -> tuple[str, str]:
@@ -188,16 +172,6 @@ def _title_of(body: str) -> str:
     return shorten(MARKUP.sub("", best) or best, TITLE_WIDTH)
 
 
-def _retitled(entry: Entry) -> Entry:
-    """An entry whose title only says when and of which kind it is, under a title of its own words."""
-    dated = DATED.fullmatch(entry.title)
-    if dated is None or not entry.body:
-        return entry
-    _, title = _split_kind(dated.group(2))
-    day = entry.occurred_at or _parse_day(dated.group(1))
-    return replace(entry, title=title or _title_of(entry.body), occurred_at=day)
-
-
 # -- Claude Code's auto memory: topic files with `name`, `description` and `type`, and older ones of plain Markdown
 #
 # The format is the one its own instructions give: a front matter, flat or with `type` under `metadata`, then the text;
@@ -218,12 +192,10 @@ HIGH = re.compile(r"#{1,4}[ \t]")
 DIRECTIVE = re.compile(
     r"\b(?:always|never|must|do not|don't|prefer\w*|rules?|conventions?|style|feedback)\b", re.IGNORECASE
 )
-ABOUT_ITSELF = re.compile(r"\bmemor(?:y|ies)\b", re.IGNORECASE)
-"""A level-1 heading like this names the file, not its subject."""
+ABOUT_ITSELF = re.compile(r"\bmemor(?:y|ies)\b", re.IGNORECASE)  # A level-1 heading of the file, not its subject.
 
 
 def mentioned_files(index: str) -> frozenset[str]:
-    """The names of the topic files that an index speaks of."""
     return frozenset(MENTIONED.findall(index))
 
 
@@ -290,7 +262,8 @@ def _read_topic(
 def _entry(path: str, title: str, body: str, meaning: tuple[EntryType, Domain], day: date) -> Entry:
     """An entry of what was written on a day, or at some time before it."""
     made_of = imported_id(SOURCE, title, body)
-    return _imported(made_of, imported_source(SOURCE, path), title, body, (*meaning, NEW_IMPORTANCE), day)
+    entry = new_entry(made_of, title, body, (*meaning, NEW_IMPORTANCE), day)
+    return replace(entry, source=imported_source(SOURCE, path))
 
 
 def _read_section(path: str, lines: Sequence[str], line: int, today: date) -> Iterator[LegacyLearning | Finding]:

@@ -10,7 +10,7 @@ from itertools import pairwise
 import msgspec
 from msgspec.structs import replace
 
-from memory_ci.records.entry import Entry
+from memory_ci.records.entry import NEW_IMPORTANCE, Entry, EntryType, new_entry
 from memory_ci.records.report import Finding
 from memory_ci.store.document import MemoryFile, Segment, parse_memory_file, render_memory_file, split_body
 from memory_ci.store.frontmatter import CONVERTERS, REQUIRED, Value, format_field, format_front_matter
@@ -121,15 +121,5 @@ def _draft(path: str, lines: Sequence[str], today: date, taken: set[Value]) -> E
     while entry_id in taken:
         entry_id = imported_id(entry_id)
     taken.add(entry_id)
-    return Entry(
-        id=entry_id,
-        type="directive" if RULE.search(title or body) else "procedural",
-        domain="task",
-        importance=0.5,
-        reinforcement_count=0,
-        last_reinforced=today,
-        status="active",
-        created_at=today,
-        title=title or "",
-        body=body,
-    )
+    type_: EntryType = "directive" if RULE.search(title or body) else "procedural"
+    return new_entry(entry_id, title or "", body, (type_, "task", NEW_IMPORTANCE), today)

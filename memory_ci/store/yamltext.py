@@ -6,30 +6,24 @@ This is the one place that knows YAML's syntax for memory files; `frontmatter` g
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, TypeVar
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
 
 import msgspec
 
 from memory_ci.text import yaml_fault
 
-T = TypeVar("T")
-
 FAST_PLAIN = r"[A-Za-z0-9](?:(?:[A-Za-z0-9 ._/@+-]|:(?=[A-Za-z0-9/]))*[A-Za-z0-9._/@+-])?"
+# A line of the fast path: `key:`, `key: plain`, `key: 'quoted'`, `- plain`, `- 'quoted'`; ASCII, no escapes.
 FAST_LINE = re.compile(rf"(?:([A-Za-z_][A-Za-z0-9_-]*):|-)(?: (?:({FAST_PLAIN})|'([ -&(-~]*)'))?")
-"""A line of the fast path: `key:`, `key: plain`, `key: 'quoted'`, `- plain`, `- 'quoted'`; ASCII, no escapes."""
-
 PLAIN = re.compile(r"[A-Za-z](?:[A-Za-z0-9 _./@+-]|:(?=[^\s]))*(?<! )")
 RETYPED = frozenset("y n yes no on off true false null nan inf".split())
 QUOTED = re.compile(r"[ \t]*+(?:'(?:[^']|'')*+'|\"(?:[^\"\\]|\\.)*+\")")
 COMMENT = re.compile(r"(?<=[ \t])#")
-LINE_BREAK = re.compile("[\r\x85\u2028\u2029]")
-"""What YAML 1.1 takes for the end of a line, and we do not: its parser would count other lines than ours."""
-
+LINE_BREAK = re.compile("[\r\x85\u2028\u2029]")  # Ends a line in YAML 1.1, but not here: its parser would count others.
 MAX_DEPTH = 20
-MAX_LINE = 100_000
-"""Characters. A parser's time grows with the square of the depth, and with the length of a line in braces."""
-
+MAX_LINE = 100_000  # A parser's time grows with the square of the depth, and with the length of a line in braces.
 UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff\ud800-\udfff]")
 
 
@@ -64,8 +58,7 @@ def parse_fields(lines: Sequence[str]) -> tuple[Field, ...]:
     lines and nesting without measure."""
     _refuse_long(lines)
     fields = _fast_fields(lines)
-    if fields is None:
-        fields = _yaml_fields(lines)
+    fields = _yaml_fields(lines) if fields is None else fields
     seen: set[str] = set()
     for field in fields:
         if field.key in seen:
@@ -77,7 +70,8 @@ def parse_fields(lines: Sequence[str]) -> tuple[Field, ...]:
 def parse_nested(lines: Sequence[str]) -> dict[str, YamlNode]:
     """A block mapping with all that is nested in it, refusing what `parse_fields` refuses, at any depth."""
     _refuse_long(lines)
-    return _read_events(lines, lambda reader: reader.nodes())
+    with _read_events(lines) as reader:
+        return reader.mapping(1)
 
 
 def _refuse_long(lines: Sequence[str]) -> None:
@@ -109,10 +103,12 @@ def _fast_fields(lines: Sequence[str]) -> list[Field] | None:
 
 
 def _yaml_fields(lines: Sequence[str]) -> list[Field]:
-    return _read_events(lines, lambda reader: reader.fields())
+    with _read_events(lines) as reader:
+        return reader.fields()
 
 
-def _read_events(lines: Sequence[str], read: Callable[[_EventReader], T]) -> T:
+@contextmanager
+def _read_events(lines: Sequence[str]) -> Iterator[_EventReader]:
     import yaml  # 20 ms that the fast path saves
 
     for number, line in enumerate(lines):
@@ -120,7 +116,10 @@ def _read_events(lines: Sequence[str], read: Callable[[_EventReader], T]) -> T:
             raise YamlTextError(number, "a character that YAML takes for the end of the line; write it as an escape")
     loader: Any = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
     try:
-        return read(_EventReader(yaml.parse("\n".join(lines), Loader=loader), lines))
+        reader = _EventReader(yaml.parse("\n".join(lines), Loader=loader), lines)
+        reader.open()
+        yield reader
+        reader.close()
     except yaml.YAMLError as error:
         number, reason = yaml_fault(error)
         raise YamlTextError(min(number, len(lines) - 1), f"not valid YAML: {reason}") from error
@@ -136,7 +135,6 @@ class _EventReader:
         self._scalar_end = 0  # behind the last line of the newest block scalar
 
     def fields(self) -> list[Field]:
-        self._open()
         found: list[tuple[str, str | tuple[str, ...] | None, int, int]] = []
         while self._kind(key := self._next()) != "MappingEnd":
             at, end = key.start_mark, key.end_mark
@@ -144,7 +142,6 @@ class _EventReader:
             if self._kind(key) != "Scalar" or not is_begun:
                 raise YamlTextError(at.line, "a key must be a word at the start of its line")
             found.append((key.value, self._value(self._next()), at.line, self._scalar_end))
-        self._close()
         fields: list[Field] = []
         ends = [line for _, _, line, _ in found[1:]] + [len(self._lines)]
         for (name, value, first, scalar_end), end in zip(found, ends, strict=True):
@@ -157,13 +154,7 @@ class _EventReader:
             fields.append(Field(name, value, first, last))
         return fields
 
-    def nodes(self) -> dict[str, YamlNode]:
-        self._open()
-        found = self._mapping(1)
-        self._close()
-        return found
-
-    def _open(self) -> None:
+    def open(self) -> None:
         next(self._events)  # stream start
         is_document = self._kind(event := next(self._events)) == "DocumentStart"
         if not is_document or self._kind(top := self._next()) != "MappingStart":
@@ -171,12 +162,12 @@ class _EventReader:
         if top.flow_style:
             raise YamlTextError(event.start_mark.line, "write one key a line, not a mapping in braces")
 
-    def _close(self) -> None:
+    def close(self) -> None:
         self._next()  # document end
         if self._kind(self._next()) != "StreamEnd":
             raise YamlTextError(0, "more than one YAML document")
 
-    def _mapping(self, depth: int) -> dict[str, YamlNode]:
+    def mapping(self, depth: int) -> dict[str, YamlNode]:
         found: dict[str, YamlNode] = {}
         while self._kind(key := self._next()) != "MappingEnd":
             if self._kind(key) != "Scalar":
@@ -193,7 +184,7 @@ class _EventReader:
         if depth == MAX_DEPTH:
             raise YamlTextError(line, f"nested deeper than {MAX_DEPTH} levels")
         if kind == "MappingStart":
-            return YamlNode(self._mapping(depth + 1), line)
+            return YamlNode(self.mapping(depth + 1), line)
         items: list[YamlNode] = []
         while self._kind(item := self._next()) != "SequenceEnd":
             items.append(self._node(item, depth + 1))
@@ -210,12 +201,10 @@ class _EventReader:
         return event
 
     def _value(self, event: Any) -> str | tuple[str, ...] | None:  # noqa: ANN401
-        kind = self._kind(event)
-        if kind == "Scalar":
+        if self._kind(event) == "Scalar":
             return str(event.value)
         texts: list[str] = []
-        is_flat = kind == "SequenceStart"
-        depth = 1
+        is_flat, depth = self._kind(event) == "SequenceStart", 1
         while depth:
             inner = self._next()
             depth += self._kind(inner).endswith("Start") - self._kind(inner).endswith("End")

@@ -46,7 +46,7 @@ No such day.
 
 
 def read(text: str) -> LegacyFile:
-    return find_sections("old/MEMORY.md", text.encode(), "teaparty", TODAY)
+    return find_sections("old/MEMORY.md", text.encode(), "teaparty")
 
 
 def test_a_dated_section_of_a_known_kind_becomes_an_entry() -> None:
@@ -148,4 +148,4 @@ def test_every_entry_has_a_title_and_lines_of_its_own(text: str) -> None:
 
 @given(st.binary() | TEXTS.map(str.encode))
 def test_any_bytes_are_read_without_an_error(data: bytes) -> None:
-    find_sections("x.md", data, "legacy", TODAY)
+    find_sections("x.md", data, "legacy")

@@ -142,7 +142,7 @@ def read_source(file: Path, source: Source, today: date) -> LegacyFile:
     except OSError as error:
         return LegacyFile(findings=(not_understood(path, 1, f"cannot be read: {error.strerror}"),))
     if source != "claude-code":
-        return find_sections(path, data, source, today)
+        return find_sections(path, data, source)
     named: frozenset[str] = frozenset()
     with suppress(OSError):
         named = mentioned_files((file.parent / INDEX).read_text("utf-8", "replace"))
