@@ -10,7 +10,7 @@ from urllib.parse import quote, urlsplit
 import msgspec
 
 from memory_ci.forge.http import Budget
-from memory_ci.forge.rest import Client, Listing, ReplyCache, require
+from memory_ci.forge.rest import Client, Listing, require
 from memory_ci.forge.selection import connect
 from memory_ci.text import plain_host
 
@@ -88,10 +88,9 @@ class OrgForge(NamedTuple):
 
 def open_forges(environ: Mapping[str, str], cache_dir: Path) -> tuple[OrgForge, OrgForge]:
     """GitHub and GitLab at the addresses of the environment. Raises EngineError as `choose_forge`."""
-    cache = ReplyCache(cache_dir)
 
     def open_forge(name: Literal["github", "gitlab"], server: str) -> OrgForge:
-        client, has_token = connect(name, environ, Budget(requests=MAX_REQUESTS, seconds=MAX_SECONDS), cache)
+        client, has_token = connect(name, environ, Budget(requests=MAX_REQUESTS, seconds=MAX_SECONDS), cache_dir)
         return OrgForge(name, client, plain_host(urlsplit(server).netloc), has_token)
 
     return (

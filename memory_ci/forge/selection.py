@@ -9,7 +9,7 @@ from pathlib import Path
 from memory_ci.forge import github, gitlab
 from memory_ci.forge.http import Budget, Transport
 from memory_ci.forge.proposals import GitHubCommitter, GitHubProposals, GitLabProposals, Proposals
-from memory_ci.forge.rest import Client, ReplyCache
+from memory_ci.forge.rest import Client
 from memory_ci.records.config import ForgeConfig
 
 Forge = github.GitHub | gitlab.GitLab | github.Offline
@@ -28,11 +28,11 @@ def choose_forge(
     EngineError (forge-failed, forge-unauthorised) for an address that is not secure, or a token that is none."""
     if config.name == "none":
         return None, "the configuration says forge: none"
-    spent, cache = budget or Budget(), ReplyCache(cache_dir)
-    if client := _job_client(config, "github", environ, spent, cache):
+    spent = budget or Budget()
+    if client := _job_client(config, "github", environ, spent, cache_dir):
         why = f"GitHub: GITHUB_REPOSITORY and {_find_token(environ, GITHUB_TOKENS)[0]} are set"
         return github.GitHub(client, environ["GITHUB_REPOSITORY"]), why
-    if client := _job_client(config, "gitlab", environ, spent, cache):
+    if client := _job_client(config, "gitlab", environ, spent, cache_dir):
         return gitlab.GitLab(client, environ["CI_PROJECT_ID"]), f"GitLab: CI_PROJECT_ID and {GITLAB_TOKENS[0]} are set"
     event = environ.get("GITHUB_EVENT_PATH")
     if event and config.name != "gitlab":
@@ -48,21 +48,21 @@ def choose_forge(
 
 def choose_proposals(config: ForgeConfig, environ: Mapping[str, str], cache_dir: Path) -> Proposals | None:
     """The forge on which pull requests may be opened and commented on, or None. Raises as `choose_forge`."""
-    budget, cache = Budget(), ReplyCache(cache_dir)
-    if client := _job_client(config, "github", environ, budget, cache):
+    budget = Budget()
+    if client := _job_client(config, "github", environ, budget, cache_dir):
         return GitHubProposals(client, environ["GITHUB_REPOSITORY"], _graphql(environ))
-    if client := _job_client(config, "gitlab", environ, budget, cache):
+    if client := _job_client(config, "gitlab", environ, budget, cache_dir):
         return GitLabProposals(client, environ["CI_PROJECT_ID"])
     return None
 
 
 def choose_committer(environ: Mapping[str, str], cache_dir: Path) -> GitHubCommitter | None:
     """The API that makes commits on a branch, which GitHub alone has; None without a token for it."""
-    client = _job_client(ForgeConfig("github"), "github", environ, Budget(), ReplyCache(cache_dir))
+    client = _job_client(ForgeConfig("github"), "github", environ, Budget(), cache_dir)
     return GitHubCommitter(client, _graphql(environ), environ["GITHUB_REPOSITORY"]) if client else None
 
 
-def connect(name: str, environ: Mapping[str, str], budget: Budget, cache: ReplyCache) -> tuple[Client, bool]:
+def connect(name: str, environ: Mapping[str, str], budget: Budget, cache_dir: Path) -> tuple[Client, bool]:
     """A client for GitHub or GitLab at the address of the environment, and whether it has a token."""
     _, token = _find_token(environ, TOKENS[name])
     if name == "github":
@@ -72,11 +72,11 @@ def connect(name: str, environ: Mapping[str, str], budget: Budget, cache: ReplyC
         base, headers = environ.get("CI_API_V4_URL") or gitlab.API, {"accept": "application/json"}
         secrets = {"private-token": token}
     transport = Transport(base, headers=headers, secrets=secrets if token else {}, budget=budget)
-    return Client(transport, cache), bool(token)
+    return Client(transport, cache_dir), bool(token)
 
 
 def _job_client(
-    config: ForgeConfig, name: str, environ: Mapping[str, str], budget: Budget, cache: ReplyCache
+    config: ForgeConfig, name: str, environ: Mapping[str, str], budget: Budget, cache_dir: Path
 ) -> Client | None:
     """A client for the API of the job's repository, if the configuration lets it be asked and the job has a token."""
     if name == "github":
@@ -85,7 +85,7 @@ def _job_client(
         is_there = bool(environ.get("CI_PROJECT_ID"))
     if config.name not in ("auto", name) or not is_there or not _find_token(environ, TOKENS[name])[1]:
         return None
-    return connect(name, environ, budget, cache)[0]
+    return connect(name, environ, budget, cache_dir)[0]
 
 
 def _find_token(environ: Mapping[str, str], names: tuple[str, ...]) -> tuple[str, str]:

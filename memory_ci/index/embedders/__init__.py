@@ -53,11 +53,8 @@ def pack_vectors(rows: Iterable[Sequence[float]]) -> Vectors:
 
 def failed(service: str, what: str) -> EngineError:
     """An embedder did not give what was asked for. The message names no key, no text and nothing of a reply."""
-    return EngineError(
-        f"{service} {what}",
-        slug="embedder-failed",
-        hint="Retrieval goes on without vectors: `memory-ci help embedders`.",
-    )
+    hint = "Retrieval goes on without vectors: `memory-ci help embedders`."
+    return EngineError(f"{service} {what}", slug="embedder-failed", hint=hint)
 
 
 NOT_INSTALLED = "the local embedder is not installed: pip install 'memory-ci[vectors]'"
