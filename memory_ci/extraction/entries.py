@@ -167,10 +167,9 @@ SHA_WIDTH = 12
 MAX_SEARCHED = 20  # Of a commit with more code files, only those are looked into that the text names.
 # Documents, lock files, generated text, and what is memory itself.
 NO_CODE = re.compile(
-    r".*\.(?:md|mdx|rst|txt|adoc|lock|sum|snap|svg|map|min\.(?:js|css))"
+    r"(?i).*\.(?:md|mdx|rst|txt|adoc|lock|sum|snap|svg|map|min\.(?:js|css))"
     r"|(?:.*/)?(?:LICENSE|CHANGELOG|package-lock\.json|pnpm-lock\.yaml)[^/]*|(?:.*/)?\.memory(?:/.*|-ci\.yaml)"
-    r"|.*[._]pb2?\.\w+",
-    re.IGNORECASE,
+    r"|.*[._]pb2?\.\w+"
 )
 LINES = r"(?::(?P<lines>\d+(?:-\d+)?))?"
 

@@ -38,12 +38,10 @@ class CandidateWords(NamedTuple):
 
 
 def _take_apart(learning: Candidate | Entry, quotes: Iterable[str]) -> CandidateWords:
-    text = (
-        learning.body or learning.title
-    )  # the body repeats a title that was cut; a title that says it all has no body
-    return CandidateWords(
-        tuple(words(text)), content_words(text), frozenset(" ".join(quote.split()) for quote in quotes)
-    )
+    # The body repeats a title that was cut; a title that says it all has no body.
+    text = learning.body or learning.title
+    said = frozenset(" ".join(quote.split()) for quote in quotes)
+    return CandidateWords(tuple(words(text)), content_words(text), said)
 
 
 def said_by(candidate: Candidate) -> CandidateWords:

@@ -27,21 +27,18 @@ REMARK = re.compile(r"(?:note|why|caveat|important):\s", re.IGNORECASE)
 
 # How a sentence begins or ends that says nothing without the one beside it.
 FRAGMENT = re.compile(
-    r"(?:and|but|or|so|also|then|which|because|instead|otherwise|hence|it|this|that|these|those|they|he|she|here|there"
-    r"|both|such)\b|.*(?::|,|\.\.\.|\u2026)$",
-    re.IGNORECASE,
+    r"(?i)(?:and|but|or|so|also|then|which|because|instead|otherwise|hence|it|this|that|these|those|they|he|she|here|there"
+    r"|both|such)\b|.*(?::|,|\.\.\.|\u2026)$"
 )
 HISTORY = re.compile(
-    r"\b(?:was|were|had|did|wasn't|weren't|hadn't|didn't|never \w+ed|used to|previously|formerly|originally|no longer"
-    r"|now|before this|so far|has been|have been)\b",
-    re.IGNORECASE,
+    r"(?i)\b(?:was|were|had|did|wasn't|weren't|hadn't|didn't|never \w+ed|used to|previously|formerly|originally"
+    r"|no longer|now|before this|so far|has been|have been)\b"
 )
 BARE_REVERT = re.compile(r"(?:this )?reverts? (?:commits?|pull request|pr|merge request|[\w./-]*[#!]\d)", re.IGNORECASE)
 # How a sentence begins that lists what was done; or who says so speaks of what happened to them.
 STEP = re.compile(
-    r"(?:[\w./-]+: )?(?:allow|call|change|convert|drop|ensure|fix|handle|implement|introduce|make|move|propagate"
-    r"|replace|return|rework|set|skip|support|switch)\b|.*\b(?-i:I)(?:'\w+)?\b",
-    re.IGNORECASE,
+    r"(?i)(?:[\w./-]+: )?(?:allow|call|change|convert|drop|ensure|fix|handle|implement|introduce|make|move|propagate"
+    r"|replace|return|rework|set|skip|support|switch)\b|.*\b(?-i:I)(?:'\w+)?\b"
 )
 # What a sentence has that tells of the change, of the work or of the moment.
 PASSING = (HISTORY, NARRATION, THIS_CHANGE, MOMENT)

@@ -20,9 +20,9 @@ TICKET = re.compile(r"\s*\((?:[\w-]*#\d+|[a-z]+-[\w.]+)\)")
 PLAIN_WORD = re.compile(r"[a-z]+(?=[\s,;:]|\.?$)")
 
 REASON = re.compile(
-    r"\b(?:because|since|so|instead of|rather than|to avoid|to prevent|otherwise|in order to|due to|lest|as (?:it|they)"
-    r"|which (?:means|would|avoids|lets|keeps|makes)|would (?:have|be|break|need|require)|therefore|hence)\b",
-    re.IGNORECASE,
+    r"(?i)\b(?:because|since|so|instead of|rather than|to avoid|to prevent|otherwise|in order to|due to|lest"
+    r"|as (?:it|they)|which (?:means|would|avoids|lets|keeps|makes)|would (?:have|be|break|need|require)|therefore"
+    r"|hence)\b"
 )
 TELLING = 10  # Words from which on a rejection is taken to say what was wrong, even without one of the words of REASON.
 # Words from which on the subject of a fix says what to do, and so makes a better title than what went wrong.
@@ -34,56 +34,48 @@ NOUNS = {"decision": "decision", "rejected": "rejection"}
 WORK_TYPES = frozenset("test tests refactor style docs chore build".split())
 TEST_SCOPE = re.compile(r"(?:.*[-_/ ])?(?:tests?|testing|coverage)", re.IGNORECASE)
 NARRATION = re.compile(
-    r"^(?:add(?:s|ed)?|write|wrote|covers?|extend|expand|updated?|renamed?|bump(?:ed)?|clean up|tidy|removed?"
-    r"|(?:re)?format|refactor(?:ed)?|strengthen|leave|verify)\b(?!.*\b(?:because|instead of|rather than|to avoid)\b)",
-    re.IGNORECASE,
+    r"(?i)^(?:add(?:s|ed)?|write|wrote|covers?|extend|expand|updated?|renamed?|bump(?:ed)?|clean up|tidy|removed?"
+    r"|(?:re)?format|refactor(?:ed)?|strengthen|leave|verify)\b(?!.*\b(?:because|instead of|rather than|to avoid)\b)"
 )
 THIS_CHANGE = re.compile(
-    r"\b(?:this|that|the) (?:change|commit|pr|pull request|branch|patch|mr|merge request|refactor)\b"
+    r"(?i)\b(?:this|that|the) (?:change|commit|pr|pull request|branch|patch|mr|merge request|refactor)\b"
     r"|\b(?:previous|last|earlier|preceding|prior) (?:\w+ )?(?:fix|commit|change|pr|patch)\b"
-    r"|^(?:keep|leave|preserve|retain)\b.*\b(?:unchanged|untouched|alone|as before|as[- ]is|intact)\b",
-    re.IGNORECASE,
+    r"|^(?:keep|leave|preserve|retain)\b.*\b(?:unchanged|untouched|alone|as before|as[- ]is|intact)\b"
 )
 POINTER = re.compile(r"(?:these|those|they)\b", re.IGNORECASE)
 PRONOUN = re.compile(r"(?:it|that|this)\b(?! (?:repo|repository|project|codebase|package)\b)", re.IGNORECASE)
 MOMENT = re.compile(
-    r"\b(?:currently|for now|right now|at the moment|today|yesterday|tonight|this (?:morning|afternoon|week)|last night"
-    r"|temporarily|current (?:worktree|branch|checkout|session|task|environment|machine)"
-    r"|latest (?:main|master)|already red|wip|todo|out of scope|follow-?up pr)\b|\bnow\W*$",
-    re.IGNORECASE,
+    r"(?i)\b(?:currently|for now|right now|at the moment|today|yesterday|tonight|this (?:morning|afternoon|week)"
+    r"|last night|temporarily|current (?:worktree|branch|checkout|session|task|environment|machine)"
+    r"|latest (?:main|master)|already red|wip|todo|out of scope|follow-?up pr)\b|\bnow\W*$"
 )
 # How far the work at hand may go, and who asked for it.
 TASK = re.compile(
-    r"\b(?:scope|fix|change|patch|diff|edit|pr)s?\b[^.;]{0,25}"
+    r"(?i)\b(?:scope|fix|change|patch|diff|edit|pr)s?\b[^.;]{0,25}"
     r"\b(?:scoped|minimal|narrow|tight|small|focused|surgical|limited)\b"
     r"|\b(?:minimal|narrow|surgical|focused|small) (?:scope|fix|change|patch|diff|edit)s?\b"
     r"|\b(?:to|for) (?:issue|ticket|task|pr) #?\d+\b"
-    r"|\b(?:owner|user|maintainer|reviewer|requester)s? (?:has |have )?(?:requested|asked|wants?)\b",
-    re.IGNORECASE,
+    r"|\b(?:owner|user|maintainer|reviewer|requester)s? (?:has |have )?(?:requested|asked|wants?)\b"
 )
 UNKNOWN = re.compile(r"\b(?:not (?:yet )?known|unknown|unclear|not (?:yet )?sure|no idea)\b", re.IGNORECASE)
 PAST = re.compile(r"\b(?:was|were|had|wasn't|weren't|hadn't)\b", re.IGNORECASE)
 # What a learning of more than a single past event has: a present or modal verb, or its reason.
 LASTING = re.compile(
-    r"\b(?:is|are|isn't|aren't|has|have|does|do|doesn't|don't|must|should|shall|can|cannot|can't|may|will|won't|needs?"
+    r"(?i)\b(?:is|are|isn't|aren't|has|have|does|do|doesn't|don't|must|should|shall|can|cannot|can't|may|will|won't|needs?"
     r"|(?<!was )(?<!were )(?<!had )never|always|only (?:if|when|after|before|with)|because|since|so|requires?|unless"
-    r"|whenever|otherwise)\b",
-    re.IGNORECASE,
+    r"|whenever|otherwise)\b"
 )
 SUBORDINATE = re.compile(
-    r"\b(?:when\w*|before|after|if|because|so|that|which|who|until|while|where|unless|once|as|instead|to)\b",
-    re.IGNORECASE,
+    r"(?i)\b(?:when\w*|before|after|if|because|so|that|which|who|until|while|where|unless|once|as|instead|to)\b"
 )
 SYMPTOM = re.compile(
-    r"(?<=\s)(?:fails?|failed|crash(?:es|ed)|hangs|breaks|broke|is|are|was|were|has|have|had|does|did|do not|don't"
-    r"|doesn't|didn't|isn't|aren't|cannot|can't|returns|shows|throws|raises|panics|loses|leaks|ignores|misses)\b",
-    re.IGNORECASE,
+    r"(?i)(?<=\s)(?:fails?|failed|crash(?:es|ed)|hangs|breaks|broke|is|are|was|were|has|have|had|does|did|do not|don't"
+    r"|doesn't|didn't|isn't|aren't|cannot|can't|returns|shows|throws|raises|panics|loses|leaks|ignores|misses)\b"
 )
 # A subject with a finite verb in its main clause states a fault, unless it begins with an order.
 ORDERS = re.compile(
-    r"(?:fix|prevent|avoid|handle|stop|let|make|ensure|allow|keep|do|don't|use|never|always|only|check|require|wait|retry"
-    r"|skip|show|report|treat|accept|reject|return|restore|repair)\b",
-    re.IGNORECASE,
+    r"(?i)(?:fix|prevent|avoid|handle|stop|let|make|ensure|allow|keep|do|don't|use|never|always|only|check|require|wait|retry"
+    r"|skip|show|report|treat|accept|reject|return|restore|repair)\b"
 )
 CHOICES = ("decision", "constraint", "rejected")
 
