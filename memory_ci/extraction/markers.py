@@ -27,7 +27,6 @@ LITERAL_BREAKS = re.compile(r"\\n(?:\\n|\s*(?:[-*] |#+ )?[A-Z][a-z]+(?: [a-z]+|-
 SQUASHED_LOG = "Squashed commit of the following:"
 FIX = re.compile(r"\b(?:fix(?:e[sd])?|bug(?:fix)?|hot-?fix|revert|regression|repair|prevent|crash|hang)", re.IGNORECASE)
 
-
 SUBJECT_WIDTH = 1_000  # Characters of a subject that are looked at: every line of a message asks its subject anew.
 
 
@@ -116,7 +115,6 @@ FIX_PARAGRAPH = re.compile(
     r"(?i)(?:\*\*|#{1,6} )?(?:Fix(?:es)?|Solution|Resolution)(?:\*\*)?(?::|(?<=#)|$)(?:\*\*)?"
     r"(?:\s+(?P<text>\S.*)|\s*)$"
 )
-
 
 # Under each subject, in order, the lines where a paragraph `Fix: …` begins, and what it says.
 Fixes = dict[str, list[tuple[int, str]]]

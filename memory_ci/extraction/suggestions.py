@@ -9,8 +9,7 @@ from msgspec.structs import replace
 
 from memory_ci.extraction.entries import content_key
 from memory_ci.extraction.judge import find_restated, is_same_said, said_by
-from memory_ci.extraction.suspects import CAUSE, MIN_WORDS, NORM, is_passing
-from memory_ci.extraction.wording import REASON
+from memory_ci.extraction.wording import CAUSE, MIN_WORDS, NORM, REASON, is_passing
 from memory_ci.records.candidate import Judged, Suggestion
 from memory_ci.records.entry import Entry
 
@@ -65,10 +64,8 @@ def list_suggestions(
     judged: Iterable[Judged], unwanted: Collection[str] = (), existing: Sequence[Entry] = ()
 ) -> list[Suggestion]:
     """What is proposed, or was accepted in this run; not what was declined (`unwanted` content keys) or an entry says.
-
     Said in more changes first; then what a model found, what sounds lasting, gives a reason, or names code; of equals
-    the newest, which a run comes to last. What nothing speaks for is left out.
-    """
+    the newest, which a run comes to last. What nothing speaks for is left out."""
     found: list[Suggestion] = []
     for one in judged:
         candidate = one.candidate

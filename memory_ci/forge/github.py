@@ -48,7 +48,6 @@ class Branch(msgspec.Struct, frozen=True):
     """`repo` is null where the fork was deleted."""
 
     ref: str = ""
-    sha: str = ""
     repo: GitHubRepository | None = None
 
 
@@ -182,11 +181,9 @@ def list_reviews(
     comments: Iterable[IssueComment],
     permission_of: PermissionOf,
 ) -> tuple[Review, ...]:
-    """Reviews, comments of threads and comments below, in the order of time.
-
-    The first comment of a thread has the state of the review that it was sent with: there the requested change stands.
-    Whether a thread was resolved only GraphQL tells, so `is_resolved` stays None.
-    """
+    """Reviews, comments of threads and comments below, in the order of time. The first comment of a thread has the
+    state of the review that it was sent with: there the requested change stands. Whether a thread was resolved only
+    GraphQL tells, so `is_resolved` stays None."""
     sent = [review for review in reviews if review.state.lower() in STATES]
     states = {review.id: STATES[review.state.lower()] for review in sent}
     found = [
@@ -273,10 +270,8 @@ class GitHub(RequestReader[Pull]):
         return next((pull.number for pull in pulls if pull.merged_at), None)
 
     def list_closed(self, since: datetime) -> Listing[PullRequest]:
-        """Pull requests closed without a merge and changed at or after `since`, the last changed first.
-
-        As the list shows them: without reviews and commits, and with the permission that the list alone proves.
-        """
+        """Pull requests closed without a merge and changed at or after `since`, the last changed first. As the list
+        shows them: without reviews and commits, and with the permission that the list alone proves."""
         query = {"state": "closed", "sort": "updated", "direction": "desc"}
 
         def is_past(pull: Pull) -> bool:

@@ -74,10 +74,8 @@ class Listing(NamedTuple, Generic[T]):
 
 
 class Client:
-    """Reads and writes things of given shapes through the API that `transport` leads to.
-
-    Replies are kept in `cache_dir`, a file each; one that cannot be read is not there, or not kept.
-    """
+    """Reads and writes things of given shapes through the API that `transport` leads to. Replies are kept in
+    `cache_dir`, a file each; one that cannot be read is not there, or not kept."""
 
     def __init__(self, transport: Transport, cache_dir: Path) -> None:
         self._transport, self._cache_dir = transport, cache_dir
@@ -109,11 +107,9 @@ class Client:
         is_past: Callable[[T], bool] = lambda _: False,
         pages: int = MAX_PAGES,
     ) -> Listing[T]:
-        """The list at `path` (under `key` of each page), up to the first item that `is_past`.
-
-        What cannot be read is the problem of the listing. Raises EngineError (forge-rate-limited, forge-budget-spent)
-        when nothing more can be asked at all.
-        """
+        """The list at `path` (under `key` of each page), up to the first item that `is_past`. What cannot be read is
+        the problem of the listing. Raises EngineError (forge-rate-limited, forge-budget-spent) when nothing more can be
+        asked at all."""
         url = f"{self._transport.base}{path}?{urlencode({'per_page': '100', **(query or {})})}"
         items: list[T] = []
         problem = slug = ""
@@ -265,10 +261,8 @@ def require(listing: Listing[T]) -> Listing[T]:
 
 class RequestReader(ABC, Generic[Found]):
     """What is read of requests alike from every forge, under `root`. `Found` is a request as the forge tells of it.
-
     Closed ones are listed in one go, and completed one by one with no more than half of what a run may spend: so a heap
-    of them, which anyone can make, leaves enough to read what was merged.
-    """
+    of them, which anyone can make, leaves enough to read what was merged."""
 
     def __init__(self, client: Client, root: str) -> None:
         self._client, self._root = client, root

@@ -186,11 +186,9 @@ class AnthropicEngine:
             raise self.explain(error).error from None
 
     def _find_credentials(self) -> dict[str, str]:
-        """What is said to the client; workload identity and the clouds' own credentials it finds by itself.
-
-        An empty variable (an unset one of a workflow) is none. The base URL is always said, so that nothing but the
-        environment decides it.
-        """
+        """What is said to the client; workload identity and the clouds' own credentials it finds by itself. An empty
+        variable (an unset one of a workflow) is none. The base URL is always said, so that nothing but the environment
+        decides it."""
         if self.settings.provider != "anthropic":
             return {}
         base_url = self.environ.get("ANTHROPIC_BASE_URL") or DEFAULT_BASE_URL
@@ -235,11 +233,9 @@ MAX_BYTES = 200_000_000  # The API's limits are 100,000 requests and 256 MB of J
 
 
 class Batch(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A batch that was sent: its calls are answered within a day, in any order, at half price.
-
-    It outlives the process that sent it: `flows.record.backfill` keeps this to fetch it later. `ids` are the keys of
-    its requests (`prompt.request_key`), as the API's custom_id.
-    """
+    """A batch that was sent: its calls are answered within a day, in any order, at half price. It outlives the process
+    that sent it: `flows.record.backfill` keeps this to fetch it later. `ids` are the keys of its requests
+    (`prompt.request_key`), as the API's custom_id."""
 
     id: str
     model: str

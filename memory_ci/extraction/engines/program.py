@@ -57,11 +57,9 @@ def empty_directory() -> Iterator[Path]:
 
 
 def run_program(argv: Sequence[str], text: str, *, cwd: Path, env: Mapping[str, str], seconds: float) -> Finished:
-    """Run `argv` with `text` on its standard input, without a shell.
-
-    Raises EngineError: engine-not-installed when it cannot be started, engine-timeout after `seconds`,
-    engine-unreadable-reply when it prints over MAX_OUTPUT bytes. What it started does not outlive it.
-    """
+    """Run `argv` with `text` on its standard input, without a shell. Raises EngineError: engine-not-installed when it
+    cannot be started, engine-timeout after `seconds`, engine-unreadable-reply when it prints over MAX_OUTPUT bytes.
+    What it started does not outlive it."""
     with tempfile.TemporaryFile() as stdin, tempfile.TemporaryFile() as stdout, tempfile.TemporaryFile() as stderr:
         stdin.write(text.encode("utf-8", "replace"))
         stdin.seek(0)

@@ -18,7 +18,7 @@ from memory_ci.records.names import AUDIENCE
 from memory_ci.records.org import OrgRepository
 
 if TYPE_CHECKING:
-    from memory_ci.forge.organisation import ForgeRepository, OrgForge
+    from memory_ci.forge.selection import ForgeRepository, OrgForge
 
 MAX_LIST = 20_000_000  # Bytes of a list of repositories.
 WIDTH = {"public": 0, "internal": 1, "private": 2}
@@ -82,7 +82,7 @@ def gather_targets(
         raise UsageError("no repository is named", slug="bad-list", hint=hint)
     forges: tuple[OrgForge, ...] = ()
     if github or gitlab or any(address_of(line.address) for line in lines):
-        from memory_ci.forge.organisation import open_forges  # lists of directories ask nobody
+        from memory_ci.forge.selection import open_forges  # lists of directories ask nobody
 
         forges = open_forges(environ, cache_dir)
     listed: dict[str, ForgeRepository] = {}

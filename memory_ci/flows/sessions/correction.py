@@ -49,7 +49,7 @@ def note_prompt(where: Workspace, event: AgentEvent, now: datetime, environ: Map
 
     Raises RepositoryError (write-failed).
     """
-    from memory_ci.extraction.suspects import find_steering  # 20 ms that the end of a turn spares
+    from memory_ci.extraction.wording import find_steering  # 20 ms that the end of a turn spares
 
     may_ask = asks and not _is_headless(event, environ)
     steers = may_ask and bool(find_steering(event.prompt))
