@@ -72,12 +72,9 @@ class EmbedderChoice(NamedTuple):
 def choose_embedder(
     settings: RetrieveConfig, environ: Mapping[str, str], patience: Patience | None = None
 ) -> EmbedderChoice:
-    """The embedder of a run, without asking it anything: configured is not working. Never raises.
-
-    A service is given the time of `HURRIED`, unless `patience` says otherwise.
-
-    `MEMORY_CI_EMBEDDER=none` in the environment switches the lane off, whatever the configuration says.
-    """
+    """The embedder of a run, without asking it anything: configured is not working. Never raises. A service is given
+    the time of `HURRIED`, unless `patience` says otherwise. `MEMORY_CI_EMBEDDER=none` in the environment switches the
+    lane off, whatever the configuration says."""
     if environ.get("MEMORY_CI_EMBEDDER") == "none":
         return EmbedderChoice(None, "lexical", "MEMORY_CI_EMBEDDER is none")
     name = settings.embedder

@@ -52,11 +52,9 @@ UNHURRIED = Patience(connect=10.0, read=60.0, total=3600.0, pauses=(1.0, 5.0, 20
 
 
 class Service(NamedTuple):
-    """One API. `payload` of texts is what it is sent, `rows` what is read of its reply, of type `shape`.
-
-    `max_tokens` is what the model reads of one text, `batch` how many texts fit in a request; `prefixes` stand before a
-    text, by its purpose.
-    """
+    """One API. `payload` of texts is what it is sent, `rows` what is read of its reply, of type `shape`. `max_tokens`
+    is what the model reads of one text, `batch` how many texts fit in a request; `prefixes` stand before a text, by its
+    purpose."""
 
     model_id: str
     url: str
@@ -70,11 +68,9 @@ class Service(NamedTuple):
 
 
 class RemoteEmbedder:
-    """An embedder that asks `service`, within `patience`. Texts leave the machine: callers redact them first.
-
-    Raises EngineError: embedder-unauthorised for a key that no header can hold (the library below would print it),
-    embedder-failed for a key that would travel unencrypted.
-    """
+    """An embedder that asks `service`, within `patience`. Texts leave the machine: callers redact them first. Raises
+    EngineError: embedder-unauthorised for a key that no header can hold (the library below would print it),
+    embedder-failed for a key that would travel unencrypted."""
 
     def __init__(self, service: Service, patience: Patience = HURRIED) -> None:
         self.model_id = service.model_id
