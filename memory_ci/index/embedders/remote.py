@@ -18,15 +18,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from memory_ci.errors import EngineError
-from memory_ci.forge.http import (
-    FailedTry,
-    Limits,
-    exchange,
-    is_loopback,
-    is_secure,
-    open_pool,
-    try_again,
-)
+from memory_ci.forge.http import FailedTry, Limits, exchange, is_loopback, is_secure, open_pool, try_again
 from memory_ci.index.embedders import Purpose, Vectors, failed, pack_vectors
 from memory_ci.text import estimate_tokens
 
