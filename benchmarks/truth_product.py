@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from memory_ci.extraction.entries import find_cites
+from memory_ci.extraction.cites import find_cites
 from memory_ci.flows.anchors import anchor_entries, cite_touched
 from memory_ci.flows.named_code import cite_named
 from memory_ci.flows.serve.anchor_verdicts import judge_located

@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import re
 import uuid
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from datetime import date
 from typing import NamedTuple
@@ -17,11 +16,10 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from memory_ci.extraction.gate import check_text, check_words
-from memory_ci.extraction.scopes import Selector
-from memory_ci.records.candidate import Candidate, Quote
+from memory_ci.records.candidate import Candidate, Kind, Quote, Reach
 from memory_ci.records.config import Quotes
-from memory_ci.records.entry import NEW_IMPORTANCE, Entry
-from memory_ci.records.event import Evidence, Severity
+from memory_ci.records.entry import NEW_IMPORTANCE, Entry, ScopeName
+from memory_ci.records.event import Actor, EventKind, Evidence, Severity
 from memory_ci.text import STOP_WORDS, identifier_parts, words
 
 OWN_WORDS = ("accepted ", "revert:")  # How lines of evidence begin that quote nobody.
@@ -123,6 +121,121 @@ def to_entry(candidate: Candidate, *, entry_id: str, today: date, merged_on: dat
     )
 
 
+# -- The ten extraction scopes: code derives that of a learning from its kind, its reach and the pieces that it quotes.
+# A model names no scope: one that does not fit would be no fault of what was learned.
+
+JOB_WIDTH = 64  # Characters of a session's id that name its job: more than a UUID has.
+
+MAX_IMPORTANCE = 0.95  # The most that a learning may claim for itself; the rubric ends at 0.9 (told to remember).
+
+
+class Selector(NamedTuple):
+    """Pieces of these kinds; an empty field takes any. `words` is sought in the text, the label among the labels."""
+
+    kinds: tuple[EventKind, ...]
+    actors: tuple[Actor, ...] = ()
+    label: tuple[str, str] | None = None
+    words: str = ""
+
+    def takes(self, piece: Evidence) -> bool:
+        """Whether `piece` is one of those selected."""
+        return (
+            piece.kind in self.kinds
+            and (not self.actors or piece.actor in self.actors)
+            and (self.label is None or self.label in piece.labels)
+            and (not self.words or re.search(self.words, piece.text) is not None)
+        )
+
+
+# Where each writes to by the letter of the seed. What is institutional there goes to the project, unless the
+# configuration says `extraction.norms: seed`: one sentence is nobody's norm.
+SCOPES: dict[str, ScopeName] = {
+    "observations": "institutional",
+    "escalation": "institutional",
+    "intent-alignment": "project",
+    "team": "team",
+    "session": "session",
+    "project": "project",
+    "global": "global",
+    "prospective": "project",
+    "in-flight": "project",
+    "corrective": "project",
+}
+# What is learned from such a piece is of this scope, whatever else is quoted.
+BY_PIECE: dict[EventKind, str] = {
+    "premortem": "prospective",
+    "assumption": "in-flight",
+    "intervention": "in-flight",
+    "intent": "intent-alignment",
+    "entry": "global",
+}
+SAID = Selector(("text", "rejection"), ("human",))
+STOPPED = Selector(("text", "rejection", "interrupt", "tool_call"))
+
+
+def derive_scope(kind: Kind, reach: Reach, quoted: Sequence[Evidence]) -> str:
+    """The extraction scope of a learning that quotes these pieces."""
+    by_piece = next((BY_PIECE[piece.kind] for piece in quoted if piece.kind in BY_PIECE), None)
+    if by_piece:
+        return by_piece
+    if reach in ("team", "session"):
+        return reach
+    if quoted and (kind == "preference" or reach == "everyone"):
+        if all(map(SAID.takes, quoted)):
+            return "observations"
+        if all(map(STOPPED.takes, quoted)):
+            return "escalation"
+    return "corrective" if kind == "fix" else "project"
+
+
+def list_reaches(pieces: Sequence[Evidence]) -> tuple[Reach, ...]:
+    """How far a learning of these pieces may reach: no change has a place that a model could make up."""
+    team: tuple[Reach, ...] = ("team",) if common_directory(pieces) else ()
+    session: tuple[Reach, ...] = ("session",) if _job(pieces) else ()
+    return ("project", *team, *session, "everyone")
+
+
+def target_of(scope: str, pieces: Iterable[Evidence]) -> str:
+    """Where a learning of `scope` goes, as in Entry.scope; to the project where the change has no such place."""
+    name = SCOPES[scope]
+    if name not in ("team", "session"):
+        return name
+    where = common_directory(pieces) if name == "team" else _job(pieces)
+    return f"{name}:{where}" if where else "project"
+
+
+def list_changed(pieces: Iterable[Evidence]) -> tuple[str, ...]:
+    """The files that the change touched: what an agent opened on the way (the paths of its session) is not changed."""
+    changed = (path for piece in pieces if piece.kind in ("commit", "diff", "adr") for path in piece.paths)
+    return tuple(dict.fromkeys(changed))
+
+
+def common_directory(pieces: Iterable[Evidence]) -> str:
+    """The deepest directory of all files that the change touched, "" for the root or when it touched none."""
+    return deepest_directory(list_changed(pieces))
+
+
+def deepest_directory(paths: Iterable[str]) -> str:
+    """The deepest directory that all of `paths` lie in, "" for the root."""
+    folders = [path.split("/")[:-1] for path in paths]
+    if not folders:
+        return ""
+    first, last = min(folders), max(folders)  # what the two ends of the alphabet share, all share
+    differ = (at for at, (one, other) in enumerate(zip(first, last, strict=False)) if one != other)
+    return "/".join(first[: next(differ, min(len(first), len(last)))])
+
+
+def _job(pieces: Iterable[Evidence]) -> str:
+    """The job of the one session of `pieces`: the last part of its id, in [a-z0-9-]; "" unless it is one session."""
+    sessions = {piece.session for piece in pieces if piece.session}
+    if len(sessions) != 1:
+        return ""
+    last = re.split(r"[/:\\]", sessions.pop().lower().rstrip("/:\\"))[-1]
+    return re.sub(r"[^a-z0-9]+", "-", last).strip("-")[-JOB_WIDTH:].strip("-")
+
+
+# -- Importance: what the gravest of its events gives a learning.
+
 ROUTINE = 0.5  # What an event counts that is of no kind below.
 BY_SEVERITY: dict[Severity, float] = {"info": 0.0, "warn": 0.15, "error": 0.25}
 
@@ -159,46 +272,3 @@ def base_importance(pieces: Iterable[Evidence]) -> float:
     """What the gravest of the events counts from which a learning comes; 0.5 for routine."""
     weights = (next((row.importance for row in TABLE if row.event.takes(piece)), ROUTINE) for piece in pieces)
     return max(weights, default=ROUTINE)
-
-
-# -- Anchors in the code that an entry speaks about, so that it can later be told whether it still holds.
-
-SHA_WIDTH = 12
-MAX_SEARCHED = 20  # Of a commit with more code files, only those are looked into that the text names.
-# Documents, lock files, generated text, and what is memory itself.
-NO_CODE = re.compile(
-    r".*\.(?:md|mdx|rst|txt|adoc|lock|sum|snap|svg|map|min\.(?:js|css))"
-    r"|(?:.*/)?(?:LICENSE|CHANGELOG|package-lock\.json|pnpm-lock\.yaml)[^/]*|(?:.*/)?\.memory(?:/.*|-ci\.yaml)"
-    r"|.*[._]pb2?\.\w+",
-    re.IGNORECASE,
-)
-LINES = r"(?::(?P<lines>\d+(?:-\d+)?))?"
-
-
-def find_cites(text: str, paths: Sequence[str], sha: str) -> tuple[str, ...]:
-    """Anchors `path[:first-last]@sha` for the `paths` that `text` names, and for all code files of a commit of few.
-
-    These say where to look for what the entry is about, which is chosen where files can be read. A path that is not
-    UTF-8, holds control characters or words that the gate refuses is nobody's anchor.
-    """
-    paths = [path for path in paths if path.isprintable()]
-    named = name_places(text, paths)
-    code = [path for path in paths if not NO_CODE.fullmatch(path)]
-    places = named | {path: path for path in code if path not in named and len(code) <= MAX_SEARCHED}
-    cites = (f"{place}@{sha[:SHA_WIDTH]}" for place in places.values())
-    return tuple(cite for cite in cites if not check_words(cite))
-
-
-def name_places(text: str, paths: Sequence[str]) -> dict[str, str]:
-    """Those of `paths` that `text` names, whole or by a base name that is unique, each with the lines that it gives."""
-    bases = {path: path.rpartition("/")[2] for path in paths}
-    counts = Counter(bases.values())
-    found: dict[str, str] = {}
-    for path, base in bases.items():
-        called = (path, base) if counts[base] == 1 and "." in base else (path,)
-        names = [re.escape(name) for name in called if name in text]
-        if not names:  # as of nearly all paths of a large commit: no pattern is made for them
-            continue
-        if match := re.search(rf"(?<![\w./-])(?:{'|'.join(names)}){LINES}(?![\w/]|[.-]\w)", text):
-            found[path] = f"{path}:{match['lines']}" if match["lines"] else path
-    return found

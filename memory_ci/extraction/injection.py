@@ -22,11 +22,9 @@ from memory_ci.secrets import letter_words, lower_case
 
 
 class Phrase(NamedTuple):
-    """`needs`: of each set, the folded text holds at least one, or the regex matches nowhere in it.
-
-    A need of letters is a whole word (no letter of a-z beside it), any other stands anywhere.
-    `may_be_forbidden`: "never …" in front makes the phrase good advice.
-    """
+    """`needs`: of each set, the folded text holds at least one, or the regex matches nowhere in it. A need of letters
+    is a whole word (no letter of a-z beside it), any other stands anywhere. `may_be_forbidden`: "never …" in front
+    makes the phrase good advice."""
 
     reason: str
     needs: tuple[frozenset[str], ...]
@@ -319,7 +317,6 @@ LINE_PHRASES: tuple[Phrase, ...] = (
         r"[\"']type[\"']\s*:\s*[\"']tool_(?:use|result)[\"']|[\"'](?:tool_calls|function_call)[\"']\s*:",
     ),
 )
-
 
 TABLES = Path(__file__).with_name("languages.toml")
 END = r"(?=\s*(?:$|[.;!\u3002\uff01]))"  # What END stands for in a pattern.

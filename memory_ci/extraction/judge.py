@@ -14,10 +14,10 @@ from typing import NamedTuple
 import msgspec
 from msgspec.structs import replace
 
-from memory_ci.extraction.entries import SHA_WIDTH, base_importance, check_entry, find_cites, to_entry
+from memory_ci.extraction.cites import SHA_WIDTH, find_cites
+from memory_ci.extraction.entries import MAX_IMPORTANCE, base_importance, check_entry, derive_scope, target_of, to_entry
 from memory_ci.extraction.gate import check_candidate
 from memory_ci.extraction.reply import Learning, parse_reply
-from memory_ci.extraction.scopes import MAX_IMPORTANCE, derive_scope, target_of
 from memory_ci.extraction.support import find_ungrounded, find_unsupported
 from memory_ci.extraction.wording import make_title
 from memory_ci.records.candidate import Candidate, Judged, Kind, Quote
@@ -38,12 +38,10 @@ class CandidateWords(NamedTuple):
 
 
 def _take_apart(learning: Candidate | Entry, quotes: Iterable[str]) -> CandidateWords:
-    text = (
-        learning.body or learning.title
-    )  # the body repeats a title that was cut; a title that says it all has no body
-    return CandidateWords(
-        tuple(words(text)), content_words(text), frozenset(" ".join(quote.split()) for quote in quotes)
-    )
+    # The body repeats a title that was cut; a title that says it all has no body.
+    text = learning.body or learning.title
+    said = frozenset(" ".join(quote.split()) for quote in quotes)
+    return CandidateWords(tuple(words(text)), content_words(text), said)
 
 
 def said_by(candidate: Candidate) -> CandidateWords:
@@ -223,11 +221,9 @@ def _doubt(learning: Learning, pieces: Mapping[str, Evidence]) -> str | None:
 
 
 def _deduplicated(judged: Sequence[Judged]) -> list[Judged]:
-    """Candidates of one verdict that say the same become one, proven by the quotes of both.
-
-    What says the same has a key in common: its words in order, a quote, or one of as many of its words in the order of
-    the alphabet as a text must share that has more than `SAME` of them (the prefix filter of PPJoin, Xiao et al. 2008).
-    """
+    """Candidates of one verdict that say the same become one, proven by the quotes of both. What says the same has a
+    key in common: its words in order, a quote, or one of as many of its words in the order of the alphabet as a text
+    must share that has more than `SAME` of them (the prefix filter of PPJoin, Xiao et al. 2008)."""
     kept: list[Judged] = []
     said: list[CandidateWords] = []
     by_key: defaultdict[tuple[str, str], list[int]] = defaultdict(list)

@@ -27,7 +27,6 @@ LITERAL_BREAKS = re.compile(r"\\n(?:\\n|\s*(?:[-*] |#+ )?[A-Z][a-z]+(?: [a-z]+|-
 SQUASHED_LOG = "Squashed commit of the following:"
 FIX = re.compile(r"\b(?:fix(?:e[sd])?|bug(?:fix)?|hot-?fix|revert|regression|repair|prevent|crash|hang)", re.IGNORECASE)
 
-
 SUBJECT_WIDTH = 1_000  # Characters of a subject that are looked at: every line of a message asks its subject anew.
 
 
@@ -105,19 +104,17 @@ WORD = (
     r"|rejected alternatives|rejected|decision|decided|root[- ]cause)s?"
 )
 MARK = re.compile(
-    rf"\s{{0,3}}(?P<bullet>[-*+•]\s+|\d+[.)]\s+)?(?:\*\*|__)?{WORD}(?:\((?P<scope>[^)\n]{{1,60}})\))?"
-    r"(?: of (?P<of>[^:]{3,80}))?(?:\*\*|__)?\s?[:\uff1a](?:\*\*|__)?(?:\s+(?P<text>.*)|\s*)",
-    re.IGNORECASE,
+    rf"(?i)\s{{0,3}}(?P<bullet>[-*+•]\s+|\d+[.)]\s+)?(?:\*\*|__)?{WORD}(?:\((?P<scope>[^)\n]{{1,60}})\))?"
+    r"(?: of (?P<of>[^:]{3,80}))?(?:\*\*|__)?\s?[:\uff1a](?:\*\*|__)?(?:\s+(?P<text>.*)|\s*)"
 )
 SECTION = re.compile(rf"(?:#{{1,6}}\s+{WORD}|\*\*(?i:{WORD.replace('word', 'bold')})\*\*):?\s*", re.IGNORECASE)
 HEADING = re.compile(r"#{1,6}\s+\S")
 BULLET = re.compile(r"\s*(?:[-*+•]|\d+[.)])\s+(?P<text>.*)")
 STOP = re.compile(r"[A-Z][A-Za-z]*(?:-[A-Za-z]+)*: |[A-Z][a-z]+:$|[a-z][a-z-]*\([^)]*\)!?: |#{1,6}\s|---+$")
 FIX_PARAGRAPH = re.compile(
-    r"(?:\*\*|#{1,6} )?(?:Fix(?:es)?|Solution|Resolution)(?:\*\*)?(?::|(?<=#)|$)(?:\*\*)?(?:\s+(?P<text>\S.*)|\s*)$",
-    re.IGNORECASE,
+    r"(?i)(?:\*\*|#{1,6} )?(?:Fix(?:es)?|Solution|Resolution)(?:\*\*)?(?::|(?<=#)|$)(?:\*\*)?"
+    r"(?:\s+(?P<text>\S.*)|\s*)$"
 )
-
 
 # Under each subject, in order, the lines where a paragraph `Fix: …` begins, and what it says.
 Fixes = dict[str, list[tuple[int, str]]]

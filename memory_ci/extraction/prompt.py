@@ -12,9 +12,9 @@ from typing import Any, get_args
 
 import msgspec
 
+from memory_ci.extraction.entries import list_reaches
 from memory_ci.extraction.gate import BODY_WIDTH, TITLE_WIDTH
 from memory_ci.extraction.reply import QUOTE_WIDTH
-from memory_ci.extraction.scopes import list_reaches
 from memory_ci.extraction.support import QUOTABLE
 from memory_ci.records.candidate import Kind, Request, Weight
 from memory_ci.records.entry import Adoption

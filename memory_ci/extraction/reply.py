@@ -35,12 +35,9 @@ class RawQuote(msgspec.Struct, frozen=True):
 
 
 class Learning(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One learning as a reply states it.
-
-    `restates` and `contradicts` are claimed ids of entries; `aka` are words to find it by. The fields from `importance`
-    on come from code only.
-    `is_marked`: the author of the evidence marked it as worth keeping; else `doubt` says why it is only proposed.
-    """
+    """One learning as a reply states it. `restates` and `contradicts` are claimed ids of entries; `aka` are words to
+    find it by. The fields from `importance` on come from code only. `is_marked`: the author of the evidence marked it
+    as worth keeping; else `doubt` says why it is only proposed."""
 
     title: str
     quotes: tuple[RawQuote, ...]
@@ -102,11 +99,9 @@ def format_reply(learnings: tuple[Learning, ...]) -> str:
 
 
 def parse_reply(text: str, *, trusted: bool = False) -> Parsed:
-    """The learnings in `text`, whatever stands around them: a fence, prose, a list cut short, several lists.
-
-    `trusted`: the reply is that of code of ours, so the fields that only code may set are read.
-    Raises EngineError (unreadable-reply) when there is no list of learnings at all.
-    """
+    """The learnings in `text`, whatever stands around them: a fence, prose, a list cut short, several lists. `trusted`:
+    the reply is that of code of ours, so the fields that only code may set are read. Raises EngineError
+    (unreadable-reply) when there is no list of learnings at all."""
     return Parsed(*_parse(text, "learnings", Learning, trusted=trusted))
 
 

@@ -28,17 +28,15 @@ CLAUSE = re.compile(
 BROAD = re.compile(r"\b(?:every|always)\b", re.IGNORECASE)
 NEVER = re.compile(r"\bnever\b", re.IGNORECASE)
 BROAD_WORDS = re.compile(
-    r"\b(?:every\w*|always|never|all|any(?:one|body|thing|where)?|each|whenever|must"
-    r"|from now on|in general|going forward)\b",
-    re.IGNORECASE,
+    r"(?i)\b(?:every\w*|always|never|all|any(?:one|body|thing|where)?|each|whenever|must"
+    r"|from now on|in general|going forward)\b"
 )
 DENIAL = re.compile(r"\b(?:never|no|not|\w+n't|dont|cannot|none|nobody|any\w*|avoid|stop|forbidden)\b", re.IGNORECASE)
 # An order to leave something: `was never called` tells what happened, `not just X` does not exclude X.
 BAN = re.compile(
-    r"(?<!\bwas )(?<!\bwere )(?<!\bhad )(?<!\bhas )(?<!\bhave )(?<!\bis )(?<!\bare )(?<!\bbeen )(?<!\bor )"
+    r"(?i)(?<!\bwas )(?<!\bwere )(?<!\bhad )(?<!\bhas )(?<!\bhave )(?<!\bis )(?<!\bare )(?<!\bbeen )(?<!\bor )"
     r"\b(?:do not|don't|dont|never|must not|mustn't|should not|shouldn't|please not|no longer|stop|avoid|without"
-    r"|instead of|rather than|not)\b(?! (?:just|only|forget|hesitate|worry)\b)",
-    re.IGNORECASE,
+    r"|instead of|rather than|not)\b(?! (?:just|only|forget|hesitate|worry)\b)"
 )
 # By a condition a claim may say what its quote says with `not`.
 CONDITION = re.compile(r"\b(?:only|except|unless|until|before)\b", re.IGNORECASE)

@@ -16,7 +16,7 @@ import msgspec
 from msgspec.structs import replace
 
 from memory_ci import __version__
-from memory_ci.extraction.entries import name_places
+from memory_ci.extraction.cites import name_places
 from memory_ci.flows.workspace import Workspace, index_path
 from memory_ci.gitrepo.blobs import TreeFile, list_worktree, read_files, tree_at
 from memory_ci.gitrepo.log import (

@@ -10,7 +10,7 @@ from itertools import compress
 from msgspec.structs import replace
 
 from memory_ci.errors import UsageError
-from memory_ci.extraction.entries import NO_CODE, SHA_WIDTH, name_places
+from memory_ci.extraction.cites import NO_CODE, SHA_WIDTH, name_places
 from memory_ci.extraction.gate import check_words
 from memory_ci.flows.anchors import MAX_MENTIONS, anchor_entries, read_texts
 from memory_ci.flows.workspace import Workspace, memory_test

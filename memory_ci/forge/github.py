@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Literal, TypeVar, get_args
 from urllib.parse import quote
@@ -48,7 +49,6 @@ class Branch(msgspec.Struct, frozen=True):
     """`repo` is null where the fork was deleted."""
 
     ref: str = ""
-    sha: str = ""
     repo: GitHubRepository | None = None
 
 
@@ -182,11 +182,9 @@ def list_reviews(
     comments: Iterable[IssueComment],
     permission_of: PermissionOf,
 ) -> tuple[Review, ...]:
-    """Reviews, comments of threads and comments below, in the order of time.
-
-    The first comment of a thread has the state of the review that it was sent with: there the requested change stands.
-    Whether a thread was resolved only GraphQL tells, so `is_resolved` stays None.
-    """
+    """Reviews, comments of threads and comments below, in the order of time. The first comment of a thread has the
+    state of the review that it was sent with: there the requested change stands. Whether a thread was resolved only
+    GraphQL tells, so `is_resolved` stays None."""
     sent = [review for review in reviews if review.state.lower() in STATES]
     states = {review.id: STATES[review.state.lower()] for review in sent}
     found = [
@@ -273,10 +271,8 @@ class GitHub(RequestReader[Pull]):
         return next((pull.number for pull in pulls if pull.merged_at), None)
 
     def list_closed(self, since: datetime) -> Listing[PullRequest]:
-        """Pull requests closed without a merge and changed at or after `since`, the last changed first.
-
-        As the list shows them: without reviews and commits, and with the permission that the list alone proves.
-        """
+        """Pull requests closed without a merge and changed at or after `since`, the last changed first. As the list
+        shows them: without reviews and commits, and with the permission that the list alone proves."""
         query = {"state": "closed", "sort": "updated", "direction": "desc"}
 
         def is_past(pull: Pull) -> bool:
@@ -292,10 +288,7 @@ class GitHub(RequestReader[Pull]):
         reviews = problems.note(self._client.list_all(f"{pulls}/reviews", PullReview))
         threads = problems.note(self._client.list_all(f"{pulls}/comments", PullComment))
         comments = problems.note(self._client.list_all(f"{issues}/comments", IssueComment))
-
-        def permission_of(user: GitHubUser, association: str) -> Permission:
-            return self._permission(user, association, problems)
-
+        permission_of = partial(self._permission, problems)
         said = list_reviews(reviews, threads, comments, permission_of)
         return replace(format_request(pull, permission_of), reviews=said)
 
@@ -318,15 +311,10 @@ class GitHub(RequestReader[Pull]):
         for sha in shas[-MAX_CHECKED:]:
             commit = f"{self._root}/commits/{sha}"
             runs = self._client.list_all(f"{commit}/check-runs", CheckRun, key="check_runs")
-            told = (
-                (
-                    run.name,
-                    run.conclusion,
-                    run.completed_at,
-                    ": ".join(filter(None, (run.output.title, run.output.summary))),
-                )
-                for run in problems.note(runs)
-            )
+            told = []
+            for run in problems.note(runs):
+                said = ": ".join(filter(None, (run.output.title, run.output.summary)))
+                told.append((run.name, run.conclusion, run.completed_at, said))
             found += _list_checks(told, sha)
             if runs.problem and not runs.items:
                 break
@@ -336,7 +324,7 @@ class GitHub(RequestReader[Pull]):
                 found += _list_checks(((s.context, s.state, s.updated_at, s.description or "") for s in noted), sha)
         return tuple(found)
 
-    def _permission(self, user: GitHubUser, association: str, problems: Problems) -> Permission:
+    def _permission(self, problems: Problems, user: GitHubUser, association: str) -> Permission:
         """What the repository grants to `user`, asked once; where it does not say, what the association proves."""
         if user.is_bot or not user.login:
             return by_association(association)

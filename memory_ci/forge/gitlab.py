@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
+from functools import partial
 from typing import Literal
 from urllib.parse import quote
 
@@ -198,10 +199,7 @@ class GitLab(RequestReader[MergeRequest]):
     def _with_reviews(self, found: MergeRequest, problems: Problems) -> PullRequest:
         path = f"{self._root}/merge_requests/{found.iid}/discussions"
         discussions = problems.note(self._client.list_all(path, Discussion))
-
-        def permission_of(user: GitLabUser) -> Permission:
-            return self._permission(user, problems)
-
+        permission_of = partial(self._permission, problems)
         said = list_reviews(discussions, permission_of)
         return replace(format_request(found, permission_of), reviews=said)
 
@@ -238,7 +236,7 @@ class GitLab(RequestReader[MergeRequest]):
                 break
         return tuple(found)
 
-    def _permission(self, user: GitLabUser, problems: Problems) -> Permission:
+    def _permission(self, problems: Problems, user: GitLabUser) -> Permission:
         """What the project grants to `user`, asked once; who is no member may read."""
         if user.is_bot or not user.id:
             return "unknown"

@@ -299,11 +299,9 @@ def open_pool() -> PoolManager:
 def exchange(
     pool: PoolManager, method: str, url: str, limits: Limits, *, headers: Mapping[str, str], body: bytes = b""
 ) -> HttpReply:
-    """One request and its whole reply; redirects are not followed, and nothing is tried again.
-
-    Raises TimeoutError when it takes longer than `limits.total`, headers included, OverflowError for a body that is too
-    large, ConnectionError that says what broke.
-    """
+    """One request and its whole reply; redirects are not followed, and nothing is tried again. Raises TimeoutError when
+    it takes longer than `limits.total`, headers included, OverflowError for a body that is too large, ConnectionError
+    that says what broke."""
     from urllib3 import Timeout
     from urllib3.exceptions import HTTPError
     from urllib3.exceptions import TimeoutError as NoAnswer
@@ -339,11 +337,9 @@ def exchange(
 
 
 class Transport:
-    """Sends requests to the API at `base` (https, or http on this machine) and to where it redirects.
-
-    `secrets` are the headers that only the host of `base` is sent. Raises EngineError: forge-unauthorised for a token
-    that no header can hold (the library below would print it), forge-failed for a `base` that is not secure.
-    """
+    """Sends requests to the API at `base` (https, or http on this machine) and to where it redirects. `secrets` are the
+    headers that only the host of `base` is sent. Raises EngineError: forge-unauthorised for a token that no header can
+    hold (the library below would print it), forge-failed for a `base` that is not secure."""
 
     def __init__(
         self,

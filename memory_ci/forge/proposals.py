@@ -332,11 +332,9 @@ class Created(NamedTuple):
 
 
 class GitHubCommitter:
-    """Makes commits on the branches of `repository` (`owner/name`) through the GraphQL API at `address`.
-
-    What GitHub makes itself is signed: `createCommitOnBranch` with `expectedHeadOid` (docs.github.com, "GraphQL
-    mutations"). It knows files and their content, no modes: an executable memory file would lose its bit.
-    """
+    """Makes commits on the branches of `repository` (`owner/name`) through the GraphQL API at `address`. What GitHub
+    makes itself is signed: `createCommitOnBranch` with `expectedHeadOid` (docs.github.com, "GraphQL mutations"). It
+    knows files and their content, no modes: an executable memory file would lose its bit."""
 
     def __init__(self, client: Client, address: str, repository: str) -> None:
         self._client, self._address, self._repository = client, address, repository

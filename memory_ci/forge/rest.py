@@ -52,33 +52,6 @@ class Page(msgspec.Struct, frozen=True):
     data: Any
 
 
-class ReplyCache:
-    """The replies under one directory, a file each; one that cannot be read is not there, or not kept."""
-
-    def __init__(self, directory: Path) -> None:
-        self._directory = directory
-
-    def find(self, url: str) -> Page | None:
-        """The reply kept for `url`, or None."""
-        try:
-            found = msgspec.json.decode(self._path(url).read_bytes(), type=Page)
-        except (OSError, ValueError, RecursionError):
-            return None
-        return found if found.url == url else None
-
-    def save(self, reply: Page) -> None:
-        """Keep `reply`, in place of what was kept for its address: a reader sees the old file or the new."""
-        with suppress(OSError):
-            self._directory.mkdir(parents=True, exist_ok=True)
-            with tempfile.TemporaryDirectory(dir=self._directory, prefix=".") as beside:
-                new = Path(beside, "reply")
-                new.write_bytes(msgspec.json.encode(reply))
-                new.replace(self._path(reply.url))
-
-    def _path(self, url: str) -> Path:
-        return self._directory / f"{hashlib.sha256(url.encode()).hexdigest()}.json"
-
-
 T = TypeVar("T")
 
 PAUSES = (1.0, 2.0)  # Seconds before the second and the third try; there is no fourth.
@@ -101,11 +74,11 @@ class Listing(NamedTuple, Generic[T]):
 
 
 class Client:
-    """Reads and writes things of given shapes through the API that `transport` leads to."""
+    """Reads and writes things of given shapes through the API that `transport` leads to. Replies are kept in
+    `cache_dir`, a file each; one that cannot be read is not there, or not kept."""
 
-    def __init__(self, transport: Transport, cache: ReplyCache) -> None:
-        self._transport = transport
-        self._cache = cache
+    def __init__(self, transport: Transport, cache_dir: Path) -> None:
+        self._transport, self._cache_dir = transport, cache_dir
         self._limited: EngineError | None = None
 
     @property
@@ -134,11 +107,9 @@ class Client:
         is_past: Callable[[T], bool] = lambda _: False,
         pages: int = MAX_PAGES,
     ) -> Listing[T]:
-        """The list at `path` (under `key` of each page), up to the first item that `is_past`.
-
-        What cannot be read is the problem of the listing. Raises EngineError (forge-rate-limited, forge-budget-spent)
-        when nothing more can be asked at all.
-        """
+        """The list at `path` (under `key` of each page), up to the first item that `is_past`. What cannot be read is
+        the problem of the listing. Raises EngineError (forge-rate-limited, forge-budget-spent) when nothing more can be
+        asked at all."""
         url = f"{self._transport.base}{path}?{urlencode({'per_page': '100', **(query or {})})}"
         items: list[T] = []
         problem = slug = ""
@@ -205,7 +176,11 @@ class Client:
         return outcome
 
     def _try(self, url: str) -> Page | FailedTry | None:
-        cached = self._cache.find(url)
+        place = self._cache_dir / f"{hashlib.sha256(url.encode()).hexdigest()}.json"
+        cached = None
+        with suppress(OSError, ValueError, RecursionError):
+            found = msgspec.json.decode(place.read_bytes(), type=Page)
+            cached = found if found.url == url else None
         try:
             reply = self._transport.send(url, cached.etag if cached else "")
         except ConnectionError as error:
@@ -221,7 +196,12 @@ class Client:
             return FailedTry(failed(url, "answered with something that is not JSON"))
         page = Page(url, reply.headers.get("etag", ""), reply.headers.get("link", ""), data)
         if page.etag:
-            self._cache.save(page)
+            with suppress(OSError):
+                self._cache_dir.mkdir(parents=True, exist_ok=True)
+                with tempfile.TemporaryDirectory(dir=self._cache_dir, prefix=".") as beside:
+                    new = Path(beside, "reply")
+                    new.write_bytes(msgspec.json.encode(page))
+                    new.replace(place)  # a reader sees the old file or the new
         return page
 
 
@@ -281,10 +261,8 @@ def require(listing: Listing[T]) -> Listing[T]:
 
 class RequestReader(ABC, Generic[Found]):
     """What is read of requests alike from every forge, under `root`. `Found` is a request as the forge tells of it.
-
     Closed ones are listed in one go, and completed one by one with no more than half of what a run may spend: so a heap
-    of them, which anyone can make, leaves enough to read what was merged.
-    """
+    of them, which anyone can make, leaves enough to read what was merged."""
 
     def __init__(self, client: Client, root: str) -> None:
         self._client, self._root = client, root

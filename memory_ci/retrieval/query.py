@@ -44,7 +44,6 @@ QUOTED = re.compile(
     re.VERBOSE,
 )
 
-
 INFLECTED = re.compile("[\u0370-\u052f]{5,}")  # A Greek or Cyrillic word, of which a language has a dozen forms.
 LONG = 6  # Letters from which on a word has an ending to lose.
 

@@ -195,7 +195,8 @@ def put_corrections_first(
     supersede one another in a circle all stay: nobody can say which of them holds.
     """
     places = {hit.located.entry.id: place for place, hit in enumerate(hits)}
-    olders = {hit.located.entry.id: _known(hit.located.entry.supersedes, places) for hit in hits}
+    entries = [hit.located.entry for hit in hits]
+    olders = {entry.id: [older for older in entry.supersedes if older in places] for entry in entries}
     corrected = {older for ids in olders.values() for older in ids}
     reached = {id_: _reach(id_, olders) for id_ in olders if id_ not in corrected}
     superseded = {older: newest for newest, ids in reached.items() for older in ids}
@@ -204,16 +205,12 @@ def put_corrections_first(
         entry = hit.located.entry
         answered = contradicted(entry) if entry.type == "corrective" else ()
         own = places[entry.id]
-        best = min([own, *(places[id_] for id_ in (*reached.get(entry.id, ()), *_known(answered, places)))])
+        best = min([own, *(places[id_] for id_ in (*reached.get(entry.id, ()), *answered) if id_ in places)])
         return best, own if best == own else -1
 
     served = [hit for hit in hits if hit.located.entry.id not in superseded]
     withheld = [(hit, superseded.get(hit.located.entry.id)) for hit in hits]
     return sorted(served, key=order), tuple(Withheld(hit, f"superseded by {by[:8]}") for hit, by in withheld if by)
-
-
-def _known(ids: Iterable[str], places: Mapping[str, int]) -> list[str]:
-    return [id_ for id_ in ids if id_ in places]
 
 
 def _reach(start: str, olders: Mapping[str, Iterable[str]]) -> frozenset[str]:

@@ -58,11 +58,9 @@ class TaskQuery(msgspec.Struct, frozen=True):
 
 
 class Prompts(msgspec.Struct, frozen=True):
-    """The prompts of `total` tasks by their terms: for each the (place of the task, weight) of those that have it.
-
-    The weight is the part of BM25 that does not depend on how many have the term. A term's list stays encoded until it
-    is asked for: a question has ten of the ten thousand.
-    """
+    """The prompts of `total` tasks by their terms: for each the (place of the task, weight) of those that have it. The
+    weight is the part of BM25 that does not depend on how many have the term. A term's list stays encoded until it is
+    asked for: a question has ten of the ten thousand."""
 
     total: int
     postings: dict[str, msgspec.Raw]

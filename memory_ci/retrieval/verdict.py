@@ -66,10 +66,8 @@ def coverage(entries: Sequence[Entry], terms: Sequence[str], corpus: Corpus, lea
 
 def margin(task: str, matches: Sequence[Match], terms: Sequence[str], corpus: Corpus) -> float:
     """By how much one of the best matches is nearer to the task's first line, or to a clause of it, than the floor.
-
     Near is the coverage of its words and half the share of its letters, nothing where only words of most entries are
-    held: what is below 0 only shares a word with it.
-    """
+    held: what is below 0 only shares a word with it."""
     entries = [match.located.entry for match in matches[:BEST]]
     line = told(task).partition("\n")[0]
     clauses = [part for part in CLAUSE.split(line) if len(content_words(part)) >= LEAST_WORDS]

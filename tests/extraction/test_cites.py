@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from memory_ci.extraction.entries import find_cites, name_places
+from memory_ci.extraction.cites import find_cites, name_places
 
 SHA = "3f2ab91" + "0" * 33
 MANY = ("src/a/client.py", "src/b/server.py", "src/b/util.py", "src/c/util.py", "Makefile", "README.md")

@@ -6,10 +6,9 @@ from typing import Any
 
 import pytest
 
-from memory_ci.extraction.entries import ROUTINE, TABLE, base_importance
+from memory_ci.extraction.entries import MAX_IMPORTANCE, ROUTINE, TABLE, base_importance
 from memory_ci.extraction.judge import ASKED, BY_KIND, COSTLY, JudgedCase, judge_reply
 from memory_ci.extraction.reply import Learning, RawQuote, format_reply
-from memory_ci.extraction.scopes import MAX_IMPORTANCE
 from memory_ci.records.candidate import Kind, Weight
 from memory_ci.records.event import Evidence
 from tests.extraction.make import judge_messages, make_piece

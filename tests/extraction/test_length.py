@@ -6,8 +6,7 @@ import pytest
 
 from memory_ci.extraction.judge import MAX_PER_PIECE
 from memory_ci.extraction.markers import find_marks, searchable_lines
-from memory_ci.extraction.suspects import find_decision, find_suspects
-from memory_ci.extraction.wording import compose
+from memory_ci.extraction.wording import compose, find_decision, find_suspects
 from tests.extraction.make import judge_messages, written
 
 HUGE = 300_000

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from memory_ci.extraction.scopes import SCOPES, derive_scope, list_reaches, target_of
+from memory_ci.extraction.entries import SCOPES, derive_scope, list_reaches, target_of
 from memory_ci.records.candidate import Kind, Reach
 from memory_ci.records.event import EventKind, Evidence
 from tests.extraction.make import make_piece

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from memory_ci.forge.http import Budget, Transport
-from memory_ci.forge.rest import Client, ReplyCache
+from memory_ci.forge.rest import Client
 
 TOKEN = "ghs_" + "n0tArealT0ken" * 3
 SHAS = ("1" * 40, "2" * 40, "3" * 40)
@@ -37,7 +37,7 @@ def make_budget(time: FakeTime | None = None, **limits: Any) -> Budget:  # noqa:
 
 def make_client(url: str, cache: Path, time: FakeTime | None = None, token: str = TOKEN, **limits: int) -> Client:
     secrets = {"authorization": f"Bearer {token}"}
-    return Client(Transport(url, headers={}, secrets=secrets, budget=make_budget(time, **limits)), ReplyCache(cache))
+    return Client(Transport(url, headers={}, secrets=secrets, budget=make_budget(time, **limits)), cache)
 
 
 def make_user(login: str = "ann", kind: str = "User") -> Json:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from memory_ci.errors import EngineError
-from memory_ci.forge.organisation import open_forges
+from memory_ci.forge.selection import open_forges
 from tests.forge.make import TOKEN
 from tests.servers import Answer, Asked, by_path, json_answer, serve
 

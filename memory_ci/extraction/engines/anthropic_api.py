@@ -14,15 +14,13 @@ from typing import Any, TypeVar
 import msgspec
 from msgspec.structs import replace
 
+from memory_ci.deadline import call_bounded
 from memory_ci.errors import EngineError
 from memory_ci.extraction.engines.faults import (
     SYSTEM_CLOCK,
-    TRIES,
     UNAUTHORISED,
     CallFailure,
-    CallLimits,
     Clock,
-    call_with_tries,
     explain,
     names_output_config,
     scrub,
@@ -34,6 +32,9 @@ from memory_ci.records.config import EngineConfig, Provider
 from memory_ci.text import estimate_tokens
 
 T = TypeVar("T")
+
+TRIES = 3
+MAX_WAIT = 60.0  # Seconds between two tries at most, whatever a Retry-After says: it may name an hour.
 
 # Tokens beside the evidence of a window: instructions, digest, schema, the quotes and names of JSON.
 PROMPT_MARGIN = 10_000
@@ -92,14 +93,9 @@ class AnthropicEngine:
         clock: Clock = SYSTEM_CLOCK,
         call_seconds: float | None = None,
     ) -> None:
-        self.settings = settings
-        self.environ = environ
-        self.meter = Meter(settings)
-        self._clock = clock
-        self._limits = CallLimits(
-            deadline=clock.now() + settings.deadline_seconds,
-            call_seconds=call_seconds or 60 + settings.max_tokens / TOKENS_PER_SECOND,
-        )
+        self.settings, self.environ, self.meter = settings, environ, Meter(settings)
+        self._clock, self._deadline = clock, clock.now() + settings.deadline_seconds
+        self._call_seconds = call_seconds or 60 + settings.max_tokens / TOKENS_PER_SECOND
         self._client: Any = None
         self._takes_schema = True
 
@@ -118,11 +114,9 @@ class AnthropicEngine:
         tokens = sum(map(estimate_tokens, (prompt.system, prompt.user, schema)))
         limit = self.settings.prompt_tokens + PROMPT_MARGIN
         if tokens > limit:
-            raise EngineError(
-                f"the prompt has about {tokens} tokens, {limit} are allowed: nothing was sent",
-                slug="prompt-too-long",
-                hint="raise engine.prompt_tokens, or lower it so that less evidence is chosen",
-            )
+            told = f"the prompt has about {tokens} tokens, {limit} are allowed: nothing was sent"
+            hint = "raise engine.prompt_tokens, or lower it so that less evidence is chosen"
+            raise EngineError(told, slug="prompt-too-long", hint=hint)
         return Usage(cache_write_tokens=tokens, output_tokens=self.settings.max_tokens)
 
     def build_parameters(self, prompt: Prompt) -> dict[str, Any]:
@@ -139,7 +133,8 @@ class AnthropicEngine:
         return parameters
 
     def ask(self, call: Callable[[Any, float], T], tries: int = TRIES) -> T:
-        """What `call(client, seconds)` returns, under the limits of this run. Raises EngineError and nothing else."""
+        """What `call(client, seconds it may take)` returns, tried again while its failure is transient. Raises
+        EngineError and nothing else: that of the last failure, or [engine-deadline] when the run's time is up."""
         if self._client is None:
             self._client = self._make_client()
 
@@ -147,7 +142,23 @@ class AnthropicEngine:
             self.meter.add_try()
             return call(self._client, seconds)
 
-        return call_with_tries(attempt, self.explain, self._limits._replace(tries=tries), self._clock)
+        for number in range(1, tries + 1):
+            left = self._deadline - self._clock.now()
+            if left <= 0:
+                raise _out_of_time("before the call was made")
+            try:
+                return call_bounded(attempt, min(left, self._call_seconds))
+            except Exception as error:  # noqa: BLE001 - the one boundary: an SDK may throw anything
+                failure = self.explain(error)
+            if not failure.is_transient or number == tries:
+                raise failure.error
+            # What the server asks for, else 1, 2, 4 … less up to half.
+            usual = min(2.0 ** (number - 1), MAX_WAIT) * (1 - self._clock.jitter() / 2)
+            wait = usual if failure.retry_after is None else min(failure.retry_after, MAX_WAIT)
+            if self._clock.now() + wait >= self._deadline:
+                raise _out_of_time(f"while the call was tried again; last: {failure.error.message}")
+            self._clock.sleep(wait)
+        raise AssertionError("unreachable: the last try returns or raises")
 
     def close(self) -> None:
         """Close the connections; the process does so as well when it ends."""
@@ -175,11 +186,9 @@ class AnthropicEngine:
             raise self.explain(error).error from None
 
     def _find_credentials(self) -> dict[str, str]:
-        """What is said to the client; workload identity and the clouds' own credentials it finds by itself.
-
-        An empty variable (an unset one of a workflow) is none. The base URL is always said, so that nothing but the
-        environment decides it.
-        """
+        """What is said to the client; workload identity and the clouds' own credentials it finds by itself. An empty
+        variable (an unset one of a workflow) is none. The base URL is always said, so that nothing but the environment
+        decides it."""
         if self.settings.provider != "anthropic":
             return {}
         base_url = self.environ.get("ANTHROPIC_BASE_URL") or DEFAULT_BASE_URL
@@ -203,6 +212,12 @@ class AnthropicEngine:
         return client.messages.create(**self.build_parameters(prompt), timeout=seconds)
 
 
+def _out_of_time(when: str) -> EngineError:
+    told = f"the time for all calls of this run was up {when}"
+    hint = "run again: the same range is taken; or raise engine.deadline_seconds"
+    return EngineError(told, slug="engine-deadline", hint=hint)
+
+
 def read_message(message: Any) -> EngineReply:  # noqa: ANN401
     """The text blocks of a message; of a refusal or a truncated reply too. Raises AttributeError when it is none."""
     return EngineReply(
@@ -218,11 +233,9 @@ MAX_BYTES = 200_000_000  # The API's limits are 100,000 requests and 256 MB of J
 
 
 class Batch(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A batch that was sent: its calls are answered within a day, in any order, at half price.
-
-    It outlives the process that sent it: `flows.record.backfill` keeps this to fetch it later. `ids` are the keys of
-    its requests (`prompt.request_key`), as the API's custom_id.
-    """
+    """A batch that was sent: its calls are answered within a day, in any order, at half price. It outlives the process
+    that sent it: `flows.record.backfill` keeps this to fetch it later. `ids` are the keys of its requests
+    (`prompt.request_key`), as the API's custom_id."""
 
     id: str
     model: str

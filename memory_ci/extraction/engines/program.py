@@ -43,11 +43,9 @@ def find_program(name: str, environ: Mapping[str, str]) -> str:
     found = shutil.which(name, path=environ.get("PATH", os.defpath))
     if found is None or not Path(found).is_absolute():
         is_path = Path(name).is_absolute()
-        raise EngineError(
-            f"the program {name!r} was not found{', or is not executable' if is_path else ' on PATH'}",
-            slug="engine-not-installed",
-            hint="check the path, and `chmod +x` it" if is_path else "install it, or name it by its absolute path",
-        )
+        told = f"the program {name!r} was not found{', or is not executable' if is_path else ' on PATH'}"
+        hint = "check the path, and `chmod +x` it" if is_path else "install it, or name it by its absolute path"
+        raise EngineError(told, slug="engine-not-installed", hint=hint)
     return found
 
 
@@ -59,11 +57,9 @@ def empty_directory() -> Iterator[Path]:
 
 
 def run_program(argv: Sequence[str], text: str, *, cwd: Path, env: Mapping[str, str], seconds: float) -> Finished:
-    """Run `argv` with `text` on its standard input, without a shell.
-
-    Raises EngineError: engine-not-installed when it cannot be started, engine-timeout after `seconds`,
-    engine-unreadable-reply when it prints over MAX_OUTPUT bytes. What it started does not outlive it.
-    """
+    """Run `argv` with `text` on its standard input, without a shell. Raises EngineError: engine-not-installed when it
+    cannot be started, engine-timeout after `seconds`, engine-unreadable-reply when it prints over MAX_OUTPUT bytes.
+    What it started does not outlive it."""
     with tempfile.TemporaryFile() as stdin, tempfile.TemporaryFile() as stdout, tempfile.TemporaryFile() as stderr:
         stdin.write(text.encode("utf-8", "replace"))
         stdin.seek(0)
@@ -216,11 +212,9 @@ def _read_result(done: Finished, environ: Mapping[str, str]) -> Result:
         result = msgspec.json.decode(done.output, type=Result)
     except (msgspec.DecodeError, RecursionError) as error:
         told = scrub(done.errors or done.output, environ)
-        raise EngineError(
-            f"`claude -p` ended with status {done.status} and without an answer: {told}",
-            slug="engine-failed",
-            hint="run `claude -p hello --output-format json` by hand; an old version may lack a flag",
-        ) from error
+        told = f"`claude -p` ended with status {done.status} and without an answer: {told}"
+        hint = "run `claude -p hello --output-format json` by hand; an old version may lack a flag"
+        raise EngineError(told, slug="engine-failed", hint=hint) from error
     if result.is_error or done.status:
         known = (row for row in STATUSES if result.api_error_status in row[0])
         _, slug, hint = next(known, (None, "engine-failed", "run `claude` by hand; `/login` if it is not logged in"))

@@ -54,11 +54,9 @@ class ReplayEngine:
             self._recordings = _load(self._path)
         found = self._recordings.get(key)
         if found is None:
-            raise EngineError(
-                f"no reply is recorded for {request.change} under the key {key} in {self._path}",
-                slug="replay-miss",
-                hint=f"record one as {_place(self._path, key)}, with its key, origin and text",
-            )
+            told = f"no reply is recorded for {request.change} under the key {key} in {self._path}"
+            hint = f"record one as {_place(self._path, key)}, with its key, origin and text"
+            raise EngineError(told, slug="replay-miss", hint=hint)
         model = found.origin.removeprefix("model ").removesuffix(NAMELESS)
         return EngineReply(text=found.text, stop_reason=found.stop_reason, usage=found.usage, model=model)
 
@@ -104,11 +102,8 @@ def _load(path: Path) -> dict[str, Recording]:
 
 
 def _refuse(told: str, error: Exception) -> NoReturn:
-    raise EngineError(
-        f"recorded replies cannot be read: {told}",
-        slug="replay-unreadable",
-        hint="MEMORY_CI_REPLAY names a directory of recordings, or a JSON Lines file of them",
-    ) from error
+    hint = "MEMORY_CI_REPLAY names a directory of recordings, or a JSON Lines file of them"
+    raise EngineError(f"recorded replies cannot be read: {told}", slug="replay-unreadable", hint=hint) from error
 
 
 class KeptReplies:

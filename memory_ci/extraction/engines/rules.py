@@ -9,15 +9,21 @@ from memory_ci.extraction.gate import BODY_WIDTH
 from memory_ci.extraction.markers import MARKERS, Mark, find_marks, find_remembered
 from memory_ci.extraction.reply import QUOTE_WIDTH, Learning, RawQuote, format_reply
 from memory_ci.extraction.support import QUOTABLE
-from memory_ci.extraction.suspects import (
+from memory_ci.extraction.wording import (
     MAX_LENGTH,
     Suspect,
+    compose,
+    cut,
+    cut_at_sentence,
     find_decision,
     find_steering,
     find_suspects,
+    fold,
     is_suspicious,
+    make_body,
+    make_title,
+    weakness,
 )
-from memory_ci.extraction.wording import compose, cut, cut_at_sentence, fold, make_body, make_title, weakness
 from memory_ci.records.candidate import EngineReply, Request
 from memory_ci.records.event import Evidence
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from datetime import UTC, date, datetime
 
 from memory_ci.extraction.metrics import share
-from memory_ci.extraction.suspects import find_steering
+from memory_ci.extraction.wording import find_steering
 from memory_ci.flows.episodes import load_episodes
 from memory_ci.flows.serve.session_note import HELD_OUT, is_held_out, list_given, mark_session
 from memory_ci.flows.sessions.session_join import CapturedSessions

@@ -34,7 +34,7 @@ from memory_ci.store.document import load_file
 from memory_ci.store.layout import classify_scope, memory_pathspecs
 
 if TYPE_CHECKING:
-    from memory_ci.forge.organisation import ForgeRepository, OrgForge
+    from memory_ci.forge.selection import ForgeRepository, OrgForge
 
 MAX_LIST = 20_000_000  # Bytes of a list of repositories.
 # How few may read: nothing is put before more people than its forge lets read it.
@@ -113,7 +113,7 @@ def gather_targets(
         raise UsageError("no repository is named", slug="bad-list", hint=hint)
     forges: tuple[OrgForge, ...] = ()
     if github or gitlab or any(address_of(line.address) for line in lines):
-        from memory_ci.forge.organisation import open_forges  # lists of directories ask nobody
+        from memory_ci.forge.selection import open_forges  # lists of directories ask nobody
 
         forges = open_forges(environ, cache_dir)
     listed: dict[str, ForgeRepository] = {}

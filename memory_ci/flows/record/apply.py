@@ -17,9 +17,9 @@ import msgspec
 from msgspec.structs import replace
 
 from memory_ci.errors import FindingsError, RepositoryError, UsageError
-from memory_ci.extraction.entries import SHA_WIDTH, check_entry, list_texts, trim_evidence
+from memory_ci.extraction.cites import SHA_WIDTH
+from memory_ci.extraction.entries import MAX_IMPORTANCE, check_entry, list_texts, trim_evidence
 from memory_ci.extraction.gate import check_words
-from memory_ci.extraction.scopes import MAX_IMPORTANCE
 from memory_ci.flows.draft import Draft
 from memory_ci.flows.forgotten import find_forgotten, tombstones_at
 from memory_ci.flows.model import trusted_at

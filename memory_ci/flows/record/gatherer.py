@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from memory_ci.config import CONFIG_FILE
 from memory_ci.evidence.content import redact
 from memory_ci.evidence.trust import is_author
-from memory_ci.extraction.entries import SHA_WIDTH
+from memory_ci.extraction.cites import SHA_WIDTH
 from memory_ci.extraction.tombstones import NONE, Tombstones
 from memory_ci.flows.draft import Draft
 from memory_ci.flows.model import Asker, Model

@@ -16,10 +16,10 @@ from msgspec.structs import replace
 from memory_ci.errors import EngineError, RepositoryError, UnreadableMemoryError, UsageError
 from memory_ci.evidence.content import redact
 from memory_ci.evidence.ingestion import collect
+from memory_ci.extraction.cites import name_places
 from memory_ci.extraction.engines.rules import RulesEngine
-from memory_ci.extraction.entries import content_key, entry_id, find_aka, name_places, to_entry
+from memory_ci.extraction.entries import common_directory, content_key, entry_id, find_aka, list_changed, to_entry
 from memory_ci.extraction.judge import JudgedCase, is_record, judge_reply, settle
-from memory_ci.extraction.scopes import common_directory, list_changed
 from memory_ci.extraction.support import DOCUMENT, Paragraph, find_told, is_document, list_paragraphs
 from memory_ci.extraction.tombstones import Tombstones
 from memory_ci.flows.anchors import cite_touched

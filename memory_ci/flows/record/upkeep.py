@@ -16,8 +16,8 @@ from msgspec.structs import replace
 
 from memory_ci.errors import RepositoryError, UsageError
 from memory_ci.extraction.engines import Engine
+from memory_ci.extraction.entries import deepest_directory
 from memory_ci.extraction.reply import Learning, parse_reply
-from memory_ci.extraction.scopes import deepest_directory
 from memory_ci.extraction.support import find_ungrounded
 from memory_ci.flows.anchors import gone_since, judge_anchors
 from memory_ci.flows.draft import Draft

@@ -48,7 +48,7 @@ def note_prompt(where: Workspace, event: AgentEvent, now: datetime, environ: Map
 
     Raises RepositoryError (write-failed).
     """
-    from memory_ci.extraction.suspects import find_steering  # 20 ms that the end of a turn spares
+    from memory_ci.extraction.wording import find_steering  # 20 ms that the end of a turn spares
 
     # A program may write the prompt: Claude Code tells, and `codex exec` runs no hooks.
     is_headless = event.agent == "claude-code" and environ.get("CLAUDE_CODE_ENTRYPOINT", "cli") != "cli"

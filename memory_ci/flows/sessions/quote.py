@@ -11,7 +11,7 @@ from pathlib import Path
 
 from memory_ci.errors import UsageError
 from memory_ci.evidence.content import redact
-from memory_ci.extraction.suspects import find_steering
+from memory_ci.extraction.wording import find_steering
 from memory_ci.flows.serve.session_note import list_live
 from memory_ci.flows.sessions.capture import read_own
 from memory_ci.flows.sessions.session_join import EDITS, TOLERANCE

@@ -53,11 +53,8 @@ def pack_vectors(rows: Iterable[Sequence[float]]) -> Vectors:
 
 def failed(service: str, what: str) -> EngineError:
     """An embedder did not give what was asked for. The message names no key, no text and nothing of a reply."""
-    return EngineError(
-        f"{service} {what}",
-        slug="embedder-failed",
-        hint="Retrieval goes on without vectors: `memory-ci help embedders`.",
-    )
+    hint = "Retrieval goes on without vectors: `memory-ci help embedders`."
+    return EngineError(f"{service} {what}", slug="embedder-failed", hint=hint)
 
 
 NOT_INSTALLED = "the local embedder is not installed: pip install 'memory-ci[vectors]'"
@@ -75,12 +72,9 @@ class EmbedderChoice(NamedTuple):
 def choose_embedder(
     settings: RetrieveConfig, environ: Mapping[str, str], patience: Patience | None = None
 ) -> EmbedderChoice:
-    """The embedder of a run, without asking it anything: configured is not working. Never raises.
-
-    A service is given the time of `HURRIED`, unless `patience` says otherwise.
-
-    `MEMORY_CI_EMBEDDER=none` in the environment switches the lane off, whatever the configuration says.
-    """
+    """The embedder of a run, without asking it anything: configured is not working. Never raises. A service is given
+    the time of `HURRIED`, unless `patience` says otherwise. `MEMORY_CI_EMBEDDER=none` in the environment switches the
+    lane off, whatever the configuration says."""
     if environ.get("MEMORY_CI_EMBEDDER") == "none":
         return EmbedderChoice(None, "lexical", "MEMORY_CI_EMBEDDER is none")
     name = settings.embedder

@@ -18,15 +18,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from memory_ci.errors import EngineError
-from memory_ci.forge.http import (
-    FailedTry,
-    Limits,
-    exchange,
-    is_loopback,
-    is_secure,
-    open_pool,
-    try_again,
-)
+from memory_ci.forge.http import FailedTry, Limits, exchange, is_loopback, is_secure, open_pool, try_again
 from memory_ci.index.embedders import Purpose, Vectors, failed, pack_vectors
 from memory_ci.text import estimate_tokens
 
@@ -52,11 +44,9 @@ UNHURRIED = Patience(connect=10.0, read=60.0, total=3600.0, pauses=(1.0, 5.0, 20
 
 
 class Service(NamedTuple):
-    """One API. `payload` of texts is what it is sent, `rows` what is read of its reply, of type `shape`.
-
-    `max_tokens` is what the model reads of one text, `batch` how many texts fit in a request; `prefixes` stand before a
-    text, by its purpose.
-    """
+    """One API. `payload` of texts is what it is sent, `rows` what is read of its reply, of type `shape`. `max_tokens`
+    is what the model reads of one text, `batch` how many texts fit in a request; `prefixes` stand before a text, by its
+    purpose."""
 
     model_id: str
     url: str
@@ -70,11 +60,9 @@ class Service(NamedTuple):
 
 
 class RemoteEmbedder:
-    """An embedder that asks `service`, within `patience`. Texts leave the machine: callers redact them first.
-
-    Raises EngineError: embedder-unauthorised for a key that no header can hold (the library below would print it),
-    embedder-failed for a key that would travel unencrypted.
-    """
+    """An embedder that asks `service`, within `patience`. Texts leave the machine: callers redact them first. Raises
+    EngineError: embedder-unauthorised for a key that no header can hold (the library below would print it),
+    embedder-failed for a key that would travel unencrypted."""
 
     def __init__(self, service: Service, patience: Patience = HURRIED) -> None:
         self.model_id = service.model_id
@@ -175,13 +163,6 @@ def cut(text: str, max_tokens: int) -> str:
     return at_word.rstrip() or head
 
 
-OPENAI_MODEL = "text-embedding-3-small"
-OPENAI_BASE = "https://api.openai.com/v1"
-
-OPENAI_MAX_TOKENS = 8192
-OPENAI_BATCH = 32  # A request holds 2,048 texts and 300,000 tokens at most: so many of the longest stay below.
-
-
 class OpenAIVector(msgspec.Struct):
     """One vector; `index` is the place of its text."""
 
@@ -198,7 +179,7 @@ class OpenAIReply(msgspec.Struct):
 def make_openai(model: str, environ: Mapping[str, str]) -> Service:
     """The API as the environment says: OPENAI_API_KEY, and OPENAI_BASE_URL for a gateway. OpenAI: POST /v1/embeddings
     (platform.openai.com/docs/api-reference/embeddings/create)."""
-    chosen = model or OPENAI_MODEL
+    chosen = model or "text-embedding-3-small"
 
     def rows(reply: OpenAIReply) -> list[list[float]]:
         items = sorted(reply.data, key=attrgetter("index"))
@@ -208,23 +189,18 @@ def make_openai(model: str, environ: Mapping[str, str]) -> Service:
 
     return Service(
         model_id=f"openai:{chosen}",
-        url=f"{(environ.get('OPENAI_BASE_URL') or OPENAI_BASE).rstrip('/')}/embeddings",
+        url=f"{(environ.get('OPENAI_BASE_URL') or 'https://api.openai.com/v1').rstrip('/')}/embeddings",
         payload=lambda texts: {"model": chosen, "input": texts, "encoding_format": "float"},
         shape=OpenAIReply,
         rows=rows,
-        max_tokens=OPENAI_MAX_TOKENS,
-        batch=OPENAI_BATCH,
+        max_tokens=8192,
+        batch=32,  # A request holds 2,048 texts and 300,000 tokens at most: so many of the longest stay below.
         secrets={"authorization": f"Bearer {environ['OPENAI_API_KEY']}"},
     )
 
 
-GEMINI_MODEL = "gemini-embedding-2"
-GEMINI_BASE = "https://generativelanguage.googleapis.com"
-
 # The least of the sizes that Google recommends (768, 1536, 3072): a quarter of the space of the default.
 GEMINI_DIMENSIONS = 768
-GEMINI_MAX_TOKENS = 8192
-GEMINI_BATCH = 32  # A request holds 100 texts at most.
 # How this model is told the purpose of a text; its predecessors had a field for it. Not checked live.
 GEMINI_PREFIXES: Mapping[Purpose, str] = {"entry": "title: none | text: ", "query": "task: search result | query: "}
 
@@ -244,8 +220,8 @@ class GeminiReply(msgspec.Struct):
 def make_gemini(model: str, environ: Mapping[str, str]) -> Service:
     """The API as the environment says: GEMINI_API_KEY, and GOOGLE_GEMINI_BASE_URL for a gateway. Gemini: POST
     /v1beta/models/MODEL:batchEmbedContents (ai.google.dev/api/embeddings)."""
-    chosen = model or GEMINI_MODEL
-    base = (environ.get("GOOGLE_GEMINI_BASE_URL") or GEMINI_BASE).rstrip("/")
+    chosen = model or "gemini-embedding-2"
+    base = (environ.get("GOOGLE_GEMINI_BASE_URL") or "https://generativelanguage.googleapis.com").rstrip("/")
 
     def payload(texts: Sequence[str]) -> dict[str, object]:
         same = {"model": f"models/{chosen}", "outputDimensionality": GEMINI_DIMENSIONS}
@@ -257,17 +233,13 @@ def make_gemini(model: str, environ: Mapping[str, str]) -> Service:
         payload=payload,
         shape=GeminiReply,
         rows=lambda reply: [item.values for item in reply.embeddings],
-        max_tokens=GEMINI_MAX_TOKENS,
-        batch=GEMINI_BATCH,
+        max_tokens=8192,
+        batch=32,  # A request holds 100 texts at most.
         secrets={"x-goog-api-key": environ["GEMINI_API_KEY"]},
         prefixes=GEMINI_PREFIXES,
     )
 
 
-OLLAMA_MODEL = "nomic-embed-text"
-OLLAMA_PORT = 11434
-
-OLLAMA_MAX_TOKENS = 2048  # What nomic-embed-text reads as Ollama serves it.
 # What the model was trained with (huggingface.co/nomic-ai/nomic-embed-text-v1.5, "Usage").
 NOMIC: Mapping[Purpose, str] = {"entry": "search_document: ", "query": "search_query: "}
 
@@ -281,14 +253,14 @@ class OllamaReply(msgspec.Struct):
 def make_ollama(model: str, environ: Mapping[str, str]) -> Service:
     """The API as the environment says: OLLAMA_HOST, or this machine. It takes no key. Ollama: POST /api/embed
     (docs.ollama.com/api/embed). Texts stay on the machine that OLLAMA_HOST names."""
-    chosen = model or OLLAMA_MODEL
+    chosen = model or "nomic-embed-text"
     return Service(
         model_id=f"ollama:{chosen}",
         url=f"{address(environ.get('OLLAMA_HOST', ''))}/api/embed",
         payload=lambda texts: {"model": chosen, "input": texts, "truncate": True},
         shape=OllamaReply,
         rows=lambda reply: reply.embeddings,
-        max_tokens=OLLAMA_MAX_TOKENS,
+        max_tokens=2048,  # What nomic-embed-text reads as Ollama serves it.
         batch=32,
         prefixes=NOMIC if chosen.startswith("nomic-embed-text") else {},
     )
@@ -304,7 +276,7 @@ def address(host: str) -> str:
     if "://" in written:
         return written
     place = written.replace("0.0.0.0", "127.0.0.1")  # noqa: S104 - replaced, not bound to
-    return f"http://{place}" if urlsplit(f"http://{place}").port else f"http://{place}:{OLLAMA_PORT}"
+    return f"http://{place}" if urlsplit(f"http://{place}").port else f"http://{place}:11434"
 
 
 MAKERS = {"openai": make_openai, "gemini": make_gemini, "ollama": make_ollama}

@@ -14,11 +14,9 @@ from memory_ci.records.org import OrgFilters, OrgHead, OrgMatch, OrgPublished, O
 
 
 class OrgEngine(Protocol):
-    """Where the entries stand. What is written is seen by readers after `publish`, by the writer at once.
-
-    Each audience has word statistics of its own, so that none tells of another's texts. Raises EngineError:
-    org-damaged, org-missing; TimeoutError where a reader's deadline is over.
-    """
+    """Where the entries stand. What is written is seen by readers after `publish`, by the writer at once. Each audience
+    has word statistics of its own, so that none tells of another's texts. Raises EngineError: org-damaged, org-missing;
+    TimeoutError where a reader's deadline is over."""
 
     _heads: dict[str, OrgHead] | None = None
 
@@ -92,10 +90,8 @@ WORK = "operator"
 
 def open_engine(address: str, *, is_writer: bool = False, deadline: float | None = None) -> OrgEngine:
     """The engine that an address names: a directory of files, or postgresql://… for a server. A reader answers until
-    `deadline`, of time.monotonic().
-
-    Raises EngineError (org-missing) where there is nothing to read; UsageError: missing-extra, bad-org-index.
-    """
+    `deadline`, of time.monotonic(). Raises EngineError (org-missing) where there is nothing to read; UsageError:
+    missing-extra, bad-org-index."""
     if is_server(address):
         try:
             from memory_ci.index.org.postgres import PostgresEngine

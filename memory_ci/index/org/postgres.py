@@ -82,11 +82,9 @@ unpack = msgspec.msgpack.Decoder().decode
 
 
 class PostgresEngine(OrgEngine):
-    """The databases of an address. What is committed is read at once: there is nothing to publish.
-
-    Raises EngineError: org-server, org-version, org-missing where a reader may read none of what it asks for;
-    RepositoryError (org-locked) where another writer is at work, on whatever machine.
-    """
+    """The databases of an address. What is committed is read at once: there is nothing to publish. Raises EngineError:
+    org-server, org-version, org-missing where a reader may read none of what it asks for; RepositoryError (org-locked)
+    where another writer is at work, on whatever machine."""
 
     def __init__(self, address: str, *, is_writer: bool = False, deadline: float | None = None) -> None:
         self._server, self._is_writer = OrgServer(address, is_writer=is_writer, deadline=deadline), is_writer
@@ -156,7 +154,9 @@ class PostgresEngine(OrgEngine):
     def _read_entries(self, repository: OrgRepository) -> list[Located]:
         query = "SELECT record FROM memory_org.entries WHERE repository = %s"
         rows = self._read(repository.audience, lambda c: c.execute(query, (repository.id,)).fetchall())
-        return sorted((_located(row[0]) for row in rows), key=lambda at: (at.path, at.line, at.entry.id))
+        return sorted(
+            (located_of(tuple(unpack(record))) for (record,) in rows), key=lambda at: (at.path, at.line, at.entry.id)
+        )
 
     def publish(self) -> list[OrgPublished]:
         """Every transaction was seen when it ended; what they left to do for later readers is done: none has a file."""
@@ -189,11 +189,8 @@ class PostgresEngine(OrgEngine):
             if connection is not None and self._is_writer:
                 connection.close()
             elif connection is not None:
-                self._server.keep(self._database(audience), connection)
+                self._server.keep(self._server.database_of(audience), connection)
         self._open.clear()
-
-    def _database(self, audience: str) -> str:
-        return self._server.database_of(audience) if audience else self._server.database
 
     def _put(self, connection: Connection, repository_id: str, entries: Sequence[Located]) -> None:
         """Make the rows of a repository these; what it had already stays."""
@@ -291,7 +288,7 @@ class PostgresEngine(OrgEngine):
     def _writing(self, audience: str) -> Iterator[Connection]:
         if (connection := self._connection(audience)) is None:
             with self._server.telling():
-                self._held("").execute(CREATE.format(sql.Identifier(self._database(audience))))
+                self._held("").execute(CREATE.format(sql.Identifier(self._server.database_of(audience))))
             del self._open[audience]
             connection = self._held(audience)
         self._counted.pop(audience, None)
@@ -304,7 +301,7 @@ class PostgresEngine(OrgEngine):
         """Raises EngineError (org-missing) where there is none."""
         if (connection := self._connection(audience)) is not None:
             return connection
-        message = f"the database {self._database(audience)} cannot be opened by this role"
+        message = f"the database {self._server.database_of(audience)} cannot be opened by this role"
         hint = f"{self._server.database} and the databases of all audiences are the operator's: use that role."
         raise EngineError(message, slug="org-missing", hint=hint)
 
@@ -312,7 +309,7 @@ class PostgresEngine(OrgEngine):
         """That of an audience, or of the operator (""); None where there is none or this role may not read it."""
         if audience not in self._open:
             with suppress(NoSuchDatabaseError), self._server.telling():
-                connection = self._server.take(self._database(audience))
+                connection = self._server.take(self._server.database_of(audience))
                 try:
                     self._open[audience] = connection if self._is_current(connection, audience) else None
                 finally:
@@ -328,7 +325,7 @@ class PostgresEngine(OrgEngine):
                 hint = "Wait for it to end: what it does is not lost."
                 raise RepositoryError(f"another sync works on {self._server.database}", slug="org-locked", hint=hint)
             with connection.transaction():
-                server.migrate(connection, self._database(audience), scripts)
+                server.migrate(connection, self._server.database_of(audience), scripts)
             if audience:
                 self._held("").execute(ADD_AUDIENCE, (audience,))
             return True
@@ -343,10 +340,8 @@ class PostgresEngine(OrgEngine):
         return True
 
 
-def _located(record: bytes) -> Located:
-    return located_of(tuple(unpack(record)))
-
-
 def _match(audience: str, lexical: float, row: Row) -> OrgMatch:
     _, record, repository_id, name, link, head = row
-    return OrgMatch(_located(record), lexical, OrgRepository(repository_id, name, link, audience), head)
+    return OrgMatch(
+        located_of(tuple(unpack(record))), lexical, OrgRepository(repository_id, name, link, audience), head
+    )

@@ -50,9 +50,9 @@ class OrgServer:
         self._timers: dict[int, Timer] = {}
 
     def database_of(self, audience: str) -> str:
-        """The database of one audience, which is also the name of the role whose members may read it."""
-        name = f"{self.database}_{audience}"
-        if len(name.encode()) <= LONGEST_NAME:
+        """That of the operator (""), or of an audience: also the name of the role whose members may read it."""
+        name = f"{self.database}_{audience}" if audience else self.database
+        if not audience or len(name.encode()) <= LONGEST_NAME:
             return name
         return f"{name.encode()[:40].decode(errors='ignore')}_{hashlib.sha256(name.encode()).hexdigest()[:16]}"
 
