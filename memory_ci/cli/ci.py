@@ -15,9 +15,8 @@ from memory_ci.cli.guard import show_report
 from memory_ci.cli.plain import committed_workspace, echo, now, progress, say
 from memory_ci.errors import MemoryCIError
 from memory_ci.records.config import PublishMode
-from memory_ci.rendering.annotations import fence, render_stop
 from memory_ci.rendering.plan import list_outcome, render_findings, render_plan, render_summary
-from memory_ci.rendering.table import printable
+from memory_ci.rendering.table import fence, printable, render_stop
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -128,7 +128,7 @@ def show_report(report: CheckReport, form: str, where: Workspace | None = None, 
     elif form == "github":
         import secrets  # with the next, 3 ms that `check` need not pay at each commit
 
-        from memory_ci.rendering.annotations import render_annotations
+        from memory_ci.rendering.table import render_annotations
 
         echo(render_annotations(report.findings, secrets.token_hex(16)))
         check.say_verdict(report)

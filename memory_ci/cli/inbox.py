@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_args
+from typing import Any, get_args
 
 import click
 
@@ -27,9 +27,6 @@ from memory_ci.records.config import EngineName
 from memory_ci.records.entry import NEW_IMPORTANCE
 from memory_ci.records.episode import Assumption, Feedback, FeedbackKind, Outcome, Situation, State
 from memory_ci.rendering.table import printable, printable_lines, render_finding
-
-if TYPE_CHECKING:
-    pass
 
 directory_option = option(
     "--directory",
