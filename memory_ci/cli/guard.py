@@ -156,12 +156,9 @@ def fmt_command(paths: tuple[Path, ...], is_check: bool, dry_run: bool, as_json:
     is_dry = dry_run or is_check
     report = format_memory(workspace(), paths, dry_run=is_dry)
     warn(report.findings)
-    if as_json:
-        echo_json({"ok": not report.changed, "files": report.files, "changed": report.changed, "written": not is_dry})
-    else:
-        for path in report.changed:
-            say(f"{'would format' if is_dry else 'formatted'} {printable(path)}")
-        say(f"{plural(report.files, 'file')}, {len(report.changed)} not canonical", err=True)
+    told = {"ok": not report.changed, "files": report.files, "changed": report.changed, "written": not is_dry}
+    lines = (f"{'would format' if is_dry else 'formatted'} {printable(path)}" for path in report.changed)
+    show(told, lines, as_json, [f"{plural(report.files, 'file')}, {len(report.changed)} not canonical"])
     raise SystemExit(1 if is_check and report.changed else 0)
 
 

@@ -161,14 +161,11 @@ def graph_command(entry_id: str, depth: int, form: str, as_json: bool) -> None:
 
     with progress("Relating"):
         graph = build_graph(workspace(), utf8(entry_id), depth)
-    if as_json or form == "json":
-        echo_json(graph)
-        return
-    if form == "dot":
+    if form == "dot" and not as_json:
         echo(render_dot(graph))
     else:
-        say(render_tree(graph))
-    for note in graph.notes:
+        show(graph, render_tree(graph), as_json or form == "json")
+    for note in () if as_json or form == "json" else graph.notes:
         say(f"Note: {printable(note)}", err=True)
 
 
@@ -409,10 +406,8 @@ def recall_command(
         recalled = recall_episodes(where, asked, os.environ)
     for note in recalled.notes:
         say(f"Note: {printable(note)}", err=True)
-    rows = [
-        (hit.episode.id, hit.episode.situation.summary, hit.episode.occurred_at.date(), hit.episode.outcome, hit.score)
-        for hit in recalled.hits
-    ]
+    found = [(hit.episode, hit.score) for hit in recalled.hits]
+    rows = [(one.id, one.situation.summary, one.occurred_at.date(), one.outcome, score) for one, score in found]
     text, head = render_recall(recalled, explain=explain), ("id", "title", "occurred_on", "outcome", "score")
     show_rows("json" if as_json else form, recalled, text, head, rows)
     if not text:
