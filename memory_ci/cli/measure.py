@@ -187,9 +187,8 @@ def retrieval(
     compared: Comparison | None = None
     if entries and queries and qrels:
         chosen = evaluation.choose_for_all(Config(), os.environ) if vectors else None
-        answered = tuple(
-            evaluation.answer_set(evaluation.load_set(entries, queries, qrels), Config(), time.perf_counter, chosen)
-        )
+        asked = evaluation.load_set(entries, queries, qrels)
+        answered = tuple(evaluation.answer_set(asked, Config(), time.perf_counter, chosen))
     elif is_set:
         raise click.UsageError("--entries, --queries and --qrels belong together.")
     else:

@@ -21,8 +21,7 @@ from memory_ci.text import plural, shorten
 if TYPE_CHECKING:
     from memory_ci.flows.org.sync import OrgReport
 
-MOST_NAMED = 20
-"""Repositories that are named of one kind; the rest are counted, and `--json` has them all."""
+MOST_NAMED = 20  # Repositories that are named of one kind; the rest are counted, and `--json` has them all.
 
 
 def refuse_password(context: click.Context, option: click.Parameter, value: str) -> str:

@@ -17,9 +17,7 @@ from memory_ci.rendering.sessions import render_human, render_sessions
 from memory_ci.rendering.table import printable
 from memory_ci.text import plural
 
-MAX_INPUT = 1024 * 1024
-"""Bytes read of a hook's input, which names a transcript and holds none."""
-
+MAX_INPUT = 1024 * 1024  # Bytes read of a hook's input, which names a transcript and holds none.
 AGENTS = ("claude-code", "codex", "gemini", "cursor", "aider", "openhands", "swe-agent")
 """As the readers of transcripts name them."""
 
