@@ -39,7 +39,6 @@ from memory_ci.cli.plain import (
 from memory_ci.records.entry import EntryType, ScopeName, Status
 from memory_ci.records.episode import Outcome, Ranking, UseCount
 from memory_ci.rendering.table import printable, printable_lines
-from memory_ci.rendering.why import render_dot, render_tree
 from memory_ci.text import plural
 
 COLUMNS = "id title type scope status prominence given used importance last_reinforced path line".split()
@@ -158,6 +157,7 @@ def graph_command(entry_id: str, depth: int, form: str, as_json: bool) -> None:
       memory-ci graph 0f6f --depth 2 --format dot | dot -Tsvg > memory.svg
     """
     from memory_ci.flows.measure.graph import build_graph
+    from memory_ci.rendering.why import render_dot, render_tree
 
     with progress("Relating"):
         graph = build_graph(workspace(), utf8(entry_id), depth)

@@ -13,7 +13,6 @@ import click
 from memory_ci.cli.common import change_options, flag, option, show
 from memory_ci.cli.plain import now, progress, say, workspace
 from memory_ci.errors import UsageError
-from memory_ci.rendering.sessions import render_human, render_sessions
 from memory_ci.rendering.table import printable
 from memory_ci.text import plural
 
@@ -80,6 +79,7 @@ def _say_none(places: Iterable[str]) -> None:
 
 def _list(paths: tuple[Path, ...], with_words: bool, as_json: bool) -> None:
     from memory_ci.flows.sessions.transcripts import list_sessions
+    from memory_ci.rendering.sessions import render_human, render_sessions
 
     with progress("Reading sessions"):
         found = list_sessions(paths, Path.home(), Path.cwd())
