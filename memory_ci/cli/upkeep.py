@@ -23,9 +23,6 @@ from memory_ci.cli.common import (
 )
 from memory_ci.cli.plain import committed_workspace, now, progress, read_input, say, today, utf8, workspace
 from memory_ci.errors import UsageError
-from memory_ci.records.config import EngineName
-from memory_ci.records.plan import Step
-from memory_ci.records.retrieval import IndexStats
 from memory_ci.rendering.table import printable, render_finding
 from memory_ci.text import plural
 
@@ -33,6 +30,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from memory_ci.flows.forget.forget import ForgetPlan
+    from memory_ci.records.config import EngineName
+    from memory_ci.records.plan import Step
+    from memory_ci.records.retrieval import IndexStats
 
 
 branch_option = option("--branch", metavar="NAME", help="Work on this branch instead of the one checked out.")
