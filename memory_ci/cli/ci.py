@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, get_args
 
@@ -19,8 +20,6 @@ from memory_ci.rendering.plan import list_outcome, render_findings, render_plan,
 from memory_ci.rendering.table import fence, printable, render_stop
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from memory_ci.flows.publish.ci import CiRun
     from memory_ci.records.config import EngineName
     from memory_ci.records.run_line import RunLine

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,8 +27,6 @@ from memory_ci.rendering.table import printable, render_finding
 from memory_ci.text import plural
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from memory_ci.flows.forget.forget import ForgetPlan
     from memory_ci.records.config import EngineName
     from memory_ci.records.plan import Step
