@@ -23,10 +23,7 @@ if TYPE_CHECKING:
 @click.argument("paths", nargs=-1, type=click.Path(path_type=Path, readable=False))
 @table_options(check.OPTIONS)
 @option(
-    "--range",
-    "written_range",
-    metavar="A..B",
-    help="Look at these commits, too: whose code they touch, who set a priority.",
+    "--range", "written", metavar="A..B", help="Look at these commits, too: whose code they touch, who set a priority."
 )
 @at_option
 @flag("--fix", help="First make entries of what was written by hand, and move what this branch added into the inbox.")
@@ -35,7 +32,7 @@ if TYPE_CHECKING:
 def check_command(
     paths: tuple[Path, ...],
     staged: bool,
-    written_range: str | None,
+    written: str | None,
     view: str | None,
     fix: bool,
     base: str | None,
@@ -71,10 +68,10 @@ def check_command(
     else:
         adopted, moved = (), ()
     report = check_memory(where, STAGED if staged else view, paths)
-    if written_range is not None:
+    if written is not None:
         from memory_ci.flows.guard.range_findings import add_range_findings
 
-        report = add_range_findings(where, report, written_range)
+        report = add_range_findings(where, report, written)
     if as_json:
         counted = {"ok": report.is_ok, "files": report.files, "entries": report.entries, "findings": report.findings}
         echo_json(counted | ({"adopted": adopted, "moved": moved, "dry_run": dry_run} if fix else {}))
