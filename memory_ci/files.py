@@ -8,8 +8,7 @@ import stat
 from pathlib import Path
 from typing import BinaryIO
 
-LOCKED_BYTE = 1 << 30
-"""Windows locks bytes, and nobody else may read those: so one that is never written."""
+LOCKED_BYTE = 1 << 30  # Windows locks bytes, and nobody else may read those: so one that is never written.
 
 
 def open_regular(path: Path) -> BinaryIO:

@@ -316,24 +316,18 @@ def _read_keys(table: str) -> Iterator[Pattern]:
 PATTERNS += tuple(_read_keys(KEYS))
 
 
-def _by_word(keywords: Iterable[tuple[int, str]]) -> dict[str, list[tuple[int, str]]]:
-    table: dict[str, list[tuple[int, str]]] = {}
-    for number, keyword in keywords:
-        table.setdefault(re.findall("[a-z]+", keyword)[-1], []).append((number, keyword))
-    return table
-
-
 ANCHORED = [pattern for pattern in PATTERNS if pattern.anchor]
-SHORTEST_ANCHORED = 34
-"""Characters without a blank that any of them has at least; few texts have so long a word."""
-
+SHORTEST_ANCHORED = 34  # Characters without a blank that any of them has at least; few texts have so long a word.
 KEYWORDS = [(number, keyword) for number, pattern in enumerate(PATTERNS) for keyword in pattern.keywords]
 WITHIN_WORDS = [
     (number, keyword)
     for number, keyword in KEYWORDS
     if (keyword[-1].isalpha() and keyword not in VENDORS.split()) or keyword == "://"
 ]
-BY_WORD = _by_word(place for place in KEYWORDS if place not in WITHIN_WORDS)
+BY_WORD: dict[str, list[tuple[int, str]]] = {}
+for place in KEYWORDS:
+    if place not in WITHIN_WORDS:
+        BY_WORD.setdefault(re.findall("[a-z]+", place[1])[-1], []).append(place)
 
 LETTERS = bytes(byte if chr(byte) in "abcdefghijklmnopqrstuvwxyz" else ord(" ") for byte in range(256))
 """A table for bytes.translate: all but a-z becomes a blank."""
@@ -433,19 +427,16 @@ def _near_keywords(lowered: str) -> dict[int, list[str]]:
 def _matches(pattern: Pattern, keywords: list[str], text: str, lowered: str) -> Iterator[Secret]:
     regex = re.compile(pattern.regex)
     group = "secret" if "secret" in regex.groupindex else 0
+    places = (at for keyword in keywords for at in _places(keyword, lowered))
+    if pattern.anchor:
+        places = (match.start() for match in re.finditer(pattern.anchor, text))
     free = 0
-    for start in _starts(_find_places(pattern, keywords, text, lowered), pattern.reach):
+    for start in _starts(places, pattern.reach):
         if start >= free and (match := regex.match(text, start)):
             free = match.end()
             value = match.group(group)
             if not _is_example(value) and (not pattern.needs_entropy or _is_random(value)):
                 yield Secret(pattern.kind, match.start(group), match.end(group))
-
-
-def _find_places(pattern: Pattern, keywords: Iterable[str], text: str, lowered: str) -> Iterator[int]:
-    if pattern.anchor:
-        return (match.start() for match in re.finditer(pattern.anchor, text))
-    return (at for keyword in keywords for at in _places(keyword, lowered))
 
 
 def _starts(places: Iterable[int], reach: int) -> Iterator[int]:

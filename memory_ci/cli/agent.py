@@ -11,9 +11,7 @@ from memory_ci.cli.plain import Option, echo, now
 from memory_ci.rendering.table import printable
 
 NAMES = ("claude-code", "codex", "gemini", "copilot", "opencode", "vscode", "cursor", "agents-md")
-MAX_INPUT = 8 * 1024 * 1024
-"""Bytes read of an event; a prompt is what a person typed or pasted."""
-
+MAX_INPUT = 8 * 1024 * 1024  # Bytes read of an event; a prompt is what a person typed or pasted.
 OPTIONS = (
     Option("--for agent", "Whose hooks these are.", default="claude-code", metavar="NAME"),
     Option("--no-ask", "Never ask the agent to note what a person taught it.", kind=bool),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, get_args
 
@@ -15,13 +16,10 @@ from memory_ci.cli.guard import show_report
 from memory_ci.cli.plain import committed_workspace, echo, now, progress, say
 from memory_ci.errors import MemoryCIError
 from memory_ci.records.config import PublishMode
-from memory_ci.rendering.annotations import fence, render_stop
 from memory_ci.rendering.plan import list_outcome, render_findings, render_plan, render_summary
-from memory_ci.rendering.table import printable
+from memory_ci.rendering.table import fence, printable, render_stop
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from memory_ci.flows.publish.ci import CiRun
     from memory_ci.records.config import EngineName
     from memory_ci.records.plan import RunLine

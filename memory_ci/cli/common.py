@@ -117,9 +117,11 @@ def show_rows(form: str, value: Any, text: str, head: Sequence[str], rows: Seque
         show(value, text, form == "json")
 
 
-def show(value: Any, text: str | Iterable[str], as_json: bool) -> None:  # noqa: ANN401 - any record
-    """A record as JSON, or what it says to people: a text as it is, or lines."""
+def show(value: Any, text: str | Iterable[str], as_json: bool, remarks: Iterable[str] = ()) -> None:  # noqa: ANN401 - any record
+    """A record as JSON, or what it says to people: a text as it is, or lines, and remarks on stderr."""
     if as_json:
         echo_json(value)
-    else:
-        say(text if isinstance(text, str) else "".join(f"{line}\n" for line in text))
+        return
+    say(text if isinstance(text, str) else "".join(f"{line}\n" for line in text))
+    for remark in remarks:
+        say(remark, err=True)

@@ -23,10 +23,7 @@ if TYPE_CHECKING:
 @click.argument("paths", nargs=-1, type=click.Path(path_type=Path, readable=False))
 @table_options(check.OPTIONS)
 @option(
-    "--range",
-    "written_range",
-    metavar="A..B",
-    help="Look at these commits, too: whose code they touch, who set a priority.",
+    "--range", "written", metavar="A..B", help="Look at these commits, too: whose code they touch, who set a priority."
 )
 @at_option
 @flag("--fix", help="First make entries of what was written by hand, and move what this branch added into the inbox.")
@@ -35,7 +32,7 @@ if TYPE_CHECKING:
 def check_command(
     paths: tuple[Path, ...],
     staged: bool,
-    written_range: str | None,
+    written: str | None,
     view: str | None,
     fix: bool,
     base: str | None,
@@ -71,10 +68,10 @@ def check_command(
     else:
         adopted, moved = (), ()
     report = check_memory(where, STAGED if staged else view, paths)
-    if written_range is not None:
+    if written is not None:
         from memory_ci.flows.guard.verify import add_range_findings
 
-        report = add_range_findings(where, report, written_range)
+        report = add_range_findings(where, report, written)
     if as_json:
         counted = {"ok": report.is_ok, "files": report.files, "entries": report.entries, "findings": report.findings}
         echo_json(counted | ({"adopted": adopted, "moved": moved, "dry_run": dry_run} if fix else {}))
@@ -128,7 +125,7 @@ def show_report(report: CheckReport, form: str, where: Workspace | None = None, 
     elif form == "github":
         import secrets  # with the next, 3 ms that `check` need not pay at each commit
 
-        from memory_ci.rendering.annotations import render_annotations
+        from memory_ci.rendering.table import render_annotations
 
         echo(render_annotations(report.findings, secrets.token_hex(16)))
         check.say_verdict(report)
@@ -156,12 +153,9 @@ def fmt_command(paths: tuple[Path, ...], is_check: bool, dry_run: bool, as_json:
     is_dry = dry_run or is_check
     report = format_memory(workspace(), paths, dry_run=is_dry)
     warn(report.findings)
-    if as_json:
-        echo_json({"ok": not report.changed, "files": report.files, "changed": report.changed, "written": not is_dry})
-    else:
-        for path in report.changed:
-            say(f"{'would format' if is_dry else 'formatted'} {printable(path)}")
-        say(f"{plural(report.files, 'file')}, {len(report.changed)} not canonical", err=True)
+    told = {"ok": not report.changed, "files": report.files, "changed": report.changed, "written": not is_dry}
+    lines = (f"{'would format' if is_dry else 'formatted'} {printable(path)}" for path in report.changed)
+    show(told, lines, as_json, [f"{plural(report.files, 'file')}, {len(report.changed)} not canonical"])
     raise SystemExit(1 if is_check and report.changed else 0)
 
 

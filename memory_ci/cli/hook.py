@@ -7,12 +7,11 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
 
 import click
 
-from memory_ci.cli import agent
-from memory_ci.cli.common import table_options
+from memory_ci.cli.agent import NAMES as AGENTS
+from memory_ci.cli.agent import run as run_agent
 from memory_ci.cli.plain import now, say, today, workspace
 from memory_ci.errors import MemoryCIError
 from memory_ci.rendering.table import printable
@@ -84,15 +83,18 @@ def pre_push(remote: str, rest: tuple[str, ...]) -> None:
 
 
 @hook_command.command("agent", hidden=True)
-@table_options(agent.OPTIONS)
-def agent_command(**arguments: Any) -> None:  # noqa: ANN401 - those of agent.run, each as its option makes it
+@click.option("--for", "agent", default=AGENTS[0], metavar="NAME", help="Whose hooks these are.")
+@click.option("--event", default="", metavar="NAME", help="The event, where the input does not name it.")
+@click.option("--no-ask", is_flag=True, help="Never ask the agent to note what a person taught it.")
+@click.option("--user", is_flag=True, help="A hook in the home: silent without memory, or where the project has one.")
+def agent(agent: str, event: str, no_ask: bool, user: bool) -> None:
     """Answer an event of a coding agent, whose JSON is read from standard input; always exit status 0.
 
     \b
     Example:
       memory-ci hook agent --for codex
     """
-    agent.run(**arguments)
+    run_agent(agent, event, no_ask, user)
 
 
 @hook_command.command("sync", hidden=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_args
+from typing import Any, get_args
 
 import click
 
@@ -12,7 +12,6 @@ from memory_ci.cli import add
 from memory_ci.cli.common import change_options, complete_id, engine_option, flag, option, show, table_options
 from memory_ci.cli.plain import (
     echo,
-    echo_json,
     now,
     progress,
     read_input,
@@ -27,9 +26,6 @@ from memory_ci.records.config import EngineName
 from memory_ci.records.entry import NEW_IMPORTANCE
 from memory_ci.records.episode import Assumption, Feedback, FeedbackKind, Outcome, Situation, State
 from memory_ci.rendering.table import printable, printable_lines, render_finding
-
-if TYPE_CHECKING:
-    pass
 
 directory_option = option(
     "--directory",
@@ -108,14 +104,10 @@ def episode_command(
     noted = create_episode(workspace(), said, context, *judged, now(), situation=situation, dry_run=dry_run)
     if noted.left_out:
         say(f"Note: not kept, for it is not of this repository: {', '.join(noted.left_out)}", err=True)
-    if as_json:
-        echo_json(noted)
-    elif not noted.is_new:
-        say(f"Known already as {noted.episode.id} in {printable(noted.path)}; nothing written.")
-    else:
-        say(f"{'Would note' if dry_run else 'Noted'} {printable(noted.path)}\n{noted.episode.id}")
-        if not dry_run:
-            say("Commit it with your work.", err=True)
+    lines = [f"{'Would note' if dry_run else 'Noted'} {printable(noted.path)}", noted.episode.id]
+    if not noted.is_new:
+        lines = [f"Known already as {noted.episode.id} in {printable(noted.path)}; nothing written."]
+    show(noted, lines, as_json, ["Commit it with your work."] if noted.is_new and not dry_run else [])
 
 
 @click.command("feedback")
@@ -144,17 +136,14 @@ def feedback_command(
     said = Feedback(id=utf8(entry_id), kind=kind, at=at, by=utf8(by), ref=utf8(ref))
     given = give_feedback(workspace(), said, dry_run=dry_run)
     warn(given.findings)
-    if as_json:
-        echo_json(given)
-    elif not given.is_new:
-        say(f"Noted already; nothing written. Utility of {given.feedback.id[:8]}: {given.before:.2f}")
-    else:
-        say(f"{'Would write' if dry_run else 'Wrote'} {printable(given.path)}")
-        say(f"Utility of {given.feedback.id[:8]}: {given.before:.2f} -> {given.after:.2f}")
-        if given.feedback.ref and not given.amends:
-            say(f"Note: no episode is known of {printable(given.feedback.ref)}.", err=True)
-        if not dry_run:
-            say("Commit it, on its own or with your work.", err=True)
+    utility = f"Utility of {given.feedback.id[:8]}: {given.before:.2f}"
+    if not given.is_new:
+        show(given, f"Noted already; nothing written. {utility}", as_json)
+        return
+    lines = [f"{'Would write' if dry_run else 'Wrote'} {printable(given.path)}", f"{utility} -> {given.after:.2f}"]
+    is_alone = given.feedback.ref and not given.amends
+    remarks = [f"Note: no episode is known of {printable(given.feedback.ref)}."] if is_alone else []
+    show(given, lines, as_json, remarks + ([] if dry_run else ["Commit it, on its own or with your work."]))
 
 
 @click.command("import")
@@ -193,15 +182,11 @@ def import_command(
     for one in report.known:
         where = f"as {one.id[:8]} in {one.target}" if one.target else "and was taken out of memory before"
         lines.append(f"known {one.path}:{one.line}: {one.title} ({where})")
-    show({"dry_run": dry_run, "report": report}, map(printable, lines), as_json)
-    if not as_json:
-        sums = (report.imported, report.known, report.refused, report.not_understood)
-        left = [f"refused {render_finding(one)}" for one in report.refused]
-        left += [f"left alone {render_finding(one)}" for one in report.not_understood]
-        left.append(
-            "{} {}, {} known already, {} refused, {} not understood".format(len(sums[0]), verb, *map(len, sums[1:]))
-        )
-        say("\n".join(left), err=True)
+    left = [f"refused {render_finding(one)}" for one in report.refused]
+    left += [f"left alone {render_finding(one)}" for one in report.not_understood]
+    counts = map(len, (report.known, report.refused, report.not_understood))
+    left.append("{} {}, {} known already, {} refused, {} not understood".format(len(report.imported), verb, *counts))
+    show({"dry_run": dry_run, "report": report}, map(printable, lines), as_json, left)
     raise SystemExit(1 if report.refused else 0)
 
 
@@ -231,12 +216,10 @@ def checkpoint_command(
     words = {"assumption": utf8(assumption), "milestone": utf8(milestone), "because": utf8(because)}
     said = Assumption(at=now(), state=state, by=next(iter(find_sessions(os.environ)), ""), **words)
     written = append_assumption(workspace(), directory, said, dry_run=dry_run)
-    if as_json:
-        echo_json(written)
-    elif dry_run:
+    if dry_run and not as_json:
         echo(printable_lines(written.text))
     else:
-        say(f"{'Added to' if written.is_new else 'Known already:'} {printable(written.path)}")
+        show(written, f"{'Added to' if written.is_new else 'Known already:'} {printable(written.path)}", as_json)
 
 
 @click.command("premortem")
@@ -266,9 +249,5 @@ def premortem_command(
     model = choose_model(where.config.engine, engine, os.environ)
     text = read_input() if str(plan) == "-" else read_plan(plan)
     written = write_premortem(where, directory, text, today(), model.engine, force=force, dry_run=dry_run)
-    if as_json:
-        echo_json(written)
-        return
-    if written.warning:
-        say(f"Warning: {printable(written.warning)}", err=True)
-    say(printable_lines(written.text) if dry_run else f"Written: {printable(written.path)}")
+    text = printable_lines(written.text) if dry_run else f"Written: {printable(written.path)}"
+    show(written, text, as_json, [f"Warning: {printable(written.warning)}"] if written.warning else [])

@@ -179,16 +179,7 @@ def retrieval(
       memory-ci eval retrieval --against origin/main
       memory-ci eval retrieval --entries e.jsonl --queries q.jsonl --qrels r.jsonl
     """
-    from memory_ci.flows.measure.evaluate_retrieval import (
-        answer_golden,
-        answer_set,
-        choose_for_all,
-        compare_golden,
-        load_golden,
-        load_set,
-        measure,
-        run_lines,
-    )
+    from memory_ci.flows.measure import evaluate_retrieval as evaluation
     from memory_ci.records.config import Config
 
     is_set = entries is not None or queries is not None or qrels is not None
@@ -196,20 +187,21 @@ def retrieval(
         raise click.UsageError("--against compares two states of a repository's memory: give no files with it.")
     compared: Comparison | None = None
     if entries and queries and qrels:
-        chosen = choose_for_all(Config(), os.environ) if vectors else None
-        answered = tuple(answer_set(load_set(entries, queries, qrels), Config(), time.perf_counter, chosen))
+        chosen = evaluation.choose_for_all(Config(), os.environ) if vectors else None
+        asked = evaluation.load_set(entries, queries, qrels)
+        answered = tuple(evaluation.answer_set(asked, Config(), time.perf_counter, chosen))
     elif is_set:
         raise click.UsageError("--entries, --queries and --qrels belong together.")
     else:
         with progress("Asking"):
             where = workspace()
-            goldens = load_golden(where)
-            answered = answer_golden(where, goldens, today(), time.perf_counter)
+            goldens = evaluation.load_golden(where)
+            answered = evaluation.answer_golden(where, goldens, today(), time.perf_counter)
         if rev is not None:
-            compared = compare_golden(where, goldens, answered, rev, margin, time.perf_counter)
+            compared = evaluation.compare_golden(where, goldens, answered, rev, margin, time.perf_counter)
     if run:
-        run.writelines(run_lines(answered, explain=explain))
-    qualities = measure(answered)
+        run.writelines(evaluation.run_lines(answered, explain=explain))
+    qualities = evaluation.measure(answered)
     text = render_answers(answered) if explain else ""
     text += render_qualities(qualities) + (render_comparison(compared) if compared else "")
     show({"qualities": qualities, "against": compared}, text, as_json)

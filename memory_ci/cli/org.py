@@ -21,8 +21,7 @@ from memory_ci.text import plural, shorten
 if TYPE_CHECKING:
     from memory_ci.flows.org.sync import OrgReport
 
-MOST_NAMED = 20
-"""Repositories that are named of one kind; the rest are counted, and `--json` has them all."""
+MOST_NAMED = 20  # Repositories that are named of one kind; the rest are counted, and `--json` has them all.
 
 
 def refuse_password(context: click.Context, option: click.Parameter, value: str) -> str:
@@ -81,8 +80,10 @@ def sync_command(
     github: tuple[str, ...],
     gitlab: tuple[str, ...],
     index: str,
+    jobs: int,
+    seconds: int,
+    dry_run: bool,
     as_json: bool,
-    **how: Any,  # noqa: ANN401 - those of sync_org, each as its option makes it
 ) -> None:
     """Bring the index up to the memory of all repositories, at their default branches.
 
@@ -103,7 +104,8 @@ def sync_command(
 
     gather = partial(gather_targets, places, github, gitlab, os.environ)
     with progress("Syncing") as advance:
-        report = sync_org(index, gather, os.environ, now(), advance=advance, **how)
+        limits = {"jobs": jobs, "seconds": seconds}
+        report = sync_org(index, gather, os.environ, now(), dry_run=dry_run, advance=advance, **limits)
     show(report, _say_report(report), as_json)
     raise SystemExit(1 if report.failed or report.refused or report.problem else 0)
 
@@ -196,8 +198,11 @@ def plan_command(
     places: tuple[Path, ...],
     github: tuple[str, ...],
     gitlab: tuple[str, ...],
+    batch: int,
+    state: Path | None,
+    deadline: float | None,
+    jobs: int,
     as_json: bool,
-    **how: Any,  # noqa: ANN401 - those of plan_org, each as its option makes it
 ) -> None:
     """List the repositories with merged work that no run has read, one address a line, for any queue.
 
@@ -216,7 +221,7 @@ def plan_command(
 
     gather = partial(gather_targets, places, github, gitlab, os.environ)
     with progress("Asking for tips") as advance:
-        plan = plan_org(gather, os.environ, advance=advance, **how)
+        plan = plan_org(gather, os.environ, batch=batch, state=state, deadline=deadline, jobs=jobs, advance=advance)
     show(plan, (printable(one.address) for part in plan.batches for one in part), as_json)
     count = sum(map(len, plan.batches))
     told = f"{count} of {count + plan.current + len(plan.failed) + len(plan.unasked)} repositories have unread work"

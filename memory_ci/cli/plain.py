@@ -27,9 +27,7 @@ T = TypeVar("T")
 MAX_INPUT = 10_000_000
 """Bytes of a text that is read whole: a task, a plan, an entry. What is longer was meant for somebody else."""
 
-JSON_VERSION = 1
-"""Of what `--json` prints: docs/compatibility.md says what changes it."""
-
+JSON_VERSION = 1  # Of what `--json` prints: docs/compatibility.md says what changes it.
 COLORS = ("auto", "always", "never")
 NO_ROOM = (errno.ENOSPC, errno.EFBIG, errno.EDQUOT, errno.EIO)
 

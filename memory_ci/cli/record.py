@@ -26,8 +26,7 @@ if TYPE_CHECKING:
     from memory_ci.records.plan import Plan, Published
 
 
-POLL_SECONDS = 60
-"""Between two looks at the batches, which take minutes to hours."""
+POLL_SECONDS = 60  # Between two looks at the batches, which take minutes to hours.
 
 
 @click.command("record")

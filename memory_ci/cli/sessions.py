@@ -11,15 +11,12 @@ from pathlib import Path
 import click
 
 from memory_ci.cli.common import change_options, flag, option, show
-from memory_ci.cli.plain import echo_json, now, progress, say, workspace
+from memory_ci.cli.plain import now, progress, say, workspace
 from memory_ci.errors import UsageError
-from memory_ci.rendering.sessions import render_human, render_sessions
 from memory_ci.rendering.table import printable
 from memory_ci.text import plural
 
-MAX_INPUT = 1024 * 1024
-"""Bytes read of a hook's input, which names a transcript and holds none."""
-
+MAX_INPUT = 1024 * 1024  # Bytes read of a hook's input, which names a transcript and holds none.
 AGENTS = ("claude-code", "codex", "gemini", "cursor", "aider", "openhands", "swe-agent")
 """As the readers of transcripts name them."""
 
@@ -82,6 +79,7 @@ def _say_none(places: Iterable[str]) -> None:
 
 def _list(paths: tuple[Path, ...], with_words: bool, as_json: bool) -> None:
     from memory_ci.flows.sessions.transcripts import list_sessions
+    from memory_ci.rendering.sessions import render_human, render_sessions
 
     with progress("Reading sessions"):
         found = list_sessions(paths, Path.home(), Path.cwd())
@@ -128,19 +126,15 @@ def _capture(path: str | None, agent: str, dry_run: bool, as_json: bool, is_sile
     if path != "-":
         file = Path(path) if path else find_newest(where, Path.home(), agent)
     captured = capture(where, file, now(), agent=agent, cwd=cwd, dry_run=dry_run)
-    if is_silent:
-        return
-    if as_json:
-        echo_json({"dry_run": dry_run, "captured": captured})
-        return
+    lines = []
     for one in captured:
-        if one.is_expired:
-            say(f"Not kept: {printable(one.session)} is older than sessions.keep_days allows")
-            continue
         did = "Would keep" if dry_run else "Kept" if one.is_new else "Known already:"
-        full = ", with the transcript" if one.has_full else ""
-        turns = plural(one.human_turns, "human turn")
-        say(f"{did} {printable(one.session)}: {turns}, {plural(one.bytes, 'byte')}{full}\n{one.ref}")
+        counted = f"{plural(one.human_turns, 'human turn')}, {plural(one.bytes, 'byte')}"
+        told = f"{did} {one.session}: {counted}{', with the transcript' if one.has_full else ''}"
+        expired = f"Not kept: {one.session} is older than sessions.keep_days allows"
+        lines += [expired] if one.is_expired else [told, one.ref]
+    if not is_silent:
+        show({"dry_run": dry_run, "captured": captured}, map(printable, lines), as_json)
 
 
 @click.command("mcp")

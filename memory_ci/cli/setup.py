@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from memory_ci.flows.setup.init import Ci, InitStep, InitWish
     from memory_ci.flows.setup.steps import InstallStep
     from memory_ci.flows.workspace import Workspace
-    from memory_ci.records.config import Policy
 
 RENAMED = """
 Hooks of ours that you had changed are renamed and not run. Where lines of your own belong: `memory-ci help hooks`"""
@@ -232,25 +231,19 @@ def policy_command(source: str | None, check: bool, dry_run: bool, as_json: bool
     from memory_ci.flows.setup.policy import pin_policy
 
     pinned = pin_policy(Path.cwd(), source, os.environ, write=not (check or dry_run))
-    if as_json:
-        echo_json(pinned)
-    else:
-        say(printable(f"{'New' if pinned.is_new else 'As pinned'}: {pinned.extends}"))
-        say(f"  {_describe(pinned.policy)}")
-        if pinned.is_new and not (check or dry_run):
-            say("Commit .memory-ci.yaml and .memory/policy.yaml.", err=True)
-    raise SystemExit(1 if check and pinned.is_new else 0)
-
-
-def _describe(policy: Policy) -> str:
-    engine, caps = policy.engine, (policy.engine.max_cost_usd, policy.engine.max_cost_usd_month)
+    policy, engine = pinned.policy, pinned.policy.engine
+    caps = (engine.max_cost_usd, engine.max_cost_usd_month)
     parts = [
         f"engines: {', '.join(engine.allowed)}" if engine.allowed else "",
         *(f"at most {cap:g} USD a {what}" for cap, what in zip(caps, ("run", "month"), strict=True) if cap),
         f"publish by {', '.join(policy.publish.allowed)}" if policy.publish.allowed else "",
         f"memory-ci {policy.minimum_version} or newer" if policy.minimum_version else "",
     ]
-    return "; ".join(filter(None, parts)) or "narrows nothing"
+    lines = [printable(f"{'New' if pinned.is_new else 'As pinned'}: {pinned.extends}")]
+    lines.append(f"  {'; '.join(filter(None, parts)) or 'narrows nothing'}")
+    is_written = pinned.is_new and not (check or dry_run)
+    show(pinned, lines, as_json, ["Commit .memory-ci.yaml and .memory/policy.yaml."] if is_written else [])
+    raise SystemExit(1 if check and pinned.is_new else 0)
 
 
 CIS: tuple[Ci, ...] = ("github", "gitlab", "none")

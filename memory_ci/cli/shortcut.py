@@ -17,8 +17,7 @@ from memory_ci.cli.plain import COLORS, Option, choose_color, reported
 SHORT = {"retrieve": "retrieve", "check": "check", "add": "add", "hook": "agent"}
 """Each has a module here, with OPTIONS, `read_words` and `run`, which click uses, too."""
 
-MAX_DIGITS = 11
-"""A number of so many digits is legal everywhere: as a size, and as a time in seconds (the year 5138)."""
+MAX_DIGITS = 11  # A number of so many digits is legal everywhere: as a size, and as a time in seconds (the year 5138).
 
 
 def run_shortcut(argv: Sequence[str], environ: Mapping[str, str]) -> bool:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import os
-import secrets
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,17 +23,14 @@ from memory_ci.cli.common import (
 )
 from memory_ci.cli.plain import committed_workspace, now, progress, read_input, say, today, utf8, workspace
 from memory_ci.errors import UsageError
-from memory_ci.records.config import EngineName
-from memory_ci.records.plan import Step
-from memory_ci.records.retrieval import IndexStats
-from memory_ci.rendering.plan import render_plan
 from memory_ci.rendering.table import printable, render_finding
 from memory_ci.text import plural
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from memory_ci.flows.forget.forget import ForgetPlan
+    from memory_ci.records.config import EngineName
+    from memory_ci.records.plan import Step
+    from memory_ci.records.retrieval import IndexStats
 
 
 branch_option = option("--branch", metavar="NAME", help="Work on this branch instead of the one checked out.")
@@ -49,6 +45,7 @@ def run_upkeep(step: Step, branch: str | None, dry_run: bool, as_json: bool, sta
     """One step on the tip of a branch, as one commit if it changes something."""
     from memory_ci.flows.record.apply import apply_plan
     from memory_ci.flows.record.upkeep import plan_upkeep_alone
+    from memory_ci.rendering.plan import render_plan
 
     where = committed_workspace()
     with progress("Reading memory"):
@@ -190,6 +187,8 @@ def forget_command(what: str, wanted: str | None, is_plan: bool, yes: bool, as_j
 
     Exit status: 0 nothing is left at the tip, 1 a person has to look at what is named, 2 usage, 4 repository.
     """
+    import secrets
+
     from memory_ci.flows.forget.forget import apply_forget, find_meant, plan_forget
 
     where = workspace()

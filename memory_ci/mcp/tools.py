@@ -37,12 +37,8 @@ from memory_ci.rendering.context import ASK, render_asking, render_context, rend
 from memory_ci.rendering.health import render_health
 from memory_ci.rendering.table import printable
 
-MAX_CHARS = 40_000
-"""Characters of an answer: agents cut off or put aside what is much longer."""
-
-BY = "mcp"
-"""Who gave feedback: an agent, not the person whom git names."""
-
+MAX_CHARS = 40_000  # Characters of an answer: agents cut off or put aside what is much longer.
+BY = "mcp"  # Who gave feedback: an agent, not the person whom git names.
 NOTHING = "Memory knows nothing about this."
 
 INSTITUTIONAL = "memory://institutional"

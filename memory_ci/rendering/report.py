@@ -11,7 +11,7 @@ import base64
 import hashlib
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import date, timedelta
 from functools import partial
 from importlib.resources import files
@@ -78,13 +78,16 @@ def render_report(overview: Overview) -> str:
     """The page. Raises UsageError (missing-extra)."""
     jinja2, vega = load_libraries()
     page = msgspec.convert(clean(msgspec.to_builtins(overview)), Overview, strict=False)
-    specs: dict[str, Spec] = json.loads(_read("charts.json"))
+    entries = [{key: value for key, value in msgspec.to_builtins(one).items() if value} for one in page.entries]
+    for row in entries[MAX_LIVES:]:
+        row.pop("life", None)
+        row.pop("quotes", None)
     environment = jinja2.Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
     style, script = _read("report.css"), _read("report.js")
     shown = environment.from_string(_read("report.html")).render(
         page=page,
-        draw=partial(_draw, vega, specs),
-        data={"entries": list(_list_entries(page))},
+        draw=partial(_draw, vega, json.loads(_read("charts.json"))),
+        data={"entries": entries},
         style=style,
         script=script,
         policy=f"default-src 'none'; style-src '{_hash(style)}'; script-src '{_hash(script)}'; base-uri 'none'",
@@ -124,13 +127,6 @@ def _draw(vega: Any, specs: dict[str, Spec], name: str, shown: Any, label: str) 
             svg = svg.replace(part, "")
         found += re.sub(r"\A<svg ", f'<svg role="group" aria-label="{label}" data-size="{size}" ', svg)
     return found
-
-
-def _list_entries(page: Overview) -> Iterator[Row]:
-    """The entries for the script, without what is empty."""
-    for number, one in enumerate(page.entries):
-        row: Row = {key: value for key, value in msgspec.to_builtins(one).items() if value}
-        yield row if number < MAX_LIVES else {key: row[key] for key in row if key not in ("life", "quotes")}
 
 
 def _moment(day: date) -> int:
@@ -217,17 +213,16 @@ def _fill_task(spec: Spec, task: ExplainedTask, width: int) -> None:
 
 def _fill_health(spec: Spec, page: Overview, width: int) -> None:
     """A small chart for each metric, all on the same axes."""
-
-    def list_values() -> Iterator[Row]:
-        for one in page.releases:
-            for metric in one.health.metrics:
-                if metric.value is not None:
-                    says = f"{one.name}: {metric.name} {metric.value:.0f}; {metric.basis}"
-                    yield {"metric": metric.name, "release": one.name, "value": metric.value, "says": says}
-
+    values = [
+        {"metric": metric.name, "release": one.name, "value": metric.value}
+        | {"says": f"{one.name}: {metric.name} {metric.value:.0f}; {metric.basis}"}
+        for one in page.releases
+        for metric in one.health.metrics
+        if metric.value is not None
+    ]
     spec["columns"] = columns = 3 if width == WIDE else 2
     spec["spec"]["width"] = (width - columns * 52) // columns
-    spec["datasets"] = {"values": list(list_values())}
+    spec["datasets"] = {"values": values}
 
 
 def _fill_budget(spec: Spec, task: ExplainedTask, width: int) -> None:

@@ -1,9 +1,10 @@
-"""Text from outside made safe to print, and findings in a line each."""
+"""Text from outside made safe to print; findings in a line each, or as annotations of a CI job: workflow commands of
+GitHub, which draws each at its line."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import get_args
 
 from memory_ci.records.report import Finding, Level
@@ -37,3 +38,58 @@ def printable(text: str) -> str:
 def printable_lines(text: str) -> str:
     """`text` made printable line by line: its line breaks and tabs stay."""
     return re.sub(r"[^\n\t]+", lambda match: printable(match.group()), text)
+
+
+MAX_ANNOTATIONS = 10
+"""Of each level in one step; GitHub shows no more, and does not say so (docs.github.com, "Limits for annotations")."""
+
+
+def render_annotations(findings: Sequence[Finding], token: str) -> str:
+    """All findings as text that no runner acts on, then the first of each level as annotations.
+
+    `token` is random: text from outside stands between `::stop-commands::` lines, and cannot guess the word that ends
+    them.
+    """
+    commands = []
+    for level in get_args(Level):
+        found = [finding for finding in findings if finding.level == level]
+        for one in found[:MAX_ANNOTATIONS]:
+            place = f"file={_escape_property(one.path)},line={one.line},title={_escape_property(one.code)}"
+            words = f"{one.message}. {one.hint}" if one.hint else one.message
+            commands.append(f"::{level} {place}::{_escape(printable(words))}\n")
+        if len(found) > MAX_ANNOTATIONS:
+            commands.append(f"{plural(len(found) - MAX_ANNOTATIONS, f'more {level}')} in the log above\n")
+    return fence("".join(f"{render_finding(finding)}\n" for finding in findings), token) + "".join(commands)
+
+
+def render_stop(level: Level, reason: str) -> str:
+    """The annotation of a run that ended before its range did; it stands at no line of a file.
+
+    >>> render_stop("warning", "no answer")
+    '::warning title=memory stopped::no answer\\n'
+    """
+    return f"::{level} title=memory stopped::{_escape(printable(reason))}\n"
+
+
+def fence(text: str, token: str) -> str:
+    """Text from outside, which the runner prints and does not obey; nothing for no text.
+
+    >>> fence("::error::x", "t1")
+    '::stop-commands::t1\\n::error::x\\n::t1::\\n'
+    """
+    ending = "" if text.endswith("\n") else "\n"
+    return f"::stop-commands::{token}\n{text}{ending}::{token}::\n" if text else ""
+
+
+def _escape(text: str) -> str:
+    """The message of a workflow command, as actions/toolkit escapes it (packages/core, command.ts).
+
+    >>> _escape("100%\\nof it")
+    '100%25%0Aof it'
+    """
+    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
+def _escape_property(text: str) -> str:
+    """A property of a workflow command: its separators are escaped as well."""
+    return _escape(text).replace(":", "%3A").replace(",", "%2C")

@@ -69,19 +69,16 @@ def fold(text: str, width: int) -> str:
     return "".join(f"{part}\n" for line in text.splitlines() for part in _parts(line, max(width, NARROWEST)))
 
 
-def _parts(line: str, width: int) -> Iterator[str]:
+def _parts(line: str, width: int) -> Iterable[str]:
     cells = [found.end() for found in CELL.finditer(line) if found.end() <= width * 0.6]
     if columns(line) <= width or (COMMAND.search(line) and not cells):
-        yield line
-        return
-    if EXCERPT.match(line):
-        yield cut(line, width)
-        return
-    yield from _wrapped(line, max(LEAD.match(line).end(), *cells, 0), width)  # type: ignore[union-attr] # it always matches
+        return [line]
+    return [cut(line, width)] if EXCERPT.match(line) else _wrapped(line, max(cells, default=0), width)
 
 
 def _wrapped(line: str, indent: int, width: int) -> Iterator[str]:
-    head = line[:indent]
+    """`line` in parts; what goes on stands below column `indent`, and not before what leads the line."""
+    head = line[: max(indent, LEAD.match(line).end())]  # type: ignore[union-attr] # it always matches
     shown, is_empty = head, True
     for word in WORD.findall(line[len(head) :]):
         if not is_empty and columns(f"{shown}{word}") > width:
@@ -97,11 +94,9 @@ def fold_markdown(text: str, width: int) -> str:
     >>> fold_markdown("Prose that\ngoes on.\n\n| key | default |\n|---|---|\n| `a` | 1 |\n", 80)
     'Prose that goes on.\n\nkey: default\n- `a`: 1\n'
     """
-    return "".join(
-        f"{part}\n"
-        for line, is_code in _blocks(text)
-        for part in ([line] if is_code else _wrapped(line, LEAD.match(line).end(), max(width, NARROWEST)))  # type: ignore[union-attr]
-    )
+    width = max(width, NARROWEST)
+    parts = (part for line, is_code in _blocks(text) for part in ([line] if is_code else _wrapped(line, 0, width)))
+    return "".join(f"{part}\n" for part in parts)
 
 
 def _blocks(text: str) -> list[tuple[str, bool]]:

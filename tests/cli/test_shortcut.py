@@ -15,9 +15,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_ci.cli import add, check, retrieve
-from memory_ci.cli.answers import retrieve_command
 from memory_ci.cli.guard import check_command
 from memory_ci.cli.inbox import add_command
+from memory_ci.cli.lookup import retrieve_command
 from memory_ci.cli.plain import Option
 from memory_ci.cli.retrieve import OPTIONS
 from memory_ci.cli.shortcut import is_plain, parse_plain, run_shortcut

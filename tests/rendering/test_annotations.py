@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_ci.records.report import Finding, Level
-from memory_ci.rendering.annotations import MAX_ANNOTATIONS, render_annotations
+from memory_ci.rendering.table import MAX_ANNOTATIONS, render_annotations
 
 TOKEN = "0123456789abcdef"
 
