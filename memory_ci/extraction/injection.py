@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterator, Mapping, Sequence, Set
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -106,89 +106,74 @@ def _phrase(reason: str, needs: str, regex: str, may_be_forbidden: bool = False)
     return Phrase(reason, tuple(frozenset(words.split()) for words in needs.split(" + ")), regex, may_be_forbidden)
 
 
-def _guard(needs: str, regex: str) -> Phrase:
-    return _phrase("weakens-guards", needs, regex, may_be_forbidden=True)
-
+_overrides = partial(_phrase, "overrides-instructions")
+_role = partial(_phrase, "changes-role")
+_hides = partial(_phrase, "hides-from-people")
+_leaks = partial(_phrase, "leaks-secrets")
+_syntax = partial(_phrase, "tool-call-syntax")
+_speaks = partial(_phrase, "speaks-for-memory")
+_guard = partial(_phrase, "weakens-guards", may_be_forbidden=True)
 
 PHRASES: tuple[Phrase, ...] = (
-    _phrase(
-        "overrides-instructions",
-        f"{OBEY_WORDS} + {ORDERS_WORDS}",
-        rf"\b{OBEY} (?:\w+ ){{0,3}}?{FORMER} (?:\w+ ){{0,2}}?{ORDERS}\b",
-    ),
-    _phrase(
-        "overrides-instructions",
+    _overrides(f"{OBEY_WORDS} + {ORDERS_WORDS}", rf"\b{OBEY} (?:\w+ ){{0,3}}?{FORMER} (?:\w+ ){{0,2}}?{ORDERS}\b"),
+    _overrides(
         f"{OBEY_WORDS} + {ORDERS_WORDS}",
         rf"\b{OBEY} (?:all|any|every|each)(?: of)?(?: (?:the|these|those|other|my|our))* {ORDERS}\b",
     ),
-    _phrase(
-        "overrides-instructions",
+    _overrides(
         f"{OBEY_WORDS} + everything anything all what",
         rf"\b{OBEY} (?:everything|anything|all|what) (?:that )?"
         r"(?:you (?:were|have been|are|know)|(?:was |is )?(?:said |written )?(?:above|before this))",
     ),
-    _phrase(
-        "overrides-instructions",
+    _overrides(
         "previous prior earlier other + instructions directives guidelines",
         r"\b(?:previous|prior|earlier|other) (?:instructions|directives|guidelines)"
         r" (?:are|is|should be|must be|no longer|do not|have been)\b",
     ),
-    _phrase(
-        "overrides-instructions",
+    _overrides(
         "new real actual updated + instructions orders objective mission prompt",
         r"\b(?:new|real|actual|updated) (?:instructions|orders|objective|mission|system prompt)(?: are\b| is\b| ?:)",
     ),
-    _phrase(
-        "overrides-instructions",
+    _overrides(
         "precedence priority + instructions prompt guidelines directives",
         r"\b(?:takes?|has|have) (?:precedence|priority) over (?:\w+ ){0,3}?"
         r"(?:instructions|system prompt|guidelines|directives)\b",
     ),
-    _phrase(
-        "changes-role", "now + you + are", r"\byou are now (?:a|an|in|no longer|free|unrestricted|root|admin|acting)\b"
-    ),
-    _phrase(
-        "changes-role",
+    _role("now + you + are", r"\byou are now (?:a|an|in|no longer|free|unrestricted|root|admin|acting)\b"),
+    _role(
         "henceforth now + you agent assistant respond act",
         r"\b(?:from now on|henceforth),? (?:you|the agent|the assistant|always respond|act)\b"
         r"(?! (?:must|should|need to|have to) (?:always |never |not )?+(?!obey|ignore|act\b|answer|respond|follow|be\b"
         r"|pretend|disregard|trust|forget|only\b)\w)",
     ),
-    _phrase(
-        "changes-role",
+    _role(
         "pretend act roleplay + to that you as",
         r"\bpretend (?:to be|that you|you)\b|\b(?:act as|roleplay as) (?:an? )?(?:unrestricted|root|admin)",
     ),
-    _phrase(
-        "changes-role",
+    _role(
         "jailbreak anything mode + jailbreak do developer god admin",
         r"\b(?:jailbreak|do anything now|developer mode (?:is )?(?:on|enabled)|enter (?:god|admin) mode)\b",
     ),
-    _phrase(
-        "hides-from-people",
+    _hides(
         f"tell telling inform informing alert alerting notify notifying + {PEOPLE_WORDS} + not don never without avoid",
         rf"\b(?:do not|don't|never|without|avoid) (?:tell|inform|alert|notify)(?:ing)? {PEOPLE}"
         r"(?!(?: about)? [^.;\n]{1,60}[;,] (?:but |just |only )?(?:log|show|report|print|warn)\b)"
         r"(?: (?:about|of|that you|what you|this)\b| ?(?:$|[.,;!]))",
     ),
-    _phrase(
-        "hides-from-people",
+    _hides(
         "mention disclose reveal discuss talk + not don never + this these that it",
         r"\b(?:do not|don't|never) (?:mention|disclose|reveal|discuss|talk about) (?:this|these|that you|it)\b"
         r"(?! in (?:the |our |any )?(?:changelog|release notes|readme|docs|documentation)\b)",
     ),
-    _phrase(
-        "hides-from-people",
+    _hides(
         f"hide conceal keep + from + {PEOPLE_WORDS}",
         rf"\b(?:hide|conceal|keep) (?:this|these|it|your \w+|the fact)\b.{{0,40}}\bfrom {PEOPLE}\b",
     ),
-    _phrase(
-        "hides-from-people",
+    _hides(
         "secretly keep + secretly secret hidden quiet between",
         r"\bsecretly\b|\bkeep (?:this|it) (?:secret|hidden|quiet|between us)\b",
     ),
-    _phrase(
-        "leaks-secrets",
+    _leaks(
         "send post upload exfiltrate leak transmit email mail forward copy submit push include paste"
         " + secret secrets credential credentials key keys token tokens env environment password passwords"
         " + secret secrets credential credentials env environment password passwords api private ssh access",
@@ -196,8 +181,7 @@ PHRASES: tuple[Phrase, ...] = (
         rf" (?:\w+ ){{0,4}}?{CREDENTIALS}(?!\w).{{0,60}}?\b{ELSEWHERE}",
         may_be_forbidden=True,
     ),
-    _phrase(
-        "leaks-secrets",
+    _leaks(
         "print echo reveal output show repeat dump + prompt instructions",
         r"\b(?:print|echo|reveal|output|show|repeat|dump) (?:me )?(?:your|the) (?:full |entire |hidden )?"
         r"(?:system prompt|instructions|hidden prompt)\b",
@@ -275,8 +259,7 @@ PHRASES: tuple[Phrase, ...] = (
         r"\b(?:download|fetch|get|curl|wget)\b [^\n]{0,80}?\bhttps?://[^\n]{0,80}? (?:and|then)"
         r" (?:execute|run|source|eval)\b",
     ),
-    _phrase(
-        "leaks-secrets",
+    _leaks(
         "print dump echo log + environment env secrets credentials + variables vars secrets credentials",
         rf"{TOLD}(?:print|dump|echo|log) (?:all |the |your |every ){{0,3}}(?:environment variables|env vars|secrets"
         r"|credentials)\b",
@@ -284,14 +267,12 @@ PHRASES: tuple[Phrase, ...] = (
     ),
     _guard("grant + yourself agent assistant everyone", r"\bgrant (?:yourself|the agent|the assistant|everyone)\b"),
     _guard("force + main master default", rf"{TOLD}force[- ]push (?:\w+ ){{0,3}}?(?:main|master|default branch)\b"),
-    _phrase(
-        "speaks-for-memory",
+    _speaks(
         "memory + ci",
         r"\bmemory[- ]ci\b.{0,40}?\b(?:verified|approved|trusts?|trusted|guarantees?|authori[sz]\w+|certif\w+"
         r"|instructs?|orders|recommends|permits|wants|endorses?|says)\b",
     ),
-    _phrase(
-        "speaks-for-memory",
+    _speaks(
         "memory memories entry entries learning learnings"
         " + override overrides outrank outranks precedence obeyed followed priority authoritative verified trusted"
         " mandatory",
@@ -303,16 +284,14 @@ PHRASES: tuple[Phrase, ...] = (
 
 # Phrases that are about the shape of the text, so they are sought in it as it stands.
 LINE_PHRASES: tuple[Phrase, ...] = (
-    _phrase("changes-role", "system assistant developer", r"^[^\S\n]*(?:system|assistant|developer)\s*:\s*\S"),
-    _phrase("tool-call-syntax", "<| inst] tool_", r"<\|[\w ]{2,30}\|>|\[/?inst\]|\[tool_calls\]"),
-    _phrase(
-        "tool-call-syntax",
+    _role("system assistant developer", r"^[^\S\n]*(?:system|assistant|developer)\s*:\s*\S"),
+    _syntax("<| inst] tool_", r"<\|[\w ]{2,30}\|>|\[/?inst\]|\[tool_calls\]"),
+    _syntax(
         "<",
         r"<(?<!\w<)/?(?:antml:)?(?:function_calls?|invoke|tool_use|tool_call|tool_result|system|assistant|user|instructions?"
         r"|system-reminder|parameter name)\b[^>\n]{0,80}>",
     ),
-    _phrase(
-        "tool-call-syntax",
+    _syntax(
         "tool_ function_call",
         r"[\"']type[\"']\s*:\s*[\"']tool_(?:use|result)[\"']|[\"'](?:tool_calls|function_call)[\"']\s*:",
     ),

@@ -10,7 +10,7 @@ import hashlib
 import re
 import unicodedata
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 
 import msgspec
@@ -59,15 +59,20 @@ class Tombstones(msgspec.Struct, frozen=True):
                 window = words[at : at + size]
                 if _hash(salt, (word for word, *_ in window)) in wanted:
                     found.append((window[0][1], window[-1][2], mask))
-        return list(_united(sorted(found), text))
+        united: list[tuple[int, int, str]] = []
+        for start, end, mask in sorted(found):
+            begin, last, own = united[-1] if united else (0, 0, "")
+            if united and (start < last or (mask == own and not re.search(WORD, text[last:start]))):
+                united[-1] = (begin, max(end, last), FORGOTTEN if FORGOTTEN in (mask, own) else mask)
+            else:
+                united.append((start, end, mask))
+        return united
 
     def mask(self, text: str) -> str:
         """The text with masks in place of what is forgotten."""
-        pieces, seen = [], 0
-        for start, end, mask in self.find(text):
-            pieces += [text[seen:start], mask]
-            seen = end
-        return "".join([*pieces, text[seen:]]) if pieces else text
+        for start, end, mask in reversed(self.find(text)):
+            text = text[:start] + mask + text[end:]
+        return text
 
     def refuses(self, *texts: str) -> bool:
         """Whether one of the texts holds forgotten words, or the mask of such: it is not written again."""
@@ -123,20 +128,6 @@ def format_tombstones(kind: Kind, text: str, salt: str) -> tuple[str, ...]:
 def find_salt(lines: Iterable[str]) -> str | None:
     """The salt of the lines that are there: one for a file keeps reading it quick."""
     return next((match.group(3) for match in map(TOMBSTONE.fullmatch, lines) if match), None)
-
-
-def _united(found: Iterable[tuple[int, int, str]], text: str) -> Iterator[tuple[int, int, str]]:
-    last: tuple[int, int, str] | None = None
-    for start, end, mask in found:
-        is_near = last is not None and mask == last[2] and not re.search(WORD, text[last[1] : start])
-        if last is not None and (start < last[1] or is_near):
-            last = (last[0], max(end, last[1]), FORGOTTEN if FORGOTTEN in (mask, last[2]) else mask)
-            continue
-        if last is not None:
-            yield last
-        last = (start, end, mask)
-    if last is not None:
-        yield last
 
 
 def _fold(word: str) -> str:

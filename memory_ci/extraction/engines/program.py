@@ -9,8 +9,8 @@ import shlex
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import IO, Annotated, NamedTuple
 
@@ -26,6 +26,7 @@ from memory_ci.records.config import EngineConfig
 
 MAX_OUTPUT = 8_000_000  # Bytes that a program may print, on standard output and standard error together.
 MAX_SECONDS = 300  # For one answer, whatever the deadline of the run allows.
+PREFIX = "memory-ci-"  # Of directories of our own: no file of a project lies beside them.
 TICK = 0.1  # Seconds between two looks at a program that runs.
 
 
@@ -49,18 +50,17 @@ def find_program(name: str, environ: Mapping[str, str]) -> str:
     return found
 
 
-@contextmanager
-def empty_directory() -> Iterator[Path]:
-    """A directory of our own with nothing in it, removed at the end: no file of a project lies beside it."""
-    with tempfile.TemporaryDirectory(prefix="memory-ci-") as name:
-        yield Path(name)
-
-
-def run_program(argv: Sequence[str], text: str, *, cwd: Path, env: Mapping[str, str], seconds: float) -> Finished:
-    """Run `argv` with `text` on its standard input, without a shell. Raises EngineError: engine-not-installed when it
-    cannot be started, engine-timeout after `seconds`, engine-unreadable-reply when it prints over MAX_OUTPUT bytes.
-    What it started does not outlive it."""
-    with tempfile.TemporaryFile() as stdin, tempfile.TemporaryFile() as stdout, tempfile.TemporaryFile() as stderr:
+def run_program(argv: Sequence[str], text: str, env: Mapping[str, str], seconds: float) -> Finished:
+    """Run `argv` with `text` on its standard input, without a shell, in a directory with nothing in it. Raises
+    EngineError: as `find_program`, engine-not-installed when it cannot be started, engine-timeout after `seconds` or
+    MAX_SECONDS, engine-unreadable-reply when it prints over MAX_OUTPUT bytes. What it started does not outlive it."""
+    argv = [find_program(argv[0], env), *argv[1:]]
+    with (
+        tempfile.TemporaryDirectory(prefix=PREFIX) as cwd,
+        tempfile.TemporaryFile() as stdin,
+        tempfile.TemporaryFile() as stdout,
+        tempfile.TemporaryFile() as stderr,
+    ):
         stdin.write(text.encode("utf-8", "replace"))
         stdin.seek(0)
         # In files, not pipes: a child that outlives the program can hold nobody up. In a session, to be killed whole.
@@ -72,7 +72,7 @@ def run_program(argv: Sequence[str], text: str, *, cwd: Path, env: Mapping[str, 
             told, hint = f"{argv[0]} cannot be run: {error.strerror}", "check that it is a program and may be run"
             raise EngineError(told, slug="engine-not-installed", hint=hint) from error
         try:
-            status = _wait(process, (stdout, stderr), seconds)
+            status = _wait(process, (stdout, stderr), min(seconds, MAX_SECONDS))
         finally:
             kill_group(process)
             process.wait()
@@ -116,13 +116,10 @@ class CommandEngine:
     def extract(self, request: Request) -> EngineReply:
         """What the program printed. Raises EngineError: engine-failed for an exit status other than 0, and as
         `run_program`."""
-        name, *arguments = self._words
-        argv = [find_program(name, self._environ), *arguments]
-        seconds, prompt = min(self._settings.deadline_seconds, MAX_SECONDS), build_prompt(request)
+        prompt = build_prompt(request)
         document = {"version": 1, "task": request.task, "model": self._settings.model, "system": prompt.system}
         text = json.dumps(document | {"user": prompt.user, "schema": prompt.schema})
-        with empty_directory() as cwd:
-            done = run_program(argv, text, cwd=cwd, env=self._environ, seconds=seconds)
+        done = run_program(self._words, text, self._environ, self._settings.deadline_seconds)
         if done.status:
             said = scrub(done.errors, self._environ)
             told = f"the program of {VARIABLE} ended with status {done.status}"
@@ -190,15 +187,14 @@ class ClaudeCliEngine:
         """The program's answer. Raises EngineError by what it reports (docs/engines.md), and as `run_program`."""
         prompt = build_prompt(request)
         env = {key: self._environ[key] for key in PASSED & self._environ.keys()} | QUIET
-        seconds = min(self._settings.deadline_seconds, MAX_SECONDS)
-        program = find_program("claude", self._environ)
-        with empty_directory() as cwd, empty_directory() as beside:
-            system, schema = beside / "system.txt", json.dumps(prompt.schema)
+        with tempfile.TemporaryDirectory(prefix=PREFIX) as beside:
+            system, schema = Path(beside, "system.txt"), json.dumps(prompt.schema)
             told = f"{prompt.system}\n\nAnswer with JSON of this schema and nothing else:\n{schema}\n"
             system.write_text(told, encoding="utf-8")
             # No evidence among the arguments: a list of processes shows them to everyone.
             named = [f"--model={self._settings.model}", f"--system-prompt-file={system}"]
-            done = run_program([program, *ARGUMENTS, *named], prompt.user, cwd=cwd, env=env, seconds=seconds)
+            argv = ["claude", *ARGUMENTS, *named]
+            done = run_program(argv, prompt.user, env, self._settings.deadline_seconds)
         result = _read_result(done, self._environ)
         usage = read_usage(result.usage)
         return EngineReply(
