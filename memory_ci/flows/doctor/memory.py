@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -27,7 +27,7 @@ from memory_ci.gitrepo.repo import find_commit, is_shallow
 from memory_ci.index.embedders import choose_embedder
 from memory_ci.index.glance import glance
 from memory_ci.index.vectors import LEAST_COVERAGE
-from memory_ci.records.health import Probe
+from memory_ci.records.health import Probe, ProbeState
 from memory_ci.records.history import MergedChange
 from memory_ci.records.report import Finding
 from memory_ci.store.document import load_file
@@ -46,14 +46,8 @@ def check_files(case: Surroundings) -> Iterator[Probe]:
         place = "" if case.workspace.repo.root else " in a clone that has a work tree, then commit and push"
         yield Probe("memory", "warn", "there are no memory files", f"memory-ci init{place}")
         return
-    errors = [finding for finding in report.findings if finding.level == "error"]
-    warnings = [finding for finding in report.findings if finding.level == "warning"]
-    if errors:
-        yield Probe("memory", "fail", f"{plural(len(errors), 'error')}: {_name(errors)}", "memory-ci check")
-    elif warnings:
-        yield Probe("memory", "warn", f"{plural(len(warnings), 'warning')}: {_name(warnings)}", "memory-ci check")
-    else:
-        yield Probe("memory", "ok", f"{plural(report.entries, 'entry')} in {plural(report.files, 'file')}")
+    counted = f"{plural(report.entries, 'entry')} in {plural(report.files, 'file')}"
+    yield _judge_findings("memory", report.findings, counted, "memory-ci check")
     # What `init` wrote and no commit has: other clones and CI know nothing of it.
     root, patterns = case.workspace.repo.root, case.workspace.config.scopes
     wanted = [CONFIG_FILE, *patterns.project, *patterns.institutional]
@@ -71,9 +65,8 @@ def check_interrupted(case: Surroundings) -> Iterator[Probe]:
         yield Probe("interrupted", "ok", "no run was cut short")
         return
     what = f"a run was cut short: {move.ref} is at {move.new[:12]}, and files of its work trees are not"
-    yield Probe(
-        "interrupted", "warn", what, "memory-ci check brings them along, and names those that you changed since"
-    )
+    remedy = "memory-ci check brings them along, and names those that you changed since"
+    yield Probe("interrupted", "warn", what, remedy)
 
 
 def check_global(case: Surroundings) -> Iterator[Probe]:
@@ -95,16 +88,20 @@ def check_global(case: Surroundings) -> Iterator[Probe]:
         return
     file = screen(load_file(written, data, case.workspace.config.scopes))
     errors = [finding for finding in file.findings if finding.level == "error"]
-    if errors:
-        remedy = f"Mend these lines of {written}; what they hold is not served."
-        yield Probe("global-memory", "fail", f"{plural(len(errors), 'error')}: {_name(errors)}", remedy)
-    else:
-        yield Probe("global-memory", "ok", f"{plural(len(file.entries), 'entry')} in {written}")
+    remedy = f"Mend these lines of {written}; what they hold is not served."
+    yield _judge_findings("global-memory", errors, f"{plural(len(file.entries), 'entry')} in {written}", remedy)
 
 
-def _name(findings: list[Finding]) -> str:
-    named = [f"{finding.path}:{finding.line}: {finding.message} [{finding.code}]" for finding in findings[:SHOWN]]
-    return "\n".join([*named, *([f"and {len(findings) - SHOWN} more"] if len(findings) > SHOWN else [])])
+def _judge_findings(name: str, findings: Iterable[Finding], what: str, remedy: str) -> Probe:
+    """`what` there is if nothing is amiss; else the errors, or else the warnings."""
+    levels: dict[str, ProbeState] = {"error": "fail", "warning": "warn"}
+    for level, state in levels.items():
+        found = [f"{one.path}:{one.line}: {one.message} [{one.code}]" for one in findings if one.level == level]
+        if found:
+            more = [f"and {len(found) - SHOWN} more"] if len(found) > SHOWN else []
+            named = "\n".join([*found[:SHOWN], *more])
+            return Probe(name, state, f"{plural(len(found), level)}: {named}", remedy)
+    return Probe(name, "ok", what)
 
 
 def check_index(case: Surroundings) -> Iterator[Probe]:

@@ -253,48 +253,14 @@ def guess_agents(root: Path, home: Path) -> tuple[str, ...]:
 
 SCRIPT_FILE = ".memory-ci-setup.sh"
 OURS = "# memory-ci init --cloud"
-SCRIPT = f"""\
-#!/bin/sh
-{OURS}; the next one replaces this file. Run it while the container has network. Afterwards memory is read without any.
-set -eu
-cd "$(dirname "$0")"
-home="${{MEMORY_CI_HOME:-$HOME/.memory-ci}}"
-python3 -m venv "$home"
-"$home/bin/python" -m pip install --quiet "${{MEMORY_CI_PACKAGE:-memory-ci=={__version__}}}"
-for bin in /usr/local/bin "$HOME/.local/bin"; do
-  [ "$bin" = /usr/local/bin ] || mkdir -p "$bin"
-  [ ! -w "$bin" ] || {{ ln -sf "$home/bin/memory-ci" "$bin/memory-ci"; break; }}
-done
-[ -z "${{GITHUB_PATH-}}" ] || echo "$bin" >>"$GITHUB_PATH"
-git config memory-ci.surface "${{1:-cloud}}"
-"$home/bin/memory-ci" install >/dev/null || echo "memory-ci: no git hooks here: its trailers are missing" >&2
-"$home/bin/memory-ci" index
-"""
+SCRIPT = Path(__file__).with_name("cloud_setup.sh").read_text("utf-8").replace("@VERSION@", __version__)
+COPILOT_FILE = ".github/workflows/copilot-setup-steps.yml"
+COPILOT = Path(__file__).with_name("copilot_setup_steps.yml").read_text("utf-8")
 
 
 def call(name: str) -> str:
     """The set-up step of a cloud agent."""
     return f"sh {SCRIPT_FILE} {name}"
-
-
-COPILOT_FILE = ".github/workflows/copilot-setup-steps.yml"
-COPILOT = f"""\
-{OURS} copilot-cloud: what Copilot's cloud agent runs before it works, from the default branch.
-name: Copilot setup steps
-on: workflow_dispatch
-permissions:
-  contents: read
-jobs:
-  copilot-setup-steps: # Copilot knows the job by this name
-    runs-on: ubuntu-latest
-    timeout-minutes: 10
-    steps:
-      - uses: actions/checkout@de0fac2e4500dabe0009e67214ff5f5447ce83dd # v6.0.2
-        with:
-          fetch-depth: 0
-          persist-credentials: false
-      - run: {call("copilot-cloud")}
-"""
 
 
 class Cloud(NamedTuple):

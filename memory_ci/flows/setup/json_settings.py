@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+BLANKS = re.compile(r"[ \t\n\r]*")
 EMPTY = "{\n}\n"  # the file that an element is put into where there is none
 
 
@@ -38,7 +39,10 @@ def insert(text: str, keys: Sequence[str], element: object, *, is_member: bool =
     while True:
         if is_member and not path:
             return text
-        _expect(text, place, keys[: len(keys) - len(path)], "{" if path else "[")
+        if text[place] != ("{" if path else "["):
+            above = ".".join(keys[: len(keys) - len(path)])
+            what = f"the value of `{above}`" if above else "the file"
+            raise WrongShapeError(f"{what} must be {'an object' if path else 'a list'}")
         members = _members(text, place)
         known = next((one for one in members if path and one.key == path[0]), None)
         if known is None:
@@ -139,15 +143,8 @@ def _members(text: str, place: int) -> list[JsonMember]:
 
 
 def _skip(text: str, at: int) -> int:
-    while text[at : at + 1] in (" ", "\t", "\n", "\r"):
-        at += 1
-    return at
-
-
-def _expect(text: str, place: int, keys: Sequence[str], opening: str) -> None:
-    if text[place] != opening:
-        what = f"the value of `{'.'.join(keys)}`" if keys else "the file"
-        raise WrongShapeError(f"{what} must be {'an object' if opening == '{' else 'a list'}")
+    found = BLANKS.match(text, at)
+    return found.end() if found else at
 
 
 def _format(text: str, path: Sequence[str], element: object, depth: int) -> str:
