@@ -19,7 +19,6 @@ from memory_ci.records.report import Finding
 from memory_ci.text import yaml_fault
 
 T = TypeVar("T")
-
 CONFIG_FILE = ".memory-ci.yaml"
 POLICY_FILE = ".memory/policy.yaml"
 """What `extends` names, as `memory-ci policy` fetched it: hooks read it without a network."""
@@ -33,10 +32,8 @@ OUTSIDE = frozenset({"key", "apikey", "token", "secret", "password", "url", "bas
 
 
 def parse_config(text: str, path: str = CONFIG_FILE, found: list[Finding] | None = None) -> Config:
-    """The configuration a text holds. Raises UsageError (bad-config).
-
-    What a newer version may have written is passed over, and told in `found`: keys that are not known, a newer format.
-    """
+    """The configuration a text holds. Raises UsageError (bad-config). What a newer version may have written is passed
+    over, and told in `found`: keys that are not known, a newer format."""
     found = [] if found is None else found
     if len(text) > MAX_BYTES:
         raise _error(path, 1, f"the file is longer than {MAX_BYTES} characters")
@@ -54,8 +51,7 @@ def parse_config(text: str, path: str = CONFIG_FILE, found: list[Finding] | None
 
 def parse_policy(text: str, path: str = POLICY_FILE) -> Policy:
     """The policy a text holds; `path` names it in errors. Raises UsageError (bad-config), also for a key that no policy
-    has.
-    """
+    has."""
     found: list[Finding] = []
     with _quoting(text):
         node = _compose(text, path)

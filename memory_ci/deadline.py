@@ -33,10 +33,8 @@ def call_bounded(call: Callable[[float], T], seconds: float) -> T:
 
 
 def kill_group(process: subprocess.Popen[bytes]) -> None:
-    """End a program that was started with `start_new_session` and what it started; on Windows the program alone.
-
-    Where nothing is left, or (macOS) only what has ended, none is hit.
-    """
+    """End a program that was started with `start_new_session` and what it started; on Windows the program alone. Where
+    nothing is left, or (macOS) only what has ended, none is hit."""
     with suppress(ProcessLookupError, PermissionError):
         if hasattr(os, "killpg"):
             os.killpg(process.pid, signal.SIGKILL)

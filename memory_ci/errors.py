@@ -6,10 +6,8 @@ from typing import ClassVar
 
 
 class MemoryCIError(Exception):
-    """Something a user can act on: what happened and where, a stable slug, and what to do.
-
-    `place`, where it is about a line of a file: its path, the line from 1, and the text of that line.
-    """
+    """Something a user can act on: what happened and where, a stable slug, and what to do. `place`, where it is about a
+    line of a file: its path, the line from 1, and the text of that line."""
 
     exit_code: ClassVar[int] = 1
 

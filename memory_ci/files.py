@@ -25,10 +25,8 @@ def open_regular(path: Path) -> BinaryIO:
 
 
 def lock_file(handle: int, *, wait: bool = False) -> bool:
-    """Lock an open file for this process until it is closed; whether that was done, at once or after the wait.
-
-    With `wait`, raises OSError where the file system cannot lock.
-    """
+    """Lock an open file for this process until it is closed; whether that was done, at once or after the wait. With
+    `wait`, raises OSError where the file system cannot lock."""
     try:
         import fcntl
     except ImportError:  # Windows

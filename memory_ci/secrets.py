@@ -402,9 +402,7 @@ def mask_secrets(text: str) -> str:
 
 def lower_case(text: str) -> str:
     """`text` in lower case, character for character: what a pattern that ignores case takes for a-z becomes a-z.
-
-    `re.IGNORECASE` takes three characters for letters that `str.lower` leaves, or turns into two.
-    """
+    `re.IGNORECASE` takes three characters for letters that `str.lower` leaves, or turns into two."""
     if not text.isascii():
         text = text.replace("\u0130", "i").replace("\u0131", "i").replace("\u017f", "s")
     return text.lower()

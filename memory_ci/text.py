@@ -26,7 +26,6 @@ have particles: their words are pairs of neighbouring letters, as Lucene's CJKBi
 
 PUNCTUATION = ".,;:!?()[]{}<>\"'`*"  # What prose puts around a word.
 FENCE = re.compile(r"[ \t]*(?:[-*+][ \t]+)?(`{3,}|~{3,})(.*)")
-
 VOWEL = re.compile(r"[aeiouy]")
 STOP_WORDS = frozenset(
     """a about after all also an and any are as at be because been before but by can could did do does doing for from

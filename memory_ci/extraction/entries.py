@@ -125,7 +125,6 @@ def to_entry(candidate: Candidate, *, entry_id: str, today: date, merged_on: dat
 # A model names no scope: one that does not fit would be no fault of what was learned.
 
 JOB_WIDTH = 64  # Characters of a session's id that name its job: more than a UUID has.
-
 MAX_IMPORTANCE = 0.95  # The most that a learning may claim for itself; the rubric ends at 0.9 (told to remember).
 
 

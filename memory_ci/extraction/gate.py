@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
 TITLE_WIDTH = 120
 BODY_WIDTH = 600
-
 # Variation selectors: behind an emoji they choose its look, elsewhere they can carry text that nobody sees.
 SELECTORS = frozenset(chr(code) for code in range(0xFE00, 0xFE10))
 JOINERS = "\u200c\u200d"  # ZWNJ and ZWJ: letters of Persian and of Indic scripts, and the glue of emoji.

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 # `words` are refused wherever they stand, `text` only as a whole, a `name` is masked and the rest is kept.
 Kind = Literal["words", "text", "name"]
 T = TypeVar("T")
-
 TOMBSTONE = re.compile(r"forgotten:(words|text|name):(\d{1,3}):([0-9a-f]{32}):([0-9a-f]{32})")
 WIDE = "\u3040-\u30ff\u3400-\u9fff"  # Scripts without blanks between words: each character is one.
 WORD = rf"[{WIDE}]|(?:[^\W_{WIDE}][\u0300-\u036f]*)+"  # Compiled where something is forgotten: 2 ms.

@@ -334,7 +334,6 @@ class GitHub(RequestReader[Pull]):
 
 
 T = TypeVar("T")
-
 MAX_BYTES = 25_000_000  # GitHub sends no greater payload (docs.github.com, "Webhook events and payloads").
 # The branch on which a merge queue tries a pull request.
 QUEUED = re.compile(r"refs/heads/gh-readonly-queue/.+/pr-([1-9][0-9]{0,8})-[0-9a-f]{40,64}")

@@ -315,7 +315,6 @@ class GitLabProposals:
 
 
 Proposals = GitHubProposals | GitLabProposals
-
 # Of the new contents of one commit: above that the request is slow, or refused, and a push does better.
 MAX_BYTES = 256 * 1024
 MUTATION = "mutation($input: CreateCommitOnBranchInput!) { createCommitOnBranch(input: $input) { commit { oid } } }"

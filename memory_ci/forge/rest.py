@@ -53,7 +53,6 @@ class Page(msgspec.Struct, frozen=True):
 
 
 T = TypeVar("T")
-
 PAUSES = (1.0, 2.0)  # Seconds before the second and the third try; there is no fourth.
 MAX_PAGES = 20
 TRANSIENT = frozenset({500, 502, 503, 504})

@@ -21,7 +21,6 @@ from memory_ci.records.config import ForgeConfig
 from memory_ci.text import plain_host
 
 Forge = github.GitHub | gitlab.GitLab | github.Offline
-
 GITHUB_TOKENS = ("GITHUB_TOKEN", "GH_TOKEN")
 # GitLab gives a job's own token, CI_JOB_TOKEN, no merge requests, neither to read nor to open.
 GITLAB_TOKENS = ("GITLAB_TOKEN",)

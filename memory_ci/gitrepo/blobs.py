@@ -31,10 +31,8 @@ MAX_TREES = 4  # Listings that are kept: each may be of a hundred thousand files
 
 
 class TreeFile(msgspec.Struct, frozen=True):
-    """A file and the id of its content. `on_disk`: that content is the work tree's, and git may not hold it.
-
-    The id is that of the bytes as they stand on disk, with no filter applied; "" when they cannot be read.
-    """
+    """A file and the id of its content. `on_disk`: that content is the work tree's, and git may not hold it. The id is
+    that of the bytes as they stand on disk, with no filter applied; "" when they cannot be read."""
 
     path: str
     oid: str
@@ -59,10 +57,8 @@ def matches_pathspecs(path: str, pathspecs: Sequence[str]) -> bool:
 
 
 class Tree:
-    """What a commit or tree holds, by its full id. It is listed when it is first asked, and once.
-
-    Raises RepositoryError (git-failed) then.
-    """
+    """What a commit or tree holds, by its full id. It is listed when it is first asked, and once. Raises
+    RepositoryError (git-failed) then."""
 
     def __init__(self, repo: Repository, oid: str) -> None:
         self.repo, self.oid = repo, oid
@@ -109,10 +105,8 @@ def find_obstacle(path: str, modes: Mapping[str, str]) -> str | None:
 
 
 def list_staged(repo: Repository, pathspecs: Sequence[str], index_file: Path | None = None) -> tuple[TreeFile, ...]:
-    """The files of the index, or of the index in `index_file`: a hook's `commit -a` uses another than the usual one.
-
-    An unmerged file is listed once, with our side if there is one, else theirs, else the base.
-    """
+    """The files of the index, or of the index in `index_file`: a hook's `commit -a` uses another than the usual one. An
+    unmerged file is listed once, with our side if there is one, else theirs, else the base."""
     env = {"GIT_INDEX_FILE": str(index_file)} if index_file else None
     listing = run_git(repo.cwd, "ls-files", "-s", "-z", "--", *pathspecs, env=env)
     best: dict[str, tuple[int, str]] = {}
@@ -125,11 +119,8 @@ def list_staged(repo: Repository, pathspecs: Sequence[str], index_file: Path | N
 
 
 def list_worktree(repo: Repository, pathspecs: Sequence[str]) -> tuple[TreeFile, ...]:
-    """The files of the work tree, tracked or not but not ignored, in order of paths.
-
-    An unmodified one keeps the id that the index has; content decides, never a time stamp. In a bare repository git
-    refuses (git-failed).
-    """
+    """The files of the work tree, tracked or not but not ignored, in order of paths. An unmodified one keeps the id
+    that the index has; content decides, never a time stamp. In a bare repository git refuses (git-failed)."""
     asked = ("-z", "-t", "-s", "--cached", "--others", "--modified", "--deleted", "--exclude-standard")
     clean, dirty = _sort_worktree(run_git(repo.cwd, "ls-files", *asked, "--", *pathspecs))
     if not dirty:
@@ -141,9 +132,7 @@ def list_worktree(repo: Repository, pathspecs: Sequence[str]) -> tuple[TreeFile,
 
 def read_files(repo: Repository, files: Iterable[TreeFile], limit: int) -> Iterator[FileContent]:
     """The content of files, in their order, with one git process for all that git holds and was not read before.
-
-    Content of more than `limit` bytes is not loaded; that, a missing object and an unreadable file are problems.
-    """
+    Content of more than `limit` bytes is not loaded; that, a missing object and an unreadable file are problems."""
     wanted = tuple(files)
     for start in range(0, len(wanted), AT_ONCE):
         part = wanted[start : start + AT_ONCE]

@@ -63,10 +63,8 @@ def find_checkouts(repo: Repository, ref: str) -> tuple[Repository, ...]:
 
 
 def refuse_local_changes(place: Repository, expected: StagedFiles) -> None:
-    """Make sure that files stand in the work tree and its index as they do in the commit that is checked out.
-
-    Raises RepositoryError (local-changes) that names the files.
-    """
+    """Make sure that files stand in the work tree and its index as they do in the commit that is checked out. Raises
+    RepositoryError (local-changes) that names the files."""
     changed = set().union(*_list_changed(place, expected))
     if changed:
         message = f"Local changes in {place.cwd} would be overwritten: {_name(sorted(changed))}"

@@ -17,10 +17,8 @@ HUNK = re.compile(r"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
 
 
 class Spot(NamedTuple):
-    """A place as a view shows it: lines of a file, or all of it; `was` is an older path of the file.
-
-    Of what is gone `word` is its name: the commit is sought that took the last line with it away.
-    """
+    """A place as a view shows it: lines of a file, or all of it; `was` is an older path of the file. Of what is gone
+    `word` is its name: the commit is sought that took the last line with it away."""
 
     path: str
     was: str
@@ -54,10 +52,8 @@ class _FileDiff(NamedTuple):
 
 
 def find_last_edits(repo: Repository, rev: str | None, spots: Iterable[Spot]) -> dict[Spot, LastEdit]:
-    """What changed each spot last, as the work tree (None) or a commit shows it: by one process, two for a work tree.
-
-    A merge stands for all that it brought. The walk ends as soon as all are found.
-    """
+    """What changed each spot last, as the work tree (None) or a commit shows it: by one process, two for a work tree. A
+    merge stands for all that it brought. The walk ends as soon as all are found."""
     trails = {spot: _Trail(spot) for spot in spots}
     found: dict[Spot, LastEdit] = {}
     paths = sorted({path for spot in trails for path in (spot.path, spot.was)})
@@ -191,10 +187,8 @@ class Brought(NamedTuple):
 
 
 def blame_lines(repo: Repository, path: str, lines: tuple[int, int] | None, rev: str | None) -> tuple[Brought, ...]:
-    """What brought the lines (None: all) of a file at a revision, or as the work tree has it.
-
-    A change of white space alone brings nothing. Raises RepositoryError (git-failed).
-    """
+    """What brought the lines (None: all) of a file at a revision, or as the work tree has it. A change of white space
+    alone brings nothing. Raises RepositoryError (git-failed)."""
     asked = ("blame", "--porcelain", "--first-parent", "-w", *(["-L", f"{lines[0]},{lines[1]}"] if lines else []))
     said = run_git(repo.cwd, *asked, *([rev] if rev else []), "--", path)
     shas: list[tuple[int, str]] = []

@@ -36,9 +36,7 @@ COST = "Memory-CI-Cost"
 RANGE = "Memory-CI-Range"
 COUNTED = "Memory-CI-Counted"
 SURFACE = "Memory-Surface"
-MAX_READERS = 5_000
-"""Commits that are asked for who read memory last."""
-
+MAX_READERS = 5_000  # Commits that are asked for who read memory last.
 AGE = re.compile(r"(?P<count>\d{1,4})(?P<unit>[dwmy])")
 DAYS = {"d": 1, "w": 7, "m": 30, "y": 365}
 INBOX = ".memory/inbox/"
@@ -95,9 +93,7 @@ def plan_range(repo: Repository, since: str | None, until: str) -> HistoryRange:
 
 def group_commits(parents: Mapping[str, tuple[str, ...]], tip: str) -> tuple[tuple[str, ...], ...]:
     """What each first-parent commit brought, oldest first: itself, and for a merge what no older one had brought.
-
-    `parents` maps commits to their parents, children before parents; parents outside of it are outside the range.
-    """
+    `parents` maps commits to their parents, children before parents; parents outside of it are outside the range."""
     chain = _first_parents(parents, tip)
     age = {commit: -position for position, commit in enumerate(parents)}
     free = set(parents).difference(chain)
@@ -105,10 +101,8 @@ def group_commits(parents: Mapping[str, tuple[str, ...]], tip: str) -> tuple[tup
 
 
 def iter_merged_changes(repo: Repository, history: HistoryRange) -> Iterator[MergedChange]:
-    """The changes of a range, oldest first, read from one stream in constant memory.
-
-    Neighbouring commits that name the same pull request are one change, merged by rebase.
-    """
+    """The changes of a range, oldest first, read from one stream in constant memory. Neighbouring commits that name the
+    same pull request are one change, merged by rebase."""
     wanted = "".join(f"{sha}\n" for group in history.groups for sha in group).encode()
     # With no group git is never started: given no commits it would read HEAD.
     with closing(read_log(repo, *FILES, "--no-walk=unsorted", "--stdin", input=wanted)) as log:
@@ -149,10 +143,8 @@ def find_lost_cursor(
 
 
 def list_counted(repo: Repository, rev: str, is_memory: Callable[[str], bool] = is_markdown) -> frozenset[str]:
-    """Commits whose trailers have been counted by earlier runs: a range that is replayed reinforces nothing twice.
-
-    All of history is asked: what a merge commit brought of a memory pull request stands on no first parent.
-    """
+    """Commits whose trailers have been counted by earlier runs: a range that is replayed reinforces nothing twice. All
+    of history is asked: what a merge commit brought of a memory pull request stands on no first parent."""
     commits = _record_commits(repo, rev, COUNTED, is_memory)
     values = (value for commit in commits for _, value in find_trailers(commit.message, (COUNTED,)))
     return frozenset(sha for value in values for sha in split_ids(value))
@@ -378,18 +370,14 @@ def resolve_past(repo: Repository, rev: str) -> str:
 
 
 def find_commit_of_day(repo: Repository, rev: str, day: date) -> str | None:
-    """The newest first-parent commit of `rev` that was made on `day` (UTC) or earlier; None before the first.
-
-    Raises RepositoryError (shallow-clone) when history ends before that day is reached.
-    """
+    """The newest first-parent commit of `rev` that was made on `day` (UTC) or earlier; None before the first. Raises
+    RepositoryError (shallow-clone) when history ends before that day is reached."""
     return find_commit_until(repo, rev, datetime.combine(day, time.max, UTC))
 
 
 def find_commit_until(repo: Repository, rev: str, moment: datetime) -> str | None:
-    """The newest first-parent commit of `rev` that was made at `moment` or earlier; None before the first.
-
-    Raises RepositoryError (shallow-clone) when history ends before that moment is reached.
-    """
+    """The newest first-parent commit of `rev` that was made at `moment` or earlier; None before the first. Raises
+    RepositoryError (shallow-clone) when history ends before that moment is reached."""
     tip = find_commit(repo, rev)
     if tip is None or moment.date() < EPOCH:
         return None

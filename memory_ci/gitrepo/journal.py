@@ -41,10 +41,8 @@ class Move(msgspec.Struct, frozen=True):
 
 @contextmanager
 def signals_held() -> Iterator[None]:
-    """Signals that would end the process wait for the end of the block; those that are ignored stay so.
-
-    A mask holds them from this thread and from the processes that it starts, a handler from all other threads.
-    """
+    """Signals that would end the process wait for the end of the block; those that are ignored stay so. A mask holds
+    them from this thread and from the processes that it starts, a handler from all other threads."""
     came: list[int] = []
 
     def note(caught: int, frame: FrameType | None) -> None:

@@ -29,10 +29,8 @@ CHUNK = 1 << 16
 def read_log(
     repo: Repository, *args: str, input: bytes | None = None
 ) -> Generator[tuple[Commit, tuple[str, ...]], None, None]:
-    """Commits of `git log <args>`, each with the object ids its files have in it (zeros for a deleted one).
-
-    Raises RepositoryError (git-failed). Constant memory; git is ended when the iterator is closed early.
-    """
+    """Commits of `git log <args>`, each with the object ids its files have in it (zeros for a deleted one). Raises
+    RepositoryError (git-failed). Constant memory; git is ended when the iterator is closed early."""
     with stream_git(repo.cwd, *SETTINGS, "log", *OPTIONS, *args, input=input) as stream:
         yield from _parse_log(stream)
 
@@ -125,9 +123,7 @@ MAX_WORDS = 100
 
 def list_renames(repo: Repository, since: Iterable[str], until: str) -> dict[str, str]:
     """What files were last renamed to, along the first parents of `until`, after the oldest of the commits `since`.
-
-    Commit by commit: a file that was renamed and then rewritten little by little is followed all the same.
-    """
+    Commit by commit: a file that was renamed and then rewritten little by little is followed all the same."""
     met = run_git(repo.cwd, "merge-base", "--octopus", *dict.fromkeys(since), until, ok=(0, 1)).decode().split()
     asked = ("--first-parent", "--raw", "--no-abbrev", "--diff-merges=first-parent", *SIMILAR, "--diff-filter=R")
     renames: dict[str, str] = {}
@@ -138,10 +134,8 @@ def list_renames(repo: Repository, since: Iterable[str], until: str) -> dict[str
 
 
 def list_hunk_headings(repo: Repository, rev: str) -> list[tuple[str, str]]:
-    """(path, the line that git shows at the head of a hunk) of what the work tree changes since a commit.
-
-    That line is the last one before the hunk that looks like the head of a definition; hunks without one are left out.
-    """
+    """(path, the line that git shows at the head of a hunk) of what the work tree changes since a commit. That line is
+    the last one before the hunk that looks like the head of a definition; hunks without one are left out."""
     shown = ("-U0", "--no-renames", "--no-color", "--no-ext-diff", "--no-textconv", "--dst-prefix=b/")
     found: list[tuple[str, str]] = []
     path = ""

@@ -45,10 +45,8 @@ def find_landing(repo: Repository, sha: str, tip: str) -> str | None:
 
 
 def merge_text(base: bytes, ours: bytes, theirs: bytes) -> tuple[bytes, int]:
-    """The text that git itself makes of three, line by line, with conflict markers, and how many conflicts.
-
-    What git cannot merge because it is not text stays as ours is, and counts as one.
-    """
+    """The text that git itself makes of three, line by line, with conflict markers, and how many conflicts. What git
+    cannot merge because it is not text stays as ours is, and counts as one."""
     sides = {"ours": ours, "base": base, "theirs": theirs}
     with tempfile.TemporaryDirectory(prefix="memory-ci-") as scratch:
         for name, data in sides.items():
@@ -73,9 +71,7 @@ def is_clean(place: Repository) -> bool:
 
 def merge_revision(place: Repository, rev: str, settings: Sequence[str], *options: str) -> tuple[str, ...]:
     """Merge `rev` into what a work tree has checked out; the paths that conflict, if any, and then nothing is merged.
-
-    `settings` go before the command (`-c name=value`). Raises RepositoryError (git-failed) if git did not even try.
-    """
+    `settings` go before the command (`-c name=value`). Raises RepositoryError (git-failed) if git did not even try."""
     try:
         run_git(place.cwd, *settings, "merge", "--no-edit", *options, rev)
     except RepositoryError:
@@ -118,10 +114,8 @@ def private_ref(repo: Repository, prefix: str, at: str | None = None) -> Iterato
 
 
 def fast_forward(repo: Repository, ref: str, tip: str) -> bool:
-    """Move the local branch `ref` (a full name) ahead to `tip`; False where that would lose or disturb anything.
-
-    It must be behind `tip`, and a work tree that has it checked out must have nothing staged or modified.
-    """
+    """Move the local branch `ref` (a full name) ahead to `tip`; False where that would lose or disturb anything. It
+    must be behind `tip`, and a work tree that has it checked out must have nothing staged or modified."""
     old = find_commit(repo, ref)
     if old is None or not is_ancestor(repo, old, tip):
         return False

@@ -47,9 +47,7 @@ def run_remote_git(
     cwd: Path, *args: str, input: bytes = b"", env: Mapping[str, str] | None = None, seconds: float = SECONDS
 ) -> bytes:
     """Standard output of `git <args>` in a session of its own: with no terminal, nothing that it starts can prompt.
-
-    Raises EngineError (remote-failed), also when it takes longer than `seconds`; then all that it started is ended.
-    """
+    Raises EngineError (remote-failed), also when it takes longer than `seconds`; then all that it started is ended."""
     answer = ask_remote_git(cwd, *args, input=input, env=env, seconds=seconds)
     if answer.status:
         raise remote_failure(args, answer)
@@ -59,10 +57,8 @@ def run_remote_git(
 def ask_remote_git(
     cwd: Path, *args: str, input: bytes = b"", env: Mapping[str, str] | None = None, seconds: float = SECONDS
 ) -> RemoteAnswer:
-    """As run_remote_git, whatever the exit status; `env` is added to the clean environment.
-
-    Raises EngineError (remote-failed) when it takes longer than `seconds`.
-    """
+    """As run_remote_git, whatever the exit status; `env` is added to the clean environment. Raises EngineError
+    (remote-failed) when it takes longer than `seconds`."""
     pipe = subprocess.PIPE
     process = subprocess.Popen(
         ["git", *args],
@@ -145,8 +141,6 @@ MOVED = re.compile(
 
 REJECTED = "[remote rejected]"
 NO_OPTIONS = "does not support push options"  # A remote that cannot be told more than what to move (send-pack.c).
-
-
 DEEPER = ("--deepen=200", "--deepen=2000", "--unshallow")  # How a shallow clone is made deeper, step by step.
 
 
@@ -194,10 +188,8 @@ def fetch_tip(repo: Repository, remote: Remote, branch: str, into: str) -> None:
 
 
 def read_remote_file(place: Path, remote: Remote, rev: str, path: str) -> bytes | None:
-    """A file of a branch, a tag or a commit of a remote, or None; `place` is an empty directory to fetch into.
-
-    Raises EngineError (remote-failed).
-    """
+    """A file of a branch, a tag or a commit of a remote, or None; `place` is an empty directory to fetch into. Raises
+    EngineError (remote-failed)."""
     run_git(place, "init", "--quiet", "--bare")
     quiet = ("--quiet", "--no-tags", "--depth=1")
     run_remote_git(place, *NO_HOOKS, "fetch", *quiet, "--", remote.name, rev, env=remote.env)
@@ -270,18 +262,15 @@ def _header(
 
 # -- a repository elsewhere: its default branch, the tree of that, a few of its files
 
-NEAR = 200
-"""Commits before a tip in which the last run is looked for."""
+NEAR = 200  # Commits before a tip in which the last run is looked for.
 
 ABSENT = re.compile(r"repository '?[^\n]*'? not found|Repository not found|not appear to be a git repository", re.I)
 """What git and the forges say where there is no such repository, or none for who asks."""
 
 
 def find_default_tip(remote: Remote, seconds: float) -> str | None:
-    """The commit of the default branch, "" in an empty repository; None where there is no such repository.
-
-    Raises EngineError (remote-failed).
-    """
+    """The commit of the default branch, "" in an empty repository; None where there is no such repository. Raises
+    EngineError (remote-failed)."""
     asked = ("ls-remote", "--quiet", "--", remote.name, "HEAD")
     answer = ask_remote_git(Path(os.sep), *asked, env=remote.env, seconds=seconds)
     if answer.status and ABSENT.search(answer.errors):
@@ -301,9 +290,7 @@ def find_tips(remote: Remote, refs: Sequence[str], seconds: float) -> tuple[str,
 
 def fetch_history(remote: Remote, place: Path, commits: Sequence[str], seconds: float) -> Repository:
     """The newest NEAR commits before each of `commits` in a new bare repository at `place`, without file contents.
-
-    Raises EngineError (remote-failed).
-    """
+    Raises EngineError (remote-failed)."""
     run_git(place.parent, "init", "--quiet", "--bare", "--template=", str(place))
     quiet = ("--quiet", "--no-tags", "--no-write-fetch-head", "--filter=blob:none", f"--depth={NEAR}")
     run_remote_git(place, "fetch", *quiet, "--", remote.name, *commits, env=remote.env, seconds=seconds)

@@ -18,10 +18,8 @@ from typing import IO, Literal, NamedTuple, TypeVar, cast
 from memory_ci.gitrepo.process import clean_environment, encode_path
 
 T = TypeVar("T")
-
 MAX_OPEN = 2  # Processes that are kept: of the newest repositories and environments.
 MAX_SENT = 4_096  # Bytes of questions before the answers are read: what the smallest pipe holds, one page (pipe(7)).
-
 LOCK = threading.Lock()
 
 
@@ -39,9 +37,7 @@ def ask_objects(
     git_dir: Path, command: Literal["info", "contents"], names: Sequence[str], read: Callable[[IO[bytes]], T]
 ) -> list[T] | None:
     """What `read` makes of the answer to each name (git-cat-file(1), --batch-command); None where git breaks off.
-
-    `read` takes one whole answer from the stream, and raises EOFError where there is none.
-    """
+    `read` takes one whole answer from the stream, and raises EOFError where there is none."""
     if os.name == "nt" or any("\n" in name for name in names):
         return None
     with LOCK:

@@ -148,10 +148,8 @@ def ask_git(cwd: Path, *args: str) -> bool:
 
 @contextmanager
 def stream_git(cwd: Path, *args: str, input: bytes | None = None) -> Iterator[IO[bytes]]:
-    """Standard output of `git <args>` as it comes; git is ended when the block is left before all was read.
-
-    Raises as `run_git`, git-failed at the end of the stream.
-    """
+    """Standard output of `git <args>` as it comes; git is ended when the block is left before all was read. Raises as
+    `run_git`, git-failed at the end of the stream."""
     pipe = subprocess.PIPE
     try:
         command = ["git", *args]

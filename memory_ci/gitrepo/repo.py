@@ -25,9 +25,7 @@ JOURNAL = "memory-ci/journal"
 HEAD = re.compile(r"(?:ref: (refs/\S+)|[0-9a-f]{40,64})\n?", re.ASCII)
 """The file HEAD: the name of a branch, or the full id of a commit (gitrepository-layout(5))."""
 
-UNUSED = "refs/heads/.invalid"
-"""What that file says where refs are in another store (gitformat-reftable)."""
-
+UNUSED = "refs/heads/.invalid"  # What that file says where refs are in another store (gitformat-reftable).
 MAX_KEPT = 1 << 25  # So many bytes of blobs are kept, lest they are asked for again.
 
 
@@ -92,9 +90,7 @@ class Worktree(msgspec.Struct, frozen=True):
 
 def find_repository(start: Path) -> Repository:
     """The repository that the directory `start` is in: its root, a sub-directory, a linked work tree or a bare one.
-
-    Raises RepositoryError: not-a-repository, git-missing, or git-failed with what git says (unsafe ownership).
-    """
+    Raises RepositoryError: not-a-repository, git-missing, or git-failed with what git says (unsafe ownership)."""
     asked = ("--path-format=absolute", "--git-dir", "--git-common-dir", "--is-inside-work-tree", "--show-cdup")
     try:
         answer = run_git(start, "rev-parse", *asked)
@@ -134,10 +130,8 @@ def find_commit(repo: Repository, rev: str) -> str | None:
 
 
 def find_objects(repo: Repository, names: Sequence[str]) -> tuple[str | None, ...]:
-    """The object ids that names (`<commit>:<path>`, `<commit>^{tree}`) stand for, by one process; None for no object.
-
-    A name must not hold a line break, nor its path begin with `./` or `../`: git ends at those.
-    """
+    """The object ids that names (`<commit>:<path>`, `<commit>^{tree}`) stand for, by one process; None for no object. A
+    name must not hold a line break, nor its path begin with `./` or `../`: git ends at those."""
     if not names:
         return ()
     if (found := ask_objects(repo.git_dir, "info", names, read_info)) is not None:
@@ -229,8 +223,7 @@ DEFAULT_NAMES = ("main", "master")
 
 class Tips(NamedTuple):
     """`commit`: the tip of the default branch, None where there is none; `default` and `name`: its full and its short
-    name. `branch`: the full name of the one that is checked out, "" if none is, or if it has no commit.
-    """
+    name. `branch`: the full name of the one that is checked out, "" if none is, or if it has no commit."""
 
     commit: str | None
     default: str

@@ -111,8 +111,7 @@ def read_stored(
     repo: Repository, sessions: Iterable[StoredSession], limit: int = MAX_DIGEST, name: str = DIGEST
 ) -> Iterator[tuple[StoredSession, bytes]]:
     """The digests of sessions (or their files of that name), by one git process. A ref without one within `limit` bytes
-    is passed over.
-    """
+    is passed over."""
     wanted = {stored.ref: stored for stored in sessions}
     for content in read_files(repo, (TreeFile(ref, f"{stored.oid}:{name}") for ref, stored in wanted.items()), limit):
         if content.data is not None:
@@ -128,9 +127,7 @@ def delete(repo: Repository, sessions: Collection[StoredSession]) -> None:
 
 def rewrite(repo: Repository, stored: StoredSession, files: Mapping[str, bytes]) -> None:
     """Give a session these files, and forget that it was pushed, so that the next push replaces what a remote has.
-
-    Raises RepositoryError: ref-moved, git-failed.
-    """
+    Raises RepositoryError: ref-moved, git-failed."""
     _move(repo, stored.ref, _commit(repo, files, stored.key, stored.at), stored.oid)
     name = stored.ref.removeprefix(SESSIONS)
     pushed = [one for one in _list(repo, PUSHED) if one.ref.removeprefix(PUSHED).partition("/")[2] == name]

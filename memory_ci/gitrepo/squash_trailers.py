@@ -48,7 +48,6 @@ PATCH = (
 
 PLAIN = ("-c", "diff.suppressBlankEmpty=false")
 BINARY = b"Binary files "
-
 How = Literal["commit", "pull request", "tree", "patch-id"]
 Pair = tuple[str, str]  # A commit, and the one that it is compared with.
 

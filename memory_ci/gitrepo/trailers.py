@@ -17,10 +17,8 @@ r"""A literal `\n` that was meant as a line end: before another one, a trailer o
 
 
 def find_trailers(message: str, keys: Collection[str]) -> tuple[tuple[str, str], ...]:
-    """The `Key: value` lines of a message for the given keys, each once, in order.
-
-    Keys match in any case and come back as given. A line indented deeper than its key continues the value.
-    """
+    """The `Key: value` lines of a message for the given keys, each once, in order. Keys match in any case and come back
+    as given. A line indented deeper than its key continues the value."""
     lines = unfenced_lines(WRITTEN_NEWLINE.sub("\n", message).splitlines())
     found = dict.fromkeys(pair for pair in _unfold(lines, _key_line(keys)) if pair[1])
     spelling = {key.lower(): key for key in keys}
@@ -70,10 +68,8 @@ SIGNATURE = ("Signed-off-by: ", "(cherry picked from commit ")
 
 
 def add_ids(message: str, key: str, ids: Sequence[str], comments: tuple[str, ...]) -> str | None:
-    """The message with a trailer `key` of `ids`, and of those that it had at its end; None if it has no text.
-
-    Lines beginning with one of `comments` are git's. The trailer goes to the end of the text, before the comments.
-    """
+    """The message with a trailer `key` of `ids`, and of those that it had at its end; None if it has no text. Lines
+    beginning with one of `comments` are git's. The trailer goes to the end of the text, before the comments."""
     lines = message.split("\n")
     texts = list(_text_lines(lines, comments))
     if not texts:

@@ -75,10 +75,8 @@ REMEDY = "Delete the file, or run `memory-ci index`."
 
 
 def verify(path: Path, fresh: Index) -> list[Finding]:
-    """What in the file at `path` is not as in `fresh`, in order of paths; the file itself is only read.
-
-    Every column of every row is compared, and every word of the lexical lane with its text.
-    """
+    """What in the file at `path` is not as in `fresh`, in order of paths; the file itself is only read. Every column of
+    every row is compared, and every word of the lexical lane with its text."""
     try:
         with closing(_copy(path)) as found:
             check_identity(found)

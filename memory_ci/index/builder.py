@@ -29,9 +29,7 @@ from memory_ci.records.entry import Located
 from memory_ci.records.report import LoadedFile
 from memory_ci.text import cited_words
 
-Known = Mapping[bytes, bytes]
-"""Digests of rows that the index has of a file, by the source that each was read from."""
-
+Known = Mapping[bytes, bytes]  # Digests of rows that the index has of a file, by the source that each was read from.
 Load = Callable[[Mapping[str, Known]], Iterable[LoadedFile]]
 
 LOCK_TIMEOUT = 5.0
@@ -116,11 +114,8 @@ def _fill(index: Index, files: Mapping[str, str], load: Load) -> SyncReport:
 
 
 def _put(connection: sqlite3.Connection, file: LoadedFile, oid: str, known: Known, before: Sequence[Row]) -> str:
-    """Make the rows of one file what it holds now, and give back its path.
-
-    A file grows by an entry far more often than it is rewritten: what it still holds keeps its row, and its words are
-    not indexed anew.
-    """
+    """Make the rows of one file what it holds now, and give back its path. A file grows by an entry far more often than
+    it is rewritten: what it still holds keeps its row, and its words are not indexed anew."""
     values, feedback = file_row(file, oid), list(feedback_rows(file))
     rows = [entry_row(place, file.sources.get(place.line)) for place in file.entries]
     kept = [(line, known[source]) for source, line in file.kept]

@@ -28,8 +28,6 @@ LIST_ROWS = f"SELECT path, {ENTRY_COLUMNS} FROM entries ORDER BY path, line, id"
 LIST_FEEDBACK = f"SELECT {FEEDBACK_COLUMNS} FROM feedback ORDER BY path, place"  # noqa: S608 - a constant of ours
 LIST_SCHEMA = "SELECT type, name, sql FROM sqlite_master WHERE name NOT LIKE 'entries_fts_%' ORDER BY name"
 CHECK_WORDS = "INSERT INTO entries_fts (entries_fts, rank) VALUES ('integrity-check', 1)"
-
-
 MAX_SEAL = 1_000  # Bytes: a seal is one line of numbers.
 
 
@@ -91,7 +89,6 @@ def _fingerprint(path: Path) -> str:
 
 T = TypeVar("T")
 Values = Sequence[str] | Mapping[str, object]
-
 SCHEMA = Path(__file__).with_name("schema.sql")
 IDENTITY = {"schema": str(SCHEMA_VERSION), "tokenizer": TOKENIZER}
 
@@ -114,9 +111,7 @@ APPLICATION_ID = b"mciX"  # What schema.sql puts into the header of every index 
 
 def is_ours(path: Path) -> bool:
     """Whether an index may be put at `path`: nothing is there, or a file that is an index, in whatever state it is.
-
-    Raises OSError when that cannot be told.
-    """
+    Raises OSError when that cannot be told."""
     if not path.exists():
         return True
     if not path.is_file():
@@ -160,10 +155,8 @@ class Index:
             return self._read(sql, values, make)
 
     def replace(self, error: Exception) -> None:
-        """Go on with an empty index after `error`: in the same place, or in memory when the place is at fault.
-
-        Raises `error` when the index is in memory already: no other place is left.
-        """
+        """Go on with an empty index after `error`: in the same place, or in memory when the place is at fault. Raises
+        `error` when the index is in memory already: no other place is left."""
         if self._path is None or self.is_temporary:
             raise error
         try:
@@ -209,10 +202,8 @@ class Index:
             self.connection.execute("DELETE FROM verdicts")  # nothing here tells a forged one from ours
 
     def _discard(self, path: Path) -> None:
-        """Remove the database, unless another process has put a new one there since this one was opened.
-
-        A journal that stays behind does no harm: SQLite throws it away when it finds an empty database.
-        """
+        """Remove the database, unless another process has put a new one there since this one was opened. A journal that
+        stays behind does no harm: SQLite throws it away when it finds an empty database."""
         self.connection.close()
         if _inode(path) == self._inode:
             path.unlink(missing_ok=True)
@@ -276,9 +267,7 @@ def _inode(path: Path | None) -> int | None:
 
 def cache_key(files: Mapping[str, str]) -> str:
     """The name under which a CI cache keeps an index: the same for two trees exactly when one index serves both.
-
-    `files` maps path to object id, as for `build.sync`.
-    """
+    `files` maps path to object id, as for `build.sync`."""
     digest = hashlib.sha256(TOKENIZER.encode())
     for path, oid in sorted(files.items()):
         digest.update(f"\0{path}\0{oid}".encode("utf-8", "surrogateescape"))

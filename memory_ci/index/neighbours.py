@@ -29,7 +29,6 @@ MAX_TERMS = 40
 
 Basis = Literal["vectors", "words"]
 Words = Callable[[Entry], AbstractSet[str]]
-
 FIND = f"SELECT {COLUMNS} FROM entries AS e WHERE e.id IN (SELECT value FROM json_each(:ids)) AND {{filter}}"  # noqa: S608
 LIST_NAMING = "SELECT e.id, e.front FROM entries AS e WHERE {filter} ORDER BY e.id, e.path, e.line"
 
@@ -59,10 +58,8 @@ class Naming(NamedTuple):
 def find_similar(
     index: Index, places: Sequence[Located], words: Words, **filters: Unpack[Filters]
 ) -> tuple[Similar, ...]:
-    """For each entry at most three others like it, of those that `search` would look at with the same filters.
-
-    Vectors are compared if the entry has one and nearly all others have; else `words` of each, by their Jaccard index.
-    """
+    """For each entry at most three others like it, of those that `search` would look at with the same filters. Vectors
+    are compared if the entry has one and nearly all others have; else `words` of each, by their Jaccard index."""
     names = [text_hash(place.entry) for place in places]
     nearest = nearest_to(index, names, NEAREST, **filters)
     return tuple(

@@ -17,7 +17,6 @@ from memory_ci.records.report import LoadedFile
 from memory_ci.text import CAMEL, UNSPACED, cited_words, words
 
 Row = tuple[Any, ...]
-
 WORDS = ("id", "type", "domain", "status", "phase", "session")
 DAYS = ("last_reinforced", "created_at", "occurred_at", "valid_until")
 TEXTS = ("title", "body")
@@ -31,7 +30,6 @@ ENTRY_COLUMNS = (
 LINE = ENTRY_COLUMNS.split(", ").index("line")
 FILE_COLUMNS = "path, oid, scope, scope_where, prose, findings"
 FEEDBACK_COLUMNS = "path, place, line, entry, kind, at, by, ref, job"
-
 HASH_BYTES = 16
 
 Front = msgspec.defstruct(
@@ -43,7 +41,6 @@ front_of = attrgetter(*FRONT)
 CITES, AKA = FRONT.index("cites"), FRONT.index("aka")
 pack = msgspec.msgpack.Encoder().encode
 unpack_front = msgspec.msgpack.Decoder(Front).decode
-
 SMALL, OTHER = string.ascii_lowercase, string.ascii_uppercase + string.digits
 SHAPES = bytes(ord("a" if chr(byte) in SMALL else "A" if chr(byte) in OTHER else " ") for byte in range(256))
 """A table for bytes.translate: a small letter, another letter or a digit, or what ends a word."""

@@ -22,7 +22,6 @@ RANKED_SCOPES: tuple[ScopeName, ...] = tuple(name for name in get_args(ScopeName
 """Institutional memory always holds: it is loaded whole and never ranked."""
 
 SHOWN_STATUSES: tuple[Status, ...] = tuple(status for status in get_args(Status) if status != "retired")
-
 MAX_DEPTH = 10_000
 
 COLUMN_WEIGHT = 4.0
@@ -56,7 +55,6 @@ class Filters(TypedDict, total=False):
 
 
 COLUMNS = ", ".join(f"e.{column}" for column in ENTRY_COLUMNS.split(", "))
-
 # Strings of this module put together, values always bound. Bodies are read for the rows within the limit only.
 LIST = f"SELECT {COLUMNS} FROM entries AS e WHERE {{filter}} ORDER BY e.path, e.line"  # noqa: S608
 SEARCH = f"""
@@ -93,10 +91,8 @@ unpack_findings = msgspec.msgpack.Decoder(tuple[Finding, ...]).decode
 
 
 def search(index: Index, terms: Sequence[str], *, depth: int = 200, **filters: Unpack[Filters]) -> list[Match]:
-    """Entries that hold at least one of `terms`, best first: any strings are legal, and a repeated term counts more.
-
-    At most `depth` of them, filtered before they are counted; retired entries and institutional memory only on demand.
-    """
+    """Entries that hold at least one of `terms`, best first: any strings are legal, and a repeated term counts more. At
+    most `depth` of them, filtered before they are counted; retired entries and institutional memory only on demand."""
     if not terms:
         return []
     shown: Filters = {"scopes": RANKED_SCOPES, "statuses": SHOWN_STATUSES}

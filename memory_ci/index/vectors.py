@@ -39,7 +39,6 @@ WRITE = "INSERT OR REPLACE INTO vectors (model_id, dim, hashes, data) VALUES (?,
 FORGET = "DELETE FROM vectors WHERE model_id = ? AND dim != ?"
 LIST = "SELECT e.row, e.text_hash FROM entries AS e WHERE {filter} ORDER BY e.id, e.path, e.line"
 LOOK_UP = f"SELECT e.row, {COLUMNS} FROM entries AS e WHERE e.row IN (SELECT value FROM json_each(?))"  # noqa: S608
-
 Place = tuple[str, int]  # Path and line of an entry: its id may stand in two files.
 Listed = tuple[int, bytes]  # The row of an entry, and the hash of its text.
 
@@ -67,10 +66,8 @@ class Nearest(NamedTuple):
 
 
 class VectorAnswer(NamedTuple):
-    """What the lane found: cosines by place, best first, and the entries themselves.
-
-    `reason` says why the lane is off (nothing matches) or what it could not see; "" when nothing is amiss.
-    """
+    """What the lane found: cosines by place, best first, and the entries themselves. `reason` says why the lane is off
+    (nothing matches) or what it could not see; "" when nothing is amiss."""
 
     matches: Mapping[Place, float]
     located: Mapping[Place, Located]
@@ -122,10 +119,8 @@ def _lacking(seen: int, total: int) -> str:
 
 
 def nearest(index: Index, query: Vectors, model_id: str, depth: int = 200, **filters: Unpack[Filters]) -> Nearest:
-    """The `depth` entries whose vectors point the way of the one in `query`. Ties: by id, path and line.
-
-    Vectors of another model or dimension are never compared: such an entry has none.
-    """
+    """The `depth` entries whose vectors point the way of the one in `query`. Ties: by id, path and line. Vectors of
+    another model or dimension are never compared: such an entry has none."""
     return _nearest(index, query, model_id, depth, _list(index, filters))
 
 
@@ -146,10 +141,8 @@ def _pick(index: Index, kept: StoredVectors, cosines: Sequence[float], depth: in
 
 
 def nearest_to(index: Index, names: Sequence[bytes], depth: int, **filters: Unpack[Filters]) -> dict[bytes, Nearest]:
-    """What is nearest to the texts of these hashes, of those that have a vector. Nothing is embedded.
-
-    Of several models the one is asked that has vectors of most texts.
-    """
+    """What is nearest to the texts of these hashes, of those that have a vector. Nothing is embedded. Of several models
+    the one is asked that has vectors of most texts."""
     model_id = next(iter(index.read(READ_MODELS, (), itemgetter(0))), None)
     kept = _read(index, model_id) if isinstance(model_id, str) else StoredVectors(0, ())
     if not isinstance(model_id, str) or not set(names) & set(kept.hashes):
@@ -166,10 +159,8 @@ def missing(index: Index, model_id: str, **filters: Unpack[Filters]) -> dict[byt
 
 
 def store(index: Index, model_id: str, hashes: Sequence[bytes], vectors: Vectors) -> None:
-    """Keep `vectors`, one for each of `hashes`, beside those that are there; those of texts that are gone go.
-
-    Vectors of another dimension than the new ones are dropped: the model is not what it was.
-    """
+    """Keep `vectors`, one for each of `hashes`, beside those that are there; those of texts that are gone go. Vectors
+    of another dimension than the new ones are dropped: the model is not what it was."""
     kept = _read(index, model_id)
     rows = _by_hash(kept.hashes, _read_data(index, model_id)) if kept.dim == vectors.dim else {}
     rows |= _by_hash(hashes, _little_endian(vectors.data).tobytes())

@@ -15,12 +15,8 @@ from pathlib import Path
 from memory_ci.index.builder import open_index
 from memory_ci.index.database import check_identity, is_sealed, refuse_pipes
 
-MAX_ROWS = 20_000
-"""The oldest beyond these are forgotten: a retrieval asks for some hundreds."""
-
-LOCK_TIMEOUT = 0.5
-"""Seconds to wait for another process: what is not kept is compared once more."""
-
+MAX_ROWS = 20_000  # The oldest beyond these are forgotten: a retrieval asks for some hundreds.
+LOCK_TIMEOUT = 0.5  # Seconds to wait for another process: what is not kept is compared once more.
 READ = "SELECT key, outcome FROM verdicts WHERE key IN (SELECT value FROM json_each(?))"
 ADD = "INSERT OR REPLACE INTO verdicts (key, outcome) VALUES (?, ?)"
 FORGET = "DELETE FROM verdicts WHERE row <= (SELECT max(row) FROM verdicts) - ?"

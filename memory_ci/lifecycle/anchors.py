@@ -24,7 +24,6 @@ so that a path may."""
 
 LAYOUT = ",;()\\"  # What formatters add and drop when they wrap and join lines.
 FOLDED = str.maketrans("'`", '""', LAYOUT)
-
 LOOKS_CUT = re.compile(r":(?:-|[1-9]\d{0,8}(?:-[1-9]\d{0,8})?)$")  # Would be read as lines: `:-` is written behind it.
 
 

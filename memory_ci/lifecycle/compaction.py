@@ -23,9 +23,7 @@ from memory_ci.records.plan import Change
 WIDTHS: Mapping[ScopeName, int] = {"institutional": 0, "global": 1, "project": 2, "session": 3, "team": 4}
 RULES: frozenset[EntryType] = frozenset(("directive", "procedural"))  # One title is one rule, whatever its reason.
 MORE_WORDS = Fraction(7499, 10000)  # Of two titles, one of which has all words of the other, 3 in 4 are shared.
-
 T = TypeVar("T")
-
 Planned = tuple[Located, Change]  # A change and where the entry that it is about stands now.
 
 

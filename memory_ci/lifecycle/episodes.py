@@ -154,9 +154,8 @@ BY_FACTS = "git"  # Who says what nobody said: the history.
 
 
 class MergedWork(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known of a piece of work: the entries it was given and used, and of these the ones that a review
-    changed the work where they speak, and those that it was about. `ref` is `pr:128` or `commit:…`.
-    """
+    """What is known of a piece of work: the entries it was given and used, and of these the ones that a review changed
+    the work where they speak, and those that it was about. `ref` is `pr:128` or `commit:…`."""
 
     ref: str
     at: datetime
@@ -203,7 +202,6 @@ def is_spoken_of(places: Collection[str], changed: Collection[str]) -> bool:
 
 SUMMARY_WIDTH = 120
 MAX_TOPIC_WORDS = 3
-
 # A label of the forge that names a part: `area: payments`, `component/search`.
 AREA = re.compile(r"(?:area|domain|component|module|pkg|package|scope)\s*[:/]\s*(?P<name>\S.*?)\s*", re.IGNORECASE)
 CONVENTIONAL = re.compile(r"\w+\((?P<topic>[^()]{1,40})\)!?:\s")  # `fix(retries): …`, as Conventional Commits have it.

@@ -20,8 +20,7 @@ from memory_ci.text import content_words, unfenced_lines
 
 class Use(NamedTuple):
     """A merged change: what reports and feedback call it (`#128`, `pr:128`), the day it was merged, the ids of the
-    entries that count once more for it, and of these the ids that it said again.
-    """
+    entries that count once more for it, and of these the ids that it said again."""
 
     label: str
     ref: str

@@ -85,7 +85,6 @@ POLES: dict[str, Pole] = {
 
 BE = frozenset("be is are been being stay stays remain remains become becomes defaults".split())
 MODALS = frozenset("must should shall will would can could may might to do does".split())
-
 DIRECTIONS = frozenset("from into onto via".split())  # They mark what follows: `from X` is not `into X`.
 FUNCTION_WORDS = frozenset(
     """a an the its his her our your their we you i us my it they there of for in on at as and or by with this that
@@ -141,7 +140,6 @@ PARTICIPLES = {
 
 OrderKind = Literal["time", "preference"]
 PIVOTS: dict[str, OrderKind] = {"before": "time", "after": "time", "instead": "preference", "over": "preference"}
-
 NUMBER = re.compile(r"v?(\d+(?:\.\d+)*)(%|[a-z]*)")
 
 
@@ -341,7 +339,6 @@ REWORDED = (
     (re.compile(r"\bturn(ed|s)? (on|off)\b", re.IGNORECASE), r"turn\1-\2"),
 )
 TOKEN = re.compile(r",|#?[^\W_]+(?:[._/:\-']?[^\W_]+|_+[^\W_]+)*_*[%#+]*")
-
 MIN_WORDS = 2
 MIN_BODY_WORDS = 3  # A sentence of the body leans on those around it: it must say more to stand alone.
 

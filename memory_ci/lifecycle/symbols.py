@@ -50,7 +50,6 @@ LANGUAGES = {
     "sh bash zsh": (r"\s*(?:function\s+)?(?P<name>[\w-]+)\s*\(\)", r"\s*function\s+(?P<name>[\w-]+)"),
 }
 PATTERNS = {ext: table for exts, table in LANGUAGES.items() for ext in exts.split()}
-
 # What is followed by parentheses and defines nothing.
 KEYWORDS = frozenset("if for while switch catch return function else do try with await throw super sizeof".split())
 CLOSES = re.compile(r"[)\]}]|end\b")
@@ -63,7 +62,6 @@ end of a signature over several lines, an access label, the clauses of Ruby and 
 MENTION = re.compile(r"(`?)(?<![\w$])([A-Za-z_$][\w$]*(?:(?:\.|::|#)[A-Za-z_$][\w$]*)*[!?]?)([(`]?)")
 CODE_LIKE = re.compile(r"\w_\w|[a-z\d][A-Z]|\.|::|#")
 TITLED = re.compile(r"[A-Z][A-Za-z\d]*")
-
 TYPES = frozenset("class interface enum struct trait union type mod module namespace record object typedef".split())
 MAX_HEAD = 12  # What tells a type from a function stands in so many words of its head, before its name.
 KINDS = re.compile(r"\b(?:class|interface|mod|enum)\b")

@@ -33,10 +33,8 @@ so much and is alike but for its name was renamed."""
 
 MAX_PAIRS = 2_000_000  # Of more pairs of lines all from the first to the last difference counts as changed.
 EDGES = re.compile(r"^\W+|\W+$")
-
 CODE_LINE = re.compile(r"\s*[\w@})\]]")  # A line that is no remark, as far as it shows.
 TRUTH: Mapping[VerdictKind, float] = {"fresh": 1.0, "moved": 1.0, "unverifiable": 1.0, "changed": 0.5, "gone": 0.0}
-
 Opcode = tuple[str, int, int, int, int]
 ORDER: tuple[VerdictKind, ...] = ("moved", "fresh", "unverifiable")
 

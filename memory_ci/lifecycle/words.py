@@ -40,7 +40,6 @@ PROSE = _lexer()
 RUST = _lexer(C_REMARK, RUST_STRING)
 SCRIPT = _lexer(C_REMARK, REGEX, QUOTED, r"`(?:\\.|[^`\\])*(?:`|\Z)")
 CURLY = _lexer(C_REMARK, r"\"\"\".*?(?:\"\"\"|\Z)", QUOTED, r"`[^`]*(?:`|\Z)")
-
 # How a remark begins: what is dropped, with the line breaks that join two lines.
 REMARKS = {PYTHON: ("#", "\\\n", "\\\r"), HASHED: ("#", "\\\n", "\\\r"), INI: ("#", ";"), PROSE: ("\0",)}
 LEXERS = {
@@ -52,7 +51,6 @@ LEXERS = {
     "ini cfg": INI,
 }
 BY_EXTENSION = {ext: lexer for exts, lexer in LEXERS.items() for ext in exts.split()}
-
 INDENTED = frozenset((PYTHON, HASHED, INI))  # Line breaks end, and indentation joins, what is said.
 BRACKETS = {")": "(", "]": "[", "}": "{"}
 OPENING = frozenset("([{")

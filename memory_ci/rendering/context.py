@@ -98,7 +98,6 @@ HARMLESS = frozenset(" \t\n.,;:!?'\"`/-_*()[]#")
 
 LETTER_BRACKETS = frozenset("\u1433\u1438\u16b2\U00016f3f")  # Letters, for Unicode, that look like an angle bracket.
 ASCII_LOOK_ALIKES = str.maketrans({sign: letter for sign, letter in LOOK_ALIKES.items() if sign.isascii()})
-
 REACH = 16  # How many signs beside the name are looked at.
 
 

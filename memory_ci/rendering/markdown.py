@@ -17,7 +17,6 @@ REFERENCE = re.compile(r"(?<=[@#!])(?=\w)|(?<=:)(?=//)")
 """Where a zero-width space stops `@name`, `#12` and an address from being what a forge links or notifies."""
 
 TICKS = re.compile("`+")
-
 HTML = {ord("&"): "&amp;", ord("<"): "&lt;", ord(">"): "&gt;"}
 
 

@@ -208,10 +208,8 @@ HEADINGS = {
 def render_summary(
     plan: Plan, published: Published | None, index: IndexUse | None = None, remarks: Sequence[str] = ()
 ) -> str:
-    """The plan of a run as Markdown, and what became of it; `remarks` are lines about memory as a whole.
-
-    Nothing in it is acted upon by a forge or breaks its tables, and it is never larger than a forge takes.
-    """
+    """The plan of a run as Markdown, and what became of it; `remarks` are lines about memory as a whole. Nothing in it
+    is acted upon by a forge or breaks its tables, and it is never larger than a forge takes."""
     return fit(_page(plan, published, index, remarks), MAX_BYTES, CUT)
 
 

@@ -39,7 +39,6 @@ BOX = re.compile(
 """A line with a box, and behind it what it is about: a forge changes the mark alone when somebody clicks on it."""
 
 CLOSED = "Nothing is left to propose.\n\n"
-
 TITLE_WIDTH = 120
 QUOTE_WIDTH = 240
 SECTIONS = ("Changed", "Retired", "Moved")

@@ -118,10 +118,8 @@ NONE = "(nothing known speaks of this plan; add what you expect to go wrong)"
 
 
 def render_premortem(plan: str, risks: Sequence[Risk]) -> str:
-    """Markdown: the plan in short, then a list of risks.
-
-    The plan is quoted, so that nothing in it is ours; no character moves a cursor or hides.
-    """
+    """Markdown: the plan in short, then a list of risks. The plan is quoted, so that nothing in it is ours; no
+    character moves a cursor or hides."""
     room, quoted, listed = PLAN_WIDTH, [], []
     for line in plan.strip().splitlines():
         room -= len(line)

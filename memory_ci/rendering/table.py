@@ -45,11 +45,8 @@ MAX_ANNOTATIONS = 10
 
 
 def render_annotations(findings: Sequence[Finding], token: str) -> str:
-    """All findings as text that no runner acts on, then the first of each level as annotations.
-
-    `token` is random: text from outside stands between `::stop-commands::` lines, and cannot guess the word that ends
-    them.
-    """
+    """All findings as text that no runner acts on, then the first of each level as annotations. `token` is random: text
+    from outside stands between `::stop-commands::` lines, and cannot guess the word that ends them."""
     commands = []
     for level in get_args(Level):
         found = [finding for finding in findings if finding.level == level]

@@ -38,7 +38,6 @@ LOOKS = (
     (r"\[[a-z]+(?:-[a-z]+)+\]$", DIM),
 )
 PAINT = re.compile("|".join(f"({pattern})" for pattern, _ in LOOKS), re.MULTILINE)
-
 LEAD = re.compile(r"[\s│├└─>]*(?:-> |[-*-] |\d+\. )?")
 WORD = re.compile(r"(?:`[^`]{1,60}`|\S)+")  # What backticks quote is one.
 CELL = re.compile(r"\S  +(?=\S)")
@@ -158,10 +157,8 @@ def render_rows(rows: Sequence[Sequence[str]], width: int = 0) -> str:
 
 
 def render_entries(ranked: Sequence[tuple[float, Located]], usage: Mapping[str, UseCount], width: int = 0) -> str:
-    """A line an entry: id, prominence, `used/given` where any was given, type, scope, title.
-
-    With a `width`, at a terminal, the columns have names, and each entry is one line.
-    """
+    """A line an entry: id, prominence, `used/given` where any was given, type, scope, title. With a `width`, at a
+    terminal, the columns have names, and each entry is one line."""
     ids = short_ids(place.entry.id for _, place in ranked)
     heads = [("id", "score", *(["used/given"] if usage else []), "type", "scope", "title")] if width and ranked else []
     rows = [

@@ -144,9 +144,7 @@ ID_WIDTH = 8
 
 def render_tree(graph: Graph) -> str:
     """A line for each edge, under the entry where it was met first; an entry that stands above is only named again.
-
-    `→`: the entry above says it of the one on the line; `←`: the other way; `~`: without direction.
-    """
+    `→`: the entry above says it of the one on the line; `←`: the other way; `~`: without direction."""
     nodes = {node.id: node for node in graph.nodes}
     shown, used = {graph.center}, set[Edge]()
     lines = [_describe(nodes[graph.center])]

@@ -22,7 +22,6 @@ DECAY = 0.1  # T4DM's recency: exp(-0.1 x days), a half after a week.
 POOL = 3  # T4DM ranks the nearest: three times as many as are wanted.
 WEEK = timedelta(days=7)
 DAY = timedelta(days=1)
-
 Near = tuple[Episode, float]  # An episode, and how like the question it is.
 
 

@@ -21,7 +21,6 @@ from memory_ci.text import content_words, jaccard
 Place = tuple[str, int]  # Path and line: an id may stand in two files.
 Lane = Mapping[Place, float]  # What one lane found, and how well: higher is better, comparable within the lane only.
 Fusion = Literal["blend", "rrf", "cosine_x_importance", "linear4"]
-
 VECTOR_WEIGHT = 0.4  # For all-MiniLM-L6-v2; static embedders are weaker and do best with 0.3 (docs/ranking.md).
 RRF_K = 60  # Cormack, Clarke and Buettcher, SIGIR 2009; Crewship uses the same.
 LEAST_RELEVANCE = 1e-9  # What a match counts whose score says nothing: it was found.
@@ -270,7 +269,6 @@ def diversify(hits: Sequence[Hit]) -> list[Hit]:
 
 
 T = TypeVar("T")
-
 NO_LIMITS: Mapping[EntryType, int] = MappingProxyType({})
 
 

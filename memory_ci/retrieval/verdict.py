@@ -18,14 +18,12 @@ HIT_COVERAGE = 0.45
 MISS_COVERAGE = 0.25  # Below it lie 6 to 10 of 100 tasks that have an answer, and 70 of 100 that have none.
 LEAST_TOTAL = 100  # Fewer entries say too little of how rare a word is: of five entries one in two words looks common.
 BEST = 3  # How many of the best matches are looked at: the scores of a handful of entries are next to nothing.
-
 # Nearness below which nothing is given: what shares a word with the task only is no answer to it.
 FLOOR, SMALL_FLOOR = 0.46, 0.35
 GRAM_SHARE = 0.5  # What all letters of a line count beside all its words.
 # Where a task names two things, each is asked for itself, if it has so many words that say something.
 CLAUSE, LEAST_WORDS = re.compile(r"[;,.]\s"), 3
 COSINE_SHIFT = 0.5  # A cosine of all-MiniLM-L6-v2 above this makes a task nearer, one below it farther.
-
 # What a pair of letters of a script without blanks weighs that no entry holds: every second one crosses two words.
 CROSSING = 0.5
 SMALL = 200  # Entries below which the lower floor holds.

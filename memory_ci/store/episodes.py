@@ -33,7 +33,6 @@ from memory_ci.store.yamltext import (
 
 MAX_DOCUMENT_BYTES = 64_000
 MAX_FILE_BYTES = 20 * 1024 * 1024
-
 PATH = re.compile(rf"{re.escape(EPISODES)}/([0-9]{{4}}-(?:0[1-9]|1[0-2]))/[^/]+\.md", re.DOTALL)
 # What a month becomes. It stays in its directory: were that gone, git would move what others add to it elsewhere.
 MONTH_FILE = "_all.md"
@@ -45,7 +44,6 @@ CONFLICT = re.compile(r"<<<<<<< |>>>>>>> ")
 TIME = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt ].+")
 BAD_PLACE = re.compile(r" - at `\$([^`]*)`\Z")
 STEP = re.compile(r"\.(\w+)|\[(\d+)\]")
-
 _Placed = tuple[datetime, str, str]  # What a document is sorted by: its time and id, then its text.
 WHOLE = -1  # The line of what no line is at fault for: the `---` above the front matter.
 HINT = "`memory-ci help episodes` shows the form; what stands here is not used."

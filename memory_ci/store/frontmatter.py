@@ -19,7 +19,6 @@ UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}
 SURROGATE = re.compile("[\ud800-\udfff]")  # Half a character: what a path that is not UTF-8 turns into.
 MAX_COUNT = 10**18 - 1  # The highest count read and written: it fits the index's integers.
 DATE = re.compile(r"(\d{4}-\d{2}-\d{2})(?:[T ]\d{2}:\d{2}.*)?")
-
 Value = str | tuple[str, ...] | None
 
 

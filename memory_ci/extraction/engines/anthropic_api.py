@@ -32,10 +32,8 @@ from memory_ci.records.config import EngineConfig, Provider
 from memory_ci.text import estimate_tokens
 
 T = TypeVar("T")
-
 TRIES = 3
 MAX_WAIT = 60.0  # Seconds between two tries at most, whatever a Retry-After says: it may name an hour.
-
 # Tokens beside the evidence of a window: instructions, digest, schema, the quotes and names of JSON.
 PROMPT_MARGIN = 10_000
 TOKENS_PER_SECOND = 128_000 / 3600  # The slowest output that the SDK reckons with for a call that is not streamed.

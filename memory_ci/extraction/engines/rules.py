@@ -28,7 +28,6 @@ from memory_ci.records.candidate import EngineReply, Request
 from memory_ci.records.event import Evidence
 
 SUSPECT_IMPORTANCE = 0.4
-
 MESSAGES = frozenset({"commit", "pr", "adr"})  # Kinds whose first line is a subject.
 # Kinds that nobody worded to be understood.
 UNWORDED = frozenset({"diff", "check", "tool_call", "tool_result", "compaction"})

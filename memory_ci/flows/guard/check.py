@@ -106,10 +106,8 @@ def list_sources(workspace: Workspace, view: str | None, findings: Iterable[Find
 def _check_episodes(
     workspace: Workspace, view: str | None, files: Sequence[TreeFile], memory: LoadedMemory
 ) -> Iterator[Finding]:
-    """What is not in order in episodes, and a notice for each entry in use that they speak ill of.
-
-    Of the stage only what the next commit changes is read: there may be thousands, and a commit waits for this.
-    """
+    """What is not in order in episodes, and a notice for each entry in use that they speak ill of. Of the stage only
+    what the next commit changes is read: there may be thousands, and a commit waits for this."""
     if not files:
         return
     from memory_ci.flows.episodes import find_episode_findings, list_episode_files, read_episode_files

@@ -19,7 +19,6 @@ from memory_ci.store.episodes import is_episode_path, merge_documents
 from memory_ci.store.files import write_file
 
 T = TypeVar("T")
-
 BOM = "\ufeff"
 
 

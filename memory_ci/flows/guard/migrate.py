@@ -17,9 +17,7 @@ from memory_ci.gitrepo.writer import PlannedCommit, choose_identity, commit_seri
 from memory_ci.records.config import FORMAT
 
 FORMAT_LINE = re.compile(rb"^format[ \t]*:.*\r?\n?", re.MULTILINE)
-
-Rewrite = Callable[[str, bytes], bytes]
-"""A memory file, by its path, as the other format has it."""
+Rewrite = Callable[[str, bytes], bytes]  # A memory file, by its path, as the other format has it.
 
 
 class FormatStep(NamedTuple):

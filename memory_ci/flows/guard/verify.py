@@ -122,10 +122,8 @@ def _find_resurrected(sides: Sides) -> Iterator[Finding]:
 
 
 def _find_lost(sides: Sides) -> Iterator[Finding]:
-    """Entries that are gone: an error if only a merge can have dropped them, a warning if a person took them out.
-
-    What a run took out (its commits carry our trailer) or united with another entry is not lost.
-    """
+    """Entries that are gone: an error if only a merge can have dropped them, a warning if a person took them out. What
+    a run took out (its commits carry our trailer) or united with another entry is not lost."""
     befores, afters = sides.before.places, sides.after.places
     lost = befores.keys() - afters.keys() - {old for place in afters.values() for old in place.entry.supersedes}
     is_memory, workspace = memory_test(sides.workspace), sides.workspace

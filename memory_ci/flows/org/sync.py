@@ -25,7 +25,6 @@ from memory_ci.store.files import write_file
 
 JOBS, SECONDS = 8, 120.0  # Repositories that are looked at together, and seconds for each git of one.
 AHEAD = 4  # Times so many are read before what the first gave is written: bounds what is held in memory.
-
 T = TypeVar("T")
 R = TypeVar("R")
 

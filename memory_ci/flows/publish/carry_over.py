@@ -157,10 +157,8 @@ def move_plan(workspace: Workspace, plan: Plan, ref: str) -> Plan:
     rejected = list_rejected(snapshot)
 
     def fit(change: Change) -> Change | None:
-        """The change on entries as they are now; None for a learning that is known, or that maintainers rejected.
-
-        What it counts is put onto an entry that was edited since in other fields than the counters.
-        """
+        """The change on entries as they are now; None for a learning that is known, or that maintainers rejected. What
+        it counts is put onto an entry that was edited since in other fields than the counters."""
         id_, entry = change.entry.id, change.entry
         if change.step == "extract":
             return None if id_ in after or content_key(entry.title, entry.body) in rejected else change

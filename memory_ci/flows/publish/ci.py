@@ -54,10 +54,8 @@ MAX_BYTES = 60_000  # Of a comment; GitHub takes 65,536 characters.
 
 
 class CiOptions(msgspec.Struct, frozen=True):
-    """`extract` writes the plan there and changes nothing; `apply` is a plan to perform: no engine is asked.
-
-    `push` None: what the configuration of the branch says. `now`: whether `publish.every` lets it or not.
-    """
+    """`extract` writes the plan there and changes nothing; `apply` is a plan to perform: no engine is asked. `push`
+    None: what the configuration of the branch says. `now`: whether `publish.every` lets it or not."""
 
     engine: EngineName | None = None
     push: PublishMode | None = None
@@ -228,10 +226,8 @@ def find_stop(workspace: Workspace, plan: Plan, now: datetime) -> Stop | None:
 
 
 def comment_on_cited(workspace: Workspace, job: CiJob, findings: Sequence[Finding], environ: Mapping[str, str]) -> str:
-    """What became of the comment, "" where there is nothing to say. A forge that refuses does not fail the job.
-
-    A fork has none: it could steer what is said. Whether there is one says the configuration of the base.
-    """
+    """What became of the comment, "" where there is nothing to say. A forge that refuses does not fail the job. A fork
+    has none: it could steer what is said. Whether there is one says the configuration of the base."""
     base = find_commit(workspace.repo, job.base) if job.base else None
     if job.number is None or job.is_fork or base is None:
         return ""
@@ -328,9 +324,7 @@ def _find_facts(workspace: Workspace, run: CiRun, now: datetime) -> tuple[Lag, f
 
 def export_span(line: RunLine, ended: datetime, environ: Mapping[str, str]) -> str:
     """Send the line as one span to the collector that the environment names, if it names one; why that failed, or "".
-
-    The variables are those of OpenTelemetry (opentelemetry.io, "OTLP Exporter Configuration").
-    """
+    The variables are those of OpenTelemetry (opentelemetry.io, "OTLP Exporter Configuration")."""
     if not any(environ.get(name) for name in ENDPOINTS):
         return ""
     try:

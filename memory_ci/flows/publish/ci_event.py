@@ -21,7 +21,6 @@ BRANCH_SOURCES = ("push", "schedule", "web", "api", "trigger", "pipeline", "pare
 """What starts a pipeline of a branch (docs.gitlab.com, CI_PIPELINE_SOURCE)."""
 
 NUMBER = re.compile(r"[1-9][0-9]{0,17}")
-
 MAX_EVENT_BYTES = 32 << 20  # GitHub drops events of more than 25 MB (docs.github.com, "Webhook events and payloads").
 
 

@@ -86,9 +86,7 @@ class Pace:
 
 class Run(msgspec.Struct, frozen=True):
     """One run of publish: where, on which remote and branch (a short name), what it does, when, and how patiently.
-
-    `at_once`: a person wants it now, whatever `publish.every` says. `is_asked`: its range was named.
-    """
+    `at_once`: a person wants it now, whatever `publish.every` says. `is_asked`: its range was named."""
 
     workspace: Workspace
     remote: Remote
@@ -181,10 +179,8 @@ def refuse_mode(settings: PublishConfig, mode: str) -> None:
 
 
 def perform(run: Run, ref: str, until: str | None = None) -> tuple[Plan, Applied]:
-    """Plan on the tip of `ref` and commit there. What the plan covers ends at `until`, if it ends at the tip.
-
-    A shallow clone that does not hold the range is made deeper first.
-    """
+    """Plan on the tip of `ref` and commit there. What the plan covers ends at `until`, if it ends at the tip. A shallow
+    clone that does not hold the range is made deeper first."""
     for step in (*DEEPER, None):
         try:
             plan = run.make_plan(ref, run.accepted)
@@ -236,10 +232,8 @@ def is_own_push(run: Run, tip: str) -> bool:
 
 
 def find_wait(workspace: Workspace, tips: tuple[str, ...], now: datetime) -> str:
-    """What a run of `every: day` or `week` waits for, "" if it is due; `tips` are the branches that it writes to.
-
-    A day or week of the calendar (UTC) has one run, however many seconds lie between two.
-    """
+    """What a run of `every: day` or `week` waits for, "" if it is due; `tips` are the branches that it writes to. A day
+    or week of the calendar (UTC) has one run, however many seconds lie between two."""
     every, repo = workspace.config.publish.every, workspace.repo
     if every not in ("day", "week"):
         return ""

@@ -252,10 +252,8 @@ def _size(workspace: Workspace, rev: str) -> tuple[int, int]:
 def compare_answers(
     workspace: Workspace, base: str, tip: str, added: Iterable[Entry], today: date
 ) -> tuple[TaskAnswers, ...]:
-    """The answers of `base` and `tip` to the past tasks that are most like the entries `added`, by words alone.
-
-    None without such a task, in a shallow clone, and where memory has more than MAX_ENTRIES.
-    """
+    """The answers of `base` and `tip` to the past tasks that are most like the entries `added`, by words alone. None
+    without such a task, in a shallow clone, and where memory has more than MAX_ENTRIES."""
     places = {rev: workspace.at(rev).places for rev in (base, tip)}
     asked = list(added)[:MAX_ASKED]
     if not asked or len(places[tip]) > MAX_ENTRIES:

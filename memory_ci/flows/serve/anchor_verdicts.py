@@ -20,8 +20,7 @@ EDITED = "edited since"
 STALE_FACTOR = 0.5
 """What an entry whose code is gone counts when it is asked for all the same: as much as one whose code changed."""
 
-Truth = Mapping[Entry, tuple[Verdict, ...]]
-"""The verdicts on what each entry cites."""
+Truth = Mapping[Entry, tuple[Verdict, ...]]  # The verdicts on what each entry cites.
 
 
 def judge_located(workspace: Workspace, located: Sequence[Located], view: str | None) -> Truth:

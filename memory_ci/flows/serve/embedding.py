@@ -22,7 +22,6 @@ from memory_ci.store.files import write_file
 
 MAX_NOTE = 10_000
 MAX_REASON = 500
-
 STEP = 1024  # Texts between two visits to the index: each visit writes all vectors of the model anew.
 
 

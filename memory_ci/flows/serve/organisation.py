@@ -52,10 +52,8 @@ def add_organisation(
     is_new: Callable[[Hit], bool],
     known: Collection[str | None],
 ) -> Retrieval:
-    """The answer with entries of other repositories in what it leaves of the room; its own part stays as it is.
-
-    `known` are ids of this repository's own entries. What cannot be answered in time, or at all, is a note.
-    """
+    """The answer with entries of other repositories in what it leaves of the room; its own part stays as it is. `known`
+    are ids of this repository's own entries. What cannot be answered in time, or at all, is a note."""
     config = workspace.config
     share = int(config.org.max_share * max_chars)
     left = max_chars - context_cost(answer) - sum(map(entry_cost, answer.hits)) - ORGANISATION_CHARS
@@ -88,10 +86,8 @@ def _find(
     filters: OrgFilters,
     audiences: tuple[str, ...],
 ) -> list[Hit]:
-    """Ranked as this repository's own entries are, by the words of the task and the statistics of the audiences.
-
-    Their feedback is not known here, and what they cite is not judged: it stands in another tree.
-    """
+    """Ranked as this repository's own entries are, by the words of the task and the statistics of the audiences. Their
+    feedback is not known here, and what they cite is not judged: it stands in another tree."""
     asked: list[str] = []
 
     def note(term: str) -> int:

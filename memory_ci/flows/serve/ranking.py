@@ -292,9 +292,7 @@ def judge_hits(
     stale: bool,
 ) -> tuple[list[Hit], tuple[Withheld, ...]]:
     """(the hits as `weigh` has them by the truth of what they cite in `tree`, those withheld because it is gone).
-
-    Global memory cites other repositories: it is not judged here.
-    """
+    Global memory cites other repositories: it is not judged here."""
     citing = [hit.located for hit in hits if may_be_judged(hit.located)]
     if not citing:
         return list(hits), ()

@@ -66,10 +66,8 @@ class RecallQuery(msgspec.Struct, frozen=True):
 
 
 def recall_episodes(workspace: Workspace, wanted: RecallQuery, environ: Mapping[str, str] | None = None) -> Recalled:
-    """The episodes that answer a query, best first, each with the factors of its score.
-
-    Without `environ` no vectors are asked. Raises RepositoryError: unknown-revision, shallow-clone.
-    """
+    """The episodes that answer a query, best first, each with the factors of its score. Without `environ` no vectors
+    are asked. Raises RepositoryError: unknown-revision, shallow-clone."""
     at, now, moment = wanted.at, wanted.now, None
     if isinstance(at, datetime):
         moment, now = find_instant(workspace, at), at

@@ -234,10 +234,8 @@ def _note_lane(workspace: Workspace, embedder: EmbedderChoice | None, found: Ran
 def _add_hints(
     answer: Retrieval, view: View, options: RetrieveOptions, max_chars: int, is_new: Callable[[Given], bool]
 ) -> Retrieval:
-    """The answer, with what git history says where it holds fewer than two entries, if there is room.
-
-    None for a file, and for a moment of the past, which did not know what was merged since.
-    """
+    """The answer, with what git history says where it holds fewer than two entries, if there is room. None for a file,
+    and for a moment of the past, which did not know what was merged since."""
     if not view.workspace.config.retrieve.hints or options.at is not None or options.about is not None:
         return answer
     from memory_ci.flows.serve.similar import FEW, find_hints  # 3 ms that others spare

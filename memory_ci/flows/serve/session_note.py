@@ -113,9 +113,7 @@ def claim(workspace: Workspace, session: str, event: str, now: datetime) -> bool
 @contextmanager
 def alone(workspace: Workspace) -> Iterator[None]:
     """Meanwhile no other hook of this work tree gives memory: of hooks that an agent runs at once each would give all.
-
-    Where a directory cannot be locked, nothing waits.
-    """
+    Where a directory cannot be locked, nothing waits."""
     handle = None
     try:
         with suppress(OSError):

@@ -39,10 +39,8 @@ def similar_tasks(
 
 
 def recall_tasks(workspace: Workspace, task: str) -> tuple[tuple[SimilarTask, ...], KeptTasks | None]:
-    """(the changes that may be named to a job, what is kept of all); one git process while nothing was merged.
-
-    Nothing where it cannot be found out (a shallow clone): an agent's job goes on.
-    """
+    """(the changes that may be named to a job, what is kept of all); one git process while nothing was merged. Nothing
+    where it cannot be found out (a shallow clone): an agent's job goes on."""
     with suppress(RepositoryError):
         tips = read_tips(workspace.repo)
         if tips.commit is not None:

@@ -100,10 +100,8 @@ def add_related(
 
 
 def _find_ways(index: Index, answer: Retrieval, asked: SearchRequest) -> tuple[dict[str, Way], bool]:
-    """(the best way to each entry that is reached, by id; whether words had to do for vectors).
-
-    Of several ways to an entry the one that counts most is taken, of equal ones the one from the better hit.
-    """
+    """(the best way to each entry that is reached, by id; whether words had to do for vectors). Of several ways to an
+    entry the one that counts most is taken, of equal ones the one from the better hit."""
     naming = list_naming(index, **asked.filters)
     around = answer.hits[:LOOKED_AROUND]
     similar = find_similar(index, [hit.located for hit in around], words_of, **asked.filters)

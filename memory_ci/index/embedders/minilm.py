@@ -20,7 +20,6 @@ HEADS = 12
 EPSILON = 1e-12  # Of the layer norms, as in the model's configuration.
 BATCH = 8  # Texts that run through the network at once; more of them leave the processor's cache, and are slower.
 THREADS = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS", "OMP_NUM_THREADS")
-
 # Field numbers of ModelProto, GraphProto and TensorProto (onnx.proto3).
 GRAPH, INITIALIZER, DIMS, TYPE, NAME, RAW = 7, 5, 1, 2, 8, 9
 NUMBERS = {1: "<f4", 3: "|i1"}  # TensorProto.DataType as numpy spells it: FLOAT and INT8.
@@ -179,9 +178,7 @@ def _varints(data: memoryview) -> list[int]:
 
 def _fields(data: memoryview) -> Iterator[tuple[int, Any]]:
     """(field number, value) of a protobuf message: a number, or the bytes of what has a length.
-
-    https://protobuf.dev/programming-guides/encoding/
-    """
+    https://protobuf.dev/programming-guides/encoding/"""
     at = 0
     while at < len(data):
         tag, at = _varint(data, at)

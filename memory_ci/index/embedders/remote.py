@@ -23,7 +23,6 @@ from memory_ci.index.embedders import Purpose, Vectors, failed, pack_vectors
 from memory_ci.text import estimate_tokens
 
 T = TypeVar("T")
-
 MAX_BYTES = 100_000_000
 TRANSIENT = frozenset({429, 500, 502, 503, 504, 529})
 REFUSALS = frozenset({HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN})

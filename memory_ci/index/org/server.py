@@ -20,11 +20,9 @@ from psycopg import conninfo, pq, sql
 from memory_ci.errors import EngineError, UsageError
 
 Connection = psycopg.Connection[tuple[Any, ...]]
-
 LONGEST_NAME = 63  # Bytes of a name in PostgreSQL.
 CONNECT_SECONDS = 10.0  # Where no deadline is nearer.
 MOST_KEPT = 4  # Idle connections to one database.
-
 _IDLE: dict[tuple[str, bool], list[Connection]] = defaultdict(list)
 
 

@@ -45,9 +45,7 @@ from memory_ci.records.org import OrgFilters, OrgHead, OrgMatch, OrgPublished, O
 
 STATE = "state.json"  # Of the operator, in WORK.
 STEPS = 2_000  # Of SQLite's machine between two looks at the clock: some tens of microseconds.
-
 END = "\x0b"  # The sign after the line end: between `id\n` and `id\x0b` stand the paths of one repository.
-
 # Strings of this module put together, values always bound.
 ROWS = "SELECT row, line, source, digest FROM entries WHERE path >= ? AND path < ? ORDER BY row"
 ADD_REPOSITORY = "INSERT OR REPLACE INTO repositories VALUES (?, ?, ?, ?, ?)"
