@@ -312,7 +312,10 @@ def _judge_sources(scene: Scene) -> tuple[frozenset[str], dict[str, VerdictKind]
     """
     if scene.place.tip is None:
         return frozenset(), {}
-    named = {entry.id: _commits_of(entry) for entry in scene.entries}
+    named = dict[str, frozenset[str]]()
+    for entry in scene.entries:  # the commits that it comes from, and those that its quotes are taken from
+        origins = (entry.source or "", *(quote.partition(" ")[0] for quote in entry.evidence))
+        named[entry.id] = frozenset(sha for origin in origins for sha in re.findall(COMMIT_ORIGIN, origin))
     anchors = {cite: anchor for entry in scene.entries for cite in entry.cites if (anchor := parse_anchor(cite))}
     here = _list_merged(scene, frozenset().union(*named.values(), (anchor.commit for anchor in anchors.values())))
 
@@ -336,12 +339,6 @@ def _list_merged(scene: Scene, names: Set[str]) -> frozenset[str]:
     heads = _list_heads(scene.place)
     foreign = frozenset(shas.values()).intersection(*(list_foreign(repo, shas.values(), head) for head in heads))
     return frozenset(name for name, sha in shas.items() if sha not in foreign)
-
-
-def _commits_of(entry: Entry) -> frozenset[str]:
-    """The commits that an entry comes from, and those that its quotes are taken from."""
-    origins = (entry.source or "", *(quote.partition(" ")[0] for quote in entry.evidence))
-    return frozenset(sha for origin in origins for sha in re.findall(COMMIT_ORIGIN, origin))
 
 
 # -- the profile "crewship": how near entries are to each other and to questions, by vectors made for this once

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
 from memory_ci.flows.setup.agents import Wish, plan_agents, plan_agents_out, put_agent
@@ -111,11 +111,14 @@ def uninstall(workspace: Workspace, *, dry_run: bool = False) -> tuple[InstallSt
     has_driver = find_setting(repo, f"{SECTION}.driver", "--local") is not None
     if has_driver and not dry_run:
         remove_section(repo, SECTION)
+    lines = _take_block_out(root / ATTRIBUTES, dry_run)
+    hooks = list(take_hooks_out(repo, dry_run))
+    ignored = "absent" if exclude.is_symlink() else _take_block_out(exclude, dry_run)
     return (
         InstallStep("merge-driver", str(repo.common_dir / "config"), "removed" if has_driver else "absent"),
-        InstallStep("attributes", str(root / ATTRIBUTES), _take_block_out(root / ATTRIBUTES, dry_run)),
-        *take_hooks_out(repo, dry_run),
-        *_take_exclude_out(exclude, dry_run),
+        InstallStep("attributes", str(root / ATTRIBUTES), lines),
+        *hooks,
+        *([InstallStep("exclude", str(exclude), ignored)] if ignored != "absent" else []),
         *(put_agent(edit, note, dry_run) for edit in hooked),
     )
 
@@ -169,8 +172,3 @@ def _plan_exclude(repo: Repository, files: Sequence[str], gone: Collection[str])
     if not (files or set(old).intersection(gone)):
         return ()
     return ((path, with_block(text, HASHES, lines) if lines else without_block(text, HASHES)),)
-
-
-def _take_exclude_out(path: Path, dry_run: bool) -> Iterator[InstallStep]:
-    if not path.is_symlink() and (result := _take_block_out(path, dry_run)) != "absent":
-        yield InstallStep("exclude", str(path), result)
