@@ -105,10 +105,8 @@ class Redacted(msgspec.Struct, frozen=True):
 
 
 def redact(text: str) -> Redacted:
-    """Mask what must not be read or kept. Idempotent: rounds repeat until nothing is found any more.
-
-    A round only shortens the unmasked text, so the rounds end; nearly always the second finds nothing.
-    """
+    """Mask what must not be read or kept. Idempotent: rounds repeat until nothing is found any more. A round only
+    shortens the unmasked text, so the rounds end; nearly always the second finds nothing."""
     kinds: list[str] = []
     while found := _find(text):  # spans in order that do not overlap
         pieces, seen = [], 0

@@ -125,8 +125,7 @@ def _admit(events: Sequence[Event], policy: ExtractionConfig) -> tuple[list[Admi
 
 def _words_before(events: Iterable[Event]) -> dict[int, str]:
     """By the place of a short turn, an answer, a rejection or an interrupt: the end of what the agent had said in its
-    session since the person spoke, and the call that was refused, masked.
-    """
+    session since the person spoke, and the call that was refused, masked."""
     spoken: dict[str | None, str] = {}
     found = {}
     for at, event in enumerate(events):
@@ -146,10 +145,8 @@ def _is_failure(event: Event) -> bool:
 
 
 def _failures_near_words(events: Sequence[Event]) -> frozenset[int]:
-    """Where the failed results are that a person's next words may be about; of each session the last `FAILURES`.
-
-    A tool's output is never evidence by itself: a failure corroborates the correction that follows it.
-    """
+    """Where the failed results are that a person's next words may be about; of each session the last `FAILURES`. A
+    tool's output is never evidence by itself: a failure corroborates the correction that follows it."""
     recent: defaultdict[str | None, deque[tuple[int, Event]]] = defaultdict(lambda: deque(maxlen=NEAR))
     kept: defaultdict[str | None, deque[int]] = defaultdict(lambda: deque(maxlen=FAILURES))
     for at, event in enumerate(events):
@@ -161,10 +158,8 @@ def _failures_near_words(events: Sequence[Event]) -> frozenset[int]:
 
 
 def _without_copies(admitted: Sequence[Admitted]) -> dict[int, Admitted]:
-    """By their places, what is left when messages that say the same are one: the most trusted, else the first.
-
-    Words that an outsider wrote into the pull request stay his when a squash makes them a commit's.
-    """
+    """By their places, what is left when messages that say the same are one: the most trusted, else the first. Words
+    that an outsider wrote into the pull request stay his when a squash makes them a commit's."""
     kept = dict(enumerate(admitted))
     copies: defaultdict[str, list[int]] = defaultdict(list)
     for at, one in kept.items():

@@ -47,10 +47,8 @@ def _is_remembered(event: Event) -> bool:
 
 
 def is_author(author: str, patterns: Iterable[str]) -> bool:
-    """Whether the name, the e-mail or `Name <e-mail>` matches one of `patterns`, case folded.
-
-    Only `*` is special: `*[bot]*` means the brackets, which shell patterns would read as a class.
-    """
+    """Whether the name, the e-mail or `Name <e-mail>` matches one of `patterns`, case folded. Only `*` is special:
+    `*[bot]*` means the brackets, which shell patterns would read as a class."""
     match = AUTHOR.fullmatch(author)
     forms = [author, *(match.groups() if match else ())]
     globs = [re.compile(".*".join(map(re.escape, pattern.casefold().split("*")))) for pattern in patterns]

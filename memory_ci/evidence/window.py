@@ -24,7 +24,6 @@ SHARE = 8  # No text takes more than this part (one in eight) of a budget that i
 # Paths and labels of a piece that does not fit whole, and the characters of each.
 MAX_BESIDE, MAX_BESIDE_LENGTH = 10, 200
 OWN_LABELS = frozenset({"outcome", "state", "via", "permission"})
-
 LAST_TURNS = 10
 AROUND_HIT = 2
 STRUCTURE = frozenset({"rejection", "interrupt", "check", "premortem", "assumption", "intervention"})
@@ -42,10 +41,8 @@ class Rank(Enum):
 
 
 class EvidenceWindow(msgspec.Struct, frozen=True, kw_only=True):
-    """The pieces that fit, in their order and with their ids; at most `tokens` by estimate.
-
-    `notice` says in words how many pieces are missing and of how many a part is; it is empty where nothing is missing.
-    """
+    """The pieces that fit, in their order and with their ids; at most `tokens` by estimate. `notice` says in words how
+    many pieces are missing and of how many a part is; it is empty where nothing is missing."""
 
     pieces: tuple[Evidence, ...]
     notice: str = ""
@@ -84,10 +81,8 @@ def cost(piece: Evidence) -> int:
 
 
 def shorten_middle(text: str, fits: Callable[[str], bool]) -> str:
-    """Head and tail of `text` around an `OMISSION`, as much of both as `fits`; at worst the omission alone.
-
-    Each is a part of `text` as it stands, cut at a line end, where none is near at a blank, else where it must be.
-    """
+    """Head and tail of `text` around an `OMISSION`, as much of both as `fits`; at worst the omission alone. Each is a
+    part of `text` as it stands, cut at a line end, where none is near at a blank, else where it must be."""
     low, high = 0, len(text) // 2
     while low < high:
         middle = (low + high + 1) // 2
@@ -162,10 +157,8 @@ def _take(ranks: Iterable[list[list[int]]], pieces: Sequence[Evidence], budget: 
 
 
 def _fitted(piece: Evidence, room: int, share: int) -> Evidence | None:
-    """`piece` within `room` tokens, its text within `share`: whole, else with few paths and labels, else shortened.
-
-    Of the labels those come first that our own readers set, then trailers.
-    """
+    """`piece` within `room` tokens, its text within `share`: whole, else with few paths and labels, else shortened. Of
+    the labels those come first that our own readers set, then trailers."""
     if cost(piece) <= min(room, PIECE_TOKENS + share):
         return piece
     paths = [path for path in piece.paths if len(path) <= MAX_BESIDE_LENGTH]

@@ -64,8 +64,7 @@ class AgentEvent(msgspec.Struct, frozen=True, kw_only=True):
 
 def parse_event(data: bytes, agent: str, environ: Mapping[str, str], name: str = "") -> AgentEvent | None:
     """The event that an agent tells; None for one that is not known here. `name` is that of the event where the input
-    does not have it. Raises ValueError: not a JSON object.
-    """
+    does not have it. Raises ValueError: not a JSON object."""
     told = json.loads(data.decode("utf-8-sig", "replace"))
     if not isinstance(told, dict):
         raise ValueError("standard input is no JSON object")

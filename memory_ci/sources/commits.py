@@ -85,10 +85,8 @@ WILDCARDS = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
 
 
 def adr_paths_added(change: MergedChange, patterns: Iterable[str]) -> tuple[str, ...]:
-    """Paths that `change` added (git status A) and that match one of `patterns`, each once, in order.
-
-    `*` and `?` stay inside one path segment, `**/` is any number of segments, `[0-9]` is a class.
-    """
+    """Paths that `change` added (git status A) and that match one of `patterns`, each once, in order. `*` and `?` stay
+    inside one path segment, `**/` is any number of segments, `[0-9]` is a class."""
 
     def translate(token: str) -> str:
         if token.startswith("[") and len(token) > 1:
@@ -115,7 +113,6 @@ KINDS: dict[str, EventKind] = {
 # Keys of a record whose values are somebody's words, in the order in which they are read out.
 SAYS = ("assumption", "text", "message", "intervention", "feedback", "outcome", "because")
 MAX_LINES = 500
-
 SECTION = re.compile(r"^(?=[ \t>]*#{1,6}[ \t])", re.MULTILINE)
 ITEM = re.compile(r"^(?P<indent>[^\S\n]*(?:>[^\S\n]*)*)(?:[-*+]|[0-9]+[.)])[^\S\n]+", re.MULTILINE)
 # Whose an item of a pre-mortem is, however its lines were wrapped or marked since.
@@ -153,10 +150,8 @@ def job_events(change: MergedChange, path: str, text: str, before: str = "") -> 
 
 
 def _split_risks(text: str) -> tuple[str, str]:
-    """(a pre-mortem without the risks that a model or memory named, those of a model).
-
-    All of it is theirs where one of their risks has no title to begin with.
-    """
+    """(a pre-mortem without the risks that a model or memory named, those of a model). All of it is theirs where one of
+    their risks has no title to begin with."""
     text = text.replace("\r\n", "\n").replace("\r", "\n")
     sections = [_split_items(section) for section in SECTION.split(text)]
     is_sure = not any(FROM.search(before) for before, *_ in sections)

@@ -30,7 +30,6 @@ STARTS = ("checkpoint_transcript_start", "transcript_lines_at_start")
 SUMMARY = ("part", "summary")  # The label of what a model wrote about the session.
 # Where a session's transcript lies in the folder of a checkpoint.
 SESSION = re.compile(rf"(?:([0-9]{{1,9}})/)?{re.escape(TRANSCRIPT)}")
-
 ListPaths = Callable[[str], Sequence[str]]
 ReadFile = Callable[[str], bytes | None]
 
@@ -44,11 +43,8 @@ class Checkpoint(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_checkpoint(list_paths: ListPaths, read: ReadFile, checkpoint: str) -> Checkpoint:
-    """The checkpoint with this id, of 12 hexadecimal digits.
-
-    `list_paths` gives the paths below a folder of the branch, `read` a file's content or None. Nothing is raised for
-    what is missing or broken: it stands in `problems`.
-    """
+    """The checkpoint with this id, of 12 hexadecimal digits. `list_paths` gives the paths below a folder of the branch,
+    `read` a file's content or None. Nothing is raised for what is missing or broken: it stands in `problems`."""
     if not CHECKPOINT.fullmatch(checkpoint):
         return Checkpoint(id=checkpoint, problems=(f"{checkpoint!r} is no checkpoint id",))
     reader = _Reader(read)
@@ -82,10 +78,8 @@ class _Reader:
         return raw.fields(value)
 
     def sessions(self, folder: str) -> Iterator[tuple[Session, int]]:
-        """The sessions of one folder, cut to the checkpoint's part, with the line after which that starts.
-
-        A transcript goes on in other files, a line break between two.
-        """
+        """The sessions of one folder, cut to the checkpoint's part, with the line after which that starts. A transcript
+        goes on in other files, a line break between two."""
         endings = chain([""], (f".{number:03d}" for number in count(1)))
         chunks = (self.read(f"{folder}{TRANSCRIPT}{ending}") for ending in endings)
         found = [chunk for chunk in takewhile(lambda chunk: chunk is not None, chunks) if chunk is not None]

@@ -32,10 +32,8 @@ def review_events(request: PullRequest) -> tuple[Event, ...]:
 
 
 def mended_checks(request: PullRequest) -> Iterator[tuple[Check, Check]]:
-    """Of each check the last failure and the first pass after it, on a later commit of the request.
-
-    A pass on the same commit mends nothing: the check was only run again.
-    """
+    """Of each check the last failure and the first pass after it, on a later commit of the request. A pass on the same
+    commit mends nothing: the check was only run again."""
     place = {sha: number for number, sha in enumerate(request.commits)}
     by_name: dict[str, list[Check]] = {}
     for check in sorted(request.checks, key=lambda check: (place.get(check.sha, -1), check.at)):
@@ -122,9 +120,6 @@ def _check_event(request: PullRequest, failed: Check, passed: Check) -> Event:
 
 
 def is_outside(request: PullRequest, permission: Permission) -> bool:
-    """Whether words of somebody with this permission are those of a stranger.
-
-    Where the forge does not say who may write, the people of a branch of the repository itself are taken for its own,
-    those around a fork are not.
-    """
+    """Whether words of somebody with this permission are those of a stranger. Where the forge does not say who may
+    write, the people of a branch of the repository itself are taken for its own, those around a fork are not."""
     return permission == "read" or (request.is_fork and permission != "write")

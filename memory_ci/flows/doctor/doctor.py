@@ -59,9 +59,7 @@ def diagnose(
     checks: Iterable[tuple[str, DoctorCheck]] = CHECKS,
 ) -> Diagnosis:
     """Every check in the repository around `start`; one that crashes is a failure of its own, and the others go on.
-
-    Raises RepositoryError (not-a-repository).
-    """
+    Raises RepositoryError (not-a-repository)."""
     with nullcontext() if is_online else offline():
         workspace, configuration = _open(start)
         case = Surroundings(workspace, environ, now, python, is_online)

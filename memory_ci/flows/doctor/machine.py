@@ -57,7 +57,6 @@ HARMLESS = "The kestrel migration runs before the deployment."
 UPDATE = "pip install --upgrade memory-ci; do not trust memory from outside until this line is ok"
 SET_FORGE = "Set what is missing in the environment of the job (`memory-ci help forge`), or forge.name to none."
 QUIET = {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"}
-
 Checker = Callable[[Workspace], CheckReport]
 Server = Callable[[Workspace, date], str]
 
@@ -133,10 +132,8 @@ def check_engine(case: Surroundings) -> Iterator[Probe]:
 
 
 def check_forge(case: Surroundings) -> Iterator[Probe]:
-    """Whether there is a token for the forge; with the network, whether the forge takes it.
-
-    A clone of a person has no token, and needs none; a job, or who sets half of what is needed, does.
-    """
+    """Whether there is a token for the forge; with the network, whether the forge takes it. A clone of a person has no
+    token, and needs none; a job, or who sets half of what is needed, does."""
     tokens = [name for name in (*GITHUB_TOKENS, *GITLAB_TOKENS) if case.environ.get(name, "").strip()]
     with tempfile.TemporaryDirectory(prefix="memory-ci-") as scratch:
         forge, reason = choose_forge(case.workspace.config.forge, case.environ, Path(scratch))

@@ -219,10 +219,8 @@ def check_sessions(case: Surroundings) -> Iterator[Probe]:
 
 
 def _find_capture(case: Surroundings) -> datetime | None:
-    """Since when an agent's hook captures sessions, as far as files tell; None where none does.
-
-    Agents write their settings again and again: where `install` made them, its note of that is as old as the hook.
-    """
+    """Since when an agent's hook captures sessions, as far as files tell; None where none does. Agents write their
+    settings again and again: where `install` made them, its note of that is as old as the hook."""
     repo = case.workspace.repo
     if repo.root is None:
         return None

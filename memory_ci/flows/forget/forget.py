@@ -26,7 +26,6 @@ from memory_ci.store.files import write_file
 from memory_ci.text import plural
 
 What = Literal["entry", "words", "person"]
-
 ID = re.compile(r"[0-9a-f]{8}[0-9a-f-]{0,28}", re.IGNORECASE)
 MAIL = re.compile(r"[^\s<>@]+@[^\s<>@]+")
 PERSON = re.compile(r"\s*(?P<name>[^<>]*?)\s*<(?P<mail>[^<>\s]+@[^<>\s]+)>\s*")
@@ -81,10 +80,8 @@ class Meant(msgspec.Struct, frozen=True):
 
 
 def find_meant(workspace: Workspace, text: str, wanted: What | None) -> Meant:
-    """What a text stands for: the id of an entry, a person that git knows or a mail address, else words.
-
-    Raises UsageError: nothing-to-forget, and what `find_entry` raises.
-    """
+    """What a text stands for: the id of an entry, a person that git knows or a mail address, else words. Raises
+    UsageError: nothing-to-forget, and what `find_entry` raises."""
     text = text.strip()
     if wanted == "entry" or (wanted is None and ID.fullmatch(text)):
         located = load_memory(workspace, None).located
@@ -130,10 +127,8 @@ def plan_forget(workspace: Workspace, meant: Meant, home: Path) -> ForgetPlan:
 
 
 def apply_forget(workspace: Workspace, meant: Meant, home: Path, salt: str, now: datetime) -> ForgetPlan:
-    """Do it: rewrite refs, delete derived data, and commit the files with the tombstones, last.
-
-    `salt` is 32 hexadecimal digits, for a repository that has none. Raises what the writer raises.
-    """
+    """Do it: rewrite refs, delete derived data, and commit the files with the tombstones, last. `salt` is 32
+    hexadecimal digits, for a repository that has none. Raises what the writer raises."""
     from memory_ci.gitrepo import writer  # GitPython: 75 ms, only to write
 
     plan = plan_forget(workspace, meant, home)

@@ -237,10 +237,8 @@ def _read(path: Path) -> bytes:
 def list_left(
     workspace: Workspace, target: Target, tip: str, needles: Sequence[str], changed: Mapping[str, bytes | None]
 ) -> Iterator[HeldPlace]:
-    """Files of the commit that are not memory, and other branches: named, and left to their owners.
-
-    Of the files that are `changed` the new content counts.
-    """
+    """Files of the commit that are not memory, and other branches: named, and left to their owners. Of the files that
+    are `changed` the new content counts."""
     repo, is_memory = workspace.repo, memory_test(workspace)
     for path in _list_holding(repo, target, tip, needles):
         is_mended = path in changed and not target.tombstones.holds(changed[path] or b"")
@@ -274,10 +272,8 @@ def find_global(target: Target, written: str, home: Path) -> Iterator[HeldPlace]
 def _list_holding(
     repo: Repository, target: Target, rev: str, needles: Sequence[str], where: Iterable[str] = ()
 ) -> list[str]:
-    """The files of a commit that hold it: git finds those with one of the words, and they are read in one go.
-
-    The words go to git by standard input: arguments of a process are seen by others.
-    """
+    """The files of a commit that hold it: git finds those with one of the words, and they are read in one go. The words
+    go to git by standard input: arguments of a process are seen by others."""
     if not needles:
         return []
     words = "".join(f"{word}\n" for word in needles).encode()

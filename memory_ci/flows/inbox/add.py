@@ -29,15 +29,12 @@ from memory_ci.store.manual_notes import demote_headings
 
 # What may stand before a title that was written as a heading; the # of `C#` is none.
 HEADING_MARK = re.compile(r"^#{1,6}(?:[ \t]+|$)")
-
-
 NOTES = "memory-ci/notes"  # Where notes wait for a commit, in the git directory.
 
 
 class Added(msgspec.Struct, frozen=True):
     """What became of an entry: the file it is in, and whether it was written there now. One that `is_pending` lies in
-    the git directory until a commit takes it along.
-    """
+    the git directory until a commit takes it along."""
 
     path: str
     entry: Entry
@@ -138,10 +135,8 @@ def _read_kept(workspace: Workspace) -> dict[str, bytes]:
 
 
 def split_text(text: str) -> tuple[str, str]:
-    """Title and body of a learning written as free text: its first line, and the rest.
-
-    Raises UsageError (empty-entry) when there is no text.
-    """
+    """Title and body of a learning written as free text: its first line, and the rest. Raises UsageError (empty-entry)
+    when there is no text."""
     first, _, body = text.strip().partition("\n")
     title = HEADING_MARK.sub("", first).strip()
     if not title:

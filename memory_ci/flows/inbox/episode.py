@@ -33,10 +33,8 @@ RENAMED = {"git_branch": "branch"}
 
 
 class Noted(msgspec.Struct, frozen=True):
-    """The file that an episode, or what was added to it, stands in, and whether that was written now.
-
-    `left_out` names the parts of a context that were not kept.
-    """
+    """The file that an episode, or what was added to it, stands in, and whether that was written now. `left_out` names
+    the parts of a context that were not kept."""
 
     path: str
     episode: Episode
@@ -92,10 +90,8 @@ def create_episode(
 def mark_important(
     workspace: Workspace, episode_id: str, valence: float, now: datetime, session: str | None = None
 ) -> Noted:
-    """Say how much an episode matters, by an amendment: what was written stays, and the last word counts.
-
-    Raises UsageError (unknown-episode, bad-valence), RepositoryError (bare-repository, write-failed).
-    """
+    """Say how much an episode matters, by an amendment: what was written stays, and the last word counts. Raises
+    UsageError (unknown-episode, bad-valence), RepositoryError (bare-repository, write-failed)."""
     work_tree(workspace)
     known = _find(workspace, episode_id)
     if known is None or not is_visible(known, session):

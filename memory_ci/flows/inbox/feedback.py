@@ -26,7 +26,6 @@ from memory_ci.records.report import Finding
 from memory_ci.store.episodes import telling_path
 
 SHORTEST_COMMIT = 8
-
 LONGEST = 200
 NUMBER = re.compile(r"[#!]?([1-9][0-9]{0,17})")
 NAMED = re.compile(r"[a-z][a-z-]{1,20}:\S+")
@@ -34,10 +33,8 @@ REF = re.compile(rf"pr:(?P<number>[0-9]{{1,18}})|commit:(?P<sha>{SHORT_ID})")
 
 
 class GivenFeedback(msgspec.Struct, frozen=True):
-    """What became of a piece of feedback: its file, whether that was written now, and the entry's utility by it.
-
-    `path` is "" where the event was noted before. `findings` are of episode files that could not be read.
-    """
+    """What became of a piece of feedback: its file, whether that was written now, and the entry's utility by it. `path`
+    is "" where the event was noted before. `findings` are of episode files that could not be read."""
 
     feedback: Feedback
     path: str

@@ -214,9 +214,7 @@ def _taken(item: _Item, target: str | None = None, entry_id: str | None = None) 
 
 def _render(items: Sequence[_Item], is_replacing: bool) -> dict[str, bytes]:
     """The files to write: each entry one of the inbox; or a file without the texts that became entries, with those.
-
-    Raises UnreadableMemoryError.
-    """
+    Raises UnreadableMemoryError."""
     if not is_replacing:
         return {item.target: format_entry(item.place.entry).encode() for item in items}
     texts = {}

@@ -33,10 +33,8 @@ MAX_PLAN_BYTES = 10_000_000
 
 
 class JobFile(msgspec.Struct, frozen=True):
-    """A job file and the text that was put there; `warning` says what an engine could not add.
-
-    `is_new`: the file did not say so already.
-    """
+    """A job file and the text that was put there; `warning` says what an engine could not add. `is_new`: the file did
+    not say so already."""
 
     path: str
     text: str

@@ -45,8 +45,7 @@ KEPT: frozenset[QuestionKind] = STALE | {"contradiction", "unused", "promotion"}
 
 class Queue(msgspec.Struct, frozen=True):
     """The questions of a branch as one commit has them, and those of the week; `since` is where the work that was read
-    for candidates begins (None: at the root).
-    """
+    for candidates begins (None: at the root)."""
 
     ref: str
     base: str
@@ -64,8 +63,7 @@ def list_queue(
     progress: OnProgress = lambda done, count: None,
 ) -> Queue:
     """The questions of these kinds on the tip of a branch; candidates are those of the last 90 days, unless the options
-    name a range. Nothing is kept between calls. Raises what `plan_record` raises.
-    """
+    name a range. Nothing is kept between calls. Raises what `plan_record` raises."""
     ref, base = branch_tip(workspace, options.ref, options.base)
     since: str | None = None
     judged: tuple[Judged, ...] = ()
@@ -97,10 +95,8 @@ def list_questions(
     now: datetime,
     kinds: Collection[QuestionKind] = PROPOSED | KEPT,
 ) -> Iterator[Question]:
-    """The questions of a commit and of what a run judged; not those that a person never wants to see again.
-
-    Of an entry there is one, the most urgent.
-    """
+    """The questions of a commit and of what a run judged; not those that a person never wants to see again. Of an entry
+    there is one, the most urgent."""
     there = workspace_at(workspace.repo, base)
     draft = Draft(there.at(base))
     never = {line.split()[0] for line in read_rejected(draft.base)}

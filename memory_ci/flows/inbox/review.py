@@ -36,8 +36,7 @@ KEPT, RETIRED = "kept in a review: it holds for the code as it is", "retired in 
 
 class Answers(msgspec.Struct, frozen=True):
     """What a person says to which questions. `texts` are other words for what is accepted or kept, by key: a note then,
-    which takes the place of an entry once it is folded. `skipped` are not asked again for 90 days.
-    """
+    which takes the place of an entry once it is folded. `skipped` are not asked again for 90 days."""
 
     said: Mapping[Answer, Sequence[Question]]
     texts: Mapping[str, str] = {}
@@ -50,8 +49,7 @@ class Answers(msgspec.Struct, frozen=True):
 
 class AnsweredReview(msgspec.Struct, frozen=True):
     """What became of answers: the plan for what stands in memory, the commits, notes for the inbox, what was copied
-    into global memory.
-    """
+    into global memory."""
 
     plan: Plan
     applied: Applied
@@ -96,10 +94,8 @@ def answer(
 
 
 def _note(workspace: Workspace, one: Question, text: str | None, today: date) -> Entry:
-    """What is accepted, with its quotes and who accepted it, or what holds now in the place of an entry.
-
-    Raises UsageError (empty-entry).
-    """
+    """What is accepted, with its quotes and who accepted it, or what holds now in the place of an entry. Raises
+    UsageError (empty-entry)."""
     if one.suggestion is None:
         entry, words = _entry_of(one), text or ""
         new_id = str(uuid.UUID(bytes=hashlib.sha256(f"{entry.id} {words}".encode()).digest()[:16], version=4))
@@ -124,11 +120,8 @@ def _entry_of(one: Question) -> Entry:
 def plan_review(
     workspace: Workspace, queue: Queue, kept: Sequence[Question], ended: Sequence[Question], today: date
 ) -> Plan:
-    """The entries that hold, anchored anew in the code as it is, and those that do not, retired.
-
-    A cite whose code is gone is taken out. What has no cites is confirmed `today`: names that are dead by then say
-    nothing against it.
-    """
+    """The entries that hold, anchored anew in the code as it is, and those that do not, retired. A cite whose code is
+    gone is taken out. What has no cites is confirmed `today`: names that are dead by then say nothing against it."""
     there = workspace_at(workspace.repo, queue.base)
     paths = there.at(queue.base).tree.files.keys()
     bare = [replace(_entry_of(one), cites=tuple(_recite(one, queue.base, paths))) for one in kept]

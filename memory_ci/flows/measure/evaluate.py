@@ -107,11 +107,8 @@ def load_gold(path: Path) -> tuple[GoldWindow, ...]:
 def evaluate_extraction(
     windows: Sequence[GoldWindow], settings: EngineConfig, wanted: EngineName | None, environ: Mapping[str, str]
 ) -> Evaluation:
-    """Run the engine on every window, and count.
-
-    Raises UsageError for an engine that cannot be had, and the EngineError of one that never answered: what the rules
-    found meanwhile would pass for its work.
-    """
+    """Run the engine on every window, and count. Raises UsageError for an engine that cannot be had, and the
+    EngineError of one that never answered: what the rules found meanwhile would pass for its work."""
     model = choose_model(settings, wanted, environ)
     with closing(model):
         outcomes = [_ask(window, model.engine, model.name) for window in windows]

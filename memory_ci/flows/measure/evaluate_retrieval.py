@@ -39,11 +39,9 @@ from memory_ci.retrieval.verdict import drop_weak
 from memory_ci.store.files import write_file
 
 ONE_A_LINE = "Give one JSON object a line: `memory-ci help ranking`, evaluation."
-
 SESSION = 10  # so many tasks, one after the other, are taken for a session: what comes twice among them is a repeat
 GOLDEN_DIR = ".memory/eval"
 DERIVED = "derived.jsonl"
-
 Timer = Callable[[], float]  # seconds from any start
 MEASURES: dict[str, Callable[[Answered], float]] = {
     "recall@5": lambda one: metrics.recall(one.ranking, one.asking.grades, 5),
@@ -60,9 +58,7 @@ MEASURES: dict[str, Callable[[Answered], float]] = {
 
 class SetEntry(msgspec.Struct, frozen=True):
     """A line of entries. The first line of `text` is the title. `group` is the namespace, `ts` when it was learned.
-
-    Without a time all is of one day.
-    """
+    Without a time all is of one day."""
 
     id: str
     text: str
@@ -240,9 +236,7 @@ def measure(answered: Sequence[Answered]) -> tuple[Quality, ...]:
 
 def init_golden(workspace: Workspace) -> tuple[Path, int]:
     """Write queries derived from the entries of the work tree to `.memory/eval/derived.jsonl`; (the file, how many).
-
-    Written anew each time: what people add belongs into a file of its own.
-    """
+    Written anew each time: what people add belongs into a file of its own."""
     entries = [place.entry for place in load_memory(workspace, None).located if place.entry.status == "active"]
     goldens = metrics.derive_golden(
         [entry for entry in entries if entry.title],

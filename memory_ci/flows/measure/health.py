@@ -132,10 +132,8 @@ def health_history(
     environ: Mapping[str, str] | None = None,
     most: int = MONTHS,
 ) -> tuple[Health, ...]:
-    """The health today and at the end of each month before, newest first, as far as commits go back.
-
-    All are measured by one profile: `profile`, or what the configuration of today says.
-    """
+    """The health today and at the end of each month before, newest first, as far as commits go back. All are measured
+    by one profile: `profile`, or what the configuration of today says."""
     day, found = today, list[Health]()
     with suppress(RepositoryError):  # a shallow clone tells as much as it holds
         while len(found) < most and (moment := find_moment(workspace, day.isoformat())).commit is not None:
@@ -145,10 +143,8 @@ def health_history(
 
 
 def find_branch_health(workspace: Workspace, ref: str, today: date) -> Health | None:
-    """The health of a branch, for a page about something else.
-
-    None if it cannot be measured, or if there is so much memory that a job would have to wait.
-    """
+    """The health of a branch, for a page about something else. None if it cannot be measured, or if there is so much
+    memory that a job would have to wait."""
     with suppress(MemoryCIError):
         tip = find_commit(workspace.repo, ref)
         if tip is not None:
@@ -168,10 +164,8 @@ def list_remarks(workspace: Workspace, ref: str, today: date) -> tuple[str, ...]
 
 
 def _measure_moment(moment: PastMoment, profile: Profile | None, environ: Mapping[str, str] | None) -> Health:
-    """By the configuration of a moment, so that a commit has one health wherever it is asked.
-
-    One that cannot be read any more is passed over for the present one, which also says who is sent the texts.
-    """
+    """By the configuration of a moment, so that a commit has one health wherever it is asked. One that cannot be read
+    any more is passed over for the present one, which also says who is sent the texts."""
     workspace, now = moment.workspace, moment.workspace.config.retrieve
     with suppress(UsageError):
         if moment.commit is not None:
@@ -346,9 +340,7 @@ def _list_merged(scene: Scene, names: Set[str]) -> frozenset[str]:
 
 class Closeness(msgspec.Struct, frozen=True):
     """For each text the cosines of its nearest others, for each question those of its best hits, both best first.
-
-    `silence` says why there are none.
-    """
+    `silence` says why there are none."""
 
     near: tuple[tuple[float, ...], ...] = ()
     hits: tuple[tuple[float, ...], ...] = ()

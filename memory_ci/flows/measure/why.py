@@ -53,9 +53,7 @@ LOW = "Much was said against it: a person should look whether it still holds. It
 
 def explain_entry(workspace: Workspace, prefix: str, today: date, at: str | None = None) -> Why:
     """Why the entry whose id begins with `prefix` ranks as it does; `at` a commit or day, with that day as today.
-
-    Raises UsageError (unknown-entry, ambiguous-entry), RepositoryError (unknown-revision, shallow-clone).
-    """
+    Raises UsageError (unknown-entry, ambiguous-entry), RepositoryError (unknown-revision, shallow-clone)."""
     view = None
     if at is not None:
         moment = find_moment(workspace, at)
@@ -347,10 +345,8 @@ MAX_FILES = 50  # files of one piece of work whose lines are looked up
 
 
 def blame(workspace: Workspace, place: str, view: str | None) -> tuple[BlamedLines, ...]:
-    """The lines of PATH or PATH:A-B, as the work tree (None) or a revision has them, with their work.
-
-    Raises UsageError (unknown-cite) for what is no file or no lines, RepositoryError (unknown-revision).
-    """
+    """The lines of PATH or PATH:A-B, as the work tree (None) or a revision has them, with their work. Raises UsageError
+    (unknown-cite) for what is no file or no lines, RepositoryError (unknown-revision)."""
     path, _, range_ = place.rpartition(":")
     first, _, last = range_.partition("-")
     lines = (int(first), int(last or first)) if path and first.isdecimal() and (last or first).isdecimal() else None
@@ -363,10 +359,8 @@ def blame(workspace: Workspace, place: str, view: str | None) -> tuple[BlamedLin
 
 
 def list_lines_of(workspace: Workspace, prefix: str, view: str | None) -> tuple[BlamedLines, ...]:
-    """The lines that the work which taught an entry brought, and that stand today, of at most MAX_FILES files.
-
-    Raises UsageError (unknown-entry).
-    """
+    """The lines that the work which taught an entry brought, and that stand today, of at most MAX_FILES files. Raises
+    UsageError (unknown-entry)."""
     memory, episodes = load_memory(workspace, view), _episodes_by_ref(workspace, view)
     located = memory.located
     entry = find_entry(located, prefix, memory.findings).entry

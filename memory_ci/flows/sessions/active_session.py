@@ -102,8 +102,7 @@ def _is_work(workspace: Workspace, signs: Iterable[Sign], staged: frozenset[str]
 
 def push_sessions(workspace: Workspace, remote: str, environ: Mapping[str, str], now: datetime) -> str:
     """Send the sessions that a remote lacks, if `sessions.push` lets them go there, and say what was done, "" for
-    nothing. Why they stay is said when it was found out, not at each push. Raises EngineError (remote-failed).
-    """
+    nothing. Why they stay is said when it was found out, not at each push. Raises EngineError (remote-failed)."""
     wish = workspace.config.sessions.push
     sessions = list_unpushed(workspace.repo, remote) if wish else ()
     if not sessions:

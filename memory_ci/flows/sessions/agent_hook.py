@@ -31,11 +31,7 @@ def answer_hook(
     asked: Mapping[str, Any] = {},
 ) -> str:
     """What the hook of `agent` prints for the JSON that it is given; "" for nothing. With `asks` it may ask for a note.
-
-    `asked` are fields of RetrieveOptions.
-
-    Raises MemoryCIError, ValueError (the input is not what agents give).
-    """
+    `asked` are fields of RetrieveOptions. Raises MemoryCIError, ValueError (the input is not what agents give)."""
     event = parse_event(data, agent, environ, name)
     if event is None:
         return ""
@@ -47,8 +43,7 @@ def _answer_event(
     event: AgentEvent, now: datetime, environ: Mapping[str, str], asks: bool, asked: Mapping[str, Any]
 ) -> str:
     """What the agent is told; "" for nothing. A session is given nothing twice before it changed or the agent forgot
-    it.
-    """
+    it."""
     if event.is_inner or event.prompt.startswith(OURS):
         return ""
     start = Path(event.cwd) if event.cwd else Path.cwd()

@@ -60,10 +60,8 @@ class SessionHookInput(msgspec.Struct, frozen=True):
 
 
 class Captured(msgspec.Struct, frozen=True, kw_only=True):
-    """A session and where it is kept. `is_new`: this capture changed something; `bytes` is the size of the digest.
-
-    One that `is_expired` ended before what `sessions.keep_days` keeps begins: nothing of it was written.
-    """
+    """A session and where it is kept. `is_new`: this capture changed something; `bytes` is the size of the digest. One
+    that `is_expired` ended before what `sessions.keep_days` keeps begins: nothing of it was written."""
 
     session: str
     ref: str
@@ -75,10 +73,8 @@ class Captured(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def parse_hook_input(data: bytes) -> tuple[Path, str]:
-    """The transcript that an agent's hook names, and the directory of the session.
-
-    Raises UsageError (bad-hook-input): not such JSON, or no transcript is kept.
-    """
+    """The transcript that an agent's hook names, and the directory of the session. Raises UsageError (bad-hook-input):
+    not such JSON, or no transcript is kept."""
     try:
         found = msgspec.json.decode(data, type=SessionHookInput)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
@@ -93,9 +89,7 @@ def parse_hook_input(data: bytes) -> tuple[Path, str]:
 
 def find_newest(workspace: Workspace, home: Path, agent: str = "") -> Path:
     """The transcript of this project (and of one `agent`, if named) that was written last, where agents keep them.
-
-    Raises UsageError (no-transcript), RepositoryError (bare-repository).
-    """
+    Raises UsageError (no-transcript), RepositoryError (bare-repository)."""
     from memory_ci.sources.transcripts.registry import default_places, find_transcripts, read_transcript, usual_places
 
     roots, top = _roots(workspace.repo), work_tree(workspace)
@@ -139,9 +133,7 @@ def keep(
 
 def read_own(workspace: Workspace, path: Path, agent: str = "", cwd: str = "", own: str = "") -> list[Session]:
     """The sessions of a transcript of this repository (of one `agent`, if named); of a database the one called `own`.
-
-    Raises UsageError: transcript-unreadable, foreign-transcript, unknown-transcript.
-    """
+    Raises UsageError: transcript-unreadable, foreign-transcript, unknown-transcript."""
     from memory_ci.sources.transcripts.registry import read_transcript
 
     _refuse_unfit(path)
@@ -191,10 +183,8 @@ def _masked(text: str) -> str:
 
 
 def _read_full(workspace: Workspace, path: Path) -> bytes | None:
-    """The whole transcript without secrets, if it is to be kept and fits into `max_bytes`.
-
-    Of a database nothing: it holds other projects. Nor of one that holds what was forgotten: the digest has the rest.
-    """
+    """The whole transcript without secrets, if it is to be kept and fits into `max_bytes`. Of a database nothing: it
+    holds other projects. Nor of one that holds what was forgotten: the digest has the rest."""
     config = workspace.config.sessions
     if not config.keep_full or path.stat().st_size > config.max_bytes or is_database(path):
         return None

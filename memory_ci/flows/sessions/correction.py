@@ -44,10 +44,7 @@ QUOTABLE = ("claude-code", "codex", "gemini", "copilot", "opencode")
 
 def note_prompt(where: Workspace, event: AgentEvent, now: datetime, environ: Mapping[str, str], asks: bool) -> str:
     """Note a prompt; what the agent is asked if a person steers by it, or says that what it was given does not hold:
-    each three times in a session; "" otherwise.
-
-    Raises RepositoryError (write-failed).
-    """
+    each three times in a session; "" otherwise. Raises RepositoryError (write-failed)."""
     from memory_ci.extraction.wording import find_steering  # 20 ms that the end of a turn spares
 
     # A program may write the prompt: Claude Code tells, and `codex exec` runs no hooks.
@@ -71,10 +68,7 @@ def note_prompt(where: Workspace, event: AgentEvent, now: datetime, environ: Map
 
 def ask_once(where: Workspace, event: AgentEvent, now: datetime) -> str:
     """The question at the end of a turn, once a session: a person steered, or refused a tool call with words, and no
-    note was added since; "" otherwise.
-
-    Raises RepositoryError (write-failed).
-    """
+    note was added since; "" otherwise. Raises RepositoryError (write-failed)."""
     signs = [] if event.is_again else [sign for sign in list_signs(where, event.session) if sign.is_prompt]
     steered = [sign for sign in signs if sign.steers] or (signs[-1:] if signs and _has_refused(where, event) else [])
     if not steered or len(list_note_ids(where)) > steered[-1].notes:

@@ -54,10 +54,8 @@ def keep_note(workspace: Workspace, entry_id: str, data: bytes) -> Path:
 
 
 def collect_notes(workspace: Workspace, key: str) -> None:
-    """Take the notes of a session `<agent>:<id>` out of the inbox that lie there untracked.
-
-    Raises RepositoryError (git-failed, write-failed).
-    """
+    """Take the notes of a session `<agent>:<id>` out of the inbox that lie there untracked. Raises RepositoryError
+    (git-failed, write-failed)."""
     root = workspace.repo.root
     if root is None or not any((root / INBOX).glob("*.md")):
         return

@@ -26,8 +26,6 @@ from memory_ci.store.files import write_file
 
 # One of these stands at the top of a work tree whose memory is kept.
 SIGNS = (CONFIG_FILE, ".memory", "MEMORY.md", "institutional.md")
-
-
 # For each piece of work that is counted so many commits are looked at: those that only write episodes do not count.
 REACH = 10
 MAX_MARKS = 100
@@ -40,10 +38,8 @@ def find_nudge(workspace: Workspace, rev: str = "HEAD") -> str:
 
 
 def nudge_once(workspace: Workspace, session: str | None, today: date) -> str:
-    """The nudge once for each session; without a session, once a day in a clone. Never raises.
-
-    The git directory keeps a note of it. If that cannot be written nothing is said, or it would be said each time.
-    """
+    """The nudge once for each session; without a session, once a day in a clone. Never raises. The git directory keeps
+    a note of it. If that cannot be written nothing is said, or it would be said each time."""
     with suppress(MemoryCIError, OSError):
         said, mark = _read_marks(workspace), _mark(session or today.isoformat())
         if mark not in said and _is_idle(workspace, "HEAD"):
@@ -72,10 +68,8 @@ def session_of(environment: Mapping[str, str]) -> str | None:
 
 
 def is_branch_pushed(updates: Iterable[bytes], environment: Mapping[str, str]) -> bool:
-    """Whether a push brings commits to a branch, by the standard input of its hook: no tag, no deletion.
-
-    pre-commit and prek do not pass the input on; they name what is pushed by a variable.
-    """
+    """Whether a push brings commits to a branch, by the standard input of its hook: no tag, no deletion. pre-commit and
+    prek do not pass the input on; they name what is pushed by a variable."""
     if name := environment.get("PRE_COMMIT_REMOTE_BRANCH"):
         return name.startswith(HEADS)
     fields = (line.decode("utf-8", "replace").split() for line in updates)
@@ -103,10 +97,8 @@ def _is_idle(workspace: Workspace, rev: str) -> bool:
 
 
 class _Past(NamedTuple):
-    """What is on the branch since memory changed there, and whether it is enough.
-
-    `changed` is the commit that changed it, None if none of those that were looked at did.
-    """
+    """What is on the branch since memory changed there, and whether it is enough. `changed` is the commit that changed
+    it, None if none of those that were looked at did."""
 
     is_enough: bool
     has_merges: bool
@@ -114,10 +106,8 @@ class _Past(NamedTuple):
 
 
 def _look_back(workspace: Workspace, rev: str) -> _Past:
-    """Along first parents, where a merge is what it brought: a branch that changed memory long ago does so today.
-
-    A merge that brought work counts for one piece, as it holds one or more.
-    """
+    """Along first parents, where a merge is what it brought: a branch that changed memory long ago does so today. A
+    merge that brought work counts for one piece, as it holds one or more."""
     settings, count, has_merges, number = workspace.config.nudge, 0, False, None
     with closing(_read_commits(workspace, "--first-parent", rev)) as commits:
         for commit in commits:

@@ -35,10 +35,8 @@ FoundQuote = tuple[str, tuple[str, ...]]
 
 
 def read_session(workspace: Workspace, keys: Sequence[str], home: Path, now: datetime) -> Session:
-    """The session of these keys (`<agent>:<id>`, or an id), else the one that is at work in this work tree.
-
-    Raises UsageError: no-session, no-transcript, transcript-unreadable, foreign-transcript, unknown-transcript.
-    """
+    """The session of these keys (`<agent>:<id>`, or an id), else the one that is at work in this work tree. Raises
+    UsageError: no-session, no-transcript, transcript-unreadable, foreign-transcript, unknown-transcript."""
     live = [sign for sign in list_live(workspace, now) if not keys or {sign.key, sign.session} & set(keys)]
     if len(live) > 1 or not (live or len(keys) == 1):
         count = plural(len(live) or len(keys), "session") if live or keys else "no session"
@@ -75,10 +73,8 @@ def find_quote(session: Session, words: str) -> FoundQuote:
 
 
 def find_turn(session: Session, number: int) -> FoundQuote:
-    """What steers in a person's turn, counted from 1 (0: the last), else its first paragraph.
-
-    Raises UsageError (bad-quote).
-    """
+    """What steers in a person's turn, counted from 1 (0: the last), else its first paragraph. Raises UsageError
+    (bad-quote)."""
     turns = list_turns(session)
     turn = turns[number - 1] if 0 <= number <= len(turns) and turns else None
     passages = list(_list_passages(turn.text)) if turn else []

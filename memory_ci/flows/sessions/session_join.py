@@ -58,10 +58,8 @@ class JoinedSession(NamedTuple):
 
 
 class SessionFinder:
-    """Finds sessions where agents and their tools keep them; each source is read once, and only when asked for.
-
-    `extra` are transcripts, or directories of them, that the caller names. `problems` tell what could not be read.
-    """
+    """Finds sessions where agents and their tools keep them; each source is read once, and only when asked for. `extra`
+    are transcripts, or directories of them, that the caller names. `problems` tell what could not be read."""
 
     def __init__(self, workspace: Workspace, extra: Sequence[Path] = (), since: str | None = None) -> None:
         self._workspace, self._extra, self._since = workspace, extra, since
@@ -73,10 +71,8 @@ class SessionFinder:
         self._edits: dict[str, list[tuple[datetime, str]]] = {}
 
     def find(self, merged: MergedChange, request: PullRequest | None) -> Iterator[JoinedSession]:
-        """The sessions of one merged change, each once; an event goes to the first change that it is joined with.
-
-        What an outsider says is a session of his takes nothing from the change that it belongs to.
-        """
+        """The sessions of one merged change, each once; an event goes to the first change that it is joined with. What
+        an outsider says is a session of his takes nothing from the change that it belongs to."""
         seen: set[str] = set()
         is_theirs = request is not None and is_outside(request, request.permission)
         given = self._given.copy() if is_theirs else self._given
@@ -199,10 +195,8 @@ class SessionFinder:
                 yield self._join(session, f"on {branch} when {commit.sha[:7]} was made", commit)
 
     def _edited(self, merged: MergedChange) -> Iterator[JoinedSession]:
-        """Of a change whose branch nobody knows (pushed, or squashed by hand), the sessions that edited its files.
-
-        The rule is that of commits which people make (`active_session.list_working`), as far as a digest tells.
-        """
+        """Of a change whose branch nobody knows (pushed, or squashed by hand), the sessions that edited its files. The
+        rule is that of commits which people make (`active_session.list_working`), as far as a digest tells."""
         for commit in merged.commits:
             for session in self._known:
                 if self._judge(session, commit) == "":
@@ -210,8 +204,7 @@ class SessionFinder:
 
     def _judge(self, session: Session, commit: Commit) -> str | None:
         """Why a session that edited a file of a commit is not known to have made it; "" if it is, None if it did not
-        edit any.
-        """
+        edit any."""
         at, ended = commit.authored_at, session.ended
         if session.started is None or ended is None or not session.started - GRACE <= at <= ended + MEMORABLE:
             return None

@@ -27,10 +27,8 @@ class SessionList(msgspec.Struct, frozen=True):
 
 
 def list_sessions(paths: Sequence[Path], home: Path, start: Path) -> SessionList:
-    """The sessions in `paths`, or those that agents keep of the project around `start`.
-
-    `events` hold what people said, redacted. Raises UsageError transcript-unreadable.
-    """
+    """The sessions in `paths`, or those that agents keep of the project around `start`. `events` hold what people said,
+    redacted. Raises UsageError transcript-unreadable."""
     found: list[Session] = []
     skipped: list[str] = []
     top = start  # of the work tree, which agents name the places of their sessions after

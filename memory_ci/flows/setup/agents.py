@@ -70,9 +70,7 @@ class Wish(msgspec.Struct, frozen=True):
 
 class AgentEdit(msgspec.Struct, frozen=True):
     """What a settings file holds and will hold ("" for no file), and the directory that it must not lead out of.
-
-    `parts` are those of ours that will be in it.
-    """
+    `parts` are those of ours that will be in it."""
 
     path: Path
     before: str
@@ -102,10 +100,8 @@ class Setting(NamedTuple):
 def plan_agents(
     root: Path, names: Collection[str], wish: Wish, note: Path, tracked: Collection[str] = ()
 ) -> tuple[AgentEdit, ...]:
-    """The files of agents with our parts in them; those that call another interpreter are replaced.
-
-    Raises UsageError (agent-settings): a file is not what the agent reads.
-    """
+    """The files of agents with our parts in them; those that call another interpreter are replaced. Raises UsageError
+    (agent-settings): a file is not what the agent reads."""
     edits = dict[Path, AgentEdit]()
     for agent in AGENTS:
         for path, parts in _group(agent, root, wish.place).items() if agent.name in names else ():
@@ -132,10 +128,8 @@ def plan_agents(
 def plan_agents_out(
     root: Path, note: Path, tracked: Collection[str] = (), place: Place = "file"
 ) -> tuple[AgentEdit, ...]:
-    """The files that this clone's `install` wrote into, as they are without what it put there.
-
-    Those that no note names are taken for its own where git does not track them. Raises UsageError (agent-settings).
-    """
+    """The files that this clone's `install` wrote into, as they are without what it put there. Those that no note names
+    are taken for its own where git does not track them. Raises UsageError (agent-settings)."""
     edits = dict[Path, AgentEdit]()
     for agent in AGENTS:
         for path, parts in _group(agent, root, *WHERE[place]).items():
@@ -164,10 +158,8 @@ def list_parts(root: Path, place: Place = "file") -> Iterator[FoundPart]:
 
 
 def put_agent(edit: AgentEdit, note: Path, dry_run: bool) -> InstallStep:
-    """Write what was planned; the file `note` says what was made for it, for only that is ever removed.
-
-    Raises RepositoryError: outside-repository, write-failed.
-    """
+    """Write what was planned; the file `note` says what was made for it, for only that is ever removed. Raises
+    RepositoryError: outside-repository, write-failed."""
     if edit.after == edit.before:
         return InstallStep("agent", str(edit.path), "kept")
     if not dry_run:
@@ -189,9 +181,7 @@ def put_agent(edit: AgentEdit, note: Path, dry_run: bool) -> InstallStep:
 
 def answers_for_user(data: bytes, agent: str) -> bool:
     """Whether the hook in the home answers an event: in a repository with memory, whose own settings hook nobody in.
-
-    Raises ValueError: the input is no JSON.
-    """
+    Raises ValueError: the input is no JSON."""
     told = json.loads(data.decode("utf-8-sig", "replace"))
     cwd = told.get("cwd") if isinstance(told, dict) else None
     try:
@@ -286,10 +276,8 @@ def _fill(agent: Agent, part: Part, text: str, wish: Wish) -> str:
 
 
 def _strip(agent: Agent, parts: Sequence[Part], text: str, noted: Collection[str], place: Place) -> str:
-    """A text without our parts, the last that was put in first, so that all is as it was.
-
-    A permission looks the same whoever gave it: it is ours where the note says that we put it in.
-    """
+    """A text without our parts, the last that was put in first, so that all is as it was. A permission looks the same
+    whoever gave it: it is ours where the note says that we put it in."""
     for part in reversed(parts if PROGRAM in text or MODULE[-1] in text else ()):
         if part.form == "whole":
             text = "" if text.startswith(_head(part)) else text

@@ -55,10 +55,8 @@ def find_release() -> Release | None:
 
 
 def need_release(source: str | None, *, is_tag: bool) -> Release:
-    """The release that is named (`is_tag`: not by a commit), else the one that is installed.
-
-    Raises UsageError: bad-ci-source, no-ci-source.
-    """
+    """The release that is named (`is_tag`: not by a commit), else the one that is installed. Raises UsageError:
+    bad-ci-source, no-ci-source."""
     release = read_source(source) if source else find_release()
     if release is None:
         message = "where memory-ci is kept is not known: this package names no repository in its metadata yet"
@@ -183,9 +181,7 @@ def is_changed(text: str) -> bool:
 
 def take_out(text: str) -> str | None:
     """The text without our blocks: as it was before they were put in. None where it was a file of ours, and no more.
-
-    Blocks that were changed stay.
-    """
+    Blocks that were changed stay."""
     for number in reversed(range(len(BLOCK.findall(text)))):
         found = list(BLOCK.finditer(text))[number]  # anew: taking one out may end the one before without a newline
         if found[1] != _digest(_held(found)):

@@ -17,8 +17,7 @@ MODULE = ("-P", "-m", "memory_ci")
 
 class HookEvent(NamedTuple):
     """An event to hook into, and the tools that it is asked for ("" for all). `is_reading`: memory is read at it;
-    `is_asking`: it is there for the question alone that ends a turn.
-    """
+    `is_asking`: it is there for the question alone that ends a turn."""
 
     name: str
     tools: str = ""
@@ -27,10 +26,8 @@ class HookEvent(NamedTuple):
 
 
 class Server(NamedTuple):
-    """How the MCP server stands in a file: under `key`, with these members around the command.
-
-    `is_list`: the command and its arguments are one list.
-    """
+    """How the MCP server stands in a file: under `key`, with these members around the command. `is_list`: the command
+    and its arguments are one list."""
 
     key: str = "mcpServers"
     first: Mapping[str, Any] = {}
@@ -40,10 +37,8 @@ class Server(NamedTuple):
 
 
 class Permission(NamedTuple):
-    """How the command that agents are asked to run stands in a list of what needs no question.
-
-    The value is an element of the list under `keys`, or, where the last of them is a member's name, that member's.
-    """
+    """How the command that agents are asked to run stands in a list of what needs no question. The value is an element
+    of the list under `keys`, or, where the last of them is a member's name, that member's."""
 
     keys: tuple[str, ...]
     value: str
@@ -54,10 +49,8 @@ PartName = Literal["hooks", "mcp", "allow", "text"]
 
 
 class Part(msgspec.Struct, frozen=True):
-    """A part of ours and the file that it goes into, from the top of the work tree.
-
-    `shared` is the file that is committed, where that is another; `user` is that of the home, "" for none.
-    """
+    """A part of ours and the file that it goes into, from the top of the work tree. `shared` is the file that is
+    committed, where that is another; `user` is that of the home, "" for none."""
 
     name: PartName
     file: str

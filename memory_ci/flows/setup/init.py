@@ -282,10 +282,8 @@ CLOUDS = {
 
 
 def set_up_cloud(workspace: Workspace, name: str, note: Path, *, dry_run: bool = False) -> tuple[InstallStep, ...]:
-    """Write the set-up step, the committed hooks that the agent runs, and the lines of AGENTS.md.
-
-    Raises RepositoryError: bare-repository, write-failed; UsageError (agent-settings) before anything is written.
-    """
+    """Write the set-up step, the committed hooks that the agent runs, and the lines of AGENTS.md. Raises
+    RepositoryError: bare-repository, write-failed; UsageError (agent-settings) before anything is written."""
     root = work_tree(workspace)
     wish = Wish(place="shared", is_mcp=False)
     edits = plan_agents(root, (*CLOUDS[name].hooks, "agents-md"), wish, note)

@@ -85,10 +85,8 @@ def install(
 
 
 def install_for_user(home: Path, names: Sequence[str], wish: Wish, *, dry_run: bool = False) -> tuple[InstallStep, ...]:
-    """Hook the agents in for every repository with memory, by settings in the home.
-
-    Raises RepositoryError (write-failed), UsageError (agent-settings) before anything is written.
-    """
+    """Hook the agents in for every repository with memory, by settings in the home. Raises RepositoryError
+    (write-failed), UsageError (agent-settings) before anything is written."""
     note = home / USER_MADE
     return tuple(put_agent(edit, note, dry_run) for edit in plan_agents(home, names, wish, note))
 
@@ -100,11 +98,8 @@ def uninstall_for_user(home: Path, *, dry_run: bool = False) -> tuple[InstallSte
 
 
 def uninstall(workspace: Workspace, *, dry_run: bool = False) -> tuple[InstallStep, ...]:
-    """Take out what `install` put in; hooks that were there before are back in their places.
-
-    Raises RepositoryError: bare-repository, write-failed, git-failed; UsageError: agent-settings before anything is
-    changed.
-    """
+    """Take out what `install` put in; hooks that were there before are back in their places. Raises RepositoryError:
+    bare-repository, write-failed, git-failed; UsageError: agent-settings before anything is changed."""
     repo, root = workspace.repo, work_tree(workspace)
     note, exclude = repo.git_dir / MADE, repo.common_dir / EXCLUDE
     hooked = plan_agents_out(root, note, _list_tracked(repo, AGENT_FILES))
@@ -129,9 +124,7 @@ def _list_tracked(repo: Repository, files: Sequence[str]) -> set[str]:
 
 def driver_command(python: str) -> str:
     """The shell command of the driver. Where memory-ci cannot be imported any more, it is git's own merge of lines.
-
-    `-P` keeps modules that lie in the merged work tree out of the interpreter's path.
-    """
+    `-P` keeps modules that lie in the merged work tree out of the interpreter's path."""
     ours = f"{shlex.quote(python).replace('%', '%%')} -P"
     merge = f"{ours} -m memory_ci hook merge %O %A %B %P"
     return f"if {ours} -c 'import memory_ci' 2>/dev/null; then {merge}; else git merge-file %A %O %B || exit 1; fi"
@@ -159,9 +152,7 @@ def _take_block_out(path: Path, dry_run: bool) -> StepResult:
 
 def _plan_exclude(repo: Repository, files: Sequence[str], gone: Collection[str]) -> tuple[tuple[Path, str], ...]:
     """The file that makes git pass over `files` and those of earlier installs, but not over `gone`, as it will be.
-
-    Nothing where there is nothing to say. One that is a symbolic link is not ours to replace.
-    """
+    Nothing where there is nothing to say. One that is a symbolic link is not ours to replace."""
     path = repo.common_dir / EXCLUDE
     if path.is_symlink():
         return ()

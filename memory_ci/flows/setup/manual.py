@@ -50,8 +50,7 @@ def list_topics() -> dict[str, str]:
 
 def read_topic(name: str) -> str:
     """A page, one section of it (`PAGE#SECTION`, also with the path and `.md` of a link), or what is said of an error,
-    a code or a key of the configuration. Raises UsageError (unknown-topic).
-    """
+    a code or a key of the configuration. Raises UsageError (unknown-topic)."""
     pages = {page.stem: page.read_text("utf-8") for page in _pages()}
     link, _, anchor = name.partition("#")
     page = link.rpartition("/")[2].removesuffix(".md")

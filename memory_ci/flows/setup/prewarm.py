@@ -81,10 +81,8 @@ def _warm(workspace: Workspace, commit: str) -> None:
 
 @contextmanager
 def alone(lock: Path) -> Iterator[bool]:
-    """Whether no other process is inside; the lock goes with the process, so that none is ever left behind.
-
-    Meanwhile it holds our number: the shims start no Python while that process lives.
-    """
+    """Whether no other process is inside; the lock goes with the process, so that none is ever left behind. Meanwhile
+    it holds our number: the shims start no Python while that process lives."""
     lock.parent.mkdir(exist_ok=True)  # and no directory above it
     handle = os.open(lock, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o666)
     try:

@@ -70,10 +70,8 @@ def put_text(path: Path, text: str, dry_run: bool) -> StepResult:
 
 
 def read_text(path: Path) -> str:
-    """The text of a file; empty if there is none. Any bytes survive being written back.
-
-    Raises RepositoryError (not-a-file).
-    """
+    """The text of a file; empty if there is none. Any bytes survive being written back. Raises RepositoryError
+    (not-a-file)."""
     try:
         return read_regular(path, MAX_BYTES).decode("utf-8", "surrogateescape") if path.exists() else ""
     except OSError as error:

@@ -80,10 +80,8 @@ def read(stream: BinaryIO, name: str) -> Iterator[Session]:
 
 
 class _Reader(SessionBuilder):
-    """One chat while it is read: the kind of the lines that are being collected, and what they answer.
-
-    `echo` is what aider writes once more, under the id of the words that it repeats.
-    """
+    """One chat while it is read: the kind of the lines that are being collected, and what they answer. `echo` is what
+    aider writes once more, under the id of the words that it repeats."""
 
     kind = echo = echo_uid = ""
     line, blanks = 0, 1
@@ -114,10 +112,8 @@ class _Reader(SessionBuilder):
         self.blanks = 0 if text.strip() else self.blanks + 1
 
     def _kind_of(self, text: str) -> str:
-        """`turn`, `tool` or `text`: what a line is, by its mark and by what it follows.
-
-        A reply that was cut off closes no fence; two empty lines follow it.
-        """
+        """`turn`, `tool` or `text`: what a line is, by its mark and by what it follows. A reply that was cut off closes
+        no fence; two empty lines follow it."""
         if text.startswith("#### ") and text.endswith("  ") and (self.kind == "turn" or self.blanks > self.is_in_code):
             self.is_in_code = False
             return "turn"

@@ -103,10 +103,8 @@ class _Reader(SessionBuilder):
         return super().build()
 
     def user(self, record: Record) -> None:
-        """A record under `role: user`: results of tools, or words that need proof that a person said them.
-
-        Words beside a tool's result were typed before that came.
-        """
+        """A record under `role: user`: results of tools, or words that need proof that a person said them. Words beside
+        a tool's result were typed before that came."""
         if record.get("isSidechain") is True:
             self._message(record, "subagent", record)
             return
@@ -169,11 +167,8 @@ class _Reader(SessionBuilder):
                 self._result(record, block, actor, uid)
 
     def _result(self, record: Record, block: Record, actor: Actor, uid: str) -> None:
-        """The result of a call; a person's no, or that of a rule, is one too.
-
-        A rejection is a person's only if it is proved: an MCP server writes the text of its own errors, and could
-        forge one.
-        """
+        """The result of a call; a person's no, or that of a rule, is one too. A rejection is a person's only if it is
+        proved: an MCP server writes the text of its own errors, and could forge one."""
         tool, paths = self.calls.get(raw.text(block, "tool_use_id"), (None, ()))
         text, is_error = raw.joined(block, "content"), block.get("is_error") is True
         denial = raw.text(record, "toolDenialKind")

@@ -38,7 +38,6 @@ CALLS = {
 }
 OUTPUTS = frozenset({"function_call_output", "custom_tool_call_output"})
 STARTS, ENDS = frozenset({"task_started", "turn_started"}), frozenset({"task_complete", "turn_complete"})
-
 ABORTED = "<turn_aborted>"
 # The whole output of a call that a person refused; Codex records no reason. A guardian's refusal reads otherwise.
 REJECTED = frozenset({"exec command rejected by user", "patch rejected by user", "rejected by user"})
@@ -152,10 +151,8 @@ class _Reader(SessionBuilder):
             self.unknown(f"event_msg/{kind}")
 
     def _said(self, payload: dict[str, Any], item: dict[str, Any]) -> None:
-        """A message that an event proves to be typed, unless it is of the form that only repeats, or wraps.
-
-        It is paired with its copy of role user, which may stand before or after it.
-        """
+        """A message that an event proves to be typed, unless it is of the form that only repeats, or wraps. It is
+        paired with its copy of role user, which may stand before or after it."""
         form = "item" if item else "event"
         self.proof = self.proof or form
         text = raw.joined(item, "content") if item else raw.text(payload, "message")

@@ -36,10 +36,8 @@ def sniff(head: bytes) -> bool:
 
 
 def read(stream: BinaryIO, name: str) -> Iterator[Session]:
-    """The one session of a copy; `Origin.line` is where a prompt, an answer or a result begins.
-
-    A prompt at the end that nobody answered is nobody's.
-    """
+    """The one session of a copy; `Origin.line` is where a prompt, an answer or a result begins. A prompt at the end
+    that nobody answered is nobody's."""
     builder = SessionBuilder("claude-code", "claude-console", name, dated_name(name))
     kind, lines, is_after_blank = "", list[str](), True
     for number, line in read_lines(stream):

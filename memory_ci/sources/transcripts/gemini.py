@@ -56,11 +56,8 @@ def sniff(head: bytes) -> bool:
 
 
 def read(stream: BinaryIO, name: str) -> Iterator[Session]:
-    """The one session of a file of either form; `stream` must be seekable.
-
-    `Origin.line` is, in the JSONL form, the line of the message's last version; in the single object, the line where
-    the message's id stands.
-    """
+    """The one session of a file of either form; `stream` must be seekable. `Origin.line` is, in the JSONL form, the
+    line of the message's last version; in the single object, the line where the message's id stands."""
     first = stream.readline(8)
     stream.seek(-len(first), io.SEEK_CUR)
     is_document = first.strip() == b"{"
@@ -78,10 +75,8 @@ def read(stream: BinaryIO, name: str) -> Iterator[Session]:
 
 
 class _Log(SessionBuilder):
-    """The records of a file, replayed: of each message the last version, in the order of their first.
-
-    `recorded` are ids with a record of their own, not only in a rewritten history.
-    """
+    """The records of a file, replayed: of each message the last version, in the order of their first. `recorded` are
+    ids with a record of their own, not only in a rewritten history."""
 
     def __init__(self, agent: str, format_name: str, path: str) -> None:
         super().__init__(agent, format_name, path)

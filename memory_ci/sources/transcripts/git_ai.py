@@ -102,10 +102,8 @@ class _Reader(SessionBuilder):
             self.unknown(kind, "(none)")
 
     def _user(self, text: str) -> None:
-        """What came while a tool worked; after a refusal, with all calls answered, the next turn is a person's.
-
-        What Claude Code made of a command or skill has the time of that.
-        """
+        """What came while a tool worked; after a refusal, with all calls answered, the next turn is a person's. What
+        Claude Code made of a command or skill has the time of that."""
         at = self.place.at
         is_claude = self.agent == TOOLS["claude"]
         if self.is_working and not (self.stopped_at and at and at > self.stopped_at):

@@ -48,10 +48,8 @@ def read(stream: BinaryIO, name: str) -> Iterator[Session]:
 
 
 def read_database(path: Path, name: str, roots: Sequence[Path] = (), own: str = "") -> Iterator[Session]:
-    """The sessions of a database, the earliest first: those made in `roots`, and the one called `own`, where named.
-
-    A database of another program, or one that cannot be read, has none.
-    """
+    """The sessions of a database, the earliest first: those made in `roots`, and the one called `own`, where named. A
+    database of another program, or one that cannot be read, has none."""
     with (
         suppress(sqlite3.Error, ValueError, OSError),
         closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as found,

@@ -9,7 +9,6 @@ import re
 from memory_ci.sources.transcripts.builder import SessionBuilder
 
 INTERRUPT = "[Request interrupted by user"
-
 SUMMARY = "This session is being continued from a previous conversation"
 
 # How a text begins that the tool put there: summaries, plans, skills, notices.

@@ -81,10 +81,8 @@ def joined(told: object, *keys: str) -> str:
 
 
 def join(parts: list[str], separator: str) -> str:
-    """The parts of one message, parted by `separator`; by nothing where a credential runs on from part to part.
-
-    So redaction knows it for what it is.
-    """
+    """The parts of one message, parted by `separator`; by nothing where a credential runs on from part to part. So
+    redaction knows it for what it is."""
     whole = "".join(parts[:1])
     pieces = [whole]
     for part in parts[1:]:

@@ -75,10 +75,8 @@ def _readers() -> Iterator[Any]:
 
 
 def find_transcripts(paths: Iterable[Path]) -> Iterator[Path]:
-    """Files that may be transcripts: those named, and all in the directories named, in order.
-
-    Links are not followed inside a directory, nor is git's own. Raises UsageError transcript-unreadable.
-    """
+    """Files that may be transcripts: those named, and all in the directories named, in order. Links are not followed
+    inside a directory, nor is git's own. Raises UsageError transcript-unreadable."""
     for path in paths:
         if path.is_dir():
             yield from _walk(path)

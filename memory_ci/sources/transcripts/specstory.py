@@ -51,10 +51,8 @@ def read(stream: BinaryIO, name: str) -> Iterator[Session]:
 
 
 class _Reader(SessionBuilder):
-    """One session while it is read: the turn, and the part of it that is being collected.
-
-    `block` and `fence` say what opened the part, so that it may quote anything.
-    """
+    """One session while it is read: the turn, and the part of it that is being collected. `block` and `fence` say what
+    opened the part, so that it may quote anything."""
 
     has_turn = is_user = is_side = False
     block = fence = ""
