@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import doctest
 import json
 import os
 import re
@@ -14,6 +15,7 @@ import tomllib
 from collections import Counter
 from collections.abc import Iterator
 from functools import cache
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -120,6 +122,15 @@ def test_no_public_class_name_stands_twice(trees: dict[Path, ast.Module]) -> Non
     own = [tree for path, tree in trees.items() if "sources" not in path.parts]
     names = Counter(node.name for tree in own for node in ast.walk(tree) if isinstance(node, ast.ClassDef))
     assert {name for name, count in names.items() if count > 1 and not name.startswith("_")} == set()
+
+
+EXAMPLES = [path for path in (ROOT / "memory_ci").rglob("*.py") if ">>> " in path.read_text(encoding="utf-8")]
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_the_examples_in_the_docstrings_hold(path: Path) -> None:
+    module = import_module(".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"))
+    assert doctest.testmod(module).failed == 0
 
 
 VERBS = set(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
 import re
 import time
 
@@ -10,12 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_ci import text
 from memory_ci.text import identifier_parts, jaccard, strip_comments, words
-
-
-def test_the_examples_in_the_docstrings_hold() -> None:
-    assert doctest.testmod(text).failed == 0
 
 
 @pytest.mark.parametrize(
