@@ -59,10 +59,7 @@ def anchor_entries(workspace: Workspace, entries: Sequence[Entry]) -> tuple[Entr
     def enrich(cite: str, prose: str) -> str:
         return format_anchor(enrich_anchor(bare[cite], known[cite], prose)) if cite in known else cite
 
-    return tuple(
-        replace(entry, cites=tuple(enrich(cite, f"{entry.title}\n{entry.body}") for cite in entry.cites))
-        for entry in entries
-    )
+    return tuple(replace(entry, cites=tuple(enrich(cite, entry.text) for cite in entry.cites)) for entry in entries)
 
 
 def cite_touched(workspace: Workspace, asked: Sequence[tuple[str, Sequence[str]]]) -> list[tuple[str, ...]]:

@@ -31,7 +31,7 @@ def find_dead_names(view: JudgedView, entries: Iterable[Entry]) -> dict[Entry, V
     search through the tree, and none for a tree that was asked before. Raises RepositoryError (unknown-revision)."""
     # That the code of a rejected approach is gone is what its entry says.
     bare = (one for one in entries if one.adoption != "rejected" and not any(map(parse_anchor, one.cites)))
-    asked = {entry: f"{entry.title}\n{entry.body}" for entry in bare}
+    asked = {entry: entry.text for entry in bare}
     paths = {entry: PATH.findall(prose) for entry, prose in asked.items()}
     names: dict[Entry, list[str]] = {}
     for entry, prose in asked.items():  # names without their owners: a method lives on when its class has another name

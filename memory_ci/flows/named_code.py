@@ -36,7 +36,7 @@ def cite_named(workspace: Workspace, entries: Sequence[Entry], rev: str) -> tupl
     named too. What was rejected or is retired gets none. One search through the commit for all."""
     entries = anchor_entries(workspace, entries)
     is_open = [not one.cites and one.status == "active" and one.adoption != "rejected" for one in entries]
-    asked = {entry: f"{entry.title}\n{entry.body}" for entry in compress(entries, is_open)}
+    asked = {entry: entry.text for entry in compress(entries, is_open)}
     sha = find_commit(workspace.repo, rev) if asked else None
     if sha is None:
         return entries

@@ -124,7 +124,7 @@ def _hash(values: Row) -> bytes:
 
 def text_hash(entry: Entry) -> bytes:
     """By what the text of an entry is known to the vector lane."""
-    return hashlib.blake2b(f"{entry.title}\n{entry.body}".encode(), digest_size=HASH_BYTES).digest()
+    return hashlib.blake2b(entry.text.encode(), digest_size=HASH_BYTES).digest()
 
 
 def hidden_parts(title: str, body: str) -> str:

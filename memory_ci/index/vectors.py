@@ -207,7 +207,7 @@ def _coverage(index: Index, model_id: str, listed: Sequence[Listed]) -> tuple[li
 def _texts(index: Index, listed: Sequence[Listed]) -> dict[bytes, str]:
     located = _look_up(index, [row for row, _ in listed])
     entries = ((name, located[row].entry) for row, name in listed)
-    return {name: f"{entry.title}\n{entry.body}" for name, entry in entries}
+    return {name: entry.text for name, entry in entries}
 
 
 def _read(index: Index, model_id: str) -> StoredVectors:

@@ -53,7 +53,7 @@ def may_hide(anchor: Anchor, entry: Entry) -> bool:
     approach: that its code is gone is what it says."""
     name = anchor.path.rpartition("/")[2]
     names = {name, name.partition(".")[0], tail_of(anchor.symbol or "")} - {""}
-    prose = f"{entry.title}\n{entry.body}"
+    prose = entry.text
     is_named = any(re.search(rf"(?<!\w){re.escape(one)}(?!\w)", prose) for one in names)
     return entry.adoption != "rejected" and is_named
 

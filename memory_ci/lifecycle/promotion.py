@@ -113,14 +113,14 @@ def plan_norms(
 
 def is_agnostic(entry: Entry, names: Collection[str]) -> bool:
     """Whether an entry can hold in any repository: it names no place, thing or amount of this one. Doubt means no."""
-    text = f"{entry.title}\n{entry.body}"
+    text = entry.text
     spelled = "".join(char if char.isalnum() else " " for char in text.lower())
     is_named = any(f" {' '.join(re.findall('[a-z0-9]+', name.lower()))} " in f" {spelled} " for name in names)
     return not is_named and SPECIFIC.search(text) is None
 
 
 def is_personal(entry: Entry) -> bool:
-    return PERSONAL.search(f"{entry.title}\n{entry.body}") is not None
+    return PERSONAL.search(entry.text) is not None
 
 
 def wider_scope(place: Located) -> ScopeOf | None:

@@ -62,7 +62,7 @@ def find_touched(
     given, 0.4 % of a placebo."""
 
     def list_identifiers(entry: Entry) -> list[str]:
-        return list_mentions(f"{entry.title}\n{entry.body}", plain=False)
+        return list_mentions(entry.text, plain=False)
 
     names = Counter(name for entry in every for name in list_identifiers(entry))
     told, lines = content_words(message), cache(lambda: frozenset(IDENTIFIER.findall(added())))

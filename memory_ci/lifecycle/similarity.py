@@ -49,7 +49,7 @@ def said(entry: Entry) -> EntryWords:
     """Words of title and body without stop words, template labels, dates and references; negations read as `not`. The
     title counts because it is part of the Markdown body in the file, and often the only part that says what is to be
     done: two entries whose bodies are both "Twice (#128)." are not one learning."""
-    text = f"{entry.title}\n{entry.body}".replace("\N{RIGHT SINGLE QUOTATION MARK}", "'")
+    text = entry.text.replace("\N{RIGHT SINGLE QUOTATION MARK}", "'")
     for noise in (LABEL, DATE, REFERENCE):
         text = noise.sub(" ", text)
     spoken = ("not" if word in NEGATIONS or word.endswith("n't") else word for word in words(text))

@@ -58,6 +58,11 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     body: str = ""
 
     @property
+    def text(self) -> str:
+        """What is searched and compared: title and body."""
+        return f"{self.title}\n{self.body}"
+
+    @property
     def origin(self) -> str:
         """The session that it came from, else its request or commit, "" where nothing is known."""
         return self.session or (self.source or "").partition(" ")[0]

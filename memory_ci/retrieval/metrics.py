@@ -96,13 +96,13 @@ PARAPHRASE_WORDS = 6
 def derive_golden(entries: Sequence[Entry], paths_of: Callable[[Entry], Iterable[str]]) -> tuple[Golden, ...]:
     """Up to three queries for each entry (its title, a paraphrase, the files it cites, given by `paths_of`), then
     tasks of other trades, most of whose words no entry has."""
-    df = Counter(word for entry in entries for word in content_words(f"{entry.title}\n{entry.body}"))
+    df = Counter(word for entry in entries for word in content_words(entry.text))
     own: list[Golden] = []
     for entry in entries:
         own.append(Golden(query=entry.title, relevant=(entry.id,), kind="title"))
         if paraphrase := _paraphrase(entry, df):
             own.append(Golden(query=paraphrase, relevant=(entry.id,), kind="paraphrase"))
-        text = f"{entry.title}\n{entry.body}".lower()  # only title and body are searched
+        text = entry.text.lower()  # only title and body are searched
         if paths := [path for path in dict.fromkeys(paths_of(entry)) if path.lower() in text]:
             own.append(Golden(query=f"Change {' and '.join(paths)}", relevant=(entry.id,), kind="path"))
     asked = {task: content_words(task) for task in FOREIGN_TASKS}

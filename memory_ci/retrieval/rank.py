@@ -242,7 +242,7 @@ def diversify(hits: Sequence[Hit]) -> list[Hit]:
     served: defaultdict[str, list[frozenset[str]]] = defaultdict(list)
     for hit in hits:
         entry = hit.located.entry
-        words = content_words(f"{entry.title}\n{entry.body}")
+        words = content_words(entry.text)
         if all(words != other and jaccard(words, other) <= ALIKE for other in served[entry.id]):
             unique.append(hit)
             texts.append(words)

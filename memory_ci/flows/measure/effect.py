@@ -105,5 +105,5 @@ def _is_said_again(said: Iterable[str], day: date, entries: Iterable[Entry]) -> 
     """Whether an entry from before that day says the same as a correction."""
     asked = [words for text in said if len(words := content_words(text)) >= LEAST_SAID]
     known = [entry for entry in entries if entry.created_at and entry.created_at < day] if asked else []
-    texts = [content_words(f"{entry.title}\n{entry.body}") for entry in known]
+    texts = [content_words(entry.text) for entry in known]
     return any(len(words & text) >= AGAIN * len(words) for words in asked for text in texts)

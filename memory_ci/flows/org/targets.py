@@ -316,4 +316,4 @@ def is_safe(place: Located) -> bool:
     """Whether an entry may be shown to others: it passes the gate of what machines write, and the screening of what is
     served."""
     entry = place.entry
-    return not (check_words(f"{entry.title}\n{entry.body}") or any(find_unsafe(place)))
+    return not (check_words(entry.text) or any(find_unsafe(place)))

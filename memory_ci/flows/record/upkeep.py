@@ -120,22 +120,18 @@ def _find_older(base: Snapshot, unlike: Iterable[Sequence[Located]]) -> Iterator
     """The older copies of an id, if a commit made another of them: edited on one branch, moved on the other, merged."""
     workspace = base.workspace
     for one, other in (pair for copies in unlike for pair in permutations(copies, 2)):
-        text, path = _text(one.entry), other.path
+        text, path = one.entry.text, other.path
 
         def said_under(rev: str, path: str = path, key: str = one.entry.id) -> list[str]:
             """What a file of a revision says under the id."""
             file = parse_memory_file(path, workspace.at(rev).read([path]).get(path, b""))
-            return [_text(entry) for entry in file.entries if entry.id == key]
+            return [entry.text for entry in file.entries if entry.id == key]
 
-        line = max({*text.split("\n")}.difference(_text(other.entry).split("\n")), key=len, default="")[:SEARCHED]
+        line = max({*text.split("\n")}.difference(other.entry.text.split("\n")), key=len, default="")[:SEARCHED]
         commits = list_replacing(workspace.repo, base.sha, path, line) if line else []
         sides = ((said_under(f"{sha}^"), said_under(sha)) for sha in commits)
         if any(before == [text] != after and len(after) == 1 for before, after in sides):
             yield one
-
-
-def _text(entry: Entry) -> str:
-    return f"{entry.title}\n{entry.body}"
 
 
 def plan_upkeep_alone(

@@ -280,7 +280,7 @@ def _find_neighbours(index: Index, matches: Iterable[Match]) -> Mapping[Place, S
 def may_be_judged(place: Located) -> bool:
     """Whether the tree can tell anything of an entry: it is of this repository, and has cites or seems to name code."""
     entry, is_own = place.entry, place.scope.name != "global"
-    return is_own and (bool(entry.cites) or NAMES_CODE.search(f"{entry.title}\n{entry.body}") is not None)
+    return is_own and (bool(entry.cites) or NAMES_CODE.search(entry.text) is not None)
 
 
 def judge_hits(
