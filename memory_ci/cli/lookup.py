@@ -69,17 +69,23 @@ def list_command(
       memory-ci list --format csv > memory.csv
     """
     from memory_ci.flows.episodes import load_usage
-    from memory_ci.flows.lookup import Selection, list_ranked
+    from memory_ci.flows.lookup import list_ranked
     from memory_ci.flows.sessions.marked_notes import load_pending
     from memory_ci.rendering.terminal import render_entries
 
     where = workspace()
     waiting = load_pending(where) if view is None else []
-    every, findings = list_ranked(where, view, today(), Selection(), waiting)
+    every, findings = list_ranked(where, view, today(), waiting)
     warn(findings)
     usage = load_usage(where, view, [place.entry for _, place in every])
-    selection = Selection(types, scopes, statuses)
-    ranked = [(value, place) for value, place in every if selection.holds(place)]
+    # Of all entries, what each was used for is known; then those that were asked for are shown.
+    ranked = [
+        (value, place)
+        for value, place in every
+        if (not types or place.entry.type in types)
+        and (not scopes or place.scope.name in scopes)
+        and (not statuses or place.entry.status in statuses)
+    ]
     used = [usage.get(place.entry.id, UseCount()) for _, place in ranked]
     found = [
         to_builtins(place.entry)

@@ -17,7 +17,7 @@ from memory_ci.rendering.table import printable
 from memory_ci.text import plural
 
 MAX_INPUT = 1024 * 1024  # Bytes read of a hook's input, which names a transcript and holds none.
-AGENTS = ("claude-code", "codex", "gemini", "cursor", "aider", "openhands", "swe-agent")
+AGENTS = ("claude-code", "codex", "gemini", "copilot", "opencode", "cursor", "aider", "openhands", "swe-agent")
 """As the readers of transcripts name them."""
 
 
@@ -41,7 +41,8 @@ def sessions_command(
 ) -> None:
     """List agent sessions, and what was found in each.
 
-    Without PATH: the sessions that Claude Code, Codex, Gemini CLI, SpecStory and Aider keep of this directory.
+    Without PATH: the sessions that Claude Code, Codex, Gemini CLI, Copilot CLI, opencode, Cursor, SpecStory and Aider
+    keep of this directory.
 
     \b
     Example:

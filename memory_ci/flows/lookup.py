@@ -58,18 +58,6 @@ class ShownEntry(msgspec.Struct, frozen=True):
     prominence: float
 
 
-class Selection(msgspec.Struct, frozen=True):
-    """Which entries to list; an empty field is open."""
-
-    types: tuple[str, ...] = ()
-    scopes: tuple[str, ...] = ()
-    statuses: tuple[str, ...] = ()
-
-    def holds(self, place: Located) -> bool:
-        chosen = ((self.types, place.entry.type), (self.scopes, place.scope.name), (self.statuses, place.entry.status))
-        return all(not wanted or value in wanted for wanted, value in chosen)
-
-
 def show_entry(workspace: Workspace, prefix: str, view: str | None, today: date) -> ShownEntry:
     """The entry as the work tree has it, or as it was at a revision."""
     memory = load_memory(workspace, view)
@@ -80,15 +68,14 @@ def show_entry(workspace: Workspace, prefix: str, view: str | None, today: date)
 
 
 def list_ranked(
-    workspace: Workspace, view: str | None, today: date, selection: Selection, waiting: Sequence[Located] = ()
+    workspace: Workspace, view: str | None, today: date, waiting: Sequence[Located] = ()
 ) -> tuple[list[tuple[float, Located]], tuple[Finding, ...]]:
-    """The selected entries, of memory and of notes that wait for a commit, with their prominence, highest first, and
-    what could not be read."""
+    """The entries, of memory and of notes that wait for a commit, with their prominence, highest first, and what could
+    not be read."""
     memory = load_memory(workspace, view)
     ranked = [
         (prominence(place.entry, today, workspace.config.prominence.decay), place)
         for place in (*memory.located, *waiting)
-        if selection.holds(place)
     ]
     return sorted(ranked, key=lambda pair: (-pair[0], pair[1].path, pair[1].line)), memory.findings
 

@@ -49,6 +49,11 @@ def test_time_decides_and_not_the_order_of_telling() -> None:
     assert replay(late_first, "split", 0.9)[ID].value == pytest.approx(0.6)
 
 
+def test_an_event_of_years_ago_counts_as_one_of_today() -> None:
+    old, new = (replay([say("rejected", hours)], "split")[ID].value for hours in (0, 30_000))
+    assert old == new
+
+
 def test_one_event_told_by_many_counts_once() -> None:
     said = [say("confirmed", hours, by=name, ref="pr:1") for hours, name in enumerate(["ada", "bob", "ada"])]
     assert replay(said, "split") == {ID: Utility(pytest.approx(0.7), 1)}  # type: ignore[arg-type] # approx is no float
