@@ -93,7 +93,7 @@ def _list(paths: tuple[Path, ...], with_words: bool, as_json: bool) -> None:
 
 @click.command("capture")
 @click.argument("path", required=False)
-@option("--agent", choices=AGENTS, help="Only sessions of this agent.")
+@option("--agent", choices=AGENTS, metavar="AGENT", help=f"Only sessions of this agent: {', '.join(AGENTS)}.")
 @flag("--hook", "is_hook", help="Run by an agent: print nothing, and never fail.")
 @change_options
 def capture_command(path: str | None, agent: str | None, is_hook: bool, dry_run: bool, as_json: bool) -> None:
