@@ -6,6 +6,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from datetime import date
 
 from memory_ci.errors import RepositoryError
 from memory_ci.flows.anchors import JudgedView, make_key
@@ -18,6 +19,7 @@ from memory_ci.lifecycle.anchors import parse_anchor
 from memory_ci.lifecycle.symbols import list_mentions
 from memory_ci.records.anchor import Verdict
 from memory_ci.records.entry import Entry
+from memory_ci.store.layout import memory_pathspecs
 
 SOURCE = re.compile(r"(?<!claimed:)\bcommit:([0-9a-f]{7,64})\b")
 PATH = re.compile(r"(?<![\w./-])(?:[\w-][\w.-]*/)+[\w.-]*\w")
@@ -66,8 +68,18 @@ def _search(view: JudgedView, names: Names, paths: Names) -> tuple[list[Entry], 
     live = [entry for entry in names if not dead_names[entry] and not dead_paths[entry]]
     by_commit: dict[str, list[Entry]] = defaultdict(list)
     lost: dict[Entry, list[str]] = {}
+    days: dict[date, str | None] = {}
     for entry in (one for one in names if one not in live):
-        if then := _find_writing(workspace, entry, rev or "HEAD"):
+        then = _find_writing(workspace, entry)
+        if isinstance(then, date):
+            if then not in days and len(days) == MAX_COMMITS:
+                continue  # another time: each costs a process
+            if then not in days:
+                days[then] = None
+                with suppress(RepositoryError):  # a shallow clone does not reach back so far
+                    days[then] = find_commit_of_day(workspace.repo, rev or "HEAD", then)
+            then = days[then]
+        if then:
             by_commit[then].append(entry)
         else:
             lost[entry] = []
@@ -88,18 +100,15 @@ def _find(workspace: Workspace, rev: str | None, names: Names) -> set[str]:
     """Those of the names that a tree holds, memory apart."""
     is_memory, exported = memory_test(workspace), workspace.config.export.path
     wanted = {name for own in names.values() for name in own}
-    return {word for path, word in find_words(workspace.repo, rev, wanted) if path != exported and not is_memory(path)}
+    apart = (*memory_pathspecs(workspace.config.scopes), *([exported] if exported else []))
+    found = find_words(workspace.repo, rev, wanted, apart)
+    return {word for path, word in found if path != exported and not is_memory(path)}
 
 
-def _find_writing(workspace: Workspace, entry: Entry, tip: str) -> str | None:
+def _find_writing(workspace: Workspace, entry: Entry) -> str | date | None:
     """The commit whose tree an entry was written on, or last seen to hold: of its source, else the last of a day."""
     day = entry.created_at
     if day is not None and entry.last_reinforced > day:
-        day = entry.last_reinforced
-    else:
-        for sha in SOURCE.findall(entry.source or ""):
-            if commit := find_commit(workspace.repo, sha):
-                return commit
-    with suppress(RepositoryError):  # a shallow clone does not reach back so far
-        return find_commit_of_day(workspace.repo, tip, day) if day else None
-    return None
+        return entry.last_reinforced
+    found = (find_commit(workspace.repo, sha) for sha in SOURCE.findall(entry.source or ""))
+    return next(filter(None, found), day)

@@ -1,11 +1,14 @@
 from __future__ import annotations
 
 import os
+import random
 from datetime import UTC, datetime, timedelta, timezone
+from pathlib import Path
 
 import pytest
 
-from memory_ci.gitrepo.log import FILES, parse_date, read_log
+from memory_ci.gitrepo import log
+from memory_ci.gitrepo.log import FILES, find_words, parse_date, read_log
 from memory_ci.gitrepo.repo import Repository
 from memory_ci.records.history import Commit, FileChange
 from tests.repos import START, RepoBuilder
@@ -142,3 +145,33 @@ DATES = {
 def test_dates_keep_their_zone_and_mad_ones_do_not_crash(raw: str) -> None:
     assert parse_date(raw) == DATES[raw]
     assert parse_date(raw).utcoffset() == DATES[raw].utcoffset()
+
+
+WORDS = ("retry", "retry.po", "re", "a-b", "b", "$go", "C++", "x[0]", "(y)", "p|q", "^top", "back\\slash", "~none~")
+
+
+def test_words_are_found_as_a_pattern_for_each_would_find_them(builder: RepoBuilder, repo: Repository) -> None:
+    chance = random.Random(5)  # noqa: S311 - no secret
+    glue = (" ", ".", "s", "-", "(", "\t")
+    for name in ("a.txt", "b/c.txt"):
+        lines = ("".join(chance.choice((*WORDS, *glue)) for _ in range(12)) for _ in range(60))
+        builder.write(name, "\n".join(lines))
+    builder.commit("Words", {"other.txt": "nothing\n"})
+    for asked in (WORDS, WORDS[:2], WORDS[3:]):
+        patterns = [part for word in asked for part in ("-e", word)]
+        told = builder.git("grep", "-o", "-w", "-F", "--untracked", *patterns, "--").splitlines()
+        expected = {(path, word) for path, _, word in (line.partition(":") for line in told)}
+        assert find_words(repo, None, asked) == expected
+    assert {path for path, _ in find_words(repo, None, WORDS, ["b/*"])} == {"a.txt"}
+
+
+def test_a_hundred_words_are_one_pattern(repo: Repository, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+
+    def run_git(cwd: Path, *args: str, ok: tuple[int, ...]) -> bytes:
+        asked.extend(args)
+        return b""
+
+    monkeypatch.setattr(log, "run_git", run_git)
+    find_words(repo, None, [f"name_{number:02}" for number in range(100)])
+    assert len([part for part in asked if part.startswith("-e")]) == 1, "a pattern each takes seconds where all stand"

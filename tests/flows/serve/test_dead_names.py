@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Collection
+from collections.abc import Sequence
 from contextlib import closing
+from datetime import date, timedelta
 
 import pytest
 from msgspec.structs import replace
 
 from memory_ci.flows import dead_names
 from memory_ci.flows.anchors import JudgedView
-from memory_ci.flows.dead_names import find_dead_names
+from memory_ci.flows.dead_names import MAX_COMMITS, find_dead_names
 from memory_ci.flows.index import build_index
 from memory_ci.flows.workspace import index_path
 from memory_ci.gitrepo import log
@@ -88,9 +89,9 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[object]:
     """What git is asked to find from now on."""
     found: list[object] = []
 
-    def find_words(repo: Repository, rev: str | None, words: Collection[str]) -> set[tuple[str, str]]:
+    def find_words(repo: Repository, rev: str | None, *asked: Sequence[str]) -> set[tuple[str, str]]:
         found.append(rev)
-        return log.find_words(repo, rev, words)
+        return log.find_words(repo, rev, *asked)
 
     monkeypatch.setattr(dead_names, "find_words", find_words)
     return found
@@ -124,8 +125,8 @@ def test_what_others_wrote_of_names_is_not_believed(shop: Project, asked: list[o
 
 
 def test_nothing_is_kept_of_a_tree_that_is_written_meanwhile(shop: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    def find_words(repo: Repository, rev: str | None, words: Collection[str]) -> set[tuple[str, str]]:
-        found = log.find_words(repo, rev, words)
+    def find_words(repo: Repository, rev: str | None, *asked: Sequence[str]) -> set[tuple[str, str]]:
+        found = log.find_words(repo, rev, *asked)
         shop.write("src/client.py", "")
         return found
 
@@ -137,3 +138,15 @@ def test_nothing_is_kept_of_a_tree_that_is_written_meanwhile(shop: Project, monk
     monkeypatch.undo()
     shop.git("checkout", "-q", ".")
     assert dead(shop, entry) == []
+
+
+def test_of_many_days_a_few_are_looked_into_at_a_time(shop: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    written = [date(2025, 1, 1) + timedelta(days=number) for number in range(MAX_COMMITS + 10)]
+    entries = [
+        make_entry(number, title=f"Never nest retry_{number:02}", created_at=day, last_reinforced=day)
+        for number, day in enumerate(written)
+    ]
+    days: list[date] = []
+    monkeypatch.setattr(dead_names, "find_commit_of_day", lambda repo, rev, day: days.append(day))
+    find_dead_names(JudgedView(shop.workspace, None), entries)
+    assert len(days) == MAX_COMMITS
