@@ -209,10 +209,10 @@ def find_touched(start: Snapshot, head: Snapshot) -> tuple[Finding, ...]:
     workspace = head.workspace
     located = [place for place in head.memory.located if place.entry.status != "retired"]
     before, after = judge_views(located, JudgedView(workspace, start.sha), JudgedView(workspace, head.sha))
-    places = {place.entry.id: place for place in located}
+    places = {(place.entry.id, cite): place for place in located for cite in place.entry.cites}  # ids may stand twice
     touched = [key for key, verdict in after.items() if verdict != before[key] or verdict.kind == "changed"]
-    after = _name_edits(head, [places[id_].entry for id_ in dict.fromkeys(id_ for id_, _ in touched)], after)
-    pairs = [(places[key[0]], before[key], after[key]) for key in touched]
+    after = _name_edits(head, list(dict.fromkeys(places[key].entry for key in touched)), after)
+    pairs = [(places[key], before[key], after[key]) for key in touched]
     files = [(start.tree.files.get(old.path), head.tree.files.get(new.path)) for _, old, new in pairs]
     texts = read_texts(workspace.repo, filter(None, (file for both in files for file in both)))
     sides = ((texts.get(one, "") if one else "" for one in both) for both in files)

@@ -173,6 +173,18 @@ def test_entries_whose_code_the_change_touches_are_named(project: Project) -> No
     assert codes & {"anchor-changed", "anchor-gone"}
 
 
+def test_an_id_that_stands_twice_is_told_with_the_copy_that_cites_the_code(project: Project) -> None:
+    project.record()
+    id_ = next(one.id for one in project.entries() if one.cites)
+    copy = format_entry(make_entry(id=id_, title="A copy without cites"))
+    project.commit("A copy", {"MEMORY.md": project.show("HEAD", "MEMORY.md") + "\n" + copy})
+    project.branch("touch")
+    project.commit("Rewrite", {"src/client.py": "something else\n"})
+    findings = verify(project).findings
+    assert {"duplicate-id"} < {one.code for one in findings}
+    assert "A copy without cites" not in "".join(one.message for one in findings if one.code.startswith("anchor-"))
+
+
 def test_a_fragment_that_is_not_folded_is_part_of_the_index_that_is_built(shop: Project) -> None:
     shop.put_fragment(make_entry(4, title="Four", scope="project"))
     assert verify(shop).findings == ()
