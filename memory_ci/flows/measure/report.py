@@ -242,7 +242,7 @@ def _list_files(scene: _Scene) -> Iterator[overview.ChurnedFile]:
             marked |= {one.path: True for one in scene.verdicts[place.entry.id] if one.kind in MARKED}
             for path, is_marked in marked.items():
                 states[path].append(is_marked)
-    chosen = churn.most_common(MAX_FILES)
+    chosen = sorted(churn.items(), key=lambda item: (-item[1], item[0]))[:MAX_FILES]
     hot = chosen[len(chosen) // HOT][1] if len(chosen) >= HOT else 2
     for path, count in chosen:
         marks = states.get(path, [])

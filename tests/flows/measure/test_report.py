@@ -84,6 +84,7 @@ def test_files_are_counted_by_merged_changes_and_say_whether_memory_speaks_of_th
     files = {one.path: (one.churn, one.cover) for one in overview.files}
     assert files["src/gateway.py"] == (3, "hot")
     assert not any(path.startswith(("MEMORY", ".memory/")) for path in files)
+    assert list(files) == sorted(files, key=lambda path: (-files[path][0], path)), "the same page from the same commit"
 
 
 def test_a_task_is_what_a_job_asked_and_its_parts_add_up_to_its_score(overview: Overview) -> None:
