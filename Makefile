@@ -28,7 +28,7 @@ recording: $(VENV)/dev.stamp ## record the whole loop, on a runner, into benchma
 test: $(VENV)/dev.stamp ## run the tests
 	$(BIN)/pytest --numprocesses auto --dist worksteal -m "not slow" $(ARGS)
 
-test-slow: $(VENV)/slow.stamp ## run the others: workflows on a runner, environments of pre-commit, a browser, a database
+test-slow: $(VENV)/slow.stamp ## run the others: a runner, commits in a shell, environments of pre-commit, a browser, a database
 	$(BIN)/pytest --numprocesses auto --dist worksteal -m slow $(ARGS)
 
 clients: $(VENV)/dev.stamp ## type into real coding agents (npm), whose model is a script: RELEASE=latest, ARGS="-k codex"

@@ -16,6 +16,8 @@ from tests.edges.runner import ActionRunner, load_yaml
 from tests.flows.project import IMPORTED_FROM, Project, make_project
 from tests.repos import RepoBuilder
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parent.parent.parent
 ACTION = ROOT / "action"
 ACTIONS = [ACTION, ACTION / "retrieve", ACTION / "verify"]

@@ -7,8 +7,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from memory_ci.files import lock_file
 from tests.flows.project import IMPORTED_FROM, Project, make_project
+
+pytestmark = pytest.mark.slow
 
 WITHOUT_POSIX = """
 import fcntl, os, signal, subprocess, sys, tempfile, types

@@ -21,6 +21,8 @@ from memory_ci.store.layout import fragment_path
 from tests.flows.project import IMPORTED_FROM, NOW, Project, copy_project, make_project
 from tests.make import make_entry, make_id
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parent.parent.parent
 CLIENT, README = "src/client.py", "README.md"
 SAID = "Never retry a charge in the caller."

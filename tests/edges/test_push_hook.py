@@ -16,6 +16,8 @@ from memory_ci.flows.setup.install import install
 from memory_ci.gitrepo.sessionrefs import list_stored, store
 from tests.flows.project import IMPORTED_FROM, NOW, Project, make_project
 
+pytestmark = pytest.mark.slow
+
 SESSION = "refs/memory-ci/sessions/codex/s1"
 
 
