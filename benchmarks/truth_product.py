@@ -6,7 +6,6 @@ These names are the whole interface of such a judge (see docs/anchors.md); it fo
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import date
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,6 +13,7 @@ import msgspec
 
 from memory_ci.extraction.cites import find_cites
 from memory_ci.flows.anchors import anchor_entries, cite_touched
+from memory_ci.flows.measure.evaluate import sample_entry
 from memory_ci.flows.named_code import cite_named
 from memory_ci.flows.serve.anchor_verdicts import judge_located
 from memory_ci.flows.workspace import Workspace, open_workspace
@@ -46,18 +46,7 @@ def open_product(git_dir: str) -> Workspace:
 
 def make_entry(number: int, title: str, body: str, cite: str | None) -> Entry:
     """An entry of the first day of 2026 with at most one cite."""
-    return Entry(
-        id=f"{number:08x}-0000-4000-8000-000000000000",
-        type="procedural",
-        domain="task",
-        importance=0.5,
-        reinforcement_count=0,
-        last_reinforced=date(2026, 1, 1),
-        status="active",
-        title=title,
-        body=body,
-        cites=(cite,) if cite else (),
-    )
+    return msgspec.structs.replace(sample_entry(number, title), body=body, cites=(cite,) if cite else ())
 
 
 def anchor(workspace: Workspace, entries: Sequence[Entry]) -> tuple[Entry, ...]:

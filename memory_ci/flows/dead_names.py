@@ -71,16 +71,14 @@ def _search(view: JudgedView, names: Names, paths: Names) -> tuple[list[Entry], 
     days: dict[date, str | None] = {}
     for entry in (one for one in names if one not in live):
         then = _find_writing(workspace, entry)
-        if isinstance(then, date):
-            if then not in days and len(days) == MAX_COMMITS:
+        if isinstance(then, date) and then not in days:
+            if len(days) == MAX_COMMITS:
                 continue  # another time: each costs a process
-            if then not in days:
-                days[then] = None
-                with suppress(RepositoryError):  # a shallow clone does not reach back so far
-                    days[then] = find_commit_of_day(workspace.repo, rev or "HEAD", then)
-            then = days[then]
-        if then:
-            by_commit[then].append(entry)
+            days[then] = None
+            with suppress(RepositoryError):  # a shallow clone does not reach back so far
+                days[then] = find_commit_of_day(workspace.repo, rev or "HEAD", then)
+        if commit := days[then] if isinstance(then, date) else then:
+            by_commit[commit].append(entry)
         else:
             lost[entry] = []
     for then, own in list(by_commit.items())[:MAX_COMMITS]:
@@ -100,8 +98,8 @@ def _find(workspace: Workspace, rev: str | None, names: Names) -> set[str]:
     """Those of the names that a tree holds, memory apart."""
     is_memory, exported = memory_test(workspace), workspace.config.export.path
     wanted = {name for own in names.values() for name in own}
-    apart = (*memory_pathspecs(workspace.config.scopes), *([exported] if exported else []))
-    found = find_words(workspace.repo, rev, wanted, apart)
+    exclude = (*memory_pathspecs(workspace.config.scopes), *([exported] if exported else []))
+    found = find_words(workspace.repo, rev, wanted, exclude)
     return {word for path, word in found if path != exported and not is_memory(path)}
 
 

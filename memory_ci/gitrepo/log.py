@@ -177,12 +177,12 @@ def find_mentions(repo: Repository, rev: str | None, words: Collection[str]) -> 
 
 
 def find_words(
-    repo: Repository, rev: str | None, words: Collection[str], apart: Sequence[str] = ()
+    repo: Repository, rev: str | None, words: Collection[str], exclude: Sequence[str] = ()
 ) -> set[tuple[str, str]]:
-    """(path, word) for each of `words` in each file of a commit, or of the work tree (None), tracked or not; those that
-    the pathspecs `apart` mean are not read."""
-    beside = (rev or "--untracked", "--", *(f":(top,exclude){spec}" for spec in apart))
-    lines = (line for told in _grep(repo, words, "-o", *beside) for line in told.split("\n") if line)
+    """(path, word) for each of `words` in each file of a commit, or of the work tree (None), tracked or not; files that
+    the pathspecs `exclude` mean are not read."""
+    where = (rev or "--untracked", "--", *(f":(top,exclude){spec}" for spec in exclude))
+    lines = (line for told in _grep(repo, words, "-o", *where) for line in told.split("\n") if line)
     pairs = (line.partition("\0") for line in lines)
     return {(path.removeprefix(f"{rev}:") if rev else path, word) for path, _, word in pairs}
 
