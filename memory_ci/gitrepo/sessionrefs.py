@@ -152,7 +152,7 @@ def list_remote(repo: Repository, remote: str, env: Mapping[str, str] | None = N
 def fetch(repo: Repository, remote: str, env: Mapping[str, str] | None = None) -> tuple[str, ...]:
     """Fetch the sessions that are not here; one that is here is never replaced, for it may have grown since.
 
-    `env` holds what git needs to be let in, such as `push.connect` gives.
+    `env` holds what git needs to be let in, such as `network.connect` gives.
     Returns their refs, without those that could not be had. Raises EngineError (remote-failed) if none could.
     """
     here = {stored.ref for stored in list_stored(repo)}

@@ -267,7 +267,7 @@ def _inode(path: Path | None) -> int | None:
 
 def cache_key(files: Mapping[str, str]) -> str:
     """The name under which a CI cache keeps an index: the same for two trees exactly when one index serves both.
-    `files` maps path to object id, as for `build.sync`."""
+    `files` maps path to object id, as for `builder.sync`."""
     digest = hashlib.sha256(TOKENIZER.encode())
     for path, oid in sorted(files.items()):
         digest.update(f"\0{path}\0{oid}".encode("utf-8", "surrogateescape"))
