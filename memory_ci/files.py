@@ -24,6 +24,16 @@ def open_regular(path: Path) -> BinaryIO:
     return os.fdopen(handle, "rb")
 
 
+def is_regular_or_absent(path: Path | str) -> bool:
+    """Whether a path can be opened as a file: no link, directory, pipe or device stands there."""
+    try:
+        return stat.S_ISREG(os.lstat(path).st_mode)
+    except FileNotFoundError:
+        return True
+    except OSError:
+        return False
+
+
 def lock_file(handle: int, *, wait: bool = False) -> bool:
     """Lock an open file for this process until it is closed; whether that was done, at once or after the wait. With
     `wait`, raises OSError where the file system cannot lock."""

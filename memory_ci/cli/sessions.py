@@ -150,7 +150,6 @@ def _capture(path: str | None, agent: str, dry_run: bool, as_json: bool, is_sile
 @option(
     "--repo",
     type=click.Path(path_type=Path, exists=True, file_okay=False),
-    default=Path(),
     metavar="PATH",
     help="The repository whose memory is served. Default: the current directory's.",
 )
@@ -166,7 +165,7 @@ def _capture(path: str | None, agent: str, dry_run: bool, as_json: bool, is_sile
     metavar="NAME",
     help="In every call see only the scopes that `roles` in the configuration gives this role.",
 )
-def mcp_command(transport: str, port: int, repo: Path, session: str | None, role: str | None) -> None:
+def mcp_command(transport: str, port: int, repo: Path | None, session: str | None, role: str | None) -> None:
     """Serve memory to agents by the Model Context Protocol.
 
     Over standard input and output, or over HTTP on this machine's loopback, whose address is printed on standard
@@ -180,7 +179,8 @@ def mcp_command(transport: str, port: int, repo: Path, session: str | None, role
     """
     from memory_ci.flows.workspace import open_committed
 
-    open_committed(repo)  # where there is no repository, say so now and not at each call
+    start = (repo or Path()).resolve()
+    open_committed(start, is_named=repo is not None)  # where there is no repository, say so now and not at each call
     try:
         from memory_ci.mcp.server import serve_http, serve_stdio
     except ModuleNotFoundError as error:
@@ -190,8 +190,14 @@ def mcp_command(transport: str, port: int, repo: Path, session: str | None, role
         raise UsageError("memory-ci mcp needs the package mcp", slug="missing-extra", hint=hint) from error
     from memory_ci.mcp.tools import Caller
 
-    start = repo.resolve()
-    caller = Caller(start=start, clock=now, environ=os.environ, session=session or None, role=role or None)
+    caller = Caller(
+        start=start,
+        clock=now,
+        environ=os.environ,
+        session=session or None,
+        role=role or None,
+        is_named=repo is not None,
+    )
     if transport == "http":
         serve_http(caller, port, lambda address: click.echo(f"Serving memory at {address}", err=True))
         return

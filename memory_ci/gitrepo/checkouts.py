@@ -122,7 +122,7 @@ def _find_place(repo: Repository, path: Path) -> Repository | None:
     try:
         place = find_repository(path)
     except RepositoryError as error:
-        if path.is_dir() and error.slug != "not-a-repository":
+        if path.is_dir() and error.slug not in ("not-a-repository", "unnamed-repository"):
             raise
         return None
     # A directory made anew belongs to whatever repository it lies in.

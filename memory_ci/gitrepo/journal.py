@@ -8,6 +8,7 @@ that was cut short.
 from __future__ import annotations
 
 import os
+import re
 import signal
 import threading
 import time
@@ -27,6 +28,11 @@ from memory_ci.gitrepo.process import decode_path, encode_path, run_git
 from memory_ci.gitrepo.repo import JOURNAL, Repository, find_commit, is_ancestor
 
 HELD = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
+MAX_JOURNAL = 1 << 16  # bytes
+OBJECT_ID = re.compile("[0-9a-f]{40}|[0-9a-f]{64}")
+BRANCH = re.compile(r"refs/heads/(?!.*(?:\.\.|@\{|//|/\.|\.lock(?:/|$)))[^\x00-\x20\x7f~^:?*\[\\]+(?<![./])")
+"""The full name of a branch (git-check-ref-format(1))."""
+
 PATIENCE = 10.0  # Seconds to wait for another run to move its branch; that takes a tenth of one.
 PAUSE = 1.0  # Seconds that any command waits for a run that moves its branch, or for the git that is left of one.
 
@@ -124,7 +130,8 @@ def _follow(repo: Repository, move: Move, journal: int) -> Iterator[str]:
     tip = find_commit(repo, move.ref)
     if tip is None or find_commit(repo, move.new) is None or not is_ancestor(repo, move.new, tip):
         return
-    listing = run_git(repo.cwd, "diff-tree", "-r", "-z", "--name-only", "--no-renames", move.old, move.new)
+    words = ("diff-tree", "-r", "-z", "--name-only", "--no-renames", "--end-of-options")
+    listing = run_git(repo.cwd, *words, move.old, move.new)
     paths = frozenset(decode_path(listing).split("\0")[:-1])
     old, new, now = (staged_in(tree_at(repo, commit), paths) for commit in (move.old, move.new, tip))
     # Who committed the files as they stood has undone the run unawares.
@@ -189,6 +196,11 @@ def _write(file: BinaryIO, path: Path, move: Move) -> None:
 
 
 def _read(file: BinaryIO) -> Move | None:
-    """The move; None of a journal that was not written whole: then the branch had not moved."""
-    ref, *rest = decode_path(file.read()).split("\0")
-    return Move(ref, rest[0], rest[1]) if len(rest) > 1 else None
+    """Return the move; None if the journal was not written whole (then the branch had not moved) or is not ours."""
+    fields = decode_path(file.read(MAX_JOURNAL)).split("\0")
+    if len(fields) < 3:
+        return None
+    move = Move(*fields[:3])
+    # Whoever brought the repository may have written the file: only what a run of ours writes is believed.
+    is_sound = BRANCH.fullmatch(move.ref) and OBJECT_ID.fullmatch(move.old) and OBJECT_ID.fullmatch(move.new)
+    return move if is_sound else None

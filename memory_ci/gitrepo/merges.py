@@ -11,8 +11,15 @@ from uuid import uuid4
 
 from memory_ci.errors import RepositoryError
 from memory_ci.gitrepo.checkouts import NO_HOOKS, find_checkouts
-from memory_ci.gitrepo.process import decode_path, run_git
-from memory_ci.gitrepo.repo import Repository, find_commit, find_repository, find_setting, is_ancestor
+from memory_ci.gitrepo.process import NO_PROGRAMS, config_variables, decode_path, network_variables, run_git
+from memory_ci.gitrepo.repo import (
+    Repository,
+    find_commit,
+    find_repository,
+    find_setting,
+    is_ancestor,
+    list_filter_overrides,
+)
 from memory_ci.records.names import HEADS
 
 MARKER = b"<<<<<<< "
@@ -73,7 +80,8 @@ def merge_revision(place: Repository, rev: str, settings: Sequence[str], *option
     """Merge `rev` into what a work tree has checked out; the paths that conflict, if any, and then nothing is merged.
     `settings` go before the command (`-c name=value`). Raises RepositoryError (git-failed) if git did not even try."""
     try:
-        run_git(place.cwd, *settings, "merge", "--no-edit", *options, rev)
+        words = ("merge", "--no-edit", *options, "--end-of-options", rev)
+        run_git(place.cwd, *settings, *words, env=_merge_variables(place))
     except RepositoryError:
         listing = decode_path(run_git(place.cwd, "diff", "--name-only", "--diff-filter=U", "-z"))
         conflicts = tuple(listing.split("\0")[:-1])
@@ -82,6 +90,12 @@ def merge_revision(place: Repository, rev: str, settings: Sequence[str], *option
         run_git(place.cwd, "merge", "--abort")
         return conflicts
     return ()
+
+
+def _merge_variables(place: Repository) -> dict[str, str]:
+    """Return variables for a merge that writes a person's files: the filters that they set up for all repositories
+    (as those of git-lfs) run, those that the repository names do not."""
+    return config_variables(*NO_PROGRAMS, *list_filter_overrides(place, "local", "worktree"))
 
 
 @contextmanager
@@ -98,7 +112,8 @@ def scratch_worktree(repo: Repository, rev: str, *options: str) -> Iterator[Repo
 
 def push_branch(repo: Repository, remote: str, branch: str) -> None:
     """Push a branch (a short name) to its namesake; never forced. Raises RepositoryError (git-failed)."""
-    run_git(repo.cwd, "push", "--quiet", remote, f"{HEADS}{branch}:{HEADS}{branch}")
+    spec = f"{HEADS}{branch}:{HEADS}{branch}"
+    run_git(repo.cwd, "push", "--quiet", "--", remote, spec, env=network_variables())
 
 
 @contextmanager
@@ -125,6 +140,7 @@ def fast_forward(repo: Repository, ref: str, tip: str) -> bool:
             run_git(repo.cwd, "update-ref", "-m", "memory-ci: publish", ref, tip, old)
             return True
         if len(places) == 1 and is_clean(places[0]):
-            run_git(places[0].cwd, *NO_HOOKS, "merge", "--quiet", "--ff-only", "--no-verify-signatures", tip)
+            quiet = ("--quiet", "--ff-only", "--no-verify-signatures", "--end-of-options")
+            run_git(places[0].cwd, *NO_HOOKS, "merge", *quiet, tip, env=_merge_variables(places[0]))
             return True
     return False

@@ -20,7 +20,13 @@ import msgspec
 from memory_ci.deadline import kill_group
 from memory_ci.errors import EngineError
 from memory_ci.gitrepo.checkouts import NO_HOOKS
-from memory_ci.gitrepo.process import NO_PROGRAMS, clean_environment, config_variables, run_git
+from memory_ci.gitrepo.process import (
+    NO_PROGRAMS,
+    clean_environment,
+    config_variables,
+    network_variables,
+    run_git,
+)
 from memory_ci.gitrepo.repo import Repository, find_repository
 from memory_ci.records.names import HEADS
 from memory_ci.secrets import mask_secrets
@@ -63,7 +69,7 @@ def ask_remote_git(
     process = subprocess.Popen(
         ["git", *args],
         cwd=cwd,
-        env=clean_environment(env),
+        env=clean_environment(network_variables() | dict(env or {}), cwd),
         stdin=pipe,
         stdout=pipe,
         stderr=pipe,
@@ -191,6 +197,7 @@ def read_remote_file(place: Path, remote: Remote, rev: str, path: str) -> bytes 
     """A file of a branch, a tag or a commit of a remote, or None; `place` is an empty directory to fetch into. Raises
     EngineError (remote-failed)."""
     run_git(place, "init", "--quiet", "--bare")
+    find_repository(place, is_named=True)
     quiet = ("--quiet", "--no-tags", "--depth=1")
     run_remote_git(place, *NO_HOOKS, "fetch", *quiet, "--", remote.name, rev, env=remote.env)
     listed = run_git(place, "ls-tree", "--end-of-options", "FETCH_HEAD", "--", path)
@@ -293,8 +300,9 @@ def fetch_history(remote: Remote, place: Path, commits: Sequence[str], seconds: 
     Raises EngineError (remote-failed)."""
     run_git(place.parent, "init", "--quiet", "--bare", "--template=", str(place))
     quiet = ("--quiet", "--no-tags", "--no-write-fetch-head", "--filter=blob:none", f"--depth={NEAR}")
+    repo = find_repository(place, is_named=True)
     run_remote_git(place, "fetch", *quiet, "--", remote.name, *commits, env=remote.env, seconds=seconds)
-    return find_repository(place)
+    return repo
 
 
 def fetch_tree(remote: Remote, place: Path, seconds: float) -> Repository:
@@ -302,7 +310,7 @@ def fetch_tree(remote: Remote, place: Path, seconds: float) -> Repository:
     the server can leave that out. Raises EngineError (remote-failed)."""
     options = ("--quiet", "--bare", "--depth=1", "--single-branch", "--no-tags", "--filter=blob:none", "--template=")
     run_remote_git(place.parent, "clone", *options, "--", remote.name, str(place), env=remote.env, seconds=seconds)
-    return find_repository(place)
+    return find_repository(place, is_named=True)
 
 
 def fetch_files(repo: Repository, remote: Remote, oids: Iterable[str], seconds: float) -> None:

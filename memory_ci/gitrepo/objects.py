@@ -41,7 +41,7 @@ def ask_objects(
     if os.name == "nt" or any("\n" in name for name in names):
         return None
     with LOCK:
-        environ = clean_environment()
+        environ = clean_environment({"GIT_DIR": str(git_dir)}, git_dir)
         try:
             at = git_dir.stat()
         except OSError:

@@ -3,6 +3,9 @@
 A hook is started by git with GIT_DIR, GIT_INDEX_FILE and the author of the commit in its environment. Passed on, they
 would make us read the wrong repository, or stage files in the index of the user (docs/architecture.md, gitrepo).
 Of configuration in the environment only `safe.directory` passes: without it no container could use a mounted clone.
+
+A cloned repository is untrusted. No git of ours uses a bare repository that merely lies in the current directory, runs
+a filter, fetches lazily, or uses a protocol that starts a program (docs/security.md).
 """
 
 from __future__ import annotations
@@ -11,18 +14,18 @@ import os
 import re
 import subprocess
 import threading
-from collections.abc import Collection, Container, Iterator, Mapping, Sequence
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import Thread
-from typing import IO, NoReturn, cast
+from typing import IO, NamedTuple, NoReturn, cast
 
 from memory_ci.errors import RepositoryError
 
 PASSED = frozenset(
-    """GIT_ALLOW_PROTOCOL GIT_ASKPASS GIT_CEILING_DIRECTORIES GIT_CONFIG_GLOBAL GIT_CONFIG_NOSYSTEM
+    """GIT_ASKPASS GIT_CEILING_DIRECTORIES GIT_CONFIG_GLOBAL GIT_CONFIG_NOSYSTEM
     GIT_CONFIG_SYSTEM GIT_CURL_VERBOSE GIT_DISCOVERY_ACROSS_FILESYSTEM GIT_EXEC_PATH GIT_HTTP_LOW_SPEED_LIMIT
-    GIT_HTTP_LOW_SPEED_TIME GIT_HTTP_PROXY_AUTHMETHOD GIT_NO_LAZY_FETCH GIT_PROTOCOL_FROM_USER
+    GIT_HTTP_LOW_SPEED_TIME GIT_HTTP_PROXY_AUTHMETHOD GIT_PROTOCOL_FROM_USER
     GIT_PROXY_SSL_CAINFO GIT_SSH GIT_SSH_COMMAND GIT_SSH_VARIANT GIT_SSL_CAINFO GIT_SSL_CAPATH GIT_SSL_CERT
     GIT_SSL_KEY GIT_SSL_NO_VERIFY""".split()
 )
@@ -34,18 +37,44 @@ SETTINGS = {"LC_ALL": "C", "GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0"
 """English messages, no index refreshed behind the user's back, never a prompt or a pager."""
 
 
-NO_PROGRAMS = (("core.fsmonitor", "false"), ("core.hooksPath", os.devnull))
-"""Programs that a configuration names and that git would start even to list files."""
+NO_PROGRAMS = (
+    ("core.fsmonitor", "false"),
+    ("core.hooksPath", os.devnull),
+    ("safe.bareRepository", "explicit"),
+)
+"""Programs that a configuration names and that git would start even to list files, and configurations that nobody
+chose: those of a bare repository that lies in the current directory (git-config(1), safe.bareRepository)."""
 
 
 OFFLINE = {"GIT_NO_LAZY_FETCH": "1", "GIT_ALLOW_PROTOCOL": ""}
 """In a partial clone git fetches what it lacks by itself, unless it may not (git before 2.45 knows the second only)."""
 
+NETWORK_PROTOCOLS = ("file", "git", "http", "https", "ssh")
+"""What git may speak where we ask a remote; others, as `ext::`, start a program that an address names."""
+
+
+class DirectorySettings(NamedTuple):
+    """What every git that runs in a directory is told besides: variables, and settings of its configuration."""
+
+    variables: Mapping[str, str]
+    settings: tuple[tuple[str, str], ...]
+
+
+_places: dict[str, DirectorySettings] = {}
+
+
+def remember_place(cwd: Path, variables: Mapping[str, str], settings: Iterable[tuple[str, str]]) -> None:
+    """Note what every git that runs in `cwd` is told; `find_repository` says it of the repositories that it finds."""
+    _places[str(cwd)] = DirectorySettings(variables, tuple(settings))
+
 
 MISSING = re.compile(
-    r"unable to read|could not read [0-9a-f]{40}|bad object|missing (?:blob|tree|commit)|not a tree obj", re.I
+    r"unable to read|could not read [0-9a-f]{40}|bad object|missing (?:blob|tree|commit)|not a tree obj|promisor remote",
+    re.I,
 )
-MISSING_HINT = "This clone lacks an object: `git fsck` names what is missing, `git fetch --refetch` fetches all again."
+MISSING_HINT = (
+    "This clone lacks an object: `git fsck` names what is missing, `git fetch --refetch --no-filter` gets all again."
+)
 """How git says that an object is missing, and what to do."""
 
 ONE_AT_A_TIME = threading.Lock()
@@ -56,10 +85,25 @@ def may_pass(name: str) -> bool:
     return not name.startswith("GIT_") or name in PASSED or name.startswith(PASSED_PREFIXES)
 
 
-def clean_environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
-    """The environment for a git process: ours without what points at a repository, our settings, then `extra`."""
+def clean_environment(extra: Mapping[str, str] | None = None, cwd: Path | None = None) -> dict[str, str]:
+    """Return the environment for a git process that runs in `cwd`.
+
+    It is ours without what points at a repository, then our settings, those of the directory, and `extra`.
+    """
     inherited = {name: value for name, value in os.environ.items() if may_pass(name)}
-    return inherited | SETTINGS | config_variables(*NO_PROGRAMS) | dict(extra or {})
+    place = _places.get(str(cwd), DirectorySettings({}, ()))
+    settings = config_variables(*NO_PROGRAMS, *place.settings)
+    return inherited | SETTINGS | OFFLINE | settings | dict(place.variables) | dict(extra or {})
+
+
+def network_variables() -> dict[str, str]:
+    """Return the variables of a git that may ask a remote: the protocols that it may use.
+
+    A narrower GIT_ALLOW_PROTOCOL of the person's own is kept.
+    """
+    allowed = os.environ.get("GIT_ALLOW_PROTOCOL")
+    protocols = NETWORK_PROTOCOLS if allowed is None else allowed.split(":")
+    return {"GIT_ALLOW_PROTOCOL": ":".join(name for name in protocols if name in NETWORK_PROTOCOLS)}
 
 
 def config_variables(*pairs: tuple[str, str]) -> dict[str, str]:
@@ -98,19 +142,6 @@ def without_hook_variables() -> Iterator[None]:
             for name in kept:
                 os.environ.pop(name, None)
             os.environ.update(removed)
-
-
-@contextmanager
-def offline() -> Iterator[None]:
-    """No git that is started meanwhile asks anybody over the network: what a partial clone lacks is an error."""
-    before = {name: os.environ[name] for name in OFFLINE if name in os.environ}
-    os.environ.update(OFFLINE)
-    try:
-        yield
-    finally:
-        for name in OFFLINE:
-            os.environ.pop(name, None)
-        os.environ.update(before)
 
 
 MESSAGE_LINES = 6
@@ -153,7 +184,9 @@ def stream_git(cwd: Path, *args: str, input: bytes | None = None) -> Iterator[IO
     pipe = subprocess.PIPE
     try:
         command = ["git", *args]
-        process = subprocess.Popen(command, cwd=cwd, env=clean_environment(), stdin=pipe, stdout=pipe, stderr=pipe)
+        process = subprocess.Popen(
+            command, cwd=cwd, env=clean_environment(cwd=cwd), stdin=pipe, stdout=pipe, stderr=pipe
+        )
     except OSError as error:
         _refuse(cwd, error)
     stdin, stdout, stderr = (cast(IO[bytes], pipe) for pipe in (process.stdin, process.stdout, process.stderr))
@@ -203,7 +236,7 @@ def _completed(
         return subprocess.run(
             ["git", *args],
             cwd=cwd,
-            env=clean_environment(env),
+            env=clean_environment(env, cwd),
             input=input or b"",
             capture_output=True,
             check=False,

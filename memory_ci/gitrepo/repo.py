@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import cached_property
 from io import BytesIO
@@ -16,7 +16,14 @@ from msgspec.structs import replace
 
 from memory_ci.errors import RepositoryError
 from memory_ci.gitrepo.objects import ask_objects
-from memory_ci.gitrepo.process import ask_git, config_variables, decode_path, encode_path, run_git
+from memory_ci.gitrepo.process import (
+    ask_git,
+    config_variables,
+    decode_path,
+    encode_path,
+    remember_place,
+    run_git,
+)
 from memory_ci.records.names import HEADS
 
 JOURNAL = "memory-ci/journal"
@@ -88,20 +95,129 @@ class Worktree(msgspec.Struct, frozen=True):
     is_bare: bool
 
 
-def find_repository(start: Path) -> Repository:
-    """The repository that the directory `start` is in: its root, a sub-directory, a linked work tree or a bare one.
-    Raises RepositoryError: not-a-repository, git-missing, or git-failed with what git says (unsafe ownership)."""
-    asked = ("--path-format=absolute", "--git-dir", "--git-common-dir", "--is-inside-work-tree", "--show-cdup")
+ASKED = ("--path-format=absolute", "--git-dir", "--git-common-dir", "--is-inside-work-tree", "--show-cdup")
+REFUSED_BARE = re.compile(r"cannot use bare repository '(.+?)'")
+"""How git refuses a bare repository that nobody named (safe.bareRepository)."""
+
+
+def find_repository(start: Path, *, is_named: bool = False) -> Repository:
+    """Return the repository that the directory `start` is in: its root, a sub-directory or a linked work tree.
+
+    A folder that only looks like a git directory is none: its configuration would come with the clone. A bare
+    repository counts where somebody named it: `start` with `is_named`, else the variable GIT_DIR.
+
+    Raises:
+        RepositoryError: not-a-repository, unnamed-repository, git-missing, or git-failed with what git says (unsafe
+            ownership).
+    """
+    if is_named and (bare := _find_bare(start)):
+        return bare
     try:
-        answer = run_git(start, "rev-parse", *asked)
+        repo = _discover(start)
     except RepositoryError as error:
-        if "not a git repository" not in error.message:
-            raise
-        message, hint = f"{start} is not in a git repository", "Run this inside a clone, or `git init` first."
-        raise RepositoryError(message, slug="not-a-repository", hint=hint) from error
+        named = os.environ.get("GIT_DIR")
+        if named and (bare := _find_bare(start / named)):
+            return bare
+        if refused := REFUSED_BARE.search(error.message):
+            path = Path(refused[1])
+            if path.name != ".git":
+                raise _refuse_bare(start, path) from error
+            return _open_git_dir(path)
+        if "not a git repository" in error.message:
+            message, hint = f"{start} is not in a git repository", "Run this inside a clone, or `git init` first."
+            raise RepositoryError(message, slug="not-a-repository", hint=hint) from error
+        raise
+    if not _is_dot_git(repo):
+        raise _refuse_bare(start, repo.git_dir)  # git before 2.38 does not know safe.bareRepository
+    _remember(repo)
+    return repo
+
+
+def _discover(start: Path) -> Repository:
+    answer = run_git(start, "rev-parse", *ASKED)
     git_dir, common_dir, is_inside, up = map(os.fsdecode, answer.split(b"\n")[:4])
     root = Path(os.path.normpath(start.resolve() / up)) if is_inside == "true" else None
     return Repository(root, Path(git_dir), Path(common_dir))
+
+
+def _find_bare(path: Path) -> Repository | None:
+    """Return the bare repository of which `path` is the git directory, if it is one."""
+    if not (path / "HEAD").is_file() or not (path / "objects").is_dir():
+        return None
+    env = {"GIT_DIR": str(path)}
+    is_bare = run_git(path, "rev-parse", "--is-bare-repository", env=env).strip() == b"true"
+    return _open_git_dir(path) if is_bare else None
+
+
+def _open_git_dir(path: Path) -> Repository:
+    """Return the repository of a git directory, without its work tree."""
+    words = ("rev-parse", "--path-format=absolute", "--git-dir", "--git-common-dir")
+    answer = run_git(path, *words, env={"GIT_DIR": str(path)})
+    git_dir, common_dir = map(os.fsdecode, answer.split(b"\n")[:2])
+    repo = Repository(None, Path(git_dir), Path(common_dir))
+    _remember(repo)
+    return repo
+
+
+def _is_dot_git(repo: Repository) -> bool:
+    """Whether the git directory is `.git`, or what a `.git` file at the top of the work tree names."""
+    if repo.root is None:
+        return ".git" in (repo.git_dir.name, repo.common_dir.name)
+    dot_git = repo.root / ".git"
+    if dot_git.is_dir():
+        return dot_git.samefile(repo.git_dir)
+    return dot_git.is_file()
+
+
+def _refuse_bare(start: Path, path: Path) -> RepositoryError:
+    message = f"{start} is in a bare repository that nobody named: {path}"
+    hint = "If it is yours, set GIT_DIR to it. A folder of a clone that looks like a repository is not used."
+    return RepositoryError(message, slug="unnamed-repository", hint=hint)
+
+
+def _remember(repo: Repository) -> None:
+    """Tell every git of this repository where its git directory is, if it is not found, and to run no filter."""
+    settings = list_filter_overrides(repo)
+    if repo.root is None:
+        remember_place(repo.git_dir, {"GIT_DIR": str(repo.git_dir)}, settings)
+        return
+    remember_place(repo.git_dir, {"GIT_DIR": str(repo.git_dir)}, ())
+    if settings:
+        remember_place(repo.root, {}, settings)
+
+
+FILTERS = re.compile(rb"\[\s*(?:filter|include)", re.I)
+FILTER_SETTING = r"^filter\..*\.(clean|smudge|process|required)$"
+
+
+def list_filter_overrides(repo: Repository, *scopes: str) -> tuple[tuple[str, str], ...]:
+    """Return the settings by which no filter of the configuration runs (gitattributes(5)); none where it names none.
+
+    Args:
+        repo: the repository whose configuration is read.
+        scopes: only filters that these scopes name, as `local`; default: all.
+    """
+    if not any(FILTERS.search(text) for text in _read_configurations(repo)):
+        return ()
+    cwd, env = repo.cwd, {"GIT_DIR": str(repo.git_dir)}
+    words = ("config", "-z", "--show-scope", "--name-only", "--get-regexp", FILTER_SETTING)
+    fields = decode_path(run_git(cwd, *words, env=env, ok=(0, 1))).split("\0")[:-1]
+    pairs = zip(fields[::2], fields[1::2], strict=False)
+    names = {key.rpartition(".")[0] for scope, key in pairs if not scopes or scope in scopes}
+    overrides = (((f"{name}.process", ""), (f"{name}.required", "false")) for name in sorted(names))
+    return tuple(pair for pairs in overrides for pair in pairs)
+
+
+def _read_configurations(repo: Repository) -> Iterator[bytes]:
+    """Yield the files in which git usually finds its configuration, to see without a process if one names a filter."""
+    home = Path(os.environ.get("HOME") or os.sep)
+    usual = (home / ".gitconfig", Path(os.environ.get("XDG_CONFIG_HOME") or home / ".config", "git", "config"))
+    named = os.environ.get("GIT_CONFIG_GLOBAL")
+    system = Path(os.environ.get("GIT_CONFIG_SYSTEM") or "/etc/gitconfig")
+    personal = (Path(named),) if named else usual
+    for path in (repo.common_dir / "config", repo.git_dir / "config.worktree", *personal, system):
+        with suppress(OSError):
+            yield path.read_bytes()
 
 
 def resolve_commit(repo: Repository, rev: str) -> str:

@@ -119,7 +119,7 @@ def _plumbing(repo: Repository, identity: Identity, when: datetime) -> Iterator[
         with scratch as name, without_hook_variables():
             plumbing = git.Git(repo.cwd)
             plumbing.update_environment(
-                **clean_environment(),
+                **clean_environment(cwd=repo.cwd),
                 GIT_INDEX_FILE=str(Path(name, "index")),
                 GIT_AUTHOR_NAME=identity.name,
                 GIT_AUTHOR_EMAIL=identity.email,

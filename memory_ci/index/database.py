@@ -16,7 +16,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import TypeVar
 
-from memory_ci.files import read_regular
+from memory_ci.files import is_regular_or_absent, read_regular
 from memory_ci.index.rows import ENTRY_COLUMNS, FEEDBACK_COLUMNS, FILE_COLUMNS, FUNCTIONS, Row, digest, entry_digest
 
 SCHEMA_VERSION = 8  # Version of schema.sql, whose head says when to raise it.
@@ -210,7 +210,13 @@ class Index:
 
 
 def connect(place: Path | str, timeout: float = 0) -> sqlite3.Connection:
-    """A connection without implicit transactions, with the functions that schema.sql calls."""
+    """Return a connection without implicit transactions, with the functions that schema.sql calls.
+
+    Raises:
+        sqlite3.OperationalError: `place` is something else than a regular file, as a pipe, for which SQLite would wait.
+    """
+    if not is_regular_or_absent(place):
+        raise sqlite3.OperationalError(f"{place} is not a regular file")
     connection = sqlite3.connect(place, timeout=timeout, isolation_level=None)
     for name, arguments, function in FUNCTIONS:
         connection.create_function(name, arguments, function, deterministic=True)

@@ -55,6 +55,7 @@ class Caller(msgspec.Struct, frozen=True, kw_only=True):
     environ: Mapping[str, str]
     session: str | None = None
     role: str | None = None
+    is_named: bool = False  # whether somebody named the repository, which then may be bare
 
     @property
     def now(self) -> datetime:
@@ -66,7 +67,7 @@ class Caller(msgspec.Struct, frozen=True, kw_only=True):
 
     def workspace(self) -> Workspace:
         """Opened for each call: what somebody edits holds from the next call on."""
-        return open_workspace(self.start)
+        return open_workspace(self.start, is_named=self.is_named)
 
     def options(self, **asked: object) -> RetrieveOptions:
         """What is asked of entries, by this session in this role."""

@@ -48,7 +48,7 @@ class Project(RepoBuilder):
 
     @property
     def workspace(self) -> Workspace:
-        return open_workspace(self.path)
+        return open_workspace(self.path, is_named=True)
 
     def plan(self, since: str | None = None, ref: str | None = None, today: date = TODAY) -> Plan:
         return plan_record(self.workspace, RecordOptions(since, ref), today, lambda done, total: None)

@@ -93,7 +93,7 @@ def test_symbolic_links_and_submodules_are_left_out(builder: RepoBuilder, repo: 
 
 def test_a_tree_is_listed_from_a_sub_directory_and_in_a_bare_repository(builder: RepoBuilder, tmp_path: Path) -> None:
     builder.commit("Memory", {"a/MEMORY.md": "text\n"})
-    bare = find_repository(builder.bare(tmp_path / "bare.git").path)
+    bare = find_repository(builder.bare(tmp_path / "bare.git").path, is_named=True)
     listed = Tree(find_repository(builder.path / "a"), "HEAD").select(MEMORY)
     assert paths(listed) == ["a/MEMORY.md"]
     assert Tree(bare, "main").select(MEMORY) == listed
@@ -219,7 +219,7 @@ def test_a_work_tree_costs_one_process_when_clean_and_two_when_not(
 
 def test_a_bare_repository_has_no_work_tree_to_list(builder: RepoBuilder, tmp_path: Path) -> None:
     with pytest.raises(RepositoryError, match="work tree"):
-        list_worktree(find_repository(builder.bare(tmp_path / "bare.git").path), MEMORY)
+        list_worktree(find_repository(builder.bare(tmp_path / "bare.git").path, is_named=True), MEMORY)
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="the superuser may read everything")

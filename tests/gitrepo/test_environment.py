@@ -11,7 +11,7 @@ from memory_ci.gitrepo.process import (
     OFFLINE,
     clean_environment,
     config_variables,
-    offline,
+    network_variables,
     without_hook_variables,
 )
 
@@ -92,7 +92,7 @@ def test_of_the_configuration_in_the_environment_only_safe_directories_pass(monk
     environment = clean_environment()
     values = {value for name, value in environment.items() if name.startswith("GIT_CONFIG_")}
     assert values.isdisjoint({"user.name", "Eve", "core.pager", "x"})
-    assert environment.items() >= (passed | {"GIT_CONFIG_COUNT": "4"}).items()
+    assert environment.items() >= (passed | {"GIT_CONFIG_COUNT": "5"}).items()
 
 
 @pytest.mark.parametrize("count", ["", "-1", "two", "9" * 30, "999999999", "\u00b2"])
@@ -125,9 +125,11 @@ def test_the_write_path_does_load_gitpython() -> None:
     assert "git" in loaded_by("writer")
 
 
-def test_being_offline_is_passed_on_to_git_and_ends(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("GIT_ALLOW_PROTOCOL", "https")
-    with offline():
-        assert {name: clean_environment()[name] for name in OFFLINE} == OFFLINE
-    assert os.environ["GIT_ALLOW_PROTOCOL"] == "https"
-    assert "GIT_NO_LAZY_FETCH" not in os.environ
+def test_git_may_neither_fetch_lazily_nor_use_a_protocol_unless_it_asks_a_remote(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert clean_environment().items() >= OFFLINE.items()
+    assert network_variables() == {"GIT_ALLOW_PROTOCOL": "file:git:http:https:ssh"}
+    monkeypatch.setenv("GIT_ALLOW_PROTOCOL", "https:ext")
+    assert clean_environment()["GIT_ALLOW_PROTOCOL"] == ""
+    assert network_variables() == {"GIT_ALLOW_PROTOCOL": "https"}

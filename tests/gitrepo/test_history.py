@@ -190,7 +190,7 @@ def test_a_bare_sha256_repository_is_read_as_well(tmp_path: Path) -> None:
     builder.commit("Begin", {"a.md": "a"})
     trailers = f"Memory-CI-Step: fold\nMemory-CI-Source: {builder.sha()}"
     tip = builder.commit(f"memory: x\n\n{trailers}", {"b.md": "b"})
-    repo = find_repository(builder.bare(tmp_path / "bare.git").path)
+    repo = find_repository(builder.bare(tmp_path / "bare.git").path, is_named=True)
     assert shape(repo, None, "main") == [("direct", None, ["Begin"]), ("direct", None, ["memory: x"])]
     assert find_cursor(repo, "main") == Cursor(builder.sha("HEAD~1"), tip)
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from memory_ci.files import lock_file
 from memory_ci.flows.workspace import open_committed
 from memory_ci.gitrepo.journal import Move, find_unfinished, finish_move, journaled
 from memory_ci.gitrepo.repo import JOURNAL, Repository, find_repository
@@ -71,11 +72,38 @@ KILLS = {
 }
 
 
+@pytest.mark.parametrize(
+    "fields",
+    [
+        ("refs/heads/main", "--output={decoy}", "{tip}"),
+        ("refs/heads/main", "{tip}", "--output={decoy}"),
+        ("refs/heads/../config", "{tip}", "{tip}"),
+        ("--output={decoy}", "{tip}", "{tip}"),
+        ("refs/heads/main", "HEAD", "HEAD"),
+    ],
+)
+def test_a_journal_that_no_run_of_ours_wrote_is_not_followed(
+    builder: RepoBuilder, tmp_path: Path, fields: tuple[str, ...]
+) -> None:
+    decoy = tmp_path / "bashrc"
+    decoy.write_text("mine\n", encoding="utf-8")
+    journal = builder.path / ".git" / JOURNAL
+    journal.parent.mkdir(exist_ok=True)
+    text = "\0".join(fields).format(decoy=decoy, tip=builder.sha())
+    journal.write_text(text, encoding="utf-8")
+    repo = find_repository(builder.path)
+    assert find_unfinished(repo) is None
+    assert finish_move(repo) == ()
+    assert decoy.read_text(encoding="utf-8") == "mine\n"
+
+
 @pytest.mark.parametrize("script", KILLS.values(), ids=KILLS)
 def test_what_a_killed_run_left_undone_is_done_by_the_next_command(
     builder: RepoBuilder, wrap_git: Callable[[str], None], script: str
 ) -> None:
     killed(builder, wrap_git, script)
+    with (builder.path / ".git" / JOURNAL).open("rb") as journal:
+        lock_file(journal.fileno(), wait=True)  # the git that the killed run started has ended
     assert builder.git("status", "--porcelain") != ""
     assert find_unfinished(find_repository(builder.path)) is not None
     assert open_committed(builder.path).findings == ()

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from memory_ci.errors import RepositoryError
+from memory_ci.gitrepo.process import run_git
 from memory_ci.gitrepo.repo import (
     Contents,
     Repository,
@@ -31,9 +32,55 @@ def test_a_repository_is_found_from_its_root_and_from_below(builder: RepoBuilder
 
 def test_a_bare_repository_has_no_root(builder: RepoBuilder, tmp_path: Path) -> None:
     bare = builder.bare(tmp_path / "bare.git").path
-    found = find_repository(bare)
-    assert found == find_repository(bare / "refs") == Repository(None, bare, bare)
+    found = find_repository(bare, is_named=True)
+    assert found == Repository(None, bare, bare)
     assert found.cwd == bare
+
+
+@pytest.mark.parametrize("place", [".", "refs"])
+def test_a_bare_repository_that_nobody_named_is_refused(builder: RepoBuilder, tmp_path: Path, place: str) -> None:
+    bare = builder.bare(tmp_path / "bare.git").path
+    with pytest.raises(RepositoryError) as caught:
+        find_repository(bare / place)
+    assert caught.value.slug == "unnamed-repository"
+    assert "GIT_DIR" in caught.value.hint
+
+
+def test_git_dir_names_a_bare_repository(builder: RepoBuilder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    bare = builder.bare(tmp_path / "bare.git").path
+    monkeypatch.setenv("GIT_DIR", str(bare))
+    assert find_repository(tmp_path) == Repository(None, bare, bare)
+
+
+def test_the_directory_dot_git_belongs_to_its_repository(builder: RepoBuilder) -> None:
+    git_dir = builder.path / ".git"
+    assert find_repository(git_dir / "refs") == Repository(None, git_dir, git_dir)
+
+
+def test_a_folder_of_a_clone_that_looks_like_a_repository_is_refused(builder: RepoBuilder) -> None:
+    fixture = builder.path / "docs" / "fixture"
+    for name in ("objects", "refs"):
+        (fixture / name).mkdir(parents=True)
+    (fixture / "HEAD").write_text("ref: refs/heads/main\n", encoding="utf-8")
+    (fixture / "config").write_text("[core]\n\tbare = false\n\tworktree = ..\n", encoding="utf-8")
+    for place in (fixture, fixture / "objects"):
+        with pytest.raises(RepositoryError) as caught:
+            find_repository(place)
+        assert caught.value.slug == "unnamed-repository"
+
+
+def test_a_filter_that_the_configuration_names_is_not_run(builder: RepoBuilder, tmp_path: Path) -> None:
+    builder.commit("One", {"MEMORY.md": "one\n", ".gitattributes": "*.md filter=x\n"})
+    ran = tmp_path / "ran"
+    for setting in ("clean", "smudge", "process"):
+        builder.git("config", f"filter.x.{setting}", f"touch {ran}; cat")
+    builder.git("config", "filter.x.required", "true")
+    builder.write("MEMORY.md", "two\n")
+    repo = find_repository(builder.path)
+    listed = run_git(repo.cwd, "ls-files", "--modified").decode().split()
+    run_git(repo.cwd, "checkout-index", "--force", "MEMORY.md")
+    assert listed == ["MEMORY.md"]
+    assert not ran.exists()
 
 
 def test_a_linked_work_tree_has_its_own_git_dir_and_shares_the_common_one(builder: RepoBuilder, tmp_path: Path) -> None:
@@ -135,7 +182,7 @@ def test_all_work_trees_are_listed_the_main_one_first(builder: RepoBuilder, repo
 def test_a_bare_repository_is_listed_as_such(builder: RepoBuilder, tmp_path: Path) -> None:
     bare = builder.bare(tmp_path / "bare.git")
     bare.worktree(tmp_path / "linked", "main")
-    listed = list_worktrees(find_repository(bare.path))
+    listed = list_worktrees(find_repository(bare.path, is_named=True))
     assert listed == (Worktree(bare.path, None, True), Worktree(tmp_path / "linked", "refs/heads/main", False))
 
 

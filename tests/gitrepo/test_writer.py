@@ -327,7 +327,7 @@ def test_a_write_may_start_from_a_linked_work_tree_and_from_a_directory_that_is_
 
 def test_a_bare_repository_is_written_as_well(builder: RepoBuilder, tmp_path: Path) -> None:
     bare = builder.bare(tmp_path / "bare.git")
-    write(find_repository(bare.path), series({"a/MEMORY.md": b"m\n"}))
+    write(find_repository(bare.path, is_named=True), series({"a/MEMORY.md": b"m\n"}))
     assert bare.show("main", "a/MEMORY.md") == "m\n"
     assert not (bare.path / "index").exists()
 
@@ -469,7 +469,7 @@ def test_a_branch_that_moves_while_the_commits_are_made_is_not_overwritten(
 
 
 def test_of_two_writers_at_once_one_wins_and_the_other_is_told(builder: RepoBuilder, tmp_path: Path) -> None:
-    repo = find_repository(builder.bare(tmp_path / "bare.git").path)
+    repo = find_repository(builder.bare(tmp_path / "bare.git").path, is_named=True)
     base, start, outcomes = builder.sha(), Barrier(2), list[str]()
 
     def run(name: str) -> None:
@@ -508,7 +508,7 @@ from pathlib import Path
 import memory_ci.gitrepo.writer as writer
 from memory_ci.errors import RepositoryError
 from memory_ci.gitrepo.repo import find_repository, resolve_commit
-repo = find_repository(Path(sys.argv[1]))
+repo = find_repository(Path(sys.argv[1]), is_named=True)
 tip = resolve_commit(repo, "HEAD")
 resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[2]), int(sys.argv[2])))
 plan = [writer.PlannedCommit({"MEMORY.md": b"m" * 5000}, "memory")]

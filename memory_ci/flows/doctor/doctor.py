@@ -4,7 +4,6 @@ that is wished."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from contextlib import nullcontext
 from datetime import datetime
 from pathlib import Path
 
@@ -14,7 +13,6 @@ from memory_ci.errors import MemoryCIError, UsageError
 from memory_ci.flows.doctor import machine, memory, setup
 from memory_ci.flows.doctor.case import DoctorCheck, Surroundings
 from memory_ci.flows.workspace import Workspace, workspace_here
-from memory_ci.gitrepo.process import offline
 from memory_ci.gitrepo.repo import find_repository
 from memory_ci.records.config import Config
 from memory_ci.records.health import Diagnosis, Probe
@@ -60,10 +58,9 @@ def diagnose(
 ) -> Diagnosis:
     """Every check in the repository around `start`; one that crashes is a failure of its own, and the others go on.
     Raises RepositoryError (not-a-repository)."""
-    with nullcontext() if is_online else offline():
-        workspace, configuration = _open(start)
-        case = Surroundings(workspace, environ, now, python, is_online)
-        probes = [configuration, *(probe for name, check in checks for probe in _run(name, check, case))]
+    workspace, configuration = _open(start)
+    case = Surroundings(workspace, environ, now, python, is_online)
+    probes = [configuration, *(probe for name, check in checks for probe in _run(name, check, case))]
     # Without credentials, wherever its words come from.
     masked = (replace(one, what=mask_secrets(one.what), remedy=mask_secrets(one.remedy)) for one in probes)
     return Diagnosis(tuple(masked))
@@ -87,8 +84,14 @@ def _run(name: str, check: DoctorCheck, case: Surroundings) -> tuple[Probe, ...]
     try:
         return tuple(check(case))
     except MemoryCIError as error:
-        if not case.is_online and LACKING in error.message:
-            return (Probe(name, "skip", "this partial clone lacks what is needed to tell; `--online` fetches it"),)
+        if LACKING in error.message:
+            return (
+                Probe(
+                    name,
+                    "skip",
+                    "this partial clone lacks what is needed to tell; `git fetch --refetch --no-filter` gets it",
+                ),
+            )
         return (Probe(name, "fail", f"{error.message} [{error.slug}]", error.hint or LOOK),)
     except Exception as error:  # noqa: BLE001 - whatever it is, the other checks must be heard
         return (Probe(name, "fail", f"the check itself failed: {type(error).__name__}: {error}", BUG),)

@@ -123,7 +123,9 @@ def _look(target: OrgTarget, known: _Seen | None, environ: Mapping[str, str]) ->
     if known is not None and known.tips == (head, update):
         return known
     if not head or target.is_local:
-        return _Seen((head, update), _count(find_repository(Path(target.address)), head, update) if head else 0)
+        return _Seen(
+            (head, update), _count(find_repository(Path(target.address), is_named=True), head, update) if head else 0
+        )
     with tempfile.TemporaryDirectory(prefix="memory-ci-org-") as place:
         repo = fetch_history(remote, Path(place) / "repository", [one for one in (head, update) if one], SECONDS)
         return _Seen((head, update), _count(repo, head, update))

@@ -258,7 +258,7 @@ def look(
 
 def _read_local(target: OrgTarget, tip: str) -> OrgLook:
     """A directory, by the name and address of the remote that it was cloned from."""
-    repo, repository = find_repository(Path(target.address)), target.repository
+    repo, repository = find_repository(Path(target.address), is_named=True), target.repository
     if find_setting(repo, "extensions.partialClone") is not None:  # git would fetch what it lacks, by its own settings
         return OrgLook(target, problem="is a partial clone: name its address instead of the directory")
     if address := address_of(find_setting(repo, "remote.origin.url") or ""):

@@ -15,7 +15,7 @@ from memory_ci.config import CONFIG_FILE
 from memory_ci.files import lock_file
 from memory_ci.flows.index import build_index
 from memory_ci.flows.workspace import Workspace, index_path, open_workspace
-from memory_ci.gitrepo.process import encode_path, offline
+from memory_ci.gitrepo.process import encode_path
 from memory_ci.gitrepo.repo import find_commit
 from memory_ci.store.files import write_file
 from memory_ci.store.layout import EPISODES, memory_pathspecs
@@ -50,15 +50,14 @@ def prewarm(start: Path) -> bool:
 
     Raises RepositoryError: not-a-repository, write-failed; UsageError (bad-config); OSError.
     """
-    with offline():
-        workspace = open_workspace(start)
-        with alone(index_path(workspace).with_name("prewarm.lock")) as is_alone:
-            for _ in range(ROUNDS if is_alone else 0):
-                before = find_commit(workspace.repo, "HEAD")
-                _warm(workspace, before or "")
-                if find_commit(workspace.repo, "HEAD") == before:
-                    break
-                workspace = open_workspace(start)  # the commit may have another configuration
+    workspace = open_workspace(start)
+    with alone(index_path(workspace).with_name("prewarm.lock")) as is_alone:
+        for _ in range(ROUNDS if is_alone else 0):
+            before = find_commit(workspace.repo, "HEAD")
+            _warm(workspace, before or "")
+            if find_commit(workspace.repo, "HEAD") == before:
+                break
+            workspace = open_workspace(start)  # the commit may have another configuration
     return is_alone
 
 

@@ -235,8 +235,8 @@ def test_nobody_is_asked_for_what_a_partial_clone_lacks(healthy: Project, tmp_pa
     assert not log.exists()
     assert "partial clone" in one(clone, "memory").what
     assert [probe.name for probe in found.probes if "git-failed" in probe.what] == []
-    assert one(clone, "memory", is_online=True).state != "skip"
-    assert log.exists()
+    assert one(clone, "memory", is_online=True).state == "skip"
+    assert not log.exists()
 
 
 def test_building_ahead_asks_nobody_for_what_a_partial_clone_lacks(healthy: Project, tmp_path: Path) -> None:
@@ -246,8 +246,10 @@ def test_building_ahead_asks_nobody_for_what_a_partial_clone_lacks(healthy: Proj
     with pytest.raises(RepositoryError, match="promisor"):
         prewarm(clone.path)
     assert not log.exists()
-    build_index(open_workspace(clone.path), None)
-    assert log.exists(), "and whoever needs it, fetches it"
+    with pytest.raises(RepositoryError, match="promisor") as caught:
+        build_index(open_workspace(clone.path), None)
+    assert "git fetch --refetch --no-filter" in caught.value.hint
+    assert not log.exists()
 
 
 def test_no_scratch_repository_is_left_behind(
@@ -854,8 +856,9 @@ def test_the_configuration_of_the_user_has_no_say_in_the_scratch_repository(heal
     assert done.stdout == "ok\n", done.stderr
 
 
-def test_a_bare_repository_is_looked_at_too(healthy: Project, tmp_path: Path) -> None:
+def test_a_bare_repository_is_looked_at_too(healthy: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     bare = healthy.bare(tmp_path / "shop.git")
+    monkeypatch.setenv("GIT_DIR", str(bare.path))
     found = look(bare)
     assert [probe for probe in found.probes if "the check itself failed" in probe.what] == []
     assert [probe.name for probe in found.probes if probe.remedy in ("memory-ci install", "memory-ci init")] == []

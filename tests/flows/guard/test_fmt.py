@@ -81,5 +81,5 @@ def test_when_one_file_cannot_be_written_safely_none_is(messy: Project, monkeypa
 def test_a_bare_repository_has_nothing_to_format(project: Project, tmp_path: Path) -> None:
     bare = project.bare(tmp_path / "bare.git")
     with pytest.raises(RepositoryError) as raised:
-        format_memory(open_workspace(bare.path))
+        format_memory(open_workspace(bare.path, is_named=True))
     assert raised.value.slug == "bare-repository"

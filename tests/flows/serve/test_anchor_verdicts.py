@@ -194,7 +194,7 @@ def test_global_memory_is_not_judged_by_the_code_of_this_repository(shop: Projec
 def test_a_bare_repository_is_judged_by_its_head(shop: Project, tmp_path: Path) -> None:
     shop.commit("Edit", {"src/client.py": CLIENT.replace("is None", "is missing")})
     bare = shop.bare(tmp_path / "bare.git")
-    answer = retrieve(open_workspace(bare.path), "idempotency key", RetrieveOptions(), TODAY)
+    answer = retrieve(open_workspace(bare.path, is_named=True), "idempotency key", RetrieveOptions(), TODAY)
     assert truth_of(answer) == 0.5
 
 

@@ -201,7 +201,7 @@ def test_before_the_first_commit_and_in_a_bare_repository_it_answers(shop: Proje
     assert recall_episodes(open_workspace(tmp_path / "new"), RecallQuery(ASK, NOW)).hits == ()
     tell(shop, make_episode())
     bare = shop.bare(tmp_path / "bare.git")
-    assert names(recall_episodes(open_workspace(bare.path), RecallQuery(ASK, NOW))) == ["pr-128"]
+    assert names(recall_episodes(open_workspace(bare.path, is_named=True), RecallQuery(ASK, NOW))) == ["pr-128"]
 
 
 # -- words or vectors

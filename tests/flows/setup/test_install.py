@@ -381,7 +381,7 @@ def test_a_linked_work_tree_installs_for_the_whole_clone(project: Project, tmp_p
 def test_a_bare_repository_is_refused(project: Project, tmp_path: Path) -> None:
     bare = project.bare(tmp_path / "bare.git")
     with pytest.raises(RepositoryError, match="no work tree"):
-        install(open_workspace(bare.path), sys.executable)
+        install(open_workspace(bare.path, is_named=True), sys.executable)
 
 
 def test_a_strange_path_of_the_interpreter_is_quoted_for_shell_and_git() -> None:
