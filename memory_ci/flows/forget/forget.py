@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
@@ -81,7 +81,8 @@ class Meant(msgspec.Struct, frozen=True):
 
 def find_meant(workspace: Workspace, text: str, wanted: What | None) -> Meant:
     """What a text stands for: the id of an entry, a person that git knows or a mail address, else words. Raises
-    UsageError: nothing-to-forget, and what `find_entry` raises."""
+    UsageError: nothing-to-forget, unknown-entry (what looks like an id is never taken for words), and what `find_entry`
+    raises."""
     text = text.strip()
     if wanted == "entry" or (wanted is None and ID.fullmatch(text)):
         located = load_memory(workspace, None).located
@@ -89,11 +90,23 @@ def find_meant(workspace: Workspace, text: str, wanted: What | None) -> Meant:
             entry = find_entry(located, text).entry
             quotes = (line.partition(" ")[2] for line in entry.evidence if not line.startswith("accepted "))
             return Meant("entry", tuple(tombstones.long_enough([entry.title, entry.body, *quotes])), entry.id)
+        raise _refuse_unknown(workspace, text)
     if wanted != "words" and (names := _names_of(workspace, text, is_asked=wanted == "person")):
         return Meant("person", tuple(("name", name) for name in names))
     if not re.search(tombstones.WORD, text):
         raise UsageError("there is no word in it", slug="nothing-to-forget", hint="Give an id, words or a person.")
     return Meant("words", (("words", text),))
+
+
+def _refuse_unknown(workspace: Workspace, entry_id: str) -> UsageError:
+    """Return the error for an id that no entry has, with the commit that removed it if there is one."""
+    words = ("log", "-1", "--format=%h (%s)", f"-S{entry_id.lower()}", "--end-of-options", "HEAD", "--")
+    removed = run_git(workspace.repo.cwd, *words, ok=(0, 128)).decode("utf-8", "replace").strip()
+    message = f"no entry has an id that starts with {entry_id!r}"
+    if removed:
+        message += f"; the last commit that wrote or removed it is {removed}"
+    hint = "`memory-ci list` shows the ids. If these are words to forget: `--as words`."
+    return UsageError(message, slug="unknown-entry", hint=hint)
 
 
 def _names_of(workspace: Workspace, text: str, *, is_asked: bool) -> tuple[str, ...]:
@@ -148,19 +161,26 @@ def apply_forget(workspace: Workspace, meant: Meant, home: Path, salt: str, now:
     message = f"memory: forget ({meant.what})\n\n{told}\n\n{STEP}: forget\n"
     identity = writer.choose_identity(workspace.config.publish, in_actions=False)
     commits = [writer.PlannedCommit(files, message)]
-    tip = writer.commit_series(workspace.repo, ref=ref, expected=tip, commits=commits, identity=identity, when=now)
+    # The commit comes last: until it stands the entry is known, and the same command goes on where this one ended.
     copied = dict.fromkeys([*_copied(workspace), *lines])
     write_file(copy_path(workspace), "".join(f"{line}\n" for line in copied).encode())
     for _, stored, own in places.rewrite_sessions(workspace, target):
         rewrite(workspace.repo, stored, own)
     for private in places.list_private(workspace.repo):
-        run_git(workspace.repo.cwd, "update-ref", "-d", private)
-    for _, path, data in (*places.rewrite_loose(workspace, target, tip), *places.list_derived(workspace, target)):
+        run_git(workspace.repo.cwd, "update-ref", "-d", "--end-of-options", private)
+    _write_files((*places.rewrite_loose(workspace, target, tip), *places.list_derived(workspace, target)))
+    tip = writer.commit_series(workspace.repo, ref=ref, expected=tip, commits=commits, identity=identity, when=now)
+    _write_files(places.list_derived(workspace, target))  # a hook may have built the index meanwhile
+    return replace(plan, is_done=True, commit=tip)
+
+
+def _write_files(changes: Iterable[tuple[HeldPlace, Path, bytes | None]]) -> None:
+    """Write each file as it will be, and remove those that go."""
+    for _, path, data in changes:
         if data is None:
             path.unlink(missing_ok=True)
         else:
             write_file(path, data)
-    return replace(plan, is_done=True, commit=tip)
 
 
 def _target(meant: Meant, salt: str) -> Target:

@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from memory_ci.errors import FindingsError
+from memory_ci.errors import FindingsError, UsageError
 from memory_ci.extraction.tombstones import format_tombstones, parse_tombstones
 from memory_ci.flows.forget.forget import ForgetPlan, Meant, apply_forget, find_meant, plan_forget
 from memory_ci.flows.forgotten import REJECTED_FILE
@@ -182,6 +182,44 @@ def test_it_is_not_learned_again(planted: tuple[Project, ForgetPlan], tmp_path: 
     capture(project.workspace, write_transcript(tmp_path / "t.jsonl", project.path, [say("turn"), "Go on."]), NOW)
     for place in PLACES:
         assert f"{place} umbra" not in read_everything(project)
+
+
+def test_what_was_interrupted_is_finished_by_the_same_command(
+    project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    entry = make_entry(1, title=say("title"))
+    project.commit("Plant", {"MEMORY.md": f"# Memory\n\n{format_entry(entry)}"})
+    with synced_index(project.workspace):
+        pass
+    database = project.path / ".git" / "memory-ci" / "index.db"
+    assert database.exists()
+    steps: list[bool] = []
+
+    def stop(*_: object, **__: object) -> str:
+        steps.append(database.exists())
+        raise KeyboardInterrupt
+
+    meant = find_meant(project.workspace, entry.id, None)
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr("memory_ci.gitrepo.writer.commit_series", stop)
+        apply_forget(project.workspace, meant, tmp_path, SALT, NOW)
+    assert steps == [False], "derived data goes before the commit"
+    again = find_meant(project.workspace, entry.id, None)
+    assert again == meant
+    assert apply_forget(project.workspace, again, tmp_path, SALT, NOW).is_done
+    assert entry.title not in (project.show("HEAD", "MEMORY.md"))
+
+
+def test_an_id_that_no_entry_has_any_more_is_never_taken_for_words(project: Project, tmp_path: Path) -> None:
+    entry = make_entry(1, title=say("title"))
+    project.commit("Plant", {"MEMORY.md": f"# Memory\n\n{format_entry(entry)}"})
+    meant = find_meant(project.workspace, entry.id, None)
+    done = apply_forget(project.workspace, meant, tmp_path, SALT, NOW)
+    with pytest.raises(UsageError) as caught:
+        find_meant(project.workspace, entry.id, None)
+    assert caught.value.slug == "unknown-entry"
+    assert done.commit[:7] in caught.value.message
+    assert find_meant(project.workspace, entry.id, "words").what == "words"
 
 
 def test_an_entry_is_known_by_its_id_and_a_person_by_name(project: Project) -> None:
