@@ -19,11 +19,11 @@ from memory_ci.extraction.engines.meter import Meter
 from memory_ci.extraction.engines.replay import KeptReplies
 from memory_ci.extraction.engines.rules import is_telling
 from memory_ci.extraction.support import QUOTABLE
-from memory_ci.flows.workspace import PRIVATE, Workspace, workspace_at
-from memory_ci.gitrepo.history import sum_costs
+from memory_ci.flows.workspace import PRIVATE, Workspace, narrow_at, read_config_at, workspace_at
+from memory_ci.gitrepo.history import list_versions, sum_costs
 from memory_ci.gitrepo.repo import Repository, find_objects
 from memory_ci.records.candidate import EngineReply, Known, Request
-from memory_ci.records.config import EngineConfig, EngineName
+from memory_ci.records.config import Config, EngineConfig, EngineName, ExtractionConfig
 from memory_ci.records.entry import Entry
 from memory_ci.records.event import Evidence, EvidenceSet
 from memory_ci.records.plan import EngineUse
@@ -220,15 +220,34 @@ def choose_run_model(
     return model._replace(unlanded_usd=unlanded)
 
 
+TRUSTED_PARTS = ("engine", "extraction", "sessions", "forge")
+"""The parts of a configuration that say how evidence is read, and who is believed."""
+
+
 def trusted_at(repo: Repository, base: str) -> Workspace:
-    """The configuration at `base`; what decides how evidence is read is as it was before the newest change. A change
-    must not choose who reads it, who is trusted, or whether a forge is asked who brought it."""
-    config = workspace_at(repo, base).config
-    names = (f"{base}^1^{{commit}}", f"{base}^1:{CONFIG_FILE}", f"{base}:{CONFIG_FILE}")
-    before, old_file, new_file = find_objects(repo, names)
-    if before is not None and old_file != new_file:
-        with suppress(UsageError):  # it could not be read, and this change mends it
-            old = workspace_at(repo, before).config
-            keep = {name: getattr(old, name) for name in ("engine", "extraction", "sessions", "forge")}
-            config = replace(config, **keep)
-    return Workspace(repo, config)
+    """Return the repository with the configuration at `base`, in which the newest change decides nothing of its own.
+
+    A change must not choose who reads it, who is trusted, or whether a forge is asked who brought it: these parts are
+    as they were before it. The policy at `base` then narrows the whole.
+
+    Raises:
+        UsageError: the configuration at `base` cannot be read (bad-config), or its policy forbids it.
+    """
+    names = (f"{base}^{{commit}}", f"{base}^1^{{commit}}", f"{base}^1:{CONFIG_FILE}", f"{base}:{CONFIG_FILE}")
+    tip, before, old_file, new_file = find_objects(repo, names)
+    if tip is None or before is None or old_file == new_file:
+        return Workspace(repo, workspace_at(repo, base).config)
+    old = _last_readable(repo, before)
+    parts = {name: getattr(old, name) for name in TRUSTED_PARTS}
+    config = replace(read_config_at(repo, tip), **parts)
+    return Workspace(repo, narrow_at(repo, tip, config))
+
+
+def _last_readable(repo: Repository, before: str) -> Config:
+    """Return the newest configuration at or before a commit that can be read; where there is none, nobody is trusted."""
+    with suppress(UsageError):
+        return read_config_at(repo, before)
+    for version in list_versions(repo, before, [CONFIG_FILE]):
+        with suppress(UsageError):
+            return read_config_at(repo, version.commit.sha)
+    return replace(Config(), extraction=ExtractionConfig(trusted_authors=()))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -136,25 +136,43 @@ def workspace_here(repo: Repository) -> Workspace:
 def workspace_at(repo: Repository, rev: str) -> Workspace:
     """The repository with the configuration that a revision holds; the defaults where it holds none."""
     sha = find_commit(repo, rev)
+    return _configured(repo, partial(_read_at, repo, sha)) if sha else Workspace(repo, Config())
 
-    def read(path: str) -> bytes | None:
-        contents = tree_at(repo, sha).read([path], MAX_FILE_BYTES) if sha else ()
-        return next((content.data for content in contents), None)
 
-    return _configured(repo, read) if sha else Workspace(repo, Config())
+def read_config_at(repo: Repository, sha: str) -> Config:
+    """Return the configuration of a commit as it is written, before a policy narrows it. Raises UsageError (bad-config)."""
+    return _parse_config(partial(_read_at, repo, sha), [])
+
+
+def narrow_at(repo: Repository, sha: str, config: Config) -> Config:
+    """Return a configuration as the policy of a commit, and the environment, allow it. Raises as `config.narrow`."""
+    return _narrow(config, partial(_read_at, repo, sha))
+
+
+def _read_at(repo: Repository, sha: str, path: str) -> bytes | None:
+    contents = tree_at(repo, sha).read([path], MAX_FILE_BYTES)
+    return next((content.data for content in contents), None)
 
 
 def _configured(repo: Repository, read: Callable[[str], bytes | None]) -> Workspace:
     found: list[Finding] = []
+    config = _parse_config(read, found)
+    return Workspace(repo, _narrow(config, read), tuple(found))
+
+
+def _parse_config(read: Callable[[str], bytes | None], found: list[Finding]) -> Config:
     try:
-        config = parse_config((read(CONFIG_FILE) or b"").decode(), found=found)
+        return parse_config((read(CONFIG_FILE) or b"").decode(), found=found)
     except (OSError, UnicodeDecodeError) as error:
         message = f"{CONFIG_FILE} cannot be read: {error}"
         raise UsageError(message, slug="bad-config", hint="Save it as UTF-8 text.") from error
+
+
+def _narrow(config: Config, read: Callable[[str], bytes | None]) -> Config:
     required = os.environ.get("MEMORY_CI_POLICY", "")
     if required or config.extends or config.minimum_version or config.publish.allowed:
-        config = narrow(config, read(POLICY_FILE) if config.extends else None, required)
-    return Workspace(repo, config, tuple(found))
+        return narrow(config, read(POLICY_FILE) if config.extends else None, required)
+    return config
 
 
 def list_memory_files(workspace: Workspace, view: str | None) -> tuple[TreeFile, ...]:
