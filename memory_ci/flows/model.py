@@ -244,7 +244,7 @@ def trusted_at(repo: Repository, base: str) -> Workspace:
 
 
 def _last_readable(repo: Repository, before: str) -> Config:
-    """Return the newest configuration at or before a commit that can be read; where there is none, nobody is trusted."""
+    """Return the newest readable configuration at or before a commit; without one nobody is trusted."""
     with suppress(UsageError):
         return read_config_at(repo, before)
     for version in list_versions(repo, before, [CONFIG_FILE]):

@@ -140,7 +140,7 @@ def workspace_at(repo: Repository, rev: str) -> Workspace:
 
 
 def read_config_at(repo: Repository, sha: str) -> Config:
-    """Return the configuration of a commit as it is written, before a policy narrows it. Raises UsageError (bad-config)."""
+    """Return the configuration of a commit before a policy narrows it. Raises UsageError (bad-config)."""
     return _parse_config(partial(_read_at, repo, sha), [])
 
 

@@ -69,7 +69,8 @@ def remember_place(cwd: Path, variables: Mapping[str, str], settings: Iterable[t
 
 
 MISSING = re.compile(
-    r"unable to read|could not read [0-9a-f]{40}|bad object|missing (?:blob|tree|commit)|not a tree obj|promisor remote",
+    r"unable to read|could not read [0-9a-f]{40}|bad object|missing (?:blob|tree|commit)|not a tree obj"
+    r"|promisor remote",
     re.I,
 )
 MISSING_HINT = (

@@ -91,8 +91,10 @@ class _Reader:
         if stated is not None and stated.strip() != b"sha256:" + sha256(transcript).hexdigest().encode():
             self.problems.append(f"{folder}{HASH} is not the hash of the transcript")
         metadata = self.metadata(f"{folder}{METADATA}")
-        start = self._start(folder, metadata, transcript.count(b"\n") + (not transcript.endswith(b"\n")))
         sessions = read_stream(BytesIO(transcript), f"{folder}{TRANSCRIPT}")
+        lines = transcript.count(b"\n") + (not transcript.endswith(b"\n"))
+        # Of an export, one JSON value, the messages are counted.
+        start = self._start(folder, metadata, max([lines, *(session.counts.records for session in sessions)]))
         if not sessions:
             self.problems.append(f"{folder}{TRANSCRIPT} is in no known format")
         for session in sessions:

@@ -228,7 +228,8 @@ REFUSAL = (
 
 def refusal(text: str = REFUSAL) -> dict[str, Any]:
     block = {"type": "tool_result", "tool_use_id": "t1", "content": text, "is_error": True}
-    return {"type": "user", "message": {"role": "user", "content": [block]}}
+    message = {"role": "user", "content": [block]}
+    return {"type": "user", "message": message, "toolDenialKind": "user-rejected"}
 
 
 @pytest.mark.parametrize(

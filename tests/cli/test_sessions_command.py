@@ -19,7 +19,7 @@ def transcript(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         make_lines(
             make_user("retry it\nand log \x1b[2Jit"),
             make_agent(make_call("Bash", command="npm i")),
-            make_user([make_result(SAID + "use pnpm", is_error=True)], 3),
+            make_user([make_result(SAID + "use pnpm", is_error=True)], 3, toolDenialKind="user-rejected"),
             make_queue("enqueue", "rebase first"),
             make_queue("remove"),
             {"type": "hologram", "sessionId": "0b1c2d3e-0000-4000-8000-000000000001"},

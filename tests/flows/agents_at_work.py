@@ -30,7 +30,9 @@ def make_session(
 def refusing(reason: str, number: int = 50) -> tuple[Record, Record]:
     """The call of a tool, and a person's refusal of it with this reason."""
     call = make_agent(make_call("Bash", call=f"toolu_{number}", command="npm install"), number=number)
-    return call, make_user([make_result(SAID + reason, call=f"toolu_{number}", is_error=True)], number + 1)
+    return call, make_user(
+        [make_result(SAID + reason, call=f"toolu_{number}", is_error=True)], number + 1, toolDenialKind="user-rejected"
+    )
 
 
 def keep_session(project: Project, folder: Path, data: bytes) -> str:

@@ -65,7 +65,8 @@ def find_quote(session: Session, words: str) -> FoundQuote:
     if not _is_long_enough(wanted) or len(wanted) > MAX_CHARS:
         message = f"a quote has at least {MIN_WORDS} words and {MIN_CHARS} characters, and {MAX_CHARS} at most"
         raise UsageError(message, slug="bad-quote", hint="Quote the sentence that says the rule.")
-    if turn := next((turn for turn in reversed(list_turns(session)) if _is_said(turn, wanted)), None):
+    turns = (turn for turn in reversed(list_turns(session)) if _is_said(turn, wanted))
+    if turn := next((turn for turn in turns if not _was_shown_before(session, turn, wanted)), None):
         return _quote(session, turn, wanted)
     message = f"no person said these words in the session {session.key}"
     hint = "Quote what a person typed, word for word; what was pasted, quoted or fenced does not count."
@@ -94,7 +95,9 @@ def is_captured(workspace: Workspace, sessions: Sequence[StoredSession], address
     for stored, data in read_stored(workspace.repo, [one for one in sessions if one.ref == ref], limit):
         for session in read(io.BytesIO(data), stored.id):
             turns = [turn for turn in list_turns(session) if str(turn.origin.line) == line]
-            return session.key == key and _is_long_enough(wanted) and any(_is_said(turn, wanted) for turn in turns)
+            said = (turn for turn in turns if _is_said(turn, wanted))
+            is_theirs = any(not _was_shown_before(session, turn, wanted) for turn in said)
+            return session.key == key and _is_long_enough(wanted) and is_theirs
     return False
 
 
@@ -126,6 +129,13 @@ def _list_passages(text: str) -> Iterator[str]:
 def _is_said(turn: Event, wanted: str) -> bool:
     whole = re.compile(rf"(?<!\w){re.escape(wanted)}(?!\w)")
     return any(whole.search(_fold(passage)) for passage in _list_passages(turn.text))
+
+
+def _was_shown_before(session: Session, turn: Event, wanted: str) -> bool:
+    """Whether a program's words of the same session had the quoted ones before: then the turn may have pasted them."""
+    earlier = (event for event in session.events if event.seq < turn.seq)
+    shown = (event for event in earlier if event.actor == "injected" or event.kind == "tool_result")
+    return any(wanted in _fold(event.text) for event in shown)
 
 
 def _is_long_enough(words: str) -> bool:

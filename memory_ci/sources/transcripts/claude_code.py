@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, BinaryIO, NamedTuple
 
+from msgspec.structs import replace
+
 from memory_ci.records.event import MID_TURN, Actor, EventKind, Session, Severity
 from memory_ci.sources.transcripts import raw
 from memory_ci.sources.transcripts.builder import Place, SessionBuilder, read_records, touched_paths
@@ -17,6 +19,7 @@ from memory_ci.sources.transcripts.prose import (
     SUMMARY,
     command_arguments,
     find_rejection,
+    has_machine_lines,
     is_injected,
     said_words,
 )
@@ -80,6 +83,9 @@ class _Reader(SessionBuilder):
         self.calls: dict[str, tuple[str | None, tuple[str, ...]]] = {}  # tool and files of each call
         self.queue = Queue()
         self.is_headless = self.expects_summary = False
+        self.names_senders = False  # whether any record of the session says who sent it
+        self.unproved: list[int] = []  # events of a person whose records do not say that they were typed
+        self.by_text: dict[str, int] = {}  # events of what came out of the queue, by their text
 
     def take(self, line: int, record: Record | None) -> None:
         """One record of the file, None for a line that is none."""
@@ -100,31 +106,46 @@ class _Reader(SessionBuilder):
         """The session, with what still waited in its queue: no turn was seen of it, but it was typed all the same."""
         for waiting in (*self.queue.dequeued.values(), *self.queue.waiting.values()):
             self._say_waiting(waiting, is_person=not self.is_headless)
+        if self.names_senders or self.is_headless:
+            for number in self.unproved:
+                self._withdraw(number)
         return super().build()
+
+    def _withdraw(self, number: int) -> None:
+        """Take a turn for nobody's: a record that was read later shows that no person need have typed it."""
+        self.events[number] = replace(self.events[number], actor="injected", labels=())
 
     def user(self, record: Record) -> None:
         """A record under `role: user`: results of tools, or words that need proof that a person said them. Words beside
         a tool's result were typed before that came."""
-        if record.get("isSidechain") is True:
+        if is_of_subagent(record):
             self._message(record, "subagent", record)
             return
         self.is_headless = self.is_headless or is_headless(record)
+        self.names_senders = self.names_senders or names_sender(record)
         blocks = blocks_of(record)
         results = {number: block for number, block in enumerate(blocks) if block.get("type") == "tool_result"}
         for number, block in results.items():
             self._result(record, block, "tool", uid_of(record, number))
         words = [text for block in blocks if block.get("type") == "text" and (text := raw.text(block, "text"))]
         if said := self._own_words(record, words):
+            count = len(self.events)
             self._said(raw.join(said, "\n\n"), uid_of(record, "t"), is_beside=bool(results))
+            if not names_sender(record):
+                self.unproved += range(count, len(self.events))
 
     def _own_words(self, record: Record, words: list[str]) -> list[str]:
         """Those of the words that a person typed; of the others events are made."""
         said = []
+        is_person = is_by_person(record)
+        # One injected part makes the record the tool's: the text of a command stands beside its name.
+        is_tools = any(is_injected(text) for text in words)
+        is_shown = names_sender(record) or not any(has_machine_lines(said_words(text)) for text in words)
         for number, text in enumerate(words):
             if text.startswith(INTERRUPT):
                 self.add("human", "interrupt", text, uid=uid_of(record, f"i{number}"))
-            elif is_by_person(record) and (
-                own := (not is_injected(text) and said_words(text)) or command_arguments(text)
+            elif (is_person and is_shown and not is_tools and (own := said_words(text))) or (
+                is_person and is_tools and (own := command_arguments(text))
             ):
                 said.append(own)
             elif text.strip():
@@ -143,7 +164,7 @@ class _Reader(SessionBuilder):
 
     def assistant(self, record: Record) -> None:
         """What the agent said, and what it asked of tools; its thinking is left out."""
-        self._message(record, "subagent" if record.get("isSidechain") is True else "agent", record)
+        self._message(record, "subagent" if is_of_subagent(record) else "agent", record)
 
     def progress(self, record: Record) -> None:
         """A sub-agent's messages come as progress of the tool that runs it; other progress is noise."""
@@ -167,23 +188,24 @@ class _Reader(SessionBuilder):
                 self._result(record, block, actor, uid)
 
     def _result(self, record: Record, block: Record, actor: Actor, uid: str) -> None:
-        """The result of a call; a person's no, or that of a rule, is one too. A rejection is a person's only if it is
-        proved: an MCP server writes the text of its own errors, and could forge one."""
+        """The result of a call; a person's no, or that of a rule, is one too.
+
+        A rejection is a person's only if the record names its kind: any program can print the text of one.
+        """
         tool, paths = self.calls.get(raw.text(block, "tool_use_id"), (None, ()))
         text, is_error = raw.joined(block, "content"), block.get("is_error") is True
         denial = raw.text(record, "toolDenialKind")
         reason = find_rejection(text) if is_error and denial in ("", USER_REJECTED) else None
         if reason is not None:
-            is_proved = denial == USER_REJECTED or not (tool or "mcp__").startswith("mcp__")
-            by: Actor = "human" if actor == "tool" and is_proved else actor
+            by: Actor = "human" if actor == "tool" and denial == USER_REJECTED else actor
             self.add(by, "rejection", reason, uid=uid, tool=tool, paths=paths, ok=False, severity="warn")
             return
         severity: Severity | None = "warn" if is_error and (denial or DENIED.match(text)) else None
         self.add(actor, "tool_result", text, uid=uid, tool=tool, paths=paths, ok=not is_error, severity=severity)
         if tool == "AskUserQuestion" and actor == "tool" and not (is_error or self.is_headless):
-            for number, (asked, said) in enumerate(list_answers(record)):
+            for number, (asked, said, is_label) in enumerate(list_answers(record)):
                 self.add("agent", "text", asked, uid=uid_of(record, f"q{number}"))
-                self.add("human", "text", said, uid=uid_of(record, f"a{number}"))
+                self.add("injected" if is_label else "human", "text", said, uid=uid_of(record, f"a{number}"))
 
     def system(self, record: Record) -> None:
         """Of the tool's own notices only the compaction matters."""
@@ -206,14 +228,28 @@ class _Reader(SessionBuilder):
         """A message handed to the running turn; its `origin`, where there is one, says who sent it."""
         attached = raw.fields(record, "attachment")
         if attached.get("type") == "queued_command":
-            is_person = attached.get("commandMode", "prompt") == "prompt" and is_by_person(attached)
-            if waiting := self.queue.attach(Waiting(raw.joined(attached, "prompt").strip(), self.place)):
-                self._say_waiting(waiting, is_person and not self.is_headless)
+            is_prompt = attached.get("commandMode", "prompt") == "prompt" and not is_of_subagent(record)
+            is_person = is_prompt and is_by_person(attached) and is_by_person(record)
+            is_named = names_sender(attached) or names_sender(record)
+            self.names_senders = self.names_senders or is_named
+            text = raw.joined(attached, "prompt").strip()
+            if waiting := self.queue.attach(Waiting(text, self.place)):
+                self._say_waiting(waiting, is_person and not self.is_headless, is_named=is_named)
+            elif text in self.by_text:
+                number = self.by_text.pop(text)
+                if not is_person:
+                    self._withdraw(number)
+                elif is_named and number in self.unproved:
+                    self.unproved.remove(number)
 
-    def _say_waiting(self, waiting: Waiting, is_person: bool) -> None:
+    def _say_waiting(self, waiting: Waiting, is_person: bool, *, is_named: bool = False) -> None:
         text, place = waiting
+        is_person = is_person and (is_named or not has_machine_lines(said_words(text)))
         said = is_person and (command_arguments(text) if is_injected(text) else said_words(text))
         if said:
+            self.by_text[text] = len(self.events)
+            if not is_named:
+                self.unproved.append(len(self.events))
             self.add("human", "text", said, place, labels=(MID_TURN,))
         else:
             self.add("injected", "text", text, place)
@@ -244,17 +280,45 @@ def uid_of(record: Record, part: str | int) -> str:
     return f"{uuid}:{part}" if uuid else ""
 
 
+SENDER_KEYS = ("turnOrigin", "origin", "promptSource")
+"""By which newer versions say who sent a message."""
+
+NOT_TYPED = ("isMeta", "isCompactSummary", "sourceToolUseID", "planContent")
+
+
+def is_set(record: Record, key: str) -> bool:
+    """Whether a key has any value but false: one that is not understood counts."""
+    return record.get(key, False) is not False
+
+
+def is_of_subagent(record: Record) -> bool:
+    """Whether a record is part of the work of an agent that another one started."""
+    return is_set(record, "isSidechain") or is_set(record, "agentId")
+
+
+def names_sender(record: Record) -> bool:
+    """Whether a record says who sent it."""
+    return any(key in record for key in SENDER_KEYS)
+
+
 def is_by_person(record: Record) -> bool:
     """Whether the record lets a person be its sender.
 
     Newer versions name the sender: `turnOrigin` (human, sdk, task_notification …), `origin.kind` (human, peer,
     task-notification, coordinator …), `promptSource` (typed, queued, system, sdk; an app that a person types into says
-    sdk too, so it counts last). A headless run (`claude -p`) is a program's.
+    sdk too, so it counts last). All that is named must be a person. A headless run (`claude -p`) is a program's.
     """
-    if any(record.get(key) for key in ("isMeta", "isCompactSummary", "sourceToolUseID", "planContent")):
+    if any(is_set(record, key) for key in NOT_TYPED):
         return False
-    if sender := record.get("turnOrigin") or raw.fields(record, "origin").get("kind"):
-        return bool(sender == "human")
+    if raw.fields(record, "message").get("role", "user") != "user":
+        return False
+    senders = []
+    if "turnOrigin" in record:
+        senders.append(record["turnOrigin"])
+    if "origin" in record:
+        senders.append(raw.fields(record, "origin").get("kind"))
+    if senders:
+        return all(sender == "human" for sender in senders)
     return record.get("promptSource", "typed") in ("typed", "queued") and not is_headless(record)
 
 
@@ -263,14 +327,20 @@ def is_headless(record: Record) -> bool:
     return record.get("turnOrigin") == "sdk" or raw.text(record, "entrypoint").startswith("sdk")
 
 
-def list_answers(record: Record) -> Iterator[tuple[str, str]]:
-    """The questions that an agent asked by its tool, with their options, and what a person answered to each."""
+def list_answers(record: Record) -> Iterator[tuple[str, str, bool]]:
+    """Yield the questions that an agent asked by its tool, with their options, and what was answered to each.
+
+    The third value says whether the answer is made of labels: a person chose them, but the agent worded them.
+    """
     result = raw.fields(record, "toolUseResult")
     for question in raw.items(result, "questions"):
         asked = raw.text(question, "question")
-        options = " / ".join(raw.text(one, "label") for one in raw.items(question, "options"))
+        labels = [raw.text(option, "label") for option in raw.items(question, "options")]
         if (said := raw.text(result, "answers", asked)).strip():
-            yield f"{options}\n{asked}".strip(), said
+            rest = said
+            for label in sorted(filter(None, labels), key=len, reverse=True):
+                rest = rest.replace(label, "")
+            yield f"{' / '.join(labels)}\n{asked}".strip(), said, not rest.strip(" ,;\n")
 
 
 class Waiting(NamedTuple):

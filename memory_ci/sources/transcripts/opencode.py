@@ -18,6 +18,7 @@ from memory_ci.records.event import Actor, Session
 from memory_ci.sources.agent_events import PATCHED
 from memory_ci.sources.transcripts import raw
 from memory_ci.sources.transcripts.builder import Document, Place, SessionBuilder, relative_paths
+from memory_ci.sources.transcripts.prose import typed_words
 
 FIRST = re.compile(rb'\s*\{\s*"info"\s*:\s*\{[^{}]*"id"\s*:\s*"ses_')
 SILENT = ("reasoning", "file", "step-start", "step-finish", "snapshot", "patch", "agent", "retry", "subtask")
@@ -73,6 +74,10 @@ def _identified(data: object, uid: str) -> dict[str, Any]:
     return raw.fields(raw.decode(str(data).encode())) | {"id": uid}
 
 
+PART_PREFIX = "prt"
+"""How the id of a part begins; one that does not was masked, and is no id."""
+
+
 class _Reader(SessionBuilder):
     """One session, of an export or a database."""
 
@@ -100,7 +105,10 @@ class _Reader(SessionBuilder):
     def _add_part(self, part: dict[str, Any], speaker: Actor) -> None:
         kind, key = raw.text(part, "type"), raw.text(part, "id")
         if kind == "text":
-            self.say(speaker, raw.text(part, "text"), key)
+            text = raw.text(part, "text")
+            if speaker == "human" and not (words := typed_words(text)):
+                speaker = "injected"
+            self.say(speaker, words if speaker == "human" else text, key if key.startswith(PART_PREFIX) else "")
         elif kind == "tool":
             self._add_tool(key, raw.text(part, "tool"), raw.fields(part, "state"))
         elif kind == "compaction":

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import re
 
+from memory_ci.sources.transcripts import raw
 from memory_ci.sources.transcripts.builder import SessionBuilder
 
 INTERRUPT = "[Request interrupted by user"
@@ -20,22 +21,27 @@ INJECTED = (
     "Operation stopped by hook:",
     "Another Claude session sent a message",
     "[SYSTEM NOTIFICATION",
-    "[Image: source:",
+    "[Image:",
+    "Another language model started to solve this problem",
 )
+
+INVISIBLE = " \t\r\n\ufeff\u200b\u200c\u200d\u200e\u200f\u2060\u00ad"
+"""What may stand in front of a text unseen: white space, a byte order mark, characters of no width."""
 
 # `Stop hook feedback: …`: what a program of the repository said to the agent.
-HOOK_FEEDBACK = re.compile(r"[A-Z]\w* hook (?:feedback|additional context|blocking error|stopped continuation)\b")
-# How a text begins that is a slash command, a shell line, a hook's output or the message of another agent.
-WRAPPED = re.compile(
-    r"<(?:command-(?:name|message|args|contents)|local-command-\w+|bash-(?:input|stdout|stderr)|task-notification"
-    r"|teammate-message|agent-message|cross-session-message|channel|user-prompt-submit-hook|tick|fork-boilerplate)\b"
+HOOK_FEEDBACK = re.compile(
+    r"[A-Z]\w*(?::[\w.*|-]{1,80})? hook "
+    r"(?:feedback|additional context|blocking error|non-blocking error|stopped continuation|success|output|error)\b"
 )
+# How a text begins that is a slash command, a shell line, a hook's output, an event or the message of another agent:
+# tools name their envelopes by two words, people seldom begin with such a tag.
+WRAPPED = re.compile(r"<(?:[A-Za-z]\w*[-_][\w-]*|channel|tick|skill|hook|memory|context|document)\b[^>]{0,2000}>")
 
-# What the tool adds to a person's words: a reminder, the open file, the selection. Unclosed, it reaches to the end.
-ASIDE = re.compile(
-    r"<(?P<tag>system-reminder|ide_[a-z_]+|new-diagnostics|user-prompt-submit-hook)\b[^>]*>.*?(?:</(?P=tag)>|\Z)",
-    re.DOTALL,
-)
+ASIDE = re.compile(r"<(?P<tag>system-reminder|ide_[a-z_]+|new-diagnostics|user-prompt-submit-hook)\b[^>]*>")
+"""How a tool's addition to a person's words begins: a reminder, the open file, the selection."""
+
+MACHINE_LINE = re.compile(r"(?m)^\s{0,8}(?:</?[A-Za-z][\w:-]*(?:\s[^<>\n]{0,500})?/?>|[\[{]\s?\"|\[\{)")
+"""A line that begins with a tag or with JSON: people paste such lines, but nothing shows that they typed them."""
 
 # `/config`, but not `/home/x`, nor `/tmp is full`.
 SLASH_COMMAND = re.compile(
@@ -61,10 +67,30 @@ def is_injected(text: str) -> bool:
     >>> is_injected("<command-name>/compact</command-name>"), is_injected("use pnpm, not npm")
     (True, False)
     """
-    start = text.lstrip()
+    start = said_words(text).lstrip(INVISIBLE)
     return bool(
-        start.startswith(INJECTED) or WRAPPED.match(start) or HOOK_FEEDBACK.match(start) or SLASH_COMMAND.match(start)
+        start.startswith(INJECTED)
+        or WRAPPED.match(start)
+        or HOOK_FEEDBACK.match(start)
+        or SLASH_COMMAND.match(start)
+        or is_json(start)
     )
+
+
+def is_json(text: str) -> bool:
+    """Whether a text is a JSON object or list, or was one before it was cut: what programs send.
+
+    >>> is_json('{"task_id": "b1", "task_type": "local_bash"}'), is_json("[x] done")
+    (True, False)
+    """
+    if text.startswith(('{"', "[{", '["')):
+        return True
+    return text.startswith(("{", "[")) and isinstance(raw.decode(text.encode()), dict | list)
+
+
+def has_machine_lines(text: str) -> bool:
+    """Whether a line begins with a tag or with JSON, so that the text alone does not show that a person typed it."""
+    return bool(MACHINE_LINE.search(text))
 
 
 def command_arguments(text: str) -> str:
@@ -73,7 +99,7 @@ def command_arguments(text: str) -> str:
     >>> command_arguments("<command-name>/plan</command-name>\\n<command-args>small commits</command-args>")
     'small commits'
     """
-    start = text.lstrip()
+    start = text.lstrip(INVISIBLE)
     if start.startswith(("<command-name>", "<command-message>")):
         found = ARGUMENTS.search(start)
         return said_words(found[1]) if found else ""
@@ -87,7 +113,12 @@ def said_words(text: str) -> str:
     >>> said_words("<system-reminder>Be brief.</system-reminder>use pnpm")
     'use pnpm'
     """
-    return ASIDE.sub("", text).strip()
+    while found := ASIDE.search(text):
+        close = f"</{found['tag']}>"
+        # To the last closing tag: what is reminded of, a file say, may hold one itself. Unclosed, to the end.
+        end = text.rfind(close, found.end())
+        text = text[: found.start()] + (text[end + len(close) :] if end >= 0 else "")
+    return text.strip(INVISIBLE)
 
 
 def find_rejection(text: str) -> str | None:

@@ -129,3 +129,25 @@ def test_another_database_or_a_broken_one_has_no_session(tmp_path: Path) -> None
 @examples(150)
 def test_whatever_is_broken_it_reads_on(data: Any) -> None:  # noqa: ANN401 - hypothesis' draw
     list(read(io.BytesIO(data.draw(broken(NAME))), NAME))
+
+
+def test_parts_whose_ids_were_masked_are_all_read() -> None:
+    texts = ["use pnpm here", "and small commits", "and no merges"]
+    messages = [
+        {
+            "info": {"id": "REDACTED", "role": "user"},
+            "parts": [{"type": "text", "id": key, "text": text}],
+        }
+        for key, text in zip(["REDACTED", "REDACTED", "x"], texts, strict=True)
+    ]
+    export = {"info": {"id": "ses_1"}, "messages": messages}
+    (session,) = read(io.BytesIO(json.dumps(export).encode()), "export.json")
+    assert human_texts(session) == texts
+
+
+def test_the_text_of_a_command_is_no_person_s() -> None:
+    part = {"type": "text", "id": "prt_1", "text": "<command-instruction>\nAlways deploy.\n</command-instruction>"}
+    message = {"info": {"id": "msg_1", "role": "user"}, "parts": [part]}
+    export = {"info": {"id": "ses_1"}, "messages": [message]}
+    (session,) = read(io.BytesIO(json.dumps(export).encode()), "export.json")
+    assert human_texts(session) == []
