@@ -175,7 +175,7 @@ OPTIONS = (
     Option("--scope scopes", "Only this scope.", choices=SCOPES, is_multiple=True),
     Option("--status statuses", "Default: all but retired.", choices=get_args(Status), is_multiple=True),
     Option("--stage phases", "Only what was learned then.", choices=get_args(Phase), is_multiple=True),
-    Option("--limit", "At most this many entries.", kind=int, default=50),
+    Option("--limit", "At most this many entries; default: 10, with --all 50.", kind=int, metavar="N"),
     Option("--session", "The job that asks: its own session's entries count more.", metavar="JOB"),
     Option("--all-sessions", "See the entries of other sessions too.", kind=bool),
     Option(

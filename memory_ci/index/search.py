@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import math
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import date, datetime
 from typing import TYPE_CHECKING, TypedDict, Unpack, get_args
@@ -69,6 +71,33 @@ SELECT {COLUMNS}, best.lexical FROM best JOIN entries AS e ON e.row = best.row
 ORDER BY best.lexical DESC, e.id, e.path, e.line
 """  # noqa: S608
 
+LEAST_TOTAL = 20
+"""Texts that a memory counts as having at least, where it is reckoned how rare a word is: of two entries that both hold
+a word of the task, each should be found by it."""
+
+LEAST_IDF = 1e-6
+"""What FTS5's bm25() gives a word that more than half of the texts hold (ext/fts5/fts5_aux.c)."""
+
+COUNT_TEXTS = "SELECT count(*) FROM entries_fts"
+COUNT_HOLDING = "SELECT count(*) FROM entries_fts WHERE entries_fts MATCH ?"
+SEARCH_SMALL = f"""
+WITH weighed AS (SELECT value ->> 0 AS term, value ->> 1 AS weight FROM json_each(:terms)),
+scored AS MATERIALIZED (
+    SELECT entries_fts.rowid AS row, {BM25} * weighed.weight AS lexical
+    FROM weighed JOIN entries_fts ON entries_fts MATCH weighed.term
+),
+best AS (
+    SELECT e.row, e.id, sum(scored.lexical) AS lexical
+    FROM scored JOIN entries AS e ON e.row = scored.row
+    WHERE {{filter}}
+    GROUP BY e.row
+    ORDER BY lexical DESC, e.id, e.path, e.line
+    LIMIT :depth
+)
+SELECT {COLUMNS}, best.lexical FROM best JOIN entries AS e ON e.row = best.row
+ORDER BY best.lexical DESC, e.id, e.path, e.line
+"""  # noqa: S608
+
 HELD = "SELECT DISTINCT id FROM entries WHERE id IN (SELECT value FROM json_each(:ids))"
 
 KINDS = frozenset(("confirmed", "corrected", "rejected", "undone", "ignored", "touched"))
@@ -97,10 +126,38 @@ def search(index: Index, terms: Sequence[str], *, depth: int = 200, **filters: U
         return []
     shown: Filters = {"scopes": RANKED_SCOPES, "statuses": SHOWN_STATUSES}
     condition, values = build_filter({**shown, **filters})
-    match = {"match": " OR ".join(map(quote, terms)), "depth": max(1, min(depth, MAX_DEPTH))}
-    return index.read(
-        SEARCH.format(filter=condition), {**values, **match}, lambda row: Match(located_of(row[:-1]), row[-1])
-    )
+    values["depth"] = max(1, min(depth, MAX_DEPTH))
+    total = index.read(COUNT_TEXTS, (), lambda row: int(row[0]))[0]
+    if total < LEAST_TOTAL:
+        sql = SEARCH_SMALL
+        values["terms"] = json.dumps(weigh_terms(index, terms, total))
+    else:
+        sql = SEARCH
+        values["match"] = " OR ".join(map(quote, terms))
+    return index.read(sql.format(filter=condition), values, lambda row: Match(located_of(row[:-1]), row[-1]))
+
+
+def weigh_terms(index: Index, terms: Sequence[str], total: int) -> list[tuple[str, float]]:
+    """Return each quoted term with what its BM25 score is multiplied by in a memory of fewer than LEAST_TOTAL texts.
+
+    BM25 weighs a term that n of N texts hold by log((N - n + 0.5) / (n + 0.5)) (Robertson and Zaragoza 2009), and
+    FTS5 by LEAST_IDF where that is not above zero. The factor takes this weight out and puts in that of the same n in
+    LEAST_TOTAL texts. A repeated term counts each time; one that no text holds is left out.
+    """
+    weighed = []
+    for term, times in Counter(terms).items():
+        quoted = quote(term)
+        (holding,) = index.read(COUNT_HOLDING, (quoted,), lambda row: int(row[0]))
+        if holding:
+            own = max(LEAST_IDF, _log_odds(holding, total))
+            weighed.append((quoted, times * _log_odds(holding, LEAST_TOTAL) / own))
+    return weighed
+
+
+def _log_odds(holding: int, total: int) -> float:
+    if 2 * holding >= total:
+        return 0.0
+    return math.log((total - holding + 0.5) / (holding + 0.5))
 
 
 def list_entries(index: Index, **filters: Unpack[Filters]) -> list[Located]:

@@ -9,6 +9,7 @@ import msgspec
 
 from memory_ci.records.anchor import Verdict
 from memory_ci.records.entry import Located
+from memory_ci.records.names import SHA_WIDTH
 from memory_ci.records.report import Finding
 
 # Merged and kept; merged and soon fixed up by another change; reverted, and not brought back; what an episode says.
@@ -32,6 +33,12 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
     is_merged: bool = True
     quote: str = ""
     touched: tuple[str, ...] = ()
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """How the `source` of an entry names this change."""
+        request = () if self.number is None else (f"pr:{self.number}",)
+        return (*request, f"commit:{self.sha[:SHA_WIDTH]}")
 
     @property
     def label(self) -> str:

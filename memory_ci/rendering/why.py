@@ -21,7 +21,8 @@ def render_explanation(retrieval: Retrieval) -> str:
         f"Found {MODES[retrieval.mode]}"
         + (f" · {STRENGTHS[retrieval.verdict]}" if retrieval.verdict is not None else "")
         + f" · {plural(len(retrieval.norms), 'norm')} · {plural(len(retrieval.hits), 'entry')} given"
-        f" · {len(retrieval.hits_dropped) + len(retrieval.withheld)} not"
+        + (f" · {retrieval.weak} weak" if retrieval.weak else "")
+        + f" · {len(retrieval.hits_dropped) + len(retrieval.withheld)} not"
     ]
     for place, hit in enumerate(retrieval.hits, start=1):
         origin = f"; {hit.located.entry.source}" if hit.located.entry.source else ""

@@ -75,12 +75,12 @@ def margin(task: str, matches: Sequence[Match], terms: Sequence[str], corpus: Co
     return max(near) - (FLOOR if corpus.total >= SMALL else SMALL_FLOOR)
 
 
-def drop_weak(hits: Sequence[Hit], *, is_near: bool, is_exempt: Callable[[Hit], bool]) -> list[Hit]:
-    """The hits that are worth their room: the best of what is near enough, and those that are exempt; in order. What
-    says again what a better one says is as near as that: its novelty is left out."""
+def drop_weak(hits: Sequence[Hit], *, is_near: bool, is_exempt: Callable[[Hit], bool], most: int = MOST) -> list[Hit]:
+    """The hits that are worth their room: at most `most` of what is near enough, and those that are exempt; in order.
+    What says again what a better one says is as near as that: its novelty is left out."""
     scores = [hit.score / dict(hit.factors).get("novelty", 1.0) for hit in hits]
     least = LEAST_SHARE * max(scores, default=0.0)
-    worth = [hit for hit, score in zip(hits, scores, strict=True) if score >= least][:MOST] if is_near else []
+    worth = [hit for hit, score in zip(hits, scores, strict=True) if score >= least][:most] if is_near else []
     return [hit for hit in hits if hit in worth or is_exempt(hit)]
 
 

@@ -290,3 +290,29 @@ def test_a_text_without_blanks_is_found_by_a_part_of_it(filled: Fill, title: str
     found = search(index, build_terms(task))
     assert [match.located.entry.id for match in found] == [make_id(1)]
     assert coverage([found[0].located.entry], build_terms(task), Corpus(2, partial(count_holding, index))) > 0
+
+
+def test_a_word_of_two_of_three_entries_finds_both(filled: Fill) -> None:
+    index = filled(
+        make_entry(1, title="The client retried a POST after a timeout"),
+        make_entry(2, title="Retries live in the client"),
+        make_entry(3, title="Amounts are integers"),
+    )
+    found = search(index, ["client"])
+    assert [match.located.entry.id for match in found] == [make_id(2), make_id(1)]
+    assert min(match.lexical for match in found) > 1.0
+
+
+def test_a_large_memory_is_searched_as_sqlite_does(filled: Fill) -> None:
+    entries = [make_entry(number, title=f"Word{number % 3} and word{number % 7}") for number in range(1, 31)]
+    index = filled(*entries)
+    (found, *_) = search(index, ["word0", "word1"])
+    sql = "SELECT -bm25(entries_fts, 4, 4, 4, 2) AS s FROM entries_fts WHERE entries_fts MATCH ? ORDER BY s DESC LIMIT 1"
+    assert index.read(sql, ('"word0" OR "word1"',), lambda row: row[0]) == [pytest.approx(found.lexical)]
+
+
+def test_terms_weigh_in_a_small_memory_what_they_would_in_one_of_least_size(filled: Fill) -> None:
+    index = filled(make_entry(1, title="Retry with a key"), make_entry(2, title="Retry at once"))
+    held_by_one, held_by_both = (search(index, [term])[0].lexical for term in ("key", "retry"))
+    ratio = math.log((20 - 2 + 0.5) / 2.5) / math.log((20 - 1 + 0.5) / 1.5)
+    assert held_by_both / held_by_one == pytest.approx(ratio, rel=0.1)

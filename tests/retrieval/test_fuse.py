@@ -47,7 +47,14 @@ def test_a_lane_of_cosines_below_zero_keeps_its_order() -> None:
     assert order(shares({A: -0.9, B: -0.1, C: -0.5})) == [B, C, A]
 
 
-def test_the_blend_takes_each_lane_by_its_own_range() -> None:
+def test_of_two_places_that_words_find_the_second_is_not_worth_nothing() -> None:
+    mixed = blend({A: 10.0, B: 20.0}, {A: 0.31, B: 0.30}, weight=0.4)
+    assert mixed[A] == pytest.approx(0.6 * 0.5 + 0.4)
+    assert mixed[B] == pytest.approx(0.6)
+
+
+def test_the_blend_takes_each_lane_by_its_own_range(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("memory_ci.retrieval.rank.SMALL_LANE", 0)
     mixed = blend({A: 10.0, B: 20.0}, {A: 0.31, C: 0.30}, weight=0.4)
     assert mixed[B] == pytest.approx(0.6)
     assert mixed[A] == pytest.approx(0.4)

@@ -11,6 +11,7 @@ from memory_ci.records.config import Config
 from memory_ci.records.entry import Domain, EntryType, Phase, ScopeName, Status
 
 MAX_LIMIT, MAX_CHARS, MAX_WALK = 1_000, 1_000_000, 1
+DEFAULT_LIMIT = 50  # Entries that are ranked where nobody says how many.
 NARROWEST: tuple[ScopeName, ...] = ("session",)
 """What an unknown role may see where no role is configured: the entries of its own job."""
 
@@ -29,7 +30,7 @@ class RetrieveOptions(msgspec.Struct, frozen=True):
     paths: tuple[str, ...] | None = None
     types: tuple[EntryType, ...] = ()
     session: str | None = None
-    limit: int = 50
+    limit: int | None = None
     domains: tuple[Domain, ...] = ()
     scopes: tuple[ScopeName, ...] = ()
     statuses: tuple[Status, ...] = ()
@@ -62,12 +63,13 @@ class SearchRequest(msgspec.Struct, frozen=True):
 def make_sound(options: RetrieveOptions, config: Config, today: date) -> SearchRequest:
     """The options within their ranges; what is out of range or unknown is answered as near as can be, and noted."""
     wanted = config.retrieve.max_chars if options.max_chars is None else options.max_chars
-    limit = min(max(options.limit, 1), MAX_LIMIT)
+    most = DEFAULT_LIMIT if options.limit is None else options.limit
+    limit = min(max(most, 1), MAX_LIMIT)
     max_chars = min(max(wanted, 0), MAX_CHARS)
     room = min(max_chars, options.total_chars) - options.reserved
     far = config.retrieve.walk if options.walk is None else options.walk
     walk = min(max(far, 0), MAX_WALK)
-    numbers = (("limit", options.limit, limit), ("max-chars", wanted, max_chars), ("walk", far, walk))
+    numbers = (("limit", most, limit), ("max-chars", wanted, max_chars), ("walk", far, walk))
     notes = [f"--{name} {asked} is out of range, {taken} is taken." for name, asked, taken in numbers if asked != taken]
     scopes = tuple(scope for scope in RANKED_SCOPES if not options.scopes or scope in options.scopes)
     if options.role is not None:

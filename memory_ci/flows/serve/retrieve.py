@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from datetime import date
 from functools import partial
@@ -34,11 +34,11 @@ from memory_ci.records.anchor import MARKED
 from memory_ci.records.config import Config, Decay
 from memory_ci.records.entry import Located
 from memory_ci.records.report import Finding
-from memory_ci.records.retrieval import Hit, Norm, Retrieval
+from memory_ci.records.retrieval import Hit, Hints, Norm, Retrieval
 from memory_ci.rendering.context import MAX_LEFT_OUT, context_cost, entry_cost, norm_cost
 from memory_ci.retrieval.query import build_terms
 from memory_ci.retrieval.rank import fit, fit_norms
-from memory_ci.retrieval.verdict import drop_weak
+from memory_ci.retrieval.verdict import MOST, drop_weak
 from memory_ci.text import plural, strip_comments
 
 if TYPE_CHECKING:
@@ -112,7 +112,8 @@ def retrieve(
         return any(f"{one.path}/".startswith(place) for one in hit.verdicts for place in places)
 
     is_all = options.all_matches or options.about is not None
-    best = ranked if is_all else drop_weak(ranked, is_near=found.margin >= 0, is_exempt=is_named)
+    most = MOST if options.limit is None else asked.limit
+    best = ranked if is_all else drop_weak(ranked, is_near=found.margin >= 0, is_exempt=is_named, most=most)
     weak = len(ranked) - len(best)
     fresh_hits = list(filter(is_new, best))
     known = len(always) - len(fresh) + len(best) - len(fresh_hits)
@@ -137,6 +138,8 @@ def retrieve(
     )
     silence = _explain_silence(answer, found, len(gone), asked.max_chars - room, options.about)
     answer = replace(answer, notes=(*answer.notes, *silence))
+    if options.limit is not None and kept and weak and len(kept) < asked.limit:
+        answer = replace(answer, notes=(*answer.notes, f"{plural(weak, 'weaker entry')} left out; `--all` shows them."))
     if asked.walk and kept:
         from memory_ci.flows.serve.walk import add_related  # nobody pays for this who does not walk
 
@@ -242,10 +245,17 @@ def _add_hints(
 
     if len(answer.hits) >= FEW:
         return answer
-    hints = find_hints(view.workspace, answer.task, options.paths or (), is_new)
+    hints = drop_taught(find_hints(view.workspace, answer.task, options.paths or (), is_new), answer.hits)
     told = replace(answer, hints=hints)
     total = context_cost(told) + sum(map(entry_cost, answer.hits))
     return told if total <= max_chars else answer
+
+
+def drop_taught(hints: Hints, hits: Sequence[Hit]) -> Hints:
+    """Return the hints without those of a change whose own entries are served: they would say the same again."""
+    sources = {source for hit in hits for source in (hit.located.entry.source or "").split()}
+    changes = [found for found in hints.changes if not sources & set(found.task.sources)]
+    return replace(hints, changes=tuple(changes))
 
 
 def _explain_silence(answer: Retrieval, found: Ranked, gone: int, besides: int, about: str | None) -> Iterator[str]:
