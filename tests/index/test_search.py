@@ -307,7 +307,8 @@ def test_a_large_memory_is_searched_as_sqlite_does(filled: Fill) -> None:
     entries = [make_entry(number, title=f"Word{number % 3} and word{number % 7}") for number in range(1, 31)]
     index = filled(*entries)
     (found, *_) = search(index, ["word0", "word1"])
-    sql = "SELECT -bm25(entries_fts, 4, 4, 4, 2) AS s FROM entries_fts WHERE entries_fts MATCH ? ORDER BY s DESC LIMIT 1"
+    score = "-bm25(entries_fts, 4, 4, 4, 2) AS score"
+    sql = f"SELECT {score} FROM entries_fts WHERE entries_fts MATCH ? ORDER BY score DESC LIMIT 1"  # noqa: S608
     assert index.read(sql, ('"word0" OR "word1"',), lambda row: row[0]) == [pytest.approx(found.lexical)]
 
 

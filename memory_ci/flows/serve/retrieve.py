@@ -34,7 +34,7 @@ from memory_ci.records.anchor import MARKED
 from memory_ci.records.config import Config, Decay
 from memory_ci.records.entry import Located
 from memory_ci.records.report import Finding
-from memory_ci.records.retrieval import Hit, Hints, Norm, Retrieval
+from memory_ci.records.retrieval import Hints, Hit, Norm, Retrieval
 from memory_ci.rendering.context import MAX_LEFT_OUT, context_cost, entry_cost, norm_cost
 from memory_ci.retrieval.query import build_terms
 from memory_ci.retrieval.rank import fit, fit_norms
