@@ -29,6 +29,11 @@ def call_bounded(call: Callable[[float], T], seconds: float) -> T:
             outcome.set_exception(error)
 
     Thread(target=work, daemon=True).start()
+    return await_outcome(outcome, seconds)
+
+
+def await_outcome(outcome: Future[T], seconds: float) -> T:
+    """Return the result of a future. Raises TimeoutError after `seconds`, or what the call raised."""
     return outcome.result(timeout=seconds)
 
 

@@ -17,6 +17,7 @@ import pytest
 from hypothesis import settings
 
 from tests.postgresql import make_address, postgres  # noqa: F401 - fixtures
+from tests.processes import background  # noqa: F401 - a fixture
 from tests.repos import QUICK, git_settings
 
 T = TypeVar("T")

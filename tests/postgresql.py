@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from itertools import count
 from pathlib import Path
+from threading import Thread
 
 import pytest
 
@@ -63,27 +64,26 @@ def running_server(directory: Path, **settings: str) -> Iterator[str]:
     options = [
         f"--{name}={value}" for name, value in {**SETTINGS, **settings, "unix_socket_directories": str(data)}.items()
     ]
-    log = (directory / "log").open("wb")
-    server = subprocess.Popen([programs / "postgres", "-D", data, *options], stderr=log, cwd="/", **as_whom)  # type: ignore[call-overload]
+    command = [programs / "postgres", "-D", data, *options]
+    server = subprocess.Popen(command, stderr=subprocess.PIPE, cwd="/", **as_whom)  # type: ignore[call-overload]
+    log: list[bytes] = []
+    rest: Thread | None = None
     try:
-        for _ in range(400):
-            if (data / ".s.PGSQL.5432").exists() and "ready to accept" in (directory / "log").read_text("utf-8"):
+        for line in server.stderr:
+            log.append(line)
+            if b"ready to accept" in line:
                 break
-            if server.poll() is not None:
-                pytest.skip(f"no PostgreSQL server: {(directory / 'log').read_text('utf-8')[-500:]}")
-            _wait(server)
+        else:
+            pytest.skip(f"no PostgreSQL server: {b''.join(log).decode()[-500:]}")
+        rest = Thread(target=server.stderr.read)  # a full pipe would hold it up
+        rest.start()
         yield str(data)
     finally:
         server.send_signal(signal.SIGQUIT)  # at once: nothing of it is kept
-        server.wait(20)
-        log.close()
-
-
-def _wait(server: subprocess.Popen[bytes]) -> None:
-    try:
-        server.wait(0.05)
-    except subprocess.TimeoutExpired:
-        return
+        server.wait()
+        if rest is not None:
+            rest.join()
+        server.stderr.close()
 
 
 @pytest.fixture(scope="session")

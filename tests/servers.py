@@ -10,9 +10,6 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, NamedTuple
 from urllib.parse import parse_qsl, urlsplit
 
-IDLE_SECONDS = 5.0
-"""A connection on which nothing comes is closed: no test hangs on one."""
-
 
 class Asked(NamedTuple):
     """One request as it came in. Header names are in lower case."""
@@ -87,7 +84,6 @@ def serve(handler: Handler) -> Iterator[Server]:
 
     class Connection(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
-        timeout = IDLE_SECONDS
         disable_nagle_algorithm = True  # or each reply waits 40 ms for the client to confirm its first half
 
         def answer(self) -> None:
@@ -111,7 +107,7 @@ def serve(handler: Handler) -> Iterator[Server]:
     finally:
         server.shutdown()
         server.server_close()
-        thread.join(timeout=IDLE_SECONDS)
+        thread.join()
 
 
 def _send(connection: BaseHTTPRequestHandler, answer: Answer) -> None:
@@ -126,16 +122,21 @@ def _send(connection: BaseHTTPRequestHandler, answer: Answer) -> None:
 
 
 @contextmanager
-def drip(part: str) -> Iterator[str]:
-    """A server that sends a line of its headers, or a byte of its body, every 50 ms and never ends."""
+def drip(part: str, stuck: threading.Semaphore) -> Iterator[str]:
+    """A server that sends a line of its headers, or a byte of its body, again and again and never ends a reply.
+
+    It releases `stuck` for each request, once a few of them have been sent.
+    """
     over = threading.Event()
 
     class Dripping(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             self.wfile.write(b"HTTP/1.1 200 OK\r\n" + (b"" if part == "headers" else b"content-length: 9999\r\n\r\n"))
             with suppress(OSError):
-                while not over.wait(0.05):
+                for _ in range(3):
                     self.wfile.write(b"x-more: 1\r\n" if part == "headers" else b" ")
+                stuck.release()
+                over.wait()
 
         do_POST = do_GET
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import time
 
 import pytest
 from hypothesis import given
@@ -46,14 +45,10 @@ def test_jaccard_is_symmetric_and_one_for_equal_sets(left: frozenset[str], right
     assert 0.0 <= jaccard(left, right) <= 1.0
 
 
-def test_the_cost_of_comments_that_nothing_closes_grows_with_the_text_only() -> None:
-    def cost(number: int) -> float:
-        text = "<!-- \n" * number
-        start = time.process_time()
-        strip_comments(text, keeps_lines=True)
-        return time.process_time() - start
-
-    assert min(cost(16_000) for _ in range(2)) < 30 * min(cost(2_000) for _ in range(3)) + 0.01
+def test_very_many_comments_that_nothing_closes_are_read_to_their_end() -> None:
+    """A reader that looks for the end of each would not end while anyone waits for it."""
+    text = "<!-- \n" * 3_000_000
+    assert strip_comments(text, keeps_lines=True).count("\n") == 3_000_000
 
 
 @given(st.lists(st.sampled_from(["<!--", "-->", "\n", "a", "-", ">", "<!"])).map("".join))

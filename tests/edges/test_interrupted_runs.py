@@ -11,8 +11,8 @@ import random
 import signal
 import subprocess
 import sys
-import time
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -26,9 +26,6 @@ pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parent.parent.parent
 COUNT = int(os.environ.get("MEMORY_CI_SIGNALS", "6"))
-SECONDS = 60
-"""Bounds what must not hang; nothing here waits that long."""
-
 BODY = "a retry doubled the charge because the gateway had booked the first request before it answered"
 SIGNALS = (signal.SIGKILL, signal.SIGINT, signal.SIGTERM)
 MAIN, SESSIONS, INDEX = ".git/refs/heads/main", ".git/refs/memory-ci", ".git/memory-ci/index.db"
@@ -62,9 +59,42 @@ def write_session(project: Project) -> None:
     (project.path.parent / "session.jsonl").write_text(json.dumps(said | when | {"cwd": str(project.path)}) + "\n")
 
 
-def start(project: Project, *args: str) -> subprocess.Popen[bytes]:
+AIMED = """
+import os, sys
+watched, number, steps = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+sys.argv[1:4] = []
+
+def state():
+    try:
+        found = os.stat(watched)
+    except FileNotFoundError:
+        return None
+    return found.st_ino, found.st_mtime_ns, found.st_size
+
+class Aim:
+    is_busy, before, left = False, state(), steps
+
+    def __call__(self, event, arguments):
+        if event not in ("open", "os.rename", "os.remove", "subprocess.Popen") or self.is_busy:
+            return
+        self.is_busy = True
+        if state() != self.before:
+            self.left -= 1
+            if self.left == -1:
+                os.killpg(0, number)
+        self.is_busy = False
+
+sys.addaudithook(Aim())
+from memory_ci.__main__ import main
+main()
+"""
+"""A command that sends a signal to its own group at a step after something moved: before it opens, renames or removes a
+file, or starts a program."""
+
+
+def start(project: Project, *args: str, aim: Sequence[str] = ()) -> subprocess.Popen[bytes]:
     """The command as a process that leads its own group."""
-    command = [sys.executable, "-m", "memory_ci", *args]
+    command = [sys.executable, *(("-c", AIMED, *aim) if aim else ("-m", "memory_ci")), *args]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     quiet = subprocess.DEVNULL
     return subprocess.Popen(
@@ -81,21 +111,14 @@ def state_of(path: Path) -> object:
     return found.st_ino, found.st_mtime_ns, found.st_size
 
 
-def shoot(project: Project, name: str, number: int, delay: float) -> bool:
-    """Send a signal to the group of a command, `delay` seconds after it moved something; whether it was still alive."""
+def shoot(project: Project, name: str, number: int, steps: int) -> bool:
+    """Send a signal to the group of a command, `steps` steps after it moved something; whether it still had so many."""
     args, watched = COMMANDS[name]
     before = state_of(project.path / watched)
-    process = start(project, *args)
-    until = time.monotonic() + SECONDS
-    while state_of(project.path / watched) == before and process.poll() is None and time.monotonic() < until:
-        pass
+    process = start(project, *args, aim=(str(project.path / watched), str(number), str(steps)))
+    status = process.wait()
     assert state_of(project.path / watched) != before, f"{name} did nothing"
-    time.sleep(delay)
-    is_alive = process.poll() is None
-    if is_alive:
-        os.killpg(process.pid, number)
-    process.wait(SECONDS)
-    return is_alive
+    return status != 0
 
 
 def ids(project: Project) -> set[str]:
@@ -114,13 +137,13 @@ def test_no_signal_loses_a_learning(template: Project, tmp_path: Path) -> None:
         name, number = ORDER[at % len(ORDER)], SIGNALS[(at + at // len(ORDER)) % len(SIGNALS)]
         project = copy_project(template, tmp_path / f"shop-{at}")
         write_session(project)
-        is_alive = shoot(project, name, number, chance.choice((0, 0, 0.002, 0.005, 0.01, 0.02, 0.05)))
+        is_alive = shoot(project, name, number, chance.choice((0, 0, 1, 2, 3, 5, 8)))
         what = f"{name} {number.name}"
         is_cut = (project.path / ".git" / JOURNAL).exists()
         hits[f"{what}{', cut short' if is_cut else '' if is_alive else ', over before'}"] += 1
         assert number == signal.SIGKILL or not is_cut, what
         assert project.workspace.findings == (), what
-        assert name != "capture" or start(project, *COMMANDS[name][0]).wait(SECONDS) == 0
+        assert name != "capture" or start(project, *COMMANDS[name][0]).wait() == 0
         assert name != "capture" or project.git("for-each-ref", "refs/memory-ci/sessions/") != "", what
         assert project.git("status", "--porcelain", "--untracked-files=no") == "", what
         project.git("fsck", "--strict", "--no-dangling")

@@ -25,6 +25,7 @@ from memory_ci.store.edits import format_entry
 from memory_ci.store.layout import fragment_path
 from tests.flows.project import IMPORTED_FROM, NOW, Project, copy_project, make_project
 from tests.make import make_entry, make_id
+from tests.processes import Background
 from tests.repos import RepoBuilder
 
 pytestmark = pytest.mark.slow
@@ -111,7 +112,7 @@ def tool(request: pytest.FixtureRequest, source: Path, tmp_path_factory: pytest.
 
 
 @pytest.fixture
-def project(tool: Tool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
+def project(tool: Tool, tmp_path: Path, background: Background, monkeypatch: pytest.MonkeyPatch) -> Project:
     for name, value in tool.home.items():
         monkeypatch.setenv(name, value)
     return copy_project(tool.template, tmp_path / "shop")

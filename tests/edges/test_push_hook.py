@@ -15,6 +15,7 @@ from memory_ci.flows.setup.hooks import previous_name
 from memory_ci.flows.setup.install import install
 from memory_ci.gitrepo.sessionrefs import list_stored, store
 from tests.flows.project import IMPORTED_FROM, NOW, Project, make_project
+from tests.processes import Background
 
 pytestmark = pytest.mark.slow
 
@@ -22,7 +23,7 @@ SESSION = "refs/memory-ci/sessions/codex/s1"
 
 
 @pytest.fixture
-def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
+def project(tmp_path: Path, background: Background, monkeypatch: pytest.MonkeyPatch) -> Project:
     """A project with our hooks, a bare remote, and a commit to push; our interpreter finds this checkout."""
     made = make_project(tmp_path / "shop")
     made.git("remote", "add", "origin", str(made.bare(tmp_path / "origin.git").path))

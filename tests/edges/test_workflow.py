@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import sqlite3
@@ -83,11 +84,12 @@ jobs:
 """
 
 BARRIER = """#!/bin/sh
-touch "$GIT_DIR/arrived.$$"
-for turn in $(seq 100); do
-  [ "$(ls "$GIT_DIR" | grep -c arrived)" -lt 2 ] || exit 0
-  sleep 0.1
-done
+if mkdir "$GIT_DIR/arrived.first" 2>/dev/null; then
+  read -r _ <"$GIT_DIR/second"
+elif mkdir "$GIT_DIR/arrived.second" 2>/dev/null; then
+  echo here >"$GIT_DIR/second"
+fi
+exit 0
 """
 """A pre-receive hook in which the first two pushes wait for one another: then both have seen the same tip."""
 
@@ -258,6 +260,7 @@ def test_two_runners_at_once_both_land_and_nothing_is_lost(shop: Shop) -> None:
     hook = shop.remote.path / "hooks" / "pre-receive"
     hook.parent.mkdir(exist_ok=True)
     hook.write_text(BARRIER)
+    os.mkfifo(shop.remote.path / "second")
     hook.chmod(0o755)
     alone = ONE_JOB.replace("push: auto", "push: push")
     started = [shop.act.start(alone, "push", {"repository": HERE}, sha) for sha in (first, shop.remote.sha("main"))]

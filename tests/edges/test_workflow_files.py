@@ -21,7 +21,7 @@ ACTIONS = sorted((ROOT / "action").rglob("action.yml"))
 DOUBLES = sorted((ROOT / "tests" / "edges" / "doubles").rglob("action.yml"))
 GUIDE = (ROOT / "docs" / "ci.md").read_text(encoding="utf-8")
 COMPONENT = (ROOT / "templates" / "memory.yml").read_text(encoding="utf-8")
-SECONDS = 60
+SECONDS = 300
 
 
 def run(tool: str, *args: str | Path) -> str:

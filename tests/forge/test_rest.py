@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from pathlib import Path
+from threading import Semaphore
 
 import pytest
 
 from memory_ci.errors import EngineError
-from memory_ci.forge import http
 from memory_ci.forge.http import Transport, find_limit
 from memory_ci.forge.rest import MAX_PAGES, Client
+from tests.deadlines import give_up_when
 from tests.forge.make import TOKEN, FakeTime, make_budget, make_client
 from tests.servers import Answer, Asked, Handler, by_path, drip, in_turn, json_answer, serve
 
@@ -375,11 +376,12 @@ def test_a_cache_that_cannot_be_written_stops_nothing(tmp_path: Path) -> None:
 def test_a_reply_that_drips_is_given_up_long_before_the_budget_ends(
     part: str, tmp_path: Path, time: FakeTime, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(http, "REPLY_SECONDS", 0.3)
-    with drip(part) as url, pytest.raises(EngineError) as raised:
+    stuck = Semaphore(0)
+    give_up_when(stuck, monkeypatch)
+    with drip(part, stuck) as url, pytest.raises(EngineError) as raised:
         find(make_client(url, tmp_path, time))
     assert raised.value.slug == "forge-unreachable"
-    assert raised.value.message.endswith("did not end its reply within 0.3 seconds")
+    assert raised.value.message.endswith("did not end its reply within 60 seconds")
 
 
 def test_an_address_without_a_host_is_told_as_one(tmp_path: Path, time: FakeTime) -> None:

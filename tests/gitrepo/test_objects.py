@@ -110,7 +110,7 @@ def test_a_process_that_does_not_answer_ends_with_the_question(
 
     builder.commit("One", {"a.txt": "one\n"})
     objects.close_all()
-    deaf = subprocess.Popen(["sleep", "30"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    deaf = subprocess.Popen(["tail", "-f", "/dev/null"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     monkeypatch.setattr(objects, "_start", lambda *_: deaf)
     with pytest.raises(KeyboardInterrupt):
         objects.ask_objects(repo.git_dir, "info", ["HEAD"], interrupt)
@@ -138,7 +138,7 @@ def test_pipes_may_be_as_small_as_a_page(
     begin = objects._start
     monkeypatch.setattr(objects, "_start", start)
     objects.close_all()
-    stuck = threading.Timer(10, lambda: kept[0].kill())
+    stuck = threading.Timer(600, lambda: kept[0].kill())
     stuck.start()
     assert set(find_objects(repo, ["HEAD:a"] * 3_000)) != {None}
     stuck.cancel()

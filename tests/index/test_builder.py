@@ -327,7 +327,7 @@ def test_where_nothing_can_be_written_the_index_is_in_memory(tmp_path: Path) -> 
 def test_behind_a_lock_that_stays_the_index_is_in_memory(tmp_path: Path) -> None:
     path, tree = tmp_path / "index.db", make_tree()
     with open_index(path) as holder:
-        with open_index(path, lock_timeout=0.01) as index:
+        with open_index(path, lock_timeout=0) as index:
             sync(index, tree.oids, tree.load)
             assert index.is_temporary
             assert "locked" in index.reason
@@ -348,7 +348,7 @@ from memory_ci.index.builder import open_index, sync
 from memory_ci.index.search import search
 from tests.index.trees import make_tree
 tree = make_tree(300)
-with open_index(Path(sys.argv[1]), lock_timeout=60) as index:
+with open_index(Path(sys.argv[1]), lock_timeout=600) as index:
     sync(index, tree.oids, tree.load)
     print(len(search(index, ["retry"], depth=1000)), index.is_temporary)
 """

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import math
 import os
-import time
 from array import array
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from threading import Event, Semaphore
 from typing import NamedTuple
 
 import pytest
@@ -20,10 +20,12 @@ from memory_ci.index.embedders.local import MAX_TOKENS, LocalEmbedder, find_mode
 from memory_ci.index.embedders.remote import HURRIED, Patience, address, cut
 from memory_ci.records.config import EmbedderName, RetrieveConfig
 from memory_ci.text import estimate_tokens
+from tests.deadlines import give_up_when
 from tests.servers import Answer, Asked, Handler, Server, drip, in_turn, json_answer, serve
 
 KEY = "not-a-real-key-0123456789"
-FAST = Patience(connect=1.0, read=0.1, total=2.0, pauses=(0.01, 0.01))
+UNHASTY = Patience(connect=60.0, read=60.0, total=100.0, pauses=(0.0, 0.0))
+"""Longer than any answer here takes, and less than the 120 seconds that one double asks for; it tries again at once."""
 
 Reply = Callable[[Sequence[Sequence[object]]], dict[str, object]]
 
@@ -66,7 +68,9 @@ def texts_of(asked: Asked) -> list[str]:
 
 
 @contextmanager
-def asking(api: Api, handler: Handler, patience: Patience = FAST, model: str = "") -> Iterator[tuple[Embedder, Server]]:
+def asking(
+    api: Api, handler: Handler, patience: Patience = UNHASTY, model: str = ""
+) -> Iterator[tuple[Embedder, Server]]:
     """An embedder that asks a double which answers with `handler`."""
     with serve(handler) as server:
         environ = {api.base: server.url + api.suffix, "OPENAI_API_KEY": KEY, "GEMINI_API_KEY": KEY}
@@ -229,21 +233,27 @@ def test_a_refused_key_is_not_tried_again_and_not_shown(api: Api, code: int) -> 
 
 @every_api
 def test_a_silent_service_is_given_up(api: Api) -> None:
+    is_given_up = Event()
+
     def answer(_: Asked) -> Answer:
-        time.sleep(0.15)
+        is_given_up.wait()
         return json_answer(api.reply([[1.0]]))
 
-    patience = FAST._replace(read=0.03, pauses=())
-    with asking(api, answer, patience) as (embedder, _), pytest.raises(MemoryCIError, match="no answer in time"):
-        embedder.embed(["x"])
+    patience = UNHASTY._replace(read=0.001, pauses=())
+    with asking(api, answer, patience) as (embedder, _):
+        with pytest.raises(MemoryCIError, match="no answer in time"):
+            embedder.embed(["x"])
+        is_given_up.set()
 
 
 @every_api
 @pytest.mark.parametrize("part", ["headers", "body"])
-def test_an_answer_that_drips_ends_with_the_time_for_all(api: Api, part: str) -> None:
-    with drip(part) as url:
+def test_an_answer_that_drips_ends_with_the_time_for_all(api: Api, part: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    stuck = Semaphore(0)
+    give_up_when(stuck, monkeypatch)
+    with drip(part, stuck) as url:
         environ = {api.base: url + api.suffix, "OPENAI_API_KEY": KEY, "GEMINI_API_KEY": KEY}
-        embedder = require_embedder(RetrieveConfig(embedder=api.name), environ, FAST._replace(total=0.3))
+        embedder = require_embedder(RetrieveConfig(embedder=api.name), environ, UNHASTY)
         with pytest.raises(MemoryCIError, match="did not finish its answer in time"):
             embedder.embed(["x"])
 
@@ -251,7 +261,7 @@ def test_an_answer_that_drips_ends_with_the_time_for_all(api: Api, part: str) ->
 @every_api
 def test_no_more_is_asked_when_the_time_is_over(api: Api) -> None:
     good = json_answer(api.reply([[1.0]]))
-    with asking(api, lambda _: good, FAST._replace(total=0.0)) as (embedder, server):
+    with asking(api, lambda _: good, UNHASTY._replace(total=0.0)) as (embedder, server):
         with pytest.raises(MemoryCIError, match="all the time"):
             embedder.embed(["x"])
         assert server.asked == []

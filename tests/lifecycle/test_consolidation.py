@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from datetime import date
 from typing import Any
@@ -368,19 +367,11 @@ def test_consolidation_loses_nothing_is_idempotent_and_knows_no_order(located: l
     assert not plan_consolidation(after, TODAY)
 
 
-LONG = {
-    "word": 40_000, "use over": 20_000, "timeout is 30": 20_000, "it can by": 20_000,
-    "is cached": 8_000, "never always kept": 8_000,
-}  # fmt: skip
+LONG = ("word", "use over", "timeout is 30", "it can by", "is cached", "never always kept")
 """What a sentence without end may repeat, so that each step that might looks back over what was read."""
 
 
-@pytest.mark.parametrize(("words", "times"), LONG.items())
-def test_reading_eight_times_as_many_words_takes_about_eight_times_as_long(words: str, times: int) -> None:
-    def cost(number: int) -> float:
-        tokens = [Token(word, is_free=True) for word in words.split() * number]
-        start = time.process_time()
-        read_claim(tokens, 2)
-        return time.process_time() - start
-
-    assert min(cost(times) for _ in range(2)) < 30 * min(cost(times // 8) for _ in range(3))
+@pytest.mark.parametrize("words", LONG)
+def test_a_sentence_without_end_is_read_to_its_end(words: str) -> None:
+    """A reader that looks back over all that was read at each word would not end while anyone waits for it."""
+    read_claim([Token(word, is_free=True) for word in words.split() * 100_000], 2)

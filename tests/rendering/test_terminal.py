@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import time
 
 import pytest
 from hypothesis import given
@@ -128,6 +127,4 @@ def test_carets_stand_below_wide_letters_and_many_of_them_are_painted_at_once() 
     _, source, marks = render_excerpt(3, "漢字: 値", "no 値 here: '値'")[0].splitlines()
     assert columns(marks.partition("^")[0]) == columns(source.partition("値")[0])
     assert marks.endswith(" ^^")
-    began = time.perf_counter()
-    paint(f"{'^' * 20_000} no end\n")
-    assert time.perf_counter() - began < 1
+    paint(f"{'^' * 1_000_000} no end\n")  # a painter that looks at each pair of them would not end

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -118,13 +116,9 @@ def test_words_with_many_forms_are_asked_by_their_stems() -> None:
     assert build_terms("удалить колонку лог") == ("удал*", "коло*", "лог")
 
 
-def test_the_cost_of_one_long_word_grows_with_its_letters_only() -> None:
-    def cost(letters: int) -> float:
-        start = time.process_time()
-        build_terms("x" * letters)
-        return time.process_time() - start
-
-    assert min(cost(16_000) for _ in range(2)) < 30 * min(cost(2_000) for _ in range(3)) + 0.01
+def test_a_very_long_word_is_read_to_its_end() -> None:
+    """A reader that looks at each pair of its letters would not end while anyone waits for it."""
+    assert build_terms("x" * 5_000_000)
 
 
 def test_a_long_word_that_no_entry_holds_is_asked_by_its_stem() -> None:

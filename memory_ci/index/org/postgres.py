@@ -187,6 +187,8 @@ class PostgresEngine(OrgEngine):
         """As in OrgEngine; connections of readers are kept for the next engine of this process."""
         for audience, connection in self._open.items():
             if connection is not None and self._is_writer:
+                with suppress(psycopg.Error):  # or the server holds the lock until it hears of the end
+                    connection.execute("SELECT pg_advisory_unlock_all()")
                 connection.close()
             elif connection is not None:
                 self._server.keep(self._server.database_of(audience), connection)

@@ -52,7 +52,7 @@ def make_text(*learnings: dict[str, Any]) -> str:
 def make_engine(
     url: str,
     clock: FakeClock | None = None,
-    call_seconds: float = 10.0,
+    call_seconds: float = 600.0,
     environ: dict[str, str] | None = None,
     **settings: Any,  # noqa: ANN401 - any field of EngineConfig
 ) -> AnthropicEngine:

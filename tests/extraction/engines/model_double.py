@@ -9,12 +9,9 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Literal, NamedTuple
 
-PATIENCE = 5.0
-"""Seconds after which a hanging or trickling answer ends by itself."""
-
 
 class Answer(NamedTuple):
-    """One answer. `manner`: whole; cut in the middle; one byte at a time, slower than any reader waits; or never."""
+    """One answer. `manner`: whole; cut in the middle; a few bytes and then no more; or none."""
 
     body: str
     status: int = 200
@@ -39,6 +36,9 @@ class ModelDouble:
         self.paths = paths
         self.url = ""
         self.is_closing = threading.Event()
+        self.stuck = threading.Semaphore(0)
+        """Released for each answer that will not end."""
+
         self._answers = answers
         self._given = 0
 
@@ -74,7 +74,7 @@ class Handler(BaseHTTPRequestHandler):
     def send(self, answer: Answer) -> None:
         self.close_connection = answer.manner != "whole"
         if answer.manner == "hang":
-            self.double.is_closing.wait(PATIENCE)
+            self.hang()
             return
         body = answer.body.encode()
         self.send_response(answer.status)
@@ -87,10 +87,13 @@ class Handler(BaseHTTPRequestHandler):
             self.wfile.write(body[: len(body) // 2] if answer.manner == "cut" else body)
 
     def trickle(self, body: bytes) -> None:
-        for byte in body[: int(PATIENCE / 0.02)]:
+        for byte in body[:3]:
             self.wfile.write(bytes([byte]))
-            if self.double.is_closing.wait(0.02):
-                return
+        self.hang()
+
+    def hang(self) -> None:
+        self.double.stuck.release()
+        self.double.is_closing.wait()
 
     def log_message(self, format: str, *args: object) -> None:
         """Nothing on stderr: a test reads `asked`."""
@@ -111,7 +114,7 @@ def serve_model(*answers: Answer, paths: dict[str, Answer] | None = None) -> Ite
         double.is_closing.set()
         server.shutdown()
         server.server_close()
-        thread.join(PATIENCE)
+        thread.join()
 
 
 def make_message(text: str | None, stop_reason: str = "end_turn", thinking: bool = False, **usage: int) -> Any:  # noqa: ANN401

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import fcntl
 import json
-import time
+import os
+import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from memory_ci.errors import EngineError
+from memory_ci.extraction.engines import program
 from memory_ci.extraction.engines.program import ClaudeCliEngine
 from memory_ci.extraction.prompt import build_prompt
 from memory_ci.records.candidate import EngineReply, Usage
@@ -92,7 +94,7 @@ FAILURES = [
     ("print('not JSON')", "engine-failed"),
     ("print('[' * 100000)", "engine-failed"),
     ("print('{\"result\": 3}')", "engine-failed"),
-    ("print('x' * 9_000_000, flush=True); import time; time.sleep(30)", "engine-unreadable-reply"),
+    ("print('x' * 9_000_000, flush=True); import signal; signal.pause()", "engine-unreadable-reply"),
 ]
 
 
@@ -110,35 +112,33 @@ def test_what_the_program_said_is_in_the_message(tmp_path: Path) -> None:
 
 
 HANGS = """
-import subprocess, time
-lock = "import fcntl, sys, time; f = open(sys.argv[1], 'w'); fcntl.flock(f, 2); print(flush=True); time.sleep(9)"
+import signal, subprocess
+lock = "import fcntl, signal, sys; f = open(sys.argv[1], 'w'); fcntl.flock(f, 2); print(flush=True); signal.pause()"
 name = str(pathlib.Path(__file__).with_suffix(".lock"))
 subprocess.Popen([sys.executable, "-c", lock, name], stdout=subprocess.PIPE).stdout.readline()
-pathlib.Path(__file__).with_suffix(".locked").touch()
-time.sleep(60)
+pathlib.Path(__file__).with_suffix(".hangs").write_text("now")
+signal.pause()
 """
-"""Starts a child that holds a lock for as long as it lives, and waits with it."""
+"""Starts a child that holds a lock for as long as it lives, says so by a named pipe, and hangs with it."""
 
 
-def is_free(path: Path) -> bool:
-    with path.open() as stream:
-        try:
-            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return False
-    return True
+def test_a_program_that_hangs_is_killed_with_what_it_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    hangs, wait = tmp_path / "claude.hangs", subprocess.Popen.wait
+    os.mkfifo(hangs)
 
+    def give_up_when_it_hangs(process: subprocess.Popen[bytes], timeout: float | None = None) -> int:
+        if timeout is None:
+            return wait(process)
+        hangs.read_text()
+        raise subprocess.TimeoutExpired(process.args, timeout)
 
-def test_a_program_that_hangs_is_killed_with_what_it_started(tmp_path: Path) -> None:
+    monkeypatch.setattr(subprocess.Popen, "wait", give_up_when_it_hangs)
+    monkeypatch.setattr(program, "TICK", 1)
     with pytest.raises(EngineError) as caught:
-        ask(tmp_path, HANGS, seconds=2)
+        ask(tmp_path, HANGS, seconds=1)
     assert caught.value.slug == "engine-timeout"
-    assert (tmp_path / "claude.locked").exists()
-    for _ in range(50):
-        if is_free(tmp_path / "claude.lock"):
-            return
-        time.sleep(0.1)
-    pytest.fail("what the program started lives on")
+    with (tmp_path / "claude.lock").open() as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # free as soon as the child is gone
 
 
 @pytest.mark.parametrize("path", ["", "."])

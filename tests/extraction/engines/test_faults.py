@@ -8,6 +8,7 @@ import pytest
 
 from memory_ci.errors import EngineError
 from memory_ci.extraction.reply import parse_reply
+from tests.deadlines import give_up_when
 from tests.extraction.engines.make import (
     KEY,
     FakeClock,
@@ -24,9 +25,6 @@ FIRST, SECOND = make_learning("Retry only GET"), make_learning("Name the queue")
 GOOD = make_text(FIRST, SECOND)
 BOTH = ("Retry only GET", "Name the queue")
 PAGE = Answer("<html><title>Sign in</title></html>", headers=(("content-type", "text/html"),))
-PATIENT = 10.0
-HASTY = 0.25
-"""Seconds a call may take in the rows where it must not end."""
 
 
 class Row(NamedTuple):
@@ -39,7 +37,6 @@ class Row(NamedTuple):
     survivors: tuple[str, ...] | None = ()
     requests: int = 1
     slept: tuple[float, ...] = ()
-    call_seconds: float = PATIENT
 
 
 TRIED = (1.0, 2.0)
@@ -80,14 +77,13 @@ ROWS = (
     ),
     Row("500", make_error(500, "api_error", "internal"), "engine-overloaded", requests=3, slept=TRIED),
     Row("529", make_error(529, "overloaded_error", "overloaded"), "engine-overloaded", requests=3, slept=TRIED),
-    Row("timeout", Answer("", manner="hang"), "engine-timeout", requests=3, slept=TRIED, call_seconds=HASTY),
+    Row("timeout", Answer("", manner="hang"), "engine-timeout", requests=3, slept=TRIED),
     Row(
         "slow trickle",
         make_answer(GOOD)._replace(manner="trickle"),
         "engine-timeout",
         requests=3,
         slept=TRIED,
-        call_seconds=HASTY,
     ),
     Row(
         "cut connection",
@@ -100,10 +96,12 @@ ROWS = (
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.case)
-def test_a_fault_ends_as_the_manual_says(row: Row) -> None:
+def test_a_fault_ends_as_the_manual_says(row: Row, monkeypatch: pytest.MonkeyPatch) -> None:
     clock = FakeClock()
     with serve_model(row.answer) as model:
-        engine = make_engine(model.url, clock, row.call_seconds)
+        if row.slug == "engine-timeout":
+            give_up_when(model.stuck, monkeypatch)
+        engine = make_engine(model.url, clock)
         if row.slug:
             with pytest.raises(EngineError) as caught:
                 engine.extract(make_request())

@@ -54,7 +54,7 @@ class Organisation:
     ) -> OrgReport:
         chosen = [self.list] if places is None else places
         gather = partial(gather_targets, chosen, github, gitlab, self.environ)
-        return sync_org(self.address, gather, self.environ, NOW, jobs=2, seconds=20, dry_run=dry_run)
+        return sync_org(self.address, gather, self.environ, NOW, jobs=2, seconds=600, dry_run=dry_run)
 
     def titles(self, *audiences: str) -> list[str]:
         """All titles that readers of these audiences find by the word `note`."""

@@ -8,9 +8,9 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
+from threading import Event
 
 import pytest
 
@@ -381,10 +381,15 @@ def test_a_line_that_says_something_else_is_named_with_its_number(org: Organisat
 def test_answers_come_in_the_order_of_their_questions() -> None:
     from concurrent.futures import ThreadPoolExecutor
 
+    is_fourth_done = Event()
     with ThreadPoolExecutor(4) as pool:
 
         def work(number: int) -> int:
-            time.sleep(0.002 * (number % 3))
+            """The first is done after the fourth."""
+            if number == 0:
+                is_fourth_done.wait()
+            if number == 3:
+                is_fourth_done.set()
             return number
 
         assert list(in_order(pool, work, range(20), 5)) == list(range(20))
@@ -397,10 +402,40 @@ from functools import partial
 from pathlib import Path
 from memory_ci.flows.org.sync import sync_org
 from memory_ci.flows.org.targets import gather_targets
+from memory_ci.index.org.sqlite import SqliteEngine
 gather = partial(gather_targets, [Path(sys.argv[1])], (), (), os.environ)
-print("ready", flush=True)
+
+def stop(*_):
+    print("step", flush=True)
+    sys.stdin.readline()
+
+def stopping(step):
+    def work(*arguments, **named):
+        stop()
+        return step(*arguments, **named)
+    return work
+
+for name in ("sync", "publish", "keep_state"):
+    setattr(SqliteEngine, name, stopping(getattr(SqliteEngine, name)))
+sys.addaudithook(lambda event, _: stop() if event in ("os.rename", "os.remove", "os.link") else None)
 sync_org(sys.argv[2], gather, os.environ, datetime(2026, 11, 23, tzinfo=UTC), jobs=2)
 """
+
+
+def start_sync(org: Organisation) -> subprocess.Popen[bytes]:
+    """A sync that stops before each of its steps."""
+    command, pipe = [sys.executable, "-c", SYNC, str(org.list), str(org.index)], subprocess.PIPE
+    return subprocess.Popen(command, stdin=pipe, stdout=pipe, env=dict(os.environ), start_new_session=True)
+
+
+def go_on(process: subprocess.Popen[bytes]) -> bool:
+    """Let a sync go on to its next step; whether there is one."""
+    assert process.stdin
+    assert process.stdout
+    with suppress(BrokenPipeError):
+        process.stdin.write(b"\n")
+        process.stdin.flush()
+    return process.stdout.readline() != b""
 
 
 def test_a_sync_that_is_killed_loses_and_half_publishes_nothing(org: Organisation) -> None:
@@ -414,15 +449,18 @@ def test_a_sync_that_is_killed_loses_and_half_publishes_nothing(org: Organisatio
     for name in names:
         org.add(name, f"A newer note of {name}")
     after = sorted(f"A newer note of {name}" for name in names)
-    for pause in (0.0, 0.02, 0.05, 0.09):
-        command = [sys.executable, "-c", SYNC, str(org.list), str(org.index)]
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, env=dict(os.environ), start_new_session=True)
-        assert process.stdout is not None
-        process.stdout.readline()
-        time.sleep(pause)
+    states = []
+    for steps in range(1, 100, 2):
+        process = start_sync(org)
+        is_over = not all(go_on(process) for _ in range(steps))
         os.killpg(process.pid, signal.SIGKILL)
         process.communicate()
-        assert org.titles() in (before, after)
+        states.append(org.titles())
+        if is_over:
+            break
+    assert len(states) > 4
+    assert before in states
+    assert all(state in (before, after) for state in states)
     assert org.sync().failed == ()
     assert org.titles() == after
     assert verify_org(str(org.index), org.environ) == ((), 8)

@@ -7,6 +7,7 @@ import os
 import sqlite3
 from contextlib import closing
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import msgspec
@@ -47,8 +48,9 @@ def charge(number: int, title: str = "Retry a charge at the gateway after a time
 
 
 @pytest.fixture
-def index(project: Project, tmp_path: Path) -> Path:
-    project.write(".memory-ci.yaml", "org: {deadline_ms: 10000}\n")  # a busy machine takes its time
+def index(project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Its place; the clock of those who ask it stands still, so that no deadline passes."""
+    monkeypatch.setattr("memory_ci.flows.serve.organisation.time", SimpleNamespace(monotonic=lambda: 1e12))
     return tmp_path / "index"
 
 
@@ -91,7 +93,7 @@ def test_the_share_of_an_answer_is_bounded(project: Project, index: Path, share:
         "pay",
         *(charge(number, f"Retry a charge at the gateway after a timeout, {'x' * number}") for number in range(1, 30)),
     )
-    project.commit("Share", {".memory-ci.yaml": f"org: {{max_share: {share}, deadline_ms: 10000}}\n"})
+    project.commit("Share", {".memory-ci.yaml": f"org: {{max_share: {share}, }}\n"})
     answer = ask(project, index, all_matches=True)
     size = len(render_context(answer)) - len(render_context(project.retrieve(TASK)))
     assert bool(answer.organisation) == bool(share)
@@ -131,11 +133,12 @@ def test_after_its_deadline_nothing_of_it_is_given_and_a_line_says_so(
     project: Project, index: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     put(index, "pay", *(charge(number) for number in range(300)))
-    moments = iter([0.0])
-    monkeypatch.setattr("memory_ci.flows.serve.organisation.time.monotonic", lambda: next(moments, 99.0))
+    moments = iter([1e12])
+    later = SimpleNamespace(monotonic=lambda: next(moments, 2e12))
+    monkeypatch.setattr("memory_ci.flows.serve.organisation.time", later)
     answer = ask(project, index)
     assert answer.organisation == ()
-    assert answer.notes[-1] == "The organisation's index did not answer within 10000 ms: nothing of it is given."
+    assert answer.notes[-1] == "The organisation's index did not answer within 500 ms: nothing of it is given."
 
 
 @pytest.mark.parametrize("damage", [None, b"no database"])
