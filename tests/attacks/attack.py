@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -23,7 +24,8 @@ ERROR = "a clear error"
 BOUNDED = "bounded time and memory"
 
 LAUNCHER = Path(__file__).parent / "launcher.py"
-HANG_SECONDS = 180
+SECONDS = 60
+"""Ends a command that waits for ever, such as for a pipe. One that works takes less than one."""
 
 
 class Area(NamedTuple):
@@ -95,6 +97,8 @@ class Launcher:
         log: Path | None = None,
         file_bytes: int | None = None,
         memory: int = 0,
+        seconds: int = SECONDS,
+        meanwhile: Callable[[], object] | None = None,
     ) -> Done:
         """Run one command to its end.
 
@@ -108,6 +112,8 @@ class Launcher:
             log: gets one line for each write.
             file_bytes: RLIMIT_FSIZE, for git too.
             memory: RLIMIT_AS.
+            seconds: after which a command is ended that hangs.
+            meanwhile: called while the command is stopped, with the fault `stop`.
         """
         self.number += 1
         place = self.folder / f"run-{self.number}"
@@ -126,13 +132,21 @@ class Launcher:
             "roots": [str(cwd), os.environ["HOME"]],
             "file_bytes": file_bytes,
             "memory": memory,
-            "seconds": HANG_SECONDS,
+            "seconds": seconds,
         }
         assert self.process.stdin is not None
         assert self.process.stdout is not None
         self.process.stdin.write(json.dumps(job) + "\n")
         self.process.stdin.flush()
         reply = json.loads(self.process.stdout.readline())
+        if "stopped" in reply:
+            assert meanwhile is not None
+            try:
+                meanwhile()
+            finally:
+                self.process.stdin.write("go on\n")
+                self.process.stdin.flush()
+                reply = json.loads(self.process.stdout.readline())
         stdout = (place / "stdout").read_bytes().decode("utf-8", "replace")
         stderr = (place / "stderr").read_bytes().decode("utf-8", "replace")
         return Done(reply["status"], stdout, stderr, reply["rss"])
@@ -209,3 +223,17 @@ def words_for(name: str, command: click.Command) -> tuple[str, ...]:
             words.append(parameter.opts[0])
         words.append(str(value))
     return tuple(words)
+
+
+def log_git(folder: Path) -> dict[str, str]:
+    """Put a `git` first on PATH that writes its arguments to `folder`/argv and then is git.
+
+    Returns:
+        the variables with which it is found.
+    """
+    real = shutil.which("git")
+    wrapper = folder / "bin" / "git"
+    wrapper.parent.mkdir()
+    wrapper.write_text(f'#!/bin/sh\nprintf "%s\\n" "$*" >>{folder}/argv\nexec {real} "$@"\n')
+    wrapper.chmod(0o755)
+    return {"PATH": f"{wrapper.parent}:{os.environ['PATH']}"}

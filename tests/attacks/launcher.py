@@ -1,7 +1,8 @@
 """Run memory-ci commands in forked children, each with one fault at a chosen write.
 
 Run as `python launcher.py`. Each line of standard input is a JSON job, each line of standard output
-its result. The package is imported once, so that a command costs a fork and not an interpreter.
+its result. A child that is stopped gives a result of its own, and goes on at the next line. The
+package is imported once, so that a command costs a fork and not an interpreter.
 
 A fault is injected by an audit hook (PEP 578), which Python calls before each file operation and
 each program that it starts. The product knows nothing of it, and no time is measured.
@@ -25,10 +26,10 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-HANG_SECONDS = 180
+HANG_SECONDS = 300
 """Ends what waits for ever, such as an open of a pipe. Nothing that works comes near it."""
 
-CPU_SECONDS = 170
+CPU_SECONDS = 300
 PR_SET_CHILD_SUBREAPER = 36
 
 WRITING_GIT = frozenset(
@@ -36,10 +37,13 @@ WRITING_GIT = frozenset(
     merge mktree mktag notes push read-tree rebase reset rm stash symbolic-ref tag update-index
     update-ref worktree write-tree""".split()
 )
+OBJECTS = frozenset(("hash-object", "mktree", "commit-tree", "write-tree", "read-tree"))
+"""These add objects that nothing names yet."""
+
 READING = frozenset(("--get", "--get-all", "--get-regexp", "--list", "--quiet", "--check", "--verify"))
 """With one of these a command of WRITING_GIT only asks."""
 
-FILE_EVENTS = frozenset("""os.rename os.remove os.link os.symlink os.mkdir os.rmdir os.truncate shutil.move""".split())
+FILE_EVENTS = frozenset("""os.rename os.remove os.link os.symlink os.mkdir os.truncate shutil.move""".split())
 DISK = ("enospc", "erofs")
 WRITE_FLAGS = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC
 
@@ -48,7 +52,7 @@ class Fault:
     """Count the writes of a process, and act before the one that is chosen.
 
     Args:
-        kind: kill, torn (kill with half of the file written), stop, enospc or erofs.
+        kind: kill (a file that is rewritten in place is left with half of it), stop, enospc, erofs.
         number: the write before which it acts, from 1; 0 acts never.
         log: the file that gets one line for each write.
         roots: writes to files elsewhere are not counted: no later command sees them.
@@ -74,9 +78,7 @@ class Fault:
         self.count += 1
         if self.log >= 0:
             os.write(self.log, f"{self.count} {event} {target}\n".encode("utf-8", "replace"))
-        if self.count == self.number:
-            self.act(event, args)
-        elif self.count > self.number > 0 and self.kind in DISK:
+        if self.count == self.number or (self.count > self.number > 0 and self.kind in DISK):
             self.act(event, args)
 
     def act(self, event: str, args: tuple[Any, ...]) -> None:
@@ -86,7 +88,8 @@ class Fault:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         if self.kind == "erofs":
             raise OSError(errno.EROFS, os.strerror(errno.EROFS))
-        if self.kind == "torn" and event == "open" and os.path.isfile(args[0]):  # noqa: PTH113 - may be bytes
+        is_rewritten = event == "open" and int(args[2]) & os.O_TRUNC and os.path.isfile(args[0])  # noqa: PTH113
+        if self.kind == "kill" and is_rewritten:
             self.number = -1
             os.truncate(args[0], os.path.getsize(args[0]) // 2)  # noqa: PTH202
         os.kill(os.getpid(), signal.SIGSTOP if self.kind == "stop" else signal.SIGKILL)
@@ -94,6 +97,8 @@ class Fault:
 
 def describe_write(event: str, args: tuple[Any, ...]) -> str:
     """Return the file or the git command that an audit event is about to write with, "" if it only reads."""
+    if event == "os.mkdir" and os.path.isdir(args[0]):  # noqa: PTH112 - may be bytes
+        return ""
     if event in FILE_EVENTS:
         return name_of(args[0])
     if event == "open":
@@ -105,7 +110,10 @@ def describe_write(event: str, args: tuple[Any, ...]) -> str:
     if event == "subprocess.Popen":
         words = [name_of(word) for word in args[1]]
         is_reading = not READING.isdisjoint(words) or WRITING_GIT.isdisjoint(words)
-        return "" if words[:1] != ["git"] or is_reading else " ".join(words)
+        has_own_index = bool(args[3]) and "GIT_INDEX_FILE" in args[3]
+        is_scratch = has_own_index and "update-ref" not in words
+        skipped = words[:1] != ["git"] or is_reading or is_scratch
+        return "" if skipped or not OBJECTS.isdisjoint(words) else " ".join(words)
     return ""
 
 
@@ -132,9 +140,9 @@ def run_job(job: dict[str, Any]) -> None:
         source = os.open(name, flags, 0o600)
         os.dup2(source, handle)
         os.close(source)
-    sys.stdin = open(0, encoding="utf-8", errors="surrogateescape", closefd=False)  # noqa: PTH123, SIM115
-    sys.stdout = open(1, "w", encoding="utf-8", closefd=False)  # noqa: PTH123, SIM115
-    sys.stderr = open(2, "w", encoding="utf-8", errors="backslashreplace", closefd=False)  # noqa: PTH123, SIM115
+    sys.stdin = open(0, encoding="utf-8", errors="surrogateescape", closefd=False)  # noqa: SIM115
+    sys.stdout = open(1, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
+    sys.stderr = open(2, "w", encoding="utf-8", errors="backslashreplace", closefd=False)  # noqa: SIM115
     sys.argv = ["memory-ci", *job["args"]]
     signal.alarm(job["seconds"])
     resource.setrlimit(resource.RLIMIT_CPU, (CPU_SECONDS, CPU_SECONDS))
@@ -207,17 +215,25 @@ def serve() -> None:
     ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1)  # orphans become our children
     import_package()
     replies = os.fdopen(os.dup(1), "w")
-    for line in sys.stdin:
+
+    def send(reply: dict[str, object]) -> None:
+        replies.write(json.dumps(reply) + "\n")
+        replies.flush()
+
+    while line := sys.stdin.readline():
         job = json.loads(line)
         child = os.fork()
         if not child:
             run_job(job)
-        _, status, usage = os.wait4(child, 0)
+        _, status, usage = os.wait4(child, os.WUNTRACED)
+        if os.WIFSTOPPED(status):
+            send({"stopped": True})
+            sys.stdin.readline()
+            os.kill(child, signal.SIGCONT)
+            _, status, usage = os.wait4(child, 0)
         code = os.waitstatus_to_exitcode(status)
         reap_orphans()
-        reply = {"status": code, "rss": usage.ru_maxrss * 1024}
-        replies.write(json.dumps(reply) + "\n")
-        replies.flush()
+        send({"status": code, "rss": usage.ru_maxrss * 1024})
 
 
 if __name__ == "__main__":

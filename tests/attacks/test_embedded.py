@@ -97,8 +97,8 @@ def config_with_programs(canaries: Path) -> str:
     lines.append("\thooksPath = tree/hooks")
     for section, keys in programs.items():
         lines.append(f"[{section}]")
-        for key in keys:
-            lines.append(f'\t{key} = "touch {canaries}/{section[:4].strip()}-{key}; cat #"')
+        place = f"{canaries}/{section[:4].strip()}"
+        lines += [f'\t{key} = "touch {place}-{key}; cat #"' for key in keys]
     lines += ['[remote "origin"]', f"\turl = ext::sh -c touch% {canaries}/ext"]
     lines += [f"\tuploadpack = touch {canaries}/uploadpack;", "\tpromisor = true"]
     lines += ["[protocol]", "\tallow = always", '[protocol "ext"]', "\tallow = always"]
