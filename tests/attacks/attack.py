@@ -7,7 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -237,3 +237,37 @@ def log_git(folder: Path) -> dict[str, str]:
     wrapper.write_text(f'#!/bin/sh\nprintf "%s\\n" "$*" >>{folder}/argv\nexec {real} "$@"\n')
     wrapper.chmod(0o755)
     return {"PATH": f"{wrapper.parent}:{os.environ['PATH']}"}
+
+
+def call_tool(number: int, tool: str, arguments: Mapping[str, object]) -> dict[str, object]:
+    """Return a request of the Model Context Protocol."""
+    params = {"name": tool, "arguments": arguments}
+    return {"jsonrpc": "2.0", "id": number, "method": "tools/call", "params": params}
+
+
+def ask_mcp(
+    cwd: Path, *calls: Mapping[str, object], options: Sequence[str] = (), env: Mapping[str, str] | None = None
+) -> Done:
+    """Start the server, send requests one by one, each after the answer to the one before, and end it."""
+    client = {"protocolVersion": "2025-03-26", "capabilities": {}, "clientInfo": {"name": "x", "version": "1"}}
+    first = {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": client}
+    environment = {**os.environ, "PYTHONPATH": IMPORTED_FROM, **(env or {})}
+    pipe = subprocess.PIPE
+    command = [sys.executable, "-m", "memory_ci", "mcp", *options]
+    with subprocess.Popen(command, cwd=cwd, env=environment, stdin=pipe, stdout=pipe, stderr=pipe) as server:
+        assert server.stdin is not None
+        assert server.stdout is not None
+        assert server.stderr is not None
+        printed = b""
+        for call in (first, *calls):
+            try:
+                server.stdin.write(json.dumps(call).encode() + b"\n")
+                server.stdin.flush()
+            except BrokenPipeError:
+                break
+            printed += server.stdout.readline()
+        server.stdin.close()
+        printed += server.stdout.read()
+        errors = server.stderr.read()
+        status = server.wait()
+    return Done(status, printed.decode("utf-8", "replace"), errors.decode("utf-8", "replace"), 0)

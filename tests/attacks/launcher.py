@@ -26,7 +26,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-HANG_SECONDS = 300
+HANG_SECONDS = 60
 """Ends what waits for ever, such as an open of a pipe. Nothing that works comes near it."""
 
 CPU_SECONDS = 300
@@ -195,10 +195,10 @@ def import_package() -> None:
             importlib.import_module(module.name)
 
 
-def reap_orphans() -> None:
+def reap_orphans(*, is_hung: bool) -> None:
     """Wait for what the command has left running: git processes, and work in the background."""
     signal.signal(signal.SIGALRM, kill_orphans)
-    signal.alarm(HANG_SECONDS)
+    signal.alarm(1 if is_hung else HANG_SECONDS)
     with suppress(ChildProcessError):
         while True:
             os.wait()
@@ -209,6 +209,7 @@ def kill_orphans(number: int, frame: FrameType | None) -> None:
     children = Path(f"/proc/{os.getpid()}/task/{os.getpid()}/children").read_text().split()
     for child in children:
         os.kill(int(child), signal.SIGKILL)
+    signal.alarm(1)  # their children are ours now
 
 
 def serve() -> None:
@@ -233,7 +234,7 @@ def serve() -> None:
             os.kill(child, signal.SIGCONT)
             _, status, usage = os.wait4(child, 0)
         code = os.waitstatus_to_exitcode(status)
-        reap_orphans()
+        reap_orphans(is_hung=code == -signal.SIGALRM)
         send({"status": code, "rss": usage.ru_maxrss * 1024})
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -22,7 +22,9 @@ from tests.attacks.attack import (
     Case,
     Done,
     Launcher,
+    ask_mcp,
     assert_ended_clearly,
+    call_tool,
     list_commands,
 )
 from tests.repos import RepoBuilder, make_repo
@@ -207,25 +209,7 @@ def list_cases() -> Iterator[Case]:
 
 CASES = {case.name: case for case in list_cases()}
 
-MCP = [
-    {
-        "jsonrpc": "2.0",
-        "id": 1,
-        "method": "initialize",
-        "params": {
-            "protocolVersion": "2025-03-26",
-            "capabilities": {},
-            "clientInfo": {"name": "x", "version": "1"},
-        },
-    },
-    {"jsonrpc": "2.0", "method": "notifications/initialized"},
-    {
-        "jsonrpc": "2.0",
-        "id": 2,
-        "method": "tools/call",
-        "params": {"name": "retrieve", "arguments": {"task": "retry a charge"}},
-    },
-]
+CALL = call_tool(1, "retrieve", {"task": "retry a charge"})
 
 
 def make_event(event: str, folder: Path) -> bytes:
@@ -242,19 +226,19 @@ def make_event(event: str, folder: Path) -> bytes:
     return json.dumps(values).encode()
 
 
-def input_for(name: str, folder: Path) -> bytes:
-    if name == "hook agent":
-        return make_event("UserPromptSubmit", folder)
-    if name == "mcp":
-        return b"".join(json.dumps(message).encode() + b"\n" for message in MCP)
-    return b"{}"
+def run_in(launcher: Launcher, folder: Path, words: Sequence[str], where: Path) -> Done:
+    """Run a command in `folder`, with what it reads on standard input about `where`."""
+    if words[0] == "mcp":
+        return ask_mcp(folder, CALL, options=words[1:])
+    is_agent = tuple(words[:2]) == ("hook", "agent")
+    stdin = make_event("UserPromptSubmit", where) if is_agent else b"{}"
+    return launcher.run(folder, *words, stdin=stdin)
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_a_command_in_such_a_folder_runs_nothing_of_it(name: str, trap: Traps, launcher: Launcher) -> None:
     for where, folder in trap.folders().items():
-        stdin = input_for(name, folder)
-        done = launcher.run(folder, *name.split(), *CASES[name].data, stdin=stdin)
+        done = run_in(launcher, folder, (*name.split(), *CASES[name].data), folder)
         assert_nothing_ran(trap, done, where)
 
 
@@ -295,7 +279,7 @@ NAMED_CASES = {
 @pytest.mark.parametrize("name", NAMED_CASES)
 def test_a_folder_that_is_named_at_the_root_runs_nothing(name: str, trap: Traps, launcher: Launcher) -> None:
     words = NAMED_CASES[name].data
-    done = launcher.run(trap.clone, *words, stdin=input_for(words[0], trap.clone))
+    done = run_in(launcher, trap.clone, words, trap.clone)
     assert_nothing_ran(trap, done, name)
 
 
