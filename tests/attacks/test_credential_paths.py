@@ -37,9 +37,8 @@ SECRETS = {vendor: make(shape) for vendor, shape in KEYS[:COUNT]}  # type: ignor
 
 AREA = Area(
     "credentials on every path",
-    f"{COUNT} kinds of credentials in memory files, commits, trailers, authors, file names, sessions, notes, arguments, "
-    "replies of a model; in what is written, served, printed, sent as JSON, drawn, logged, and in git's "
-    "arguments",
+    f"{COUNT} kinds of credentials in memory files, commits, trailers, authors, file names, sessions, notes, "
+    "arguments, replies of a model; in what is written, served, printed, drawn, logged, in git's arguments",
     "masked where it is read, refused where it is written, masked where it is printed",
 )
 HOLDS = (SECRET,)
