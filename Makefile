@@ -13,7 +13,7 @@ unexport PYTHONDONTWRITEBYTECODE # the tests start Python hundreds of times: eac
 .DEFAULT_GOAL := help
 SET ?= labelled
 
-.PHONY: help demo docs reference recording test test-slow lint format bench eval-extraction clients lock sdks dist sbom clean
+.PHONY: help demo docs reference recording test test-slow attack lint format bench eval-extraction clients lock sdks dist sbom clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -30,6 +30,9 @@ test: $(VENV)/dev.stamp ## run the tests
 
 test-slow: $(VENV)/slow.stamp ## run the others: a runner, commits in a shell, environments of pre-commit, a browser, a database
 	$(BIN)/pytest --numprocesses auto --dist worksteal -m slow $(ARGS)
+
+attack: $(VENV)/dev.stamp ## attack it in some hundred ways, as docs/security.md lists them: ARGS="-k killed"
+	$(BIN)/pytest tests/attacks --numprocesses auto --dist worksteal -m slow $(ARGS)
 
 clients: $(VENV)/dev.stamp ## type into real coding agents (npm), whose model is a script: RELEASE=latest, ARGS="-k codex"
 	npm install --silent --no-audit --no-fund --prefix $(VENV)/clients $$($(BIN)/python -m tests.clients.clients $(RELEASE))

@@ -27,6 +27,9 @@ T = TypeVar("T")
 MAX_INPUT = 10_000_000
 """Bytes of a text that is read whole: a task, a plan, an entry. What is longer was meant for somebody else."""
 
+UNSAFE_IN_JSON = re.compile(r"[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+"""Legal in a JSON string as they are (RFC 8259, section 7), but a terminal obeys them."""
+
 JSON_VERSION = 1  # Of what `--json` prints: docs/compatibility.md says what changes it.
 COLORS = ("auto", "always", "never")
 NO_ROOM = (errno.ENOSPC, errno.EFBIG, errno.EDQUOT, errno.EIO)
@@ -243,7 +246,8 @@ def echo_json(value: Any) -> None:  # noqa: ANN401 - any record
     """A record as indented JSON on stdout, with the version of its schema; a list is of version 1."""
     plain = msgspec.to_builtins(value, str_keys=True)
     named = {"schema_version": JSON_VERSION, **plain} if isinstance(plain, dict) else plain
-    echo(msgspec.json.format(msgspec.json.encode(named), indent=2).decode() + "\n")
+    text = msgspec.json.format(msgspec.json.encode(named), indent=2).decode()
+    echo(UNSAFE_IN_JSON.sub(lambda found: f"\\u{ord(found[0]):04x}", text) + "\n")
 
 
 def warn(findings: Iterable[Finding]) -> None:

@@ -8,12 +8,14 @@ from __future__ import annotations
 from pathlib import Path
 
 from memory_ci.extraction.tombstones import Tombstones, parse_tombstones
+from memory_ci.files import read_regular
 from memory_ci.flows.workspace import Snapshot, Workspace
 from memory_ci.records.entry import Located
 from memory_ci.records.report import Finding
 
 REJECTED_FILE = ".memory/rejected.txt"
 HEADER = "# What a person declined, by a hash of what it says. Take a line out, and it is proposed again.\n"
+MAX_BYTES = 16 * 1024 * 1024  # Of a file of tombstones; a line has about 80.
 HINT = "Reword it; `memory-ci help forgetting` says how to take it back."
 
 
@@ -57,6 +59,6 @@ def find_forgotten(forgotten: Tombstones, place: Located) -> list[Finding]:
 
 def _lines_of(path: Path) -> list[str]:
     try:
-        return path.read_text("utf-8", "replace").splitlines()
+        return read_regular(path, MAX_BYTES).decode("utf-8", "replace").splitlines()
     except OSError:
         return []

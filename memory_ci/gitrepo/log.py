@@ -10,6 +10,7 @@ from typing import IO
 from memory_ci.gitrepo.process import decode_path, run_git, stream_git
 from memory_ci.gitrepo.repo import Repository, find_commit
 from memory_ci.records.history import Commit, FileChange
+from memory_ci.secrets import mask_secrets
 
 FIELDS = ("%H", "%P", "%an", "%ae", "%ad", "%cd", "%B", "%(trailers:only,unfold)")
 FORMAT = "".join(f"%x00{field}" for field in FIELDS)
@@ -193,7 +194,8 @@ def _grep(repo: Repository, words: Collection[str], *options: str) -> Iterator[s
     One pattern of alternatives is read a thousand times faster than a pattern for each word. Of alternatives the
     longest is taken, also where no word ends behind it: so one that another begins with has a pattern of its own.
     """
-    wanted = sorted(words)
+    # Arguments are seen by all users of the machine, and no code has a credential for a name.
+    wanted = sorted(word for word in words if mask_secrets(word) == word)
     for start in range(0, len(wanted), MAX_WORDS):
         patterns: list[list[str]] = []
         for word in wanted[start : start + MAX_WORDS]:  # in order: after those that it begins with

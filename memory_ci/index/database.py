@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import errno
 import hashlib
+import os
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -42,7 +43,10 @@ def seal(path: Path) -> None:
     """Remember the state of a file. Where that cannot be written, the file is proved at each opening."""
     with suppress(OSError):
         if not is_sealed(path) and (seal_path(path).is_file() or not seal_path(path).exists()):
-            seal_path(path).write_text(_fingerprint(path), "utf-8")
+            flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_NOFOLLOW", 0)
+            handle = os.open(seal_path(path), flags, 0o666)  # a link would lead to a file of the person
+            with os.fdopen(handle, "w", encoding="utf-8") as stream:
+                stream.write(_fingerprint(path))
 
 
 def prove(connection: sqlite3.Connection) -> None:

@@ -73,3 +73,11 @@ def test_nothing_on_standard_error_of_a_job_is_a_command_of_the_runner(project: 
         assert "is not a scope" in done.stderr
         assert "##[" not in done.stderr
         assert not any(line.lstrip().startswith("::") for line in done.stderr.splitlines())
+
+
+def test_json_is_printed_without_characters_that_a_terminal_obeys(run: Run, project: Project) -> None:
+    body = "One \x7f\x9b2J \u202eowt"
+    project.commit("Mind", {"MEMORY.md": format_entry(make_entry(1, body=body))})
+    printed = run("show", make_id(1), "--at", "HEAD", "--json").stdout
+    assert set(printed).isdisjoint("\x7f\x9b\u202e")
+    assert json.loads(printed)["located"]["entry"]["body"] == body

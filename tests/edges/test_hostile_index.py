@@ -12,7 +12,9 @@ from click.testing import CliRunner
 
 from memory_ci.cli.main import main
 from memory_ci.errors import RepositoryError
+from memory_ci.flows.forgotten import copy_path, tombstones_here
 from memory_ci.flows.index import build_index, verify_index
+from memory_ci.flows.serve.served_ids import list_untold, record_path
 from memory_ci.flows.workspace import index_path
 from tests.flows.project import Project, copy_project, make_project
 
@@ -82,3 +84,21 @@ def test_half_a_character_does_not_cost_an_agent_its_memory(
     given = data.replace(b"%s", TASK.encode())
     result = CliRunner().invoke(main, ["retrieve", "--hook"], input=given, prog_name="memory-ci")
     assert (result.exit_code, "recalled-memory" in result.stdout) == (0, True)
+
+
+def test_the_seal_is_not_written_through_a_link(project: Project, tmp_path: Path) -> None:
+    private = tmp_path / "private"
+    private.write_text("mine\n")
+    place = index_path(project.workspace).with_name("index.db.seal")
+    place.unlink()
+    place.symlink_to(private)
+    assert titles(project) != []
+    assert private.read_text() == "mine\n"
+
+
+def test_a_pipe_in_the_place_of_what_was_forgotten_or_served_is_not_read(project: Project) -> None:
+    for path in (copy_path(project.workspace), record_path(project.workspace)):
+        path.unlink(missing_ok=True)
+        os.mkfifo(path)
+    assert not tombstones_here(project.workspace)
+    assert list_untold(project.workspace) == ()

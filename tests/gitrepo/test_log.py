@@ -175,3 +175,9 @@ def test_a_hundred_words_are_one_pattern(repo: Repository, monkeypatch: pytest.M
     monkeypatch.setattr(log, "run_git", run_git)
     find_words(repo, None, [f"name_{number:02}" for number in range(100)])
     assert len([part for part in asked if part.startswith("-e")]) == 1, "a pattern each takes seconds where all stand"
+
+
+def test_a_credential_is_not_sought_as_a_name(builder: RepoBuilder, repo: Repository) -> None:
+    key = "AKIA" + "Q7XW3PLM5RTZ2NKB"
+    builder.commit("Names", {"a.py": f"{key}\nread_name\n"})
+    assert find_words(repo, "HEAD", (key, "read_name")) == {("a.py", "read_name")}

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import msgspec
 
+from memory_ci.files import read_regular
 from memory_ci.flows.workspace import Workspace
 from memory_ci.gitrepo.history import SURFACE, find_told
 from memory_ci.gitrepo.process import decode_path, encode_path
@@ -23,6 +24,7 @@ TRAILER = "Memory-Retrieved"
 HOLDOUT = "Memory-Holdout"
 SURFACE_SETTING = "memory-ci.surface"
 """Where git of a cloud agent's container keeps the agent's name, which the trailer SURFACE repeats."""
+MAX_RECORD = 8 * 1024 * 1024  # Bytes; what was served since the last commit takes a few kilobytes.
 HELD_OUT = "holdout:"  # How the mark of a session that is given nothing stands among the ids.
 
 
@@ -98,7 +100,7 @@ def add_trailer(workspace: Workspace, message_file: Path, key: str, ids: Sequenc
 def _read(workspace: Workspace, head: str) -> list[RetrievalRecord]:
     """The records that were noted at `head`; a damaged line is passed over."""
     try:
-        lines = record_path(workspace).read_bytes().splitlines()
+        lines = read_regular(record_path(workspace), MAX_RECORD).splitlines()
     except OSError:
         return []
     records = []

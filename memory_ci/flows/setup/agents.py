@@ -210,8 +210,11 @@ def _group(agent: Agent, root: Path, *places: Place) -> dict[Path, list[Part]]:
 
 
 def _read_note(note: Path) -> list[str]:
-    """The paths that `install` made, and the parts that it put into each file, a line each."""
-    return read_text(note).splitlines()
+    """Return the paths that `install` made, and the parts that it put into each file, a line each.
+
+    Damaged lines are left out: they could not be written again.
+    """
+    return [line for line in read_text(note).splitlines() if line.isprintable()]
 
 
 def _list_noted(note: Path, path: Path) -> list[str]:

@@ -386,3 +386,11 @@ def test_a_bare_repository_is_refused(project: Project, tmp_path: Path) -> None:
 
 def test_a_strange_path_of_the_interpreter_is_quoted_for_shell_and_git() -> None:
     assert driver_command("/opt/my %py/it's/python").startswith("if '/opt/my %%py/it'\"'\"'s/python' -P -c ")
+
+
+def test_a_damaged_note_of_what_was_made_does_not_end_uninstall(project: Project) -> None:
+    install(project.workspace, sys.executable, agents=("claude-code",))
+    note = project.path / ".git" / "memory-ci" / "made"
+    note.write_bytes(note.read_bytes() + bytes(range(128, 256)) + b"\n")
+    uninstall(project.workspace)
+    assert "memory_ci" not in project.git("config", "--local", "--list")

@@ -1,0 +1,160 @@
+"""A disk that is full or read-only, and a writer that is stopped: a clear error, nothing half, a rerun finishes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.attacks.attack import BOUNDED, ERROR, LOST, Area, Case, Launcher, assert_ended_clearly
+from tests.attacks.scene import FIXED_TIME, WRITERS, Scene, copy_for, finish, make_scene, read_state, run
+from tests.flows.project import Project
+
+pytestmark = pytest.mark.slow
+
+AREA = Area(
+    "a full disk, a read-only disk, a run that is stopped",
+    "ENOSPC or EROFS from each write of each writing command on; files of at most 0, 200 and 4,000 bytes, for git "
+    "too; SIGSTOP at each write while a person notes and commits, then SIGCONT",
+    "files are replaced whole; a branch moves by compare-and-swap; a journal is held by a lock",
+)
+
+HOLDS = (LOST, ERROR, BOUNDED)
+DISKS = {"a full disk": "enospc", "a read-only disk": "erofs"}
+LIMITS = (0, 200, 4000)
+"""Bytes of the largest file that may be written (RLIMIT_FSIZE): git is killed where it would write a larger one."""
+
+COMMITTING = ("record", "compact", "promote", "candidates", "forget")
+STOPPED = ("record", "compact", "forget", "capture", "add", "fmt", "index", "install")
+
+
+def list_disk_cases() -> Iterator[Case]:
+    for name in WRITERS:
+        for disk, fault in DISKS.items():
+            yield Case(f"{name}, {disk}", f"`{name}` with {disk} from each write on", HOLDS, (name, fault))
+
+
+DISK_CASES = {case.name: case for case in list_disk_cases()}
+LIMIT_CASES = {
+    f"{name}, short files": Case(f"{name}, short files", f"`{name}` where files end at {LIMITS} bytes", HOLDS, name)
+    for name in COMMITTING
+}
+STOP_CASES = {
+    f"{name}, stopped": Case(f"{name}, stopped", f"`{name}` stopped at its writes", HOLDS, name) for name in STOPPED
+}
+ALL_CASES = {**DISK_CASES, **LIMIT_CASES, **STOP_CASES}
+
+
+@pytest.fixture(scope="module")
+def scene(tmp_path_factory: pytest.TempPathFactory, launcher: Launcher) -> Scene:
+    return make_scene(tmp_path_factory.mktemp("scene"), launcher)
+
+
+@pytest.fixture(scope="module")
+def sleeper(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Launcher]:
+    """A second launcher: the first one works while a command of this one is stopped."""
+    launcher = Launcher(tmp_path_factory.mktemp("sleeper"))
+    yield launcher
+    launcher.close()
+
+
+def prepare(scene: Scene, launcher: Launcher, name: str, place: Path) -> Project:
+    project = copy_for(scene, WRITERS[name], place)
+    WRITERS[name].prepare(project, launcher)
+    return project
+
+
+def list_writes(scene: Scene, launcher: Launcher, name: str, place: Path, fault: str) -> list[str]:
+    project = prepare(scene, launcher, name, place / "counted")
+    log = place / "writes"
+    run(launcher, project, scene, WRITERS[name], fault=fault, log=log)
+    return log.read_text().splitlines() if log.exists() else []
+
+
+def list_temporaries(project: Project) -> list[str]:
+    """Return untracked files that the command would not have left."""
+    names = project.git("ls-files", "--others", "--exclude-standard").splitlines()
+    return [name for name in names if name.rpartition("/")[2].startswith(".") and name.count(".") > 2]
+
+
+def assert_sound(project: Project, launcher: Launcher, what: str) -> None:
+    project.git("fsck", "--strict", "--no-dangling")
+    assert list(project.path.rglob("*.lock")) in ([], [project.path / ".git/memory-ci/prewarm.lock"]), what
+    checked = launcher.run(project.path, "check", "--json")
+    assert "unreadable" not in checked.printed, what
+
+
+@pytest.mark.parametrize("case", DISK_CASES)
+def test_a_disk_that_takes_nothing_costs_nothing(case: str, scene: Scene, launcher: Launcher, tmp_path: Path) -> None:
+    name, fault = DISK_CASES[case].data
+    writer = WRITERS[name]
+    control = prepare(scene, launcher, name, tmp_path / "control")
+    run(launcher, control, scene, writer)
+    whole = finish(control, launcher)
+    for number, write in enumerate(list_writes(scene, launcher, name, tmp_path, fault), start=1):
+        what = f"{fault} from {write} on"
+        project = prepare(scene, launcher, name, tmp_path / f"shop-{number}")
+        before = read_state(project)
+        done = run(launcher, project, scene, writer, fault=fault, number=number)
+        assert_ended_clearly(done, what)
+        assert_sound(project, launcher, what)
+        assert fault == "erofs" or list_temporaries(project) == [], what
+        assert before.titles <= read_state(project).titles | whole.titles, what
+        assert_ended_clearly(run(launcher, project, scene, writer), f"{what}, then again")
+        state = finish(project, launcher)
+        assert whole.titles - state.titles == set(), what
+        assert whole.local - state.local == set(), what
+
+
+@pytest.mark.parametrize("case", LIMIT_CASES)
+def test_git_that_cannot_write_costs_nothing(case: str, scene: Scene, launcher: Launcher, tmp_path: Path) -> None:
+    name = LIMIT_CASES[case].data
+    writer = WRITERS[name]
+    control = prepare(scene, launcher, name, tmp_path / "control")
+    run(launcher, control, scene, writer)
+    whole = finish(control, launcher)
+    for limit in LIMITS:
+        what = f"files end at {limit} bytes"
+        project = prepare(scene, launcher, name, tmp_path / f"shop-{limit}")
+        words = scene.words(writer.args)
+        done = launcher.run(project.path, *words, env=FIXED_TIME, file_bytes=limit)
+        assert "Traceback" not in done.printed, what
+        for lock in project.path.rglob("*.lock"):
+            lock.unlink()  # git's own: it was killed by the limit, and says itself to remove it
+        assert_sound(project, launcher, what)
+        assert_ended_clearly(run(launcher, project, scene, writer), f"{what}, then again")
+        state = finish(project, launcher)
+        assert whole.titles - state.titles == set(), what
+
+
+@pytest.mark.parametrize("case", STOP_CASES)
+def test_a_run_that_is_stopped_and_goes_on_takes_nothing_from_a_person(
+    case: str, scene: Scene, launcher: Launcher, sleeper: Launcher, tmp_path: Path
+) -> None:
+    name = STOP_CASES[case].data
+    writer = WRITERS[name]
+    control = prepare(scene, launcher, name, tmp_path / "control")
+    run(launcher, control, scene, writer)
+    whole = finish(control, launcher)
+    for number, write in enumerate(list_writes(scene, launcher, name, tmp_path, "stop"), start=1):
+        what = f"stopped at {write}"
+        project = prepare(scene, launcher, name, tmp_path / f"shop-{number}")
+
+        def work(project: Project = project) -> None:
+            noted = launcher.run(project.path, "add", "--title", "Noted meanwhile by a person", env=FIXED_TIME)
+            assert_ended_clearly(noted)
+            project.write("src/client.py", "mine\n")
+            project.git("commit", "-qam", "Mine")
+
+        words = scene.words(writer.args)
+        done = sleeper.run(
+            project.path, *words, stdin=writer.stdin, env=FIXED_TIME, fault="stop", number=number, meanwhile=work
+        )
+        assert_ended_clearly(done, what)
+        assert project.show("HEAD", "src/client.py") == "mine\n", what
+        assert_ended_clearly(run(launcher, project, scene, writer), f"{what}, then again")
+        state = finish(project, launcher)
+        assert (whole.titles | {"Noted meanwhile by a person"}) - state.titles == set(), what
+        assert whole.local - state.local == set(), what
+        assert_sound(project, launcher, what)

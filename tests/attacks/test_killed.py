@@ -1,0 +1,170 @@
+"""SIGKILL at each write of each writing command, and what a person does next: nothing is lost, a rerun finishes."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Iterator
+from itertools import cycle
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from tests.attacks.attack import BOUNDED, ERROR, LOST, Area, Case, Launcher, assert_ended_clearly, list_commands
+from tests.attacks.scene import (
+    AFTERMATHS,
+    FIXED_TIME,
+    WRITERS,
+    Scene,
+    State,
+    copy_for,
+    find_words,
+    finish,
+    make_scene,
+    read_state,
+    run,
+)
+from tests.flows.project import Project
+
+pytestmark = pytest.mark.slow
+
+AREA = Area(
+    "a kill, and what a person does next",
+    "SIGKILL before each write of each writing command, then a plain rerun, `commit -am`, `add -A`, `checkout .`, "
+    "`stash`, `switch`, `rebase` or `reset --hard`, then the command again",
+    "files are replaced whole; a journal says what a run has moved; a run whose commit was undone by "
+    "accident is committed again",
+)
+
+COMMITTING = frozenset(
+    ("record", "apply", "ci", "compact", "promote", "retire", "candidates", "review", "forget", "forget words")
+)
+"""They move the branch."""
+
+IN_FULL = COMMITTING - {"apply", "ci"}  # these two end as `record` does
+"""Each of their writes is followed by each aftermath. Of the others the writes take turns."""
+
+HOLDS = (LOST, ERROR, BOUNDED)
+READ_ONLY = frozenset(
+    """bisect blame completion doctor graph health help list log mcp migrate recall sessions show similar stage
+    verify why""".split()
+)
+ELSEWHERE = frozenset(
+    (
+        *("eval draw", "eval extraction", "eval init", "eval retrieval", "learn"),
+        *("org plan", "org promote", "org search", "org status", "org sync", "org verify"),
+        *("hook merge", "hook pre-commit", "hook pre-push", "hook prepare-commit-msg"),
+    )
+)
+"""They write where they are told to, or send, or need a model: other tests are about them."""
+
+
+def list_cases() -> Iterator[Case]:
+    for name in WRITERS:
+        if name in IN_FULL:
+            for after in AFTERMATHS:
+                yield Case(f"{name}, {after}", f"`{name}` killed at each write, then {after}", HOLDS, (name, (after,)))
+        else:
+            everything = tuple(AFTERMATHS)
+            yield Case(name, f"`{name}` killed at each write, then each in turn", HOLDS, (name, everything))
+
+
+CASES = {case.name: case for case in list_cases()}
+ALL_CASES = CASES
+
+
+@pytest.fixture(scope="module")
+def scene(tmp_path_factory: pytest.TempPathFactory, launcher: Launcher) -> Scene:
+    return make_scene(tmp_path_factory.mktemp("scene"), launcher)
+
+
+class End(NamedTuple):
+    """A repository after all, as a fresh clone sees it and after a last commit of all files."""
+
+    project: Project
+    cloned: State
+    committed: State
+
+
+def go_through(scene: Scene, launcher: Launcher, name: str, after: str, place: Path, number: int = 0) -> End:
+    """Run a command, killed before write `number` (0: not at all), and all that follows."""
+    writer = WRITERS[name]
+    project = copy_for(scene, writer, place)
+    writer.prepare(project, launcher)
+    first = run(launcher, project, scene, writer, fault="kill", number=number)
+    assert first.status == -9 if number else first.status in (0, 1), first.printed
+    AFTERMATHS[after](project)
+    if number or name not in COMMITTING:
+        again = run(launcher, project, scene, writer)
+        assert_ended_clearly(again, "the same command again")
+    return End(project, read_state(project), finish(project, launcher))
+
+
+def count_writes(scene: Scene, launcher: Launcher, name: str, place: Path) -> list[str]:
+    """Return what an undisturbed run writes, in order."""
+    writer = WRITERS[name]
+    project = copy_for(scene, writer, place / "counted")
+    writer.prepare(project, launcher)
+    log = place / "writes"
+    run(launcher, project, scene, writer, fault="kill", log=log)
+    shutil.rmtree(project.path)
+    return log.read_text().splitlines()
+
+
+def assert_whole(project: Project, launcher: Launcher, what: str) -> None:
+    """No file is half, no object is broken, no journal and no temporary file is left."""
+    checked = launcher.run(project.path, "check", "--json")
+    assert "unreadable" not in checked.printed, what
+    assert checked.status in (0, 1), (what, checked.printed)
+    project.git("fsck", "--strict", "--no-dangling")
+    assert not (project.path / ".git/memory-ci/journal").exists(), what
+    left = [path for path in project.path.rglob(".*.????????") if re.search(r"\.\w{8}$", path.name)]
+    names = [str(path.relative_to(project.path)) for path in left if ".git" not in path.parts]
+    assert names == [], f"{what}: temporary files"
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_nothing_is_lost_and_a_rerun_finishes(case: str, scene: Scene, launcher: Launcher, tmp_path: Path) -> None:
+    name, aftermaths = CASES[case].data
+    writes = count_writes(scene, launcher, name, tmp_path)
+    assert writes, f"{name} writes nothing: the scene has to give it something to write"
+    controls: dict[str, End] = {}
+    for number, after in zip(range(1, len(writes) + 1), cycle(aftermaths), strict=False):
+        if after not in controls:
+            place = tmp_path / f"control-{len(controls)}"
+            controls[after] = go_through(scene, launcher, name, after, place)
+        what = f"killed before {writes[number - 1]}, then {after}"
+        end = go_through(scene, launcher, name, after, tmp_path / "killed", number)
+        if name in COMMITTING - {"apply"}:  # a plan is not for another tip: `record` makes a new one
+            lost = controls[after].cloned.titles - end.cloned.titles
+            assert lost == set(), f"{what}: these learnings are not in the last commit"
+        compare(end.committed, controls[after].committed, what)
+        assert_whole(end.project, launcher, what)
+        if words := WRITERS[name].gone:
+            assert find_words(end.project, words) == [], f"{what}: the words are still there"
+        shutil.rmtree(end.project.path)
+
+
+def compare(state: State, control: State, what: str) -> None:
+    """Assert that all is there that an undisturbed run leaves, and nothing else."""
+    lost = control.titles - state.titles
+    assert lost == set(), f"{what}: a commit of all files takes these learnings out"
+    differing = (state.paths ^ control.paths) - {"src/other.py"}  # git may have refused the rebase
+    assert differing == set(), f"{what}: these files are missing, or too many"
+    missing = control.local - state.local
+    assert missing == set(), f"{what}: these settings are missing"
+    assert state.sessions == control.sessions, what
+
+
+def test_every_command_is_a_writer_or_writes_nothing(scene: Scene, launcher: Launcher, tmp_path: Path) -> None:
+    """A new command that writes needs a row in `WRITERS`."""
+    names = {" ".join(writer.args[:1]) for writer in WRITERS.values()} | set(WRITERS)
+    for name, words in list_commands():
+        if name in names | ELSEWHERE:
+            continue
+        assert name in READ_ONLY, f"{name}: give it a row in WRITERS"
+        log = tmp_path / f"log-{name}"
+        project = copy_for(scene, WRITERS["record"], tmp_path / f"shop-{name}")
+        launcher.run(project.path, *name.split(), *words, env=FIXED_TIME, fault="kill", log=log)
+        assert project.status() == "", name
