@@ -188,7 +188,7 @@ def make(shape: str) -> str:
     return re.sub(r"\{(\w)(\d+)\}", draw, shape)
 
 
-KEYS = [tuple(line.split()) for line in SHAPES.strip().splitlines()]
+KEYS: list[tuple[str, str]] = [(line.split()[0], line.split()[1]) for line in SHAPES.strip().splitlines()]
 
 
 def test_there_are_at_least_a_hundred_shapes_in_eight_surroundings() -> None:

@@ -31,7 +31,7 @@ AREA = Area(
     "only file, git, http, https and ssh may be used; no address is an option; credentials are refused or masked",
 )
 
-TOKEN = make(dict(KEYS)["github"])  # type: ignore[arg-type] # pairs
+TOKEN = make(dict(KEYS)["github"])
 CANARY = "{canary}"
 ADDRESSES = {
     "ext": f"ext::sh -c touch% {CANARY}",
@@ -105,5 +105,5 @@ def test_an_address_runs_nothing_and_gives_nothing_away(
     remote = copy_project(template, tmp_path / "remote")
     remote.git("config", "remote.origin.url", address)
     remote.git("config", "protocol.ext.allow", "always")
-    for words in (("record", "--push", "push"), ("candidates", "--fetch"), ("doctor",), ("report", "--json")):
-        run(remote, *words)
+    for command in (("record", "--push", "push"), ("candidates", "--fetch"), ("doctor",), ("report", "--json")):
+        run(remote, *command)

@@ -175,18 +175,18 @@ def read_mcp(project: Project, done: Done) -> str:
 
 EVENT = json.dumps({"hook_event_name": "UserPromptSubmit", "session_id": "s-1", "prompt": TASK}).encode()
 ID = make_id(1)
-TERMINAL = (
+TERMINAL: tuple[tuple[str, ...], ...] = (
     *(("list",), ("show", ID), ("why", ID), ("log", ID), ("graph", ID), ("blame", "src/client.py")),
     *(("similar", TASK), ("recall", "queue"), ("health",), ("stage",), ("sessions",), ("check",), ("doctor",)),
     *(("candidates", "--since", "99y", "--all"), ("review", "--since", "99y", "--all"), ("verify", "--base", "start")),
     *(("record", "--dry-run"), ("record", "--yes"), ("retrieve", TASK, "--explain"), ("fmt", "--check")),
     *(("forget", ID, "--plan"), ("bisect", "retry", "--expect", ID), ("compact", "--dry-run"), ("index", "--stats")),
 )
-JSON = (
+JSON: tuple[tuple[str, ...], ...] = (
     *(("list", "--json"), ("show", ID, "--json"), ("why", ID, "--json"), ("check", "--json"), ("report", "--json")),
     *(("similar", TASK, "--json"), ("retrieve", TASK, "--json"), ("record", "--dry-run", "--json"), ("extract",)),
 )
-JOBS = (
+JOBS: tuple[tuple[str, ...], ...] = (
     *(("check",), ("record", "--yes"), ("verify", "--base", "start"), ("ci", "--provider", "none"), ("doctor",)),
     *(("list",), ("show", ID), ("no-such-command" + LOG,), ("add", "--title", "x", "--scope", LINES)),
 )
