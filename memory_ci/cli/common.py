@@ -109,8 +109,9 @@ def show_rows(form: str, value: Any, text: str, head: Sequence[str], rows: Seque
     """A record as `--format` says; the first of each row, which `head` names, is its id."""
     if form == "csv":
         from memory_ci.rendering.terminal import render_csv
+        from memory_ci.secrets import mask_secrets
 
-        echo(render_csv(head, rows))
+        echo(mask_secrets(render_csv(head, rows)))
     elif form == "ids":
         echo("".join(f"{row[0]}\n" for row in rows))
     else:

@@ -97,8 +97,12 @@ def reported(run: Callable[..., T], *args: Any, **extra: Any) -> T:  # noqa: ANN
 def say(text: str, *, err: bool = False) -> None:
     """Text for people, its last line ended: at a terminal folded to the width of that, with colour where it is wanted.
 
-    What is data (JSON, ids, a file's text, what agents are given) is for `echo`.
+    What is data (JSON, ids, a file's text, what agents are given) is for `echo`. Credentials are masked: a memory file
+    or a commit that was written by hand may hold one, and a job's log is kept.
     """
+    from memory_ci.secrets import mask_secrets  # a hook with nothing to say does not need it
+
+    text = mask_secrets(text)
     stream = sys.stderr if err else sys.stdout
     if text and not text.endswith("\n"):
         text += "\n"
@@ -242,9 +246,25 @@ def committed_workspace() -> Workspace:
     return found
 
 
+def mask_strings(value: Any) -> Any:  # noqa: ANN401 - any JSON value
+    """Return a JSON value in which credentials are masked, wherever a text holds one."""
+    from memory_ci.secrets import mask_secrets
+
+    if isinstance(value, str):
+        return mask_secrets(value)
+    if isinstance(value, list | tuple):
+        return [mask_strings(item) for item in value]
+    if isinstance(value, dict):
+        return {key: mask_strings(item) for key, item in value.items()}
+    return value
+
+
 def echo_json(value: Any) -> None:  # noqa: ANN401 - any record
-    """A record as indented JSON on stdout, with the version of its schema; a list is of version 1."""
-    plain = msgspec.to_builtins(value, str_keys=True)
+    """A record as indented JSON on stdout, with the version of its schema; a list is of version 1.
+
+    Credentials in it are masked.
+    """
+    plain = mask_strings(msgspec.to_builtins(value, str_keys=True))
     named = {"schema_version": JSON_VERSION, **plain} if isinstance(plain, dict) else plain
     text = msgspec.json.format(msgspec.json.encode(named), indent=2).decode()
     echo(UNSAFE_IN_JSON.sub(lambda found: f"\\u{ord(found[0]):04x}", text) + "\n")

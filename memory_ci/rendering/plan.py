@@ -132,8 +132,11 @@ def _engine_lines(use: EngineUse) -> Iterator[str]:
         yield "What it did not reach is not covered: the next run takes it up. Nothing is lost."
 
 
-REFERENCE = re.compile(r"(?<![\w])([#!@])(?=\w)")
-"""What a forge acts on in a message: `Fixes #12` closes an issue, `@name` notifies a person."""
+REFERENCE = re.compile(
+    r"[#!@](?=\w)|(?<=\bGH)-(?=\d)|https?://\S*/(?:issues|pull|pulls|merge_requests|work_items)/(?=\d)", re.I
+)
+"""What a forge acts on in a message: `Fixes #12`, `Closes owner/name#12`, `GH-12` or an address closes an issue, and
+`@name` notifies a person (docs.github.com, "Linking a pull request to an issue"; docs.gitlab.com, crosslinking)."""
 
 MENTION = re.compile(r"(?<![\w])[!@](?=\w)")  # Of these, what the reason of a change has no use for.
 LABEL_WIDTH = 40

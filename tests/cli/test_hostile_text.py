@@ -81,3 +81,36 @@ def test_json_is_printed_without_characters_that_a_terminal_obeys(run: Run, proj
     printed = run("show", make_id(1), "--at", "HEAD", "--json").stdout
     assert set(printed).isdisjoint("\x7f\x9b\u202e")
     assert json.loads(printed)["located"]["entry"]["body"] == body
+
+
+KEY = "ghp_" + "a1B2c3D4e5F6g7H8i9J0" * 2
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("list",),
+        ("list", "--json"),
+        ("list", "--format", "csv"),
+        ("show", make_id(1)),
+        ("show", make_id(1), "--json"),
+        ("why", make_id(1)),
+        ("log", make_id(1), "--json"),
+        ("record", "--dry-run"),
+        ("record", "--dry-run", "--json"),
+        ("record",),
+        ("similar", "pay the bill"),
+        ("similar", "pay the bill", "--json"),
+    ],
+    ids=" ".join,
+)
+def test_no_command_prints_a_credential_that_somebody_committed(
+    run: Run, project: Project, words: tuple[str, ...]
+) -> None:
+    entry = make_entry(1, title=f"Pay with {KEY}", body=f"The key is {KEY}.")
+    project.commit(f"Pay the bill with {KEY}", {"MEMORY.md": "# Memory\n\n" + format_entry(entry)})
+    project.commit(
+        f"fix: pay the bill\n\nDecision: bills are paid with {KEY} rather than by hand", {"src/pay.py": "1\n"}
+    )
+    shown = run(*words)
+    assert KEY not in shown.stdout + shown.stderr

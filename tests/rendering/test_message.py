@@ -63,6 +63,21 @@ def test_a_message_notifies_nobody() -> None:
     assert "@" not in make_message(why="from @everyone and @ada", title="Ask @ada")
 
 
+@pytest.mark.parametrize(
+    ("title", "written"),
+    [
+        ("Fixes #7 and asks @ada", "Fixes 7 and asks ada"),
+        ("Closes acme/shop#7", "Closes acme/shop7"),
+        ("Resolves GH-7", "Resolves GH7"),
+        ("Fixes https://github.com/acme/shop/issues/7", "Fixes 7"),
+        ("Closes https://gitlab.com/acme/shop/-/issues/7", "Closes 7"),
+        ("Closes !7", "Closes 7"),
+    ],
+)
+def test_no_title_closes_an_issue(title: str, written: str) -> None:
+    assert f"- {written} (00000001" in make_message(title=title)
+
+
 def test_a_reason_that_names_very_much_is_cut() -> None:
     why = "for " + ", ".join(f"#{number}" for number in range(1_000))
     assert max(map(len, make_message(why, step="reinforce").split("\n"))) < 300
