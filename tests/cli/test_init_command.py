@@ -246,10 +246,10 @@ def test_paths_are_printed_relative_to_the_work_tree(old: RepoBuilder, run: Run)
 
 
 def test_a_placeholder_that_was_copied_is_named(old: RepoBuilder, run: Run) -> None:
-    copied = run("init", "--ci", "github", "--ci-source", f"OWNER/memory-ci@v{__version__}")
-    assert copied.stdout.endswith(
-        "OWNER is a placeholder: put the account that holds memory-ci for it in the files that name it.\n"
-    )
+    copied = run("init", "--ci", "github", "--ci-source", f"OWNER/memory-ci@v{__version__}").stdout
+    told = "OWNER is a placeholder: put the account that holds memory-ci for it in .github/workflows/memory.yml.\n"
+    assert told in copied
+    assert "OWNER" not in run("init", "--pre-commit", *SOURCE).stdout
 
 
 def test_a_terminal_is_asked_and_each_question_can_be_passed(
