@@ -292,7 +292,8 @@ def learn_command(
     Says first how many changes and windows there are, how many tokens they take and what that costs, and asks. With the
     Anthropic API the windows go in batches, at half the price; any other engine (--engine claude-cli: `claude -p` with
     the login that you have) is asked one by one. Replies are kept as they come: after a stop run the same command
-    again, and only what is left is asked. Nothing is committed before all is answered.
+    again, and only what is left is asked. Nothing is committed before all is answered. Where no model is set up,
+    --dry-run says the price of an example.
 
     The learnings become local commits, or with --push pr one pull request, in which each has its quote and a box: the
     next run takes out what was unticked.
@@ -304,19 +305,21 @@ def learn_command(
       memory-ci learn --since 90d --push pr --yes
     """
     from memory_ci.flows.publish.publish import PublishOptions, publish
-    from memory_ci.flows.record.learn import LearnRun, keeping_answers
+    from memory_ci.flows.record.learn import LearnRun, keeping_answers, price_history
     from memory_ci.flows.record.run import RecordOptions, check_branch, fetch_sessions
 
     where, options = committed_workspace(), RecordOptions(**arguments)  # type: ignore[arg-type] # click's own types
     options = replace(options, ref=options.ref or check_branch(where), since=options.since or PERIOD)
+    if dry_run:
+        with progress("Reading merged work") as advance:
+            priced = price_history(where, options, now(), os.environ, advance)
+        show({"offer": priced}, [str(priced)], as_json)
+        return
     learning = LearnRun(where, options, now(), os.environ)
-    if fetch and not dry_run:
+    if fetch:
         learning.add_problems(fetch_sessions(where, options.ref, os.environ))
     with progress("Reading merged work") as advance, keeping_answers():
         offer = learning.offer(advance)
-    if dry_run:
-        show({"offer": offer}, [str(offer)], as_json)
-        return
     say(str(offer), err=True)
     if offer.windows and not (yes or offer.is_sent):
         message = f"{offer.windows} windows would be sent to {offer.engine}, and nobody agreed"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
+from textwrap import indent
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -167,14 +168,20 @@ def _edit(one: Question) -> str:
 def render_questions(listed: Sequence[Question], later: int) -> Iterator[str]:
     """The lines of questions, numbered from 1; `later` is how many wait for another week."""
     for number, one in enumerate(listed, start=1):
-        first, *rest = _tell(one)
-        yield from (f"{number:>2}. {first}", *(f"    {line}" for line in rest))
+        yield from _render_question(number, one)
     if listed:
         verbs = {verb for one in listed for verb in one.answers}
         said = {"accept": "Accept with --accept N", "keep": "keep or retire an entry with --keep N or --retire N"}
         more = f"{later} more with --all. " if later else ""
         told = [text for verb, text in said.items() if verb in verbs]
         yield from ("", f"{more}{', '.join((*told, 'decline for good with --never N'))}.")
+
+
+def _render_question(number: int, question: Question) -> Iterator[str]:
+    """Return the lines of a question below its number, by which options of the command name it."""
+    first, *rest = _tell(question)
+    yield f"{number:>2}. {first}"
+    yield from (f"    {line}" for line in rest)
 
 
 def _tell(one: Question) -> Iterator[str]:
@@ -197,9 +204,9 @@ def _ask(listed: Sequence[Question]) -> tuple[dict[Answer, list[Question]], dict
     said: dict[Answer, list[Question]] = {}
     texts: dict[str, str] = {}
     skipped: list[Question] = []
-    for one in listed:
-        body = _text_of(one)[1]
-        say("".join(f"{printable(line)}\n" for line in (*_tell(one), *body.splitlines())))
+    for number, one in enumerate(listed, start=1):
+        body = indent(_text_of(one)[1], "    ").splitlines()
+        say("".join(f"{printable(line)}\n" for line in (*_render_question(number, one), *body)))
         keys = [key for key, verb in KEYS.items() if verb in one.answers]
         asked = f"{', '.join((*(KEYS[key] for key in keys), 'edit, skip, quit'))}"
         reply = click.prompt(asked, type=click.Choice([*keys, *"esq"]), default="s")

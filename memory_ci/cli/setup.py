@@ -90,7 +90,7 @@ def install_command(
     if as_json:
         echo_json({"dry_run": dry_run, "steps": steps, "managed_by": manager})
         return
-    show_steps(steps, dry_run=dry_run, as_json=False)
+    show_steps(steps, dry_run=dry_run, as_json=False, root=where.repo.root)
     if manager is not None and manager.additions:
         say(f"\n{manager.tool} manages the hooks here. None was put in; add these lines yourself:")
         for path, text in manager.additions.items():
@@ -108,14 +108,24 @@ def install_command(
         say(f"\nDo not commit {' '.join(local)}: of this clone alone ({told}). --shared is for the team.")
 
 
-def show_steps(steps: Sequence[InstallStep], *, dry_run: bool, as_json: bool) -> None:
-    """What became of each part, or would."""
+def show_steps(steps: Sequence[InstallStep], *, dry_run: bool, as_json: bool, root: Path | None = None) -> None:
+    """Print what became of each part, or would.
+
+    Args:
+        steps: the parts, with absolute paths; JSON keeps these.
+        dry_run: nothing was changed.
+        as_json: print JSON.
+        root: the work tree; paths below it are printed relative to it.
+    """
     if as_json:
         echo_json({"dry_run": dry_run, "steps": steps})
         return
     for step in steps:
         would = "would be " if dry_run and step.result not in ("kept", "absent") else ""
-        say(f"{would}{step.result:8} {step.part:13} {step.path}")
+        path = Path(step.path)
+        if root is not None and path.is_relative_to(root):
+            path = path.relative_to(root)
+        say(f"{would}{step.result:8} {step.part:13} {path}")
     if any(step.result == "renamed" for step in steps):
         say(RENAMED)
 
@@ -138,8 +148,11 @@ def uninstall_command(user: bool, dry_run: bool, as_json: bool) -> None:
     """
     from memory_ci.flows.setup.install import uninstall, uninstall_for_user
 
-    steps = uninstall_for_user(Path.home(), dry_run=dry_run) if user else uninstall(workspace(), dry_run=dry_run)
-    show_steps(steps, dry_run=dry_run, as_json=as_json)
+    if user:
+        show_steps(uninstall_for_user(Path.home(), dry_run=dry_run), dry_run=dry_run, as_json=as_json)
+        return
+    where = workspace()
+    show_steps(uninstall(where, dry_run=dry_run), dry_run=dry_run, as_json=as_json, root=where.repo.root)
 
 
 @click.command("export")
@@ -298,7 +311,8 @@ def init_command(
             preview = preview_history(where, history, now(), os.environ, advance)
         say("" if as_json else "\n".join([*map(printable, preview.lines()), "", ""]))
     wish = InitWish(pre_commit, ci or "none", find_release())
-    if not (pre_commit or ci or agents or cloud or as_json) and not has_input() and is_terminal():
+    is_silent = dry_run or as_json or has_input() or not is_terminal()
+    if not (is_silent or pre_commit or ci or agents or cloud):
         wish, agents, ci_source = _ask(where, wish, ci_source)
     if wish.pre_commit or wish.ci != "none":
         wish = replace(wish, release=need_release(ci_source, is_tag=wish.ci == "gitlab"))
@@ -317,7 +331,7 @@ def init_command(
         echo_json({**told, **({"cloud": more, "remark": remark} if cloud else {})})
         return
     _show_files(steps, dry_run)
-    show_steps(parts, dry_run=dry_run, as_json=False)
+    show_steps(parts, dry_run=dry_run, as_json=False, root=where.repo.root)
     if [step.result for step in steps[:2]] == ["written", "kept"]:  # the configuration, MEMORY.md
         say("MEMORY.md was there: its prose stays, but only entries are given to agents (`memory-ci import`).")
     if any(step.result == "written" for step in steps) and not dry_run:
@@ -325,7 +339,7 @@ def init_command(
         if wish.pre_commit:
             say("Each clone runs `pre-commit install` once.")
     if cloud:
-        show_steps(more, dry_run=dry_run, as_json=False)
+        show_steps(more, dry_run=dry_run, as_json=False, root=where.repo.root)
         say("\nCommit them to the default branch." + (f" Then {remark}." if remark else ""))
 
 
@@ -358,7 +372,7 @@ def uninit_command(dry_run: bool, as_json: bool) -> None:
         echo_json({"dry_run": dry_run, "files": steps, "agents": parts})
         return
     _show_files(steps, dry_run)
-    show_steps(parts, dry_run=dry_run, as_json=False)
+    show_steps(parts, dry_run=dry_run, as_json=False, root=where.repo.root)
     if not is_ours and any(part.result != "absent" for part in found):
         say("Left what `memory-ci install` put into this clone: `memory-ci uninstall` takes it out.")
     if not steps and not parts:
@@ -366,10 +380,14 @@ def uninit_command(dry_run: bool, as_json: bool) -> None:
 
 
 def _show_files(steps: Sequence[InitStep], dry_run: bool) -> None:
+    """Print what became of each file, and which of those that were written name a placeholder."""
     for step in steps:
         would = "would be " if dry_run and step.result in ("written", "removed") else ""
         remark = f"  ({step.remark})" if step.remark else ""
         say(f"{would + step.result:8} {step.path}{remark}")
+    copied = [step.path for step in steps if step.result == "written" and "OWNER/memory-ci" in step.diff]
+    if copied:
+        say(f"\nOWNER is a placeholder: put the account that holds memory-ci for it in {' and '.join(copied)}.")
     for step in steps if dry_run else ():
         if step.diff:
             echo(f"\n{printable_lines(step.diff)}")

@@ -229,6 +229,29 @@ def test_an_empty_repository_has_no_older_work(run: Run, tmp_path: Path, monkeyp
     assert run("init", "--from", "90d").stdout.startswith("Since 90d: 0 merged changes.\n")
 
 
+def test_a_dry_run_asks_nothing_at_a_terminal(old: RepoBuilder, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(command, "has_input", lambda: False)
+    monkeypatch.setattr(command, "is_terminal", lambda: True)
+    shown = run("init", "--from", "90d", "--dry-run")
+    assert shown.exit_code == 0
+    assert "OWNER/REPO@TAG" not in shown.output
+    assert "would be written MEMORY.md" in shown.stdout
+
+
+def test_paths_are_printed_relative_to_the_work_tree(old: RepoBuilder, run: Run) -> None:
+    shown = run("init", "--agent", "claude-code").stdout + run("uninit").stdout
+    assert "written  merge-driver  .git/config\n" in shown
+    assert "removed  attributes    .gitattributes\n" in shown
+    assert str(old.path) not in shown
+
+
+def test_a_placeholder_that_was_copied_is_named(old: RepoBuilder, run: Run) -> None:
+    copied = run("init", "--ci", "github", "--ci-source", f"OWNER/memory-ci@v{__version__}").stdout
+    told = "OWNER is a placeholder: put the account that holds memory-ci for it in .github/workflows/memory.yml.\n"
+    assert told in copied
+    assert "OWNER" not in run("init", "--pre-commit", *SOURCE).stdout
+
+
 def test_a_terminal_is_asked_and_each_question_can_be_passed(
     old: RepoBuilder, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import signal
 import subprocess
@@ -13,6 +14,7 @@ import pytest
 
 from memory_ci.files import lock_file
 from memory_ci.flows.workspace import open_committed
+from memory_ci.gitrepo import journal
 from memory_ci.gitrepo.journal import Move, find_unfinished, finish_move, journaled
 from memory_ci.gitrepo.repo import JOURNAL, Repository, find_repository
 from tests.repos import RepoBuilder
@@ -56,10 +58,13 @@ def is_done(builder: RepoBuilder) -> bool:
     return builder.git("status", "--porcelain") == "" and (builder.path / "a/new.md").exists()
 
 
-def killed(builder: RepoBuilder, wrap_git: Callable[[str], None], script: str) -> None:
+def killed(builder: RepoBuilder, wrap_git: Callable[[str], None], script: str, *, waits_for_git: bool = True) -> None:
     wrap_git(script)
     assert write(builder).returncode == -signal.SIGKILL
     wrap_git("")
+    if waits_for_git:  # the git that killed the run holds the journal until it has ended
+        with (builder.path / ".git" / JOURNAL).open() as held:
+            fcntl.flock(held, fcntl.LOCK_EX)
 
 
 AFTER_THE_BRANCH = 'case "$*" in *update-ref*) "$GIT" "$@"; kill -KILL $PPID; exit;; esac'
@@ -110,10 +115,31 @@ def test_what_a_killed_run_left_undone_is_done_by_the_next_command(
     assert is_done(builder)
 
 
-def test_a_git_that_outlives_its_run_is_waited_for(builder: RepoBuilder, wrap_git: Callable[[str], None]) -> None:
+class StoppedClock:
+    """Who looks at it waits for ever; a git that hangs goes on once somebody waits."""
+
+    def __init__(self, may_go_on: Path) -> None:
+        self._may_go_on = may_go_on
+
+    def monotonic(self) -> float:
+        return 0.0
+
+    def sleep(self, seconds: float) -> None:
+        if self._may_go_on.exists():
+            self._may_go_on.write_text("\n")
+            self._may_go_on.unlink()
+
+
+def test_a_git_that_outlives_its_run_is_waited_for(
+    builder: RepoBuilder, wrap_git: Callable[[str], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Else the journal would be thrown away for a branch that has not moved, and that moves a moment later."""
-    killed(builder, wrap_git, 'case "$*" in *update-ref*) kill -KILL $PPID; sleep 0.3;; esac')
+    may_go_on = tmp_path / "may-go-on"
+    os.mkfifo(may_go_on)
+    hangs = f'case "$*" in *update-ref*) kill -KILL $PPID; read -r _ <"{may_go_on}";; esac'
+    killed(builder, wrap_git, hangs, waits_for_git=False)
     assert builder.show("main", "MEMORY.md") == "old\n"
+    monkeypatch.setattr(journal, "time", StoppedClock(may_go_on))
     open_committed(builder.path)
     assert is_done(builder)
 
@@ -201,7 +227,10 @@ def test_a_signal_that_is_ignored_stays_so(builder: RepoBuilder, wrap_git: Calla
     assert is_done(builder)
 
 
-def test_the_journal_of_a_run_at_work_is_its_own(builder: RepoBuilder, repo: Repository) -> None:
+def test_the_journal_of_a_run_at_work_is_its_own(
+    builder: RepoBuilder, repo: Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(journal, "PAUSE", 0.0)
     base = builder.sha()
     tip = builder.commit("Next", {"MEMORY.md": "new\n"})
     builder.git("reset", "-q", "--hard", base)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
@@ -201,14 +202,26 @@ def test_what_a_remote_and_its_helpers_say_is_one_line_without_a_credential(
 
 
 def test_a_remote_that_does_not_answer_is_left_with_all_that_was_started(
-    repo: Repository, tmp_path: Path, wrap_git: Callable[[str], None]
+    repo: Repository, tmp_path: Path, wrap_git: Callable[[str], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    wrap_git(f"sleep 30 >/dev/null 2>&1 & echo $! > {tmp_path}/helper; wait")
+    hangs, lives, communicate = tmp_path / "hangs", tmp_path / "lives", subprocess.Popen.communicate
+    os.mkfifo(hangs)
+    os.mkfifo(lives)
+
+    def give_up_when_it_hangs(process: subprocess.Popen[bytes], *rest: bytes, timeout: float | None = None) -> object:
+        if timeout is None:
+            return communicate(process, *rest)
+        hangs.read_text()
+        raise subprocess.TimeoutExpired(process.args, timeout)
+
+    monkeypatch.setattr(subprocess.Popen, "communicate", give_up_when_it_hangs)
+    reader = os.open(lives, os.O_RDONLY | os.O_NONBLOCK)
+    wrap_git(f'exec 3>"{lives}"; tail -f /dev/null >/dev/null 2>&1 & echo >"{hangs}"; wait')
     with pytest.raises(EngineError, match="no answer within"):
-        run_remote_git(repo.cwd, "ls-remote", seconds=0.3)
-    helper = (tmp_path / "helper").read_text().strip()
-    state = subprocess.run(["ps", "-o", "stat=", "-p", helper], capture_output=True, text=True, check=False).stdout
-    assert state.strip()[:1] in ("", "Z")
+        run_remote_git(repo.cwd, "ls-remote")
+    os.set_blocking(reader, True)
+    assert os.read(reader, 1) == b"", "the helper has ended: until then the pipe is open"
+    os.close(reader)
 
 
 @pytest.mark.parametrize("date", ["253402300800", "99999999999999999", "-5"])

@@ -40,6 +40,7 @@ HOST = re.compile(r"[a-z+]+://(?:[^/@]*@)?([^/:]+)|(?:[^/:@]+@)?([^/:@]+):")
 """Of an address as git takes it: `https://host/…`, `ssh://git@host/…`, `git@host:…`; a path has none."""
 
 FORGE = re.compile(r"github|gitlab", re.IGNORECASE)
+TRIGGERS = re.compile(r"^on:[ \t]*\n(?P<indent>[ \t]+)\S.*\n(?:[ \t]+.*\n|\n)*", re.MULTILINE)
 PLACEHOLDER = re.compile(r"(?:^|/)OWNER/")
 READING = ("SessionStart", "sessionStart")  # an event that is hooked into only to read memory
 
@@ -216,9 +217,26 @@ def check_ci(case: Surroundings) -> Iterator[Probe]:
         what = "no workflow runs memory-ci: what is merged becomes memory only by hand"
         yield Probe("ci", "warn", what, "memory-ci init --ci github (or gitlab)")
     for path, pins in ours.items():
+        if is_only_called(texts[path]) and any(PLACEHOLDER.search(used) for used, _ in pins):
+            what = f"{path} runs only where another workflow calls it, and names the placeholder OWNER"
+            yield Probe("ci", "skip", what, f"to publish it: put the account that holds memory-ci for OWNER in {path}.")
+            continue
         refs = ", ".join(sorted({ref for _, ref in pins}))
         works = Probe("ci", "ok", f"{path} runs memory-ci{' at ' * bool(refs)}{refs}")
         yield from _judge_pins("ci", path, pins) or (works,)
+
+
+def is_only_called(workflow: str) -> bool:
+    """Return whether a workflow of GitHub starts only where another workflow calls it.
+
+    >>> is_only_called("on:\\n  workflow_call:\\n    inputs: {}\\njobs: {}\\n")
+    True
+    >>> is_only_called("on:\\n  push:\\n  workflow_call:\\njobs: {}\\n")
+    False
+    """
+    block = TRIGGERS.search(workflow)
+    names = re.findall(rf"(?m)^{block['indent']}(\w+):", block[0]) if block else []
+    return names == ["workflow_call"]
 
 
 def _judge_pins(name: str, path: str, pins: Iterable[tuple[str, str]]) -> list[Probe]:

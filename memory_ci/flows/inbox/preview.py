@@ -10,14 +10,13 @@ from msgspec.structs import replace
 
 from memory_ci.errors import EngineError, RepositoryError, UsageError
 from memory_ci.extraction.suggestions import list_suggestions
-from memory_ci.flows.record.learn import LearnRun, Offer
+from memory_ci.flows.record.learn import Offer, price_history
 from memory_ci.flows.record.learner import OnProgress
 from memory_ci.flows.record.run import RecordOptions, plan_record
 from memory_ci.flows.workspace import Workspace
 from memory_ci.text import plural
 
 SHOWN = 3
-EXAMPLE = "an example: no model is set up here"
 
 
 class Preview(msgspec.Struct, frozen=True):
@@ -71,13 +70,9 @@ def preview_history(
     marked = tuple(one.entry.title for step in plan.steps if step.step == "extract" for one in step.changes)
     titles = tuple(one.candidate.title for one in list_suggestions(plan.judged, ()))
     offer, reason = None, ""
-    for engine in (None, "anthropic"):
-        try:
-            offer = LearnRun(workspace, replace(options, engine=engine), now, environ).offer(progress)
-            reason = offer.reason if engine is None else EXAMPLE
-            break
-        except (UsageError, EngineError) as error:
-            reason = error.message
-            if error.slug != "no-model":
-                break
+    try:
+        offer = price_history(workspace, options, now, environ, progress)
+        reason = offer.reason
+    except (UsageError, EngineError) as error:
+        reason = error.message
     return Preview(history, plan.counts.merged_changes, marked, titles, offer, reason)

@@ -36,6 +36,7 @@ from memory_ci.records.plan import Plan
 from memory_ci.store.files import write_file
 from memory_ci.text import estimate_tokens, plural
 
+EXAMPLE = "an example: no model is set up here"
 AGAIN = "Run the same command again: what was answered is kept, and is not asked or paid for twice."
 REPLY_TOKENS = 200  # Of an answer about one change: 127 on average of 45 that were counted.
 CHUNK_REQUESTS = 1_000
@@ -413,6 +414,25 @@ class LearnRun:
             raise UsageError(f"there is no model to learn with ({model.reason})", slug="no-model", hint=hint)
         command = self._environ.get(VARIABLE, "") if model.name == "command" else ""
         return model._replace(kept_as=hashlib.sha256(command.encode()).hexdigest()[:12] if command else "")
+
+
+def price_history(
+    workspace: Workspace, options: RecordOptions, now: datetime, environ: Mapping[str, str], progress: OnProgress
+) -> Offer:
+    """Return what a model would be asked and what it would cost; nothing is sent.
+
+    Where no model is set up and none is asked for, the price is that of an example.
+
+    Raises:
+        UsageError, EngineError: as `LearnRun`; no-model only where rules are asked for.
+    """
+    try:
+        return LearnRun(workspace, options, now, environ).offer(progress)
+    except UsageError as error:
+        if error.slug != "no-model" or options.engine is not None:
+            raise
+    example = LearnRun(workspace, replace(options, engine="anthropic"), now, environ)
+    return replace(example.offer(progress), reason=EXAMPLE)
 
 
 @contextmanager

@@ -588,6 +588,8 @@ def test_in_a_shallow_clone_what_cannot_be_told_is_passed_over(healthy: Project,
 
 # -- CI
 
+ROOT = Path(__file__).parents[3]
+
 USES = "jobs:\n  memory:\n    uses: {owner}/memory-ci/.github/workflows/memory.yml@{ref}\n"
 
 
@@ -606,6 +608,26 @@ def test_the_version_in_a_workflow_is_judged(healthy: Project, owner: str, ref: 
     probe = one(healthy, "ci")
     assert probe.state == state
     assert words in probe.what
+
+
+@pytest.mark.parametrize(
+    ("triggers", "state"),
+    [("  workflow_call:\n    inputs: {}\n", "skip"), ("  push:\n  workflow_call:\n", "fail"), ("  push:\n", "fail")],
+)
+def test_a_placeholder_is_no_fault_where_only_another_workflow_calls(
+    healthy: Project, triggers: str, state: str
+) -> None:
+    healthy.write(".github/workflows/memory.yml", f"on:\n{triggers}\n{USES.format(owner='OWNER', ref='v1')}")
+    probe = one(healthy, "ci")
+    assert probe.state == state
+    assert "OWNER" in probe.remedy
+
+
+def test_nothing_is_broken_in_the_repository_of_memory_ci_itself(healthy: Project) -> None:
+    for path in (ROOT / ".github" / "workflows").glob("*.yml"):
+        healthy.write(f".github/workflows/{path.name}", path.read_text("utf-8"))
+    healthy.git("remote", "add", "origin", "git@github.com:acme/memory-ci.git")
+    assert one(healthy, "ci").state == "skip"
 
 
 def test_a_workflow_that_only_speaks_of_memory_ci_is_none(healthy: Project) -> None:
