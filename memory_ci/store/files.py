@@ -42,6 +42,19 @@ def write_file(path: Path, data: bytes, root: Path | None = None) -> None:
         raise RepositoryError(message, slug="write-failed", hint="Nothing was changed.") from error
 
 
+def remove_file(path: Path) -> None:
+    """Remove a file.
+
+    Raises:
+        RepositoryError: write-failed; the file is then as it was.
+    """
+    try:
+        path.unlink()
+    except OSError as error:
+        message = f"cannot remove {path}: {error.strerror or error}"
+        raise RepositoryError(message, slug="write-failed", hint="Run again when the disk can be written.") from error
+
+
 def _write_through(path: Path, data: bytes) -> None:
     """Not waiting for a reader that a pipe may never have; once there is one, for as long as it reads."""
     try:

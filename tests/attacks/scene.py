@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
 
@@ -19,6 +20,8 @@ WORDS = "Kestrel umbra"
 """To be forgotten."""
 
 FIXED_TIME = {"SOURCE_DATE_EPOCH": "1795262400"}
+SESSION_TIME = datetime(2026, 11, 20, 12, tzinfo=UTC)
+"""A day before: sessions that are much older are not kept."""
 BODY = "a retry doubled the charge because the gateway had booked the first request before it answered"
 UGLY = "importance: 0.50"
 RULES = (
@@ -70,10 +73,10 @@ def make_scene(folder: Path, launcher: Launcher) -> Scene:
     (folder / "old").mkdir()
     (folder / "old" / "MEMORY.md").write_text(OLD_MEMORY)
     (folder / "PLAN.md").write_text("Retry failed charges in the client.\n")
-    data = make_session(f"Never ask the {WORDS} twice.", at=project.clock.now)
+    data = make_session(f"Never ask the {WORDS} twice.", at=SESSION_TIME)
     keep_session(project, folder, data)
     other = "5f3b2a10-0000-4000-8000-000000000099"
-    more = make_session("Charge once, please.", at=project.clock.now, session=other)
+    more = make_session("Charge once, please.", at=SESSION_TIME, session=other)
     (folder / "session.jsonl").write_bytes(more)
     platform = make_repo(folder / "policy")
     platform.commit("Policy", {"memory-ci-policy.yaml": POLICY})

@@ -22,7 +22,7 @@ from tests.attacks.attack import (
     call_tool,
     log_git,
 )
-from tests.attacks.scene import FIXED_TIME
+from tests.attacks.scene import FIXED_TIME, SESSION_TIME
 from tests.extraction.engines.programs import make_program
 from tests.flows.agents_at_work import make_session
 from tests.flows.project import Project, copy_project, make_project
@@ -236,7 +236,7 @@ def test_none_is_written_or_printed(case: str, template: Project, launcher: Laun
     for secret in SECRETS.values():
         file = tmp_path / (way.file or "none")
         if way.text == "SESSION":
-            file.write_bytes(make_session(SENTENCE.format(secret), at=project.clock.now))
+            file.write_bytes(make_session(SENTENCE.format(secret), at=SESSION_TIME))
         elif way.file:
             file.write_text(way.text.format(secret))
         words = [word.replace("{}", secret).replace("{file}", str(file)) for word in way.words]

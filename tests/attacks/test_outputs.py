@@ -25,7 +25,7 @@ from tests.attacks.attack import (
     assert_ended_clearly,
     call_tool,
 )
-from tests.attacks.scene import FIXED_TIME
+from tests.attacks.scene import FIXED_TIME, SESSION_TIME
 from tests.flows.agents_at_work import keep_session, make_session
 from tests.flows.project import Project, copy_project, make_project
 from tests.make import make_entry, make_id
@@ -233,7 +233,7 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Project:
     project.commit("A file", {name: "1\n", ".memory-ci.yaml": f'"{LOG}\\u202e": 1\nengine: {{name: rules}}\n'})
     said = f"Decision: retries live in the client {FORGE} {LOG} because {MARKUP} the client knows the key."
     project.merge_work(f"feat: queue {HOSTILE}\n\n{said}\n\n{LINES}", "queue", 131)
-    keep_session(project, folder, make_session(f"Never retry {HOSTILE}{ESCAPES}{BIDI}", at=project.clock.now))
+    keep_session(project, folder, make_session(f"Never retry {HOSTILE}{ESCAPES}{BIDI}", at=SESSION_TIME))
     project.git("branch", "start")
     return project
 

@@ -10,7 +10,7 @@ import pytest
 
 from memory_ci.store.edits import format_entry
 from tests.attacks.attack import BOUNDED, ERROR, LOST, Area, Case, Launcher, assert_ended_clearly
-from tests.attacks.scene import FIXED_TIME
+from tests.attacks.scene import FIXED_TIME, SESSION_TIME
 from tests.flows.agents_at_work import make_session
 from tests.flows.project import Project, copy_project, make_project
 from tests.make import make_entry
@@ -161,7 +161,7 @@ def many_files_in_a_change(large: Large) -> None:
 def write_transcript(large: Large, middle: bytes, times: int) -> Path:
     """Write a transcript with a person's words first and last."""
     path = large.folder / "transcript.jsonl"
-    start = large.project.clock.now
+    start = SESSION_TIME
     with path.open("wb") as stream:
         stream.write(make_session("Charge once, please.", at=start))
         for _ in range(times):
@@ -171,7 +171,7 @@ def write_transcript(large: Large, middle: bytes, times: int) -> Path:
 
 
 def transcript_of_100_mb(large: Large) -> None:
-    record = make_session("x " * 500, at=large.project.clock.now, first=50)
+    record = make_session("x " * 500, at=SESSION_TIME, first=50)
     path = write_transcript(large, record, 100_000_000 // len(record))
     large.run("capture", str(path))
     large.run("sessions", str(path))

@@ -11,7 +11,7 @@ import pytest
 
 from memory_ci.store.edits import format_entry
 from tests.attacks.attack import BOUNDED, ERROR, LOST, Area, Case, start
-from tests.attacks.scene import FIXED_TIME
+from tests.attacks.scene import FIXED_TIME, SESSION_TIME
 from tests.flows.agents_at_work import make_session
 from tests.flows.project import DECIDED, Project, copy_project, make_project
 from tests.make import make_entry, make_id
@@ -103,7 +103,7 @@ def records_and_notes(crowd: Crowd) -> None:
 def eight_captures(crowd: Crowd) -> None:
     for number in range(COUNT):
         session = f"5f3b2a10-0000-4000-8000-00000000010{number}"
-        data = make_session(f"Say {words_of(number)}.", at=crowd.project.clock.now, session=session)
+        data = make_session(f"Say {words_of(number)}.", at=SESSION_TIME, session=session)
         path = crowd.folder / f"{number}.jsonl"
         path.write_bytes(data)
         crowd.start("capture", str(path))
@@ -113,7 +113,7 @@ def eight_captures(crowd: Crowd) -> None:
 
 
 def eight_captures_of_one_session(crowd: Crowd) -> None:
-    data = make_session("Charge once.", "And lock first.", at=crowd.project.clock.now)
+    data = make_session("Charge once.", "And lock first.", at=SESSION_TIME)
     path = crowd.folder / "one.jsonl"
     path.write_bytes(data)
     for _ in range(COUNT):

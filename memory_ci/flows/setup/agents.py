@@ -34,7 +34,7 @@ from memory_ci.flows.setup.clients import (
 from memory_ci.flows.setup.json_settings import EMPTY, WrongShapeError, insert, remove
 from memory_ci.flows.setup.steps import HASHES, MARKDOWN, InstallStep, read_text, with_block, without_block
 from memory_ci.gitrepo.repo import find_repository
-from memory_ci.store.files import write_file
+from memory_ci.store.files import remove_file, write_file
 
 VERSIONED = '{\n  "version": 1\n}\n'
 HAS_MEMORY = (CONFIG_FILE, "MEMORY.md", "institutional.md")
@@ -171,7 +171,7 @@ def put_agent(edit: AgentEdit, note: Path, dry_run: bool) -> InstallStep:
             added = [*(str(path) for path in (edit.path, *inside) if not path.exists()), *added]
             write_file(edit.path, edit.after.encode("utf-8", "surrogateescape"), edit.root)
         else:
-            edit.path.unlink()
+            remove_file(edit.path)
             gone = {*own, str(edit.path), *_remove_empty(edit.path, known)}
         lines = [line for line in dict.fromkeys([*known, *added]) if line not in gone]
         if lines != known:

@@ -25,7 +25,7 @@ from memory_ci.flows.setup.hooks import PRE_COMMIT
 from memory_ci.flows.setup.steps import InstallStep, read_text
 from memory_ci.flows.workspace import Workspace, work_tree
 from memory_ci.gitrepo.repo import find_setting, follow_symbolic, head_branch
-from memory_ci.store.files import write_file
+from memory_ci.store.files import remove_file, write_file
 from memory_ci.store.yamltext import YamlTextError, list_tokens
 
 GITHUB = ".github/workflows/memory.yml"
@@ -122,7 +122,7 @@ def _apply(root: Path, edits: Sequence[FileEdit], dry_run: bool) -> tuple[InitSt
         if edit.after is not None:
             write_file(root / edit.path, edit.after.encode("utf-8", "surrogateescape"), root)
             continue
-        (root / edit.path).unlink()
+        remove_file(root / edit.path)
         with suppress(OSError):  # not empty: others have files there
             for folder in list(Path(edit.path).parents)[:-1]:
                 (root / folder).rmdir()

@@ -19,6 +19,7 @@ from memory_ci.flows.workspace import Workspace, work_tree
 from memory_ci.gitrepo.blobs import list_staged
 from memory_ci.gitrepo.repo import Repository, find_setting, remove_section, set_setting
 from memory_ci.records.config import ScopePatterns
+from memory_ci.store.files import remove_file
 from memory_ci.store.layout import EPISODES, INBOX, ORDER
 
 SECTION = "merge.memory-ci"
@@ -146,7 +147,7 @@ def _take_block_out(path: Path, dry_run: bool) -> StepResult:
     if rest:
         put_text(path, rest, dry_run)
     elif not dry_run:
-        path.unlink()
+        remove_file(path)
     return "removed"
 
 

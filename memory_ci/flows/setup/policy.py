@@ -30,6 +30,14 @@ class PinnedPolicy(msgspec.Struct, frozen=True):
     is_new: bool
 
 
+def is_directory(path: Path) -> bool:
+    """Whether there is a directory; an address can be too long for the name of a file."""
+    try:
+        return path.is_dir()
+    except OSError:
+        return False
+
+
 def pin_policy(start: Path, source: str | None, environ: Mapping[str, str], *, write: bool) -> PinnedPolicy:
     """Fetch the policy at SOURCE@REV (None: what is extended now) and, with `write`, pin it in the work tree.
 
@@ -52,7 +60,7 @@ def pin_policy(start: Path, source: str | None, environ: Mapping[str, str], *, w
             "the address holds a credential", slug="bad-policy-source", hint="Use git's credential helper."
         )
     here = repo.root / address
-    place = str(here.resolve()) if here.is_dir() else address
+    place = str(here.resolve()) if is_directory(here) else address
     with tempfile.TemporaryDirectory() as scratch:
         data = read_remote_file(Path(scratch), connect(place, environ), rev, SOURCE_FILE)
     if data is None:
