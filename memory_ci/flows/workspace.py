@@ -22,6 +22,7 @@ from memory_ci.records.report import Finding, LoadedFile
 from memory_ci.store.layout import EPISODES, classify_scope, is_fragment, memory_pathspecs
 
 if TYPE_CHECKING:
+    from memory_ci.gitrepo.journal import LeftFile
     from memory_ci.store.document import MemoryFile
 
 MAX_FILE_BYTES = 20 * 1024 * 1024
@@ -112,10 +113,18 @@ def open_committed(start: Path, *, is_named: bool = False) -> Workspace:
         return Workspace(repo, Config())
     from memory_ci.gitrepo.journal import finish_move  # seldom needed, and hooks come this way
 
-    message = "changed since a run was cut short that wrote it, and left alone"
-    hint = "`git diff HEAD` shows what the run wrote."
-    left = (Finding(path, 1, "checkout-behind", message, hint, "warning") for path in finish_move(repo))
-    return Workspace(repo, Config(), tuple(left))
+    return Workspace(repo, Config(), tuple(map(_say_left, finish_move(repo))))
+
+
+def _say_left(left: LeftFile) -> Finding:
+    """Return the warning for a file of a run that was cut short."""
+    if left.is_undone:
+        message = "a commit took out what an interrupted run wrote; it is staged again"
+        hint = "Commit it (`git commit`), or what the run learned is lost: later runs do not read these changes again."
+    else:
+        message = "changed since a run was cut short that wrote it, and left alone"
+        hint = "`git diff HEAD` shows what the run wrote."
+    return Finding(left.path, 1, "checkout-behind", message, hint, "warning")
 
 
 def workspace_here(repo: Repository) -> Workspace:

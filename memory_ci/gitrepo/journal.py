@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
-from typing import BinaryIO
+from typing import BinaryIO, NamedTuple
 
 import msgspec
 
@@ -103,30 +103,39 @@ def find_unfinished(repo: Repository) -> Move | None:
     return None
 
 
-def finish_move(repo: Repository) -> tuple[str, ...]:
-    """Bring the files along of a run that was cut short, where they stand as before; gives what changed since.
+class LeftFile(NamedTuple):
+    """A file that a run which was cut short could not bring along."""
 
-    These keep the journal: they are named until they stand as in a commit. Where the branch did not move, or went
-    elsewhere, nothing is to be done. Nothing is raised: what cannot be done now is done another time.
+    path: str
+    is_undone: bool
+    """A later commit took out what the run wrote: the file is staged again as the run left it, for a person to commit.
+    Otherwise it was changed since and left alone."""
+
+
+def finish_move(repo: Repository) -> tuple[LeftFile, ...]:
+    """Bring the files along of a run that was cut short, where they stand as before; return what needs a person.
+
+    Changed files keep the journal: they are named until they stand as in a commit. Where the branch did not move, or
+    went elsewhere, nothing is to be done. Nothing is raised: what cannot be done now is done another time.
     """
     path = repo.common_dir / JOURNAL
     with suppress(OSError, RepositoryError), signals_held(), _locked(path, PAUSE) as file:
         if file is None:
             return ()
         left = _finish(repo, file)
-        if not left:
+        if all(one.is_undone for one in left):
             _clear(file, path)
         return left
     return ()
 
 
-def _finish(repo: Repository, file: BinaryIO) -> tuple[str, ...]:
+def _finish(repo: Repository, file: BinaryIO) -> tuple[LeftFile, ...]:
     move = _read(file)
     return tuple(_follow(repo, move, file.fileno())) if move else ()
 
 
-def _follow(repo: Repository, move: Move, journal: int) -> Iterator[str]:
-    """Bring along what stands as before the move; gives the paths of what does not."""
+def _follow(repo: Repository, move: Move, journal: int) -> Iterator[LeftFile]:
+    """Bring along what stands as before the move; yield what does not, and what a later commit took out."""
     tip = find_commit(repo, move.ref)
     if tip is None or find_commit(repo, move.new) is None or not is_ancestor(repo, move.new, tip):
         return
@@ -135,12 +144,14 @@ def _follow(repo: Repository, move: Move, journal: int) -> Iterator[str]:
     paths = frozenset(decode_path(listing).split("\0")[:-1])
     old, new, now = (staged_in(tree_at(repo, commit), paths) for commit in (move.old, move.new, tip))
     # Who committed the files as they stood has undone the run unawares.
-    wanted = {path: new[path] if now[path] == old[path] else now[path] for path in paths}
+    undone = {path for path in paths if now[path] == old[path]}
+    wanted = {path: new[path] if path in undone else now[path] for path in paths}
     for place in find_checkouts(repo, move.ref):
         behind, changed = sort_by_state(place, old, wanted)
         if behind:
             bring_along(place, {path: wanted[path] for path in behind}, journal)
-        yield from (str(place.cwd / path) for path in changed)
+        yield from (LeftFile(str(place.cwd / path), is_undone=False) for path in changed)
+        yield from (LeftFile(str(place.cwd / path), is_undone=True) for path in behind if path in undone)
 
 
 @contextmanager

@@ -177,8 +177,11 @@ def test_a_commit_that_undid_the_run_unawares_gets_its_words_back_as_a_change(
     killed(builder, wrap_git, AFTER_THE_BRANCH)
     builder.git("commit", "-q", "-am", "Mine")
     assert builder.show("main", "MEMORY.md") == "old\n"
-    assert open_committed(builder.path).findings == ()
+    findings = open_committed(builder.path).findings
+    assert {Path(finding.path).name for finding in findings} == {"MEMORY.md", "old.md", "new.md"}
+    assert all("staged again" in finding.message and "git commit" in finding.hint for finding in findings)
     builder.git("commit", "-q", "-m", "What was noted")
+    assert open_committed(builder.path).findings == ()
     assert is_done(builder)
 
 
