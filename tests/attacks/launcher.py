@@ -167,7 +167,7 @@ def end_with(main: Callable[[], None]) -> None:
     except SystemExit as stop:
         status = stop.code
     except BaseException:  # noqa: BLE001 - Python would print it, and so must we
-        sys.excepthook(*sys.exc_info())  # type: ignore[arg-type]
+        sys.excepthook(*sys.exc_info())
         status = 1
     try:
         sys.stdout.flush()

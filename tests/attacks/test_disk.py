@@ -15,8 +15,8 @@ pytestmark = pytest.mark.slow
 
 AREA = Area(
     "a full disk, a read-only disk, a run that is stopped",
-    "ENOSPC or EROFS from the first, the second, a middle and the last write of each writing command on; files of at most 0, 200 and 4,000 bytes, for git "
-    "too; SIGSTOP at each write while a person notes and commits, then SIGCONT",
+    "ENOSPC or EROFS from the first, the second, a middle and the last write of each writing command on; files of at "
+    "most 0, 200 and 4,000 bytes, for git too; SIGSTOP at each write while a person notes and commits, then SIGCONT",
     "files are replaced whole; a branch moves by compare-and-swap; a journal is held by a lock",
 )
 
