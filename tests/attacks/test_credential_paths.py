@@ -32,7 +32,7 @@ from tests.test_credentials import KEYS, make
 pytestmark = pytest.mark.slow
 
 COUNT = 48
-SECRETS = {vendor: make(shape) for vendor, shape in KEYS[:COUNT]}
+SECRETS = {pair[0]: make(pair[1]) for pair in KEYS[:COUNT]}
 """Made when the tests run: none is in a file of this repository."""
 
 AREA = Area(

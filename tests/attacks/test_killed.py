@@ -42,8 +42,8 @@ COMMITTING = frozenset(
 )
 """They move the branch."""
 
-IN_FULL = COMMITTING - {"apply", "ci"}  # these two end as `record` does
-"""Each of their writes is followed by each aftermath. Of the others the writes take turns."""
+IN_FULL = ("record", "compact", "candidates", "forget words")
+"""Each of their writes is followed by each aftermath. Of the others, which end as these do, the writes take turns."""
 
 HOLDS = (LOST, ERROR, BOUNDED)
 READ_ONLY = frozenset(

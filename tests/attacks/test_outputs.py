@@ -197,8 +197,8 @@ def list_outputs() -> Iterator[tuple[str, Output]]:
         yield f"terminal: {' '.join(words)}".replace(ID, "ID"), Output(words, assert_plain)
     for words in JSON:
         yield f"JSON: {' '.join(words)}".replace(ID, "ID"), Output(words, assert_json, read_stdout)
-    for number, words in enumerate(JOBS):
-        yield f"log {number}: {words[0][:15]}".replace(ID, "ID"), Output(words, assert_job_log, is_job=True)
+    for number, job in enumerate(JOBS):
+        yield f"log {number}: {job[0][:15]}".replace(ID, "ID"), Output(job, assert_job_log, is_job=True)
     yield "the page", Output(("report", "--output", "page.html", "--task", TASK), assert_page, read_file("page.html"))
     summary = ("ci", "--provider", "none", "--summary", "summary.md")
     yield "the summary of a job", Output(summary, assert_markdown, read_file("summary.md"))

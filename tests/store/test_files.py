@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from memory_ci.errors import RepositoryError
-from memory_ci.store.files import write_file
+from memory_ci.store.files import remove_file, write_file
 
 
 @pytest.fixture
@@ -63,3 +63,9 @@ def test_a_device_or_a_pipe_is_written_to_and_not_replaced(tmp_path: Path) -> No
         os.close(reader)
     assert stat.S_ISFIFO(pipe.stat().st_mode)
     assert [path.name for path in tmp_path.iterdir()] == ["pipe"]
+
+
+def test_a_file_that_cannot_be_removed_is_an_error_that_names_it(root: Path) -> None:
+    with pytest.raises(RepositoryError, match="cannot remove") as caught:
+        remove_file(root / "missing" / "file")
+    assert caught.value.slug == "write-failed"

@@ -165,3 +165,9 @@ def test_the_remote_decides_how_may_be_published_whatever_stands_here(
     with pytest.raises(UsageError, match="publishing by push is not allowed here"):
         Publisher(project)("push")
     assert remote.sha("main") == tip
+
+
+def test_an_address_that_is_longer_than_the_name_of_a_file_is_asked_as_one(project: Project) -> None:
+    with pytest.raises(MemoryCIError) as caught:
+        pin_policy(project.path, f"file:///{'x' * 5_000}@v1", {}, write=False)
+    assert caught.value.slug == "remote-failed"
