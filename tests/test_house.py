@@ -248,6 +248,13 @@ def test_every_link_of_the_manual_leads_to_a_file_and_a_heading(manual: Path) ->
     assert [f"{place.name}#{one}" for place, one in places if one and one not in list_anchors(place)] == []
 
 
+@pytest.mark.parametrize("trailer", ["Memory-Retrieved", "Memory-Used", "Memory-Holdout"])
+def test_the_name_of_a_trailer_stands_in_one_constant(trailer: str) -> None:
+    files = (ROOT / "memory_ci").rglob("*.py")
+    holding = [path.name for path in files if f'"{trailer}"' in path.read_text(encoding="utf-8")]
+    assert holding == ["names.py"]
+
+
 def test_every_page_stands_in_the_site() -> None:
     nav = (ROOT / "mkdocs.yml").read_text(encoding="utf-8").partition("\nnav:")[2]
     pages = {page.relative_to(ROOT / "docs").as_posix() for page in (ROOT / "docs").rglob("*.md")}

@@ -1,1 +1,1 @@
-"""The only owner of git: reads by subprocess, writes with GitPython (`writer`, imported lazily)."""
+"""The only owner of git: all goes by subprocess but commits of memory, which `writer` makes with GitPython."""

@@ -28,7 +28,7 @@ from memory_ci.gitrepo.repo import (
 )
 from memory_ci.gitrepo.trailers import find_trailers, split_ids
 from memory_ci.records.history import Commit, MergedChange
-from memory_ci.records.names import FULL_ID
+from memory_ci.records.names import FULL_ID, SERVED
 
 STEP = "Memory-CI-Step"
 SOURCE = "Memory-CI-Source"
@@ -206,7 +206,7 @@ def list_readers(repo: Repository, rev: str) -> dict[str, datetime]:
     asked = (
         "log",
         f"-n{MAX_READERS}",
-        "--grep=^Memory-Retrieved:",
+        f"--grep=^{SERVED}:",
         "--date=raw",
         f"--format=%cd{keys}",
         "--end-of-options",

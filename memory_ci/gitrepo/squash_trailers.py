@@ -20,14 +20,9 @@ from memory_ci.gitrepo.process import ask_git, decode_path, run_git, stream_git
 from memory_ci.gitrepo.repo import Repository, find_commit, find_merge_base, find_objects, is_ancestor
 from memory_ci.gitrepo.trailers import find_trailers
 from memory_ci.records.history import Commit, MergedChange
-from memory_ci.records.names import FULL_ID
+from memory_ci.records.names import FULL_ID, HOLDOUT, SERVED, USED
 
-KEYS = (
-    "Memory-Retrieved",
-    "Memory-Used",
-    "Memory-Session",
-    "Memory-Holdout",
-)  # The first is the one whose absence starts a search.
+KEYS = (SERVED, USED, "Memory-Session", HOLDOUT)  # The first is the one whose absence starts a search.
 PLACES = ("refs/heads", "refs/remotes", "refs/pull", "refs/merge-requests")
 UNMERGED = ("--ignore-missing", "--branches", "--remotes", *(f"--glob={place}" for place in PLACES[2:]))
 """A ref whose commit is not here is passed over: the first option holds for what comes after it."""

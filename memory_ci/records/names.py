@@ -12,6 +12,9 @@ COMMIT_ORIGIN = rf"\bcommit:({SHORT_ID})\b"
 ORIGIN = rf"\b(?:pr:(?P<number>\d{{1,9}})|commit:(?P<sha>{SHORT_ID}))\b"
 """Patterns of an origin: `commit:3f2ab91`, `pr:128`."""
 
+SERVED, USED, HOLDOUT = "Memory-Retrieved", "Memory-Used", "Memory-Holdout"
+"""Trailers: entries that a job was served; those that its work used; that it was served nothing, as a control."""
+
 OWN = r"(?im)^Memory-CI-(?:Step|Source):"  # A pattern: commits of memory-ci hold it.
 MARK = r"(?im)^[ \t]*Memory:[ \t]*(keep|skip)[ \t]*$"
 TRAILER = r"[A-Z]\w*+-[\w-]++: .*"

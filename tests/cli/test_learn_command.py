@@ -158,3 +158,11 @@ def test_a_run_that_learned_nothing_says_what_else_there_is(project: Project, ru
 def test_learning_needs_a_model(project: Project, run: Run) -> None:
     refused = run("learn", "--yes")
     assert (refused.exit_code, "[no-model]" in refused.stderr) == (2, True)
+
+
+def test_without_a_model_a_dry_run_says_the_price_of_an_example(project: Project, run: Run) -> None:
+    pytest.importorskip("anthropic")
+    priced = run("learn", "--since", "5y", "--dry-run")
+    assert priced.exit_code == 0
+    assert "USD\nby anthropic in batches: an example: no model is set up here\n" in priced.stdout
+    assert "[no-model]" in run("learn", "--engine", "rules", "--dry-run").stderr

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import click
 import pytest
@@ -46,6 +47,8 @@ def test_a_person_is_asked_of_each_and_an_edit_goes_into_the_inbox(
     before = project.sha()
     result = run("review", "--stale")
     assert result.exit_code == 0, result.stderr
+    numbered = [line for line in result.stdout.splitlines() if re.match(r" \d\. ", line)]
+    assert [line.partition(" (")[0] for line in numbered] == [f" {n}. {make_id(n)[:8]} Pay {n}" for n in (1, 2, 3, 4)]
     assert len(project.subjects(before)) == 2
     assert [entry.status for entry in project.entries()] == ["active", "active", "retired", "active"]
     (note,) = (project.path / ".memory/inbox").glob("*.md")

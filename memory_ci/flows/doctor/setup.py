@@ -356,4 +356,7 @@ def _server(case: Surroundings, found: FoundPart) -> Probe:
     if python == case.python and find_spec("mcp") is None:
         what = f"the MCP server of {found.agent.name} cannot start: {case.python} lacks it"
         return Probe("agents", "warn", what, "pip install 'memory-ci[mcp]'")
-    return Probe("agents", "ok", f"{found.agent.name} has the MCP server: {found.path}")
+    root, path = case.workspace.repo.root, found.path
+    if root is not None and path.is_relative_to(root):
+        path = path.relative_to(root)
+    return Probe("agents", "ok", f"{found.agent.name} has the MCP server: {path}")

@@ -23,11 +23,10 @@ from memory_ci.lifecycle.reverts import Revert, RevertClaim, label_of
 from memory_ci.records.entry import Entry, Located
 from memory_ci.records.episode import Episode
 from memory_ci.records.history import Commit, MergedChange
-from memory_ci.records.names import SHA_WIDTH
+from memory_ci.records.names import HOLDOUT, SERVED, SHA_WIDTH, USED
 from memory_ci.records.report import Finding, Level
 from memory_ci.store.document import parse_memory_file
 
-GIVEN, USED, HOLDOUT = "Memory-Retrieved", "Memory-Used", "Memory-Holdout"
 MAX_IDS = 100  # Entries that one change is told to have been given; a job is given a fraction of it.
 HINT = "Someone who may write here can say it in a commit of their own."
 
@@ -37,7 +36,7 @@ Strangers = Mapping[str, tuple[str, str]]
 
 def list_ids(texts: Iterable[str], key: str) -> tuple[str, ...]:
     """The ids that the trailers `key` of messages name, as they are written, in order."""
-    pairs = (pair for text in texts for pair in find_trailers(text, (GIVEN, USED, HOLDOUT)))
+    pairs = (pair for text in texts for pair in find_trailers(text, (SERVED, USED, HOLDOUT)))
     return tuple(dict.fromkeys(one for name, value in pairs if name == key for one in split_ids(value)))[:MAX_IDS]
 
 
@@ -51,7 +50,7 @@ class Copies:
     def claim(self, commit: Commit) -> bool:
         """Take note of a commit; False where an older one is this one: of the same author, time and subject."""
         words = commit.message.lower()
-        if not any(f"{key.lower()}:" in words for key in (GIVEN, USED)):
+        if not any(f"{key.lower()}:" in words for key in (SERVED, USED)):
             return True
         return self._known.setdefault(_authorship(commit), commit.sha) == commit.sha
 
@@ -59,7 +58,7 @@ class Copies:
     def _known(self) -> dict[tuple[str, str, str], str]:
         """The first commit of each authorship; one git process, and only where the range has trailers."""
         start = self._since and find_commit(self._repo, self._since)
-        grep = ("--fixed-strings", "--regexp-ignore-case", f"--grep={GIVEN}:", f"--grep={USED}:")
+        grep = ("--fixed-strings", "--regexp-ignore-case", f"--grep={SERVED}:", f"--grep={USED}:")
         log = read_log(self._repo, *grep, "--end-of-options", start, "--") if start else ()
         return {_authorship(commit): commit.sha for commit, _ in log}  # from the newest on: the oldest stays
 
@@ -124,7 +123,7 @@ def list_refused(refused: Iterable[Revert], level: Level) -> Iterator[Finding]:
 
 def find_claimed_uses(commit: Commit, level: Level) -> Iterator[Finding]:
     """A finding for trailers of an outsider: they would move the utility of entries."""
-    if keys := dict.fromkeys(key for key, _ in find_trailers(commit.message, (GIVEN, USED))):
+    if keys := dict.fromkeys(key for key, _ in find_trailers(commit.message, (SERVED, USED))):
         message = f"the commit {commit.sha[:SHA_WIDTH]} says {' and '.join(keys)}: who brought it may not write"
         yield unproved(f"{message}, and it counts for nothing", level)
 

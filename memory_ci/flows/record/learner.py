@@ -28,9 +28,6 @@ from memory_ci.flows.forgotten import find_forgotten
 from memory_ci.flows.lookup import list_past_ids
 from memory_ci.flows.named_code import cite_named
 from memory_ci.flows.record.claims import (
-    GIVEN,
-    HOLDOUT,
-    USED,
     Copies,
     find_claimed_uses,
     list_ids,
@@ -55,7 +52,7 @@ from memory_ci.records.candidate import ACCEPTED_IN, Candidate, Judged, Request
 from memory_ci.records.entry import Entry, Located, ScopeOf
 from memory_ci.records.event import EvidenceSet
 from memory_ci.records.history import Commit, MergedChange, PullRequest
-from memory_ci.records.names import SHA_WIDTH, work_ref
+from memory_ci.records.names import HOLDOUT, SERVED, SHA_WIDTH, USED, work_ref
 from memory_ci.records.plan import Change, Join
 from memory_ci.records.report import Finding
 from memory_ci.store.edits import format_entry
@@ -172,7 +169,7 @@ class Learner:
                 failures += 1
                 self.tally.problems.append(f"#{request.number}, closed without a merge: {error.message} [{error.slug}]")
                 continue
-            given, used = (self._resolve(list_ids([request.body], key)) for key in (GIVEN, USED))
+            given, used = (self._resolve(list_ids([request.body], key)) for key in (SERVED, USED))
             self.writer.add_declined(request, Uses(given, frozenset(used)))
             self.tally.declined += 1
             yield from self._draft.take(changes)
@@ -362,7 +359,7 @@ class Learner:
             buried = self._buried.find(merged, request.commits if request else ())
             texts += [format_trailers(one.trailers) for one in buried if one.how != "commit"]
             texts += [request.body] if request else []
-        written, named = list_ids(texts, GIVEN), list_ids(texts, USED)
+        written, named = list_ids(texts, SERVED), list_ids(texts, USED)
         self.tally.has_uses |= bool(written or named)
         given = self._resolve(written)
         if is_ours:

@@ -18,10 +18,9 @@ from memory_ci.gitrepo.history import SURFACE, find_told
 from memory_ci.gitrepo.process import decode_path, encode_path
 from memory_ci.gitrepo.repo import find_comment_prefixes, find_commit, find_setting
 from memory_ci.gitrepo.trailers import add_ids
+from memory_ci.records.names import HOLDOUT, SERVED
 from memory_ci.store.files import write_file
 
-TRAILER = "Memory-Retrieved"
-HOLDOUT = "Memory-Holdout"
 SURFACE_SETTING = "memory-ci.surface"
 """Where git of a cloud agent's container keeps the agent's name, which the trailer SURFACE repeats."""
 MAX_RECORD = 8 * 1024 * 1024  # Bytes; what was served since the last commit takes a few kilobytes.
@@ -65,7 +64,7 @@ def add_retrieved_trailer(workspace: Workspace, message_file: Path, source: str 
     ids = () if source == "merge" else list_untold(workspace)
     held_out = [one.removeprefix(HELD_OUT) for one in ids if one.startswith(HELD_OUT)]
     is_held_out = add_trailer(workspace, message_file, HOLDOUT, held_out)
-    is_given = add_trailer(workspace, message_file, TRAILER, [one for one in ids if not one.startswith(HELD_OUT)])
+    is_given = add_trailer(workspace, message_file, SERVED, [one for one in ids if not one.startswith(HELD_OUT)])
     if is_given and (surface := find_setting(workspace.repo, SURFACE_SETTING)):
         add_trailer(workspace, message_file, SURFACE, [surface])
     return is_given or is_held_out
@@ -74,8 +73,8 @@ def add_retrieved_trailer(workspace: Workspace, message_file: Path, source: str 
 def list_untold(workspace: Workspace) -> tuple[str, ...]:
     """The ids that were given since HEAD was committed, without those that a commit beside it lists."""
     records = _read(workspace, find_commit(workspace.repo, "HEAD") or "")
-    first = f"{TRAILER}: {records[0].ids[0]}" if records and records[0].ids else ""
-    told = find_told(workspace.repo, first.replace(f"{TRAILER}: {HELD_OUT}", f"{HOLDOUT}: ")) if first else None
+    first = f"{SERVED}: {records[0].ids[0]}" if records and records[0].ids else ""
+    told = find_told(workspace.repo, first.replace(f"{SERVED}: {HELD_OUT}", f"{HOLDOUT}: ")) if first else None
     waiting = [one for one in records if told is None or one.at.replace(microsecond=0) > told]
     return tuple(dict.fromkeys(entry_id for record in waiting for entry_id in record.ids))
 
