@@ -208,9 +208,11 @@ def test_a_remote_that_does_not_answer_is_left_with_all_that_was_started(
     os.mkfifo(hangs)
     os.mkfifo(lives)
 
-    def give_up_when_it_hangs(process: subprocess.Popen[bytes], *rest: bytes, timeout: float | None = None) -> object:
+    def give_up_when_it_hangs(
+        process: subprocess.Popen[bytes], input: bytes | None = None, timeout: float | None = None
+    ) -> object:
         if timeout is None:
-            return communicate(process, *rest)
+            return communicate(process, input)
         hangs.read_text()
         raise subprocess.TimeoutExpired(process.args, timeout)
 
