@@ -22,6 +22,8 @@ from tests.flows.project import IMPORTED_FROM, TODAY, Project, copy_project, mak
 from tests.make import make_entry
 from tests.repos import RepoBuilder
 
+pytestmark = pytest.mark.usefixtures("background")  # a run of a hook writes into the repository
+
 FAKE = f"""\
 #!/bin/sh
 # Python of the container: a venv whose pip notes what it was asked for, and whose memory-ci is the one under test.

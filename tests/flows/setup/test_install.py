@@ -18,6 +18,8 @@ from memory_ci.records.config import ScopePatterns
 from tests.flows.project import NOW, Project
 from tests.make import make_id
 
+pytestmark = pytest.mark.usefixtures("background")  # a run of a hook writes into the repository
+
 HOOK = HOOKS[0]
 PARTS = 2 + len(HOOKS)
 """The driver, the attributes and the hooks."""
