@@ -355,12 +355,13 @@ def compare(before: Path, after: Path) -> int:
     names = {path.relative_to(folder) for folder in (before, after) for path in folder.rglob("*.txt")}
     different = 0
     for name in sorted(names):
-        texts = [read_lines(folder / name) for folder in (before, after)]
-        if texts[0] == texts[1]:
+        old, new = read_lines(before / name), read_lines(after / name)
+        if old == new:
             continue
         different += 1
         print(f"\n=== {name}")
-        sys.stdout.writelines(f"{line}\n" for line in difflib.unified_diff(*texts, "before", "after", n=1, lineterm=""))
+        for line in difflib.unified_diff(old, new, "before", "after", n=1, lineterm=""):
+            print(line)
     print(f"\n{different} of {len(names)} command lines differ")
     return different
 
