@@ -146,7 +146,7 @@ def test_a_remote_is_sent_what_it_lacks_and_then_nothing(
 
 
 def test_what_a_remote_has_is_fetched_but_never_over_what_is_here(builder: RepoBuilder, tmp_path: Path) -> None:
-    bare = find_repository(builder.bare(tmp_path / "bare.git").path)
+    bare = find_repository(builder.bare(tmp_path / "bare.git").path, is_named=True)
     put(bare, "a", b"theirs, older\n")
     put(bare, "b", b"theirs\n")
     builder.git("remote", "add", "origin", str(bare.git_dir))
@@ -209,10 +209,10 @@ def test_a_remote_that_does_not_answer_is_left_with_all_that_was_started(
     os.mkfifo(lives)
 
     def give_up_when_it_hangs(
-        process: subprocess.Popen[bytes], input: bytes | None = None, timeout: float | None = None
+        process: subprocess.Popen[bytes], data: bytes | None = None, timeout: float | None = None
     ) -> object:
         if timeout is None:
-            return communicate(process, input)
+            return communicate(process, data)
         hangs.read_text()
         raise subprocess.TimeoutExpired(process.args, timeout)
 
@@ -248,7 +248,7 @@ def test_a_ref_that_no_session_has_is_neither_listed_nor_fetched(builder: RepoBu
     builder.git(
         "push", "-q", str(bare.path), *(f"{head}:{SESSIONS}{name}" for name in ("codex", "a/b/c", "a/x.y", "é/s"))
     )
-    put(find_repository(bare.path))
+    put(find_repository(bare.path, is_named=True))
     repo = find_repository(builder.path)
     assert list(list_remote(repo, str(bare.path))) == [session_ref("claude-code", "s1")]
     assert fetch(repo, str(bare.path)) == (session_ref("claude-code", "s1"),)
@@ -257,7 +257,7 @@ def test_a_ref_that_no_session_has_is_neither_listed_nor_fetched(builder: RepoBu
 
 
 def test_a_session_that_git_cannot_put_here_keeps_no_other_away(builder: RepoBuilder, tmp_path: Path) -> None:
-    bare = find_repository(builder.bare(tmp_path / "bare.git").path)
+    bare = find_repository(builder.bare(tmp_path / "bare.git").path, is_named=True)
     put(bare)
     store(bare, "codex", "s2", {"digest.jsonl": b"two\n"}, WHEN)
     repo = find_repository(builder.path)
