@@ -26,6 +26,11 @@ MIN_WORDS, MIN_CHARS, MAX_CHARS = 3, 15, 500  # What is shorter stands in any ta
 MAX_TURN = 2_000  # Characters of a turn that is quoted: a longer one was not typed.
 MAX_LINES = 10  # Lines without a blank one between them that a person may have typed.
 PASTED = re.compile(r" {4}|\t| {0,3}>")
+LOG_LINE = re.compile(
+    r"\s*(?:\[?\d{4}-\d\d-\d\d[T ]|\[?\d\d:\d\d:\d\d"
+    r"|\[?(?:TRACE|DEBUG|INFO|NOTICE|WARN|WARNING|ERROR|FATAL|CRITICAL)\b)"
+)
+"""How a line of a log begins: with a time or a level."""
 CURLY = str.maketrans("\u2018\u2019\u201a\u201c\u201d\u201e\u00ab\u00bb", '\'\'\'"""""')
 # Notes with a quote that one session may add: whatever an agent is told to do, a person can read that many.
 MAX_MARKS = 3
@@ -122,8 +127,14 @@ def _list_passages(text: str) -> Iterator[str]:
     lines = unfenced_lines(text.splitlines()) if len(text) <= MAX_TURN else ()
     for is_typed, group in groupby(lines, lambda line: bool(line.strip()) and not PASTED.match(line)):
         passage = list(group)
-        if is_typed and len(passage) <= MAX_LINES:
+        if is_typed and len(passage) <= MAX_LINES and not _is_log(passage):
             yield "\n".join(passage)
+
+
+def _is_log(lines: Sequence[str]) -> bool:
+    """Whether lines are of a program's log: two of them or more, and at least half, begin as such lines do."""
+    count = sum(1 for line in lines if LOG_LINE.match(line))
+    return count >= 2 and 2 * count >= len(lines)
 
 
 def _is_said(turn: Event, wanted: str) -> bool:

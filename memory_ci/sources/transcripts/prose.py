@@ -10,7 +10,7 @@ from memory_ci.sources.transcripts import raw
 from memory_ci.sources.transcripts.builder import SessionBuilder
 
 INTERRUPT = "[Request interrupted by user"
-SUMMARY = "This session is being continued from a previous conversation"
+SUMMARY = "This session is being continued from a previous"
 
 # How a text begins that the tool put there: summaries, plans, skills, notices.
 INJECTED = (
