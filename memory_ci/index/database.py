@@ -217,10 +217,10 @@ def connect(place: Path | str, timeout: float = 0) -> sqlite3.Connection:
     """Return a connection without implicit transactions, with the functions that schema.sql calls.
 
     Raises:
-        sqlite3.OperationalError: `place` is something else than a regular file, as a pipe, for which SQLite would wait.
+        OSError: `place` is something else than a regular file, as a pipe, for which SQLite would wait.
     """
     if not is_regular_or_absent(place):
-        raise sqlite3.OperationalError(f"{place} is not a regular file")
+        raise OSError(errno.EINVAL, "is not a regular file", str(place))
     connection = sqlite3.connect(place, timeout=timeout, isolation_level=None)
     for name, arguments, function in FUNCTIONS:
         connection.create_function(name, arguments, function, deterministic=True)
