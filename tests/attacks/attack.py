@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -266,7 +267,8 @@ def ask_mcp(
             except BrokenPipeError:
                 break
             printed += server.stdout.readline()
-        server.stdin.close()
+        with suppress(BrokenPipeError):  # it may have ended by itself
+            server.stdin.close()
         printed += server.stdout.read()
         errors = server.stderr.read()
         status = server.wait()
