@@ -32,7 +32,7 @@ UNSAFE_IN_JSON = re.compile(r"[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u
 
 JSON_VERSION = 1  # Of what `--json` prints: docs/compatibility.md says what changes it.
 COLORS = ("auto", "always", "never")
-NO_ROOM = (errno.ENOSPC, errno.EFBIG, errno.EDQUOT, errno.EIO)
+NO_ROOM = (errno.ENOSPC, errno.EFBIG, errno.EDQUOT, errno.EIO, errno.EROFS)
 
 
 class Option(NamedTuple):

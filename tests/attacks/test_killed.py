@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
 from collections.abc import Iterator
 from itertools import cycle
 from pathlib import Path
@@ -108,7 +107,6 @@ def count_writes(scene: Scene, launcher: Launcher, name: str, place: Path) -> li
     writer.prepare(project, launcher)
     log = place / "writes"
     run(launcher, project, scene, writer, fault="kill", log=log)
-    shutil.rmtree(project.path)
     return log.read_text().splitlines()
 
 
@@ -135,7 +133,8 @@ def test_nothing_is_lost_and_a_rerun_finishes(case: str, scene: Scene, launcher:
             place = tmp_path / f"control-{len(controls)}"
             controls[after] = go_through(scene, launcher, name, after, place)
         what = f"killed before {writes[number - 1]}, then {after}"
-        end = go_through(scene, launcher, name, after, tmp_path / "killed", number)
+        # Each in a folder of its own, that stays: a hook of git may still work in it in the background.
+        end = go_through(scene, launcher, name, after, tmp_path / f"killed-{number}", number)
         if name in COMMITTING - {"apply"}:  # a plan is not for another tip: `record` makes a new one
             lost = controls[after].cloned.titles - end.cloned.titles
             assert lost == set(), f"{what}: these learnings are not in the last commit"
@@ -143,7 +142,6 @@ def test_nothing_is_lost_and_a_rerun_finishes(case: str, scene: Scene, launcher:
         assert_whole(end.project, launcher, what)
         if words := WRITERS[name].gone:
             assert find_words(end.project, words) == [], f"{what}: the words are still there"
-        shutil.rmtree(end.project.path)
 
 
 def compare(state: State, control: State, what: str) -> None:
