@@ -22,7 +22,6 @@ from memory_ci.records.report import Finding, LoadedFile
 from memory_ci.store.layout import EPISODES, classify_scope, is_fragment, memory_pathspecs
 
 if TYPE_CHECKING:
-    from memory_ci.gitrepo.journal import LeftFile
     from memory_ci.store.document import MemoryFile
 
 MAX_FILE_BYTES = 20 * 1024 * 1024
@@ -106,25 +105,21 @@ def open_workspace(start: Path, *, is_named: bool = False) -> Workspace:
 
 
 def open_committed(start: Path, *, is_named: bool = False) -> Workspace:
-    """The repository around `start`, for a flow that reads the configuration from the commit it works on. What a run
-    left undone that was cut short is done first."""
+    """The repository around `start`, for a flow that reads the configuration from the commit it works on. What a killed
+    run has written and not committed is taken back first."""
     repo = find_repository(start, is_named=is_named)
     if not (repo.common_dir / JOURNAL).exists():
         return Workspace(repo, Config())
-    from memory_ci.gitrepo.journal import finish_move  # seldom needed, and hooks come this way
+    from memory_ci.gitrepo.journal import undo_move  # seldom needed, and hooks come this way
 
-    return Workspace(repo, Config(), tuple(map(_say_left, finish_move(repo))))
+    return Workspace(repo, Config(), tuple(map(_warn_of_changed, undo_move(repo))))
 
 
-def _say_left(left: LeftFile) -> Finding:
-    """Return the warning for a file of a run that was cut short."""
-    if left.is_undone:
-        message = "a commit took out what an interrupted run wrote; it is staged again"
-        hint = "Commit it (`git commit`), or what the run learned is lost: later runs do not read these changes again."
-    else:
-        message = "changed since a run was cut short that wrote it, and left alone"
-        hint = "`git diff HEAD` shows what the run wrote."
-    return Finding(left.path, 1, "checkout-behind", message, hint, "warning")
+def _warn_of_changed(path: Path) -> Finding:
+    """Return the warning for a file that a killed run wrote and that was changed since."""
+    message = "a run was killed after it wrote this file, and it was changed since: left alone"
+    hint = "Keep of `git diff HEAD` what is yours, and take the rest out: the next run writes it again."
+    return Finding(str(path), 1, "interrupted-run", message, hint, "warning")
 
 
 def workspace_here(repo: Repository) -> Workspace:

@@ -1,4 +1,4 @@
-"""The work trees in which a branch is checked out: look before it moves, bring along exactly what was written after.
+"""The work trees in which a branch is checked out: look at them before it moves, and write exactly what it changes.
 
 Nothing else that the user has staged or modified there is read, written or refreshed.
 """
@@ -6,7 +6,6 @@ Nothing else that the user has staged or modified there is read, written or refr
 from __future__ import annotations
 
 import os
-import shlex
 import stat
 import tempfile
 from collections.abc import Collection, Iterable, Mapping
@@ -46,9 +45,15 @@ def is_under_way(place: Repository) -> bool:
     return any((place.git_dir / name).exists() for name in UNDERWAY)
 
 
-def find_checkouts(repo: Repository, ref: str) -> tuple[Repository, ...]:
-    """The work trees that have `ref` checked out or are rebasing it. Raises RepositoryError (repository-busy)."""
-    trees = [tree for tree in list_worktrees(repo) if tree.branch in (ref, None) and not tree.is_bare]
+def find_checkouts(repo: Repository, ref: str | None = None) -> tuple[Repository, ...]:
+    """The work trees that have `ref` checked out or are rebasing it; without `ref`, all.
+
+    Raises:
+        RepositoryError: repository-busy.
+    """
+    trees = [tree for tree in list_worktrees(repo) if not tree.is_bare]
+    if ref is not None:
+        trees = [tree for tree in trees if tree.branch in (ref, None)]
     found: list[Repository] = []
     for tree in trees:
         place = _find_place(repo, tree.path)
@@ -56,7 +61,7 @@ def find_checkouts(repo: Repository, ref: str) -> tuple[Repository, ...]:
             continue
         # The branch that is being rebased in a work tree: HEAD is detached meanwhile, and it is moved at the end.
         names = (place.git_dir / state / "head-name" for state in ("rebase-merge", "rebase-apply"))
-        if tree.branch == ref or ref in {name.read_text().strip() for name in names if name.exists()}:
+        if ref in (tree.branch, None) or ref in {name.read_text().strip() for name in names if name.exists()}:
             _refuse_busy(place)
             found.append(place)
     return tuple(found)
@@ -71,12 +76,15 @@ def refuse_local_changes(place: Repository, expected: StagedFiles) -> None:
         raise RepositoryError(message, slug="local-changes", hint="Commit or stash these files, then run again.")
 
 
-def sort_by_state(place: Repository, before: StagedFiles, after: StagedFiles) -> tuple[list[str], list[str]]:
-    """The files that did not follow from one state to another, in index or work tree; and those in neither state."""
-    states = [_list_changed(place, files) for files in (before, after)]
-    followed = set(after).difference(*states[1])
-    changed = {path for one, other in zip(*states, strict=True) for path in one & other}
-    return sorted(after.keys() - followed - changed), sorted(changed)
+def sort_by_state(place: Repository, wanted: StagedFiles, *others: StagedFiles) -> tuple[list[str], list[str]]:
+    """The files that are not as wanted, in index or work tree: those in one of the other states, and those in none."""
+    in_index, on_disk = _list_changed(place, wanted)
+    differing = in_index | on_disk
+    for other in others:
+        staged, written = _list_changed(place, other)
+        in_index, on_disk = in_index & staged, on_disk & written
+    unknown = in_index | on_disk
+    return sorted(differing - unknown), sorted(unknown)
 
 
 def staged_in(tree: Tree, paths: Iterable[str]) -> StagedFiles:
@@ -85,29 +93,30 @@ def staged_in(tree: Tree, paths: Iterable[str]) -> StagedFiles:
     return {path: Staged(tree.modes[path], known[path].oid) if path in known else nothing for path in sorted(paths)}
 
 
-def bring_along(place: Repository, written: StagedFiles, journal: int) -> None:
-    """Make index and work tree agree with the new commit in the files of `written`, and in nothing else.
+def write_files(place: Repository, wanted: StagedFiles, journal: int) -> None:
+    """Make index and work tree have exactly `wanted` for these files, and leave everything else as it is.
 
-    `journal` is the open journal of the move, which stays locked until the last git that we start has ended.
-    Raises RepositoryError (checkout-behind): the commit exists, the files did not follow.
+    Args:
+        place: the work tree.
+        wanted: what the files shall be; an absent one is removed.
+        journal: the open journal of the move, which stays locked until the last git that we start has ended.
+
+    Raises:
+        RepositoryError: write-failed; some of the files may be written.
     """
-    kept = [path for path, staged in written.items() if not staged.is_absent]
-    gone = [path for path, staged in written.items() if staged.is_absent]
+    kept = [path for path, staged in wanted.items() if not staged.is_absent]
+    gone = [path for path, staged in wanted.items() if staged.is_absent]
     try:
-        index = format_index_info(written)
+        index = format_index_info(wanted)
         run_git(place.cwd, *NO_HOOKS, "update-index", "-z", "--index-info", input=index, apart=(journal,))
         names = b"".join(encode_path(path) + b"\0" for path in kept)
         run_git(place.cwd, *NO_HOOKS, "checkout-index", "-f", "-u", "-z", "--stdin", input=names, apart=(journal,))
         for path in gone:
             _remove(place.cwd, path)
     except (RepositoryError, OSError) as error:
-        message = f"The commit was made, but its files could not be brought into {place.cwd}: {error}"
-        # A shell command that does the rest, however far this came.
-        command = f"git --literal-pathspecs -C {shlex.quote(str(place.cwd))}"
-        steps = (("reset -q", [*kept, *gone]), ("checkout", kept), ("clean -fxq", gone))
-        by_hand = " && ".join(f"{command} {step} -- {shlex.join(paths)}" for step, paths in steps if paths)
-        hint = f"Bring them along with: {by_hand}"
-        raise RepositoryError(message, slug="checkout-behind", hint=hint) from error
+        message = f"The files could not be written into {place.cwd}: {error}"
+        hint = "Nothing was committed. Run again when the disk can be written."
+        raise RepositoryError(message, slug="write-failed", hint=hint) from error
 
 
 def format_index_info(files: StagedFiles) -> bytes:

@@ -1,29 +1,33 @@
-"""The journal of a move: a branch and the files of its work trees go on together, also if the process is ended between.
+"""The journal of a move: the files of the work trees and their branch change together, also if the process is killed.
 
-It stands in the common git directory from before the branch moves until the files have followed. Who writes it holds a
-lock on it, which ends with the process and the git that it has started: a journal that nobody holds is that of a run
-that was cut short.
+The files are written first and the branch moves last. A run that is killed in between has changed files and no commit:
+nothing counts as done, whatever a person does next, and the next command takes the changes back. The journal stands in
+the common git directory from before the first file is written until the branch has moved. The process that writes it
+holds a lock on it, which ends with that process and the git processes that it has started: a journal that nobody has
+locked is that of a killed run.
 """
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import signal
+import stat
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
-from typing import BinaryIO, NamedTuple
+from typing import BinaryIO
 
 import msgspec
 
 from memory_ci.errors import RepositoryError
 from memory_ci.files import lock_file
 from memory_ci.gitrepo.blobs import tree_at
-from memory_ci.gitrepo.checkouts import bring_along, find_checkouts, sort_by_state, staged_in
+from memory_ci.gitrepo.checkouts import find_checkouts, sort_by_state, staged_in, write_files
 from memory_ci.gitrepo.process import decode_path, encode_path, run_git
 from memory_ci.gitrepo.repo import JOURNAL, Repository, find_commit, is_ancestor
 
@@ -38,7 +42,7 @@ PAUSE = 1.0  # Seconds that any command waits for a run that moves its branch, o
 
 
 class Move(msgspec.Struct, frozen=True):
-    """A branch (a full name) goes from one commit to another, and with it the files where it is checked out."""
+    """A branch (a full name) goes from one commit to another, and before it the files where it is checked out."""
 
     ref: str
     old: str
@@ -73,10 +77,16 @@ def signals_held() -> Iterator[None]:
 
 @contextmanager
 def journaled(repo: Repository, move: Move) -> Iterator[int]:
-    """Do the move in this block. No signal ends it in the middle; what else might is mended by `finish_move`.
+    """Do the move in this block: first the files, then the branch.
 
-    Gives the open file of the journal, for the git processes of the move to hold.
-    Raises RepositoryError (repository-busy) and OSError, both before the block.
+    No signal ends the block in the middle. An error in it takes the files back; a kill leaves that to `undo_move`.
+
+    Yields:
+        The open file of the journal, for the git processes of the move to hold.
+
+    Raises:
+        RepositoryError: repository-busy, before the block.
+        OSError: the journal cannot be written, before the block.
     """
     path = repo.common_dir / JOURNAL
     path.parent.mkdir(exist_ok=True)
@@ -84,13 +94,15 @@ def journaled(repo: Repository, move: Move) -> Iterator[int]:
         if file is None:
             message, hint = "Another run is moving a branch of this repository", "Run again when it is done."
             raise RepositoryError(message, slug="repository-busy", hint=hint)
-        _finish(repo, file)
+        if earlier := _read(file):
+            _take_back(repo, earlier, file.fileno())
         _write(file, path, move)
         try:
             yield file.fileno()
-        except BaseException as error:
-            if getattr(error, "slug", "") != "checkout-behind":  # the files may follow yet
-                _clear(file, path)
+        except BaseException:
+            with suppress(OSError, RepositoryError):  # if not now, then the next command does it
+                if not _take_back(repo, move, file.fileno()):
+                    _clear(file, path)
             raise
         with suppress(OSError):  # the move is done: a journal that stays is found to be so
             _clear(file, path)
@@ -103,55 +115,50 @@ def find_unfinished(repo: Repository) -> Move | None:
     return None
 
 
-class LeftFile(NamedTuple):
-    """A file that a run which was cut short could not bring along."""
+def undo_move(repo: Repository) -> tuple[Path, ...]:
+    """Take back the files that a killed run wrote before its branch moved; return those that were changed since.
 
-    path: str
-    is_undone: bool
-    """A later commit took out what the run wrote: the file is staged again as the run left it, for a person to commit.
-    Otherwise it was changed since and left alone."""
-
-
-def finish_move(repo: Repository) -> tuple[LeftFile, ...]:
-    """Bring the files along of a run that was cut short, where they stand as before; return what needs a person.
-
-    Changed files keep the journal: they are named until they stand as in a commit. Where the branch did not move, or
-    went elsewhere, nothing is to be done. Nothing is raised: what cannot be done now is done another time.
+    Changed files keep the journal: they are named until they stand as in a commit. Where the branch did move, nothing
+    is to be done. Nothing is raised: what cannot be done now is done another time.
     """
     path = repo.common_dir / JOURNAL
     with suppress(OSError, RepositoryError), signals_held(), _locked(path, PAUSE) as file:
         if file is None:
             return ()
-        left = _finish(repo, file)
-        if all(one.is_undone for one in left):
+        move = _read(file)
+        changed = _take_back(repo, move, file.fileno()) if move else []
+        if not changed:
             _clear(file, path)
-        return left
+        return tuple(changed)
     return ()
 
 
-def _finish(repo: Repository, file: BinaryIO) -> tuple[LeftFile, ...]:
-    move = _read(file)
-    return tuple(_follow(repo, move, file.fileno())) if move else ()
+def _take_back(repo: Repository, move: Move, journal: int) -> list[Path]:
+    """Let the files that stand as before or after the move stand as in HEAD, in each work tree.
 
+    A person may have committed some of them since, or switched the branch: HEAD decides, not the branch of the move.
 
-def _follow(repo: Repository, move: Move, journal: int) -> Iterator[LeftFile]:
-    """Bring along what stands as before the move; yield what does not, and what a later commit took out."""
-    tip = find_commit(repo, move.ref)
-    if tip is None or find_commit(repo, move.new) is None or not is_ancestor(repo, move.new, tip):
-        return
+    Returns:
+        The files in which something else stands, of work trees that are still where the move began.
+    """
+    if find_commit(repo, move.old) is None or find_commit(repo, move.new) is None:
+        return []
     words = ("diff-tree", "-r", "-z", "--name-only", "--no-renames", "--end-of-options")
     listing = run_git(repo.cwd, *words, move.old, move.new)
     paths = frozenset(decode_path(listing).split("\0")[:-1])
-    old, new, now = (staged_in(tree_at(repo, commit), paths) for commit in (move.old, move.new, tip))
-    # Who committed the files as they stood has undone the run unawares.
-    undone = {path for path in paths if now[path] == old[path]}
-    wanted = {path: new[path] if path in undone else now[path] for path in paths}
-    for place in find_checkouts(repo, move.ref):
-        behind, changed = sort_by_state(place, old, wanted)
+    start, end = (staged_in(tree_at(repo, commit), paths) for commit in (move.old, move.new))
+    changed: list[Path] = []
+    for place in find_checkouts(repo):
+        head = find_commit(place, "HEAD")
+        if head is None or is_ancestor(repo, move.new, head):
+            continue
+        committed = staged_in(tree_at(repo, head), paths)
+        behind, others = sort_by_state(place, committed, start, end)
         if behind:
-            bring_along(place, {path: wanted[path] for path in behind}, journal)
-        yield from (LeftFile(str(place.cwd / path), is_undone=False) for path in changed)
-        yield from (LeftFile(str(place.cwd / path), is_undone=True) for path in behind if path in undone)
+            write_files(place, {path: committed[path] for path in behind}, journal)
+        if head == move.old:
+            changed += [place.cwd / path for path in others]
+    return changed
 
 
 @contextmanager
@@ -160,7 +167,7 @@ def _locked(path: Path, patience: float = 0.0, flags: int = 0) -> Iterator[Binar
     until = time.monotonic() + patience
     while True:
         try:
-            file = os.fdopen(os.open(path, os.O_RDWR | getattr(os, "O_CLOEXEC", 0) | flags, 0o666), "r+b")
+            file = _open(path, flags)
         except FileNotFoundError:
             yield None
             return
@@ -173,6 +180,22 @@ def _locked(path: Path, patience: float = 0.0, flags: int = 0) -> Iterator[Binar
             yield None
             return
         time.sleep(0.01)
+
+
+def _open(path: Path, flags: int) -> BinaryIO:
+    """Open the journal; whoever brought the repository may have put a link or a pipe there.
+
+    Raises:
+        FileNotFoundError: there is none.
+        OSError: it cannot be opened, or is no regular file.
+    """
+    for name in ("O_CLOEXEC", "O_NOFOLLOW", "O_NONBLOCK"):
+        flags |= getattr(os, name, 0)
+    file = os.fdopen(os.open(path, os.O_RDWR | flags, 0o666), "r+b")
+    if stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+        return file
+    file.close()
+    raise OSError(errno.EINVAL, "not a regular file", str(path))
 
 
 def _stands(file: BinaryIO, path: Path) -> bool:

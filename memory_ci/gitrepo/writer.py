@@ -22,11 +22,11 @@ from memory_ci.gitrepo.checkouts import (
     NO_HOOKS,
     Staged,
     StagedFiles,
-    bring_along,
     find_checkouts,
     format_index_info,
     refuse_local_changes,
     staged_in,
+    write_files,
 )
 from memory_ci.gitrepo.journal import Move, journaled
 from memory_ci.gitrepo.process import clean_environment, without_hook_variables
@@ -70,12 +70,12 @@ def commit_series(
     """Put commits on top of `expected` and move the branch `ref` (a full name) there; its new tip is returned.
 
     A symbolic `ref` stands for the branch that it points at. A commit that changes nothing is left out; when none is
-    left, the branch stays. Where the branch is checked out, the written files follow; everything else in index and
-    work tree stays as it is.
+    left, the branch stays. Where the branch is checked out, the files are written there too, before it moves;
+    everything else in index and work tree stays as it is.
 
-    Raises RepositoryError. Before anything is written: ref-moved, not-a-plain-file, repository-busy, local-changes,
-    git-failed. Nothing but loose objects written: git-failed, write-failed, ref-moved. After the branch moved:
-    checkout-behind.
+    Raises:
+        RepositoryError: ref-moved, not-a-plain-file, repository-busy, local-changes, git-failed or write-failed.
+            Branch and files are as they were; loose objects may have been written.
     """
     ref = follow_symbolic(repo, ref)
     _refuse_moved(repo, ref, expected)
@@ -99,13 +99,13 @@ def commit_series(
             return tip
         written = {path: staged for path, staged in end.items() if staged != start[path]}
         with journaled(repo, Move(ref, expected, tip)) as journal:
+            for place in places:
+                write_files(place, written, journal)
             try:
                 _run(plumbing, "update-ref", "-m", "memory-ci: record", ref, tip, expected, holding=(journal,))
             except git.GitCommandError:
                 _refuse_moved(repo, ref, expected)
                 raise
-            for place in places:
-                bring_along(place, written, journal)
     return tip
 
 

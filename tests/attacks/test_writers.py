@@ -27,7 +27,7 @@ AREA = Area(
 )
 HOLDS = (LOST, ERROR, BOUNDED)
 COUNT = 8
-EXPECTED_ERRORS = ("ref-moved", "repository-busy", "local-changes", "nothing-published", "checkout-behind")
+EXPECTED_ERRORS = ("ref-moved", "repository-busy", "local-changes", "nothing-published")
 
 
 class Crowd:

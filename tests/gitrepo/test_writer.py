@@ -13,6 +13,7 @@ from threading import Barrier, Thread
 import pytest
 
 from memory_ci.errors import RepositoryError
+from memory_ci.flows.workspace import open_committed
 from memory_ci.gitrepo.repo import Repository, find_repository
 from memory_ci.gitrepo.writer import Identity, PlannedCommit, commit_series
 from tests.repos import RepoBuilder, make_repo
@@ -538,21 +539,29 @@ def test_a_full_disk_leaves_all_as_it_was(
 
 
 @pytest.mark.parametrize("step", ["checkout-index", "update-index"])
-def test_files_that_cannot_follow_the_branch_are_named_with_the_command_that_helps(
+def test_where_the_files_cannot_be_written_nothing_is_committed(
     builder: RepoBuilder, repo: Repository, wrap_git: Callable[[str], None], step: str
 ) -> None:
     builder.commit("Memory", {"MEMORY.md": "m\n", "old name.md": "o\n"})
+    before = state(builder)
     wrap_git(f'case "$GIT_INDEX_FILE $*" in " "*{step}*) exit 128;; esac')
     with pytest.raises(RepositoryError) as failure:
         write(repo, series({"MEMORY.md": b"n\n", "old name.md": None}))
-    assert failure.value.slug == "checkout-behind"
-    assert builder.show("main", "MEMORY.md") == "n\n"
-    command = failure.value.hint.removeprefix("Bring them along with: ")
-    assert builder.git("status", "--porcelain") != ""
-    subprocess.run(command, shell=True, check=True)  # noqa: S602 - a person would paste it into a shell
-    assert builder.git("status", "--porcelain") == ""
-    assert (builder.path / "MEMORY.md").read_text() == "n\n"
-    assert not (builder.path / "old name.md").exists()
+    assert failure.value.slug == "write-failed"
+    wrap_git("")
+    assert open_committed(builder.path).findings == ()
+    assert state(builder) == before
+
+
+def test_a_branch_that_cannot_move_leaves_the_files_as_they_were(
+    builder: RepoBuilder, repo: Repository, wrap_git: Callable[[str], None]
+) -> None:
+    builder.commit("Memory", {"MEMORY.md": "m\n", "old name.md": "o\n"})
+    before = state(builder)
+    wrap_git('case "$*" in *update-ref*) exit 128;; esac')
+    with pytest.raises(RepositoryError):
+        write(repo, series({"MEMORY.md": b"n\n", "new.md": b"n\n", "old name.md": None}))
+    assert state(builder) == before
 
 
 def special(builder: RepoBuilder, path: Path) -> None:

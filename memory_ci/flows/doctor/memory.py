@@ -59,13 +59,13 @@ def check_files(case: Surroundings) -> Iterator[Probe]:
 
 
 def check_interrupted(case: Surroundings) -> Iterator[Probe]:
-    """Whether a run was ended after it moved a branch and before the files of its work tree followed."""
+    """Whether a run was killed after it wrote the files of a work tree and before their branch moved."""
     move = find_unfinished(case.workspace.repo)
     if move is None:
         yield Probe("interrupted", "ok", "no run was cut short")
         return
-    what = f"a run was cut short: {move.ref} is at {move.new[:12]}, and files of its work trees are not"
-    remedy = "memory-ci check brings them along, and names those that you changed since"
+    what = f"a run was killed while it committed to {move.ref}: files may be written that no commit has"
+    remedy = "memory-ci check takes them back, and names those that you changed since; then run again"
     yield Probe("interrupted", "warn", what, remedy)
 
 

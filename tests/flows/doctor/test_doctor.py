@@ -93,14 +93,14 @@ def amiss(diagnosis: Diagnosis) -> list[tuple[str, str]]:
     return [(probe.name, probe.state) for probe in diagnosis.probes if probe.state in ("warn", "fail")]
 
 
-def test_a_run_that_was_cut_short_is_named_and_left_to_the_next_command(healthy: Project) -> None:
+def test_a_killed_run_is_named_and_left_to_the_next_command(healthy: Project) -> None:
     assert one(healthy, "interrupted").state == "ok"
     tip, journal = healthy.sha(), healthy.path / ".git" / JOURNAL
     journal.write_text(f"refs/heads/main\0{healthy.sha('HEAD~1')}\0{tip}")
     found = one(healthy, "interrupted")
     assert (found.state, found.what) == (
         "warn",
-        f"a run was cut short: refs/heads/main is at {tip[:12]}, and files of its work trees are not",
+        "a run was killed while it committed to refs/heads/main: files may be written that no commit has",
     )
     assert journal.exists()
     assert open_workspace(healthy.path).findings == ()
