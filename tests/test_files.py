@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+import subprocess
 from pathlib import Path
 
 import pytest
 
 from memory_ci.errors import EngineError, UsageError
 from memory_ci.extraction.engines.replay import ReplayEngine
-from memory_ci.files import open_regular, read_regular
+from memory_ci.files import open_regular, read_regular, replacing
 from memory_ci.flows.measure.evaluate import load_gold, load_lines
 from memory_ci.flows.measure.evaluate_retrieval import SetEntry
 from memory_ci.forge.github import Offline
@@ -53,3 +54,39 @@ def test_no_pipe_holds_up_whoever_is_given_one(pipe: Path) -> None:
     with pytest.raises(EngineError, match="not a regular file"):
         ReplayEngine(pipe).extract(Request(change="c", evidence=()))
     assert Offline(pipe).find_pull_request(1) is None
+
+
+def git(*words: str, cwd: Path) -> None:
+    subprocess.run(["git", *words], cwd=cwd, check=True, capture_output=True)
+
+
+@pytest.mark.parametrize("place", ["", "a/deep/folder", "../linked", "../linked/a"])
+def test_in_a_repository_the_temporary_file_stands_where_nobody_commits_it(tmp_path: Path, place: str) -> None:
+    repository = tmp_path / "repository"
+    git("init", "-q", str(repository), cwd=tmp_path)
+    git("-c", "user.name=A", "-c", "user.email=a@b", "commit", "-q", "--allow-empty", "-m", "First", cwd=repository)
+    git("worktree", "add", "-q", str(tmp_path / "linked"), cwd=repository)
+    path = repository / place / "MEMORY.md"
+    with replacing(path) as temporary:
+        temporary.write_text("new\n")
+        assert temporary.is_relative_to(repository / ".git")
+    assert path.read_text() == "new\n"
+
+
+@pytest.mark.parametrize("text", ["gitdir: elsewhere\n", "nonsense", ""])
+def test_elsewhere_it_stands_beside_the_file(tmp_path: Path, text: str) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / ".git").write_text(text)
+    with replacing(tmp_path / "a" / "MEMORY.md") as temporary:
+        assert temporary.parent == tmp_path / "a"
+    assert list((tmp_path / "elsewhere").iterdir()) == []
+
+
+def test_a_block_that_fails_leaves_the_file_and_no_temporary_one(tmp_path: Path) -> None:
+    path = tmp_path / "MEMORY.md"
+    path.write_text("old\n")
+    with pytest.raises(KeyboardInterrupt), replacing(path) as temporary:
+        temporary.write_text("half")
+        raise KeyboardInterrupt
+    assert [child.name for child in tmp_path.iterdir()] == ["MEMORY.md"]
+    assert path.read_text() == "old\n"

@@ -98,11 +98,13 @@ def say(text: str, *, err: bool = False) -> None:
     """Text for people, its last line ended: at a terminal folded to the width of that, with colour where it is wanted.
 
     What is data (JSON, ids, a file's text, what agents are given) is for `echo`. Credentials are masked: a memory file
-    or a commit that was written by hand may hold one, and a job's log is kept.
+    or a commit that was written by hand may hold one, and a job's log is kept. In a job no text is a command.
     """
     from memory_ci.secrets import mask_secrets  # a hook with nothing to say does not need it
 
     text = mask_secrets(text)
+    if is_job_of_actions(os.environ):
+        text = disarm_workflow_commands(text)
     stream = sys.stderr if err else sys.stdout
     if text and not text.endswith("\n"):
         text += "\n"
@@ -189,21 +191,34 @@ def echo(text: str, *, err: bool = False) -> None:
     stream.flush()
 
 
-class JobLog(io.TextIOWrapper):
-    """Standard error in a job of GitHub Actions: whatever is written, the runner finds no workflow command in it.
+def is_job_of_actions(environ: Mapping[str, str]) -> bool:
+    """Whether GitHub Actions runs us: it obeys what it finds in the log."""
+    return environ.get("GITHUB_ACTIONS") == "true"
+
+
+def disarm_workflow_commands(text: str) -> str:
+    r"""Return text in which the runner finds no workflow command.
 
     A command is `::` at the start of a line, or `##[` anywhere (actions/runner, ActionCommand.cs).
+
+    >>> disarm_workflow_commands("::error::x\nand ##[endgroup]")
+    ': :error::x\nand ## [endgroup]'
     """
+    return re.sub(r"(?m)(?:^|(?<=\r))(\s*:)(?=:)|##(?=\[)", r"\g<0> ", text)
+
+
+class JobLog(io.TextIOWrapper):
+    """Standard error in a job of GitHub Actions: whatever is written, the runner finds no workflow command in it."""
 
     def write(self, text: str) -> int:
         """Write `text`, with a blank in what would be a command."""
-        super().write(re.sub(r"(?m)(?:^|(?<=\r))(\s*:)(?=:)|##(?=\[)", r"\g<0> ", text))
+        super().write(disarm_workflow_commands(text))
         return len(text)
 
 
 def guard_job_log(environ: Mapping[str, str]) -> None:
-    """Make standard error a `JobLog` where the environment is that of a job; standard output is data, and stays."""
-    if environ.get("GITHUB_ACTIONS") == "true" and sys.stderr is not None:
+    """Make standard error a `JobLog` in a job; on standard output `say` does the same, and data stays as it is."""
+    if is_job_of_actions(environ) and sys.stderr is not None:
         sys.stderr = JobLog(sys.stderr.buffer, encoding="utf-8", errors="backslashreplace", line_buffering=True)
 
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import sqlite3
-import tempfile
 from collections.abc import Iterator, Mapping
-from contextlib import closing, suppress
+from contextlib import closing
 from pathlib import Path
 
 from memory_ci.errors import RepositoryError
+from memory_ci.files import replacing
 from memory_ci.index.builder import ADD_ENTRY, ADD_FEEDBACK, ADD_FILE
 from memory_ci.index.database import (
     LIST_FEEDBACK,
@@ -38,21 +37,12 @@ def write_artifact(index: Index, path: Path) -> None:
     the order of earlier updates. Cached vectors stay behind: they are not derived from the tree alone. A reader sees
     the old file or the new one. Raises RepositoryError (write-failed).
     """
-    temporary: str | None = None
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:60]}.")
-        os.close(handle)
-        with closing(connect(temporary)) as target:
-            _fill(target, index.connection)
-        with Path(temporary).open("rb+") as file:
-            os.fsync(file.fileno())
-        Path(temporary).chmod(0o644)
-        Path(temporary).replace(path)
+        with replacing(path) as temporary:
+            with closing(connect(temporary)) as target:
+                _fill(target, index.connection)
+            temporary.chmod(0o644)
     except (OSError, sqlite3.OperationalError) as error:
-        if temporary is not None:
-            with suppress(OSError):
-                Path(temporary).unlink()
         raise RepositoryError(
             f"cannot write {path}: {error}", slug="write-failed", hint="Nothing was changed."
         ) from error

@@ -3,41 +3,39 @@
 from __future__ import annotations
 
 import os
-from contextlib import suppress
 from pathlib import Path
 
 from memory_ci.errors import RepositoryError
+from memory_ci.files import replacing
 
 
 def write_file(path: Path, data: bytes, root: Path | None = None) -> None:
-    """Write to a temporary file beside the target, flush it to disk, then rename it into place. With `root`, only where
-    that is inside of it and outside of its `.git`, symbolic links resolved: a link that came with a branch leads nobody
-    out. A device or a pipe (`-o /dev/null`) is written to and stays what it is. Raises RepositoryError
-    (outside-repository, write-failed); the target is then as it was."""
-    real, top = (Path(os.path.realpath(one)) for one in (path.parent, root or path.parent))
+    """Write a file so that it is replaced whole or stays as it was.
+
+    A device or a pipe (`-o /dev/null`) is written to and stays what it is.
+
+    Args:
+        path: the file.
+        data: its whole content.
+        root: write only inside of this directory and outside of its `.git`, symbolic links resolved: a link that came
+            with a branch leads nobody out.
+
+    Raises:
+        RepositoryError: outside-repository or write-failed; the file is then as it was.
+    """
+    real, top = (Path(os.path.realpath(directory)) for directory in (path.parent, root or path.parent))
     if root is not None and (not real.is_relative_to(top) or ".git" in real.relative_to(top).parts):
         hint = "A symbolic link leads there: replace it by a directory."
         raise RepositoryError(f"{path} is outside of the repository", slug="outside-repository", hint=hint)
     if root is None and path.exists() and not path.is_file() and not path.is_dir():
         _write_through(path, data)
         return
-    import tempfile  # 2 ms that only writing costs
-
-    temporary: str | None = None
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:60]}.")
-        with os.fdopen(handle, "wb") as stream:
-            stream.write(data)
-            stream.flush()
-            os.fsync(stream.fileno())
-        os.umask(mask := os.umask(0))  # it can only be read by setting it
-        Path(temporary).chmod(path.stat().st_mode & 0o777 if path.exists() else 0o666 & ~mask)
-        Path(temporary).replace(path)
+        with replacing(path) as temporary:
+            temporary.write_bytes(data)
+            os.umask(mask := os.umask(0))  # it can only be read by setting it
+            temporary.chmod(path.stat().st_mode & 0o777 if path.exists() else 0o666 & ~mask)
     except OSError as error:
-        if temporary is not None:
-            with suppress(OSError):
-                Path(temporary).unlink()
         message = f"cannot write {path}: {error.strerror or error}"
         raise RepositoryError(message, slug="write-failed", hint="Nothing was changed.") from error
 

@@ -75,6 +75,20 @@ def test_nothing_on_standard_error_of_a_job_is_a_command_of_the_runner(project: 
         assert not any(line.lstrip().startswith("::") for line in done.stderr.splitlines())
 
 
+def test_nothing_that_a_job_prints_for_people_is_a_command_of_the_runner(project: Project) -> None:
+    hostile = "##[set-output name=job;]x"
+    entry = format_entry(make_entry(1, title="Retry only GET", body=f"{hostile}\n::set-env name=PATH::/tmp"))
+    project.commit("Memory", {"MEMORY.md": entry, "memory-ci.yml": f"'{hostile}': 1\n"})
+    for words in (["list"], ["show", make_id(1)], ["check"], ["record", "--yes"], ["doctor"], ["verify"]):
+        done = subprocess.run(
+            [sys.executable, "-m", "memory_ci", *words],
+            env=os.environ | {"GITHUB_ACTIONS": "true"}, capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        printed = done.stdout + done.stderr
+        assert "##[" not in printed, words
+        assert not any(line.lstrip().startswith("::set-env") for line in printed.splitlines()), words
+
+
 def test_json_is_printed_without_characters_that_a_terminal_obeys(run: Run, project: Project) -> None:
     body = "One \x7f\x9b2J \u202eowt"
     project.commit("Mind", {"MEMORY.md": format_entry(make_entry(1, body=body))})
