@@ -85,8 +85,13 @@ def test_elsewhere_it_stands_beside_the_file(tmp_path: Path, text: str) -> None:
 def test_a_block_that_fails_leaves_the_file_and_no_temporary_one(tmp_path: Path) -> None:
     path = tmp_path / "MEMORY.md"
     path.write_text("old\n")
-    with pytest.raises(KeyboardInterrupt), replacing(path) as temporary:
-        temporary.write_text("half")
-        raise KeyboardInterrupt
+
+    def fail_half_way() -> None:
+        with replacing(path) as temporary:
+            temporary.write_text("half")
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        fail_half_way()
     assert [child.name for child in tmp_path.iterdir()] == ["MEMORY.md"]
     assert path.read_text() == "old\n"

@@ -13,11 +13,12 @@ import msgspec
 
 from memory_ci.cli.common import dry_run_option, engine_option, now_option, option
 from memory_ci.cli.guard import show_report
-from memory_ci.cli.plain import committed_workspace, echo, now, progress, say
+from memory_ci.cli.plain import committed_workspace, disarm_workflow_commands, echo, now, progress, say
 from memory_ci.errors import MemoryCIError
 from memory_ci.records.config import PublishMode
 from memory_ci.rendering.plan import list_outcome, render_findings, render_plan, render_summary
 from memory_ci.rendering.table import fence, printable, render_stop
+from memory_ci.secrets import mask_secrets
 
 if TYPE_CHECKING:
     from memory_ci.flows.publish.ci import CiRun
@@ -120,7 +121,10 @@ def _show(run: CiRun, written: Sequence[str], *, is_github: bool) -> None:
         say("".join(f"{printable(line)}\n" for line in run.remarks), err=True)
     text = render_plan(run.plan, written) if run.plan else ""
     text += "".join(f"  {printable(line)}\n" for line in list_outcome(run.published))
-    echo(fence(text, secrets.token_hex(16)) if is_github else text)
+    if is_github:
+        echo(fence(disarm_workflow_commands(mask_secrets(text)), secrets.token_hex(16)))
+    else:
+        say(text)
     if run.stop and is_github:
         echo(render_stop(run.stop.level, f"{run.stop.reason} {run.stop.hint}"))
     elif run.stop:

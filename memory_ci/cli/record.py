@@ -223,7 +223,7 @@ def extract_command(output: Path | None, fetch: bool, **arguments: RangeArgument
     """Write the plan of a record run, and change nothing.
 
     The plan is one JSON document: changes per step, candidates with their evidence, what was left out and why. A
-    person or another job can read it before `memory-ci apply` performs it.
+    person or another job can read it before `memory-ci apply` performs it. Credentials are masked on standard output.
 
     \b
     Example:
@@ -237,7 +237,9 @@ def extract_command(output: Path | None, fetch: bool, **arguments: RangeArgument
         problems = fetch_sessions(where, options.ref, os.environ) if fetch else ()
         plan = plan_record(where, replace(options, problems=problems), today(), advance, os.environ)
     if output is None:
-        echo(format_plan(plan).decode())
+        from memory_ci.secrets import mask_secrets  # patterns that a plan in a file does not need
+
+        echo(mask_secrets(format_plan(plan).decode()))
     else:
         save_plan(plan, output)
 

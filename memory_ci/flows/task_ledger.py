@@ -39,6 +39,7 @@ from memory_ci.records.history import Commit, MergedChange
 from memory_ci.records.names import LEAST_WIDTH, SHA_WIDTH
 from memory_ci.records.retrieval import Habits, Outcome, Task
 from memory_ci.retrieval.similar_tasks import CLASSES, Prompts, build_prompts, class_of, count_terms
+from memory_ci.secrets import find_secrets, mask_secrets
 from memory_ci.store.episodes import MAX_FILE_BYTES, parse_episode_file
 from memory_ci.text import shorten
 
@@ -154,11 +155,13 @@ def extend(workspace: Workspace, ledger: Ledger, new: HistoryRange) -> Ledger:
         if commit.sha[:SHA_WIDTH] not in reverting:  # its subject, and the first line of its body
             subject, _, body = message.partition("\n")
             message = f"{subject}\n\n{body.strip().partition(chr(10))[0]}".strip()
-        shortened.append(replace(commit, message=message, files=(), trailers=()))
+        author, email = mask_secrets(commit.author), mask_secrets(commit.email)
+        bare = replace(commit, message=mask_secrets(message), author=author, email=email, files=(), trailers=())
+        shortened.append(bare)
     return Ledger(
         tuple(done),
         tuple(shortened),
-        ledger.renames | {_readable(old): _readable(path) for old, path in renames.items()},
+        ledger.renames | {_readable(old): _readable(path) for old, path in renames.items() if not find_secrets(path)},
         heard,
     )
 
@@ -265,7 +268,7 @@ def _is_task(workspace: Workspace, change: MergedChange, reverting: Collection[s
 
 def _done(change: MergedChange) -> Done:
     title = title_of(change)
-    prose, files = "\n\n".join(map(prose_of, change.commits)), _files(change)
+    prose, files = mask_secrets("\n\n".join(map(prose_of, change.commits))), _files(change)
     # The first paragraph of prose that the messages hold below their subjects, cut at a word.
     paragraphs = list_paragraphs(list_prose((change.tip, *change.commits)))
     long = (shorten(one, QUOTED) for one in paragraphs if len(one) >= LEAST_QUOTED and one != change.title)
@@ -293,14 +296,15 @@ def _weigh_terms(title: str, prose: str, files: Iterable[str]) -> dict[str, floa
 
 
 def _files(change: MergedChange) -> tuple[str, ...]:
-    """The files that a change left behind, by the names they had then."""
+    """The files that a change left behind, by the names they had then; none whose name holds a credential."""
     left: dict[str, bool] = {}
     for commit in (change.tip,) if change.kind == "merge" else change.commits:
         for file in commit.files:
             if file.status == "R" and file.old_path:
                 left[file.old_path] = False
             left[file.path] = file.status != "D"
-    return tuple(sorted(_readable(path) for path, is_there in left.items() if is_there)[:MAX_FILES])
+    there = [path for path, is_there in left.items() if is_there and not find_secrets(path)]
+    return tuple(sorted(map(_readable, there))[:MAX_FILES])
 
 
 def _readable(path: str) -> str:

@@ -32,8 +32,8 @@ AREA = Area(
     "a kill, and what a person does next",
     "SIGKILL before each write of each writing command, then a plain rerun, `commit -am`, `add -A`, `checkout .`, "
     "`stash`, `switch`, `rebase` or `reset --hard`, then the command again",
-    "files are replaced whole; a journal says what a run has moved; a run whose commit was undone by "
-    "accident is committed again",
+    "files are replaced whole; the branch moves last, so that a killed run has committed nothing; a journal says what "
+    "it has written, and the next command takes it back",
 )
 
 COMMITTING = frozenset(

@@ -175,8 +175,10 @@ def apply_forget(workspace: Workspace, meant: Meant, home: Path, salt: str, now:
 
 
 def _write_files(changes: Iterable[tuple[HeldPlace, Path, bytes | None]]) -> None:
-    """Write each file as it will be, and remove those that go."""
-    for _, path, data in changes:
+    """Write each file as it will be, and remove those that go; what is left to a person stays."""
+    for place, path, data in changes:
+        if place.is_left:
+            continue
         if data is None:
             path.unlink(missing_ok=True)
         else:

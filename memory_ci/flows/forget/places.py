@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from memory_ci.errors import MemoryCIError
 from memory_ci.extraction.tombstones import Tombstones
+from memory_ci.files import read_regular
 from memory_ci.flows.forgotten import REJECTED_FILE
 from memory_ci.flows.serve.export import FENCE, build_lines, put_block
 from memory_ci.flows.workspace import MAX_FILE_BYTES, PRIVATE, Workspace, holds_entries, memory_test
@@ -214,19 +215,29 @@ def list_derived(workspace: Workspace, target: Target) -> Iterator[tuple[HeldPla
         if path.is_symlink() or not path.is_file() or path.name in KEPT:
             continue
         where = path.relative_to(repo.common_dir).as_posix() if path.is_relative_to(repo.common_dir) else str(path)
-        data = _read(path)
         if path.name in DERIVED:
             yield HeldPlace("derived", where, "deleted, and made again when it is asked for"), path, None
-        elif target.tombstones.holds(data) or target.names(data):
-            is_note = "notes" in path.relative_to(ours).parts
+            continue
+        is_note = "notes" in path.relative_to(ours).parts
+        try:
+            data = read_regular(path, MAX_FILE_BYTES)
+        except OSError:
+            unread = "it cannot be read, or is too large to search"
+            if is_note:
+                yield HeldPlace("note", where, f"{unread}: look yourself", is_left=True), path, None
+            else:
+                yield HeldPlace("derived", where, f"deleted: {unread}"), path, None
+            continue
+        if target.tombstones.holds(data) or target.names(data):
             new = rewrite_file(workspace, target, ".memory/inbox/note.md", data)[0] if is_note else None
             done = "deleted" if new is None else "masked"
             yield HeldPlace("note" if is_note else "derived", where, done), path, new
 
 
 def _read(path: Path) -> bytes:
+    """Return the bytes of a file; none of one that no command reads."""
     try:
-        return path.read_bytes()
+        return read_regular(path, MAX_FILE_BYTES)
     except OSError:
         return b""
 
