@@ -104,19 +104,27 @@ def write_files(place: Repository, wanted: StagedFiles, journal: int) -> None:
     Raises:
         RepositoryError: write-failed; some of the files may be written.
     """
-    kept = [path for path, staged in wanted.items() if not staged.is_absent]
-    gone = [path for path, staged in wanted.items() if staged.is_absent]
+    kept = {path: staged for path, staged in wanted.items() if not staged.is_absent}
+    gone = {path: staged for path, staged in wanted.items() if staged.is_absent}
     try:
-        index = format_index_info(wanted)
-        run_git(place.cwd, *NO_HOOKS, "update-index", "-z", "--index-info", input=index, apart=(journal,))
-        names = b"".join(encode_path(path) + b"\0" for path in kept)
-        run_git(place.cwd, *NO_HOOKS, "checkout-index", "-f", "-u", "-z", "--stdin", input=names, apart=(journal,))
+        # What is new comes first: whoever commits half of it must not have a removal without what was made of the file.
+        if kept:
+            _stage(place, kept, journal)
+            names = b"".join(encode_path(path) + b"\0" for path in kept)
+            run_git(place.cwd, *NO_HOOKS, "checkout-index", "-f", "-u", "-z", "--stdin", input=names, apart=(journal,))
         for path in gone:
             _remove(place.cwd, path)
+        if gone:
+            _stage(place, gone, journal)
     except (RepositoryError, OSError) as error:
         message = f"The files could not be written into {place.cwd}: {error}"
         hint = "Nothing was committed. Run again when the disk can be written."
         raise RepositoryError(message, slug="write-failed", hint=hint) from error
+
+
+def _stage(place: Repository, files: StagedFiles, journal: int) -> None:
+    index = format_index_info(files)
+    run_git(place.cwd, *NO_HOOKS, "update-index", "-z", "--index-info", input=index, apart=(journal,))
 
 
 def format_index_info(files: StagedFiles) -> bytes:

@@ -76,6 +76,7 @@ def plan_promotion(
             moving[wider].append(place)
     for target in sorted(moving, key=lambda scope: (scope.name, scope.where)):
         path, held = path_of(target), [place for place in places if place.scope == target]
+        changes += _remove_left_over(moving[target], held)
         for members in _recurring(moving[target] + held, target):
             entry = _promoted(members, today)
             why = f"said in {len(_said_by(members))} changes or sessions"
@@ -84,6 +85,17 @@ def plan_promotion(
             elif path is not None:
                 changes += _moves(members, entry, target, path, why)
     return Promotion(tuple(changes), tuple(proposals))
+
+
+def _remove_left_over(narrow: Iterable[Located], wide: Iterable[Located]) -> Iterator[Change]:
+    """Removals of entries that went up before and stand below still: a person committed half of a killed run."""
+    promoted = [place.entry for place in wide if place.entry.promoted_from is not None]
+    survivors = {name: entry for entry in promoted for name in (entry.id, *entry.supersedes)}
+    for place in narrow:
+        survivor = survivors.get(place.entry.id)
+        if survivor is not None:
+            why = f"went up to {survivor.id[:8]} before"
+            yield Change(step="promote", kind="remove", path=place.path, entry=place.entry, why=why)
 
 
 def plan_norms(

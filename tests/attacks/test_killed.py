@@ -44,6 +44,9 @@ COMMITTING = frozenset(
 IN_FULL = ("record", "compact", "candidates", "forget words")
 """Each of their writes is followed by each aftermath. Of the others, which end as these do, the writes take turns."""
 
+COPIES = frozenset(("job-4/MEMORY.md", "job-5/MEMORY.md"))
+"""Of an entry that goes up in `make_scene`."""
+
 HOLDS = (LOST, ERROR, BOUNDED)
 READ_ONLY = frozenset(
     """bisect blame completion doctor graph health help list log mcp migrate recall sessions show similar stage
@@ -149,6 +152,8 @@ def compare(state: State, control: State, what: str) -> None:
     lost = control.titles - state.titles
     assert lost == set(), f"{what}: a commit of all files takes these learnings out"
     differing = (state.paths ^ control.paths) - {"src/other.py"}  # git may have refused the rebase
+    # A commit more has an episode more; copies of an entry that went up are retired by the next run.
+    differing -= {path for path in state.paths if path in COPIES or path.startswith(".memory/episodes/")}
     assert differing == set(), f"{what}: these files are missing, or too many"
     missing = control.local - state.local
     assert missing == set(), f"{what}: these settings are missing"

@@ -74,6 +74,18 @@ def test_what_three_directories_learned_moves_to_the_project() -> None:
     assert entry.supersedes == (make_id(1), make_id(3), make_id(9))
 
 
+def test_what_went_up_before_and_stands_below_still_is_removed() -> None:
+    """A person has committed what a killed run had written, with the files that it was about to remove."""
+    places = [team(1, importance=0.9), team(2), team(3)]
+    added = plan(places).changes[-1].entry
+    half = [*places, Located(added, "MEMORY.md", 1, ScopeOf("project"))]
+    changes, _ = plan(half)
+    assert {(change.kind, change.path) for change in changes} == {
+        ("remove", f"src/part{number}/MEMORY.md") for number in (1, 2, 3)
+    }
+    assert plan(apply(half, changes)).changes == ()
+
+
 def test_two_are_not_enough() -> None:
     assert plan([team(1), team(2)]) == Promotion((), ())
 
