@@ -57,18 +57,17 @@ def test_these_tests_pass_also_where_the_signal_is_ignored_at_start() -> None:
     assert done.stdout.splitlines()[-1].startswith("1 passed"), done.stdout
 
 
-def test_a_file_that_was_changed_since_a_run_was_cut_short_is_named_by_every_command(
-    run: Run, project: Project
-) -> None:
+def test_a_file_that_was_changed_since_a_run_was_killed_is_named_by_every_command(run: Run, project: Project) -> None:
     old = project.sha()
     new = project.commit("memory: extract", {"MEMORY.md": "new\n"})
+    project.git("reset", "-q", "--hard", old)
     project.write("MEMORY.md", "mine\n")
     (project.path / ".git" / JOURNAL).parent.mkdir(exist_ok=True)
     (project.path / ".git" / JOURNAL).write_text(f"refs/heads/main\0{old}\0{new}\0{project.path}")
     for command in ("list", "retrieve"):
         result = run(command, *(["charges"] if command == "retrieve" else []))
         assert result.exit_code == 0
-        assert f"Warning: {project.path}/MEMORY.md:1: changed since a run was cut short" in result.stderr
+        assert f"Warning: {project.path}/MEMORY.md:1: a run was killed after it wrote this file" in result.stderr
     assert (project.path / "MEMORY.md").read_text() == "mine\n"
 
 
