@@ -119,9 +119,9 @@ class Attacker:
         key = keep_session(self.project, self.folder, data)
         self.merges(f"Look at the pages\n\nFor the charge.\n\nMemory-Session: {key}", {"src/pages.py": "pages\n"})
 
-    def comments(self, body: str) -> None:
-        """A comment of someone who may only read on work of the repository itself."""
-        comment = {"id": 71, "body": body, "user": make_user("eve"), "author_association": "NONE"}
+    def comments(self, body: str, login: str = "eve", association: str = "NONE") -> None:
+        """A comment on work of the repository itself, of someone who may only read unless said otherwise."""
+        comment = {"id": 71, "body": body, "user": make_user(login), "author_association": association}
         self._comments.append(comment | {"created_at": "2026-01-05T10:00:00Z", "updated_at": "2026-01-05T10:00:00Z"})
         self.merges("Add pages\n\nFor the shop.", {"src/pages.py": "pages\n"})
 
@@ -136,6 +136,13 @@ class Attacker:
         """What was merged, put on the branch without a merge, as the forge's button does: the words stay."""
         self.project.git("reset", "-q", "--hard", "main^1")
         self.project.git("cherry-pick", "hostile")
+        self._landed = self.project.sha()
+
+    def squashes(self, message: str, author: str) -> None:
+        """What was merged, as one commit of that message."""
+        self.project.git("reset", "-q", "--hard", "main^1")
+        self.project.git("merge", "-q", "--squash", "hostile")
+        self.project.git("commit", "-q", f"--author={author}", "-m", message)
         self._landed = self.project.sha()
 
     def _forge(self, asked: Asked) -> Answer:
