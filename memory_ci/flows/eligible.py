@@ -113,13 +113,23 @@ def is_routine(title: str) -> bool:
     return ROUTINE.match(title) is not None
 
 
+def is_own_commit(commit: Commit) -> bool:
+    """Whether a run of memory-ci made a commit."""
+    return re.search(OWN, commit.message) is not None
+
+
+def is_own_run(change: MergedChange) -> bool:
+    """Whether a change is what runs of memory-ci committed, and nothing else."""
+    return all(map(is_own_commit, own_commits(change)))
+
+
 def is_work(workspace: Workspace, change: MergedChange) -> bool:
     """Whether people or their agents did something: not a bot's change, none of ours, and not of memory alone."""
     own, is_memory = own_commits(change), memory_test(workspace)
     bots = workspace.config.extraction.bot_authors
     return (
         not all(is_author(author_of(commit), bots) for commit in own)
-        and not all(re.search(OWN, commit.message) for commit in own)
+        and not is_own_run(change)
         # A commit that touched nothing says something, if only in words.
         and not all(commit.files and all(is_memory(file.path) for file in commit.files) for commit in own)
     )

@@ -30,6 +30,8 @@ WEIGHTS: Mapping[Profile, Mapping[MetricName, int]] = {
 }  # They sum to 100. Ours share Crewship's weight of freshness between truth and recency.
 YELLOW, GREEN = 50, 75  # Where a band begins: red < 50 <= yellow < 75 <= green.
 OFTEN = 10  # An entry that was given so many times and never used is proposed for review.
+LEAST_JUDGED = Fraction(1, 4)  # Share of the entries: of fewer, truth says too little.
+LEAST_CHANGES = 3  # Merged changes: of fewer, a share says too little.
 ENOUGH_JOBS = 20  # So many jobs must have been given something before it tells much how much of it they used.
 _said = lru_cache(maxsize=16_384)(said)  # Two metrics ask for it, and a history asks month by month.
 STANDING: Mapping[VerdictKind | None, str] = {
@@ -74,7 +76,10 @@ class Jobs(NamedTuple):
 
 
 def weigh(profile: Profile, today: date, commit: str | None, measured: Mapping[MetricName, Measured]) -> Health:
-    """The score of metrics: their mean by weight, where the weight of one without data is shared among the others."""
+    """Return the health: each metric, and their mean by weight where every one has a value.
+
+    A mean of what is left would rise by having less to measure.
+    """
     metrics = []
     for name, weight in WEIGHTS[profile].items():
         found, basis, advice, missing = measured[name]
@@ -82,15 +87,15 @@ def weigh(profile: Profile, today: date, commit: str | None, measured: Mapping[M
         advice = (advice or ADVICE[name]) if value is not None and value < GREEN else ""
         metrics.append(Metric(name=name, weight=weight, value=value, basis=basis, advice=advice, missing=missing))
     known = [(metric.weight, metric.value) for metric in metrics if metric.value is not None]
-    total = sum(weight for weight, _ in known)
-    score = round(math.fsum(weight * value for weight, value in known) / total, 1) if known else None
+    is_partial = len(known) < len(metrics)
+    score = None if is_partial else round(math.fsum(weight * value for weight, value in known) / 100, 1)
     return Health(
         profile=profile,
         today=today,
         commit=commit,
         score=score,
         band=None if score is None else band_of(score),
-        is_partial=len(known) < len(metrics),
+        is_partial=is_partial,
         metrics=tuple(metrics),
     )
 
@@ -122,6 +127,8 @@ def score_truth(kinds: Mapping[str, VerdictKind | None]) -> Measured:
     total, judged = len(kinds), len(kinds) - count[None]
     if not judged:
         return Measured(None, NO_ENTRY if not kinds else f"no anchor to judge in {_entries(total)}")
+    if judged < LEAST_JUDGED * total:
+        return Measured(None, f"only {judged} of {_entries(total)} cite code that can be compared")
     shares = ", ".join(f"{name} {count[name] / total:.0%}" for name in ("fresh", "marked", "withheld"))
     basis = f"{shares}, not compared {count[None] / total:.0%} of {_entries(total)}"
     stale = tuple(entry_id for entry_id, kind in kinds.items() if kind in MARKED)
@@ -147,6 +154,9 @@ def score_coverage(judged: int, eligible: int | None, indexed: int, left_out: in
     if not eligible:
         why = silence or "nothing was merged in the last 90 days that could teach anything"
         return Measured(100 * held if left_out else None, why + lost, UNINDEXED)
+    if eligible < LEAST_CHANGES:
+        few = f"only {plural(eligible, 'change')} merged in the last 90 days"
+        return Measured(100 * held if left_out else None, few + lost, UNINDEXED)
     share = judged / eligible
     basis = f"{judged} of {plural(eligible, 'merged change')} of the last 90 days judged{lost}"
     advice = (ADVICE["coverage"] if judged < eligible else "", UNINDEXED if left_out else "")

@@ -30,8 +30,7 @@ class Metric(msgspec.Struct, frozen=True, kw_only=True):
 
 class Health(msgspec.Struct, frozen=True, kw_only=True):
     """The health of the memory of a commit (None: of the work tree, "": of before the first), with `today` for the
-    present day. `score` and `band` are None where no metric has a value; `is_partial`: some have none, their weight is
-    shared out."""
+    present day. `score` and `band` are None where a metric has no value: `is_partial`."""
 
     profile: Profile
     today: date

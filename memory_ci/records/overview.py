@@ -79,7 +79,7 @@ class EntryLife(msgspec.Struct, frozen=True, kw_only=True):
     others: tuple[tuple[str, str], ...] = ()
 
 
-FoundState = Literal["given", "too far", "too many", "no room", "withheld"]  # `too far`: below the floor.
+FoundState = Literal["given", "no room", "weak", "withheld"]
 
 
 class ScoredEntry(msgspec.Struct, frozen=True, kw_only=True):
@@ -94,12 +94,14 @@ class ScoredEntry(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ExplainedTask(msgspec.Struct, frozen=True, kw_only=True):
-    """A task and all that it finds, best first. `floor` is the least score that is given, None where nothing is near.
-    `budget` is how many of the `room` characters each part of the answer takes; what was left out comes last."""
+    """A task and all that it finds, first what is given.
+
+    `more` weak entries are left out of `found`. `budget` is how many of the `room` characters each part of the answer
+    takes; what was left out comes last.
+    """
 
     task: str
     found: tuple[ScoredEntry, ...]
-    floor: float | None
     more: int
     budget: tuple[tuple[str, int], ...]
     room: int

@@ -78,7 +78,10 @@ class Join(msgspec.Struct, frozen=True):
 
 
 class Counts(msgspec.Struct, frozen=True, kw_only=True):
-    """What a run looked at. `left_out` counts events by the reason they are not evidence."""
+    """What a run looked at, commits of its own not counted.
+
+    `left_out` counts events by the reason they are not evidence.
+    """
 
     merged_changes: int = 0
     declined_changes: int = 0

@@ -59,6 +59,8 @@ ALIKE = "Earlier changes like this task:"
 HINT_LINES, HINT_CHARS = 12, 1_500
 MAX_NAMED = 3  # How many dropped entries are named; the line that says so must not itself fill the context.
 MAX_LEFT_OUT = 300  # Characters that the line of what was left out takes at most.
+SAYS_REJECTED = re.compile(r"\A\s*(?:tried and )?rejected\s*[:-]\s*", re.IGNORECASE)
+"""What a rejected learning may begin with; it is said before its title."""
 MAX_SOURCE = 13  # `pr:123456789`, `commit:3f2ab9`: with an id and a day 40 characters.
 MAX_TITLE = 300
 MAX_FACT = 200
@@ -168,15 +170,18 @@ def _entry(hit: Hit) -> str:
     why it is here that the task's words did not find; marks; the body."""
     entry = hit.located.entry
     is_rejected = entry.adoption == "rejected"
+    title, body = entry.title, entry.body
+    if is_rejected:
+        title, body = SAYS_REJECTED.sub("", title), SAYS_REJECTED.sub("", body)
     source = "".join((entry.source or "").split()[:1])[:MAX_SOURCE]
     day = entry.occurred_at or entry.created_at or entry.last_reinforced
     said = f"said in {entry.said_in} changes" if entry.said_in > 1 else ""
     lines = [
-        f"## {'[tried and rejected] ' if is_rejected else ''}{_line(entry.title, MAX_TITLE)}",
+        f"## {'[tried and rejected] ' if is_rejected else ''}{_line(title, MAX_TITLE)}",
         _line(" · ".join(filter(None, (f"id {entry.id[:8]}", source, day.isoformat(), said))), MAX_FACT),
         *([_line(hit.related[:1].upper() + hit.related[1:], MAX_FACT)] if hit.related else []),
         *_marks(hit),
-        *_quoted(entry.body),
+        *_quoted(body),
     ]
     if is_rejected:
         lines.append(f"Done instead: {_line(entry.instead or 'not recorded', MAX_LINE)}")
@@ -230,8 +235,10 @@ def _left_out(retrieval: Retrieval) -> Iterator[str]:
         for norm in retrieval.norms_dropped
     ]
     for entry in (hit.located.entry for hit in retrieval.hits_dropped):
-        prefix = "(tried and rejected) " if entry.adoption == "rejected" else ""
-        names.append(f"{_line(entry.id[:8], MAX_FACT)} {prefix}{_line(entry.title, 40)}")
+        title = entry.title
+        if entry.adoption == "rejected":
+            title = f"(tried and rejected) {SAYS_REJECTED.sub('', title)}"
+        names.append(f"{_line(entry.id[:8], MAX_FACT)} {_line(title, 60)}")
     more = f" and {len(names) - MAX_NAMED} more" if len(names) > MAX_NAMED else ""
     if names:
         yield f"Left out for want of room: {'; '.join(names[:MAX_NAMED])}{more}. Read one with `memory-ci show <id>`."

@@ -74,9 +74,12 @@ def _lines(health: Health) -> Iterator[str]:
 
 
 def _score(health: Health) -> str:
-    if health.score is None:
+    if health.score is not None:
+        return f"{health.score:.1f} of 100, {health.band}"
+    lacking = [metric.name for metric in health.metrics if metric.value is None]
+    if len(lacking) == len(health.metrics):
         return "n/a, there is nothing to measure"
-    return f"{health.score:.1f} of 100, {health.band}{' (partial)' if health.is_partial else ''}"
+    return f"no score, too few facts for {' and '.join(lacking)}"
 
 
 def _value(metric: Metric) -> str:

@@ -7,7 +7,6 @@ and no link (docs.github.com, "Basic writing and formatting syntax").
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
@@ -19,6 +18,9 @@ from memory_ci.records.names import ORIGIN
 from memory_ci.records.plan import Change, Plan
 from memory_ci.records.retrieval import Task
 from memory_ci.rendering.markdown import code, describe_cost, fit
+from memory_ci.rendering.plan import REFERENCE
+from memory_ci.rendering.table import printable
+from memory_ci.secrets import find_secrets
 from memory_ci.text import plural, shorten, strip_comments, unfenced_lines
 
 TITLE = "memory: what recent work taught"
@@ -42,7 +44,8 @@ CLOSED = "Nothing is left to propose.\n\n"
 TITLE_WIDTH = 120
 QUOTE_WIDTH = 240
 SECTIONS = ("Changed", "Retired", "Moved")
-TITLED = {"Added": "learned", "Changed": "changed", "Retired": "retired", "Moved": "moved"}
+TITLED = {"Added": "", "Changed": "change ", "Retired": "retire ", "Moved": "move "}
+TITLE_WORDS = 72  # characters of a learning in the title
 READ = re.compile(r"^<!-- memory-ci read comments: (\d{1,18}) -->$", re.MULTILINE | re.ASCII)
 """The second line of the text: the number of the last comment that was obeyed."""
 
@@ -153,15 +156,33 @@ def _repository(name: str, link: str) -> str:
 
 
 def render_title(proposed: Proposed) -> str:
-    """The title says how much there is of what; no words of entries, for a squash puts them into a message."""
-    sections = Counter(_section(change) for step in proposed.plan.steps for change in step.changes)
-    sections["Added"] += len(proposed.kept)
-    parts = [f"{sections[name]} {word}" for name, word in TITLED.items() if sections[name]]
-    if sections["Added"]:
-        parts[0] = plural(sections["Added"], "learning")
-    elif not parts and proposed.plan.episodes:
-        parts = [plural(len(proposed.plan.episodes), "episode")]
-    return f"memory: {', '.join(parts)}" if parts else TITLE
+    """Return `memory: run migrations before the seed, and 3 more`, so that two requests are told apart.
+
+    A squash puts the title into a commit message: nothing in it acts on a forge, and a learning that holds a credential
+    is not named.
+    """
+    changes = [change for step in proposed.plan.steps for change in step.changes]
+    changes.sort(key=lambda change: list(TITLED).index(_section(change)))
+    titles = [title for title, _ in proposed.kept]
+    titles += [f"{TITLED[_section(change)]}{_lower_first(change.entry.title)}" for change in changes]
+    if not titles:
+        names = (file.path.rpartition("/")[2].removesuffix(".md") for file in proposed.plan.episodes)
+        titles = [f"what became of {name}" for name in names]
+    titles = list(dict.fromkeys(titles))
+    first = next((title for title in titles if not find_secrets(title)), None)
+    if first is None:
+        return TITLE
+    words = printable(REFERENCE.sub("", shorten(_lower_first(first), TITLE_WORDS)))
+    return f"memory: {words}" + (f", and {len(titles) - 1} more" if len(titles) > 1 else "")
+
+
+def _lower_first(title: str) -> str:
+    """Return a title that goes on in the middle of a sentence: its first letter is lower case, but for a name.
+
+    >>> _lower_first("Run migrations first"), _lower_first("CI runs them")
+    ('run migrations first', 'CI runs them')
+    """
+    return title[:1].lower() + title[1:] if title[1:2].islower() else title
 
 
 def render_closed(text: str) -> str:

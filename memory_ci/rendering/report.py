@@ -53,11 +53,13 @@ COVERS = {
 }
 STATES = {
     "given": "given",
-    "too far": "below the floor",
-    "too many": "behind those that are given",
     "no room": "no room in the budget",
+    "weak": "too weak",
     "withheld": "withheld",
 }
+
+FACTORS = ["relevance", "prominence", "age", "scope", "truth", "utility", "novelty", "organisation"]
+"""The factors of a score in the order of their colours: the same colour in each chart."""
 
 Spec = dict[str, Any]
 Row = dict[str, object]
@@ -137,7 +139,7 @@ def _fill_weeks(spec: Spec, page: Overview, width: int) -> None:
     """Merges as bars; above them what became of memory, as dots of so many entries."""
     weeks = page.weeks if width == WIDE else page.weeks[-NARROW_WEEKS:]
     bars = [
-        {"at": _moment(one.start), "end": _moment(one.start + timedelta(days=6)), "count": one.merges}
+        {"at": _moment(one.start), "end": _moment(min(one.start + timedelta(days=6), page.today)), "count": one.merges}
         | {"url": one.newest.url, "says": f"Week of {one.start}: {one.merges} merged, the newest {one.newest.label}"}
         for one in weeks
         if one.merges
@@ -193,7 +195,7 @@ def _fill_map(spec: Spec, page: Overview, width: int) -> None:
 
 
 def _fill_task(spec: Spec, task: ExplainedTask, width: int) -> None:
-    """A bar for each entry that the task finds, of what each factor gave and took; the floor as a line."""
+    """A bar for each entry that the task finds, of what each factor added and took."""
     places = list(enumerate(task.found, start=1))
     parts = [
         {"place": place, "name": name, "value": value, "given": one.state == "given"}
@@ -205,9 +207,11 @@ def _fill_task(spec: Spec, task: ExplainedTask, width: int) -> None:
         {"place": place, "score": one.score, "says": f"{place}. {one.title}: {one.score:.2f}, {STATES[one.state]}"}
         for place, one in places
     ]
-    floor = [] if task.floor is None else [{"at": task.floor, "says": f"The floor: {task.floor:.2f}"}]
-    spec["datasets"] = {"parts": parts, "scores": scores, "floor": floor}
-    spec["layer"][0]["encoding"]["color"]["legend"]["columns"] = width // 110
+    spec["datasets"] = {"parts": parts, "scores": scores}
+    color = spec["layer"][0]["encoding"]["color"]
+    color["scale"] = {"domain": FACTORS}
+    present = {name for one in task.found for name, _ in one.parts}
+    color["legend"] |= {"columns": width // 110, "values": [name for name in FACTORS if name in present]}
     spec["width"] = width - 40
 
 

@@ -59,9 +59,10 @@ def test_a_score_is_the_mean_by_weight() -> None:
     assert (health.score, health.is_partial) == (72.5, False)
 
 
-def test_the_weight_of_a_metric_without_data_is_shared_out() -> None:
+def test_where_a_metric_has_no_data_there_is_no_score_that_would_rise_by_it() -> None:
     health = weighed(truth=100, recency=100, coverage=50)
-    assert (health.score, health.band, health.is_partial) == (75.0, "green", True)
+    assert (health.score, health.band, health.is_partial) == (None, None, True)
+    assert health.weakest is health.metrics[2]
 
 
 def test_without_any_data_there_is_no_score() -> None:
@@ -86,7 +87,7 @@ def test_a_weak_metric_says_what_to_do_and_a_strong_one_does_not() -> None:
 def test_a_score_lies_between_its_metrics(values: dict[MetricName, float | None]) -> None:
     health = weighed(**values)
     known = [metric.value for metric in health.metrics if metric.value is not None]
-    assert (health.score is None) == (not known)
+    assert (health.score is None) == (len(known) < len(values))
     if health.score is not None:
         assert 0 <= min(known) <= max(known) <= 100
         assert min(known) - 0.05 <= health.score <= max(known) + 0.05
@@ -170,7 +171,7 @@ def test_more_faults_than_entries_are_no_coherence_at_all() -> None:
     health = weigh(
         "git", TODAY, None, {**dict.fromkeys(WEIGHTS["git"], Measured(None, "")), "coherence": score_coherence(places)}
     )
-    assert health.score == 0
+    assert next(metric.value for metric in health.metrics if metric.name == "coherence") == 0
 
 
 # -- efficiency, reachability

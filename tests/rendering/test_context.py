@@ -267,3 +267,11 @@ def is_wrapper(line: str) -> bool:
     shown = "".join(char for char in html.unescape(line) if unicodedata.category(char) != "Cf")
     plain = unicodedata.normalize("NFKC", shown)
     return re.search(r"<[\W_]*recalled[\W_]*memory", plain.casefold()) is not None
+
+
+def test_a_rejected_learning_says_once_that_it_was_rejected() -> None:
+    hit = make_hit(title="Rejected: a queue in files", body="Rejected: it is slow.", adoption="rejected")
+    text = render_context(make_retrieval(hit))
+    assert "## [tried and rejected] a queue in files\n" in text
+    assert "> it is slow." in text
+    assert text.count("ejected") == 1

@@ -17,11 +17,16 @@ def make_health(*values: float | None, basis: str = "basis", commit: str | None 
 
 
 def test_one_line_has_the_score_the_band_the_weakest_metric_and_what_to_do() -> None:
-    line = render_health_line(make_health(90, 90, 40, None, 80, 80))
+    line = render_health_line(make_health(90, 90, 40, 80, 80, 80))
     assert line == (
-        "Health: 70.6 of 100, yellow (partial). Weakest: coverage 40.0 (basis)."
+        "Health: 72.5 of 100, yellow. Weakest: coverage 40.0 (basis)."
         " Let memory catch up with what was merged: `memory-ci record`. Use: basis."
     )
+
+
+def test_where_facts_are_missing_the_line_says_of_what() -> None:
+    line = render_health_line(make_health(90, 90, 40, None, 80, None))
+    assert line.startswith("Health: no score, too few facts for coherence and reachability. Weakest: coverage 40.0")
 
 
 def test_one_line_of_nothing_says_so() -> None:

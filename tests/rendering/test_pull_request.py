@@ -128,7 +128,7 @@ def propose_episodes(count: int) -> Proposed:
 
 def test_a_request_of_episodes_alone_says_so_in_its_title_and_names_the_first() -> None:
     proposed = propose_episodes(SHOWN_EPISODES + 2)
-    assert render_title(proposed) == "memory: 12 episodes"
+    assert render_title(proposed) == "memory: what became of pr-0, and 11 more"
     text = render_pull_request(proposed)
     assert "### Episodes: 12\n\n- `.memory/episodes/2026-11/pr-0.md`" in text
     assert "pr-9.md`\n- and 2 more: see the files" in text
@@ -136,8 +136,22 @@ def test_a_request_of_episodes_alone_says_so_in_its_title_and_names_the_first() 
 
 def test_a_request_of_entries_too_has_the_title_of_all() -> None:
     plan = make_plan(PlannedStep(step="extract", changes=(added(make_entry(1)),)))
-    assert render_title(msgspec.structs.replace(propose_episodes(2), plan=plan)) == "memory: 1 learning"
-    assert render_title(msgspec.structs.replace(propose_episodes(2), kept=(("Mine", ""),))) == "memory: 1 learning"
+    title = msgspec.structs.replace(propose_episodes(2), plan=plan)
+    assert render_title(title) == "memory: learning number 1"
+    assert render_title(msgspec.structs.replace(propose_episodes(2), kept=(("Mine", ""),))) == "memory: mine"
+
+
+def test_the_title_says_what_is_in_a_request_and_how_much_more() -> None:
+    titles = ("Run migrations before the seed", "Fixes acme/shop#7 @ada", "CI runs them")
+    changes = [added(make_entry(number, title=title)) for number, title in enumerate(titles, start=1)]
+
+    def render(*chosen: Change) -> str:
+        plan = make_plan(PlannedStep(step="extract", changes=chosen))
+        return render_title(Proposed(plan, (), (), EFFECT, LINKS))
+
+    assert render(*changes) == "memory: run migrations before the seed, and 2 more"
+    assert render(changes[1]) == "memory: fixes acme/shop7 ada"
+    assert render(changes[2]) == "memory: CI runs them"
 
 
 def test_months_that_become_one_file_are_told() -> None:

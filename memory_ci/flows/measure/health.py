@@ -52,6 +52,7 @@ from memory_ci.records.history import MergedChange
 from memory_ci.records.names import COMMIT_ORIGIN
 from memory_ci.rendering.health import render_health_line, render_holdout
 from memory_ci.rendering.table import printable
+from memory_ci.retrieval.verdict import drop_weak
 from memory_ci.text import plural
 
 MAX_ASKED = 300  # titles of the newest merged changes that are asked of the index
@@ -263,8 +264,9 @@ def _efficiency(scene: Scene) -> Measured:
     asked, empty = _newest_asked(scene) if ranked else [], list[MergedChange]()
     for change in reversed(asked):
         sound, own = make_sound(options, config, scene.today), eligible.names_of(change)
-        found = find_ranked(scene.index, config, eligible.title_of(change), sound, options, scene.today).hits
-        if all(own & metrics.names_of_source(hit.located.entry) for hit in found):
+        found = find_ranked(scene.index, config, eligible.title_of(change), sound, options, scene.today)
+        served = drop_weak(found.hits, is_near=found.margin >= 0, is_exempt=lambda _: False)
+        if all(own & metrics.names_of_source(hit.located.entry) for hit in served):
             empty.append(change)
     given = [
         ({one.id for one in episode.retrieved}, episode.used)

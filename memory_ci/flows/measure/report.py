@@ -44,13 +44,13 @@ from memory_ci.records.retrieval import Hit
 from memory_ci.rendering.context import entry_cost, norm_cost
 from memory_ci.rendering.report import render_report
 from memory_ci.rendering.why import say_verdict
-from memory_ci.retrieval.verdict import LEAST_SHARE
 from memory_ci.store.files import write_file
 from memory_ci.store.layout import memory_pathspecs
 from memory_ci.text import plural, shorten
 
 T = TypeVar("T")
-WEEKS, LEAST_WEEKS = 52, 8
+WEEKS = 52
+SHORT_SHA = 7  # digits
 MAX_TASKS, MAX_TRIED = 5, 8
 MAX_FOUND, MAX_WITHHELD = 14, 3  # by one task
 MAX_FILES = MAX_ASKED = 60
@@ -190,28 +190,29 @@ def _monday(day: date) -> date:
 
 
 def _count_weeks(scene: _Scene, queue: Iterable[Question]) -> tuple[overview.WorkWeek, ...]:
-    """Each week from the first in which anything happened to today's, those without anything too; some at least."""
+    """Each week from the first in which anything happened to today's, those without anything too."""
     merges, newest, days = Counter[date](), dict[date, WebLink](), dict[str, date]()
     for change in scene.changes:
         week = _monday(merged_on(change))
         merges[week] += 1
         newest[week] = scene.commit(change.tip.sha)
-        days |= {change.label: week, change.tip.sha[:7]: week}
+        days |= {change.label: week, change.tip.sha[:SHORT_SHA]: week}
     candidates = Counter(
         days[label] for one in queue if one.suggestion for label in one.suggestion.changes[:1] if label in days
     )
-    learned, retired, written = Counter[date](), Counter[date](), dict[date, WebLink]()
+    retired, written = Counter[date](), dict[date, WebLink]()
     paths, starts = memory_pathspecs(scene.workspace.config.scopes), ("id: ", "status: retired")
     first = _first_monday(scene.today)
     for one in history.count_added_lines(scene.workspace.repo, scene.tip, first, paths, starts):
         week = _monday(one.at.astimezone(UTC).date())
-        learned[week] += max(one.added["id: "], 0)
         retired[week] += max(one.added["status: retired"], 0)
         if any(one.added.values()):
             written.setdefault(week, scene.commit(one.sha))
-    known = [week for week in {*merges, *written} if first <= week <= scene.today]
+    # At the time of the work: a run over old history learns in one day what was taught in months.
+    taught = (_day_of_work(place.entry, days) for place in scene.located)
+    learned = Counter(_monday(day) for day in taught if day is not None)
+    known = [week for week in {*merges, *written, *learned} if first <= week <= scene.today]
     begin, end = min(known, default=scene.today), _monday(scene.today)
-    begin = min(begin, end - timedelta(weeks=LEAST_WEEKS - 1))
     count = (end - begin).days // 7 + 1 if known else 0
     return tuple(
         overview.WorkWeek(
@@ -225,6 +226,16 @@ def _count_weeks(scene: _Scene, queue: Iterable[Question]) -> tuple[overview.Wor
         )
         for week in (begin + timedelta(weeks=number) for number in range(count))
     )
+
+
+def _day_of_work(entry: Entry, weeks: Mapping[str, date]) -> date | None:
+    """Return the day of the work that taught an entry; `weeks` has that of each change by its label or short id."""
+    for ref in (entry.source or "").split():
+        kind, _, name = ref.partition(":")
+        label = f"#{name}" if kind == "pr" else name[:SHORT_SHA]
+        if label in weeks:
+            return weeks[label]
+    return entry.occurred_at or entry.created_at
 
 
 def _list_files(scene: _Scene) -> Iterator[overview.ChurnedFile]:
@@ -333,7 +344,7 @@ def _explain_tasks(scene: _Scene, task: str | None, environ: Mapping[str, str]) 
     tried = list(filter(None, dict.fromkeys((task or "", *asked, *merged))))[:MAX_TRIED]
     explained = [_explain(scene.workspace, one, scene.today, environ) for one in tried]
     # What finds nothing explains little; the one that is asked for stays the first.
-    explained.sort(key=lambda one: (one.task != task, one.floor is None))
+    explained.sort(key=lambda one: (one.task != task, all(hit.state != "given" for hit in one.found)))
     return tuple(explained[:MAX_TASKS])
 
 
@@ -351,21 +362,21 @@ def _ask(number: int, one: Question) -> overview.AskedQuestion:
 
 
 def _explain(workspace: Workspace, task: str, today: date, environ: Mapping[str, str]) -> overview.ExplainedTask:
-    """What a job with this task is given, and the best of what it is not. Raises what `retrieve` raises."""
+    """What a job with this task is given, in the order of `retrieve`, and the best of what it is not.
+
+    Raises:
+        RepositoryError: what `retrieve` raises.
+    """
     answer = retrieve(workspace, task, RetrieveOptions(), today, environ)
     every = retrieve(workspace, task, RetrieveOptions(all_matches=True), today, environ)
-    given = {hit.located.entry.id for hit in answer.hits}
-    late = {hit.located.entry.id for hit in answer.hits_dropped}
-    hits = sorted((*every.hits, *every.hits_dropped), key=lambda hit: -hit.score)
-    floor = LEAST_SHARE * max(hit.score for hit in hits) if given | late else None
+    strong = {hit.located.entry.id for hit in (*answer.hits, *answer.hits_dropped)}
+    weak = [hit for hit in (*every.hits, *every.hits_dropped) if hit.located.entry.id not in strong]
+    weak.sort(key=lambda hit: -hit.score)
+    shown = weak[: max(0, MAX_FOUND - len(strong))]
 
-    found = []
-    for hit in hits[:MAX_FOUND]:
-        id_ = hit.located.entry.id
-        state: overview.FoundState = "given" if id_ in given else "no room"
-        if id_ not in given | late:
-            state = "too far" if floor is None or hit.score < floor else "too many"
-        found.append(_score(hit, state))
+    found = [_score(hit, "given") for hit in answer.hits]
+    found += [_score(hit, "no room") for hit in answer.hits_dropped]
+    found += [_score(hit, "weak") for hit in shown]
     found += [_score(one.hit, "withheld", one.why) for one in answer.withheld[:MAX_WITHHELD]]
     budget = (
         ("for every job", sum(map(norm_cost, answer.norms))),
@@ -375,8 +386,7 @@ def _explain(workspace: Workspace, task: str, today: date, environ: Mapping[str,
     return overview.ExplainedTask(
         task=answer.task,
         found=tuple(found),
-        floor=floor,
-        more=len(hits[MAX_FOUND:]),
+        more=len(weak) - len(shown),
         budget=budget,
         room=workspace.config.retrieve.max_chars,
     )

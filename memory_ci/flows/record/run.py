@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from memory_ci.config import CONFIG_FILE
 from memory_ci.errors import EngineError, RepositoryError, UsageError
 from memory_ci.flows.draft import Draft
+from memory_ci.flows.eligible import is_own_commit, is_own_run
 from memory_ci.flows.episodes import load_episodes
 from memory_ci.flows.forgotten import find_forgotten, tombstones_at
 from memory_ci.flows.lookup import list_past_ids
@@ -130,9 +131,9 @@ def plan_record(
         is_asked=options.since is not None or options.from_root,
         engine=run.model.use(run.asker, tally.failure),
         counts=Counts(
-            merged_changes=len(tally.uses),
+            merged_changes=sum(not is_own_run(merged) for merged, _ in tally.uses),
             declined_changes=tally.declined,
-            commits=len(tally.history),
+            commits=sum(not is_own_commit(commit) for commit in tally.history),
             redactions=tally.redactions,
             left_out=dict(sorted(tally.left_out.items())),
         ),

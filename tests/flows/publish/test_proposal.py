@@ -182,7 +182,7 @@ def test_the_request_says_what_agents_are_told_before_and_after_and_what_it_cost
 ) -> None:
     published = publish("pr")
     body, title = forge.pulls[0]["body"], forge.pulls[0]["title"]
-    assert title == "memory: 2 learnings"
+    assert title == "memory: the client retried a POST after a timeout although the gateway had…, and 1 more"
     told = body.partition("### What agents are told: before and after")[2].partition("\n\nBudget")[0]
     assert re.search(
         r"- `[^`]+` \(\[#128\]\(https://github.com/acme/shop/pull/128\)\): nothing before\n  - also given: `", told
@@ -710,7 +710,7 @@ def test_a_pull_request_of_episodes_alone_says_so(remote: Remote, forge: GitHubD
     project.git("push", "-q", "origin", "main")
     publish("pr")
     (pull,) = forge.pulls
-    assert pull["title"] == "memory: 1 episode"
+    assert pull["title"] == "memory: what became of pr-130"
     assert "### Episodes: 1\n\n- `.memory/episodes/" in pull["body"]
 
 
