@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import dropwhile
+from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from memory_ci.extraction.reply import Learning, RawQuote
+from memory_ci.extraction.reply import Learning
+from memory_ci.extraction.stance import is_opposite
 from memory_ci.extraction.wording import SENTENCE
 from memory_ci.records.event import Evidence
 from memory_ci.secrets import MASK
@@ -22,9 +22,6 @@ LEAST_QUOTED = 0.2  # The share of a title's words that must stand in the pieces
 DOCUMENT = re.compile(r".*\.(?:mdx?|mdc|rst|adoc)", re.IGNORECASE)
 # Where a sentence, a paragraph or an item of a list ends; a single line break is a wrapped line.
 END = re.compile(rf"{SENTENCE.pattern}|\n\s*\n|\n(?=\s*(?:[-*+\u2022]|\d+[.)])\s)")
-CLAUSE = re.compile(
-    r"[.;:!?](?:\s|$)|,\s|\s[\u2014\u2013-]+\s|\b(?:because|since|so that|but|otherwise)\b", re.IGNORECASE
-)
 BROAD = re.compile(r"\b(?:every|always)\b", re.IGNORECASE)
 NEVER = re.compile(r"\bnever\b", re.IGNORECASE)
 BROAD_WORDS = re.compile(
@@ -32,31 +29,18 @@ BROAD_WORDS = re.compile(
     r"|from now on|in general|going forward)\b"
 )
 DENIAL = re.compile(r"\b(?:never|no|not|\w+n't|dont|cannot|none|nobody|any\w*|avoid|stop|forbidden)\b", re.IGNORECASE)
-# An order to leave something: `was never called` tells what happened, `not just X` does not exclude X.
-BAN = re.compile(
-    r"(?i)(?<!\bwas )(?<!\bwere )(?<!\bhad )(?<!\bhas )(?<!\bhave )(?<!\bis )(?<!\bare )(?<!\bbeen )(?<!\bor )"
-    r"\b(?:do not|don't|dont|never|must not|mustn't|should not|shouldn't|please not|no longer|stop|avoid|without"
-    r"|instead of|rather than|not)\b(?! (?:just|only|forget|hesitate|worry)\b)"
-)
-# By a condition a claim may say what its quote says with `not`.
-CONDITION = re.compile(r"\b(?:only|except|unless|until|before)\b", re.IGNORECASE)
-GERUND = re.compile(r"\w+ing\b", re.IGNORECASE)  # Begins no order: using npm broke it.
-LEAD = frozenset("please always just let's let we you should must to and then i want also".split())
-# Verbs that say little without their object, as stems.
-LIGHT = frozenset(map(stem, "use make do keep have get set add take be put try go".split()))
-ARTICLES = frozenset("a an the any our your this that".split())
 
 
 def find_unsupported(learning: Learning, pieces: Mapping[str, Evidence]) -> str | None:
     """Why the pieces and the sentences quoted do not carry the learning: a slug, or None."""
     quoted = [pieces[quote.evidence] for quote in learning.quotes]
-    said = [_sentences_of(quote, pieces[quote.evidence].text) for quote in learning.quotes]
+    said = [find_sentences(quote.text, pieces[quote.evidence].text) for quote in learning.quotes]
     claimed = stems(learning.title)
     if len(claimed & set().union(*(stems(piece.text) for piece in quoted))) < LEAST_QUOTED * len(claimed):
         return "not-in-the-quotes"
     if all(map(_is_question, said)):
         return "quoted-question"
-    if learning.adoption != "rejected" and _is_opposite(learning.title, said):
+    if learning.adoption != "rejected" and is_opposite(learning.title, said):
         return "opposite-of-the-quotes"
     if any(
         claim.search(learning.title) and not any(map(needed.search, said))
@@ -69,11 +53,14 @@ def find_unsupported(learning: Learning, pieces: Mapping[str, Evidence]) -> str 
     return "restates-document: what is quoted changed documents alone" if is_of_documents else None
 
 
-def _sentences_of(quote: RawQuote, text: str) -> str:
-    """The whole sentences of the piece that a quote stands in: what it leaves out at its ends can turn it around."""
-    found = re.search(r"\s+".join(map(re.escape, quote.text.split())), text)
+def find_sentences(quoted: str, text: str) -> str:
+    """Return the whole sentences of a text that quoted words stand in, else the words.
+
+    What a quote leaves out at its ends can turn it around.
+    """
+    found = re.search(r"\s+".join(map(re.escape, quoted.split())), text)
     if found is None:
-        return quote.text
+        return quoted
     start = max(
         (end.end() for end in END.finditer(text, 0, found.start() + 1) if end.end() <= found.start()), default=0
     )
@@ -89,39 +76,6 @@ def stems(text: str) -> set[str]:
 
 def _is_question(sentences: str) -> bool:
     return sentences.rstrip(" \"'`)*_").endswith(("?", "\uff1f"))
-
-
-def _is_opposite(title: str, said: Sequence[str]) -> bool:
-    """Whether the title tells to do what the quotes ban, or bans what they tell to do."""
-    bans, tells = _stance(title)
-    banned: set[str] = set()
-    others: set[str] = set()
-    for text in said:
-        if not _is_question(text):
-            own = _stance(text)
-            banned |= own[0]
-            others |= own[1]
-    ordered = {_order(clause) for text in said for clause in CLAUSE.split(text) if not GERUND.match(clause.strip())}
-    is_told = tells & banned - others - bans
-    return bool(is_told and not CONDITION.search(title)) or bool(bans & ordered - banned - tells)
-
-
-def _stance(text: str) -> tuple[set[str], set[str]]:
-    """The stems that bans are about; those before a ban or in clauses without. All others may be on either side."""
-    banned: set[str] = set()
-    others: set[str] = set()
-    for clause in CLAUSE.split(text):
-        before, *behind = BAN.split(clause)
-        others |= stems(before)
-        if len(behind) == 1:  # two bans in a clause make an order: never commit without running the tests
-            banned.add(_order(behind[0]))
-    return banned - {""}, others
-
-
-def _order(clause: str) -> str:
-    """The stem of the verb that a clause begins with; of its object, where the verb says little by itself."""
-    told = [stem(word) for word in dropwhile(LEAD.__contains__, words(clause)) if word not in ARTICLES]
-    return next((word for word in told if word not in LIGHT), "")
 
 
 # -- What a repository tells its readers already: a learning that says it again adds nothing to memory.
