@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import groupby
 from typing import NamedTuple
 
 from memory_ci.extraction.reply import Learning
@@ -16,7 +17,7 @@ from memory_ci.extraction.stance import is_opposite
 from memory_ci.extraction.wording import SENTENCE
 from memory_ci.records.event import Evidence
 from memory_ci.secrets import MASK
-from memory_ci.text import STOP_WORDS, identifier_parts, stem, strip_own_blocks, words
+from memory_ci.text import STOP_WORDS, identifier_parts, stem, strip_own_blocks, unfenced_lines, words
 
 LEAST_QUOTED = 0.2  # The share of a title's words that must stand in the pieces quoted.
 DOCUMENT = re.compile(r".*\.(?:mdx?|mdc|rst|adoc)", re.IGNORECASE)
@@ -85,7 +86,14 @@ LEAST_TOLD, LEAST_UNNAMED = 0.7, 0.8
 MIN_WORDS = 3  # Different words of a title below which nothing is compared: "Run the tests" stands everywhere.
 READ_FIRST = re.compile(r"(?:.*/)?(?:README|AGENTS|CLAUDE|GEMINI|CONTRIBUTING)[^/]*", re.IGNORECASE)
 FOLDER = re.compile(r"(?:.*/)?docs?/.*", re.IGNORECASE)
-PART = re.compile(r"\n\s*\n|\n(?=\s*(?:[-*+|#]|\d+[.)])\s)")  # Between paragraphs, items of a list and rows of a table.
+# What others wrote for any project that takes it in, and nobody reads to learn how this one works.
+VENDORED = re.compile(r"(?:.*/)?(?:vendor(?:ed)?|third[_-]party|node_modules|skills)/.*", re.IGNORECASE)
+BLANK_LINE = re.compile(r"\n\s*\n")
+HEADING = re.compile(r" {0,3}#{1,6}\s+(?P<text>\S.*)|(?P<underlined>\S.*)\n(?:={3,}|-{3,}|~{3,}|\^{3,})\s*")
+ITEM = re.compile(r"\s*(?:[-*+\u2022]|\d+[.)])\s")
+ROW = re.compile(r"\s*\|.*\|\s*")
+RULER = re.compile(r"\s*\|(?:\s*:?-+:?\s*\|)+\s*")  # The line below the header of a table.
+DRAWN = re.compile("[\u250c\u2510\u2554\u2557\u256d\u256e]|\\+-{2,}\\+")  # The upper corners of boxes.
 # Where a line of code holds what a program says of its own commands and options.
 HELP = re.compile(
     r"(?i)\b(?:help|usage|short|long|about|description|summary)\w*\s*[=:(]|flags\(\)|\w*flag\w*\(|add_argument|\.option\("
@@ -93,32 +101,95 @@ HELP = re.compile(
 
 
 class Paragraph(NamedTuple):
-    """One paragraph or item of a document, or one line of help text: where it stands, and its stems."""
+    """One paragraph, item, heading or row of a document, or one line of help text.
+
+    `context` has the stems of what it stands under: its heading, the paragraph before its list, the header of its
+    table.
+    """
 
     path: str
     stems: frozenset[str]
+    context: frozenset[str] = frozenset()
 
 
 def is_document(path: str) -> bool:
     """Whether people and agents read a file to learn how work is done here."""
-    return bool(DOCUMENT.fullmatch(path) and (READ_FIRST.fullmatch(path) or FOLDER.fullmatch(path)))
+    is_read = READ_FIRST.fullmatch(path) or FOLDER.fullmatch(path)
+    return bool(DOCUMENT.fullmatch(path) and is_read and not VENDORED.fullmatch(path))
 
 
 def list_paragraphs(path: str, text: str) -> Iterator[Paragraph]:
     """The paragraphs of a document without what we put there ourselves; of code its help text."""
-    is_prose = DOCUMENT.fullmatch(path)
-    parts = PART.split(strip_own_blocks(text)) if is_prose else filter(HELP.search, text.splitlines())
-    yield from (Paragraph(path, frozenset(stems(part))) for part in parts if part.strip())
+    if DOCUMENT.fullmatch(path):
+        yield from _list_units(path, _drop_drawings(strip_own_blocks(text)))
+    else:
+        yield from (Paragraph(path, frozenset(stems(line))) for line in text.splitlines() if HELP.search(line))
+
+
+def _list_units(path: str, text: str) -> Iterator[Paragraph]:
+    """Yield each unit of a document with the words that it stands under."""
+    heading = lead = header = frozenset[str]()
+    for part in _list_parts(text):
+        own = frozenset(stems(part))
+        if found := HEADING.fullmatch(part):
+            heading, lead = frozenset(stems(found["text"] or found["underlined"])), frozenset[str]()
+            yield Paragraph(path, heading)
+        elif ITEM.match(part):
+            yield Paragraph(path, own, heading | lead)
+        elif ROW.fullmatch(part):
+            header = header or own
+            yield Paragraph(path, own, heading | header)
+            continue
+        else:
+            lead = own
+            yield Paragraph(path, own, heading)
+        header = frozenset()
+
+
+def _list_parts(text: str) -> Iterator[str]:
+    """Yield paragraphs, headings, items of lists and rows of tables as they are written."""
+    for block in BLANK_LINE.split(text):
+        part: list[str] = []
+        for line in block.strip("\n").splitlines():
+            is_new = ITEM.match(line) or ROW.fullmatch(line) or HEADING.fullmatch(line)
+            is_complete = len(part) <= 2 and HEADING.fullmatch("\n".join(part))
+            if part and (is_new or is_complete or ROW.fullmatch(part[0])):
+                yield "\n".join(part)
+                part = []
+            if not RULER.fullmatch(line):
+                part.append(line)
+        if part:
+            yield "\n".join(part)
+
+
+def _drop_drawings(text: str) -> str:
+    """Return a text without the fenced blocks that draw boxes: their labels say nothing."""
+    lines = text.splitlines()
+    kept: list[str] = []
+    blocks = groupby(zip(lines, unfenced_lines(lines), strict=True), lambda pair: pair[0] != pair[1])
+    for is_fenced, pairs in blocks:
+        block = [line for line, _ in pairs]
+        if not (is_fenced and any(map(DRAWN.search, block))):
+            kept += block
+    return "\n".join(kept)
 
 
 def find_told(title: str, paragraphs: Iterable[Paragraph]) -> str | None:
-    """The path of the first paragraph that holds all identifiers of `title` and most of its words."""
-    said = stems(title)
+    """Return the path of the first paragraph that holds all identifiers of a title and most of its words.
+
+    Words that it only stands under count for half of those at most: a heading alone tells no more than a subject.
+    """
+    claimed = stems(title)
     named = stems(" ".join(word for word in title.split() if any(True for _ in identifier_parts(word))))
-    if len(said) < MIN_WORDS:
+    if len(claimed) < MIN_WORDS:
         return None
-    needed = (LEAST_TOLD if named else LEAST_UNNAMED) * len(said)
-    return next((one.path for one in paragraphs if named <= one.stems and len(said & one.stems) >= needed), None)
+    needed = (LEAST_TOLD if named else LEAST_UNNAMED) * len(claimed)
+    for paragraph in paragraphs:
+        whole = paragraph.stems | paragraph.context
+        is_own = 2 * len(claimed & paragraph.stems) >= needed
+        if named <= whole and is_own and len(claimed & whole) >= needed:
+            return paragraph.path
+    return None
 
 
 # -- A learning cites words that somebody said, exactly, and enough of them.
