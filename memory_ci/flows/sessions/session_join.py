@@ -29,6 +29,7 @@ from memory_ci.sources.entire import read_checkpoint
 from memory_ci.sources.reviews import is_outside
 from memory_ci.sources.transcripts.digest import read
 from memory_ci.sources.transcripts.registry import find_transcripts, read_stream, read_transcript
+from memory_ci.sources.transcripts.repetition import RepeatedTexts
 from memory_ci.text import plural
 
 ENTIRE = ("refs/heads/entire/checkpoints/v1", "refs/remotes/origin/entire/checkpoints/v1")
@@ -78,6 +79,7 @@ class SessionFinder:
         self.captured = CapturedSessions(workspace)
         self._read_until: dict[str, datetime] = {}
         self._given: set[tuple[object, ...]] = set()
+        self._repeated = RepeatedTexts()
         self.problems: list[str] = []
         self._missed: dict[str, str] = {}
         self._edits: dict[str, list[tuple[datetime, str]]] = {}
@@ -88,8 +90,11 @@ class SessionFinder:
         seen: set[str] = set()
         is_theirs = request is not None and is_outside(request, request.permission)
         given = self._given.copy() if is_theirs else self._given
-        for joined in self._candidates(merged, request):
-            events = tuple(self._take(joined, merged, given))
+        candidates = list(self._candidates(merged, request))
+        for joined in candidates:
+            self._repeated.see(joined.events)
+        for joined in candidates:
+            events = self._repeated.withdraw(self._take(joined, merged, given))
             if events or joined.session.key not in seen:
                 seen.add(joined.session.key)
                 yield joined._replace(events=events)
@@ -182,7 +187,9 @@ class SessionFinder:
                 events = (event for event in session.events if self._is_new(session, event))
                 at = session.started or summary.at
                 timed = (replace(event, at=at) if event.at == UNKNOWN_TIME else event for event in events)
-                sessions.append((session, tuple(replace(event, author=author) for event in timed)))
+                said = [replace(event, author=author) for event in timed]
+                self._repeated.see(said)
+                sessions.append((session, self._repeated.withdraw(said)))
             yield LeftCheckpoint(summary.id, summary.at, summary.branch, tuple(sessions))
 
     def tell_unnamed(self) -> str:

@@ -400,6 +400,19 @@ def test_turns_are_the_words_of_who_made_the_commit(project: Project, tmp_path: 
     assert verdicts["#141"][0] == "written"
 
 
+def test_a_long_text_that_two_sessions_repeat_is_nobody_s(project: Project, tmp_path: Path, model: StandIn) -> None:
+    template = "\n".join(f"Step {number}: always look at part {number}." for number in range(25))
+    keys = []
+    for session in (SESSION, SESSION[::-1]):
+        data = make_session(template, WORDS, at=project.clock.now, session=session)
+        other = data.replace(b'"uuid": "0000', f'"uuid": "{session[:4]}'.encode())
+        keys.append(keep_session(project, tmp_path, other))
+    trailers = "\n".join(f"Memory-Session: {key}" for key in keys)
+    merge_branch(project, "charge", 140, f"{MESSAGE}\n\n{trailers}")
+    model.plan(project)
+    assert turns(model) == [[WORDS, WORDS]]
+
+
 # -- checkpoints that no commit names, because people fold commits
 
 ASKED = "From now on always log the id of a charge in the client."
