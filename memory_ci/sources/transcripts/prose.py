@@ -68,13 +68,7 @@ def is_injected(text: str) -> bool:
     (True, False)
     """
     start = said_words(text).lstrip(INVISIBLE)
-    return bool(
-        start.startswith(INJECTED)
-        or WRAPPED.match(start)
-        or HOOK_FEEDBACK.match(start)
-        or SLASH_COMMAND.match(start)
-        or is_json(start)
-    )
+    return bool(start.startswith(INJECTED) or SLASH_COMMAND.match(start) or is_envelope(start))
 
 
 def is_json(text: str) -> bool:
@@ -86,6 +80,16 @@ def is_json(text: str) -> bool:
     if text.startswith(('{"', "[{", '["')):
         return True
     return text.startswith(("{", "[")) and isinstance(raw.decode(text.encode()), dict | list)
+
+
+def is_envelope(text: str) -> bool:
+    """Return whether a text looks like a program's whoever sent it: JSON, a tag of two words, a hook's feedback.
+
+    >>> is_envelope("<ci-monitor-event>failed</ci-monitor-event>"), is_envelope("/home/ada/x is <b>bold</b>")
+    (True, False)
+    """
+    start = text.lstrip(INVISIBLE)
+    return bool(WRAPPED.match(start) or HOOK_FEEDBACK.match(start) or is_json(start))
 
 
 def has_machine_lines(text: str) -> bool:

@@ -254,14 +254,6 @@ CLIENTS = {
     "Cursor": CURSOR,
 }
 EXAMPLES = [(client, kind, example) for client, kinds in CLIENTS.items() for kind, example in kinds.items()]
-TYPED: dict[str, Example] = {
-    "Claude Code": claude(make_user(ORDER)),
-    "Codex": codex(codex_turn(ORDER)),
-    "Gemini CLI": gemini(gemini_user(ORDER)),
-    "Copilot CLI": copilot(copilot_message(ORDER)),
-    "opencode": opencode(opencode_text(ORDER)),
-    "Cursor": cursor(f"<user_query>\n{ORDER}\n</user_query>"),
-}
 
 
 def read(example: Example) -> tuple[Session, ...]:
@@ -289,10 +281,28 @@ def test_each_row_of_the_table_has_an_example_and_each_example_a_row() -> None:
 def test_what_a_client_injects_is_nobody_s_words(client: str, kind: str, example: Example) -> None:
     assert ORDER.encode() in example[1].replace(b'\\"', b'"')
     sessions = read(example)
-    assert [session.agent for session in sessions] == [session.agent for session in read(TYPED[client])]
+    assert [session.agent for session in sessions] == [session.agent for session in read(typed(ORDER)[client])]
     assert human_pieces(sessions) == []
+
+
+def typed(text: str) -> dict[str, Example]:
+    """A text where each client has what a person typed."""
+    return {
+        "Claude Code": claude(make_user(text)),
+        "Codex": codex(codex_turn(text)),
+        "Gemini CLI": gemini(gemini_user(text)),
+        "Copilot CLI": copilot(copilot_message(text)),
+        "opencode": opencode(opencode_text(text)),
+        "Cursor": cursor(f"<user_query>\n{text}\n</user_query>"),
+    }
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+@pytest.mark.parametrize("text", [TASK_EVENT, f"<deploy-event>\n{ORDER}\n</deploy-event>"], ids=["JSON", "envelope"])
+def test_what_looks_like_a_program_s_is_nobody_s_words_in_any_client(client: str, text: str) -> None:
+    assert human_pieces(read(typed(text)[client])) == []
 
 
 @pytest.mark.parametrize("client", CLIENTS)
 def test_what_was_typed_in_a_client_is_a_person_s_word(client: str) -> None:
-    assert human_pieces(read(TYPED[client])) == [ORDER]
+    assert human_pieces(read(typed(ORDER)[client])) == [ORDER]
