@@ -103,7 +103,7 @@ HELP = re.compile(
 class Paragraph(NamedTuple):
     """One paragraph, item, heading or row of a document, or one line of help text.
 
-    `context` has the stems of what it stands under: its heading, the paragraph before its list, the header of its
+    `context` has the stems of what it stands under: its heading, the words that open its list, the header of its
     table.
     """
 
@@ -141,7 +141,8 @@ def _list_units(path: str, text: str) -> Iterator[Paragraph]:
             yield Paragraph(path, own, heading | header)
             continue
         else:
-            lead = own
+            is_opening = not part.rstrip().endswith((".", "!", "?"))  # what is a sentence of its own opens no list
+            lead = own if is_opening else frozenset[str]()
             yield Paragraph(path, own, heading)
         header = frozenset()
 

@@ -298,7 +298,11 @@ def typed(text: str) -> dict[str, Example]:
 
 
 @pytest.mark.parametrize("client", CLIENTS)
-@pytest.mark.parametrize("text", [TASK_EVENT, f"<deploy-event>\n{ORDER}\n</deploy-event>"], ids=["JSON", "envelope"])
+@pytest.mark.parametrize(
+    "text",
+    [TASK_EVENT, f"<deploy-event>\n{ORDER}\n</deploy-event>", f"\u23fa {ORDER}\n  \u23bf Done"],
+    ids=["JSON", "envelope", "pasted screen"],
+)
 def test_what_looks_like_a_program_s_is_nobody_s_words_in_any_client(client: str, text: str) -> None:
     assert human_pieces(read(typed(text)[client])) == []
 
