@@ -41,6 +41,8 @@ OPPOSITE: dict[str, list[tuple[str, str]]] = {
         ("Modifie toujours les commits publiés", "ne modifie jamais les commits publiés"),
         ("Active le cache en CI", "désactive le cache en CI"),
         ("Lance les tests après le push", "lance les tests avant le push"),
+        ("Utilise npm au lieu de pnpm", "utilise pnpm au lieu de npm"),
+        ("Valide sans lancer les tests", "ne valide jamais sans lancer les tests"),
     ],
     "ru": [
         ("Всегда изменяй опубликованные коммиты", "никогда не изменяй опубликованные коммиты"),
@@ -55,6 +57,7 @@ OPPOSITE: dict[str, list[tuple[str, str]]] = {
     "ja": [
         ("公開済みのコミットを必ず修正する", "公開済みのコミットを修正しないでください"),
         ("コミットの後にテストを実行する", "コミットの前にテストを実行する"),
+        ("pnpmではなくnpmを使う", "npmではなくpnpmを使ってください"),
         ("キャッシュを有効にする", "キャッシュを無効にする"),
     ],
 }
