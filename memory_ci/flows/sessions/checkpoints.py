@@ -10,7 +10,10 @@ from collections.abc import Collection, Iterator, Sequence
 from datetime import datetime, timedelta
 from functools import cached_property
 
+from memory_ci.errors import RepositoryError
 from memory_ci.gitrepo.blobs import Tree
+from memory_ci.gitrepo.forges import find_branch
+from memory_ci.gitrepo.history import iter_merged_changes, plan_range
 from memory_ci.gitrepo.log import read_log
 from memory_ci.gitrepo.repo import Repository, find_commit
 from memory_ci.gitrepo.trailers import find_trailers, split_ids
@@ -35,11 +38,15 @@ def list_named(commit: Commit) -> Iterator[str]:
 
 
 class UnnamedCheckpoints:
-    """The checkpoints of a tree that no commit of the history of `base` names. Each is joined to one change at most."""
+    """The checkpoints of a tree that no commit of the history of `base` names. Each is joined to one change at most.
 
-    def __init__(self, repo: Repository, tree: Tree, base: str) -> None:
+    Those that belong to changes up to the commit `since` were read by an earlier run.
+    """
+
+    def __init__(self, repo: Repository, tree: Tree, base: str, since: str | None = None) -> None:
         self._repo, self._tree = repo, tree
         self._base = find_commit(repo, base)
+        self._since = since
         self._joined: set[str] = set()
 
     @cached_property
@@ -64,27 +71,23 @@ class UnnamedCheckpoints:
     def join(self, merged: MergedChange, branch: str) -> Iterator[tuple[CheckpointSummary, str]]:
         """Yield the checkpoints whose work a merged change brought, and how that is known."""
         changed = {file.path for commit in merged.commits for file in commit.files}
-        for summary in self.unnamed:
+        for summary in self._free:
             if summary.id not in self._joined and (how := find_link(summary, merged, branch, changed)):
                 self._joined.add(summary.id)
                 yield summary, how
 
-    def list_left(self, since: str | None) -> tuple[CheckpointSummary, ...]:
-        """Return those that no change was joined with and none can be any more.
-
-        Args:
-            since: the commit that an earlier run has read to; what it gave is left out.
-        """
+    def list_left(self) -> tuple[CheckpointSummary, ...]:
+        """Return those that no change was joined with and none can be any more, without those of earlier runs."""
         if self._base is None:
             return ()
         end = self._committed_at(self._base) - WINDOW
-        start = self._committed_at(since) - WINDOW if since else None
-        left = (summary for summary in self.unnamed if summary.id not in self._joined)
+        start = self._committed_at(self._since) - WINDOW if self._since else None
+        left = (summary for summary in self._free if summary.id not in self._joined)
         return tuple(one for one in left if one.at <= end and (start is None or one.at > start))
 
-    def describe(self, since: str | None) -> str:
+    def describe(self) -> str:
         """Return how many checkpoints no commit names and what became of them, "" if none is so recent as the run."""
-        left = len(self.list_left(since))
+        left = len(self.list_left())
         if not self._joined and not left:
             return ""
         count = f"{len(self.unnamed)} of {plural(self.count, 'checkpoint')} of Entire"
@@ -96,7 +99,7 @@ class UnnamedCheckpoints:
     def _count_waiting(self) -> int:
         """Return how many were joined with nothing and are so new that their work may be merged yet."""
         end = self._committed_at(self._base) - WINDOW if self._base else None
-        return sum(end is not None and one.at > end for one in self.unnamed if one.id not in self._joined)
+        return sum(end is not None and one.at > end for one in self._free if one.id not in self._joined)
 
     @cached_property
     def authors(self) -> dict[str, str]:
@@ -107,6 +110,29 @@ class UnnamedCheckpoints:
                 for checkpoint in list_metadata([path]):
                     authors[checkpoint] = author_of(commit)
         return authors
+
+    @cached_property
+    def _free(self) -> tuple[CheckpointSummary, ...]:
+        """Those that are not of a change up to `since`, the oldest first."""
+        free = {summary.id: summary for summary in self.unnamed}
+        for merged in self._iter_earlier() if free else ():
+            branch = find_branch(merged.tip.message)
+            changed = {file.path for commit in merged.commits for file in commit.files}
+            free = {name: summary for name, summary in free.items() if not find_link(summary, merged, branch, changed)}
+        return tuple(free.values())
+
+    def _iter_earlier(self) -> Iterator[MergedChange]:
+        """Yield the changes before `since` that a checkpoint may belong to which is not too old for this run."""
+        if self._since is None:
+            return
+        start = int((self._committed_at(self._since) - WINDOW - GRACE).timestamp())
+        asked = ("-1", "--first-parent", f"--before={start}", "--end-of-options", self._since, "--")
+        older = next((commit.sha for commit, _ in read_log(self._repo, *asked)), None)
+        try:
+            yield from iter_merged_changes(self._repo, plan_range(self._repo, older, self._since))
+        except RepositoryError as error:
+            if error.slug != "shallow-clone":
+                raise
 
     @cached_property
     def _metadata(self) -> dict[str, Sequence[str]]:

@@ -180,7 +180,7 @@ class SessionFinder:
         """Yield the checkpoints of work that no change brought, each event once and with its author."""
         if self._entire is None or self.unnamed is None:
             return
-        for summary in self.unnamed.list_left(self._since):
+        for summary in self.unnamed.list_left():
             author = self.unnamed.authors.get(summary.id, "")
             sessions: list[tuple[Session, tuple[Event, ...]]] = []
             for session in self._read_checkpoint(self._entire, summary.id):
@@ -194,7 +194,7 @@ class SessionFinder:
 
     def tell_unnamed(self) -> str:
         """Return how many checkpoints no commit names and what became of them, "" where none is to be told of."""
-        return self.unnamed.describe(self._since) if self.unnamed else ""
+        return self.unnamed.describe() if self.unnamed else ""
 
     def _is_new(self, session: Session, event: Event) -> bool:
         key = _event_key(session, event)
@@ -314,7 +314,7 @@ class SessionFinder:
         """The checkpoints of Entire that no commit of the history names; None where there is no branch of them."""
         if self._entire is None:
             return None
-        return UnnamedCheckpoints(self._workspace.repo, self._entire.tree, self._base)
+        return UnnamedCheckpoints(self._workspace.repo, self._entire.tree, self._base, self._since)
 
     @cached_property
     def _notes(self) -> _Tree | None:

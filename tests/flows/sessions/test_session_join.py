@@ -535,6 +535,19 @@ def test_a_checkpoint_that_may_still_be_merged_waits(project: Project, model: St
     assert notices(plan) == []
 
 
+@pytest.mark.parametrize("days", [1, 15], ids=["while it could be merged", "later"])
+def test_a_checkpoint_of_a_change_that_an_earlier_run_has_read_is_not_read_again(
+    project: Project, model: StandIn, days: int
+) -> None:
+    keep_checkpoint(project, at=project.clock.now, branch="charge", said=ASKED)
+    squash(project)
+    first = model.plan(project)
+    assert [join.change for join in session_joins(first)] == ["#140"]
+    project.clock.now += timedelta(days=days)
+    project.commit("Retry again (#141)", {"src/retry.py": "retry twice\n"})
+    assert session_joins(model.plan(project, since=first.base)) == []
+
+
 def test_doctor_says_how_many_checkpoints_no_commit_names(project: Project) -> None:
     keep_checkpoint(project, at=project.clock.now, branch="charge")
     squash(project)
