@@ -314,9 +314,9 @@ def _weigh(learning: Learning, quoted: Sequence[Evidence]) -> float:
 
 
 def _cites(learning: Learning, piece: Evidence, case: JudgedCase) -> tuple[str, ...]:
-    """Anchors in the files of the piece; a session or a review speaks of the files of the whole change. What was
-    declined has left no files."""
-    if case.is_declined:
+    """Anchors in the files of the piece; a session or a review speaks of the files of the whole change. What was not
+    merged has left no files."""
+    if case.is_declined or not (case.tip or piece.origin.kind == "commit"):
         return ()
     is_commit = piece.origin.kind == "commit"
     paths = piece.paths if is_commit else dict.fromkeys(path for one in case.pieces for path in one.paths)

@@ -8,23 +8,21 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import dropwhile
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import groupby
 from typing import NamedTuple
 
-from memory_ci.extraction.reply import Learning, RawQuote
+from memory_ci.extraction.reply import Learning
+from memory_ci.extraction.stance import is_opposite
 from memory_ci.extraction.wording import SENTENCE
 from memory_ci.records.event import Evidence
 from memory_ci.secrets import MASK
-from memory_ci.text import STOP_WORDS, identifier_parts, stem, strip_own_blocks, words
+from memory_ci.text import STOP_WORDS, identifier_parts, stem, strip_own_blocks, unfenced_lines, words
 
 LEAST_QUOTED = 0.2  # The share of a title's words that must stand in the pieces quoted.
 DOCUMENT = re.compile(r".*\.(?:mdx?|mdc|rst|adoc)", re.IGNORECASE)
 # Where a sentence, a paragraph or an item of a list ends; a single line break is a wrapped line.
 END = re.compile(rf"{SENTENCE.pattern}|\n\s*\n|\n(?=\s*(?:[-*+\u2022]|\d+[.)])\s)")
-CLAUSE = re.compile(
-    r"[.;:!?](?:\s|$)|,\s|\s[\u2014\u2013-]+\s|\b(?:because|since|so that|but|otherwise)\b", re.IGNORECASE
-)
 BROAD = re.compile(r"\b(?:every|always)\b", re.IGNORECASE)
 NEVER = re.compile(r"\bnever\b", re.IGNORECASE)
 BROAD_WORDS = re.compile(
@@ -32,31 +30,18 @@ BROAD_WORDS = re.compile(
     r"|from now on|in general|going forward)\b"
 )
 DENIAL = re.compile(r"\b(?:never|no|not|\w+n't|dont|cannot|none|nobody|any\w*|avoid|stop|forbidden)\b", re.IGNORECASE)
-# An order to leave something: `was never called` tells what happened, `not just X` does not exclude X.
-BAN = re.compile(
-    r"(?i)(?<!\bwas )(?<!\bwere )(?<!\bhad )(?<!\bhas )(?<!\bhave )(?<!\bis )(?<!\bare )(?<!\bbeen )(?<!\bor )"
-    r"\b(?:do not|don't|dont|never|must not|mustn't|should not|shouldn't|please not|no longer|stop|avoid|without"
-    r"|instead of|rather than|not)\b(?! (?:just|only|forget|hesitate|worry)\b)"
-)
-# By a condition a claim may say what its quote says with `not`.
-CONDITION = re.compile(r"\b(?:only|except|unless|until|before)\b", re.IGNORECASE)
-GERUND = re.compile(r"\w+ing\b", re.IGNORECASE)  # Begins no order: using npm broke it.
-LEAD = frozenset("please always just let's let we you should must to and then i want also".split())
-# Verbs that say little without their object, as stems.
-LIGHT = frozenset(map(stem, "use make do keep have get set add take be put try go".split()))
-ARTICLES = frozenset("a an the any our your this that".split())
 
 
 def find_unsupported(learning: Learning, pieces: Mapping[str, Evidence]) -> str | None:
     """Why the pieces and the sentences quoted do not carry the learning: a slug, or None."""
     quoted = [pieces[quote.evidence] for quote in learning.quotes]
-    said = [_sentences_of(quote, pieces[quote.evidence].text) for quote in learning.quotes]
+    said = [find_sentences(quote.text, pieces[quote.evidence].text) for quote in learning.quotes]
     claimed = stems(learning.title)
     if len(claimed & set().union(*(stems(piece.text) for piece in quoted))) < LEAST_QUOTED * len(claimed):
         return "not-in-the-quotes"
     if all(map(_is_question, said)):
         return "quoted-question"
-    if learning.adoption != "rejected" and _is_opposite(learning.title, said):
+    if learning.adoption != "rejected" and is_opposite(learning.title, said):
         return "opposite-of-the-quotes"
     if any(
         claim.search(learning.title) and not any(map(needed.search, said))
@@ -69,11 +54,14 @@ def find_unsupported(learning: Learning, pieces: Mapping[str, Evidence]) -> str 
     return "restates-document: what is quoted changed documents alone" if is_of_documents else None
 
 
-def _sentences_of(quote: RawQuote, text: str) -> str:
-    """The whole sentences of the piece that a quote stands in: what it leaves out at its ends can turn it around."""
-    found = re.search(r"\s+".join(map(re.escape, quote.text.split())), text)
+def find_sentences(quoted: str, text: str) -> str:
+    """Return the whole sentences of a text that quoted words stand in, else the words.
+
+    What a quote leaves out at its ends can turn it around.
+    """
+    found = re.search(r"\s+".join(map(re.escape, quoted.split())), text)
     if found is None:
-        return quote.text
+        return quoted
     start = max(
         (end.end() for end in END.finditer(text, 0, found.start() + 1) if end.end() <= found.start()), default=0
     )
@@ -91,39 +79,6 @@ def _is_question(sentences: str) -> bool:
     return sentences.rstrip(" \"'`)*_").endswith(("?", "\uff1f"))
 
 
-def _is_opposite(title: str, said: Sequence[str]) -> bool:
-    """Whether the title tells to do what the quotes ban, or bans what they tell to do."""
-    bans, tells = _stance(title)
-    banned: set[str] = set()
-    others: set[str] = set()
-    for text in said:
-        if not _is_question(text):
-            own = _stance(text)
-            banned |= own[0]
-            others |= own[1]
-    ordered = {_order(clause) for text in said for clause in CLAUSE.split(text) if not GERUND.match(clause.strip())}
-    is_told = tells & banned - others - bans
-    return bool(is_told and not CONDITION.search(title)) or bool(bans & ordered - banned - tells)
-
-
-def _stance(text: str) -> tuple[set[str], set[str]]:
-    """The stems that bans are about; those before a ban or in clauses without. All others may be on either side."""
-    banned: set[str] = set()
-    others: set[str] = set()
-    for clause in CLAUSE.split(text):
-        before, *behind = BAN.split(clause)
-        others |= stems(before)
-        if len(behind) == 1:  # two bans in a clause make an order: never commit without running the tests
-            banned.add(_order(behind[0]))
-    return banned - {""}, others
-
-
-def _order(clause: str) -> str:
-    """The stem of the verb that a clause begins with; of its object, where the verb says little by itself."""
-    told = [stem(word) for word in dropwhile(LEAD.__contains__, words(clause)) if word not in ARTICLES]
-    return next((word for word in told if word not in LIGHT), "")
-
-
 # -- What a repository tells its readers already: a learning that says it again adds nothing to memory.
 
 # The share of a title's words that must stand in one paragraph, beside all identifiers; more of one without.
@@ -131,7 +86,14 @@ LEAST_TOLD, LEAST_UNNAMED = 0.7, 0.8
 MIN_WORDS = 3  # Different words of a title below which nothing is compared: "Run the tests" stands everywhere.
 READ_FIRST = re.compile(r"(?:.*/)?(?:README|AGENTS|CLAUDE|GEMINI|CONTRIBUTING)[^/]*", re.IGNORECASE)
 FOLDER = re.compile(r"(?:.*/)?docs?/.*", re.IGNORECASE)
-PART = re.compile(r"\n\s*\n|\n(?=\s*(?:[-*+|#]|\d+[.)])\s)")  # Between paragraphs, items of a list and rows of a table.
+# What others wrote for any project that takes it in, and nobody reads to learn how this one works.
+VENDORED = re.compile(r"(?:.*/)?(?:vendor(?:ed)?|third[_-]party|node_modules|skills)/.*", re.IGNORECASE)
+BLANK_LINE = re.compile(r"\n\s*\n")
+HEADING = re.compile(r" {0,3}#{1,6}\s+(?P<text>\S.*)|(?P<underlined>\S.*)\n(?:={3,}|-{3,}|~{3,}|\^{3,})\s*")
+ITEM = re.compile(r"\s*(?:[-*+\u2022]|\d+[.)])\s")
+ROW = re.compile(r"\s*\|.*\|\s*")
+RULER = re.compile(r"\s*\|(?:\s*:?-+:?\s*\|)+\s*")  # The line below the header of a table.
+DRAWN = re.compile("[\u250c\u2510\u2554\u2557\u256d\u256e]|\\+-{2,}\\+")  # The upper corners of boxes.
 # Where a line of code holds what a program says of its own commands and options.
 HELP = re.compile(
     r"(?i)\b(?:help|usage|short|long|about|description|summary)\w*\s*[=:(]|flags\(\)|\w*flag\w*\(|add_argument|\.option\("
@@ -139,32 +101,96 @@ HELP = re.compile(
 
 
 class Paragraph(NamedTuple):
-    """One paragraph or item of a document, or one line of help text: where it stands, and its stems."""
+    """One paragraph, item, heading or row of a document, or one line of help text.
+
+    `context` has the stems of what it stands under: its heading, the words that open its list, the header of its
+    table.
+    """
 
     path: str
     stems: frozenset[str]
+    context: frozenset[str] = frozenset()
 
 
 def is_document(path: str) -> bool:
     """Whether people and agents read a file to learn how work is done here."""
-    return bool(DOCUMENT.fullmatch(path) and (READ_FIRST.fullmatch(path) or FOLDER.fullmatch(path)))
+    is_read = READ_FIRST.fullmatch(path) or FOLDER.fullmatch(path)
+    return bool(DOCUMENT.fullmatch(path) and is_read and not VENDORED.fullmatch(path))
 
 
 def list_paragraphs(path: str, text: str) -> Iterator[Paragraph]:
     """The paragraphs of a document without what we put there ourselves; of code its help text."""
-    is_prose = DOCUMENT.fullmatch(path)
-    parts = PART.split(strip_own_blocks(text)) if is_prose else filter(HELP.search, text.splitlines())
-    yield from (Paragraph(path, frozenset(stems(part))) for part in parts if part.strip())
+    if DOCUMENT.fullmatch(path):
+        yield from _list_units(path, _drop_drawings(strip_own_blocks(text)))
+    else:
+        yield from (Paragraph(path, frozenset(stems(line))) for line in text.splitlines() if HELP.search(line))
+
+
+def _list_units(path: str, text: str) -> Iterator[Paragraph]:
+    """Yield each unit of a document with the words that it stands under."""
+    heading = lead = header = frozenset[str]()
+    for part in _list_parts(text):
+        own = frozenset(stems(part))
+        if found := HEADING.fullmatch(part):
+            heading, lead = frozenset(stems(found["text"] or found["underlined"])), frozenset[str]()
+            yield Paragraph(path, heading)
+        elif ITEM.match(part):
+            yield Paragraph(path, own, heading | lead)
+        elif ROW.fullmatch(part):
+            header = header or own
+            yield Paragraph(path, own, heading | header)
+            continue
+        else:
+            is_opening = not part.rstrip().endswith((".", "!", "?"))  # what is a sentence of its own opens no list
+            lead = own if is_opening else frozenset[str]()
+            yield Paragraph(path, own, heading)
+        header = frozenset()
+
+
+def _list_parts(text: str) -> Iterator[str]:
+    """Yield paragraphs, headings, items of lists and rows of tables as they are written."""
+    for block in BLANK_LINE.split(text):
+        part: list[str] = []
+        for line in block.strip("\n").splitlines():
+            is_new = ITEM.match(line) or ROW.fullmatch(line) or HEADING.fullmatch(line)
+            is_complete = len(part) <= 2 and HEADING.fullmatch("\n".join(part))
+            if part and (is_new or is_complete or ROW.fullmatch(part[0])):
+                yield "\n".join(part)
+                part = []
+            if not RULER.fullmatch(line):
+                part.append(line)
+        if part:
+            yield "\n".join(part)
+
+
+def _drop_drawings(text: str) -> str:
+    """Return a text without the fenced blocks that draw boxes: their labels say nothing."""
+    lines = text.splitlines()
+    kept: list[str] = []
+    blocks = groupby(zip(lines, unfenced_lines(lines), strict=True), lambda pair: pair[0] != pair[1])
+    for is_fenced, pairs in blocks:
+        block = [line for line, _ in pairs]
+        if not (is_fenced and any(map(DRAWN.search, block))):
+            kept += block
+    return "\n".join(kept)
 
 
 def find_told(title: str, paragraphs: Iterable[Paragraph]) -> str | None:
-    """The path of the first paragraph that holds all identifiers of `title` and most of its words."""
-    said = stems(title)
+    """Return the path of the first paragraph that holds all identifiers of a title and most of its words.
+
+    Words that it only stands under count for half of those at most: a heading alone tells no more than a subject.
+    """
+    claimed = stems(title)
     named = stems(" ".join(word for word in title.split() if any(True for _ in identifier_parts(word))))
-    if len(said) < MIN_WORDS:
+    if len(claimed) < MIN_WORDS:
         return None
-    needed = (LEAST_TOLD if named else LEAST_UNNAMED) * len(said)
-    return next((one.path for one in paragraphs if named <= one.stems and len(said & one.stems) >= needed), None)
+    needed = (LEAST_TOLD if named else LEAST_UNNAMED) * len(claimed)
+    for paragraph in paragraphs:
+        whole = paragraph.stems | paragraph.context
+        is_own = 2 * len(claimed & paragraph.stems) >= needed
+        if named <= whole and is_own and len(claimed & whole) >= needed:
+            return paragraph.path
+    return None
 
 
 # -- A learning cites words that somebody said, exactly, and enough of them.

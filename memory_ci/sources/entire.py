@@ -9,16 +9,17 @@ Labels of agents are not read: they are wrong at times. Summaries in the metadat
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from datetime import datetime
 from hashlib import sha256
 from io import BytesIO
 from itertools import chain, count, takewhile
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 from msgspec.structs import replace
 
-from memory_ci.records.event import Session
+from memory_ci.records.event import UNKNOWN_TIME, Session
 from memory_ci.sources.transcripts import raw
 from memory_ci.sources.transcripts.builder import Place, SessionBuilder, recount
 from memory_ci.sources.transcripts.registry import read_stream
@@ -32,6 +33,39 @@ SUMMARY = ("part", "summary")  # The label of what a model wrote about the sessi
 SESSION = re.compile(rf"(?:([0-9]{{1,9}})/)?{re.escape(TRANSCRIPT)}")
 ListPaths = Callable[[str], Sequence[str]]
 ReadFile = Callable[[str], bytes | None]
+
+
+# Metadata of a checkpoint and of its sessions: when, on which branch and with which files it was made.
+ABOUT = re.compile(r"([0-9a-f]{2})/([0-9a-f]{10})/(?:[0-9]{1,9}/)?metadata\.json")
+MAX_TOUCHED = 1_000  # Files of a checkpoint that are looked at.
+
+
+class CheckpointSummary(NamedTuple):
+    """What a checkpoint says of itself: its time (`UNKNOWN_TIME` without one), branch ("" if unknown) and files."""
+
+    id: str
+    at: datetime
+    branch: str = ""
+    paths: tuple[str, ...] = ()
+
+
+def list_metadata(paths: Iterable[str]) -> dict[str, Sequence[str]]:
+    """Return the paths of the metadata of each checkpoint among paths of the branch, by its id."""
+    found: dict[str, list[str]] = {}
+    for path in paths:
+        if match := ABOUT.fullmatch(path):
+            found.setdefault(match[1] + match[2], []).append(path)
+    return dict(found)
+
+
+def summarize(checkpoint: str, metadata: Iterable[bytes]) -> CheckpointSummary:
+    """Return what the metadata of a checkpoint and of its sessions say. The newest time counts."""
+    values = [raw.fields(raw.decode(data)) for data in metadata]
+    times = [time for value in values if (time := raw.time(value, "created_at"))]
+    branches = [branch for value in values if (branch := raw.text(value, "branch"))]
+    touched = dict.fromkeys(raw.text(path) for value in values for path in raw.items(value, "files_touched"))
+    paths = tuple(filter(None, touched))[:MAX_TOUCHED]
+    return CheckpointSummary(checkpoint, max(times, default=UNKNOWN_TIME), next(iter(branches), ""), paths)
 
 
 class Checkpoint(msgspec.Struct, frozen=True, kw_only=True):

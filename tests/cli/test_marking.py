@@ -341,6 +341,14 @@ def test_a_quote_has_some_words(hook: Hook, transcript: Write, add: Add, words: 
     assert slug(add("--quote", words)) == "bad-quote"
 
 
+def test_a_title_that_says_the_opposite_of_the_quote_is_refused(
+    hook: Hook, transcript: Write, run: Run, project: Project
+) -> None:
+    at_work(hook, transcript(user(SAID)))
+    assert slug(run("add", "Always retry a charge in the caller", "--quote", SAID)) == "opposite-of-the-quotes"
+    assert ".memory" not in project.status()
+
+
 def test_a_turn_is_quoted_by_what_steers_in_it(hook: Hook, transcript: Write, add: Add, run: Run) -> None:
     at_work(hook, transcript(user("Fix the client and its tests"), user(f"Thanks. {SAID} Go on."), user("ok")))
     evidence = json.loads(add("--turn", "2").stdout)["entry"]["evidence"]

@@ -8,7 +8,7 @@ import pytest
 
 from memory_ci.extraction.judge import JudgedCase, judge_reply
 from memory_ci.extraction.reply import Learning, RawQuote, format_reply
-from memory_ci.extraction.support import find_unsupported
+from memory_ci.extraction.support import find_told, find_unsupported, is_document, list_paragraphs
 from memory_ci.records.candidate import Judged
 from tests.extraction.make import make_piece
 
@@ -98,3 +98,83 @@ def test_what_is_not_carried_or_documented_is_proposed_with_its_reason() -> None
     assert judge("Send a key with a charge", said).verdict == "written"
     known = judge("Send a key with a charge", said, "README.md")
     assert (known.verdict, known.reason) == ("suspected", "restates-document: README.md")
+
+
+DOCUMENT = """# Shop
+
+An online shop.
+
+## Branching
+
+Rebase, never merge.
+
+Releases
+--------
+
+Tag them on Tuesday.
+
+## Tests
+
+Every test must
+
+- use the in-memory gateway
+- freeze the clock,
+  also in fixtures
+
+| command | what it does |
+|---|---|
+| make seed | loads the demo catalogue |
+
+```
++---------+    +-------+
+| gateway |--->| queue |   charges wait for the gateway
++---------+    +-------+
+```
+
+```
+make lint   # checks names and types
+```
+"""
+
+
+@pytest.mark.parametrize(
+    "title",
+    [
+        "Branching: rebase, never merge",
+        "Tag releases on Tuesday",
+        "Every test must freeze the clock",
+        "Freeze the clock in fixtures",
+        "The command make seed loads the demo catalogue",
+        "make lint checks names and types",
+    ],
+)
+def test_a_document_says_what_a_heading_an_item_or_a_row_says_with_what_it_stands_under(title: str) -> None:
+    assert find_told(title, list_paragraphs("README.md", DOCUMENT)) == "README.md"
+
+
+@pytest.mark.parametrize(
+    "title",
+    [
+        "Charges wait in the queue for the gateway",
+        "Merge tests after branching, command by command",
+        "Tests of branching load the catalogue",
+        "Branching tests must use releases",
+    ],
+)
+def test_labels_of_a_drawing_and_mere_headings_say_nothing(title: str) -> None:
+    assert find_told(title, list_paragraphs("README.md", DOCUMENT)) is None
+
+
+@pytest.mark.parametrize(
+    ("path", "is_read"),
+    [
+        ("README.md", True),
+        ("docs/queue.md", True),
+        ("packages/api/README.md", True),
+        (".claude/skills/writing/README.md", False),
+        ("third_party/zlib/README.md", False),
+        ("web/node_modules/left-pad/README.md", False),
+    ],
+)
+def test_the_readme_of_what_was_taken_in_is_no_document_of_the_project(path: str, is_read: bool) -> None:
+    assert is_document(path) is is_read

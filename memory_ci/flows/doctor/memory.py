@@ -16,6 +16,7 @@ from memory_ci.flows.guard.check import check_memory
 from memory_ci.flows.index import index_key
 from memory_ci.flows.screening import screen
 from memory_ci.flows.serve.embedding import load_note
+from memory_ci.flows.sessions import checkpoints
 from memory_ci.flows.sessions.session_join import SessionFinder
 from memory_ci.flows.setup.agents import list_parts
 from memory_ci.flows.setup.install import MADE
@@ -191,7 +192,7 @@ def check_sessions(case: Surroundings) -> Iterator[Probe]:
     if changes is None:
         yield Probe("sessions", "skip", CUT)
         return
-    finder = SessionFinder(case.workspace)
+    finder = SessionFinder(case.workspace, base=case.tip or "HEAD")
     joined = sum(any(True for _ in finder.find(change, None)) for change in changes)
     stored, since = finder.captured.stored, _find_capture(case)
     newest = max((one.at for one in stored), default=None)
@@ -211,6 +212,10 @@ def check_sessions(case: Surroundings) -> Iterator[Probe]:
     else:
         what = f"none {of} has a session, though sessions are captured; {kept or 'none kept here'}"
         yield Probe("sessions", "warn", what, CAPTURE)
+    if finder.unnamed and finder.unnamed.unnamed:
+        count = f"{len(finder.unnamed.unnamed)} of {plural(finder.unnamed.count, 'checkpoint')} of Entire"
+        what = f"{count} are named by no commit: `record` joins them by branch, files and time, or reads them alone"
+        yield Probe("checkpoints", "warn", what, checkpoints.HINT)
     for missed in finder.tell_missed():
         remedy = "Name the session in the commit, by our hook or by hand: Memory-Session: <agent>:<id>."
         yield Probe("joining", "warn", missed, remedy)

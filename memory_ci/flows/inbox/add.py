@@ -91,16 +91,19 @@ def quote_person(
     """The entry with a person's words as its evidence, or what steers in a turn of that number, and cites of what was
     edited because of them. `keys` name the session.
 
-    Raises UsageError: bad-scope, too-many-marks, and what `read_session`, `find_quote` and `find_turn` raise.
+    Raises UsageError: bad-scope, too-many-marks, opposite-of-the-quotes, and what `read_session`, `find_quote` and
+    `find_turn` raise.
     """
     from memory_ci.flows.named_code import read_cite
-    from memory_ci.flows.sessions.quote import MAX_MARKS, find_quote, find_turn, read_session
+    from memory_ci.flows.sessions.quote import MAX_MARKS, check_title, find_quote, find_turn, read_session
 
     if parse_target(entry.scope or "project").name == "institutional":
         hint = "Leave --scope out: people promote what always holds."
         raise UsageError("no quote makes a learning institutional", slug="bad-scope", hint=hint)
     session = read_session(workspace, keys, home, now)
     evidence, edited = find_turn(session, quoted) if isinstance(quoted, int) else find_quote(session, quoted)
+    if entry.adoption != "rejected":
+        check_title(session, entry.title, evidence)
     mark = f"session:{session.key}#".encode()
     if sum(data.count(mark) for data in _read_kept(workspace).values()) >= MAX_MARKS:
         message = f"the session {session.key} added {MAX_MARKS} quotes already"

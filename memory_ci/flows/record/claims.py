@@ -187,7 +187,8 @@ def prove(base: Snapshot, entry: Entry) -> Entry:
     def is_found(address: str, words: str) -> bool:
         kind, _, name = address.partition(":")
         if kind == "session":
-            return is_captured(workspace, _list_sessions(base), name, words)
+            title = "" if entry.adoption == "rejected" else entry.title
+            return is_captured(workspace, _list_sessions(base), name, words, title)
         if kind == "pr" and not words:
             return any(str(known[1]) == name for known in map(read, shas) if known)
         known = read(name) if kind == "commit" else None

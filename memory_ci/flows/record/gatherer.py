@@ -21,7 +21,7 @@ from memory_ci.extraction.tombstones import NONE, Tombstones
 from memory_ci.flows.draft import Draft
 from memory_ci.flows.model import Asker, Model
 from memory_ci.flows.serve.export import drop_block
-from memory_ci.flows.sessions.session_join import SessionFinder
+from memory_ci.flows.sessions.session_join import LeftCheckpoint, SessionFinder
 from memory_ci.flows.workspace import MAX_FILE_BYTES, Snapshot, Workspace
 from memory_ci.forge.selection import Forge
 from memory_ci.gitrepo.blobs import Tree
@@ -125,6 +125,21 @@ class Gatherer:
         """What was said of a request that was not merged: its commits are in no history that can be read."""
         joins: list[Join] = []
         return _gathered(self._tell(request, f"#{request.number}", "closed without a merge", joins), joins, request)
+
+    def gather_left(self) -> Iterator[tuple[LeftCheckpoint, Gathered]]:
+        """Yield the checkpoints of work that no change brought, with what was said in them."""
+        for checkpoint in self._finder.read_left():
+            label = f"checkpoint {checkpoint.id}"
+            joins = [
+                Join(label, "session", session.key, "of no merged change", len(events))
+                for session, events in checkpoint.sessions
+            ]
+            said = (event for _, events in checkpoint.sessions for event in events)
+            yield checkpoint, _gathered(in_order(said), joins, None)
+
+    def tell_unnamed(self) -> str:
+        """Return how many checkpoints no commit names, "" where none is to be told of."""
+        return self._finder.tell_unnamed()
 
     def read_declined(self, window: DeclinedWindow) -> tuple[PullRequest, ...]:
         """The next requests that were closed without a merge, oldest first; not our own, and not those of bots. A run

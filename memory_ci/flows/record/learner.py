@@ -38,6 +38,7 @@ from memory_ci.flows.record.episode_writer import EpisodeWriter, Uses
 from memory_ci.flows.record.gatherer import Gathered, RecordRun, find_window, start_of
 from memory_ci.flows.screening import find_unsafe
 from memory_ci.flows.serve.ranking import NAMES_CODE
+from memory_ci.flows.sessions import checkpoints
 from memory_ci.flows.stage import find_project
 from memory_ci.flows.workspace import memory_test
 from memory_ci.gitrepo.forges import find_branch
@@ -72,14 +73,16 @@ EARLIEST = date(2000, 1, 1)  # Of what an entry is dated by: a commit can claim 
 
 
 class WorkItem(NamedTuple):
-    """A merged change, or a declined request, whose `tip` is ""; `day` is when it was merged or closed. `called` are
-    its title, branch and labels, masked; `start` is the commit that it is based on."""
+    """A merged change, or work that was not merged, whose `tip` is "": a declined request, or a checkpoint that belongs
+    to no change. `day` is when it was merged or closed. `called` are its title, branch and labels, masked; `start` is
+    the commit that it is based on."""
 
     label: str
     tip: str
     day: date
     called: str = ""
     start: str | None = None
+    is_declined: bool = False
 
 
 class Tally(msgspec.Struct):
@@ -162,7 +165,8 @@ class Learner:
                 return
             self._past |= self._all_past  # a run that ended between its merge and this closing may have learned from it
             day = (request.closed_at or request.created_at).astimezone(UTC).date()
-            work, gathered = WorkItem(f"#{request.number}", "", day), self._run.gatherer.gather_declined(request)
+            work = WorkItem(f"#{request.number}", "", day, is_declined=True)
+            gathered = self._run.gatherer.gather_declined(request)
             try:
                 _, changes = self._study(work, gathered)
             except EngineError as error:
@@ -173,6 +177,18 @@ class Learner:
             self.writer.add_declined(request, Uses(given, frozenset(used)))
             self.tally.declined += 1
             yield from self._draft.take(changes)
+
+    def learn_left(self) -> Iterator[Change]:
+        """Yield the additions of sessions that were joined to no change; the rules alone read them."""
+        if self.tally.failure is not None:
+            return
+        for checkpoint, gathered in self._run.gatherer.gather_left():
+            called = redact(checkpoint.branch.replace("/", " ")).text
+            day = checkpoint.at.astimezone(UTC).date()
+            _, changes = self._study(WorkItem(f"checkpoint {checkpoint.id}", "", day, called), gathered)
+            yield from self._draft.take(changes)
+        if message := self._run.gatherer.tell_unnamed():
+            self.tally.findings.append(Finding(".", 1, "unnamed-checkpoints", message, checkpoints.HINT, "notice"))
 
     def _learn(self, merged: MergedChange) -> list[Change]:
         """What one change adds; who brought it and what it used are tallied, and its episode is written."""
@@ -298,7 +314,7 @@ class Learner:
             project=f"team:{project}" if project and has_file else self._draft.home_of(where),
             takes_norms=self._config.extraction.norms == "seed",
             tip=work.tip,
-            is_declined=not work.tip,
+            is_declined=work.is_declined,
             pieces=evidence.pieces,
             existing=self._draft.entries,
             is_writable=lambda candidate: find_fault(self._entry(candidate, work)),
@@ -307,7 +323,7 @@ class Learner:
         )
         reply = RulesEngine().extract(Request(change=case.label, evidence=case.pieces))
         by_rules = list(judge_reply(case, reply.text).judged)
-        if self._run.asker is None:
+        if self._run.asker is None or not (work.tip or work.is_declined):
             return by_rules
         shown = replace(evidence, changed=self._read_changed(work, evidence))
         answer = self._run.asker.ask(work.label, shown, self._draft.entries)

@@ -116,7 +116,7 @@ def plan_record(
     with closing(run.model):
         requests = learner.read_declined(_time_of(run)) if run.gatherer.has_forge else ()
         merged = tuple(learner.learn(progress))
-        first["extract"] = (*merged, *learner.learn_declined(requests))
+        first["extract"] = (*merged, *learner.learn_left(), *learner.learn_declined(requests))
         if run.asker is not None and tally.failure is None:
             try:
                 same = find_same(run.asker, run.draft.kept, {change.entry.id for change in first["extract"]})
@@ -163,7 +163,7 @@ def _open_run(
         since = find_addition(repo, base.sha, CONFIG_FILE)
     cache = repo.common_dir / "memory-ci"
     forge, _ = choose_forge(workspace.config.forge, environ, cache / "forge-cache")
-    gatherer = Gatherer(workspace, SessionFinder(workspace, options.sessions, since), forge)
+    gatherer = Gatherer(workspace, SessionFinder(workspace, options.sessions, since, base.sha), forge)
     draft = Draft(base)
     model = model or choose_run_model(workspace, base.sha, options.engine, today, environ)
     asker = model.asker(draft.entries, cache / "replies")

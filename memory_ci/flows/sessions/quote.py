@@ -11,6 +11,8 @@ from pathlib import Path
 
 from memory_ci.errors import UsageError
 from memory_ci.evidence.content import redact
+from memory_ci.extraction.stance import is_opposite
+from memory_ci.extraction.support import find_sentences
 from memory_ci.extraction.wording import find_steering
 from memory_ci.flows.serve.session_note import list_live
 from memory_ci.flows.sessions.capture import read_own
@@ -92,17 +94,33 @@ def find_turn(session: Session, number: int) -> FoundQuote:
     return _quote(session, turn, words)
 
 
-def is_captured(workspace: Workspace, sessions: Sequence[StoredSession], address: str, words: str) -> bool:
-    """Whether in one of these captured sessions a person says these words at `<agent>:<id>#<line>`."""
+def check_title(session: Session, title: str, evidence: str) -> None:
+    """Raise UsageError (opposite-of-the-quotes) if a title says the opposite of what a line of evidence quotes."""
+    address, _, words = evidence.partition(" ")
+    turns = [turn for turn in list_turns(session) if str(turn.origin.line) == address.rpartition("#")[2]]
+    if sentences := _find_contradicted(title, turns, words):
+        message = f"the title says the opposite of what was said: {sentences[0]}"
+        hint = "Say in the title what the person said."
+        raise UsageError(message, slug="opposite-of-the-quotes", hint=hint)
+
+
+def is_captured(
+    workspace: Workspace, sessions: Sequence[StoredSession], address: str, words: str, title: str = ""
+) -> bool:
+    """Return whether in a captured session a person says these words at `<agent>:<id>#<line>`.
+
+    A title that says the opposite of them is not proved by them.
+    """
     key, _, line = address.rpartition("#")
     ref = session_ref(*key.split(":", 1)) if ":" in key else ""
     wanted, limit = _fold(words), workspace.config.sessions.max_bytes * TOLERANCE
     for stored, data in read_stored(workspace.repo, [one for one in sessions if one.ref == ref], limit):
         for session in read(io.BytesIO(data), stored.id):
             turns = [turn for turn in list_turns(session) if str(turn.origin.line) == line]
-            said = (turn for turn in turns if _is_said(turn, wanted))
+            said = [turn for turn in turns if _is_said(turn, wanted)]
             is_theirs = any(not _was_shown_before(session, turn, wanted) for turn in said)
-            return session.key == key and _is_long_enough(wanted) and is_theirs
+            is_quote = session.key == key and _is_long_enough(wanted) and is_theirs
+            return is_quote and not _find_contradicted(title, said, wanted)
     return False
 
 
@@ -140,6 +158,14 @@ def _is_log(lines: Sequence[str]) -> bool:
 def _is_said(turn: Event, wanted: str) -> bool:
     whole = re.compile(rf"(?<!\w){re.escape(wanted)}(?!\w)")
     return any(whole.search(_fold(passage)) for passage in _list_passages(turn.text))
+
+
+def _find_contradicted(title: str, turns: Sequence[Event], words: str) -> list[str]:
+    """Return the sentences around quoted words if a title says the opposite of them, else none."""
+    wanted = _fold(words)
+    passages = [_fold(passage) for turn in turns for passage in _list_passages(turn.text)]
+    sentences = [find_sentences(wanted, passage) for passage in passages if wanted in passage]
+    return sentences if is_opposite(title, sentences) else []
 
 
 def _was_shown_before(session: Session, turn: Event, wanted: str) -> bool:

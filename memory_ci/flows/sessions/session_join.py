@@ -13,6 +13,7 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from memory_ci.flows.serve.session_note import LIVE
+from memory_ci.flows.sessions.checkpoints import GRACE, UnnamedCheckpoints, list_named
 from memory_ci.flows.sessions.transcripts import path_text
 from memory_ci.flows.workspace import Workspace
 from memory_ci.gitrepo.blobs import Tree
@@ -28,6 +29,7 @@ from memory_ci.sources.entire import read_checkpoint
 from memory_ci.sources.reviews import is_outside
 from memory_ci.sources.transcripts.digest import read
 from memory_ci.sources.transcripts.registry import find_transcripts, read_stream, read_transcript
+from memory_ci.sources.transcripts.repetition import RepeatedTexts
 from memory_ci.text import plural
 
 ENTIRE = ("refs/heads/entire/checkpoints/v1", "refs/remotes/origin/entire/checkpoints/v1")
@@ -41,7 +43,6 @@ EDITS = re.compile(r"edit|write|patch|replace|create|exec|shell", re.IGNORECASE)
 MEMORABLE = timedelta(days=7)
 MIN_ID = 8  # Characters of a session's id that name it.
 MAX_TOLD = 5  # Changes that the line on sessions which were not joined names.
-GRACE = timedelta(hours=1)  # How long before and after it a session still counts as the work of a commit.
 MAX_SESSIONS = 2_000
 MAX_BYTES = 200_000_000  # What one run reads of captured sessions, the newest first.
 # A digest may be that many times as large as `sessions.max_bytes` here: who captured it may have set another limit.
@@ -57,15 +58,28 @@ class JoinedSession(NamedTuple):
     commit: Commit
 
 
+class LeftCheckpoint(NamedTuple):
+    """A checkpoint of work that no merged change is known to have brought: its time, and its events by session."""
+
+    id: str
+    at: datetime
+    branch: str
+    sessions: tuple[tuple[Session, tuple[Event, ...]], ...]
+
+
 class SessionFinder:
     """Finds sessions where agents and their tools keep them; each source is read once, and only when asked for. `extra`
-    are transcripts, or directories of them, that the caller names. `problems` tell what could not be read."""
+    are transcripts, or directories of them, that the caller names. Checkpoints that a commit of `base` names are that
+    commit's. `problems` tell what could not be read."""
 
-    def __init__(self, workspace: Workspace, extra: Sequence[Path] = (), since: str | None = None) -> None:
-        self._workspace, self._extra, self._since = workspace, extra, since
+    def __init__(
+        self, workspace: Workspace, extra: Sequence[Path] = (), since: str | None = None, base: str = "HEAD"
+    ) -> None:
+        self._workspace, self._extra, self._since, self._base = workspace, extra, since, base
         self.captured = CapturedSessions(workspace)
         self._read_until: dict[str, datetime] = {}
         self._given: set[tuple[object, ...]] = set()
+        self._repeated = RepeatedTexts()
         self.problems: list[str] = []
         self._missed: dict[str, str] = {}
         self._edits: dict[str, list[tuple[datetime, str]]] = {}
@@ -76,8 +90,11 @@ class SessionFinder:
         seen: set[str] = set()
         is_theirs = request is not None and is_outside(request, request.permission)
         given = self._given.copy() if is_theirs else self._given
-        for joined in self._candidates(merged, request):
-            events = tuple(self._take(joined, merged, given))
+        candidates = list(self._candidates(merged, request))
+        for joined in candidates:
+            self._repeated.see(joined.events)
+        for joined in candidates:
+            events = self._repeated.withdraw(self._take(joined, merged, given))
             if events or joined.session.key not in seen:
                 seen.add(joined.session.key)
                 yield joined._replace(events=events)
@@ -109,6 +126,8 @@ class SessionFinder:
         for session in self._known:
             if merged.number is not None and merged.number in session.pull_requests:
                 yield self._join(session, f"its transcript opened #{merged.number}", merged.tip)
+        if not (request and is_outside(request, request.permission)):  # who folds commits may write here
+            yield from self._unnamed(merged, find_branch_of(merged, request))
         if branch := find_branch_of(merged, request):
             yield from self._near(merged, branch)
         else:
@@ -126,7 +145,7 @@ class SessionFinder:
         latest = joined.session.started or joined.commit.authored_at
         for event in joined.events:
             latest = latest if event.at == UNKNOWN_TIME else event.at
-            key = (joined.session.key, event.uid or (event.at, event.actor, event.kind, event.text))
+            key = _event_key(joined.session, event)
             if key in given or (event.at != UNKNOWN_TIME and not begin < event.at <= end):
                 continue
             given.add(key)
@@ -141,15 +160,52 @@ class SessionFinder:
 
     def _checkpoints(self, commit: Commit) -> Iterator[JoinedSession]:
         """Entire's checkpoints, by the trailer that its hook writes."""
-        for value in _values(commit, "Entire-Checkpoint"):
+        for value in list_named(commit):
             if self._entire is None:
                 why = "commits name checkpoints of Entire, and entire/checkpoints/v1 is not here: fetch it"
                 self.problems.append(why)
                 continue
-            checkpoint = read_checkpoint(self._entire.list_paths, self._entire.read, value)
-            self.problems += checkpoint.problems
-            for session, _ in checkpoint.sessions:
+            for session in self._read_checkpoint(self._entire, value):
                 yield JoinedSession(session, session.events, f"Entire-Checkpoint: {value}", commit)
+
+    def _unnamed(self, merged: MergedChange, branch: str) -> Iterator[JoinedSession]:
+        """Yield the sessions of checkpoints that no commit names and whose work this change brought."""
+        if self._entire is None or self.unnamed is None:
+            return
+        for summary, how in self.unnamed.join(merged, branch):
+            for session in self._read_checkpoint(self._entire, summary.id):
+                yield JoinedSession(session, session.events, how, merged.tip)
+
+    def read_left(self) -> Iterator[LeftCheckpoint]:
+        """Yield the checkpoints of work that no change brought, each event once and with its author."""
+        if self._entire is None or self.unnamed is None:
+            return
+        for summary in self.unnamed.list_left():
+            author = self.unnamed.authors.get(summary.id, "")
+            sessions: list[tuple[Session, tuple[Event, ...]]] = []
+            for session in self._read_checkpoint(self._entire, summary.id):
+                events = (event for event in session.events if self._is_new(session, event))
+                at = session.started or summary.at
+                timed = (replace(event, at=at) if event.at == UNKNOWN_TIME else event for event in events)
+                said = [replace(event, author=author) for event in timed]
+                self._repeated.see(said)
+                sessions.append((session, self._repeated.withdraw(said)))
+            yield LeftCheckpoint(summary.id, summary.at, summary.branch, tuple(sessions))
+
+    def tell_unnamed(self) -> str:
+        """Return how many checkpoints no commit names and what became of them, "" where none is to be told of."""
+        return self.unnamed.describe() if self.unnamed else ""
+
+    def _is_new(self, session: Session, event: Event) -> bool:
+        key = _event_key(session, event)
+        is_new = key not in self._given
+        self._given.add(key)
+        return is_new
+
+    def _read_checkpoint(self, tree: _Tree, checkpoint: str) -> list[Session]:
+        found = read_checkpoint(tree.list_paths, tree.read, checkpoint)
+        self.problems += found.problems
+        return [session for session, _ in found.sessions]
 
     def _named(self, commit: Commit) -> Iterator[JoinedSession]:
         """Sessions that a commit names by their key or id, or by a beginning of it that only one has."""
@@ -254,6 +310,13 @@ class SessionFinder:
         return self._tree(ENTIRE)
 
     @cached_property
+    def unnamed(self) -> UnnamedCheckpoints | None:
+        """The checkpoints of Entire that no commit of the history names; None where there is no branch of them."""
+        if self._entire is None:
+            return None
+        return UnnamedCheckpoints(self._workspace.repo, self._entire.tree, self._base, self._since)
+
+    @cached_property
     def _notes(self) -> _Tree | None:
         return self._tree(NOTES)
 
@@ -276,15 +339,20 @@ class _Tree:
     """The files of a branch that a tool keeps its data in, read one by one; fan-out directories are seen through."""
 
     def __init__(self, finder: SessionFinder, tree: Tree) -> None:
-        self._finder, self._tree = finder, tree
+        self._finder, self.tree = finder, tree
         self._flat = {path.replace("/", ""): path for path in tree.files}
 
     def list_paths(self, prefix: str) -> Sequence[str]:
-        return [path for path in self._tree.files if path.startswith(prefix)]
+        return [path for path in self.tree.files if path.startswith(prefix)]
 
     def read(self, path: str) -> bytes | None:
-        known = path if path in self._tree.files else self._flat.get(path, "")
-        return next((data for _, data in self._finder._contents(self._tree, [known])), None)
+        known = path if path in self.tree.files else self._flat.get(path, "")
+        return next((data for _, data in self._finder._contents(self.tree, [known])), None)
+
+
+def _event_key(session: Session, event: Event) -> tuple[object, ...]:
+    """Return what all copies of an event share: its id, else who said what when."""
+    return session.key, event.uid or (event.at, event.actor, event.kind, event.text)
 
 
 def _values(commit: Commit, key: str) -> Iterator[str]:

@@ -25,6 +25,7 @@ from memory_ci.records.event import (
 )
 from memory_ci.sources.agent_events import OURS
 from memory_ci.sources.transcripts import raw
+from memory_ci.sources.transcripts.repetition import GLOBAL_UID_LENGTH, RepeatedTexts
 
 MAX_OPEN = 50  # Calls of which the result may still come: one that is refused is looked for among them.
 # Characters kept of what a tool was given or answered: it only corroborates, and is never quoted.
@@ -282,23 +283,30 @@ class Document:
 
 # -- copies of a session
 
-GLOBAL_UID_LENGTH = 32
-"""From this length an id is one of a kind (a UUID), so that a copy is known in another session as well; a shorter one
-is only a number inside its session."""
-
 
 def merge_sessions(sessions: Iterable[Session]) -> tuple[Session, ...]:
     """One session for each agent and id, the earliest first; an event that stands in several is kept once.
 
     Copies are known by their uid; without one, the n-th event of an actor, kind and text in one file is the n-th in
     another. A resumed session that repeats an earlier one under a new id keeps what is its own. Of one session the
-    longest copy comes first, whose order is the best known.
+    longest copy comes first, whose order is the best known. A long text that two of the sessions repeat is nobody's.
     """
     groups: dict[str, list[Session]] = {}
     for session in sorted(sessions, key=lambda one: (one.started or UNKNOWN_TIME, one.key, -len(one.events), one.path)):
         groups.setdefault(session.key, []).append(session)
     seen: set[object] = set()
-    return tuple(_merge(group, seen) for group in groups.values())
+    merged = [_merge(group, seen) for group in groups.values()]
+    repeated = RepeatedTexts()
+    for session in merged:
+        repeated.see(session.events)
+    return tuple(_without_repeated(session, repeated) for session in merged)
+
+
+def _without_repeated(session: Session, repeated: RepeatedTexts) -> Session:
+    events = repeated.withdraw(session.events)
+    return (
+        session if events == session.events else replace(session, events=events, counts=recount(session.counts, events))
+    )
 
 
 def _merge(group: list[Session], seen: set[object]) -> Session:

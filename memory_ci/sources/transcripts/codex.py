@@ -16,7 +16,7 @@ from memory_ci.records.event import MID_TURN, Session
 from memory_ci.sources.agent_events import PATCHED
 from memory_ci.sources.transcripts import raw
 from memory_ci.sources.transcripts.builder import Place, SessionBuilder, read_objects, relative_paths
-from memory_ci.sources.transcripts.prose import IDE_CONTEXT, IDE_REQUEST, is_codex_wrapper
+from memory_ci.sources.transcripts.prose import IDE_CONTEXT, IDE_REQUEST, is_codex_wrapper, is_envelope
 
 # Records that are known and say nothing that another record does not say.
 SILENT = frozenset(
@@ -173,7 +173,10 @@ class _Reader(SessionBuilder):
         """What the person typed of `text`, without the context that an editor put before it."""
         labels = (MID_TURN,) if self.is_in_turn and self.is_busy and self.person == "human" else ()
         typed = text.partition(IDE_REQUEST)[2].strip() if text.startswith(IDE_CONTEXT) else text
-        self.add(self.person, "text", typed, uid=uid, labels=labels)
+        if is_envelope(typed):
+            self.add("injected", "text", typed, uid=uid)
+        else:
+            self.add(self.person, "text", typed, uid=uid, labels=labels)
 
     def _interrupted(self) -> None:
         """An event and a marker of role user tell of one interruption."""

@@ -12,6 +12,7 @@ from typing import Any, BinaryIO
 from memory_ci.records.event import Actor, Session
 from memory_ci.sources.transcripts import raw
 from memory_ci.sources.transcripts.builder import SessionBuilder, read_objects, touched_paths
+from memory_ci.sources.transcripts.prose import is_envelope
 
 # How types of events begin that say nothing of what was said or done.
 SILENT = ("hook.", "session.", "assistant.turn_", "assistant.reasoning", "permission.", "tool.user_requested")
@@ -43,7 +44,8 @@ class _Reader(SessionBuilder):
             self.branch = raw.text(data, "context", "branch")
             self.root = raw.text(data, "context", "gitRoot") or raw.text(data, "context", "cwd")
         elif kind == "user.message":
-            self.say("injected" if raw.text(data, "source") else "subagent" if is_inner else "human", said, uid)
+            is_injected = bool(raw.text(data, "source")) or is_envelope(said)
+            self.say("injected" if is_injected else "subagent" if is_inner else "human", said, uid)
         elif kind in ("assistant.message", "system.message"):
             self.say(worker if kind == "assistant.message" else "injected", said, uid)
         elif kind == "tool.execution_start":

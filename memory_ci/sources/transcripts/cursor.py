@@ -17,6 +17,7 @@ from typing import Any, BinaryIO
 from memory_ci.records.event import Session
 from memory_ci.sources.transcripts import raw
 from memory_ci.sources.transcripts.builder import Place, SessionBuilder, read_lines, read_objects, relative_paths
+from memory_ci.sources.transcripts.prose import is_envelope
 
 # `read` is given the work trees, where they are known: a transcript has absolute paths and does not say its own.
 TAKES_ROOTS = True
@@ -129,7 +130,7 @@ class _Reader(SessionBuilder):
             self.add("injected", "text", text)
             return
         self.say("injected", (before.replace(when[0] if when else "", "") + after).strip())
-        self.say(self.person, typed.strip())
+        self.say("injected" if is_envelope(typed) else self.person, typed.strip())
 
     def answer(self, text: str) -> None:
         """Words of the agent."""

@@ -18,6 +18,7 @@ from typing import Any, BinaryIO
 from memory_ci.records.event import Actor, EventKind, Session
 from memory_ci.sources.transcripts import raw
 from memory_ci.sources.transcripts.builder import Document, Place, SessionBuilder, read_objects, touched_paths
+from memory_ci.sources.transcripts.prose import is_envelope
 
 # How text begins that Gemini CLI puts into a message of type user.
 INJECTED = (
@@ -155,7 +156,7 @@ class _Log(SessionBuilder):
         typed, rest = split_typed(raw.texts(message.get("displayContent") or content))
         for number, text in enumerate(typed):
             own = f"{uid}:{number}" if number else uid
-            is_ours = text.lstrip().startswith(INJECTED)
+            is_ours = text.lstrip().startswith(INJECTED) or is_envelope(text)
             if SUMMARY in text:
                 self.add("injected", "compaction", text, uid=own)
             else:

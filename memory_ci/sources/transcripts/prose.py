@@ -37,6 +37,9 @@ HOOK_FEEDBACK = re.compile(
 # tools name their envelopes by two words, people seldom begin with such a tag.
 WRAPPED = re.compile(r"<(?:[A-Za-z]\w*[-_][\w-]*|channel|tick|skill|hook|memory|context|document)\b[^>]{0,2000}>")
 
+PASTED_TRANSCRIPT = re.compile("[\u23fa\u23bf\u273b]\\s")
+"""How the lines of an agent's own screen begin: somebody who pastes them did not say them."""
+
 ASIDE = re.compile(r"<(?P<tag>system-reminder|ide_[a-z_]+|new-diagnostics|user-prompt-submit-hook)\b[^>]*>")
 """How a tool's addition to a person's words begins: a reminder, the open file, the selection."""
 
@@ -68,13 +71,7 @@ def is_injected(text: str) -> bool:
     (True, False)
     """
     start = said_words(text).lstrip(INVISIBLE)
-    return bool(
-        start.startswith(INJECTED)
-        or WRAPPED.match(start)
-        or HOOK_FEEDBACK.match(start)
-        or SLASH_COMMAND.match(start)
-        or is_json(start)
-    )
+    return bool(start.startswith(INJECTED) or SLASH_COMMAND.match(start) or is_envelope(start))
 
 
 def is_json(text: str) -> bool:
@@ -86,6 +83,17 @@ def is_json(text: str) -> bool:
     if text.startswith(('{"', "[{", '["')):
         return True
     return text.startswith(("{", "[")) and isinstance(raw.decode(text.encode()), dict | list)
+
+
+def is_envelope(text: str) -> bool:
+    """Return whether a text looks like a program's: JSON, a tag of two words, a hook's feedback, an agent's screen.
+
+    >>> is_envelope("<ci-monitor-event>failed</ci-monitor-event>"), is_envelope("/home/ada/x is <b>bold</b>")
+    (True, False)
+    """
+    start = text.lstrip(INVISIBLE)
+    is_known_form = WRAPPED.match(start) or HOOK_FEEDBACK.match(start) or PASTED_TRANSCRIPT.match(start)
+    return bool(is_known_form or is_json(start))
 
 
 def has_machine_lines(text: str) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from memory_ci.errors import UsageError
-from memory_ci.flows.sessions.quote import find_quote
+from memory_ci.flows.sessions.quote import check_title, find_quote
 from tests.sources.transcripts.claude import Record, make_agent, make_call, make_result, make_user, read_one
 
 WORDS = "always deploy on a Tuesday, because the gateway is calm then"
@@ -41,3 +41,12 @@ def test_words_that_a_tool_showed_before_prove_none() -> None:
     said = make_user(f"As it says, {WORDS}", 3)
     refuse(call, shown, said)
     assert find_quote(read_one(said, call, shown), WORDS)
+
+
+def test_a_title_that_says_the_opposite_of_the_sentence_is_refused() -> None:
+    session = read_one(make_user("Please never amend commits that were pushed, it breaks the links"))
+    evidence, _ = find_quote(session, "amend commits that were pushed")
+    with pytest.raises(UsageError) as caught:
+        check_title(session, "Always amend pushed commits", evidence)
+    assert caught.value.slug == "opposite-of-the-quotes"
+    check_title(session, "Never amend pushed commits", evidence)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from memory_ci.flows.record.run import RecordOptions, fetch_sessions, plan_recor
 from memory_ci.flows.sessions import session_join
 from memory_ci.flows.sessions.session_join import SessionFinder
 from memory_ci.gitrepo.history import iter_merged_changes, plan_range
+from memory_ci.records.history import PullRequest
 from memory_ci.records.plan import Join, Plan
 from memory_ci.rendering.plan import render_plan
 from tests.flows.agents_at_work import (
@@ -396,6 +398,162 @@ def test_turns_are_the_words_of_who_made_the_commit(project: Project, tmp_path: 
     verdicts = {one.change: (one.verdict, one.reason.partition(":")[0]) for one in by_model(model.plan(project))}
     assert verdicts["#140"] == ("quarantined", "untrusted-quote")
     assert verdicts["#141"][0] == "written"
+
+
+def test_a_long_text_that_two_sessions_repeat_is_nobody_s(project: Project, tmp_path: Path, model: StandIn) -> None:
+    template = "\n".join(f"Step {number}: always look at part {number}." for number in range(25))
+    keys = []
+    for session in (SESSION, SESSION[::-1]):
+        data = make_session(template, WORDS, at=project.clock.now, session=session)
+        other = data.replace(b'"uuid": "0000', f'"uuid": "{session[:4]}'.encode())
+        keys.append(keep_session(project, tmp_path, other))
+    trailers = "\n".join(f"Memory-Session: {key}" for key in keys)
+    merge_branch(project, "charge", 140, f"{MESSAGE}\n\n{trailers}")
+    model.plan(project)
+    assert turns(model) == [[WORDS, WORDS]]
+
+
+# -- checkpoints that no commit names, because people fold commits
+
+ASKED = "From now on always log the id of a charge in the client."
+
+
+def keep_checkpoint(
+    project: Project, *, at: datetime, branch: str = "", files: Sequence[str] = ("src/retry.py",), said: str = WORDS
+) -> None:
+    """Keep a checkpoint of Entire that says when, on which branch and with which files it was made."""
+    data = make_session(said, at=at, branch=branch)
+    kept = checkpoint(data, created_at=at.isoformat(), branch=branch, files_touched=list(files))
+    put_tree(project, ENTIRE, kept)
+
+
+def squash(project: Project, number: int = 140) -> None:
+    """Commit to the branch as a squash merge does."""
+    project.commit(f"Retry charges (#{number})", {"src/retry.py": "retry\n"})
+
+
+def notices(plan: Plan) -> list[str]:
+    return [finding.message for finding in plan.findings if finding.code == "unnamed-checkpoints"]
+
+
+def test_a_checkpoint_that_no_commit_names_is_joined_by_the_files_of_the_folded_commit(
+    project: Project, model: StandIn
+) -> None:
+    keep_checkpoint(project, at=project.clock.now, branch="charge")
+    squash(project)
+    plan = model.plan(project)
+    assert session_joins(plan) == [Join("#140", "session", KEY, "a checkpoint of Entire touched src/retry.py", 1)]
+    assert turns(model) == [[WORDS]]
+    begin = "1 of 1 checkpoint of Entire is named by no commit: 1 joined by branch, files and time, 0 of no change"
+    assert [message.startswith(begin) for message in notices(plan)] == [True]
+
+
+def test_a_checkpoint_that_no_commit_names_is_joined_by_its_branch(project: Project, model: StandIn) -> None:
+    keep_checkpoint(project, at=project.clock.now, branch="charge", files=("src/retry.py", "a", "b", "c"))
+    merge_branch(project, "charge", 140, MESSAGE)
+    joins = session_joins(model.plan(project))
+    assert joins == [Join("#140", "session", KEY, "a checkpoint of Entire on charge", 1)]
+
+
+@pytest.mark.parametrize(
+    ("days", "branch", "files"),
+    [
+        (0, "other", ("src/retry.py",)),
+        (0, "charge", ("src/pool.py",)),
+        (20, "charge", ("src/retry.py",)),
+        (-1, "charge", ("src/retry.py",)),
+        (0, "", ("src/retry.py", "src/pool.py")),
+        (0, "", ()),
+    ],
+    ids=["another branch", "other files", "too old", "later", "half of the files", "no files"],
+)
+def test_a_checkpoint_of_other_work_is_not_joined(
+    project: Project, model: StandIn, days: int, branch: str, files: tuple[str, ...]
+) -> None:
+    keep_checkpoint(project, at=project.clock.now - timedelta(days=days), branch=branch, files=files)
+    merge_branch(project, "charge", 140, MESSAGE)
+    assert session_joins(model.plan(project)) == []
+
+
+def test_a_checkpoint_that_a_later_commit_names_is_that_commits(project: Project, model: StandIn) -> None:
+    keep_checkpoint(project, at=project.clock.now, branch="charge")
+    squash(project)
+    merge_branch(project, "named", 141, f"{MESSAGE}\n\nEntire-Checkpoint: {CHECKPOINT}")
+    plan = model.plan(project)
+    assert [(join.change, join.how) for join in session_joins(plan)] == [("#141", f"Entire-Checkpoint: {CHECKPOINT}")]
+    assert notices(plan) == []
+
+
+def test_the_change_of_an_outsider_takes_no_checkpoint_that_it_does_not_name(project: Project, model: StandIn) -> None:
+    keep_checkpoint(project, at=project.clock.now, branch="charge")
+    merge_branch(project, "charge", 140, MESSAGE)
+    (merged,) = [
+        change
+        for change in iter_merged_changes(project.workspace.repo, plan_range(project.workspace.repo, None, "HEAD"))
+        if change.number == 140
+    ]
+    stranger = PullRequest(
+        number=140,
+        title="Retry",
+        body="",
+        author="eve",
+        permission="read",
+        state="merged",
+        created_at=NOW,
+        is_fork=True,
+        branch="charge",
+    )
+    assert list(SessionFinder(project.workspace).find(merged, stranger)) == []
+    assert len(list(SessionFinder(project.workspace).find(merged, None))) == 1
+
+
+def test_what_people_asked_in_a_checkpoint_of_no_change_is_proposed_once(project: Project, model: StandIn) -> None:
+    keep_checkpoint(project, at=project.clock.now, files=("src/gone.py",), said=ASKED)
+    project.clock.now += timedelta(days=15)
+    squash(project)
+    plan = model.plan(project)
+    (join,) = session_joins(plan)
+    assert (join.change, join.how) == (f"checkpoint {CHECKPOINT}", "of no merged change")
+    (judged,) = [one for one in plan.judged if one.change == join.change]
+    assert (judged.verdict, judged.candidate.title) == ("suspected", ASKED.rstrip("."))
+    assert judged.candidate.source == f"session:{KEY}#{CHECKPOINT[:2]}/{CHECKPOINT[2:]}/0/full.jsonl:1"
+    assert judged.candidate.cites == ()
+    assert turns(model) == [], "no model is asked about work that was not merged"
+    assert [", 1 of no change read for what people asked" in message for message in notices(plan)] == [True]
+    squash(project, 141)
+    later = model.plan(project, since=plan.base)
+    assert session_joins(later) == []
+    assert notices(later) == []
+
+
+def test_a_checkpoint_that_may_still_be_merged_waits(project: Project, model: StandIn) -> None:
+    keep_checkpoint(project, at=project.clock.now, files=("src/gone.py",), said=ASKED)
+    project.clock.now += timedelta(days=3)
+    squash(project)
+    plan = model.plan(project)
+    assert session_joins(plan) == []
+    assert notices(plan) == []
+
+
+@pytest.mark.parametrize("days", [1, 15], ids=["while it could be merged", "later"])
+def test_a_checkpoint_of_a_change_that_an_earlier_run_has_read_is_not_read_again(
+    project: Project, model: StandIn, days: int
+) -> None:
+    keep_checkpoint(project, at=project.clock.now, branch="charge", said=ASKED)
+    squash(project)
+    first = model.plan(project)
+    assert [join.change for join in session_joins(first)] == ["#140"]
+    project.clock.now += timedelta(days=days)
+    project.commit("Retry again (#141)", {"src/retry.py": "retry twice\n"})
+    assert session_joins(model.plan(project, since=first.base)) == []
+
+
+def test_doctor_says_how_many_checkpoints_no_commit_names(project: Project) -> None:
+    keep_checkpoint(project, at=project.clock.now, branch="charge")
+    squash(project)
+    case = Surroundings(project.workspace, {}, NOW, sys.executable)
+    (what,) = [probe.what for probe in check_sessions(case) if probe.name == "checkpoints"]
+    assert what.startswith("1 of 1 checkpoint of Entire")
 
 
 # -- what is not read, and what cannot be

@@ -1,0 +1,56 @@
+"""Repetition: a long text that stands in two sessions word for word is a program's, whatever its record says.
+
+Clients that mark nothing put the text of a command, a template or a workflow under the person's name. Copies of one
+turn, as a resumed session has them, are no repetition: they have the same id.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from hashlib import sha256
+
+from msgspec.structs import replace
+
+from memory_ci.records.event import Event
+
+MAX_TYPED_LINES = 20  # Lines of a text that a person may have typed twice.
+GLOBAL_UID_LENGTH = 32
+"""From this length an id is one of a kind (a UUID), so that a copy is known in another session as well; a shorter one
+is only a number inside its session."""
+
+
+class RepeatedTexts:
+    """The long texts of people in the sessions that were seen so far."""
+
+    def __init__(self) -> None:
+        self._turns: defaultdict[bytes, dict[str, str]] = defaultdict(dict)
+
+    def see(self, events: Iterable[Event]) -> None:
+        """Remember the long texts of people among events, by session and id."""
+        for event in events:
+            if is_long_turn(event):
+                key = event.session or ""
+                is_known_by_id = len(event.uid) >= GLOBAL_UID_LENGTH
+                self._turns[_digest(event)].setdefault(key, event.uid if is_known_by_id else key)
+
+    def withdraw(self, events: Iterable[Event]) -> tuple[Event, ...]:
+        """Return the events; a long text that another session has as well is nobody's."""
+        return tuple(
+            replace(event, actor="injected", labels=()) if is_long_turn(event) and self._is_repeated(event) else event
+            for event in events
+        )
+
+    def _is_repeated(self, event: Event) -> bool:
+        turns = self._turns.get(_digest(event), {})
+        return len(turns) > 1 and len(set(turns.values())) > 1
+
+
+def is_long_turn(event: Event) -> bool:
+    """Return whether an event is a person's text of more lines than anybody types twice."""
+    is_turn = event.actor == "human" and event.kind == "text"
+    return is_turn and len(event.text.strip().splitlines()) > MAX_TYPED_LINES
+
+
+def _digest(event: Event) -> bytes:
+    return sha256(" ".join(event.text.split()).encode("utf-8", "replace")).digest()

@@ -1,0 +1,51 @@
+"""A long text that two sessions hold word for word is a program's; what is short, or a copy of one turn, is not."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+
+from memory_ci.records.event import Session
+from memory_ci.sources.transcripts.builder import merge_sessions
+from memory_ci.sources.transcripts.claude_code import read
+from tests.sources.transcripts.claude import Record, human_texts, make_lines, make_user
+
+TEMPLATE = "\n".join(f"Step {number}: look at part {number} of the change." for number in range(21))
+
+
+def read_sessions(*records: tuple[str, Record]) -> tuple[Session, ...]:
+    """Sessions of one file each, of a record each."""
+    data = [make_lines(record | {"sessionId": session}) for session, record in records]
+    return merge_sessions(session for one in data for session in read(io.BytesIO(one), "session.jsonl"))
+
+
+@pytest.mark.parametrize("again", [TEMPLATE, TEMPLATE.replace("\n", "\r\n") + "\n"], ids=["same", "other line ends"])
+def test_a_long_text_of_two_sessions_is_nobody_s_in_both(again: str) -> None:
+    sessions = read_sessions(("s1", make_user(TEMPLATE, 1)), ("s2", make_user(again, 2)))
+    assert [human_texts(session) for session in sessions] == [[], []]
+    assert [session.counts.human_turns for session in sessions] == [0, 0]
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        (TEMPLATE, TEMPLATE.replace("Step 3", "Step three")),
+        (TEMPLATE.rpartition("\n")[0], TEMPLATE.rpartition("\n")[0]),
+        ("Go on, please.", "Go on, please."),
+    ],
+    ids=["another word", "twenty lines", "short"],
+)
+def test_other_texts_stay_a_person_s(first: str, second: str) -> None:
+    sessions = read_sessions(("s1", make_user(first, 1)), ("s2", make_user(second, 2)))
+    assert [human_texts(session) for session in sessions] == [[first], [second]]
+
+
+def test_a_long_text_that_one_session_holds_twice_stays_a_person_s() -> None:
+    (session,) = read_sessions(("s1", make_user(TEMPLATE, 1)), ("s1", make_user(TEMPLATE, 2)))
+    assert human_texts(session) == [TEMPLATE, TEMPLATE]
+
+
+def test_a_copy_of_one_turn_in_a_resumed_session_is_no_repetition() -> None:
+    sessions = read_sessions(("s1", make_user(TEMPLATE, 1)), ("s2", make_user(TEMPLATE, 1)))
+    assert [human_texts(session) for session in sessions] == [[TEMPLATE], []]
