@@ -41,7 +41,7 @@ class Shown(NamedTuple):
 
 def open_product(git_dir: str) -> Workspace:
     """The repository whose git directory or work tree is `git_dir`."""
-    return open_workspace(Path(git_dir))
+    return open_workspace(Path(git_dir), is_named=True)
 
 
 def make_entry(number: int, title: str, body: str, cite: str | None) -> Entry:

@@ -61,11 +61,11 @@ def adopt(is_wanted: bool) -> None:
 
 
 def _list_children() -> list[int]:
-    found = []
-    for place in Path("/proc").glob("[0-9]*/stat"):
+    children: list[int] = []
+    for name in filter(str.isdecimal, os.listdir("/proc")):
         with suppress(OSError):  # it has ended meanwhile
             # proc(5): "pid (name) state ppid ..."; a name may hold spaces and parentheses.
-            parent = place.read_text("utf-8", "replace").rpartition(")")[2].split()[1]
+            parent = Path("/proc", name, "stat").read_text("utf-8", "replace").rpartition(")")[2].split()[1]
             if int(parent) == os.getpid():
-                found.append(int(place.parent.name))
-    return found
+                children.append(int(name))
+    return children

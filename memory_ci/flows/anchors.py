@@ -29,6 +29,7 @@ from memory_ci.gitrepo.log import (
 )
 from memory_ci.gitrepo.repo import Repository, find_commit, find_objects, is_shallow, resolve_commit
 from memory_ci.lifecycle.anchors import enrich_anchor, format_anchor, is_citable, make_anchor, parse_anchor
+from memory_ci.lifecycle.named_parts import anchor_parts
 from memory_ci.lifecycle.subjects import choose_touched, find_named, list_touched
 from memory_ci.records.anchor import Anchor, Verdict
 from memory_ci.records.entry import Entry, Located
@@ -39,12 +40,13 @@ MAX_MENTIONS = 200  # So many files at most are searched for definitions that le
 LINK = "120000"  # The mode of a symbolic link, which no listing of files has.
 
 JUDGES = (
-    *(f"lifecycle/{name}" for name in ("anchors", "symbols", "verdicts", "words")),
+    *(f"lifecycle/{name}" for name in ("anchors", "named_parts", "symbols", "verdicts", "words")),
     *(f"flows/{name}" for name in ("anchors", "dead_names")),
 )
 """The modules that decide on a verdict. What another source of theirs kept is not believed."""
 
-Verdicts = dict[tuple[str, str], Verdict]
+CiteKey = tuple[str, str]  # The id of an entry, and one of its cites.
+Verdicts = dict[CiteKey, Verdict]
 
 
 def anchor_entries(workspace: Workspace, entries: Sequence[Entry]) -> tuple[Entry, ...]:
@@ -103,13 +105,62 @@ def judge_anchors(workspace: Workspace, located: Iterable[Located], view: str | 
 
 def judge_views(located: Iterable[Located], *views: JudgedView) -> list[Verdicts]:
     """What became of every anchor in views of one repository; what the anchors were made from is asked once."""
-    cites = ((place.entry.id, cite) for place in located for cite in place.entry.cites)
-    cited = {key: anchor for key in cites if (anchor := parse_anchor(key[1]))}
+    entries = {(place.entry.id, cite): place.entry for place in located for cite in place.entry.cites}
+    cited = {key: anchor for key in entries if (anchor := parse_anchor(key[1]))}
     if not cited:
         return [{} for _ in views]
     blobs = _find_blobs(views[0].repo, cited.values())
-    judged = [_Inquiry(view, blobs).judge_all() for view in views]
-    return [{key: verdicts[anchor] for key, anchor in cited.items()} for verdicts in judged]
+    return [_judge_view(view, cited, entries, blobs) for view in views]
+
+
+def _judge_view(
+    view: JudgedView,
+    cited: Mapping[CiteKey, Anchor],
+    entries: Mapping[CiteKey, Entry],
+    blobs: Mapping[Anchor, TreeFile | None],
+) -> Verdicts:
+    """Return the verdicts of one view. A file that is cited whole is judged by its parts that the entry names."""
+    parts = _find_parts(view, cited, entries, blobs)
+    wanted = {anchor: blobs[anchor] for key, anchor in cited.items() if key not in parts}
+    wanted |= {part: blobs[cited[key]] for key, own in parts.items() for part in own}
+    verdicts = _Inquiry(view, wanted).judge_all()
+    judged = {key: verdicts[anchor] for key, anchor in cited.items() if key not in parts}
+    if parts:
+        from memory_ci.lifecycle.verdicts import judge_parts  # seldom needed, and `add` needs no judge
+
+        judged |= {key: judge_parts(cited[key], [verdicts[part] for part in own]) for key, own in parts.items()}
+    return judged
+
+
+def _find_parts(
+    view: JudgedView,
+    cited: Mapping[CiteKey, Anchor],
+    entries: Mapping[CiteKey, Entry],
+    blobs: Mapping[Anchor, TreeFile | None],
+) -> dict[CiteKey, list[Anchor]]:
+    """Return anchors of the parts that an entry names of each file that is cited whole and is another in the view.
+
+    Where the entry names nothing in the file, there is no item.
+    """
+    oids = {file.path: file.oid for file in view.listed}
+    edited: dict[CiteKey, TreeFile] = {}
+    for key, anchor in cited.items():
+        blob = blobs[anchor]
+        is_whole = anchor.first is None and anchor.symbol is None
+        if is_whole and blob is not None and oids.get(anchor.path) != blob.oid:
+            edited[key] = blob
+    if not edited:
+        return {}
+    keys = {key: make_key("parts", key[1], blob.oid, entries[key].text) for key, blob in edited.items()}
+    kept = view.recall(keys, list[str])
+    new = [key for key in edited if key not in kept]
+    texts = read_texts(view.repo, (edited[key] for key in new))
+    for key in new:
+        text = texts.get(edited[key])
+        found = anchor_parts(cited[key], text, entries[key].text) if text is not None else []
+        kept[key] = list(map(format_anchor, found))
+    view.keep({keys[key]: kept[key] for key in new})
+    return {key: list(filter(None, map(parse_anchor, cites))) for key, cites in kept.items() if cites}
 
 
 def gone_since(workspace: Workspace, located: Iterable[Located], verdicts: Verdicts, rev: str) -> dict[str, date]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import date
 from itertools import groupby
 
@@ -11,7 +11,7 @@ import msgspec
 from memory_ci.errors import UsageError
 from memory_ci.flows.workspace import MAX_FILE_BYTES, Workspace, load_memory
 from memory_ci.gitrepo.blobs import TreeFile, read_files
-from memory_ci.gitrepo.history import FileVersion, list_added_lines, list_versions
+from memory_ci.gitrepo.history import FileVersion, list_added_lines, list_mentioning, list_versions
 from memory_ci.gitrepo.repo import resolve_commit
 from memory_ci.lifecycle.prominence import prominence
 from memory_ci.lifecycle.relations import find_ids
@@ -98,6 +98,21 @@ def list_past_ids(workspace: Workspace, rev: str) -> frozenset[str]:
     """The ids of all entries that ever stood in memory: what a person took out does not come back."""
     lines = list_added_lines(workspace.repo, rev, memory_pathspecs(workspace.config.scopes), "id: ")
     return frozenset(line.removeprefix("id: ").strip("'\" ").lower() for line in lines)
+
+
+def list_retired_ids(workspace: Workspace, rev: str, ids: Collection[str]) -> frozenset[str]:
+    """Return those of `ids` whose entry is retired at a revision, or was when it was taken out of memory before."""
+    found = {id_: place.entry.status for id_, place in workspace.at(rev).places.items() if id_ in ids}
+    unknown = set(ids) - found.keys()
+    specs = memory_pathspecs(workspace.config.scopes)
+    commits = list_mentioning(workspace.repo, rev, sorted(unknown), specs) if unknown else []
+    for commit in commits:
+        before = workspace.at(f"{commit}^").places
+        found |= {id_: before[id_].entry.status for id_ in unknown & before.keys()}
+        unknown -= found.keys()
+        if not unknown:
+            break
+    return frozenset(id_ for id_, status in found.items() if status == "retired")
 
 
 def _read_versions(workspace: Workspace, versions: Sequence[FileVersion], prefix: str) -> dict[tuple[str, str], Entry]:

@@ -111,7 +111,8 @@ def _digest(existing: Sequence[Entry]) -> Iterator[Known]:
 class Model(NamedTuple):
     """The engine of a run, None for the rules alone, which always run; and the meter of its calls. `is_metered`: the
     engine counts its calls on that meter itself. `lacks` is what `auto` would need to be installed. `kept_as` names the
-    program whose replies are kept all the same."""
+    program whose replies are kept all the same. `is_reusing`: a kept reply counts though memory held other entries
+    when it was given."""
 
     name: str
     reason: str
@@ -122,6 +123,7 @@ class Model(NamedTuple):
     is_metered: bool = False
     lacks: str = ""
     kept_as: str = ""
+    is_reusing: bool = False
 
     def asker(self, existing: Sequence[Entry], kept: Path) -> Asker | None:
         """What asks this model about one change after another; replies are kept in the directory `kept`."""
@@ -130,7 +132,8 @@ class Model(NamedTuple):
         # What a program answers may change with the program.
         is_kept = self.kept_as or self.name in ("anthropic", "claude-cli")
         name = f"{self.name}-{self.settings.provider}-{self.settings.model}{self.kept_as}"
-        engine = KeptReplies(self.engine, kept / re.sub(r"[^\w.-]+", "-", name)) if is_kept else self.engine
+        directory = kept / re.sub(r"[^\w.-]+", "-", name)
+        engine = KeptReplies(self.engine, directory, is_reusing=self.is_reusing) if is_kept else self.engine
         meter = None if self.is_metered else self.meter
         return Asker(self.name, engine, meter, self.settings.prompt_tokens, existing)
 

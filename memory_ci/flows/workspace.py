@@ -99,7 +99,15 @@ def open_workspace(start: Path, *, is_named: bool = False) -> Workspace:
     """The repository around `start` with the configuration of its work tree; of HEAD where there is none. Raises
     RepositoryError (not-a-repository, unnamed-repository) or UsageError (bad-config). `is_named`: `start` may be a bare
     repository, for somebody named it."""
-    where = open_committed(start, is_named=is_named)
+    return configure(open_committed(start, is_named=is_named))
+
+
+def configure(where: Workspace) -> Workspace:
+    """Return a workspace with the configuration of its work tree; of HEAD where there is none.
+
+    Raises:
+        UsageError: bad-config.
+    """
     here = workspace_here(where.repo)
     return replace(here, findings=(*where.findings, *here.findings))
 
@@ -107,7 +115,11 @@ def open_workspace(start: Path, *, is_named: bool = False) -> Workspace:
 def open_committed(start: Path, *, is_named: bool = False) -> Workspace:
     """The repository around `start`, for a flow that reads the configuration from the commit it works on. What a killed
     run has written and not committed is taken back first."""
-    repo = find_repository(start, is_named=is_named)
+    return undo_killed_run(find_repository(start, is_named=is_named))
+
+
+def undo_killed_run(repo: Repository) -> Workspace:
+    """Return a repository without its configuration; what a killed run has written is taken back first."""
     if not (repo.common_dir / JOURNAL).exists():
         return Workspace(repo, Config())
     from memory_ci.gitrepo.journal import undo_move  # seldom needed, and hooks come this way

@@ -200,6 +200,15 @@ def list_added_lines(repo: Repository, rev: str, pathspecs: Sequence[str], start
         return frozenset(line[1:].decode("utf-8", "replace").rstrip() for line in stream if line.startswith(wanted))
 
 
+def list_mentioning(repo: Repository, rev: str, words: Sequence[str], pathspecs: Sequence[str]) -> list[str]:
+    """Return the first-parent commits of `rev`, newest first and without roots, that wrote or removed a line of the
+    files with one of `words`."""
+    pattern = "|".join(re.sub(r"([^\w-])", r"\\\1", word) for word in words)
+    shown = ("--first-parent", "--diff-merges=first-parent", "-s", "--min-parents=1", "--no-renames", *PLAIN)
+    asked = ("--extended-regexp", f"-G{pattern}", *shown, "--format=%H", "--end-of-options", rev, "--", *pathspecs)
+    return run_git(repo.cwd, *SETTINGS, "log", *asked).decode().split()
+
+
 def list_readers(repo: Repository, rev: str) -> dict[str, datetime]:
     """When each agent, local or in the cloud, last made a commit whose work was given memory, the latest first."""
     keys = "".join(f"%x00%(trailers:key={key},valueonly,separator=%x2C)" for key in (SURFACE, "Memory-Session"))

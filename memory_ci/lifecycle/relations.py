@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import Literal, NamedTuple
 
 from msgspec.structs import replace
@@ -56,19 +56,34 @@ def with_relation(entry: Entry, relation: Relation) -> Entry:
     return replace(entry, relations=tuple(sorted({*entry.relations, format_relation(relation)})))
 
 
-def find_dangling(located: Iterable[Located]) -> Iterator[Finding]:
-    """A warning for each relation to an id that no entry has; what an entry merged away is known by its `supersedes`.
-    `supersedes` itself names what is gone, and is never at fault."""
+def list_dangling(located: Iterable[Located]) -> list[tuple[Located, Relation]]:
+    """Return the relations to an id that no entry has, and none has taken in (`supersedes`), each with its entry."""
     places = list(located)
-    known = {id_ for place in places for id_ in (place.entry.id, *place.entry.supersedes)}
-    for place in places:
-        for kind, id_ in dict.fromkeys(relations_of(place.entry)):
-            if id_ not in known:
-                message = f"{kind} {id_}: no entry has this id"
-                meant = [one for one in known if one.startswith(id_)]  # perhaps it was cut short
-                hint = "Take the line out, or name the entry that is meant (`memory-ci list` shows the ids)."
-                hint = f"Write the id whole: {meant[0]}." if len(meant) == 1 else hint
-                yield Finding(place.path, place.line, "dangling-relation", message, hint, "warning")
+    known = _known_ids(places)
+    pairs = ((place, relation) for place in places for relation in dict.fromkeys(relations_of(place.entry)))
+    return [(place, relation) for place, relation in pairs if relation.id not in known]
+
+
+def find_dangling(located: Iterable[Located], retired: Collection[str] = ()) -> Iterator[Finding]:
+    """Return a warning for each relation to an id that no entry has.
+
+    Args:
+        located: the entries of memory.
+        retired: ids of entries that were retired when they were taken out: what names them is not at fault.
+    """
+    places = list(located)
+    known = _known_ids(places)
+    for place, (kind, id_) in list_dangling(places):
+        if id_ not in retired:
+            message = f"{kind} {id_}: no entry has this id"
+            meant = [one for one in known if one.startswith(id_)]  # perhaps it was cut short
+            hint = "Take the line out, or name the entry that is meant (`memory-ci list` shows the ids)."
+            hint = f"Write the id whole: {meant[0]}." if len(meant) == 1 else hint
+            yield Finding(place.path, place.line, "dangling-relation", message, hint, "warning")
+
+
+def _known_ids(places: Iterable[Located]) -> set[str]:
+    return {id_ for place in places for id_ in (place.entry.id, *place.entry.supersedes)}
 
 
 SHORTEST = 4  # Characters of an id, as git wants of its own (core.abbrev).

@@ -66,7 +66,10 @@ def _follow(cite: str, verdict: Verdict | None, commit: str) -> str:
     if anchor is None or verdict is None or verdict.kind != "moved" or verdict.path == anchor.path:
         return cite
     lines = {"first": verdict.first, "last": verdict.last}
-    return format_anchor(replace(anchor, path=verdict.path, **lines, commit=commit[: len(anchor.commit)]))
+    is_whole = anchor.first is None and anchor.symbol is None
+    text = None if is_whole else anchor.text  # other parts of the file may have been edited: it is hashed once more
+    commit = commit[: len(anchor.commit)]
+    return format_anchor(replace(anchor, path=verdict.path, **lines, commit=commit, text=text))
 
 
 def _path(cite: str) -> str:
@@ -117,6 +120,8 @@ def _find_touched(touch: Touch) -> Finding | None:
         return None
     lines = lines_of(before)
     line = first_change(touch.old, touch.new, lines) if after.kind in ("changed", "gone") else None
+    if line is not None and lines is None and after.first is not None:
+        line = after.first  # of a file that is cited whole the part that the entry names
     if after.kind == "gone":
         hint = "Reword it or set `status: retired`; retrieval withholds an entry whose code is gone."
         message = "this change removes the code that memory speaks about"

@@ -9,6 +9,8 @@ from difflib import SequenceMatcher
 from functools import lru_cache
 from typing import NamedTuple
 
+from msgspec.structs import replace
+
 from memory_ci.lifecycle.anchors import (
     TELLING,
     Lines,
@@ -21,15 +23,21 @@ from memory_ci.lifecycle.anchors import (
     lines_of,
     say_definition,
 )
+from memory_ci.lifecycle.named_parts import FEW_PARTS, find_edited_share
 from memory_ci.lifecycle.symbols import Definition, find_definition, list_definitions, merge_definitions, tail_of
 from memory_ci.lifecycle.words import BACK, BLANK, BREAK, FOLLOWERS, Said, read_code
-from memory_ci.records.anchor import Anchor, Verdict, VerdictKind
+from memory_ci.records.anchor import MARKED, Anchor, Verdict, VerdictKind
 
+EDITED = "edited since"
+FILE_LOST = "the file is not there any more"
 MAX_WINDOW = 300  # Of more lines than this a text is not looked for by its hash alone: each place would be hashed.
 ALIKE = 0.6  # So alike in words is a definition of the same name elsewhere that left and was edited.
 TELLING_PART, MOSTLY_ALIKE = 20, 0.85
 """Of a definition of another name or place, if lines inside of it are to count as those that were cited. One that says
 so much and is alike but for its name was renamed."""
+
+MAX_EDITED = 0.02
+"""If no more of the words of a file cited whole are edited, it counts as it was (benchmarks/results/truth.md)."""
 
 MAX_PAIRS = 2_000_000  # Of more pairs of lines all from the first to the last difference counts as changed.
 EDGES = re.compile(r"^\W+|\W+$")
@@ -114,6 +122,23 @@ def judge_entry(verdicts: Iterable[Verdict]) -> VerdictKind:
     if kinds & {"changed", "gone"}:
         return "changed"
     return next((kind for kind in ORDER if kind in kinds), "fresh")
+
+
+def judge_parts(anchor: Anchor, verdicts: Sequence[Verdict]) -> Verdict:
+    """Return the verdict on a file that is cited whole, by the verdicts on the parts that hold what its entry names."""
+    stale = [verdict for verdict in verdicts if verdict.kind in MARKED]
+    is_lost = all(verdict.kind == "gone" and verdict.path == anchor.path for verdict in verdicts)
+    if is_lost and FILE_LOST in {verdict.note for verdict in verdicts}:
+        return Verdict("gone", anchor.path, note=FILE_LOST)
+    if stale and len(verdicts) > FEW_PARTS:
+        note = f"{EDITED}: {len(stale)} of {len(verdicts)} places that it names"
+        return Verdict("changed", stale[0].path, note=note, edited=round(len(stale) / len(verdicts), 2))
+    if stale:
+        return replace(stale[0], kind="changed")
+    unread = next((verdict for verdict in verdicts if verdict.kind == "unverifiable"), None)
+    if unread is not None:
+        return replace(unread, first=None, last=None)
+    return _standing(anchor, verdicts[0].path, None)
 
 
 def truth_factor(verdicts: Sequence[Verdict]) -> float:
@@ -211,17 +236,18 @@ def _likeness(one: Said, other: Said) -> float:
 
 
 def _find_file(subject: Subject, view: _View) -> Verdict | None:
-    """The place of a file that was cited whole; where it is another, how much of it is."""
+    """The place of a file that was cited whole; where it is another, the share of it that was edited."""
     for path, text in view.files.items():
         is_same = read_code(path, text).say_all().words == subject.said.words
         if is_same and (path == view.successor or (subject.is_telling and view.before.get(path) != text)):
             return _standing(view.anchor, path, None)
     if view.successor is None:
         return None
-    old, new = _stripped(view.then), _stripped(view.files[view.successor])
-    other = sum(end - start + there_end - there for _, start, end, there, there_end in list_differences(old, new))
-    share = other / max(1, len(old) + len(new))
-    return Verdict("changed", view.successor, note=_was(view.anchor, view.successor), edited=max(0.01, round(share, 2)))
+    share = find_edited_share(view.anchor.path, view.then, view.successor, view.files[view.successor])
+    if share <= MAX_EDITED:
+        return _standing(view.anchor, view.successor, None)
+    note = f"{EDITED}: {share:.0%} of its words"
+    return Verdict("changed", view.successor, note=note, edited=round(share, 2))
 
 
 def _find_lines(subject: Subject, lines: Lines, view: _View) -> Verdict | None:
@@ -319,7 +345,7 @@ def _judge_lost(subject: Subject, view: _View) -> Verdict:
     """The text is nowhere: is the place still there?"""
     anchor, successor = view.anchor, view.successor
     if successor is None:
-        return Verdict("gone", anchor.path, note="the file is not there any more")
+        return Verdict("gone", anchor.path, note=FILE_LOST)
     if subject.definition is None or subject.is_part:
         return Verdict("changed", successor, note=_was(anchor, successor))
     return Verdict("gone", successor, note=f"{subject.definition.name} is not defined there any more")
@@ -341,7 +367,7 @@ def _judge_by_hash(anchor: Anchor, files: Mapping[str, str], successor: str | No
         if path == successor and named:
             return Verdict("changed", path, named.first, named.last, _was(anchor, path))
     if successor is None:
-        return Verdict("unverifiable", anchor.path, note="the file is not there any more")
+        return Verdict("unverifiable", anchor.path, note=FILE_LOST)
     if anchor.symbol:
         return Verdict("gone", successor, note=f"{anchor.symbol} is not defined there any more")
     return Verdict("changed", successor, note=_was(anchor, successor))

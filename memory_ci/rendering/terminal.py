@@ -48,6 +48,10 @@ BLOCK = re.compile(r"#|>|<!--| *(?:[-*+]|\d+\.) ")
 """Where a line of Markdown begins a block of its own."""
 
 EXCERPT = re.compile(r" *\d* \| ")
+LITERAL = re.compile(r"\"(?:\\.|[^\"\\])*\"|'(?:\\.|[^'\\])*'|`[^`]*`")
+EDITED_SYMBOL = re.compile(r"`([^`]+)` (?:edited|removed) (?=in\b|here\b)")
+"""The definition that a finding on cited code names, as `CodeEdit` writes it."""
+
 NARROWEST = 40
 FAR = 60  # Columns of a line of a file before what is meant, of which half are shown.
 
@@ -191,10 +195,17 @@ def render_csv(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     return text.getvalue()
 
 
-def render_excerpt(line: int, source: str, said: str) -> tuple[str, int]:
-    """A line of a file with carets below what `said` is about, and the column (from 1) where that begins."""
+def render_excerpt(line: int, source: str, said: str, symbols: Sequence[str] | None = None) -> tuple[str, int]:
+    """Return a line of a file with carets below what is meant, and the column (from 1) where that begins.
+
+    Args:
+        line: the number of the line.
+        source: the line.
+        said: a message, whose words tell what is meant.
+        symbols: names of definitions of which one is meant, instead of what `said` tells.
+    """
     shown = printable(source.expandtabs(4).rstrip())
-    first, last = _focus(shown, said)
+    first, last = _focus(shown, said) if symbols is None else _find_symbol(shown, symbols)
     column = first + 1
     if first > FAR:
         shown, first, last = f"…{shown[first - FAR // 2 :]}", FAR // 2 + 1, last - first + FAR // 2 + 1
@@ -210,6 +221,20 @@ def _focus(source: str, said: str) -> tuple[int, int]:
     for word in (*quoted, *(one.rpartition(".")[2] for one in quoted), *keys):
         if word and (at := source.find(word)) >= 0:
             return at, at + len(word.rstrip(":"))
+    return _find_text(source)
+
+
+def _find_symbol(source: str, symbols: Iterable[str]) -> tuple[int, int]:
+    """Return where the last part of a symbol stands as a name, outside of literals; else all of the line."""
+    code = LITERAL.sub(lambda literal: " " * len(literal[0]), source)
+    for symbol in symbols:
+        name = symbol.rpartition(".")[2]
+        if found := re.search(rf"(?<![\w$]){re.escape(name)}(?![\w$])", code):
+            return found.span()
+    return _find_text(source)
+
+
+def _find_text(source: str) -> tuple[int, int]:
     return len(source) - len(source.lstrip()), len(source)
 
 
@@ -217,7 +242,8 @@ def render_finding_block(finding: Finding, source: str | None) -> str:
     """A finding as ruff shows one: `FILE:LINE:COLUMN: code message`, the line itself, and what to do."""
     message, hint = printable(finding.message), f"help: {printable(finding.hint)}\n" if finding.hint else ""
     level = "" if finding.level == "error" else f" ({finding.level})"
-    excerpt, column = render_excerpt(finding.line, source, finding.message) if source else ("", 1)
+    symbols = EDITED_SYMBOL.findall(finding.message) if finding.code.startswith("anchor-") else None
+    excerpt, column = render_excerpt(finding.line, source, finding.message, symbols) if source else ("", 1)
     place = f"{printable(finding.path)}:{finding.line}:{column}"
     return f"{place}: {finding.code}{level} {message}\n{excerpt}{hint}\n"
 

@@ -84,7 +84,7 @@ def parse_event(data: bytes, agent: str, environ: Mapping[str, str], name: str =
         name=called,
         kind=kind,
         session=_text(told, "session_id", "sessionId", "conversation_id"),
-        cwd=_text(told, "cwd"),
+        cwd=find_directory(told),
         prompt=_text(told, "prompt"),
         source=_text(told, "source"),
         paths=tuple(dict.fromkeys([*named, *patched, *WORD.findall(command[:MAX_COMMAND])]))[:MAX_PATHS],
@@ -94,6 +94,13 @@ def parse_event(data: bytes, agent: str, environ: Mapping[str, str], name: str =
         is_inner=bool(_text(told, "agent_id", "agent_type", "parent_session_id")),
         is_again=told.get("stop_hook_active") is True,
     )
+
+
+def find_directory(told: Mapping[str, Any]) -> str:
+    """Return the directory that an agent works in, "" where it names none; Cursor may name its workspace alone."""
+    roots = told.get("workspace_roots")
+    first = roots[0] if isinstance(roots, list) and roots else ""
+    return _text(told, "cwd") or _text({"root": first}, "root")
 
 
 def may_tell(event: AgentEvent) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -13,8 +14,10 @@ from typing import Any
 import pytest
 
 from memory_ci.cli.agent import NAMES
+from memory_ci.flows import workspace as workspace_module
 from memory_ci.flows.serve.session_note import alone, list_signs, note_given
 from memory_ci.flows.sessions.active_session import find_index, list_working
+from memory_ci.gitrepo import repo as repo_module
 from memory_ci.lifecycle.anchors import format_anchor
 from memory_ci.records.anchor import Anchor
 from memory_ci.sources.agent_events import AgentEvent, parse_event
@@ -195,6 +198,49 @@ def test_whatever_is_given_the_agent_goes_on(run: Run, shop: Project, stdin: str
     assert (result.exit_code, result.stdout) == (0, "")
 
 
+@pytest.mark.parametrize(
+    ("agent", "told"),
+    [
+        ("claude-code", {"hook_event_name": "SessionStart", "source": "compact"}),
+        ("claude-code", {"hook_event_name": "UserPromptSubmit", "prompt": ASK}),
+        (
+            "claude-code",
+            {"hook_event_name": "PostToolUse", "tool_name": "Edit", "tool_input": {"file_path": "src/client.py"}},
+        ),
+        ("claude-code", {"hook_event_name": "SessionEnd", "transcript_path": "s1.jsonl"}),
+        ("codex", {"hook_event_name": "Stop", "transcript_path": "s1.jsonl"}),
+    ],
+)
+def test_an_event_opens_the_repository_once(
+    call: Call, shop: Project, monkeypatch: pytest.MonkeyPatch, agent: str, told: dict[str, Any]
+) -> None:
+    monkeypatch.chdir(shop.path)
+    records = {
+        "claude-code": {"type": "user", "cwd": str(shop.path), "sessionId": "s1", "uuid": "1"}
+        | {"timestamp": "2026-11-20T10:00:00Z", "message": {"role": "user", "content": "Never retry a POST."}},
+        "codex": {"timestamp": "2026-11-20T10:00:00Z", "type": "session_meta"}
+        | {"payload": {"id": "s1", "cwd": str(shop.path), "originator": "codex_cli_rs"}},
+    }
+    turn = {"type": "user_message", "message": "Never retry a POST."}
+    said = {"timestamp": "2026-11-20T10:00:00Z", "type": "event_msg", "payload": turn}
+    lines = [json.dumps(records[agent]), *([json.dumps(said)] if agent == "codex" else [])]
+    shop.write("s1.jsonl", "".join(f"{line}\n" for line in lines))
+    call("claude-code", hook_event_name="UserPromptSubmit", prompt="Now feed the hen")
+    opened: list[str] = []
+    for module, name in ((repo_module, "_discover"), (workspace_module, "workspace_here")):
+        monkeypatch.setattr(module, name, _noting(getattr(module, name), opened, name))
+    call(agent, **told)
+    assert opened == ["_discover", "workspace_here"]
+
+
+def _noting(function: Callable[..., Any], calls: list[str], name: str) -> Callable[..., Any]:
+    def call(*arguments: Any, **options: Any) -> Any:  # noqa: ANN401 - as the function
+        calls.append(name)
+        return function(*arguments, **options)
+
+    return call
+
+
 def test_a_session_that_ends_is_captured(call: Call, shop: Project) -> None:
     records = [
         {"type": "user", "cwd": str(shop.path), "sessionId": "s1", "timestamp": "2026-11-20T10:00:00Z", "uuid": "1"}
@@ -203,6 +249,56 @@ def test_a_session_that_ends_is_captured(call: Call, shop: Project) -> None:
     transcript = shop.write("s1.jsonl", "".join(f"{json.dumps(record)}\n" for record in records))
     assert call("claude-code", hook_event_name="SessionEnd", transcript_path=str(transcript), reason="exit") == ""
     assert "refs/memory-ci/sessions/claude-code" in shop.git("for-each-ref", "--format=%(refname)")
+
+
+CURSOR_END = [
+    {"hook_event_name": "sessionEnd", "session_id": "c2", "reason": "completed"},
+    {"hook_event_name": "stop", "status": "completed", "loop_count": 0},
+]
+CURSOR_TURN = {"type": "text", "text": "<user_query>\nNever retry a POST.\n</user_query>"}
+CURSOR_SAID = json.dumps({"role": "user", "message": {"content": [CURSOR_TURN]}}) + "\n"
+
+
+@pytest.mark.parametrize("told", CURSOR_END, ids=["end", "turn"])
+@pytest.mark.parametrize("place", ["{0}.jsonl", "{0}/{0}.jsonl"], ids=["command line", "window"])
+@pytest.mark.parametrize("is_named", [True, False])
+def test_a_session_of_cursor_is_captured_at_the_end_of_a_turn_and_of_itself(
+    run: Run, shop: Project, home: Path, told: dict[str, Any], place: str, is_named: bool
+) -> None:
+    slug = re.sub(r"[^A-Za-z0-9]+", "-", str(shop.path)).strip("-")
+    transcript = home / ".cursor/projects" / slug / "agent-transcripts" / place.format("c2")
+    transcript.parent.mkdir(parents=True)
+    transcript.write_text(CURSOR_SAID)
+    common = {"conversation_id": "c2", "generation_id": "g1", "cursor_version": "2026.02.13", "user_email": "ada@x.io"}
+    named = {"workspace_roots": [str(shop.path)], "transcript_path": str(transcript) if is_named else None}
+    done = run("hook", "agent", "--for", "cursor", stdin=json.dumps({**common, **named, **told}))
+    assert (done.exit_code, done.stdout, done.stderr) == (0, "", "")
+    refs = shop.git("for-each-ref", "--format=%(refname)", "refs/memory-ci/sessions")
+    assert refs == "refs/memory-ci/sessions/cursor/c2"
+    assert "Never retry a POST." in shop.git("grep", "-h", "Never retry", refs)
+
+
+@pytest.mark.parametrize("session", ["../c2", "", "c2/x", "none"])
+def test_a_session_of_cursor_without_a_transcript_is_left_alone(run: Run, shop: Project, session: str) -> None:
+    told = {"conversation_id": session, "hook_event_name": "sessionEnd", "workspace_roots": [str(shop.path)]}
+    done = run("hook", "agent", "--for", "cursor", stdin=json.dumps({**told, "transcript_path": None}))
+    assert (done.exit_code, done.stdout, done.stderr) == (0, "", "")
+    assert shop.git("for-each-ref", "refs/memory-ci/sessions") == ""
+
+
+@pytest.mark.parametrize("roots", [[], ["/nowhere"], [7], {}, None])
+def test_a_workspace_that_cursor_names_badly_stops_nothing(run: Run, shop: Project, roots: Any) -> None:  # noqa: ANN401
+    told = {"conversation_id": "c2", "hook_event_name": "sessionEnd", "workspace_roots": roots}
+    assert run("hook", "agent", "--for", "cursor", stdin=json.dumps(told)).exit_code == 0
+
+
+def test_cursor_s_hooks_are_told_of_the_end_of_turns_and_sessions(run: Run, shop: Project) -> None:
+    run("install", "--agent", "cursor")
+    hooks = json.loads((shop.path / ".cursor/hooks.json").read_text())["hooks"]
+    assert list(hooks) == ["sessionStart", "postToolUse", "stop", "sessionEnd"]
+    run("install", "--agent", "cursor", "--no-retrieve")
+    hooks = json.loads((shop.path / ".cursor/hooks.json").read_text())["hooks"]
+    assert list(hooks) == ["stop", "sessionEnd"]
 
 
 def test_what_was_given_is_noted_for_the_trailer(call: Call, shop: Project) -> None:

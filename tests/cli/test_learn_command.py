@@ -6,9 +6,12 @@ import json
 import shlex
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from memory_ci.flows.record.run import plan_record
+from memory_ci.records.plan import Plan
 from memory_ci.rendering.plan import WAYS
 from tests.cli.conftest import Run
 from tests.flows.batching import serve_batches
@@ -145,6 +148,74 @@ def test_the_api_is_asked_in_batches(
         assert "Committed on main" in run("learn", "--since", "5y").stdout  # paid for already: nothing to agree to
         assert (len(batching.sent), batching.live, batching.path.exists()) == (1, [], False)
     assert "Lock the till" in project.titles()
+
+
+@pytest.fixture
+def runs(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The engines of all runs that are planned."""
+    engines: list[str] = []
+
+    def count(*arguments: Any, **options: Any) -> Plan:  # noqa: ANN401 - those of plan_record
+        plan = plan_record(*arguments, **options)
+        engines.append(plan.engine.name)
+        return plan
+
+    monkeypatch.setattr("memory_ci.flows.record.learn.plan_record", count)
+    return engines
+
+
+def test_a_price_and_one_run_are_planned(
+    project: Project, log: Path, run: Run, runs: list[str], tmp_path: Path
+) -> None:
+    limit(tmp_path, 99)
+    assert "Committed on main" in run("learn", "--since", "5y", "--engine", "command", "--yes").stdout
+    assert runs == ["command", "command"]
+
+
+def test_batches_are_sent_as_priced_and_collected_in_one_run(
+    project: Project, run: Run, runs: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("anthropic")
+    with serve_batches(project) as batching:
+        for name, value in batching.environ.items():
+            monkeypatch.setenv(name, value)
+        assert "Run again to collect" in run("learn", "--since", "5y", "--yes", "--no-wait").stdout
+        assert len(runs) == 1
+        batching.end()
+        runs.clear()
+        assert "Committed on main" in run("learn", "--since", "5y").stdout
+        assert len(runs) == 2
+        fetched = [asked.path for asked in batching.model.asked if asked.path.endswith("/results")]
+        assert len(fetched) == 1
+
+
+def test_a_question_that_was_answered_is_not_asked_again_when_memory_has_grown(
+    project: Project, log: Path, run: Run, tmp_path: Path
+) -> None:
+    limit(tmp_path, 99)
+    command = ("learn", "--since", "5y", "--engine", "command", "--yes")
+    assert "Committed on main" in run(*command).stdout
+    asked = log.read_text().splitlines()
+    again = run(*command)
+    assert "0 windows to ask about, 3 answered before" in again.stderr
+    assert log.read_text().splitlines() == asked
+    project.merge_work("Close\n\nA till is closed by a second clerk.", "close", 302, "src/close.py")
+    assert "1 window to ask about, 3 answered before" in run(*command).stderr
+    assert log.read_text().splitlines() == [*asked, "#302"]
+
+
+def test_the_api_is_not_asked_again_when_memory_has_grown(
+    project: Project, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("anthropic")
+    with serve_batches(project) as batching:
+        for name, value in batching.environ.items():
+            monkeypatch.setenv(name, value)
+        run("learn", "--since", "5y", "--yes", "--no-wait")
+        batching.end()
+        assert "Committed on main" in run("learn", "--since", "5y").stdout
+        assert "0 windows to ask about" in run("learn", "--since", "5y", "--yes", "--no-wait").stderr
+        assert (len(batching.sent), batching.live) == (1, [])
 
 
 def test_a_run_that_learned_nothing_says_what_else_there_is(project: Project, run: Run) -> None:

@@ -220,6 +220,34 @@ def test_lines_that_left_for_another_file_are_found_there(shop: Project) -> None
     assert verdict(shop, entry) == Verdict("moved", "docs/b.md", 3, 3, "was docs/a.md")
 
 
+def test_what_an_entry_names_in_a_whole_file_is_followed_to_another_file(shop: Project) -> None:
+    entry = remember(shop, 'The header "Idempotency-Key" is needed')
+    method = CLIENT[CLIENT.index("    def post") : CLIENT.index("    def close")]
+    moved = CLIENT.replace(method, "")
+    shop.commit("Move", {"src/client.py": moved, "src/base.py": f"class Client:\n{method}"})
+    assert verdict(shop, entry) == Verdict("moved", "src/base.py", note="was src/client.py")
+
+
+def test_a_whole_file_that_moved_and_was_edited_beside_what_the_entry_names_is_hashed_once_more(shop: Project) -> None:
+    entry = remember(shop, 'The header "Idempotency-Key" is needed')
+    shop.commit("Rename", {"src/client.py": None, "net/http.py": CLIENT.replace("timeout=30", "timeout=60")})
+    verdicts = judge_anchors(shop.workspace, located(entry), "HEAD")
+    (change,) = plan_repoint(located(entry), verdicts, shop.sha())
+    (again,) = anchor_entries(shop.workspace, [change.entry])
+    assert re.fullmatch(rf"net/http\.py@{shop.sha()[:12]} words:[0-9a-f]{{12}}", again.cites[0])
+    assert again.cites[0].rpartition(":")[2] != entry.cites[0].rpartition(":")[2]
+    assert kind(shop, again) == "fresh"
+
+
+def test_entries_that_cite_one_file_whole_are_judged_each_by_what_it_names(shop: Project) -> None:
+    entries = [remember(shop, title, number=n) for n, title in enumerate(('"Idempotency-Key"', '"timeout"', "Keys"), 1)]
+    build_index(shop.workspace, None)
+    shop.commit("Edit", {"src/client.py": CLIENT.replace("timeout=30", "timeout=60")})
+    for _ in range(2):  # judged, and kept
+        found = judge_anchors(shop.workspace, located(*entries), "HEAD")
+        assert [found[entry.id, entry.cites[0]].kind for entry in entries] == ["fresh", "changed", "changed"]
+
+
 def test_in_a_clone_without_the_commit_the_hash_decides(shop: Project, tmp_path: Path) -> None:
     entry = remember(shop)
     bare = make_entry(2, cites=(entry.cites[0].partition(" ")[0],))
@@ -498,6 +526,16 @@ def test_a_change_to_a_file_that_is_anchored_whole_is_a_notice(shop: Project) ->
     start = shop.sha()
     shop.commit("Edit", {"src/client.py": CLIENT.replace("timeout=30", "timeout=60")})
     assert [(f.code, f.line, f.level) for f in touched(shop, start)] == [("anchor-changed", 6, "notice")]
+
+
+def test_the_notice_of_a_file_that_is_anchored_whole_stands_at_the_part_that_the_entry_names(shop: Project) -> None:
+    remember(shop, 'The header "Idempotency-Key" is needed')
+    start = shop.sha()
+    beside = CLIENT.replace("timeout=30", "timeout=60")
+    shop.commit("Edit beside", {"src/client.py": beside})
+    assert touched(shop, start) == []
+    shop.commit("Edit", {"src/client.py": beside.replace("key is None", "not key")})
+    assert [(f.code, f.line, f.level) for f in touched(shop, start)] == [("anchor-changed", 8, "notice")]
 
 
 def test_a_rename_is_one_finding_for_all_entries(shop: Project) -> None:

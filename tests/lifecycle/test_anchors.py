@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from memory_ci.lifecycle.anchors import enrich_anchor, fold, format_anchor, make_anchor, parse_anchor
 from memory_ci.lifecycle.symbols import find_definition, find_named, list_definitions
 from memory_ci.lifecycle.upkeep import first_change, plan_repoint, plan_stale_retirement
-from memory_ci.lifecycle.verdicts import judge, judge_entry, truth_factor
+from memory_ci.lifecycle.verdicts import FILE_LOST, judge, judge_entry, judge_parts, truth_factor
 from memory_ci.records.anchor import Anchor, Verdict
 from tests.make import examples, make_id, make_located
 
@@ -433,10 +433,50 @@ def test_an_anchor_of_old_is_read_as_it_was_written(then: str | None) -> None:
 
 
 def test_a_whole_file_says_how_much_of_it_changed() -> None:
-    assert seen(WHOLE, CLIENT.replace("RETRIES = 3", "RETRIES = 4")).edited == 0.08
+    edited = seen(WHOLE, CLIENT.replace("RETRIES = 3", "RETRIES = 4"))
+    assert (edited.kind, edited.edited, edited.note) == ("changed", 0.05, "edited since: 5% of its words")
     assert seen(WHOLE, CLIENT.replace("RETRIES = 3", "# so often\nRETRIES = 3")).kind == "fresh"
     assert truth_factor([Verdict("fresh", "a.py", edited=0.2)]) == 0.8
     assert truth_factor([Verdict("fresh", "a.py", edited=0.9)]) == 0.5
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        CLIENT + "\n\ndef close():\n    return None\n",
+        CLIENT.replace("    def post", "    def put(self, url):\n        return None\n\n    def post"),
+        CLIENT.replace("import time\n", "import os\nimport time\n"),
+        CLIENT.replace("import time\n", ""),
+    ],
+)
+def test_what_is_added_to_a_whole_file_and_its_imports_leave_it_fresh(text: str) -> None:
+    assert seen(WHOLE, text).kind == "fresh"
+
+
+def test_a_whole_file_of_which_a_fiftieth_was_edited_is_fresh() -> None:
+    then = "".join(f"x{number} = 1\n" for number in range(100))
+    anchor = make_anchor("data.py", then, COMMIT)
+    edits = [then.replace("x7 = 1\n", "x7 = 2\n"), then.replace("x7 = 1\nx8 = 1\nx9 = 1\n", "y = 2\n")]
+    assert [judge(anchor, then, {"data.py": text}, "data.py").kind for text in edits] == ["fresh", "changed"]
+
+
+def test_the_parts_that_an_entry_names_decide_on_a_file_that_is_cited_whole() -> None:
+    fresh, changed = Verdict("fresh", "client.py", 7, 10), Verdict("changed", "client.py", 1, 2)
+    moved, gone = Verdict("moved", "net.py", 3, 6), Verdict("gone", "client.py", note=FILE_LOST)
+    unread = Verdict("unverifiable", "client.py", 1, 2, "the file cannot be read")
+    assert judge_parts(WHOLE, [fresh, fresh]) == Verdict("fresh", "client.py")
+    assert judge_parts(WHOLE, [moved, moved]) == Verdict("moved", "net.py", note="was client.py")
+    assert judge_parts(WHOLE, [fresh, changed]) == changed
+    assert judge_parts(WHOLE, [gone, gone]) == Verdict("gone", "client.py", note=FILE_LOST)
+    assert judge_parts(WHOLE, [fresh, gone]).kind == "changed"
+    assert judge_parts(WHOLE, [fresh, unread]).kind == "unverifiable"
+
+
+def test_an_entry_fades_with_the_share_of_edited_places_where_it_names_many() -> None:
+    fresh, changed = Verdict("fresh", "client.py", 7, 10), Verdict("changed", "client.py", 1, 2)
+    verdict = judge_parts(WHOLE, [fresh, fresh, changed, fresh])
+    assert (verdict.kind, verdict.edited) == ("changed", 0.25)
+    assert verdict.note == "edited since: 1 of 4 places that it names"
 
 
 def test_an_empty_file_is_not_found_in_every_other_empty_file() -> None:

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from memory_ci.records.anchor import CodeEdit
 from memory_ci.records.report import Finding
 from memory_ci.rendering.terminal import (
     bar,
@@ -89,6 +90,36 @@ def test_a_finding_points_to_what_it_is_about(source: str, message: str, under: 
     assert line[start : start + marks.count("^")] == under
     assert head == f"a/MEMORY.md:12:{source.index(under) + 1}: bad-value {message}"
     assert hint == "help: Mend it."
+
+
+@pytest.mark.parametrize(
+    ("source", "under"),
+    [
+        ("    def charge(self, order, timeout=60):", "charge"),
+        ('        return self.post("/v2/charge", charge(order))', "charge("),
+        ('        return self.post("/v2/charge", order)', 'return self.post("/v2/charge", order)'),
+        ("        recharge(order); charge_all(order)", "recharge(order); charge_all(order)"),
+        ("        doesn't(slow)", "doesn't(slow)"),
+    ],
+)
+def test_the_caret_of_changed_code_points_at_the_symbol_and_else_at_the_line(source: str, under: str) -> None:
+    edit = CodeEdit("Client.charge", "7521943aaaaaaaaa", 12)
+    message = (
+        f'memory speaks about the code that changes here ({edit}): 05662eca "`order` doesn\'t wait at slow" at a.md:6'
+    )
+    block = render_finding_block(Finding("src/client.py", 2, "anchor-changed", message, level="warning"), source)
+    head, _, line, marks = block.splitlines()[:4]
+    start = marks.index("^")
+    assert line[start : start + marks.count("^")] == under.rstrip("(")
+    assert head.startswith(f"src/client.py:2:{source.index(under) + 1}: anchor-changed (warning) ")
+
+
+def test_the_caret_of_changed_lines_of_no_definition_points_at_the_line() -> None:
+    message = (
+        f'memory speaks about the code that changes here ({CodeEdit("", "7521943")}): 05662eca "`x` is slow" at a.md:6'
+    )
+    block = render_finding_block(Finding("a.py", 2, "anchor-changed", message), "x = 1")
+    assert block.splitlines()[3].count("^") == 5
 
 
 def test_a_hostile_line_of_a_file_moves_nothing() -> None:

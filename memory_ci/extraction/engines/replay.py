@@ -30,11 +30,13 @@ MAX_BYTES = 200_000_000  # Of one file of recordings.
 
 
 class Recording(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """One recorded reply; `change` is for people who look for it."""
+    """One recorded reply; `change` is for people who look for it. `question` is the key of the request without what it
+    shows of memory."""
 
     key: Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{64}$")]
     origin: Annotated[str, msgspec.Meta(pattern=r"^(?:hand-written|model \S+)$")]
     change: str = ""
+    question: Annotated[str, msgspec.Meta(pattern="^(?:[0-9a-f]{64})?$")] = ""
     text: str
     stop_reason: str = "end_turn"
     usage: Usage = Usage()
@@ -50,23 +52,44 @@ class ReplayEngine:
     def extract(self, request: Request) -> EngineReply:
         """The recorded reply. Raises EngineError: replay-miss when there is none, replay-unreadable for a bad file."""
         key = request_key(request)
-        if self._recordings is None:
-            self._recordings = _load(self._path)
-        found = self._recordings.get(key)
+        found = self._load().get(key)
         if found is None:
             told = f"no reply is recorded for {request.change} under the key {key} in {self._path}"
             hint = f"record one as {_place(self._path, key)}, with its key, origin and text"
             raise EngineError(told, slug="replay-miss", hint=hint)
-        model = found.origin.removeprefix("model ").removesuffix(NAMELESS)
-        return EngineReply(text=found.text, stop_reason=found.stop_reason, usage=found.usage, model=model)
+        return _reply_of(found)
+
+    def find_question(self, question: str) -> EngineReply | None:
+        """Return the last reply to a request that differs at most in what it showed of memory.
+
+        Raises:
+            EngineError: replay-unreadable for a bad file.
+        """
+        found = [one for one in self._load().values() if one.question == question]
+        return _reply_of(found[-1]) if found else None
+
+    def add(self, recording: Recording) -> None:
+        """Answer with this recording, too."""
+        self._load()[recording.key] = recording
+
+    def _load(self) -> dict[str, Recording]:
+        if self._recordings is None:
+            self._recordings = _load(self._path)
+        return self._recordings
 
 
-def record_reply(path: Path, request: Request, reply: EngineReply, *, is_hand_written: bool = False) -> None:
+def _reply_of(recording: Recording) -> EngineReply:
+    model = recording.origin.removeprefix("model ").removesuffix(NAMELESS)
+    return EngineReply(text=recording.text, stop_reason=recording.stop_reason, usage=recording.usage, model=model)
+
+
+def record_reply(path: Path, request: Request, reply: EngineReply, *, is_hand_written: bool = False) -> Recording:
     """Keep `reply` where `ReplayEngine(path)` finds it: in a file `*.jsonl` as a line more, else in a directory."""
     recording = Recording(
         key=request_key(request),
         origin=HAND_WRITTEN if is_hand_written else f"model {reply.model or NAMELESS}",
         change=request.change,
+        question=_question_of(request),
         text=reply.text,
         stop_reason=reply.stop_reason,
         usage=reply.usage,
@@ -78,6 +101,12 @@ def record_reply(path: Path, request: Request, reply: EngineReply, *, is_hand_wr
     else:
         path.mkdir(parents=True, exist_ok=True)
         _place(path, recording.key).write_bytes(line)
+    return recording
+
+
+def _question_of(request: Request) -> str:
+    """Return the key of a request without what it shows of memory."""
+    return request_key(replace(request, existing=()))
 
 
 def _place(path: Path, key: str) -> Path:
@@ -108,20 +137,34 @@ def _refuse(told: str, error: Exception) -> NoReturn:
 
 class KeptReplies:
     """An engine before which a directory is asked. It only holds replies that ended by themselves, of which a
-    learning could be read if there was any, and that hold no credentials."""
+    learning could be read if there was any, and that hold no credentials.
 
-    def __init__(self, engine: Engine, directory: Path) -> None:
-        self._engine, self._directory = engine, directory
+    Args:
+        engine: what is asked where no reply is kept.
+        directory: where replies are kept.
+        is_reusing: answer with what was replied to the same question when memory held other entries.
+    """
+
+    def __init__(self, engine: Engine, directory: Path, *, is_reusing: bool = False) -> None:
+        self._engine, self._directory, self._is_reusing = engine, directory, is_reusing
         self._kept = ReplayEngine(directory)
 
     def extract(self, request: Request) -> EngineReply:
         """The reply of before, which took no try and no token, else that of the engine. Raises as the engine."""
-        with suppress(EngineError):
-            return replace(self._kept.extract(request), usage=Usage(), tries=0)
+        if (kept := self._find(request)) is not None:
+            return replace(kept, usage=Usage(), tries=0)
         reply = self._engine.extract(request)
         if reply.stop_reason == "end_turn" and not find_secrets(reply.text):
             with suppress(OSError, EngineError):
                 read = parse_reply(reply.text)
                 if read.learnings or not read.reasons:
-                    record_reply(self._directory, request, reply)
+                    self._kept.add(record_reply(self._directory, request, reply))
         return reply
+
+    def _find(self, request: Request) -> EngineReply | None:
+        with suppress(EngineError):
+            return self._kept.extract(request)
+        if self._is_reusing:
+            with suppress(EngineError):
+                return self._kept.find_question(_question_of(request))
+        return None

@@ -23,7 +23,7 @@ from memory_ci.flows.workspace import (
 )
 from memory_ci.gitrepo.blobs import TreeFile, read_files
 from memory_ci.gitrepo.repo import find_commit
-from memory_ci.lifecycle.relations import find_dangling
+from memory_ci.lifecycle.relations import find_dangling, list_dangling
 from memory_ci.records.entry import Located
 from memory_ci.records.report import Finding, LoadedFile
 from memory_ci.store.layout import serves_prose
@@ -85,10 +85,23 @@ def check_memory(
             message = f"the id {place.entry.id[:8]} stands at {other.path}:{other.line} already"
             hint = "Remove one, or give one a new id."
             findings.append(Finding(place.path, place.line, "duplicate-id", message, hint))
-    found = {*findings, *memory.findings, *find_dangling(memory.located), *workspace.findings}
+    found = {*findings, *memory.findings, *_find_dangling(workspace, view, memory), *workspace.findings}
     shown = [finding for finding in found if not wanted or finding.path in wanted]
     shown.sort(key=lambda finding: (finding.path, finding.line, finding.code, finding.message))
     return CheckReport(len(wanted or (*files, *episodes)), len(memory.located), tuple(shown))
+
+
+def _find_dangling(workspace: Workspace, view: str | None, memory: LoadedMemory) -> Iterator[Finding]:
+    """Return the warnings for relations to an id that no entry has; history is asked only if there is one."""
+    ids = {relation.id for _, relation in list_dangling(memory.located)}
+    if not ids:
+        return
+    from memory_ci.flows.lookup import list_retired_ids  # only then: a commit waits for this
+
+    rev = "HEAD" if view in (None, STAGED) else view
+    head = find_commit(workspace.repo, rev)
+    retired = list_retired_ids(workspace, head, ids) if head else frozenset[str]()
+    yield from find_dangling(memory.located, retired)
 
 
 def list_sources(workspace: Workspace, view: str | None, findings: Iterable[Finding]) -> dict[tuple[str, int], str]:

@@ -123,11 +123,12 @@ def _find_resurrected(sides: Sides) -> Iterator[Finding]:
 
 def _find_lost(sides: Sides) -> Iterator[Finding]:
     """Entries that are gone: an error if only a merge can have dropped them, a warning if a person took them out. What
-    a run took out (its commits carry our trailer) or united with another entry is not lost."""
+    a run took out (its commits carry our trailer) or united with another entry is not lost, nor is one that was retired
+    when a commit took it out."""
     befores, afters = sides.before.places, sides.after.places
     lost = befores.keys() - afters.keys() - {old for place in afters.values() for old in place.entry.supersedes}
     is_memory, workspace = memory_test(sides.workspace), sides.workspace
-    removed, by_us = set[str](), set[str]()
+    removed, is_right = set[str](), set[str]()
     asked = (*FILES, "--no-merges", "--no-renames", "--end-of-options", *sides.span, "--")
     for commit, _ in read_log(workspace.repo, *asked) if lost else ():
         paths = [file.path for file in commit.files]
@@ -136,8 +137,9 @@ def _find_lost(sides: Sides) -> Iterator[Finding]:
             ids = before.keys() - workspace.at(commit.sha).places.keys()
             removed |= ids
             # A run says its step, and changes nothing but memory.
-            by_us |= ids if find_trailers(commit.message, (STEP,)) and all(map(is_memory, paths)) else set()
-    for key in sorted(lost - by_us):
+            is_run = find_trailers(commit.message, (STEP,)) and all(map(is_memory, paths))
+            is_right |= {key for key in ids if is_run or before[key].entry.status == "retired"}
+    for key in sorted(lost - is_right):
         place = befores[key]
         if key in removed:
             message = f"{key[:8]} ({place.entry.title!r}) is taken out"

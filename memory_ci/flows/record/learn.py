@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from datetime import datetime
 from pathlib import Path
-from typing import Literal, NoReturn
+from typing import Literal, NamedTuple, NoReturn
 
 import msgspec
 from msgspec.structs import replace
@@ -111,6 +111,13 @@ class Pending(msgspec.Struct, frozen=True):
                 return f"Submitted {requests} ({batches}, ended: {self.ended}). Run again to collect the answers."
 
 
+class UnansweredRun(NamedTuple):
+    """A plan for which nobody answered, and what a model would have been asked for it."""
+
+    plan: Plan
+    requests: tuple[Request, ...]
+
+
 Wait = Callable[[Pending], None]  # Called between two looks at the batches; returns when it is time for the next.
 
 
@@ -135,30 +142,53 @@ class Backfill:
     def plan(self, wait: Wait | None = None, *, dry_run: bool = False) -> Plan | Pending:
         """The plan of the run, once all answers are there or none are needed; without `wait` what stands in the way.
         With `dry_run` nothing is sent. Raises UsageError (no-batches), EngineError, and as `plan_record`."""
+        found = self.send(wait, dry_run=dry_run)
+        return self._collect(found) if isinstance(found, Sent) else found
+
+    def send(
+        self, wait: Wait | None = None, *, dry_run: bool = False, gathered: UnansweredRun | None = None
+    ) -> Plan | Pending | Sent:
+        """Send what was not sent yet, and look whether the batches have ended.
+
+        Args:
+            wait: called until they have; without it one look is all.
+            dry_run: send nothing.
+            gathered: what the run asks, where that is known; else it is planned.
+
+        Returns:
+            What was sent, if all batches have ended; a plan, if there is nothing to ask; else what stands in the way.
+
+        Raises:
+            UsageError: no-batches.
+            EngineError: as the API; cost-limit.
+        """
         sent = self._sent
         if sent is None or not sent.is_whole:
             # What a plan without a model would ask, by the keys of requests, and what of that was not sent yet.
-            collector = Collector()
-            with self._model() as (model, _):
-                plan = self._plan(model, collector)
-            known = sent.known if sent else next((one.existing for one in collector.requests), None)
-            requests = {request_key(asked): asked for asked in (known_as(one, known) for one in collector.requests)}
+            gathered = gathered or self._gather()
+            known = sent.known if sent else next((one.existing for one in gathered.requests), None)
+            requests = {request_key(asked): asked for asked in (known_as(one, known) for one in gathered.requests)}
             for batch in sent.batches if sent else ():
                 requests = {key: request for key, request in requests.items() if key not in batch.ids}
             if sent is None and not requests:
-                return plan
-            pending, sent = self._send(plan, requests, dry_run=dry_run)
+                return gathered.plan
+            pending, sent = self._send(gathered.plan, requests, dry_run=dry_run)
             if wait is None or sent is None:
                 return pending
         while True:
             with self._model() as (_, engine):
                 ended = sum(poll(engine, batch) for batch in sent.batches)
             if ended == len(sent.batches):
-                return self._collect(sent)
+                return sent
             pending = Pending("processing", sent.estimate, ended)
             if wait is None:
                 return pending
             wait(pending)
+
+    def _gather(self) -> UnansweredRun:
+        collector = Collector()
+        with self._model() as (model, _):
+            return UnansweredRun(self._plan(model, collector), tuple(collector.requests))
 
     def finish(self, plan: Plan) -> None:
         """Forget what was sent, after `plan` was applied; a plan that ends early leaves it to the next run."""
@@ -227,9 +257,14 @@ class Backfill:
 
 
 def choose_asked(workspace: Workspace, options: RecordOptions, now: datetime, environ: Mapping[str, str]) -> Model:
-    """The model of a run with these options. Raises as `choose_run_model`."""
+    """Return the model of a run with these options, which is not asked again because memory has grown since.
+
+    Raises:
+        UsageError, EngineError: as `choose_run_model`.
+    """
     _, base = branch_tip(workspace, options.ref)
-    return choose_run_model(trusted_at(workspace.repo, base), base, options.engine, now.date(), environ)
+    model = choose_run_model(trusted_at(workspace.repo, base), base, options.engine, now.date(), environ)
+    return model._replace(is_reusing=True)
 
 
 def split(sizes: Mapping[str, int], most: int | None = None, room: int | None = None) -> Iterator[tuple[str, ...]]:
@@ -344,6 +379,7 @@ class LearnRun:
     def __init__(self, workspace: Workspace, options: RecordOptions, now: datetime, environ: Mapping[str, str]) -> None:
         self._workspace, self._options, self._now, self._environ = workspace, options, now, environ
         self._batches: Backfill | None = None
+        self._gathered: UnansweredRun | None = None
         self._model().close()
 
     def add_problems(self, problems: tuple[str, ...]) -> None:
@@ -356,6 +392,7 @@ class LearnRun:
         with closing(self._model()) as model:
             plan = self._plan(model._replace(engine=collector), self._options, progress)
             usages = [_expect(model, build_prompt(request)) for request in collector.requests]
+        self._gathered = UnansweredRun(plan, tuple(collector.requests))
         count = cost_bound if _is_batch(model) else cost
         costs = [count(usage, model.settings.model, model.settings.price) for usage in usages]
         is_known = None not in costs and (model.name != "command" or model.settings.price is not None)
@@ -377,7 +414,8 @@ class LearnRun:
         with closing(self._model()) as model:
             if not _is_batch(model):
                 return None
-        found = Backfill(self._workspace, self._options, self._now, progress, self._environ).plan(wait)
+        batches = Backfill(self._workspace, self._options, self._now, progress, self._environ)
+        found = batches.send(wait, gathered=self._gathered)
         return found if isinstance(found, Pending) else None
 
     def plan(self, ref: str, accepted: frozenset[str], progress: OnProgress) -> Plan:

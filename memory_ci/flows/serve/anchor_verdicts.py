@@ -15,8 +15,6 @@ from memory_ci.records.anchor import Verdict
 from memory_ci.records.entry import Entry, Located
 from memory_ci.records.retrieval import Hit, Withheld
 
-EDITED = "edited since"
-
 STALE_FACTOR = 0.5
 """What an entry whose code is gone counts when it is asked for all the same: as much as one whose code changed."""
 
@@ -57,7 +55,7 @@ def soften(entry: Entry, verdicts: Mapping[tuple[str, str], Verdict]) -> list[Ve
         if anchor is None or verdict is None:
             continue
         if verdict.kind == "changed" and verdict.edited:
-            verdict = replace(verdict, kind="fresh", note=f"{EDITED}: {verdict.edited:.0%} of its lines")
+            verdict = replace(verdict, kind="fresh")
         elif verdict.kind == "gone" and not may_hide(anchor, entry):
             verdict = replace(verdict, kind="changed")
         softened.append(verdict)

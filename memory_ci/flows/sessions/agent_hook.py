@@ -7,18 +7,41 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from msgspec.structs import replace
 
-from memory_ci.flows.workspace import Workspace, open_workspace
+from memory_ci.flows.workspace import Workspace, configure, undo_killed_run
+from memory_ci.gitrepo.repo import Repository, find_repository
 from memory_ci.gitrepo.sessionrefs import SAFE
+from memory_ci.records.config import Config
 from memory_ci.records.retrieval import Retrieval
 from memory_ci.sources.agent_events import FORGETTING, OURS, AgentEvent, format_answer, may_tell, parse_event
 
 # Agents that run several files of hooks for one event: the first hook answers.
 DOUBLING = ("copilot", "cursor", "vscode")
+
+
+class HookPlace:
+    """Where an agent works: the directory of an event, and the repository around it, opened once when it is needed."""
+
+    def __init__(self, start: Path) -> None:
+        self.start = start
+
+    @cached_property
+    def bare(self) -> Workspace:
+        """The repository without its configuration, which the note of a session does not need."""
+        return Workspace(self._repo, Config())
+
+    @cached_property
+    def workspace(self) -> Workspace:
+        return configure(undo_killed_run(self._repo))
+
+    @cached_property
+    def _repo(self) -> Repository:
+        return find_repository(self.start)
 
 
 def answer_hook(
@@ -46,20 +69,20 @@ def _answer_event(
     it."""
     if event.is_inner or event.prompt.startswith(OURS):
         return ""
-    start = Path(event.cwd) if event.cwd else Path.cwd()
+    place = HookPlace(Path(event.cwd) if event.cwd else Path.cwd())
     if event.kind in ("stop", "end"):
-        return _finish(event, start, now, asks)
+        return _finish(event, place, now, asks)
     from memory_ci.flows.serve.session_note import alone, claim, note_cleared
 
     if event.kind == "start" and event.source in FORGETTING and event.session:
-        note_cleared(open_workspace(start), event.session, now)
+        note_cleared(place.workspace, event.session, now)
     if not may_tell(event):
         return ""
     if event.kind == "file":
-        event = replace(event, paths=_list_new_files(event, start, now))
+        event = replace(event, paths=_list_new_files(event, place, now))
         if not event.paths:
             return ""
-    where = open_workspace(start)
+    where = place.workspace
     if event.key and event.agent in DOUBLING and not claim(where, event.session, f"{event.kind} {event.key}", now):
         return ""
     line = ""
@@ -71,15 +94,16 @@ def _answer_event(
         return _tell(where, event, now, environ, line, asked)
 
 
-def _list_new_files(event: AgentEvent, start: Path, now: datetime) -> tuple[str, ...]:
+def _list_new_files(event: AgentEvent, place: HookPlace, now: datetime) -> tuple[str, ...]:
     """The files of an event that are there and that the session was not told of. Notes which of them it edited."""
-    from memory_ci.flows.serve.session_note import Sign, bare_workspace, list_untold, note_sign, read_head
+    from memory_ci.flows.serve.session_note import Sign, list_untold, note_sign, read_head
     from memory_ci.flows.workspace import repository_path
 
+    start = place.start
     there = [start / path for path in event.paths if (start / path).is_file()]
     if not (event.session and (there or event.edited)):
         return tuple(map(str, there))
-    bare = bare_workspace(start)
+    bare = place.bare
     if event.edited:
         edited = tuple(repository_path(bare, start / path) for path in event.edited)
         sign = Sign(agent=event.agent, session=event.session, at=now, transcript=event.transcript, edited=edited)
@@ -122,29 +146,28 @@ def _tell(
     return render_asking(render_context(answer), is_asked) + (f"{line}\n" if line else "")
 
 
-def _finish(event: AgentEvent, start: Path, now: datetime, asks: bool) -> str:
+def _finish(event: AgentEvent, place: HookPlace, now: datetime, asks: bool) -> str:
     """Capture a session that ended, or may have, as at the end of a turn; the question that ends it, "" for none."""
     if event.kind == "end" and event.session:
         from memory_ci.flows.serve.session_note import note_end
 
-        note_end(open_workspace(start), event.agent, event.session, now)
+        note_end(place.workspace, event.agent, event.session, now)
     if event.session:
-        from memory_ci.flows.serve.session_note import bare_workspace
         from memory_ci.flows.sessions.marked_notes import collect_notes
 
-        collect_notes(bare_workspace(start), f"{event.agent}:{event.session}")
-    if event.kind == "end" or event.agent in ("codex", "copilot", "opencode"):
-        _capture(event, start, now)
+        collect_notes(place.bare, f"{event.agent}:{event.session}")
+    if event.kind == "end" or event.agent in ("codex", "copilot", "cursor", "opencode"):
+        _capture(event, place, now)
     if event.kind == "end" or not (asks and event.session and may_tell(event)):
         return ""
     from memory_ci.flows.sessions.correction import ask_once
 
-    return ask_once(open_workspace(start), event, now)
+    return ask_once(place.workspace, event, now)
 
 
-def _capture(event: AgentEvent, start: Path, now: datetime) -> None:
+def _capture(event: AgentEvent, place: HookPlace, now: datetime) -> None:
     """Keep the session's digest where the agent says that it keeps a transcript; Copilot's place is known by its id,
-    opencode has one for all.
+    that of Cursor's command line, which names none, too; opencode has one for all.
 
     Codex runs no hook for a patch inside a shell command: what a turn edited is noted at its end.
     """
@@ -155,6 +178,10 @@ def _capture(event: AgentEvent, start: Path, now: datetime) -> None:
         from memory_ci.sources.transcripts.registry import OPENCODE
 
         path = Path.home() / OPENCODE
+    elif event.agent == "cursor" and not event.transcript and SAFE.fullmatch(event.session):
+        from memory_ci.sources.transcripts.registry import find_cursor_session
+
+        path = find_cursor_session(Path.home(), place.start, event.session) or path
     if not path.is_file():
         return
     from memory_ci.flows.serve.session_note import Sign, note_sign, read_head
@@ -162,10 +189,10 @@ def _capture(event: AgentEvent, start: Path, now: datetime) -> None:
     from memory_ci.flows.sessions.quote import list_edited
     from memory_ci.flows.workspace import repository_path
 
-    where = open_workspace(start)
+    where = place.workspace
     sessions = read_own(where, path, event.agent, event.cwd, event.session)
     keep(where, path, sessions, now)
     for session in sessions if event.agent == "codex" else ():
         if session.id == event.session and (paths := list_edited(session)):
-            edited = tuple(repository_path(where, start / path) for path in paths)
+            edited = tuple(repository_path(where, place.start / path) for path in paths)
             note_sign(where, Sign(agent="codex", session=session.id, at=now, edited=edited, branch=read_head(where)))

@@ -34,6 +34,7 @@ from memory_ci.flows.setup.clients import (
 from memory_ci.flows.setup.json_settings import EMPTY, WrongShapeError, insert, remove
 from memory_ci.flows.setup.steps import HASHES, MARKDOWN, InstallStep, read_text, with_block, without_block
 from memory_ci.gitrepo.repo import find_repository
+from memory_ci.sources.agent_events import find_directory
 from memory_ci.store.files import remove_file, write_file
 
 VERSIONED = '{\n  "version": 1\n}\n'
@@ -183,9 +184,9 @@ def answers_for_user(data: bytes, agent: str) -> bool:
     """Whether the hook in the home answers an event: in a repository with memory, whose own settings hook nobody in.
     Raises ValueError: the input is no JSON."""
     told = json.loads(data.decode("utf-8-sig", "replace"))
-    cwd = told.get("cwd") if isinstance(told, dict) else None
+    directory = find_directory(told) if isinstance(told, dict) else ""
     try:
-        root = find_repository(Path(cwd) if isinstance(cwd, str) and cwd else Path.cwd()).root
+        root = find_repository(Path(directory or Path.cwd())).root
     except RepositoryError:
         return False
     if root is None or not any((root / file).exists() for file in HAS_MEMORY):

@@ -164,7 +164,13 @@ AGENTS = (
             Part("hooks", ".cursor/hooks.json", user=".cursor/hooks.json"),
             Part("mcp", ".cursor/mcp.json", content=Server(arguments=HERE)),
         ),
-        (HookEvent("sessionStart"), HookEvent("postToolUse")),
+        # `stop` is after each turn: of a window that is closed nothing else may be heard.
+        (
+            HookEvent("sessionStart"),
+            HookEvent("postToolUse"),
+            HookEvent("stop", is_reading=False),
+            HookEvent("sessionEnd", is_reading=False),
+        ),
         hook="cursor",
     ),
     # For any agent that reads this file, and has no hooks of ours.

@@ -107,8 +107,7 @@ def usual_places(home: Path, project: Path) -> tuple[Path, ...]:
     those of sub-agents below the session.
     """
     escaped = re.sub(r"[^A-Za-z0-9]", "-", str(project))
-    slug = re.sub(r"[^A-Za-z0-9]+", "-", str(project)).strip("-")
-    cursor = home / ".cursor" / "projects" / slug / "agent-transcripts"
+    cursor = _cursor_directory(home, project)
     asked = sorted((*cursor.glob("*.txt"), *cursor.glob("*.jsonl"), *cursor.glob("*/*.jsonl")))
     chats, states = home / ".gemini" / "tmp", home / ".copilot" / "session-state"
     return (
@@ -121,6 +120,24 @@ def usual_places(home: Path, project: Path) -> tuple[Path, ...]:
         project / ".specstory" / "history",
         project / ".aider.chat.history.md",
     )
+
+
+def find_cursor_session(home: Path, project: Path, session: str) -> Path | None:
+    """Return the transcript of one session of Cursor in a project: of its CLI a file, of its IDE one in a directory.
+
+    Args:
+        home: the home of the user.
+        project: the directory that Cursor works in.
+        session: the id of the session, which must be the name of a file.
+    """
+    directory = _cursor_directory(home, project)
+    places = (directory / f"{session}.jsonl", directory / session / f"{session}.jsonl", directory / f"{session}.txt")
+    return next((place for place in places if place.is_file()), None)
+
+
+def _cursor_directory(home: Path, project: Path) -> Path:
+    slug = re.sub(r"[^A-Za-z0-9]+", "-", str(project)).strip("-")
+    return home / ".cursor" / "projects" / slug / "agent-transcripts"
 
 
 def _unreadable(path: Path, why: str) -> UsageError:

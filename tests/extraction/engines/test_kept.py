@@ -5,10 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from memory_ci.errors import EngineError
 from memory_ci.extraction.engines.replay import KeptReplies
-from memory_ci.records.candidate import EngineReply, Request, Usage
+from memory_ci.records.candidate import EngineReply, Known, Request, Usage
 from tests.extraction.make import make_piece
 
 GOOD = '{"learnings": []}'
@@ -37,6 +38,26 @@ def test_the_same_prompt_is_asked_once_and_costs_once(tmp_path: Path) -> None:
     assert (second.text, second.model) == (first.text, "some-model")
     assert (first.usage.input_tokens, first.tries) == (7, 1)
     assert (second.usage, second.tries) == (Usage(), 0)
+
+
+def test_the_same_prompt_is_asked_once_in_one_run_too(tmp_path: Path) -> None:
+    engine = Counting()
+    kept, request = KeptReplies(engine, tmp_path / "replies"), Request(change="#1", evidence=(make_piece(),))
+    assert [kept.extract(request).tries, kept.extract(request).tries] == [1, 0]
+    assert engine.asked == 1
+
+
+def test_a_question_is_asked_anew_of_another_memory_unless_replies_are_reused(tmp_path: Path) -> None:
+    engine, request = Counting(), Request(change="#1", evidence=(make_piece(),))
+    grown = replace(request, existing=(Known("0f6f1f0e", "Retry once"),))
+    KeptReplies(engine, tmp_path).extract(request)
+    assert KeptReplies(engine, tmp_path, is_reusing=True).extract(grown).tries == 0
+    assert engine.asked == 1
+    KeptReplies(engine, tmp_path).extract(grown)
+    assert engine.asked == 2
+    other = replace(grown, evidence=(make_piece("fix: y"),))
+    KeptReplies(engine, tmp_path, is_reusing=True).extract(other)
+    assert engine.asked == 3
 
 
 def test_another_prompt_is_asked_anew(tmp_path: Path) -> None:

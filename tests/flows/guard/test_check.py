@@ -13,6 +13,7 @@ from memory_ci.flows.workspace import STAGED
 from memory_ci.store.edits import format_entry
 from tests.flows.project import Project
 from tests.make import make_entry, make_id
+from tests.repos import make_repo
 
 BROKEN = "---\nid: 1\ntype: oops\n---\n## Broken\n"
 
@@ -67,6 +68,39 @@ def test_a_revision_can_be_checked_and_a_path_chosen(project: Project) -> None:
     with pytest.raises(UsageError) as raised:
         check_memory(project.workspace, None, [project.path / "README.md"])
     assert raised.value.slug == "not-a-memory-file"
+
+
+def relate(*kinds_and_numbers: tuple[str, int]) -> str:
+    return format_entry(make_entry(9, relations=tuple(f"{kind} {make_id(n)}" for kind, n in kinds_and_numbers)))
+
+
+def test_a_relation_to_a_retired_entry_that_was_taken_out_is_no_finding(project: Project) -> None:
+    entry = relate(("contradicts", 1), ("supports", 2))
+    project.commit("Old", {"docs/MEMORY.md": format_entry(make_entry(1)) + "\n" + format_entry(make_entry(2))})
+    retired = format_entry(make_entry(1, status="retired")) + "\n" + format_entry(make_entry(2))
+    project.commit("Retire", {"docs/MEMORY.md": retired, "MEMORY.md": f"# Memory\n\n{entry}"})
+    project.write("docs/MEMORY.md", format_entry(make_entry(2)))
+    assert found(project) == set()
+    project.commit("Take the retired one out", {"docs/MEMORY.md": format_entry(make_entry(2))})
+    assert (found(project), found(project, STAGED), found(project, "HEAD")) == (set(), set(), set())
+    project.commit("Take the other out", {"docs/MEMORY.md": "# Memory\n"})
+    (finding,) = check_memory(project.workspace).findings
+    assert (finding.code, make_id(2) in finding.message) == ("dangling-relation", True)
+    assert found(project, "HEAD~1") == set()
+
+
+def test_a_relation_without_history_is_a_finding(tmp_path: Path) -> None:
+    project = Project(make_repo(tmp_path / "new").path)
+    project.write("MEMORY.md", f"# Memory\n\n{relate(('supports', 1))}")
+    assert {code for _, _, code in found(project)} == {"dangling-relation"}
+
+
+def test_history_is_asked_only_for_a_relation_that_leads_nowhere(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("memory_ci.flows.lookup.list_mentioning", None)
+    project.commit("Both", {"MEMORY.md": f"# Memory\n\n{format_entry(make_entry(1))}\n{relate(('supports', 1))}"})
+    assert found(project) == set()
 
 
 def test_a_link_to_a_memory_file_is_that_file(project: Project) -> None:

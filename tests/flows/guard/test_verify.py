@@ -114,6 +114,29 @@ def test_an_entry_that_a_person_takes_out_is_a_warning(shop: Project) -> None:
     assert found(shop) == {("MEMORY.md", "removed-entry", "warning")}
 
 
+def test_a_retired_entry_that_is_taken_out_is_no_finding(shop: Project) -> None:
+    shop.commit("Retire one", {"MEMORY.md": memory(RETIRED, TWO)})
+    shop.git("branch", "-q", "-f", "main", "topic")
+    shop.commit("Take it out", {"MEMORY.md": memory(TWO)})
+    assert found(shop) == set()
+
+
+def test_an_entry_that_is_retired_and_taken_out_by_one_change_is_no_finding(shop: Project) -> None:
+    shop.commit("Retire one", {"MEMORY.md": memory(RETIRED, TWO)})
+    shop.commit("Take it out", {"MEMORY.md": memory(TWO)})
+    assert found(shop) == set()
+
+
+def test_a_retired_entry_that_a_merge_dropped_is_lost(shop: Project) -> None:
+    shop.commit("Work", {"src/other.py": "x\n"})
+    shop.checkout("main")
+    shop.commit("Retire one", {"MEMORY.md": memory(RETIRED, TWO)})
+    shop.checkout("topic")
+    shop.git("merge", "-q", "--no-commit", "--no-ff", "main")
+    shop.commit("Merge main, badly", {"MEMORY.md": memory(TWO)})
+    assert found(shop) == {("MEMORY.md", "lost-entry", "error")}
+
+
 def test_an_entry_that_moves_or_is_united_is_not_lost(shop: Project) -> None:
     united = format_entry(make_entry(3, supersedes=(make_id(2),)))
     shop.commit("Move and unite", {"MEMORY.md": memory(united), "src/MEMORY.md": memory(ONE)})

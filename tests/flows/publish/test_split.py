@@ -9,7 +9,7 @@ from memory_ci.store.document import parse_memory_file
 from tests.flows.project import DECIDED, Project
 from tests.flows.remote import UPDATE, GitHubDouble, Publisher, Remote
 from tests.make import make_entry
-from tests.servers import Server
+from tests.servers import Asked, Server
 
 BILLING = f"{UPDATE}-billing"
 FILE = "services/billing/MEMORY.md"
@@ -56,6 +56,21 @@ def merge(remote: Remote, forge: GitHubDouble, branch: str) -> None:
 
 def tips(remote: Remote) -> str:
     return remote.git("for-each-ref", "refs/heads/memory-ci")
+
+
+def test_the_forge_is_asked_once_for_each_request(
+    remote: Remote, forge: GitHubDouble, publish: Publisher, server: Server
+) -> None:
+    for states in (["closed", "open"], ["open"]):  # none was ever open; both are
+        server.asked.clear()
+        publish()
+        listed = [(one.query["head"], one.query["state"]) for one in server.asked if _is_listing(one)]
+        branches = (f"acme:{BILLING}", f"acme:{UPDATE}")
+        assert sorted(listed) == sorted((branch, state) for branch in branches for state in states)
+
+
+def _is_listing(asked: Asked) -> bool:
+    return (asked.method, asked.path) == ("GET", "/repos/acme/shop/pulls")
 
 
 def test_each_team_gets_a_request_with_its_directories_alone(

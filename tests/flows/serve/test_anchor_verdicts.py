@@ -152,15 +152,32 @@ def test_what_cannot_be_verified_is_served_and_said(project: Project) -> None:
     assert "\nNOT VERIFIED: src/client.py:1 (" in render_context(answer)
 
 
-def test_an_entry_fades_with_the_share_of_lines_that_changed_in_a_file_that_is_cited_whole(project: Project) -> None:
+def test_an_entry_that_names_nothing_fades_with_the_share_of_words_that_changed_in_a_file_that_is_cited_whole(
+    project: Project,
+) -> None:
     project.commit("Write", {"src/data.py": "".join(f"x{n} = 1\n" for n in range(9))})
     remember(project, 1, f"src/data.py@{project.sha()[:12]}", title="Every idempotency key is unique")
     project.commit("Edit", {"src/data.py": "".join(f"x{n} = {1 + n // 8}\n" for n in range(9))})
     edited = ask(project)
-    assert truth_of(edited) == 0.9
-    assert "\nNote: src/data.py (edited since: 10% of its lines).\n" in render_context(edited)
+    assert truth_of(edited) == 0.89
+    assert "\nNote: src/data.py (edited since: 11% of its words).\n" in render_context(edited)
     project.commit("Rewrite", {"src/data.py": "".join(f"y{n} = 1\n" for n in range(9))})
     assert truth_of(ask(project)) == 0.5
+
+
+def test_a_file_that_is_cited_whole_is_compared_by_what_the_entry_names_in_it(project: Project) -> None:
+    text = f"{CLIENT}\n\ndef fetch(url):\n    return read(url, timeout=30)\n"
+    project.commit("Write", {"src/client.py": text})
+    remember(
+        project, 1, f"src/client.py@{project.sha()[:12]}", title="The header `Idempotency-Key` is an idempotency key"
+    )
+    project.commit("Edit another function", {"src/client.py": text.replace("timeout=30", "timeout=60, retries=9")})
+    beside = ask(project)
+    assert (truth_of(beside), hit_of(beside).verdicts[0].kind) == (1.0, "fresh")
+    project.commit("Edit the named one", {"src/client.py": text.replace("key is None", "not key")})
+    edited = ask(project)
+    assert truth_of(edited) == 0.5
+    assert "\nCHANGED since this was learned: src/client.py:4, edited in " in render_context(edited)
 
 
 @pytest.mark.parametrize(
