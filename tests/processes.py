@@ -62,10 +62,12 @@ def adopt(is_wanted: bool) -> None:
 
 def _list_children() -> list[int]:
     children: list[int] = []
-    for name in filter(str.isdecimal, os.listdir("/proc")):
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdecimal():
+            continue
         with suppress(OSError):  # it has ended meanwhile
             # proc(5): "pid (name) state ppid ..."; a name may hold spaces and parentheses.
-            parent = Path("/proc", name, "stat").read_text("utf-8", "replace").rpartition(")")[2].split()[1]
+            parent = (entry / "stat").read_text("utf-8", "replace").rpartition(")")[2].split()[1]
             if int(parent) == os.getpid():
-                children.append(int(name))
+                children.append(int(entry.name))
     return children
