@@ -15,7 +15,8 @@ import msgspec
 import yaml
 
 import memory_ci.config
-from memory_ci.cli.main import GROUPS, main
+from memory_ci.commands.root import main
+from memory_ci.commands.table import group_commands
 from memory_ci.records import config
 
 ROOT = Path(__file__).parent.parent
@@ -24,9 +25,9 @@ NOTE = "<!-- Written from the code by `make reference`. -->"
 
 def render_commands() -> str:
     parts = [f"# Commands\n\n{NOTE}\n\nAll have `--help`. Errors and exit statuses: [errors](../errors.md).\n"]
-    for group, names in GROUPS.items():
+    for group, names in group_commands().items():
         parts.append(f"## {group}\n")
-        parts += [_command(f"memory-ci {name}", main.get_command(click.Context(main), name)) for name in names.split()]
+        parts += [_command(f"memory-ci {name}", main.get_command(click.Context(main), name)) for name in names]
     return "\n".join(parts)
 
 

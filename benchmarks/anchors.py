@@ -10,9 +10,9 @@ from pathlib import Path
 import msgspec
 
 from benchmarks.timing import Row
-from memory_ci.flows.anchors import anchor_entries, judge_anchors
-from memory_ci.flows.measure.evaluate import sample_entry
-from memory_ci.flows.workspace import Workspace, open_workspace
+from memory_ci.extraction.entries import sample_entry
+from memory_ci.memory.cites import anchor_entries, judge_anchors
+from memory_ci.memory.workspace import Workspace, open_workspace
 from memory_ci.records.entry import Entry, Located, ScopeOf
 
 ENTRIES = 1_000

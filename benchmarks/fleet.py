@@ -17,7 +17,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tests.flows.project import IMPORTED_FROM, Project, copy_project, make_project
+from tests.project import IMPORTED_FROM, Project, copy_project, make_project
 
 EVERY = 20
 HOOK = "#!/bin/sh\necho no memory here >&2\nexit 1\n"

@@ -9,8 +9,8 @@ from datetime import date
 from pathlib import Path
 
 from benchmarks.timing import Row
-from memory_ci.flows.record.run import RecordOptions, plan_record
-from memory_ci.flows.workspace import open_workspace
+from memory_ci.commands.record.run import RecordOptions, plan_record
+from memory_ci.memory.workspace import open_workspace
 
 MERGES = 1_000
 IDENTITY = "Ada <ada@example.com> {when} +0000"

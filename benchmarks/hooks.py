@@ -20,9 +20,9 @@ from typing import NamedTuple
 
 from benchmarks.processes import make_entries
 from benchmarks.timing import Row, bench_environment
-from memory_ci.flows.serve.served_ids import record_injected
-from memory_ci.flows.setup.install import install
-from memory_ci.flows.workspace import open_workspace
+from memory_ci.commands.setup.install import install
+from memory_ci.memory.workspace import open_workspace
+from memory_ci.sessions.served_ids import record_injected
 
 ROOT = Path(__file__).parent.parent
 RUNS = 20

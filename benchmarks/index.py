@@ -16,11 +16,11 @@ from pathlib import Path
 import msgspec
 
 from benchmarks.timing import Row
-from memory_ci.index.builder import open_index, sync
-from memory_ci.index.database import TOKENIZER
-from memory_ci.index.search import search
 from memory_ci.records.entry import Entry, Located, ScopeOf
 from memory_ci.records.report import LoadedFile
+from memory_ci.search.builder import open_index, sync
+from memory_ci.search.database import TOKENIZER
+from memory_ci.search.search import search
 
 SIZES = (1_000, 10_000, 100_000)
 SYLLABLES = "ba de fi go ku la me ni po ra se ti vo wu xa zen mor tal rik".split()

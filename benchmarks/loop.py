@@ -16,13 +16,13 @@ from typing import NamedTuple
 
 import msgspec
 
-from memory_ci.flows.measure.evaluate_retrieval import RetrievalSet, load_set, replay
-from memory_ci.flows.serve.options import RetrieveOptions, make_sound
-from memory_ci.flows.serve.ranking import Ranked, arrange, find_ranked
+from memory_ci.commands.evaluate.evaluate_retrieval import RetrievalSet, load_set, replay
+from memory_ci.commands.evaluate.retrieval_metrics import mean, ndcg
+from memory_ci.commands.retrieve.options import RetrieveOptions, make_sound
+from memory_ci.commands.retrieve.ranking import Ranked, arrange, find_ranked
 from memory_ci.records.config import Config, RetrieveConfig
 from memory_ci.records.entry import Entry
-from memory_ci.retrieval.metrics import mean, ndcg
-from memory_ci.retrieval.rank import rank
+from memory_ci.search.rank import rank
 
 GIVEN = 5
 MOST_GIVEN = 10

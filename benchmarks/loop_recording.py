@@ -21,10 +21,10 @@ from pathlib import Path
 from textwrap import dedent
 from typing import Any, NamedTuple
 
-from tests.edges.act import ACT, CAN_RUN, Act, Ran, name_pinned
-from tests.edges.runner import ActionRunner
-from tests.flows.remote import TOKEN
 from tests.forge.make import make_pull, make_pull_commit, make_review, make_user
+from tests.integration.act import ACT, CAN_RUN, Act, Ran, name_pinned
+from tests.integration.runner import ActionRunner
+from tests.remote import TOKEN
 from tests.servers import Answer, Asked, json_answer, serve
 from tests.sources.transcripts import claude
 

@@ -26,12 +26,13 @@ from datetime import UTC, date, datetime
 from itertools import accumulate
 from pathlib import Path
 
-from memory_ci.flows.org.sync import verify_org
-from memory_ci.flows.serve.organisation import search_org
-from memory_ci.index.org import OrgEngine, open_engine
+from memory_ci.commands.org.engine import OrgEngine
+from memory_ci.commands.org.index import open_engine
+from memory_ci.commands.org.records import OrgFilters, OrgRepository
+from memory_ci.commands.org.search import search_org
+from memory_ci.commands.org.sync import verify_org
 from memory_ci.records.entry import Entry, Located, ScopeOf
-from memory_ci.records.org import OrgFilters, OrgRepository
-from tests.flows.org.organisation import GitHubListing, Organisation
+from tests.commands.org.organisation import GitHubListing, Organisation
 from tests.make import make_entry
 from tests.servers import serve
 

@@ -98,7 +98,7 @@ def record_own(clone: Path, number: int) -> Job:
     """The same, but of a plan that holds the writer's own change alone."""
     start = time.perf_counter()
     first = _git(clone, "rev-list", "--max-parents=0", "HEAD").strip()
-    done = _call(clone, sys.executable, "-m", "tests.flows.one_writer", str(clone), f"#{number + 1}", first)
+    done = _call(clone, sys.executable, "-m", "tests.one_writer", str(clone), f"#{number + 1}", first)
     return Job(int(done.stdout or 0), time.perf_counter() - start, done.returncode == 0)
 
 

@@ -18,14 +18,14 @@ from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from memory_ci.cli.review import render_questions
-from memory_ci.flows.inbox.queue import list_queue
-from memory_ci.flows.inbox.review import Answers, answer
-from memory_ci.flows.record.apply import apply_plan
-from memory_ci.flows.record.run import RecordOptions, plan_record
-from memory_ci.flows.serve.options import RetrieveOptions
-from memory_ci.flows.serve.retrieve import retrieve
-from memory_ci.flows.workspace import Workspace, load_memory, open_workspace
+from memory_ci.commands.record.run import RecordOptions, plan_record
+from memory_ci.commands.retrieve.options import RetrieveOptions
+from memory_ci.commands.retrieve.retrieve import retrieve
+from memory_ci.commands.review.command import render_questions
+from memory_ci.commands.review.queue import list_queue
+from memory_ci.commands.review.review import Answers, answer
+from memory_ci.memory.apply import apply_plan
+from memory_ci.memory.workspace import Workspace, load_memory, open_workspace
 from memory_ci.records.candidate import Answer, Question
 
 WHO = {"NAME": "Ann", "EMAIL": "ann@example.com"}

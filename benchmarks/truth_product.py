@@ -11,14 +11,14 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from memory_ci.anchors.anchors import parse_anchor
+from memory_ci.anchors.verdicts import truth_factor
+from memory_ci.commands.retrieve.anchor_verdicts import judge_located
 from memory_ci.extraction.cites import find_cites
-from memory_ci.flows.anchors import anchor_entries, cite_touched
-from memory_ci.flows.measure.evaluate import sample_entry
-from memory_ci.flows.named_code import cite_named
-from memory_ci.flows.serve.anchor_verdicts import judge_located
-from memory_ci.flows.workspace import Workspace, open_workspace
-from memory_ci.lifecycle.anchors import parse_anchor
-from memory_ci.lifecycle.verdicts import truth_factor
+from memory_ci.extraction.entries import sample_entry
+from memory_ci.memory.cites import anchor_entries, cite_touched
+from memory_ci.memory.named_code import cite_named
+from memory_ci.memory.workspace import Workspace, open_workspace
 from memory_ci.records.entry import PROJECT, Entry, Located
 from memory_ci.store.edits import format_entry as format_entry
 

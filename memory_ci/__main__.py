@@ -18,11 +18,11 @@ def main() -> None:
     from memory_ci.cli.plain import guard_job_log
 
     guard_job_log(os.environ)
-    from memory_ci.cli.shortcut import run_shortcut
+    from memory_ci.commands.shortcut import run_shortcut
 
     if run_shortcut(sys.argv[1:], os.environ):
         os._exit(0)  # all is written and closed; to take the modules apart costs as much again as bare Python
-    from memory_ci.cli.main import main as group
+    from memory_ci.commands.root import main as group
 
     group()
 

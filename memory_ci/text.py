@@ -6,7 +6,10 @@ import re
 from collections.abc import Iterable, Iterator, Set
 from functools import lru_cache
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    pass
 
 WORD = re.compile(r"[^\W_]+(?:[._/:\-']?[^\W_]+|_+[^\W_]+)*_*", re.UNICODE)
 """A word with its identifier glue: `snake_case`, `a.b.c`, `src/app.py`, `don't`."""
@@ -241,3 +244,6 @@ def yaml_fault(error: Any) -> tuple[int, str]:  # noqa: ANN401 - PyYAML's errors
     began, found = (getattr(error, name, None) for name in ("context_mark", "problem_mark"))
     mark = began if began and reason.startswith(UNCLOSED) else found
     return (mark.line if mark else 0), reason
+
+
+NAMES_CODE = re.compile(r"\w_\w|[a-z\d][A-Z]|`[A-Z]|\w\(|\w[./]\w|\w::")

@@ -16,8 +16,10 @@ from typing import TypeVar
 import pytest
 from hypothesis import settings
 
+from tests.command_line import Run, invoke
 from tests.postgresql import make_address, postgres  # noqa: F401 - fixtures
 from tests.processes import background  # noqa: F401 - a fixture
+from tests.project import Project, copy_project, make_project
 from tests.repos import QUICK, git_settings
 
 T = TypeVar("T")
@@ -129,6 +131,32 @@ def home(homes: Iterator[Path], monkeypatch: pytest.MonkeyPatch) -> Path:
     path.mkdir()
     monkeypatch.setenv("HOME", str(path))
     return path
+
+
+@pytest.fixture(scope="session")
+def project_template(tmp_path_factory: pytest.TempPathFactory) -> Project:
+    return make_project(tmp_path_factory.mktemp("template") / "shop")
+
+
+@pytest.fixture
+def project(
+    request: pytest.FixtureRequest, project_template: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Project:
+    """A repository with memory set up, and one merged pull request whose author marked what was learned.
+
+    With the marker `in_project` it is the current directory, and the day is 2026-11-21.
+    """
+    copy = copy_project(project_template, tmp_path / "shop")
+    if request.node.get_closest_marker("in_project"):
+        monkeypatch.setenv("SOURCE_DATE_EPOCH", "1795262400")
+        monkeypatch.chdir(copy.path)
+    return copy
+
+
+@pytest.fixture
+def run() -> Run:
+    """`run("check", "--json")` gives exit_code, stdout and stderr; a traceback fails the test."""
+    return invoke
 
 
 @pytest.fixture

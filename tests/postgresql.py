@@ -116,6 +116,6 @@ def make_address(request: pytest.FixtureRequest) -> Iterator[Callable[[], str]]:
 
     yield make
     with suppress(ImportError):
-        from memory_ci.index.org.server import close_idle
+        from memory_ci.commands.org.server import close_idle
 
         close_idle()

@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import inspect
 
+from memory_ci.commands.setup.init import CONFIG_TEXT
 from memory_ci.config import describe, parse_config
 from memory_ci.errors import UsageError
-from memory_ci.flows.setup.init import CONFIG_TEXT
 from memory_ci.records.config import Config
 from memory_ci.records.report import Finding
 

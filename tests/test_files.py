@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from memory_ci.commands.evaluate.evaluate import load_gold, load_lines
+from memory_ci.commands.evaluate.evaluate_retrieval import SetEntry
 from memory_ci.errors import EngineError, UsageError
 from memory_ci.extraction.engines.replay import ReplayEngine
 from memory_ci.files import open_regular, read_regular, replacing
-from memory_ci.flows.measure.evaluate import load_gold, load_lines
-from memory_ci.flows.measure.evaluate_retrieval import SetEntry
 from memory_ci.forge.github import Offline
 from memory_ci.records.candidate import Request
 from memory_ci.sources.transcripts.registry import read_transcript

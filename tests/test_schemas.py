@@ -13,10 +13,10 @@ import msgspec
 import pytest
 import yaml
 
-from memory_ci.flows.setup.init import CONFIG_TEXT
+from memory_ci.commands.setup.init import CONFIG_TEXT
 from memory_ci.records.config import Config
 from memory_ci.records.plan import Plan, RunLine
-from tests.flows.project import Project, make_project
+from tests.project import Project, make_project
 
 DOCS = Path(__file__).parent.parent / "docs"
 REFERENCE = runpy.run_path(str(DOCS.parent / ".ci" / "reference.py"))

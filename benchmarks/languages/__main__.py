@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from statistics import mean
 
-from memory_ci.flows.measure.evaluate_retrieval import (
+from memory_ci.commands.evaluate.evaluate_retrieval import (
     RelevanceJudgement,
     RetrievalSet,
     SetEntry,
@@ -24,11 +24,11 @@ from memory_ci.flows.measure.evaluate_retrieval import (
     answer_set,
     replay,
 )
-from memory_ci.flows.serve.options import RetrieveOptions, make_sound
-from memory_ci.flows.serve.ranking import arrange, find_ranked
+from memory_ci.commands.evaluate.retrieval_metrics import recall
+from memory_ci.commands.retrieve.options import RetrieveOptions, make_sound
+from memory_ci.commands.retrieve.ranking import arrange, find_ranked
 from memory_ci.records.config import Config
-from memory_ci.retrieval.metrics import recall
-from memory_ci.retrieval.verdict import drop_weak
+from memory_ci.search.strength import drop_weak
 
 LANGUAGES = ("en", "de", "es", "fr", "pt", "ru", "ja", "zh")
 EACH, FIFTH = 25, 5

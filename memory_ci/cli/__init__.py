@@ -1,1 +1,1 @@
-"""The roof: argv to a flow, its answer to rendering, text to stdout, an exit status. One file per command."""
+"""What all command lines share: options, output to terminals and logs, errors, the manual."""

@@ -3,18 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from datetime import date, datetime
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar, get_args
+from typing import TYPE_CHECKING, Any, TypeVar, get_args
 
 import click
 from click.shell_completion import CompletionItem
 
-from memory_ci.cli.plain import Option, echo, echo_json, say
+from memory_ci.cli.plain import (
+    Option,
+    echo,
+    echo_json,
+    say,
+)
 from memory_ci.errors import MemoryCIError
+from memory_ci.findings import printable
 from memory_ci.records.config import EngineName
-from memory_ci.rendering.table import printable
 from memory_ci.text import shorten
+
+if TYPE_CHECKING:
+    from memory_ci.records.config import EngineName
 
 C = TypeVar("C", bound=Callable[..., Any])
 
@@ -64,8 +73,8 @@ def table_options(options: Sequence[Option]) -> Callable[[C], C]:
 
 def complete_id(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """The entries whose id begins so, each with its title; nothing where memory cannot be read: a shell waits."""
-    from memory_ci.flows.workspace import load_memory, open_workspace
-    from memory_ci.rendering.terminal import short_ids
+    from memory_ci.cli.terminal import short_ids
+    from memory_ci.memory.workspace import load_memory, open_workspace
 
     try:
         entries = [place.entry for place in load_memory(open_workspace(Path.cwd()), None).located]
@@ -108,7 +117,7 @@ format_option = option(
 def show_rows(form: str, value: Any, text: str, head: Sequence[str], rows: Sequence[Sequence[object]]) -> None:  # noqa: ANN401
     """A record as `--format` says; the first of each row, which `head` names, is its id."""
     if form == "csv":
-        from memory_ci.rendering.terminal import render_csv
+        from memory_ci.cli.terminal import render_csv
         from memory_ci.secrets import mask_secrets
 
         echo(mask_secrets(render_csv(head, rows)))
@@ -126,3 +135,25 @@ def show(value: Any, text: str | Iterable[str], as_json: bool, remarks: Iterable
     say(text if isinstance(text, str) else "".join(f"{line}\n" for line in text))
     for remark in remarks:
         say(remark, err=True)
+
+
+def _read_days(
+    context: click.Context, option: click.Parameter, between: tuple[datetime, datetime] | None
+) -> tuple[date, date] | None:
+    if between is None:
+        return None
+    first, last = between[0].date(), between[1].date()
+    if last < first:
+        raise click.UsageError("--occurred-between: the first day is after the last one.")
+    return first, last
+
+
+between_option = option(
+    "--occurred-between",
+    nargs=2,
+    type=click.DateTime(["%Y-%m-%d"]),
+    callback=_read_days,
+    metavar="DAY DAY",
+    help="Only what happened then, both included.",
+)
+branch_option = option("--branch", metavar="NAME", help="Work on this branch instead of the one checked out.")

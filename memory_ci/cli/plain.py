@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TextIO, TypeVar
 import msgspec
 
 from memory_ci.errors import MemoryCIError, RepositoryError, UsageError
-from memory_ci.rendering.table import printable_lines, render_finding
+from memory_ci.findings import printable_lines, render_finding
 
 if TYPE_CHECKING:
-    from memory_ci.flows.workspace import Workspace
+    from memory_ci.memory.workspace import Workspace
     from memory_ci.records.report import Finding
 
 T = TypeVar("T")
@@ -80,11 +80,11 @@ def reported(run: Callable[..., T], *args: Any, **extra: Any) -> T:  # noqa: ANN
         if found.errno not in NO_ROOM:
             raise
         error = RepositoryError(f"cannot write: {found.strerror}", slug="write-failed")
-    from memory_ci.flows.setup.manual import link_to
+    from memory_ci.cli.manual import link_to
 
     text = f"Error: {printable_lines(error.message)} [{error.slug}]\n"
     if error.place and error.place[2].strip():
-        from memory_ci.rendering.terminal import render_excerpt
+        from memory_ci.cli.terminal import render_excerpt
 
         path, line, source = error.place
         excerpt, column = render_excerpt(line, source, error.message)
@@ -110,12 +110,12 @@ def say(text: str, *, err: bool = False) -> None:
         text += "\n"
     width, is_colored = terminal_width(stream, os.environ), is_colored_for(stream, os.environ)
     if width or is_colored:
-        from memory_ci.rendering.terminal import fold, paint
+        from memory_ci.cli.terminal import fold, paint
 
         text = fold(text, width) if width else text
         text = paint(text) if is_colored else text
     if stream is not None and not stream.encoding.lower().startswith("utf"):
-        from memory_ci.rendering.terminal import BLOCKS
+        from memory_ci.cli.terminal import BLOCKS
 
         text = text.translate(BLOCKS)
     echo(text, err=err)
@@ -140,7 +140,7 @@ def progress(label: str) -> Iterator[Callable[[int, int], None]]:
     if sys.stderr is None or not sys.stderr.isatty():
         yield lambda done, total: None
         return
-    from memory_ci.rendering.terminal import bar
+    from memory_ci.cli.terminal import bar
 
     def draw(done: int, total: int) -> None:
         share = f" {bar(done / total, 20)} {done / total:.0%}" if total else "…"
@@ -245,7 +245,7 @@ def workspace(*, is_quiet: bool = False) -> Workspace:
 
     Unknown keys of that are warned of on stderr, unless git itself has started us.
     """
-    from memory_ci.flows.workspace import open_workspace
+    from memory_ci.memory.workspace import open_workspace
 
     found = open_workspace(Path.cwd())
     warn(() if is_quiet else found.findings)
@@ -254,7 +254,7 @@ def workspace(*, is_quiet: bool = False) -> Workspace:
 
 def committed_workspace() -> Workspace:
     """The workspace for commands that work on a branch: they read the configuration that is committed there."""
-    from memory_ci.flows.workspace import open_committed
+    from memory_ci.memory.workspace import open_committed
 
     found = open_committed(Path.cwd())
     warn(found.findings)

@@ -1,0 +1,1 @@
+"""Events become evidence: redacted, bounded, and marked by how far it is trusted."""

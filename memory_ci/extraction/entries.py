@@ -271,3 +271,20 @@ def base_importance(pieces: Iterable[Evidence]) -> float:
     """What the gravest of the events counts from which a learning comes; 0.5 for routine."""
     weights = (next((row.importance for row in TABLE if row.event.takes(piece)), ROUTINE) for piece in pieces)
     return max(weights, default=ROUTINE)
+
+
+EARLIEST = date(2000, 1, 1)  # Of what an entry is dated by: a commit can claim any time, 1970 or the next century.
+
+
+def sample_entry(number: int, title: str) -> Entry:
+    """An entry that says `title`; equal numbers have equal ids."""
+    return Entry(
+        id=f"{number:08x}-0000-4000-8000-000000000000",
+        type="procedural",
+        domain="task",
+        importance=0.5,
+        reinforcement_count=0,
+        last_reinforced=date(2026, 1, 1),
+        status="active",
+        title=title,
+    )

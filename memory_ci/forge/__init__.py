@@ -1,1 +1,1 @@
-"""Forges: pull requests, reviews, permissions and checks, over REST or from the event of the job alone."""
+"""GitHub and GitLab: pull requests, reviews, permissions and checks, by REST or from a job's event file."""

@@ -1,1 +1,1 @@
-"""The only owner of git: all goes by subprocess but commits of memory, which `writer` makes with GitPython."""
+"""The only package that runs git. Everything is a subprocess, but `writer` makes commits with GitPython."""

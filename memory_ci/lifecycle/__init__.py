@@ -1,1 +1,1 @@
-"""What should happen to entries. Nothing here does it: every function returns values or changes."""
+"""Rules over entries: compaction, promotion, prominence, retirement. Pure: they return values or changes."""

@@ -112,3 +112,8 @@ CURVES: Mapping[Decay, Callable[[int], float]] = {
 def demote(importance: float) -> float:
     """Importance x 0.7, not below 0.1; what is below already stays. Four decimals, as files hold it."""
     return min(importance, max(IMPORTANCE_FLOOR, round(importance * DEMOTION, 4)))
+
+
+def is_in_force(entry: Entry, today: date) -> bool:
+    """Whether an entry counts: it is active, and valid on that day."""
+    return entry.status == "active" and (entry.valid_until is None or entry.valid_until > today)

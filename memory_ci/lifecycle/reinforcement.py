@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from memory_ci.lifecycle.anchors import parse_anchor
-from memory_ci.lifecycle.symbols import list_mentions
+from memory_ci.anchors.anchors import parse_anchor
+from memory_ci.anchors.symbols import list_mentions
 from memory_ci.records.entry import Entry, Located
 from memory_ci.records.plan import Change
 from memory_ci.text import content_words, unfenced_lines

@@ -9,9 +9,9 @@ from datetime import date
 import msgspec
 from msgspec.structs import replace
 
-from memory_ci.lifecycle.anchors import fold, format_anchor, lines_of, may_hide, parse_anchor
+from memory_ci.anchors.anchors import fold, format_anchor, lines_of, may_hide, parse_anchor
+from memory_ci.anchors.verdicts import judge_entry, list_differences
 from memory_ci.lifecycle.compaction import may_retire, retire
-from memory_ci.lifecycle.verdicts import judge_entry, list_differences
 from memory_ci.records.anchor import Verdict
 from memory_ci.records.entry import Entry, Located
 from memory_ci.records.plan import Change

@@ -13,7 +13,7 @@ from memory_ci.errors import UsageError
 from memory_ci.lifecycle.episodes import NO_HEIRS, Heirs, pass_on, unique_events
 from memory_ci.lifecycle.prominence import HALF_LIFE_DAYS, Retention, missing_fsrs
 from memory_ci.records.entry import NO_FEEDBACK, Entry
-from memory_ci.records.episode import EventKind, Feedback
+from memory_ci.records.episode import EventKind, Feedback, UseCount
 
 DELTAS: Mapping[str, float] = {
     "confirmed": 0.2, "corrected": -0.1, "rejected": -0.3, "undone": -0.4, "ignored": -0.05, "touched": 0.0
@@ -153,3 +153,11 @@ def find_retentions(entries: Iterable[Entry], feedback: Iterable[Feedback]) -> d
 
 def _midnight(day: date) -> datetime:
     return datetime.combine(day, time(), UTC)
+
+
+OFTEN = 10  # An entry that was given so many times and never used is proposed for review.
+
+
+def is_idle(count: UseCount | None) -> bool:
+    """Whether an entry was given often and never used."""
+    return count is not None and count.given >= OFTEN and not count.used

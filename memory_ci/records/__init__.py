@@ -1,1 +1,1 @@
-"""The nouns: frozen values that pass from room to room."""
+"""Frozen values that packages exchange: entries, events, plans, configuration."""

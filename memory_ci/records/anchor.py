@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import msgspec
+
+if TYPE_CHECKING:
+    pass
 
 VerdictKind = Literal["fresh", "moved", "changed", "gone", "unverifiable"]
 
@@ -62,3 +65,9 @@ class Verdict(msgspec.Struct, frozen=True):
     note: str = ""
     edited: float = 0.0
     edit: CodeEdit | None = None
+
+
+def place_of(verdict: Verdict) -> tuple[str, str]:
+    """`PATH:LINE` of a place that is cited, and ` (NOTE), EDIT`: what is known of it."""
+    place = f"{verdict.path}:{verdict.first}" if verdict.first is not None else verdict.path
+    return place, (f" ({verdict.note})" if verdict.note else "") + (f", {verdict.edit}" if verdict.edit else "")

@@ -1,0 +1,1 @@
+"""Readers of what happened: commits, reviews and transcripts become events."""

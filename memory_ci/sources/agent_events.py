@@ -16,6 +16,9 @@ import msgspec
 
 EventKind = Literal["start", "prompt", "file", "stop", "end"]
 
+AGENT_NAMES = ("claude-code", "codex", "gemini", "copilot", "opencode", "vscode", "cursor", "agents-md")
+"""What `--agent` and `--for` take."""
+
 NAMES: Mapping[EventKind, str] = {
     "start": "sessionstart",
     "prompt": "userpromptsubmit userpromptsubmitted beforeagent beforesubmitprompt",

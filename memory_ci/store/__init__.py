@@ -1,1 +1,1 @@
-"""The files are the truth: entries as text, where they live, and changes applied to them."""
+"""Memory files as text: parsed, edited, merged and written. The files are the truth."""

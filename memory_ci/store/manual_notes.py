@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
+import uuid
 from collections.abc import Collection, Iterator, Sequence
 from datetime import date
 from itertools import pairwise
@@ -15,7 +17,6 @@ from memory_ci.records.report import Finding
 from memory_ci.store.document import MemoryFile, Segment, parse_memory_file, render_memory_file, split_body
 from memory_ci.store.frontmatter import CONVERTERS, REQUIRED, Value, format_field, format_front_matter
 from memory_ci.store.headings import fenced_lines, is_heading_2, is_underlined
-from memory_ci.store.legacy import imported_id
 from memory_ci.text import did_you_mean, strip_comments
 
 SECTION = re.compile(r"^(?=# )", re.MULTILINE)
@@ -123,3 +124,10 @@ def _draft(path: str, lines: Sequence[str], today: date, taken: set[Value]) -> E
     taken.add(entry_id)
     type_: EntryType = "directive" if RULE.search(title or body) else "procedural"
     return new_entry(entry_id, title or "", body, (type_, "task", NEW_IMPORTANCE), today)
+
+
+def imported_id(source: str, *texts: str) -> str:
+    """A UUID (version 4 layout, RFC 9562 section 5.4) made of where a text comes from and its words. White space and
+    case do not count, nor does the file: importing a text again gives the same id."""
+    seed = "\0".join((source, *(" ".join(text.lower().split()) for text in texts)))
+    return str(uuid.UUID(bytes=hashlib.sha256(seed.encode()).digest()[:16], version=4))

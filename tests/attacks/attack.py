@@ -14,8 +14,9 @@ from typing import Any, NamedTuple
 
 import click
 
-from memory_ci.cli.main import COMMANDS, main
-from tests.flows.project import IMPORTED_FROM
+from memory_ci.commands.root import main
+from memory_ci.commands.table import COMMANDS
+from tests.project import IMPORTED_FROM
 
 LOST = "nothing lost"
 BELIEVED = "nobody believed"

@@ -182,11 +182,10 @@ def end_with(main: Callable[[], None]) -> None:
 
 def import_package() -> None:
     """Import what most commands need, so that a child does not import it again."""
-    import memory_ci.cli
-    from memory_ci.cli.main import COMMANDS
+    from memory_ci.commands.table import COMMANDS
 
-    for name in {module for module, _ in COMMANDS.values()}:
-        importlib.import_module(f"memory_ci.cli.{name}")
+    for name in {command.module for command in COMMANDS.values()}:
+        importlib.import_module(f"memory_ci.commands.{name}")
     import memory_ci
 
     for module in pkgutil.walk_packages(memory_ci.__path__, "memory_ci."):

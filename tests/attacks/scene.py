@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from memory_ci.store.edits import format_entry
+from tests.agents_at_work import keep_session, make_session
 from tests.attacks.attack import Done, Launcher
-from tests.flows.agents_at_work import keep_session, make_session
-from tests.flows.project import DECIDED, Project, copy_project, make_project
 from tests.make import make_entry, make_id
+from tests.project import DECIDED, Project, copy_project, make_project
 from tests.repos import make_repo
 
 WORDS = "Kestrel umbra"

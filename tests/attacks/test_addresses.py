@@ -19,7 +19,7 @@ from tests.attacks.attack import (
     log_git,
 )
 from tests.attacks.scene import FIXED_TIME
-from tests.flows.project import Project, copy_project, make_project
+from tests.project import Project, copy_project, make_project
 from tests.test_credentials import KEYS, make
 
 pytestmark = pytest.mark.slow

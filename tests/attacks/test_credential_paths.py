@@ -11,6 +11,7 @@ from typing import NamedTuple
 import pytest
 
 from memory_ci.store.edits import format_entry
+from tests.agents_at_work import make_session
 from tests.attacks.attack import (
     SECRET,
     Area,
@@ -24,9 +25,8 @@ from tests.attacks.attack import (
 )
 from tests.attacks.scene import FIXED_TIME, SESSION_TIME
 from tests.extraction.engines.programs import make_program
-from tests.flows.agents_at_work import make_session
-from tests.flows.project import Project, copy_project, make_project
 from tests.make import make_entry, make_id
+from tests.project import Project, copy_project, make_project
 from tests.test_credentials import KEYS, make
 
 pytestmark = pytest.mark.slow

@@ -9,7 +9,7 @@ import pytest
 
 from tests.attacks.attack import BOUNDED, ERROR, LOST, Area, Case, Launcher, assert_ended_clearly
 from tests.attacks.scene import FIXED_TIME, WRITERS, Scene, copy_for, finish, make_scene, run
-from tests.flows.project import Project
+from tests.project import Project
 
 pytestmark = pytest.mark.slow
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import pytest
 
-from memory_ci.cli.agent import NAMES as AGENTS
+from memory_ci.sources.agent_events import AGENT_NAMES as AGENTS
 from tests.attacks.attack import (
     BOUNDED,
     COMMAND,

@@ -11,7 +11,7 @@ import pytest
 
 from tests.attacks.attack import BELIEVED, Area, Case, Launcher, assert_ended_clearly
 from tests.attacks.scene import FIXED_TIME
-from tests.flows.project import Project, copy_project, make_project
+from tests.project import Project, copy_project, make_project
 from tests.sources.transcripts.claude import (
     NO,
     SAID,

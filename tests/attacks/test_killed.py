@@ -24,7 +24,7 @@ from tests.attacks.scene import (
     read_state,
     run,
 )
-from tests.flows.project import Project
+from tests.project import Project
 
 pytestmark = pytest.mark.slow
 

@@ -13,6 +13,7 @@ from typing import NamedTuple
 import pytest
 
 from memory_ci.store.edits import format_entry
+from tests.agents_at_work import keep_session, make_session
 from tests.attacks.attack import (
     BOUNDED,
     COMMAND,
@@ -26,9 +27,8 @@ from tests.attacks.attack import (
     call_tool,
 )
 from tests.attacks.scene import FIXED_TIME, SESSION_TIME
-from tests.flows.agents_at_work import keep_session, make_session
-from tests.flows.project import Project, copy_project, make_project
 from tests.make import make_entry, make_id
+from tests.project import Project, copy_project, make_project
 
 pytestmark = pytest.mark.slow
 

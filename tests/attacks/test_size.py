@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from memory_ci.store.edits import format_entry
+from tests.agents_at_work import make_session
 from tests.attacks.attack import BOUNDED, ERROR, LOST, Area, Case, Launcher, assert_ended_clearly
 from tests.attacks.scene import FIXED_TIME, SESSION_TIME
-from tests.flows.agents_at_work import make_session
-from tests.flows.project import Project, copy_project, make_project
 from tests.make import make_entry
+from tests.project import Project, copy_project, make_project
 
 pytestmark = pytest.mark.slow
 

@@ -10,11 +10,11 @@ from subprocess import Popen
 import pytest
 
 from memory_ci.store.edits import format_entry
+from tests.agents_at_work import make_session
 from tests.attacks.attack import BOUNDED, ERROR, LOST, Area, Case, start
 from tests.attacks.scene import FIXED_TIME, SESSION_TIME
-from tests.flows.agents_at_work import make_session
-from tests.flows.project import DECIDED, Project, copy_project, make_project
 from tests.make import make_entry, make_id
+from tests.project import DECIDED, Project, copy_project, make_project
 from tests.repos import RepoBuilder
 
 pytestmark = pytest.mark.slow

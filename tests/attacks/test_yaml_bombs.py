@@ -11,8 +11,8 @@ from memory_ci.config import CONFIG_FILE
 from memory_ci.store.edits import format_entry
 from tests.attacks.attack import BOUNDED, COMMAND, ERROR, LOST, Area, Case, Launcher, assert_ended_clearly
 from tests.attacks.scene import FIXED_TIME
-from tests.flows.project import Project, copy_project, make_project
 from tests.make import ID, make_entry
+from tests.project import Project, copy_project, make_project
 
 pytestmark = pytest.mark.slow
 

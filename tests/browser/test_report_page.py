@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from memory_ci.flows.episodes import save_telling
-from memory_ci.flows.measure.report import gather_report, save_report
+from memory_ci.commands.report.records import Overview
+from memory_ci.commands.report.report import gather_report, save_report
+from memory_ci.memory.episodes import save_telling
 from memory_ci.records.episode import Action, Episode, Given, Situation
-from memory_ci.records.overview import Overview
 from memory_ci.store.edits import format_entry
-from tests.flows.project import NOW, make_project
 from tests.make import make_entry, make_id
+from tests.project import NOW, make_project
 
 playwright = pytest.importorskip("playwright.sync_api", reason="no browser tests: playwright is not installed")
 axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="no browser tests: axe is not installed")

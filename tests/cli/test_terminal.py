@@ -19,14 +19,16 @@ from pathlib import Path
 import click
 import pytest
 
-from memory_ci.cli.main import main
+from memory_ci.cli import manual
 from memory_ci.cli.plain import choose_color, is_colored_for, terminal_width
-from memory_ci.flows.setup import manual
+from memory_ci.commands.root import main
 from memory_ci.store.edits import format_entry
 from memory_ci.text import shorten
-from tests.cli.conftest import Run
-from tests.flows.project import Project
+from tests.command_line import Run
 from tests.make import make_entry, make_id
+from tests.project import Project
+
+pytestmark = pytest.mark.in_project
 
 LONG = "Retry a POST only with an idempotency key, for the gateway charges twice without one and nobody sees it"
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from memory_ci.extraction.metrics import is_match, kappa, share
+from memory_ci.commands.evaluate.extraction_metrics import is_match, kappa
+from memory_ci.commands.evaluate.records import GoldLabel, GoldLearning, GoldPiece, GoldWindow
 from memory_ci.records.candidate import Quote
-from memory_ci.records.health import GoldLabel, GoldLearning, GoldPiece, GoldWindow
+from memory_ci.records.proportion import share
 from tests.extraction.make import make_candidate
 
 

@@ -7,8 +7,6 @@ from pathlib import Path
 import pytest
 
 from memory_ci.errors import RepositoryError
-from memory_ci.flows.draft import Draft
-from memory_ci.flows.workspace import open_workspace
 from memory_ci.gitrepo.blobs import (
     FileContent,
     Tree,
@@ -20,6 +18,8 @@ from memory_ci.gitrepo.blobs import (
     read_files,
 )
 from memory_ci.gitrepo.repo import Repository, find_repository, find_setting
+from memory_ci.memory.draft import Draft
+from memory_ci.memory.workspace import open_workspace
 from memory_ci.records.entry import ScopeOf
 from tests.repos import RepoBuilder, make_repo
 

@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from memory_ci.flows.workspace import open_committed
 from memory_ci.gitrepo import journal
 from memory_ci.gitrepo.journal import Move, find_unfinished, journaled, undo_move
 from memory_ci.gitrepo.repo import JOURNAL, Repository, find_repository
+from memory_ci.memory.workspace import open_committed
 from tests.repos import RepoBuilder
 
 WRITE = """

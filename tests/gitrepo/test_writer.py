@@ -13,9 +13,9 @@ from threading import Barrier, Thread
 import pytest
 
 from memory_ci.errors import RepositoryError
-from memory_ci.flows.workspace import open_committed
 from memory_ci.gitrepo.repo import Repository, find_repository
 from memory_ci.gitrepo.writer import Identity, PlannedCommit, commit_series
+from memory_ci.memory.workspace import open_committed
 from tests.repos import RepoBuilder, make_repo
 
 MAIN = "refs/heads/main"

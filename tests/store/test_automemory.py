@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from memory_ci.commands.import_.legacy import LegacyFile, find_memories, mentioned_files
 from memory_ci.store.edits import format_entry
-from memory_ci.store.legacy import LegacyFile, find_memories, mentioned_files
 
 TODAY = date(2026, 11, 21)
 

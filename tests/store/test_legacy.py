@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from memory_ci.commands.import_.legacy import LegacyFile, find_sections
 from memory_ci.records.entry import Domain, EntryType
 from memory_ci.store.edits import format_entry
-from memory_ci.store.legacy import LegacyFile, find_sections, imported_id
+from memory_ci.store.manual_notes import imported_id
 from tests.make import make_entry, make_id
 
 TODAY = date(2026, 11, 21)

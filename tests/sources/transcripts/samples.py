@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from memory_ci.records.event import Event, Session
 
-SESSIONS = Path(__file__).parents[2] / "sessions"
+SESSIONS = Path(__file__).parents[2] / "transcripts"
 OTHERS: tuple[Any, ...] = (None, 7, -1.5, True, "", "x", [], [None], {}, {"text": 3}, "\x00", [[["deep"]]])
 
 Reader = Callable[[BinaryIO, str], Iterator[Session]]

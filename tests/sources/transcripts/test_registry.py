@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from memory_ci.cli.sessions import AGENTS
+from memory_ci.commands.agents.command import AGENTS
 from memory_ci.errors import UsageError
 from memory_ci.sources.transcripts import registry
 from memory_ci.sources.transcripts.registry import default_places, find_transcripts, read_stream, read_transcript

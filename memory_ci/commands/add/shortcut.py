@@ -1,0 +1,116 @@
+"""`memory-ci add`: its options as a table, and what it does once they are read, by click or by `shortcut`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, get_args
+
+from memory_ci.cli.plain import Option, echo_json, has_input, now, read_input, say, today, utf8, workspace
+from memory_ci.errors import UsageError
+from memory_ci.findings import printable
+from memory_ci.records.entry import NEW_IMPORTANCE, Domain, Entry, EntryType
+
+if TYPE_CHECKING:
+    from memory_ci.memory.workspace import Workspace
+
+TEMPLATE = """
+
+# The first line is the title, the rest the body (Markdown). Lines that start with # are left out;
+# an empty text adds nothing.
+"""
+
+OPTIONS = (
+    Option("--title", "One sentence that says the learning by itself."),
+    Option("--body", "Why, when, and what to do: a short paragraph."),
+    Option("--type type_", "What kind of learning.", choices=get_args(EntryType), default="procedural"),
+    Option("--domain", "task, or team for what outlives it.", choices=get_args(Domain), default="task"),
+    Option("--scope", "project, institutional, team:<directory> or session:<job>.", default="project", metavar="SCOPE"),
+    Option("--source", "Where it comes from: commit:3f2ab91, pr:128, or an address.", metavar="TEXT"),
+    Option(
+        "--cite cites",
+        "Code of HEAD that it speaks about; may be given several times.",
+        is_multiple=True,
+        metavar="PATH[::SYMBOL|:A-B]",
+    ),
+    Option("--quote", "What a person said in this session, word for word; - reads it.", metavar="WORDS"),
+    Option("--turn", "Quote that turn of a person, from 1; 0 is the last.", kind=int, metavar="N"),
+    Option("--dry-run", "Say what would be done, and change nothing.", kind=bool),
+    Option("--json as_json", "Print JSON instead of text.", kind=bool),
+)
+
+
+def read_words(words: tuple[str, ...], values: dict[str, Any]) -> dict[str, Any] | None:
+    """The arguments of `run` for these words and options; None where it is click's to say what they are."""
+    if len(words) + (values["title"] is not None) != 1:
+        return None
+    return {**values, "text": words[0] if words else None, "importance": NEW_IMPORTANCE}
+
+
+def run(
+    text: str | None,
+    title: str | None,
+    body: str | None,
+    type_: str,
+    domain: str,
+    scope: str,
+    importance: float,
+    source: str | None,
+    cites: tuple[str, ...],
+    quote: str | None,
+    turn: int | None,
+    dry_run: bool,
+    as_json: bool,
+) -> None:
+    """Write the entry into the inbox, unless it is known, and say which file it is in."""
+    import uuid
+
+    from memory_ci.commands.add.add import add_entry, draft_entry, split_text
+
+    title = title if text is None else text
+    if title is None and quote == "-":
+        raise UsageError("standard input has the quote", slug="bad-quote", hint="Give the title as an argument.")
+    learning = split_text(_read_text() if title is None else utf8(f"{' '.join(title.split())}\n{body or ''}"))
+    place = workspace()
+    fields: dict[str, object] = {"type": type_, "domain": domain, "scope": scope, "importance": importance}
+    fields["source"] = " ".join(utf8(source or "").split()) or None
+    if cites:
+        from memory_ci.memory.named_code import read_cite
+
+        fields["cites"] = tuple(read_cite(place, utf8(one)) for one in cites)
+    entry = draft_entry(str(uuid.uuid4()), today(), learning, **fields)
+    if quote is not None or turn is not None:
+        entry = _quote(place, entry, quote, turn)
+    added = add_entry(place, entry, dry_run=dry_run)
+    if as_json:
+        echo_json(added)
+    elif not added.is_new:
+        say(f"Known already as {added.entry.id} in {printable(added.path)}; nothing written.")
+    else:
+        say(f"{'Would add' if dry_run else 'Added'} {printable(added.path)}\n{added.entry.id[:8]}")
+        if added.is_pending:
+            say("The next commit of this session's work takes it along, else the captured session does.", err=True)
+        elif not dry_run:
+            say("Commit it with your work; `memory-ci record` folds it once it is on the branch.", err=True)
+
+
+def _quote(place: Workspace, entry: Entry, quote: str | None, turn: int | None) -> Entry:
+    """The entry with the words of a person in the session that runs us."""
+    import os
+
+    from memory_ci.commands.add.add import quote_person
+    from memory_ci.sessions.active_session import find_sessions
+
+    if quote is not None and turn is not None:
+        raise UsageError("--quote and --turn name the same words", slug="bad-quote", hint="Give one of them.")
+    quoted = turn if turn is not None else read_input() if quote == "-" else utf8(quote or "")
+    return quote_person(place, entry, quoted, find_sessions(os.environ), Path.home(), now())
+
+
+def _read_text() -> str:
+    """Standard input if something is piped in, else what is written in the editor."""
+    if has_input():
+        return read_input()
+    from click import edit
+
+    written = edit(TEMPLATE, extension=".md") or ""
+    return "\n".join(line for line in written.splitlines() if not line.startswith("# "))

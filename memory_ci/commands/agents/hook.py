@@ -1,0 +1,163 @@
+"""memory-ci hook: what git calls, hooks and the merge driver. Hidden; a hook never stands in the way of a commit."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import click
+
+from memory_ci.cli.plain import now, say, today, workspace
+from memory_ci.commands.agents.shortcut import run as run_agent
+from memory_ci.errors import MemoryCIError
+from memory_ci.findings import printable
+from memory_ci.sources.agent_events import AGENT_NAMES as AGENTS
+from memory_ci.text import plural
+
+
+@click.group("hook", hidden=True)
+def hook_command() -> None:
+    """Run a git hook's work.
+
+    \b
+    Example:
+      memory-ci hook prepare-commit-msg .git/COMMIT_EDITMSG
+    """
+
+
+@hook_command.command("prepare-commit-msg", hidden=True)
+@click.argument("message_file", type=click.Path(path_type=Path))
+@click.argument("rest", nargs=-1)
+def prepare_commit_msg(message_file: Path, rest: tuple[str, ...]) -> None:
+    """Add trailers: what the work since the last commit was given, and the agent's session that makes the commit.
+
+    \b
+    Example:
+      memory-ci hook prepare-commit-msg .git/COMMIT_EDITMSG
+    """
+    from memory_ci.sessions.active_session import add_session_trailer
+    from memory_ci.sessions.served_ids import add_retrieved_trailer
+
+    with _harmless("no trailer added"):
+        where = workspace(is_quiet=True)
+        add_retrieved_trailer(where, message_file, rest[0] if rest else "")
+        add_session_trailer(where, message_file, os.environ, now())
+
+
+@hook_command.command("pre-commit", hidden=True)
+@click.argument("rest", nargs=-1)
+def pre_commit(rest: tuple[str, ...]) -> None:
+    """Stage what agents marked in the sessions whose work is committed.
+
+    \b
+    Example:
+      memory-ci hook pre-commit
+    """
+    from memory_ci.sessions.marked_notes import stage_notes
+
+    with _harmless("no note staged"):
+        for path in stage_notes(workspace(is_quiet=True), os.environ, now()):
+            say(f"memory-ci: {printable(path)} goes with this commit", err=True)
+
+
+@hook_command.command("pre-push", hidden=True)
+@click.argument("remote", required=False, envvar="PRE_COMMIT_REMOTE_NAME", default="origin")
+@click.argument("rest", nargs=-1)
+def pre_push(remote: str, rest: tuple[str, ...]) -> None:
+    """Send the captured sessions that a remote lacks, if `sessions.push` lets them. pre-commit names it by a variable.
+
+    \b
+    Example:
+      memory-ci hook pre-push origin git@example.com:shop.git
+    """
+    from memory_ci.sessions.active_session import push_sessions
+
+    with _harmless("sessions not pushed"):
+        if said := push_sessions(workspace(is_quiet=True), remote, os.environ, now()):
+            say(f"memory-ci: {printable(said)}", err=True)
+    with _harmless("no nudge"):
+        _nudge()
+
+
+@hook_command.command("agent", hidden=True)
+@click.option("--for", "agent", default=AGENTS[0], metavar="NAME", help="Whose hooks these are.")
+@click.option("--event", default="", metavar="NAME", help="The event, where the input does not name it.")
+@click.option("--no-ask", is_flag=True, help="Never ask the agent to note what a person taught it.")
+@click.option("--user", is_flag=True, help="A hook in the home: silent without memory, or where the project has one.")
+def agent(agent: str, event: str, no_ask: bool, user: bool) -> None:
+    """Answer an event of a coding agent, whose JSON is read from standard input; always exit status 0.
+
+    \b
+    Example:
+      memory-ci hook agent --for codex
+    """
+    run_agent(agent, event, no_ask, user)
+
+
+@hook_command.command("sync", hidden=True)
+@click.option("--detached", is_flag=True, help="Leave the caller's session, and end after a minute at most.")
+@click.argument("rest", nargs=-1)
+def sync(detached: bool, rest: tuple[str, ...]) -> None:
+    """Bring the index up to the work tree after git moved it. Says nothing and never fails: retrieval can do the same.
+
+    \b
+    Example:
+      memory-ci hook sync
+    """
+    from memory_ci.memory.prewarm import detach, prewarm
+
+    with suppress(Exception):  # a fault of ours, too, is the next retrieval's to report
+        if detached:
+            detach()
+        prewarm(Path.cwd())
+
+
+@hook_command.command("merge", hidden=True)
+@click.argument("base", type=click.Path(path_type=Path))
+@click.argument("ours", type=click.Path(path_type=Path))
+@click.argument("theirs", type=click.Path(path_type=Path))
+@click.argument("path")
+def merge(base: Path, ours: Path, theirs: Path, path: str) -> None:
+    """Merge a memory file entry by entry (one of episodes by documents) into OURS, as git asks its merge drivers to;
+    exit status 1 on a conflict.
+
+    \b
+    Example:
+      memory-ci hook merge %O %A %B %P
+    """
+    from memory_ci.memory.merge import merge_files
+
+    try:
+        conflicts = merge_files(base, ours, theirs, path)
+    except (MemoryCIError, OSError) as error:
+        say(f"memory-ci: {path} is not merged, it stays as ours: {error}", err=True)
+        raise SystemExit(1) from error
+    if conflicts:
+        say(f"memory-ci: {plural(conflicts, 'conflict')} left in {path}", err=True)
+    raise SystemExit(1 if conflicts else 0)
+
+
+def _nudge() -> None:
+    """Say on stderr, once a session, that memory has not changed for long; not for a tag, nor a branch that is deleted.
+
+    A terminal is no input of git's: who calls the hook by hand is not waited for.
+    """
+    from memory_ci.sessions.nudge import is_branch_pushed, nudge_once, session_of
+
+    updates = () if sys.stdin is None or sys.stdin.isatty() else sys.stdin.buffer
+    if not is_branch_pushed(updates, os.environ):
+        return
+    if line := nudge_once(workspace(is_quiet=True), session_of(os.environ), today()):
+        say(line, err=True)
+
+
+@contextmanager
+def _harmless(failed: str) -> Iterator[None]:
+    """Whatever goes wrong, a fault of ours too, is one line on stderr: git goes on."""
+    try:
+        yield
+    except Exception as error:  # noqa: BLE001 - pre-commit makes of our exit status git's
+        say(f"memory-ci: {failed}: {printable(str(error))}", err=True)

@@ -1,0 +1,224 @@
+"""Commands that check and mend memory files: check, verify, fmt, resolve."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from memory_ci.cli.common import (
+    at_option,
+    branch_option,
+    change_options,
+    flag,
+    option,
+    show,
+    table_options,
+)
+from memory_ci.cli.plain import committed_workspace, echo, echo_json, now, progress, say, today, warn, workspace
+from memory_ci.commands.check import shortcut as check
+from memory_ci.findings import printable
+from memory_ci.text import plural
+
+if TYPE_CHECKING:
+    pass
+
+if TYPE_CHECKING:
+    from memory_ci.commands.check.check import CheckReport
+    from memory_ci.memory.workspace import Workspace
+
+
+@click.command("check")
+@click.argument("paths", nargs=-1, type=click.Path(path_type=Path, readable=False))
+@table_options(check.OPTIONS)
+@option(
+    "--range", "written", metavar="A..B", help="Look at these commits, too: whose code they touch, who set a priority."
+)
+@at_option
+@flag("--fix", help="First make entries of what was written by hand, and move what this branch added into the inbox.")
+@option("--base", metavar="REV", help="With --fix: where this branch started from; default: the default branch.")
+@change_options
+def check_command(
+    paths: tuple[Path, ...],
+    staged: bool,
+    written: str | None,
+    view: str | None,
+    fix: bool,
+    base: str | None,
+    dry_run: bool,
+    as_json: bool,
+) -> None:
+    """Check that every memory file is in order.
+
+    Findings are printed as FILE:LINE. Files are read, and rewritten only by --fix. Exit status 1 means that there are
+    errors; warnings alone leave it 0.
+
+    \b
+    Example:
+      memory-ci check
+      memory-ci check --staged
+      memory-ci check --range origin/main..HEAD
+      memory-ci check --fix --dry-run
+    """
+    from memory_ci.commands.check.check import check_memory
+    from memory_ci.memory.workspace import STAGED
+
+    if staged and view:
+        raise click.UsageError("--staged and --at are two views: choose one.")
+    if fix and (staged or view or paths):
+        raise click.UsageError("--fix is about the whole work tree: give no paths, no --staged and no --at.")
+    if (base or dry_run) and not fix:
+        raise click.UsageError("--base and --dry-run belong to --fix.")
+    where = workspace(is_quiet=True)  # what is told on stderr elsewhere is a finding here
+    if fix:
+        from memory_ci.commands.check.fix import adopt_by_hand, move_to_inbox
+
+        adopted, moved = adopt_by_hand(where, today(), dry_run=dry_run), move_to_inbox(where, base, dry_run=dry_run)
+    else:
+        adopted, moved = (), ()
+    report = check_memory(where, STAGED if staged else view, paths)
+    if written is not None:
+        from memory_ci.commands.check.verify import add_range_findings
+
+        report = add_range_findings(where, report, written)
+    if as_json:
+        counted = {"ok": report.is_ok, "files": report.files, "entries": report.entries, "findings": report.findings}
+        echo_json(counted | ({"adopted": adopted, "moved": moved, "dry_run": dry_run} if fix else {}))
+    else:
+        for one in adopted:
+            given = ", ".join(one.fields) or "a front matter"
+            would = "would give" if dry_run else "gave"
+            say(printable(f"{would} {one.title!r} at {one.path}:{one.line} {given}"))
+        for entry in moved:
+            say(f"{'would move' if dry_run else 'moved'} {entry.title!r} from {entry.source} to {entry.path}")
+        check.show_findings(report, where, STAGED if staged else view)
+    raise SystemExit(0 if report.is_ok else 1)
+
+
+@click.command("verify")
+@option("--base", metavar="REV", help="What the change is to be merged into; default: the default branch.")
+@option("--head", metavar="REV", default="HEAD", help="The change.")
+@flag("--fork", "is_fork", help="The change comes from a fork: of memory it may add to the inbox.")
+@option(
+    "--format",
+    "form",
+    choices=["text", "github", "json"],
+    default="text",
+    help="Lines, annotations of GitHub Actions, or JSON.",
+)
+def verify_command(base: str | None, head: str, is_fork: bool, form: str) -> None:
+    """Check what a change does to memory, before it is merged.
+
+    Besides what `check` finds: entries that come back from the dead, entries that a merge dropped, what a fork may not
+    change, priorities that no person set, entries whose code the change touches, and whether the index builds. Commits
+    alone are read; nothing is written, and no secret is needed. Exit status 1 means that there are errors.
+
+    \b
+    Example:
+      memory-ci verify
+      memory-ci verify --base origin/main --head HEAD --format github
+    """
+    from memory_ci.commands.check.verify import verify_change
+
+    where = committed_workspace()
+    with progress("Checking"):
+        report = verify_change(where, base, head, is_fork=is_fork)
+    show_report(report, form, where, head)
+    raise SystemExit(0 if report.is_ok else 1)
+
+
+def show_report(report: CheckReport, form: str, where: Workspace | None = None, view: str | None = None) -> None:
+    """Findings on stdout, for a person, a runner or a program; the verdict on stderr."""
+    if form == "json":
+        echo_json({"ok": report.is_ok, "files": report.files, "entries": report.entries, "findings": report.findings})
+    elif form == "github":
+        import secrets  # with the next, 3 ms that `check` need not pay at each commit
+
+        from memory_ci.findings import render_annotations
+
+        echo(render_annotations(report.findings, secrets.token_hex(16)))
+        check.say_verdict(report)
+    else:
+        check.show_findings(report, where, view)
+
+
+@click.command("fmt")
+@click.argument("paths", nargs=-1, type=click.Path(path_type=Path))
+@flag("--check", "is_check", help="Change nothing; exit status 1 if a file is not canonical.")
+@change_options
+def fmt_command(paths: tuple[Path, ...], is_check: bool, dry_run: bool, as_json: bool) -> None:
+    """Write memory files in their canonical form.
+
+    Keys in one order, quoted alike, one blank line between entries. Prose, comments, unknown keys and line endings
+    stay; what cannot be read is not touched. All memory files, or those of PATHS.
+
+    \b
+    Example:
+      memory-ci fmt
+      memory-ci fmt --check MEMORY.md
+    """
+    from memory_ci.commands.check.fix import format_memory
+
+    is_dry = dry_run or is_check
+    report = format_memory(workspace(), paths, dry_run=is_dry)
+    warn(report.findings)
+    told = {"ok": not report.changed, "files": report.files, "changed": report.changed, "written": not is_dry}
+    lines = (f"{'would format' if is_dry else 'formatted'} {printable(path)}" for path in report.changed)
+    show(told, lines, as_json, [f"{plural(report.files, 'file')}, {len(report.changed)} not canonical"])
+    raise SystemExit(1 if is_check and report.changed else 0)
+
+
+@click.command("resolve")
+@option("--branch", metavar="NAME", help="The branch to merge into; default: the one checked out.")
+@option("--base", metavar="REV", help="What to merge; default: the remote's default branch, else main or master.")
+@flag("--push", help="Push the branch afterwards.")
+@change_options
+def resolve_command(branch: str | None, base: str | None, push: bool, dry_run: bool, as_json: bool) -> None:
+    """Merge the base into a branch, memory files entry by entry.
+
+    For a pull request that a forge reports as conflicting: forges merge lines, and know no merge driver. It works
+    without `memory-ci install`. Where anything conflicts, nothing is merged. Fetch first; this does not.
+
+    \b
+    Example:
+      git fetch && memory-ci resolve --push
+      memory-ci resolve --branch feat/retry --base origin/main
+    """
+    from memory_ci.commands.check.resolve import resolve_branch
+
+    done = resolve_branch(workspace(), sys.executable, branch, base, push=push, dry_run=dry_run)
+    told = f"Merged {done.base} into {done.branch}: {done.before[:12]} is now {done.after[:12]}."
+    if dry_run:
+        told = f"{done.base} merges into {done.branch} without a conflict; nothing was changed."
+    elif done.before == done.after:
+        told = f"{done.branch} holds {done.base} already."
+    show(done, [told, *([f"Pushed to {done.pushed_to}."] if done.pushed_to else [])], as_json)
+
+
+@click.command("migrate")
+@option("--to", type=click.IntRange(min=1), metavar="N", help="Another format than the newest, such as the last.")
+@branch_option
+@change_options
+def migrate_command(to: int | None, branch: str | None, dry_run: bool, as_json: bool) -> None:
+    """Bring the memory files of a branch to the newest format, or back.
+
+    One commit, if anything changes. What this version does not know stays as it is. What a format is:
+    `memory-ci help compatibility`.
+
+    \b
+    Example:
+      memory-ci migrate --dry-run
+      memory-ci migrate --to 1
+    """
+    from memory_ci.commands.check.migrate import migrate
+
+    in_actions = "GITHUB_ACTIONS" in os.environ
+    done = migrate(committed_workspace(), branch, to, now(), dry_run=dry_run, in_actions=in_actions)
+    lines = [f"Nothing to do: the files are of format {done.after}."]
+    if done.files:
+        did = f"{'Would migrate' if dry_run else 'Migrated'} from format {done.before} to {done.after}:"
+        lines = [did, *(f"  {printable(path)}" for path in done.files)]
+    show(done, lines, as_json)

@@ -1,0 +1,274 @@
+"""Commands that put something into the inbox or beside a job: add, episode, feedback, import, checkpoint, premortem."""
+
+from __future__ import annotations
+
+import os
+from datetime import date
+from pathlib import Path
+from typing import get_args
+
+import click
+
+from memory_ci.cli.common import (
+    between_option,
+    change_options,
+    complete_id,
+    engine_option,
+    flag,
+    format_option,
+    json_option,
+    option,
+    show,
+    show_rows,
+)
+from memory_ci.cli.plain import (
+    echo,
+    now,
+    progress,
+    read_input,
+    read_words_or_input,
+    say,
+    today,
+    utf8,
+    warn,
+    workspace,
+)
+from memory_ci.findings import printable, printable_lines
+from memory_ci.records.config import EngineName
+from memory_ci.records.episode import Assumption, Feedback, FeedbackKind, Outcome, Ranking, Situation, State
+
+directory_option = option(
+    "--directory",
+    type=click.Path(path_type=Path, file_okay=False, exists=True),
+    default=Path(),
+    help="Where the job's files are, if not here.",
+)
+
+
+@click.command("episode")
+@click.argument("text", nargs=-1)
+@option("--outcome", choices=get_args(Outcome), default="neutral", help="What came of it.")
+@option("--valence", type=click.FloatRange(0, 1), default=0.5, help="How much it matters, 0 to 1.")
+@option("--domain", default="", metavar="WORD", help="The part of the work it belongs to.")
+@option("--topic", default="", metavar="WORDS", help="What it was about.")
+@option("--file", default="", metavar="PATH", help="The file that was worked on.")
+@option("--tool", default="", metavar="NAME", help="The tool that was used.")
+@option("--session", metavar="JOB", help="Tell it to this session only.")
+@change_options
+def episode_command(
+    text: tuple[str, ...],
+    outcome: Outcome,
+    valence: float,
+    domain: str,
+    topic: str,
+    file: str,
+    tool: str,
+    session: str | None,
+    dry_run: bool,
+    as_json: bool,
+) -> None:
+    """Note what was tried and what came of it.
+
+    It becomes a file of its own under .memory/episodes/, which `memory-ci recall` finds. Without TEXT it is read from
+    standard input. The same text again is known already.
+
+    \b
+    Example:
+      memory-ci episode "Tried a queue; the worker starved" --outcome failure
+    """
+    from memory_ci.commands.episodes.episode import create_episode
+
+    said = read_words_or_input(text, "Say what happened", "episode")
+    context = {name: utf8(value) for name, value in (("file", file), ("tool", tool)) if value}
+    situation = Situation(domain=utf8(domain), topic=utf8(topic))
+    judged = (outcome, valence, session)
+    noted = create_episode(workspace(), said, context, *judged, now(), situation=situation, dry_run=dry_run)
+    if noted.left_out:
+        say(f"Note: not kept, for it is not of this repository: {', '.join(noted.left_out)}", err=True)
+    lines = [f"{'Would note' if dry_run else 'Noted'} {printable(noted.path)}", noted.episode.id]
+    if not noted.is_new:
+        lines = [f"Known already as {noted.episode.id} in {printable(noted.path)}; nothing written."]
+    show(noted, lines, as_json, ["Commit it with your work."] if noted.is_new and not dry_run else [])
+
+
+@click.command("feedback")
+@click.argument("entry_id", metavar="ID", shell_complete=complete_id)
+@click.argument("kind", type=click.Choice(get_args(FeedbackKind)))
+@option("--ref", default="", metavar="REF", help="The work it is about: pr:128, or commit:9d0c3f2.")
+@option("--by", default="", metavar="NAME", help="Who says so; default: git's user.name.")
+@option("--at", "when", metavar="TIME", help="When, as ISO 8601 (UTC where it names no zone); default: now.")
+@change_options
+def feedback_command(
+    entry_id: str, kind: FeedbackKind, ref: str, by: str, when: str | None, dry_run: bool, as_json: bool
+) -> None:
+    """Say whether an entry helped.
+
+    It becomes a file of its own under .memory/episodes/, and moves the entry's utility. ID is an entry's id or the
+    start of it. What was said of one entry, kind and --ref is noted once, whoever says it.
+
+    \b
+    Example:
+      memory-ci feedback 0f6f1f0e confirmed --ref pr:128
+      memory-ci feedback 0f6f1f0e undone --ref commit:9d0c3f2 --dry-run
+    """
+    from memory_ci.commands.episodes.feedback import give_feedback, parse_time
+
+    at = parse_time(when) if when is not None else now().replace(microsecond=0)
+    said = Feedback(id=utf8(entry_id), kind=kind, at=at, by=utf8(by), ref=utf8(ref))
+    given = give_feedback(workspace(), said, dry_run=dry_run)
+    warn(given.findings)
+    utility = f"Utility of {given.feedback.id[:8]}: {given.before:.2f}"
+    if not given.is_new:
+        show(given, f"Noted already; nothing written. {utility}", as_json)
+        return
+    lines = [f"{'Would write' if dry_run else 'Wrote'} {printable(given.path)}", f"{utility} -> {given.after:.2f}"]
+    is_alone = given.feedback.ref and not given.amends
+    remarks = [f"Note: no episode is known of {printable(given.feedback.ref)}."] if is_alone else []
+    show(given, lines, as_json, remarks + ([] if dry_run else ["Commit it, on its own or with your work."]))
+
+
+@click.command("checkpoint")
+@click.argument("assumption")
+@option("--milestone", default="", help="Where the work stands: planning, half way, before review.")
+@option("--state", choices=get_args(State), default="open", help="Whether it held.")
+@option("--because", default="", help="What showed that it held or failed.")
+@directory_option
+@change_options
+def checkpoint_command(
+    assumption: str, milestone: str, state: State, because: str, directory: Path, dry_run: bool, as_json: bool
+) -> None:
+    """Note an assumption at a milestone, or what became of one.
+
+    Adds one line to .assumptions.jsonl. Commit it with the work: when that is merged, `record` looks at which
+    assumptions failed. In the session of an agent the line names it: its words are not quoted as a person's.
+
+    \b
+    Example:
+      memory-ci checkpoint "The gateway answers within a second"
+      memory-ci checkpoint "The gateway answers within a second" --state failed
+    """
+    from memory_ci.commands.episodes.job import append_assumption
+    from memory_ci.sessions.active_session import find_sessions
+
+    words = {"assumption": utf8(assumption), "milestone": utf8(milestone), "because": utf8(because)}
+    said = Assumption(at=now(), state=state, by=next(iter(find_sessions(os.environ)), ""), **words)
+    written = append_assumption(workspace(), directory, said, dry_run=dry_run)
+    if dry_run and not as_json:
+        echo(printable_lines(written.text))
+    else:
+        show(written, f"{'Added to' if written.is_new else 'Known already:'} {printable(written.path)}", as_json)
+
+
+@click.command("premortem")
+@click.argument("plan", type=click.Path(path_type=Path, allow_dash=True), default="-")
+@directory_option
+@flag("--force", help="Replace a pre-mortem that is there.")
+@engine_option
+@change_options
+def premortem_command(
+    plan: Path, directory: Path, force: bool, engine: EngineName | None, dry_run: bool, as_json: bool
+) -> None:
+    """Write down what may go wrong with a plan, before the work.
+
+    Reads the plan from a file or standard input, and writes .premortem.md: what memory knows to have gone wrong with
+    such work, and, where a model is configured, what it expects. Commit it with the work: when that is merged,
+    `record` holds one against the other.
+
+    \b
+    Example:
+      memory-ci premortem PLAN.md
+      echo "Retry failed charges" | memory-ci premortem --dry-run
+    """
+    from memory_ci.commands.episodes.job import read_plan, write_premortem
+    from memory_ci.memory.model import choose_model
+
+    where = workspace()
+    model = choose_model(where.config.engine, engine, os.environ)
+    text = read_input() if str(plan) == "-" else read_plan(plan)
+    written = write_premortem(where, directory, text, today(), model.engine, force=force, dry_run=dry_run)
+    text = printable_lines(written.text) if dry_run else f"Written: {printable(written.path)}"
+    show(written, text, as_json, [f"Warning: {printable(written.warning)}"] if written.warning else [])
+
+
+@click.command("similar")
+@click.argument("task", nargs=-1)
+@option("--top", type=click.IntRange(1, 100), default=2, metavar="K", help="At most this many tasks.")
+@flag("--all-history", help="Look at all merged changes, not only at the last 2,000.")
+@flag("--explain", help="Print the factors of each score.")
+@format_option
+@json_option
+def similar_command(
+    task: tuple[str, ...], top: int, all_history: bool, explain: bool, form: str, as_json: bool
+) -> None:
+    """Print earlier tasks that are like a task, and what became of them.
+
+    The tasks are the changes that were merged into the default branch. TASK is a text, or the number of one of them
+    ("#128"); without it the text is read from standard input. Nothing like it: nothing printed.
+
+    \b
+    Example:
+      memory-ci similar "retry failed payments"
+      gh issue view 128 | memory-ci similar --top 5 --explain
+    """
+    from memory_ci.commands.retrieve.similar import similar_tasks
+    from memory_ci.commands.retrieve.text import render_similar
+
+    text = read_words_or_input(task, "Say what the task is", "similar")
+    with progress("Comparing tasks"):
+        found = similar_tasks(workspace(), text, top=top, all_history=all_history)
+    rows = [(one.task.label, one.task.title, one.task.merged_on, one.task.outcome, one.score) for one in found]
+    text, head = render_similar(found, explain=explain), ("id", "title", "merged_on", "outcome", "score")
+    show_rows("json" if as_json else form, found, text, head, rows)
+
+
+@click.command("recall")
+@click.argument("query", nargs=-1)
+@option("--ranking", choices=get_args(Ranking), help="Instead of `episodes.ranking`.")
+@option("--limit", type=int, default=10, metavar="N", help="At most this many episodes.")
+@option("--at", metavar="REV|DAY", help="The episodes of a commit, or of the end of a day (UTC), ranked as then.")
+@between_option
+@option("--outcome", "outcomes", choices=get_args(Outcome), multiple=True, help="Only what ended like this.")
+@option("--session", metavar="JOB", help="The job that asks: it sees the episodes of its own session too.")
+@flag("--all-sessions", help="See the episodes of all sessions.")
+@flag("--explain", help="Print the factors of each score.")
+@format_option
+@json_option
+def recall_command(
+    query: tuple[str, ...],
+    ranking: Ranking | None,
+    limit: int,
+    at: str | None,
+    occurred_between: tuple[date, date] | None,
+    outcomes: tuple[Outcome, ...],
+    session: str | None,
+    all_sessions: bool,
+    explain: bool,
+    form: str,
+    as_json: bool,
+) -> None:
+    """Print the episodes that answer a question: what was done, and what came of it.
+
+    Below them stand merged changes of git's history that answer it and have no episode there. Episodes are noted by
+    `record` for merged and declined changes, and by hand with `memory-ci episode`. Without
+    QUERY the text is read from standard input. Where nothing answers, standard error says so.
+
+    \b
+    Example:
+      memory-ci recall "retry failed payments"
+      memory-ci recall "what did we try for retries" --outcome failure --explain
+    """
+    from memory_ci.commands.episodes.recall import RecallQuery, recall_episodes
+    from memory_ci.commands.episodes.text import render_recall
+
+    text, where = read_words_or_input(query, "Say what is asked", "recall"), workspace()
+    asked = RecallQuery(text, now(), ranking, limit, session, all_sessions, outcomes, occurred_between, at)
+    with progress("Recalling"):
+        recalled = recall_episodes(where, asked, os.environ)
+    for note in recalled.notes:
+        say(f"Note: {printable(note)}", err=True)
+    found = [(hit.episode, hit.score) for hit in recalled.hits]
+    rows = [(one.id, one.situation.summary, one.occurred_at.date(), one.outcome, score) for one, score in found]
+    text, head = render_recall(recalled, explain=explain), ("id", "title", "occurred_on", "outcome", "score")
+    show_rows("json" if as_json else form, recalled, text, head, rows)
+    if not text:
+        say("No episode and no merged change answers that.", err=True)

@@ -1,0 +1,180 @@
+"""Commands that measure: health, report, eval."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO
+
+import click
+
+from memory_ci.cli.common import RangeArguments, engine_option, flag, json_option, option, range_options, show
+from memory_ci.cli.plain import now, progress, say, today, workspace
+from memory_ci.commands.evaluate.text import (
+    render_answers,
+    render_comparison,
+    render_evaluation,
+    render_qualities,
+    render_set,
+)
+from memory_ci.records.config import EngineConfig, EngineName
+
+if TYPE_CHECKING:
+    from memory_ci.commands.evaluate.records import Comparison
+
+set_file = click.Path(path_type=Path, exists=True, dir_okay=False)
+
+
+@click.group("eval")
+def eval_command() -> None:
+    """Judge extraction on labelled data, and retrieval on queries with known answers.
+
+    \b
+    Example:
+      memory-ci eval extraction benchmarks/gold/extraction.jsonl
+      memory-ci eval retrieval --against origin/main
+    """
+
+
+@eval_command.command()
+@click.argument("gold", type=click.Path(path_type=Path, exists=True), metavar="FILE|DIR")
+@engine_option
+@json_option
+def extraction(gold: Path, engine: EngineName | None, as_json: bool) -> None:
+    """Run an engine on gold windows, through the same checks as `record`, and count what came of it.
+
+    The file has one window a line (`memory-ci help evaluation`). A directory is a set of windows, replies and what
+    readers thought of them (`memory-ci help labelling`): no engine is run, its replies go through the checks of today.
+    Every share is printed with what it is of and its interval.
+
+    \b
+    Example:
+      memory-ci eval extraction benchmarks/gold/extraction.jsonl --engine rules
+      memory-ci eval extraction labelled
+    """
+    from memory_ci.commands.evaluate.evaluate import evaluate_extraction, load_gold
+
+    if gold.is_dir():
+        from memory_ci.commands.evaluate.evaluate import evaluate_set
+
+        found = evaluate_set(gold)
+        show(found, render_set(found), as_json)
+        return
+
+    with progress("Judging"):
+        done = evaluate_extraction(load_gold(gold), EngineConfig(), engine, os.environ)
+    show(done, render_evaluation(done), as_json)
+
+
+@eval_command.command()
+@option("--entries", type=set_file, metavar="FILE", help="Entries as JSON lines, instead of this repository's.")
+@option("--queries", type=set_file, metavar="FILE", help="Queries as JSON lines.")
+@option("--qrels", type=set_file, metavar="FILE", help="Which entry answers which query, as JSON lines.")
+@option("--run", "run", type=click.File("wb"), metavar="FILE", help="Write each ranking as it was before the floor.")
+@flag("--explain", help="Show the first hits of every query, and each factor of their scores.")
+@option("--against", "rev", metavar="REV", help="Compare with the memory of this revision; exit 1 if it was better.")
+@option("--margin", type=click.FloatRange(0, 1), default=0.02, help="How far a measure may worsen.")
+@flag("--vectors", help="With files: ask the vectors as well; every entry is embedded first.")
+@json_option
+def retrieval(
+    entries: Path | None,
+    queries: Path | None,
+    qrels: Path | None,
+    run: BinaryIO | None,
+    explain: bool,
+    rev: str | None,
+    margin: float,
+    vectors: bool,
+    as_json: bool,
+) -> None:
+    """Ask queries with known answers, through the code of `retrieve`, and measure the rankings.
+
+    Without files: the golden queries of this repository, `.memory/eval/*.jsonl`. With `--against` they protect its
+    memory. Every mean is printed with its 95 % interval; times are those of this run.
+
+    \b
+    Example:
+      memory-ci eval retrieval
+      memory-ci eval retrieval --against origin/main
+      memory-ci eval retrieval --entries e.jsonl --queries q.jsonl --qrels r.jsonl
+    """
+    from memory_ci.commands.evaluate import evaluate_retrieval as evaluation
+    from memory_ci.records.config import Config
+
+    is_set = entries is not None or queries is not None or qrels is not None
+    if is_set and rev:
+        raise click.UsageError("--against compares two states of a repository's memory: give no files with it.")
+    compared: Comparison | None = None
+    if entries and queries and qrels:
+        chosen = evaluation.choose_for_all(Config(), os.environ) if vectors else None
+        asked = evaluation.load_set(entries, queries, qrels)
+        answered = tuple(evaluation.answer_set(asked, Config(), time.perf_counter, chosen))
+    elif is_set:
+        raise click.UsageError("--entries, --queries and --qrels belong together.")
+    else:
+        with progress("Asking"):
+            where = workspace()
+            goldens = evaluation.load_golden(where)
+            answered = evaluation.answer_golden(where, goldens, today(), time.perf_counter)
+        if rev is not None:
+            compared = evaluation.compare_golden(where, goldens, answered, rev, margin, time.perf_counter)
+    if run:
+        run.writelines(evaluation.run_lines(answered, explain=explain))
+    qualities = evaluation.measure(answered)
+    text = render_answers(answered) if explain else ""
+    text += render_qualities(qualities) + (render_comparison(compared) if compared else "")
+    show({"qualities": qualities, "against": compared}, text, as_json)
+    raise SystemExit(1 if compared and compared.worse else 0)
+
+
+@eval_command.command("draw")
+@click.argument("place", metavar="DIR", type=click.Path(path_type=Path, file_okay=False))
+@option("--count", type=click.IntRange(min=1), default=40, help="Windows to draw.")
+@option("--seed", type=int, default=1, help="The same seed draws the same windows.")
+@range_options
+@json_option
+def draw(place: Path, count: int, seed: int, fetch: bool, as_json: bool, **arguments: RangeArguments) -> None:
+    """Draw windows of merged work, ask the model about them, and write a sheet for each of two readers.
+
+    Label 40 windows in half an hour: `memory-ci help labelling`. Without a model the windows alone are written; put
+    what answers them into replies.jsonl and call it with the same directory again for the sheets.
+
+    \b
+    Example:
+      memory-ci eval draw labelled --since 1y --engine claude-cli
+      memory-ci eval extraction labelled
+    """
+    from memory_ci.commands.evaluate.evaluate import draw_set, write_sheets
+    from memory_ci.commands.evaluate.records import Drawn
+    from memory_ci.commands.record.run import RecordOptions, fetch_sessions
+
+    if (place / "replies.jsonl").exists() and (place / "replies.jsonl").stat().st_size:
+        drawn = Drawn(0, 0, 0, write_sheets(place, seed))
+    else:
+        where = workspace()
+        ref = arguments["ref"] if isinstance(arguments["ref"], str) else None
+        problems = fetch_sessions(where, ref, os.environ) if fetch else ()
+        options = RecordOptions(**arguments, problems=problems)  # type: ignore[arg-type] # click's own types
+        with progress("Reading merged work") as advance:
+            drawn = draw_set(where, options, place, count, seed, now(), os.environ, advance)
+    lines = [f"{drawn.windows} of {drawn.of} windows, {drawn.answered} answered"] if drawn.of else []
+    lines += [f"To fill in: {place / sheet}" for sheet in drawn.sheets]
+    show(drawn, lines or [f"No windows to draw; nothing was written to {place}"], as_json)
+
+
+@eval_command.command("init")
+def init() -> None:
+    """Derive golden queries from the entries of this repository, into `.memory/eval/derived.jsonl`.
+
+    From titles, paraphrases and cited files, and some that memory should have nothing on. Queries that people write
+    belong into another file beside it: this one is written anew each time.
+
+    \b
+    Example:
+      memory-ci eval init
+    """
+    from memory_ci.commands.evaluate.evaluate_retrieval import init_golden
+
+    path, count = init_golden(workspace())
+    say(f"{count} queries in {path}")

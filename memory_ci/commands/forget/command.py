@@ -1,0 +1,92 @@
+"""The command line of `memory-ci forget`."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from memory_ci.cli.common import (
+    complete_id,
+    flag,
+    json_option,
+    option,
+    show,
+)
+from memory_ci.cli.plain import now, progress, read_input, say, utf8, workspace
+from memory_ci.errors import UsageError
+from memory_ci.findings import printable
+from memory_ci.text import plural
+
+if TYPE_CHECKING:
+    from memory_ci.commands.forget.forget import ForgetPlan
+
+
+GROUPS = {
+    "memory": "Memory", "export": "Exports", "session": "Captured sessions", "note": "Notes that wait",
+    "derived": "Derived data", "ref": "Refs", "file": "Files that are yours", "branch": "Other branches and tags",
+    "message": "Commit messages", "global": "Global memory",
+}  # fmt: skip
+
+
+NOUNS = {"entry": "an entry", "words": "words", "person": "a person"}
+
+
+@click.command("forget")
+@click.argument("what", metavar="ID|WORDS|PERSON", shell_complete=complete_id)
+@option("--as", "wanted", choices=["entry", "words", "person"], help="What it is, if that is unclear.")
+@flag("--plan", "--dry-run", "is_plan", help="Name the places, and change nothing.")
+@flag("--yes", help="Do not ask.")
+@json_option
+def forget_command(what: str, wanted: str | None, is_plan: bool, yes: bool, as_json: bool) -> None:
+    """Forget an entry, words or a person: here, and for later runs.
+
+    The id of an entry removes it; words are removed or masked wherever they stand; a person (`Name <mail>`, a mail
+    address, or the name of an author) is masked. `-` reads WORDS from standard input, so that no history of a shell
+    keeps them. One commit changes memory, captured sessions are rewritten, derived data is deleted, and a salted hash
+    in .memory/rejected.txt keeps it from being learned again. Then the steps for old commits and the forge are printed.
+
+    \b
+    Example:
+      memory-ci forget 4f2a91c0 --plan
+      memory-ci forget - --yes < secret.txt
+      memory-ci forget "Ada Lovelace <ada@example.com>" --yes
+
+    Exit status: 0 nothing is left at the tip, 1 a person has to look at what is named, 2 usage, 4 repository.
+    """
+    import secrets
+
+    from memory_ci.commands.forget.forget import apply_forget, find_meant, plan_forget
+
+    where = workspace()
+    text = read_input() if what == "-" else utf8(what)
+    meant = find_meant(where, text, wanted)  # type: ignore[arg-type] # click's choice
+    with progress("Looking for it"):
+        plan = plan_forget(where, meant, Path.home())
+    if not is_plan and not yes:
+        if what == "-" or not sys.stdin.isatty():
+            hint = "Look with --plan first, then say --yes."
+            raise UsageError("nobody can be asked here whether to forget it", slug="not-confirmed", hint=hint)
+        say("".join(f"{printable(line)}\n" for line in _tell(plan)), err=True)
+        click.confirm("Do it?", abort=True, err=True)
+    if not is_plan:
+        plan = apply_forget(where, meant, Path.home(), secrets.token_hex(16), now())
+    steps = ("", "What no commit can do:", *(f"  {step}" for step in plan.steps))
+    show(plan, map(printable, (*_tell(plan), *steps)), as_json)
+    raise SystemExit(1 if plan.left else 0)
+
+
+def _tell(plan: ForgetPlan) -> Iterator[str]:
+    verb = "Forgot" if plan.is_done else "Would forget"
+    done = sum(not place.is_left for place in plan.places)
+    yield f"{verb} {NOUNS[plan.what]}: {plural(done, 'place')}, {len(plan.left)} for you"
+    for kind, heading in GROUPS.items():
+        places = [place for place in plan.places if place.kind == kind]
+        if places:
+            yield f"{heading}:"
+        yield from (f"  {'! ' if place.is_left else ''}{place.where}: {place.what}" for place in places)
+    if plan.commit:
+        yield f"Committed as {plan.commit[:12]}, with a hash in .memory/rejected.txt that keeps it out"

@@ -1,0 +1,90 @@
+"""The command lines of `memory-ci help` and `memory-ci completion`."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING
+
+import click
+from click.shell_completion import get_completion_class
+
+from memory_ci.cli.plain import (
+    echo,
+    say,
+    terminal_width,
+)
+from memory_ci.commands.root import main
+from memory_ci.commands.table import COMMANDS
+from memory_ci.errors import UsageError
+
+if TYPE_CHECKING:
+    pass
+
+
+SHELLS = ("bash", "zsh", "fish")
+
+
+@click.command("completion")
+@click.argument("shell", type=click.Choice(SHELLS))
+def completion_command(shell: str) -> None:
+    """Print a shell completion script.
+
+    \b
+    Example:
+      memory-ci completion bash >> ~/.bashrc
+    """
+    from memory_ci.commands.root import main
+
+    completion = get_completion_class(shell)
+    if completion is None:  # pragma: no cover - click ships all three
+        raise click.UsageError(f"click knows no completion for {shell}")
+    echo(completion(main, {}, "memory-ci", "_MEMORY_CI_COMPLETE").source() + "\n")
+
+
+@click.command("help")
+@click.argument("topic", nargs=-1)
+@click.pass_context
+def help_command(ctx: click.Context, topic: tuple[str, ...]) -> None:
+    """Show a page of the manual, what an error or a key means, or the options of a command.
+
+    What is none of these is searched for: the sections of the manual that hold all the words are listed.
+
+    \b
+    Example:
+      memory-ci help                # the pages
+      memory-ci help publishing
+      memory-ci help publishing#who-commits
+      memory-ci help push-refused   # the word in brackets of an error
+      memory-ci help publish.mode   # a key of the configuration
+      memory-ci help record
+      memory-ci help protected branch
+    """
+    from memory_ci.cli.manual import find_sections, list_topics, read_topic
+    from memory_ci.cli.terminal import fold_markdown, render_rows
+
+    topics = list_topics()
+    if not topic:
+        width = max(map(len, topics), default=0)
+        say("".join(f"{name:<{width}}  {title}\n" for name, title in topics.items()))
+        say("\nAlso: the word in brackets of an error, a key, the name of a command, words to search for.", err=True)
+        return
+    name = " ".join(topic).strip("[]")
+    usage, command = "", main.get_command(ctx, name) if name in COMMANDS else None
+    if command is not None:
+        with click.Context(command, info_name=f"memory-ci {name}") as inner:
+            if name not in topics:
+                echo(f"{command.get_help(inner)}\n")
+                return
+            usage = f"{command.get_usage(inner)}\n\n{COMMANDS[name].summary} Options: `memory-ci {name} --help`.\n\n"
+    try:
+        text = f"{usage}{read_topic(name)}"
+    except UsageError:
+        found = find_sections(name) if "#" not in name else []
+        if not found:
+            raise
+        say(render_rows([(f"memory-ci help {one}", title) for one, title in found]))
+        return
+    width = terminal_width(sys.stdout, os.environ)
+    shown = fold_markdown(text, width) if width else text
+    click.echo_via_pager(shown.removesuffix("\n"))  # it ends the last line itself

@@ -1,0 +1,81 @@
+"""The command line of `memory-ci mcp`."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+
+import click
+
+from memory_ci.cli.common import option
+from memory_ci.cli.plain import now
+from memory_ci.errors import UsageError
+
+
+@click.command("mcp")
+@option("--transport", choices=["stdio", "http"], default="stdio", help="How clients connect.")
+@option(
+    "--port",
+    type=click.IntRange(0, 65_535),
+    default=0,
+    metavar="N",
+    help="For http: the port on 127.0.0.1; 0 takes a free one.",
+)
+@option(
+    "--repo",
+    type=click.Path(path_type=Path, exists=True, file_okay=False),
+    metavar="PATH",
+    help="The repository whose memory is served. Default: the current directory's.",
+)
+@option(
+    "--session",
+    envvar="MEMORY_CI_MCP_SESSION",
+    metavar="JOB",
+    help="The job that asks, in every call: it sees the entries and episodes of its own session too.",
+)
+@option(
+    "--role",
+    envvar="MEMORY_CI_MCP_ROLE",
+    metavar="NAME",
+    help="In every call see only the scopes that `roles` in the configuration gives this role.",
+)
+def mcp_command(transport: str, port: int, repo: Path | None, session: str | None, role: str | None) -> None:
+    """Serve memory to agents by the Model Context Protocol.
+
+    Over standard input and output, or over HTTP on this machine's loopback, whose address is printed on standard
+    error. Tools write files into the work tree, as `add`, `episode` and `feedback` do; nothing is committed or pushed.
+    It needs the extra: pip install 'memory-ci[mcp]'.
+
+    \b
+    Example:
+      memory-ci mcp
+      memory-ci mcp --transport http --port 8731 --role reviewer
+    """
+    from memory_ci.memory.workspace import open_committed
+
+    start = (repo or Path()).resolve()
+    open_committed(start, is_named=repo is not None)  # where there is no repository, say so now and not at each call
+    try:
+        from memory_ci.commands.mcp.server import serve_http, serve_stdio
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] not in ("mcp", "anyio", "uvicorn"):
+            raise
+        hint = "Install it: pip install 'memory-ci[mcp]'"
+        raise UsageError("memory-ci mcp needs the package mcp", slug="missing-extra", hint=hint) from error
+    from memory_ci.commands.mcp.tools import Caller
+
+    caller = Caller(
+        start=start,
+        clock=now,
+        environ=os.environ,
+        session=session or None,
+        role=role or None,
+        is_named=repo is not None,
+    )
+    if transport == "http":
+        serve_http(caller, port, lambda address: click.echo(f"Serving memory at {address}", err=True))
+        return
+    if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)  # a thread waits for input: no exception would end the process
+    serve_stdio(caller)

@@ -1,0 +1,5 @@
+"""The feature `org`: the memory of many repositories in one index, kept apart by who may read them.
+
+Commands: `org sync`, `org verify`, `org status`, `org search`, `org plan`, `org promote`. It reads lists of
+repositories and writes an index (SQLite files or PostgreSQL). Start reading at `sync.sync_org`.
+"""

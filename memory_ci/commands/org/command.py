@@ -1,0 +1,290 @@
+"""memory-ci org: one index of what all repositories of an organisation remember."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import click
+from click.core import ParameterSource
+
+from memory_ci.cli.common import DIRECTORY, change_options, json_option, option, show
+from memory_ci.cli.plain import now, progress, today
+from memory_ci.errors import UsageError
+from memory_ci.findings import printable
+from memory_ci.text import plural, shorten
+
+if TYPE_CHECKING:
+    from memory_ci.commands.org.sync import OrgReport
+
+MOST_NAMED = 20  # Repositories that are named of one kind; the rest are counted, and `--json` has them all.
+
+
+def refuse_password(context: click.Context, option: click.Parameter, value: str) -> str:
+    """Others see the arguments of a process. Raises UsageError (bad-org-index)."""
+    is_said = context.get_parameter_source(option.name or "") is ParameterSource.COMMANDLINE
+    if is_said and value.startswith("postgres") and re.search(r"//[^/@]*:[^/@]*@|[?&](?:ssl)?password=", value):
+        hint = "Set MEMORY_CI_ORG_INDEX, or leave the password to PGPASSWORD or the file of PGPASSFILE."
+        raise UsageError("a password does not belong into arguments", slug="bad-org-index", hint=hint)
+    return value
+
+
+index_option = option(
+    "--index",
+    "--out",
+    "index",
+    metavar="DIR",
+    envvar="MEMORY_CI_ORG_INDEX",
+    show_envvar=True,
+    required=True,
+    callback=refuse_password,
+    help="The index that `org sync` writes: a file and a manifest for each audience, or postgresql://…",
+)
+
+
+def places_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Which repositories there are."""
+    places = click.argument("places", nargs=-1, metavar="[LIST|DIR]...", type=click.Path(path_type=Path))
+    github = option("--github", multiple=True, metavar="ORG", help="All repositories of an organisation on GitHub.")
+    said = "All projects of a group on GitLab and its subgroups."
+    return places(github(option("--gitlab", multiple=True, metavar="GROUP", help=said)(command)))
+
+
+jobs_option = option("--jobs", type=click.IntRange(1, 64), default=8, help="So many at a time.")
+seconds_option = option("--seconds", type=click.IntRange(1, 3600), default=120, help="For each git of one repository.")
+
+
+@click.group("org")
+def org_command() -> None:
+    """Share what the repositories of an organisation remember, each with those who may read it.
+
+    \b
+    Example:
+      memory-ci org sync repositories.txt --out /srv/memory
+      memory-ci org search "retry failed payments" --index /srv/memory
+    """
+
+
+@org_command.command("sync")
+@places_options
+@index_option
+@jobs_option
+@seconds_option
+@change_options
+def sync_command(
+    places: tuple[Path, ...],
+    github: tuple[str, ...],
+    gitlab: tuple[str, ...],
+    index: str,
+    jobs: int,
+    seconds: int,
+    dry_run: bool,
+    as_json: bool,
+) -> None:
+    """Bring the index up to the memory of all repositories, at their default branches.
+
+    A list has a repository a line: PATH-OR-URL [audience], which is public, internal (the default) or group-NAME. What
+    is private at its forge is refused unless its line names a group. What did not change is not fetched; what cannot be
+    reached keeps its rows; what is gone, or named no more, is dropped.
+
+    \b
+    Example:
+      memory-ci org sync repositories.txt --out /srv/memory
+      memory-ci org sync ~/src/pay ~/src/shop --out /srv/memory
+      GITHUB_TOKEN=… memory-ci org sync --github acme groups.txt --out /srv/memory
+
+    Exit status: 0 all, 1 some failed or are refused, 5 none can be reached.
+    """
+    from memory_ci.commands.org.sync import sync_org
+    from memory_ci.commands.org.targets import gather_targets
+
+    gather = partial(gather_targets, places, github, gitlab, os.environ)
+    with progress("Syncing") as advance:
+        limits = {"jobs": jobs, "seconds": seconds}
+        report = sync_org(index, gather, os.environ, now(), dry_run=dry_run, advance=advance, **limits)
+    show(report, _say_report(report), as_json)
+    raise SystemExit(1 if report.failed or report.refused or report.problem else 0)
+
+
+@org_command.command("search")
+@click.argument("task")
+@index_option
+@option("--audience", "audiences", multiple=True, metavar="NAME", help="Default: public and internal.")
+@option("--top", type=click.IntRange(1, 100), default=10, help="At most so many.")
+@json_option
+def search_command(task: str, index: str, audiences: tuple[str, ...], top: int, as_json: bool) -> None:
+    """Print what the repositories of the organisation know about a task, best first.
+
+    \b
+    Example:
+      memory-ci org search "retry failed payments" --index /srv/memory
+      memory-ci org search "rotate the key" --audience group-pay
+    """
+    from memory_ci.commands.org.address import check_audiences, choose_audiences
+    from memory_ci.commands.org.search import search_org
+
+    check_audiences(audiences)
+    hits = search_org(task, index, audiences or choose_audiences(os.environ), top, os.environ, today())
+    lines = []
+    for at, hit in enumerate(hits, 1):
+        entry = hit.located.entry
+        lines.append(f"{at:>2}. {hit.score:.2f} {shorten(entry.title, 120)}")
+        lines.append(f"      {hit.repository} · {entry.id[:8]} · {entry.last_reinforced} · {hit.link}")
+        lines += [f"      {shorten(entry.body, 240)}"] if entry.body.strip() else []
+    show(hits, map(printable, lines), as_json)
+    if not hits and not as_json:
+        click.echo("No repository knows of it.", err=True)
+
+
+@org_command.command("verify")
+@index_option
+@jobs_option
+@seconds_option
+@json_option
+def verify_command(index: str, jobs: int, seconds: int, as_json: bool) -> None:
+    """Read every repository anew and compare it with the index, row for row.
+
+    \b
+    Example:
+      memory-ci org verify --index /srv/memory
+
+    Exit status: 0 equal, 1 with what differs.
+    """
+    from memory_ci.commands.org.sync import verify_org
+
+    with progress("Verifying") as advance:
+        found, count = verify_org(index, os.environ, jobs=jobs, seconds=seconds, advance=advance)
+    lines = [f"{one.name}: {one.what}" for one in found] or [f"{plural(count, 'repository')}, all rows equal"]
+    show(found, map(printable, lines), as_json)
+    raise SystemExit(1 if found else 0)
+
+
+@org_command.command("status")
+@index_option
+@json_option
+def status_command(index: str, as_json: bool) -> None:
+    """Say what the index holds: repositories, entries, sizes, ages, and what fails.
+
+    \b
+    Example:
+      memory-ci org status --index /srv/memory
+    """
+    from memory_ci.commands.org.sync import org_status
+
+    status = org_status(index)
+    lines = [
+        f"{one.audience}: {plural(one.repositories, 'repository')}, {plural(one.entries, 'entry')}, {one.size:,} bytes"
+        + (f", the oldest checked {one.oldest:%Y-%m-%d %H:%M}" if one.oldest else "")
+        for one in status.audiences
+    ]
+    for name, at, why in status.failing:
+        lines.append(f"failing{f' since {at:%Y-%m-%d %H:%M}' if at else ''}: {name}: {why}")
+    lines += [f"{plural(status.gated, 'entry')} must not be shown to others"] if status.gated else []
+    show(status, map(printable, lines), as_json)
+
+
+@org_command.command("plan")
+@places_options
+@option("--batch", type=click.IntRange(1, 100_000), default=256, help="Of one matrix.")
+@option("--state", type=DIRECTORY, metavar="DIR", help="Keeps what was found.")
+@option("--deadline", type=click.FloatRange(min=0), metavar="SECONDS", help="Ask no more after so long.")
+@jobs_option
+@json_option
+def plan_command(
+    places: tuple[Path, ...],
+    github: tuple[str, ...],
+    gitlab: tuple[str, ...],
+    batch: int,
+    state: Path | None,
+    deadline: float | None,
+    jobs: int,
+    as_json: bool,
+) -> None:
+    """List the repositories with merged work that no run has read, one address a line, for any queue.
+
+    Only tips are asked for, and the last commits of those that moved since the plan before (--state). In JSON they come
+    in batches that fit a matrix.
+
+    \b
+    Example:
+      memory-ci org plan repositories.txt | parallel -j4 ./record-one {}
+      memory-ci org plan --github acme --state .plan --json
+
+    Exit status: 0 all were asked, 1 some failed or the time was over, 5 none can be reached.
+    """
+    from memory_ci.commands.org.plan import plan_org
+    from memory_ci.commands.org.targets import gather_targets
+
+    gather = partial(gather_targets, places, github, gitlab, os.environ)
+    with progress("Asking for tips") as advance:
+        plan = plan_org(gather, os.environ, batch=batch, state=state, deadline=deadline, jobs=jobs, advance=advance)
+    show(plan, (printable(one.address) for part in plan.batches for one in part), as_json)
+    count = sum(map(len, plan.batches))
+    told = f"{count} of {count + plan.current + len(plan.failed) + len(plan.unasked)} repositories have unread work"
+    click.echo(told, err=True)
+    for name, why in plan.failed[:MOST_NAMED]:
+        click.echo(printable(f"failed: {name}: {why}"), err=True)
+    if plan.unasked:
+        click.echo(f"not asked, for the time was over: {plural(len(plan.unasked), 'repository')}", err=True)
+    raise SystemExit(1 if plan.failed or plan.unasked else 0)
+
+
+@org_command.command("promote")
+@index_option
+@option("--audience", "audiences", multiple=True, metavar="NAME", help="Default: public.")
+@option("--least", type=click.IntRange(2, 100), default=3, help="Repositories that say it.")
+@option("--push", choices=["none", "pr"], default="none", help="pr: by a request.")
+@change_options
+def promote_command(
+    index: str, audiences: tuple[str, ...], least: int, push: str, dry_run: bool, as_json: bool
+) -> None:
+    """Propose to this repository, the organisation's own, what several repositories say.
+
+    Alike is what `promote` takes for alike. What memory here says, what it rejected, and what a request held before is
+    not proposed. Whoever reads this repository reads what is proposed: name no audience that may not.
+
+    \b
+    Example:
+      memory-ci org promote --index /srv/memory --dry-run
+      memory-ci org promote --index /srv/memory --push pr
+    """
+    from memory_ci.cli.plain import committed_workspace
+    from memory_ci.commands.org.address import check_audiences
+    from memory_ci.commands.org.promote import promote_shared
+    from memory_ci.memory.workspace import branch_name
+
+    check_audiences(audiences)
+    workspace, readers = committed_workspace(), audiences or ("public",)
+    how: Literal["pr", "none"] = "pr" if push == "pr" else "none"
+    done = promote_shared(workspace, index, readers, now(), os.environ, least=least, push=how, dry_run=dry_run)
+    lines = [f"{one.entry.id[:8]} {shorten(one.entry.title, 120)} (said in {one.said_in})" for one in done.proposed]
+    if done.proposed and dry_run:
+        lines.insert(0, f"would propose {plural(len(lines), 'entry')}:")
+    elif done.tip and push == "none":
+        branch = branch_name(workspace, None).removeprefix("refs/heads/")
+        lines.append(f"committed on {branch}, now at {done.tip[:12]}")
+    lines += [line for line in (done.url, done.reason) if line]
+    show(done, map(printable, lines), as_json)
+
+
+def _say_report(report: OrgReport) -> Iterator[str]:
+    changed = {"added": report.added, "updated": report.updated, "moved": report.moved, "dropped": report.dropped}
+    counted = ", ".join(f"{len(names)} {kind}" for kind, names in changed.items() if names) or "nothing changed"
+    would = "would be: " if report.is_dry_run else ""
+    yield f"{plural(report.repositories, 'repository')}: {would}{counted}, {report.unchanged} unchanged"
+    for kind, why in (("failed", report.failed), ("refused", report.refused)):
+        yield from (printable(f"{kind}: {name}: {reason}") for name, reason in why[:MOST_NAMED])
+        yield from [f"{kind}: {len(why) - MOST_NAMED} more"] if len(why) > MOST_NAMED else []
+    yield from (printable(f"dropped: {name}") for name in report.dropped[:MOST_NAMED])
+    if report.left_out:
+        yield f"left out: {plural(len(report.left_out), 'private repository')} that no line of a list names"
+    if report.problem:
+        yield printable(f"Warning: {report.problem}; nothing that is missing was dropped")
+    if report.gated or report.cut:
+        yield f"not shared: {report.gated} unsafe, {report.cut} too many or in too large a file"
+    for one in report.published:
+        yield f"{one.audience}: {one.path}, {one.size:,} bytes, {'new' if one.is_new else 'as it was'}"

@@ -1,0 +1,50 @@
+"""The command line of `memory-ci report`."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+import msgspec
+
+from memory_ci.cli.common import FILE, json_option, option
+from memory_ci.cli.plain import echo_json, now, utf8, workspace
+from memory_ci.text import plural
+
+if TYPE_CHECKING:
+    pass
+
+
+@click.command("report")
+@option("--output", type=FILE, metavar="FILE", help="Write the page here.")
+@option("--task", metavar="TASK", help="Explain this task first.")
+@option("--base-url", metavar="URL", help="Where links lead; default: the remote's address on GitHub or GitLab.")
+@json_option
+def report_command(output: Path | None, task: str | None, base_url: str | None, as_json: bool) -> None:
+    """Write one HTML page that shows what memory learned, gave and missed.
+
+    It is whole in itself: it fetches nothing, and opens on a phone as in a mail. The charts need the extra:
+    pip install 'memory-ci[report]'. Without it --json prints the same values.
+
+    \b
+    Example:
+      memory-ci report --output memory.html
+      memory-ci report --output memory.html --task "retry failed payments"
+    """
+    from memory_ci.commands.report.page import clean, load_libraries
+    from memory_ci.commands.report.report import gather_report, save_report
+
+    if output is None and not as_json:
+        raise click.UsageError("Say where the page goes, --output memory.html, or print the values with --json.")
+    if output is not None:
+        load_libraries()  # before the work, not after it
+    if base_url is not None and not base_url.startswith(("https://", "http://")):
+        raise click.UsageError("--base-url begins with https:// or http://.")
+    overview = gather_report(workspace(), now(), os.environ, utf8(task) if task else None, base_url)
+    if as_json:
+        echo_json(clean(msgspec.to_builtins(overview)))
+    if output is not None:
+        size = save_report(overview, output)
+        click.echo(f"Wrote {output}: {plural(len(overview.entries), 'entry')}, {size // 1000:,} kB", err=as_json)

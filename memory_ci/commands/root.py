@@ -1,0 +1,100 @@
+"""The group of commands; each is imported when it is called, so that `retrieve` does not pay for `record`."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+from memory_ci import __version__
+from memory_ci.cli.plain import COLORS, choose_color, reported, say
+from memory_ci.commands.table import COMMANDS, group_commands
+
+ARGUMENTS = "memory_ci.arguments"  # Of the context: the command with what stands behind it.
+
+
+class LazyGroup(click.Group):
+    """A group that imports the module of a command when that is asked for."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return [name for name, command in COMMANDS.items() if command.group]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        module = importlib.import_module(f"memory_ci.commands.{COMMANDS[cmd_name].module}")
+        command: click.Command = getattr(module, f"{cmd_name}_command")
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """The command that is called; of one that there is not, those of a like name are named."""
+        ctx.meta[ARGUMENTS] = args
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError as error:
+            from difflib import get_close_matches
+
+            close = get_close_matches(args[0], self.list_commands(ctx))
+            if not close:
+                raise
+            raise click.UsageError(f"{error.message} Did you mean {' or '.join(close)}?", ctx) from error
+
+    def invoke(self, ctx: click.Context) -> Any:  # noqa: ANN401 - click's own
+        """Run the command; where `--color` stands behind it, it is said that it goes before."""
+        try:
+            return super().invoke(ctx)
+        except click.NoSuchOption as error:
+            if error.option_name != "--color" or error.ctx is None:
+                raise
+            said = " ".join(ctx.meta[ARGUMENTS])
+            wanted = next((color for color in COLORS if re.search(rf"--color[ =]{color}\b", said)), "WHEN")
+            called = error.ctx.command_path.replace("memory-ci", f"memory-ci --color {wanted}", 1)
+            raise click.UsageError(f"{error.message} It goes before the command: `{called}`.", error.ctx) from error
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        width = max(map(len, COMMANDS))
+        for group, names in group_commands().items():
+            with formatter.section(group):
+                formatter.write_dl([(name.ljust(width), COMMANDS[name].summary) for name in names])
+
+    def main(self, args: Sequence[str] | None = None, *rest: Any, **extra: Any) -> Any:  # noqa: ANN401 - click's own
+        """Errors a user can act on are reported; others keep their traceback."""
+        return reported(super().main, args, *rest, **extra)
+
+
+@click.group(
+    cls=LazyGroup,
+    invoke_without_command=True,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+@click.version_option(__version__, prog_name="memory-ci")
+@click.option("--color", type=click.Choice(COLORS), default="auto", help="Colour in text for people.")
+@click.pass_context
+def main(ctx: click.Context, color: str) -> None:
+    """Git-native memory for coding agents.
+
+    Merged work becomes learnings in MEMORY.md, committed; an agent's next job is given those that fit its task.
+
+    \b
+    Example:
+      memory-ci init && git add . && git commit -m "Add memory"
+      memory-ci record
+      memory-ci retrieve "retry failed payments"
+
+    Exit status: 0 done, 1 findings, 2 usage or configuration, 3 a memory file cannot be read or rewritten,
+    4 repository, 5 engine or network, 130 interrupted.
+    """
+    choose_color(color, os.environ)
+    if ctx.invoked_subcommand is None:
+        names = group_commands()["Everyday"]
+        say("".join(f"memory-ci {name:<9} {COMMANDS[name].summary}\n" for name in names))
+        say("\nAll commands: memory-ci --help. The manual: memory-ci help.")
+
+
+# -- memory-ci help

@@ -1,0 +1,360 @@
+"""Commands that set a clone up: init, uninit, install, uninstall, policy, export, completion, doctor."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from textwrap import indent
+from typing import TYPE_CHECKING, Any
+
+import click
+from msgspec.structs import replace
+
+from memory_ci.cli.common import change_options, flag, option, show
+from memory_ci.cli.plain import echo, echo_json, has_input, is_terminal, now, progress, say, workspace
+from memory_ci.findings import printable, printable_lines
+from memory_ci.sources.agent_events import AGENT_NAMES
+
+if TYPE_CHECKING:
+    from memory_ci.commands.setup.init import Ci, InitStep, InitWish
+    from memory_ci.memory.workspace import Workspace
+    from memory_ci.store.steps import InstallStep
+
+RENAMED = """
+Hooks of ours that you had changed are renamed and not run. Where lines of your own belong: `memory-ci help hooks`"""
+
+
+@click.command("install")
+@flag("--no-hook", help="Leave the hooks of this clone alone.")
+@option("--agent", "agents", multiple=True, choices=AGENT_NAMES, help="Hook into this agent, too.")
+@flag("--all", "is_all", help="Hook into every agent that is known.")
+@flag("--shared", help="Put the hooks of agents into the settings that are committed.")
+@flag("--user", help="Hook into agents by settings in the home, for every repository with memory.")
+@flag("--no-retrieve", help="Let agents capture their sessions and read no memory.")
+@flag("--no-ask", help="Do not ask agents to note what a person taught them.")
+@flag("--no-mcp", help="Leave the MCP server out of the settings of agents.")
+@change_options
+def install_command(
+    no_hook: bool,
+    agents: tuple[str, ...],
+    is_all: bool,
+    shared: bool,
+    user: bool,
+    no_retrieve: bool,
+    no_ask: bool,
+    no_mcp: bool,
+    dry_run: bool,
+    as_json: bool,
+) -> None:
+    """Set up the merge driver and the hooks in this clone.
+
+    Git's configuration of this clone gets the driver, .gitattributes the memory files it is for; the hook
+    prepare-commit-msg notes in each commit which memory its work was given and which session made it, pre-push sends
+    captured sessions along, and the four that run after git moved the work tree build the index ahead, in the
+    background. A hook that is there is kept and runs first; where lefthook or husky manages hooks, they are left to it,
+    and the lines to add are printed. With --agent, the agent's own settings of this project get one hook for its
+    events: memory is read when a session starts, at a prompt and at a file, the agent is asked to note what a person
+    taught it, and the session is captured. They are put
+    into .git/info/exclude, unless git tracks them; with --shared they are for the whole team. Nothing outside of this
+    clone is written, and running it again changes nothing. With --user it is the other way round: hooks of agents
+    alone, in the home, silent outside of repositories with memory and where the project has hooks of its own.
+
+    \b
+    Example:
+      memory-ci install --agent claude-code
+      git add .gitattributes && git commit -m "Merge memory files by entries"
+    """
+    from memory_ci.commands.setup.agents import Wish
+    from memory_ci.commands.setup.hooks import hook_manager
+    from memory_ci.commands.setup.install import install, install_for_user
+
+    chosen = AGENT_NAMES if is_all else agents
+    if user:
+        if shared or not chosen:
+            raise click.UsageError("--user goes with --agent or --all, and not with --shared")
+        wish = Wish(sys.executable, "user", not no_retrieve, not no_ask, is_mcp=False)
+        show_steps(install_for_user(Path.home(), chosen, wish, dry_run=dry_run), dry_run=dry_run, as_json=as_json)
+        return
+    where, has_mcp = workspace(), find_spec("mcp") is not None
+    how = {"is_shared": shared, "is_reading": not no_retrieve, "is_asking": not no_ask, "dry_run": dry_run}
+    is_mcp = has_mcp and not no_mcp
+    steps = install(where, sys.executable, with_hook=not no_hook, agents=chosen, is_mcp=is_mcp, **how)
+    manager = None if no_hook else hook_manager(where)
+    if as_json:
+        echo_json({"dry_run": dry_run, "steps": steps, "managed_by": manager})
+        return
+    show_steps(steps, dry_run=dry_run, as_json=False, root=where.repo.root)
+    if manager is not None and manager.additions:
+        say(f"\n{manager.tool} manages the hooks here. None was put in; add these lines yourself:")
+        for path, text in manager.additions.items():
+            echo(f"\n{path}\n\n{indent(text, '    ').rstrip()}\n")
+    elif manager is not None:
+        say(f"\n{manager.tool} manages the hooks here, and calls memory-ci already.")
+    if not dry_run and any(step.part == "attributes" and step.result == "written" for step in steps):
+        say("\nCommit .gitattributes; each clone runs `memory-ci install` once.")
+    if not no_mcp and chosen and not has_mcp:
+        say(f"\nNo MCP server was set up: {sys.executable} lacks it (pip install 'memory-ci[mcp]').")
+    written = [] if shared else [step.path for step in steps if (step.part, step.result) == ("agent", "written")]
+    local = [os.path.relpath(path, where.repo.cwd) for path in written]
+    if local:
+        told = "git passes over them; take one that it tracks out with `git rm --cached`"
+        say(f"\nDo not commit {' '.join(local)}: of this clone alone ({told}). --shared is for the team.")
+
+
+def show_steps(steps: Sequence[InstallStep], *, dry_run: bool, as_json: bool, root: Path | None = None) -> None:
+    """Print what became of each part, or would.
+
+    Args:
+        steps: the parts, with absolute paths; JSON keeps these.
+        dry_run: nothing was changed.
+        as_json: print JSON.
+        root: the work tree; paths below it are printed relative to it.
+    """
+    if as_json:
+        echo_json({"dry_run": dry_run, "steps": steps})
+        return
+    for step in steps:
+        would = "would be " if dry_run and step.result not in ("kept", "absent") else ""
+        path = Path(step.path)
+        if root is not None and path.is_relative_to(root):
+            path = path.relative_to(root)
+        say(f"{would}{step.result:8} {step.part:13} {path}")
+    if any(step.result == "renamed" for step in steps):
+        say(RENAMED)
+
+
+@click.command("uninstall")
+@flag("--user", help="Take out of the home what `install --user` put there.")
+@change_options
+def uninstall_command(user: bool, dry_run: bool, as_json: bool) -> None:
+    """Take out what install put into this clone.
+
+    Hooks that were there before are put back, and a hook of ours that you changed is renamed, not lost; .gitattributes,
+    git's configuration and the settings of agents are as they were. If others merge with memory-ci, restore
+    .gitattributes: without the driver its lines do nothing. Lines that you added for lefthook or husky are yours to
+    take out.
+
+    \b
+    Example:
+      memory-ci uninstall
+      git restore .gitattributes
+    """
+    from memory_ci.commands.setup.install import uninstall, uninstall_for_user
+
+    if user:
+        show_steps(uninstall_for_user(Path.home(), dry_run=dry_run), dry_run=dry_run, as_json=as_json)
+        return
+    where = workspace()
+    show_steps(uninstall(where, dry_run=dry_run), dry_run=dry_run, as_json=as_json, root=where.repo.root)
+
+
+@click.command("policy")
+@click.argument("source", required=False, metavar="SOURCE@REV")
+@flag("--check", help="Only say whether the source has another policy now; status 1 if it has.")
+@change_options
+def policy_command(source: str | None, check: bool, dry_run: bool, as_json: bool) -> None:
+    """Pin the policy of a platform in this repository, or bring it up to date.
+
+    SOURCE is a git repository with a file memory-ci-policy.yaml, REV a branch, a tag or a commit; without one it is
+    what the configuration extends now. The text is kept in .memory/policy.yaml, its digest in .memory-ci.yaml. A policy
+    only narrows: engines that may be asked, caps of cost, ways to publish, the oldest version.
+
+    Exit status: 0 done, 1 (--check) the source has another one, 2 usage, 4 repository, 5 network.
+
+    \b
+    Example:
+      memory-ci policy https://github.com/acme/policy@v1
+      memory-ci policy --check
+    """
+    from memory_ci.commands.setup.policy import pin_policy
+
+    pinned = pin_policy(Path.cwd(), source, os.environ, write=not (check or dry_run))
+    policy, engine = pinned.policy, pinned.policy.engine
+    caps = (engine.max_cost_usd, engine.max_cost_usd_month)
+    parts = [
+        f"engines: {', '.join(engine.allowed)}" if engine.allowed else "",
+        *(f"at most {cap:g} USD a {what}" for cap, what in zip(caps, ("run", "month"), strict=True) if cap),
+        f"publish by {', '.join(policy.publish.allowed)}" if policy.publish.allowed else "",
+        f"memory-ci {policy.minimum_version} or newer" if policy.minimum_version else "",
+    ]
+    lines = [printable(f"{'New' if pinned.is_new else 'As pinned'}: {pinned.extends}")]
+    lines.append(f"  {'; '.join(filter(None, parts)) or 'narrows nothing'}")
+    is_written = pinned.is_new and not (check or dry_run)
+    show(pinned, lines, as_json, ["Commit .memory-ci.yaml and .memory/policy.yaml."] if is_written else [])
+    raise SystemExit(1 if check and pinned.is_new else 0)
+
+
+CIS: tuple[Ci, ...] = ("github", "gitlab", "none")
+CLOUDS = ("claude-web", "copilot-cloud", "codex-cloud", "jules")
+
+
+@click.command("init")
+@flag("--pre-commit", "pre_commit", help="Put our hooks into .pre-commit-config.yaml.")
+@option("--ci", choices=CIS, help="Write what this CI needs to record and to verify.")
+@option("--agent", "agents", multiple=True, choices=AGENT_NAMES, help="Hook into this agent, as `install`.")
+@option("--cloud", choices=CLOUDS, help="Write what this cloud agent needs, too.")
+@option("--from", "history", metavar="REV|AGE", help="Say first what older work would give (90d, 12w, 6m, 1y).")
+@option("--ci-source", metavar="OWNER/REPO@REV", help="The release of memory-ci that hooks and CI run.")
+@change_options
+def init_command(
+    pre_commit: bool,
+    ci: Ci | None,
+    agents: tuple[str, ...],
+    cloud: str | None,
+    history: str | None,
+    ci_source: str | None,
+    dry_run: bool,
+    as_json: bool,
+) -> None:
+    """Set up memory in a repository, with hooks, CI and agents.
+
+    .memory-ci.yaml, MEMORY.md and institutional.md always; a file that is there is left as it is. --pre-commit and --ci
+    write their files, or put a marked block into those that are there, all else in them staying byte for byte. --agent
+    does what `install --agent` does in this clone. On a terminal, without any of these, init asks; --ci none asks
+    nothing. With --cloud, a script that installs this version and builds the index in a fresh container, the committed
+    hooks that the agent runs, and memory in AGENTS.md.
+
+    --from 90d says first how many changes were merged, what in them looks like a learning, and what a model would cost.
+    Running init again changes nothing; `memory-ci uninit` takes out what it wrote.
+
+    \b
+    Example:
+      memory-ci init
+      memory-ci init --agent claude-code --dry-run
+      memory-ci init --pre-commit --ci github --ci-source OWNER/REPO@v0.2.0
+      memory-ci init --from 90d
+    """
+    from memory_ci.commands.setup.ci_files import find_release, need_release
+    from memory_ci.commands.setup.init import INSTALLED, InitWish, init_repository
+    from memory_ci.commands.setup.install import install
+    from memory_ci.commands.setup.preview import preview_history
+
+    where = workspace()
+    preview = None
+    if history:
+        with progress("Reading merged work") as advance:
+            preview = preview_history(where, history, now(), os.environ, advance)
+        say("" if as_json else "\n".join([*map(printable, preview.lines()), "", ""]))
+    wish = InitWish(pre_commit, ci or "none", find_release())
+    is_silent = dry_run or as_json or has_input() or not is_terminal()
+    if not (is_silent or pre_commit or ci or agents or cloud):
+        wish, agents, ci_source = _ask(where, wish, ci_source)
+    if wish.pre_commit or wish.ci != "none":
+        wish = replace(wish, release=need_release(ci_source, is_tag=wish.ci == "gitlab"))
+    planned = init_repository(where, wish, dry_run=True)  # refuses before anything is written
+    has_mcp, with_hook = find_spec("mcp") is not None, not wish.pre_commit  # pre-commit runs our hooks, not git's own
+    how = {"with_hook": with_hook, "is_mcp": has_mcp, "dry_run": dry_run}
+    parts = install(where, sys.executable, agents=agents, **how) if agents else ()
+    steps = planned if dry_run else init_repository(where, wish)
+    more, remark = _set_up_cloud(where, cloud, dry_run) if cloud else ((), "")
+    if (agents or cloud) and not dry_run:
+        note = where.repo.git_dir / INSTALLED
+        note.parent.mkdir(exist_ok=True)
+        note.touch()
+    if as_json:
+        told: dict[str, Any] = {"dry_run": dry_run, "files": steps, "agents": parts, "preview": preview}
+        echo_json({**told, **({"cloud": more, "remark": remark} if cloud else {})})
+        return
+    _show_files(steps, dry_run)
+    show_steps(parts, dry_run=dry_run, as_json=False, root=where.repo.root)
+    if [step.result for step in steps[:2]] == ["written", "kept"]:  # the configuration, MEMORY.md
+        say("MEMORY.md was there: its prose stays, but only entries are given to agents (`memory-ci import`).")
+    if any(step.result == "written" for step in steps) and not dry_run:
+        say("\nCommit these files; `memory-ci record` takes up from there.")
+        if wish.pre_commit:
+            say("Each clone runs `pre-commit install` once.")
+    if cloud:
+        show_steps(more, dry_run=dry_run, as_json=False, root=where.repo.root)
+        say("\nCommit them to the default branch." + (f" Then {remark}." if remark else ""))
+
+
+@click.command("uninit")
+@change_options
+def uninit_command(dry_run: bool, as_json: bool) -> None:
+    """Take out what init wrote.
+
+    Files that are as init wrote them go, and so do its blocks in those of pre-commit and CI, byte for byte; if init
+    hooked an agent in, also all that `uninstall` takes out of this clone. What anybody changed stays, and so does
+    memory: each is named with the reason.
+
+    \b
+    Example:
+      memory-ci uninit --dry-run
+      memory-ci uninit
+    """
+    from memory_ci.commands.setup.init import INSTALLED, uninit_repository
+    from memory_ci.commands.setup.install import uninstall
+
+    where = workspace()
+    note = where.repo.git_dir / INSTALLED
+    is_ours = note.exists()
+    found = uninstall(where, dry_run=dry_run or not is_ours)
+    parts = [part for part in found if is_ours and part.result != "absent"]
+    steps = uninit_repository(where, dry_run=dry_run)
+    if not dry_run:
+        note.unlink(missing_ok=True)
+    if as_json:
+        echo_json({"dry_run": dry_run, "files": steps, "agents": parts})
+        return
+    _show_files(steps, dry_run)
+    show_steps(parts, dry_run=dry_run, as_json=False, root=where.repo.root)
+    if not is_ours and any(part.result != "absent" for part in found):
+        say("Left what `memory-ci install` put into this clone: `memory-ci uninstall` takes it out.")
+    if not steps and not parts:
+        say("Nothing that init wrote is here.")
+
+
+def _show_files(steps: Sequence[InitStep], dry_run: bool) -> None:
+    """Print what became of each file, and which of those that were written name a placeholder."""
+    for step in steps:
+        would = "would be " if dry_run and step.result in ("written", "removed") else ""
+        remark = f"  ({step.remark})" if step.remark else ""
+        say(f"{would + step.result:8} {step.path}{remark}")
+    copied = [step.path for step in steps if step.result == "written" and "OWNER/memory-ci" in step.diff]
+    if copied:
+        say(f"\nOWNER is a placeholder: put the account that holds memory-ci for it in {' and '.join(copied)}.")
+    for step in steps if dry_run else ():
+        if step.diff:
+            echo(f"\n{printable_lines(step.diff)}")
+
+
+def _ask(where: Workspace, wish: InitWish, source: str | None) -> tuple[InitWish, tuple[str, ...], str | None]:
+    """What a person wants besides the files of memory: return takes what is proposed. Raises click.Abort."""
+    from memory_ci.commands.setup.hooks import PRE_COMMIT
+    from memory_ci.commands.setup.init import guess_agents, guess_ci
+    from memory_ci.memory.workspace import work_tree
+
+    root = work_tree(where)
+    if wish.release is None and source is None:
+        question = "pre-commit and CI install memory-ci from a tag: OWNER/REPO@TAG (empty: set up neither of them now)"
+        source = click.prompt(question, default="", show_default=False, err=True)
+    if wish.release is not None or source:
+        likes = (root / PRE_COMMIT).exists()
+        wish = replace(wish, pre_commit=click.confirm("Check memory with pre-commit?", default=likes, err=True))
+        kinds = click.Choice(CIS)
+        wish = replace(wish, ci=click.prompt("CI that records and verifies", guess_ci(where), type=kinds, err=True))
+    found = " ".join(guess_agents(root, Path.home())) or "none"
+    question = f"Agents to hook in, of {', '.join(AGENT_NAMES)}, or none"
+
+    def read_agents(text: str) -> tuple[str, ...]:
+        names = tuple(dict.fromkeys(text.replace(",", " ").split()))
+        if unknown := [name for name in names if name not in (*AGENT_NAMES, "none")]:
+            raise click.BadParameter(f"{unknown[0]} is none of them; `none` for none")
+        return tuple(name for name in names if name != "none")
+
+    return wish, click.prompt(question, default=found, value_proc=read_agents, err=True), source or None
+
+
+def _set_up_cloud(where: Workspace, name: str, dry_run: bool) -> tuple[tuple[InstallStep, ...], str]:
+    """What became of each file, and what is left to be done by hand."""
+    from memory_ci.commands.setup.init import find_remark, set_up_cloud
+    from memory_ci.commands.setup.install import MADE
+    from memory_ci.memory.agents_block import export
+    from memory_ci.store.steps import InstallStep
+
+    steps = set_up_cloud(where, name, where.repo.git_dir / MADE, dry_run=dry_run)
+    block = export(where, None, dry_run=dry_run)
+    return (*steps, InstallStep("cloud", block.path, block.result)), find_remark(where.repo.root or Path(), name)

@@ -1,1 +1,0 @@
-"""Corridors: only they know the order of rooms. One module per capability."""

@@ -1,1 +1,0 @@
-"""Guard: memory files checked, mended and merged."""

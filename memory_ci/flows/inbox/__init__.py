@@ -1,1 +1,0 @@
-"""Inbox: what people and agents note by hand, and what other memories held."""

@@ -1,1 +1,0 @@
-"""Record: merged work in, decisions out, and the plan performed."""

@@ -1,1 +1,0 @@
-"""Serve: what an agent's job is given, and tasks and episodes that are like it."""

@@ -1,1 +1,0 @@
-"""Sessions: agents' transcripts captured, joined with merged changes, and pushed."""

@@ -1,1 +1,0 @@
-"""Index: a database derived from the memory files. Delete it whenever you like."""

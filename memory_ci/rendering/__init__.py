@@ -1,1 +1,0 @@
-"""Values to text: same input, same bytes."""

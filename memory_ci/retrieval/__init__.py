@@ -1,1 +1,0 @@
-"""Retrieval: which entries, in which order, and how much of them. Pure."""

@@ -1,0 +1,97 @@
+"""Subjects: what an entry is about, of all that its change touched."""
+
+from __future__ import annotations
+
+import pytest
+
+from memory_ci.anchors.subjects import TouchedDefinition, choose_touched, find_named, list_touched
+
+BEFORE = """LIMIT = 3
+
+
+class Client:
+    timeout = 1
+
+    def get(self, url):
+        return self.send(url)
+
+    def post(self, url):
+        return self.send(url)
+
+
+def wrap(function):
+    def inner():
+        return function()
+    return inner
+"""
+
+
+def touch(*edits: tuple[str, str], path: str = "client.py", before: str = BEFORE) -> list[str]:
+    after = before
+    for old, new in edits:
+        assert old in after
+        after = after.replace(old, new, 1)
+    return [one.name for one in list_touched({path: before}, {path: after})]
+
+
+@pytest.mark.parametrize(
+    ("edit", "expected"),
+    [
+        (("send(url)", "send(url, 3)"), ["Client.get"]),
+        (("LIMIT = 3", "LIMIT = 4"), ["LIMIT"]),
+        (("timeout = 1", "timeout = 2"), ["Client"]),
+        (("return function()", "return function(1)"), ["wrap"]),
+        (("def wrap", "# a remark\ndef wrap"), []),
+        (("LIMIT = 3", "import time\n\nLIMIT = 3"), []),
+    ],
+)
+def test_a_change_touches_the_definitions_whose_words_are_other(edit: tuple[str, str], expected: list[str]) -> None:
+    assert touch(edit) == expected
+
+
+def test_what_moved_to_another_file_is_not_touched_and_what_is_new_is() -> None:
+    moved = BEFORE[BEFORE.index("def wrap") :]
+    after = {"client.py": BEFORE.replace(moved, ""), "wrap.py": f"{moved}\n\ndef more():\n    return 1\n"}
+    assert [(one.path, one.name) for one in list_touched({"client.py": BEFORE}, after)] == [("wrap.py", "more")]
+    assert [one.name for one in list_touched({}, {"a.toml": "[a]\nb = 1\n"})] == []
+
+
+TOUCHED = [
+    TouchedDefinition("src/a.py", "Client.post", 4, False),
+    TouchedDefinition("src/a.py", "Client.get", 9, False),
+    TouchedDefinition("src/b.py", "Server", 30, True),
+    TouchedDefinition("src/b.py", "Server.run", 5, False),
+    TouchedDefinition("tests/test_a.py", "test_post", 50, False),
+]
+
+
+@pytest.mark.parametrize(
+    ("prose", "named", "expected"),
+    [
+        ("`Client.post` needs a key", [], ["Client.post"]),
+        ("post() and run() wait; other.get() does not", [], ["Server.run", "Client.post"]),
+        ("Sends twice", ["src/a.py"], ["Client.get", "Client.post"]),
+        ("post waits", ["src/a.py"], ["Client.post", "Client.get"]),
+        ("Never merge on Fridays", [], ["Client.get", "Server.run", "Client.post"]),
+        ("test_post is slow", [], ["test_post"]),
+    ],
+)
+def test_an_entry_is_about_what_it_names_else_about_all_that_was_touched(
+    prose: str, named: list[str], expected: list[str]
+) -> None:
+    assert [one.name for one in choose_touched(prose, TOUCHED, named)] == expected
+
+
+def test_nothing_is_guessed_of_a_change_that_touched_much() -> None:
+    more = [*TOUCHED, TouchedDefinition("src/c.py", "stop", 1, False)]
+    assert choose_touched("Never merge on Fridays", more, []) == []
+    assert [one.name for one in choose_touched("it is stop() that hangs", more, [])] == ["stop"]
+
+
+def test_a_definition_that_is_named_is_meant_also_where_only_a_remark_was_touched() -> None:
+    texts = {"client.py": BEFORE}
+    assert find_named("`Client.post` sends a key; see wrap()", texts) == [
+        ("client.py", "Client.post"),
+        ("client.py", "wrap"),
+    ]
+    assert find_named("send a key with each charge", texts) == []

@@ -1,0 +1,452 @@
+"""memory-ci hook agent: what each agent gives its hooks, and what it is answered."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from memory_ci.anchors.anchors import format_anchor
+from memory_ci.gitrepo import repo as repo_module
+from memory_ci.memory import workspace as workspace_module
+from memory_ci.records.anchor import Anchor
+from memory_ci.sessions.active_session import find_index, list_working
+from memory_ci.sessions.session_note import alone, list_signs, note_given
+from memory_ci.sources.agent_events import NAMES, AgentEvent, parse_event
+from memory_ci.store.edits import format_entry
+from tests.command_line import Run
+from tests.make import make_entry, make_id
+from tests.project import IMPORTED_FROM, NOW, Project
+
+pytestmark = pytest.mark.in_project
+
+ASK = "charge a card again"
+Call = Callable[..., str]
+
+
+@pytest.fixture
+def shop(project: Project, monkeypatch: pytest.MonkeyPatch) -> Project:
+    """An entry that a task finds, one that cites a file, and a norm."""
+    for name in ("COPILOT_CLI", "CURSOR_VERSION"):
+        monkeypatch.delenv(name, raising=False)
+    cite = format_anchor(Anchor(path="src/client.py", commit="a" * 40))
+    entries = [make_entry(1, title="Charge a card once"), make_entry(2, title="Feed the hen", cites=(cite,))]
+    norm = format_entry(make_entry(3, title="Never push to main", body=""))
+    project.commit("Remember", {"MEMORY.md": "\n".join(map(format_entry, entries)), "institutional.md": norm})
+    return project
+
+
+@pytest.fixture
+def call(run: Run, shop: Project) -> Call:
+    """`call("codex", hook_event_name="Stop")` gives what the hook prints."""
+
+    def hook(agent: str, **told: Any) -> str:  # noqa: ANN401 - any JSON
+        given = {"session_id": "s1", "cwd": str(shop.path), **told}
+        result = run("hook", "agent", "--for", agent, stdin=json.dumps(given))
+        assert result.exit_code == 0
+        assert result.stderr == ""
+        return result.stdout
+
+    return hook
+
+
+def context(answer: str) -> str:
+    """What an agent is told, whatever its dialect."""
+    told = json.loads(answer or "{}")
+    flat = told.get("additionalContext") or told.get("additional_context") or ""
+    return str(flat or told.get("hookSpecificOutput", {}).get("additionalContext", ""))
+
+
+@pytest.mark.parametrize("agent", ["claude-code", "codex", "gemini", "opencode", "vscode"])
+def test_memory_is_read_at_the_start_at_a_prompt_and_at_a_file_once(call: Call, agent: str) -> None:
+    prompt = "BeforeAgent" if agent == "gemini" else "UserPromptSubmit"
+    tool = {"hook_event_name": "AfterTool" if agent == "gemini" else "PostToolUse", "tool_name": "read_file"}
+    start = call(agent, hook_event_name="SessionStart", source="startup")
+    assert json.loads(start)["hookSpecificOutput"]["hookEventName"] == "SessionStart"
+    assert "Never push to main" in context(start)
+    asked = context(call(agent, hook_event_name=prompt, prompt=ASK))
+    assert ("Charge a card once" in asked, "Never push to main" in asked) == (True, False)
+    assert "Feed the hen" in context(call(agent, **tool, tool_input={"file_path": "src/client.py"}))
+    assert call(agent, **tool, tool_input={"file_path": "src/client.py"}) == ""
+    assert call(agent, hook_event_name=prompt, prompt=ASK) == ""
+
+
+def test_copilot_is_answered_flat_and_before_the_tool(call: Call) -> None:
+    common = {"sessionId": "c1", "session_id": ""}
+    start = call("copilot", **common, source="new", hook_event_name="sessionStart")
+    assert "Never push to main" in json.loads(start)["additionalContext"]
+    tool = {**common, "toolName": "view", "toolArgs": json.dumps({"path": "src/client.py"})}
+    assert call("copilot", **tool, hook_event_name="postToolUse") == ""
+    assert "Feed the hen" in context(call("copilot", **tool, hook_event_name="preToolUse"))
+
+
+def test_copilot_s_own_hooks_are_told_no_event_so_that_their_command_names_it(run: Run, shop: Project) -> None:
+    assert run("install", "--agent", "copilot", "--no-mcp").exit_code == 0
+    hooks = json.loads((shop.path / ".github/hooks/memory-ci.json").read_text())["hooks"]
+    common = {"sessionId": "c1", "timestamp": 1795336129601, "cwd": str(shop.path)}
+    told: dict[str, dict[str, Any]] = {
+        "sessionStart": {"source": "new", "initialPrompt": ASK},
+        "userPromptSubmitted": {"prompt": ASK, "timestamp": 1795336129602},
+        "preToolUse": {"toolName": "view", "toolArgs": {"path": str(shop.path / "src/client.py")}},
+        "agentStop": {"stopReason": "end_turn", "stop_hook_active": False},
+    }
+    assert hooks.keys() == told.keys()
+    answers = {}
+    for event, [hook] in hooks.items():
+        words = hook["bash"].partition(" -m memory_ci ")[2].removesuffix("; exit 0").split()
+        answers[event] = context(run(*words, stdin=json.dumps({**common, **told[event]})).stdout)
+    assert "Never push to main" in answers["sessionStart"]
+    assert "Charge a card once" in answers["userPromptSubmitted"]
+    assert "Feed the hen" in answers["preToolUse"]
+    assert answers["agentStop"] == ""
+
+
+def test_cursor_is_told_at_the_start_and_after_tools(call: Call) -> None:
+    start = call("cursor", conversation_id="c2", session_id="", hook_event_name="sessionStart")
+    assert "Never push to main" in json.loads(start)["additional_context"]
+    assert call("cursor", hook_event_name="beforeSubmitPrompt", prompt=ASK) == "", "it takes no context there"
+
+
+def test_who_calls_is_told_by_the_environment_and_the_first_of_two_hooks_answers(
+    call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COPILOT_CLI", "1")
+    prompt = {"prompt": ASK, "session_id": "c1"}
+    first = call("claude-code", **prompt, hook_event_name="UserPromptSubmit", timestamp="2026-11-22T08:28:47.921Z")
+    assert json.loads(first)["additionalContext"]
+    second = call("copilot", **prompt, hook_event_name="userPromptSubmitted", timestamp=1795336127921)
+    assert second == ""
+
+
+def test_of_two_hooks_that_run_at_once_one_gives_what_always_applies(shop: Project) -> None:
+    told = {"session_id": "s1", "cwd": str(shop.path), "hook_event_name": "SessionStart", "source": "startup"}
+    program = """import sys
+from memory_ci.sessions import session_note
+lock_file = session_note.lock_file
+
+def lock_aloud(handle, *, wait):
+    print("waits", file=sys.stderr, flush=True)
+    return lock_file(handle, wait=wait)
+
+session_note.lock_file = lock_aloud
+sys.argv = ["memory-ci", "hook", "agent"]
+from memory_ci.__main__ import main
+main()"""
+    pipe = subprocess.PIPE
+    with alone(shop.workspace):
+        other = subprocess.Popen([sys.executable, "-c", program], stdin=pipe, stdout=pipe, stderr=pipe, text=True)
+        assert other.stdin
+        assert other.stderr
+        other.stdin.write(json.dumps(told))
+        other.stdin.close()
+        other.stdin = None
+        assert other.stderr.readline() == "waits\n"
+        note_given(shop.workspace, "s1", shop.retrieve("hen"), NOW)
+    assert other.communicate()[0] == ""
+
+
+def test_after_compaction_the_session_is_told_again(call: Call) -> None:
+    asked = {"hook_event_name": "UserPromptSubmit", "prompt": ASK}
+    assert call("claude-code", **asked)
+    assert call("claude-code", **asked) == ""
+    assert "Never push to main" in context(call("claude-code", hook_event_name="SessionStart", source="compact"))
+    assert "Charge a card once" in context(call("claude-code", **asked))
+
+
+@pytest.mark.parametrize(
+    "tool",
+    [
+        {"tool_name": "Bash", "tool_input": {"command": "cat src/client.py | head"}},
+        {"tool_name": "apply_patch", "tool_input": {"input": "*** Begin Patch\n*** Update File: src/client.py\n@@\n"}},
+        {"tool_name": "shell", "tool_input": {"command": ["bash", "-lc", "sed -n 1,9p src/client.py"]}},
+        {"tool_name": "Edit", "tool_input": {"file_path": "{root}/src/client.py", "old_string": "x"}},
+    ],
+    ids=["bash", "patch", "argv", "absolute"],
+)
+def test_a_file_is_known_by_what_a_tool_is_given(call: Call, shop: Project, tool: dict[str, Any]) -> None:
+    text = json.dumps(tool).replace("{root}", str(shop.path))
+    assert "Feed the hen" in context(call("codex", hook_event_name="PostToolUse", **json.loads(text)))
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        {"hook_event_name": "UserPromptSubmit", "prompt": "memory-ci: is it kept? " + ASK},
+        {"hook_event_name": "UserPromptSubmit", "prompt": ASK, "agent_id": "sub-1"},
+        {"hook_event_name": "PreToolUse", "tool_input": {"file_path": "src/client.py"}},
+        {"hook_event_name": "PostToolUse", "tool_input": {"file_path": "/etc/passwd"}},
+        {"hook_event_name": "PostToolUse", "tool_input": {"file_path": "src/none.py"}},
+        {"hook_event_name": "PostToolUse", "tool_input": 5},
+        {"hook_event_name": "Notification"},
+        {},
+    ],
+    ids=["our own text", "sub-agent", "before a tool", "outside", "no file", "odd", "another event", "no event"],
+)
+def test_what_asks_nothing_is_told_nothing(call: Call, told: dict[str, Any]) -> None:
+    assert call("claude-code", **told) == ""
+
+
+@pytest.mark.parametrize("stdin", ["", "[]", "{", '{"hook_event_name": 5}', '{"cwd": "/nowhere", "prompt": "\\ud800"}'])
+def test_whatever_is_given_the_agent_goes_on(run: Run, shop: Project, stdin: str) -> None:
+    result = run("hook", "agent", "--for", "codex", stdin=stdin)
+    assert (result.exit_code, result.stdout) == (0, "")
+
+
+@pytest.mark.parametrize(
+    ("agent", "told"),
+    [
+        ("claude-code", {"hook_event_name": "SessionStart", "source": "compact"}),
+        ("claude-code", {"hook_event_name": "UserPromptSubmit", "prompt": ASK}),
+        (
+            "claude-code",
+            {"hook_event_name": "PostToolUse", "tool_name": "Edit", "tool_input": {"file_path": "src/client.py"}},
+        ),
+        ("claude-code", {"hook_event_name": "SessionEnd", "transcript_path": "s1.jsonl"}),
+        ("codex", {"hook_event_name": "Stop", "transcript_path": "s1.jsonl"}),
+    ],
+)
+def test_an_event_opens_the_repository_once(
+    call: Call, shop: Project, monkeypatch: pytest.MonkeyPatch, agent: str, told: dict[str, Any]
+) -> None:
+    monkeypatch.chdir(shop.path)
+    records = {
+        "claude-code": {"type": "user", "cwd": str(shop.path), "sessionId": "s1", "uuid": "1"}
+        | {"timestamp": "2026-11-20T10:00:00Z", "message": {"role": "user", "content": "Never retry a POST."}},
+        "codex": {"timestamp": "2026-11-20T10:00:00Z", "type": "session_meta"}
+        | {"payload": {"id": "s1", "cwd": str(shop.path), "originator": "codex_cli_rs"}},
+    }
+    turn = {"type": "user_message", "message": "Never retry a POST."}
+    said = {"timestamp": "2026-11-20T10:00:00Z", "type": "event_msg", "payload": turn}
+    lines = [json.dumps(records[agent]), *([json.dumps(said)] if agent == "codex" else [])]
+    shop.write("s1.jsonl", "".join(f"{line}\n" for line in lines))
+    call("claude-code", hook_event_name="UserPromptSubmit", prompt="Now feed the hen")
+    opened: list[str] = []
+    for module, name in ((repo_module, "_discover"), (workspace_module, "workspace_here")):
+        monkeypatch.setattr(module, name, _noting(getattr(module, name), opened, name))
+    call(agent, **told)
+    assert opened == ["_discover", "workspace_here"]
+
+
+def _noting(function: Callable[..., Any], calls: list[str], name: str) -> Callable[..., Any]:
+    def call(*arguments: Any, **options: Any) -> Any:  # noqa: ANN401 - as the function
+        calls.append(name)
+        return function(*arguments, **options)
+
+    return call
+
+
+def test_a_session_that_ends_is_captured(call: Call, shop: Project) -> None:
+    records = [
+        {"type": "user", "cwd": str(shop.path), "sessionId": "s1", "timestamp": "2026-11-20T10:00:00Z", "uuid": "1"}
+        | {"message": {"role": "user", "content": "Never retry a POST without a key."}}
+    ]
+    transcript = shop.write("s1.jsonl", "".join(f"{json.dumps(record)}\n" for record in records))
+    assert call("claude-code", hook_event_name="SessionEnd", transcript_path=str(transcript), reason="exit") == ""
+    assert "refs/memory-ci/sessions/claude-code" in shop.git("for-each-ref", "--format=%(refname)")
+
+
+CURSOR_END = [
+    {"hook_event_name": "sessionEnd", "session_id": "c2", "reason": "completed"},
+    {"hook_event_name": "stop", "status": "completed", "loop_count": 0},
+]
+CURSOR_TURN = {"type": "text", "text": "<user_query>\nNever retry a POST.\n</user_query>"}
+CURSOR_SAID = json.dumps({"role": "user", "message": {"content": [CURSOR_TURN]}}) + "\n"
+
+
+@pytest.mark.parametrize("told", CURSOR_END, ids=["end", "turn"])
+@pytest.mark.parametrize("place", ["{0}.jsonl", "{0}/{0}.jsonl"], ids=["command line", "window"])
+@pytest.mark.parametrize("is_named", [True, False])
+def test_a_session_of_cursor_is_captured_at_the_end_of_a_turn_and_of_itself(
+    run: Run, shop: Project, home: Path, told: dict[str, Any], place: str, is_named: bool
+) -> None:
+    slug = re.sub(r"[^A-Za-z0-9]+", "-", str(shop.path)).strip("-")
+    transcript = home / ".cursor/projects" / slug / "agent-transcripts" / place.format("c2")
+    transcript.parent.mkdir(parents=True)
+    transcript.write_text(CURSOR_SAID)
+    common = {"conversation_id": "c2", "generation_id": "g1", "cursor_version": "2026.02.13", "user_email": "ada@x.io"}
+    named = {"workspace_roots": [str(shop.path)], "transcript_path": str(transcript) if is_named else None}
+    done = run("hook", "agent", "--for", "cursor", stdin=json.dumps({**common, **named, **told}))
+    assert (done.exit_code, done.stdout, done.stderr) == (0, "", "")
+    refs = shop.git("for-each-ref", "--format=%(refname)", "refs/memory-ci/sessions")
+    assert refs == "refs/memory-ci/sessions/cursor/c2"
+    assert "Never retry a POST." in shop.git("grep", "-h", "Never retry", refs)
+
+
+@pytest.mark.parametrize("session", ["../c2", "", "c2/x", "none"])
+def test_a_session_of_cursor_without_a_transcript_is_left_alone(run: Run, shop: Project, session: str) -> None:
+    told = {"conversation_id": session, "hook_event_name": "sessionEnd", "workspace_roots": [str(shop.path)]}
+    done = run("hook", "agent", "--for", "cursor", stdin=json.dumps({**told, "transcript_path": None}))
+    assert (done.exit_code, done.stdout, done.stderr) == (0, "", "")
+    assert shop.git("for-each-ref", "refs/memory-ci/sessions") == ""
+
+
+@pytest.mark.parametrize("roots", [[], ["/nowhere"], [7], {}, None])
+def test_a_workspace_that_cursor_names_badly_stops_nothing(run: Run, shop: Project, roots: Any) -> None:  # noqa: ANN401
+    told = {"conversation_id": "c2", "hook_event_name": "sessionEnd", "workspace_roots": roots}
+    assert run("hook", "agent", "--for", "cursor", stdin=json.dumps(told)).exit_code == 0
+
+
+def test_cursor_s_hooks_are_told_of_the_end_of_turns_and_sessions(run: Run, shop: Project) -> None:
+    run("install", "--agent", "cursor")
+    hooks = json.loads((shop.path / ".cursor/hooks.json").read_text())["hooks"]
+    assert list(hooks) == ["sessionStart", "postToolUse", "stop", "sessionEnd"]
+    run("install", "--agent", "cursor", "--no-retrieve")
+    hooks = json.loads((shop.path / ".cursor/hooks.json").read_text())["hooks"]
+    assert list(hooks) == ["stop", "sessionEnd"]
+
+
+def test_what_was_given_is_noted_for_the_trailer(call: Call, shop: Project) -> None:
+    call("claude-code", hook_event_name="UserPromptSubmit", prompt=ASK)
+    assert make_id(1) in (shop.path / ".git/memory-ci/retrieved.jsonl").read_text()
+
+
+def test_each_agent_is_known() -> None:
+    for agent in NAMES:
+        event = parse_event(b'{"hook_event_name": "SessionStart", "session_id": "x"}', agent, {})
+        assert event == AgentEvent(agent=agent, name="SessionStart", kind="start", session="x")
+
+
+def test_it_is_answered_without_click(shop: Project) -> None:
+    told = json.dumps({"hook_event_name": "UserPromptSubmit", "prompt": ASK, "cwd": str(shop.path)})
+    program = (
+        "import sys; from memory_ci.commands.shortcut import run_shortcut;"
+        "assert run_shortcut(['hook', 'agent', '--for', 'codex'], {}); assert 'click' not in sys.modules"
+    )
+    env = {**os.environ, "PYTHONPATH": IMPORTED_FROM}
+    done = subprocess.run(
+        [sys.executable, "-c", program], input=told.encode(), capture_output=True, env=env, check=False, timeout=30
+    )
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert b"Charge a card once" in done.stdout
+
+
+OUTDATED = "No, that is outdated."
+
+
+def test_how_to_say_what_helped_is_told_once_and_at_each_start(call: Call) -> None:
+    tool = {"hook_event_name": "PostToolUse", "tool_name": "Read", "tool_input": {"file_path": "src/client.py"}}
+    prompt = {"hook_event_name": "UserPromptSubmit", "prompt": ASK}
+    assert HELPED in context(call("codex", **prompt, session_id="s1"))
+    assert HELPED not in (given := context(call("codex", **tool, session_id="s1")))
+    assert "Feed the hen" in given
+    assert HELPED in context(call("codex", hook_event_name="SessionStart", source="compact", session_id="s1"))
+
+
+HELPED = "in a sentence of your own"
+
+
+def test_a_person_who_says_that_it_is_outdated_is_offered_as_feedback_on_what_was_given(call: Call) -> None:
+    prompt = {"hook_event_name": "UserPromptSubmit"}
+    offer = f"`memory-ci feedback {make_id(1)[:8]} rejected`"
+    assert offer not in context(call("codex", **prompt, prompt=OUTDATED)), "nothing was given"
+    assert "Charge a card once" in context(call("codex", **prompt, prompt=ASK))
+    assert offer in context(call("codex", **prompt, prompt=OUTDATED))
+    assert offer not in context(call("codex", **prompt, prompt=OUTDATED)), "of the turn before nothing is left"
+
+
+@pytest.mark.parametrize("prompt", ["Show me the outdated packages. " * 20, "Thanks, go on with the tests.", "No."])
+def test_what_doubts_nothing_is_no_feedback(call: Call, prompt: str) -> None:
+    call("codex", hook_event_name="UserPromptSubmit", prompt=ASK)
+    assert "memory-ci feedback 0" not in context(call("codex", hook_event_name="UserPromptSubmit", prompt=prompt))
+
+
+@pytest.mark.parametrize("flags", [{"agent_id": "sub-1"}, {"session_id": "another"}])
+def test_of_a_sub_agent_or_another_session_it_is_none_either(call: Call, flags: dict[str, str]) -> None:
+    call("codex", hook_event_name="UserPromptSubmit", prompt=ASK)
+    told = {"hook_event_name": "UserPromptSubmit", "prompt": OUTDATED, **flags}
+    assert "rejected`" not in context(call("codex", **told))
+
+
+@pytest.mark.parametrize("path", ["../../etc/passwd", "/etc/passwd", "x" * 5_000, "a\0b", "", ".git/config"])
+def test_a_forged_edit_stops_nothing_and_is_nobody_s_work(call: Call, shop: Project, path: str) -> None:
+    call("codex", hook_event_name="UserPromptSubmit", prompt=ASK)
+    tool = {"tool_name": "Write", "tool_input": {"file_path": path}}
+    call("codex", hook_event_name="PostToolUse", **tool)
+    shop.git("add", "-A")
+    assert list_working(shop.workspace, find_index(shop.workspace, {}), NOW) == ()
+
+
+def test_a_hook_in_the_home_answers_once_and_says_nothing_elsewhere(run: Run, shop: Project) -> None:
+    def ask(cwd: str) -> str:
+        given = {"session_id": "s1", "cwd": cwd, "hook_event_name": "UserPromptSubmit", "prompt": ASK}
+        result = run("hook", "agent", "--for", "claude-code", "--user", stdin=json.dumps(given))
+        assert (result.exit_code, result.stderr) == (0, "")
+        return result.stdout
+
+    assert ask("/") == ""
+    assert "Charge a card once" in context(ask(str(shop.path)))
+    assert run("install", "--agent", "claude-code", "--no-hook").exit_code == 0
+    assert ask(str(shop.path)) == ""
+
+
+def test_the_home_is_written_by_the_command_and_cleaned_again(run: Run, shop: Project) -> None:
+    settings = Path.home() / ".claude/settings.json"
+    assert run("install", "--user").exit_code == 2
+    assert run("install", "--user", "--agent", "claude-code").exit_code == 0
+    assert "--for claude-code --user; exit 0" in settings.read_text()
+    assert shop.status() == ""
+    assert run("uninstall", "--user").exit_code == 0
+    assert not settings.exists()
+
+
+def test_settings_are_as_before_after_sessions_of_every_agent(run: Run, shop: Project) -> None:
+    files = (".claude/settings.local.json", ".codex/config.toml", ".gemini/settings.json", "opencode.json", ".mcp.json")
+    before = {file: "a = 1" if file.endswith("toml") else '{\r\n\t"a":  [1,2]}' for file in files}
+    for file, text in before.items():
+        shop.write(file, text)
+    assert run("install", "--all", "--no-hook").exit_code == 0
+    for agent in NAMES:
+        for event in ("SessionStart", "UserPromptSubmit", "Stop", "SessionEnd"):
+            given = {
+                "session_id": agent,
+                "cwd": str(shop.path),
+                "hook_event_name": event,
+                "prompt": f"No, never {ASK}.",
+            }
+            assert run("hook", "agent", "--for", agent, stdin=json.dumps(given)).exit_code == 0
+    assert run("uninstall").exit_code == 0
+    assert {file: (shop.path / file).read_bytes().decode() for file in files} == before
+    assert {line[3:] for line in shop.status().splitlines()} == {
+        ".claude/",
+        ".codex/",
+        ".gemini/",
+        "opencode.json",
+        ".mcp.json",
+    }
+
+
+def test_a_patch_inside_a_shell_command_of_codex_is_noted_at_the_end_of_the_turn(call: Call, shop: Project) -> None:
+    patch = "apply_patch <<'EOF'\n*** Begin Patch\n*** Update File: {}\n@@\n-a\n+b\n*** End Patch\nEOF"
+    said = [
+        ("session_meta", {"id": "s1", "cwd": str(shop.path), "originator": "codex_cli_rs"}),
+        *(
+            one
+            for file, prompt in (("src/old.py", "Begin with the old one"), ("src/client.py", "Now charge it"))
+            for one in (
+                ("response_item", {"type": "message", "role": "user", "content": [{"text": prompt}]}),
+                ("event_msg", {"type": "user_message", "message": prompt}),
+                (
+                    "response_item",
+                    {
+                        "type": "function_call",
+                        "name": "exec_command",
+                        "arguments": json.dumps({"cmd": patch.format(file)}),
+                        "call_id": file,
+                    },
+                ),
+            )
+        ),
+    ]
+    records = [{"timestamp": "2026-11-20T10:00:00Z", "type": kind, "payload": payload} for kind, payload in said]
+    path = shop.write(".git/rollout-s1.jsonl", "".join(f"{json.dumps(record)}\n" for record in records))
+    call("codex", hook_event_name="UserPromptSubmit", prompt="Now charge it", transcript_path=str(path))
+    call("codex", hook_event_name="Stop", transcript_path=str(path))
+    edited = [sign.edited for sign in list_signs(shop.workspace, "s1") if sign.edited]
+    assert edited == [("src/client.py",)], "of this turn, once"

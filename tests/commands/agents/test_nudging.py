@@ -1,0 +1,97 @@
+"""The nudge where it is said: in an agent's hook, at a push; and what it costs there."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from memory_ci.store.edits import format_entry
+from tests.command_line import Run
+from tests.make import make_entry
+from tests.project import Project
+from tests.sessions.test_nudge import LINE, work
+
+pytestmark = pytest.mark.in_project
+
+
+@pytest.fixture
+def shop(project: Project) -> Project:
+    """A project that changed memory three commits ago, and wants to hear of it."""
+    project.commit("Configure", {".memory-ci.yaml": "nudge:\n  after: 3\n"})
+    project.commit("Learn", {"MEMORY.md": format_entry(make_entry(1, title="Zebra crossing"))})
+    work(project, 3)
+    return project
+
+
+def count_git(trace: Path) -> list[str]:
+    lines = trace.read_text().splitlines() if trace.exists() else []
+    return [line.partition("built-in: git ")[2].split()[0] for line in lines if "built-in" in line]
+
+
+def call_hook(run: Run, session: str) -> str:
+    return run("retrieve", "zebra", "--format", "hook", "--no-record", "--session", session).stdout
+
+
+@pytest.fixture
+def told(shop: Project, run: Run) -> Callable[[str], str]:
+    """What an agent's hook adds to the context of a session."""
+
+    def ask(session: str) -> str:
+        text: str = json.loads(call_hook(run, session))["hookSpecificOutput"]["additionalContext"]
+        return text
+
+    return ask
+
+
+def test_a_session_s_first_context_ends_with_it(told: Callable[[str], str]) -> None:
+    assert told("one").endswith(f"</recalled-memory>\n{LINE}\n")
+    assert LINE not in told("one")
+
+
+def test_it_is_said_also_where_nothing_is_recalled(shop: Project, run: Run) -> None:
+    shop.git("rm", "-q", "MEMORY.md", "institutional.md")
+    given = {"hook_event_name": "UserPromptSubmit", "cwd": str(shop.path), "session_id": "one"}
+    answer = json.loads(run("hook", "agent", stdin=json.dumps(given)).stdout)
+    assert answer["hookSpecificOutput"]["additionalContext"] == f"{LINE}\n"
+
+
+def test_the_hook_format_says_it_and_the_others_do_not(shop: Project, run: Run) -> None:
+    assert LINE not in run("retrieve", "zebra").stdout
+    assert LINE not in run("retrieve", "zebra", "--format", "hook", "--ids").stdout
+    assert "memory-ci add" in run("retrieve", "zebra", "--format", "hook").stdout
+
+
+def test_it_costs_a_hook_one_git_process_and_only_until_it_was_said(
+    told: Callable[[str], str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    told("zero")
+    monkeypatch.setenv("GIT_TRACE", str(tmp_path / "first"))
+    told("one")
+    monkeypatch.setenv("GIT_TRACE", str(tmp_path / "second"))
+    told("one")
+    first, second = count_git(tmp_path / "first"), count_git(tmp_path / "second")
+    assert first.count("log") == 1
+    assert sorted(first) == sorted([*second, "log"])
+
+
+def test_where_it_is_not_time_yet_only_the_first_prompt_of_a_session_asks(
+    shop: Project, run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    shop.put_fragment(make_entry(2))
+    call_hook(run, "zero")
+    monkeypatch.setenv("GIT_TRACE", str(tmp_path / "trace"))
+    call_hook(run, "one")
+    call_hook(run, "one")
+    assert count_git(tmp_path / "trace").count("log") == 1
+
+
+PUSHED = f"refs/heads/main {'1' * 40} refs/heads/main {'0' * 40}\n"
+
+
+def test_a_push_is_told_of_it_on_standard_error_and_goes_on(shop: Project, run: Run) -> None:
+    result = run("hook", "pre-push", "origin", stdin=PUSHED)
+    assert (result.exit_code, result.stdout, result.stderr.splitlines()[-1]) == (0, "", LINE)
+    assert LINE not in run("hook", "pre-push", "origin", stdin=PUSHED).stderr

@@ -1,0 +1,259 @@
+"""The numbers of health: what each counts, and how they become one score."""
+
+from __future__ import annotations
+
+from datetime import date, timedelta
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memory_ci.commands.health.metrics import (
+    WEIGHTS,
+    Jobs,
+    Measured,
+    band_of,
+    count_contradictions,
+    count_near_duplicates,
+    find_alike,
+    find_related,
+    names_of_source,
+    score_age,
+    score_coherence,
+    score_coverage,
+    score_efficiency,
+    score_hits,
+    score_indexed,
+    score_linked,
+    score_reachability,
+    score_recency,
+    score_tightness,
+    weigh,
+)
+from memory_ci.commands.health.records import Health, MetricName
+from memory_ci.lifecycle.prominence import is_in_force
+from memory_ci.records.names import names_of_change
+from tests.make import make_entry, make_id, make_located
+
+TODAY = date(2026, 11, 21)
+VALUES = st.none() | st.floats(-50, 150)
+
+
+def weighed(**values: float | None) -> Health:
+    """A health with these metrics; those that are not said have no data."""
+    measured: dict[MetricName, Measured] = {name: Measured(values.get(name), "") for name in WEIGHTS["git"]}
+    return weigh("git", TODAY, None, measured)
+
+
+# -- the score
+
+
+def test_the_weights_are_the_seed_s_and_whole() -> None:
+    assert list(WEIGHTS["crewship"].values()) == [25, 25, 20, 15, 15]
+    assert list(WEIGHTS["git"].values()) == [15, 10, 25, 20, 15, 15]
+
+
+def test_a_score_is_the_mean_by_weight() -> None:
+    health = weighed(truth=100, recency=100, coverage=50, coherence=100, efficiency=0, reachability=100)
+    assert (health.score, health.is_partial) == (72.5, False)
+
+
+def test_where_a_metric_has_no_data_there_is_no_score_that_would_rise_by_it() -> None:
+    health = weighed(truth=100, recency=100, coverage=50)
+    assert (health.score, health.band, health.is_partial) == (None, None, True)
+    assert health.weakest is health.metrics[2]
+
+
+def test_without_any_data_there_is_no_score() -> None:
+    health = weighed()
+    assert (health.score, health.band, health.weakest) == (None, None, None)
+
+
+@pytest.mark.parametrize(
+    ("score", "band"), [(0, "red"), (49.9, "red"), (50, "yellow"), (74.9, "yellow"), (75, "green"), (100, "green")]
+)
+def test_bands_begin_at_fifty_and_seventy_five(score: float, band: str) -> None:
+    assert band_of(score) == band
+
+
+def test_a_weak_metric_says_what_to_do_and_a_strong_one_does_not() -> None:
+    health = weighed(truth=74.9, coverage=75)
+    assert [bool(metric.advice) for metric in health.metrics] == [True, *[False] * 5]
+    assert health.weakest is health.metrics[0]
+
+
+@given(st.fixed_dictionaries(dict.fromkeys(WEIGHTS["git"], VALUES)))
+def test_a_score_lies_between_its_metrics(values: dict[MetricName, float | None]) -> None:
+    health = weighed(**values)
+    known = [metric.value for metric in health.metrics if metric.value is not None]
+    assert (health.score is None) == (len(known) < len(values))
+    if health.score is not None:
+        assert 0 <= min(known) <= max(known) <= 100
+        assert min(known) - 0.05 <= health.score <= max(known) + 0.05
+
+
+# -- recency
+
+
+@pytest.mark.parametrize(("age", "expected"), [(0, 100.0), (90, 100 * (0.5 - 0.1) / 0.9), (5000, 0.0)])
+def test_recency_is_measured_with_its_floor_taken_off(age: int, expected: float) -> None:
+    entry = make_entry(last_reinforced=TODAY - timedelta(days=age))
+    assert score_recency([entry], TODAY, "exp").value == pytest.approx(expected)
+
+
+def test_recency_follows_the_curve_that_ranks() -> None:
+    entry = make_entry(last_reinforced=TODAY - timedelta(days=180))
+    assert score_recency([entry], TODAY, "linear").value == 0
+
+
+# -- coverage
+
+
+@pytest.mark.parametrize(
+    ("judged", "eligible", "indexed", "left_out", "expected"),
+    [
+        (3, 4, 5, 0, 75.0),
+        (4, 4, 5, 5, 50.0),
+        (0, 4, 5, 0, 0.0),
+        (0, 0, 5, 0, None),
+        (0, 0, 5, 5, 50.0),
+        (4, 4, 0, 1, 0.0),
+    ],
+)
+def test_coverage_counts_what_was_judged_and_what_is_indexed(
+    judged: int, eligible: int, indexed: int, left_out: int, expected: float | None
+) -> None:
+    assert score_coverage(judged, eligible, indexed, left_out).value == expected
+
+
+def test_an_empty_store_has_no_coverage_however_much_was_judged() -> None:
+    assert score_coverage(9, 9, 0, 0).value is None
+
+
+# -- coherence
+
+
+def test_each_near_duplicate_and_each_contradiction_counts_once() -> None:
+    said = "never retry a charge without an idempotency key because the gateway books it twice then"
+    places = [
+        make_located(1, title=said),
+        make_located(2, title=f"{said} surely"),
+        make_located(3, title="Zebras graze at dawn", relations=(f"contradicts {make_id(4)}",)),
+        make_located(4, title="Okapis hide in forests", relations=(f"contradicts {make_id(3)}",)),
+    ]
+    assert score_coherence(places).value == 50
+
+
+def test_copies_count_once_each_and_not_by_pairs() -> None:
+    assert count_near_duplicates([make_entry(number, title="Wait for the zebra") for number in range(100)]) == 99
+
+
+def test_texts_without_a_word_are_no_copies_of_each_other() -> None:
+    assert count_near_duplicates([make_entry(1, title="!!!"), make_entry(2, title="???")]) == 0
+
+
+def test_equal_words_with_other_numbers_are_no_duplicates() -> None:
+    one, other = (make_entry(at, title=f"Connect to the gateway within {at} seconds") for at in (30, 60))
+    assert count_near_duplicates([one, other]) == 0
+
+
+def test_a_contradiction_is_settled_by_what_supersedes_and_needs_two_that_are_there() -> None:
+    old = make_located(1, relations=(f"contradicts {make_id(2)}",))
+    new = make_located(2, title="Another", supersedes=(make_id(1),))
+    assert count_contradictions([old, new]) == 0
+    assert count_contradictions([old]) == 0
+
+
+def test_more_faults_than_entries_are_no_coherence_at_all() -> None:
+    places = [make_located(1, title="Zebras graze", relations=tuple(f"contradicts {make_id(n)}" for n in range(2, 9)))]
+    places += [make_located(number, title="Wait for the okapi") for number in range(2, 9)]
+    health = weigh(
+        "git", TODAY, None, {**dict.fromkeys(WEIGHTS["git"], Measured(None, "")), "coherence": score_coherence(places)}
+    )
+    assert next(metric.value for metric in health.metrics if metric.name == "coherence") == 0
+
+
+# -- efficiency, reachability
+
+
+@pytest.mark.parametrize(
+    ("jobs", "expected"), [(Jobs(), 75.0), (Jobs(19, 38, 0), 75.0), (Jobs(20, 40, 10), 50.0), (Jobs(20, 0, 0), 75.0)]
+)
+def test_use_counts_half_once_twenty_jobs_were_given_something(jobs: Jobs, expected: float) -> None:
+    assert score_efficiency(4, 1, jobs).value == expected
+
+
+def test_without_questions_there_is_no_efficiency() -> None:
+    assert score_efficiency(0, 0, Jobs(30, 30, 30), "nobody asked") == Measured(None, "nobody asked")
+
+
+def test_a_relation_reaches_both_ends_and_one_to_nothing_neither() -> None:
+    entries = [
+        make_entry(1, relations=(f"supports {make_id(2)}",)),
+        make_entry(2),
+        make_entry(3, relations=(f"supports {make_id(9)}", f"duplicates {make_id(3)}")),
+        make_entry(4, supersedes=(make_id(8),)),
+        make_entry(5, supersedes=(make_id(5), make_id(7))),
+    ]
+    known = {make_id(number) for number in (1, 2, 3, 4, 5, 8)}
+    assert find_related(entries, known) == {make_id(1), make_id(2), make_id(4)}
+
+
+def test_alike_are_copies_and_what_shares_enough_words() -> None:
+    titles = [
+        "Zebras graze at dawn here",
+        "Zebras graze at dawn there",
+        "Okapis hide",
+        "Okapis hide",
+        "Lions sleep",
+        "",
+    ]
+    entries = [make_entry(number, title=title) for number, title in enumerate(titles)]
+    assert find_alike(entries, 0.45) == {make_id(number) for number in range(4)}
+    assert find_alike(entries, 0.9) == {make_id(2), make_id(3)}
+    assert find_alike(entries, 0.45, {make_id(1), make_id(4), make_id(5)}) == {make_id(1)}
+    assert find_alike(entries, 0.9, {make_id(3)}) == {make_id(3)}
+
+
+@pytest.mark.parametrize("measured", [score_recency([], TODAY, "exp"), score_coherence([]), score_reachability(0, 0)])
+def test_no_entry_is_no_data(measured: Measured) -> None:
+    assert measured.value is None
+
+
+def test_entries_and_changes_meet_by_number_and_by_the_start_of_a_commit() -> None:
+    entry = make_entry(source="pr:128 commit:823a7b0149e3")
+    assert names_of_source(entry) == {"pr:128", "commit:823a7b0"}
+    assert names_of_change(None, ["823a7b0149e3" + "0" * 28]) & names_of_source(entry)
+    assert not names_of_change(12, ["f" * 40]) & names_of_source(entry)
+
+
+def test_what_is_retired_or_no_longer_valid_is_not_in_force() -> None:
+    entry = make_entry(valid_until=TODAY + timedelta(days=1))
+    assert is_in_force(entry, TODAY)
+    assert not is_in_force(entry, TODAY + timedelta(days=1))
+    assert not is_in_force(msgspec.structs.replace(entry, status="retired"), TODAY)
+
+
+# -- Crewship's table
+
+
+@pytest.mark.parametrize(("ages", "expected"), [([0, 90, 400], 50.0), ([400], 0.0), ([-9], 100.0), ([], None)])
+def test_crewship_s_freshness_falls_with_the_median_age(ages: list[int], expected: float | None) -> None:
+    entries = [make_entry(at, created_at=TODAY - timedelta(days=age)) for at, age in enumerate(ages)]
+    assert score_age(entries, TODAY).value == expected
+
+
+def test_crewship_s_coherence_and_efficiency_are_mean_cosines() -> None:
+    assert score_tightness([(0.9, 0.5), (0.1, -0.1)], "").value == pytest.approx(100 * (0.7 + 0.05) / 2)
+    assert score_hits([(0.8, 0.6), (0.4,)], "").value == pytest.approx(60)
+    assert score_hits([tuple([1.0] * 5 + [0.0] * 5)], "").value == 100
+
+
+def test_crewship_s_metrics_without_data_are_none() -> None:
+    assert {score_tightness([], "").value, score_hits([], "").value, score_indexed(0, 0).value} == {None}
+    assert score_linked(0, 0).value is None
+
+
+def test_crewship_s_coverage_and_reachability_are_shares() -> None:
+    assert (score_indexed(3, 1).value, score_linked(1, 4).value) == (75, 25)

@@ -1,0 +1,64 @@
+"""Health in words: what a page and a terminal are told."""
+
+from __future__ import annotations
+
+from datetime import date
+
+from memory_ci.commands.health.metrics import WEIGHTS, Measured, weigh
+from memory_ci.commands.health.records import Health
+from memory_ci.commands.health.text import render_health, render_health_line, render_history
+from memory_ci.records.config import NudgeConfig
+from memory_ci.sessions.nudge import render_nudge
+
+
+def make_health(*values: float | None, basis: str = "basis", commit: str | None = None) -> Health:
+    measured = {name: Measured(value, basis) for name, value in zip(WEIGHTS["git"], values, strict=True)}
+    return weigh("git", date(2026, 11, 21), commit, measured)
+
+
+def test_one_line_has_the_score_the_band_the_weakest_metric_and_what_to_do() -> None:
+    line = render_health_line(make_health(90, 90, 40, 80, 80, 80))
+    assert line == (
+        "Health: 72.5 of 100, yellow. Weakest: coverage 40.0 (basis)."
+        " Let memory catch up with what was merged: `memory-ci record`. Use: basis."
+    )
+
+
+def test_where_facts_are_missing_the_line_says_of_what() -> None:
+    line = render_health_line(make_health(90, 90, 40, None, 80, None))
+    assert line.startswith("Health: no score, too few facts for coherence and reachability. Weakest: coverage 40.0")
+
+
+def test_one_line_of_nothing_says_so() -> None:
+    assert render_health_line(make_health(*[None] * 6)) == "Health: n/a, there is nothing to measure."
+
+
+def test_what_git_said_of_a_clone_moves_no_cursor() -> None:
+    health = make_health(90, *[None] * 5, basis="the clone at /x\x1b[2J is shallow")
+    texts = (render_health(health), render_health_line(health))
+    assert all("\x1b" not in text and "\\x1b[2J" in text for text in texts)
+
+
+def test_where_it_was_measured_is_told() -> None:
+    places = [make_health(*[1] * 6, commit=commit) for commit in (None, "ab" * 20, "")]
+    starts = [render_health(place).splitlines()[1].split(" on ")[0] for place in places]
+    assert starts == ["The work tree", "Commit abababababab", "Before the first commit,"]
+
+
+def test_below_the_advice_stand_the_newest_five_of_what_is_missing() -> None:
+    titles = tuple(f"#{number} \x1b[2JTitle" for number in range(7, 0, -1))
+    measured = {name: Measured(100, "") for name in WEIGHTS["git"]} | {"efficiency": Measured(10, "", missing=titles)}
+    lines = render_health(weigh("git", date(2026, 11, 21), None, measured)).splitlines()
+    assert lines[-6:-1] == [f"    #{number} \\x1b[2JTitle" for number in (7, 6, 5, 4, 3)]
+    assert lines[-1] == "    and 2 more: `--json` names them"
+
+
+def test_history_is_a_line_each() -> None:
+    text = render_history([make_health(*[100] * 6, commit="ab" * 20), make_health(*[None] * 6, commit="cd" * 20)])
+    assert text.splitlines()[0].startswith("2026-11-21  abababababab  100.0 of 100, green  truth 100.0  recency")
+    assert len(text.splitlines()) == 2
+
+
+def test_the_nudge_names_what_was_counted() -> None:
+    assert render_nudge(NudgeConfig()).startswith("memory-ci: 60 or more commits since memory changed.")
+    assert "1 or more merged changes since" in render_nudge(NudgeConfig(after=1, unit="changes"))

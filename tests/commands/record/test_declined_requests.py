@@ -1,0 +1,293 @@
+"""Requests that were closed without a merge: what was declined is remembered as declined, once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from memory_ci.commands.record.gatherer import MAX_DECLINED, DeclinedWindow, choose_declined, find_window
+from memory_ci.commands.record.run import RecordOptions, format_plan, plan_record
+from memory_ci.commands.record.text import render_plan
+from memory_ci.memory.apply import apply_plan, parse_plan
+from memory_ci.memory.episodes import load_episodes
+from memory_ci.records.episode import Action, Episode, Situation
+from memory_ci.records.history import PullRequest
+from memory_ci.records.plan import Plan
+from tests.forge.make import TOKEN, make_pull, make_user
+from tests.project import NOW, TODAY, Project
+from tests.servers import Answer, Asked, json_answer, serve
+from tests.standin import StandIn, make_learning
+
+REASON = "Rejected: retrying in each caller, because only the client knows the idempotency key."
+PROPOSAL = "Each caller retries its own POST with a growing pause."
+
+
+class Forge:
+    """GitHub's `acme/shop` with one request that was closed and not merged; Eve may only read."""
+
+    def __init__(self, comment: str = "", by: str = "bob", **pull: Any) -> None:  # noqa: ANN401 - any field of a request
+        author = "NONE" if by == "eve" else "MEMBER"
+        self.comments = [{"id": 71, "body": comment, "user": make_user(by), "author_association": author}]
+        self.comments[0] |= {"created_at": "2026-11-20T10:00:00Z", "updated_at": "2026-11-20T10:00:00Z"}
+        times = {"updated_at": "2026-11-20T11:00:00Z", "closed_at": "2026-11-20T11:00:00Z", "merged_at": None}
+        self.pull = make_pull(150, **{"title": "Retry in each caller", "body": PROPOSAL, **times, **pull})
+        self.status = 200
+        self.paths: list[str] = []
+
+    def __call__(self, asked: Asked) -> Answer:
+        self.paths.append(asked.path)
+        root = "/repos/acme/shop"
+        if asked.path == f"{root}/pulls":
+            return json_answer([self.pull] if self.status == 200 else {"message": "no"}, self.status)
+        if asked.path.startswith(f"{root}/collaborators/"):
+            return json_answer({"permission": "read" if "/eve/" in asked.path else "write"})
+        if asked.path.startswith(f"{root}/pulls/") and asked.path.count("/") == 5:
+            return json_answer({"message": "Not Found"}, 404)
+        return json_answer(self.comments if asked.path == f"{root}/issues/150/comments" else [])
+
+
+@contextmanager
+def environ(forge: Forge) -> Iterator[dict[str, str]]:
+    with serve(forge) as server:
+        yield {"GITHUB_API_URL": server.url, "GITHUB_REPOSITORY": "acme/shop", "GITHUB_TOKEN": TOKEN}
+
+
+def plan(project: Project, forge: Forge, model: StandIn | None = None) -> Plan:
+    options = RecordOptions(engine="command" if model else None)
+    with environ(forge) as known:
+        return plan_record(
+            project.workspace, options, TODAY, lambda done, total: None, known | (model.environ if model else {})
+        )
+
+
+def record(project: Project, forge: Forge, model: StandIn | None = None) -> Plan:
+    done = plan(project, forge, model)
+    apply_plan(project.workspace, parse_plan(format_plan(done)), NOW)
+    return done
+
+
+def declined(project: Project) -> list[tuple[str, str | None]]:
+    return [(entry.source or "", entry.adoption) for entry in project.entries() if entry.source == "pr:150"]
+
+
+def test_why_a_request_was_declined_becomes_negative_knowledge(project: Project) -> None:
+    done = record(project, Forge(REASON))
+    (entry,) = (entry for entry in project.entries() if entry.source == "pr:150")
+    assert (entry.adoption, entry.cites, entry.last_reinforced.isoformat()) == ("rejected", (), "2026-11-20")
+    assert entry.evidence == (f"review:150#i71 {REASON.removeprefix('Rejected: ')}",)
+    assert "1 merged change (2 commits), 1 declined request from" in render_plan(done)
+
+
+def test_it_is_shown_as_something_not_to_do(project: Project) -> None:
+    record(project, Forge(REASON))
+    (hit,) = project.retrieve("retrying in each caller", limit=1).hits
+    assert hit.located.entry.adoption == "rejected"
+
+
+def test_a_second_run_adds_nothing_and_reinforces_nothing(project: Project) -> None:
+    record(project, Forge(REASON))
+    before = project.show("HEAD", "MEMORY.md")
+    project.merge_work("Add pages", "pages", 151)
+    record(project, Forge(REASON))
+    assert project.show("HEAD", "MEMORY.md") == before
+
+
+def test_what_a_person_took_out_does_not_come_back(project: Project) -> None:
+    record(project, Forge(REASON))
+    project.commit("Start over", {"MEMORY.md": "# Memory\n"})
+    record(project, Forge(REASON))
+    assert declined(project) == []
+
+
+@pytest.mark.parametrize(
+    "forge",
+    [
+        Forge(REASON, by="eve"),
+        Forge(REASON, merged_at="2026-11-20T11:00:00Z"),
+        Forge(REASON, closed_at="2026-01-01T11:00:00Z"),
+        Forge(REASON, head={"ref": "memory-ci/update", "sha": "1" * 40, "repo": {"id": 1, "full_name": "acme/shop"}}),
+        Forge(REASON, user=make_user("dependabot[bot]", "Bot")),
+        Forge(),
+    ],
+    ids=["said by an outsider", "merged after all", "closed long before", "our own", "a bot's", "nothing said"],
+)
+def test_nothing_is_learned_from_what_is_none_or_was_said_by_nobody_of_us(project: Project, forge: Forge) -> None:
+    record(project, forge)
+    assert declined(project) == []
+
+
+def test_what_a_model_finds_in_the_proposal_itself_is_marked_as_rejected(project: Project, tmp_path: Path) -> None:
+    model = StandIn(tmp_path / "model")
+    model.will_find(make_learning(PROPOSAL, title="Callers retry by themselves"))
+    record(project, Forge(), model)
+    assert declined(project) == [("pr:150", "rejected")]
+
+
+def test_what_a_reviewer_said_of_it_stays_advice(project: Project, tmp_path: Path) -> None:
+    model = StandIn(tmp_path / "model")
+    said = "Put retries into the client, where the key is known."
+    model.will_find(make_learning(said, title="Retries belong to the client"))
+    record(project, Forge(said), model)
+    assert declined(project) == [("pr:150", None)]
+
+
+def test_where_the_list_cannot_be_read_nothing_is_covered_and_the_next_run_asks_again(project: Project) -> None:
+    forge = Forge(REASON)
+    forge.status = 403
+    refused = plan(project, forge)
+    assert (refused.until, refused.steps) == (None, ())
+    assert refused.engine.failure
+    forge.status = 200
+    record(project, forge)
+    assert declined(project) == [("pr:150", "rejected")]
+
+
+def test_bots_and_our_own_request_are_not_asked_about(project: Project) -> None:
+    ours = {"ref": "memory-ci/update", "sha": "1" * 40, "repo": {"id": 1, "full_name": "acme/shop"}}
+    for forge in (Forge(head=ours), Forge(user=make_user("dependabot[bot]", "Bot"))):
+        plan(project, forge)
+        assert [path for path in forge.paths if "/150/" in path] == []
+
+
+# -- many at once
+
+
+class Heap(Forge):
+    """Many requests that were closed, a minute between two of them."""
+
+    def __init__(self, count: int, at: datetime = datetime(2026, 11, 20, tzinfo=UTC), **pull: Any) -> None:  # noqa: ANN401
+        super().__init__()
+        ends = [f"{at + timedelta(minutes=minute):%Y-%m-%dT%H:%M:%SZ}" for minute in range(count)]
+        times = [{"closed_at": end, "updated_at": end, "merged_at": None} for end in ends]
+        self.pulls = [make_pull(300 + place, **one, **pull) for place, one in enumerate(times)][::-1]
+
+    def __call__(self, asked: Asked) -> Answer:
+        if asked.path == "/repos/acme/shop/pulls":
+            self.paths.append(asked.path)
+            return json_answer(self.pulls)
+        return super().__call__(asked)
+
+
+def told(project: Project) -> list[int]:
+    tellings = load_episodes(project.workspace, "HEAD").tellings
+    return sorted(int(telling.id[3:]) for telling in tellings if telling.id.startswith("pr-3"))
+
+
+def test_of_a_heap_the_oldest_are_read_first_and_the_rest_by_the_next_runs(project: Project) -> None:
+    heap = Heap(MAX_DECLINED + 3)
+    first = record(project, heap)
+    assert told(project) == list(range(300, 300 + MAX_DECLINED))
+    assert "3 closed requests not read (#340, #341, #342): a run reads 40" in first.problems
+    assert first.until == first.base
+    project.at(datetime(2026, 11, 21, tzinfo=UTC))  # the cursor moves on, beyond all that was closed
+    project.merge_work("Add pages", "pages", 151)
+    project.record()
+    project.merge_work("Add sizes", "sizes", 152)
+    record(project, heap)
+    assert len(told(project)) == MAX_DECLINED + 3
+
+
+def test_strangers_with_a_heap_of_requests_do_not_stop_a_run(project: Project) -> None:
+    heap = Heap(2 * MAX_DECLINED, user=make_user("eve"), author_association="NONE")
+    done = plan(project, heap)
+    assert done.until == done.base
+    assert [path for path in heap.paths if path.endswith("/commits")] == []
+
+
+def test_what_was_closed_before_memory_came_in_is_no_backlog(project: Project) -> None:
+    record(project, Forge())
+    project.merge_work("Add pages", "pages", 151)
+    before = datetime(2025, 12, 31, tzinfo=UTC)
+    record(project, Heap(2, at=before))
+    assert told(project) == []
+
+
+JUNE = datetime(2026, 6, 1, tzinfo=UTC)
+
+
+def make_closed(number: int, day: int, **fields: Any) -> PullRequest:  # noqa: ANN401 - any field of a request
+    known = {"title": "Retry", "body": "", "author": "ann", "permission": "unknown", "state": "closed", **fields}
+    return PullRequest(number=number, created_at=JUNE, closed_at=JUNE + timedelta(days=day), **known)
+
+
+@pytest.mark.parametrize(
+    ("request_", "told_before", "expected"),
+    [
+        (make_closed(1, 20), (), [1]),
+        (make_closed(1, 20), ("pr-1",), [1]),
+        (make_closed(1, 20, is_fork=True, permission="read"), (), [1]),
+        (make_closed(1, 5), (), [1]),
+        (make_closed(1, 5), ("pr-1",), []),
+        (make_closed(1, 5, is_fork=True), (), [1]),
+        (make_closed(1, 5, permission="read"), (), [1]),
+        (make_closed(1, 5, is_fork=True, permission="read"), (), []),
+        (make_closed(1, -1), (), []),
+    ],
+    ids=[
+        "new", "new and told", "new of a stranger", "left", "told", "left from a fork of the house",
+        "left on a branch of ours", "left of a stranger", "long ago",
+    ],
+)  # fmt: skip
+def test_what_is_read_is_new_or_was_left_and_is_of_the_house(
+    request_: PullRequest, told_before: tuple[str, ...], expected: list[int]
+) -> None:
+    window = DeclinedWindow(since=JUNE + timedelta(days=10), start=JUNE, told=frozenset(told_before))
+    assert [one.number for one in choose_declined([request_], window)] == expected
+
+
+def make_told(number: int, day: int, commit: str = "") -> Episode:
+    action = Action(pr=number, commit=commit)
+    return Episode(id=f"pr-{number}", occurred_at=JUNE + timedelta(days=day), situation=Situation(), action=action)
+
+
+def test_a_run_looks_back_to_the_newest_declined_request_that_was_told(project: Project) -> None:
+    project.at(JUNE + timedelta(days=10))
+    base = project.workspace.at(project.commit("Add pages", {"pages.py": "1"}))
+    episodes = [make_told(1, 2), make_told(2, 4), make_told(3, 8, "f" * 40)]
+    known = frozenset(one.id for one in episodes)
+    window = find_window(base, JUNE + timedelta(days=10), known, episodes)
+    assert (window.start, window.told) == (JUNE + timedelta(days=4), frozenset({"pr-1", "pr-2", "pr-3"}))
+    early = JUNE + timedelta(days=1)
+    assert find_window(base, early, frozenset(), episodes).start == early
+
+
+def test_a_run_looks_back_ninety_days_where_none_was_told_and_not_at_all_without_episodes(project: Project) -> None:
+    project.at(JUNE)
+    base = project.commit("Add pages", {"pages.py": "1"})
+    assert find_window(project.workspace.at(base), JUNE, frozenset(), []).start == JUNE - timedelta(days=90)
+    project.commit("Tell nothing", {".memory-ci.yaml": "episodes: {write: false}\n"})
+    assert find_window(project.workspace.at(base), JUNE, frozenset(), []).start == JUNE
+
+
+def test_the_oldest_come_first_and_what_was_told_comes_last() -> None:
+    found = [make_closed(3, 14), make_closed(1, 12), make_closed(2, 13)]
+    window = DeclinedWindow(since=JUNE, start=JUNE, told=frozenset({"pr-1"}))
+    assert [one.number for one in choose_declined(found, window)] == [2, 3, 1]
+
+
+def test_a_model_that_fails_at_what_was_declined_keeps_what_was_merged_and_is_asked_again(
+    project: Project, tmp_path: Path
+) -> None:
+    model = StandIn(tmp_path / "model")
+    model.will_find(fail_on=PROPOSAL)
+    done = record(project, Forge(), model)
+    assert done.until == done.base
+    assert project.entries()
+    assert any(problem.startswith("#150, closed without a merge: ") for problem in done.problems)
+    model.will_find(make_learning(PROPOSAL, title="Callers retry by themselves"))
+    record(project, Forge(), model)
+    assert declined(project) == [("pr:150", "rejected")]
+
+
+def test_an_episode_that_a_person_deleted_stays_out(project: Project) -> None:
+    record(project, Forge(REASON))
+    paths = [path for path in project.git("ls-files", ".memory/episodes").splitlines() if "pr-150" in path]
+    project.commit("Not this one", dict.fromkeys(paths))
+    project.merge_work("Add pages", "pages", 151)
+    record(project, Forge(REASON))
+    assert "pr-150" not in project.git("ls-files", ".memory/episodes")

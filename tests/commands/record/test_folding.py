@@ -1,0 +1,97 @@
+"""Folding old months of episodes, in repositories where not everything is as it should be."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from memory_ci.memory.episode_files import find_fold_day
+from memory_ci.memory.episodes import load_episodes
+from memory_ci.store.episodes import MAX_FILE_BYTES
+from tests.project import TODAY, Project, copy_project, make_project
+
+MONTH = ".memory/episodes/2026-01"
+ALL = f"{MONTH}/_all.md"
+HUGE = b"x" * (MAX_FILE_BYTES + 1)
+
+
+@pytest.fixture(scope="module")
+def told_template(tmp_path_factory: pytest.TempPathFactory) -> Project:
+    project = make_project(tmp_path_factory.mktemp("told") / "shop")
+    for number in (150, 151, 152):
+        project.merge_work(f"Charge {number}", f"b{number}", number)
+    project.record(today=project.clock.now.date())
+    project.git("reset", "-q", "--hard")
+    project.commit("Later", {"later.txt": "x"})
+    return project
+
+
+@pytest.fixture
+def told(told_template: Project, tmp_path: Path) -> Project:
+    """A project with the episodes of a month in January, in a file each."""
+    return copy_project(told_template, tmp_path / "shop")
+
+
+def put_link(project: Project, path: str) -> None:
+    (project.path / path).symlink_to("../../../README.md")
+    project.git("add", ".memory")
+    project.commit("Link")
+
+
+def paths(project: Project) -> list[str]:
+    return project.git("ls-files", ".memory/episodes").splitlines()
+
+
+def ids(project: Project) -> list[str]:
+    return sorted(told.id for told in load_episodes(project.workspace, "HEAD").tellings)
+
+
+def test_an_old_month_is_folded_and_nothing_is_left_to_fold(told: Project) -> None:
+    before = ids(told)
+    plan = told.plan()
+    assert plan.fold_before is not None
+    told.record()
+    told.git("reset", "-q", "--hard")
+    assert paths(told) == [ALL]
+    assert {*before} < {*ids(told)}
+    assert find_fold_day(told.workspace.at("HEAD"), (), TODAY) is None
+
+
+def test_what_cannot_be_read_stays_and_the_rest_of_its_month_is_folded(told: Project) -> None:
+    told.commit("Huge", {f"{MONTH}/huge.md": HUGE, f"{MONTH}/dir.md/x.txt": "x"})
+    put_link(told, f"{MONTH}/link.md")
+    told.record()
+    told.git("reset", "-q", "--hard")
+    assert paths(told) == [ALL, f"{MONTH}/dir.md/x.txt", f"{MONTH}/huge.md", f"{MONTH}/link.md"]
+    assert "pr-150" in ids(told)
+
+
+@pytest.mark.parametrize("kind", ["huge", "link", "directory"])
+def test_where_the_file_of_the_month_is_in_the_way_nothing_of_it_is_folded_or_lost(told: Project, kind: str) -> None:
+    if kind == "link":
+        put_link(told, ALL)
+    else:
+        told.commit("In the way", {ALL if kind == "huge" else f"{ALL}/x.txt": HUGE})
+    before = paths(told)
+    plan = told.plan()
+    assert plan.fold_before is None
+    told.record()
+    told.git("reset", "-q", "--hard")
+    assert {*before} < {*paths(told)}
+    assert {"pr-150", "pr-151", "pr-152"} <= {*ids(told)}
+
+
+@pytest.mark.parametrize("days", [800_000, 1_000_000])
+def test_a_time_longer_than_the_calendar_is_never(told: Project, days: int) -> None:
+    told.commit("Keep", {".memory-ci.yaml": f"episodes: {{fold_after_days: {days}}}\n"})
+    told.git("reset", "-q", "--hard")
+    assert find_fold_day(told.workspace.at("HEAD"), (), TODAY) is None
+
+
+def test_a_month_is_folded_when_its_days_are_over_and_not_before(told: Project) -> None:
+    days = timedelta(days=told.workspace.config.episodes.fold_after_days)
+    first = told.clock.now.date().replace(month=2, day=1)
+    assert find_fold_day(told.workspace.at("HEAD"), (), first + days) == first
+    assert find_fold_day(told.workspace.at("HEAD"), (), first + days - timedelta(days=1)) is None

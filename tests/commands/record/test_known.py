@@ -1,0 +1,117 @@
+"""What memory knows already, and for whom: nobody's learning is swallowed by an entry that is not given to them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from memory_ci.commands.add.add import add_entry
+from memory_ci.errors import FindingsError
+from memory_ci.memory.apply import apply_plan
+from memory_ci.records.entry import Entry
+from memory_ci.records.plan import Change, Plan
+from memory_ci.store.edits import format_entry
+from tests.make import make_entry, make_id
+from tests.project import NOW, Project, copy_project
+
+TITLE = "Caches are per tenant rather than global"
+MARKED = f"feat: cache\n\nDecision: {TITLE}\n"
+
+
+@pytest.fixture(scope="module")
+def shop_template(project_template: Project, tmp_path_factory: pytest.TempPathFactory) -> Project:
+    project = copy_project(project_template, tmp_path_factory.mktemp("recorded") / "shop")
+    project.record()
+    return project
+
+
+@pytest.fixture
+def shop(shop_template: Project, tmp_path: Path) -> Project:
+    """A project whose past is recorded."""
+    return copy_project(shop_template, tmp_path / "shop")
+
+
+def note(project: Project, number: int, scope: str) -> None:
+    project.put_fragment(make_entry(number, title=TITLE, scope=scope))
+    project.record()
+
+
+def scopes(project: Project, **options: object) -> list[str]:
+    """The scopes of the entries with these words that are served."""
+    hits = project.retrieve("caches per tenant", **options).hits
+    return sorted(hit.located.scope.name for hit in hits if hit.located.entry.title == TITLE)
+
+
+def test_a_note_for_all_is_not_swallowed_by_what_a_session_keeps(shop: Project) -> None:
+    note(shop, 1, "session:job-7")
+    note(shop, 2, "project")
+    assert scopes(shop, session="job-8") == ["project"]
+
+
+@pytest.mark.parametrize("scope", ["session:job-7", "team:pay"])
+def test_merged_work_is_not_swallowed_by_what_others_are_given(shop: Project, scope: str) -> None:
+    note(shop, 1, scope)
+    shop.merge_work(MARKED, "cache", 500, "src/cache.py")
+    shop.record()
+    assert TITLE in shop.titles()
+
+
+def test_merged_work_that_all_are_given_already_is_not_written_twice(shop: Project) -> None:
+    note(shop, 1, "project")
+    shop.merge_work(MARKED, "cache", 500, "src/cache.py")
+    shop.record()
+    assert [entry.id for entry in shop.entries() if entry.title == TITLE] == [make_id(1)]
+
+
+def test_what_was_retired_and_is_marked_again_is_in_memory_after_the_run(shop: Project) -> None:
+    entry = make_entry(1, title=TITLE, type="declarative", status="retired")
+    shop.commit("Retire it", {"MEMORY.md": format_entry(entry)})
+    shop.merge_work(MARKED, "cache", 500, "src/cache.py")
+    shop.record()
+    assert [(one.title, one.status) for one in shop.entries()] == [(TITLE, "active")]
+
+
+def test_a_note_that_says_what_a_team_elsewhere_is_told_is_added(shop: Project) -> None:
+    note(shop, 1, "team:pay")
+    shop.git("reset", "-q", "--hard")
+    assert add_entry(shop.workspace, make_entry(2, title=TITLE)).is_new
+    assert not add_entry(shop.workspace, make_entry(3, title=TITLE, scope="team:pay/cards")).is_new
+
+
+def test_a_note_with_the_id_of_another_entry_waits_and_is_named(shop: Project) -> None:
+    (known, *_) = shop.entries()
+    path = ".memory/inbox/note.md"
+    shop.commit("Note", {path: format_entry(make_entry(1, id=known.id, title="Other words", scope="project"))})
+    plan = shop.plan()
+    apply_plan(shop.workspace, plan, NOW)
+    assert "Other words" in shop.show("HEAD", path)
+    assert [(one.path, one.code) for one in plan.findings] == [(path, "taken-id")]
+
+
+def with_drop(plan: Plan, path: str, entry: Entry) -> Plan:
+    """The plan with its fold another one: what is moved is said to be kept at `path`."""
+    (step, *others) = plan.steps
+    (moved,) = step.changes
+    why = f"is kept already as {entry.id[:8]}"
+    drop = Change(step="fold", kind="drop", path=path, entry=entry, why=why, moved_from=moved.moved_from)
+    return msgspec.structs.replace(plan, steps=(msgspec.structs.replace(step, changes=(drop,)), *others))
+
+
+@pytest.mark.parametrize("status", ["active", "retired"])
+def test_a_plan_may_not_drop_a_note_for_what_is_not_given_to_the_same(shop: Project, status: str) -> None:
+    path = ".teaparty/jobs/job-7/institutional.md" if status == "active" else "MEMORY.md"
+    kept = make_entry(1, title=TITLE, status=status)
+    shop.commit("Keep", {path: format_entry(kept)})
+    shop.put_fragment(make_entry(2, title=TITLE, scope="project"))
+    with pytest.raises(FindingsError, match="not what that inbox file says"):
+        apply_plan(shop.workspace, with_drop(shop.plan(), path, kept), NOW)
+
+
+def test_a_plan_may_drop_a_note_for_what_all_are_given(shop: Project) -> None:
+    kept = make_entry(1, title=TITLE)
+    shop.commit("Keep", {"MEMORY.md": format_entry(kept)})
+    path = shop.put_fragment(make_entry(2, title=TITLE, scope="project"))
+    shop.record()
+    assert path not in shop.git("ls-tree", "-r", "--name-only", "HEAD")

@@ -1,0 +1,52 @@
+"""memory-ci report, as a user calls it."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from memory_ci.store.edits import format_entry
+from tests.command_line import Run
+from tests.make import make_entry
+from tests.project import Project
+
+pytestmark = pytest.mark.in_project
+
+
+def test_the_page_is_one_file_and_says_how_large_it_is(project: Project, run: Run, tmp_path: Path) -> None:
+    project.record()
+    result = run("report", "--output", str(tmp_path / "page.html"), "--task", "retry a charge")
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert result.stdout.startswith(f"Wrote {tmp_path / 'page.html'}: {len(project.entries())} entr")
+    page = (tmp_path / "page.html").read_text("utf-8")
+    assert "<h3><bdi>retry a charge</bdi></h3>" in page
+    assert not list(tmp_path.glob("*.tmp"))
+
+
+def test_json_needs_no_extra_and_a_page_says_how_to_install_it(
+    project: Project, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "vl_convert", None)
+    assert json.loads(run("report", "--json").stdout)["name"] == project.path.name
+    result = run("report", "--output", str(tmp_path / "page.html"))
+    assert result.exit_code == 2
+    assert "the page needs the package vl_convert [missing-extra]" in result.stderr
+    assert "pip install 'memory-ci[report]'" in result.stderr
+    assert not (tmp_path / "page.html").exists()
+
+
+@pytest.mark.parametrize("given", [[], ["--json", "--base-url", "javascript:alert(1)"]])
+def test_what_makes_no_sense_is_refused(project: Project, run: Run, given: list[str]) -> None:
+    assert run("report", *given).exit_code == 2
+
+
+def test_json_holds_no_credential_either(project: Project, run: Run) -> None:
+    key = "ghp_" + "a1B2c3D4e5" * 4
+    entry = format_entry(make_entry(1, title="Ask the gateway", body=f"With {key}."))
+    project.commit("Leak", {"MEMORY.md": entry})
+    said = run("report", "--json").stdout
+    assert "Ask the gateway" in said
+    assert key[:36] not in said

@@ -1,0 +1,64 @@
+"""A share of sessions is given nothing, which is noted in the session's log, the trailer and the episode."""
+
+from __future__ import annotations
+
+import pytest
+
+from memory_ci.commands.retrieve.retrieve import injected_ids, noted_ids
+from memory_ci.memory.episodes import load_episodes
+from memory_ci.records.episode import Episode
+from memory_ci.sessions.served_ids import add_retrieved_trailer, record_injected
+from memory_ci.sessions.session_note import HELD_OUT, is_held_out, list_given, mark_session, note_given
+from memory_ci.store.edits import format_entry
+from tests.make import make_entry, make_id
+from tests.project import NOW, Project
+
+ASKED = "charge a card again"
+HELD, OTHER = "s5", "s1"
+
+
+@pytest.fixture
+def shop(project: Project) -> Project:
+    memory = format_entry(make_entry(1, title="Charge a card once", body="Use a key."))
+    project.commit("Remember", {"MEMORY.md": memory, ".memory-ci.yaml": "retrieve:\n  holdout: 0.5\n"})
+    return project
+
+
+def test_the_share_of_sessions_is_what_is_configured_and_each_stays_in_its_arm() -> None:
+    marks = [mark_session(f"session-{number}") for number in range(4000)]
+    assert sum(is_held_out(mark, 0.1) for mark in marks) == pytest.approx(400, abs=60)
+    assert all(is_held_out(mark, 0.2) for mark in marks if is_held_out(mark, 0.1))
+    assert mark_session("claude-code:abc") == mark_session("abc")
+    assert not any(is_held_out(mark, 0.0) for mark in marks)
+
+
+def test_a_session_that_is_held_out_is_given_nothing(shop: Project) -> None:
+    held = shop.retrieve(ASKED, session=HELD)
+    assert (injected_ids(held), held.hints.changes, held.held_out) == ((), (), mark_session(HELD))
+    assert injected_ids(shop.retrieve(ASKED, session=HELD, about="MEMORY.md")) == ()
+    for shown in ({"session": OTHER}, {}, {"session": HELD, "all_matches": True}, {"session": HELD, "at": "HEAD"}):
+        assert injected_ids(shop.retrieve(ASKED, **shown)) == (make_id(1),)
+
+
+def test_off_by_default(shop: Project) -> None:
+    shop.commit("No holdout", {".memory-ci.yaml": "{}\n"})
+    assert injected_ids(shop.retrieve(ASKED, session=HELD)) == (make_id(1),)
+
+
+def test_a_held_out_session_is_noted_in_its_log_the_trailer_and_the_episode(shop: Project) -> None:
+    start = shop.git("rev-parse", "HEAD").strip()
+    for _ in range(2):
+        answer = shop.retrieve(ASKED, session=HELD)
+        note_given(shop.workspace, HELD, answer, NOW)
+        record_injected(shop.workspace, noted_ids(answer), NOW)
+    assert list_given(shop.workspace, HELD) == {HELD_OUT}
+    message = shop.write("msg", "fix: charge once\n")
+    assert add_retrieved_trailer(shop.workspace, message)
+    assert message.read_text() == f"fix: charge once\n\nMemory-Holdout: {mark_session(HELD)}\n"
+    text = message.read_text()
+    message.unlink()
+    shop.commit(text, {"src/client.py": "key = 1\n"})
+    shop.record(since=start)
+    told = [one for one in load_episodes(shop.workspace, None).tellings if isinstance(one, Episode)]
+    assert [one.context.get("holdout") for one in told] == [mark_session(HELD)]
+    assert told[0].retrieved == ()

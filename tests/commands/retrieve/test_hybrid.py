@@ -1,0 +1,145 @@
+"""Words and vectors together: what an embedder changes in an answer, and what is told when it cannot."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+import pytest
+
+from memory_ci.commands.retrieve.options import RetrieveOptions
+from memory_ci.commands.retrieve.retrieve import retrieve
+from memory_ci.lifecycle.episodes import make_amendment
+from memory_ci.memory.episodes import save_telling
+from memory_ci.records.episode import Feedback
+from memory_ci.records.retrieval import Retrieval
+from memory_ci.store.edits import format_entry
+from tests.make import make_entry, make_id
+from tests.project import NOW, TODAY, Project
+from tests.servers import Answer, Asked, Server, json_answer, serve
+
+MONEY = ("charge", "refund", "payment")
+
+
+def embed(asked: Asked) -> Answer:
+    """A model of two dimensions: what is about money, and what is not."""
+    texts = [text.casefold() for text in json.loads(asked.body)["input"]]
+    rows = [[1.0, 0.1] if any(word in text for word in MONEY) else [0.1, 1.0] for text in texts]
+    return json_answer({"embeddings": rows})
+
+
+@pytest.fixture
+def memory(project: Project) -> Project:
+    entries = [
+        make_entry(1, title="Send a key with each charge"),
+        make_entry(2, title="Retry the nightly import"),
+        make_entry(3, title="A refund needs two people"),
+    ]
+    settings = "retrieve:\n  embedder: ollama\nglobal:\n  path: ''\n"
+    text = "\n".join(["# Memory\n", *map(format_entry, entries)])
+    project.commit("Remember", {"MEMORY.md": text, ".memory-ci.yaml": settings})
+    return project
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    with serve(embed) as running:
+        yield running
+
+
+def ask(project: Project, environ: dict[str, str] | None, **options: object) -> Retrieval:
+    return retrieve(project.workspace, "retry a payment", RetrieveOptions(**options), TODAY, environ)  # type: ignore[arg-type] # named by the test
+
+
+def titles(answer: Retrieval) -> list[str]:
+    return [hit.located.entry.title for hit in answer.hits]
+
+
+def test_vectors_find_what_has_no_word_of_the_task_and_change_the_order(memory: Project, server: Server) -> None:
+    assert titles(ask(memory, None)) == ["Retry the nightly import"]
+    answer = ask(memory, {"OLLAMA_HOST": server.url})
+    assert answer.mode == "hybrid"
+    assert set(titles(answer)) == {
+        "Retry the nightly import",
+        "Send a key with each charge",
+        "A refund needs two people",
+    }
+    lanes = {hit.located.entry.title: dict(hit.lanes) for hit in answer.hits}
+    assert lanes["A refund needs two people"]["vectors"] == pytest.approx(1.0, abs=0.01)
+    assert lanes["Retry the nightly import"]["vectors"] < 0.5
+
+
+def test_the_best_cosine_counts_for_the_floor(memory: Project, server: Server) -> None:
+    def given(task: str) -> list[str]:
+        return titles(retrieve(memory.workspace, task, RetrieveOptions(), TODAY, {"OLLAMA_HOST": server.url}))
+
+    assert given("a payment bounced") == ["Send a key with each charge", "A refund needs two people"]
+    memory.commit("Forget", {"MEMORY.md": format_entry(make_entry(2, title="Retry the nightly import"))})
+    assert given("each payment of the yearly tax bounces on retry") == []
+
+
+def test_the_weight_of_the_vectors_decides_who_comes_first(memory: Project, server: Server) -> None:
+    first = {}
+    for weight in (0.1, 0.9):
+        settings = f"retrieve:\n  embedder: ollama\n  vector_weight: {weight}\n"
+        memory.commit("Weigh", {".memory-ci.yaml": settings})
+        first[weight] = titles(ask(memory, {"OLLAMA_HOST": server.url}))[0]
+    assert first[0.1] == "Retry the nightly import"
+    assert first[0.9] != first[0.1]
+
+
+@pytest.mark.parametrize("fusion", ["rrf", "cosine_x_importance", "linear4"])
+def test_every_fusion_answers(memory: Project, server: Server, fusion: str) -> None:
+    memory.commit("Fuse", {".memory-ci.yaml": f"retrieve:\n  embedder: ollama\n  fusion: {fusion}\n"})
+    answer = ask(memory, {"OLLAMA_HOST": server.url}, all_matches=True)
+    assert (answer.mode, len(answer.hits)) == ("hybrid", 3)
+
+
+def test_what_feedback_says_of_an_entry_is_its_outcome_in_linear4(memory: Project, server: Server) -> None:
+    memory.commit("Fuse", {".memory-ci.yaml": "retrieve:\n  embedder: ollama\n  fusion: linear4\n"})
+
+    def relevance() -> dict[str, float]:
+        hits = ask(memory, {"OLLAMA_HOST": server.url}).hits
+        return {hit.located.entry.id: dict(hit.factors)["relevance"] for hit in hits}
+
+    assert relevance()[make_id(1)] == relevance()[make_id(3)]
+    rejected = Feedback(id=make_id(1), kind="rejected", at=NOW, ref="pr:1")
+    confirmed = Feedback(id=make_id(3), kind="confirmed", at=NOW, ref="pr:1")
+    save_telling(memory.workspace, make_amendment(NOW, feedback=(rejected, confirmed)))
+    assert relevance()[make_id(3)] - relevance()[make_id(1)] == pytest.approx(0.2 * 0.4 * (0.7 - 0.2) / 1.04)
+
+
+def test_what_was_embedded_is_not_embedded_again(memory: Project, server: Server) -> None:
+    ask(memory, {"OLLAMA_HOST": server.url})
+    before = len(server.asked)
+    ask(memory, {"OLLAMA_HOST": server.url})
+    assert len(server.asked) == before + 1, "the task alone"
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        json_answer({"error": "no such model"}, 404),
+        json_answer({"embeddings": [[float("nan"), 1.0]]}),
+        json_answer({"embeddings": []}),
+        Answer(200, b"<html>"),
+    ],
+)
+def test_an_embedder_that_fails_leaves_the_answer_of_the_words_and_says_so(memory: Project, answer: Answer) -> None:
+    with serve(lambda asked: answer) as running:
+        found = ask(memory, {"OLLAMA_HOST": running.url})
+    assert (found.mode, titles(found)) == ("degraded", ["Retry the nightly import"])
+    assert [note for note in found.notes if note.startswith("Words alone were asked")]
+
+
+def test_the_past_and_a_switched_off_lane_ask_nobody(memory: Project, server: Server) -> None:
+    assert ask(memory, {"OLLAMA_HOST": server.url}, at="HEAD").mode == "lexical"
+    assert ask(memory, {"OLLAMA_HOST": server.url, "MEMORY_CI_EMBEDDER": "none"}).mode == "lexical"
+    assert server.asked == []
+
+
+def test_a_credential_in_the_task_is_not_sent(memory: Project, server: Server) -> None:
+    key = "ghp_" + "a1B2" * 9
+    retrieve(memory.workspace, f"retry with {key}", RetrieveOptions(), TODAY, {"OLLAMA_HOST": server.url})
+    assert server.asked
+    assert not any(key.encode() in asked.body for asked in server.asked)

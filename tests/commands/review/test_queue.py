@@ -1,0 +1,166 @@
+"""The review queue: what is asked, in which order, how much of it, and what becomes of candidates that are answered."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime, time, timedelta
+
+import pytest
+from msgspec.structs import replace
+
+from memory_ci.commands.record.run import RecordOptions
+from memory_ci.commands.review.queue import Queue, find_last_range, list_queue, note_asked
+from memory_ci.commands.review.review import AnsweredReview, Answers, answer
+from memory_ci.memory.forgotten import REJECTED_FILE
+from memory_ci.records.candidate import Answer, Question
+from memory_ci.store.edits import format_entry
+from tests.make import make_entry
+from tests.project import NOW, TODAY, Project
+
+RULE = "Two locks must never be held at the same time, because `charge` takes both."
+OTHER = "The gateway never answers twice for one key, so a client can retry."
+
+
+@pytest.fixture
+def worked(project: Project) -> Project:
+    """A project in which one sentence was written in two changes, and another in one."""
+    project.commit(f"feat: lock\n\n{OTHER}", {"src/lock.py": "a\n"})
+    project.commit(f"feat: lock more\n\n{RULE}", {"src/lock.py": "b\n"})
+    project.record()
+    project.commit(f"fix: lock again\n\n{RULE}", {"src/lock.py": "c\n"})
+    return project
+
+
+def queue_of(project: Project, since: str | None = None, today: date = TODAY) -> Queue:
+    since = since or find_last_range(project.workspace, None)
+    return list_queue(project.workspace, RecordOptions(since), datetime.combine(today, time(12), UTC), {})
+
+
+def found(project: Project, since: str | None = None, today: date = TODAY) -> list[Question]:
+    return list(queue_of(project, since, today).found)
+
+
+def say(project: Project, verb: Answer, one: Question, text: str = "", *, dry_run: bool = False) -> AnsweredReview:
+    answers = Answers({verb: [one]}, {one.key: text} if text else {})
+    return answer(project.workspace, queue_of(project), answers, NOW, dry_run=dry_run, in_actions=False)
+
+
+def changes(one: Question) -> int:
+    return len(one.suggestion.changes) if one.suggestion else 0
+
+
+def test_what_was_said_in_more_changes_comes_first(worked: Project) -> None:
+    one, other = found(worked)
+    assert (one.title, changes(one)) == (RULE.rstrip("."), 2)
+    assert (other.title, changes(other)) == (OTHER.rstrip("."), 1)
+
+
+def test_the_work_of_the_last_run_is_read_again_and_older_work_on_demand(worked: Project) -> None:
+    worked.record()
+    assert [changes(one) for one in found(worked)] == [1], "only the last run's"
+    assert [changes(one) for one in found(worked, "9y")] == [2, 1]
+    assert not found(worked, "1d", date(2030, 1, 1))
+
+
+def test_an_accepted_one_is_folded_with_its_quote_and_who_accepted_it(worked: Project) -> None:
+    (added,) = say(worked, "accept", found(worked)[0]).notes
+    assert RULE not in [f"{one.title}." for one in found(worked)], "the inbox has it"
+    worked.record()
+    (entry,) = [one for one in worked.entries() if one.id == added.entry.id]
+    assert [line.partition(" ")[2] for line in entry.evidence] == [RULE, "by a person"]
+    assert not any("claimed" in line for line in entry.evidence), "git confirms the quote"
+    assert entry.importance == 0.5
+
+
+def test_one_that_was_said_in_a_session_lies_in_the_inbox_too(worked: Project) -> None:
+    worked.write(".git/hooks/pre-commit", "")
+    one = found(worked)[0]
+    assert one.suggestion
+    candidate = one.suggestion.candidate
+    heard = replace(candidate, quotes=(replace(candidate.quotes[0], origin="session:codex:s1#3"),))
+    (added,) = say(worked, "accept", replace(one, suggestion=replace(one.suggestion, candidate=heard))).notes
+    assert (worked.path / added.path).is_file()
+    assert not added.is_pending
+
+
+def test_it_can_be_reworded_first(worked: Project) -> None:
+    (added,) = say(worked, "accept", found(worked)[0], "Hold one lock\n\nNever two.").notes
+    assert (added.entry.title, added.entry.body) == ("Hold one lock", "Never two.")
+
+
+def test_a_declined_one_is_proposed_nowhere_again(worked: Project) -> None:
+    one, other = found(worked)
+    say(worked, "never", one, dry_run=True)
+    assert not (worked.path / REJECTED_FILE).exists()
+    for _ in range(2):
+        say(worked, "never", one)
+    lines = (worked.path / REJECTED_FILE).read_text("utf-8").splitlines()
+    assert lines[1:] == [f"{one.key} {one.title}", f"answered:{TODAY}:{one.key}", f"asked:{TODAY}:{other.key}"]
+    worked.commit("Cut", {REJECTED_FILE: "\n".join(lines)})  # as an editor may leave it
+    assert found(worked) == [other]
+    say(worked, "never", other)
+    assert found(worked) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Should we never hold two locks at the same time here?",
+        "The lock was never taken before the file had been read.",
+        "This must always be the first call of the function.",
+    ],
+)
+def test_a_question_history_or_a_fragment_is_no_candidate(project: Project, text: str) -> None:
+    project.commit(f"feat: lock\n\n{text}", {"src/lock.py": "a\n"})
+    assert not found(project)
+
+
+def rules(project: Project, count: int) -> None:
+    """So many sentences that may be learned, each in a change of its own."""
+    for number, name in enumerate(WORDS[:count]):
+        text = f"Never call `{name}_pay` before `{name}_lock`, because the {name} gateway books twice."
+        project.commit(f"feat: {name}\n\n{text}", {"src/lock.py": f"{number}\n"})
+
+
+WORDS = ("red", "green", "blue", "amber", "violet", "ivory", "ochre", "olive")
+
+
+def week_of(project: Project, today: date = TODAY) -> list[str]:
+    return [one.title.split("`")[1] for one in queue_of(project, "9y", today).week.shown]
+
+
+def test_a_week_asks_five_and_answers_bring_no_more(project: Project) -> None:
+    rules(project, 8)
+    shown = week_of(project)
+    assert (len(shown), queue_of(project, "9y").week.waiting) == (5, 3)
+    queue = queue_of(project, "9y")
+    answers = Answers({"accept": queue.week.shown[:1], "never": queue.week.shown[1:2]})
+    answer(project.workspace, queue, answers, NOW, dry_run=False, in_actions=False)
+    assert week_of(project) == shown[2:], "what was answered is gone, and nothing takes its place"
+
+
+def test_what_nobody_answers_is_asked_again_after_ninety_days(project: Project) -> None:
+    rules(project, 8)
+    first, queue = week_of(project), queue_of(project, "9y")
+    project.commit("Ask", {REJECTED_FILE: note_asked(project.workspace, queue.base, queue.week.shown, (), TODAY)})
+    assert week_of(project, TODAY + timedelta(days=1)) == first
+    assert set(week_of(project, TODAY + timedelta(days=7))) == {f"{name}_pay" for name in WORDS} - set(first)
+    assert len(week_of(project, TODAY + timedelta(days=89))) == 3
+    assert len(week_of(project, TODAY + timedelta(days=90))) == 5
+    assert len(found(project, "9y")) == 8, "each is a candidate all the while"
+
+
+def test_entries_are_asked_for_what_is_wrong_with_them_most_urgent_first(project: Project) -> None:
+    sha = project.commit("Write", {"src/pay.py": "one()\ntwo()\n"})[:12]
+    entries = [
+        make_entry(1, title="Pay once", importance=0.9, cites=(f"src/pay.py:1@{sha}",)),
+        make_entry(2, title="Use tabs", body="Use tabs for indentation.", importance=0.6),
+        make_entry(3, title="Use spaces", body="Do not use tabs for indentation.", importance=0.6),
+    ]
+    project.commit("Remember", {"MEMORY.md": "".join(map(format_entry, entries))})
+    project.commit("Edit", {"src/pay.py": "other()\ntwo()\n"})
+    asked = queue_of(project, "9y").week.shown
+    assert [(one.kind, one.title) for one in asked] == [("changed", "Pay once"), ("contradiction", "Use tabs")]
+    say(project, "keep", asked[1])
+    assert [one.kind for one in queue_of(project, "9y").week.shown] == ["changed"], "both hold: not asked for 90 days"
+    say(project, "retire", asked[0])
+    assert not queue_of(project, "9y").week.shown

@@ -1,0 +1,57 @@
+"""`memory-ci review --stale` as it is called."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import click
+import pytest
+
+from memory_ci.store.edits import format_entry
+from tests.command_line import Run
+from tests.make import make_entry, make_id
+from tests.project import Project
+
+pytestmark = pytest.mark.in_project
+
+
+def test_stale_entries_are_listed_and_answered_without_a_terminal(project: Project, run: Run) -> None:
+    assert run("review", "--stale").stdout == "No entry is stale.\n"
+    sha = project.commit("Write", {"src/pay.py": "one()\ntwo()\n"})[:12]
+    entry = make_entry(1, title="Pay \x1b[2Jonce", cites=(f"src/pay.py:1@{sha}",))
+    project.commit("Remember", {"MEMORY.md": format_entry(entry)})
+    edit = project.commit("Edit", {"src/pay.py": "other()\ntwo()\n"})
+    listed = run("review", "--stale")
+    assert listed.stdout.splitlines()[:2] == [
+        " 1. 00000001 Pay \\x1b[2Jonce (MEMORY.md:1)", f"    changed: src/pay.py, edited in {edit[:7]}"
+    ]  # fmt: skip
+    assert json.loads(run("review", "--stale", "--json").stdout)["stale"][0]["located"]["entry"]["id"] == make_id(1)
+    dry = run("review", "--stale", "--retire", make_id(1), "--dry-run")
+    assert (dry.stdout.startswith("Would commit on main: "), project.sha()) == (True, edit)
+    done = run("review", "--stale", "--keep", make_id(1))
+    assert done.stdout.startswith("Committed on main: "), done.stderr
+    assert run("review", "--stale").stdout == "No entry is stale.\n"
+    assert run("review").stdout == "Nothing waits for you this week.\n"
+
+
+def test_a_person_is_asked_of_each_and_an_edit_goes_into_the_inbox(
+    project: Project, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sha = project.commit("Write", {"src/pay.py": "one()\ntwo()\nthree()\nfour()\n"})[:12]
+    entries = [make_entry(n, title=f"Pay {n}", cites=(f"src/pay.py:{n}@{sha}",)) for n in range(1, 5)]
+    project.commit("Remember", {"MEMORY.md": "".join(map(format_entry, entries))})
+    project.commit("Edit", {"src/pay.py": "1()\n2()\n3()\n4()\n"})
+    answers = iter("kers")
+    monkeypatch.setattr("memory_ci.commands.review.command.has_input", lambda: False)
+    monkeypatch.setattr(click, "prompt", lambda *_, **__: next(answers))
+    monkeypatch.setattr(click, "edit", lambda text, **_: text.replace("Pay 2", "Pay twice"))
+    before = project.sha()
+    result = run("review", "--stale")
+    assert result.exit_code == 0, result.stderr
+    numbered = [line for line in result.stdout.splitlines() if re.match(r" \d\. ", line)]
+    assert [line.partition(" (")[0] for line in numbered] == [f" {n}. {make_id(n)[:8]} Pay {n}" for n in (1, 2, 3, 4)]
+    assert len(project.subjects(before)) == 2
+    assert [entry.status for entry in project.entries()] == ["active", "active", "retired", "active"]
+    (note,) = (project.path / ".memory/inbox").glob("*.md")
+    assert ("Pay twice" in note.read_text(), make_id(2) in note.read_text()) == (True, True)

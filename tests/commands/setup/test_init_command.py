@@ -1,0 +1,272 @@
+"""memory-ci init and uninit: set up as a new user would, and out again byte for byte."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from importlib import metadata
+from pathlib import Path
+
+import pytest
+import yaml
+from click.testing import CliRunner
+
+from memory_ci import __version__
+from memory_ci.cli import manual
+from memory_ci.commands.root import main
+from memory_ci.commands.setup import command
+from memory_ci.commands.setup.ci_files import Release, find_release
+from memory_ci.commands.setup.init import CHANGED
+from tests.command_line import Run
+from tests.integration.runner import load_yaml
+from tests.project import Project
+from tests.repos import RepoBuilder, make_repo
+
+pytestmark = pytest.mark.in_project
+
+SOURCE = ("--ci-source", f"acme/memory-ci@v{__version__}")
+ALL = ("--pre-commit", "--ci", "github", "--agent", "claude-code", *SOURCE)
+CONFIG = """\
+# Ask Ada before you add one.
+repos:
+  - repo: local
+    hooks:
+      - id: tabs   # they hurt
+"""
+PIPELINE = """\
+stages: [lint, build]   # in this order
+include:
+  - local: /ci/build.yml
+
+build:
+  script: [make]
+"""
+
+
+@pytest.fixture
+def old(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RepoBuilder:
+    """A repository with a commented configuration of pre-commit and a workflow."""
+    repo = make_repo(tmp_path / "old")
+    repo.commit("Begin", {".pre-commit-config.yaml": CONFIG, ".github/workflows/test.yml": "on: push\njobs: {}\n"})
+    monkeypatch.chdir(repo.path)
+    return repo
+
+
+def snapshot(repo: RepoBuilder) -> dict[str, bytes]:
+    """All files but git's own; of those the ones that `install` writes into."""
+    files = [
+        path for path in repo.path.rglob("*") if path.is_file() and ".git" not in path.relative_to(repo.path).parts
+    ]
+    files += [repo.path / ".git" / "config", *(repo.path / ".git" / "hooks").glob("*")]
+    return {path.relative_to(repo.path).as_posix(): path.read_bytes() for path in files}
+
+
+def test_one_command_sets_all_up_and_another_takes_it_out(old: RepoBuilder, run: Run) -> None:
+    before = snapshot(old)
+    preview = run("init", *ALL, "--dry-run")
+    assert snapshot(old) == before
+    assert "would be written .github/workflows/memory.yml" in preview.stdout
+    assert "+  - repo: https://github.com/acme/memory-ci\n" in preview.stdout
+    assert run("init", *ALL).exit_code == 0
+    done = snapshot(old)
+    config = yaml.safe_load(done[".pre-commit-config.yaml"])
+    assert [one["repo"] for one in config["repos"]] == ["local", "https://github.com/acme/memory-ci"]
+    assert config["repos"][1]["rev"] == f"v{__version__}"
+    assert config["default_stages"] == ["pre-commit", "manual"], "hooks that name no stage run when they ran before"
+    assert ".claude/settings.local.json" in done
+    assert ".git/hooks/prepare-commit-msg" not in done, "pre-commit runs it"
+    assert {step["result"] for step in json.loads(run("init", *ALL, "--json").stdout)["files"]} == {"kept"}
+    assert snapshot(old) == done
+    assert run("uninit", "--dry-run").exit_code == 0
+    assert snapshot(old) == done
+    run("uninit")
+    assert snapshot(old) == before
+    assert "Nothing that init wrote is here." in run("uninit").stdout
+
+
+def test_what_somebody_changed_stays_and_is_named(old: RepoBuilder, run: Run) -> None:
+    run("init", *ALL[:3], *SOURCE)
+    for path, was, now in (
+        (".pre-commit-config.yaml", f"rev: v{__version__}", "rev: v9.9"),
+        (".github/workflows/memory.yml", "17 3", "18 4"),
+        ("MEMORY.md", "# Memory", "# Our memory"),
+    ):
+        old.write(path, (old.path / path).read_text().replace(was, now))
+    done = snapshot(old)
+    again = json.loads(run("init", *ALL[:3], *SOURCE, "--json").stdout)["files"]
+    assert snapshot(old) == done
+    assert {step["remark"] for step in again[3:]} == {CHANGED}
+    out = json.loads(run("uninit", "--json").stdout)["files"]
+    assert {step["path"] for step in out if step["result"] == "left" and step["remark"]} == {
+        "MEMORY.md",
+        ".github/workflows/memory.yml",
+    }
+    left = (old.path / ".pre-commit-config.yaml").read_text()
+    assert left.startswith(CONFIG)
+    assert ("v9.9" in left, "default_stages" in left) == (True, False)
+
+
+def test_what_others_add_below_our_block_is_no_reason_to_move_it(old: RepoBuilder, run: Run) -> None:
+    run("init", "--pre-commit", *SOURCE)
+    path, more = old.path / ".pre-commit-config.yaml", "  - repo: meta\n    hooks: [{id: identity}]\n"
+    path.write_text(path.read_text().replace("init: end\n", f"init: end\n{more}", 1))
+    done = path.read_text()
+    run("init", "--pre-commit", *SOURCE)
+    assert path.read_text() == done
+    newer = ("--ci-source", "acme/memory-ci@v99.0")
+    run("init", "--pre-commit", *newer)
+    assert ("v99.0" in path.read_text(), f"v{__version__}" in path.read_text()) == (True, False), "a newer release"
+    run("uninit")
+    assert path.read_text() == CONFIG + more
+
+
+def test_what_a_cloud_agent_needs_goes_and_exported_memory_stays(old: RepoBuilder, run: Run) -> None:
+    old.write("institutional.md", "# Norms\n\nAmounts are kept in cents.\n")
+    run("init", "--cloud", "copilot-cloud")
+    old.write(".memory/inbox/one.md", "## One\n\nText.\n")
+    assert (old.path / ".github" / "workflows" / "copilot-setup-steps.yml").exists()
+    left = [step["path"] for step in json.loads(run("uninit", "--json").stdout)["files"] if step["result"] == "left"]
+    assert left == ["institutional.md", ".memory", "AGENTS.md"]
+    assert sorted(path.name for path in (old.path / ".github").rglob("*") if path.is_file()) == ["test.yml"]
+    assert not (old.path / ".memory-ci-setup.sh").exists()
+
+
+def test_what_install_put_in_alone_is_left_to_uninstall(old: RepoBuilder, run: Run) -> None:
+    run("install")
+    run("init")
+    assert "`memory-ci uninstall` takes it out" in run("uninit").stdout
+    assert (old.path / ".gitattributes").exists()
+
+
+def test_the_workflow_asks_for_the_least_and_says_what_for(old: RepoBuilder, run: Run) -> None:
+    old.git("branch", "-m", "trunk")
+    run("init", "--ci", "github", *SOURCE)
+    text = (old.path / ".github" / "workflows" / "memory.yml").read_text()
+    workflow = load_yaml(old.path / ".github" / "workflows" / "memory.yml")
+    job = workflow["jobs"]["memory"]
+    assert (workflow["permissions"], workflow["on"]["push"]["branches"]) == ({}, ["trunk"])
+    assert job["permissions"] == {"contents": "write", "pull-requests": "write", "checks": "read"}
+    for name in job["permissions"]:
+        assert re.search(rf"^ +{name}: \w+ # \w+", text, re.MULTILINE), name
+    assert job["uses"] == f"acme/memory-ci/.github/workflows/memory.yml@v{__version__}"
+    assert {"pull_request", "schedule"} <= workflow["on"].keys()
+
+
+def test_a_pipeline_of_gitlab_gets_the_component_in_a_stage_it_has(old: RepoBuilder, run: Run) -> None:
+    old.write(".gitlab-ci.yml", PIPELINE)
+    run("init", "--ci", "gitlab", *SOURCE)
+    pipeline = yaml.safe_load((old.path / ".gitlab-ci.yml").read_text())
+    ours = pipeline["include"].pop()
+    assert pipeline == yaml.safe_load(PIPELINE)
+    assert ours["component"] == f"$CI_SERVER_FQDN/acme/memory-ci/memory@v{__version__}"
+    assert ours["inputs"] == {
+        "source": "https://github.com/acme/memory-ci",
+        "release": f"v{__version__}",
+        "push": "auto",
+        "stage": "build",
+    }
+    run("uninit")
+    assert (old.path / ".gitlab-ci.yml").read_text() == PIPELINE
+    (old.path / ".gitlab-ci.yml").unlink()
+    run("init", "--ci", "gitlab", *SOURCE)
+    assert yaml.safe_load((old.path / ".gitlab-ci.yml").read_text())["include"][0]["inputs"]["push"] == "auto"
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "option"),
+    [
+        (".pre-commit-config.yaml", "repos: []\n", "--pre-commit"),
+        (".gitlab-ci.yml", "include: /ci/build.yml\n", "--ci=gitlab"),
+        (".github/workflows/memory.yml", "on: push\njobs: {}\n", "--ci=github"),
+    ],
+)
+def test_what_cannot_be_merged_is_refused_with_the_lines_to_paste(
+    old: RepoBuilder, run: Run, path: str, text: str, option: str
+) -> None:
+    old.write(path, text)
+    refused = run("init", option, *SOURCE)
+    assert (refused.exit_code, "[cannot-merge]" in refused.stderr) == (2, True)
+    assert (old.path / path).read_text() == text
+    assert not (old.path / "MEMORY.md").exists(), "nothing is written"
+    pasted = refused.stderr.partition("again:\n\n")[2]
+    old.write(path, pasted if "include" in pasted or "jobs:" in pasted else f"repos:\n{pasted}")
+    assert run("init", option, *SOURCE).exit_code == 0, "it is found there"
+    assert "init: begin" not in (old.path / path).read_text()
+
+
+def test_a_release_that_is_not_known_has_to_be_named(
+    old: RepoBuilder, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(manual, "metadata", lambda name: metadata.PathDistribution(old.path / "none").metadata)
+    old.write("none/METADATA", "Name: memory-ci\n")
+    refused = run("init", "--pre-commit")
+    assert (refused.exit_code, "[no-ci-source]" in refused.stderr) == (2, True)
+    assert "names no repository in its metadata yet" in refused.stderr
+    for source in ("acme/memory-ci@main", "memory-ci@v1", "acme/memory-ci"):
+        assert "[bad-ci-source]" in run("init", "--ci", "github", "--ci-source", source).stderr
+    commit = f"acme/memory-ci@{'a' * 40}"
+    assert "is a commit" in run("init", "--ci", "gitlab", "--ci-source", commit).stderr
+    old.write("none/METADATA", "Name: memory-ci\nProject-URL: Repository, https://github.com/acme/memory-ci.git\n")
+    assert find_release() == Release("https://github.com", "acme/memory-ci", f"v{__version__}")
+    assert run("init", "--pre-commit").exit_code == 0
+
+
+def test_older_work_is_shown_before_anything_is_written(project: Project, run: Run) -> None:
+    project.merge_work("Lock\n\nNever close a drawer twice, because the lock jams.", "lock", 301, "src/lock.py")
+    shown = run("init", "--from", "5y", "--dry-run").stdout
+    first, rest = shown.split("\n", 1)
+    assert re.fullmatch(r"Since 5y: \d+ merged changes\.", first)
+    assert re.match(
+        r"Marked in commit messages: 2 learnings\.\n  .+\n  .+\n  write them: memory-ci record --since 5y\n", rest
+    )
+    assert "Without a model: " in rest
+    assert re.search(r"With a model: \d+ questions, \d+ tokens in, about \d+\.\d\d USD \(anthropic: an example", rest)
+    told = json.loads(run("init", "--from", "5y", "--dry-run", "--json").stdout)["preview"]
+    assert (told["changes"] > 0, told["offer"]["windows"] > 0) == (True, True)
+
+
+def test_an_empty_repository_has_no_older_work(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(make_repo(tmp_path / "new").path)
+    assert run("init", "--from", "90d").stdout.startswith("Since 90d: 0 merged changes.\n")
+
+
+def test_a_dry_run_asks_nothing_at_a_terminal(old: RepoBuilder, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(command, "has_input", lambda: False)
+    monkeypatch.setattr(command, "is_terminal", lambda: True)
+    shown = run("init", "--from", "90d", "--dry-run")
+    assert shown.exit_code == 0
+    assert "OWNER/REPO@TAG" not in shown.output
+    assert "would be written MEMORY.md" in shown.stdout
+
+
+def test_paths_are_printed_relative_to_the_work_tree(old: RepoBuilder, run: Run) -> None:
+    shown = run("init", "--agent", "claude-code").stdout + run("uninit").stdout
+    assert "written  merge-driver  .git/config\n" in shown
+    assert "removed  attributes    .gitattributes\n" in shown
+    assert str(old.path) not in shown
+
+
+def test_a_placeholder_that_was_copied_is_named(old: RepoBuilder, run: Run) -> None:
+    copied = run("init", "--ci", "github", "--ci-source", f"OWNER/memory-ci@v{__version__}").stdout
+    told = "OWNER is a placeholder: put the account that holds memory-ci for it in .github/workflows/memory.yml.\n"
+    assert told in copied
+    assert "OWNER" not in run("init", "--pre-commit", *SOURCE).stdout
+
+
+def test_a_terminal_is_asked_and_each_question_can_be_passed(
+    old: RepoBuilder, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(command, "has_input", lambda: False)
+    monkeypatch.setattr(command, "is_terminal", lambda: True)
+    passed = CliRunner().invoke(main, ["init"], input="\n\n")
+    assert passed.exit_code == 0, passed.output
+    assert (old.path / "MEMORY.md").exists()
+    assert (old.path / ".pre-commit-config.yaml").read_text() == CONFIG, "no release was named"
+    (old.path / ".claude").mkdir()
+    taken = CliRunner().invoke(main, ["init"], input=f"{SOURCE[1]}\n\n\n\n")
+    assert taken.exit_code == 0, taken.output
+    assert "init: begin" in (old.path / ".pre-commit-config.yaml").read_text(), "there is one, so it is proposed"
+    assert (old.path / ".github" / "workflows" / "memory.yml").exists(), "there are workflows, so it is proposed"
+    assert sys.executable in (old.path / ".claude" / "settings.local.json").read_text()
+    assert "gemini-cli is none of them" in CliRunner().invoke(main, ["init"], input="\ngemini-cli\nnone\n").output

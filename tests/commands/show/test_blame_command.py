@@ -1,0 +1,63 @@
+"""memory-ci blame, and the way back from an entry to its lines."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.command_line import Run
+from tests.project import Project
+
+pytestmark = pytest.mark.in_project
+
+KEYED = "def post(url, key):\n    return send(url, key)\n"
+
+
+@pytest.fixture
+def told(project: Project, run: Run) -> Project:
+    """What was recorded is given to the next change, which uses one of two entries and edits the file."""
+    assert run("record", "--engine", "rules").exit_code == 0
+    first, second = (entry.id for entry in project.entries())
+    project.branch("key")
+    told = f"Memory-Retrieved: {first}, {second}\nMemory-Used: {second}"
+    project.commit(f"Send the key\n\n{told}", {"src/client.py": f"retry\n{KEYED}"})
+    project.checkout("main")
+    project.merge("key", message="Merge pull request #140 from ada/key\n\nSend the key")
+    assert run("record", "--engine", "rules").exit_code == 0
+    return project
+
+
+def test_each_line_names_its_work_what_that_was_given_and_what_it_taught(told: Project, run: Run) -> None:
+    result = run("blame", "src/client.py", "--json")
+    assert result.exit_code == 0, result.stderr
+    taught, sent = json.loads(result.stdout)
+    first, second = (entry.id for entry in told.entries())
+    assert (taught["first"], taught["last"], taught["number"]) == (1, 1, 128)
+    assert {one["id"] for one in taught["learned"]} == {first, second}
+    assert (sent["first"], sent["last"], sent["number"], sent["learned"]) == (2, 3, 140, [])
+    assert [(one["id"], one["is_used"]) for one in sent["given"]] == [(first, False), (second, True)]
+
+
+def test_a_range_and_what_is_not_committed(told: Project, run: Run) -> None:
+    told.write("src/client.py", f"retry\nnew\n{KEYED}")
+    shown = run("blame", "src/client.py:2-3").stdout
+    assert "src/client.py:2  not committed" in shown
+    assert "src/client.py:3  " in shown
+    assert "#140" in shown
+    assert "(used)" in shown
+    assert "src/client.py:1" not in shown
+
+
+def test_an_entry_knows_the_lines_of_what_taught_it(told: Project, run: Run) -> None:
+    entry = told.entries()[0]
+    assert run("why", entry.id[:8], "--lines").stdout.startswith("src/client.py:1  ")
+    told.commit("Rewrite", {"src/client.py": "other\n"})
+    assert run("why", entry.id[:8], "--lines").stdout.startswith("No line that stands today")
+
+
+@pytest.mark.parametrize("place", ["src/none.py", "src", "src/client.py:x-y"])
+def test_what_is_no_file_is_refused(told: Project, run: Run, place: str) -> None:
+    result = run("blame", place)
+    assert result.exit_code == 2
+    assert "[unknown-cite]" in result.stderr

@@ -1,0 +1,84 @@
+"""Graphs as text and as DOT, whatever the titles hold."""
+
+from __future__ import annotations
+
+import re
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memory_ci.commands.show.records import Edge, Graph, Node
+from memory_ci.commands.show.text import render_dot, render_tree
+
+
+def node(name: str, title: str = "", **fields: object) -> Node:
+    return Node(name * 8, 1, **{"title": title or f"About {name}", "type": "procedural", "status": "active",
+                                "scope": "project", **fields})  # type: ignore[arg-type] # fields of Node  # fmt: skip
+
+
+def edge(source: str, kind: str, target: str, weight: float = 1.0) -> Edge:
+    return Edge(source * 8, target * 8, kind, weight)  # type: ignore[arg-type] # a kind
+
+
+GRAPH = Graph(
+    "a" * 8,
+    2,
+    (node("a"), node("b"), node("c", status="retired"), Node("d" * 8, 2, is_missing=True)),
+    (
+        edge("a", "supports", "b"),
+        edge("c", "contradicts", "a"),
+        edge("b", "similar", "c", 0.83),
+        edge("b", "supersedes", "d"),
+    ),
+)
+
+TREE = """\
+aaaaaaaa About a (procedural, project)
+├─ supports 1.00 → bbbbbbbb About b (procedural, project)
+│  ├─ similar 0.83 ~ cccccccc (above)
+│  └─ supersedes 1.00 → dddddddd (not in memory)
+└─ contradicts 1.00 ← cccccccc About c (procedural, project, retired)
+"""
+
+DOT = """\
+digraph memory {
+  node [shape=box];
+  "aaaaaaaa" [label="aaaaaaaa About a (procedural, project)", penwidth=2];
+  "bbbbbbbb" [label="bbbbbbbb About b (procedural, project)"];
+  "cccccccc" [label="cccccccc About c (procedural, project, retired)", style=dashed];
+  "dddddddd" [label="dddddddd (not in memory)", style=dashed];
+  "aaaaaaaa" -> "bbbbbbbb" [label="supports 1.00"];
+  "cccccccc" -> "aaaaaaaa" [label="contradicts 1.00"];
+  "bbbbbbbb" -> "cccccccc" [label="similar 0.83", dir=none];
+  "bbbbbbbb" -> "dddddddd" [label="supersedes 1.00"];
+}
+"""
+
+STRING = re.compile(r'"((?:[^"\\]|\\.)*)"')
+
+
+def test_a_tree_has_a_line_for_each_edge() -> None:
+    assert render_tree(GRAPH) == TREE
+
+
+def test_dot_has_a_node_for_each_entry_and_an_arrow_for_each_edge() -> None:
+    assert render_dot(GRAPH) == DOT
+
+
+def test_an_entry_that_names_itself_is_named_once() -> None:
+    graph = Graph("a" * 8, 1, (node("a"),), (edge("a", "supports", "a"),))
+    assert render_tree(graph).splitlines()[1] == "└─ supports 1.00 → aaaaaaaa (above)"
+
+
+@given(st.text(max_size=60))
+def test_no_title_leaves_its_line_or_its_quotes(title: str) -> None:
+    graph = Graph("a" * 8, 1, (node("a", title or "x"), node("b", title or "x")), (edge("a", "supports", "b"),))
+    assert len(render_tree(graph).split("\n")) == 3
+    assert all(char.isprintable() or char in "\n\u200c\u200d" for char in render_tree(graph))
+    bare = STRING.sub("S", render_dot(graph))
+    assert bare == STRING.sub("S", render_dot(Graph("a" * 8, 1, (node("a"), node("b")), graph.edges)))
+
+
+def test_what_would_end_a_string_or_be_an_escape_in_dot_is_escaped() -> None:
+    graph = Graph("a" * 8, 1, (node("a", 'x"]; evil [label="\\N \x1b[31m'),), ())
+    assert 'x\\"]; evil [label=\\"\\\\N \\\\x1b[31m' in render_dot(graph)

@@ -1,0 +1,54 @@
+"""`memory-ci why` as a user runs it."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from memory_ci.store.edits import format_entry
+from tests.command_line import Run
+from tests.make import make_entry, make_id
+from tests.project import Project
+
+pytestmark = pytest.mark.in_project
+
+
+@pytest.fixture
+def zoo(project: Project) -> Project:
+    project.commit("Zoo", {"MEMORY.md": format_entry(make_entry(1, title="Zebra\x1b[2J crossing"))})
+    return project
+
+
+def test_feedback_given_by_hand_is_told(run: Run, zoo: Project) -> None:
+    assert run("feedback", make_id(1), "confirmed", "--ref", "pr:1", "--by", "ada").exit_code == 0
+    result = run("why", make_id(1)[:8])
+    assert result.exit_code == 0
+    assert "confirmed +0.200 -> 0.700 by ada, pr:1" in result.stdout
+
+
+def test_json_has_every_number(run: Run, zoo: Project) -> None:
+    run("feedback", make_id(1), "rejected")
+    found = json.loads(run("why", make_id(1), "--json").stdout)
+    assert found["utility"] == pytest.approx(0.2)
+    assert [name for name, _ in found["factors"]] == ["prominence", "age", "scope", "truth", "utility"]
+
+
+def test_a_title_moves_no_cursor(run: Run, zoo: Project) -> None:
+    assert "\x1b" not in run("why", make_id(1)).stdout
+
+
+@pytest.mark.parametrize(("argv", "code"), [(["ffff"], 2), (["ffffffff"], 2), (["00000001", "--at", "nowhere"], 4)])
+def test_what_cannot_be_told_has_its_exit_status(run: Run, zoo: Project, argv: list[str], code: int) -> None:
+    assert run("why", *argv).exit_code == code
+
+
+@pytest.mark.parametrize("command", [("why",), ("why", "--lines"), ("show",)])
+def test_where_no_entry_is_found_what_cannot_be_read_is_told(run: Run, zoo: Project, command: tuple[str, ...]) -> None:
+    text = (zoo.path / "MEMORY.md").read_text()
+    zoo.write("MEMORY.md", text.replace("status: active", "status: novel"))
+    said = run(*command, make_id(1)).stderr
+    assert "[unknown-entry]" in said
+    (warning,) = run("list").stderr.splitlines()
+    assert warning.startswith("Warning: MEMORY.md:")
+    assert warning in said.splitlines()

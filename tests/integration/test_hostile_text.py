@@ -1,0 +1,132 @@
+"""What others wrote reaches the terminal as text: nothing of it moves the cursor, hides or rings."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from memory_ci.store.edits import format_entry
+from tests.command_line import Run
+from tests.make import make_entry, make_id
+from tests.project import Project
+
+pytestmark = pytest.mark.in_project
+
+ESCAPE = "\x1b[2J"
+SHOWN = r"\x1b[2J"
+
+
+@pytest.fixture
+def hostile(project: Project) -> Project:
+    """An entry whose body clears the screen, in a commit whose subject does so too."""
+    entry = make_entry(1, title="Mind the bell", body="One\ttwo\n\nthree\x7f")
+    project.commit(f"Add {ESCAPE} it", {"MEMORY.md": "# Memory\n\n" + format_entry(entry)})
+    return project
+
+
+def test_show_prints_control_characters_as_escapes_and_keeps_lines_and_tabs(run: Run, hostile: Project) -> None:
+    shown = run("show", make_id(1), "--at", "HEAD")
+    assert "One\ttwo\n\nthree\\x7f\n" in shown.stdout
+    assert json.loads(run("show", make_id(1), "--at", "HEAD", "--json").stdout)["located"]["entry"]["body"].endswith(
+        "\x7f"
+    )
+
+
+def test_log_prints_a_subject_as_text(run: Run, hostile: Project) -> None:
+    shown = run("log", make_id(1))
+    assert f"Add {SHOWN} it" in shown.stdout
+    assert ESCAPE not in shown.stdout
+
+
+def test_an_error_prints_what_it_names_as_text(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    place = tmp_path / f"no {ESCAPE} repository"
+    place.mkdir()
+    monkeypatch.chdir(place)
+    failed = run("list")
+    assert failed.exit_code == 4
+    assert f"no {SHOWN} repository is not in a git repository [not-a-repository]" in failed.stderr
+
+
+def test_add_names_a_known_place_as_text(run: Run, project: Project) -> None:
+    turned = "src/\u202ecod"
+    project.commit("Strange", {f"{turned}/MEMORY.md": format_entry(make_entry(1, title="Retry only GET"))})
+    known = run("add", "--title", "Retry only GET", "--scope", f"team:{turned}")
+    assert "src/\\u202ecod/MEMORY.md; nothing written." in known.stdout
+
+
+def test_apply_and_record_print_subjects_as_text(run: Run, project: Project) -> None:
+    project.git("checkout", "-q", "-b", "a\u202eb")
+    assert "on a\\u202eb:" in run("apply", "--dry-run", "-", stdin=run("extract").stdout).stdout
+    assert "on a\\u202eb, now at" in run("record", "--branch", "a\u202eb").stdout
+
+
+def test_nothing_on_standard_error_of_a_job_is_a_command_of_the_runner(project: Project) -> None:
+    for command in ("##[set-output name=job;]record", "x\n::set-env name=PATH::/tmp", "x\n \t::add-mask::x"):
+        done = subprocess.run(
+            [sys.executable, "-m", "memory_ci", "add", "--title", "x", "--scope", command],
+            env=os.environ | {"GITHUB_ACTIONS": "true"}, capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        assert done.returncode == 2
+        assert "is not a scope" in done.stderr
+        assert "##[" not in done.stderr
+        assert not any(line.lstrip().startswith("::") for line in done.stderr.splitlines())
+
+
+def test_nothing_that_a_job_prints_for_people_is_a_command_of_the_runner(project: Project) -> None:
+    hostile = "##[set-output name=job;]x"
+    entry = format_entry(make_entry(1, title="Retry only GET", body=f"{hostile}\n::set-env name=PATH::/tmp"))
+    project.commit("Memory", {"MEMORY.md": entry, "memory-ci.yml": f"'{hostile}': 1\n"})
+    for words in (["list"], ["show", make_id(1)], ["check"], ["record", "--yes"], ["doctor"], ["verify"]):
+        done = subprocess.run(
+            [sys.executable, "-m", "memory_ci", *words],
+            env=os.environ | {"GITHUB_ACTIONS": "true"}, capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        printed = done.stdout + done.stderr
+        assert "##[" not in printed, words
+        assert not any(line.lstrip().startswith("::set-env") for line in printed.splitlines()), words
+
+
+def test_json_is_printed_without_characters_that_a_terminal_obeys(run: Run, project: Project) -> None:
+    body = "One \x7f\x9b2J \u202eowt"
+    project.commit("Mind", {"MEMORY.md": format_entry(make_entry(1, body=body))})
+    printed = run("show", make_id(1), "--at", "HEAD", "--json").stdout
+    assert set(printed).isdisjoint("\x7f\x9b\u202e")
+    assert json.loads(printed)["located"]["entry"]["body"] == body
+
+
+KEY = "ghp_" + "a1B2c3D4e5F6g7H8i9J0" * 2
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("list",),
+        ("list", "--json"),
+        ("list", "--format", "csv"),
+        ("show", make_id(1)),
+        ("show", make_id(1), "--json"),
+        ("why", make_id(1)),
+        ("log", make_id(1), "--json"),
+        ("record", "--dry-run"),
+        ("record", "--dry-run", "--json"),
+        ("record",),
+        ("similar", "pay the bill"),
+        ("similar", "pay the bill", "--json"),
+    ],
+    ids=" ".join,
+)
+def test_no_command_prints_a_credential_that_somebody_committed(
+    run: Run, project: Project, words: tuple[str, ...]
+) -> None:
+    entry = make_entry(1, title=f"Pay with {KEY}", body=f"The key is {KEY}.")
+    project.commit(f"Pay the bill with {KEY}", {"MEMORY.md": "# Memory\n\n" + format_entry(entry)})
+    project.commit(
+        f"fix: pay the bill\n\nDecision: bills are paid with {KEY} rather than by hand", {"src/pay.py": "1\n"}
+    )
+    shown = run(*words)
+    assert KEY not in shown.stdout + shown.stderr

@@ -1,0 +1,165 @@
+"""What a whole command asks of git: nothing twice, and not more than it needs."""
+
+from __future__ import annotations
+
+import subprocess
+from collections import Counter
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from memory_ci.gitrepo import process
+from memory_ci.store.edits import format_entry
+from tests.command_line import Run
+from tests.make import make_entry
+from tests.project import Project, copy_project
+
+pytestmark = pytest.mark.in_project
+
+
+class Question(NamedTuple):
+    """A git process: its arguments, where it ran, with which index, and what it was given to read."""
+
+    args: tuple[str, ...]
+    cwd: str
+    index_file: str
+    given: bytes
+
+
+class Questions:
+    """All that is asked of git from now on."""
+
+    def __init__(self) -> None:
+        self.asked: list[Question] = []
+        self.streams: dict[int, int] = {}
+
+    def start(self, started: subprocess.Popen[bytes], args: list[str], options: dict[str, Any]) -> None:
+        index = (options.get("env") or {}).get("GIT_INDEX_FILE", "")
+        self.streams[id(started.stdin)] = len(self.asked)
+        self.asked.append(Question(tuple(map(str, args)), str(options.get("cwd")), index, b""))
+
+    def give(self, stdin: object, data: bytes | None) -> None:
+        number = self.streams[id(stdin)]
+        self.asked[number] = self.asked[number]._replace(given=data or b"")
+
+    def count(self) -> int:
+        return sum(question.args[0] == "git" for question in self.asked)
+
+    def twice(self, where: Path) -> list[Question]:
+        """What was asked more than once of the repository at `where`."""
+        counted = Counter(question for question in self.asked if question.cwd == str(where))
+        return [question for question, count in counted.items() if count > 1]
+
+
+@pytest.fixture
+def questions(monkeypatch: pytest.MonkeyPatch) -> Questions:
+    found, start, talk, feed = Questions(), subprocess.Popen.__init__, subprocess.Popen.communicate, process._feed
+
+    def started(self: subprocess.Popen[bytes], args: list[str], *rest: Any, **options: Any) -> None:  # noqa: ANN401
+        start(self, args, *rest, **options)
+        found.start(self, args, options)
+
+    def talked(self: subprocess.Popen[bytes], input: bytes | None = None, timeout: float | None = None) -> Any:  # noqa: ANN401
+        found.give(self.stdin, input)
+        return talk(self, input, timeout)
+
+    def fed(stdin: Any, data: bytes) -> None:  # noqa: ANN401
+        found.give(stdin, data)
+        feed(stdin, data)
+
+    monkeypatch.setattr(subprocess.Popen, "__init__", started)
+    monkeypatch.setattr(subprocess.Popen, "communicate", talked)
+    monkeypatch.setattr(process, "_feed", fed)
+    return found
+
+
+@pytest.fixture(scope="module")
+def toy_template(project_template: Project, tmp_path_factory: pytest.TempPathFactory) -> Project:
+    project = copy_project(project_template, tmp_path_factory.mktemp("toy") / "shop")
+    cite = f"src/client.py@{project.sha()[:12]}"
+    entries = [make_entry(1, title="Charge a card once", cites=(cite,)), make_entry(2, title="Dates are in UTC")]
+    project.commit("Learn", {"MEMORY.md": "\n".join(map(format_entry, entries))})
+    project.record()
+    project.git("repack", "-adq")
+    return project
+
+
+@pytest.fixture
+def toy(toy_template: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
+    """A small history: code, a merged decision, entries that cite code, and what a run recorded of all that."""
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", "1795262400")
+    copy = copy_project(toy_template, tmp_path / "shop")
+    monkeypatch.chdir(copy.path)
+    return copy
+
+
+@pytest.mark.parametrize(
+    ("command", "most"),
+    [
+        ("verify", 5),
+        ("verify --base HEAD~2", 6),
+        ("record --dry-run", 17),
+        ("doctor", 33),
+        ("health", 11),
+        ("check", 3),
+        ("check --staged", 4),
+        ("retrieve card", 12),
+        ("list", 4),
+    ],
+)
+def test_a_command_asks_git_nothing_twice(
+    toy: Project, run: Run, questions: Questions, command: str, most: int
+) -> None:
+    run(*command.split())
+    assert questions.twice(toy.path) == []
+    assert 0 < questions.count() <= most
+
+
+DIRECTORIES = 60
+
+
+@pytest.fixture
+def monorepo(toy: Project, run: Run) -> Project:
+    """The toy with many directories that have code and memory of their own, and an index."""
+    files = {}
+    for number in range(DIRECTORIES):
+        entry = make_entry(100 + number, title=f"Part {number} keeps its own cache")
+        files[f"parts/p{number:02}/MEMORY.md"] = format_entry(entry)
+        files[f"parts/p{number:02}/main.py"] = f"part = {number}\n"
+    toy.commit("Many parts", files)
+    assert run("record", "--engine", "rules").exit_code == 0
+    assert run("index").exit_code == 0
+    return toy
+
+
+@pytest.mark.parametrize(
+    ("command", "processes", "blobs"),
+    [
+        ("retrieve cache", 3, 2),  # the one that changed, and the configuration
+        ("verify --base HEAD~1", 14, DIRECTORIES + 15),  # each file of memory once
+        ("record --dry-run", 30, DIRECTORIES + 15),
+    ],
+)
+def test_many_directories_are_read_once_and_those_that_stay_not_at_all(
+    monorepo: Project, run: Run, questions: Questions, command: str, processes: int, blobs: int
+) -> None:
+    memory = monorepo.show("HEAD", "parts/p07/MEMORY.md").replace("its own cache", "a cache of its own")
+    monorepo.commit("Reword", {"parts/p07/MEMORY.md": memory})
+    questions.asked.clear()
+    assert run(*command.split()).exit_code == 0
+    read = [line for question in questions.asked if "--batch" in question.args for line in question.given.splitlines()]
+    assert questions.count() <= processes
+    assert len(read) <= blobs
+
+
+def test_what_is_learned_in_a_directory_with_memory_of_its_own_is_kept_there(monorepo: Project, run: Run) -> None:
+    because = "Decision: caches are per part rather than shared, because parts are deployed alone."
+    monorepo.commit(f"Cache\n\n{because}", {"parts/p07/deep/cache.py": "cache = 1\n"})
+    monorepo.commit(
+        "Span\n\nDecision: p07 asks p08 rather than the ledger, because that one is slow.",
+        {"parts/p07/a": "", "parts/p08/b": ""},
+    )
+    assert run("record", "--engine", "rules").exit_code == 0
+    assert "caches are per part" in monorepo.show("HEAD", "parts/p07/MEMORY.md").lower()
+    assert "p07 asks p08" in monorepo.show("HEAD", "MEMORY.md")

@@ -1,0 +1,152 @@
+"""Dead names: an entry without anchors is marked when what it names is gone from the tree."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Sequence
+from contextlib import closing
+from datetime import date, timedelta
+
+import pytest
+from msgspec.structs import replace
+
+from memory_ci.commands.retrieve.text import render_context
+from memory_ci.gitrepo import log
+from memory_ci.gitrepo.repo import Repository
+from memory_ci.memory import dead_names
+from memory_ci.memory.cites import JudgedView
+from memory_ci.memory.dead_names import MAX_COMMITS, find_dead_names
+from memory_ci.memory.index import build_index
+from memory_ci.memory.workspace import index_path
+from memory_ci.records.entry import Entry
+from memory_ci.store.edits import format_entry
+from tests.make import make_entry
+from tests.project import Project
+
+CODE = "def retry_twice(call):\n    return call() or call()\n"
+
+
+@pytest.fixture
+def shop(project: Project) -> Project:
+    project.commit("Write code", {"src/client.py": CODE, "src/old/a.py": "x = 1\n"})
+    return project
+
+
+def remember(shop: Project, title: str, **fields: object) -> Entry:
+    entry = make_entry(1, title=title, body="", source=f"commit:{shop.sha()[:12]}", **fields)
+    shop.commit("Remember", {"MEMORY.md": format_entry(entry)})
+    return entry
+
+
+def dead(shop: Project, entry: Entry, view: str | None = None) -> list[str]:
+    return [f"{one.kind} {one.path}" for one in find_dead_names(JudgedView(shop.workspace, view), [entry]).values()]
+
+
+@pytest.mark.parametrize("view", [None, "HEAD"])
+def test_a_name_that_stood_in_the_tree_and_stands_nowhere_now_marks_the_entry(shop: Project, view: str | None) -> None:
+    entry = remember(shop, "Never nest retry_twice, nor use no_such_name")
+    assert dead(shop, entry, view) == []
+    shop.commit("Rename it", {"src/client.py": CODE.replace("retry_twice", "again")})
+    assert dead(shop, entry, view) == ["changed retry_twice"]
+    shop.commit("Elsewhere", {"docs/more.md": "retry_twice was there\n"})
+    assert dead(shop, entry, view) == []
+
+
+def test_a_name_lives_on_when_its_owner_has_another(shop: Project) -> None:
+    shop.commit("A class", {"src/b.py": "class Old:\n    def send_all(self):\n        return 1\n"})
+    entry = remember(shop, "Old.send_all sends once")
+    shop.commit("Rename it", {"src/b.py": "class New:\n    def send_all(self):\n        return 1\n"})
+    assert dead(shop, entry) == []
+
+
+def test_a_path_that_was_renamed_lives_on_and_one_that_was_removed_does_not(shop: Project) -> None:
+    entry = remember(shop, "Keep src/old/a.py small")
+    shop.git("mv", "src/old/a.py", "src/a.py")
+    shop.git("commit", "-qm", "Move")
+    assert dead(shop, entry) == []
+    shop.git("rm", "-q", "src/a.py")
+    shop.git("commit", "-qm", "Remove")
+    assert dead(shop, entry) == ["changed src/old/a.py"]
+
+
+@pytest.mark.parametrize("fields", [{"adoption": "rejected"}, {"cites": ("src/client.py@3f2ab91c0ffe",)}])
+def test_what_was_rejected_or_has_an_anchor_is_not_asked(shop: Project, fields: dict[str, object]) -> None:
+    entry = remember(shop, "Never nest retry_twice", **fields)
+    shop.commit("Rename it", {"src/client.py": CODE.replace("retry_twice", "again")})
+    assert dead(shop, entry) == []
+
+
+def test_retrieve_demotes_it_and_says_which_name_is_gone(shop: Project) -> None:
+    remember(shop, "Never nest retry_twice")
+    shop.commit("Rename it", {"src/client.py": CODE.replace("retry_twice", "again")})
+    answer = shop.retrieve("nest retry")
+    assert dict(answer.hits[0].factors)["truth"] == 0.5
+    assert "retry_twice (stands nowhere any more)" in render_context(answer)
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[object]:
+    """What git is asked to find from now on."""
+    found: list[object] = []
+
+    def find_words(repo: Repository, rev: str | None, *asked: Sequence[str]) -> set[tuple[str, str]]:
+        found.append(rev)
+        return log.find_words(repo, rev, *asked)
+
+    monkeypatch.setattr(dead_names, "find_words", find_words)
+    return found
+
+
+def test_names_are_looked_for_again_once_the_tree_or_the_words_change(shop: Project, asked: list[object]) -> None:
+    entry = remember(shop, "Never nest retry_twice")
+    build_index(shop.workspace, None)
+    for text, found in [(CODE, []), (CODE.replace("retry_twice", "again"), ["changed retry_twice"])]:
+        shop.write("src/client.py", text)
+        asked.clear()
+        assert dead(shop, entry) == found
+        assert asked
+        asked.clear()
+        assert dead(shop, entry) == found
+        assert not asked
+    assert dead(shop, replace(entry, title="Never nest retry_thrice")) == []
+    assert asked == [None, shop.sha("HEAD~1")], "the tree, then that in which it was written"
+    assert dead(shop, entry, "HEAD") == []
+
+
+def test_what_others_wrote_of_names_is_not_believed(shop: Project, asked: list[object]) -> None:
+    entry = remember(shop, "Never nest retry_twice")
+    build_index(shop.workspace, None)
+    assert dead(shop, entry) == []
+    with closing(sqlite3.connect(index_path(shop.workspace), isolation_level=None)) as connection:
+        connection.execute("""UPDATE verdicts SET outcome = '["retry_twice"]'""")
+    asked.clear()
+    assert dead(shop, entry) == []
+    assert asked
+
+
+def test_nothing_is_kept_of_a_tree_that_is_written_meanwhile(shop: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    def find_words(repo: Repository, rev: str | None, *asked: Sequence[str]) -> set[tuple[str, str]]:
+        found = log.find_words(repo, rev, *asked)
+        shop.write("src/client.py", "")
+        return found
+
+    entry = remember(shop, "Never nest retry_twice")
+    build_index(shop.workspace, None)
+    shop.write("src/client.py", "x = 1\n")
+    monkeypatch.setattr(dead_names, "find_words", find_words)
+    assert dead(shop, entry) == ["changed retry_twice"]
+    monkeypatch.undo()
+    shop.git("checkout", "-q", ".")
+    assert dead(shop, entry) == []
+
+
+def test_of_many_days_a_few_are_looked_into_at_a_time(shop: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    written = [date(2025, 1, 1) + timedelta(days=number) for number in range(MAX_COMMITS + 10)]
+    entries = [
+        make_entry(number, title=f"Never nest retry_{number:02}", created_at=day, last_reinforced=day)
+        for number, day in enumerate(written)
+    ]
+    days: list[date] = []
+    monkeypatch.setattr(dead_names, "find_commit_of_day", lambda repo, rev, day: days.append(day))
+    find_dead_names(JudgedView(shop.workspace, None), entries)
+    assert len(days) == MAX_COMMITS

@@ -1,0 +1,75 @@
+"""Vectors ahead of the queries: a real repository, and a double of the service that embeds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+
+from memory_ci.errors import EngineError, RepositoryError, UsageError
+from memory_ci.memory.embedding import VectorsReport, build_vectors
+from memory_ci.memory.index import synced_index
+from memory_ci.memory.workspace import index_path
+from memory_ci.search.vectors import missing
+from tests.project import Project
+from tests.servers import Answer, Asked, json_answer, serve
+
+MODEL = "ollama:nomic-embed-text"
+
+
+def embed(asked: Asked) -> Answer:
+    return json_answer({"embeddings": [[1.0, float(len(text))] for text in asked.json["input"]]})
+
+
+def refuse(_: Asked) -> Answer:
+    return Answer(401)
+
+
+@pytest.fixture
+def named(project: Project) -> Project:
+    """A project with entries that names a service."""
+    project.record()
+    project.commit("Name an embedder", {".memory-ci.yaml": "retrieve:\n  embedder: ollama\n"})
+    return project
+
+
+def build(project: Project, environ: Mapping[str, str]) -> tuple[VectorsReport, list[tuple[int, int]]]:
+    told: list[tuple[int, int]] = []
+    return build_vectors(project.workspace, environ, lambda done, total: told.append((done, total))), told
+
+
+def test_every_entry_gets_its_vector_once(named: Project) -> None:
+    count = len(named.entries())
+    with serve(embed) as server:
+        environ = {"OLLAMA_HOST": server.url}
+        assert build(named, environ) == (VectorsReport(MODEL, count), [(0, count), (count, count)])
+        assert build(named, environ) == (VectorsReport(MODEL, 0), [(0, 0)])
+        assert sum(len(asked.json["input"]) for asked in server.asked) == count > 0
+    with synced_index(named.workspace) as index:
+        assert missing(index, MODEL) == {}
+
+
+def test_what_a_step_embedded_stays_when_the_next_one_fails(named: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("memory_ci.memory.embedding.STEP", 1)
+    answers = [embed, refuse]
+    with serve(lambda asked: answers.pop(0)(asked)) as server, pytest.raises(EngineError, match="not accept the key"):
+        build(named, {"OLLAMA_HOST": server.url})
+    with synced_index(named.workspace) as index:
+        assert len(missing(index, MODEL)) == len(named.entries()) - 1
+
+
+def test_without_an_embedder_there_is_nothing_to_build_with(project: Project) -> None:
+    project.commit("Want none", {".memory-ci.yaml": "retrieve:\n  embedder: none\n"})
+    with pytest.raises(UsageError) as caught:
+        build(project, {})
+    assert caught.value.slug == "no-embedder"
+
+
+def test_vectors_that_could_not_be_kept_are_not_computed(named: Project) -> None:
+    path = index_path(named.workspace)
+    path.unlink(missing_ok=True)
+    path.mkdir(parents=True)
+    with serve(embed) as server:
+        with pytest.raises(RepositoryError, match="could not be kept"):
+            build(named, {"OLLAMA_HOST": server.url})
+        assert server.asked == []

@@ -1,0 +1,37 @@
+"""One of several writers: records one merged change of a remote, as a job of its own would.
+
+Run as `python one_writer.py CLONE LABEL SINCE`; prints how many tips it took.
+"""
+
+from __future__ import annotations
+
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+
+import msgspec
+
+from memory_ci.commands.publish.publish import PublishOptions, publish
+from memory_ci.commands.record.run import RecordOptions, plan_record
+from memory_ci.memory.workspace import open_committed
+from memory_ci.records.plan import Plan, PlannedStep
+
+NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
+
+
+def main(clone: str, label: str, since: str) -> None:
+    workspace = open_committed(Path(clone))
+
+    def make_plan(ref: str, accepted: frozenset[str]) -> Plan:
+        """What the run finds in the change of that label alone."""
+        plan = plan_record(workspace, RecordOptions(since, ref), NOW.date(), lambda done, total: None)
+        changes = [change for step in plan.steps for change in step.changes if change.why == f"from {label}"]
+        step = PlannedStep(step="extract", changes=tuple(changes))
+        return msgspec.structs.replace(plan, counted=(), steps=(step,))
+
+    published = publish(workspace, PublishOptions("push"), make_plan, NOW, {})
+    sys.stdout.write(f"{published.tries}\n")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,112 @@
+"""A small project with memory, driven as a user would: through the flows, asked with git afterwards."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime
+from pathlib import Path
+
+import memory_ci
+from memory_ci.commands.check.check import CheckReport, check_memory
+from memory_ci.commands.record.run import RecordOptions, plan_record
+from memory_ci.commands.record.upkeep import plan_upkeep_alone
+from memory_ci.commands.retrieve.options import RetrieveOptions
+from memory_ci.commands.retrieve.retrieve import retrieve
+from memory_ci.commands.setup.init import init_repository
+from memory_ci.memory.apply import Applied, apply_plan
+from memory_ci.memory.workspace import Workspace, open_workspace
+from memory_ci.records.entry import Entry
+from memory_ci.records.plan import Plan, Step
+from memory_ci.records.retrieval import Retrieval
+from memory_ci.store.document import parse_memory_file
+from memory_ci.store.edits import format_entry
+from memory_ci.store.layout import fragment_path
+from tests.repos import RepoBuilder, make_repo
+
+IMPORTED_FROM = str(Path(memory_ci.__file__).parent.parent)
+"""PYTHONPATH of processes that shall run the package under test: the checkout, or that of an installed wheel."""
+
+TODAY = date(2026, 11, 21)
+NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
+
+MARKED = """fix: charge a card once
+
+Root cause: the client retried a POST after a timeout although the gateway had booked the first one.
+Fix: send an idempotency key with each charge.
+
+Decision: retries live in src/client.py rather than in each caller, because only the client knows the key.
+"""
+
+
+DECIDED = """feat: {name} through the queue
+
+Decision: every {name} job goes through the {name} queue in src/{name}.py, because the {name} service drops bursts.
+"""
+
+
+class Project(RepoBuilder):
+    """A RepoBuilder that also runs memory-ci."""
+
+    @property
+    def workspace(self) -> Workspace:
+        return open_workspace(self.path, is_named=True)
+
+    def plan(self, since: str | None = None, ref: str | None = None, today: date = TODAY) -> Plan:
+        return plan_record(self.workspace, RecordOptions(since, ref), today, lambda done, total: None)
+
+    def record(self, since: str | None = None, ref: str | None = None, today: date = TODAY) -> Applied:
+        return apply_plan(self.workspace, self.plan(since, ref, today), NOW)
+
+    def upkeep(self, step: Step, stale_after: int | None = None, today: date = TODAY) -> Applied:
+        plan = plan_upkeep_alone(self.workspace, (step,), None, today, stale_after)
+        return apply_plan(self.workspace, plan, NOW)
+
+    def retrieve(self, task: str, **options: object) -> Retrieval:
+        return retrieve(self.workspace, task, RetrieveOptions(**options), TODAY)  # type: ignore[arg-type] # named by the test
+
+    def check(self, view: str | None = None) -> CheckReport:
+        return check_memory(self.workspace, view)
+
+    def entries(self, path: str = "MEMORY.md", rev: str = "HEAD") -> tuple[Entry, ...]:
+        return parse_memory_file(path, self.show(rev, path).encode()).entries
+
+    def titles(self, path: str = "MEMORY.md") -> set[str]:
+        return {entry.title for entry in self.entries(path)}
+
+    def subjects(self, since: str) -> list[str]:
+        return self.git("log", "--reverse", "--format=%s", f"{since}..HEAD").splitlines()
+
+    def status(self) -> str:
+        return self.git("status", "--porcelain")
+
+    def put_fragment(self, entry: Entry, message: str = "Note something") -> str:
+        """Commit an entry to the inbox."""
+        path = fragment_path(entry.id)
+        self.commit(message, {path: format_entry(entry)})
+        return path
+
+    def merge_work(self, message: str, branch: str, number: int, path: str = "src/client.py") -> str:
+        """Merge a branch with one commit, as GitHub's merge button words it."""
+        self.branch(branch)
+        self.commit(message, {path: f"{branch}\n"})
+        self.checkout("main")
+        return self.merge(
+            branch, message=f"Merge pull request #{number} from ada/{branch}\n\n{message.splitlines()[0]}"
+        )
+
+
+def copy_project(template: Project, path: Path) -> Project:
+    """The same repository at another place: copying is cheaper than building."""
+    return template.copy(path)
+
+
+def make_project(path: Path) -> Project:
+    """A repository with memory set up, and one merged pull request whose author marked what was learned."""
+    repo = make_repo(path)
+    project = Project(repo.path, repo.clock)
+    project.commit("Start", {"src/client.py": "one\n", "README.md": "Shop\n"})
+    init_repository(project.workspace)
+    project.git("add", ".")
+    project.commit("Add memory")
+    project.merge_work(MARKED, "retry", 128)
+    project.git("repack", "-adq")  # one file to copy for each test, not a directory for each object
+    return project

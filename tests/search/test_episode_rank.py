@@ -1,0 +1,193 @@
+"""Rankings of episodes: each the formula that it says it is, with every factor shown."""
+
+from __future__ import annotations
+
+import math
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memory_ci.records.episode import Action, Episode, Given, RecalledEpisode, Situation
+from memory_ci.search.episode_rank import (
+    LEAST,
+    find_near,
+    find_pool,
+    find_utility,
+    rank_mempalace,
+    rank_similar,
+    rank_t4dm,
+)
+
+NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
+RETRY = "Retry failed charges in the payments client"
+ASK = "retry failed charges of payments"
+
+
+def make_episode(
+    name: str = "pr-1",
+    summary: str = RETRY,
+    *,
+    domain: str = "",
+    topic: str = "",
+    days: float = 30,
+    **fields: Any,  # noqa: ANN401 - any field of Episode
+) -> Episode:
+    situation = Situation(domain=domain, topic=topic, summary=summary)
+    return Episode(id=name, occurred_at=NOW - timedelta(days=days), situation=situation, **fields)
+
+
+def similar(*episodes: Episode, query: str = ASK, limit: int = 10, **still: int) -> list[RecalledEpisode]:
+    return list(rank_similar(find_near(query, episodes), still, limit))
+
+
+def factors(hit: RecalledEpisode) -> dict[str, float]:
+    return {factor.name: factor.value for factor in hit.factors}
+
+
+def names(hits: list[RecalledEpisode]) -> list[str]:
+    return [hit.episode.id for hit in hits]
+
+
+# -- similar
+
+
+def test_the_episode_that_was_like_it_is_found_among_others() -> None:
+    other = make_episode("pr-2", "Add a dark theme to the settings page")
+    assert names(similar(make_episode(), other)) == ["pr-1"]
+
+
+def test_a_single_episode_is_found_although_nothing_tells_common_words_from_rare_ones() -> None:
+    assert names(similar(make_episode())) == ["pr-1"]
+
+
+@pytest.mark.parametrize("query", ["translate the manual into French", "", "the of and", "client"])
+def test_an_unrelated_question_finds_nothing(query: str) -> None:
+    assert similar(make_episode(), query=query) == []
+
+
+def test_domain_topic_and_text_speak_for_an_episode() -> None:
+    told = make_episode(summary="Mend it", domain="ledger", topic="rounding", text="Cents were lost.")
+    assert similar(told, query="the rounding of cents in the ledger")
+
+
+def test_what_succeeded_comes_before_what_was_partial_before_what_failed() -> None:
+    told = [make_episode(outcome, outcome=outcome) for outcome in ("failure", "neutral", "partial", "success")]
+    hits = similar(*told)
+    assert [factors(hit)["outcome"] for hit in hits] == [1.2, 1.0, 1.0, 0.8]
+    assert names(hits)[0] == "success"
+
+
+def test_an_episode_whose_files_are_gone_counts_half() -> None:
+    action = Action(files=("a.py", "b.py"))
+    gone, there = make_episode("gone", action=action), make_episode("there", action=action)
+    hits = similar(gone, there, there=2)
+    assert [(hit.episode.id, factors(hit)["files"]) for hit in hits] == [("there", 1.0), ("gone", 0.5)]
+
+
+def test_the_second_one_says_something_new() -> None:
+    twin = make_episode("twin", f"{RETRY} again")
+    other = make_episode("other", "Refund failed charges in the payments worker")
+    query = "retry failed charges in payments: client or worker"
+    assert names(similar(make_episode(), twin, other, query=query, limit=2)) == ["pr-1", "other"]
+
+
+def test_a_score_is_the_product_of_its_factors() -> None:
+    (hit,) = similar(make_episode(outcome="failure"))
+    assert hit.score == pytest.approx(math.prod(factors(hit).values()))
+    assert factors(hit)["cosine"] >= LEAST
+
+
+# -- MemPalace
+
+
+def relevance(*episodes: Episode, query: str = ASK, **utilities: float) -> list[RecalledEpisode]:
+    return rank_mempalace(query, episodes, utilities, NOW)
+
+
+def test_relevance_is_the_sum_that_mempalace_gives() -> None:
+    (hit,) = relevance(make_episode(domain="payments", topic="retry policy", days=3, used=("a",)), a=0.9)
+    assert factors(hit) == {"domain": 1.0, "topic": 0.5, "utility": 0.9, "7 days": 1.0, "24 hours": 0.0}
+    assert hit.score == pytest.approx(0.3 * 1 + 0.3 * 0.5 + 0.2 * 0.9 + 0.1)
+
+
+@pytest.mark.parametrize(
+    ("days", "expected"),
+    [(0, (1, 1)), (0.99, (1, 1)), (1, (1, 0)), (6.99, (1, 0)), (7, (0, 0)), (-5, (1, 1))],
+)
+def test_young_is_less_than_seven_days_and_less_than_one(days: float, expected: tuple[int, int]) -> None:
+    found = factors(relevance(make_episode(days=days))[0])
+    assert (found["7 days"], found["24 hours"]) == expected
+
+
+def test_identifiers_of_a_domain_are_matched_by_their_parts() -> None:
+    (hit,) = relevance(make_episode(domain="src/payments"), query="payments")
+    assert 0 < factors(hit)["domain"] < 1
+
+
+def test_an_episode_whose_entries_proved_useful_comes_first() -> None:
+    good, bad = make_episode("good", used=("a",)), make_episode("bad", used=("b",), days=29)
+    assert names(relevance(bad, good, a=0.9, b=0.1)) == ["good", "bad"]
+
+
+def test_utility_is_the_mean_of_what_was_used_and_given_each_once() -> None:
+    episode = make_episode(used=("a",), retrieved=(Given(id="a"), Given(id="b"), Given(id="c")))
+    assert find_utility(episode, {"a": 0.9, "b": 0.1}) == pytest.approx((0.9 + 0.1 + 0.5) / 3)
+    assert find_utility(make_episode(), {"a": 0.9}) == 0.5
+
+
+# -- T4DM
+
+
+def test_the_score_is_the_sum_that_t4dm_gives() -> None:
+    (hit,) = rank_t4dm([(make_episode(outcome="success", valence=0.9, days=10), 0.6)], NOW)
+    assert factors(hit) == {"semantic": 0.6, "recency": pytest.approx(math.exp(-1)), "outcome": 1.2, "valence": 0.9}
+    assert hit.score == pytest.approx(0.4 * 0.6 + 0.25 * math.exp(-1) + 0.2 * 1.2 + 0.15 * 0.9)
+
+
+def test_what_is_yet_to_come_is_of_this_moment() -> None:
+    (hit,) = rank_t4dm([(make_episode(days=-100), 0.0)], NOW)
+    assert factors(hit)["recency"] == 1.0
+
+
+@pytest.mark.parametrize(
+    ("better", "worse"),
+    [
+        ({"outcome": "success"}, {"outcome": "failure"}),
+        ({"valence": 0.9}, {"valence": 0.1}),
+        ({"days": 1}, {"days": 9}),
+    ],
+    ids=["outcome", "valence", "age"],
+)
+def test_each_part_of_the_score_moves_the_order(better: dict[str, Any], worse: dict[str, Any]) -> None:
+    pool = [(make_episode("a", **worse), 0.5), (make_episode("b", **better), 0.5)]
+    assert names(rank_t4dm(pool, NOW)) == ["b", "a"]
+
+
+def test_the_pool_is_all_episodes_nearest_first_and_a_single_word_counts() -> None:
+    other = make_episode("pr-2", "Add a dark theme", days=1)
+    pool = find_pool("charges", [other, make_episode()])
+    assert [(episode.id, cosine > 0) for episode, cosine in pool] == [("pr-1", True), ("pr-2", False)]
+
+
+# -- order
+
+
+def test_of_equal_ones_the_newest_comes_first_then_the_lower_id() -> None:
+    told = [make_episode("b"), make_episode("a"), make_episode("new", days=29)]
+    assert names(relevance(*told)) == ["new", "a", "b"]
+    assert names(rank_t4dm([(make_episode("b"), 0.1), (make_episode("a"), 0.1)], NOW)) == ["a", "b"]
+    assert [episode.id for episode, _ in find_pool("", told)] == ["new", "a", "b"]
+
+
+SUMMARIES = [RETRY, "Retry charges of payments twice", "Failed payments", "Dark theme", "Retry of failed payments"]
+
+
+@given(st.permutations([make_episode(f"pr-{number}", text) for number, text in enumerate(SUMMARIES)]))
+def test_the_order_in_which_episodes_are_read_changes_nothing(episodes: list[Episode]) -> None:
+    expected = [make_episode(f"pr-{number}", text) for number, text in enumerate(SUMMARIES)]
+    assert find_pool(ASK, episodes) == find_pool(ASK, expected)
+    assert names(similar(*episodes)) == names(similar(*expected))
+    assert names(relevance(*episodes)) == names(relevance(*expected))

@@ -1,0 +1,158 @@
+"""Neighbours: what is like an entry by vectors or by words, and who names whom."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memory_ci.records.entry import Entry
+from memory_ci.search.builder import open_index, sync
+from memory_ci.search.database import Index
+from memory_ci.search.embedders import pack_vectors
+from memory_ci.search.neighbours import LEAST_JACCARD, MOST, Similar, find_by_ids, find_similar, list_naming
+from memory_ci.search.rows import text_hash
+from memory_ci.search.search import list_entries
+from memory_ci.search.vectors import store
+from memory_ci.text import content_words, jaccard
+from tests.make import make_entry, make_id
+from tests.search.trees import Tree
+
+NEAR = {"apple": (1.0, 0.0), "pear": (0.9, 0.435), "plum": (0.82, 0.572), "brick": (0.79, 0.613), "away": (-1.0, 0.0)}
+
+
+@pytest.fixture
+def index() -> Iterator[Index]:
+    with open_index(None) as opened:
+        yield opened
+
+
+def fill(index: Index, *entries: Entry, path: str = "MEMORY.md", more: Sequence[Entry] = ()) -> None:
+    tree = Tree({path: tuple(entries)} | ({"src/MEMORY.md": tuple(more)} if more else {}))
+    sync(index, tree.oids, tree.load)
+
+
+def embed(index: Index, model_id: str = "planned:1", without: str = "") -> None:
+    """Give each entry the vector of the first word of its title."""
+    known = [place.entry for place in list_entries(index) if place.entry.title != without]
+    texts = {text_hash(entry): entry.title.split()[0] for entry in known}
+    store(index, model_id, tuple(texts), pack_vectors([NEAR[word] for word in texts.values()]))
+
+
+def words(entry: Entry) -> frozenset[str]:
+    return content_words(f"{entry.title}\n{entry.body}")
+
+
+def similar(index: Index, number: int, **filters: object) -> Similar:
+    (place, *_) = [one for one in list_entries(index) if one.entry.id == make_id(number)]
+    (found,) = find_similar(index, [place], words, **filters)  # type: ignore[arg-type] # named by the test
+    return found
+
+
+def titles(found: Similar) -> list[str]:
+    return [near.located.entry.title for near in found.near]
+
+
+def fruit(*names: str, **fields: str) -> list[Entry]:
+    return [make_entry(number, title=name, **fields) for number, name in enumerate(names, start=1)]
+
+
+def test_by_vectors_the_nearest_from_four_fifths_on_are_similar_and_never_the_entry_itself(index: Index) -> None:
+    fill(index, *fruit("apple", "brick", "plum", "away", "pear"))
+    embed(index)
+    found = similar(index, 1)
+    assert (titles(found), found.basis) == (["pear", "plum"], "vectors")
+    assert [near.weight for near in found.near] == pytest.approx([0.90, 0.82], abs=0.001)
+
+
+def test_at_most_three_are_similar_and_of_equal_ones_the_first_by_id(index: Index) -> None:
+    fill(index, *(make_entry(number, title="apple", body=str(number)) for number in (5, 4, 3, 2, 1)))
+    embed(index)
+    assert [near.located.entry.id for near in similar(index, 2).near] == [make_id(1), make_id(3), make_id(4)]
+    assert MOST == 3
+
+
+def test_a_copy_in_another_file_is_the_entry_itself_and_one_of_another_counts_once(index: Index) -> None:
+    both = fruit("apple", "pear")
+    fill(index, *both, more=both)
+    embed(index)
+    assert titles(similar(index, 1)) == ["pear"]
+
+
+def test_a_retired_entry_is_similar_to_nothing(index: Index) -> None:
+    fill(index, *fruit("apple", "pear"), make_entry(3, title="plum", status="retired"))
+    embed(index)
+    assert titles(similar(index, 1)) == ["pear"]
+
+
+def test_the_filters_of_a_search_hold(index: Index) -> None:
+    fill(index, *fruit("apple", "pear"), more=[make_entry(3, title="plum")])
+    embed(index)
+    assert titles(similar(index, 1, scopes=("project",))) == ["pear"]
+    assert titles(similar(index, 1, paths=("docs/a.md",))) == ["pear"]
+
+
+def test_without_vectors_words_are_compared(index: Index) -> None:
+    fill(
+        index,
+        make_entry(1, title="Send a key with each charge"),
+        make_entry(2, title="Send a key with each refund"),
+        make_entry(3, title="Send an invoice"),
+    )
+    found = similar(index, 1)
+    assert (titles(found), found.basis) == (["Send a key with each refund"], "words")
+    assert found.near[0].weight == pytest.approx(
+        jaccard({*"send key each charge".split()}, {*"send key each refund".split()})
+    )
+
+
+def test_an_entry_without_a_vector_and_an_index_with_few_are_compared_by_words(index: Index) -> None:
+    fill(index, *fruit("apple tree", "apple trees", "brick"))
+    embed(index, without="apple tree")
+    assert similar(index, 1).basis == "words"
+    assert similar(index, 2).basis == "words", "a third of the entries has no vector"
+
+
+def test_of_two_models_the_one_that_knows_most_texts_is_asked(index: Index) -> None:
+    fill(index, *fruit("apple", "pear"))
+    embed(index, "a:1", without="pear")
+    embed(index, "b:1")
+    assert (titles(similar(index, 1)), similar(index, 1).basis) == (["pear"], "vectors")
+
+
+def test_several_entries_are_asked_about_at_once_each_by_what_it_has(index: Index) -> None:
+    fill(
+        index,
+        *(make_entry(number, title="apple", body=str(number)) for number in range(40)),
+        make_entry(40, title="oak"),
+    )
+    texts = [text_hash(place.entry) for place in list_entries(index) if place.entry.title == "apple"]
+    store(index, "planned:1", texts, pack_vectors([NEAR["apple"]] * len(texts)))
+    places = list_entries(index)
+    assert [one.basis for one in find_similar(index, [places[40], places[0]], words)] == ["words", "vectors"]
+
+
+@given(st.lists(st.frozensets(st.sampled_from("ash bay elm fig oak yew".split()), min_size=1), min_size=2, max_size=12))
+def test_by_words_exactly_the_entries_from_the_threshold_on_are_found(texts: list[frozenset[str]]) -> None:
+    entries = [make_entry(number, title=" ".join(sorted(text))) for number, text in enumerate(texts)]
+    with open_index(None) as index:
+        fill(index, *entries)
+        found = similar(index, 0)
+    alike = sorted((jaccard(texts[0], text) for text in texts[1:]), reverse=True)
+    assert [near.weight for near in found.near] == [share for share in alike if share >= LEAST_JACCARD][:MOST]
+
+
+def test_entries_are_found_by_id_under_the_filters_where_they_stand_first(index: Index) -> None:
+    both = fruit("apple", "pear")
+    fill(index, *both, make_entry(3, status="retired"), more=both[:1])
+    found = find_by_ids(index, [make_id(1), make_id(3), make_id(9)])
+    assert {id_: place.path for id_, place in found.items()} == {make_id(1): "MEMORY.md"}
+    assert find_by_ids(index, [make_id(2)], types=("corrective",)) == {}
+
+
+def test_entries_that_name_others_are_listed_with_what_they_name(index: Index) -> None:
+    naming = make_entry(2, relations=(f"supports {make_id(1)}",), supersedes=(make_id(8),))
+    fill(index, make_entry(1), naming, make_entry(3, status="retired", supersedes=(make_id(1),)))
+    assert list_naming(index) == [(make_id(2), naming.relations, naming.supersedes)]

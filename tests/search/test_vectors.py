@@ -1,0 +1,282 @@
+"""The vector lane: what is kept of a model, what is near, and what is said when something is missing."""
+
+from __future__ import annotations
+
+import importlib.util
+import math
+from array import array
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memory_ci.records.entry import Entry
+from memory_ci.records.retrieval import Match
+from memory_ci.search import vectors as lane
+from memory_ci.search.builder import open_index, sync
+from memory_ci.search.database import Index
+from memory_ci.search.embedders import Purpose, Vectors, failed, pack_vectors
+from memory_ci.search.embedders.local import LocalEmbedder, find_model
+from memory_ci.search.rows import text_hash
+from memory_ci.search.search import list_entries, search
+from memory_ci.search.vectors import MAX_AT_QUERY, Nearest, missing, nearest, store, vector_matches
+from tests.make import examples, make_entry
+from tests.search.trees import Tree
+
+FRUIT = {"apple": (1.0, 0.0), "pear": (0.8, 0.6), "brick": (0.0, 1.0), "nothing": (0.0, 0.0), "away": (-1.0, 0.0)}
+
+
+class Planned:
+    """An embedder that knows the vectors of the texts that begin with these words; it remembers what it was asked."""
+
+    def __init__(self, known: Mapping[str, Sequence[float]] = FRUIT, model_id: str = "planned:1") -> None:
+        self.model_id = model_id
+        self.known = known
+        self.asked: list[tuple[Purpose, int]] = []
+        self.fault: Callable[[Purpose], str] = lambda _: ""
+
+    def embed(self, texts: Sequence[str], purpose: Purpose = "entry") -> Vectors:
+        self.asked.append((purpose, len(texts)))
+        if words := self.fault(purpose):
+            raise failed("planned", words)
+        return pack_vectors([self.known[text.split()[0]] for text in texts])
+
+
+@pytest.fixture
+def index() -> Iterator[Index]:
+    with open_index(None) as opened:
+        yield opened
+
+
+def fill(index: Index, *titles: str, path: str = "MEMORY.md", **fields: str) -> Tree:
+    tree = Tree({path: tuple(make_entry(n, title=title, **fields) for n, title in enumerate(titles))})
+    sync(index, tree.oids, tree.load)
+    return tree
+
+
+def titles(answer: lane.VectorAnswer) -> list[str]:
+    return [answer.located[place].entry.title for place in answer.matches]
+
+
+def kept_titles(index: Index, model_id: str = "planned:1") -> set[str]:
+    lost = missing(index, model_id)
+    return {located.entry.title for located in list_entries(index) if text_hash(located.entry) not in lost}
+
+
+def test_the_nearest_come_first_with_their_cosine(index: Index) -> None:
+    fill(index, "brick", "apple", "pear", "away")
+    answer = vector_matches(index, Planned(), "apple")
+    assert titles(answer) == ["apple", "pear", "brick", "away"]
+    assert list(answer.matches.values()) == pytest.approx([1.0, 0.8, 0.0, -1.0], abs=1e-6)
+    assert list(answer.matches) == [(place.path, place.line) for place in answer.located.values()]
+    assert answer.reason == ""
+
+
+def test_what_was_embedded_once_is_not_embedded_again(index: Index) -> None:
+    fill(index, "apple", "pear")
+    embedder = Planned()
+    vector_matches(index, embedder, "brick")
+    vector_matches(index, embedder, "apple")
+    assert embedder.asked == [("query", 1), ("entry", 2), ("query", 1)]
+
+
+def test_vectors_outlive_the_move_of_an_entry_and_go_with_its_text(index: Index) -> None:
+    fill(index, "apple", "pear")
+    embedder = Planned()
+    vector_matches(index, embedder, "apple")
+    fill(index, "pear", path="docs/MEMORY.md")
+    tree = Tree({"docs/MEMORY.md": (make_entry(9, title="pear"), make_entry(8, title="brick"))})
+    sync(index, tree.oids, tree.load)
+    assert titles(vector_matches(index, embedder, "pear")) == ["pear", "brick"]
+    assert embedder.asked[-1] == ("entry", 1)
+    (hashes,) = index.connection.execute("SELECT hashes FROM vectors").fetchone()
+    assert len(hashes) == 2 * 16
+
+
+def test_equal_texts_share_a_vector_and_are_both_found(index: Index) -> None:
+    fill(index, "apple", "apple")
+    embedder = Planned()
+    answer = vector_matches(index, embedder, "apple")
+    assert embedder.asked[-1] == ("entry", 1)
+    assert [located.entry.id for located in answer.located.values()] == [make_entry(0).id, make_entry(1).id]
+
+
+def test_a_query_embeds_what_a_few_entries_lack(index: Index) -> None:
+    fill(index, *(f"apple {n}" for n in range(MAX_AT_QUERY + 1)))
+    embedder = Planned()
+    answer = vector_matches(index, embedder, "apple")
+    assert embedder.asked == [("query", 1), ("entry", MAX_AT_QUERY)]
+    assert answer.reason == "32 of 33 entries have vectors (`memory-ci index --vectors` embeds the rest)"
+    assert len(answer.matches) == MAX_AT_QUERY
+    assert vector_matches(index, embedder, "apple").reason == ""
+
+
+def test_with_too_few_vectors_nobody_is_asked_and_the_lane_is_off(index: Index) -> None:
+    fill(index, *(f"apple {n}" for n in range(MAX_AT_QUERY + 8)))
+    embedder = Planned()
+    answer = vector_matches(index, embedder, "apple")
+    assert embedder.asked == []
+    assert dict(answer.matches) == {}
+    assert answer.reason.startswith("0 of 40 entries have vectors")
+    lost = missing(index, embedder.model_id)
+    store(index, embedder.model_id, tuple(lost), embedder.embed(tuple(lost.values())))
+    assert len(vector_matches(index, embedder, "apple").matches) == 40
+
+
+def test_the_lane_looks_at_the_entries_that_the_lexical_lane_looks_at(index: Index) -> None:
+    entries: list[Entry] = [
+        make_entry(1, title="apple one", type="corrective"),
+        make_entry(2, title="apple two", status="retired"),
+        make_entry(3, title="apple three"),
+    ]
+    tree = Tree({"MEMORY.md": tuple(entries[:2]), "src/MEMORY.md": (entries[2],)})
+    tree.files |= Tree({"institutional.md": (make_entry(4, title="apple four"),)}).files
+    sync(index, tree.oids, tree.load)
+    for filters in ({}, {"types": ("corrective",)}, {"statuses": ("retired",)}, {"paths": ("docs/a.md",)}):
+        near = {located.entry.id for located in vector_matches(index, Planned(), "apple", **filters).located.values()}  # type: ignore[arg-type]
+        matches: list[Match] = search(index, ["apple"], **filters)  # type: ignore[arg-type]
+        assert near == {match.located.entry.id for match in matches} != set()
+
+
+def test_depth_is_counted_after_the_filter(index: Index) -> None:
+    strong = [make_entry(n, title=f"apple {n}") for n in range(1, 31)]
+    tree = Tree({"MEMORY.md": (*strong, make_entry(99, title="brick", type="corrective"))})
+    sync(index, tree.oids, tree.load)
+    answer = vector_matches(index, Planned(), "apple", depth=1, types=("corrective",))
+    assert titles(answer) == ["brick"]
+    assert len(vector_matches(index, Planned(), "apple", depth=0).matches) == 1
+
+
+def test_another_model_sees_no_vector_of_the_first(index: Index) -> None:
+    fill(index, "apple", "pear")
+    vector_matches(index, Planned(), "apple")
+    other = Planned({word: (*row, 0.0) for word, row in FRUIT.items()}, "planned:2")
+    assert nearest(index, other.embed(["apple"]), "planned:2") == Nearest((), 0, 2)
+    assert vector_matches(index, other, "apple").reason == ""
+    assert kept_titles(index, "planned:1") == kept_titles(index, "planned:2") == {"apple", "pear"}
+
+
+def test_a_model_that_changed_its_dimension_starts_anew(index: Index) -> None:
+    fill(index, "apple", "pear")
+    vector_matches(index, Planned(), "apple")
+    changed = Planned({word: (*row, 0.0) for word, row in FRUIT.items()})
+    assert nearest(index, changed.embed(["apple"]), "planned:1") == Nearest((), 0, 2)
+    answer = vector_matches(index, changed, "apple")
+    assert (titles(answer), answer.reason) == (["apple", "pear"], "")
+    assert changed.asked[-1] == ("entry", 2)
+
+
+@pytest.mark.parametrize("word", ["apple", "brick"])
+def test_a_vector_of_zeros_is_near_to_nothing(index: Index, word: str) -> None:
+    fill(index, "nothing", "apple")
+    answer = vector_matches(index, Planned(), word)
+    cosines = {answer.located[place].entry.title: cosine for place, cosine in answer.matches.items()}
+    assert cosines["nothing"] == 0.0
+
+
+def test_a_task_with_a_vector_of_zeros_turns_the_lane_off(index: Index) -> None:
+    fill(index, "apple")
+    answer = vector_matches(index, Planned(), "nothing")
+    assert (dict(answer.matches), answer.reason) == ({}, "planned:1 gave the task a vector of zeros")
+
+
+def test_an_embedder_that_fails_turns_the_lane_off_and_is_quoted(index: Index) -> None:
+    fill(index, "apple")
+    embedder = Planned()
+    embedder.fault = lambda _: "did not answer in time"
+    answer = vector_matches(index, embedder, "apple")
+    assert (dict(answer.matches), answer.reason) == ({}, "planned did not answer in time")
+
+
+@pytest.mark.parametrize(("count", "is_on"), [(20, True), (4, False)])
+def test_what_is_kept_answers_for_a_few_entries_that_cannot_be_embedded(index: Index, count: int, is_on: bool) -> None:
+    known = [f"apple {n}" for n in range(count)]
+    fill(index, *known)
+    embedder = Planned()
+    vector_matches(index, embedder, "apple")
+    fill(index, *known, "pear")
+    embedder.fault = lambda purpose: "answered with status 500" if purpose == "entry" else ""
+    answer = vector_matches(index, embedder, "apple")
+    assert len(answer.matches) == count * is_on
+    assert answer.reason.startswith(f"{count} of {count + 1} entries have vectors")
+    assert answer.reason.endswith("; planned answered with status 500")
+
+
+@pytest.mark.parametrize("text", ["", " \n\t"])
+def test_nothing_is_asked_for_nothing(index: Index, text: str) -> None:
+    fill(index, "apple")
+    embedder = Planned()
+    assert vector_matches(index, embedder, text) == ({}, {}, "")
+    assert embedder.asked == []
+
+
+@pytest.mark.parametrize(
+    ("column", "value"),
+    [("hashes", b"odd"), ("data", b"short"), ("dim", 0), ("dim", -2), ("dim", 3), ("hashes", b"")],
+)
+def test_a_row_whose_lengths_do_not_agree_counts_as_none(index: Index, column: str, value: object) -> None:
+    fill(index, "apple", "pear")
+    embedder = Planned()
+    vector_matches(index, embedder, "apple")
+    index.connection.execute(f"UPDATE vectors SET {column} = ?", (value,))  # noqa: S608
+    assert len(missing(index, "planned:1")) == 2
+    assert titles(vector_matches(index, embedder, "apple")) == ["apple", "pear"]
+
+
+def test_numbers_that_are_none_in_the_table_are_never_near(index: Index) -> None:
+    fill(index, "apple", "pear")
+    vector_matches(index, Planned(), "apple")
+    index.connection.execute("UPDATE vectors SET data = ?", (array("f", [math.nan, 1.0, math.inf, 1.0]).tobytes(),))
+    assert list(vector_matches(index, Planned(), "apple").matches.values()) == [0.0, 0.0]
+
+
+def test_the_table_does_not_tell_in_which_order_entries_were_embedded() -> None:
+    tables = []
+    for order in (tuple(FRUIT), tuple(reversed(FRUIT))):
+        with open_index(None) as index:
+            fill(index, *FRUIT)
+            by_title = {located.entry.title: text_hash(located.entry) for located in list_entries(index)}
+            for title in order:
+                store(index, "planned:1", (by_title[title],), Planned().embed([title]))
+            tables.append(index.connection.execute("SELECT * FROM vectors").fetchall())
+    assert tables[0] == tables[1]
+    ((_, dim, hashes, data),) = tables[0]
+    names = [hashes[at : at + 16] for at in range(0, len(hashes), 16)]
+    assert names == sorted(by_title.values())
+    expected = pack_vectors([FRUIT[title] for name in names for title in FRUIT if by_title.get(title) == name])
+    assert (dim, data) == (2, expected.data.tobytes())
+
+
+def test_missing_names_each_text_once_and_nothing_that_is_not_served(index: Index) -> None:
+    tree = Tree({"MEMORY.md": (make_entry(1, title="apple"), make_entry(2, title="pear", status="retired"))})
+    tree.files |= Tree({"institutional.md": (make_entry(3, title="brick"),)}).files
+    sync(index, tree.oids, tree.load)
+    assert list(missing(index, "planned:1").values()) == ["apple\n"]
+
+
+numbers = st.floats(-1, 1, width=32, allow_subnormal=False)
+
+
+@pytest.mark.skipif(importlib.util.find_spec("numpy") is None, reason="numpy is not installed")
+@examples(30)
+@given(st.lists(st.tuples(numbers, numbers, numbers), min_size=1, max_size=8), st.tuples(numbers, numbers, numbers))
+def test_without_numpy_the_cosines_are_the_same(rows: list[tuple[float, ...]], query: tuple[float, ...]) -> None:
+    data, asked = pack_vectors(rows).data.tobytes(), pack_vectors([query])
+    assert lane._products(data, asked) == pytest.approx(lane._cosines(data, asked), abs=1e-6)
+
+
+def test_without_numpy_the_lane_works(index: Index, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
+    fill(index, "brick", "pear")
+    answer = vector_matches(index, Planned(), "apple")
+    assert titles(answer) == ["pear", "brick"]
+
+
+@pytest.mark.skipif(find_model() is None, reason="the extra `vectors` is not installed")
+def test_the_local_model_finds_an_entry_without_a_word_in_common(index: Index) -> None:
+    fill(index, "Bread needs an hour in the oven", "Undo the most recent commit with git reset", "Pin every tool")
+    path = find_model()
+    assert path is not None
+    answer = vector_matches(index, LocalEmbedder(path), "how to revert what I just saved to version control", depth=1)
+    assert titles(answer) == ["Undo the most recent commit with git reset"]

@@ -1,0 +1,286 @@
+"""Capture: a transcript of this project becomes a ref, redacted; a foreign, hostile or old one does not stay."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from memory_ci.errors import UsageError
+from memory_ci.gitrepo.sessionrefs import list_stored, read_stored
+from memory_ci.sessions import capture as module
+from memory_ci.sessions.capture import Captured, capture, find_newest, parse_hook_input
+from memory_ci.sources.transcripts.registry import OPENCODE
+from tests.project import NOW, Project
+from tests.sources.transcripts.samples import SESSIONS, write_opencode
+
+TOKEN = "ghp_" + "aB3dE5gH7jK9mN1pQ3sT5vW7yZ9bC1dF3hJ5"
+WORDS = ("Charge the card once.", f"The token is {TOKEN}")
+
+
+def write_transcript(
+    path: Path, cwd: Path, words: Sequence[str] = WORDS, session: str = "79e9becd", now: datetime = NOW
+) -> Path:
+    """A transcript of Claude Code with one human turn a word list, a minute apart."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    lines = [
+        {
+            "type": "user",
+            "uuid": f"u{number}",
+            "parentUuid": None,
+            "sessionId": session,
+            "timestamp": (now - timedelta(minutes=30 - number)).isoformat(),
+            "cwd": str(cwd),
+            "version": "2.1.132",
+            "isSidechain": False,
+            "userType": "external",
+            "message": {"role": "user", "content": text},
+        }
+        for number, text in enumerate(words)
+    ]
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return path
+
+
+def take(project: Project, path: Path, now: datetime = NOW, *, agent: str = "", dry_run: bool = False) -> Captured:
+    (captured,) = capture(project.workspace, path, now, agent=agent, dry_run=dry_run)
+    return captured
+
+
+@pytest.fixture
+def transcript(project: Project, tmp_path: Path) -> Path:
+    return write_transcript(tmp_path / "79e9becd.jsonl", project.path / "src")
+
+
+def slug_of(project: Project, path: Path, *, agent: str = "", cwd: str = "") -> str:
+    with pytest.raises(UsageError) as caught:
+        capture(project.workspace, path, NOW, agent=agent, cwd=cwd)
+    assert list_stored(project.workspace.repo) == ()
+    return caught.value.slug
+
+
+def stored_text(project: Project) -> str:
+    return "".join(
+        data.decode() for _, data in read_stored(project.workspace.repo, list_stored(project.workspace.repo))
+    )
+
+
+def test_a_session_is_kept_redacted_and_the_work_tree_stays(project: Project, transcript: Path) -> None:
+    status = project.status()
+    captured = take(project, transcript)
+    assert (captured.session, captured.human_turns, captured.is_new) == ("claude-code:79e9becd", 2, True)
+    assert project.git("ls-tree", "--name-only", captured.ref) == "digest.jsonl"
+    text = stored_text(project)
+    assert "Charge the card once." in text
+    assert TOKEN not in text
+    assert project.status() == status
+
+
+def test_a_session_captured_twice_is_kept_once_and_a_grown_one_replaces_it(project: Project, transcript: Path) -> None:
+    take(project, transcript)
+    assert not take(project, transcript).is_new
+    write_transcript(transcript, project.path, [*WORDS, "And use a key."])
+    assert take(project, transcript).is_new
+    assert len(list_stored(project.workspace.repo)) == 1
+    assert "And use a key." in stored_text(project)
+
+
+def test_a_dry_run_keeps_nothing(project: Project, transcript: Path) -> None:
+    assert take(project, transcript, dry_run=True).bytes > 0
+    assert list_stored(project.workspace.repo) == ()
+
+
+def test_the_whole_transcript_is_kept_only_if_it_is_asked_for_and_fits(project: Project, transcript: Path) -> None:
+    project.write(".memory-ci.yaml", "sessions:\n  keep_full: true\n")
+    captured = take(project, transcript)
+    assert captured.has_full
+    assert TOKEN not in project.show(captured.ref, "transcript")
+    assert "Charge the card once." in project.show(captured.ref, "transcript")
+    project.write(".memory-ci.yaml", "sessions:\n  keep_full: true\n  max_bytes: 1000\n")
+    write_transcript(transcript, project.path, ["word " * 500])
+    assert not take(project, transcript).has_full
+
+
+def test_of_a_database_what_was_made_elsewhere_is_neither_taken_nor_kept_whole(project: Project, home: Path) -> None:
+    project.write(".memory-ci.yaml", "sessions:\n  keep_full: true\n  keep_days: 0\n")
+    path, export = home / OPENCODE, json.loads((SESSIONS / "opencode-export.json").read_text())
+    elsewhere = {**export, "info": {**export["info"], "id": "ses_elsewhere"}}
+    write_opencode(path, elsewhere)
+    assert slug_of(project, path) == "foreign-transcript"
+    with pytest.raises(UsageError, match="no transcript"):
+        find_newest(project.workspace, home)
+    path.unlink()
+    write_opencode(path, elsewhere, {**export, "info": {**export["info"], "directory": str(project.path / "src")}})
+    captured = take(project, find_newest(project.workspace, home))
+    assert (captured.session, captured.has_full) == (f"opencode:{export['info']['id']}", False)
+
+
+def test_a_digest_keeps_the_limit_of_the_configuration(project: Project, tmp_path: Path) -> None:
+    project.write(".memory-ci.yaml", "sessions:\n  max_bytes: 3000\n")
+    path = write_transcript(tmp_path / "long.jsonl", project.path, [f"Turn {n} " + "x" * 200 for n in range(40)])
+    assert take(project, path).bytes <= 3000
+    assert "Turn 0 " in stored_text(project)
+    assert "Turn 39 " in stored_text(project)
+
+
+def test_what_retention_has_passed_is_deleted_at_the_next_capture(project: Project, tmp_path: Path) -> None:
+    take(project, write_transcript(tmp_path / "a.jsonl", project.path, session="old"))
+    young = write_transcript(tmp_path / "b.jsonl", project.path, session="young")
+    take(project, young, NOW + timedelta(days=89))
+    assert [stored.id for stored in list_stored(project.workspace.repo)] == ["old", "young"]
+    later = NOW + timedelta(days=91)
+    take(project, write_transcript(tmp_path / "c.jsonl", project.path, session="next", now=later), later)
+    assert [stored.id for stored in list_stored(project.workspace.repo)] == ["next"]
+
+
+def test_a_transcript_of_another_project_is_refused(project: Project, tmp_path: Path) -> None:
+    other = write_transcript(tmp_path / "other.jsonl", tmp_path / "other")
+    assert slug_of(project, other) == "foreign-transcript"
+    beside = write_transcript(tmp_path / "beside.jsonl", Path(f"{project.path}-secret"))
+    assert slug_of(project, beside) == "foreign-transcript"
+    escaping = write_transcript(tmp_path / "escaping.jsonl", project.path / ".." / "other")
+    assert slug_of(project, escaping) == "foreign-transcript"
+
+
+def test_the_directory_that_a_transcript_names_beats_what_a_hook_says(project: Project, tmp_path: Path) -> None:
+    other = write_transcript(tmp_path / "other.jsonl", tmp_path / "other")
+    assert slug_of(project, other, cwd=str(project.path)) == "foreign-transcript"
+
+
+def test_words_in_a_transcript_are_not_its_directory(project: Project, tmp_path: Path) -> None:
+    path = tmp_path / "sly.jsonl"
+    write_transcript(path, tmp_path / "other", [json.dumps({"cwd": str(project.path)})])
+    lines = path.read_text().splitlines()
+    lines[0] = json.dumps(dict(reversed(json.loads(lines[0]).items())))  # the message before the directory
+    path.write_text("\n".join(lines))
+    assert slug_of(project, path) == "foreign-transcript"
+
+
+def test_a_session_in_a_linked_work_tree_belongs_to_the_repository(project: Project, tmp_path: Path) -> None:
+    linked = project.worktree(tmp_path / "linked", "side")
+    assert take(project, write_transcript(tmp_path / "a.jsonl", linked.path)).is_new
+
+
+def test_a_project_that_is_named_by_its_hash_only_must_be_this_one(project: Project, tmp_path: Path) -> None:
+    def write(root: Path) -> Path:
+        content = {"sessionId": "g1", "projectHash": hashlib.sha256(os.fsencode(root)).hexdigest()}
+        turn = {"id": "1", "timestamp": NOW.isoformat(), "type": "user", "content": "Charge the card once."}
+        path = tmp_path / "session-g1.json"
+        path.write_text(json.dumps({**content, "startTime": NOW.isoformat(), "messages": [turn]}))
+        return path
+
+    assert slug_of(project, write(tmp_path / "other")) == "foreign-transcript"
+    assert take(project, write(project.path)).session == "gemini:g1"
+
+
+@pytest.mark.parametrize("kind", ["missing", "directory", "link", "pipe", "large", "null"])
+def test_a_path_from_outside_that_is_no_file_to_read_is_refused(
+    project: Project, transcript: Path, tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / ("a\0b" if kind == "null" else kind)
+    if kind == "directory":
+        path.mkdir()
+    elif kind == "link":
+        path.symlink_to(transcript)
+    elif kind == "pipe":
+        os.mkfifo(path)
+    elif kind == "large":
+        path.write_bytes(b"x" * 11)
+        monkeypatch.setattr(module, "MAX_TRANSCRIPT_BYTES", 10)
+    assert slug_of(project, path) == "transcript-unreadable"
+
+
+def test_a_file_that_no_reader_knows_or_of_another_agent_is_refused(
+    project: Project, transcript: Path, tmp_path: Path
+) -> None:
+    unknown = tmp_path / "notes.txt"
+    unknown.write_text("hello\n")
+    assert slug_of(project, unknown) == "unknown-transcript"
+    assert slug_of(project, transcript, agent="codex") == "unknown-transcript"
+    assert take(project, transcript, agent="claude-code").is_new
+
+
+def test_the_newest_transcript_of_this_project_is_found(project: Project, home: Path, tmp_path: Path) -> None:
+    with pytest.raises(UsageError) as caught:
+        find_newest(project.workspace, home)
+    assert caught.value.slug == "no-transcript"
+    places = home / ".codex" / "sessions"
+    old = write_transcript(places / "old.jsonl", project.path)
+    new = write_transcript(places / "new.jsonl", project.path)
+    foreign = write_transcript(places / "foreign.jsonl", tmp_path / "other")
+    for age, path in enumerate((foreign, new, old)):
+        os.utime(path, (1_000_000 - age, 1_000_000 - age))
+    assert find_newest(project.workspace, home) == new
+
+
+def test_a_hook_names_a_transcript_and_whatever_else_it_likes(home: Path) -> None:
+    given = {"session_id": "s", "transcript_path": "~/a.jsonl", "cwd": "/shop", "hook_event_name": "SessionEnd", "x": 1}
+    assert parse_hook_input(json.dumps(given).encode()) == (home / "a.jsonl", "/shop")
+
+
+@pytest.mark.parametrize("data", [b"", b"[]", b"{}", b'{"transcript_path": null}', b'{"transcript_path": 1}', b"\xff"])
+def test_what_is_no_input_of_a_hook_is_refused(data: bytes) -> None:
+    with pytest.raises(UsageError) as caught:
+        parse_hook_input(data)
+    assert caught.value.slug == "bad-hook-input"
+
+
+def test_a_session_older_than_what_is_kept_is_not_kept(project: Project, tmp_path: Path) -> None:
+    path = write_transcript(tmp_path / "a.jsonl", project.path)
+    captured = take(project, path, NOW + timedelta(days=91))
+    assert (captured.is_expired, captured.is_new) == (True, False)
+    assert list_stored(project.workspace.repo) == ()
+
+
+def test_secrets_in_ids_and_names_are_kept_nowhere(project: Project, tmp_path: Path) -> None:
+    path = write_transcript(tmp_path / "a.jsonl", project.path, session=f"s-{TOKEN}")
+    used = {"type": "tool_use", "id": "t", "name": f"mcp {TOKEN}", "input": {}}
+    turn = {
+        "type": "assistant",
+        "uuid": TOKEN,
+        "timestamp": NOW.isoformat(),
+        "gitBranch": TOKEN,
+        "message": {"role": "assistant", "content": [used]},
+    }
+    with path.open("a") as stream:
+        stream.write(json.dumps(turn) + "\n" + json.dumps({"type": TOKEN}) + "\n")
+    captured = take(project, path)
+    assert len(stored_text(project).splitlines()) == 4
+    written = f"{captured.session} {captured.ref} {stored_text(project)} {project.git('log', '-1', captured.ref)}"
+    assert TOKEN[8:] not in written
+
+
+def test_a_secret_that_is_cut_into_parts_of_one_message_is_masked(project: Project, tmp_path: Path) -> None:
+    path = write_transcript(tmp_path / "a.jsonl", project.path, ["x"])
+    record = json.loads(path.read_text())
+    parts = ["Take", f" {TOKEN[:20]}", TOKEN[20:]]
+    record["message"]["content"] = [{"type": "text", "text": part} for part in parts]
+    path.write_text(json.dumps(record) + "\n")
+    take(project, path)
+    assert "Take\\n\\n[redacted:github-token]" in stored_text(project)
+    assert TOKEN[20:] not in stored_text(project)
+
+
+@pytest.mark.parametrize("session", ["a\0b\nc", "\0"])
+def test_an_id_is_kept_without_what_no_line_holds(project: Project, tmp_path: Path, session: str) -> None:
+    captured = take(project, write_transcript(tmp_path / "a.jsonl", project.path, session=session))
+    assert captured.session.isprintable()
+    assert len(list_stored(project.workspace.repo)) == 1
+
+
+@pytest.mark.parametrize("cwd", ["/a\0b", "/\ud800", "loop"])
+def test_a_directory_that_cannot_be_is_not_in_this_project(project: Project, tmp_path: Path, cwd: str) -> None:
+    loop = tmp_path / "loop"
+    loop.symlink_to(loop)
+    path = write_transcript(tmp_path / "a.jsonl", Path(str(loop) if cwd == "loop" else cwd))
+    assert slug_of(project, path) == "foreign-transcript"
+
+
+def test_a_home_of_nobody_is_a_path_like_any_other(project: Project) -> None:
+    path, _ = parse_hook_input(b'{"transcript_path": "~nobody-has-this-name/a.jsonl"}')
+    assert slug_of(project, path) == "transcript-unreadable"

@@ -1,0 +1,101 @@
+"""What a session was given does not come again before it changed; what is known of a file comes once."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from memory_ci.anchors.anchors import format_anchor
+from memory_ci.commands.retrieve.retrieve import injected_ids
+from memory_ci.records.anchor import Anchor
+from memory_ci.sessions.session_note import list_given, note_cleared, note_given, note_path
+from memory_ci.store.edits import format_entry
+from tests.make import make_entry, make_id
+from tests.project import NOW, Project
+
+ASKED = "charge a card again"
+
+
+@pytest.fixture
+def shop(project: Project) -> Project:
+    """Two entries that one task finds, and a norm."""
+    entries = [make_entry(1, title="Charge a card once", body="Use a key."), make_entry(2, title="Charge a card late")]
+    norm = format_entry(make_entry(3, title="Never push to main", body=""))
+    project.commit("Remember", {"MEMORY.md": "\n".join(map(format_entry, entries)), "institutional.md": norm})
+    return project
+
+
+def ask(shop: Project, **options: object) -> tuple[str, ...]:
+    """The ids that a session is given, which is noted."""
+    answer = shop.retrieve(ASKED, **{"session": "s1", **options})
+    note_given(shop.workspace, str(options.get("session", "s1")), answer, NOW)
+    return injected_ids(answer)
+
+
+def test_a_session_is_given_nothing_twice_and_another_one_everything(shop: Project) -> None:
+    everything = {make_id(1), make_id(2), make_id(3)}
+    assert set(ask(shop)) == everything
+    assert ask(shop) == ()
+    assert set(ask(shop, session="s2")) == everything
+    assert set(ask(shop, all_matches=True)) == everything
+    assert set(injected_ids(shop.retrieve(ASKED))) == everything, "without a session nothing is held back"
+    again = shop.retrieve(ASKED, session="s1")
+    assert again.known == 3
+    assert "This session was given 3 entries before; `--all` shows them." in again.notes
+
+
+def test_what_changed_comes_again(shop: Project) -> None:
+    ask(shop)
+    edited = [
+        make_entry(1, title="Charge a card once", body="Use two keys."),
+        make_entry(2, title="Charge a card late"),
+    ]
+    shop.write("MEMORY.md", "\n".join(map(format_entry, edited)))
+    assert ask(shop) == (make_id(1),)
+
+
+def test_an_entry_comes_again_when_its_code_changed(shop: Project) -> None:
+    anchor = Anchor(path="src/client.py", commit=shop.git("rev-parse", "HEAD").strip())
+    cite = format_anchor(anchor)
+    entry = make_entry(1, title="Charge a card with src/client.py", cites=(cite,))
+    shop.commit("Cite", {"MEMORY.md": format_entry(entry)})
+    assert make_id(1) in ask(shop)
+    shop.git("rm", "-q", "src/client.py")
+    assert ask(shop, stale=True) == (make_id(1),)
+    assert ask(shop, stale=True) == ()
+
+
+def test_after_compaction_everything_comes_again(shop: Project) -> None:
+    first = ask(shop)
+    note_cleared(shop.workspace, "s1", NOW)
+    assert list_given(shop.workspace, "s1") == frozenset()
+    assert ask(shop) == first
+    note_cleared(shop.workspace, "unknown", NOW)
+    assert not note_path(shop.workspace, "unknown").exists()
+
+
+def test_a_damaged_or_foreign_note_holds_nothing_back(shop: Project) -> None:
+    path = note_path(shop.workspace, "s1")
+    path.parent.mkdir(parents=True)
+    path.write_bytes(b"\xff\xfe half\n\0")
+    assert len(ask(shop)) == 3
+    path.unlink()
+    path.mkdir()
+    assert len(injected_ids(shop.retrieve(ASKED, session="s1"))) == 3
+
+
+def test_notes_of_old_sessions_go(shop: Project) -> None:
+    ask(shop, session="old")
+    old = note_path(shop.workspace, "old")
+    os.utime(old, (NOW.timestamp() - 40 * 86_400,) * 2)
+    ask(shop, session="new")
+    assert not old.exists()
+    assert note_path(shop.workspace, "new").exists()
+
+
+@pytest.mark.parametrize("session", ["../../config", "", "a/b", "ü" * 5_000])
+def test_no_name_of_a_session_leads_out_of_the_directory(shop: Project, session: str) -> None:
+    assert note_path(shop.workspace, session).parent == shop.path / ".git/memory-ci/given"
+    ask(shop, session=session)
+    assert ask(shop, session=session) == ()

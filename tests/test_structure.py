@@ -1,0 +1,390 @@
+"""Rules of the repository: contracts, error slugs, links, help texts, pinned versions."""
+
+from __future__ import annotations
+
+import ast
+import doctest
+import json
+import os
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import tomllib
+from collections import Counter
+from collections.abc import Iterator
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+import yaml
+
+from memory_ci.commands.table import COMMANDS
+from tests.repos import QUICK
+
+ROOT = Path(__file__).parent.parent
+PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+CONTRACTS = [contract["id"] for contract in PYPROJECT["tool"]["importlinter"]["contracts"]]
+
+VIOLATIONS = [
+    ("layers", "records/entry.py", "import memory_ci.config"),
+    ("layers", "text.py", "import memory_ci.records.entry"),
+    ("layers", "gitrepo/__init__.py", "import memory_ci.store"),
+    ("layers", "search/__init__.py", "import memory_ci.lifecycle"),
+    ("layers", "memory/__init__.py", "import memory_ci.sessions"),
+    ("layers", "sessions/__init__.py", "import memory_ci.cli"),
+    ("layers", "cli/__init__.py", "import memory_ci.commands.record.run"),
+    ("layers", "a_new_module.py", "IS_IN_NO_LAYER = True"),
+    ("pure", "evidence/__init__.py", "import os"),
+    ("pure", "lifecycle/__init__.py", "import time"),
+    ("pure", "anchors/__init__.py", "import memory_ci.gitrepo"),
+    ("pure", "records/entry.py", "import random"),
+    ("pure", "secrets.py", "import anthropic"),
+    ("pure", "text.py", "import socket"),
+    ("owner-git", "memory/__init__.py", "import git"),
+    ("owner-git", "a_new_module.py", "from git.repo import Repo"),
+    ("owner-anthropic", "extraction/__init__.py", "import anthropic"),
+    ("owner-sqlite3", "store/__init__.py", "import sqlite3"),
+    ("owner-click", "memory/__init__.py", "import click"),
+    ("owner-click", "commands/record/run.py", "import click"),
+    ("owner-yaml", "store/a_new_module.py", "import yaml"),
+    ("owner-urllib3", "sources/__init__.py", "import urllib3"),
+    ("owner-urllib3", "search/search.py", "import urllib3"),
+    ("owner-numpy", "commands/retrieve/ranking.py", "import numpy"),
+    ("owner-mcp", "commands/agents/command.py", "import mcp"),
+    ("owner-mcp", "commands/mcp/tools.py", "import anyio"),
+    ("owner-psycopg", "commands/org/sqlite.py", "import psycopg"),
+    ("owner-report", "commands/report/report.py", "import jinja2"),
+    ("acyclic", "records/entry.py", "import memory_ci.records.plan"),
+    ("acyclic", "commands/retrieve/retrieve.py", "import memory_ci.commands.show.why"),
+]
+"""(contract, file of memory_ci/, line that breaks it). A file that does not exist is made."""
+
+
+PLANT = """
+import contextlib, io, json, pathlib, sys
+from importlinter.cli import lint_imports
+
+def lint(*contracts):
+    with contextlib.redirect_stdout(io.StringIO()) as said:
+        lint_imports(limit_to_contracts=contracts, no_logo=True)
+    return said.getvalue()
+
+said = [lint()]
+for contract, file, line in json.load(sys.stdin):
+    path = pathlib.Path("memory_ci", file)
+    before = path.read_text("utf-8") if path.exists() else None
+    path.write_text(f"{before or ''}\\n{line}\\n", "utf-8")
+    said.append(lint(contract))
+    path.unlink() if before is None else path.write_text(before, "utf-8")
+json.dump(said, sys.stdout)
+"""
+"""What import-linter says of the house as it stands, then of each violation, planted alone.
+
+One process, for its cache reads a file once; not ours, for import-linter would look at the `memory_ci` that is loaded.
+"""
+
+
+def test_every_contract_is_kept_and_is_broken_by_each_line_against_it(tmp_path: Path) -> None:
+    shutil.copytree(ROOT / "memory_ci", tmp_path / "memory_ci", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(ROOT / "pyproject.toml", tmp_path)
+    command = [sys.executable, "-c", PLANT]
+    done = subprocess.run(
+        command, cwd=tmp_path, input=json.dumps(VIOLATIONS), capture_output=True, text=True, check=True
+    )
+    as_it_stands, *spoiled = json.loads(done.stdout)
+    assert f"{len(CONTRACTS)} kept, 0 broken" in as_it_stands, as_it_stands
+    for (contract, file, line), said in zip(VIOLATIONS, spoiled, strict=True):
+        module = file.removesuffix(".py").removesuffix("/__init__").rpartition("/")[2]
+        assert "0 kept, 1 broken" in said, (contract, file, line, said)
+        assert re.search(rf"\.{module}\b", said.partition("Broken contracts")[2]), (contract, file, line, said)
+
+
+def test_every_contract_has_a_violation_planted() -> None:
+    assert {contract for contract, _, _ in VIOLATIONS} == set(CONTRACTS)
+
+
+@pytest.fixture(scope="module")
+def trees() -> dict[Path, ast.Module]:
+    return {path: ast.parse(path.read_text(encoding="utf-8")) for path in (ROOT / "memory_ci").rglob("*.py")}
+
+
+def test_no_public_class_name_stands_twice(trees: dict[Path, ast.Module]) -> None:
+    own = [tree for path, tree in trees.items() if "sources" not in path.parts]
+    names = Counter(node.name for tree in own for node in ast.walk(tree) if isinstance(node, ast.ClassDef))
+    assert {name for name, count in names.items() if count > 1 and not name.startswith("_")} == set()
+
+
+EXAMPLES = [path for path in (ROOT / "memory_ci").rglob("*.py") if ">>> " in path.read_text(encoding="utf-8")]
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_the_examples_in_the_docstrings_hold(path: Path) -> None:
+    module = import_module(".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"))
+    assert doctest.testmod(module).failed == 0
+
+
+FEATURES = sorted(path.parent.name for path in (ROOT / "memory_ci" / "commands").glob("*/__init__.py"))
+
+
+def list_uses(feature: str) -> set[str]:
+    """Return the other features that a feature's modules import."""
+    modules = (ROOT / "memory_ci" / "commands" / feature).rglob("*.py")
+    names = {name for path in modules for name in re.findall(r"memory_ci\.commands\.(\w+)", path.read_text("utf-8"))}
+    names |= {
+        name for path in modules for name in re.findall(r"from memory_ci\.commands import (\w+)", path.read_text())
+    }
+    return names & set(FEATURES) - {feature}
+
+
+def test_the_table_of_features_names_the_commands_and_uses_of_each() -> None:
+    page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    table = page.partition("<!-- features -->\n")[2].partition("<!-- end of features -->")[0]
+    lines = ["| feature | commands | uses |", "|---|---|---|"]
+    for feature in FEATURES:
+        commands = [name for name, row in COMMANDS.items() if row.module.partition(".")[0] == feature]
+        uses = sorted(list_uses(feature))
+        lines.append(f"| {feature} | {', '.join(commands) or '-'} | {', '.join(uses) or '-'} |")
+    assert table == "\n".join([*lines, ""])
+
+
+def test_features_have_few_dependencies_on_each_other() -> None:
+    assert sum(len(list_uses(feature)) for feature in FEATURES) <= 45
+
+
+VERBS = set(
+    """ask build carry choose edit feed find format gather give hear ingest join keep learn list load make note parse
+    read render save select send stand take tell write""".split()
+)
+
+
+def test_modules_are_nouns_of_the_glossary_or_commands() -> None:
+    """A verb form names a module only where it is a command of ours, or the glossary says what it means."""
+    table = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8").partition("## Words")[2]
+    words = {word for row in re.findall(r"(?m)^\| ([^|]+) \|", table) for word in row.split(", ")}
+    stems = {path.stem for path in (ROOT / "memory_ci").rglob("*.py")} - words - set(COMMANDS)
+    assert {stem for stem in stems if stem in VERBS or re.search(r"(?:ing|ed)$", stem)} == set()
+
+
+SLUG_NAMES = ("slug", "code")
+
+
+def list_parameters(node: ast.FunctionDef | ast.ClassDef) -> list[str]:
+    """What a function, or the record a class declares, takes by position."""
+    if isinstance(node, ast.FunctionDef):
+        return [argument.arg for argument in node.args.args if argument.arg != "self"]
+    fields = [field.target for field in node.body if isinstance(field, ast.AnnAssign)]
+    return [target.id for target in fields if isinstance(target, ast.Name)]
+
+
+def find_positions(tree: ast.AST) -> Iterator[tuple[str, int]]:
+    """(name, position) of every function and record of a module that takes a slug or code by position."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            parameters = list_parameters(node)
+            yield from ((node.name, parameters.index(name)) for name in SLUG_NAMES if name in parameters)
+
+
+def list_branches(value: ast.expr) -> list[ast.expr]:
+    return [value.body, value.orelse] if isinstance(value, ast.IfExp) else [value]
+
+
+def find_slugs(tree: ast.AST, positions: dict[str, int]) -> Iterator[str]:
+    """Literal slugs and codes in the calls of a module, given by keyword or at the position in `positions`."""
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Call):
+            continue
+        name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+        position = positions.get(name, len(node.args))
+        values = [keyword.value for keyword in node.keywords if keyword.arg in SLUG_NAMES]
+        for value in values + node.args[position : position + 1]:
+            literals = [branch.value for branch in list_branches(value) if isinstance(branch, ast.Constant)]
+            yield from (literal for literal in literals if isinstance(literal, str))
+
+
+@pytest.fixture(scope="module")
+def slugs(trees: dict[Path, ast.Module]) -> set[str]:
+    own = [(tree, dict(find_positions(tree))) for tree in trees.values()]
+    public = {name: at for _, positions in own for name, at in positions.items() if not name.startswith("_")}
+    return {slug for tree, positions in own for slug in find_slugs(tree, public | positions)}
+
+
+def list_headings(path: Path) -> set[str]:
+    """Headings below the title, without their back quotes."""
+    text = path.read_text(encoding="utf-8")
+    return {heading.replace("`", "").strip() for heading in re.findall(r"^##+ (.+)$", text, re.MULTILINE)}
+
+
+def test_slugs_are_found_wherever_they_are_written() -> None:
+    source = """
+class Finding:
+    line: int
+    code: str
+
+class Reader:
+    def _find(self, line: int, code: str) -> None:
+        self.findings.append(Finding(line, code))
+
+    def read(self) -> None:
+        self._find(1, "by-position")
+        Finding(1, "in-a-record")
+        Finding(1, code="by-keyword" if self.findings else "otherwise")
+        raise UsageError("not-a-slug", slug="in-an-error")
+"""
+    tree = ast.parse(source)
+    found = set(find_slugs(tree, dict(find_positions(tree))))
+    assert found == {"by-position", "in-a-record", "by-keyword", "otherwise", "in-an-error"}
+
+
+def test_every_slug_has_a_heading_in_the_manual(slugs: set[str]) -> None:
+    assert slugs
+    assert sorted(slugs - list_headings(ROOT / "docs" / "errors.md")) == []
+
+
+def test_every_slug_of_the_manual_is_still_in_use(slugs: set[str]) -> None:
+    written = {
+        heading for heading in list_headings(ROOT / "docs" / "errors.md") if re.fullmatch(r"[a-z0-9-]+", heading)
+    }
+    assert written
+    assert sorted(written - slugs) == []
+
+
+MANUALS = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md"), *(ROOT / ".github").glob("*.md")])
+
+
+@cache
+def list_anchors(page: Path) -> set[str]:
+    """What a heading is called in a link: its words, joined by hyphens."""
+    text = re.sub(r"(?ms)^```.*?^```", "", page.read_text(encoding="utf-8"))
+    return {re.sub(r"[^\w -]", "", one.lower()).replace(" ", "-") for one in re.findall(r"(?m)^#+ (.+)$", text)}
+
+
+@pytest.mark.parametrize("manual", MANUALS, ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_every_link_of_the_manual_leads_to_a_file_and_a_heading(manual: Path) -> None:
+    links = re.findall(r"\]\((?![a-z]+:)([^)#\s]*)#?([^)\s]*)", manual.read_text(encoding="utf-8"))
+    places = [(manual.parent / path if path else manual, anchor) for path, anchor in links]
+    assert [str(place) for place, _ in places if not place.exists()] == []
+    assert [f"{place.name}#{one}" for place, one in places if one and one not in list_anchors(place)] == []
+
+
+@pytest.mark.parametrize("trailer", ["Memory-Retrieved", "Memory-Used", "Memory-Holdout"])
+def test_the_name_of_a_trailer_stands_in_one_constant(trailer: str) -> None:
+    files = (ROOT / "memory_ci").rglob("*.py")
+    holding = [path.name for path in files if f'"{trailer}"' in path.read_text(encoding="utf-8")]
+    assert holding == ["names.py"]
+
+
+def test_every_page_stands_in_the_site() -> None:
+    nav = (ROOT / "mkdocs.yml").read_text(encoding="utf-8").partition("\nnav:")[2]
+    pages = {page.relative_to(ROOT / "docs").as_posix() for page in (ROOT / "docs").rglob("*.md")}
+    assert pages | {"index.md"} == set(re.findall(r"(?m)([\w./-]+\.md)$", nav))
+
+
+def list_commands(group: click.Group, path: tuple[str, ...] = ()) -> Iterator[tuple[str, click.Command]]:
+    """Every visible command below `group`, as ("index build", command)."""
+    context = click.Context(group)
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        assert command, f"{name} is listed and cannot be had"
+        if isinstance(command, click.Group):
+            yield from list_commands(command, (*path, name))
+        elif not command.hidden:
+            yield " ".join((*path, name)), command
+
+
+def list_our_commands() -> list[tuple[str, click.Command]]:
+    from memory_ci.commands.root import main
+
+    return list(list_commands(main))
+
+
+def test_every_command_has_help_with_an_example() -> None:
+    commands = list_our_commands()
+    assert commands
+    for name, command in commands:
+        assert f"memory-ci {name}" in (command.help or ""), f"help of {name}: no example `memory-ci {name} …`"
+
+
+def test_every_option_of_every_command_is_explained() -> None:
+    options = [(name, param) for name, command in list_our_commands() for param in command.params]
+    unexplained = [
+        f"{name} {o.opts[0]}" for name, o in options if isinstance(o, click.Option) and not (o.help or o.hidden)
+    ]
+    assert unexplained == []
+
+
+def test_every_command_stands_in_the_readme() -> None:
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    missing = [name for name, _ in list_our_commands() if not re.search(rf"memory-ci {re.escape(name)}\b", readme)]
+    assert missing == []
+
+
+def test_pre_commit_checks_with_the_versions_of_the_dev_extra() -> None:
+    pins = dict(pin.split("==") for pin in PYPROJECT["project"]["optional-dependencies"]["dev"])
+    config: dict[str, Any] = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text(encoding="utf-8"))
+    hooks = [hook for repo in config["repos"] for hook in repo["hooks"]]
+    used = dict(pin.split("==") for hook in hooks for pin in hook["additional_dependencies"])
+    shared = pins.keys() & used.keys()
+    assert {"ruff", "mypy", "import-linter"} <= shared
+    assert {name: used[name] for name in shared} == {name: pins[name] for name in shared}
+
+
+def test_a_test_cannot_reach_the_network() -> None:
+    with socket.socket() as outside, pytest.raises(pytest.fail.Exception, match=r"tried to reach .*192\.0\.2\.1"):
+        outside.connect(("192.0.2.1", 80))
+
+
+def test_a_test_can_reach_a_server_of_its_own() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server, socket.create_connection(server.getsockname()) as client:
+        assert client.getpeername() == server.getsockname()
+
+
+def run_inner(folder: Path, source: str, *arguments: str, **outside: str) -> dict[str, int]:
+    """How a test in `source` ends under our conftest, with `outside` in the environment of its pytest."""
+    shutil.copy(ROOT / "tests" / "conftest.py", folder)
+    (folder / "test_inner.py").write_text(source, encoding="utf-8")
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *arguments, str(folder)]
+    environment = {"PATH": os.environ["PATH"], **outside}
+    result = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    closing = result.stdout.splitlines()[-1]
+    return {word: int(count) for count, word in re.findall(r"(\d+) (passed|failed|error)", closing)}
+
+
+def test_what_is_set_outside_stays_outside(tmp_path: Path) -> None:
+    names = [
+        "GIT_DIR",
+        "ANTHROPIC_API_KEY",
+        "GITHUB_TOKEN",
+        "MEMORY_CI_DB",
+        "NO_COLOR",
+        "https_proxy",
+        "XDG_CONFIG_HOME",
+    ]
+    source = f"import os\n\ndef test_inner() -> None:\n    assert not os.environ.keys() & {names!r}\n"
+    assert run_inner(tmp_path, source, **dict.fromkeys(names, "outside")) == {"passed": 1}
+
+
+def test_a_test_sees_no_git_configuration_but_ours(home: Path, tmp_path: Path) -> None:
+    (home / ".gitconfig").write_text("[user]\n\tname = Somebody Else\n", encoding="utf-8")
+    show = subprocess.run(["git", "config", "--list"], cwd=tmp_path, capture_output=True, text=True, check=True)
+    quick = {f"{key.lower()}={value}" for key, value in QUICK.items()}
+    ours = {"user.name=Tess Tester", "user.email=tess@example.com", *quick}
+    assert set(show.stdout.splitlines()) == ours
+
+
+def test_each_test_has_an_empty_home_outside_its_own_folder(home: Path, tmp_path: Path) -> None:
+    assert Path.home() == home
+    assert list(home.iterdir()) == []
+    assert not home.is_relative_to(tmp_path)
+
+
+def test_golden_text_is_compared_and_rewritten_only_when_asked(tmp_path: Path) -> None:
+    source = "def test_inner(golden) -> None:\n    golden('a/b.txt', {!r})\n"
+    assert run_inner(tmp_path, source.format("one\r\n")) == {"failed": 1}
+    assert run_inner(tmp_path, source.format("one\r\n"), "--update-golden") == {"passed": 1}
+    both = source.format("one\r\n") + source.replace("inner", "other").format("one\n")
+    assert run_inner(tmp_path, both) == {"passed": 1, "failed": 1}
