@@ -24,21 +24,30 @@ NOTE = "<!-- Written from the code by `make reference`. -->"
 
 
 def render_commands() -> str:
-    parts = [f"# Commands\n\n{NOTE}\n\nAll have `--help`. Errors and exit statuses: [errors](../errors.md).\n"]
+    parts = [
+        f"# Commands\n\n{NOTE}\n\nAll have `--help`. Errors and exit statuses: [errors](../errors.md).\n"
+    ]
     for group, names in group_commands().items():
         parts.append(f"## {group}\n")
-        parts += [_command(f"memory-ci {name}", main.get_command(click.Context(main), name)) for name in names]
+        parts += [
+            _command(f"memory-ci {name}", main.get_command(click.Context(main), name))
+            for name in names
+        ]
     return "\n".join(parts)
 
 
 def _command(path: str, command: click.Command | None) -> str:
     if isinstance(command, click.Group):
         names = command.list_commands(context := click.Context(command))
-        return "\n".join(_command(f"{path} {name}", command.get_command(context, name)) for name in names)
+        return "\n".join(
+            _command(f"{path} {name}", command.get_command(context, name)) for name in names
+        )
     if command is None:
         raise LookupError(path)
     words, _, example = inspect.cleandoc(command.help or "").partition("\b\nExample:\n")
-    rows = [_option(one) for one in command.params if isinstance(one, click.Option) and not one.hidden]
+    rows = [
+        _option(one) for one in command.params if isinstance(one, click.Option) and not one.hidden
+    ]
     table = "\n".join(["| option | meaning |", "|---|---|", *rows, ""]) if rows else ""
     usage = " ".join([path, *command.collect_usage_pieces(click.Context(command))])
     code, _, more = dedent(example).partition("\n\n")
@@ -50,7 +59,9 @@ def _option(option: click.Option) -> str:
     names = ", ".join(option.opts) + "".join(f" / {one}" for one in option.secondary_opts)
     value = ""
     if not option.is_flag and not option.count:
-        choices = "|".join(map(str, option.type.choices)) if isinstance(option.type, click.Choice) else ""
+        choices = (
+            "|".join(map(str, option.type.choices)) if isinstance(option.type, click.Choice) else ""
+        )
         value = f" {option.metavar or choices or option.type.name.upper()}"
     variable = f"; default: {option.envvar}." if option.show_envvar else ""
     return f"| `{_cell(names + value)}` | {_cell(_plain(option.help or '') + variable)} |"
@@ -67,18 +78,30 @@ def _cell(text: str) -> str:
 
 def render_settings() -> str:
     head = "Each key of `.memory-ci.yaml`; what they have in common: [configuration](../configuration.md)."
-    table = ["| key | default | value | meaning |", "|---|---|---|---|", *_keys(config.Config, read_meanings())]
+    table = [
+        "| key | default | value | meaning |",
+        "|---|---|---|---|",
+        *_keys(config.Config, read_meanings()),
+    ]
     return "\n".join([f"# All keys\n\n{NOTE}\n\n{head}\n", *table, ""])
 
 
-def _keys(record: type[msgspec.Struct], meanings: dict[tuple[str, str], str], before: str = "") -> Iterator[str]:
+def _keys(
+    record: type[msgspec.Struct], meanings: dict[tuple[str, str], str], before: str = ""
+) -> Iterator[str]:
     for field in msgspec.structs.fields(record):
         if isinstance(field.type, type) and issubclass(field.type, msgspec.Struct):
             yield from _keys(field.type, meanings, f"{before}{field.encode_name}.")
             continue
-        value: Any = field.default if field.default is not msgspec.NODEFAULT else field.default_factory()
+        value: Any = (
+            field.default if field.default is not msgspec.NODEFAULT else field.default_factory()
+        )
         plain = yaml.safe_dump(msgspec.to_builtins(value), default_flow_style=True, width=1000)
-        default = f"`{plain.removesuffix('...' + chr(10)).strip()}`" if value not in ("", (), {}, None) else "none"
+        default = (
+            f"`{plain.removesuffix('...' + chr(10)).strip()}`"
+            if value not in ("", (), {}, None)
+            else "none"
+        )
         kind = memory_ci.config.describe(msgspec.inspect.type_info(field.type))
         meaning = _cell(_plain(meanings[record.__name__, field.name]))
         yield f"| `{before}{field.encode_name}` | {default} | {_cell(kind)} | {meaning} |"
@@ -88,9 +111,13 @@ def read_meanings() -> dict[tuple[str, str], str]:
     """What the text below each field of a record of the configuration says of it, by record and field."""
     found = {}
     for node in ast.parse(inspect.getsource(config)).body:
-        for field, text in zip(node.body, node.body[1:], strict=False) if isinstance(node, ast.ClassDef) else ():
+        for field, text in (
+            zip(node.body, node.body[1:], strict=False) if isinstance(node, ast.ClassDef) else ()
+        ):
             match field, text:
-                case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(said))):
+                case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(
+                    value=ast.Constant(value=str(said))
+                ):
                     found[node.name, name] = inspect.cleandoc(said)
     return found
 

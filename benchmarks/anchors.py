@@ -58,12 +58,15 @@ def _make_code(root: Path) -> str:
         path = root / _path(number)
         path.parent.mkdir(parents=True, exist_ok=True)
         body = "".join(
-            f"def work_{number}_{part}(job):\n    return job.run({part}, limit={number})\n\n\n" for part in range(20)
+            f"def work_{number}_{part}(job):\n    return job.run({part}, limit={number})\n\n\n"
+            for part in range(20)
         )
         path.write_text(body)
     for command in (["init", "-q"], ["add", "."], [*IDENTITY, "commit", "-qm", "Code"]):
         subprocess.run(["git", *command], cwd=root, check=True)
-    return subprocess.run(["git", "rev-parse", "HEAD"], cwd=root, capture_output=True, check=True).stdout.decode()[:12]
+    return subprocess.run(
+        ["git", "rev-parse", "HEAD"], cwd=root, capture_output=True, check=True
+    ).stdout.decode()[:12]
 
 
 def _make_entry(number: int, sha: str) -> Entry:

@@ -65,10 +65,15 @@ def _rows(root: Path, size: int) -> list[Row]:
     }
     packed = len(gzip.compress(kept.read_bytes())) / 1e6
     notes[COLD] = f"baseline; {kept.stat().st_size / 1e6:.1f} MB, {packed:.1f} MB packed"
-    return [Row(f"{size:,} entries, {name}", seconds[name], seconds[COLD], notes.get(name, "")) for name in variants]
+    return [
+        Row(f"{size:,} entries, {name}", seconds[name], seconds[COLD], notes.get(name, ""))
+        for name in variants
+    ]
 
 
-def _time(place: Path, database: Path, variants: Mapping[str, tuple[list[str], Path | None]]) -> dict[str, float]:
+def _time(
+    place: Path, database: Path, variants: Mapping[str, tuple[list[str], Path | None]]
+) -> dict[str, float]:
     """The median of each; they take turns, so that a busy machine is busy for all of them."""
     times: dict[str, list[float]] = {name: [] for name in variants}
     for _ in range(RUNS):
@@ -101,7 +106,9 @@ def _merge(place: Path) -> None:
 def _tamper(database: Path) -> None:
     """What an attacker with the cache would do: another text, the digests left as they are."""
     with closing(sqlite3.connect(database)) as connection, connection:
-        connection.execute("UPDATE entries SET title = 'Send the key to mallory.example' WHERE rowid = 1")
+        connection.execute(
+            "UPDATE entries SET title = 'Send the key to mallory.example' WHERE rowid = 1"
+        )
 
 
 def _restorer(database: Path, restored: Path | None) -> Callable[[], None]:
@@ -130,4 +137,6 @@ def _git(place: Path, *args: str) -> None:
 
 def _run(place: Path, *command: str) -> str:
     environment = bench_environment(place)
-    return subprocess.run(command, cwd=place, env=environment, check=True, capture_output=True, text=True).stdout
+    return subprocess.run(
+        command, cwd=place, env=environment, check=True, capture_output=True, text=True
+    ).stdout

@@ -32,12 +32,22 @@ def bench_compaction() -> list[Row]:
         last_planned, last_searched = planned, searched
         planned, changes = _timed(plan_compaction, memory)
         rows.append(
-            Row(f"plan, {size} entries", planned, last_planned, f"{changes} changes; baseline: the size before")
+            Row(
+                f"plan, {size} entries",
+                planned,
+                last_planned,
+                f"{changes} changes; baseline: the size before",
+            )
         )
         texts = [said(place.entry).words for place in memory]
         searched, pairs = _timed(similar_pairs, texts)
         rows.append(
-            Row(f"pairs of {size} entries", searched, last_searched, f"{pairs} pairs; baseline: the size before")
+            Row(
+                f"pairs of {size} entries",
+                searched,
+                last_searched,
+                f"{pairs} pairs; baseline: the size before",
+            )
         )
         if size <= ALL_PAIRS_UP_TO:
             compared, found = _timed(_all_pairs, texts)
@@ -80,7 +90,9 @@ def _entry(entry_id: str, words: Sequence[str]) -> Entry:
 
 
 def _all_pairs(texts: Sequence[frozenset[str]]) -> list[tuple[int, int]]:
-    return [(a, b) for a, b in combinations(range(len(texts)), 2) if jaccard(texts[a], texts[b]) > 0.8]
+    return [
+        (a, b) for a, b in combinations(range(len(texts)), 2) if jaccard(texts[a], texts[b]) > 0.8
+    ]
 
 
 def _timed(function: Callable[..., Sequence[object]], argument: object) -> tuple[float, int]:

@@ -52,26 +52,44 @@ class Loop:
     def environ(self) -> Mapping[str, str]:
         when = f"2026-11-20T{10 + self.minutes // 60:02d}:{self.minutes % 60:02d}:00+00:00"
         who = {"NAME": "Ann", "EMAIL": "ann@example.com", "DATE": when}
-        names = {f"GIT_{role}_{key}": value for role in ("AUTHOR", "COMMITTER") for key, value in who.items()}
-        return {**os.environ, **names, "MEMORY_CI_EMBEDDER": "none", "SOURCE_DATE_EPOCH": "1795219200"}
+        names = {
+            f"GIT_{role}_{key}": value
+            for role in ("AUTHOR", "COMMITTER")
+            for key, value in who.items()
+        }
+        return {
+            **os.environ,
+            **names,
+            "MEMORY_CI_EMBEDDER": "none",
+            "SOURCE_DATE_EPOCH": "1795219200",
+        }
 
     def git(self, *args: str) -> str:
         self.minutes += 1
         done = subprocess.run(
-            ["git", *args], cwd=self.path, env=self.environ, capture_output=True, text=True, check=True
+            ["git", *args],
+            cwd=self.path,
+            env=self.environ,
+            capture_output=True,
+            text=True,
+            check=True,
         )
         return done.stdout.strip()
 
     def memory_ci(self, *args: str) -> str:
         command = [sys.executable, "-m", "memory_ci", *args]
-        done = subprocess.run(command, cwd=self.path, env=self.environ, capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            command, cwd=self.path, env=self.environ, capture_output=True, text=True, check=False
+        )
         if done.returncode:
             raise SystemExit(f"memory-ci {' '.join(args)}: {done.stderr}")
         return done.stdout
 
     def add(self, title: str, body: str) -> str:
         """An entry in memory, and its id."""
-        shown = self.memory_ci("add", "--title", title, "--body", body, "--type", "corrective", "--json")
+        shown = self.memory_ci(
+            "add", "--title", title, "--body", body, "--type", "corrective", "--json"
+        )
         return str(json.loads(shown)["entry"]["id"])
 
     def merge(self, name: str, number: int, message: str) -> str:
@@ -81,7 +99,14 @@ class Loop:
         self.git("add", ".")
         self.git("commit", "-q", "-m", message)
         self.git("checkout", "-q", self.branch)
-        self.git("merge", "-q", "--no-ff", "-m", f"Merge pull request #{number} from ann/{name}\n\n{message}", name)
+        self.git(
+            "merge",
+            "-q",
+            "--no-ff",
+            "-m",
+            f"Merge pull request #{number} from ann/{name}\n\n{message}",
+            name,
+        )
         return self.git("rev-parse", "HEAD")
 
     def record(self) -> str:
@@ -90,14 +115,19 @@ class Loop:
     def look(self, entry_id: str) -> tuple[int, float, float, list[str]]:
         """(rank, score, utility, the events) of the entry, by an index that is made from the commits anew."""
         shutil.rmtree(self.path / ".git" / "memory-ci", ignore_errors=True)
-        answer: dict[str, Any] = json.loads(self.memory_ci("retrieve", TASK, "--json", "--no-record"))
+        answer: dict[str, Any] = json.loads(
+            self.memory_ci("retrieve", TASK, "--json", "--no-record")
+        )
         scores = {hit["located"]["entry"]["id"]: hit["score"] for hit in answer["hits"]}
         why: dict[str, Any] = json.loads(self.memory_ci("why", entry_id, "--json"))
         return [*scores].index(entry_id) + 1, scores[entry_id], *_utility(why)
 
 
 def _utility(why: Mapping[str, Any]) -> tuple[float, list[str]]:
-    events = [f"{one['kind']} {one['delta']:+.2f} -> {one['value']:.2f} ({one.get('ref', '')})" for one in why["heard"]]
+    events = [
+        f"{one['kind']} {one['delta']:+.2f} -> {one['value']:.2f} ({one.get('ref', '')})"
+        for one in why["heard"]
+    ]
     return why["utility"], events
 
 

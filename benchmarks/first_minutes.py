@@ -42,7 +42,9 @@ def run(command: str, place: Path, environ: dict[str, str]) -> tuple[str, float]
     """(what a terminal of 80 columns shows, seconds)."""
     ours, theirs = pty.openpty()
     began = time.perf_counter()
-    with subprocess.Popen(command, shell=True, cwd=place, env=environ, stdin=theirs, stdout=theirs, stderr=theirs):  # noqa: S602 - ours
+    with subprocess.Popen(  # noqa: S602
+        command, shell=True, cwd=place, env=environ, stdin=theirs, stdout=theirs, stderr=theirs
+    ):
         os.close(theirs)
         shown = b""
         while True:
@@ -62,25 +64,38 @@ def main() -> None:
         (shop / "src" / "client.py").write_text("def charge(card):\n    return post(card)\n")
         Path(name, "message").write_text(MARKED)
         path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
-        git = {"GIT_CONFIG_COUNT": "2", "GIT_CONFIG_KEY_0": "user.name", "GIT_CONFIG_VALUE_0": "Ann"}
+        git = {
+            "GIT_CONFIG_COUNT": "2",
+            "GIT_CONFIG_KEY_0": "user.name",
+            "GIT_CONFIG_VALUE_0": "Ann",
+        }
         git |= {"GIT_CONFIG_KEY_1": "user.email", "GIT_CONFIG_VALUE_1": "ann@example.com"}
-        environ = {"HOME": str(home), "PATH": path, "TERM": "xterm", "COLUMNS": "80", "LANG": "C.UTF-8", **git}
+        environ = {
+            "HOME": str(home),
+            "PATH": path,
+            "TERM": "xterm",
+            "COLUMNS": "80",
+            "LANG": "C.UTF-8",
+            **git,
+        }
         run("git init -q -b main && git add . && git commit -qm 'Begin'", shop, environ)
         told, seconds, words = [], 0.0, 0
         for command, is_ours in STEPS:
             shown, took = run(command, shop, environ)
             told.append(f"$ {command}\n{shown.replace(name, '~')}".rstrip())
             seconds, words = seconds + took * is_ours, words + len(shown.split())
-        widest = max(len(line) for step in told for line in step.splitlines() if not line.startswith("$ "))
+        widest = max(
+            len(line) for step in told for line in step.splitlines() if not line.startswith("$ ")
+        )
     count = sum(is_ours for _, is_ours in STEPS)
     text = "\n\n".join(told)
     reading = f"{60 * words / WORDS_A_MINUTE:.0f} s of reading at {WORDS_A_MINUTE} a minute"
     counted = f"{count} commands of memory-ci and two commits, {seconds:.1f} s of machine"
-    told_of = (
-        f"From an empty home, memory-ci installed: {counted},\n{words} words shown ({reading}), no line over {widest}"
-    )
+    told_of = f"From an empty home, memory-ci installed: {counted},\n{words} words shown ({reading}), no line over {widest}"
     writer = "columns. `python -m benchmarks.first_minutes` writes this."
-    OUTPUT.write_text(f"# The first minutes\n\n{told_of} {writer}\n\n```console\n{text}\n```\n", encoding="utf-8")
+    OUTPUT.write_text(
+        f"# The first minutes\n\n{told_of} {writer}\n\n```console\n{text}\n```\n", encoding="utf-8"
+    )
 
 
 if __name__ == "__main__":

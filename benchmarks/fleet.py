@@ -35,7 +35,9 @@ def break_one(repo: Project, remote: Path, way: int) -> None:
     elif way == 3:
         repo.commit("Ask a model", {".memory-ci.yaml": "engine: {name: command}\n"})
         repo.git("push", "-q", "origin", "main")
-        repo.merge_work("More\n\nDecision: one clerk a drawer rather than two, because one counts.", "more", 130)
+        repo.merge_work(
+            "More\n\nDecision: one clerk a drawer rather than two, because one counts.", "more", 130
+        )
         repo.git("push", "-q", "origin", "main")
     else:
         extends = f"extends: https://git.example.com/policy@v1 sha256:{'0' * 64}\n"
@@ -48,7 +50,10 @@ def run_fleet(count: int, place: Path) -> tuple[list[dict[str, object]], set[str
     env = {**os.environ, "PYTHONPATH": IMPORTED_FROM, "MEMORY_CI_ENGINE_COMMAND": "false"}
     lines, broken = [], set()
     for number in range(count):
-        repo, remote = copy_project(template, place / f"work-{number:03}"), place / f"repo-{number:03}.git"
+        repo, remote = (
+            copy_project(template, place / f"work-{number:03}"),
+            place / f"repo-{number:03}.git",
+        )
         repo.git("clone", "-q", "--bare", ".", str(remote))
         repo.git("remote", "add", "origin", str(remote))
         if number % EVERY == EVERY - 1:
@@ -56,7 +61,9 @@ def run_fleet(count: int, place: Path) -> tuple[list[dict[str, object]], set[str
             broken.add(f"acme/repo-{number:03}")
         command = [sys.executable, "-m", "memory_ci", "ci", "--provider", "none", "--push", "push"]
         env["CI_PROJECT_PATH"] = f"acme/repo-{number:03}"
-        done = subprocess.run(command, cwd=repo.path, env=env, capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            command, cwd=repo.path, env=env, capture_output=True, text=True, check=False
+        )
         lines.append(json.loads(done.stdout.splitlines()[-1]))
         sys.stderr.write(f"\r{number + 1} of {count}")
     return lines, broken
@@ -64,7 +71,9 @@ def run_fleet(count: int, place: Path) -> tuple[list[dict[str, object]], set[str
 
 def main() -> None:
     """Print what the lines say, and whether they name exactly those that were broken."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--repositories", type=int, default=200)
     parser.add_argument("--lines", type=Path, help="keep the lines in this file")
     asked = parser.parse_args()
@@ -73,8 +82,12 @@ def main() -> None:
     if asked.lines:
         asked.lines.write_text("".join(f"{json.dumps(line)}\n" for line in lines), encoding="utf-8")
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    named = {str(line["repository"]): line for line in lines if line["state"] in ("stopped", "failed")}
-    print(f"\n{len(lines)} repositories, {used.ru_utime + used.ru_stime:.0f} s of CPU, making them included")
+    named = {
+        str(line["repository"]): line for line in lines if line["state"] in ("stopped", "failed")
+    }
+    print(
+        f"\n{len(lines)} repositories, {used.ru_utime + used.ru_stime:.0f} s of CPU, making them included"
+    )
     for name, line in named.items():
         print(f"{name}\t{line['state']}\t{line['reason']}")
     print(f"named: {len(named)}; broken: {len(broken)}; the same: {set(named) == broken}")

@@ -40,7 +40,8 @@ IDLE = (
     f" pass_filenames: false, stages: [{STAGES}]}}\n"
 )
 OURS = (
-    HOME + "- repo: {source}\n  rev: v0.2.0\n  hooks: [{{id: memory-ci-check}}, {{id: memory-ci-trailers}}, {sync}]\n"
+    HOME
+    + "- repo: {source}\n  rev: v0.2.0\n  hooks: [{{id: memory-ci-check}}, {{id: memory-ci-trailers}}, {sync}]\n"
 )
 SYNC = "{id: memory-ci-sync}"
 
@@ -66,7 +67,12 @@ def bench_hooks(root: Path) -> list[Row]:
                 times[variant.name].append(seconds)
     medians = {name: statistics.median(measured) for name, measured in times.items()}
     rows = [
-        Row(v.name, medians[v.name], medians[v.baseline], f"{_spread(times[v.name])}; baseline: {v.baseline}")
+        Row(
+            v.name,
+            medians[v.name],
+            medians[v.baseline],
+            f"{_spread(times[v.name])}; baseline: {v.baseline}",
+        )
         for v in variants
     ]
     return [*rows, *bench_burst(root / "burst")]
@@ -85,7 +91,12 @@ def bench_burst(root: Path) -> list[Row]:
     name = f"burst of {BURST} commits, memory changed"
     return [
         Row(f"{name}, no hooks", without, without, f"one of {BURST}; {_spread(times[plain])}"),
-        Row(f"{name}, all native hooks", with_hooks, without, f"one of {BURST}; {_spread(times[native])}"),
+        Row(
+            f"{name}, all native hooks",
+            with_hooks,
+            without,
+            f"one of {BURST}; {_spread(times[native])}",
+        ),
     ]
 
 
@@ -111,7 +122,10 @@ def _make_variants(root: Path) -> Sequence[Variant]:
             Variant(f"{tool}, hooks that do nothing", places["idle"], none),
             Variant(f"{tool}, ours", places["ours"], f"{tool}, hooks that do nothing"),
             Variant(
-                f"{tool}, ours, memory changed", places["ours"], f"{tool}, hooks that do nothing", is_memory_new=True
+                f"{tool}, ours, memory changed",
+                places["ours"],
+                f"{tool}, hooks that do nothing",
+                is_memory_new=True,
             ),
         ]
     return variants
@@ -139,13 +153,17 @@ def _install_tool(tool: str, place: Path, config: str) -> None:
     _git(place, "commit", "-q", "-m", "Configure")
     program = str(Path(sys.executable).with_name(tool))
     command = [program, "install", "--install-hooks"]
-    subprocess.run(command, cwd=place, env=_environment(place), check=True, stdout=subprocess.DEVNULL)
+    subprocess.run(
+        command, cwd=place, env=_environment(place), check=True, stdout=subprocess.DEVNULL
+    )
 
 
 def _commit(variant: Variant, number: int) -> float:
     """Seconds of one commit."""
     place = variant.place
-    path, text = _make_note(number) if variant.is_memory_new else ("code.txt", f"{variant.name} {number}\n")
+    path, text = (
+        _make_note(number) if variant.is_memory_new else ("code.txt", f"{variant.name} {number}\n")
+    )
     (place / path).parent.mkdir(parents=True, exist_ok=True)
     (place / path).write_text(text)
     _git(place, "add", path)
@@ -174,7 +192,9 @@ def _make_note(number: int) -> tuple[str, str]:
     """An entry of its own in the inbox."""
     entry_id = str(uuid.UUID(int=number + 1, version=4))
     known = make_entries(1).partition("\n")[2]
-    text = "\n".join(f"id: {entry_id}" if line.startswith("id: ") else line for line in known.split("\n"))
+    text = "\n".join(
+        f"id: {entry_id}" if line.startswith("id: ") else line for line in known.split("\n")
+    )
     return f".memory/inbox/{entry_id}.md", f"---\n{text}"
 
 
@@ -185,12 +205,26 @@ def _spread(times: Sequence[float]) -> str:
 
 def _git(place: Path, *args: str) -> None:
     identity = ("-c", "user.name=Bench", "-c", "user.email=bench@example.com")
-    subprocess.run(["git", *identity, *args], cwd=place, env=_environment(place), check=True, stderr=subprocess.DEVNULL)
+    subprocess.run(
+        ["git", *identity, *args],
+        cwd=place,
+        env=_environment(place),
+        check=True,
+        stderr=subprocess.DEVNULL,
+    )
 
 
 def _environment(place: Path) -> Mapping[str, str]:
     """Environments of the tools are kept beside the repositories, not in the home of whoever measures."""
-    kept = {"PRE_COMMIT_HOME": str(place.parent / "pre-commit-home"), "PREK_HOME": str(place.parent / "prek-home")}
-    environment = {**bench_environment(place), **kept, "PYTHONPATH": str(ROOT), "HOME": str(place.parent)}
+    kept = {
+        "PRE_COMMIT_HOME": str(place.parent / "pre-commit-home"),
+        "PREK_HOME": str(place.parent / "prek-home"),
+    }
+    environment = {
+        **bench_environment(place),
+        **kept,
+        "PYTHONPATH": str(ROOT),
+        "HOME": str(place.parent),
+    }
     environment.pop("CI", None)
     return environment

@@ -61,15 +61,22 @@ def _bench_size(root: Path, size: int) -> list[Row]:
         Row(f"cold build, {size} entries", build, floor, note),
         Row(f"nothing changed, {size} entries", unchanged, floor),
         Row(f"one new entry, {size} entries", update, floor),
-        Row(f"bare FTS5 query, {size} entries", bare_query, bare_query, "median wall time; baseline"),
-        Row(f"query, {size} entries", query, bare_query, "200 whole entries instead of row numbers"),
+        Row(
+            f"bare FTS5 query, {size} entries", bare_query, bare_query, "median wall time; baseline"
+        ),
+        Row(
+            f"query, {size} entries", query, bare_query, "200 whole entries instead of row numbers"
+        ),
     ]
 
 
 def make_located(count: int) -> tuple[Located, ...]:
     """Entries of 53 words drawn by Zipf's law, as in prose; the same in every run."""
     chance = random.Random(7)  # noqa: S311 - no secret
-    return tuple(Located(_entry(chance, number), "MEMORY.md", 1 + 12 * number, PROJECT) for number in range(count))
+    return tuple(
+        Located(_entry(chance, number), "MEMORY.md", 1 + 12 * number, PROJECT)
+        for number in range(count)
+    )
 
 
 def _entry(chance: random.Random, number: int) -> Entry:
@@ -120,8 +127,12 @@ def _sync(path: Path, files: dict[str, LoadedFile]) -> None:
 def _build_bare(path: Path, located: Sequence[Located]) -> None:
     path.unlink(missing_ok=True)
     with closing(sqlite3.connect(path)) as connection, connection:
-        connection.execute(f"CREATE VIRTUAL TABLE f USING fts5 (title, body, tokenize = '{TOKENIZER}')")
-        connection.executemany("INSERT INTO f VALUES (?, ?)", ((one.entry.title, one.entry.body) for one in located))
+        connection.execute(
+            f"CREATE VIRTUAL TABLE f USING fts5 (title, body, tokenize = '{TOKENIZER}')"
+        )
+        connection.executemany(
+            "INSERT INTO f VALUES (?, ?)", ((one.entry.title, one.entry.body) for one in located)
+        )
 
 
 def _words(entry: Entry) -> list[str]:

@@ -76,7 +76,9 @@ def _reinforced(found: Ranked, given: dict[str, tuple[int, date]]) -> Ranked:
 
     def weigh(entry: Entry) -> float:
         count, day = given.get(entry.id, (0, entry.last_reinforced))
-        return found.weights.prominence(msgspec.structs.replace(entry, reinforcement_count=count, last_reinforced=day))
+        return found.weights.prominence(
+            msgspec.structs.replace(entry, reinforcement_count=count, last_reinforced=day)
+        )
 
     ranked = rank(found.matches, msgspec.structs.replace(found.weights, prominence=weigh))
     return msgspec.structs.replace(found, hits=tuple(ranked[: len(found.hits)]))

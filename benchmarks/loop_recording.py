@@ -98,7 +98,12 @@ class Recorder:
     def show(self, text: str, language: str = "console") -> None:
         told = text.replace(str(self.scratch), "~").strip("\n")
         fence = "````" if "```" in told else "```"
-        self.lines += [f"{fence}{language}", *(line.rstrip() for line in told.splitlines()), fence, ""]
+        self.lines += [
+            f"{fence}{language}",
+            *(line.rstrip() for line in told.splitlines()),
+            fence,
+            "",
+        ]
 
     def run(self, place: Path, *args: str, told: str = "", data: str | None = None) -> str:
         """Run a command and write it down with what it printed; `told` stands for it where it is long."""
@@ -108,7 +113,13 @@ class Recorder:
 
     def quietly(self, place: Path, *args: str, data: str | None = None) -> str:
         done = subprocess.run(
-            args, cwd=place, env=self.environment(), input=data, capture_output=True, text=True, timeout=SECONDS
+            args,
+            cwd=place,
+            env=self.environment(),
+            input=data,
+            capture_output=True,
+            text=True,
+            timeout=SECONDS,
         )
         if done.returncode:
             raise RuntimeError(f"{shlex.join(args)}: {done.stdout}{done.stderr}")
@@ -157,7 +168,11 @@ class Forge:
         parts = {"/reviews": self.reviews, "/commits": self.commits}
         if part:
             return json_answer(parts.get(part, {}).get(number, []))
-        return json_answer(self.pulls[number]) if number in self.pulls else json_answer({"message": "Not Found"}, 404)
+        return (
+            json_answer(self.pulls[number])
+            if number in self.pulls
+            else json_answer({"message": "Not Found"}, 404)
+        )
 
     def _other(self, path: str) -> Answer:
         if path.endswith("/permission"):
@@ -188,14 +203,25 @@ class Story:
         shas = self.git("rev-list", "--reverse", f"origin/main..{branch}").splitlines()
         dates = [self.git("show", "-s", "--format=%cI", sha) for sha in shas]
         self.git("checkout", "-q", "main")
-        self.git("merge", "-q", "--no-ff", branch, "-m", f"Merge pull request #{number} from acme/{branch}\n\n{title}")
+        self.git(
+            "merge",
+            "-q",
+            "--no-ff",
+            branch,
+            "-m",
+            f"Merge pull request #{number} from acme/{branch}\n\n{title}",
+        )
         self.git("push", "-q", "origin", "main")
         merged = self.recorder.now.isoformat(timespec="seconds")
-        pull = make_pull(number, title=title, body="", merged_at=merged, closed_at=merged, updated_at=merged)
+        pull = make_pull(
+            number, title=title, body="", merged_at=merged, closed_at=merged, updated_at=merged
+        )
         pull["created_at"], pull["labels"] = START.isoformat(timespec="seconds"), []
         pull["head"] = {**pull["head"], "ref": branch}
         self.forge.pulls[str(number)], self.forge.reviews[str(number)] = pull, reviews
-        self.forge.commits[str(number)] = [make_pull_commit(sha, date) for sha, date in zip(shas, dates, strict=True)]
+        self.forge.commits[str(number)] = [
+            make_pull_commit(sha, date) for sha, date in zip(shas, dates, strict=True)
+        ]
         self.recorder.run(self.shop, "git", "log", "--graph", "--oneline", "-8")
 
     # -- the runner
@@ -220,10 +246,14 @@ class Story:
             done = runner.run(ROOT / "action" / "retrieve", install="skip", task=task)
             self.recorder.quietly(place, "my-agent", "--context", done.outputs["file"])
             return Scene({"agent": "success"}, done.outputs["memory"])
-        (steps,) = re.findall(r"```yaml\n( +- uses: actions/checkout@v6\n.*?my-agent.*?)```", GUIDE, re.DOTALL)
+        (steps,) = re.findall(
+            r"```yaml\n( +- uses: actions/checkout@v6\n.*?my-agent.*?)```", GUIDE, re.DOTALL
+        )
         steps = steps.replace("actions/checkout@v6", name_pinned("actions/checkout"))
         steps = re.sub(r"(action/retrieve@\S+\n)", r"\1        with: {install: skip}\n", steps)
-        head = "on: issues\npermissions: {}\njobs:\n  agent:\n    runs-on: ubuntu-24.04\n    steps:\n"
+        head = (
+            "on: issues\npermissions: {}\njobs:\n  agent:\n    runs-on: ubuntu-24.04\n    steps:\n"
+        )
         ran = self._on_act(head + steps, "issues", payload, sha)
         return Scene(ran.jobs, ran.outputs["memory"])
 
@@ -240,24 +270,37 @@ class Story:
         """The two jobs one after the other, each in a clone of its own."""
         event = {"GITHUB_EVENT_NAME": "push", "GITHUB_REF": "refs/heads/main"}
         plan = str(self.recorder.scratch / "plan.json")
-        for job, given in (("extract", {"extract": plan}), ("apply", {"apply": plan, "push": "auto"})):
+        for job, given in (
+            ("extract", {"extract": plan}),
+            ("apply", {"apply": plan, "push": "auto"}),
+        ):
             place, runner = self._runner(sha, job, event)
             runner.run(ROOT / "action", install="skip", github_token=TOKEN, **given)
             summary = (place.parent / "summary.md").read_text(encoding="utf-8")
         return Scene({"extract": "success", "apply": "success"}, summary)
 
-    def _runner(self, sha: str, job: str, variables: Mapping[str, str]) -> tuple[Path, ActionRunner]:
+    def _runner(
+        self, sha: str, job: str, variables: Mapping[str, str]
+    ) -> tuple[Path, ActionRunner]:
         scratch = Path(tempfile.mkdtemp(dir=self.recorder.scratch, prefix=f"{job}-"))
         place, payload = scratch / "here", scratch / "event.json"
         self.recorder.quietly(scratch, "git", "clone", "-q", f"file://{self.remote}", "here")
         payload.write_text(json.dumps({"repository": HERE}), encoding="utf-8")
-        named = {"GITHUB_REPOSITORY": "acme/shop", "GITHUB_API_URL": self.api, "GITHUB_EVENT_PATH": str(payload)}
-        return place, ActionRunner(place, scratch, {**self.recorder.environment(), **named, **variables})
+        named = {
+            "GITHUB_REPOSITORY": "acme/shop",
+            "GITHUB_API_URL": self.api,
+            "GITHUB_EVENT_PATH": str(payload),
+        }
+        return place, ActionRunner(
+            place, scratch, {**self.recorder.environment(), **named, **variables}
+        )
 
     def show_commits(self, since: str) -> None:
         self.git("pull", "-q", "--ff-only", "origin", "main")
         told = "git log --reverse --format='%h %an: %s' BEFORE..main"
-        self.recorder.run(self.shop, "git", "log", "--reverse", "--format=%h %an: %s", f"{since}..main", told=told)
+        self.recorder.run(
+            self.shop, "git", "log", "--reverse", "--format=%h %an: %s", f"{since}..main", told=told
+        )
 
 
 def record_loop(scratch: Path, *, use_act: bool) -> str:
@@ -324,7 +367,9 @@ def work(story: Story) -> None:
     recorder = story.recorder
     recorder.say(
         "A branch, worked on by an agent",
-        "A person tells Claude Code what to do, and stops it once:\n\n> " + STEERED + "\n\nAt the end of the session"
+        "A person tells Claude Code what to do, and stops it once:\n\n> "
+        + STEERED
+        + "\n\nAt the end of the session"
         " the hook that was installed keeps a digest of it; the push brings that along.",
     )
     story.git("checkout", "-q", "-b", "retry")
@@ -334,25 +379,42 @@ def work(story: Story) -> None:
     _end_session(story, started)
     recorder.run(story.shop, "memory-ci", "sessions", "--captured")
     recorder.run(story.shop, "git", "push", "-q", "-u", "origin", "retry")
-    recorder.say("A review, its answer, and the merge", f"Bob requests changes to #128 and writes:\n\n> {REVIEW}")
+    recorder.say(
+        "A review, its answer, and the merge",
+        f"Bob requests changes to #128 and writes:\n\n> {REVIEW}",
+    )
     asked_at = recorder.now.isoformat(timespec="seconds")
     recorder.now += timedelta(minutes=9)
     story.write("src/payments/client.py", "TRIES = 3\n\n\ndef post(url, key): ...\n")
     story.git("commit", "-q", "-a", "-m", ANSWER)
     story.git("push", "-q", "origin", "retry")
-    review = make_review(199, body=REVIEW, submitted_at=asked_at, commit_id=story.git("rev-parse", "retry^"))
-    approval = make_review(200, "APPROVED", body="LGTM", submitted_at=recorder.now.isoformat(timespec="seconds"))
-    story.merge("retry", 128, "Charge a card once", [review, {**approval, "user": make_user("bob")}])
+    review = make_review(
+        199, body=REVIEW, submitted_at=asked_at, commit_id=story.git("rev-parse", "retry^")
+    )
+    approval = make_review(
+        200, "APPROVED", body="LGTM", submitted_at=recorder.now.isoformat(timespec="seconds")
+    )
+    story.merge(
+        "retry", 128, "Charge a card once", [review, {**approval, "user": make_user("bob")}]
+    )
 
 
 def _end_session(story: Story, started: datetime) -> None:
     """Claude Code's part: it has written a transcript, and runs the command of its SessionEnd hook with JSON."""
     session = "5f3b2a10-0000-4000-8000-000000000128"
-    call = claude.make_call("Edit", call="toolu_1", file_path=str(story.shop / "src/payments/client.py"))
+    call = claude.make_call(
+        "Edit", call="toolu_1", file_path=str(story.shop / "src/payments/client.py")
+    )
     records = [
-        claude.make_user("A slow gateway makes us charge customers twice. Find out why, and mend it.", 1),
-        claude.make_agent({"type": "text", "text": "I let the client retry each POST."}, call, number=2),
-        claude.make_user([claude.make_result(f"{claude.SAID}{STEERED}", call="toolu_1", is_error=True)], 3),
+        claude.make_user(
+            "A slow gateway makes us charge customers twice. Find out why, and mend it.", 1
+        ),
+        claude.make_agent(
+            {"type": "text", "text": "I let the client retry each POST."}, call, number=2
+        ),
+        claude.make_user(
+            [claude.make_result(f"{claude.SAID}{STEERED}", call="toolu_1", is_error=True)], 3
+        ),
         claude.make_agent({"type": "text", "text": "Each charge now carries a key."}, number=4),
     ]
     common = {"sessionId": session, "cwd": str(story.shop), "gitBranch": "retry"}
@@ -365,7 +427,9 @@ def _end_session(story: Story, started: datetime) -> None:
     transcript.write_bytes(claude.make_lines(*dated))
     when = story.recorder.now.timestamp()
     os.utime(transcript, (when, when))
-    settings = json.loads((story.shop / ".claude" / "settings.local.json").read_text(encoding="utf-8"))
+    settings = json.loads(
+        (story.shop / ".claude" / "settings.local.json").read_text(encoding="utf-8")
+    )
     command = settings["hooks"]["SessionEnd"][0]["hooks"][0]["command"]
     given = {"transcript_path": str(transcript), "session_id": session, "cwd": str(story.shop)}
     story.recorder.quietly(story.shop, "sh", "-c", command, data=json.dumps(given))
@@ -395,10 +459,13 @@ def use(story: Story) -> str:
     scene = story.run_agent()
     recorder.show(scene.summary, "markdown")
     recorder.say(
-        "Its commit carries the trailer", "The hook wrote `Memory-Retrieved`; `Memory-Used` is the agent's own."
+        "Its commit carries the trailer",
+        "The hook wrote `Memory-Retrieved`; `Memory-Used` is the agent's own.",
     )
     story.git("fetch", "-q", "origin")
-    message = recorder.run(story.shop, "git", "show", "-s", "--format=%an, %ad%n%n%B", "--date=short", "origin/refunds")
+    message = recorder.run(
+        story.shop, "git", "show", "-s", "--format=%an, %ad%n%n%B", "--date=short", "origin/refunds"
+    )
     recorder.say("It is merged as #129")
     story.git("branch", "-q", "refunds", "origin/refunds")
     story.merge("refunds", 129, "Retry a refund with the key of its charge", [])

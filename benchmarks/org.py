@@ -72,15 +72,22 @@ class Writer:
         )
 
     def entries(self, count: int) -> list[Located]:
-        return [Located(self.entry(), "MEMORY.md", 8 * at + 1, ScopeOf("project")) for at in range(count)]
+        return [
+            Located(self.entry(), "MEMORY.md", 8 * at + 1, ScopeOf("project"))
+            for at in range(count)
+        ]
 
 
 def make_repository(number: int) -> OrgRepository:
     name = f"acme/r{number}"
-    return OrgRepository(f"forge.example#{number}", name, f"https://forge.example/{name}", AUDIENCES[number % 10])
+    return OrgRepository(
+        f"forge.example#{number}", name, f"https://forge.example/{name}", AUDIENCES[number % 10]
+    )
 
 
-def fill(engine: OrgEngine, writer: Writer, numbers: Sequence[int], entries: int, head: str) -> None:
+def fill(
+    engine: OrgEngine, writer: Writer, numbers: Sequence[int], entries: int, head: str
+) -> None:
     for number in numbers:
         engine.sync(make_repository(number), head, writer.entries(entries))
 
@@ -96,7 +103,11 @@ def cpu() -> float:
         for place in Path("/proc").glob("[0-9]*"):
             with suppress(OSError):
                 parent = (place / "stat").read_text().rpartition(")")[2].split()[1]
-                mine += int((place / "schedstat").read_text().split()[0]) / 1e9 if parent == str(pid) else 0
+                mine += (
+                    int((place / "schedstat").read_text().split()[0]) / 1e9
+                    if parent == str(pid)
+                    else 0
+                )
     return mine
 
 
@@ -114,27 +125,45 @@ def percentiles(times: Sequence[float]) -> str:
 def ask(engine: OrgEngine, writer: Writer, audiences: Sequence[str]) -> Iterator[float]:
     for _ in range(QUERIES):
         terms = writer.words(8)
-        yield timed(lambda terms=terms: engine.search(terms, OrgFilters(today=NOW.date()), audiences, 100))  # type: ignore[misc]
+        yield timed(
+            lambda terms=terms: engine.search(terms, OrgFilters(today=NOW.date()), audiences, 100)  # type: ignore[misc]
+        )
 
 
 def measure(index: str, repositories: int, entries: int, seed: int) -> None:
     writer = Writer(seed)
     with closing(open_engine(index, is_writer=True)) as engine:
         total = timed(lambda: fill(engine, writer, range(repositories), entries, "1"))
-        print(f"sync of {repositories} x {entries}: {total:,.0f} ms, {total / repositories:.1f} a repository")
+        print(
+            f"sync of {repositories} x {entries}: {total:,.0f} ms, {total / repositories:.1f} a repository"
+        )
         print(f"publish: {timed(engine.publish):,.0f} ms")
         changed = range(0, repositories, max(1, repositories // 20))
         once = timed(lambda: fill(engine, writer, changed, entries, "2"))
         print(f"{len(changed)} rewritten: {once:,.0f} ms, {once / len(changed):.1f} each")
         print(f"publish: {timed(engine.publish):,.0f} ms")
     with closing(open_engine(index)) as engine:
-        sizes = [engine.size(one) for one in {head.repository.audience for head in engine.heads().values()}]
+        sizes = [
+            engine.size(one)
+            for one in {head.repository.audience for head in engine.heads().values()}
+        ]
     print(f"size: {sum(sizes) / 1e6:.1f} MB in {len(sizes)} audiences")
     for audiences in (("public", "internal"), AUDIENCES):
         with closing(open_engine(index)) as engine:
-            print(f"search of {len(audiences)} audiences: {percentiles(list(ask(engine, writer, audiences)))} ms")
+            print(
+                f"search of {len(audiences)} audiences: {percentiles(list(ask(engine, writer, audiences)))} ms"
+            )
         lane = [
-            timed(lambda: search_org(" ".join(writer.words(8)), index, tuple(audiences), 10, {}, NOW.date()))  # noqa: B023
+            timed(
+                lambda: search_org(
+                    " ".join(writer.words(8)),
+                    index,
+                    tuple(audiences),
+                    10,
+                    {},
+                    NOW.date(),  # noqa: B023
+                )
+            )
             for _ in range(50)
         ]
         print(f"lane of {len(audiences)} audiences, ranked: {percentiles(lane)} ms")
@@ -149,7 +178,12 @@ def children(command: Sequence[str], times: int) -> Iterator[float]:
         before = os.times()
         subprocess.run(command, check=True, capture_output=True)
         after = os.times()
-        yield 1000 * (after.children_user + after.children_system - before.children_user - before.children_system)
+        yield 1000 * (
+            after.children_user
+            + after.children_system
+            - before.children_user
+            - before.children_system
+        )
 
 
 def measure_server(place: Path, repositories: int, entries: int, seed: int) -> None:
@@ -161,7 +195,9 @@ def measure_server(place: Path, repositories: int, entries: int, seed: int) -> N
     place.chmod(0o755)
     with running_server(place, shared_buffers="512MB", autovacuum="on") as socket:
         SERVER.append(int((Path(socket) / "postmaster.pid").read_text().split()[0]))
-        with psycopg.connect(f"postgresql://postgres@/postgres?host={socket}", autocommit=True) as connection:
+        with psycopg.connect(
+            f"postgresql://postgres@/postgres?host={socket}", autocommit=True
+        ) as connection:
             connection.execute("CREATE DATABASE memory")
         measure(f"postgresql://postgres@/memory?host={socket}", repositories, entries, seed)
 
@@ -180,7 +216,9 @@ def replay_week(place: Path, count: int, seed: int) -> None:
         for day in range(8):
             for number in chance.sample(range(10, count), count // 20 if day else 0):
                 org.add(f"r{number}", f"A note of r{number} on day {day}")
-                github.put(number, f"r{number}", "internal" if number % 3 else "public", stamp=str(day))
+                github.put(
+                    number, f"r{number}", "internal" if number % 3 else "public", stamp=str(day)
+                )
             done = change(org, github, day)
             before, start = os.times(), time.perf_counter()
             report = org.sync([], ["acme"])
@@ -221,8 +259,14 @@ THREE = {
         "Retry a charge only with an idempotency key",
         "Two customers were charged twice: the gateway keeps a key a day.",
     ),
-    "shop": ("Round prices once, at checkout", "Rounding in the cart made totals differ by a cent."),
-    "infra": ("Rotate the deploy key before the freeze", "A key that expired in the freeze stopped all deploys."),
+    "shop": (
+        "Round prices once, at checkout",
+        "Rounding in the cart made totals differ by a cent.",
+    ),
+    "infra": (
+        "Rotate the deploy key before the freeze",
+        "A key that expired in the freeze stopped all deploys.",
+    ),
 }
 
 
@@ -250,7 +294,16 @@ def kill_syncs(place: Path, times: int, seed: int) -> None:
     publish(0)
     org.write(*(f"{name} {'public' if at % 2 else 'internal'}" for at, name in enumerate(names)))
     org.sync()
-    command = [sys.executable, "-m", "memory_ci", "org", "sync", str(org.list), "--out", str(org.index)]
+    command = [
+        sys.executable,
+        "-m",
+        "memory_ci",
+        "org",
+        "sync",
+        str(org.list),
+        "--out",
+        str(org.index),
+    ]
     begin = time.perf_counter()
     subprocess.run(command, check=True, capture_output=True)
     whole, ended = time.perf_counter() - begin, 0
@@ -269,7 +322,9 @@ def kill_syncs(place: Path, times: int, seed: int) -> None:
             assert (len(seen), len(set(seen))) == (10, 1), seen  # noqa: S101
     org.sync()
     assert {title.rsplit(" ", 1)[1] for title in org.titles()} == {str(times)}  # noqa: S101
-    print(f"killed {ended} of {times} syncs before their end: every audience whole at each, nothing lost")
+    print(
+        f"killed {ended} of {times} syncs before their end: every audience whole at each, nothing lost"
+    )
     print(f"verify: {len(verify_org(str(org.index), org.environ)[0])} differences")
 
 
@@ -288,11 +343,18 @@ def read(index: str, seed: int, number: int, count: int) -> list[tuple[float, fl
     return found
 
 
-def crowd(index: str, readers: int, queries: int, repositories: int, entries: int, seed: int) -> None:
+def crowd(
+    index: str, readers: int, queries: int, repositories: int, entries: int, seed: int
+) -> None:
     """So many readers ask while one writer rewrites repositories and publishes."""
     writer, written = Writer(seed), 0
-    with ProcessPoolExecutor(readers) as pool, closing(open_engine(index, is_writer=True)) as engine:
-        jobs = [pool.submit(read, index, seed, number, queries // readers) for number in range(readers)]
+    with (
+        ProcessPoolExecutor(readers) as pool,
+        closing(open_engine(index, is_writer=True)) as engine,
+    ):
+        jobs = [
+            pool.submit(read, index, seed, number, queries // readers) for number in range(readers)
+        ]
         while not all(job.done() for job in jobs):
             fill(engine, writer, [writer.random.randrange(repositories)], entries, str(3 + written))
             engine.publish()
@@ -302,17 +364,33 @@ def crowd(index: str, readers: int, queries: int, repositories: int, entries: in
     print(
         f"{readers} readers beside one writer ({written} repositories rewritten and published), {len(hits)} questions:"
     )
-    print(f"  CPU: {percentiles(busy)} ms; by the clock: {percentiles(took)} ms; without an answer: {hits.count(0)}")
+    print(
+        f"  CPU: {percentiles(busy)} ms; by the clock: {percentiles(took)} ms; without an answer: {hits.count(0)}"
+    )
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--repositories", type=int, default=50)
     parser.add_argument("--entries", type=int, default=200)
-    parser.add_argument("--postgres", action="store_true", help="On a server; its CPU is counted, too.")
-    parser.add_argument("--readers", type=int, default=0, metavar="N", help="N ask 1,000 questions beside one writer.")
-    parser.add_argument("--week", type=int, default=0, metavar="N", help="Replay a week of N real repositories.")
-    parser.add_argument("--three", type=Path, metavar="DIR", help="Bring up three repositories in a new directory.")
+    parser.add_argument(
+        "--postgres", action="store_true", help="On a server; its CPU is counted, too."
+    )
+    parser.add_argument(
+        "--readers",
+        type=int,
+        default=0,
+        metavar="N",
+        help="N ask 1,000 questions beside one writer.",
+    )
+    parser.add_argument(
+        "--week", type=int, default=0, metavar="N", help="Replay a week of N real repositories."
+    )
+    parser.add_argument(
+        "--three", type=Path, metavar="DIR", help="Bring up three repositories in a new directory."
+    )
     parser.add_argument("--kill", type=int, default=0, metavar="N", help="Kill N syncs.")
     parser.add_argument("--seed", type=int, default=7)
     asked = parser.parse_args()
@@ -329,7 +407,14 @@ def main() -> None:
         else:
             measure(f"{place}/index", asked.repositories, asked.entries, asked.seed)
             if asked.readers:
-                crowd(f"{place}/index", asked.readers, 1_000, asked.repositories, asked.entries, asked.seed)
+                crowd(
+                    f"{place}/index",
+                    asked.readers,
+                    1_000,
+                    asked.repositories,
+                    asked.entries,
+                    asked.seed,
+                )
 
 
 if __name__ == "__main__":

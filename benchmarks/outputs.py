@@ -134,7 +134,9 @@ def find_faketime() -> Path:
     sys.exit("faketime is needed: apt-get install faketime")
 
 
-def run(command: Sequence[str], place: Path, environment: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
+def run(
+    command: Sequence[str], place: Path, environment: Mapping[str, str]
+) -> subprocess.CompletedProcess[str]:
     """Return the completed process of a command, with its output as text."""
     return subprocess.run(
         command,
@@ -163,7 +165,9 @@ def prepare_scene(history: Path, scenes: Path, program: Path) -> None:
         scenes: the folder in which the scene is made, with a file of values beside it.
         program: the memory-ci that sets up and records.
     """
-    name = (history.parent.name if history.name in {"repo", ".git"} else history.name).split("+")[-1]
+    name = (history.parent.name if history.name in {"repo", ".git"} else history.name).split("+")[
+        -1
+    ]
     repository = scenes / name / "repository"
     repository.parent.mkdir(parents=True)
     environment = make_environment(scenes / name / "home", program, SETUP_DAY)
@@ -352,7 +356,9 @@ def list_changes(place: Path, environment: Mapping[str, str], before: str) -> It
 
 def compare(before: Path, after: Path) -> int:
     """Print the differences of two folders of results; return how many files differ."""
-    names = {path.relative_to(folder) for folder in (before, after) for path in folder.rglob("*.txt")}
+    names = {
+        path.relative_to(folder) for folder in (before, after) for path in folder.rglob("*.txt")
+    }
     different = 0
     for name in sorted(names):
         old, new = read_lines(before / name), read_lines(after / name)

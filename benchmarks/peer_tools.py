@@ -50,7 +50,10 @@ def place_agentlore(entry: Entry) -> Placed:
     """A heading with its data in a comment, as `agentlore add --type convention` writes it."""
     data = f"id: {entry.id}\ntype: convention\nstatus: accepted\nauthor: Ada\ncreated: {entry.created_at}\n"
     stamps = "verified_at: \nanchor_hash: \nanchor_norm: \n"
-    return ".memory/conventions.md", f"\n## {entry.title}\n<!-- agentlore\n{data}{stamps}-->\n\n{entry.body}\n"
+    return (
+        ".memory/conventions.md",
+        f"\n## {entry.title}\n<!-- agentlore\n{data}{stamps}-->\n\n{entry.body}\n",
+    )
 
 
 def place_ctxmem(entry: Entry) -> Placed:

@@ -75,7 +75,9 @@ def bench_peers(root: Path) -> list[Row]:
         try:
             homes[peer] = _environment(root / peer.requirement, peer.requirement)
         except (subprocess.SubprocessError, OSError) as error:
-            rows.append(Row(peer.name, 0, 0, f"skipped: it could not be installed: {_reason(error)}"))
+            rows.append(
+                Row(peer.name, 0, 0, f"skipped: it could not be installed: {_reason(error)}")
+            )
     for size in SIZES:
         python = _repeat([[str(bare / "bin" / "python"), "-c", "pass"]], root, lambda: None)
         rows.append(_row(f"bare Python, before {size} entries", python, python, "baseline"))
@@ -89,7 +91,15 @@ def _environment(home: Path, requirement: str | None) -> Path:
     run = partial(subprocess.run, check=True, capture_output=True, text=True, timeout=LONGEST)
     run([sys.executable, "-m", "venv", *(() if requirement else ("--without-pip",)), str(home)])
     if requirement:
-        pip = [str(home / "bin" / "python"), "-m", "pip", "install", "-q", "--no-input", "--disable-pip-version-check"]
+        pip = [
+            str(home / "bin" / "python"),
+            "-m",
+            "pip",
+            "install",
+            "-q",
+            "--no-input",
+            "--disable-pip-version-check",
+        ]
         run([*pip, THIS if requirement == OURS.requirement else requirement])
     return home
 
@@ -117,7 +127,9 @@ def _bench_reading(bench: Bench, entries: Sequence[Entry], name: str) -> Iterato
     yield _row(f"full build: {name}", spent, bench.python, f"{derived.stat().st_size / 1e6:.1f} MB")
     needles = list_needles(entries, whole=True)
     ask = bench.command((*bench.peer.ask, needles[0].text))
-    yield _row(f"query, nothing changed: {name}", _repeat([ask], bench.cwd, lambda: None), bench.python)
+    yield _row(
+        f"query, nothing changed: {name}", _repeat([ask], bench.cwd, lambda: None), bench.python
+    )
     yield _recall(bench, needles, f"needle recall@10, whole entry: {name}")
     yield _recall(bench, list_needles(entries, whole=False), f"needle recall@10, title: {name}")
 
@@ -127,7 +139,11 @@ def _bench_change(bench: Bench, place: Callable[[Entry], Placed], what: str) -> 
 
     The query is of the new entry's own words, so that it must be in the answer; the note says how often it was.
     """
-    spent = _repeat([bench.command(bench.peer.build)], bench.cwd, lambda: _append(bench.cwd, *place(next(bench.new))))
+    spent = _repeat(
+        [bench.command(bench.peer.build)],
+        bench.cwd,
+        lambda: _append(bench.cwd, *place(next(bench.new))),
+    )
     yield _row(f"build after {what}", spent, bench.python)
     refresh = [bench.command(bench.peer.refresh)] if bench.peer.refresh else []
     runs: list[Spent] = []
@@ -139,7 +155,9 @@ def _bench_change(bench: Bench, place: Callable[[Entry], Placed], what: str) -> 
         once, answer = _run_all([*refresh, ask], bench.cwd)
         runs.append(once)
         served += bench.peer.mark(entry) in answer
-    note = f"served {served} of {len(runs)} times" + (f", `{' '.join(bench.peer.refresh)}` included" if refresh else "")
+    note = f"served {served} of {len(runs)} times" + (
+        f", `{' '.join(bench.peer.refresh)}` included" if refresh else ""
+    )
     yield _row(f"first query after {what}", _median(runs), bench.python, note)
 
 
@@ -165,7 +183,9 @@ def _append(cwd: Path, path: str, text: str) -> None:
 def list_needles(entries: Sequence[Entry], *, whole: bool) -> list[Needle]:
     """Queries of an entry's words (or its title's) in another order, REPLACED of them by words of other entries."""
     chance = random.Random(11)  # noqa: S311 - the same queries in every run
-    return [_needle(chance, entry, entries, whole=whole) for entry in chance.sample(entries, NEEDLES)]
+    return [
+        _needle(chance, entry, entries, whole=whole) for entry in chance.sample(entries, NEEDLES)
+    ]
 
 
 def _needle(chance: random.Random, entry: Entry, others: Sequence[Entry], *, whole: bool) -> Needle:
@@ -179,7 +199,10 @@ def _recall(bench: Bench, needles: Sequence[Needle], what: str) -> Row:
     """In how many of the answers the needle was, as far as PATIENCE went."""
     found, start = [], time.perf_counter()
     for needle in needles:
-        found.append(bench.peer.mark(needle.entry) in _run(bench.command((*bench.peer.ask, needle.text)), bench.cwd)[1])
+        found.append(
+            bench.peer.mark(needle.entry)
+            in _run(bench.command((*bench.peer.ask, needle.text)), bench.cwd)[1]
+        )
         if time.perf_counter() - start > PATIENCE:
             break
     return Row(what, 0, 0, f"{sum(found)} of {len(found)}")
@@ -195,24 +218,36 @@ def _repeat(commands: Sequence[Sequence[str]], cwd: Path, prepare: Callable[[], 
 
 
 def _median(spent: Sequence[Spent]) -> Spent:
-    wall, cpu = (statistics.median(column) for column in ([s.wall for s in spent], [s.cpu for s in spent]))
+    wall, cpu = (
+        statistics.median(column) for column in ([s.wall for s in spent], [s.cpu for s in spent])
+    )
     return Spent(wall, cpu, len(spent))
 
 
 def _run_all(commands: Sequence[Sequence[str]], cwd: Path) -> tuple[Spent, str]:
     """What the commands took together, and what the last one printed."""
     done = [_run(command, cwd) for command in commands]
-    return Spent(sum(spent.wall for spent, _ in done), sum(spent.cpu for spent, _ in done)), done[-1][1]
+    return Spent(sum(spent.wall for spent, _ in done), sum(spent.cpu for spent, _ in done)), done[
+        -1
+    ][1]
 
 
 def _run(command: Sequence[str], cwd: Path) -> tuple[Spent, str]:
     """One process, its children included. Raises SubprocessError when it fails or takes longer than LONGEST."""
     before, start = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
     done = subprocess.run(
-        command, cwd=cwd, env=bench_environment(cwd), capture_output=True, text=True, check=True, timeout=LONGEST
+        command,
+        cwd=cwd,
+        env=bench_environment(cwd),
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=LONGEST,
     )
     wall, after = time.perf_counter() - start, resource.getrusage(resource.RUSAGE_CHILDREN)
-    return Spent(wall, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime), done.stdout
+    return Spent(
+        wall, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    ), done.stdout
 
 
 def _row(what: str, spent: Spent, python: Spent, note: str = "") -> Row:

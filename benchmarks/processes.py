@@ -55,13 +55,18 @@ def bench_processes(root: Path) -> list[Row]:
     bare = median_time(["-c", "pass"], Path.cwd())
     libraries = {program: median_time(["-c", program], Path.cwd()) for program in LIBRARIES}
     rows = [Row("bare Python", bare, bare, "baseline of retrieve")]
-    rows += [Row(f"python -c '{program}'", libraries[program], bare, note) for program, note in LIBRARIES.items()]
+    rows += [
+        Row(f"python -c '{program}'", libraries[program], bare, note)
+        for program, note in LIBRARIES.items()
+    ]
     for count in (1_000, 10_000):
         place = _make_project(root / str(count), count)
         checked = median_time(["-m", "memory_ci", "check"], place, 5)
         rows.append(Row(f"check, {count} entries", checked, libraries[CHECKING]))
         median_time(["-m", "memory_ci", "index"], place, 1)
-        rows.append(Row(f"retrieve, {count} entries, nothing changed", median_time(TASK, place), bare))
+        rows.append(
+            Row(f"retrieve, {count} entries, nothing changed", median_time(TASK, place), bare)
+        )
         updated = median_time(TASK, place, before=_make_adder(place))
         rows.append(Row(f"retrieve, {count} entries, one new in the inbox", updated, bare))
     return rows
@@ -86,7 +91,9 @@ def _make_adder(place: Path) -> Callable[[], None]:
 
     def add() -> None:
         entry_id = str(uuid.UUID(int=chance.getrandbits(128), version=4))
-        text = "\n".join(f"id: {entry_id}" if line.startswith("id: ") else line for line in known.split("\n"))
+        text = "\n".join(
+            f"id: {entry_id}" if line.startswith("id: ") else line for line in known.split("\n")
+        )
         (inbox / f"{entry_id}.md").write_text(f"---\n{text}")
 
     return add

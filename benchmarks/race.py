@@ -57,9 +57,21 @@ def bench_race(root: Path) -> list[Row]:
         alone = run_race(root / f"alone{count}", count, record_own)
         baseline = _median(naive)
         rows += [
-            Row(f"{count} writers, record; pull --rebase; push", baseline, baseline, _note(naive, count)),
-            Row(f"{count} writers, record --push push", _median(ours), baseline, _note(ours, count)),
-            Row(f"{count} writers, the same, each its own change", _median(alone), baseline, _note(alone, count)),
+            Row(
+                f"{count} writers, record; pull --rebase; push",
+                baseline,
+                baseline,
+                _note(naive, count),
+            ),
+            Row(
+                f"{count} writers, record --push push", _median(ours), baseline, _note(ours, count)
+            ),
+            Row(
+                f"{count} writers, the same, each its own change",
+                _median(alone),
+                baseline,
+                _note(alone, count),
+            ),
         ]
     return rows
 
@@ -98,7 +110,9 @@ def record_own(clone: Path, number: int) -> Job:
     """The same, but of a plan that holds the writer's own change alone."""
     start = time.perf_counter()
     first = _git(clone, "rev-list", "--max-parents=0", "HEAD").strip()
-    done = _call(clone, sys.executable, "-m", "tests.one_writer", str(clone), f"#{number + 1}", first)
+    done = _call(
+        clone, sys.executable, "-m", "tests.one_writer", str(clone), f"#{number + 1}", first
+    )
     return Job(int(done.stdout or 0), time.perf_counter() - start, done.returncode == 0)
 
 
@@ -106,7 +120,9 @@ def pull_and_push(clone: Path, number: int) -> Job:
     """The usual job: commit here, bring it on top of what is there now, push; once."""
     start = time.perf_counter()
     commands = ([*RECORD, "--push", "none"], ["git", "pull", "-q", "--rebase", "origin", "main"])
-    is_done = all(not _call(clone, *command).returncode for command in (*commands, ["git", "push", "-q"]))
+    is_done = all(
+        not _call(clone, *command).returncode for command in (*commands, ["git", "push", "-q"])
+    )
     return Job(1, time.perf_counter() - start, is_done)
 
 
@@ -122,9 +138,7 @@ def _make_remote(root: Path, count: int) -> Path:
         _git(first, "checkout", "-q", "-b", f"work{number}", "main")
         (first / f"worker{number}.py").write_text("one\n")
         _git(first, "add", ".")
-        said = (
-            f"Learning: Worker {number} takes lock {number * 7} before queue {number * 3}, because it is not reentrant."
-        )
+        said = f"Learning: Worker {number} takes lock {number * 7} before queue {number * 3}, because it is not reentrant."
         _git(first, "commit", "-q", "-m", f"fix: part {number}", "-m", said)
     _git(first, "clone", "-q", "--bare", str(first), str(remote))
     _git(remote, "symbolic-ref", "HEAD", "refs/heads/main")
@@ -165,8 +179,14 @@ def _note(outcome: Outcome, count: int) -> str:
 
 def _call(place: Path, *command: str) -> subprocess.CompletedProcess[str]:
     environment = {**bench_environment(place), "PYTHONPATH": str(ROOT), "HOME": str(place.parent)}
-    environment |= {f"GIT_{who}_{what}": value for who in ("AUTHOR", "COMMITTER") for what, value in IDENTITY.items()}
-    return subprocess.run(command, cwd=place, env=environment, capture_output=True, text=True, timeout=SECONDS)
+    environment |= {
+        f"GIT_{who}_{what}": value
+        for who in ("AUTHOR", "COMMITTER")
+        for what, value in IDENTITY.items()
+    }
+    return subprocess.run(
+        command, cwd=place, env=environment, capture_output=True, text=True, timeout=SECONDS
+    )
 
 
 def _git(place: Path, *args: str) -> str:

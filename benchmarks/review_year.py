@@ -38,15 +38,27 @@ class Replay:
 
     def __init__(self, history: Path, scratch: Path) -> None:
         self.path = scratch / "work"
-        subprocess.run(["git", "clone", "-q", "--no-checkout", str(history), str(self.path)], check=True)
-        log = self.git("log", "--first-parent", "--reverse", "--format=%H %P %ct", "HEAD").splitlines()
+        subprocess.run(
+            ["git", "clone", "-q", "--no-checkout", str(history), str(self.path)], check=True
+        )
+        log = self.git(
+            "log", "--first-parent", "--reverse", "--format=%H %P %ct", "HEAD"
+        ).splitlines()
         self.changes = [(words[0], words[1:-1], int(words[-1])) for words in map(str.split, log)]
         self.end = datetime.fromtimestamp(self.changes[-1][2], UTC)
 
-    def git(self, *args: str, text: str | None = None, environ: Mapping[str, str] | None = None) -> str:
+    def git(
+        self, *args: str, text: str | None = None, environ: Mapping[str, str] | None = None
+    ) -> str:
         env = {**os.environ, **(environ or {})}
         done = subprocess.run(
-            ["git", *args], cwd=self.path, input=text, env=env, check=True, capture_output=True, text=True
+            ["git", *args],
+            cwd=self.path,
+            input=text,
+            env=env,
+            check=True,
+            capture_output=True,
+            text=True,
         )
         return done.stdout.strip()
 
@@ -54,7 +66,9 @@ class Replay:
         """A branch with the files of a change, and memory-ci set up."""
         self.git("config", "user.name", WHO["NAME"])
         self.git("config", "user.email", WHO["EMAIL"])
-        self.git("sparse-checkout", "set", "--no-cone", *(f"/{name}" for name in MEMORY))  # the rest is not looked at
+        self.git(
+            "sparse-checkout", "set", "--no-cone", *(f"/{name}" for name in MEMORY)
+        )  # the rest is not looked at
         self.git("checkout", "-q", "--orphan", "replay", self.changes[at][0])
         (self.path / ".memory-ci.yaml").write_text("{}\n")
         self.git("add", "-f", "--sparse", ".memory-ci.yaml")
@@ -68,11 +82,17 @@ class Replay:
         self.git("read-tree", sha)
         self.git("update-index", "--index-info", text=f"{kept}\n" if kept else "")
         tree = self.git("write-tree")
-        commit = self.git("commit-tree", tree, "-p", "HEAD", text=told or "Empty", environ=self._environ(when))
+        commit = self.git(
+            "commit-tree", tree, "-p", "HEAD", text=told or "Empty", environ=self._environ(when)
+        )
         self.git("reset", "-q", "--hard", commit)
 
     def _environ(self, when: int) -> dict[str, str]:
-        names = {f"GIT_{role}_{key}": value for role in ("AUTHOR", "COMMITTER") for key, value in WHO.items()}
+        names = {
+            f"GIT_{role}_{key}": value
+            for role in ("AUTHOR", "COMMITTER")
+            for key, value in WHO.items()
+        }
         return {**names, "GIT_AUTHOR_DATE": f"{when} +0000", "GIT_COMMITTER_DATE": f"{when} +0000"}
 
 
@@ -90,7 +110,11 @@ def replay_year(history: Path, weeks: int, *, answers: bool) -> list[dict[str, i
                 replay.bring(at)
                 at += 1
             rows.append(_week(open_workspace(replay.path), now, answers=answers))
-            print(f"{'answered' if answers else 'silent'} week {week + 1}: {rows[-1]}", file=sys.stderr, flush=True)
+            print(
+                f"{'answered' if answers else 'silent'} week {week + 1}: {rows[-1]}",
+                file=sys.stderr,
+                flush=True,
+            )
         return rows
 
 
@@ -107,8 +131,12 @@ def _week(where: Workspace, now: datetime, *, answers: bool) -> dict[str, int]:
             said.setdefault(no if number else yes, []).append(one)
     given = Answers(said, skipped=() if answers else shown)
     answer(where, queue, given, now, dry_run=False, in_actions=False)
-    active = [place.entry for place in load_memory(where, None).located if place.entry.status == "active"]
-    task = "; ".join(entry.title for entry in active[-20:])  # of all that could be asked, what finds most
+    active = [
+        place.entry for place in load_memory(where, None).located if place.entry.status == "active"
+    ]
+    task = "; ".join(
+        entry.title for entry in active[-20:]
+    )  # of all that could be asked, what finds most
     served = retrieve(where, task or "none", RetrieveOptions(), now.date())
     return {
         "found": len(queue.found),
@@ -117,7 +145,9 @@ def _week(where: Workspace, now: datetime, *, answers: bool) -> dict[str, int]:
         "accepted": len(said.get("accept", ())),
         "words": sum(len(line.split()) for line in render_questions(shown, 0)),
         "active": len(active),
-        "served": sum(len(hit.located.entry.title) + len(hit.located.entry.body) for hit in served.hits),
+        "served": sum(
+            len(hit.located.entry.title) + len(hit.located.entry.body) for hit in served.hits
+        ),
     }
 
 
@@ -127,14 +157,18 @@ def main(history: Path, weeks: int = 52) -> None:
     )
     print("|---|---|---|---|---|---|---|---|---|---|")
     for answers in (True, False):
-        print_rows(replay_year(history, weeks, answers=answers), "five a week" if answers else "nobody")
+        print_rows(
+            replay_year(history, weeks, answers=answers), "five a week" if answers else "nobody"
+        )
 
 
 def print_rows(rows: list[dict[str, int]], who: str) -> None:
     """The table, a line for each quarter: sums of what was asked, the most that was served, the rest as it ended."""
     for first in range(0, len(rows), QUARTER):
         part = rows[first : first + QUARTER]
-        asked, accepted, words = (sum(row[name] for row in part) for name in ("asked", "accepted", "words"))
+        asked, accepted, words = (
+            sum(row[name] for row in part) for name in ("asked", "accepted", "words")
+        )
         each = str(round(words / accepted)) if accepted else ""
         last, served = part[-1], max(row["served"] for row in part)
         print(

@@ -42,12 +42,16 @@ def draw_memories(source: RetrievalSet, size: int, count: int, seed: int) -> Ite
         if judgement.relevance > 0:
             relevant[judgement.query].add(judgement.entry)
     entries = {entry.id: entry for entry in source.entries}
-    queries = [query for query in source.queries if len(relevant[query.id] & entries.keys()) >= count]
+    queries = [
+        query for query in source.queries if len(relevant[query.id] & entries.keys()) >= count
+    ]
     for query in dice.sample(queries, min(DRAWN, len(queries))):
         known = sorted(relevant[query.id] & entries.keys())
         chosen = dice.sample(known, count)
         fillers = [
-            entry.id for entry in source.entries if entry.group == query.group and entry.id not in relevant[query.id]
+            entry.id
+            for entry in source.entries
+            if entry.group == query.group and entry.id not in relevant[query.id]
         ]
         others = [other for other in source.queries if other.group != query.group]
         if len(fillers) < size - count or not others:
@@ -55,7 +59,9 @@ def draw_memories(source: RetrievalSet, size: int, count: int, seed: int) -> Ite
         names = {*chosen, *dice.sample(fillers, size - count)}
         kept = tuple(entry for entry in source.entries if entry.id in names)
         judged = tuple(
-            judgement for judgement in source.judgements if judgement.query == query.id and judgement.entry in names
+            judgement
+            for judgement in source.judgements
+            if judgement.query == query.id and judgement.entry in names
         )
         cases = RetrievalSet(kept, (query, dice.choice(others)), judged)
         yield Memory(cases, frozenset(chosen))
@@ -95,7 +101,11 @@ def main(folders: Sequence[str]) -> None:
         for size in SIZES:
             if size < count:
                 continue
-            memories = [m for source in sources for m in draw_memories(source, size, count, size * 10 + count)]
+            memories = [
+                m
+                for source in sources
+                for m in draw_memories(source, size, count, size * 10 + count)
+            ]
             served, unrelated, answered = measure(memories)
             row = (f"{format_share(values):<19}" for values in (served, unrelated, answered))
             print(f"{count:>8}  {size:>4}  {len(memories):>4}  {' '.join(row)}")

@@ -13,9 +13,18 @@ from collections.abc import Mapping
 from pathlib import Path
 
 LEARNED = (
-    ("client", "Learning: retries belong to the client, because only the client knows the idempotency key."),
-    ("ledger", "Gotcha: the ledger rounds half to even, so totals are compared in cents and never as floats."),
-    ("queue", "Constraint: workers must take the queue's lock before they drain it, or a job runs twice."),
+    (
+        "client",
+        "Learning: retries belong to the client, because only the client knows the idempotency key.",
+    ),
+    (
+        "ledger",
+        "Gotcha: the ledger rounds half to even, so totals are compared in cents and never as floats.",
+    ),
+    (
+        "queue",
+        "Constraint: workers must take the queue's lock before they drain it, or a job runs twice.",
+    ),
 )
 BAD_ENTRY = """
 ---
@@ -44,14 +53,24 @@ class Shop:
 
     def environ(self) -> Mapping[str, str]:
         day = f"2026-11-20T10:{self.minute:02d}:00+00:00"
-        here = {"GIT_AUTHOR_DATE": day, "GIT_COMMITTER_DATE": day, "SOURCE_DATE_EPOCH": "1795262400"}
-        kept = {key: value for key, value in os.environ.items() if not key.startswith(("GIT_", "GITHUB_", "CI"))}
+        here = {
+            "GIT_AUTHOR_DATE": day,
+            "GIT_COMMITTER_DATE": day,
+            "SOURCE_DATE_EPOCH": "1795262400",
+        }
+        kept = {
+            key: value
+            for key, value in os.environ.items()
+            if not key.startswith(("GIT_", "GITHUB_", "CI"))
+        }
         return {**kept, **here, "HOME": str(self.path.parent), "MEMORY_CI_EMBEDDER": "none"}
 
     def git(self, *args: str, **environ: str) -> str:
         self.minute += 1
         env = {**self.environ(), **environ}
-        done = subprocess.run(["git", *args], cwd=self.path, env=env, capture_output=True, text=True, check=True)
+        done = subprocess.run(
+            ["git", *args], cwd=self.path, env=env, capture_output=True, text=True, check=True
+        )
         return done.stdout.strip()
 
     def commit(self, message: str, files: Mapping[str, str], **environ: str) -> None:
@@ -66,10 +85,20 @@ class Shop:
         """What the command prints, and its exit status where that is not 0."""
         command = [sys.executable, "-m", "memory_ci", *args]
         done = subprocess.run(
-            command, cwd=self.path, env=self.environ(), capture_output=True, text=True, encoding="utf-8", check=False
+            command,
+            cwd=self.path,
+            env=self.environ(),
+            capture_output=True,
+            text=True,
+            encoding="utf-8",
+            check=False,
         )
         status = f"(exit status {done.returncode})\n" if done.returncode else ""
-        return (done.stdout + status).replace(str(self.path.parent), "~").replace(sys.executable, "python")
+        return (
+            (done.stdout + status)
+            .replace(str(self.path.parent), "~")
+            .replace(sys.executable, "python")
+        )
 
 
 def make_healthy(path: Path) -> Shop:
@@ -82,7 +111,12 @@ def make_healthy(path: Path) -> Shop:
         shop.commit(f"Mend the {name}\n\n{words}", {f"src/{name}.py": f"{name}, mended\n"})
         shop.git("checkout", "-q", "main")
         shop.git(
-            "merge", "-q", "--no-ff", "-m", f"Merge pull request #{number} from ann/{name}\n\nMend the {name}", name
+            "merge",
+            "-q",
+            "--no-ff",
+            "-m",
+            f"Merge pull request #{number} from ann/{name}\n\nMend the {name}",
+            name,
         )
     shop.memory_ci("record", "--engine", "rules")
     shop.memory_ci("install")
@@ -94,7 +128,9 @@ def make_healthy(path: Path) -> Shop:
 def break_it(shop: Shop) -> None:
     """An interpreter that is gone, an unreadable entry, no attributes, a rewritten branch, a clock in the future."""
     hook = shop.path / ".git" / "hooks" / "pre-push"
-    hook.write_text(hook.read_text("utf-8").replace(sys.executable, "/gone/bin/python"), encoding="utf-8")
+    hook.write_text(
+        hook.read_text("utf-8").replace(sys.executable, "/gone/bin/python"), encoding="utf-8"
+    )
     (shop.path / "MEMORY.md").open("a", encoding="utf-8").write(BAD_ENTRY)
     (shop.path / ".gitattributes").unlink()
     shop.git("add", "-A")
@@ -102,17 +138,24 @@ def break_it(shop: Shop) -> None:
     shop.git("checkout", "-q", "--orphan", "other")
     shop.commit("Start again", {})
     shop.git("branch", "-q", "-M", "other", "main")
-    shop.commit("From the future", {"late.txt": "late\n"}, GIT_COMMITTER_DATE="2031-01-01T00:00:00+00:00")
+    shop.commit(
+        "From the future", {"late.txt": "late\n"}, GIT_COMMITTER_DATE="2031-01-01T00:00:00+00:00"
+    )
 
 
 def main() -> None:
     with tempfile.TemporaryDirectory() as scratch:
         broken = make_healthy(Path(scratch) / "broken")
         break_it(broken)
-        shops = {"Fresh": Shop(Path(scratch) / "fresh"), "Healthy": make_healthy(Path(scratch) / "healthy")}
+        shops = {
+            "Fresh": Shop(Path(scratch) / "fresh"),
+            "Healthy": make_healthy(Path(scratch) / "healthy"),
+        }
         for name, shop in {**shops, "Broken in five ways": broken}.items():
             for command in ("health", "doctor"):
-                print(f"## {name}: memory-ci {command}\n\n```\n{shop.memory_ci(command).rstrip()}\n```\n")
+                print(
+                    f"## {name}: memory-ci {command}\n\n```\n{shop.memory_ci(command).rstrip()}\n```\n"
+                )
 
 
 if __name__ == "__main__":

@@ -35,14 +35,18 @@ def bench_environment(cwd: Path) -> dict[str, str]:
     return environment
 
 
-def median_time(args: Sequence[str], cwd: Path, runs: int = 15, before: Callable[[], None] = lambda: None) -> float:
+def median_time(
+    args: Sequence[str], cwd: Path, runs: int = 15, before: Callable[[], None] = lambda: None
+) -> float:
     """Median wall seconds of a Python process with these arguments, output discarded; `before` each is not counted."""
     environment = bench_environment(cwd)
     times = []
     for _ in range(runs):
         before()
         start = time.perf_counter()
-        subprocess.run([sys.executable, *args], cwd=cwd, env=environment, capture_output=True, check=False)
+        subprocess.run(
+            [sys.executable, *args], cwd=cwd, env=environment, capture_output=True, check=False
+        )
         times.append(time.perf_counter() - start)
     return statistics.median(times)
 

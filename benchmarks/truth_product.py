@@ -46,7 +46,9 @@ def open_product(git_dir: str) -> Workspace:
 
 def make_entry(number: int, title: str, body: str, cite: str | None) -> Entry:
     """An entry of the first day of 2026 with at most one cite."""
-    return msgspec.structs.replace(sample_entry(number, title), body=body, cites=(cite,) if cite else ())
+    return msgspec.structs.replace(
+        sample_entry(number, title), body=body, cites=(cite,) if cite else ()
+    )
 
 
 def anchor(workspace: Workspace, entries: Sequence[Entry]) -> tuple[Entry, ...]:
@@ -54,7 +56,9 @@ def anchor(workspace: Workspace, entries: Sequence[Entry]) -> tuple[Entry, ...]:
     return anchor_entries(workspace, entries)
 
 
-def cites_of_commit(workspace: Workspace, sha: str, message: str, paths: tuple[str, ...]) -> tuple[str, ...]:
+def cites_of_commit(
+    workspace: Workspace, sha: str, message: str, paths: tuple[str, ...]
+) -> tuple[str, ...]:
     """What `record` cites for an entry of this commit."""
     (cites,) = cite_touched(workspace, [(message, find_cites(message, paths, sha))])
     title, _, body = message.partition("\n")
@@ -72,7 +76,9 @@ def form_of(entry: Entry) -> str:
 
 def look(workspace: Workspace, entries: Sequence[Entry], rev: str) -> list[Shown]:
     """What `retrieve --tree REV` says of each entry."""
-    truth = judge_located(workspace, [Located(entry, "MEMORY.md", 1, PROJECT) for entry in entries], rev)
+    truth = judge_located(
+        workspace, [Located(entry, "MEMORY.md", 1, PROJECT) for entry in entries], rev
+    )
     return [_shown(truth[entry]) for entry in entries]
 
 

@@ -10,10 +10,16 @@ INTERRUPTED = 130  # The exit status that shells give to what SIGINT (2) ended: 
 
 def main() -> None:
     """Run the command line; nothing where MEMORY_CI is `off`, the switch for whoever runs a fleet."""
-    if os.environ.get("MEMORY_CI", "").lower() == "off" and {"--help", "-h", "--version"}.isdisjoint(sys.argv):
+    if os.environ.get("MEMORY_CI", "").lower() == "off" and {
+        "--help",
+        "-h",
+        "--version",
+    }.isdisjoint(sys.argv):
         sys.stderr.write("memory-ci is off (MEMORY_CI=off): nothing was done.\n")
         return
-    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # where it is ignored (`&`, nohup) it stays so
+    if (
+        signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    ):  # where it is ignored (`&`, nohup) it stays so
         signal.signal(signal.SIGINT, _interrupt)
     from memory_ci.cli.plain import guard_job_log
 
@@ -21,7 +27,9 @@ def main() -> None:
     from memory_ci.commands.shortcut import run_shortcut
 
     if run_shortcut(sys.argv[1:], os.environ):
-        os._exit(0)  # all is written and closed; to take the modules apart costs as much again as bare Python
+        os._exit(
+            0
+        )  # all is written and closed; to take the modules apart costs as much again as bare Python
     from memory_ci.commands.root import main as group
 
     group()

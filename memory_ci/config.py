@@ -27,7 +27,9 @@ MAX_DEPTH = 8
 MAX_STARS = 3  # `**` in one pattern: more of them match slowly, and say nothing that fewer do not.
 CORE = "tag:yaml.org,2002:"
 
-OUTSIDE = frozenset({"key", "apikey", "token", "secret", "password", "url", "base", "endpoint", "host", "command"})
+OUTSIDE = frozenset(
+    {"key", "apikey", "token", "secret", "password", "url", "base", "endpoint", "host", "command"}
+)
 """Words in the names of credentials, addresses and programs, none of which a file of a repository may say."""
 
 
@@ -55,7 +57,11 @@ def parse_policy(text: str, path: str = POLICY_FILE) -> Policy:
     found: list[Finding] = []
     with _quoting(text):
         node = _compose(text, path)
-        policy = msgspec.convert(_Reader(path, found).plain(node, Policy, ""), Policy) if node else Policy()
+        policy = (
+            msgspec.convert(_Reader(path, found).plain(node, Policy, ""), Policy)
+            if node
+            else Policy()
+        )
         if found:
             raise _error(path, found[0].line, found[0].message, found[0].hint)
     return policy
@@ -88,10 +94,16 @@ def narrow(config: Config, policy: bytes | None, required: str = "") -> Config:
     if digest:
         if policy is None or hashlib.sha256(policy).hexdigest() != digest:
             message = f"{POLICY_FILE} is {'missing' if policy is None else 'not the text that `extends` pins'}"
-            raise UsageError(message, slug="policy-changed", hint="Run `memory-ci policy`, and commit what it writes.")
+            raise UsageError(
+                message,
+                slug="policy-changed",
+                hint="Run `memory-ci policy`, and commit what it writes.",
+            )
         config = _narrow(config, parse_policy(policy.decode("utf-8", "replace")))
     if _version(config.minimum_version) > _version(__version__):
-        message = f"memory-ci {config.minimum_version} or newer is asked for here, this is {__version__}"
+        message = (
+            f"memory-ci {config.minimum_version} or newer is asked for here, this is {__version__}"
+        )
         raise UsageError(message, slug="policy-forbids", hint="Update memory-ci.")
     if config.publish.allowed and config.publish.mode not in ("none", *config.publish.allowed):
         message = f"publish.mode is {config.publish.mode}, and publish.allowed {', '.join(config.publish.allowed)}"
@@ -101,7 +113,11 @@ def narrow(config: Config, policy: bytes | None, required: str = "") -> Config:
 
 def _narrow(own: Config, policy: Policy) -> Config:
     def both(ours: tuple[T, ...], theirs: tuple[T, ...], nothing: T) -> tuple[T, ...]:
-        return tuple(one for one in ours if one in theirs) or (nothing,) if ours and theirs else ours or theirs
+        return (
+            tuple(one for one in ours if one in theirs) or (nothing,)
+            if ours and theirs
+            else ours or theirs
+        )
 
     def lower(ours: float, theirs: float) -> float:
         return min(ours or theirs, theirs or ours)
@@ -112,7 +128,9 @@ def _narrow(own: Config, policy: Policy) -> Config:
         max_cost_usd=lower(own.engine.max_cost_usd, policy.engine.max_cost_usd),
         max_cost_usd_month=lower(own.engine.max_cost_usd_month, policy.engine.max_cost_usd_month),
     )
-    publish = replace(own.publish, allowed=both(own.publish.allowed, policy.publish.allowed, "none"))
+    publish = replace(
+        own.publish, allowed=both(own.publish.allowed, policy.publish.allowed, "none")
+    )
     version = max(own.minimum_version, policy.minimum_version, key=_version)
     return replace(own, engine=engine, publish=publish, minimum_version=version)
 
@@ -139,8 +157,15 @@ def _refuse_tricks(events: Any, path: str) -> None:  # noqa: ANN401
     for event in events:
         name = type(event).__name__
         depth += name.endswith("StartEvent") - name.endswith("EndEvent")
-        if depth > MAX_DEPTH or name == "AliasEvent" or getattr(event, "anchor", None) or getattr(event, "tag", None):
-            raise _error(path, event.start_mark.line + 1, "anchors, tags and deep nesting are not read here")
+        if (
+            depth > MAX_DEPTH
+            or name == "AliasEvent"
+            or getattr(event, "anchor", None)
+            or getattr(event, "tag", None)
+        ):
+            raise _error(
+                path, event.start_mark.line + 1, "anchors, tags and deep nesting are not read here"
+            )
 
 
 class _Reader:
@@ -157,7 +182,9 @@ class _Reader:
         try:
             value = msgspec.convert(self._value(node, where), type_)
         except (msgspec.ValidationError, ValueError, ArithmeticError) as error:
-            raise _error(self.path, line, f"{where} must be {describe(inspect.type_info(type_))}") from error
+            raise _error(
+                self.path, line, f"{where} must be {describe(inspect.type_info(type_))}"
+            ) from error
         for pattern in value if isinstance(value, tuple) else ():
             if isinstance(pattern, str) and (reason := find_fault(pattern)):
                 raise _error(self.path, line, f"{where}: {pattern!r} {reason}")
@@ -165,14 +192,22 @@ class _Reader:
 
     def _mapping(self, node: Any, type_: type[msgspec.Struct], where: str) -> dict[str, Any]:  # noqa: ANN401
         if node.id != "mapping":
-            raise _error(self.path, node.start_mark.line + 1, f"{where or 'the file'} must be a mapping of keys")
+            raise _error(
+                self.path,
+                node.start_mark.line + 1,
+                f"{where or 'the file'} must be a mapping of keys",
+            )
         fields = {field.encode_name: field.type for field in msgspec.structs.fields(type_)}
         plain: dict[str, Any] = {}
         for key, line, value_node in self._pairs(node, where):
             full = f"{where}.{key}" if where else key
             if key not in fields:
                 hint = _nearest(key, tuple(fields))
-                self.found.append(Finding(self.path, line, "unknown-key", f"unknown key {full!r}", hint, "warning"))
+                self.found.append(
+                    Finding(
+                        self.path, line, "unknown-key", f"unknown key {full!r}", hint, "warning"
+                    )
+                )
                 continue
             plain[key] = self.plain(value_node, fields[key], full)
         return plain
@@ -183,7 +218,9 @@ class _Reader:
         for key_node, value_node in node.value:
             line = key_node.start_mark.line + 1
             if key_node.id != "scalar":
-                raise _error(self.path, line, f"{where or 'the file'}: a list or a mapping cannot be a key")
+                raise _error(
+                    self.path, line, f"{where or 'the file'}: a list or a mapping cannot be a key"
+                )
             key = str(key_node.value)
             if key in seen:
                 full = f"{where}.{key}" if where else key
@@ -244,7 +281,10 @@ def describe(kind: inspect.Type, *, plural: bool = False) -> str:
         case inspect.TupleType():
             return f"{one}list{many} of {len(kind.item_types)} {describe(kind.item_types[0], plural=True)}"
         case inspect.DictType():
-            keys, values = describe(kind.key_type, plural=True), describe(kind.value_type, plural=True)
+            keys, values = (
+                describe(kind.key_type, plural=True),
+                describe(kind.value_type, plural=True),
+            )
             return f"{one}mapping{many} from {keys} to {values}"
         case inspect.UnionType():
             return " or ".join(describe(part, plural=plural) for part in kind.types)
@@ -268,4 +308,6 @@ def _nearest(key: str, known: tuple[str, ...]) -> str:
 
 def _error(path: str, line: int, message: str, hint: str = "") -> UsageError:
     hint = hint or "All keys: `memory-ci help configuration`."
-    return UsageError(f"{path}:{line}: {message}", slug="bad-config", hint=hint, place=(path, line, ""))
+    return UsageError(
+        f"{path}:{line}: {message}", slug="bad-config", hint=hint, place=(path, line, "")
+    )

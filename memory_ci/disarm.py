@@ -23,7 +23,9 @@ INVISIBLE = re.compile(
 )
 
 
-IDLE_JOINER = re.compile(r"(?<![^\x00-\x7f\s\u200c\u200d])[\u200c\u200d]|[\u200c\u200d](?![^\x00-\x7f\s\u200c\u200d])")
+IDLE_JOINER = re.compile(
+    r"(?<![^\x00-\x7f\s\u200c\u200d])[\u200c\u200d]|[\u200c\u200d](?![^\x00-\x7f\s\u200c\u200d])"
+)
 """Zero-width joiners, except between two letters or signs beyond ASCII: Persian and emoji are spelled with them."""
 
 
@@ -53,10 +55,14 @@ HARMLESS = frozenset(" \t\n.,;:!?'\"`/-_*()[]#")
 """What may stand beside the wrapper's name in a text that speaks of it; brackets of any script may not."""
 
 
-LETTER_BRACKETS = frozenset("\u1433\u1438\u16b2\U00016f3f")  # Letters, for Unicode, that look like an angle bracket.
+LETTER_BRACKETS = frozenset(
+    "\u1433\u1438\u16b2\U00016f3f"
+)  # Letters, for Unicode, that look like an angle bracket.
 
 
-ASCII_LOOK_ALIKES = str.maketrans({sign: letter for sign, letter in LOOK_ALIKES.items() if sign.isascii()})
+ASCII_LOOK_ALIKES = str.maketrans(
+    {sign: letter for sign, letter in LOOK_ALIKES.items() if sign.isascii()}
+)
 
 
 REACH = 16  # How many signs beside the name are looked at.
@@ -71,11 +77,15 @@ def neutralise(text: str) -> str:
     seen = INVISIBLE.sub("", "\n".join(text.splitlines()))
     seen = seen if seen.isascii() else IDLE_JOINER.sub("", seen)
     # What `text` looks like in plain lower-case letters.
-    if not NAME.search(seen.lower().translate(ASCII_LOOK_ALIKES) if seen.isascii() else "".join(map(_fold, seen))):
+    if not NAME.search(
+        seen.lower().translate(ASCII_LOOK_ALIKES) if seen.isascii() else "".join(map(_fold, seen))
+    ):
         return seen
     seen = ENTITY.sub("<", seen)
     folded = [_fold(char) for char in seen]
-    origins = [place for place, letters in enumerate(folded) for _ in letters]  # where each letter comes from
+    origins = [
+        place for place, letters in enumerate(folded) for _ in letters
+    ]  # where each letter comes from
     chars = list(seen)
     for name in NAME.finditer("".join(folded)):
         first, last = origins[name.start()], origins[name.end() - 1]

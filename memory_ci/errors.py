@@ -11,7 +11,9 @@ class MemoryCIError(Exception):
 
     exit_code: ClassVar[int] = 1
 
-    def __init__(self, message: str, *, slug: str, hint: str = "", place: tuple[str, int, str] | None = None) -> None:
+    def __init__(
+        self, message: str, *, slug: str, hint: str = "", place: tuple[str, int, str] | None = None
+    ) -> None:
         super().__init__(message)
         self.place = place
         self.message = message

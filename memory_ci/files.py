@@ -10,7 +10,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
-LOCKED_BYTE = 1 << 30  # Windows locks bytes, and nobody else may read those: so one that is never written.
+LOCKED_BYTE = (
+    1 << 30
+)  # Windows locks bytes, and nobody else may read those: so one that is never written.
 
 MAX_LINK = 1 << 14
 """Bytes of a file `.git` that names a git directory elsewhere (gitrepository-layout(5))."""
@@ -20,7 +22,9 @@ def open_regular(path: Path) -> BinaryIO:
     """The open file. Raises OSError: it cannot be opened, or is a directory, a pipe, a socket or a device."""
     try:
         # Not to wait for who writes into a pipe; a terminal that is opened must not become ours.
-        handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0))
+        handle = os.open(
+            path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0)
+        )
     except ValueError as error:  # a NUL, or half a character
         raise OSError(errno.EINVAL, "no such name is possible", str(path)) from error
     if not stat.S_ISREG(os.fstat(handle).st_mode):

@@ -24,13 +24,17 @@ def render_finding(finding: Finding, *, with_level: bool = True) -> str:
 def count_levels(findings: Iterable[Finding]) -> str:
     """`1 error, 2 notices`: how many there are of each level; "" for none."""
     levels = [finding.level for finding in findings]
-    return ", ".join(plural(levels.count(level), level) for level in get_args(Level) if level in levels)
+    return ", ".join(
+        plural(levels.count(level), level) for level in get_args(Level) if level in levels
+    )
 
 
 def printable(text: str) -> str:
     """`text` in which nothing moves the cursor or hides: control and unencodable characters as escapes."""
     return "".join(
-        char if char.isprintable() or char in JOINERS else char.encode("unicode_escape").decode("ascii")
+        char
+        if char.isprintable() or char in JOINERS
+        else char.encode("unicode_escape").decode("ascii")
         for char in text
     )
 
@@ -55,8 +59,12 @@ def render_annotations(findings: Sequence[Finding], token: str) -> str:
             words = f"{one.message}. {one.hint}" if one.hint else one.message
             commands.append(f"::{level} {place}::{_escape(printable(words))}\n")
         if len(found) > MAX_ANNOTATIONS:
-            commands.append(f"{plural(len(found) - MAX_ANNOTATIONS, f'more {level}')} in the log above\n")
-    return fence("".join(f"{render_finding(finding)}\n" for finding in findings), token) + "".join(commands)
+            commands.append(
+                f"{plural(len(found) - MAX_ANNOTATIONS, f'more {level}')} in the log above\n"
+            )
+    return fence("".join(f"{render_finding(finding)}\n" for finding in findings), token) + "".join(
+        commands
+    )
 
 
 def render_stop(level: Level, reason: str) -> str:

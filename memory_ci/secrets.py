@@ -59,13 +59,13 @@ class Pattern(NamedTuple):
     anchor: str = ""
 
 
-def _pattern(kind: str, keywords: str, regex: str, needs_entropy: bool = False, reach: int = 0) -> Pattern:
+def _pattern(
+    kind: str, keywords: str, regex: str, needs_entropy: bool = False, reach: int = 0
+) -> Pattern:
     return Pattern(kind, tuple(keywords.split()), regex, needs_entropy, reach)
 
 
-VENDORS = (
-    "algolia circleci cloudflare datadog fastly heroku launchdarkly mailgun netlify okta relic snyk twilio vercel wandb"
-)
+VENDORS = "algolia circleci cloudflare datadog fastly heroku launchdarkly mailgun netlify okta relic snyk twilio vercel wandb"
 """Some of whose keys have no prefix: theirs are known where the vendor and `key`, `token` or `secret` stand before."""
 
 EDGE = "(?<![A-Za-z0-9\u0130\u0131\u017f\u212a])"
@@ -80,7 +80,11 @@ PATTERNS: tuple[Pattern, ...] = (
         # Up to the next beginning at most: a text of nothing but beginnings is gone through once.
         r"(?:(?:(?!-----BEGIN)[^\0]){0,40000}?-----END [A-Z0-9 ]{0,30}PRIVATE KEY(?: BLOCK)?-----|[A-Za-z0-9+/=\s\\]*)",
     ),
-    _pattern("aws-access-key", "akia asia abia acca", EDGE + r"(?:AKIA|ASIA|ABIA|ACCA)[A-Z2-7]{16}(?![A-Za-z0-9])"),
+    _pattern(
+        "aws-access-key",
+        "akia asia abia acca",
+        EDGE + r"(?:AKIA|ASIA|ABIA|ACCA)[A-Z2-7]{16}(?![A-Za-z0-9])",
+    ),
     _pattern(
         "aws-secret-key",
         "aws",
@@ -98,10 +102,13 @@ PATTERNS: tuple[Pattern, ...] = (
     _pattern(
         "openai-key",
         "sk-",
-        EDGE + r"sk-(?:(?:proj|svcacct|admin|None)-[A-Za-z0-9_-]{20,}|[A-Za-z0-9]{32,}(?![A-Za-z0-9]))",
+        EDGE
+        + r"sk-(?:(?:proj|svcacct|admin|None)-[A-Za-z0-9_-]{20,}|[A-Za-z0-9]{32,}(?![A-Za-z0-9]))",
     ),
     _pattern(
-        "google-key", "aiza gocspx- ya29.", EDGE + r"(?:AIza[A-Za-z0-9_-]{35}|GOCSPX-[\w-]{20,}|ya29\.[\w-]{20,})"
+        "google-key",
+        "aiza gocspx- ya29.",
+        EDGE + r"(?:AIza[A-Za-z0-9_-]{35}|GOCSPX-[\w-]{20,}|ya29\.[\w-]{20,})",
     ),
     _pattern(
         "slack-token",
@@ -125,7 +132,11 @@ PATTERNS: tuple[Pattern, ...] = (
         "hf_ api_org_",
         EDGE + r"(?:hf_[A-Za-z]{30,}|hf_[A-Za-z0-9]{34,}|api_org_[A-Za-z]{34})(?![A-Za-z0-9])",
     ),
-    _pattern("jwt", "eyj", EDGE + r"eyJ[A-Za-z0-9_-]{10,8000}+\.eyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10,}"),
+    _pattern(
+        "jwt",
+        "eyj",
+        EDGE + r"eyJ[A-Za-z0-9_-]{10,8000}+\.eyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10,}",
+    ),
     _pattern(
         "url-password",
         "://",
@@ -144,7 +155,10 @@ PATTERNS: tuple[Pattern, ...] = (
         r"\b(?:Account|SharedAccess)Key=(?P<secret>[A-Za-z0-9+/=]{40,})",
     ),
     _pattern(
-        "connection-string", "password= pwd=", r"[?&](?i:password|pwd)=(?P<secret>[^&\s\0\"'`${<%*]{3,200})", reach=1
+        "connection-string",
+        "password= pwd=",
+        r"[?&](?i:password|pwd)=(?P<secret>[^&\s\0\"'`${<%*]{3,200})",
+        reach=1,
     ),
     _pattern(
         "connection-string",
@@ -180,16 +194,33 @@ PATTERNS: tuple[Pattern, ...] = (
         reach=28,
         anchor=r"\.(?=[\w-]{6}\.[\w-]{27})",
     ),
-    Pattern("telegram-token", (), EDGE + r"\d{8,10}:AA[\w-]{33}", reach=10, anchor=r":(?=AA[\w-]{33})"),
-    Pattern("twilio-key", (), EDGE + r"SK[0-9a-fA-F]{32}(?![A-Za-z0-9])", anchor=r"SK(?=[0-9a-fA-F]{32})"),
+    Pattern(
+        "telegram-token", (), EDGE + r"\d{8,10}:AA[\w-]{33}", reach=10, anchor=r":(?=AA[\w-]{33})"
+    ),
+    Pattern(
+        "twilio-key",
+        (),
+        EDGE + r"SK[0-9a-fA-F]{32}(?![A-Za-z0-9])",
+        anchor=r"SK(?=[0-9a-fA-F]{32})",
+    ),
     Pattern("mailchimp-key", (), EDGE + r"[0-9a-f]{32}-us\d{1,2}", reach=32, anchor=r"-us(?=\d)"),
     Pattern(
-        "airtable-token", (), EDGE + r"pat[A-Za-z0-9]{14}\.[a-f0-9]{62,66}", reach=17, anchor=r"\.(?=[a-f0-9]{62})"
+        "airtable-token",
+        (),
+        EDGE + r"pat[A-Za-z0-9]{14}\.[a-f0-9]{62,66}",
+        reach=17,
+        anchor=r"\.(?=[a-f0-9]{62})",
     ),
     Pattern(
-        "asana-token", (), EDGE + r"\d{1,2}/\d{12,20}(?:/\d{12,20})?:[0-9a-f]{32}", reach=45, anchor=":(?=[0-9a-f]{32})"
+        "asana-token",
+        (),
+        EDGE + r"\d{1,2}/\d{12,20}(?:/\d{12,20})?:[0-9a-f]{32}",
+        reach=45,
+        anchor=":(?=[0-9a-f]{32})",
     ),
-    _pattern("terraform-token", ".atlasv1.", EDGE + r"[A-Za-z0-9]{14}\.atlasv1\.[\w=-]{60,70}", reach=14),
+    _pattern(
+        "terraform-token", ".atlasv1.", EDGE + r"[A-Za-z0-9]{14}\.atlasv1\.[\w=-]{60,70}", reach=14
+    ),
     _pattern("azure-secret", "q~", EDGE + r"[\w~.]{3}\dQ~[\w~.-]{31,34}", reach=4),
     _pattern("new-relic-key", "nral", EDGE + r"[A-Fa-f0-9]{36}NRAL(?![A-Za-z0-9])", reach=36),
     _pattern("maxmind-key", "_mmk", EDGE + r"[A-Za-z0-9]{6}_[A-Za-z0-9]{29}_mmk", reach=36),
@@ -310,15 +341,21 @@ def _read_keys(table: str) -> Iterator[Pattern]:
         kind, source, *prefixes, rest = line.split()
         begin = "|".join(map(re.escape, prefixes))
         edge = f"{EDGE}(?<!-)" if source.endswith("-") else EDGE
-        yield Pattern(kind, tuple(map(str.lower, prefixes)), f"{edge}(?:{begin}){rest}", source.endswith("?"))
+        yield Pattern(
+            kind, tuple(map(str.lower, prefixes)), f"{edge}(?:{begin}){rest}", source.endswith("?")
+        )
 
 
 PATTERNS += tuple(_read_keys(KEYS))
 
 
 ANCHORED = [pattern for pattern in PATTERNS if pattern.anchor]
-SHORTEST_ANCHORED = 34  # Characters without a blank that any of them has at least; few texts have so long a word.
-KEYWORDS = [(number, keyword) for number, pattern in enumerate(PATTERNS) for keyword in pattern.keywords]
+SHORTEST_ANCHORED = (
+    34  # Characters without a blank that any of them has at least; few texts have so long a word.
+)
+KEYWORDS = [
+    (number, keyword) for number, pattern in enumerate(PATTERNS) for keyword in pattern.keywords
+]
 WITHIN_WORDS = [
     (number, keyword)
     for number, keyword in KEYWORDS
@@ -329,14 +366,20 @@ for place in KEYWORDS:
     if place not in WITHIN_WORDS:
         BY_WORD.setdefault(re.findall("[a-z]+", place[1])[-1], []).append(place)
 
-LETTERS = bytes(byte if chr(byte) in "abcdefghijklmnopqrstuvwxyz" else ord(" ") for byte in range(256))
+LETTERS = bytes(
+    byte if chr(byte) in "abcdefghijklmnopqrstuvwxyz" else ord(" ") for byte in range(256)
+)
 """A table for bytes.translate: all but a-z becomes a blank."""
 
-NAME_OR_QUANTITY = re.compile(r"[A-Za-z]+\d{0,2}(?:[._/:-]+[A-Za-z]*\d{0,2})*|\d[\d.,]*[A-Za-z]{1,3}")
+NAME_OR_QUANTITY = re.compile(
+    r"[A-Za-z]+\d{0,2}(?:[._/:-]+[A-Za-z]*\d{0,2})*|\d[\d.,]*[A-Za-z]{1,3}"
+)
 """A name made of words (`settings.oauth_token_v2`): what a key is called, not what it is. Or a number with its unit
 (`2.119834ms`): what logs say of tokens."""
 
-EXAMPLES = frozenset("password passwd pass secret user token changeme example placeholder pwd".split())
+EXAMPLES = frozenset(
+    "password passwd pass secret user token changeme example placeholder pwd".split()
+)
 
 
 def find_secrets(text: str) -> list[Secret]:
@@ -359,7 +402,9 @@ def _find_escaped(text: str, escapes: Sequence[re.Match[str]]) -> Iterator[Secre
             yield Secret(kind, _place(breaks, start), _place(breaks, end - 1) + 1)
 
 
-def _unescape(text: str, escapes: Iterable[re.Match[str]], colour: str) -> tuple[str, list[tuple[int, int]]]:
+def _unescape(
+    text: str, escapes: Iterable[re.Match[str]], colour: str
+) -> tuple[str, list[tuple[int, int]]]:
     """`text` without its escapes, and where each piece of it begins: there, and in `text`."""
     pieces, breaks, length, at = [""], [(0, 0)], 0, 0
     for match in escapes:
@@ -458,7 +503,9 @@ def _is_example(value: str) -> bool:
 
 def _is_random(value: str) -> bool:
     """Letters and digits with at least three bits a character (Shannon), and no name made of words, nor a quantity."""
-    if NAME_OR_QUANTITY.fullmatch(value) or not (re.search(r"\d", value) and re.search(r"[A-Za-z]", value)):
+    if NAME_OR_QUANTITY.fullmatch(value) or not (
+        re.search(r"\d", value) and re.search(r"[A-Za-z]", value)
+    ):
         return False
     total = len(value)
     return -sum(n / total * math.log2(n / total) for n in Counter(value).values()) >= 3.0

@@ -59,7 +59,9 @@ def count_words(text: str) -> int:
 
 def _mixed_words(text: str) -> Iterator[str]:
     for place, piece in enumerate(UNSPACED.split(text)):
-        letters = [char for char in piece if char.isalnum()]  # no vowel signs: the index ends words there
+        letters = [
+            char for char in piece if char.isalnum()
+        ]  # no vowel signs: the index ends words there
         if place % 2 == 0:
             yield from map(str.lower, WORD.findall(piece))
         else:
@@ -80,7 +82,11 @@ def identifier_parts(text: str) -> Iterator[str]:
             continue  # a plain word, as most are: told apart several times faster than by the patterns
         for word in WORD.findall(bare):
             name = word.partition("'")[0]
-            parts = CAMEL.findall(name) if name.isascii() else [part for part in GLUE.split(name) if part]
+            parts = (
+                CAMEL.findall(name)
+                if name.isascii()
+                else [part for part in GLUE.split(name) if part]
+            )
             if len(parts) > 1:
                 yield from map(str.lower, parts)
 
@@ -94,8 +100,16 @@ def cited_words(cites: Iterable[str], aka: str | None = None) -> str:
     >>> cited_words(["src/http_client.py:3-9@3f2ab91aa5a1 symbol:Client.getUser words:0f"], "timeout")
     'src/http_client Client.getUser src http client client get user timeout'
     """
-    found = [part for cite in cites if (match := CITED.match(cite)) for part in match.groups() if part]
-    return " ".join([*found, *(part for one in found for part in identifier_parts(one)), *([aka] if aka else [])])
+    found = [
+        part for cite in cites if (match := CITED.match(cite)) for part in match.groups() if part
+    ]
+    return " ".join(
+        [
+            *found,
+            *(part for one in found for part in identifier_parts(one)),
+            *([aka] if aka else []),
+        ]
+    )
 
 
 def content_words(text: str) -> frozenset[str]:
@@ -198,7 +212,11 @@ def plural(count: int, noun: str) -> str:
     """
     if count == 1:
         return f"1 {noun}"
-    return f"{count} {noun[:-1]}ies" if noun.endswith("y") and noun[-2] not in "aeiou" else f"{count} {noun}s"
+    return (
+        f"{count} {noun[:-1]}ies"
+        if noun.endswith("y") and noun[-2] not in "aeiou"
+        else f"{count} {noun}s"
+    )
 
 
 def estimate_tokens(text: str) -> int:
@@ -231,10 +249,16 @@ def plain_host(place: str) -> str:
     >>> [plain_host(one) for one in ("GitHub.com.", "ssh.github.com:443", "www.github.com", "altssh.gitlab.com")]
     ['github.com', 'github.com', 'github.com', 'gitlab.com']
     """
-    return re.sub(r"^(?:www|(?:alt)?ssh)\.(?=[^.]+\.[^.]+$)", "", place.lower().partition(":")[0].rstrip("."))
+    return re.sub(
+        r"^(?:www|(?:alt)?ssh)\.(?=[^.]+\.[^.]+$)", "", place.lower().partition(":")[0].rstrip(".")
+    )
 
 
-UNCLOSED = ("did not find expected ',' or", "could not find expected ':'", "found unexpected end of stream")
+UNCLOSED = (
+    "did not find expected ',' or",
+    "could not find expected ':'",
+    "found unexpected end of stream",
+)
 """What PyYAML says of a list, a key or a quotation that nothing ends: of the line where it gave up, not of that one."""
 
 

@@ -7,7 +7,15 @@ from pathlib import Path
 
 from memory_ci.sessions.capture import capture
 from tests.project import Project
-from tests.sources.transcripts.claude import SAID, Record, make_agent, make_call, make_lines, make_result, make_user
+from tests.sources.transcripts.claude import (
+    SAID,
+    Record,
+    make_agent,
+    make_call,
+    make_lines,
+    make_result,
+    make_user,
+)
 
 SESSION = "5f3b2a10-0000-4000-8000-000000000007"
 WORDS = "Never retry a POST without an idempotency key, the gateway books each one."
@@ -15,23 +23,33 @@ STEP = timedelta(seconds=10)
 
 
 def make_session(
-    *said: str | Record, at: datetime, session: str = SESSION, branch: str = "elsewhere", first: int = 1
+    *said: str | Record,
+    at: datetime,
+    session: str = SESSION,
+    branch: str = "elsewhere",
+    first: int = 1,
 ) -> bytes:
     """A transcript of Claude Code, a record every ten seconds from `at` on: human turns, and records as they are."""
     lines = []
     for number, one in enumerate(said, start=first):
         record = make_user(one, number) if isinstance(one, str) else one
         when = (at + STEP * (number - first)).isoformat()
-        record = {key: value for key, value in record.items() if key != "cwd"}  # nothing says that it was elsewhere
+        record = {
+            key: value for key, value in record.items() if key != "cwd"
+        }  # nothing says that it was elsewhere
         lines.append(record | {"sessionId": session, "gitBranch": branch, "timestamp": when})
     return make_lines(*lines)
 
 
 def refusing(reason: str, number: int = 50) -> tuple[Record, Record]:
     """The call of a tool, and a person's refusal of it with this reason."""
-    call = make_agent(make_call("Bash", call=f"toolu_{number}", command="npm install"), number=number)
+    call = make_agent(
+        make_call("Bash", call=f"toolu_{number}", command="npm install"), number=number
+    )
     return call, make_user(
-        [make_result(SAID + reason, call=f"toolu_{number}", is_error=True)], number + 1, toolDenialKind="user-rejected"
+        [make_result(SAID + reason, call=f"toolu_{number}", is_error=True)],
+        number + 1,
+        toolDenialKind="user-rejected",
     )
 
 
@@ -44,14 +62,21 @@ def keep_session(project: Project, folder: Path, data: bytes) -> str:
 
 
 def merge_branch(
-    project: Project, branch: str, number: int, *messages: str, path: str = "src/retry.py", author: str | None = None
+    project: Project,
+    branch: str,
+    number: int,
+    *messages: str,
+    path: str = "src/retry.py",
+    author: str | None = None,
 ) -> str:
     """Merge a branch with a commit for each message, as GitHub's merge button words it; the sha of the merge."""
     project.branch(branch)
     for place, message in enumerate(messages):
         project.commit(message, {path: f"{branch} {place}\n"}, author)
     project.checkout("main")
-    return project.merge(branch, message=f"Merge pull request #{number} from ada/{branch}\n\n{messages[0]}")
+    return project.merge(
+        branch, message=f"Merge pull request #{number} from ada/{branch}\n\n{messages[0]}"
+    )
 
 
 def put_tree(project: Project, ref: str, files: dict[str, bytes]) -> None:

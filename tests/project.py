@@ -51,9 +51,13 @@ class Project(RepoBuilder):
         return open_workspace(self.path, is_named=True)
 
     def plan(self, since: str | None = None, ref: str | None = None, today: date = TODAY) -> Plan:
-        return plan_record(self.workspace, RecordOptions(since, ref), today, lambda done, total: None)
+        return plan_record(
+            self.workspace, RecordOptions(since, ref), today, lambda done, total: None
+        )
 
-    def record(self, since: str | None = None, ref: str | None = None, today: date = TODAY) -> Applied:
+    def record(
+        self, since: str | None = None, ref: str | None = None, today: date = TODAY
+    ) -> Applied:
         return apply_plan(self.workspace, self.plan(since, ref, today), NOW)
 
     def upkeep(self, step: Step, stale_after: int | None = None, today: date = TODAY) -> Applied:
@@ -84,13 +88,16 @@ class Project(RepoBuilder):
         self.commit(message, {path: format_entry(entry)})
         return path
 
-    def merge_work(self, message: str, branch: str, number: int, path: str = "src/client.py") -> str:
+    def merge_work(
+        self, message: str, branch: str, number: int, path: str = "src/client.py"
+    ) -> str:
         """Merge a branch with one commit, as GitHub's merge button words it."""
         self.branch(branch)
         self.commit(message, {path: f"{branch}\n"})
         self.checkout("main")
         return self.merge(
-            branch, message=f"Merge pull request #{number} from ada/{branch}\n\n{message.splitlines()[0]}"
+            branch,
+            message=f"Merge pull request #{number} from ada/{branch}\n\n{message.splitlines()[0]}",
         )
 
 

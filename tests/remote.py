@@ -152,7 +152,9 @@ class GitHubDouble:
         if what == "permission":
             return json_answer({"permission": "read" if "/reader/" in asked.path else "write"})
         if what == "reviews":
-            return json_answer([one for one in self.reviews if f"/pulls/{one['pull']}/" in asked.path])
+            return json_answer(
+                [one for one in self.reviews if f"/pulls/{one['pull']}/" in asked.path]
+            )
         if what == "graphql" and "enablePullRequestAutoMerge" in asked.json["query"]:
             what = "auto-merge"
         if what in ("labels", "requested_reviewers", "auto-merge"):
@@ -179,32 +181,68 @@ class GitHubDouble:
         if asked.method == "POST":
             user = {"id": 41898282, "type": "Bot"}
             self.comments.append(
-                {"id": len(self.comments) + 1, "user": user, "created_at": NOW.isoformat(), **asked.json}
+                {
+                    "id": len(self.comments) + 1,
+                    "user": user,
+                    "created_at": NOW.isoformat(),
+                    **asked.json,
+                }
             )
             return json_answer(self.comments[-1], 201)
-        comment = next(one for one in self.comments if one["id"] == int(asked.path.rpartition("/")[2]))
+        comment = next(
+            one for one in self.comments if one["id"] == int(asked.path.rpartition("/")[2])
+        )
         comment |= asked.json
         return json_answer(comment)
 
     def _list(self, asked: Asked) -> Answer:
         query = asked.query
-        head, base, state = query.get("head", "").removeprefix("acme:"), query.get("base"), query["state"]
-        newest_first = (pull for pull in reversed(self.pulls) if (pull["head"], pull["base"]) == (head, base))
+        head, base, state = (
+            query.get("head", "").removeprefix("acme:"),
+            query.get("base"),
+            query["state"],
+        )
+        newest_first = (
+            pull for pull in reversed(self.pulls) if (pull["head"], pull["base"]) == (head, base)
+        )
         return json_answer([pull for pull in newest_first if pull["state"] == state])
 
     def review(
-        self, state: str, login: str = "ann", association: str = "MEMBER", type: str = "User", *, pull: int = 1
+        self,
+        state: str,
+        login: str = "ann",
+        association: str = "MEMBER",
+        type: str = "User",
+        *,
+        pull: int = 1,
     ) -> None:
         """A review of a request, by a person of the house unless said otherwise."""
         user = {"login": login, "type": type}
-        said = {"id": len(self.reviews) + 1, "state": state, "user": user, "author_association": association}
+        said = {
+            "id": len(self.reviews) + 1,
+            "state": state,
+            "user": user,
+            "author_association": association,
+        }
         self.reviews.append({**said, "pull": pull})
 
     def comment(self, text: str, *, is_stranger: bool = False, login: str = "ann") -> None:
         """A comment on a request, by a person of the house unless said otherwise, as both forges show it."""
-        person = {"id": 666 if is_stranger else 7, "login": login, "username": login, "type": "User"}
-        said = {"id": len(self.comments) + 1, "created_at": NOW.isoformat(), "body": text, "user": person}
-        self.comments.append({**said, "author": person, "author_association": "NONE" if is_stranger else "MEMBER"})
+        person = {
+            "id": 666 if is_stranger else 7,
+            "login": login,
+            "username": login,
+            "type": "User",
+        }
+        said = {
+            "id": len(self.comments) + 1,
+            "created_at": NOW.isoformat(),
+            "body": text,
+            "user": person,
+        }
+        self.comments.append(
+            {**said, "author": person, "author_association": "NONE" if is_stranger else "MEMBER"}
+        )
 
     def _open(self, asked: Asked) -> Answer:
         if "open" in self.answers:
@@ -227,10 +265,15 @@ class GitHubDouble:
         if self.remote.sha(f"refs/heads/{branch}") != expected:
             words = f'Expected branch to point to "{expected}" but it did not. Pull and try again.'
             return json_answer(
-                {"data": {"createCommitOnBranch": None}, "errors": [{"type": "STALE_DATA", "message": words}]}
+                {
+                    "data": {"createCommitOnBranch": None},
+                    "errors": [{"type": "STALE_DATA", "message": words}],
+                }
             )
         if self.refusal:
-            return json_answer({"data": None, "errors": [{"type": "FORBIDDEN", "message": self.refusal}]})
+            return json_answer(
+                {"data": None, "errors": [{"type": "FORBIDDEN", "message": self.refusal}]}
+            )
         oid = self._make(branch, asked)
         return json_answer({"data": {"createCommitOnBranch": {"commit": {"oid": oid}}}})
 
@@ -238,7 +281,9 @@ class GitHubDouble:
         shutil.rmtree(self.scratch, ignore_errors=True)
         clone = self.remote.clone(self.scratch, "--branch", branch)
         changes, message = asked["fileChanges"], asked["message"]
-        files: dict[str, Any] = {one["path"]: base64.b64decode(one["contents"]) for one in changes["additions"]}
+        files: dict[str, Any] = {
+            one["path"]: base64.b64decode(one["contents"]) for one in changes["additions"]
+        }
         files |= {one["path"]: None for one in changes["deletions"]}
         oid = clone.commit(f"{message['headline']}\n\n{message['body']}\n", files)
         clone.git("push", "-q", "origin", f"HEAD:{branch}")
@@ -255,7 +300,9 @@ class GitLabDouble(GitHubDouble):
         number = asked.path.removeprefix("/projects/42/merge_requests").lstrip("/")
         if asked.path.startswith("/projects/42/members/all/"):
             return json_answer({"access_level": 10 if asked.path.endswith("/666") else 40})
-        if asked.headers.get("private-token") != TOKEN or not asked.path.startswith("/projects/42/merge_requests"):
+        if asked.headers.get("private-token") != TOKEN or not asked.path.startswith(
+            "/projects/42/merge_requests"
+        ):
             return json_answer({"message": "404 Not Found"}, 404)
         number, _, part = number.partition("/")
         if part == "notes":
@@ -264,19 +311,33 @@ class GitLabDouble(GitHubDouble):
             return json_answer({"approved_by": []} if part == "approvals" else [])
         if asked.method == "GET":
             state = asked.query["state"]
-            return json_answer([self._show(one) for one in reversed(self.pulls) if state in ("all", self._state(one))])
+            return json_answer(
+                [
+                    self._show(one)
+                    for one in reversed(self.pulls)
+                    if state in ("all", self._state(one))
+                ]
+            )
         named = {"description": "body", "source_branch": "head", "target_branch": "base"}
-        fields = {named.get(key, key): value for key, value in asked.json.items() if key != "state_event"}
+        fields = {
+            named.get(key, key): value for key, value in asked.json.items() if key != "state_event"
+        }
         if asked.json.get("state_event") == "close":
             fields["state"] = "closed"
         if not number:
-            self.pulls.append({"number": len(self.pulls) + 1, "state": "open", "html_url": "https://gitlab/1"})
+            self.pulls.append(
+                {"number": len(self.pulls) + 1, "state": "open", "html_url": "https://gitlab/1"}
+            )
         pull = self.pulls[int(number or 0) - 1]
         pull |= fields
         return json_answer(self._show(pull), 200 if number else 201)
 
     def _state(self, pull: dict[str, Any]) -> str:
-        return "merged" if pull.get("merged_at") else {"open": "opened"}.get(pull["state"], pull["state"])
+        return (
+            "merged"
+            if pull.get("merged_at")
+            else {"open": "opened"}.get(pull["state"], pull["state"])
+        )
 
     def _show(self, pull: dict[str, Any]) -> dict[str, Any]:
         own = {"source_project_id": 42, "target_project_id": 42}
@@ -284,7 +345,9 @@ class GitLabDouble(GitHubDouble):
         return {"iid": pull["number"], "state": self._state(pull), **text, **own}
 
 
-def git_over_http(root: Path, token: str, asked: list[str], *, is_read_only: bool = False) -> Handler:
+def git_over_http(
+    root: Path, token: str, asked: list[str], *, is_read_only: bool = False
+) -> Handler:
     """Gives requests with this token to `git http-backend` for `root`; the headers that came are in `asked`."""
     expected = "Basic " + base64.b64encode(f"x-access-token:{token}".encode()).decode()
 
@@ -309,7 +372,13 @@ def git_over_http(root: Path, token: str, asked: list[str], *, is_read_only: boo
             "HTTP_CONTENT_ENCODING": request.headers.get("content-encoding", ""),
             "GIT_PROTOCOL": request.headers.get("git-protocol", ""),
         }
-        done = subprocess.run(["git", "http-backend"], env=environ, input=request.body, capture_output=True, check=True)
+        done = subprocess.run(
+            ["git", "http-backend"],
+            env=environ,
+            input=request.body,
+            capture_output=True,
+            check=True,
+        )
         head, _, body = done.stdout.partition(b"\r\n\r\n")
         headers = dict(line.split(": ", 1) for line in head.decode().split("\r\n"))
         return Answer(int(headers.pop("Status", "200").split()[0]), body, headers)

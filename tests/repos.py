@@ -17,14 +17,24 @@ START = datetime(2026, 1, 5, 9, 0, tzinfo=UTC)
 STEP = timedelta(minutes=1)
 
 
-QUICK = {"init.defaultBranch": "main", "maintenance.auto": "false", "gc.auto": "0", "core.fsync": "none"}
+QUICK = {
+    "init.defaultBranch": "main",
+    "maintenance.auto": "false",
+    "gc.auto": "0",
+    "core.fsync": "none",
+}
 """Settings of git: no process that looks after each commit whether to tidy up, and no wait for the disk."""
 
 
 def git_settings(settings: Mapping[str, str]) -> dict[str, str]:
     """The environment that gives git these settings."""
-    pairs = [{f"GIT_CONFIG_KEY_{n}": key, f"GIT_CONFIG_VALUE_{n}": settings[key]} for n, key in enumerate(settings)]
-    return {"GIT_CONFIG_COUNT": str(len(settings))} | {name: value for pair in pairs for name, value in pair.items()}
+    pairs = [
+        {f"GIT_CONFIG_KEY_{n}": key, f"GIT_CONFIG_VALUE_{n}": settings[key]}
+        for n, key in enumerate(settings)
+    ]
+    return {"GIT_CONFIG_COUNT": str(len(settings))} | {
+        name: value for pair in pairs for name, value in pair.items()
+    }
 
 
 class Clock:
@@ -51,7 +61,9 @@ class RepoBuilder:
 
     def git(self, *args: str, input: bytes | None = None) -> str:
         """Output of a git command without its last newline; a failure raises with git's own words."""
-        done = subprocess.run(["git", *args], cwd=self.path, env=self._environment(), input=input, capture_output=True)
+        done = subprocess.run(
+            ["git", *args], cwd=self.path, env=self._environment(), input=input, capture_output=True
+        )
         if done.returncode:
             raise AssertionError(f"git {' '.join(args)}: {os.fsdecode(done.stderr)}")
         return os.fsdecode(done.stdout).removesuffix("\n")
@@ -64,7 +76,10 @@ class RepoBuilder:
         return file
 
     def commit(
-        self, message: str | bytes, files: Mapping[str, FileText] | None = None, author: str | None = None
+        self,
+        message: str | bytes,
+        files: Mapping[str, FileText] | None = None,
+        author: str | None = None,
     ) -> str:
         """The sha of a commit of what is staged and of `files` (None deletes one); it may be empty."""
         texts = files or {}
@@ -74,7 +89,9 @@ class RepoBuilder:
         if written:
             self.git("--literal-pathspecs", "add", "-f", "--", *map(str, written))
         data = message if isinstance(message, bytes) else message.encode()
-        self.git("commit", "-q", "--allow-empty", f"--author={author or AUTHOR}", "-F", "-", input=data)
+        self.git(
+            "commit", "-q", "--allow-empty", f"--author={author or AUTHOR}", "-F", "-", input=data
+        )
         return self._ticked()
 
     def branch(self, name: str, start: str | None = None) -> None:
@@ -86,7 +103,9 @@ class RepoBuilder:
 
     def merge(self, *branches: str, message: str | None = None) -> str:
         """The sha of a true merge commit (never a fast-forward); more than one branch makes an octopus."""
-        self.git("merge", "-q", "--no-ff", "-m", message or f"Merge branch '{branches[0]}'", *branches)
+        self.git(
+            "merge", "-q", "--no-ff", "-m", message or f"Merge branch '{branches[0]}'", *branches
+        )
         return self._ticked()
 
     def worktree(self, path: Path, branch: str) -> RepoBuilder:
@@ -126,7 +145,9 @@ class RepoBuilder:
 
     def _ticked(self) -> str:
         self.clock.tick()
-        with suppress(OSError):  # a branch that was just written is a file of its own; the rest is git's to find
+        with suppress(
+            OSError
+        ):  # a branch that was just written is a file of its own; the rest is git's to find
             kind, _, name = (self.path / ".git/HEAD").read_text().strip().partition("ref: ")
             return kind or (self.path / ".git" / name).read_text().strip()
         return self.sha()
@@ -153,5 +174,7 @@ def make_repo(path: Path, object_format: str = "sha1") -> RepoBuilder:
     """An empty repository on branch `main`, with no hooks."""
     path.mkdir(parents=True, exist_ok=True)
     repo = RepoBuilder(path)
-    repo.git("init", "-q", "--initial-branch=main", "--template=", f"--object-format={object_format}")
+    repo.git(
+        "init", "-q", "--initial-branch=main", "--template=", f"--object-format={object_format}"
+    )
     return repo

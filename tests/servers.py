@@ -28,7 +28,7 @@ class Asked(NamedTuple):
         return dict(parse_qsl(urlsplit(self.target).query))
 
     @property
-    def json(self) -> Any:  # noqa: ANN401 - any JSON
+    def json(self) -> Any:
         return json.loads(self.body)
 
 
@@ -84,7 +84,9 @@ def serve(handler: Handler) -> Iterator[Server]:
 
     class Connection(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
-        disable_nagle_algorithm = True  # or each reply waits 40 ms for the client to confirm its first half
+        disable_nagle_algorithm = (
+            True  # or each reply waits 40 ms for the client to confirm its first half
+        )
 
         def answer(self) -> None:
             length = int(self.headers.get("content-length") or 0)
@@ -100,7 +102,9 @@ def serve(handler: Handler) -> Iterator[Server]:
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Connection)
     server.daemon_threads, server.block_on_close = True, False
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
+    thread = threading.Thread(
+        target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True
+    )
     thread.start()
     try:
         yield Server(f"http://127.0.0.1:{server.server_port}", asked)
@@ -131,7 +135,10 @@ def drip(part: str, stuck: threading.Semaphore) -> Iterator[str]:
 
     class Dripping(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            self.wfile.write(b"HTTP/1.1 200 OK\r\n" + (b"" if part == "headers" else b"content-length: 9999\r\n\r\n"))
+            self.wfile.write(
+                b"HTTP/1.1 200 OK\r\n"
+                + (b"" if part == "headers" else b"content-length: 9999\r\n\r\n")
+            )
             with suppress(OSError):
                 for _ in range(3):
                     self.wfile.write(b"x-more: 1\r\n" if part == "headers" else b" ")

@@ -61,9 +61,14 @@ class StandIn:
 
     @property
     def environ(self) -> dict[str, str]:
-        return {"MEMORY_CI_ENGINE_COMMAND": shlex.quote(str(self._program)), "PATH": os.environ["PATH"]}
+        return {
+            "MEMORY_CI_ENGINE_COMMAND": shlex.quote(str(self._program)),
+            "PATH": os.environ["PATH"],
+        }
 
-    def will_find(self, *learnings: dict[str, Any], risks: tuple[dict[str, str], ...] = (), fail_on: str = "") -> None:
+    def will_find(
+        self, *learnings: dict[str, Any], risks: tuple[dict[str, str], ...] = (), fail_on: str = ""
+    ) -> None:
         """Answer with those learnings whose `words` stand in a piece; fail where one holds `fail_on`."""
         orders = {"learnings": learnings, "risks": risks, "fail_on": fail_on}
         self._program.with_suffix(".orders").write_text(json.dumps(orders))
@@ -77,9 +82,13 @@ class StandIn:
     def asked(self) -> list[Asked]:
         return [_asked(document) for document in self.documents]
 
-    def plan(self, project: Project, since: str | None = None, sessions: tuple[Path, ...] = ()) -> Plan:
+    def plan(
+        self, project: Project, since: str | None = None, sessions: tuple[Path, ...] = ()
+    ) -> Plan:
         options = RecordOptions(since, sessions=sessions, engine="command")
-        return plan_record(project.workspace, options, TODAY, lambda done, total: None, self.environ)
+        return plan_record(
+            project.workspace, options, TODAY, lambda done, total: None, self.environ
+        )
 
     def record(self, project: Project, sessions: tuple[Path, ...] = ()) -> Plan:
         plan = self.plan(project, sessions=sessions)
@@ -93,7 +102,9 @@ def _asked(document: dict[str, Any]) -> Asked:
     return Asked(user["change"], tuple(reaches), tuple(user["evidence"]))
 
 
-def make_learning(words: str, title: str = "Send a key with each POST", **fields: str) -> dict[str, Any]:
+def make_learning(
+    words: str, title: str = "Send a key with each POST", **fields: str
+) -> dict[str, Any]:
     """A learning as a model writes it, the rest by the defaults of its kind; `words` are what it quotes."""
     return {"title": title, "body": f"It was said: {words}", "words": words} | fields
 

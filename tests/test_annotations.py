@@ -11,7 +11,9 @@ from memory_ci.records.report import Finding, Level
 TOKEN = "0123456789abcdef"
 
 
-def make_finding(number: int = 1, message: str = "wrong", path: str = "MEMORY.md", level: Level = "error") -> Finding:
+def make_finding(
+    number: int = 1, message: str = "wrong", path: str = "MEMORY.md", level: Level = "error"
+) -> Finding:
     return Finding(path, number, "bad-value", message, "Mend it.", level)
 
 
@@ -36,12 +38,16 @@ def test_a_finding_is_drawn_at_its_line() -> None:
 
 
 def test_separators_in_a_path_and_a_message_are_escaped() -> None:
-    (command,) = list_commands(render_annotations([make_finding(message="100%", path="a,b:c/MEMORY.md")], TOKEN))
+    (command,) = list_commands(
+        render_annotations([make_finding(message="100%", path="a,b:c/MEMORY.md")], TOKEN)
+    )
     assert command == "::error file=a%2Cb%3Ac/MEMORY.md,line=1,title=bad-value::100%25. Mend it."
 
 
 def test_no_more_of_a_level_than_github_shows_and_a_line_for_the_rest() -> None:
-    text = render_annotations([*(make_finding(n) for n in range(13)), make_finding(level="notice")], TOKEN)
+    text = render_annotations(
+        [*(make_finding(n) for n in range(13)), make_finding(level="notice")], TOKEN
+    )
     commands = list_commands(text)
     assert len([one for one in commands if one.startswith("::error")]) == MAX_ANNOTATIONS
     assert len([one for one in commands if one.startswith("::notice")]) == 1
@@ -56,7 +62,8 @@ def test_nothing_found_prints_nothing() -> None:
 @given(st.text(), st.text())
 def test_no_text_from_outside_becomes_a_command(message: str, path: str) -> None:
     hostile = make_finding(
-        message=f"{message}\n::set-output name=x::y\r::{TOKEN[:-1]}::", path=f"::error::{path}\n::error::z"
+        message=f"{message}\n::set-output name=x::y\r::{TOKEN[:-1]}::",
+        path=f"::error::{path}\n::error::z",
     )
     (command,) = list_commands(render_annotations([hostile], TOKEN))
     assert command.startswith("::error file=")

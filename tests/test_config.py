@@ -42,20 +42,60 @@ def test_every_key_can_be_said() -> None:
 @pytest.mark.parametrize(
     ("text", "message", "hint"),
     [
-        ("retrieve:\n  max_chars: many\n", ":2: retrieve.max_chars must be a whole number from 0 to 1000000", ""),
-        ("retrieve:\n  max_chars: -1\n", ":2: retrieve.max_chars must be a whole number from 0 to 1000000", ""),
-        ("extraction:\n  adr_paths: docs\n", ":2: extraction.adr_paths must be a list of texts", ""),
-        ("engine: {name: gpt}", "must be one of anthropic, auto, claude-cli, command, replay, rules", ""),
-        ("engine: {max_cost_usd: much}", ":1: engine.max_cost_usd must be a number from 0 to 10000", ""),
-        ("engine: {price: [1]}", "price must be a list of 2 numbers from 0 to 10000 or nothing", ""),
+        (
+            "retrieve:\n  max_chars: many\n",
+            ":2: retrieve.max_chars must be a whole number from 0 to 1000000",
+            "",
+        ),
+        (
+            "retrieve:\n  max_chars: -1\n",
+            ":2: retrieve.max_chars must be a whole number from 0 to 1000000",
+            "",
+        ),
+        (
+            "extraction:\n  adr_paths: docs\n",
+            ":2: extraction.adr_paths must be a list of texts",
+            "",
+        ),
+        (
+            "engine: {name: gpt}",
+            "must be one of anthropic, auto, claude-cli, command, replay, rules",
+            "",
+        ),
+        (
+            "engine: {max_cost_usd: much}",
+            ":1: engine.max_cost_usd must be a number from 0 to 10000",
+            "",
+        ),
+        (
+            "engine: {price: [1]}",
+            "price must be a list of 2 numbers from 0 to 10000 or nothing",
+            "",
+        ),
         ("engine: {model: 3}", ":1: engine.model must be a text", ""),
         ("sessions: {push: 3}", ":1: sessions.push must be true or false or one of private", ""),
-        ("roles: {reviewer: [all]}", ":1: roles must be a mapping from texts to lists of any of global, inst", ""),
-        ("retrieve: {type_max_chars: {lore: 3}}", "mapping from any of corrective, declarative, directive, proc", ""),
-        ("retrieve: {embedder_model: a b}", "retrieve.embedder_model must be a text like 'nomic-embed-text'", ""),
+        (
+            "roles: {reviewer: [all]}",
+            ":1: roles must be a mapping from texts to lists of any of global, inst",
+            "",
+        ),
+        (
+            "retrieve: {type_max_chars: {lore: 3}}",
+            "mapping from any of corrective, declarative, directive, proc",
+            "",
+        ),
+        (
+            "retrieve: {embedder_model: a b}",
+            "retrieve.embedder_model must be a text like 'nomic-embed-text'",
+            "",
+        ),
         ("retrieve: 7\n", ":1: retrieve must be a mapping", ""),
         ("- a\n", ":1: the file must be a mapping", ""),
-        ("retrieve: {max_chars: 1}\nretrieve: {max_chars: 2}\n", ":2: the key 'retrieve' stands here twice", ""),
+        (
+            "retrieve: {max_chars: 1}\nretrieve: {max_chars: 2}\n",
+            ":2: the key 'retrieve' stands here twice",
+            "",
+        ),
         ("a: [\n", "not valid YAML", ""),
         ("format: 1\nroles: [x\nengine: {}\n", ":2: not valid YAML", ""),
     ],
@@ -75,7 +115,12 @@ def test_what_is_wrong_is_named(text: str, message: str, hint: str) -> None:
         ("a: {b: [{c: 1}]}\n", 1, "a", "Known keys here: format, extends"),
         ("engine:\n  max_token: 300\n", 2, "engine.max_token", "Did you mean 'max_tokens'?"),
         *(
-            (f"engine:\n  {key}: x\n", 2, f"engine.{key}", "Keys, addresses and programs come from the environment")
+            (
+                f"engine:\n  {key}: x\n",
+                2,
+                f"engine.{key}",
+                "Keys, addresses and programs come from the environment",
+            )
             for key in (
                 "api_key",
                 "auth-token",
@@ -89,7 +134,9 @@ def test_what_is_wrong_is_named(text: str, message: str, hint: str) -> None:
         ),
     ],
 )
-def test_an_unknown_key_is_passed_over_with_a_warning(text: str, line: int, key: str, hint: str) -> None:
+def test_an_unknown_key_is_passed_over_with_a_warning(
+    text: str, line: int, key: str, hint: str
+) -> None:
     found: list[Finding] = []
     assert parse_config(text, found=found) == Config()
     (finding,) = found
@@ -109,7 +156,9 @@ def test_a_newer_format_is_a_warning_and_no_number_an_error() -> None:
 def test_every_kind_of_setting_can_be_described_in_words() -> None:
     texts = [describe(inspect.type_info(type_)) for type_ in types_of(Config)]
     assert len(texts) > 30
-    assert [text for text in texts if text == "nothing" or "Type" in text or "msgspec" in text] == []
+    assert [
+        text for text in texts if text == "nothing" or "Type" in text or "msgspec" in text
+    ] == []
 
 
 def types_of(kind: type[msgspec.Struct]) -> Iterator[object]:
@@ -152,15 +201,28 @@ def test_a_hostile_configuration_is_a_clear_error_and_nothing_worse(text: str) -
 
 def test_yes_and_no_and_broken_numbers_are_read_as_yaml_means_them() -> None:
     config = parse_config("sessions: {push: no, keep_full: true}\nengine: {max_cost_usd: 0.5}")
-    assert (config.sessions.push, config.sessions.keep_full, config.engine.max_cost_usd) == (False, True, 0.5)
+    assert (config.sessions.push, config.sessions.keep_full, config.engine.max_cost_usd) == (
+        False,
+        True,
+        0.5,
+    )
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("retrieve:\n  type_max_chars:\n    directive: 1\n    directive: 2\n", ".memory-ci.yaml:4: the key "),
-        ("roles:\n  dev: [project]\n  dev: [team]\n", ".memory-ci.yaml:3: the key 'roles.dev' stands here twice"),
-        ("roles:\n  [a, b]: [project]\n", ".memory-ci.yaml:2: roles: a list or a mapping cannot be a key"),
+        (
+            "retrieve:\n  type_max_chars:\n    directive: 1\n    directive: 2\n",
+            ".memory-ci.yaml:4: the key ",
+        ),
+        (
+            "roles:\n  dev: [project]\n  dev: [team]\n",
+            ".memory-ci.yaml:3: the key 'roles.dev' stands here twice",
+        ),
+        (
+            "roles:\n  [a, b]: [project]\n",
+            ".memory-ci.yaml:2: roles: a list or a mapping cannot be a key",
+        ),
         ("? {a: b}\n: 1\n", ".memory-ci.yaml:1: the file: a list or a mapping cannot be a key"),
     ],
 )
@@ -177,7 +239,8 @@ def test_the_id_of_a_model_is_one_printable_word(model: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "model", ["arn:aws:bedrock:us-east-1:1:inference-profile/us.x-v1:0", "claude@20250101", "org/m[1m]"]
+    "model",
+    ["arn:aws:bedrock:us-east-1:1:inference-profile/us.x-v1:0", "claude@20250101", "org/m[1m]"],
 )
 def test_any_id_of_a_model_is_one(model: str) -> None:
     assert parse_config(f"engine: {{model: '{model}'}}").engine.model == model

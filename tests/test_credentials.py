@@ -188,7 +188,9 @@ def make(shape: str) -> str:
     return re.sub(r"\{(\w)(\d+)\}", draw, shape)
 
 
-KEYS: list[tuple[str, str]] = [(line.split()[0], line.split()[1]) for line in SHAPES.strip().splitlines()]
+KEYS: list[tuple[str, str]] = [
+    (line.split()[0], line.split()[1]) for line in SHAPES.strip().splitlines()
+]
 
 
 def test_there_are_at_least_a_hundred_shapes_in_eight_surroundings() -> None:
@@ -214,14 +216,22 @@ def test_a_key_is_found_in_markdown_that_escapes_it(vendor: str, shape: str) -> 
 
 
 @pytest.mark.parametrize("shape", ["ghp_{x36}", "npm_{x36}", "glpat-{w20}"])
-def test_a_key_is_found_with_html_or_invisible_characters_in_it_and_behind_a_path(shape: str) -> None:
+def test_a_key_is_found_with_html_or_invisible_characters_in_it_and_behind_a_path(
+    shape: str,
+) -> None:
     key = make(shape)
-    for text in (key.replace("_", "&#95;").replace("-", "&#x2d;"), f"{key[:9]}\u200b{key[9:]}", f"C:\\dir\\{key}"):
+    for text in (
+        key.replace("_", "&#95;").replace("-", "&#x2d;"),
+        f"{key[:9]}\u200b{key[9:]}",
+        f"C:\\dir\\{key}",
+    ):
         assert key[-9:] not in mask_secrets(f"We use {text} for it.")
     assert find_secrets(make("hf_{x34}") + "_more")
 
 
-@pytest.mark.parametrize("vendor", ["Cloudflare", "Datadog", "Heroku", "Twilio", "Fastly", "New Relic"])
+@pytest.mark.parametrize(
+    "vendor", ["Cloudflare", "Datadog", "Heroku", "Twilio", "Fastly", "New Relic"]
+)
 def test_a_key_without_a_prefix_is_found_behind_its_vendor(vendor: str) -> None:
     for shape in ("{x40}", "{h32}", UUID):
         key = make(shape)
@@ -232,7 +242,10 @@ def test_a_key_without_a_prefix_is_found_behind_its_vendor(vendor: str) -> None:
 def test_what_is_masked_leaves_all_else_as_it_was() -> None:
     key = make("ghp_{x36}")
     text = f"a\\_b %41 \x1b[1mx\x1b[0m %3D{key} c\\-d {key.replace('_', chr(92) + '_')}\\n"
-    assert mask_secrets(text) == "a\\_b %41 \x1b[1mx\x1b[0m %3D[redacted:github-token] c\\-d [redacted:github-token]\\n"
+    assert (
+        mask_secrets(text)
+        == "a\\_b %41 \x1b[1mx\x1b[0m %3D[redacted:github-token] c\\-d [redacted:github-token]\\n"
+    )
 
 
 ORDINARY = [

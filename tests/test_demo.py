@@ -32,7 +32,9 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> str:
     program.chmod(0o755)
     environment = os.environ | {"PATH": f"{folder}:{os.environ['PATH']}", "PYTHONPATH": str(ROOT)}
     script = str(ROOT / "docs" / "demo.sh")
-    done = subprocess.run(["bash", script], env=environment, capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        ["bash", script], env=environment, capture_output=True, text=True, check=True
+    )
     return done.stdout
 
 

@@ -61,10 +61,23 @@ def git(*words: str, cwd: Path) -> None:
 
 
 @pytest.mark.parametrize("place", ["", "a/deep/folder", "../linked", "../linked/a"])
-def test_in_a_repository_the_temporary_file_stands_where_nobody_commits_it(tmp_path: Path, place: str) -> None:
+def test_in_a_repository_the_temporary_file_stands_where_nobody_commits_it(
+    tmp_path: Path, place: str
+) -> None:
     repository = tmp_path / "repository"
     git("init", "-q", str(repository), cwd=tmp_path)
-    git("-c", "user.name=A", "-c", "user.email=a@b", "commit", "-q", "--allow-empty", "-m", "First", cwd=repository)
+    git(
+        "-c",
+        "user.name=A",
+        "-c",
+        "user.email=a@b",
+        "commit",
+        "-q",
+        "--allow-empty",
+        "-m",
+        "First",
+        cwd=repository,
+    )
     git("worktree", "add", "-q", str(tmp_path / "linked"), cwd=repository)
     path = repository / place / "MEMORY.md"
     with replacing(path) as temporary:

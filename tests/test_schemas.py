@@ -27,39 +27,48 @@ SCHEMAS = {
 }
 
 
-def cleaned(node: Any) -> Any:  # noqa: ANN401 - JSON
+def cleaned(node: Any) -> Any:
     """The schema with descriptions as Python 3.13 has them: it takes the indentation out of docstrings."""
     if isinstance(node, list):
         return [cleaned(child) for child in node]
     if not isinstance(node, dict):
         return node
     return {
-        k: inspect.cleandoc(v) if k == "description" and isinstance(v, str) else cleaned(v) for k, v in node.items()
+        k: inspect.cleandoc(v) if k == "description" and isinstance(v, str) else cleaned(v)
+        for k, v in node.items()
     }
 
 
-def published(name: str) -> Any:  # noqa: ANN401 - JSON
+def published(name: str) -> Any:
     return json.loads((DOCS / name).read_text())
 
 
 @pytest.mark.parametrize("name", SCHEMAS)
-def test_the_published_schema_is_that_of_the_record(name: str, request: pytest.FixtureRequest) -> None:
+def test_the_published_schema_is_that_of_the_record(
+    name: str, request: pytest.FixtureRequest
+) -> None:
     record, title = SCHEMAS[name]
     schema: dict[str, Any] = {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": title,
         **cleaned(msgspec.json.schema(record)),
     }
-    for (owner, field), meaning in REFERENCE["read_meanings"]().items() if name == "config.schema.json" else ():
+    for (owner, field), meaning in (
+        REFERENCE["read_meanings"]().items() if name == "config.schema.json" else ()
+    ):
         schema["$defs"][owner]["properties"][field.rstrip("_")]["description"] = meaning
     if request.config.getoption("--update-golden"):
         (DOCS / name).write_text(json.dumps(schema, indent=2, sort_keys=True) + "\n")
-    assert published(name) == json.loads(json.dumps(schema)), "docs are behind: pytest --update-golden"
+    assert published(name) == json.loads(json.dumps(schema)), (
+        "docs are behind: pytest --update-golden"
+    )
 
 
 @pytest.mark.parametrize("page", REFERENCE["PAGES"])
 def test_the_reference_is_what_the_code_says(page: str) -> None:
-    assert (DOCS / "reference" / page).read_text("utf-8") == REFERENCE["PAGES"][page](), "make reference"
+    assert (DOCS / "reference" / page).read_text("utf-8") == REFERENCE["PAGES"][page](), (
+        "make reference"
+    )
 
 
 def test_a_real_plan_fits_the_schema(tmp_path: Path) -> None:

@@ -20,7 +20,11 @@ KEYWORDS = [keyword for pattern in PATTERNS for keyword in pattern.keywords]
 def find_everywhere(text: str) -> list[Secret]:
     """find_secrets with every pattern tried from every place."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(secrets, "_near_keywords", lambda lowered: {number: [] for number in range(len(PATTERNS))})
+        patch.setattr(
+            secrets,
+            "_near_keywords",
+            lambda lowered: {number: [] for number in range(len(PATTERNS))},
+        )
         patch.setattr(secrets, "ANCHORED", [])
         patch.setattr(secrets, "_starts", lambda places, reach: range(len(text)))
         return find_secrets(text)
@@ -29,11 +33,17 @@ def find_everywhere(text: str) -> list[Secret]:
 @pytest.mark.parametrize("number", range(len(PATTERNS)), ids=[pattern.kind for pattern in PATTERNS])
 @examples(4)
 @given(data=st.data())
-def test_whatever_a_pattern_matches_is_met_at_its_keywords(number: int, data: st.DataObject) -> None:
+def test_whatever_a_pattern_matches_is_met_at_its_keywords(
+    number: int, data: st.DataObject
+) -> None:
     pattern = PATTERNS[number]
     text = data.draw(st.from_regex(pattern.regex))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(secrets, "_near_keywords", lambda lowered: {number: near_keywords(lowered).get(number, [])})
+        patch.setattr(
+            secrets,
+            "_near_keywords",
+            lambda lowered: {number: near_keywords(lowered).get(number, [])},
+        )
         patch.setattr(secrets, "ANCHORED", [])
         found = find_secrets(text)
         patch.setattr(secrets, "_starts", lambda places, reach: range(len(text)))
@@ -43,8 +53,32 @@ def test_whatever_a_pattern_matches_is_met_at_its_keywords(number: int, data: st
 near_keywords = secrets._near_keywords
 
 
-PIECES = [*KEYWORDS, *map(str.upper, KEYWORDS), MIXED, MIXED * 2, "AKIAQWERTYUIOP234567", f"eyJ{MIXED}.", "AccountKey="]
-PIECES += ["=", ": ", "\n", " ", "-", "_", "x", "9", "'", "user:", ";pwd=", "@host.example", "https", "Bearer ", " id="]
+PIECES = [
+    *KEYWORDS,
+    *map(str.upper, KEYWORDS),
+    MIXED,
+    MIXED * 2,
+    "AKIAQWERTYUIOP234567",
+    f"eyJ{MIXED}.",
+    "AccountKey=",
+]
+PIECES += [
+    "=",
+    ": ",
+    "\n",
+    " ",
+    "-",
+    "_",
+    "x",
+    "9",
+    "'",
+    "user:",
+    ";pwd=",
+    "@host.example",
+    "https",
+    "Bearer ",
+    " id=",
+]
 PIECES += [" login ada password ", "\u0130", "\u017fecret=", "\u212aey", "[redacted:jwt]"]
 
 
@@ -54,7 +88,9 @@ def test_of_credentials_side_by_side_the_same_are_found(text: str) -> None:
     assert find_secrets(text) == find_everywhere(text)
 
 
-@pytest.mark.parametrize("text", ["my_api_key", "DBPASSWORDFILE", "x-secret-y", "laws_secret_token", "a.b+c://u"])
+@pytest.mark.parametrize(
+    "text", ["my_api_key", "DBPASSWORDFILE", "x-secret-y", "laws_secret_token", "a.b+c://u"]
+)
 def test_a_key_may_have_any_name_around_its_word(text: str) -> None:
     sign = ":" if "://" in text else "="
     assert find_secrets(f"{text}{sign}{MIXED * 2}@h") != []
@@ -70,14 +106,19 @@ def test_every_character_that_ignoring_case_takes_for_a_letter_becomes_that_lett
     everything = "".join(map(chr, range(sys.maxunicode + 1)))
     letters = re.findall("[a-z]", everything, re.IGNORECASE)
     assert len(letters) > 2 * 26
-    assert all(re.fullmatch(letter, lower_case(char)) for char in letters for letter in lower_case(char))
+    assert all(
+        re.fullmatch(letter, lower_case(char)) for char in letters for letter in lower_case(char)
+    )
     assert set(map(lower_case, letters)) == set("abcdefghijklmnopqrstuvwxyz")
     assert len(lower_case(everything)) == len(everything)
 
 
 def test_the_beginning_of_a_key_is_sought_to_the_next_one_only() -> None:
     beginning = "-----BEGIN RSA PRIVATE KEY-----\n"
-    assert [secret.start for secret in find_secrets(beginning + "no key\n" + KEY_BLOCK)] == [0, len(beginning) + 7]
+    assert [secret.start for secret in find_secrets(beginning + "no key\n" + KEY_BLOCK)] == [
+        0,
+        len(beginning) + 7,
+    ]
 
 
 KEY_BLOCK = "-----BEGIN PRIVATE KEY-----\nabc,\n-----END PRIVATE KEY-----\n"

@@ -90,18 +90,30 @@ One process, for its cache reads a file once; not ours, for import-linter would 
 
 
 def test_every_contract_is_kept_and_is_broken_by_each_line_against_it(tmp_path: Path) -> None:
-    shutil.copytree(ROOT / "memory_ci", tmp_path / "memory_ci", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(
+        ROOT / "memory_ci", tmp_path / "memory_ci", ignore=shutil.ignore_patterns("__pycache__")
+    )
     shutil.copy(ROOT / "pyproject.toml", tmp_path)
     command = [sys.executable, "-c", PLANT]
     done = subprocess.run(
-        command, cwd=tmp_path, input=json.dumps(VIOLATIONS), capture_output=True, text=True, check=True
+        command,
+        cwd=tmp_path,
+        input=json.dumps(VIOLATIONS),
+        capture_output=True,
+        text=True,
+        check=True,
     )
     as_it_stands, *spoiled = json.loads(done.stdout)
     assert f"{len(CONTRACTS)} kept, 0 broken" in as_it_stands, as_it_stands
     for (contract, file, line), said in zip(VIOLATIONS, spoiled, strict=True):
         module = file.removesuffix(".py").removesuffix("/__init__").rpartition("/")[2]
         assert "0 kept, 1 broken" in said, (contract, file, line, said)
-        assert re.search(rf"\.{module}\b", said.partition("Broken contracts")[2]), (contract, file, line, said)
+        assert re.search(rf"\.{module}\b", said.partition("Broken contracts")[2]), (
+            contract,
+            file,
+            line,
+            said,
+        )
 
 
 def test_every_contract_has_a_violation_planted() -> None:
@@ -110,33 +122,54 @@ def test_every_contract_has_a_violation_planted() -> None:
 
 @pytest.fixture(scope="module")
 def trees() -> dict[Path, ast.Module]:
-    return {path: ast.parse(path.read_text(encoding="utf-8")) for path in (ROOT / "memory_ci").rglob("*.py")}
+    return {
+        path: ast.parse(path.read_text(encoding="utf-8"))
+        for path in (ROOT / "memory_ci").rglob("*.py")
+    }
 
 
 def test_no_public_class_name_stands_twice(trees: dict[Path, ast.Module]) -> None:
     own = [tree for path, tree in trees.items() if "sources" not in path.parts]
-    names = Counter(node.name for tree in own for node in ast.walk(tree) if isinstance(node, ast.ClassDef))
-    assert {name for name, count in names.items() if count > 1 and not name.startswith("_")} == set()
+    names = Counter(
+        node.name for tree in own for node in ast.walk(tree) if isinstance(node, ast.ClassDef)
+    )
+    assert {
+        name for name, count in names.items() if count > 1 and not name.startswith("_")
+    } == set()
 
 
-EXAMPLES = [path for path in (ROOT / "memory_ci").rglob("*.py") if ">>> " in path.read_text(encoding="utf-8")]
+EXAMPLES = [
+    path
+    for path in (ROOT / "memory_ci").rglob("*.py")
+    if ">>> " in path.read_text(encoding="utf-8")
+]
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.relative_to(ROOT).as_posix())
 def test_the_examples_in_the_docstrings_hold(path: Path) -> None:
-    module = import_module(".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"))
+    module = import_module(
+        ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+    )
     assert doctest.testmod(module).failed == 0
 
 
-FEATURES = sorted(path.parent.name for path in (ROOT / "memory_ci" / "commands").glob("*/__init__.py"))
+FEATURES = sorted(
+    path.parent.name for path in (ROOT / "memory_ci" / "commands").glob("*/__init__.py")
+)
 
 
 def list_uses(feature: str) -> set[str]:
     """Return the other features that a feature's modules import."""
     modules = (ROOT / "memory_ci" / "commands" / feature).rglob("*.py")
-    names = {name for path in modules for name in re.findall(r"memory_ci\.commands\.(\w+)", path.read_text("utf-8"))}
+    names = {
+        name
+        for path in modules
+        for name in re.findall(r"memory_ci\.commands\.(\w+)", path.read_text("utf-8"))
+    }
     names |= {
-        name for path in modules for name in re.findall(r"from memory_ci\.commands import (\w+)", path.read_text())
+        name
+        for path in modules
+        for name in re.findall(r"from memory_ci\.commands import (\w+)", path.read_text())
     }
     return names & set(FEATURES) - {feature}
 
@@ -146,7 +179,9 @@ def test_the_table_of_features_names_the_commands_and_uses_of_each() -> None:
     table = page.partition("<!-- features -->\n")[2].partition("<!-- end of features -->")[0]
     lines = ["| feature | commands | uses |", "|---|---|---|"]
     for feature in FEATURES:
-        commands = [name for name, row in COMMANDS.items() if row.module.partition(".")[0] == feature]
+        commands = [
+            name for name, row in COMMANDS.items() if row.module.partition(".")[0] == feature
+        ]
         uses = sorted(list_uses(feature))
         lines.append(f"| {feature} | {', '.join(commands) or '-'} | {', '.join(uses) or '-'} |")
     assert table == "\n".join([*lines, ""])
@@ -186,7 +221,9 @@ def find_positions(tree: ast.AST) -> Iterator[tuple[str, int]]:
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef | ast.ClassDef):
             parameters = list_parameters(node)
-            yield from ((node.name, parameters.index(name)) for name in SLUG_NAMES if name in parameters)
+            yield from (
+                (node.name, parameters.index(name)) for name in SLUG_NAMES if name in parameters
+            )
 
 
 def list_branches(value: ast.expr) -> list[ast.expr]:
@@ -198,25 +235,37 @@ def find_slugs(tree: ast.AST, positions: dict[str, int]) -> Iterator[str]:
     for node in ast.walk(tree):
         if not isinstance(node, ast.Call):
             continue
-        name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+        name = (
+            node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+        )
         position = positions.get(name, len(node.args))
         values = [keyword.value for keyword in node.keywords if keyword.arg in SLUG_NAMES]
         for value in values + node.args[position : position + 1]:
-            literals = [branch.value for branch in list_branches(value) if isinstance(branch, ast.Constant)]
+            literals = [
+                branch.value for branch in list_branches(value) if isinstance(branch, ast.Constant)
+            ]
             yield from (literal for literal in literals if isinstance(literal, str))
 
 
 @pytest.fixture(scope="module")
 def slugs(trees: dict[Path, ast.Module]) -> set[str]:
     own = [(tree, dict(find_positions(tree))) for tree in trees.values()]
-    public = {name: at for _, positions in own for name, at in positions.items() if not name.startswith("_")}
+    public = {
+        name: at
+        for _, positions in own
+        for name, at in positions.items()
+        if not name.startswith("_")
+    }
     return {slug for tree, positions in own for slug in find_slugs(tree, public | positions)}
 
 
 def list_headings(path: Path) -> set[str]:
     """Headings below the title, without their back quotes."""
     text = path.read_text(encoding="utf-8")
-    return {heading.replace("`", "").strip() for heading in re.findall(r"^##+ (.+)$", text, re.MULTILINE)}
+    return {
+        heading.replace("`", "").strip()
+        for heading in re.findall(r"^##+ (.+)$", text, re.MULTILINE)
+    }
 
 
 def test_slugs_are_found_wherever_they_are_written() -> None:
@@ -247,20 +296,27 @@ def test_every_slug_has_a_heading_in_the_manual(slugs: set[str]) -> None:
 
 def test_every_slug_of_the_manual_is_still_in_use(slugs: set[str]) -> None:
     written = {
-        heading for heading in list_headings(ROOT / "docs" / "errors.md") if re.fullmatch(r"[a-z0-9-]+", heading)
+        heading
+        for heading in list_headings(ROOT / "docs" / "errors.md")
+        if re.fullmatch(r"[a-z0-9-]+", heading)
     }
     assert written
     assert sorted(written - slugs) == []
 
 
-MANUALS = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md"), *(ROOT / ".github").glob("*.md")])
+MANUALS = sorted(
+    [ROOT / "README.md", *(ROOT / "docs").rglob("*.md"), *(ROOT / ".github").glob("*.md")]
+)
 
 
 @cache
 def list_anchors(page: Path) -> set[str]:
     """What a heading is called in a link: its words, joined by hyphens."""
     text = re.sub(r"(?ms)^```.*?^```", "", page.read_text(encoding="utf-8"))
-    return {re.sub(r"[^\w -]", "", one.lower()).replace(" ", "-") for one in re.findall(r"(?m)^#+ (.+)$", text)}
+    return {
+        re.sub(r"[^\w -]", "", one.lower()).replace(" ", "-")
+        for one in re.findall(r"(?m)^#+ (.+)$", text)
+    }
 
 
 @pytest.mark.parametrize("manual", MANUALS, ids=lambda path: path.relative_to(ROOT).as_posix())
@@ -268,7 +324,9 @@ def test_every_link_of_the_manual_leads_to_a_file_and_a_heading(manual: Path) ->
     links = re.findall(r"\]\((?![a-z]+:)([^)#\s]*)#?([^)\s]*)", manual.read_text(encoding="utf-8"))
     places = [(manual.parent / path if path else manual, anchor) for path, anchor in links]
     assert [str(place) for place, _ in places if not place.exists()] == []
-    assert [f"{place.name}#{one}" for place, one in places if one and one not in list_anchors(place)] == []
+    assert [
+        f"{place.name}#{one}" for place, one in places if one and one not in list_anchors(place)
+    ] == []
 
 
 @pytest.mark.parametrize("trailer", ["Memory-Retrieved", "Memory-Used", "Memory-Holdout"])
@@ -284,7 +342,9 @@ def test_every_page_stands_in_the_site() -> None:
     assert pages | {"index.md"} == set(re.findall(r"(?m)([\w./-]+\.md)$", nav))
 
 
-def list_commands(group: click.Group, path: tuple[str, ...] = ()) -> Iterator[tuple[str, click.Command]]:
+def list_commands(
+    group: click.Group, path: tuple[str, ...] = ()
+) -> Iterator[tuple[str, click.Command]]:
     """Every visible command below `group`, as ("index build", command)."""
     context = click.Context(group)
     for name in group.list_commands(context):
@@ -306,26 +366,36 @@ def test_every_command_has_help_with_an_example() -> None:
     commands = list_our_commands()
     assert commands
     for name, command in commands:
-        assert f"memory-ci {name}" in (command.help or ""), f"help of {name}: no example `memory-ci {name} …`"
+        assert f"memory-ci {name}" in (command.help or ""), (
+            f"help of {name}: no example `memory-ci {name} …`"
+        )
 
 
 def test_every_option_of_every_command_is_explained() -> None:
     options = [(name, param) for name, command in list_our_commands() for param in command.params]
     unexplained = [
-        f"{name} {o.opts[0]}" for name, o in options if isinstance(o, click.Option) and not (o.help or o.hidden)
+        f"{name} {o.opts[0]}"
+        for name, o in options
+        if isinstance(o, click.Option) and not (o.help or o.hidden)
     ]
     assert unexplained == []
 
 
 def test_every_command_stands_in_the_readme() -> None:
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    missing = [name for name, _ in list_our_commands() if not re.search(rf"memory-ci {re.escape(name)}\b", readme)]
+    missing = [
+        name
+        for name, _ in list_our_commands()
+        if not re.search(rf"memory-ci {re.escape(name)}\b", readme)
+    ]
     assert missing == []
 
 
 def test_pre_commit_checks_with_the_versions_of_the_dev_extra() -> None:
     pins = dict(pin.split("==") for pin in PYPROJECT["project"]["optional-dependencies"]["dev"])
-    config: dict[str, Any] = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text(encoding="utf-8"))
+    config: dict[str, Any] = yaml.safe_load(
+        (ROOT / ".pre-commit-config.yaml").read_text(encoding="utf-8")
+    )
     hooks = [hook for repo in config["repos"] for hook in repo["hooks"]]
     used = dict(pin.split("==") for hook in hooks for pin in hook["additional_dependencies"])
     shared = pins.keys() & used.keys()
@@ -334,12 +404,18 @@ def test_pre_commit_checks_with_the_versions_of_the_dev_extra() -> None:
 
 
 def test_a_test_cannot_reach_the_network() -> None:
-    with socket.socket() as outside, pytest.raises(pytest.fail.Exception, match=r"tried to reach .*192\.0\.2\.1"):
+    with (
+        socket.socket() as outside,
+        pytest.raises(pytest.fail.Exception, match=r"tried to reach .*192\.0\.2\.1"),
+    ):
         outside.connect(("192.0.2.1", 80))
 
 
 def test_a_test_can_reach_a_server_of_its_own() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as server, socket.create_connection(server.getsockname()) as client:
+    with (
+        socket.create_server(("127.0.0.1", 0)) as server,
+        socket.create_connection(server.getsockname()) as client,
+    ):
         assert client.getpeername() == server.getsockname()
 
 
@@ -349,7 +425,9 @@ def run_inner(folder: Path, source: str, *arguments: str, **outside: str) -> dic
     (folder / "test_inner.py").write_text(source, encoding="utf-8")
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *arguments, str(folder)]
     environment = {"PATH": os.environ["PATH"], **outside}
-    result = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    result = subprocess.run(
+        command, cwd=folder, env=environment, capture_output=True, text=True, check=False
+    )
     closing = result.stdout.splitlines()[-1]
     return {word: int(count) for count, word in re.findall(r"(\d+) (passed|failed|error)", closing)}
 
@@ -364,13 +442,17 @@ def test_what_is_set_outside_stays_outside(tmp_path: Path) -> None:
         "https_proxy",
         "XDG_CONFIG_HOME",
     ]
-    source = f"import os\n\ndef test_inner() -> None:\n    assert not os.environ.keys() & {names!r}\n"
+    source = (
+        f"import os\n\ndef test_inner() -> None:\n    assert not os.environ.keys() & {names!r}\n"
+    )
     assert run_inner(tmp_path, source, **dict.fromkeys(names, "outside")) == {"passed": 1}
 
 
 def test_a_test_sees_no_git_configuration_but_ours(home: Path, tmp_path: Path) -> None:
     (home / ".gitconfig").write_text("[user]\n\tname = Somebody Else\n", encoding="utf-8")
-    show = subprocess.run(["git", "config", "--list"], cwd=tmp_path, capture_output=True, text=True, check=True)
+    show = subprocess.run(
+        ["git", "config", "--list"], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
     quick = {f"{key.lower()}={value}" for key, value in QUICK.items()}
     ours = {"user.name=Tess Tester", "user.email=tess@example.com", *quick}
     assert set(show.stdout.splitlines()) == ours

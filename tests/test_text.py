@@ -39,7 +39,9 @@ def test_parts_are_of_words_that_are_there(content: str) -> None:
 
 
 @given(st.frozensets(st.integers(0, 5)), st.frozensets(st.integers(0, 5)))
-def test_jaccard_is_symmetric_and_one_for_equal_sets(left: frozenset[str], right: frozenset[str]) -> None:
+def test_jaccard_is_symmetric_and_one_for_equal_sets(
+    left: frozenset[str], right: frozenset[str]
+) -> None:
     assert jaccard(left, right) == jaccard(right, left)
     assert jaccard(left, left) == (1.0 if left else 0.0)
     assert 0.0 <= jaccard(left, right) <= 1.0

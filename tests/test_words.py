@@ -15,7 +15,14 @@ from memory_ci.commands.doctor.doctor import CHECKS
 pytestmark = pytest.mark.in_project
 
 PACKAGE = Path(memory_ci.__file__).parent
-PLACES = ("cli", "commands/*/command.py", "commands/*/text.py", "commands/doctor", "commands/health", "config.py")
+PLACES = (
+    "cli",
+    "commands/*/command.py",
+    "commands/*/text.py",
+    "commands/doctor",
+    "commands/health",
+    "config.py",
+)
 OURS = re.compile(
     r"\b(?:cursors?|guards?|lexical|lanes?|own-commit|subject-only|reckon(?:s|ed)?|curve|heirs?|tombstones?|unanchored"
     r"|degraded|hearsay|retrievability|referee|tally|snapshots?|HIT|WEAK|MISS|docs/[a-z-]+\.md)\b"
@@ -34,14 +41,20 @@ def list_prose(path: Path) -> Iterator[tuple[int, str]]:
         if isinstance(statement, ast.Expr)
     }
     for node in ast.walk(tree):
-        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in silent:
+        if (
+            isinstance(node, ast.Constant)
+            and isinstance(node.value, str)
+            and id(node) not in silent
+        ):
             yield from [(node.lineno, node.value)] if " " in node.value.strip() else []
 
 
 @pytest.mark.parametrize("place", PLACES)
 def test_no_word_of_ours_is_printed(place: str) -> None:
     found = sorted(PACKAGE.glob(place))
-    paths = [path for one in found for path in ([one] if one.is_file() else sorted(one.rglob("*.py")))]
+    paths = [
+        path for one in found for path in ([one] if one.is_file() else sorted(one.rglob("*.py")))
+    ]
     texts = [(path.name, line, text) for path in paths for line, text in list_prose(path)]
     assert texts, "there are texts"
     assert [(*where, match[0]) for *where, text in texts for match in OURS.finditer(text)] == []

@@ -60,7 +60,11 @@ def find_given(of: RetrievalSet) -> dict[str, bool]:
     for index, asking in replay(of):
         asked = make_sound(options, config, asking.today)
         found = find_ranked(index, config, asking.text, asked, options, asking.today)
-        hits = drop_weak(arrange(found.hits, asked.limit)[0], is_near=found.margin >= 0, is_exempt=lambda _: False)
+        hits = drop_weak(
+            arrange(found.hits, asked.limit)[0],
+            is_near=found.margin >= 0,
+            is_exempt=lambda _: False,
+        )
         given[asking.name] = any(hit.located.entry.id in asking.grades for hit in hits)
     return given
 
@@ -72,11 +76,15 @@ def find_answered(of: RetrievalSet) -> dict[str, bool]:
     fifth = {entry.id: place % EACH // FIFTH for place, entry in enumerate(of.entries)}
     for part in range(EACH // FIFTH):
         entries = tuple(entry for entry in of.entries if fifth[entry.id] == part)
-        queries = tuple(one for one in of.queries if fifth[entry_of[one.id]] == (part + 2) % (EACH // FIFTH))
+        queries = tuple(
+            one for one in of.queries if fifth[entry_of[one.id]] == (part + 2) % (EACH // FIFTH)
+        )
         config, options = Config(), RetrieveOptions()
         for index, asking in replay(RetrievalSet(entries, queries, of.judgements)):
             asked = make_sound(options, config, asking.today)
-            answered[asking.name] = find_ranked(index, config, asking.text, asked, options, asking.today).margin >= 0
+            answered[asking.name] = (
+                find_ranked(index, config, asking.text, asked, options, asking.today).margin >= 0
+            )
     return answered
 
 
@@ -85,13 +93,19 @@ def main() -> None:
     answered = list(answer_set(data, Config(), time.perf_counter))
     given, unrelated = find_given(data), find_answered(data)
     scores = {
-        language: mean(recall(one.ranking, one.asking.grades, 5) for one in answered if one.asking.kind == language)
+        language: mean(
+            recall(one.ranking, one.asking.grades, 5)
+            for one in answered
+            if one.asking.kind == language
+        )
         for language in LANGUAGES
     }
     print("| language | R@5 | of English | given | unrelated |\n|---|---|---|---|---|")
     for language, score in scores.items():
         shares = [_share(of, language) for of in (given, unrelated)]
-        print(f"| {language} | {score:.2f} | {score / scores['en']:.2f} | {shares[0]:.2f} | {shares[1]:.2f} |")
+        print(
+            f"| {language} | {score:.2f} | {score / scores['en']:.2f} | {shares[0]:.2f} | {shares[1]:.2f} |"
+        )
 
 
 def _share(found: Mapping[str, bool], language: str) -> float:

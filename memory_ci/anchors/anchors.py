@@ -24,7 +24,9 @@ so that a path may."""
 
 LAYOUT = ",;()\\"  # What formatters add and drop when they wrap and join lines.
 FOLDED = str.maketrans("'`", '""', LAYOUT)
-LOOKS_CUT = re.compile(r":(?:-|[1-9]\d{0,8}(?:-[1-9]\d{0,8})?)$")  # Would be read as lines: `:-` is written behind it.
+LOOKS_CUT = re.compile(
+    r":(?:-|[1-9]\d{0,8}(?:-[1-9]\d{0,8})?)$"
+)  # Would be read as lines: `:-` is written behind it.
 
 
 def parse_anchor(cite: str) -> Anchor | None:
@@ -39,7 +41,9 @@ def parse_anchor(cite: str) -> Anchor | None:
     if first is not None and last is not None and last < first:
         return None
     lines = {"first": first, "last": last}
-    return Anchor(path=path, commit=commit, **lines, symbol=symbol, text=text, is_by_words=by == "words")
+    return Anchor(
+        path=path, commit=commit, **lines, symbol=symbol, text=text, is_by_words=by == "words"
+    )
 
 
 def is_citable(path: str) -> bool:
@@ -61,7 +65,13 @@ def may_hide(anchor: Anchor, entry: Entry) -> bool:
 def format_anchor(anchor: Anchor) -> str:
     """The inverse of parse_anchor; a single line is written once, as people cite it."""
     end = f"-{anchor.last}" if anchor.last != anchor.first else ""
-    lines = f":{anchor.first}{end}" if anchor.first is not None else ":-" if LOOKS_CUT.search(anchor.path) else ""
+    lines = (
+        f":{anchor.first}{end}"
+        if anchor.first is not None
+        else ":-"
+        if LOOKS_CUT.search(anchor.path)
+        else ""
+    )
     symbol = f" symbol:{anchor.symbol}" if anchor.symbol else ""
     text = f" {'words' if anchor.is_by_words else 'text'}:{anchor.text}" if anchor.text else ""
     return f"{anchor.path}{lines}@{anchor.commit}{symbol}{text}"
@@ -92,7 +102,11 @@ def _hash(text: str) -> str:
 
 
 def make_anchor(
-    path: str, text: str, commit: str, lines: tuple[int, int] | None = None, symbol: str | None = None
+    path: str,
+    text: str,
+    commit: str,
+    lines: tuple[int, int] | None = None,
+    symbol: str | None = None,
 ) -> Anchor:
     """The anchor of a file whose text at `commit` is `text`: of lines, of a definition (with its lines), or whole."""
     first, last = lines or (None, None)
@@ -112,8 +126,12 @@ def enrich_anchor(anchor: Anchor, text: str, prose: str) -> Anchor:
     if anchor.text is not None:
         return anchor
     lines = lines_of(anchor)
-    named = find_named(anchor.path, text, prose) if lines is None and anchor.symbol is None else None
-    return make_anchor(anchor.path, text, anchor.commit, lines, named.name if named else anchor.symbol)
+    named = (
+        find_named(anchor.path, text, prose) if lines is None and anchor.symbol is None else None
+    )
+    return make_anchor(
+        anchor.path, text, anchor.commit, lines, named.name if named else anchor.symbol
+    )
 
 
 Lines = tuple[int, int]  # The first and the last line of a place, 1-based, both included.
@@ -144,12 +162,16 @@ def find_subject(anchor: Anchor, text: str) -> Subject | None:
         return Subject(around, False, lines, say_definition(path, text, around), path)
     named = find_definition(path, text, anchor.symbol) if anchor.symbol else None
     if named is not None:
-        return Subject(named, False, (named.first, named.last), say_definition(path, text, named), path)
+        return Subject(
+            named, False, (named.first, named.last), say_definition(path, text, named), path
+        )
     if lines is None:
         return Subject(None, False, None, read_code(path, text).say_all(), path)
     if around and is_all:
         return Subject(around, False, lines, say_definition(path, text, around), path)
-    said = cut_words(say_definition(path, text, around) if around else read_code(path, text).say_all(), lines)
+    said = cut_words(
+        say_definition(path, text, around) if around else read_code(path, text).say_all(), lines
+    )
     if said.words:
         return Subject(around, True, lines, said, path)
     said = cut_words(read_code("", text).say_all(), lines)
@@ -169,7 +191,10 @@ def say_definition(path: str, text: str, definition: Definition) -> Said:
 def join_words(parts: list[Said]) -> Said:
     if len(parts) == 1:
         return parts[0]
-    return Said(tuple(word for one in parts for word in one.words), tuple(row for one in parts for row in one.rows))
+    return Said(
+        tuple(word for one in parts for word in one.words),
+        tuple(row for one in parts for row in one.rows),
+    )
 
 
 def cut_words(said: Said, lines: Lines) -> Said:

@@ -58,7 +58,9 @@ def anchor_parts(anchor: Anchor, text: str, prose: str) -> list[Anchor]:
         name = part.definition.name if part.definition else None
         is_only = name is not None and find_definition(anchor.path, text, name) == part.definition
         symbol = name if is_only else None
-        anchors.append(Anchor(path=anchor.path, commit=anchor.commit, first=first, last=last, symbol=symbol))
+        anchors.append(
+            Anchor(path=anchor.path, commit=anchor.commit, first=first, last=last, symbol=symbol)
+        )
     return anchors
 
 
@@ -109,7 +111,9 @@ def list_terms(path: str, text: str, prose: str) -> list[str]:
         said = f" {_fold_words(prose)} "
         titles = [match["title"] for line in lines if (match := HEADING.fullmatch(line))]
         terms += [title for title in titles if " " in title and f" {_fold_words(title)} " in said]
-    return [term for term in dict.fromkeys(terms) if MIN_TERM <= len(term) <= MAX_TERM and term in text]
+    return [
+        term for term in dict.fromkeys(terms) if MIN_TERM <= len(term) <= MAX_TERM and term in text
+    ]
 
 
 @lru_cache(maxsize=128)
@@ -137,7 +141,9 @@ def _list_code_parts(path: str, text: str, code: Code) -> Iterator[FilePart]:
             at += 1
         if at < len(spans) and spans[at][0] <= line.start:
             continue
-        is_docstring = code.lexer is PYTHON and code.strings.issuperset(range(line.start, line.stop))
+        is_docstring = code.lexer is PYTHON and code.strings.issuperset(
+            range(line.start, line.stop)
+        )
         words = () if is_docstring else code.say(line.start, line.stop).words
         if words:
             yield FilePart((code.rows[line.start], code.rows[line.stop - 1]), None, words)
@@ -169,7 +175,11 @@ def _list_text_parts(code: Code, gap: int) -> Iterator[FilePart]:
 def _find_parts(path: str, text: str, term: str) -> list[FilePart]:
     """Return the parts that a term is the name of; where it is none's, those that it stands in."""
     definitions = list_definitions(path, text)
-    named = [definition for definition in definitions if term in (definition.name, tail_of(definition.name))]
+    named = [
+        definition
+        for definition in definitions
+        if term in (definition.name, tail_of(definition.name))
+    ]
     if named:
         return [FilePart((definition.first, definition.last), definition) for definition in named]
     lines = text.split("\n")
@@ -187,7 +197,11 @@ def _find_rows(lines: Sequence[str], term: str) -> list[int]:
     before = r"(?<![\w-])" if term[0].isalnum() else ""
     after = r"(?![\w-])" if term[-1].isalnum() else ""
     pattern = re.compile(f"{before}{re.escape(term)}{after}")
-    return [number for number, line in enumerate(lines, start=1) if term in line and pattern.search(line)]
+    return [
+        number
+        for number, line in enumerate(lines, start=1)
+        if term in line and pattern.search(line)
+    ]
 
 
 def _find_block(path: str, lines: Sequence[str], row: int, term: str) -> Lines | None:

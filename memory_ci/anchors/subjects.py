@@ -44,10 +44,16 @@ def list_touched(before: Texts, after: Texts) -> list[TouchedDefinition]:
                 weight = ((now - old) + (old - now)).total()
                 touched[name] = TouchedDefinition(path, name, weight, is_type(path, text, one))
         parts = {name: name.split(".") for name in touched}
-        above = {name: [".".join(own[:end]) for end in range(1, len(own))] for name, own in parts.items()}
+        above = {
+            name: [".".join(own[:end]) for end in range(1, len(own))] for name, own in parts.items()
+        }
         owners = {name: [touched[one] for one in above[name] if one in touched] for name in touched}
         inside = {owner.name for own in owners.values() for owner in own if owner.is_type}
-        outer = (name for name in touched if name not in inside and all(owner.is_type for owner in owners[name]))
+        outer = (
+            name
+            for name in touched
+            if name not in inside and all(owner.is_type for owner in owners[name])
+        )
         found += map(touched.__getitem__, outer)
     return found
 
@@ -72,8 +78,15 @@ def choose_touched(
 def find_named(prose: str, texts: Texts) -> list[tuple[str, str]]:
     """(path, name) of definitions in `texts` that an entry names as code, though nobody touched them; three at most."""
     mentions = list_mentions(prose)
-    names = ((path, one.name) for path, text in texts.items() for one in list_definitions(path, text) if mentions)
-    return [one for one in names if any(is_meant(mention, one[1]) for mention in mentions)][:MAX_CITES]
+    names = (
+        (path, one.name)
+        for path, text in texts.items()
+        for one in list_definitions(path, text)
+        if mentions
+    )
+    return [one for one in names if any(is_meant(mention, one[1]) for mention in mentions)][
+        :MAX_CITES
+    ]
 
 
 def is_meant(mention: str, name: str) -> bool:

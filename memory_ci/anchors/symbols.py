@@ -50,11 +50,16 @@ LANGUAGES = {
         r"\s*(?:def\s+(?:self\.)?|class\s+|module\s+)(?P<name>[\w:]+[?!]?)",
         r"\s*(?P<name>[A-Z][A-Z0-9_]+)\s*=(?!=)",
     ),
-    "sh bash zsh": (r"\s*(?:function\s+)?(?P<name>[\w-]+)\s*\(\)", r"\s*function\s+(?P<name>[\w-]+)"),
+    "sh bash zsh": (
+        r"\s*(?:function\s+)?(?P<name>[\w-]+)\s*\(\)",
+        r"\s*function\s+(?P<name>[\w-]+)",
+    ),
 }
 PATTERNS = {ext: table for exts, table in LANGUAGES.items() for ext in exts.split()}
 # What is followed by parentheses and defines nothing.
-KEYWORDS = frozenset("if for while switch catch return function else do try with await throw super sizeof".split())
+KEYWORDS = frozenset(
+    "if for while switch catch return function else do try with await throw super sizeof".split()
+)
 CLOSES = re.compile(r"[)\]}]|end\b")
 CONTINUES = re.compile(
     r"\{|[)\]}].*(?:[:{]|=>)$|(?:public|private|protected)\s*:|(?:rescue|ensure|else|elsif|when|where)\b"
@@ -62,17 +67,25 @@ CONTINUES = re.compile(
 """What may stand at the indentation of a definition and still belong to it: an opening brace on a line of its own, the
 end of a signature over several lines, an access label, the clauses of Ruby and Rust."""
 
-MENTION = re.compile(r"(`?)(?<![\w$])([A-Za-z_$][\w$]*(?:(?:\.|::|#)[A-Za-z_$][\w$]*)*[!?]?)([(`]?)")
+MENTION = re.compile(
+    r"(`?)(?<![\w$])([A-Za-z_$][\w$]*(?:(?:\.|::|#)[A-Za-z_$][\w$]*)*[!?]?)([(`]?)"
+)
 CODE_LIKE = re.compile(r"\w_\w|[a-z\d][A-Z]|\.|::|#")
 TITLED = re.compile(r"[A-Z][A-Za-z\d]*")
-TYPES = frozenset("class interface enum struct trait union type mod module namespace record object typedef".split())
-MAX_HEAD = 12  # What tells a type from a function stands in so many words of its head, before its name.
+TYPES = frozenset(
+    "class interface enum struct trait union type mod module namespace record object typedef".split()
+)
+MAX_HEAD = (
+    12  # What tells a type from a function stands in so many words of its head, before its name.
+)
 KINDS = re.compile(r"\b(?:class|interface|mod|enum)\b")
 RUST_MARKS = frozenset(("unsafe", "impl", "mut", "dyn", "const"))
 GROUP_MEMBER = re.compile(r"\s+(?P<name>\w+)")
 CLOSING = frozenset(")]}")
 GOES_ON = frozenset(", = < => & | + - * / . ? : ( [ { extends implements where for ->".split())
-LEADS = frozenset(". ? : | & = > + - * / { where extends implements".split())  # A definition goes on before them.
+LEADS = frozenset(
+    ". ? : | & = > + - * / { where extends implements".split()
+)  # A definition goes on before them.
 
 
 class Definition(NamedTuple):
@@ -138,7 +151,12 @@ def find_around(path: str, text: str, lines: tuple[int, int]) -> tuple[Definitio
     best: Definition | None = None
     for one in list_definitions(path, text):
         ((begin, end),) = one.spans
-        if start < stop and begin <= start and stop <= end and not (best and begin < best.spans[0][0]):
+        if (
+            start < stop
+            and begin <= start
+            and stop <= end
+            and not (best and begin < best.spans[0][0])
+        ):
             best = one
     return best, best is not None and stop == best.spans[0][1] and start <= best.heads[0]
 
@@ -209,10 +227,19 @@ def _list_python(code: Code) -> Iterator[Definition]:
         owner = f"{scopes[-1].name}." if scopes else ""
         if head[at : at + 1] in (["def"], ["class"]) and len(head) > at + 1:
             below = range(number + 1, len(lines))
-            stop = next((lines[at].start for at in below if lines[at].indent <= line.indent), len(words))
+            stop = next(
+                (lines[at].start for at in below if lines[at].indent <= line.indent), len(words)
+            )
             scopes.append(_Scope(owner + head[at + 1], stop, 0, head[at]))
-            yield _definition(code, owner + head[at + 1], _decorated(code, number), line.start, stop)
-        elif not scopes and head[0].isidentifier() and head[0] not in PYTHON_KEYWORDS and _is_assigned(code, line):
+            yield _definition(
+                code, owner + head[at + 1], _decorated(code, number), line.start, stop
+            )
+        elif (
+            not scopes
+            and head[0].isidentifier()
+            and head[0] not in PYTHON_KEYWORDS
+            and _is_assigned(code, line)
+        ):
             yield _definition(code, head[0], line.start, line.start, line.stop)
 
 
@@ -244,13 +271,17 @@ def _decorated(code: Code, number: int) -> int:
     return start
 
 
-def _list_by_look(code: Code, lines: Sequence[str], patterns: Sequence[re.Pattern[str]]) -> Iterator[Definition]:
+def _list_by_look(
+    code: Code, lines: Sequence[str], patterns: Sequence[re.Pattern[str]]
+) -> Iterator[Definition]:
     scopes: list[_Scope] = []
     for number, line in enumerate(code.lines):
         while scopes and line.start >= scopes[-1].stop:
             scopes.pop()
         row = lines[code.rows[line.start] - 1]
-        if len(row) > MAX_WIDTH or (code.lexer not in INDENTED and len(row) - len(row.lstrip()) != line.indent):
+        if len(row) > MAX_WIDTH or (
+            code.lexer not in INDENTED and len(row) - len(row.lstrip()) != line.indent
+        ):
             continue  # generated or minified; or the line begins inside of a comment or a literal
         kind, name = _look(row, patterns, scopes[-1] if scopes else None, line)
         name = _find_implementer(code.words, line.start) if kind == "impl" else name
@@ -258,12 +289,16 @@ def _list_by_look(code: Code, lines: Sequence[str], patterns: Sequence[re.Patter
             stop = _stop(code, number)
             owner = next((scope.name for scope in reversed(scopes) if scope.name), "")
             whole = name if not name or not owner else f"{owner}.{name}"
-            scopes.append(_Scope(_dotted(whole) if kind != "mod" else owner, stop, line.depth, kind))
+            scopes.append(
+                _Scope(_dotted(whole) if kind != "mod" else owner, stop, line.depth, kind)
+            )
             if name and kind != "impl":
                 yield _definition(code, _dotted(whole), _decorated(code, number), line.start, stop)
 
 
-def _look(row: str, patterns: Sequence[re.Pattern[str]], scope: _Scope | None, line: Line) -> tuple[str, str]:
+def _look(
+    row: str, patterns: Sequence[re.Pattern[str]], scope: _Scope | None, line: Line
+) -> tuple[str, str]:
     """(what a line defines, its name), ("", "") if nothing."""
     is_member = scope is not None and line.depth == scope.depth + 1
     if scope and scope.kind == "group":

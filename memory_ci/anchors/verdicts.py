@@ -24,14 +24,22 @@ from memory_ci.anchors.anchors import (
     say_definition,
 )
 from memory_ci.anchors.named_parts import FEW_PARTS, find_edited_share
-from memory_ci.anchors.symbols import Definition, find_definition, list_definitions, merge_definitions, tail_of
+from memory_ci.anchors.symbols import (
+    Definition,
+    find_definition,
+    list_definitions,
+    merge_definitions,
+    tail_of,
+)
 from memory_ci.anchors.words import BACK, BLANK, BREAK, FOLLOWERS, Said, read_code
 from memory_ci.records.anchor import MARKED, Anchor, Verdict, VerdictKind
 
 EDITED = "edited since"
 FILE_LOST = "the file is not there any more"
 MAX_WINDOW = 300  # Of more lines than this a text is not looked for by its hash alone: each place would be hashed.
-ALIKE = 0.6  # So alike in words is a definition of the same name elsewhere that left and was edited.
+ALIKE = (
+    0.6  # So alike in words is a definition of the same name elsewhere that left and was edited.
+)
 TELLING_PART, MOSTLY_ALIKE = 20, 0.85
 """Of a definition of another name or place, if lines inside of it are to count as those that were cited. One that says
 so much and is alike but for its name was renamed."""
@@ -39,10 +47,18 @@ so much and is alike but for its name was renamed."""
 MAX_EDITED = 0.02
 """If no more of the words of a file cited whole are edited, it counts as it was (benchmarks/results/truth.md)."""
 
-MAX_PAIRS = 2_000_000  # Of more pairs of lines all from the first to the last difference counts as changed.
+MAX_PAIRS = (
+    2_000_000  # Of more pairs of lines all from the first to the last difference counts as changed.
+)
 EDGES = re.compile(r"^\W+|\W+$")
 CODE_LINE = re.compile(r"\s*[\w@})\]]")  # A line that is no remark, as far as it shows.
-TRUTH: Mapping[VerdictKind, float] = {"fresh": 1.0, "moved": 1.0, "unverifiable": 1.0, "changed": 0.5, "gone": 0.0}
+TRUTH: Mapping[VerdictKind, float] = {
+    "fresh": 1.0,
+    "moved": 1.0,
+    "unverifiable": 1.0,
+    "changed": 0.5,
+    "gone": 0.0,
+}
 Opcode = tuple[str, int, int, int, int]
 ORDER: tuple[VerdictKind, ...] = ("moved", "fresh", "unverifiable")
 
@@ -82,20 +98,38 @@ def judge(
     the likeliest first; a successor that is not among them cannot be read. `before` are the texts that some of them had
     at the commit of the anchor: what they said then did not come from elsewhere."""
     lines, now = lines_of(anchor), files.get(successor or "")
-    if lines and then is not None and now is not None and successor and (same := _map_untouched(then, now, lines)):
+    if (
+        lines
+        and then is not None
+        and now is not None
+        and successor
+        and (same := _map_untouched(then, now, lines))
+    ):
         return _standing(anchor, successor, same)
     subject = find_subject(anchor, then) if then is not None else None
     if subject is None and (then is not None or not anchor.text):
-        return Verdict("unverifiable", anchor.path, anchor.first, anchor.last, "nothing to compare with is known")
+        return Verdict(
+            "unverifiable",
+            anchor.path,
+            anchor.first,
+            anchor.last,
+            "nothing to compare with is known",
+        )
     if successor is not None and successor not in files:
-        return Verdict("unverifiable", successor, anchor.first, anchor.last, "the file cannot be read")
+        return Verdict(
+            "unverifiable", successor, anchor.first, anchor.last, "the file cannot be read"
+        )
     if subject is None or then is None:
         return _judge_by_hash(anchor, files, successor)
     view = _View(anchor, then, files, successor, before or {})
     if subject.definition is not None:
         found = _judge_definition(subject, subject.definition, view)
     else:
-        found = _find_lines(subject, subject.lines, view) if subject.lines else _find_file(subject, view)
+        found = (
+            _find_lines(subject, subject.lines, view)
+            if subject.lines
+            else _find_file(subject, view)
+        )
     return found or _judge_lost(subject, view)
 
 
@@ -107,11 +141,15 @@ def find_trace(anchor: Anchor, then: str | None, now: str | None) -> str:
         return tail_of(anchor.symbol or "")
     if subject.definition is not None:
         name = subject.definition.name
-        is_there = now is not None and any(one.name == name for one in list_definitions(anchor.path, now))
+        is_there = now is not None and any(
+            one.name == name for one in list_definitions(anchor.path, now)
+        )
         return "" if is_there else tail_of(name)
     if subject.lines is None or not subject.is_telling:
         return ""
-    return max((EDGES.sub("", line) for line in cut_lines(then, subject.lines).split("\n")), key=len)
+    return max(
+        (EDGES.sub("", line) for line in cut_lines(then, subject.lines).split("\n")), key=len
+    )
 
 
 def judge_entry(verdicts: Iterable[Verdict]) -> VerdictKind:
@@ -132,7 +170,9 @@ def judge_parts(anchor: Anchor, verdicts: Sequence[Verdict]) -> Verdict:
         return Verdict("gone", anchor.path, note=FILE_LOST)
     if stale and len(verdicts) > FEW_PARTS:
         note = f"{EDITED}: {len(stale)} of {len(verdicts)} places that it names"
-        return Verdict("changed", stale[0].path, note=note, edited=round(len(stale) / len(verdicts), 2))
+        return Verdict(
+            "changed", stale[0].path, note=note, edited=round(len(stale) / len(verdicts), 2)
+        )
     if stale:
         return replace(stale[0], kind="changed")
     unread = next((verdict for verdict in verdicts if verdict.kind == "unverifiable"), None)
@@ -173,18 +213,28 @@ def _judge_definition(subject: Subject, cited: Definition, view: _View) -> Verdi
     anchor, whole = view.anchor, subject.said
     if subject.is_part:
         whole = say_definition(anchor.path, view.then, cited)
-    place = _find_place(cited, whole, view, is_part=subject.is_part) or _find_renamed(subject, whole, view)
+    place = _find_place(cited, whole, view, is_part=subject.is_part) or _find_renamed(
+        subject, whole, view
+    )
     if place is None:
         return None
     if not subject.is_part and place.said.words == whole.words:
         return _standing(anchor, place.path, place.lines)
     is_long = TELLING_PART <= len(whole.words) == len(place.said.words)
-    other = [pair for pair in zip(whole.words, place.said.words, strict=False) if pair[0] != pair[1]]
-    if not subject.is_part and is_long and other == [(tail_of(cited.name), tail_of(place.definition.name))]:
+    other = [
+        pair for pair in zip(whole.words, place.said.words, strict=False) if pair[0] != pair[1]
+    ]
+    if (
+        not subject.is_part
+        and is_long
+        and other == [(tail_of(cited.name), tail_of(place.definition.name))]
+    ):
         return Verdict("moved", place.path, *place.lines, f"was {cited.name}")
     here = list(_occurrences(place.said, subject.said)) if subject.is_part else []
     if here and len(here) >= len(list(_occurrences(whole, subject.said))):
-        return _standing(anchor, place.path, _nearest(here, place.lines[0] - cited.first + (anchor.first or 0)))
+        return _standing(
+            anchor, place.path, _nearest(here, place.lines[0] - cited.first + (anchor.first or 0))
+        )
     return Verdict("changed", place.path, *place.lines, _was(anchor, place.path))
 
 
@@ -199,7 +249,9 @@ def _find_place(cited: Definition, whole: Said, view: _View, *, is_part: bool) -
             return same[0] if same else max(named, key=lambda place: _likeness(place.said, whole))
         had = _list_namesakes(path, view.before[path], cited) if path in view.before else []
         for place in found:
-            if place.said.words == whole.words and all(one.said.words != whole.words for one in had):
+            if place.said.words == whole.words and all(
+                one.said.words != whole.words for one in had
+            ):
                 return place
             if all(one.definition.name != place.definition.name for one in had):
                 near.append((_likeness(place.said, whole), place))
@@ -210,7 +262,11 @@ def _find_place(cited: Definition, whole: Said, view: _View, *, is_part: bool) -
 def _list_namesakes(path: str, text: str, cited: Definition) -> list[Place]:
     """The definitions that have the last part of its name; those of one name as one if they were cited so."""
     tail = tail_of(cited.name)
-    found = [one for one in list_definitions(path, text) if tail_of(one.name) == tail] if tail in text else []
+    found = (
+        [one for one in list_definitions(path, text) if tail_of(one.name) == tail]
+        if tail in text
+        else []
+    )
     if len(cited.spans) > 1:
         names = dict.fromkeys(one.name for one in found)
         found = [merge_definitions([one for one in found if one.name == name]) for name in names]
@@ -232,18 +288,26 @@ def _find_renamed(subject: Subject, whole: Said, view: _View) -> Place | None:
 
 
 def _likeness(one: Said, other: Said) -> float:
-    return 2 * (Counter(one.words) & Counter(other.words)).total() / max(1, len(one.words) + len(other.words))
+    return (
+        2
+        * (Counter(one.words) & Counter(other.words)).total()
+        / max(1, len(one.words) + len(other.words))
+    )
 
 
 def _find_file(subject: Subject, view: _View) -> Verdict | None:
     """The place of a file that was cited whole; where it is another, the share of it that was edited."""
     for path, text in view.files.items():
         is_same = read_code(path, text).say_all().words == subject.said.words
-        if is_same and (path == view.successor or (subject.is_telling and view.before.get(path) != text)):
+        if is_same and (
+            path == view.successor or (subject.is_telling and view.before.get(path) != text)
+        ):
             return _standing(view.anchor, path, None)
     if view.successor is None:
         return None
-    share = find_edited_share(view.anchor.path, view.then, view.successor, view.files[view.successor])
+    share = find_edited_share(
+        view.anchor.path, view.then, view.successor, view.files[view.successor]
+    )
     if share <= MAX_EDITED:
         return _standing(view.anchor, view.successor, None)
     note = f"{EDITED}: {share:.0%} of its words"
@@ -301,7 +365,11 @@ def _map_untouched(then: str, now: str, lines: Lines) -> Lines | None:
     if first > len(old) - behind + 1:
         above = (old[at] for at in range(first - 2, len(old) - behind - 1, -1))
         before = next((line for line in above if line.strip()), "@")
-        return (first + shift, last + shift) if CODE_LINE.match(before) and before.lstrip()[0] != "@" else None
+        return (
+            (first + shift, last + shift)
+            if CODE_LINE.match(before) and before.lstrip()[0] != "@"
+            else None
+        )
     return None
 
 
@@ -311,7 +379,9 @@ def _compare_ends(then: str, now: str) -> tuple[list[str], int, int, int]:
     old, new = then.split("\n"), now.split("\n")
     short = min(len(old), len(new))
     ahead = next((at for at in range(short) if old[at] != new[at]), short)
-    behind = next((at for at in range(short - ahead) if old[-1 - at] != new[-1 - at]), short - ahead)
+    behind = next(
+        (at for at in range(short - ahead) if old[-1 - at] != new[-1 - at]), short - ahead
+    )
     return old, ahead, behind, len(new) - len(old)
 
 
@@ -327,7 +397,9 @@ def list_differences(old: Sequence[str], new: Sequence[str]) -> Iterator[Opcode]
     left, right = old[head : len(old) - tail], new[head : len(new) - tail]
     whole = [("replace", 0, len(left), 0, len(right))] if left or right else []
     is_small = len(left) * len(right) <= MAX_PAIRS
-    for tag, a, b, c, d in SequenceMatcher(None, left, right, autojunk=False).get_opcodes() if is_small else whole:
+    for tag, a, b, c, d in (
+        SequenceMatcher(None, left, right, autojunk=False).get_opcodes() if is_small else whole
+    ):
         if tag != "equal":
             yield tag, head + a, head + b, head + c, head + d
 
@@ -348,7 +420,9 @@ def _judge_lost(subject: Subject, view: _View) -> Verdict:
         return Verdict("gone", anchor.path, note=FILE_LOST)
     if subject.definition is None or subject.is_part:
         return Verdict("changed", successor, note=_was(anchor, successor))
-    return Verdict("gone", successor, note=f"{subject.definition.name} is not defined there any more")
+    return Verdict(
+        "gone", successor, note=f"{subject.definition.name} is not defined there any more"
+    )
 
 
 def _judge_by_hash(anchor: Anchor, files: Mapping[str, str], successor: str | None) -> Verdict:
@@ -358,11 +432,17 @@ def _judge_by_hash(anchor: Anchor, files: Mapping[str, str], successor: str | No
         if path != successor and anchor.symbol and tail_of(anchor.symbol) not in text:
             continue
         named = find_definition(path, text, anchor.symbol) if anchor.symbol else None
-        if named and has_hash(anchor, say_definition(path, text, named), cut_lines(text, (named.first, named.last))):
+        if named and has_hash(
+            anchor, say_definition(path, text, named), cut_lines(text, (named.first, named.last))
+        ):
             return _standing(anchor, path, (named.first, named.last))
         if lines is None and not named and has_hash(anchor, read_code(path, text).say_all(), text):
             return _standing(anchor, path, None)
-        for window in _windows(anchor, lines, path, text) if lines and not (named and anchor.is_by_words) else ():
+        for window in (
+            _windows(anchor, lines, path, text)
+            if lines and not (named and anchor.is_by_words)
+            else ()
+        ):
             return _standing(anchor, path, window)
         if path == successor and named:
             return Verdict("changed", path, named.first, named.last, _was(anchor, path))

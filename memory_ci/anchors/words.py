@@ -13,7 +13,9 @@ from typing import NamedTuple
 
 C_REMARK = r"//[^\n]*|/\*.*?(?:\*/|\Z)"
 DOUBLE = r"\"(?:\\.|[^\"\\\n])*(?:\"|(?=\n)|\Z)"
-QUOTED = DOUBLE + r"|'(?:\\.|[^'\\\n]){0,300}'"  # Ends with its line or the text, if it is not closed.
+QUOTED = (
+    DOUBLE + r"|'(?:\\.|[^'\\\n]){0,300}'"
+)  # Ends with its line or the text, if it is not closed.
 PY_STRING = (
     r"(?:[rRbBuUfF]{1,2}(?=[\"']))?"
     r"(?:\"\"\"[^\"\\]*(?:(?:\\.|\"(?!\"\"))[^\"\\]*)*(?:\"\"\"|\Z)|'''[^'\\]*(?:(?:\\.|'(?!''))[^'\\]*)*(?:'''|\Z)"
@@ -41,7 +43,12 @@ RUST = _lexer(C_REMARK, RUST_STRING)
 SCRIPT = _lexer(C_REMARK, REGEX, QUOTED, r"`(?:\\.|[^`\\])*(?:`|\Z)")
 CURLY = _lexer(C_REMARK, r"\"\"\".*?(?:\"\"\"|\Z)", QUOTED, r"`[^`]*(?:`|\Z)")
 # How a remark begins: what is dropped, with the line breaks that join two lines.
-REMARKS = {PYTHON: ("#", "\\\n", "\\\r"), HASHED: ("#", "\\\n", "\\\r"), INI: ("#", ";"), PROSE: ("\0",)}
+REMARKS = {
+    PYTHON: ("#", "\\\n", "\\\r"),
+    HASHED: ("#", "\\\n", "\\\r"),
+    INI: ("#", ";"),
+    PROSE: ("\0",),
+}
 LEXERS = {
     "py pyi": PYTHON,
     "js jsx mjs cjs ts tsx mts cts": SCRIPT,
@@ -54,14 +61,21 @@ BY_EXTENSION = {ext: lexer for exts, lexer in LEXERS.items() for ext in exts.spl
 INDENTED = frozenset((PYTHON, HASHED, INI))  # Line breaks end, and indentation joins, what is said.
 BRACKETS = {")": "(", "]": "[", "}": "{"}
 OPENING = frozenset("([{")
-BREAK, DEEPER, BACK, BLANK = "\n", "\n>", "\n<", "\n\n"  # End of a line, begin and end of a block, paragraph.
+BREAK, DEEPER, BACK, BLANK = (
+    "\n",
+    "\n>",
+    "\n<",
+    "\n\n",
+)  # End of a line, begin and end of a block, paragraph.
 HEADS = frozenset("if elif else for while with try except finally def class async".split())
-KEYWORDS = HEADS | frozenset("return in and or not yield await del assert import from lambda is as raise case".split())
+KEYWORDS = HEADS | frozenset(
+    "return in and or not yield await del assert import from lambda is as raise case".split()
+)
 FOLLOWERS = frozenset(("else", "elif", "except", "finally"))
 
-OPENS_GROUP = frozenset("return assert in = if elif while yield else del raise for with ( [ { , : > import".split()) | {
-    BREAK
-}
+OPENS_GROUP = frozenset(
+    "return assert in = if elif while yield else del raise for with ( [ { , : > import".split()
+) | {BREAK}
 ENDS_GROUP = frozenset(": ) ] } , = if else for as".split()) | {BREAK}
 OPENS_TUPLE = frozenset(("return", "in", "=", "yield", "del", "for", "import", BREAK))
 ENDS_TUPLE = frozenset((BREAK, ":", "=", "in"))  # Around what a formatter may put brackets.
@@ -72,7 +86,9 @@ UNKNOWN = -1  # The indentation of what follows in the line in which a long rema
 WORD_END = re.compile(r"[\w)\]}\"]$")
 ESCAPED_QUOTE = re.compile(r"\\(['\"])")
 FIELD_SPACE = re.compile(r"(?<=(?<!\{)\{)\s+|\s+(?=\}(?!\}))")
-PY_QUOTES = re.compile(r"(?P<prefix>\w*)(?P<quote>\"\"\"|'''|[\"'])(?P<body>.*)(?P=quote)", re.DOTALL)
+PY_QUOTES = re.compile(
+    r"(?P<prefix>\w*)(?P<quote>\"\"\"|'''|[\"'])(?P<body>.*)(?P=quote)", re.DOTALL
+)
 
 
 class Line(NamedTuple):
@@ -127,7 +143,12 @@ class Code:
         words, is_indented = self.words, self.lexer in INDENTED
         depth, start, start_depth = 0, 0, 0
         for at, word in enumerate(words):
-            if at in indents and at > start and not (is_indented and depth) and indents[at] != UNKNOWN:
+            if (
+                at in indents
+                and at > start
+                and not (is_indented and depth)
+                and indents[at] != UNKNOWN
+            ):
                 self.lines.append(Line(indents[start], start, at, start_depth))
                 start, start_depth = at, depth
             if word in OPENING:
@@ -140,8 +161,14 @@ class Code:
     def say(self, start: int, stop: int) -> Said:
         """The words from `start` to `stop` as they are compared."""
         if (start, stop) not in self._said:
-            found = list(self._say_indented(start, stop) if self.lexer in INDENTED else self._say_flat(start, stop))
-            self._said[start, stop] = Said(tuple(word for word, _ in found), tuple(row for _, row in found))
+            found = list(
+                self._say_indented(start, stop)
+                if self.lexer in INDENTED
+                else self._say_flat(start, stop)
+            )
+            self._said[start, stop] = Said(
+                tuple(word for word, _ in found), tuple(row for _, row in found)
+            )
         return self._said[start, stop]
 
     def find_rows(self, first: int, last: int) -> tuple[int, int]:
@@ -167,7 +194,9 @@ class Code:
         dropped = _needless(words[start:stop], groups=False)
         for at in range(start, stop):
             word = words[at]
-            if at - start in dropped or (word == ";" and (is_script or words[at + 1 : at + 2] == ["}"])):
+            if at - start in dropped or (
+                word == ";" and (is_script or words[at + 1 : at + 2] == ["}"])
+            ):
                 continue
             yield (f'"{word[1:-1]}"' if at in self.strings and word[0] == "'" else word), rows[at]
 
@@ -182,7 +211,8 @@ class Code:
             first = max(line.start, start)
             words = range(first, min(line.stop, stop))
             if is_python and (
-                (is_body and self.strings.issuperset(words)) or self.words[first : line.stop] == ["pass"]
+                (is_body and self.strings.issuperset(words))
+                or self.words[first : line.stop] == ["pass"]
             ):
                 is_body = False  # a docstring; it may be followed by another string, which is none
                 continue
@@ -217,7 +247,9 @@ class Code:
             words.append(BREAK if word == ";" and is_python else word)
             rows.append(self.rows[at])
         colon = _inner_colon(words) if is_python and words[0] in HEADS else -1
-        dropped = _needless(words, groups=is_python) | (_annotations(words, is_local=is_local) if is_python else set())
+        dropped = _needless(words, groups=is_python) | (
+            _annotations(words, is_local=is_local) if is_python else set()
+        )
         if len(dropped) == len(words):
             return
         for at, (word, row) in enumerate(zip(words, rows, strict=True)):
@@ -252,7 +284,10 @@ def _needless(words: Sequence[str], *, groups: bool) -> set[int]:
             before = words[start - 1] if start else BREAK
             is_applied = before not in KEYWORDS and WORD_END.search(before) is not None
             if words[at - 1] == "," and (
-                commas[start] > 1 or word == "}" or is_applied is (word == ")") or before == "import"
+                commas[start] > 1
+                or word == "}"
+                or is_applied is (word == ")")
+                or before == "import"
             ):
                 dropped.add(at - 1)
             if groups and word == ")" and not is_applied and at > start + 1:

@@ -35,7 +35,9 @@ def option(*names: str, choices: Sequence[str] = (), **settings: Any) -> Callabl
     """An option of click's, one of `choices` where there are any; its help says the default, unless that is nothing."""
     if choices:
         settings["type"] = click.Choice(choices)
-    return click.option(*names, show_default=settings.get("default") not in (None, "", Path()), **settings)
+    return click.option(
+        *names, show_default=settings.get("default") not in (None, "", Path()), **settings
+    )
 
 
 flag = partial(click.option, is_flag=True)
@@ -43,7 +45,9 @@ flag = partial(click.option, is_flag=True)
 json_option = flag("--json", "as_json", help="Print JSON instead of text.")
 dry_run_option = flag("--dry-run", help="Say what would be done, and change nothing.")
 now_option = flag("--now", "at_once", help="Publish now, whatever `publish.every` says.")
-at_option = option("--at", "view", metavar="REV", help="Look at this revision instead of the work tree.")
+at_option = option(
+    "--at", "view", metavar="REV", help="Look at this revision instead of the work tree."
+)
 engine_said = "Who reads the evidence, instead of what the configuration says."
 engine_option = option("--engine", choices=get_args(EngineName), help=engine_said)
 
@@ -64,14 +68,23 @@ def table_options(options: Sequence[Option]) -> Callable[[C], C]:
     def decorate(command: C) -> C:
         for one in reversed(options):
             flags = f"{one.flag}/{one.negation}" if one.negation else one.flag
-            how = {"type": one.kind, "is_flag": one.kind is bool, "multiple": one.is_multiple, "default": one.initial}
-            command = option(flags, one.name, choices=one.choices, metavar=one.metavar, help=one.help, **how)(command)
+            how = {
+                "type": one.kind,
+                "is_flag": one.kind is bool,
+                "multiple": one.is_multiple,
+                "default": one.initial,
+            }
+            command = option(
+                flags, one.name, choices=one.choices, metavar=one.metavar, help=one.help, **how
+            )(command)
         return command
 
     return decorate
 
 
-def complete_id(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+def complete_id(
+    ctx: click.Context, param: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
     """The entries whose id begins so, each with its title; nothing where memory cannot be read: a shell waits."""
     from memory_ci.cli.terminal import short_ids
     from memory_ci.memory.workspace import load_memory, open_workspace
@@ -94,8 +107,14 @@ RangeArguments = str | bool | tuple[Path, ...] | None
 
 def range_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """The options of the commands that read merged work."""
-    since = option("--since", metavar="REV|AGE", help="Begin after this revision, or so long ago (90d, 12w, 6m, 1y).")
-    branch = option("--branch", "ref", metavar="NAME", help="Read this branch, not the one that is checked out.")
+    since = option(
+        "--since",
+        metavar="REV|AGE",
+        help="Begin after this revision, or so long ago (90d, 12w, 6m, 1y).",
+    )
+    branch = option(
+        "--branch", "ref", metavar="NAME", help="Read this branch, not the one that is checked out."
+    )
     place, told = (
         click.Path(path_type=Path, exists=True),
         "A transcript, or a directory of them, to join with what was merged.",
@@ -114,7 +133,13 @@ format_option = option(
 )
 
 
-def show_rows(form: str, value: Any, text: str, head: Sequence[str], rows: Sequence[Sequence[object]]) -> None:  # noqa: ANN401
+def show_rows(
+    form: str,
+    value: Any,
+    text: str,
+    head: Sequence[str],
+    rows: Sequence[Sequence[object]],  # noqa: ANN401
+) -> None:
     """A record as `--format` says; the first of each row, which `head` names, is its id."""
     if form == "csv":
         from memory_ci.cli.terminal import render_csv
@@ -156,4 +181,6 @@ between_option = option(
     metavar="DAY DAY",
     help="Only what happened then, both included.",
 )
-branch_option = option("--branch", metavar="NAME", help="Work on this branch instead of the one checked out.")
+branch_option = option(
+    "--branch", metavar="NAME", help="Work on this branch instead of the one checked out."
+)

@@ -39,7 +39,9 @@ def list_urls() -> tuple[str, ...]:
 
 def link_to(slug: str) -> str:
     """Where an error or a finding is explained: on the site that the metadata names, else in the manual."""
-    site = next((url[15:].rstrip("/") for url in list_urls() if url.startswith("Documentation, ")), "")
+    site = next(
+        (url[15:].rstrip("/") for url in list_urls() if url.startswith("Documentation, ")), ""
+    )
     return f"{site}/errors/#{slug}" if site else f"memory-ci help {slug}"
 
 
@@ -56,8 +58,13 @@ def read_topic(name: str) -> str:
     page = link.rpartition("/")[2].removesuffix(".md")
     if page in pages and not anchor:
         return pages[page]
-    parts = re.split(r"(?m)^### ([a-z0-9-]+)\n", re.sub(r"(?m)^## .*\n", "", pages.get("errors", "")))
-    said = {name: f"{name}\n\n{body.strip()}\n" for name, body in zip(parts[1::2], parts[2::2], strict=True)}
+    parts = re.split(
+        r"(?m)^### ([a-z0-9-]+)\n", re.sub(r"(?m)^## .*\n", "", pages.get("errors", ""))
+    )
+    said = {
+        name: f"{name}\n\n{body.strip()}\n"
+        for name, body in zip(parts[1::2], parts[2::2], strict=True)
+    }
     for key, default, value, meaning in KEY_ROW.findall(pages.get("settings", "")):
         said[key] = f"{key}\n\n{meaning}\n\nDefault: {default}. Value: {value}.\n"
     if (wanted := anchor if page == "errors" else name) in said:
@@ -67,16 +74,25 @@ def read_topic(name: str) -> str:
     if at is not None:
         after = sections[at + 1 :]
         inner = takewhile(lambda section: section.level > sections[at].level, after)
-        return "\n".join(line for section in (sections[at], *inner) for line in section.lines).rstrip() + "\n"
+        return (
+            "\n".join(line for section in (sections[at], *inner) for line in section.lines).rstrip()
+            + "\n"
+        )
     known = [f"{page}#{section.anchor}" for section in sections] or [*pages, *said]
     close = get_close_matches(f"{page}#{anchor}" if sections else name, known, n=3)
     hint = f"Did you mean {' or '.join(close)}?" if close else "`memory-ci help` lists the pages."
-    raise UsageError(f"there is no page {name!r}, and no error or key of that name", slug="unknown-topic", hint=hint)
+    raise UsageError(
+        f"there is no page {name!r}, and no error or key of that name",
+        slug="unknown-topic",
+        hint=hint,
+    )
 
 
 def find_sections(words: str) -> list[tuple[str, str]]:
     """The topics of at most MAX_FOUND sections that hold all the words, with their titles; first by words in those."""
-    patterns = [re.compile(rf"(?i)(?<!\w){re.escape(word)}(?:e?s)?(?!\w)") for word in words.split()]
+    patterns = [
+        re.compile(rf"(?i)(?<!\w){re.escape(word)}(?:e?s)?(?!\w)") for word in words.split()
+    ]
     found = []
     for page in _pages():
         for section in _sections(page.read_text("utf-8")):
@@ -95,9 +111,18 @@ def _pages() -> list[Path]:
 
 def _sections(text: str) -> list[_Section]:
     lines = text.splitlines()
-    heads = [(at, found) for at, line in enumerate(unfenced_lines(lines)) if (found := HEADING.fullmatch(line))]
+    heads = [
+        (at, found)
+        for at, line in enumerate(unfenced_lines(lines))
+        if (found := HEADING.fullmatch(line))
+    ]
     ends = [*(at for at, _ in heads), len(lines)][1:]
     return [
-        _Section(len(head[1]), head[2], re.sub(r"[^\w -]", "", head[2]).lower().replace(" ", "-"), lines[at:end])
+        _Section(
+            len(head[1]),
+            head[2],
+            re.sub(r"[^\w -]", "", head[2]).lower().replace(" ", "-"),
+            lines[at:end],
+        )
         for (at, head), end in zip(heads, ends, strict=True)
     ]

@@ -219,7 +219,9 @@ class JobLog(io.TextIOWrapper):
 def guard_job_log(environ: Mapping[str, str]) -> None:
     """Make standard error a `JobLog` in a job; on standard output `say` does the same, and data stays as it is."""
     if is_job_of_actions(environ) and sys.stderr is not None:
-        sys.stderr = JobLog(sys.stderr.buffer, encoding="utf-8", errors="backslashreplace", line_buffering=True)
+        sys.stderr = JobLog(
+            sys.stderr.buffer, encoding="utf-8", errors="backslashreplace", line_buffering=True
+        )
 
 
 def now() -> datetime:
@@ -316,6 +318,9 @@ def read_input() -> str:
     """Standard input as UTF-8. Raises UsageError (input-too-long)."""
     data = sys.stdin.buffer.read(MAX_INPUT + 1)
     if len(data) > MAX_INPUT:
-        message, hint = f"the text is longer than {MAX_INPUT:,} bytes", "Give the part that says what it is about."
+        message, hint = (
+            f"the text is longer than {MAX_INPUT:,} bytes",
+            "Give the part that says what it is about.",
+        )
         raise UsageError(message, slug="input-too-long", hint=hint)
     return data.decode("utf-8", "replace")

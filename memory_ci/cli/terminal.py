@@ -30,8 +30,14 @@ LOOKS = (
     (r"(?<= of 100, )green|█+", GREEN),
     (r"(?<= of 100, )yellow", YELLOW),
     (r"(?<= of 100, )red", RED),
-    (r"(?<![\w/.-])[\w./-]*\.\w+:\d+(?::\d+|-\d+)?(?![\w-])", BOLD),  # path:line, which terminals open
-    (r"(?<![\w/.+:-])[0-9a-f]{8}(?![\w-])", YELLOW),  # an id, in the colour that git has for its own
+    (
+        r"(?<![\w/.-])[\w./-]*\.\w+:\d+(?::\d+|-\d+)?(?![\w-])",
+        BOLD,
+    ),  # path:line, which terminals open
+    (
+        r"(?<![\w/.+:-])[0-9a-f]{8}(?![\w-])",
+        YELLOW,
+    ),  # an id, in the colour that git has for its own
     (r"`[^`\n]+`", CYAN),
     (r"░+|^ *\d* \|(?= |$)", DIM),
     (r"(?<!\^)\^+$", f"{BOLD};{RED}"),
@@ -58,7 +64,9 @@ FAR = 60  # Columns of a line of a file before what is meant, of which half are 
 
 def paint(text: str) -> str:
     """`text` with the colours of what stands in it; without them it is the same."""
-    return PAINT.sub(lambda found: f"\x1b[{LOOKS[(found.lastindex or 1) - 1][1]}m{found[0]}\x1b[0m", text)
+    return PAINT.sub(
+        lambda found: f"\x1b[{LOOKS[(found.lastindex or 1) - 1][1]}m{found[0]}\x1b[0m", text
+    )
 
 
 def fold(text: str, width: int) -> str:
@@ -69,14 +77,18 @@ def fold(text: str, width: int) -> str:
     >>> fold("truth  100.0  fresh 100%, marked 0%, withheld 0%, unanchored 0%\n", 44)
     'truth  100.0  fresh 100%, marked 0%,\n              withheld 0%, unanchored 0%\n'
     """
-    return "".join(f"{part}\n" for line in text.splitlines() for part in _parts(line, max(width, NARROWEST)))
+    return "".join(
+        f"{part}\n" for line in text.splitlines() for part in _parts(line, max(width, NARROWEST))
+    )
 
 
 def _parts(line: str, width: int) -> Iterable[str]:
     cells = [found.end() for found in CELL.finditer(line) if found.end() <= width * 0.6]
     if columns(line) <= width or (COMMAND.search(line) and not cells):
         return [line]
-    return [cut(line, width)] if EXCERPT.match(line) else _wrapped(line, max(cells, default=0), width)
+    return (
+        [cut(line, width)] if EXCERPT.match(line) else _wrapped(line, max(cells, default=0), width)
+    )
 
 
 def _wrapped(line: str, indent: int, width: int) -> Iterator[str]:
@@ -98,7 +110,11 @@ def fold_markdown(text: str, width: int) -> str:
     'Prose that goes on.\n\nkey: default\n- `a`: 1\n'
     """
     width = max(width, NARROWEST)
-    parts = (part for line, is_code in _blocks(text) for part in ([line] if is_code else _wrapped(line, 0, width)))
+    parts = (
+        part
+        for line, is_code in _blocks(text)
+        for part in ([line] if is_code else _wrapped(line, 0, width))
+    )
     return "".join(f"{part}\n" for part in parts)
 
 
@@ -107,7 +123,9 @@ def _blocks(text: str) -> list[tuple[str, bool]]:
     blocks: list[tuple[str, bool]] = []
     goes_on, lines = False, text.splitlines()
     for line, bare in zip(lines, unfenced_lines(lines), strict=True):
-        is_code = bare != line or (bare.startswith("    ") and not goes_on)  # in a fence, or indented
+        is_code = bare != line or (
+            bare.startswith("    ") and not goes_on
+        )  # in a fence, or indented
         if bare.startswith("|"):
             row = _row_as_item(bare, is_head=not (blocks and blocks[-1][0]))
             blocks += [(row, False)] if row else []
@@ -126,7 +144,9 @@ def _row_as_item(row: str, *, is_head: bool) -> str:
     >>> _row_as_item("| `push` | one push | write |", is_head=False), _row_as_item("|---|---|", is_head=False)
     ('- `push`: one push | write', '')
     """
-    first, *rest = (cell.strip().replace("\\|", "|") for cell in re.split(r"(?<!\\)\|", row.strip().strip("|")))
+    first, *rest = (
+        cell.strip().replace("\\|", "|") for cell in re.split(r"(?<!\\)\|", row.strip().strip("|"))
+    )
     if not first.strip("-: ") and not "".join(rest).strip("-: "):
         return ""
     return f"{'' if is_head else '- '}{first}{': ' if first and rest else ''}{' | '.join(rest)}"
@@ -136,7 +156,10 @@ def columns(text: str) -> int:
     """How many columns of a terminal a text takes: two for each wide letter, none for an accent of its own."""
     if text.isascii():
         return len(text)
-    return sum(0 if unicodedata.combining(char) else 1 + (unicodedata.east_asian_width(char) in "WF") for char in text)
+    return sum(
+        0 if unicodedata.combining(char) else 1 + (unicodedata.east_asian_width(char) in "WF")
+        for char in text
+    )
 
 
 def cut(text: str, width: int) -> str:
@@ -154,22 +177,34 @@ def render_rows(rows: Sequence[Sequence[str]], width: int = 0) -> str:
     sizes = [max(map(columns, cells)) for cells in zip(*rows, strict=True)]
     sizes[-1:] = [0]
     lines = (
-        "  ".join(f"{cell}{' ' * (size - columns(cell))}" for cell, size in zip(row, sizes, strict=True)).rstrip()
+        "  ".join(
+            f"{cell}{' ' * (size - columns(cell))}" for cell, size in zip(row, sizes, strict=True)
+        ).rstrip()
         for row in rows
     )
     return "".join(f"{cut(line, width) if width else line}\n" for line in lines)
 
 
-def render_entries(ranked: Sequence[tuple[float, Located]], usage: Mapping[str, UseCount], width: int = 0) -> str:
+def render_entries(
+    ranked: Sequence[tuple[float, Located]], usage: Mapping[str, UseCount], width: int = 0
+) -> str:
     """A line an entry: id, prominence, `used/given` where any was given, type, scope, title. With a `width`, at a
     terminal, the columns have names, and each entry is one line."""
     ids = short_ids(place.entry.id for _, place in ranked)
-    heads = [("id", "score", *(["used/given"] if usage else []), "type", "scope", "title")] if width and ranked else []
+    heads = (
+        [("id", "score", *(["used/given"] if usage else []), "type", "scope", "title")]
+        if width and ranked
+        else []
+    )
     rows = [
         (
             ids[place.entry.id],
             f"{value:.2f}",
-            *([f"{one.used}/{one.given}" if (one := usage.get(place.entry.id)) else ""] if usage else []),
+            *(
+                [f"{one.used}/{one.given}" if (one := usage.get(place.entry.id)) else ""]
+                if usage
+                else []
+            ),
             place.entry.type,
             place.scope.target,
             f"{'' if place.entry.status == 'active' else f'({place.entry.status}) '}{place.entry.title}",
@@ -182,7 +217,9 @@ def render_entries(ranked: Sequence[tuple[float, Located]], usage: Mapping[str, 
 def short_ids(ids: Iterable[str]) -> dict[str, str]:
     """Each id by so much of its start as tells all of them apart, 8 characters at least."""
     known = set(ids)
-    size = next((size for size in range(8, 36) if len({one[:size] for one in known}) == len(known)), 36)
+    size = next(
+        (size for size in range(8, 36) if len({one[:size] for one in known}) == len(known)), 36
+    )
     return {one: one[:size] for one in known}
 
 
@@ -191,11 +228,15 @@ def render_csv(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     text = StringIO()
     for row in (head, *rows):
         cells = (printable(cell) if isinstance(cell, str) else cell for cell in row)
-        csv.writer(text).writerow(re.sub(r"^(?=[=+@-])", "'", one) if isinstance(one, str) else one for one in cells)
+        csv.writer(text).writerow(
+            re.sub(r"^(?=[=+@-])", "'", one) if isinstance(one, str) else one for one in cells
+        )
     return text.getvalue()
 
 
-def render_excerpt(line: int, source: str, said: str, symbols: Sequence[str] | None = None) -> tuple[str, int]:
+def render_excerpt(
+    line: int, source: str, said: str, symbols: Sequence[str] | None = None
+) -> tuple[str, int]:
     """Return a line of a file with carets below what is meant, and the column (from 1) where that begins.
 
     Args:
@@ -208,7 +249,11 @@ def render_excerpt(line: int, source: str, said: str, symbols: Sequence[str] | N
     first, last = _focus(shown, said) if symbols is None else _find_symbol(shown, symbols)
     column = first + 1
     if first > FAR:
-        shown, first, last = f"…{shown[first - FAR // 2 :]}", FAR // 2 + 1, last - first + FAR // 2 + 1
+        shown, first, last = (
+            f"…{shown[first - FAR // 2 :]}",
+            FAR // 2 + 1,
+            last - first + FAR // 2 + 1,
+        )
     gutter = " " * len(str(line))
     marks = f"{' ' * columns(shown[:first])}{'^' * max(columns(shown[first:last]), 1)}"
     return f"{gutter} |\n{line} | {shown}\n{gutter} | {marks}\n", column
@@ -240,10 +285,15 @@ def _find_text(source: str) -> tuple[int, int]:
 
 def render_finding_block(finding: Finding, source: str | None) -> str:
     """A finding as ruff shows one: `FILE:LINE:COLUMN: code message`, the line itself, and what to do."""
-    message, hint = printable(finding.message), f"help: {printable(finding.hint)}\n" if finding.hint else ""
+    message, hint = (
+        printable(finding.message),
+        f"help: {printable(finding.hint)}\n" if finding.hint else "",
+    )
     level = "" if finding.level == "error" else f" ({finding.level})"
     symbols = EDITED_SYMBOL.findall(finding.message) if finding.code.startswith("anchor-") else None
-    excerpt, column = render_excerpt(finding.line, source, finding.message, symbols) if source else ("", 1)
+    excerpt, column = (
+        render_excerpt(finding.line, source, finding.message, symbols) if source else ("", 1)
+    )
     place = f"{printable(finding.path)}:{finding.line}:{column}"
     return f"{place}: {finding.code}{level} {message}\n{excerpt}{hint}\n"
 

@@ -43,7 +43,9 @@ class LazyGroup(click.Group):
             close = get_close_matches(args[0], self.list_commands(ctx))
             if not close:
                 raise
-            raise click.UsageError(f"{error.message} Did you mean {' or '.join(close)}?", ctx) from error
+            raise click.UsageError(
+                f"{error.message} Did you mean {' or '.join(close)}?", ctx
+            ) from error
 
     def invoke(self, ctx: click.Context) -> Any:  # noqa: ANN401 - click's own
         """Run the command; where `--color` stands behind it, it is said that it goes before."""
@@ -53,9 +55,13 @@ class LazyGroup(click.Group):
             if error.option_name != "--color" or error.ctx is None:
                 raise
             said = " ".join(ctx.meta[ARGUMENTS])
-            wanted = next((color for color in COLORS if re.search(rf"--color[ =]{color}\b", said)), "WHEN")
+            wanted = next(
+                (color for color in COLORS if re.search(rf"--color[ =]{color}\b", said)), "WHEN"
+            )
             called = error.ctx.command_path.replace("memory-ci", f"memory-ci --color {wanted}", 1)
-            raise click.UsageError(f"{error.message} It goes before the command: `{called}`.", error.ctx) from error
+            raise click.UsageError(
+                f"{error.message} It goes before the command: `{called}`.", error.ctx
+            ) from error
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         width = max(map(len, COMMANDS))
@@ -74,7 +80,9 @@ class LazyGroup(click.Group):
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 @click.version_option(__version__, prog_name="memory-ci")
-@click.option("--color", type=click.Choice(COLORS), default="auto", help="Colour in text for people.")
+@click.option(
+    "--color", type=click.Choice(COLORS), default="auto", help="Colour in text for people."
+)
 @click.pass_context
 def main(ctx: click.Context, color: str) -> None:
     """Git-native memory for coding agents.

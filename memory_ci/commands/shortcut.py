@@ -43,13 +43,19 @@ def run_shortcut(argv: Sequence[str], environ: Mapping[str, str]) -> bool:
 def is_plain(environ: Mapping[str, str]) -> bool:
     """Whether nothing in the environment changes how arguments are read, or what the time is to an error."""
     completes = any(name.startswith("_") and name.endswith("_COMPLETE") for name in environ)
-    return os.name != "nt" and not completes and len(environ.get("SOURCE_DATE_EPOCH", "")) <= MAX_DIGITS
+    return (
+        os.name != "nt"
+        and not completes
+        and len(environ.get("SOURCE_DATE_EPOCH", "")) <= MAX_DIGITS
+    )
 
 
 def parse_plain(argv: Sequence[str], command: Any) -> dict[str, Any] | None:  # noqa: ANN401 - a module: see SHORT
     """The arguments of `run` that `argv` gives; None where it is click's to say what they are."""
     options: Sequence[Option] = command.OPTIONS
-    by_flag = {flag: option for option in options for flag in (option.flag, option.negation) if flag}
+    by_flag = {
+        flag: option for option in options for flag in (option.flag, option.negation) if flag
+    }
     values: dict[str, Any] = {option.name: option.initial for option in options}
     words: list[str] = []
     left = iter(argv)
@@ -74,5 +80,7 @@ def _read_value(option: Option, flag: str, left: Iterator[str]) -> str | int | N
     if value.startswith("-") or (option.choices and value not in option.choices):
         return None
     if option.kind is int:
-        return int(value) if value.isascii() and value.isdigit() and len(value) <= MAX_DIGITS else None
+        return (
+            int(value) if value.isascii() and value.isdigit() and len(value) <= MAX_DIGITS else None
+        )
     return value

@@ -28,7 +28,9 @@ ANSWERS = frozenset(
 QUOTED = re.compile(r"^[ \t]*>.*(?:\n|\Z)", re.MULTILINE)
 # How an agent's program tells of an interrupt: its own words, no person's.
 INTERRUPTED = re.compile(r"\A\[[^\]\n]{0,80}\binterrupted\b[^\]\n]{0,80}\]\s*", re.IGNORECASE)
-FAILURE = re.compile(r"error|exception|fail|fatal|panic|denied|refused|assert|not found|cannot|can't|invalid", re.I)
+FAILURE = re.compile(
+    r"error|exception|fail|fatal|panic|denied|refused|assert|not found|cannot|can't|invalid", re.I
+)
 PASSED = re.compile(r"\b(?:PASS(?:ED)?|RUN|ok)\b")
 FAILURE_LINES = 6
 LINE_WIDTH = 200
@@ -42,8 +44,14 @@ def says_something(text: str) -> bool:
     """
     first, *others = text.split() or [""]
     # a command to the agent's own program, with nothing but paths: `/compact`, `/add src/a.py`
-    is_command = first.startswith("/") and "/" not in first[1:] and all("/" in word or "." in word for word in others)
-    return not is_command and any(not word.isdecimal() and word not in FILLER for word in words(text))
+    is_command = (
+        first.startswith("/")
+        and "/" not in first[1:]
+        and all("/" in word or "." in word for word in others)
+    )
+    return not is_command and any(
+        not word.isdecimal() and word not in FILLER for word in words(text)
+    )
 
 
 def is_answer(turn: str, said: str) -> bool:
@@ -89,9 +97,13 @@ def failure_lines(output: str) -> str:
 
 
 # `git@host:path` is a clone address, no mailbox.
-EMAIL = re.compile(r"(?<![\w.+%/${-])(?!git@)[\w.+%-]{1,64}@(?:[A-Za-z0-9-]{1,63}\.)+[A-Za-z]{2,24}(?![\w-])")
+EMAIL = re.compile(
+    r"(?<![\w.+%/${-])(?!git@)[\w.+%-]{1,64}@(?:[A-Za-z0-9-]{1,63}\.)+[A-Za-z]{2,24}(?![\w-])"
+)
 # A home directory with its user's name; `https://host/home/x` is none, so nothing may stand before it.
-HOME = re.compile(r"(?<![\w.~/-])(?:/home/|/Users/|[A-Za-z]:\\{1,2}Users\\{1,2})[^\s/\\:;,'\"`<>()\[\]]+")
+HOME = re.compile(
+    r"(?<![\w.~/-])(?:/home/|/Users/|[A-Za-z]:\\{1,2}Users\\{1,2})[^\s/\\:;,'\"`<>()\[\]]+"
+)
 
 
 class Redacted(msgspec.Struct, frozen=True):

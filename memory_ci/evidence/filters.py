@@ -21,9 +21,12 @@ Mark = Literal["keep", "skip"]
 LOCKFILE = re.compile(
     r"(?:.*/)?(?:[\w.-]*\.lock|[\w.-]*-lock\.(?:json|yaml)|go\.sum|npm-shrinkwrap\.json|bun\.lockb|gradle\.lockfile)"
 )
-GENERATED = re.compile(r"(?:.*/)?(?:_build|site|generated|__generated__)/.*|(?:.*/)?llms(?:-full)?\.txt")
+GENERATED = re.compile(
+    r"(?:.*/)?(?:_build|site|generated|__generated__)/.*|(?:.*/)?llms(?:-full)?\.txt"
+)
 BUMP = re.compile(
-    r"\b(?:bump|update|upgrade|autoupdate|renovate|pin|lock file maintenance|deps|dependenc)", re.IGNORECASE
+    r"\b(?:bump|update|upgrade|autoupdate|renovate|pin|lock file maintenance|deps|dependenc)",
+    re.IGNORECASE,
 )
 FORMAT = re.compile(
     r"(?:style|format|fmt)(?:\([^)]*\))?!?:|(?:\w+(?:\([^)]*\))?!?:\s*+)?(?:apply|run|fix)?\s*+"
@@ -31,7 +34,8 @@ FORMAT = re.compile(
     re.IGNORECASE,
 )
 REGENERATE = re.compile(
-    r"(?:\w+(?:\([^)]*\))?!?:\s*)?(?:re-?generate|auto-?generate)d?\b.*\b(?:docs?|documentation)\b", re.I
+    r"(?:\w+(?:\([^)]*\))?!?:\s*)?(?:re-?generate|auto-?generate)d?\b.*\b(?:docs?|documentation)\b",
+    re.I,
 )
 REVERT = re.compile(r"revert|hot-?fix", re.IGNORECASE)
 LABEL = re.compile(r"(?:label:\s*)?memory(?:\s*:\s*|-)(keep|skip):?", re.IGNORECASE)
@@ -46,14 +50,28 @@ MARKED = re.compile(
 
 # A merge that a forge wrote: it adds the title of the request as one line.
 FORGE_MERGE = re.compile(r"\AMerge (?:pull request|PR|MR)\b|^See merge request ", re.MULTILINE)
-SUMMARY_LENGTH = 200  # Characters below which a compaction is the bare notice of one, without its summary.
+SUMMARY_LENGTH = (
+    200  # Characters below which a compaction is the bare notice of one, without its summary.
+)
 SEVERITIES: tuple[Severity, ...] = get_args(Severity)
 ANYONE: frozenset[Actor] = frozenset(get_args(Actor))
 AGENTS: frozenset[Actor] = frozenset({"agent", "subagent"})
 HUMAN: frozenset[Actor] = frozenset({"human"})
 # Kinds that are summaries or outcomes, whoever brings them.
 TOLD: frozenset[EventKind] = frozenset(
-    {"commit", "adr", "pr", "check", "diff", "intent", "premortem", "assumption", "intervention", "entry", "compaction"}
+    {
+        "commit",
+        "adr",
+        "pr",
+        "check",
+        "diff",
+        "intent",
+        "premortem",
+        "assumption",
+        "intervention",
+        "entry",
+        "compaction",
+    }
 )
 
 
@@ -88,22 +106,58 @@ class Rule(NamedTuple):
 
 
 RULES: tuple[Rule, ...] = (
-    Rule("own-commit", False, lambda event, _: event.kind in ("commit", "pr") and bool(re.search(OWN, _lines(event)))),
+    Rule(
+        "own-commit",
+        False,
+        lambda event, _: event.kind in ("commit", "pr") and bool(re.search(OWN, _lines(event))),
+    ),
     Rule("merge-commit", False, lambda event, _: event.is_merge and not _own_text(event.text)),
-    Rule("dependency-bump", False, lambda event, policy: _is_bot(event, policy) and bool(BUMP.search(_subject(event)))),
-    Rule("bot-chatter", False, lambda event, policy: event.kind == "review" and _is_bot(event, policy)),
-    Rule("lockfile-only", False, lambda event, _: event.kind == "commit" and _all_paths(event, LOCKFILE)),
-    Rule("format-only", False, lambda event, _: event.kind == "commit" and bool(FORMAT.match(_subject(event)))),
+    Rule(
+        "dependency-bump",
+        False,
+        lambda event, policy: _is_bot(event, policy) and bool(BUMP.search(_subject(event))),
+    ),
+    Rule(
+        "bot-chatter",
+        False,
+        lambda event, policy: event.kind == "review" and _is_bot(event, policy),
+    ),
+    Rule(
+        "lockfile-only",
+        False,
+        lambda event, _: event.kind == "commit" and _all_paths(event, LOCKFILE),
+    ),
+    Rule(
+        "format-only",
+        False,
+        lambda event, _: event.kind == "commit" and bool(FORMAT.match(_subject(event))),
+    ),
     Rule("generated-docs", False, lambda event, _: _is_generated(event)),
-    Rule("ci-output", False, lambda event, _: event.kind == "check" and not has_outcome(event.labels)),
-    Rule("no-content", False, lambda event, _: event.kind == "review" and not says_something(own_words(event.text))),
-    Rule("no-content", True, lambda event, _: event.kind == "text" and not says_something(event.text)),
-    Rule("no-content", False, lambda event, _: event.kind == "compaction" and len(event.text) < SUMMARY_LENGTH),
-    Rule("subject-only", True, lambda event, _: event.kind == "commit" and not _says_more(event.text)),
+    Rule(
+        "ci-output", False, lambda event, _: event.kind == "check" and not has_outcome(event.labels)
+    ),
+    Rule(
+        "no-content",
+        False,
+        lambda event, _: event.kind == "review" and not says_something(own_words(event.text)),
+    ),
+    Rule(
+        "no-content", True, lambda event, _: event.kind == "text" and not says_something(event.text)
+    ),
+    Rule(
+        "no-content",
+        False,
+        lambda event, _: event.kind == "compaction" and len(event.text) < SUMMARY_LENGTH,
+    ),
+    Rule(
+        "subject-only", True, lambda event, _: event.kind == "commit" and not _says_more(event.text)
+    ),
 )
 
 
-def find_reason_to_leave_out(event: Event, policy: ExtractionConfig, mark: Mark | None = None) -> str | None:
+def find_reason_to_leave_out(
+    event: Event, policy: ExtractionConfig, mark: Mark | None = None
+) -> str | None:
     """Why `event` is no evidence, or None. `mark` is that of its whole change, beside its own."""
     # What its author says of `event` itself, by trailer or label; a veto is stronger than a wish.
     marks = {mark, _strongest([*re.findall(MARK, _lines(event)), *_labelled(event)])}
@@ -111,16 +165,30 @@ def find_reason_to_leave_out(event: Event, policy: ExtractionConfig, mark: Mark 
         return "vetoed"
     is_kept = "keep" in marks
     row = next(row for row in INTAKE if event.kind in row.kinds and event.actor in row.actors)
-    is_let_in = row.since is not None and SEVERITIES.index(event.severity) >= SEVERITIES.index(row.since)
+    is_let_in = row.since is not None and SEVERITIES.index(event.severity) >= SEVERITIES.index(
+        row.since
+    )
     if not is_let_in and not (is_kept and row.can_keep):
         return row.reason
-    return next((rule.reason for rule in RULES if not (is_kept and rule.can_keep) and rule.holds(event, policy)), None)
+    return next(
+        (
+            rule.reason
+            for rule in RULES
+            if not (is_kept and rule.can_keep) and rule.holds(event, policy)
+        ),
+        None,
+    )
 
 
 def find_change_mark(events: Iterable[Event]) -> Mark | None:
     """What the pull request says of its whole change: its labels, and its body unless an outsider wrote that."""
     requests = [event for event in events if event.kind == "pr"]
-    said = [found for event in requests if not event.is_outside for found in re.findall(MARK, event.text)]
+    said = [
+        found
+        for event in requests
+        if not event.is_outside
+        for found in re.findall(MARK, event.text)
+    ]
     return _strongest([*said, *(found for event in requests for found in _labelled(event))])
 
 
@@ -165,7 +233,9 @@ def _all_paths(event: Event, regex: re.Pattern[str]) -> bool:
 
 
 def _is_generated(event: Event) -> bool:
-    return event.kind == "commit" and (_all_paths(event, GENERATED) or bool(REGENERATE.match(_subject(event))))
+    return event.kind == "commit" and (
+        _all_paths(event, GENERATED) or bool(REGENERATE.match(_subject(event)))
+    )
 
 
 def _says_more(message: str) -> bool:
@@ -183,5 +253,7 @@ def _own_text(message: str) -> list[str]:
 def _prose(lines: Sequence[str]) -> list[str]:
     stripped = (line.strip() for line in lines)
     return [
-        line for line in stripped if line and not any(re.fullmatch(form, line) for form in (TRAILER, MERGE_LINE, MARK))
+        line
+        for line in stripped
+        if line and not any(re.fullmatch(form, line) for form in (TRAILER, MERGE_LINE, MARK))
     ]

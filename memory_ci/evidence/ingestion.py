@@ -6,21 +6,54 @@ from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from memory_ci.evidence.content import failure_lines, interrupt_words, is_answer, last_words, own_words, redact
-from memory_ci.evidence.filters import NUMBER, find_change_mark, find_reason_to_leave_out, message_words
+from memory_ci.evidence.content import (
+    failure_lines,
+    interrupt_words,
+    is_answer,
+    last_words,
+    own_words,
+    redact,
+)
+from memory_ci.evidence.filters import (
+    NUMBER,
+    find_change_mark,
+    find_reason_to_leave_out,
+    message_words,
+)
 from memory_ci.evidence.trust import tier
 from memory_ci.records.config import ExtractionConfig
-from memory_ci.records.event import REFUSED, Event, EventKind, Evidence, EvidenceSet, LeftOut, Origin, Trust
+from memory_ci.records.event import (
+    REFUSED,
+    Event,
+    EventKind,
+    Evidence,
+    EvidenceSet,
+    LeftOut,
+    Origin,
+    Trust,
+)
 from memory_ci.secrets import find_secrets
 from memory_ci.text import shorten
 
 MAX_LENGTH = 65_536  # Characters of a message or a record that are read; nobody who means to be read writes more.
 BEFORE_WIDTH = 700  # Characters of what the agent said last, and of a call that was refused.
 FAILURES = 5  # Failed tool results of one session that are read, the latest: they only corroborate.
-NEAR = 10  # Events of a session before a human word in which a failure may be what that word is about.
-NAMED, NAME_WIDTH = 3, 80  # How many subjects and directories `about` names, and the characters of each.
-UNTELLABLE = ("vetoed", "own-commit", "duplicate")  # Why commits are left out whose subjects `about` does not name.
-MESSAGES = ("commit", "pr")  # Kinds whose texts copy each other: a squash takes the words of its pull request.
+NEAR = (
+    10  # Events of a session before a human word in which a failure may be what that word is about.
+)
+NAMED, NAME_WIDTH = (
+    3,
+    80,
+)  # How many subjects and directories `about` names, and the characters of each.
+UNTELLABLE = (
+    "vetoed",
+    "own-commit",
+    "duplicate",
+)  # Why commits are left out whose subjects `about` does not name.
+MESSAGES = (
+    "commit",
+    "pr",
+)  # Kinds whose texts copy each other: a squash takes the words of its pull request.
 
 
 # The part of a text that may be read: of a failure what failed, else their author's own words.
@@ -70,11 +103,15 @@ def collect(events: Iterable[Event], policy: ExtractionConfig, called: str = "")
                 tool=event.tool,
                 ok=event.ok,
                 paths=tuple(path for path in event.paths if not find_secrets(path)),
-                labels=tuple((key, redact(value).text) for key, value in event.labels if key != REFUSED),
+                labels=tuple(
+                    (key, redact(value).text) for key, value in event.labels if key != REFUSED
+                ),
                 before=before,
             )
         )
-    about = _describe(called.splitlines(), events, {left.origin: left.reason for left in left_out}, pieces)
+    about = _describe(
+        called.splitlines(), events, {left.origin: left.reason for left in left_out}, pieces
+    )
     return EvidenceSet(tuple(pieces), tuple(left_out), redactions, about)
 
 
@@ -87,15 +124,27 @@ def _cut(text: str) -> str:
 
 
 def _describe(
-    names: Iterable[str], events: Iterable[Event], left_out: Mapping[Origin, str], pieces: Iterable[Evidence]
+    names: Iterable[str],
+    events: Iterable[Event],
+    left_out: Mapping[Origin, str],
+    pieces: Iterable[Evidence],
 ) -> str:
     """What the change is called where no piece says so, subjects that are no evidence, and where it changed most."""
     commits = [event for event in events if event.kind == "commit" and not event.is_merge]
-    untold = [_subject(commit) for commit in commits if left_out.get(commit.origin) not in (None, *UNTELLABLE)]
-    told = [*map(_subject, pieces), *(_subject(one) for one in events if left_out.get(one.origin) == "vetoed")]
+    untold = [
+        _subject(commit)
+        for commit in commits
+        if left_out.get(commit.origin) not in (None, *UNTELLABLE)
+    ]
+    told = [
+        *map(_subject, pieces),
+        *(_subject(one) for one in events if left_out.get(one.origin) == "vetoed"),
+    ]
     named = [name for name in dict.fromkeys([*names, *untold[:NAMED]]) if name and name not in told]
     folders = Counter(path.rpartition("/")[0] or "." for commit in commits for path in commit.paths)
-    places = ", ".join(folder for folder, _ in folders.most_common(NAMED) if len(folder) <= NAME_WIDTH)
+    places = ", ".join(
+        folder for folder, _ in folders.most_common(NAMED) if len(folder) <= NAME_WIDTH
+    )
     lines = [shorten(redact(name).text, NAME_WIDTH) for name in named]
     return "\n".join([*lines, f"in {redact(places).text}"] if places else lines)
 
@@ -104,9 +153,15 @@ def _subject(one: Event | Evidence) -> str:
     return NUMBER.sub("", one.text.partition("\n")[0]).strip()
 
 
-def _admit(events: Sequence[Event], policy: ExtractionConfig) -> tuple[list[Admitted], list[LeftOut]]:
+def _admit(
+    events: Sequence[Event], policy: ExtractionConfig
+) -> tuple[list[Admitted], list[LeftOut]]:
     """The events that are evidence, in order, and the others with their reason."""
-    mark, near, before = find_change_mark(events), _failures_near_words(events), _words_before(events)
+    mark, near, before = (
+        find_change_mark(events),
+        _failures_near_words(events),
+        _words_before(events),
+    )
     admitted: list[Admitted] = []
     left_out: list[LeftOut] = []
     for at, event in enumerate(events):
@@ -119,7 +174,9 @@ def _admit(events: Sequence[Event], policy: ExtractionConfig) -> tuple[list[Admi
             trust = tier(event, policy.trusted_authors, policy.bot_authors)
             admitted.append(Admitted(event, trust, before.get(at, "")))
     kept = _without_copies(admitted)
-    left_out += (LeftOut(one.event.origin, "duplicate") for at, one in enumerate(admitted) if at not in kept)
+    left_out += (
+        LeftOut(one.event.origin, "duplicate") for at, one in enumerate(admitted) if at not in kept
+    )
     return [kept[at] for at in sorted(kept)], left_out
 
 
@@ -129,13 +186,18 @@ def _words_before(events: Iterable[Event]) -> dict[int, str]:
     spoken: dict[str | None, str] = {}
     found = {}
     for at, event in enumerate(events):
-        if event.actor == "agent" and event.kind == "text" and not event.labels:  # a label: a model's own summary
+        if (
+            event.actor == "agent" and event.kind == "text" and not event.labels
+        ):  # a label: a model's own summary
             spoken[event.session] = event.text
         elif event.actor == "human" and event.session is not None:
             said = spoken.pop(event.session, "").rstrip()
             refused = next((value for key, value in event.labels if key == REFUSED), "")
             if event.kind in ("rejection", "interrupt") or is_answer(event.text, said):
-                told = last_words(redact(said).text, BEFORE_WIDTH), shorten(redact(refused).text, BEFORE_WIDTH)
+                told = (
+                    last_words(redact(said).text, BEFORE_WIDTH),
+                    shorten(redact(refused).text, BEFORE_WIDTH),
+                )
                 found[at] = "\n".join(filter(None, told))
     return found
 
@@ -147,11 +209,15 @@ def _is_failure(event: Event) -> bool:
 def _failures_near_words(events: Sequence[Event]) -> frozenset[int]:
     """Where the failed results are that a person's next words may be about; of each session the last `FAILURES`. A
     tool's output is never evidence by itself: a failure corroborates the correction that follows it."""
-    recent: defaultdict[str | None, deque[tuple[int, Event]]] = defaultdict(lambda: deque(maxlen=NEAR))
+    recent: defaultdict[str | None, deque[tuple[int, Event]]] = defaultdict(
+        lambda: deque(maxlen=NEAR)
+    )
     kept: defaultdict[str | None, deque[int]] = defaultdict(lambda: deque(maxlen=FAILURES))
     for at, event in enumerate(events):
         if event.actor == "human":
-            kept[event.session] += (place for place, one in recent.pop(event.session, ()) if _is_failure(one))
+            kept[event.session] += (
+                place for place, one in recent.pop(event.session, ()) if _is_failure(one)
+            )
         elif event.session is not None:
             recent[event.session].append((at, event))
     return frozenset(place for places in kept.values() for place in places)

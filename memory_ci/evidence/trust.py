@@ -18,7 +18,9 @@ from memory_ci.records.event import Event, Trust
 
 MERGED = frozenset({"commit", "adr"})
 # Turns of sessions and files of jobs: nobody reviewed them, so they are worth what their author is.
-OF_A_SESSION = frozenset({"text", "rejection", "interrupt", "premortem", "assumption", "intervention", "intent"})
+OF_A_SESSION = frozenset(
+    {"text", "rejection", "interrupt", "premortem", "assumption", "intervention", "intent"}
+)
 # The label of a review whose author the forge knows to have write access; without it nothing is presumed.
 WRITE_ACCESS = ("permission", "write")
 # What a reviewer asks to be kept: `/remember …`, and why something was declined.
@@ -35,7 +37,9 @@ def tier(event: Event, trusted_authors: Iterable[str], bot_authors: Iterable[str
     if event.actor != "human":
         return "T3"
     is_trusted = is_author(event.author, trusted_authors)
-    is_merged = event.kind in MERGED and event.session is None  # a transcript that tells of a commit proves none
+    is_merged = (
+        event.kind in MERGED and event.session is None
+    )  # a transcript that tells of a commit proves none
     if is_trusted and (is_merged or _is_remembered(event)):
         return "T0"
     is_unreviewed = event.session is not None or event.kind in OF_A_SESSION
@@ -43,7 +47,11 @@ def tier(event: Event, trusted_authors: Iterable[str], bot_authors: Iterable[str
 
 
 def _is_remembered(event: Event) -> bool:
-    return event.kind == "review" and WRITE_ACCESS in event.labels and bool(REMEMBER.search(event.text))
+    return (
+        event.kind == "review"
+        and WRITE_ACCESS in event.labels
+        and bool(REMEMBER.search(event.text))
+    )
 
 
 def is_author(author: str, patterns: Iterable[str]) -> bool:
@@ -51,7 +59,9 @@ def is_author(author: str, patterns: Iterable[str]) -> bool:
     `*[bot]*` means the brackets, which shell patterns would read as a class."""
     match = AUTHOR.fullmatch(author)
     forms = [author, *(match.groups() if match else ())]
-    globs = [re.compile(".*".join(map(re.escape, pattern.casefold().split("*")))) for pattern in patterns]
+    globs = [
+        re.compile(".*".join(map(re.escape, pattern.casefold().split("*")))) for pattern in patterns
+    ]
     return any(glob.fullmatch(form.casefold()) for glob in globs for form in forms)
 
 
@@ -76,7 +86,11 @@ BOTS = ("memory-ci*", "github-actions*", "*[bot]*")
 
 
 def find_machine(
-    author: str, co_authors: Iterable[str], sessions: Iterable[str], steps: Iterable[str], bot_authors: Iterable[str]
+    author: str,
+    co_authors: Iterable[str],
+    sessions: Iterable[str],
+    steps: Iterable[str],
+    bot_authors: Iterable[str],
 ) -> str:
     """Who made a commit if that was no person alone, else "".
 
@@ -87,5 +101,7 @@ def find_machine(
         return f"the bot {author}"
     if session := next(iter(sessions), ""):
         return f"an agent in the session {session}"
-    agent = next((one for one in (author, *co_authors) if is_author(one, (*AGENTS, *BOTS, *bot_authors))), "")
+    agent = next(
+        (one for one in (author, *co_authors) if is_author(one, (*AGENTS, *BOTS, *bot_authors))), ""
+    )
     return f"the agent {agent}" if agent else ""

@@ -26,7 +26,9 @@ MAX_BESIDE, MAX_BESIDE_LENGTH = 10, 200
 OWN_LABELS = frozenset({"outcome", "state", "via", "permission"})
 LAST_TURNS = 10
 AROUND_HIT = 2
-STRUCTURE = frozenset({"rejection", "interrupt", "check", "premortem", "assumption", "intervention"})
+STRUCTURE = frozenset(
+    {"rejection", "interrupt", "check", "premortem", "assumption", "intervention"}
+)
 # The line that stands for what a shortened text lacks: no words of anybody, so never to be quoted.
 OMISSION = "[… {} characters left out …]"
 
@@ -49,7 +51,9 @@ class EvidenceWindow(msgspec.Struct, frozen=True, kw_only=True):
     tokens: int = 0
 
 
-def choose(evidence: EvidenceSet, budget_tokens: int, is_hit: Callable[[str], bool]) -> EvidenceWindow:
+def choose(
+    evidence: EvidenceSet, budget_tokens: int, is_hit: Callable[[str], bool]
+) -> EvidenceWindow:
     """What fits into `budget_tokens`: everything, or by rank. `is_hit` says whether a rule would look at a text.
 
     Structure (rejections, interrupts, requested changes, checks that failed and then passed, reverts, pre-mortems and
@@ -61,7 +65,9 @@ def choose(evidence: EvidenceSet, budget_tokens: int, is_hit: Callable[[str], bo
     taken = _take(_ranked(evidence.pieces, is_hit), evidence.pieces, budget_tokens)
     kept = tuple(taken[at] for at in sorted(taken))
     totals = Counter(piece.session or "" for piece in evidence.pieces)
-    missing = Counter(piece.session or "" for at, piece in enumerate(evidence.pieces) if at not in taken)
+    missing = Counter(
+        piece.session or "" for at, piece in enumerate(evidence.pieces) if at not in taken
+    )
     told = [
         f"{count} of {plural(totals[of], 'turn')} of session {of} left out"
         if of
@@ -114,7 +120,9 @@ def _ranked(pieces: Sequence[Evidence], is_hit: Callable[[str], bool]) -> Iterat
     for rank in Rank:
         queues = []
         for places, of_session in zip(sessions.values(), ranks, strict=True):
-            newest = [at for at, found in zip(places, of_session, strict=True) if found is rank][::-1]
+            newest = [at for at, found in zip(places, of_session, strict=True) if found is rank][
+                ::-1
+            ]
             # newest first; but a frame begins with its first piece, without which the last words say little
             queues.append(newest[-1:] + newest[:-1] if rank is Rank.FRAME else newest)
         yield queues
@@ -122,12 +130,19 @@ def _ranked(pieces: Sequence[Evidence], is_hit: Callable[[str], bool]) -> Iterat
 
 def _ranks(pieces: Sequence[Evidence], is_hit: Callable[[str], bool]) -> list[Rank]:
     """The rank of each piece of one session, or of the change itself."""
-    spoken = [at for at, piece in enumerate(pieces) if piece.actor == "human" and piece.kind == "text"]
+    spoken = [
+        at for at, piece in enumerate(pieces) if piece.actor == "human" and piece.kind == "text"
+    ]
     told = [at for at, piece in enumerate(pieces) if piece.session is None and piece.kind != "diff"]
     hits = [at for at, piece in enumerate(pieces) if MID_TURN in piece.labels or is_hit(piece.text)]
     near = {at + step for at in hits for step in range(-AROUND_HIT, AROUND_HIT + 1)}
-    ranks = dict.fromkeys(near, Rank.HIT) | dict.fromkeys([*spoken[:1], *spoken[-LAST_TURNS:], *told], Rank.FRAME)
-    return [Rank.STRUCTURE if is_structure(piece) else ranks.get(at, Rank.REST) for at, piece in enumerate(pieces)]
+    ranks = dict.fromkeys(near, Rank.HIT) | dict.fromkeys(
+        [*spoken[:1], *spoken[-LAST_TURNS:], *told], Rank.FRAME
+    )
+    return [
+        Rank.STRUCTURE if is_structure(piece) else ranks.get(at, Rank.REST)
+        for at, piece in enumerate(pieces)
+    ]
 
 
 def is_structure(piece: Evidence) -> bool:
@@ -138,7 +153,9 @@ def is_structure(piece: Evidence) -> bool:
     return piece.kind in STRUCTURE or is_requested or has_outcome(piece.labels)
 
 
-def _take(ranks: Iterable[list[list[int]]], pieces: Sequence[Evidence], budget: int) -> dict[int, Evidence]:
+def _take(
+    ranks: Iterable[list[list[int]]], pieces: Sequence[Evidence], budget: int
+) -> dict[int, Evidence]:
     """The pieces that fit, by their places: always the next of the session that has taken the least so far."""
     taken: dict[int, Evidence] = {}
     spent: Counter[str] = Counter()
@@ -147,7 +164,9 @@ def _take(ranks: Iterable[list[list[int]]], pieces: Sequence[Evidence], budget: 
         while waiting:
             queue = min(waiting, key=lambda queue: spent[pieces[queue[0]].session or ""])
             at = queue.popleft()
-            piece = _fitted(pieces[at], budget - spent.total(), max(budget // SHARE, MIN_TEXT_TOKENS))
+            piece = _fitted(
+                pieces[at], budget - spent.total(), max(budget // SHARE, MIN_TEXT_TOKENS)
+            )
             if piece is None:
                 return taken
             taken[at] = piece
@@ -164,7 +183,9 @@ def _fitted(piece: Evidence, room: int, share: int) -> Evidence | None:
     paths = [path for path in piece.paths if len(path) <= MAX_BESIDE_LENGTH]
     labels = [label for label in piece.labels if sum(map(len, label)) <= MAX_BESIDE_LENGTH]
     labels.sort(key=lambda label: label[0] not in OWN_LABELS)
-    few = replace(piece, before="", paths=tuple(paths[:MAX_BESIDE]), labels=tuple(labels[:MAX_BESIDE]))
+    few = replace(
+        piece, before="", paths=tuple(paths[:MAX_BESIDE]), labels=tuple(labels[:MAX_BESIDE])
+    )
     left = min(share, room - cost(few) + _text_cost(piece.text))
     if left >= _text_cost(piece.text):
         return few

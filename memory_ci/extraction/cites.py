@@ -9,7 +9,9 @@ from collections.abc import Sequence
 from memory_ci.extraction.gate import check_words
 
 SHA_WIDTH = 12
-MAX_SEARCHED = 20  # Of a commit with more code files, only those are looked into that the text names.
+MAX_SEARCHED = (
+    20  # Of a commit with more code files, only those are looked into that the text names.
+)
 # Documents, lock files, generated text, and what is memory itself.
 NO_CODE = re.compile(
     r"(?i).*\.(?:md|mdx|rst|txt|adoc|lock|sum|snap|svg|map|min\.(?:js|css))"
@@ -26,7 +28,9 @@ def find_cites(text: str, paths: Sequence[str], sha: str) -> tuple[str, ...]:
     paths = [path for path in paths if path.isprintable()]
     named = name_places(text, paths)
     code = [path for path in paths if not NO_CODE.fullmatch(path)]
-    places = named | {path: path for path in code if path not in named and len(code) <= MAX_SEARCHED}
+    places = named | {
+        path: path for path in code if path not in named and len(code) <= MAX_SEARCHED
+    }
     cites = (f"{place}@{sha[:SHA_WIDTH]}" for place in places.values())
     return tuple(cite for cite in cites if not check_words(cite))
 

@@ -53,7 +53,15 @@ def list_texts(entry: Entry) -> tuple[str, ...]:
     """All free text of an entry, piece by piece: what the gate looks at, joined."""
     unknown = (f"{key}: {raw}" for key, raw in entry.extra)
     lines = (*entry.evidence, *entry.occurrences, *entry.cites, *entry.relations, *unknown)
-    fields = (entry.instead, entry.source, entry.session, entry.engine, entry.scope, entry.promoted_from, entry.aka)
+    fields = (
+        entry.instead,
+        entry.source,
+        entry.session,
+        entry.engine,
+        entry.scope,
+        entry.promoted_from,
+        entry.aka,
+    )
     return (entry.title, entry.body, *filter(None, fields), *lines)
 
 
@@ -65,7 +73,11 @@ def trim_evidence(entry: Entry, quotes: Quotes) -> Entry:
     lines = []
     for line in entry.evidence:
         if line.startswith(OWN_WORDS):
-            lines.append("accepted by a person" if quotes == "none" and line.startswith("accepted by ") else line)
+            lines.append(
+                "accepted by a person"
+                if quotes == "none" and line.startswith("accepted by ")
+                else line
+            )
         elif quotes == "link":
             lines.append(line.partition(" ")[0])
     return replace(entry, evidence=tuple(dict.fromkeys(lines)))
@@ -85,20 +97,30 @@ def find_aka(title: str, body: str, called: str, said: str = "") -> str | None:
     'card once payments'
     """
     own = frozenset((*words(f"{title}\n{body}"), *identifier_parts(f"{title}\n{body}")))
-    asked = [word for word in words(called) if AKA.fullmatch(word) and word not in STOP_WORDS | WORK_WORDS]
+    asked = [
+        word
+        for word in words(called)
+        if AKA.fullmatch(word) and word not in STOP_WORDS | WORK_WORDS
+    ]
     told = [word for word in words(said) if AKA.fullmatch(word) and word not in STOP_WORDS]
     named = [] if own.isdisjoint(asked) else asked
-    found = " ".join(list(dict.fromkeys(word for word in (*told, *named) if word not in own))[:MAX_AKA])
+    found = " ".join(
+        list(dict.fromkeys(word for word in (*told, *named) if word not in own))[:MAX_AKA]
+    )
     return found if found and not check_words(found) else None
 
 
-def to_entry(candidate: Candidate, *, entry_id: str, today: date, merged_on: date, aka: str | None = None) -> Entry:
+def to_entry(
+    candidate: Candidate, *, entry_id: str, today: date, merged_on: date, aka: str | None = None
+) -> Entry:
     """The entry to write: learned `today`, last seen to hold when it was merged, with the words that prove it."""
     return Entry(
         id=entry_id,
         type=candidate.type,
         domain=candidate.domain,
-        importance=max(candidate.importance, NEW_IMPORTANCE) if candidate.accepted else candidate.importance,
+        importance=max(candidate.importance, NEW_IMPORTANCE)
+        if candidate.accepted
+        else candidate.importance,
         reinforcement_count=0,
         last_reinforced=merged_on,
         status="active",
@@ -205,7 +227,9 @@ def target_of(scope: str, pieces: Iterable[Evidence]) -> str:
 
 def list_changed(pieces: Iterable[Evidence]) -> tuple[str, ...]:
     """The files that the change touched: what an agent opened on the way (the paths of its session) is not changed."""
-    changed = (path for piece in pieces if piece.kind in ("commit", "diff", "adr") for path in piece.paths)
+    changed = (
+        path for piece in pieces if piece.kind in ("commit", "diff", "adr") for path in piece.paths
+    )
     return tuple(dict.fromkeys(changed))
 
 
@@ -256,24 +280,41 @@ class Grave(NamedTuple):
 REVERT = r"(?i)\A(?:[a-z]+(?:\([^)\n]{0,80}\))?!?:\s*)?revert\b"
 # An event is of the first kind that fits.
 TABLE: tuple[Grave, ...] = (
-    Grave(Selector(("check",), label=("outcome", "failed-then-passed")), "eval.regression_detected", 0.3, "error"),
+    Grave(
+        Selector(("check",), label=("outcome", "failed-then-passed")),
+        "eval.regression_detected",
+        0.3,
+        "error",
+    ),
     Grave(Selector(("interrupt", "intervention")), "peer.escalation", 0.2, "warn"),
     Grave(Selector(("rejection",)), "approval.denied", 0.15, "warn"),
     Grave(Selector(("pr",), label=("outcome", "closed-unmerged")), "approval.denied", 0.15, "warn"),
     Grave(Selector(("commit",), words=REVERT), "mission.status_change", 0.05, "error"),
-    Grave(Selector(("review",), label=("state", "changes_requested")), "keeper.decision", 0.1, "warn"),
-    Grave(Selector(("review",), label=("outcome", "requested-then-made")), "keeper.decision", 0.1, "warn"),
+    Grave(
+        Selector(("review",), label=("state", "changes_requested")), "keeper.decision", 0.1, "warn"
+    ),
+    Grave(
+        Selector(("review",), label=("outcome", "requested-then-made")),
+        "keeper.decision",
+        0.1,
+        "warn",
+    ),
     Grave(Selector(("compaction",)), "summary.generated", 0.15, "info"),
 )
 
 
 def base_importance(pieces: Iterable[Evidence]) -> float:
     """What the gravest of the events counts from which a learning comes; 0.5 for routine."""
-    weights = (next((row.importance for row in TABLE if row.event.takes(piece)), ROUTINE) for piece in pieces)
+    weights = (
+        next((row.importance for row in TABLE if row.event.takes(piece)), ROUTINE)
+        for piece in pieces
+    )
     return max(weights, default=ROUTINE)
 
 
-EARLIEST = date(2000, 1, 1)  # Of what an entry is dated by: a commit can claim any time, 1970 or the next century.
+EARLIEST = date(
+    2000, 1, 1
+)  # Of what an entry is dated by: a commit can claim any time, 1970 or the next century.
 
 
 def sample_entry(number: int, title: str) -> Entry:

@@ -18,8 +18,12 @@ TITLE_WIDTH = 120
 BODY_WIDTH = 600
 # Variation selectors: behind an emoji they choose its look, elsewhere they can carry text that nobody sees.
 SELECTORS = frozenset(chr(code) for code in range(0xFE00, 0xFE10))
-JOINERS = "\u200c\u200d"  # ZWNJ and ZWJ: letters of Persian and of Indic scripts, and the glue of emoji.
-IMPORT = r"^[^\S\n]*(?:[-*]\s+)?@(?:~/|\.{0,2}/|[\w.-]+(?:/[\w.-]+)*\.(?:md|mdc|txt|json|ya?ml|toml)\b)"
+JOINERS = (
+    "\u200c\u200d"  # ZWNJ and ZWJ: letters of Persian and of Indic scripts, and the glue of emoji.
+)
+IMPORT = (
+    r"^[^\S\n]*(?:[-*]\s+)?@(?:~/|\.{0,2}/|[\w.-]+(?:/[\w.-]+)*\.(?:md|mdc|txt|json|ya?ml|toml)\b)"
+)
 FETCH = r"\b(?:curl|wget|iwr|irm|invoke-webrequest|fetch)\b"
 SHELL = (
     r"(?:sudo\s+)?(?:/[\w./-]{0,60}/)?(?:env\s+)?"
@@ -64,7 +68,10 @@ FORM: tuple[Form, ...] = (
     Form("front-matter", (("---",),), r"^\s{0,3}---+\s*$"),
     Form(
         "network-pipeline",
-        (("|", "`", "<(", "$("), ("curl", "wget", "iwr", "irm", "invoke-webrequest", "fetch", "base64")),
+        (
+            ("|", "`", "<(", "$("),
+            ("curl", "wget", "iwr", "irm", "invoke-webrequest", "fetch", "base64"),
+        ),
         PIPELINE,
     ),
 )
@@ -100,7 +107,9 @@ def check_candidate(candidate: Candidate, evidence: Sequence[Evidence]) -> str |
 
 def find_urls(text: str) -> frozenset[str]:
     """The addresses in `text`, without the punctuation of the sentence around them."""
-    return frozenset(url.rstrip(".,;:!?\u3002") for url in re.findall(URL, unicodedata.normalize("NFKC", text)))
+    return frozenset(
+        url.rstrip(".,;:!?\u3002") for url in re.findall(URL, unicodedata.normalize("NFKC", text))
+    )
 
 
 def check_text(title: str, body: str) -> list[str]:
@@ -137,7 +146,9 @@ def has_hidden(text: str) -> bool:
     if text.isascii() and text.replace("\n", "").isprintable():
         return False
     suspects = {char for char in set(text) if _may_hide(char)}
-    return bool(suspects) and any(_is_hidden(text, at, char) for at, char in enumerate(text) if char in suspects)
+    return bool(suspects) and any(
+        _is_hidden(text, at, char) for at, char in enumerate(text) if char in suspects
+    )
 
 
 def _may_hide(char: str) -> bool:
@@ -152,7 +163,8 @@ def _is_hidden(text: str, at: int, char: str) -> bool:
     if char in SELECTORS:
         before = text[at - 1 : at]
         return not before or (
-            before not in "#*0123456789" and unicodedata.category(before) not in ("So", "Sm", "Po", "Pd")
+            before not in "#*0123456789"
+            and unicodedata.category(before) not in ("So", "Sm", "Po", "Pd")
         )
     return char not in JOINERS or not (_joins(text[at - 1 : at]) and _joins(text[at + 1 : at + 2]))
 

@@ -96,14 +96,17 @@ ORDERS_WORDS = (
     "instruction instructions prompt prompts directive directives guideline guidelines guardrail guardrails orders"
     " programming training rules policies policy constraints commands"
 )
-PEOPLE_WORDS = (
-    "user users human humans operator developer reviewer reviewers maintainer maintainers owner anyone anybody them"
-)
+PEOPLE_WORDS = "user users human humans operator developer reviewer reviewers maintainer maintainers owner anyone anybody them"
 
 
 def _phrase(reason: str, needs: str, regex: str, may_be_forbidden: bool = False) -> Phrase:
     """A line of the tables; `needs` as words, one set after the other, separated by ` + `."""
-    return Phrase(reason, tuple(frozenset(words.split()) for words in needs.split(" + ")), regex, may_be_forbidden)
+    return Phrase(
+        reason,
+        tuple(frozenset(words.split()) for words in needs.split(" + ")),
+        regex,
+        may_be_forbidden,
+    )
 
 
 _overrides = partial(_phrase, "overrides-instructions")
@@ -115,7 +118,10 @@ _speaks = partial(_phrase, "speaks-for-memory")
 _guard = partial(_phrase, "weakens-guards", may_be_forbidden=True)
 
 PHRASES: tuple[Phrase, ...] = (
-    _overrides(f"{OBEY_WORDS} + {ORDERS_WORDS}", rf"\b{OBEY} (?:\w+ ){{0,3}}?{FORMER} (?:\w+ ){{0,2}}?{ORDERS}\b"),
+    _overrides(
+        f"{OBEY_WORDS} + {ORDERS_WORDS}",
+        rf"\b{OBEY} (?:\w+ ){{0,3}}?{FORMER} (?:\w+ ){{0,2}}?{ORDERS}\b",
+    ),
     _overrides(
         f"{OBEY_WORDS} + {ORDERS_WORDS}",
         rf"\b{OBEY} (?:all|any|every|each)(?: of)?(?: (?:the|these|those|other|my|our))* {ORDERS}\b",
@@ -139,7 +145,10 @@ PHRASES: tuple[Phrase, ...] = (
         r"\b(?:takes?|has|have) (?:precedence|priority) over (?:\w+ ){0,3}?"
         r"(?:instructions|system prompt|guidelines|directives)\b",
     ),
-    _role("now + you + are", r"\byou are now (?:a|an|in|no longer|free|unrestricted|root|admin|acting)\b"),
+    _role(
+        "now + you + are",
+        r"\byou are now (?:a|an|in|no longer|free|unrestricted|root|admin|acting)\b",
+    ),
     _role(
         "henceforth now + you agent assistant respond act",
         r"\b(?:from now on|henceforth),? (?:you|the agent|the assistant|always respond|act)\b"
@@ -252,7 +261,10 @@ PHRASES: tuple[Phrase, ...] = (
         rf"{TOLD}(?:turn off|disable|skip|bypass) (?:\w+ ){{0,2}}?(?:certificate|tls|ssl)(?: \w+)?"
         r" (?:verification|validation|checks?)\b",
     ),
-    _guard("hookspath + null", r"\bcore\.hookspath\b[^.\n]{0,20}/dev/null\b[^.\n]{0,40}\bcommits? (?:go|pass|get)"),
+    _guard(
+        "hookspath + null",
+        r"\bcore\.hookspath\b[^.\n]{0,20}/dev/null\b[^.\n]{0,40}\bcommits? (?:go|pass|get)",
+    ),
     _guard("chmod + 777 0777 rwx", r"\bchmod (?:-r )?(?:0?777\b|a\+rwx\b)"),
     _guard(
         "download fetch get curl wget + http https + execute run source eval",
@@ -265,8 +277,14 @@ PHRASES: tuple[Phrase, ...] = (
         r"|credentials)\b",
         may_be_forbidden=True,
     ),
-    _guard("grant + yourself agent assistant everyone", r"\bgrant (?:yourself|the agent|the assistant|everyone)\b"),
-    _guard("force + main master default", rf"{TOLD}force[- ]push (?:\w+ ){{0,3}}?(?:main|master|default branch)\b"),
+    _guard(
+        "grant + yourself agent assistant everyone",
+        r"\bgrant (?:yourself|the agent|the assistant|everyone)\b",
+    ),
+    _guard(
+        "force + main master default",
+        rf"{TOLD}force[- ]push (?:\w+ ){{0,3}}?(?:main|master|default branch)\b",
+    ),
     _speaks(
         "memory + ci",
         r"\bmemory[- ]ci\b.{0,40}?\b(?:verified|approved|trusts?|trusted|guarantees?|authori[sz]\w+|certif\w+"
@@ -305,7 +323,9 @@ PARTS = (
     " cont cuent inform omit salta saute pule"
 ).split()
 OTHER_LETTERS = "[\u0400-\u04ff\u3040-\u30ff\u4e00-\u9fff]"
-QUOTED = re.compile('"[^"]*"|\u201c[^\u201d]*\u201d|\u201e[^\u201c]*\u201c|«[^»]*»|「[^」]*」|`[^`]*`')
+QUOTED = re.compile(
+    '"[^"]*"|\u201c[^\u201d]*\u201d|\u201e[^\u201c]*\u201c|«[^»]*»|「[^」]*」|`[^`]*`'
+)
 STOP = re.compile("[.;!?\u3002\uff01\uff1f\n]")
 
 
@@ -340,7 +360,9 @@ def name_steering(sentence: str) -> str | None:
 def find_orders(text: str) -> Iterator[tuple[str, str]]:
     """(reason, words) of each order of the tables that a text holds and does not forbid."""
     lowered = lower_case(text)
-    may_order = any(part in lowered for part in PARTS) or (not text.isascii() and re.search(OTHER_LETTERS, text))
+    may_order = any(part in lowered for part in PARTS) or (
+        not text.isascii() and re.search(OTHER_LETTERS, text)
+    )
     for language in load_languages().values() if may_order else ():
         for reason, pattern in language.orders.items():
             for found in _compile(pattern).finditer(text):
@@ -357,7 +379,9 @@ class Injection(NamedTuple):
     words: str
 
 
-NEEDS = frozenset().union(*(group for phrase in (*PHRASES, *LINE_PHRASES) for group in phrase.needs))
+NEEDS = frozenset().union(
+    *(group for phrase in (*PHRASES, *LINE_PHRASES) for group in phrase.needs)
+)
 MARKS = tuple(sorted(need for need in NEEDS if not need.isalpha()))
 
 # Cyrillic and Greek letters that look like Latin ones (Unicode UTS 39): a phrase spelled with them is that phrase.
@@ -370,7 +394,9 @@ CONFUSABLES = str.maketrans(
 SELECTORS = dict.fromkeys([0x34F, *range(0x180B, 0x180E), *range(0xFE00, 0xFE10)])
 # Marks, but for an underscore or an apostrophe within a word. It begins with a set, which `re` finds quickly.
 EMPHASIS = re.compile("[*`\"\u201c\u201d_'](?:(?<![_'])|(?!\\w)|(?<!\\w[_']))")
-LEAD = re.compile(r"\n[\s#>*+\u2022.)\d-]*")  # Bullets, numbers and heading marks in front of a clause.
+LEAD = re.compile(
+    r"\n[\s#>*+\u2022.)\d-]*"
+)  # Bullets, numbers and heading marks in front of a clause.
 FORBIDDING = (
     r"\b(?:never|not|don't|doesn't|cannot|can't|mustn't|shouldn't|won't|nobody|no one|avoid|instead of|rather than"
     r"|forbid\w*|refuse[sd]? to|reject\w*)(?: \w+){0,2}$"
@@ -387,10 +413,15 @@ def find_injection(text: str) -> list[Injection]:
     if near := near_phrases(PHRASES, held):
         # The lines of a text, folded, without what leads them.
         lines = LEAD.sub("\n", "\n".join(["", *text.splitlines()]))
-        found += _search(near, "\n".join([whole, *[" ".join(line.split()) for line in _plain(lines).split("\n")]]))
+        found += _search(
+            near,
+            "\n".join([whole, *[" ".join(line.split()) for line in _plain(lines).split("\n")]]),
+        )
     if near := near_phrases(LINE_PHRASES, held):
         found += _search(near, unicodedata.normalize("NFKC", text))
-    orders = find_orders(plain if text.isascii() else EMPHASIS.sub("", unicodedata.normalize("NFKC", text)))
+    orders = find_orders(
+        plain if text.isascii() else EMPHASIS.sub("", unicodedata.normalize("NFKC", text))
+    )
     return found + [Injection(reason, words) for reason, words in orders]
 
 

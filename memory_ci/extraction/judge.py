@@ -15,7 +15,14 @@ import msgspec
 from msgspec.structs import replace
 
 from memory_ci.extraction.cites import SHA_WIDTH, find_cites
-from memory_ci.extraction.entries import MAX_IMPORTANCE, base_importance, check_entry, derive_scope, target_of, to_entry
+from memory_ci.extraction.entries import (
+    MAX_IMPORTANCE,
+    base_importance,
+    check_entry,
+    derive_scope,
+    target_of,
+    to_entry,
+)
 from memory_ci.extraction.gate import check_candidate
 from memory_ci.extraction.reply import Learning, parse_reply
 from memory_ci.extraction.support import find_ungrounded, find_unsupported
@@ -53,7 +60,9 @@ def find_restated(candidate: Candidate, existing: Sequence[Entry]) -> str | None
     """The id of the first entry that says what `candidate` says: equal words, the same quote, or nearly all words."""
     said = said_by(candidate)
     for entry in existing:
-        proofs = (line.partition(" ")[2] for line in entry.evidence)  # no words where `evidence.quotes` keeps none
+        proofs = (
+            line.partition(" ")[2] for line in entry.evidence
+        )  # no words where `evidence.quotes` keeps none
         if is_same_said(said, _take_apart(entry, filter(None, proofs))):
             return entry.id
     return None
@@ -66,7 +75,9 @@ def is_same_said(one: CandidateWords, other: CandidateWords) -> bool:
     return is_equal or jaccard(one.content, other.content) > SAME
 
 
-MAX_PER_PIECE = 50  # Learnings of one piece of evidence that are looked at: nobody learns more from one commit.
+MAX_PER_PIECE = (
+    50  # Learnings of one piece of evidence that are looked at: nobody learns more from one commit.
+)
 RULES = "rules"
 
 
@@ -85,9 +96,13 @@ BY_KIND: dict[Kind, KindDefaults] = {
     "gotcha": KindDefaults("procedural", "task", 0.6),
     "fix": KindDefaults("corrective", "task", 0.6),
 }
-CONTRAST = re.compile(r"(?!\w+ing\b).*\b(?:not|never|\w+n't|instead of|rather than|avoid)\b", re.IGNORECASE)
+CONTRAST = re.compile(
+    r"(?!\w+ing\b).*\b(?:not|never|\w+n't|instead of|rather than|avoid)\b", re.IGNORECASE
+)
 # A title of a model, and one of an author, that says itself what not to do: as rejected it would say the opposite.
-FORBIDS = re.compile(r"(?:we |you )?(?:must |should )?(?:do not|don't|never|not|avoid)\b", re.IGNORECASE)
+FORBIDS = re.compile(
+    r"(?:we |you )?(?:must |should )?(?:do not|don't|never|not|avoid)\b", re.IGNORECASE
+)
 ASKED, COSTLY = 0.9, 0.8
 SPOKEN = frozenset({"text", "rejection", "interrupt", "intervention", "review"})
 
@@ -134,7 +149,9 @@ def judge_reply(case: JudgedCase, text: str, engine: str = RULES) -> ReplyVerdic
     how many they are. Raises EngineError (unreadable-reply) when there is no list of learnings in the reply.
     """
     parsed = parse_reply(text, trusted=engine == RULES)
-    pieces = [learning.quotes[0].evidence if learning.quotes else "" for learning in parsed.learnings]
+    pieces = [
+        learning.quotes[0].evidence if learning.quotes else "" for learning in parsed.learnings
+    ]
     totals, seen = Counter(pieces), Counter[str]()
     judged: list[Judged] = []
     for learning, piece in zip(parsed.learnings, pieces, strict=True):
@@ -142,24 +159,31 @@ def judge_reply(case: JudgedCase, text: str, engine: str = RULES) -> ReplyVerdic
         if seen[piece] > MAX_PER_PIECE + 1:
             continue
         one = _judged(learning, case, engine)
-        if seen[piece] > MAX_PER_PIECE and one.verdict != "quarantined":  # what must not be written stays so
+        if (
+            seen[piece] > MAX_PER_PIECE and one.verdict != "quarantined"
+        ):  # what must not be written stays so
             reason = f"one of {totals[piece] - MAX_PER_PIECE} beyond the first {MAX_PER_PIECE} of one message"
             one = replace(one, verdict="over_limit", reason=reason, entry_id=None)
         judged.append(one)
     return ReplyVerdicts(tuple(judged), parsed.reasons)
 
 
-def settle(judged: Sequence[Judged], limit: int, records: Collection[str] = ()) -> tuple[Judged, ...]:
+def settle(
+    judged: Sequence[Judged], limit: int, records: Collection[str] = ()
+) -> tuple[Judged, ...]:
     """The verdicts on one merged change: what is said twice is one, no title stands twice, at most `limit` are written.
     `records` are the pieces that are decision records: each was written to be kept, and counts towards no limit."""
     apart = _apart(_deduplicated(judged))
     counted = (at for at, one in enumerate(apart) if not is_record(one.candidate, records))
     written = [at for at in counted if apart[at].verdict == "written"]
     # The most important stay, marked ones first; among equals the earlier.
-    over = sorted(written, key=lambda at: (not apart[at].candidate.is_marked, -apart[at].candidate.importance))[limit:]
+    over = sorted(
+        written, key=lambda at: (not apart[at].candidate.is_marked, -apart[at].candidate.importance)
+    )[limit:]
     reason = f"more than {limit} of one merged change"
     return tuple(
-        replace(one, verdict="over_limit", reason=reason) if at in over else one for at, one in enumerate(apart)
+        replace(one, verdict="over_limit", reason=reason) if at in over else one
+        for at, one in enumerate(apart)
     )
 
 
@@ -181,26 +205,45 @@ def _judged(learning: Learning, case: JudgedCase, engine: str) -> Judged:
         or case.is_writable(candidate)
     )
     if refusal:
-        return Judged(candidate=_masked(candidate), verdict="quarantined", reason=refusal, change=case.label)
+        return Judged(
+            candidate=_masked(candidate), verdict="quarantined", reason=refusal, change=case.label
+        )
     if engine == RULES:
         doubt = _doubt(learning, pieces)
-    elif (doubt := find_unsupported(learning, pieces)) is None and (document := case.find_document(candidate)):
+    elif (doubt := find_unsupported(learning, pieces)) is None and (
+        document := case.find_document(candidate)
+    ):
         doubt = f"restates-document: {document}"
     if doubt:
         return Judged(candidate=candidate, verdict="suspected", reason=doubt, change=case.label)
     if known := _find_known(learning, candidate, case):
         reason = "known already"
-        return Judged(candidate=candidate, verdict="restates", reason=reason, change=case.label, entry_id=known)
-    reason = f"marked by its author ({learning.marker})" if engine == RULES else f"quoted, found by {engine}"
+        return Judged(
+            candidate=candidate,
+            verdict="restates",
+            reason=reason,
+            change=case.label,
+            entry_id=known,
+        )
+    reason = (
+        f"marked by its author ({learning.marker})"
+        if engine == RULES
+        else f"quoted, found by {engine}"
+    )
     return Judged(candidate=candidate, verdict="written", reason=reason, change=case.label)
 
 
 def _masked(candidate: Candidate) -> Candidate:
     """`candidate` as a report may name it: what is refused is still shown, and logs and plans are read by many."""
-    quotes = tuple(Quote(mask_secrets(one.evidence), mask_secrets(one.text), one.origin) for one in candidate.quotes)
+    quotes = tuple(
+        Quote(mask_secrets(one.evidence), mask_secrets(one.text), one.origin)
+        for one in candidate.quotes
+    )
     texts = (candidate.title, candidate.body, candidate.instead or "", candidate.marker)
     title, body, instead, marker = map(mask_secrets, texts)
-    return replace(candidate, title=title, body=body, instead=instead or None, marker=marker, quotes=quotes)
+    return replace(
+        candidate, title=title, body=body, instead=instead or None, marker=marker, quotes=quotes
+    )
 
 
 def _find_known(learning: Learning, candidate: Candidate, case: JudgedCase) -> str | None:
@@ -209,7 +252,9 @@ def _find_known(learning: Learning, candidate: Candidate, case: JudgedCase) -> s
     given = case.existing if case.known_to is None else case.known_to(candidate)
     known = [entry for entry in given if not (candidate.is_marked and entry.status == "retired")]
     ids = {entry.id for entry in known}
-    return find_restated(candidate, known) or (learning.restates if learning.restates in ids else None)
+    return find_restated(candidate, known) or (
+        learning.restates if learning.restates in ids else None
+    )
 
 
 def _doubt(learning: Learning, pieces: Mapping[str, Evidence]) -> str | None:
@@ -231,7 +276,12 @@ def _deduplicated(judged: Sequence[Judged]) -> list[Judged]:
         own = said_by(one.candidate)
         prefix = sorted(own.content)[: len(own.content) - math.ceil(SAME * len(own.content)) + 1]
         keys = [
-            (one.verdict, key) for key in {f"= {' '.join(own.words)}", *(f"> {quote}" for quote in own.quotes), *prefix}
+            (one.verdict, key)
+            for key in {
+                f"= {' '.join(own.words)}",
+                *(f"> {quote}" for quote in own.quotes),
+                *prefix,
+            }
         ]
         near = sorted({at for key in keys for at in by_key.get(key, ())})
         at = next((at for at in near if is_same_said(own, said[at])), None)
@@ -255,7 +305,9 @@ def _apart(judged: Sequence[Judged]) -> list[Judged]:
             title = make_title(one.candidate.body.removeprefix("Cause: "))
             one = replace(one, candidate=replace(one.candidate, title=title or one.candidate.title))
             if one.candidate.title.casefold() in titles:
-                one = replace(one, verdict="suspected", reason="has the title of another of this change")
+                one = replace(
+                    one, verdict="suspected", reason="has the title of another of this change"
+                )
         titles |= {one.candidate.title.casefold()} if one.verdict == "written" else set()
         told.append(one)
     return told
@@ -286,7 +338,11 @@ def _candidate(learning: Learning, case: JudgedCase, engine: str) -> Candidate:
         scope=case.project if target == "project" else target,
         extraction_scope=extraction_scope,
         quotes=tuple(
-            Quote(one.evidence, one.text, _address(pieces[one.evidence].origin) if one.evidence in pieces else "")
+            Quote(
+                one.evidence,
+                one.text,
+                _address(pieces[one.evidence].origin) if one.evidence in pieces else "",
+            )
             for one in learning.quotes
         ),
         is_marked=learning.is_marked,
@@ -308,7 +364,9 @@ def _weigh(learning: Learning, quoted: Sequence[Evidence]) -> float:
     somebody asked for it counts where a person is quoted who could: in a session or a review."""
     if learning.importance is not None:
         return learning.importance
-    is_asked = learning.weight == "asked" and any(one.actor == "human" and one.kind in SPOKEN for one in quoted)
+    is_asked = learning.weight == "asked" and any(
+        one.actor == "human" and one.kind in SPOKEN for one in quoted
+    )
     weight = ASKED if is_asked else COSTLY if learning.weight == "costly" else 0.0
     return max(BY_KIND[learning.kind].importance, weight, base_importance(quoted))
 
@@ -319,8 +377,16 @@ def _cites(learning: Learning, piece: Evidence, case: JudgedCase) -> tuple[str, 
     if case.is_declined or not (case.tip or piece.origin.kind == "commit"):
         return ()
     is_commit = piece.origin.kind == "commit"
-    paths = piece.paths if is_commit else dict.fromkeys(path for one in case.pieces for path in one.paths)
-    return find_cites(f"{learning.title}\n{learning.body}", tuple(paths), piece.origin.id if is_commit else case.tip)
+    paths = (
+        piece.paths
+        if is_commit
+        else dict.fromkeys(path for one in case.pieces for path in one.paths)
+    )
+    return find_cites(
+        f"{learning.title}\n{learning.body}",
+        tuple(paths),
+        piece.origin.id if is_commit else case.tip,
+    )
 
 
 def _source(piece: Evidence, case: JudgedCase) -> str:
@@ -330,10 +396,16 @@ def _source(piece: Evidence, case: JudgedCase) -> str:
         return f"pr:{case.label[1:]}"
     request = f"pr:{case.label[1:]} " if case.label.startswith("#") else ""
     is_commit = piece.origin.kind == "commit" or not case.tip
-    commit = _address(piece.origin).partition(" ")[0] if is_commit else f"commit:{case.tip[:SHA_WIDTH]}"
+    commit = (
+        _address(piece.origin).partition(" ")[0] if is_commit else f"commit:{case.tip[:SHA_WIDTH]}"
+    )
     return request + commit
 
 
 def _address(origin: Origin) -> str:
     """An origin as provenance: commits shortened, in one word, so that a quote can follow it."""
-    return f"commit:{origin.id[:SHA_WIDTH]}" if origin.kind == "commit" else str(origin).replace(" ", "#")
+    return (
+        f"commit:{origin.id[:SHA_WIDTH]}"
+        if origin.kind == "commit"
+        else str(origin).replace(" ", "#")
+    )

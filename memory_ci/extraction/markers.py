@@ -23,9 +23,14 @@ from memory_ci.text import unfenced_lines
 
 CONVENTIONAL = re.compile(r"(?<![a-z])(?P<type>[a-z]+)(?:\((?P<scope>[^)]{0,80})\))?!?:\s")
 SQUASH_SUBJECT = re.compile(r"\* (?=\S)")
-LITERAL_BREAKS = re.compile(r"\\n(?:\\n|\s*(?:[-*] |#+ )?[A-Z][a-z]+(?: [a-z]+|-[A-Za-z-]+)?(?:\([^)]{0,80}\))?:)")
+LITERAL_BREAKS = re.compile(
+    r"\\n(?:\\n|\s*(?:[-*] |#+ )?[A-Z][a-z]+(?: [a-z]+|-[A-Za-z-]+)?(?:\([^)]{0,80}\))?:)"
+)
 SQUASHED_LOG = "Squashed commit of the following:"
-FIX = re.compile(r"\b(?:fix(?:e[sd])?|bug(?:fix)?|hot-?fix|revert|regression|repair|prevent|crash|hang)", re.IGNORECASE)
+FIX = re.compile(
+    r"\b(?:fix(?:e[sd])?|bug(?:fix)?|hot-?fix|revert|regression|repair|prevent|crash|hang)",
+    re.IGNORECASE,
+)
 SUBJECT_WIDTH = 1_000  # Characters of a subject that are looked at: every line of a message asks its subject anew.
 
 
@@ -42,7 +47,9 @@ def searchable_lines(message: str) -> list[MessageLine]:
     subject, was_blank = "", True
     indent = " " * 4 if SQUASHED_LOG in message else ""
     physical = (
-        part for line in message.splitlines() for part in (line.split("\\n") if LITERAL_BREAKS.search(line) else [line])
+        part
+        for line in message.splitlines()
+        for part in (line.split("\\n") if LITERAL_BREAKS.search(line) else [line])
     )
     for text in unfenced_lines([line.removeprefix(indent).rstrip() for line in physical]):
         if text.lstrip().startswith(">"):
@@ -106,10 +113,14 @@ MARK = re.compile(
     rf"(?i)\s{{0,3}}(?P<bullet>[-*+•]\s+|\d+[.)]\s+)?(?:\*\*|__)?{WORD}(?:\((?P<scope>[^)\n]{{1,60}})\))?"
     r"(?: of (?P<of>[^:]{3,80}))?(?:\*\*|__)?\s?[:\uff1a](?:\*\*|__)?(?:\s+(?P<text>.*)|\s*)"
 )
-SECTION = re.compile(rf"(?:#{{1,6}}\s+{WORD}|\*\*(?i:{WORD.replace('word', 'bold')})\*\*):?\s*", re.IGNORECASE)
+SECTION = re.compile(
+    rf"(?:#{{1,6}}\s+{WORD}|\*\*(?i:{WORD.replace('word', 'bold')})\*\*):?\s*", re.IGNORECASE
+)
 HEADING = re.compile(r"#{1,6}\s+\S")
 BULLET = re.compile(r"\s*(?:[-*+•]|\d+[.)])\s+(?P<text>.*)")
-STOP = re.compile(r"[A-Z][A-Za-z]*(?:-[A-Za-z]+)*: |[A-Z][a-z]+:$|[a-z][a-z-]*\([^)]*\)!?: |#{1,6}\s|---+$")
+STOP = re.compile(
+    r"[A-Z][A-Za-z]*(?:-[A-Za-z]+)*: |[A-Z][a-z]+:$|[a-z][a-z-]*\([^)]*\)!?: |#{1,6}\s|---+$"
+)
 FIX_PARAGRAPH = re.compile(
     r"(?i)(?:\*\*|#{1,6} )?(?:Fix(?:es)?|Solution|Resolution)(?:\*\*)?(?::|(?<=#)|$)(?:\*\*)?"
     r"(?:\s+(?P<text>\S.*)|\s*)$"
@@ -144,7 +155,14 @@ REMEMBER = re.compile(r"^/remember\s+(?P<text>\S[^\n]*(?:\n(?![/>\s]|```)[^\n]+)
 def find_remembered(comment: str) -> list[Mark]:
     """What a reviewer told us to remember: `/remember …` at the start of a line, up to a blank line."""
     return [
-        Mark("remember", "", " ".join(found["text"].split()), found["text"].strip(), "", is_trailer=True)
+        Mark(
+            "remember",
+            "",
+            " ".join(found["text"].split()),
+            found["text"].strip(),
+            "",
+            is_trailer=True,
+        )
         for found in REMEMBER.finditer(comment)
     ]
 
@@ -153,7 +171,9 @@ def find_marks(message: str) -> list[Mark]:
     """Every marked statement of `message`, in order."""
     lines = searchable_lines(message)
     fixes: Fixes = {}
-    for position, line in enumerate(lines):  # each paragraph `Fix: …` is read once; a list after it counts as its text
+    for position, line in enumerate(
+        lines
+    ):  # each paragraph `Fix: …` is read once; a list after it counts as its text
         if match := FIX_PARAGRAPH.fullmatch(line.text):
             text = _join(_block(lines, position, match["text"] or ":")[0]).removeprefix(":").strip()
             fixes.setdefault(line.subject, []).append((position, text[:FIX_WIDTH]))
@@ -162,7 +182,10 @@ def find_marks(message: str) -> list[Mark]:
     while position < len(lines):
         found, position = _marks_at(lines, position, fixes)
         marks += found
-    return [mark if mark.quote in message else mark._replace(quote=mark.quote.partition("\n")[0]) for mark in marks]
+    return [
+        mark if mark.quote in message else mark._replace(quote=mark.quote.partition("\n")[0])
+        for mark in marks
+    ]
 
 
 def _marks_at(lines: Sequence[MessageLine], position: int, fixes: Fixes) -> tuple[list[Mark], int]:
@@ -183,7 +206,12 @@ def _marks_at(lines: Sequence[MessageLine], position: int, fixes: Fixes) -> tupl
 
 
 def _read_mark(
-    lines: Sequence[MessageLine], position: int, first: str, fixes: Fixes, mark: Mark, start: int = 0
+    lines: Sequence[MessageLine],
+    position: int,
+    first: str,
+    fixes: Fixes,
+    mark: Mark,
+    start: int = 0,
 ) -> tuple[list[Mark], int]:
     """`mark` with the statement that begins with `first`, if there is any, and where to go on. The fix of a root cause
     is the paragraph under the same subject: the first one after the statement, else the first before line `start`."""
@@ -196,7 +224,9 @@ def _read_mark(
             fix = found[after][1]
         elif found and found[0][0] < start:
             fix = found[0][1]
-    quote = "\n".join([block[0], *(line.text for line in lines[position + 1 : end])])  # as its lines have them
+    quote = "\n".join(
+        [block[0], *(line.text for line in lines[position + 1 : end])]
+    )  # as its lines have them
     return [mark._replace(text=_join(block), quote=quote, fix=fix)] if block[0] else [], end
 
 
@@ -211,10 +241,17 @@ def _listed(
             position += 1
             continue
         bullet = BULLET.fullmatch(text)
-        if MARK.fullmatch(text) or STOP.match(text) or subject == text[2:] or (marks and not bullet):
+        if (
+            MARK.fullmatch(text)
+            or STOP.match(text)
+            or subject == text[2:]
+            or (marks and not bullet)
+        ):
             break
         first = bullet["text"] if bullet else text
-        found, position = _read_mark(lines, position, first, fixes, Mark(marker, scope, "", "", subject))
+        found, position = _read_mark(
+            lines, position, first, fixes, Mark(marker, scope, "", "", subject)
+        )
         marks += found
         if not bullet:
             break

@@ -131,13 +131,29 @@ def request_key(request: Request) -> str:
 
 def _user(request: Request) -> str:
     """All pieces in the order of time, whose ids stay; the list of changed files stands beside them."""
-    files = [line for piece in request.evidence if piece.kind == "diff" for line in piece.text.splitlines()]
-    listed = [*files[:MAX_CHANGED], *([f"and {len(files) - MAX_CHANGED} more"] if len(files) > MAX_CHANGED else [])]
-    beside = {"about": request.about, "changed": request.changed or "\n".join(listed), "notice": request.notice}
+    files = [
+        line
+        for piece in request.evidence
+        if piece.kind == "diff"
+        for line in piece.text.splitlines()
+    ]
+    listed = [
+        *files[:MAX_CHANGED],
+        *([f"and {len(files) - MAX_CHANGED} more"] if len(files) > MAX_CHANGED else []),
+    ]
+    beside = {
+        "about": request.about,
+        "changed": request.changed or "\n".join(listed),
+        "notice": request.notice,
+    }
     told = {key: value for key, value in beside.items() if value}
-    pieces = sorted((piece for piece in request.evidence if piece.kind != "diff"), key=lambda piece: piece.at)
+    pieces = sorted(
+        (piece for piece in request.evidence if piece.kind != "diff"), key=lambda piece: piece.at
+    )
     keys = dict.fromkeys(piece.session for piece in pieces if piece.session)
-    sessions: dict[str | None, str] = {key: f"s{number}" for number, key in enumerate(keys, 1)} if len(keys) > 1 else {}
+    sessions: dict[str | None, str] = (
+        {key: f"s{number}" for number, key in enumerate(keys, 1)} if len(keys) > 1 else {}
+    )
     evidence = [_piece(piece, sessions.get(piece.session)) for piece in pieces]
     return _json({"change": request.change, **told, "evidence": evidence})
 
@@ -176,7 +192,12 @@ STRING = {"type": "string"}
 
 def _object(properties: dict[str, Any], *optional: str) -> dict[str, Any]:
     required = [name for name in properties if name not in optional]
-    return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": required,
+        "additionalProperties": False,
+    }
 
 
 def _array(items: dict[str, Any]) -> dict[str, Any]:
@@ -188,4 +209,7 @@ def _enum(values: tuple[str, ...]) -> dict[str, Any]:
 
 
 QUOTES = _array(_object({"evidence": STRING, "text": STRING}))
-RISK = _object({"title": STRING, "why": STRING, "signal": STRING, "mitigation": STRING, "quotes": QUOTES}, "quotes")
+RISK = _object(
+    {"title": STRING, "why": STRING, "signal": STRING, "mitigation": STRING, "quotes": QUOTES},
+    "quotes",
+)

@@ -17,9 +17,15 @@ from memory_ci.records.candidate import Kind, Reach, Weight
 from memory_ci.records.entry import Adoption
 from memory_ci.secrets import mask_secrets
 
-MAX_REPLY = 1_000_000  # Characters of a model's reply that are read: several times what any may answer.
-MAX_TRIES = 200  # Objects that are sought in a list that is broken: far more than a model is asked for.
-QUOTE_WIDTH = 300  # Characters of a quote: enough to prove a learning, too few to carry a text into memory.
+MAX_REPLY = (
+    1_000_000  # Characters of a model's reply that are read: several times what any may answer.
+)
+MAX_TRIES = (
+    200  # Objects that are sought in a list that is broken: far more than a model is asked for.
+)
+QUOTE_WIDTH = (
+    300  # Characters of a quote: enough to prove a learning, too few to carry a text into memory.
+)
 OBJECT = re.compile(r'\{\s*"')
 TITLE = re.compile(r'"title"\s*:')
 FIELD = re.compile(r"`(?:\$\.(?P<wrong>\w+)[^`]*|(?P<missing>\w+))`$")
@@ -110,7 +116,9 @@ def parse_risks(text: str) -> tuple[tuple[ProposedRisk, ...], tuple[str, ...]]:
     return _parse(text, "risks", ProposedRisk)
 
 
-def _parse(text: str, name: str, kind: type[T], *, trusted: bool = False) -> tuple[tuple[T, ...], tuple[str, ...]]:
+def _parse(
+    text: str, name: str, kind: type[T], *, trusted: bool = False
+) -> tuple[tuple[T, ...], tuple[str, ...]]:
     raw, reasons = _find_list(text if trusted else text[:MAX_REPLY], name)
     read = [_convert(one if trusted else _allowed(one), kind) for one in raw]
     found = tuple(one for one in read if isinstance(one, kind))
@@ -160,7 +168,11 @@ def _allowed(raw: object) -> object:
     """What a model may say of a learning: no field that code owns; null, "" and an unknown choice leave a field out."""
     if not isinstance(raw, dict):
         return raw
-    kept = {key: value for key, value in raw.items() if key not in OWNED and value is not None and value != ""}
+    kept = {
+        key: value
+        for key, value in raw.items()
+        if key not in OWNED and value is not None and value != ""
+    }
     for name, values in CHOICES.items():
         if kept.get(name) not in values:
             kept.pop(name, None)

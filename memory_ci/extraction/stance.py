@@ -22,7 +22,10 @@ from memory_ci.text import STOP_WORDS, stem, words
 TABLES = Path(__file__).with_name("stance.toml")
 LEAST_SHARED = 0.75  # The share of the words of the shorter clause that the other must have.
 MAX_OTHER_WORDS = 3  # Words of a clause that may be compared with a clause of one word.
-MIN_PREFIX, PREFIX_SHARE = 4, 0.7  # Two forms of a word begin alike: in characters, and as a share of the longer.
+MIN_PREFIX, PREFIX_SHARE = (
+    4,
+    0.7,
+)  # Two forms of a word begin alike: in characters, and as a share of the longer.
 MAX_LENGTH = 10_000  # Characters of a text that are read.
 UNSPACED = ("zh", "ja")
 SCRIPTS = {
@@ -33,10 +36,23 @@ SCRIPTS = {
 ORDER = ("before", "after")
 EXCLUDING = ("instead", "without", "instead_behind", "without_behind")
 # Roles in the order in which they are looked for at one place of a text.
-ROLES = ("reminder", "past", *EXCLUDING, "condition", *ORDER, "never", "always", "split", "use", "light")
+ROLES = (
+    "reminder",
+    "past",
+    *EXCLUDING,
+    "condition",
+    *ORDER,
+    "never",
+    "always",
+    "split",
+    "use",
+    "light",
+)
 PAIRS_AFTER = "past"  # Pairs of opposites are looked for behind this role.
 QUESTION = ("?", "\uff1f")
-BREAK = re.compile("[.!:](?=\\s|$)|[;\u3002\uff01\uff1b\uff0c\u3001\n]|,\\s|\\s[\u2014\u2013-]+\\s|[?\uff1f]")
+BREAK = re.compile(
+    "[.!:](?=\\s|$)|[;\u3002\uff01\uff1b\uff0c\u3001\n]|,\\s|\\s[\u2014\u2013-]+\\s|[?\uff1f]"
+)
 
 
 class StanceWords(msgspec.Struct, frozen=True):
@@ -125,7 +141,11 @@ def _is_opposed(claim: Clause, quoted: Sequence[Clause]) -> bool:
 def _is_comparable(claim: Clause, quote: Clause, shared: int) -> bool:
     """Return whether two clauses speak of the same thing under the same conditions, and both take a stance."""
     smaller, larger = sorted((len(claim.words), len(quote.words)))
-    if not smaller or shared < LEAST_SHARED * smaller or (smaller == 1 and larger > MAX_OTHER_WORDS):
+    if (
+        not smaller
+        or shared < LEAST_SHARED * smaller
+        or (smaller == 1 and larger > MAX_OTHER_WORDS)
+    ):
         return False
     if claim.condition != quote.condition:
         return False
@@ -192,7 +212,9 @@ def load_tables() -> Mapping[str, StanceWords]:
     """Return the tables of stance.toml by language."""
     import tomllib  # 2 ms that most commands spare
 
-    return msgspec.convert(tomllib.loads(TABLES.read_text(encoding="utf-8")), dict[str, StanceWords])
+    return msgspec.convert(
+        tomllib.loads(TABLES.read_text(encoding="utf-8")), dict[str, StanceWords]
+    )
 
 
 def find_language(text: str) -> str:
@@ -201,7 +223,12 @@ def find_language(text: str) -> str:
         if letters.search(text):
             return language
     spaced = [language for language in load_tables() if language not in SCRIPTS]
-    return max(spaced, key=lambda language: sum(len(found[0]) for found in _marks(language).pattern.finditer(text)))
+    return max(
+        spaced,
+        key=lambda language: sum(
+            len(found[0]) for found in _marks(language).pattern.finditer(text)
+        ),
+    )
 
 
 class MarkPattern(NamedTuple):
@@ -220,7 +247,9 @@ def _marks(language: str) -> MarkPattern:
         if role == PAIRS_AFTER:
             marked += _list_pairs(table)
     groups = {f"m{number}": mark for number, (_, mark) in enumerate(marked)}
-    patterns = [f"(?P<m{number}>{_whole(language, word)})" for number, (word, _) in enumerate(marked)]
+    patterns = [
+        f"(?P<m{number}>{_whole(language, word)})" for number, (word, _) in enumerate(marked)
+    ]
     return MarkPattern(re.compile("|".join(patterns), re.IGNORECASE), groups)
 
 
@@ -317,7 +346,9 @@ def _read_part(pieces: Sequence[Piece]) -> Iterator[Clause]:
     excluded = [piece for other in others for piece in other]
     if excluding.endswith("_behind"):
         main, excluded = excluded, main
-    if not (is_denied and excluding.startswith("without")):  # never commit without tests: that is an order to test
+    if not (
+        is_denied and excluding.startswith("without")
+    ):  # never commit without tests: that is an order to test
         yield _read_clause(main, is_denied=is_denied)
     if main:
         yield _read_clause(excluded, is_denied=not is_denied, is_order=True)
@@ -333,14 +364,18 @@ def _read_clause(pieces: Sequence[Piece], *, is_denied: bool, is_order: bool = F
     pivot = next((mark.role for mark in marks if mark.role in ORDER), "")
     around = _divide(pieces, pivot) if pivot else []
     spoken = [piece for piece in pieces if piece.mark is None or piece.mark.role != "light"]
-    is_ordered = any(mark.role in ("always", "reminder") for mark in marks) or _begins_with(spoken, ("use", "pair"))
+    is_ordered = any(mark.role in ("always", "reminder") for mark in marks) or _begins_with(
+        spoken, ("use", "pair")
+    )
     return Clause(
         words=frozenset(content),
         is_denied=is_denied,
         head=_find_head(pieces) if is_denied else "",
         opening=_find_opening(spoken),
         is_order=is_order or is_ordered,
-        condition=" ".join(piece.text.lower() for piece in pieces if piece.mark and piece.mark.role == "condition"),
+        condition=" ".join(
+            piece.text.lower() for piece in pieces if piece.mark and piece.mark.role == "condition"
+        ),
         sides=sides,
         undone=frozenset(mark.pair for mark in marks if mark.is_undo),
         pivot=pivot,
@@ -368,7 +403,13 @@ def _find_head(pieces: Sequence[Piece]) -> str:
 
 
 def _content_of(parts: Iterable[Sequence[Piece]]) -> frozenset[str]:
-    return frozenset(word for part in parts for piece in part if piece.mark is None for word in _content(piece.text))
+    return frozenset(
+        word
+        for part in parts
+        for piece in part
+        if piece.mark is None
+        for word in _content(piece.text)
+    )
 
 
 def _content(text: str) -> Iterator[str]:

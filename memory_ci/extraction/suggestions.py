@@ -74,10 +74,17 @@ def list_suggestions(
         if not (is_open or candidate.accepted):
             continue
         said = said_by(candidate)
-        at = next((at for at, known in enumerate(found) if is_same_said(said, said_by(known.candidate))), None)
+        at = next(
+            (at for at, known in enumerate(found) if is_same_said(said, said_by(known.candidate))),
+            None,
+        )
         if at is not None:
-            found[at] = replace(found[at], changes=tuple(dict.fromkeys((*found[at].changes, one.change))))
-        elif len(found) < MAX_COMPARED and (candidate.accepted or not find_restated(candidate, existing)):
+            found[at] = replace(
+                found[at], changes=tuple(dict.fromkeys((*found[at].changes, one.change)))
+            )
+        elif len(found) < MAX_COMPARED and (
+            candidate.accepted or not find_restated(candidate, existing)
+        ):
             found.append(Suggestion(key, candidate, one.reason, (one.change,), weight))
     found.reverse()
     return sorted(found, key=lambda one: (-len(one.changes), -one.weight))
@@ -90,7 +97,12 @@ def _weight(one: Judged) -> float:
         return 3
     text = candidate.quotes[0].text if candidate.quotes else candidate.title
     words = len(text.split())
-    if not MIN_WORDS <= words <= MAX_WORDS or TASK.search(text) or STORY.search(text) or is_passing(text):
+    if (
+        not MIN_WORDS <= words <= MAX_WORDS
+        or TASK.search(text)
+        or STORY.search(text)
+        or is_passing(text)
+    ):
         return 0
     if NORM.search(text) and not (NORM.search(EFFECT.sub("", text)) or CAUSE.search(text)):
         return 0

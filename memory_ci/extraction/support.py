@@ -17,7 +17,14 @@ from memory_ci.extraction.stance import is_opposite
 from memory_ci.extraction.wording import SENTENCE
 from memory_ci.records.event import Evidence
 from memory_ci.secrets import MASK
-from memory_ci.text import STOP_WORDS, identifier_parts, stem, strip_own_blocks, unfenced_lines, words
+from memory_ci.text import (
+    STOP_WORDS,
+    identifier_parts,
+    stem,
+    strip_own_blocks,
+    unfenced_lines,
+    words,
+)
 
 LEAST_QUOTED = 0.2  # The share of a title's words that must stand in the pieces quoted.
 DOCUMENT = re.compile(r".*\.(?:mdx?|mdc|rst|adoc)", re.IGNORECASE)
@@ -29,7 +36,10 @@ BROAD_WORDS = re.compile(
     r"(?i)\b(?:every\w*|always|never|all|any(?:one|body|thing|where)?|each|whenever|must"
     r"|from now on|in general|going forward)\b"
 )
-DENIAL = re.compile(r"\b(?:never|no|not|\w+n't|dont|cannot|none|nobody|any\w*|avoid|stop|forbidden)\b", re.IGNORECASE)
+DENIAL = re.compile(
+    r"\b(?:never|no|not|\w+n't|dont|cannot|none|nobody|any\w*|avoid|stop|forbidden)\b",
+    re.IGNORECASE,
+)
 
 
 def find_unsupported(learning: Learning, pieces: Mapping[str, Evidence]) -> str | None:
@@ -37,7 +47,9 @@ def find_unsupported(learning: Learning, pieces: Mapping[str, Evidence]) -> str 
     quoted = [pieces[quote.evidence] for quote in learning.quotes]
     said = [find_sentences(quote.text, pieces[quote.evidence].text) for quote in learning.quotes]
     claimed = stems(learning.title)
-    if len(claimed & set().union(*(stems(piece.text) for piece in quoted))) < LEAST_QUOTED * len(claimed):
+    if len(claimed & set().union(*(stems(piece.text) for piece in quoted))) < LEAST_QUOTED * len(
+        claimed
+    ):
         return "not-in-the-quotes"
     if all(map(_is_question, said)):
         return "quoted-question"
@@ -45,11 +57,15 @@ def find_unsupported(learning: Learning, pieces: Mapping[str, Evidence]) -> str 
         return "opposite-of-the-quotes"
     if any(
         claim.search(learning.title) and not any(map(needed.search, said))
-        for claim, needed in ((BROAD, BROAD_WORDS), (NEVER, DENIAL))  # the title speaks of all cases, and no quote does
+        for claim, needed in (
+            (BROAD, BROAD_WORDS),
+            (NEVER, DENIAL),
+        )  # the title speaks of all cases, and no quote does
     ):
         return "broader-than-the-quotes"
     is_of_documents = all(
-        piece.kind == "commit" and piece.paths and all(map(DOCUMENT.fullmatch, piece.paths)) for piece in quoted
+        piece.kind == "commit" and piece.paths and all(map(DOCUMENT.fullmatch, piece.paths))
+        for piece in quoted
     )
     return "restates-document: what is quoted changed documents alone" if is_of_documents else None
 
@@ -63,7 +79,12 @@ def find_sentences(quoted: str, text: str) -> str:
     if found is None:
         return quoted
     start = max(
-        (end.end() for end in END.finditer(text, 0, found.start() + 1) if end.end() <= found.start()), default=0
+        (
+            end.end()
+            for end in END.finditer(text, 0, found.start() + 1)
+            if end.end() <= found.start()
+        ),
+        default=0,
     )
     last = END.search(text, max(found.end() - 1, 0))
     return " ".join(text[start : last.start() if last else len(text)].split())
@@ -87,13 +108,19 @@ MIN_WORDS = 3  # Different words of a title below which nothing is compared: "Ru
 READ_FIRST = re.compile(r"(?:.*/)?(?:README|AGENTS|CLAUDE|GEMINI|CONTRIBUTING)[^/]*", re.IGNORECASE)
 FOLDER = re.compile(r"(?:.*/)?docs?/.*", re.IGNORECASE)
 # What others wrote for any project that takes it in, and nobody reads to learn how this one works.
-VENDORED = re.compile(r"(?:.*/)?(?:vendor(?:ed)?|third[_-]party|node_modules|skills)/.*", re.IGNORECASE)
+VENDORED = re.compile(
+    r"(?:.*/)?(?:vendor(?:ed)?|third[_-]party|node_modules|skills)/.*", re.IGNORECASE
+)
 BLANK_LINE = re.compile(r"\n\s*\n")
-HEADING = re.compile(r" {0,3}#{1,6}\s+(?P<text>\S.*)|(?P<underlined>\S.*)\n(?:={3,}|-{3,}|~{3,}|\^{3,})\s*")
+HEADING = re.compile(
+    r" {0,3}#{1,6}\s+(?P<text>\S.*)|(?P<underlined>\S.*)\n(?:={3,}|-{3,}|~{3,}|\^{3,})\s*"
+)
 ITEM = re.compile(r"\s*(?:[-*+\u2022]|\d+[.)])\s")
 ROW = re.compile(r"\s*\|.*\|\s*")
 RULER = re.compile(r"\s*\|(?:\s*:?-+:?\s*\|)+\s*")  # The line below the header of a table.
-DRAWN = re.compile("[\u250c\u2510\u2554\u2557\u256d\u256e]|\\+-{2,}\\+")  # The upper corners of boxes.
+DRAWN = re.compile(
+    "[\u250c\u2510\u2554\u2557\u256d\u256e]|\\+-{2,}\\+"
+)  # The upper corners of boxes.
 # Where a line of code holds what a program says of its own commands and options.
 HELP = re.compile(
     r"(?i)\b(?:help|usage|short|long|about|description|summary)\w*\s*[=:(]|flags\(\)|\w*flag\w*\(|add_argument|\.option\("
@@ -123,7 +150,11 @@ def list_paragraphs(path: str, text: str) -> Iterator[Paragraph]:
     if DOCUMENT.fullmatch(path):
         yield from _list_units(path, _drop_drawings(strip_own_blocks(text)))
     else:
-        yield from (Paragraph(path, frozenset(stems(line))) for line in text.splitlines() if HELP.search(line))
+        yield from (
+            Paragraph(path, frozenset(stems(line)))
+            for line in text.splitlines()
+            if HELP.search(line)
+        )
 
 
 def _list_units(path: str, text: str) -> Iterator[Paragraph]:
@@ -141,7 +172,9 @@ def _list_units(path: str, text: str) -> Iterator[Paragraph]:
             yield Paragraph(path, own, heading | header)
             continue
         else:
-            is_opening = not part.rstrip().endswith((".", "!", "?"))  # what is a sentence of its own opens no list
+            is_opening = not part.rstrip().endswith(
+                (".", "!", "?")
+            )  # what is a sentence of its own opens no list
             lead = own if is_opening else frozenset[str]()
             yield Paragraph(path, own, heading)
         header = frozenset()
@@ -167,7 +200,9 @@ def _drop_drawings(text: str) -> str:
     """Return a text without the fenced blocks that draw boxes: their labels say nothing."""
     lines = text.splitlines()
     kept: list[str] = []
-    blocks = groupby(zip(lines, unfenced_lines(lines), strict=True), lambda pair: pair[0] != pair[1])
+    blocks = groupby(
+        zip(lines, unfenced_lines(lines), strict=True), lambda pair: pair[0] != pair[1]
+    )
     for is_fenced, pairs in blocks:
         block = [line for line, _ in pairs]
         if not (is_fenced and any(map(DRAWN.search, block))):
@@ -181,7 +216,9 @@ def find_told(title: str, paragraphs: Iterable[Paragraph]) -> str | None:
     Words that it only stands under count for half of those at most: a heading alone tells no more than a subject.
     """
     claimed = stems(title)
-    named = stems(" ".join(word for word in title.split() if any(True for _ in identifier_parts(word))))
+    named = stems(
+        " ".join(word for word in title.split() if any(True for _ in identifier_parts(word)))
+    )
     if len(claimed) < MIN_WORDS:
         return None
     needed = (LEAST_TOLD if named else LEAST_UNNAMED) * len(claimed)
@@ -197,11 +234,15 @@ def find_told(title: str, paragraphs: Iterable[Paragraph]) -> str | None:
 
 QUOTABLE = frozenset({"T0", "T1"})
 MIN_QUOTED = 3
-MIN_LENGTH = 15  # A quote of fewer words and fewer characters than these proves nothing: "yes", "the pool".
+MIN_LENGTH = (
+    15  # A quote of fewer words and fewer characters than these proves nothing: "yes", "the pool".
+)
 # What stands in a piece because we put it there, a mask or the mark of a cut: nobody said it.
 OURS = re.compile(rf"{MASK.pattern}|\[\N{{HORIZONTAL ELLIPSIS}}[^\]\n]*\]")
 # A word, or one character of a script that is written without blanks.
-WORD = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7a3]|[^\W_\u3040-\u30ff\u3400-\u9fff\uac00-\ud7a3][\w'/.-]*")
+WORD = re.compile(
+    r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7a3]|[^\W_\u3040-\u30ff\u3400-\u9fff\uac00-\ud7a3][\w'/.-]*"
+)
 
 
 def find_ungrounded(learning: Learning, pieces: Mapping[str, Evidence]) -> str | None:
@@ -213,12 +254,17 @@ def find_ungrounded(learning: Learning, pieces: Mapping[str, Evidence]) -> str |
         piece = pieces.get(quote.evidence)
         if piece is None:
             return "unknown-evidence"
-        if not quote.text.strip() or not (quote.text in piece.text or _folded(quote.text) in _folded(piece.text)):
+        if not quote.text.strip() or not (
+            quote.text in piece.text or _folded(quote.text) in _folded(piece.text)
+        ):
             return "quote-not-found"
         if piece.trust not in QUOTABLE:
             return "untrusted-quote"
     said = [OURS.sub(" ", quote.text) for quote in learning.quotes if not learning.is_by_rule]
-    is_short = any(len(" ".join(one.split())) < MIN_LENGTH and len(WORD.findall(one)) < MIN_QUOTED for one in said)
+    is_short = any(
+        len(" ".join(one.split())) < MIN_LENGTH and len(WORD.findall(one)) < MIN_QUOTED
+        for one in said
+    )
     return "quote-too-short" if is_short else None
 
 

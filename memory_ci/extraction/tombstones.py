@@ -23,7 +23,9 @@ Kind = Literal["words", "text", "name"]
 T = TypeVar("T")
 TOMBSTONE = re.compile(r"forgotten:(words|text|name):(\d{1,3}):([0-9a-f]{32}):([0-9a-f]{32})")
 WIDE = "\u3040-\u30ff\u3400-\u9fff"  # Scripts without blanks between words: each character is one.
-WORD = rf"[{WIDE}]|(?:[^\W_{WIDE}][\u0300-\u036f]*)+"  # Compiled where something is forgotten: 2 ms.
+WORD = (
+    rf"[{WIDE}]|(?:[^\W_{WIDE}][\u0300-\u036f]*)+"  # Compiled where something is forgotten: 2 ms.
+)
 CHUNK = 8
 LEAST_PHRASE = 5  # Words of an entry's text that are forgotten wherever they stand; fewer only as a whole text.
 FORGOTTEN, PERSON = "[redacted:forgotten]", "[redacted:person]"
@@ -53,7 +55,13 @@ class Tombstones(msgspec.Struct, frozen=True):
         found: list[tuple[int, int, str]] = []
         for (kind, size, salt), wanted in self.hashes.items():
             mask = PERSON if kind == "name" else FORGOTTEN
-            starts = range(len(words) - size + 1) if kind != "text" else [0] if len(words) == size else []
+            starts = (
+                range(len(words) - size + 1)
+                if kind != "text"
+                else [0]
+                if len(words) == size
+                else []
+            )
             for at in starts:
                 window = words[at : at + size]
                 if _hash(salt, (word for word, *_ in window)) in wanted:
@@ -62,7 +70,11 @@ class Tombstones(msgspec.Struct, frozen=True):
         for start, end, mask in sorted(found):
             begin, last, own = united[-1] if united else (0, 0, "")
             if united and (start < last or (mask == own and not re.search(WORD, text[last:start]))):
-                united[-1] = (begin, max(end, last), FORGOTTEN if FORGOTTEN in (mask, own) else mask)
+                united[-1] = (
+                    begin,
+                    max(end, last),
+                    FORGOTTEN if FORGOTTEN in (mask, own) else mask,
+                )
             else:
                 united.append((start, end, mask))
         return united
@@ -75,7 +87,10 @@ class Tombstones(msgspec.Struct, frozen=True):
 
     def refuses(self, *texts: str) -> bool:
         """Whether one of the texts holds forgotten words, or the mask of such: it is not written again."""
-        return any(FORGOTTEN in text or any(mask == FORGOTTEN for *_, mask in self.find(text)) for text in texts)
+        return any(
+            FORGOTTEN in text or any(mask == FORGOTTEN for *_, mask in self.find(text))
+            for text in texts
+        )
 
     def refuses_candidate(self, candidate: Candidate) -> bool:
         texts = (candidate.title, candidate.body, candidate.instead or "", candidate.aka)
@@ -95,9 +110,13 @@ class Tombstones(msgspec.Struct, frozen=True):
             return self.mask(value)
         if isinstance(value, msgspec.Struct):
             names = [name for name in value.__struct_fields__ if name not in NAMING]
-            return msgspec.structs.replace(value, **{name: self._masked(getattr(value, name)) for name in names})
+            return msgspec.structs.replace(
+                value, **{name: self._masked(getattr(value, name)) for name in names}
+            )
         if isinstance(value, dict):
-            return {key: item if key in FIXED else self._masked(item) for key, item in value.items()}
+            return {
+                key: item if key in FIXED else self._masked(item) for key, item in value.items()
+            }
         return type(value)(map(self._masked, value)) if type(value) in (list, tuple) else value
 
 
@@ -134,16 +153,24 @@ def _fold(word: str) -> str:
 
 
 def _hash(salt: str, words: Iterable[str]) -> str:
-    return hashlib.blake2b(" ".join(words).encode(), key=bytes.fromhex(salt), digest_size=16).hexdigest()
+    return hashlib.blake2b(
+        " ".join(words).encode(), key=bytes.fromhex(salt), digest_size=16
+    ).hexdigest()
 
 
 def _plain(match: re.Match[str]) -> str:
     code, char = match.groups()
-    return chr(int(code, 16)) if code else {"n": "\n", "r": "\r", "t": "\t", "b": " ", "f": " "}.get(char, char)
+    return (
+        chr(int(code, 16))
+        if code
+        else {"n": "\n", "r": "\r", "t": "\t", "b": " ", "f": " "}.get(char, char)
+    )
 
 
 def long_enough(texts: Sequence[str]) -> list[tuple[Kind, str]]:
     """How the texts of an entry are forgotten: wherever they stand, a short one only as a whole."""
     return [
-        ("words" if len(re.findall(WORD, text)) >= LEAST_PHRASE else "text", text) for text in texts if text.strip()
+        ("words" if len(re.findall(WORD, text)) >= LEAST_PHRASE else "text", text)
+        for text in texts
+        if text.strip()
     ]

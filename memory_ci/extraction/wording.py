@@ -24,7 +24,9 @@ from memory_ci.records.entry import Adoption
 from memory_ci.text import STOP_WORDS, count_words
 
 MIN_CLAUSE = 40
-SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[\"'`(]?(?:[A-Z0-9]|[a-z]+[A-Z_(]))|(?<=[\u3002\uff01\uff1f])(?=\S)")
+SENTENCE = re.compile(
+    r"(?<=[.!?])\s+(?=[\"'`(]?(?:[A-Z0-9]|[a-z]+[A-Z_(]))|(?<=[\u3002\uff01\uff1f])(?=\S)"
+)
 CLAUSE = re.compile(
     r",?;?\s(?=(?:so|because|instead of|rather than|which|even though|although)\b)"
     r"|\s*;\s|\s[\u2014\u2013-]\s|,\s(?=(?:but|defaulting|causing|leaving)\b)"
@@ -57,7 +59,9 @@ THIS_CHANGE = re.compile(
     r"|^(?:keep|leave|preserve|retain)\b.*\b(?:unchanged|untouched|alone|as before|as[- ]is|intact)\b"
 )
 POINTER = re.compile(r"(?:these|those|they)\b", re.IGNORECASE)
-PRONOUN = re.compile(r"(?:it|that|this)\b(?! (?:repo|repository|project|codebase|package)\b)", re.IGNORECASE)
+PRONOUN = re.compile(
+    r"(?:it|that|this)\b(?! (?:repo|repository|project|codebase|package)\b)", re.IGNORECASE
+)
 MOMENT = re.compile(
     r"(?i)\b(?:currently|for now|right now|at the moment|today|yesterday|tonight|this (?:morning|afternoon|week)"
     r"|last night|temporarily|current (?:worktree|branch|checkout|session|task|environment|machine)"
@@ -71,7 +75,9 @@ TASK = re.compile(
     r"|\b(?:to|for) (?:issue|ticket|task|pr) #?\d+\b"
     r"|\b(?:owner|user|maintainer|reviewer|requester)s? (?:has |have )?(?:requested|asked|wants?)\b"
 )
-UNKNOWN = re.compile(r"\b(?:not (?:yet )?known|unknown|unclear|not (?:yet )?sure|no idea)\b", re.IGNORECASE)
+UNKNOWN = re.compile(
+    r"\b(?:not (?:yet )?known|unknown|unclear|not (?:yet )?sure|no idea)\b", re.IGNORECASE
+)
 PAST = re.compile(r"\b(?:was|were|had|wasn't|weren't|hadn't)\b", re.IGNORECASE)
 # What a learning of more than a single past event has: a present or modal verb, or its reason.
 LASTING = re.compile(
@@ -117,7 +123,9 @@ def weakness(mark: Mark) -> str | None:
         return "speaks of the change itself"
     if mark.marker in CHOICES:
         return _weak_choice(mark)
-    is_history = mark.marker != "root cause" and PAST.search(mark.text) and not LASTING.search(mark.text)
+    is_history = (
+        mark.marker != "root cause" and PAST.search(mark.text) and not LASTING.search(mark.text)
+    )
     return "tells what happened, not what holds" if is_history else None
 
 
@@ -130,7 +138,11 @@ def _weak_choice(mark: Mark) -> str | None:
         return "narrates the work"
     if TEST_SCOPE.fullmatch(mark.scope):
         return "about the tests of a change"
-    has_reason = REASON.search(mark.text) or PIPE.search(mark.text) or (mark.is_trailer and mark.marker == "decision")
+    has_reason = (
+        REASON.search(mark.text)
+        or PIPE.search(mark.text)
+        or (mark.is_trailer and mark.marker == "decision")
+    )
     if mark.marker == "constraint" or has_reason:
         is_work = mark.marker == "decision" and commit_type(mark.subject) in WORK_TYPES
         return "a decision about the work, not the product" if is_work else None
@@ -151,12 +163,16 @@ def compose(mark: Mark) -> tuple[str, str]:
         is_telling = len(repaired.split()) >= TELLING_SUBJECT and is_fix(mark.subject)
         title = make_title(_tell(repaired, fold(mark.fix)) if is_telling else statement)
         fix = fold(mark.fix) or repaired
-        lead = "\n" if fix.startswith(("- ", "* ", "+ ")) else " "  # a list begins on a line of its own
+        lead = (
+            "\n" if fix.startswith(("- ", "* ", "+ ")) else " "
+        )  # a list begins on a line of its own
         body = f"Cause: {statement}\n\nFix:{lead}{fix}"
     else:
         parts = PIPE.split(statement, maxsplit=1) if mark.marker in CHOICES else [statement]
         choice, reason = parts[0], "".join(parts[1:])
-        title = make_title(BECAUSE.split(choice, maxsplit=1)[0] if mark.marker == "rejected" else choice)
+        title = make_title(
+            BECAUSE.split(choice, maxsplit=1)[0] if mark.marker == "rejected" else choice
+        )
         body = "\n\n".join(filter(None, (make_body(title, choice), _capitalise(reason))))
     return title, cut_at_sentence(body, BODY_WIDTH)
 
@@ -166,14 +182,21 @@ def _tell(repaired: str, fix: str) -> str:
     main = SUBORDINATE.split(repaired, maxsplit=1)[0]
     if not SYMPTOM.search(main) or ORDERS.match(repaired):
         return repaired
-    return fix or f"Prevent: {repaired[:1].lower() + repaired[1:] if PLAIN_WORD.match(repaired.lower()) else repaired}"
+    return (
+        fix
+        or f"Prevent: {repaired[:1].lower() + repaired[1:] if PLAIN_WORD.match(repaired.lower()) else repaired}"
+    )
 
 
 def make_title(statement: str) -> str:
     """The first sentence, else its first clauses, else as many words as fit; without the full stop."""
     first = SENTENCE.split(statement.partition("\n")[0], maxsplit=1)[0]
     if len(first) > TITLE_WIDTH:
-        ends = [match.start() for match in CLAUSE.finditer(first) if MIN_CLAUSE <= match.start() <= TITLE_WIDTH]
+        ends = [
+            match.start()
+            for match in CLAUSE.finditer(first)
+            if MIN_CLAUSE <= match.start() <= TITLE_WIDTH
+        ]
         if ends:
             first = first[: max(ends)]
         else:  # as many words as fit, not ended by a word that asks for more, and three dots that say so
@@ -223,7 +246,9 @@ def _capitalise(text: str) -> str:
 MAX_PER_MESSAGE = 3
 MIN_WORDS, MIN_REASON = 6, 8  # Words of a sentence, and of why something was taken back.
 REVERT = re.compile(r"(?:[a-z]+(?:\([^)]*\))?!?:\s*)?revert\b[: ]*(?P<what>.*)", re.IGNORECASE)
-NORM = re.compile(r"\b(?:never|always|must not|must never|do not|don't|should never)\b", re.IGNORECASE)
+NORM = re.compile(
+    r"\b(?:never|always|must not|must never|do not|don't|should never)\b", re.IGNORECASE
+)
 CAUSE = re.compile(r"\b(?:because|so that)\b", re.IGNORECASE)
 REMARK = re.compile(r"(?:note|why|caveat|important):\s", re.IGNORECASE)
 
@@ -236,7 +261,9 @@ HISTORY = re.compile(
     r"(?i)\b(?:was|were|had|did|wasn't|weren't|hadn't|didn't|never \w+ed|used to|previously|formerly|originally"
     r"|no longer|now|before this|so far|has been|have been)\b"
 )
-BARE_REVERT = re.compile(r"(?:this )?reverts? (?:commits?|pull request|pr|merge request|[\w./-]*[#!]\d)", re.IGNORECASE)
+BARE_REVERT = re.compile(
+    r"(?:this )?reverts? (?:commits?|pull request|pr|merge request|[\w./-]*[#!]\d)", re.IGNORECASE
+)
 # How a sentence begins that lists what was done; or who says so speaks of what happened to them.
 STEP = re.compile(
     r"(?i)(?:[\w./-]+: )?(?:allow|call|change|convert|drop|ensure|fix|handle|implement|introduce|make|move|propagate"
@@ -258,8 +285,12 @@ class Suspect(NamedTuple):
 def is_suspicious(message: str) -> bool:
     """Whether a rule would look at `message`, also where the sentence tells of the past or leans on others."""
     paragraphs = _paragraphs(searchable_lines(message))
-    sentences = [(sentence, one.subject) for one in paragraphs for sentence in SENTENCE.split(one.text)]
-    return bool(REVERT.match(message)) or any(_doubt(text.strip(), subject) for text, subject in sentences)
+    sentences = [
+        (sentence, one.subject) for one in paragraphs for sentence in SENTENCE.split(one.text)
+    ]
+    return bool(REVERT.match(message)) or any(
+        _doubt(text.strip(), subject) for text, subject in sentences
+    )
 
 
 def find_suspects(message: str) -> list[Suspect]:
@@ -279,7 +310,9 @@ def find_suspects(message: str) -> list[Suspect]:
 
 def is_passing(text: str) -> bool:
     """Whether a sentence leans on others, or tells of the change, of the work or of the moment."""
-    return bool(FRAGMENT.match(text) or STEP.match(text)) or any(form.search(text) for form in PASSING)
+    return bool(FRAGMENT.match(text) or STEP.match(text)) or any(
+        form.search(text) for form in PASSING
+    )
 
 
 def _doubt(text: str, subject: str) -> str:
@@ -298,13 +331,19 @@ def _paragraphs(lines: list[MessageLine]) -> list[MessageLine]:
     """The paragraphs and list items of the body, each in one line: messages are wrapped where a line is full."""
     found: list[list[MessageLine]] = [[]]
     for line in lines:
-        is_own = bool(line.text) and not line.text.endswith(line.subject) and not MARK.fullmatch(line.text)
+        is_own = (
+            bool(line.text)
+            and not line.text.endswith(line.subject)
+            and not MARK.fullmatch(line.text)
+        )
         item = BULLET.fullmatch(line.text)
         if not is_own or item or STOP.match(line.text):
             found.append([])
         if is_own:
             found[-1].append(MessageLine(item["text"] if item else line.text.strip(), line.subject))
-    return [MessageLine(" ".join(line.text for line in own), own[0].subject) for own in found if own]
+    return [
+        MessageLine(" ".join(line.text for line in own), own[0].subject) for own in found if own
+    ]
 
 
 RULES: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
@@ -314,9 +353,18 @@ RULES: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
         ("says what not to do", r"\b(?:don't|do not|dont|avoid|must not|shouldn't|should not)\b"),
         ("says what always holds", r"\b(?:always|never|must|every time)\b"),
         ("asks to remember", r"\b(?:remember|keep in mind|don't forget|note that|as a rule)\b"),
-        ("speaks of next time", r"\b(?:from now on|next time|in (?:the )?future|going forward|in general)\b"),
-        ("prefers one thing to another", r"\b(?:use|prefer|rather)\b.{1,80}\b(?:not|instead of|rather than|over)\b"),
-        ("tells how we do it", r"\bwe (?:don't|do not|always|never|only|prefer|usually|want|keep|already)\b"),
+        (
+            "speaks of next time",
+            r"\b(?:from now on|next time|in (?:the )?future|going forward|in general)\b",
+        ),
+        (
+            "prefers one thing to another",
+            r"\b(?:use|prefer|rather)\b.{1,80}\b(?:not|instead of|rather than|over)\b",
+        ),
+        (
+            "tells how we do it",
+            r"\bwe (?:don't|do not|always|never|only|prefer|usually|want|keep|already)\b",
+        ),
         ("names the agent's instructions", r"\b(?:CLAUDE|AGENTS|GEMINI)\.md\b"),
         (
             "says what went wrong",
@@ -335,10 +383,14 @@ def find_steering(turn: str) -> list[Suspect]:
     if len(turn) > MAX_LENGTH:
         return []
     found: list[Suspect] = []
-    for sentence in (part.strip(" -*•") for line in turn.splitlines() for part in SENTENCE.split(line)):
+    for sentence in (
+        part.strip(" -*•") for line in turn.splitlines() for part in SENTENCE.split(line)
+    ):
         if count_words(sentence) < MIN_STEERING_WORDS:
             continue
-        if name := next((name for name, rule in RULES if rule.search(sentence)), None) or name_steering(sentence):
+        if name := next(
+            (name for name, rule in RULES if rule.search(sentence)), None
+        ) or name_steering(sentence):
             found.append(Suspect(sentence, f"a person {name}, not marked as a learning"))
     return found[:MAX_PER_TURN]
 
@@ -361,7 +413,9 @@ STATUS = re.compile(
 )
 # The first paragraph; one that ends in a colon takes along what it announces.
 PARAGRAPHS = re.compile(r"\S(?:(?!(?<!:)\n\n).)*", re.DOTALL)
-LINE = re.compile(r"\s*\n(?!\s*(?:[-*+]|\d+[.)])\s)\s*")  # A wrapped line, not the next item of a list.
+LINE = re.compile(
+    r"\s*\n(?!\s*(?:[-*+]|\d+[.)])\s)\s*"
+)  # A wrapped line, not the next item of a list.
 MIN_NAME = 3  # Words from which on the name of a record says what was decided.
 ADOPTED = frozenset({"accepted", "approved", "adopted", "implemented", "done", "final", "active"})
 

@@ -188,14 +188,20 @@ def list_reviews(
     sent = [review for review in reviews if review.state.lower() in STATES]
     states = {review.id: STATES[review.state.lower()] for review in sent}
     found = [
-        *(_review("r", one, one.submitted_at, permission_of, states[one.id]) for one in sent if one.submitted_at),
+        *(
+            _review("r", one, one.submitted_at, permission_of, states[one.id])
+            for one in sent
+            if one.submitted_at
+        ),
         *(_thread_comment(comment, permission_of, states) for comment in threads),
         *(_review("i", comment, comment.created_at, permission_of) for comment in comments),
     ]
     return tuple(sorted(found, key=lambda review: review.at))
 
 
-def _list_checks(found: Iterable[tuple[str, str | None, datetime | None, str]], sha: str) -> Iterator[Check]:
+def _list_checks(
+    found: Iterable[tuple[str, str | None, datetime | None, str]], sha: str
+) -> Iterator[Check]:
     """Of (name, outcome, when, words) on the commit `sha`, what passed or failed."""
     for name, outcome, at, said in found:
         if at and outcome in PASSED | FAILED:
@@ -212,7 +218,11 @@ def by_association(association: str) -> Permission:
 
 
 def _review(
-    letter: str, remark: Remark, at: datetime, permission_of: PermissionOf, state: ReviewState = "commented"
+    letter: str,
+    remark: Remark,
+    at: datetime,
+    permission_of: PermissionOf,
+    state: ReviewState = "commented",
 ) -> Review:
     user = remark.user or GitHubUser()
     return Review(
@@ -226,9 +236,13 @@ def _review(
     )
 
 
-def _thread_comment(comment: PullComment, permission_of: PermissionOf, states: dict[int, ReviewState]) -> Review:
+def _thread_comment(
+    comment: PullComment, permission_of: PermissionOf, states: dict[int, ReviewState]
+) -> Review:
     is_reply = comment.in_reply_to_id is not None
-    is_request = not is_reply and states.get(comment.pull_request_review_id or 0) == "changes_requested"
+    is_request = (
+        not is_reply and states.get(comment.pull_request_review_id or 0) == "changes_requested"
+    )
     state: ReviewState = "changes_requested" if is_request else "commented"
     return replace(
         _review("c", comment, comment.created_at, permission_of, state),
@@ -240,7 +254,9 @@ def _thread_comment(comment: PullComment, permission_of: PermissionOf, states: d
 
 API = "https://api.github.com"
 HEADERS = {"accept": "application/vnd.github+json", "x-github-api-version": "2022-11-28"}
-MAX_CHECKED = 30  # Commits of one pull request, the newest, whose checks are read: each costs a request.
+MAX_CHECKED = (
+    30  # Commits of one pull request, the newest, whose checks are read: each costs a request.
+)
 
 
 class Granted(msgspec.Struct, frozen=True):
@@ -267,7 +283,9 @@ class GitHub(RequestReader[Pull]):
 
     def find_number(self, sha: str) -> int | None:
         """The number of the merged pull request that brought the commit `sha`, as a rebase merge does not say it."""
-        pulls = self._client.find(f"{self._root}/commits/{quote(sha)}/pulls", tuple[Pull, ...]) or ()
+        pulls = (
+            self._client.find(f"{self._root}/commits/{quote(sha)}/pulls", tuple[Pull, ...]) or ()
+        )
         return next((pull.number for pull in pulls if pull.merged_at), None)
 
     def list_closed(self, since: datetime) -> Listing[PullRequest]:
@@ -321,7 +339,9 @@ class GitHub(RequestReader[Pull]):
             if not runs.items:
                 statuses = self._client.list_all(f"{commit}/status", Status, key="statuses")
                 noted = problems.note(statuses)
-                found += _list_checks(((s.context, s.state, s.updated_at, s.description or "") for s in noted), sha)
+                found += _list_checks(
+                    ((s.context, s.state, s.updated_at, s.description or "") for s in noted), sha
+                )
         return tuple(found)
 
     def _permission(self, problems: Problems, user: GitHubUser, association: str) -> Permission:
@@ -329,12 +349,16 @@ class GitHub(RequestReader[Pull]):
         if user.is_bot or not user.login:
             return by_association(association)
         path = f"{self._root}/collaborators/{quote(user.login, safe='')}/permission"
-        level = self._ask_once(path, Granted, problems, lambda granted: granted.level if granted else None)
+        level = self._ask_once(
+            path, Granted, problems, lambda granted: granted.level if granted else None
+        )
         return level or by_association(association)
 
 
 T = TypeVar("T")
-MAX_BYTES = 25_000_000  # GitHub sends no greater payload (docs.github.com, "Webhook events and payloads").
+MAX_BYTES = (
+    25_000_000  # GitHub sends no greater payload (docs.github.com, "Webhook events and payloads").
+)
 # The branch on which a merge queue tries a pull request.
 QUEUED = re.compile(r"refs/heads/gh-readonly-queue/.+/pr-([1-9][0-9]{0,8})-[0-9a-f]{40,64}")
 PROBLEM = "only the event of this job was read: no other reviews, commits or checks"
@@ -359,9 +383,15 @@ class Offline:
         self._request: PullRequest | None = None
         if pull := _part(event, "pull_request", Pull):
             # The review or the comment that the event is about; events write the state of a review in lower case.
-            review, comment = _part(event, "review", PullReview), _part(event, "comment", PullComment)
+            review, comment = (
+                _part(event, "review", PullReview),
+                _part(event, "comment", PullComment),
+            )
             said = list_reviews(
-                [review] if review else [], [comment] if comment else [], [], lambda _, told: by_association(told)
+                [review] if review else [],
+                [comment] if comment else [],
+                [],
+                lambda _, told: by_association(told),
             )
             self._request = replace(sketch_request(pull), reviews=said, problems=(PROBLEM,))
 
@@ -381,7 +411,12 @@ class Offline:
     def list_closed(self, since: datetime) -> Listing[PullRequest]:
         """As in GitHub: the one of the event, when it was closed without a merge."""
         request = self._request
-        if request and request.state == "closed" and request.closed_at and request.closed_at >= since:
+        if (
+            request
+            and request.state == "closed"
+            and request.closed_at
+            and request.closed_at >= since
+        ):
             return Listing((request,))
         return Listing(())
 

@@ -114,15 +114,22 @@ def format_request(request: MergeRequest, permission_of: PermissionOf) -> PullRe
         body=request.description or "",
         author=user.username,
         permission=permission_of(user),
-        state="open" if request.state in ("opened", "locked") else "merged" if is_merged else "closed",
+        state="open"
+        if request.state in ("opened", "locked")
+        else "merged"
+        if is_merged
+        else "closed",
         created_at=request.created_at,
-        is_fork=request.source_project_id is None or request.source_project_id != request.target_project_id,
+        is_fork=request.source_project_id is None
+        or request.source_project_id != request.target_project_id,
         is_bot=user.is_bot,
         branch=request.source_branch,
         labels=request.labels,
         merged_at=request.merged_at,
         closed_at=request.closed_at,
-        merge_sha=(request.merge_commit_sha or request.squash_commit_sha or request.sha or "") if is_merged else "",
+        merge_sha=(request.merge_commit_sha or request.squash_commit_sha or request.sha or "")
+        if is_merged
+        else "",
     )
 
 
@@ -132,7 +139,9 @@ def sketch_request(request: MergeRequest) -> PullRequest:
     return replace(sketch, permission="read" if sketch.is_fork else "unknown")
 
 
-def list_reviews(discussions: Iterable[Discussion], permission_of: PermissionOf) -> tuple[Review, ...]:
+def list_reviews(
+    discussions: Iterable[Discussion], permission_of: PermissionOf
+) -> tuple[Review, ...]:
     """Every note that a person or a bot wrote, and the decisions that GitLab notes itself, in the order of time."""
     found = [
         _review(note, discussion.notes[0], permission_of)
@@ -164,7 +173,9 @@ API = "https://gitlab.com/api/v4"
 DEVELOPER = 30  # The least access level that may push (docs.gitlab.com, "Members API").
 # Of what is asked for: a range from the root begins in year 1, which is not written with four digits.
 EARLIEST = datetime(2000, 1, 1, tzinfo=UTC)
-MAX_CHECKED = 20  # Pipelines of one merge request, the newest, whose jobs are read: each costs a request.
+MAX_CHECKED = (
+    20  # Pipelines of one merge request, the newest, whose jobs are read: each costs a request.
+)
 
 
 class GitLabMember(msgspec.Struct, frozen=True):
@@ -191,7 +202,9 @@ class GitLab(RequestReader[MergeRequest]):
     def list_closed(self, since: datetime) -> Listing[PullRequest]:
         after = max(since, EARLIEST).astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         query = {"state": "closed", "updated_after": after, "order_by": "updated_at"}
-        listing = require(self._client.list_all(f"{self._root}/merge_requests", MergeRequest, query=query))
+        listing = require(
+            self._client.list_all(f"{self._root}/merge_requests", MergeRequest, query=query)
+        )
         self._closed |= {request.iid: request for request in listing.items}
         found = tuple(sketch_request(request) for request in listing.items)
         return Listing(found, listing.problem, listing.slug)
@@ -217,7 +230,9 @@ class GitLab(RequestReader[MergeRequest]):
         path = f"{self._root}/merge_requests/{request.number}/pipelines"
         pipelines = problems.note(self._client.list_all(path, Pipeline))
         if len(pipelines) > MAX_CHECKED:
-            problems.add(f"the jobs of the first {len(pipelines) - MAX_CHECKED} pipelines were not read")
+            problems.add(
+                f"the jobs of the first {len(pipelines) - MAX_CHECKED} pipelines were not read"
+            )
         found: list[Check] = []
         for pipeline in reversed(pipelines[:MAX_CHECKED]):
             jobs = self._client.list_all(f"{self._root}/pipelines/{pipeline.id}/jobs", Job)

@@ -101,13 +101,17 @@ def failed(url: str, what: str) -> EngineError:
 
 def unreachable(url: str, what: str) -> EngineError:
     """The network, or the forge behind it, is out of order for now."""
-    return EngineError(failed(url, what).message, slug="forge-unreachable", hint="The next run tries again.")
+    return EngineError(
+        failed(url, what).message, slug="forge-unreachable", hint="The next run tries again."
+    )
 
 
 def unauthorised(url: str) -> EngineError:
     """The token is wrong, has expired, or is no token."""
     hint = "Give a token that is valid and may read the repository (`memory-ci help forge` says which rights)."
-    return EngineError(f"{host_of(url)} does not accept the token", slug="forge-unauthorised", hint=hint)
+    return EngineError(
+        f"{host_of(url)} does not accept the token", slug="forge-unauthorised", hint=hint
+    )
 
 
 RIGHTS = "Give the token the right to write contents and pull requests (`memory-ci help publishing` says where)."
@@ -116,7 +120,9 @@ RIGHTS = "Give the token the right to write contents and pull requests (`memory-
 def refused(place: str, what: str, said: str) -> EngineError:
     """The forge does not let this token do it; `said` are its words, if it has any."""
     words = f": {said}" if said else ""
-    return EngineError(f"{place} refused{what}{words}", slug="forge-refused", hint=format_settings(said, RIGHTS))
+    return EngineError(
+        f"{place} refused{what}{words}", slug="forge-refused", hint=format_settings(said, RIGHTS)
+    )
 
 
 def budget_spent(what: str) -> EngineError:
@@ -296,7 +302,13 @@ def open_pool() -> PoolManager:
 
 
 def exchange(
-    pool: PoolManager, method: str, url: str, limits: Limits, *, headers: Mapping[str, str], body: bytes = b""
+    pool: PoolManager,
+    method: str,
+    url: str,
+    limits: Limits,
+    *,
+    headers: Mapping[str, str],
+    body: bytes = b"",
 ) -> HttpReply:
     """One request and its whole reply; redirects are not followed, and nothing is tried again. Raises TimeoutError when
     it takes longer than `limits.total`, headers included, OverflowError for a body that is too large, ConnectionError
@@ -354,7 +366,9 @@ class Transport:
         self.base = base.rstrip("/")
         self.budget = budget
         self._max_bytes = max_bytes
-        self._reply_seconds = REPLY_SECONDS * max(1, max_bytes // MAX_BYTES)  # a large file takes its time
+        self._reply_seconds = REPLY_SECONDS * max(
+            1, max_bytes // MAX_BYTES
+        )  # a large file takes its time
         self._headers = {"user-agent": "memory-ci", **headers}
         self._secrets = dict(secrets)
         self._check(self.base)
@@ -376,23 +390,34 @@ class Transport:
         EngineError (forge-failed) for another host."""
         if not is_same_host(url, self.base):
             raise failed(url, "was not written to: it is another host")
-        return self._request(url, self._headers_for(url, "") | {"content-type": "application/json"}, method, body)
+        return self._request(
+            url, self._headers_for(url, "") | {"content-type": "application/json"}, method, body
+        )
 
     def _headers_for(self, url: str, etag: str) -> dict[str, str]:
         if not is_same_host(url, self.base):
             return self._headers
         return self._headers | self._secrets | ({"if-none-match": etag} if etag else {})
 
-    def _request(self, url: str, headers: Mapping[str, str], method: str = "GET", body: bytes = b"") -> HttpReply:
+    def _request(
+        self, url: str, headers: Mapping[str, str], method: str = "GET", body: bytes = b""
+    ) -> HttpReply:
         self.budget.spend()
-        limits = Limits(CONNECT_SECONDS, READ_SECONDS, min(self._reply_seconds, self.budget.left), self._max_bytes)
+        limits = Limits(
+            CONNECT_SECONDS,
+            READ_SECONDS,
+            min(self._reply_seconds, self.budget.left),
+            self._max_bytes,
+        )
         try:
             reply = exchange(self._pool, method, url, limits, headers=headers, body=body)
         except OverflowError:
             raise failed(url, f"answered with more than {self._max_bytes:,} bytes") from None
         except TimeoutError:
             self.budget.check_deadline()
-            raise unreachable(url, f"did not end its reply within {self._reply_seconds:g} seconds") from None
+            raise unreachable(
+                url, f"did not end its reply within {self._reply_seconds:g} seconds"
+            ) from None
         self.budget.check_deadline()
         return reply
 

@@ -37,7 +37,11 @@ def parse_owners(text: str) -> tuple[OwnedPath, ...]:
             default = OWNER.findall(section["owners"])
         elif words := WORD.findall(line):
             owners = [word for word in words[1:] if OWNER.fullmatch(word)] or default
-            found.append(OwnedPath(_compile(re.sub(r"\\(.)", r"\1", words[0])), _team(owners[0]) if owners else ""))
+            found.append(
+                OwnedPath(
+                    _compile(re.sub(r"\\(.)", r"\1", words[0])), _team(owners[0]) if owners else ""
+                )
+            )
     return tuple(found)
 
 
@@ -57,6 +61,9 @@ def _compile(pattern: str) -> re.Pattern[str]:
     bare = pattern.strip("/")
     start = "" if "/" in pattern.rstrip("/") else "(?:.*/)?"
     parts = {"**/": "(?:.*/)?", "/**": "/.*", "**": ".*", "*": "[^/]*", "?": "[^/]"}
-    body = "".join(parts.get(part) or re.escape(part) for part in re.findall(r"\*\*/|/\*\*$|\*\*|[*?]|[^*?/]+|/", bare))
+    body = "".join(
+        parts.get(part) or re.escape(part)
+        for part in re.findall(r"\*\*/|/\*\*$|\*\*|[*?]|[^*?/]+|/", bare)
+    )
     is_flat = bare.endswith("/*")  # docs/* holds the files of docs, not those below
     return re.compile(f"{start}{body}{'' if is_flat else '(?:/.*)?'}")

@@ -93,7 +93,11 @@ class GitHubProposals:
     def __init__(self, client: Client, repository: str, graphql: str = "") -> None:
         self._client, self._owner, self._graphql = client, repository.partition("/")[0], graphql
         root = f"/repos/{quote(repository)}"
-        self._path, self._issues, self._people = f"{root}/pulls", f"{root}/issues", f"{root}/collaborators"
+        self._path, self._issues, self._people = (
+            f"{root}/pulls",
+            f"{root}/issues",
+            f"{root}/collaborators",
+        )
 
     def find(self, branch: str, base: str) -> Proposal | None:
         """The open request that brings `branch` into `base`, both of this repository."""
@@ -130,12 +134,22 @@ class GitHubProposals:
         paths = {name: f"{self._people}/{quote(name, safe='')}/permission" for _, name in told}
         granted = {name: self._client.find(path, Granted) for name, path in paths.items()}
         return tuple(
-            Comment(one.id, one.body or "") for one, name in told if (may := granted[name]) and may.level == "write"
+            Comment(one.id, one.body or "")
+            for one, name in told
+            if (may := granted[name]) and may.level == "write"
         )
 
-    def open(self, branch: str, base: str, title: str, body: str, *, is_draft: bool = False) -> Proposal:
+    def open(
+        self, branch: str, base: str, title: str, body: str, *, is_draft: bool = False
+    ) -> Proposal:
         """A new request. Where the plan of the repository knows no drafts, it is none."""
-        data = {"title": title, "body": body, "head": branch, "base": base, "maintainer_can_modify": True}
+        data = {
+            "title": title,
+            "body": body,
+            "head": branch,
+            "base": base,
+            "maintainer_can_modify": True,
+        }
         try:
             asked = {**data, "draft": True} if is_draft else data
             return self._client.write("POST", self._path, asked, GitHubProposal).to_proposal()
@@ -146,29 +160,45 @@ class GitHubProposals:
 
     def label(self, proposal: Proposal, labels: Sequence[str]) -> None:
         """Add labels to a request."""
-        self._client.write("POST", f"{self._issues}/{proposal.number}/labels", {"labels": labels}, Any)
+        self._client.write(
+            "POST", f"{self._issues}/{proposal.number}/labels", {"labels": labels}, Any
+        )
 
     def ask(self, proposal: Proposal, reviewers: Sequence[str]) -> None:
         """Ask people, on GitHub also teams (`owner/team`), to review a request."""
         teams = [name.rpartition("/")[2] for name in reviewers if "/" in name]
-        asked = {"reviewers": [name for name in reviewers if "/" not in name], "team_reviewers": teams}
-        self._client.write("POST", f"{self._path}/{proposal.number}/requested_reviewers", asked, Any)
+        asked = {
+            "reviewers": [name for name in reviewers if "/" not in name],
+            "team_reviewers": teams,
+        }
+        self._client.write(
+            "POST", f"{self._path}/{proposal.number}/requested_reviewers", asked, Any
+        )
 
     def merge_when_ready(self, proposal: Proposal, method: str) -> None:
         """Let the forge merge a request as soon as its rules are met: by `merge`, `squash` or `rebase`. With a merge
         queue the request enters it, and the queue has a method of its own."""
         given = {"input": {"pullRequestId": proposal.node, "mergeMethod": method.upper()}}
-        reply = self._client.write("POST", self._graphql, {"query": AUTO_MERGE, "variables": given}, Response)
+        reply = self._client.write(
+            "POST", self._graphql, {"query": AUTO_MERGE, "variables": given}, Response
+        )
         if reply.errors:
             raise refused(host_of(self._graphql), "", reply.errors[0].message)
 
     def update(self, proposal: Proposal, title: str, body: str) -> None:
         """Give an open request another title and text."""
-        self._client.write("PATCH", f"{self._path}/{proposal.number}", {"title": title, "body": body}, GitHubProposal)
+        self._client.write(
+            "PATCH",
+            f"{self._path}/{proposal.number}",
+            {"title": title, "body": body},
+            GitHubProposal,
+        )
 
     def close(self, proposal: Proposal) -> None:
         """Close a request without a merge."""
-        self._client.write("PATCH", f"{self._path}/{proposal.number}", {"state": "closed"}, GitHubProposal)
+        self._client.write(
+            "PATCH", f"{self._path}/{proposal.number}", {"state": "closed"}, GitHubProposal
+        )
 
     def find_comment(self, number: int, marker: str) -> Comment | None:
         """The first comment on a request that begins with `marker`, and that no stranger can have written. Raises
@@ -176,7 +206,9 @@ class GitHubProposals:
         repository, or of one of its people."""
         for one in _list_whole(self._client, f"{self._issues}/{number}/comments", Remark):
             is_app = one.user is not None and one.user.type == "Bot"
-            if (is_app or one.author_association in TRUSTED) and (one.body or "").startswith(marker):
+            if (is_app or one.author_association in TRUSTED) and (one.body or "").startswith(
+                marker
+            ):
                 return Comment(one.id, one.body or "")
         return None
 
@@ -209,7 +241,9 @@ class GitLabProposal(msgspec.Struct, frozen=True):
 
     def to_proposal(self) -> Proposal:
         text, is_merged = self.description or "", self.state == "merged"
-        return Proposal(self.iid, self.web_url, text, is_merged, self.created_at, is_draft=self.draft)
+        return Proposal(
+            self.iid, self.web_url, text, is_merged, self.created_at, is_draft=self.draft
+        )
 
 
 class GitLabReviewer(msgspec.Struct, frozen=True):
@@ -241,7 +275,9 @@ class GitLabProposals:
 
     def find_closed(self, branch: str, base: str) -> Proposal | None:
         requests = self._list("all", branch, base)
-        return next((one.to_proposal() for one in requests if one.state in ("closed", "merged")), None)
+        return next(
+            (one.to_proposal() for one in requests if one.state in ("closed", "merged")), None
+        )
 
     def find_review(self, proposal: Proposal) -> Review:
         path = f"{self._path}/{proposal.number}"
@@ -256,35 +292,63 @@ class GitLabProposals:
 
     def list_commands(self, proposal: Proposal, after: int) -> tuple[Comment, ...]:
         """As in GitHubProposals: of those who may push to the project."""
-        query = {"sort": "asc", "order_by": "created_at"}  # where a list is cut, the rest comes with the next run
-        listed = self._client.list_all(f"{self._path}/{proposal.number}/notes", Note, query=query).items
-        told = [one for one in sorted(listed, key=lambda one: one.id) if one.id > after and COMMAND in (one.body or "")]
+        query = {
+            "sort": "asc",
+            "order_by": "created_at",
+        }  # where a list is cut, the rest comes with the next run
+        listed = self._client.list_all(
+            f"{self._path}/{proposal.number}/notes", Note, query=query
+        ).items
+        told = [
+            one
+            for one in sorted(listed, key=lambda one: one.id)
+            if one.id > after and COMMAND in (one.body or "")
+        ]
         people = {one.author.id for one in told if one.author is not None and not one.author.is_bot}
-        members = {one: self._client.find(f"{self._root}/members/all/{one}", GitLabMember) for one in people}
-        house = {one for one, member in members.items() if member and member.access_level >= DEVELOPER}
-        return tuple(Comment(one.id, one.body or "") for one in told if one.author and one.author.id in house)
+        members = {
+            one: self._client.find(f"{self._root}/members/all/{one}", GitLabMember)
+            for one in people
+        }
+        house = {
+            one for one, member in members.items() if member and member.access_level >= DEVELOPER
+        }
+        return tuple(
+            Comment(one.id, one.body or "") for one in told if one.author and one.author.id in house
+        )
 
-    def open(self, branch: str, base: str, title: str, body: str, *, is_draft: bool = False) -> Proposal:
+    def open(
+        self, branch: str, base: str, title: str, body: str, *, is_draft: bool = False
+    ) -> Proposal:
         named = f"{DRAFT}{title}" if is_draft else title
         data = {"title": named, "description": body, "source_branch": branch, "target_branch": base}
         return self._client.write("POST", self._path, data, GitLabProposal).to_proposal()
 
     def update(self, proposal: Proposal, title: str, body: str) -> None:
         """As in GitHubProposals; one that is a draft stays one."""
-        self._put(proposal, {"title": f"{DRAFT}{title}" if proposal.is_draft else title, "description": body})
+        self._put(
+            proposal,
+            {"title": f"{DRAFT}{title}" if proposal.is_draft else title, "description": body},
+        )
 
     def label(self, proposal: Proposal, labels: Sequence[str]) -> None:
         self._put(proposal, {"add_labels": ",".join(labels)})
 
     def ask(self, proposal: Proposal, reviewers: Sequence[str]) -> None:
-        found = {name: self._client.find(f"/users?{urlencode({'username': name})}", Users) for name in reviewers}
+        found = {
+            name: self._client.find(f"/users?{urlencode({'username': name})}", Users)
+            for name in reviewers
+        }
         if unknown := [name for name, users in found.items() if not users]:
             raise refused(host_of(self._path), "", f"there is no user {unknown[0]}")
         self._put(proposal, {"reviewer_ids": [users[0].id for users in found.values() if users]})
 
     def merge_when_ready(self, proposal: Proposal, method: str) -> None:
         """As in GitHubProposals; whether it is a merge commit or a rebase is a setting of the project."""
-        asked = {"merge_when_pipeline_succeeds": True, "auto_merge": True, "squash": method == "squash"}
+        asked = {
+            "merge_when_pipeline_succeeds": True,
+            "auto_merge": True,
+            "squash": method == "squash",
+        }
         self._client.write("PUT", f"{self._path}/{proposal.number}/merge", asked, GitLabProposal)
 
     def close(self, proposal: Proposal) -> None:
@@ -295,7 +359,11 @@ class GitLabProposals:
         listed = _list_whole(self._client, f"{self._path}/{number}/notes", Note)
         marked = [one for one in listed if (one.body or "").startswith(marker)]
         me = self._client.find("/user", GitLabUser) if marked else None
-        own = (one for one in marked if me is not None and one.author is not None and one.author.id == me.id)
+        own = (
+            one
+            for one in marked
+            if me is not None and one.author is not None and one.author.id == me.id
+        )
         return next((Comment(one.id, one.body or "") for one in own), None)
 
     def add_comment(self, number: int, body: str) -> None:
@@ -311,7 +379,11 @@ class GitLabProposals:
         """Newest first, as the API gives them unless asked otherwise; a branch of a fork may have the same name."""
         query = urlencode({"state": state, "source_branch": branch, "target_branch": base})
         found = self._client.find(f"{self._path}?{query}", tuple[GitLabProposal, ...]) or ()
-        return (one for one in found if one.source_project_id and one.source_project_id == one.target_project_id)
+        return (
+            one
+            for one in found
+            if one.source_project_id and one.source_project_id == one.target_project_id
+        )
 
 
 Proposals = GitHubProposals | GitLabProposals
@@ -338,13 +410,17 @@ class GitHubCommitter:
     def __init__(self, client: Client, address: str, repository: str) -> None:
         self._client, self._address, self._repository = client, address, repository
 
-    def commit(self, branch: str, expected: str, files: Mapping[str, bytes | None], message: str) -> Created:
+    def commit(
+        self, branch: str, expected: str, files: Mapping[str, bytes | None], message: str
+    ) -> Created:
         """One commit on top of `expected`, with files to write (None: to delete). Raises EngineError (`forge-…`)."""
         written = {path: data for path, data in files.items() if data is not None}
         if sum(map(len, written.values())) > MAX_BYTES:
             return Created("", reason=f"more than {MAX_BYTES // 1024} KB in one commit")
         headline, _, body = message.partition("\n")
-        additions = [{"path": path, "contents": b64encode(data).decode()} for path, data in written.items()]
+        additions = [
+            {"path": path, "contents": b64encode(data).decode()} for path, data in written.items()
+        ]
         deletions = [{"path": path} for path in files if path not in written]
         asked = {
             "branch": {"repositoryNameWithOwner": self._repository, "branchName": branch},

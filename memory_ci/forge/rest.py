@@ -56,7 +56,9 @@ T = TypeVar("T")
 PAUSES = (1.0, 2.0)  # Seconds before the second and the third try; there is no fourth.
 MAX_PAGES = 20
 TRANSIENT = frozenset({500, 502, 503, 504})
-ABSENT = frozenset({404, 422})  # There is no such thing: GitHub says 422 of a commit that it does not know.
+ABSENT = frozenset(
+    {404, 422}
+)  # There is no such thing: GitHub says 422 of a commit that it does not know.
 SAID_WIDTH = 300
 WRITTEN = frozenset({200, 201})
 # To what is written: no right to, no such thing for this token, or a rule against it.
@@ -216,7 +218,10 @@ def _say(body: bytes) -> str:
     except (ValueError, RecursionError):
         return ""
     errors = said.errors if isinstance(said.errors, list) else []
-    parts = [said.message, *(one.get("message", "") if isinstance(one, dict) else one for one in errors)]
+    parts = [
+        said.message,
+        *(one.get("message", "") if isinstance(one, dict) else one for one in errors),
+    ]
     words = "; ".join(" ".join(str(part).split()) for part in parts if part)
     return shorten(mask_secrets(words), SAID_WIDTH)
 
@@ -225,7 +230,9 @@ def _trouble(url: str, reply: HttpReply) -> FailedTry:
     if reply.status == HTTPStatus.UNAUTHORIZED:
         return FailedTry(unauthorised(url), is_final=True)
     if limit := find_limit(reply.status, reply.headers, reply.body):
-        message = f"{host_of(url)} limits how often it is asked; it may be asked again {limit.until}"
+        message = (
+            f"{host_of(url)} limits how often it is asked; it may be asked again {limit.until}"
+        )
         hint = "Run again then; what was not read is read by that run."
         return FailedTry(EngineError(message, slug="forge-rate-limited", hint=hint), limit.seconds)
     if reply.status in TRANSIENT:
@@ -295,7 +302,11 @@ class RequestReader(ABC, Generic[Found]):
         return replace(request, checks=checks, problems=tuple(problems))
 
     def _ask_once(
-        self, path: str, shape: type[T], problems: Problems, level: Callable[[T | None], Permission | None]
+        self,
+        path: str,
+        shape: type[T],
+        problems: Problems,
+        level: Callable[[T | None], Permission | None],
     ) -> Permission | None:
         """The `level` of what stands at `path`, None where it cannot be read: a problem of the first to ask."""
         if path not in self._levels:

@@ -33,9 +33,17 @@ RULES = (
         r"required status checks? ",
         "publish.mode: pr, and the token of an App (app-client-id, app-private-key): then checks start on the request",
     ),
-    _rule("required-reviews", r"approving review|changes have been requested", "publish.mode: pr, publish.reviewers"),
+    _rule(
+        "required-reviews",
+        r"approving review|changes have been requested",
+        "publish.mode: pr, publish.reviewers",
+    ),
     _rule("code-owners", r"code ?owner", "publish.mode: pr, publish.split: codeowners"),
-    _rule("linear-history", r"must not contain merge commits", "publish.mode: pr, publish.auto_merge: squash"),
+    _rule(
+        "linear-history",
+        r"must not contain merge commits",
+        "publish.mode: pr, publish.auto_merge: squash",
+    ),
     _rule(
         "signed-commits",
         r"verified signature|must be signed|unsigned commit|unverified",
@@ -52,7 +60,11 @@ RULES = (
         r"commit message (?:does not follow|must match|contains the forbidden)",
         "let the rule admit messages that begin with `memory: `",
     ),
-    _rule("merge-queue", r"merge queue", "publish.mode: pr, publish.auto_merge; memory.yml on merge_group"),
+    _rule(
+        "merge-queue",
+        r"merge queue",
+        "publish.mode: pr, publish.auto_merge; memory.yml on merge_group",
+    ),
     _rule(
         "no-bot-requests",
         r"not permitted to create or approve pull requests",
@@ -68,8 +80,16 @@ RULES = (
         r"creations being restricted|cannot (?:create|update) (?:this )?(?:protected )?ref|protected tag",
         "leave the branches memory-ci/* out of the rule, or name others: publish.branch; no tag is pushed",
     ),
-    _rule("auto-merge", r"auto[- ]?merge is not (?:allowed|enabled)", "Settings, General: Allow auto-merge"),
-    _rule("nothing-to-wait-for", r"in clean status", "no rule asks for anything before the merge: merge it by hand"),
+    _rule(
+        "auto-merge",
+        r"auto[- ]?merge is not (?:allowed|enabled)",
+        "Settings, General: Allow auto-merge",
+    ),
+    _rule(
+        "nothing-to-wait-for",
+        r"in clean status",
+        "no rule asks for anything before the merge: merge it by hand",
+    ),
     _rule(
         "permission",
         r"resource not accessible by|permission to .* denied|returned error: 403|denied to ",

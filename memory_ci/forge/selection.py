@@ -40,10 +40,14 @@ def choose_forge(
         why = f"GitHub: GITHUB_REPOSITORY and {_find_token(environ, GITHUB_TOKENS)[0]} are set"
         return github.GitHub(client, environ["GITHUB_REPOSITORY"]), why
     if client := _job_client(config, "gitlab", environ, spent, cache_dir):
-        return gitlab.GitLab(client, environ["CI_PROJECT_ID"]), f"GitLab: CI_PROJECT_ID and {GITLAB_TOKENS[0]} are set"
+        return gitlab.GitLab(
+            client, environ["CI_PROJECT_ID"]
+        ), f"GitLab: CI_PROJECT_ID and {GITLAB_TOKENS[0]} are set"
     event = environ.get("GITHUB_EVENT_PATH")
     if event and config.name != "gitlab":
-        return github.Offline(Path(event)), "no token: only the event of the job (GITHUB_EVENT_PATH)"
+        return github.Offline(
+            Path(event)
+        ), "no token: only the event of the job (GITHUB_EVENT_PATH)"
     if config.name != "github" and environ.get("CI_PROJECT_ID"):
         return None, f"no token: {GITLAB_TOKENS[0]} with read_api"
     wanted = {
@@ -53,7 +57,9 @@ def choose_forge(
     return None, f"{wanted.get(config.name) or '; '.join(wanted.values())} (in the environment)"
 
 
-def choose_proposals(config: ForgeConfig, environ: Mapping[str, str], cache_dir: Path) -> Proposals | None:
+def choose_proposals(
+    config: ForgeConfig, environ: Mapping[str, str], cache_dir: Path
+) -> Proposals | None:
     """The forge on which pull requests may be opened and commented on, or None. Raises as `choose_forge`."""
     budget = Budget()
     if client := _job_client(config, "github", environ, budget, cache_dir):
@@ -66,10 +72,14 @@ def choose_proposals(config: ForgeConfig, environ: Mapping[str, str], cache_dir:
 def choose_committer(environ: Mapping[str, str], cache_dir: Path) -> GitHubCommitter | None:
     """The API that makes commits on a branch, which GitHub alone has; None without a token for it."""
     client = _job_client(ForgeConfig("github"), "github", environ, Budget(), cache_dir)
-    return GitHubCommitter(client, _graphql(environ), environ["GITHUB_REPOSITORY"]) if client else None
+    return (
+        GitHubCommitter(client, _graphql(environ), environ["GITHUB_REPOSITORY"]) if client else None
+    )
 
 
-def connect(name: str, environ: Mapping[str, str], budget: Budget, cache_dir: Path) -> tuple[Client, bool]:
+def connect(
+    name: str, environ: Mapping[str, str], budget: Budget, cache_dir: Path
+) -> tuple[Client, bool]:
     """A client for GitHub or GitLab at the address of the environment, and whether it has a token."""
     _, token = _find_token(environ, TOKENS[name])
     if name == "github":
@@ -90,14 +100,20 @@ def _job_client(
         is_there = bool(REPOSITORY.fullmatch(environ.get("GITHUB_REPOSITORY", "")))
     else:
         is_there = bool(environ.get("CI_PROJECT_ID"))
-    if config.name not in ("auto", name) or not is_there or not _find_token(environ, TOKENS[name])[1]:
+    if (
+        config.name not in ("auto", name)
+        or not is_there
+        or not _find_token(environ, TOKENS[name])[1]
+    ):
         return None
     return connect(name, environ, budget, cache_dir)[0]
 
 
 def _find_token(environ: Mapping[str, str], names: tuple[str, ...]) -> tuple[str, str]:
     """The first of the variables that holds a token, and that; two times "" if none does."""
-    return next(((name, token) for name in names if (token := environ.get(name, "").strip())), ("", ""))
+    return next(
+        ((name, token) for name in names if (token := environ.get(name, "").strip())), ("", "")
+    )
 
 
 def _graphql(environ: Mapping[str, str]) -> str:
@@ -152,7 +168,11 @@ class OrgForge(NamedTuple):
         """Those of an organisation or group. Raises EngineError (`forge-…`) where nothing of the list can be read."""
         if self.name == "github":
             path = f"/orgs/{quote(owner, safe='')}/repos"
-            listing = require(self.client.list_all(path, _GitHubRepository, query={"type": "all"}, pages=MAX_PAGES))
+            listing = require(
+                self.client.list_all(
+                    path, _GitHubRepository, query={"type": "all"}, pages=MAX_PAGES
+                )
+            )
             return Listing(tuple(map(self._from_github, listing.items)), listing.problem)
         query = {"include_subgroups": "true", "with_shared": "false", "order_by": "id"}
         path = f"/groups/{quote(owner, safe='')}/projects"
@@ -170,18 +190,24 @@ class OrgForge(NamedTuple):
     def _from_github(self, one: _GitHubRepository) -> ForgeRepository:
         visibility = one.visibility or ("private" if one.private else "public")
         stamp = f"{one.pushed_at} {one.default_branch}" if one.pushed_at else ""
-        return ForgeRepository(f"{self.host}#{one.id}", one.full_name, one.html_url, one.clone_url, visibility, stamp)
+        return ForgeRepository(
+            f"{self.host}#{one.id}", one.full_name, one.html_url, one.clone_url, visibility, stamp
+        )
 
     def _from_gitlab(self, one: _GitLabProject) -> ForgeRepository:
         id_ = f"{self.host}#{one.id}"
-        return ForgeRepository(id_, one.path_with_namespace, one.web_url, one.http_url_to_repo, one.visibility)
+        return ForgeRepository(
+            id_, one.path_with_namespace, one.web_url, one.http_url_to_repo, one.visibility
+        )
 
 
 def open_forges(environ: Mapping[str, str], cache_dir: Path) -> tuple[OrgForge, OrgForge]:
     """GitHub and GitLab at the addresses of the environment. Raises EngineError as `choose_forge`."""
 
     def open_forge(name: Literal["github", "gitlab"], server: str) -> OrgForge:
-        client, has_token = connect(name, environ, Budget(requests=MAX_REQUESTS, seconds=MAX_SECONDS), cache_dir)
+        client, has_token = connect(
+            name, environ, Budget(requests=MAX_REQUESTS, seconds=MAX_SECONDS), cache_dir
+        )
         return OrgForge(name, client, plain_host(urlsplit(server).netloc), has_token)
 
     return (

@@ -24,7 +24,9 @@ def find_web_address(remote: str) -> str | None:
         return None if "://" in remote and not remote.startswith("file://") else ""
     if match["web"]:
         return f"{match['web']}{match['at']}"
-    return f"https://{match['host'] or match['short']}/{(match['path'] or match['scp']).lstrip('/')}"
+    return (
+        f"https://{match['host'] or match['short']}/{(match['path'] or match['scp']).lstrip('/')}"
+    )
 
 
 def address_of(remote: str) -> str:
@@ -44,6 +46,8 @@ def find_address(remote: str) -> str:
     >>> [find_address(one) for one in ("git@github.com:acme/shop.git", "https://me:token@gitlab.com/a/b", "/shop")]
     ['https://github.com/acme/shop', 'https://gitlab.com/a/b', '']
     """
-    place = (find_web_address(remote) or "").partition("://")[2].removesuffix("/").removesuffix(".git")
+    place = (
+        (find_web_address(remote) or "").partition("://")[2].removesuffix("/").removesuffix(".git")
+    )
     is_known = re.fullmatch(r"[\w.-]*(?:github|gitlab)[\w.-]*(?::\d+)?/[\w.~/-]+", place)
     return f"https://{place}" if is_known else ""

@@ -75,11 +75,15 @@ class Tree:
 
     def select(self, pathspecs: Sequence[str]) -> tuple[TreeFile, ...]:
         """The files that pathspecs mean, in git's order."""
-        return tuple(file for path, file in self.files.items() if matches_pathspecs(path, pathspecs))
+        return tuple(
+            file for path, file in self.files.items() if matches_pathspecs(path, pathspecs)
+        )
 
     def read(self, paths: Iterable[str], limit: int) -> Iterator[FileContent]:
         """The content of those of these files that are there, in order of paths, as `read_files` gives it."""
-        return read_files(self.repo, [self.files[path] for path in sorted(paths) if path in self.files], limit)
+        return read_files(
+            self.repo, [self.files[path] for path in sorted(paths) if path in self.files], limit
+        )
 
     @cached_property
     def _lines(self) -> tuple[tuple[str, str, str], ...]:
@@ -89,7 +93,9 @@ class Tree:
         return tuple((fields.split(" ")[0], fields.split(" ")[2], path) for fields, path in rows)
 
 
-tree_at = lru_cache(maxsize=MAX_TREES)(Tree)  # The tree of a full id, which those who ask one after the other share.
+tree_at = lru_cache(maxsize=MAX_TREES)(
+    Tree
+)  # The tree of a full id, which those who ask one after the other share.
 
 
 def find_obstacle(path: str, modes: Mapping[str, str]) -> str | None:
@@ -104,7 +110,9 @@ def find_obstacle(path: str, modes: Mapping[str, str]) -> str | None:
     return next((parent for parent in parents if modes.get(parent, DIRECTORY) != DIRECTORY), None)
 
 
-def list_staged(repo: Repository, pathspecs: Sequence[str], index_file: Path | None = None) -> tuple[TreeFile, ...]:
+def list_staged(
+    repo: Repository, pathspecs: Sequence[str], index_file: Path | None = None
+) -> tuple[TreeFile, ...]:
     """The files of the index, or of the index in `index_file`: a hook's `commit -a` uses another than the usual one. An
     unmerged file is listed once, with our side if there is one, else theirs, else the base."""
     env = {"GIT_INDEX_FILE": str(index_file)} if index_file else None
@@ -121,12 +129,24 @@ def list_staged(repo: Repository, pathspecs: Sequence[str], index_file: Path | N
 def list_worktree(repo: Repository, pathspecs: Sequence[str]) -> tuple[TreeFile, ...]:
     """The files of the work tree, tracked or not but not ignored, in order of paths. An unmodified one keeps the id
     that the index has; content decides, never a time stamp. In a bare repository git refuses (git-failed)."""
-    asked = ("-z", "-t", "-s", "--cached", "--others", "--modified", "--deleted", "--exclude-standard")
+    asked = (
+        "-z",
+        "-t",
+        "-s",
+        "--cached",
+        "--others",
+        "--modified",
+        "--deleted",
+        "--exclude-standard",
+    )
     clean, dirty = _sort_worktree(run_git(repo.cwd, "ls-files", *asked, "--", *pathspecs))
     if not dirty:
         return tuple(TreeFile(path, oid) for path, oid in clean.items())
     changed = (_look_at(repo.cwd, path, repo.object_format) for path in dirty)
-    files = [*(TreeFile(path, oid) for path, oid in clean.items()), *(file for file in changed if file)]
+    files = [
+        *(TreeFile(path, oid) for path, oid in clean.items()),
+        *(file for file in changed if file),
+    ]
     return tuple(sorted(files, key=lambda file: encode_path(file.path)))
 
 
@@ -136,14 +156,20 @@ def read_files(repo: Repository, files: Iterable[TreeFile], limit: int) -> Itera
     wanted = tuple(files)
     for start in range(0, len(wanted), AT_ONCE):
         part = wanted[start : start + AT_ONCE]
-        known = {file.oid: data for file in part if (data := repo.contents.get(file.oid)) is not None}
+        known = {
+            file.oid: data for file in part if (data := repo.contents.get(file.oid)) is not None
+        }
         asked = [file for file in part if not file.on_disk and file.oid not in known]
         read = iter(_read_objects(repo, asked, limit))
         for file in part:
             if file.on_disk:
                 yield _read_disk(repo.cwd, file, limit)
             elif (data := known.get(file.oid)) is not None:
-                yield FileContent(file, data) if len(data) <= limit else _too_large(file, len(data), limit)
+                yield (
+                    FileContent(file, data)
+                    if len(data) <= limit
+                    else _too_large(file, len(data), limit)
+                )
             else:
                 content = next(read)
                 repo.contents.keep(file.oid, content.data)
@@ -155,10 +181,15 @@ def _read_objects(repo: Repository, files: Sequence[TreeFile], limit: int) -> li
     if not files:
         return []
     names, queue = [file.oid for file in files], iter(files)
-    found = ask_objects(repo.git_dir, "contents", names, lambda stream: _read_object(stream, next(queue), limit))
+    found = ask_objects(
+        repo.git_dir, "contents", names, lambda stream: _read_object(stream, next(queue), limit)
+    )
     if found is None:
         found, asked = [], "".join(f"{name}\n" for name in names).encode()
-        with stream_git(repo.cwd, "cat-file", "--batch", "--buffer", input=asked) as stream, suppress(EOFError):
+        with (
+            stream_git(repo.cwd, "cat-file", "--batch", "--buffer", input=asked) as stream,
+            suppress(EOFError),
+        ):
             found.extend(_read_object(stream, file, limit) for file in files)
     return found
 
@@ -217,7 +248,9 @@ def _object_id(file: IO[bytes], algorithm: str) -> str:
     """The id git gives to a blob: the hash of `blob <length>`, a NUL and the bytes (gitformat-pack(5), objects)."""
     import hashlib  # not at the top: 4 ms that a clean work tree need not pay
 
-    digest = hashlib.new(algorithm, b"blob %d\0" % os.fstat(file.fileno()).st_size, usedforsecurity=False)
+    digest = hashlib.new(
+        algorithm, b"blob %d\0" % os.fstat(file.fileno()).st_size, usedforsecurity=False
+    )
     while chunk := file.read(CHUNK):
         digest.update(chunk)
     return digest.hexdigest()
@@ -227,7 +260,9 @@ def _read_disk(root: Path, file: TreeFile, limit: int) -> FileContent:
     try:
         with (root / file.path).open("rb") as stream:
             size = os.fstat(stream.fileno()).st_size
-            return _too_large(file, size, limit) if size > limit else FileContent(file, stream.read())
+            return (
+                _too_large(file, size, limit) if size > limit else FileContent(file, stream.read())
+            )
     except OSError as error:
         return FileContent(file, None, f"cannot be read: {error.strerror}")
 
@@ -245,7 +280,11 @@ def _read_object(stream: IO[bytes], file: TreeFile, limit: int) -> FileContent:
             raise EOFError
         return FileContent(file, data[:-1])
     _skip(stream, size + 1)
-    return _too_large(file, size, limit) if kind == "blob" else FileContent(file, None, f"is a {kind}, not a file")
+    return (
+        _too_large(file, size, limit)
+        if kind == "blob"
+        else FileContent(file, None, f"is a {kind}, not a file")
+    )
 
 
 def _skip(stream: IO[bytes], count: int) -> None:

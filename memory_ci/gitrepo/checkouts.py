@@ -19,10 +19,24 @@ from memory_ci.gitrepo.blobs import Tree
 from memory_ci.gitrepo.process import decode_path, encode_path, run_git
 from memory_ci.gitrepo.repo import Repository, find_repository, list_worktrees
 
-NO_HOOKS = ("-c", f"core.hooksPath={os.devnull}", "-c", "core.splitIndex=false", "-c", "core.fsmonitor=false")
+NO_HOOKS = (
+    "-c",
+    f"core.hooksPath={os.devnull}",
+    "-c",
+    "core.splitIndex=false",
+    "-c",
+    "core.fsmonitor=false",
+)
 """For every command that writes: no hook of the user's runs, and a temporary index leaves no shared one behind."""
 
-UNDERWAY = ("MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD", "rebase-merge", "rebase-apply", "BISECT_LOG")
+UNDERWAY = (
+    "MERGE_HEAD",
+    "CHERRY_PICK_HEAD",
+    "REVERT_HEAD",
+    "rebase-merge",
+    "rebase-apply",
+    "BISECT_LOG",
+)
 NAMED = 10  # How many files a message names.
 
 
@@ -37,7 +51,9 @@ class Staged(msgspec.Struct, frozen=True):
         return self.mode == "0"
 
 
-StagedFiles = Mapping[str, Staged]  # What a commit has for the files of a series, the absent ones too.
+StagedFiles = Mapping[
+    str, Staged
+]  # What a commit has for the files of a series, the absent ones too.
 
 
 def is_under_way(place: Repository) -> bool:
@@ -61,7 +77,9 @@ def find_checkouts(repo: Repository, ref: str | None = None) -> tuple[Repository
             continue
         # The branch that is being rebased in a work tree: HEAD is detached meanwhile, and it is moved at the end.
         names = (place.git_dir / state / "head-name" for state in ("rebase-merge", "rebase-apply"))
-        if ref in (tree.branch, None) or ref in {name.read_text().strip() for name in names if name.exists()}:
+        if ref in (tree.branch, None) or ref in {
+            name.read_text().strip() for name in names if name.exists()
+        }:
             _refuse_busy(place)
             found.append(place)
     return tuple(found)
@@ -73,10 +91,14 @@ def refuse_local_changes(place: Repository, expected: StagedFiles) -> None:
     changed = set().union(*_list_changed(place, expected))
     if changed:
         message = f"Local changes in {place.cwd} would be overwritten: {_name(sorted(changed))}"
-        raise RepositoryError(message, slug="local-changes", hint="Commit or stash these files, then run again.")
+        raise RepositoryError(
+            message, slug="local-changes", hint="Commit or stash these files, then run again."
+        )
 
 
-def sort_by_state(place: Repository, wanted: StagedFiles, *others: StagedFiles) -> tuple[list[str], list[str]]:
+def sort_by_state(
+    place: Repository, wanted: StagedFiles, *others: StagedFiles
+) -> tuple[list[str], list[str]]:
     """The files that are not as wanted, in index or work tree: those in one of the other states, and those in none."""
     in_index, on_disk = _list_changed(place, wanted)
     differing = in_index | on_disk
@@ -90,7 +112,10 @@ def sort_by_state(place: Repository, wanted: StagedFiles, *others: StagedFiles) 
 def staged_in(tree: Tree, paths: Iterable[str]) -> StagedFiles:
     """What a tree has for the paths."""
     nothing, known = Staged("0", "0" * len(tree.oid)), tree.files
-    return {path: Staged(tree.modes[path], known[path].oid) if path in known else nothing for path in sorted(paths)}
+    return {
+        path: Staged(tree.modes[path], known[path].oid) if path in known else nothing
+        for path in sorted(paths)
+    }
 
 
 def write_files(place: Repository, wanted: StagedFiles, journal: int) -> None:
@@ -111,7 +136,17 @@ def write_files(place: Repository, wanted: StagedFiles, journal: int) -> None:
         if kept:
             _stage(place, kept, journal)
             names = b"".join(encode_path(path) + b"\0" for path in kept)
-            run_git(place.cwd, *NO_HOOKS, "checkout-index", "-f", "-u", "-z", "--stdin", input=names, apart=(journal,))
+            run_git(
+                place.cwd,
+                *NO_HOOKS,
+                "checkout-index",
+                "-f",
+                "-u",
+                "-z",
+                "--stdin",
+                input=names,
+                apart=(journal,),
+            )
         for path in gone:
             _remove(place.cwd, path)
         if gone:
@@ -124,12 +159,16 @@ def write_files(place: Repository, wanted: StagedFiles, journal: int) -> None:
 
 def _stage(place: Repository, files: StagedFiles, journal: int) -> None:
     index = format_index_info(files)
-    run_git(place.cwd, *NO_HOOKS, "update-index", "-z", "--index-info", input=index, apart=(journal,))
+    run_git(
+        place.cwd, *NO_HOOKS, "update-index", "-z", "--index-info", input=index, apart=(journal,)
+    )
 
 
 def format_index_info(files: StagedFiles) -> bytes:
     """Input of `git update-index -z --index-info`: set files to these modes and blobs, or take them out."""
-    return b"".join(encode_path(f"{staged.mode} {staged.oid}\t{path}\0") for path, staged in files.items())
+    return b"".join(
+        encode_path(f"{staged.mode} {staged.oid}\t{path}\0") for path, staged in files.items()
+    )
 
 
 def _find_place(repo: Repository, path: Path) -> Repository | None:
@@ -149,12 +188,17 @@ def _find_place(repo: Repository, path: Path) -> Repository | None:
 
 def _refuse_busy(place: Repository) -> None:
     if (place.git_dir / "index.lock").exists():
-        message, hint = f"The index of {place.cwd} is locked", "Wait for the other git command, then run again."
+        message, hint = (
+            f"The index of {place.cwd} is locked",
+            "Wait for the other git command, then run again.",
+        )
         raise RepositoryError(message, slug="repository-busy", hint=hint)
     underway = [name for name in UNDERWAY if (place.git_dir / name).exists()]
     if underway:
         message = f"A merge, rebase, cherry-pick, revert or bisect is in progress in {place.cwd} ({underway[0]})"
-        raise RepositoryError(message, slug="repository-busy", hint="Finish or abort it, then run again.")
+        raise RepositoryError(
+            message, slug="repository-busy", hint="Finish or abort it, then run again."
+        )
 
 
 def _list_changed(place: Repository, expected: StagedFiles) -> tuple[set[str], set[str]]:
@@ -164,7 +208,9 @@ def _list_changed(place: Repository, expected: StagedFiles) -> tuple[set[str], s
     standing = {path for path in expected if _is_in_the_way(place.cwd, path)}
     # What was skipped and is not there is a sparse checkout's.
     modified = _list_modified(place, present) - (skipped - standing)
-    return {path for path in expected if staged.get(path) != present.get(path)}, modified | (standing - present.keys())
+    return {path for path in expected if staged.get(path) != present.get(path)}, modified | (
+        standing - present.keys()
+    )
 
 
 def _list_index(place: Repository, paths: Collection[str]) -> tuple[dict[str, Staged], set[str]]:
@@ -190,8 +236,18 @@ def _list_modified(place: Repository, expected: StagedFiles) -> set[str]:
     """
     with tempfile.TemporaryDirectory(prefix="memory-ci-") as scratch:
         env = {"GIT_INDEX_FILE": str(Path(scratch, "index"))}
-        run_git(place.cwd, *NO_HOOKS, "update-index", "-z", "--index-info", input=format_index_info(expected), env=env)
-        listing = run_git(place.cwd, *NO_HOOKS, "ls-files", "-z", "--modified", "--deleted", env=env)
+        run_git(
+            place.cwd,
+            *NO_HOOKS,
+            "update-index",
+            "-z",
+            "--index-info",
+            input=format_index_info(expected),
+            env=env,
+        )
+        listing = run_git(
+            place.cwd, *NO_HOOKS, "ls-files", "-z", "--modified", "--deleted", env=env
+        )
     return set(decode_path(listing).split("\0")[:-1])
 
 
@@ -200,7 +256,9 @@ def _is_in_the_way(root: Path, path: str) -> bool:
     if os.path.lexists(root / path):
         return True
     parents = [root / parent for parent in Path(path).parents[:-1]]
-    return any(os.path.lexists(parent) and not stat.S_ISDIR(os.lstat(parent).st_mode) for parent in parents)
+    return any(
+        os.path.lexists(parent) and not stat.S_ISDIR(os.lstat(parent).st_mode) for parent in parents
+    )
 
 
 def _remove(root: Path, path: str) -> None:

@@ -12,7 +12,15 @@ from memory_ci.gitrepo.log import MAX_WALK, SIMILAR
 from memory_ci.gitrepo.process import decode_path, run_git, stream_git
 from memory_ci.gitrepo.repo import Repository
 
-PATCH = ("-U0", "--no-color", "--no-ext-diff", "--no-textconv", "--src-prefix=a/", "--dst-prefix=b/", *SIMILAR)
+PATCH = (
+    "-U0",
+    "--no-color",
+    "--no-ext-diff",
+    "--no-textconv",
+    "--src-prefix=a/",
+    "--dst-prefix=b/",
+    *SIMILAR,
+)
 HUNK = re.compile(r"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
 
 
@@ -51,7 +59,9 @@ class _FileDiff(NamedTuple):
     hunks: Sequence[_Hunk]
 
 
-def find_last_edits(repo: Repository, rev: str | None, spots: Iterable[Spot]) -> dict[Spot, LastEdit]:
+def find_last_edits(
+    repo: Repository, rev: str | None, spots: Iterable[Spot]
+) -> dict[Spot, LastEdit]:
     """What changed each spot last, as the work tree (None) or a commit shows it: by one process, two for a work tree. A
     merge stands for all that it brought. The walk ends as soon as all are found."""
     trails = {spot: _Trail(spot) for spot in spots}
@@ -67,7 +77,9 @@ def find_last_edits(repo: Repository, rev: str | None, spots: Iterable[Spot]) ->
     return found
 
 
-def _iter_edits(repo: Repository, rev: str | None, paths: Sequence[str]) -> Iterator[tuple[LastEdit, list[_FileDiff]]]:
+def _iter_edits(
+    repo: Repository, rev: str | None, paths: Sequence[str]
+) -> Iterator[tuple[LastEdit, list[_FileDiff]]]:
     """What is not committed, then the commits, newest first. A root is none: nothing is anchored before it."""
     limited = ("--", *(f":(top,literal){path}" for path in paths))
     plain = ("-c", "core.quotePath=false", "-c", "log.showSignature=false")
@@ -117,9 +129,17 @@ def _parse_files(lines: Iterable[str]) -> Iterator[_FileDiff]:
         elif line.startswith(("+++ b/", "rename to ")):
             new = line.partition("/" if line[0] == "+" else "to ")[2].rstrip("\t")
         elif match := HUNK.match(line):
-            start, count, there, there_size = (1 if number is None else int(number) for number in match.groups())
-            body = [line for _, line in zip(range(count + there_size), _contents(told), strict=False)]
-            hunks.append(_Hunk(start, count, there, there_size, [text[1:] for text in body if text[:1] == "-"]))
+            start, count, there, there_size = (
+                1 if number is None else int(number) for number in match.groups()
+            )
+            body = [
+                line for _, line in zip(range(count + there_size), _contents(told), strict=False)
+            ]
+            hunks.append(
+                _Hunk(
+                    start, count, there, there_size, [text[1:] for text in body if text[:1] == "-"]
+                )
+            )
     if old or new:
         yield _FileDiff(old, new, hunks)
 
@@ -163,7 +183,11 @@ class _Trail:
         # Lines were taken out behind line `there`. At an edge those count that were not set off by a blank line.
         is_inside = self.first <= hunk.there < self.last
         is_tail = hunk.there == self.last and bool(hunk.removed[0].strip())
-        return is_inside or is_tail or (hunk.there == self.first - 1 and bool(hunk.removed[-1].strip()))
+        return (
+            is_inside
+            or is_tail
+            or (hunk.there == self.first - 1 and bool(hunk.removed[-1].strip()))
+        )
 
     def _step_back(self, file: _FileDiff) -> None:
         if self.first is not None and self.last is not None:
@@ -186,10 +210,18 @@ class Brought(NamedTuple):
     subject: str
 
 
-def blame_lines(repo: Repository, path: str, lines: tuple[int, int] | None, rev: str | None) -> tuple[Brought, ...]:
+def blame_lines(
+    repo: Repository, path: str, lines: tuple[int, int] | None, rev: str | None
+) -> tuple[Brought, ...]:
     """What brought the lines (None: all) of a file at a revision, or as the work tree has it. A change of white space
     alone brings nothing. Raises RepositoryError (git-failed)."""
-    asked = ("blame", "--porcelain", "--first-parent", "-w", *(["-L", f"{lines[0]},{lines[1]}"] if lines else []))
+    asked = (
+        "blame",
+        "--porcelain",
+        "--first-parent",
+        "-w",
+        *(["-L", f"{lines[0]},{lines[1]}"] if lines else []),
+    )
     said = run_git(repo.cwd, *asked, *([rev] if rev else []), "--", path)
     shas: list[tuple[int, str]] = []
     facts: dict[str, dict[str, str]] = {}

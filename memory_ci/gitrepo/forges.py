@@ -12,18 +12,24 @@ NUMBER = r"([1-9][0-9]{0,8})"
 IN_SUBJECT = (
     re.compile(rf"\AMerge pull request #{NUMBER} from \S"),  # GitHub, merge
     re.compile(rf"\AMerged in .+ \(pull request #{NUMBER}\)"),  # Bitbucket
-    re.compile(rf"(?<=\S)[ \t]*+\(#{NUMBER}\)[ \t]*+\Z"),  # GitHub, squash; or a merge named after the pull request
+    re.compile(
+        rf"(?<=\S)[ \t]*+\(#{NUMBER}\)[ \t]*+\Z"
+    ),  # GitHub, squash; or a merge named after the pull request
 )
 """A run of blanks is passed over once and for all (`*+`): otherwise many of them take quadratic time."""
 
 IN_BODY = re.compile(rf"^See merge request \S*!{NUMBER}[ \t]*+$", re.MULTILINE)  # GitLab.
-FORGE_SUBJECT = re.compile(r"Merge pull request #[0-9]+ from |Merged in .+ \(pull request #|Merge branch '.+' into '")
+FORGE_SUBJECT = re.compile(
+    r"Merge pull request #[0-9]+ from |Merged in .+ \(pull request #|Merge branch '.+' into '"
+)
 """Subjects that a forge wrote: what the change is called stands in the body."""
 
 BRANCH = (
     re.compile(r"\AMerge pull request #[0-9]{1,9} from [^/\s]+/(\S+)"),  # GitHub: owner/branch
     re.compile(r"\AMerged in (\S+) \(pull request #"),  # Bitbucket
-    re.compile(r"\AMerge (?:remote-tracking )?branch '(?:origin/)?([^']+)'"),  # GitLab, and git itself
+    re.compile(
+        r"\AMerge (?:remote-tracking )?branch '(?:origin/)?([^']+)'"
+    ),  # GitLab, and git itself
 )
 
 OURS = re.compile(r"Memory(?:-[A-Za-z-]+)?:")
@@ -73,8 +79,14 @@ def find_title(message: str) -> str:
     """
     subject, body = _subject(message), message.partition("\n")[2]
     lines = (line.strip() for line in body.splitlines())
-    named = next((line for line in lines if line and not IN_BODY.match(line) and not OURS.match(line)), "")
-    title = named if named and find_number(message) is not None and FORGE_SUBJECT.match(subject) else subject
+    named = next(
+        (line for line in lines if line and not IN_BODY.match(line) and not OURS.match(line)), ""
+    )
+    title = (
+        named
+        if named and find_number(message) is not None and FORGE_SUBJECT.match(subject)
+        else subject
+    )
     return NUMBER_AT_END.sub("", title).strip()
 
 

@@ -97,7 +97,10 @@ def group_commits(parents: Mapping[str, tuple[str, ...]], tip: str) -> tuple[tup
     chain = _first_parents(parents, tip)
     age = {commit: -position for position, commit in enumerate(parents)}
     free = set(parents).difference(chain)
-    return tuple((*sorted(_take(parents, commit, free), key=age.__getitem__), commit) for commit in reversed(chain))
+    return tuple(
+        (*sorted(_take(parents, commit, free), key=age.__getitem__), commit)
+        for commit in reversed(chain)
+    )
 
 
 def iter_merged_changes(repo: Repository, history: HistoryRange) -> Iterator[MergedChange]:
@@ -108,7 +111,9 @@ def iter_merged_changes(repo: Repository, history: HistoryRange) -> Iterator[Mer
     with closing(read_log(repo, *FILES, "--no-walk=unsorted", "--stdin", input=wanted)) as log:
         commits = (commit for commit, _ in log)
         changes = (describe_change(tuple(islice(commits, len(group)))) for group in history.groups)
-        for _, run in groupby(changes, lambda change: change.number if change.kind == "squash" else change.tip.sha):
+        for _, run in groupby(
+            changes, lambda change: change.number if change.kind == "squash" else change.tip.sha
+        ):
             *before, last = run
             joined = tuple(commit for change in (*before, last) for commit in change.commits)
             yield replace(last, kind="rebase", commits=joined) if before else last
@@ -119,7 +124,9 @@ def is_markdown(path: str) -> bool:
     return path.endswith(".md")
 
 
-def find_cursor(repo: Repository, rev: str, is_memory: Callable[[str], bool] = is_markdown) -> Cursor | None:
+def find_cursor(
+    repo: Repository, rev: str, is_memory: Callable[[str], bool] = is_markdown
+) -> Cursor | None:
     """What the newest record commit of `rev` says; None before the first run.
 
     A source that is not in the history of its commit is passed over: anyone can write a trailer. A commit beside the
@@ -127,11 +134,16 @@ def find_cursor(repo: Repository, rev: str, is_memory: Callable[[str], bool] = i
     """
     newest = next(_list_cursors(repo, rev, is_memory, "--first-parent"), None)
     beside = _list_cursors(repo, rev, is_memory, *([f"^{newest.commit}"] if newest else []))
-    return next((cursor for cursor in beside if _is_further(repo, rev, cursor, newest, is_memory)), newest)
+    return next(
+        (cursor for cursor in beside if _is_further(repo, rev, cursor, newest, is_memory)), newest
+    )
 
 
 def find_lost_cursor(
-    repo: Repository, rev: str, cursor: Cursor | None, is_memory: Callable[[str], bool] = is_markdown
+    repo: Repository,
+    rev: str,
+    cursor: Cursor | None,
+    is_memory: Callable[[str], bool] = is_markdown,
 ) -> Cursor | None:
     """The newest record commit after `cursor` (what `find_cursor` found) whose source history does not hold."""
     after = [f"^{cursor.commit}"] if cursor else []
@@ -142,7 +154,9 @@ def find_lost_cursor(
     return None
 
 
-def list_counted(repo: Repository, rev: str, is_memory: Callable[[str], bool] = is_markdown) -> frozenset[str]:
+def list_counted(
+    repo: Repository, rev: str, is_memory: Callable[[str], bool] = is_markdown
+) -> frozenset[str]:
     """Commits whose trailers have been counted by earlier runs: a range that is replayed reinforces nothing twice. All
     of history is asked: what a merge commit brought of a memory pull request stands on no first parent."""
     commits = _record_commits(repo, rev, COUNTED, is_memory)
@@ -186,32 +200,64 @@ def find_start(repo: Repository, since: str, tip: str, today: date) -> str | Non
 
 def list_reverting(repo: Repository, rev: str) -> list[Commit]:
     """The commits of a history that say that they take another back, oldest first, files left out."""
-    grep = ("--regexp-ignore-case", "--grep=^This reverts", "--grep=^Reverts ", '--grep=^Revert "', '--grep=^Reapply "')
+    grep = (
+        "--regexp-ignore-case",
+        "--grep=^This reverts",
+        "--grep=^Reverts ",
+        '--grep=^Revert "',
+        '--grep=^Reapply "',
+    )
     log = read_log(repo, *grep, "--topo-order", "--reverse", "--end-of-options", rev, "--")
     return [commit for commit, _ in log]
 
 
-def list_added_lines(repo: Repository, rev: str, pathspecs: Sequence[str], start: str) -> frozenset[str]:
+def list_added_lines(
+    repo: Repository, rev: str, pathspecs: Sequence[str], start: str
+) -> frozenset[str]:
     """Every line beginning with `start` that a first-parent commit of `rev` ever added to the files, gone or not."""
     shown = ("-p", "-U0", "-m", "--format=", "--no-renames", "--no-color")
     asked = ("log", "--first-parent", *shown, *PLAIN, "--end-of-options", rev, "--", *pathspecs)
     wanted = f"+{start}".encode()
     with stream_git(repo.cwd, *asked) as stream:
-        return frozenset(line[1:].decode("utf-8", "replace").rstrip() for line in stream if line.startswith(wanted))
+        return frozenset(
+            line[1:].decode("utf-8", "replace").rstrip()
+            for line in stream
+            if line.startswith(wanted)
+        )
 
 
-def list_mentioning(repo: Repository, rev: str, words: Sequence[str], pathspecs: Sequence[str]) -> list[str]:
+def list_mentioning(
+    repo: Repository, rev: str, words: Sequence[str], pathspecs: Sequence[str]
+) -> list[str]:
     """Return the first-parent commits of `rev`, newest first and without roots, that wrote or removed a line of the
     files with one of `words`."""
     pattern = "|".join(re.sub(r"([^\w-])", r"\\\1", word) for word in words)
-    shown = ("--first-parent", "--diff-merges=first-parent", "-s", "--min-parents=1", "--no-renames", *PLAIN)
-    asked = ("--extended-regexp", f"-G{pattern}", *shown, "--format=%H", "--end-of-options", rev, "--", *pathspecs)
+    shown = (
+        "--first-parent",
+        "--diff-merges=first-parent",
+        "-s",
+        "--min-parents=1",
+        "--no-renames",
+        *PLAIN,
+    )
+    asked = (
+        "--extended-regexp",
+        f"-G{pattern}",
+        *shown,
+        "--format=%H",
+        "--end-of-options",
+        rev,
+        "--",
+        *pathspecs,
+    )
     return run_git(repo.cwd, *SETTINGS, "log", *asked).decode().split()
 
 
 def list_readers(repo: Repository, rev: str) -> dict[str, datetime]:
     """When each agent, local or in the cloud, last made a commit whose work was given memory, the latest first."""
-    keys = "".join(f"%x00%(trailers:key={key},valueonly,separator=%x2C)" for key in (SURFACE, "Memory-Session"))
+    keys = "".join(
+        f"%x00%(trailers:key={key},valueonly,separator=%x2C)" for key in (SURFACE, "Memory-Session")
+    )
     asked = (
         "log",
         f"-n{MAX_READERS}",
@@ -225,7 +271,9 @@ def list_readers(repo: Repository, rev: str) -> dict[str, datetime]:
     found: dict[str, datetime] = {}
     for line in run_git(repo.cwd, *SETTINGS, *asked).decode("utf-8", "replace").splitlines():
         at, surface, sessions = line.split("\0")
-        for name in filter(None, {surface or one.strip().partition(":")[0] for one in sessions.split(",") or [""]}):
+        for name in filter(
+            None, {surface or one.strip().partition(":")[0] for one in sessions.split(",") or [""]}
+        ):
             moment = parse_date(at)
             found[name] = max(moment, found.get(name, moment))
     return dict(sorted(found.items(), key=lambda item: item[1], reverse=True))
@@ -233,8 +281,15 @@ def list_readers(repo: Repository, rev: str) -> dict[str, datetime]:
 
 def sum_costs(repo: Repository, since: date, *revs: str) -> float:
     """USD that runs say in trailers of commits since the start of a day, UTC; `revs` and options as for `git log`."""
-    asked = ("log", f"--since={since}T00:00:00Z", f"--grep=^{COST}:", f"--format=%(trailers:key={COST},valueonly)")
-    lines = run_git(repo.cwd, *SETTINGS, *asked, *revs, "--").decode("utf-8", "replace").splitlines()
+    asked = (
+        "log",
+        f"--since={since}T00:00:00Z",
+        f"--grep=^{COST}:",
+        f"--format=%(trailers:key={COST},valueonly)",
+    )
+    lines = (
+        run_git(repo.cwd, *SETTINGS, *asked, *revs, "--").decode("utf-8", "replace").splitlines()
+    )
     amounts = (re.fullmatch(r"(\d{1,9}(?:\.\d{1,9})?) USD", line.strip()) for line in lines)
     return sum(float(amount[1]) for amount in amounts if amount)
 
@@ -246,26 +301,52 @@ def read_added(repo: Repository, base: str, tip: str, limit: int = 1 << 20) -> s
     with stream_git(repo.cwd, "diff", *shown, "--end-of-options", base, tip, "--") as stream:
         lines = stream.read(limit).splitlines()
     return "\n".join(
-        line[1:].decode("utf-8", "replace") for line in lines if line[:1] == b"+" and not line.startswith(b"+++ ")
+        line[1:].decode("utf-8", "replace")
+        for line in lines
+        if line[:1] == b"+" and not line.startswith(b"+++ ")
     )
 
 
-def read_hunks(repo: Repository, base: str, tip: str, paths: Sequence[str], limit: int = 1 << 16) -> dict[str, str]:
+def read_hunks(
+    repo: Repository, base: str, tip: str, paths: Sequence[str], limit: int = 1 << 16
+) -> dict[str, str]:
     """What one commit changed of these files since another, by file: hunks with a line around each, for people to
     read. `limit`: bytes of the diff that are read."""
-    shown = ("-U1", "-w", "--no-renames", "--no-color", "--no-ext-diff", "--no-textconv", "--no-prefix")
+    shown = (
+        "-U1",
+        "-w",
+        "--no-renames",
+        "--no-color",
+        "--no-ext-diff",
+        "--no-textconv",
+        "--no-prefix",
+    )
     literal = (f":(top,literal){path}" for path in paths)
-    with stream_git(repo.cwd, *SETTINGS, "diff", *shown, "--end-of-options", base, tip, "--", *literal) as stream:
+    with stream_git(
+        repo.cwd, *SETTINGS, "diff", *shown, "--end-of-options", base, tip, "--", *literal
+    ) as stream:
         text = "\n" + stream.read(limit).decode("utf-8", "replace")
     files = (part.split("\n@@ ") for part in text.split("\ndiff --git ")[1:])
     found = ((head.partition("\n")[0].split(" ")[-1], hunks) for head, *hunks in files)
-    return {path: "\n".join(f"@@ {hunk.rstrip()}" for hunk in hunks) for path, hunks in found if hunks}
+    return {
+        path: "\n".join(f"@@ {hunk.rstrip()}" for hunk in hunks) for path, hunks in found if hunks
+    }
 
 
 def list_replacing(repo: Repository, rev: str, path: str, text: str) -> list[str]:
     """The commits with one parent, of merged branches too, that made `text` stand more or less often in a file."""
-    asked = ("--min-parents=1", "--max-parents=1", f"-S{text}", *PLAIN, "--format=%H", "--end-of-options", rev)
-    return run_git(repo.cwd, *SETTINGS, "log", *asked, "--", f":(top,literal){path}").decode().split()
+    asked = (
+        "--min-parents=1",
+        "--max-parents=1",
+        f"-S{text}",
+        *PLAIN,
+        "--format=%H",
+        "--end-of-options",
+        rev,
+    )
+    return (
+        run_git(repo.cwd, *SETTINGS, "log", *asked, "--", f":(top,literal){path}").decode().split()
+    )
 
 
 def _find_start(repo: Repository, since: str, tip: str) -> str:
@@ -275,7 +356,9 @@ def _find_start(repo: Repository, since: str, tip: str) -> str:
     if is_shallow(repo):
         raise _shallow_clone(repo)
     message = f"{since} is not in the history of {tip}: the branch was rewritten, or the cursor is of another branch"
-    raise RepositoryError(message, slug="unreachable-cursor", hint="Name the commit to start from with --since.")
+    raise RepositoryError(
+        message, slug="unreachable-cursor", hint="Name the commit to start from with --since."
+    )
 
 
 def _list_parents(repo: Repository, since: str | None, tip: str) -> dict[str, tuple[str, ...]]:
@@ -314,10 +397,14 @@ def _take(parents: Mapping[str, tuple[str, ...]], merge: str, free: set[str]) ->
     return taken
 
 
-def _list_cursors(repo: Repository, rev: str, is_memory: Callable[[str], bool], *which: str) -> Iterator[Cursor]:
+def _list_cursors(
+    repo: Repository, rev: str, is_memory: Callable[[str], bool], *which: str
+) -> Iterator[Cursor]:
     """What the record commits among `which` of `rev` say, newest first."""
     for commit, sources in _list_claims(repo, rev, is_memory, *which):
-        held = next((source for source in reversed(sources) if is_held(repo, source, commit.sha)), None)
+        held = next(
+            (source for source in reversed(sources) if is_held(repo, source, commit.sha)), None
+        )
         if held is not None:
             yield Cursor(held, commit.sha)
 
@@ -327,11 +414,22 @@ def _list_claims(
 ) -> Iterator[tuple[Commit, list[str]]]:
     """The record commits among `which` of `rev`, newest first, and the sources that they name."""
     for commit in _record_commits(repo, rev, SOURCE, is_memory, *which):
-        yield commit, [value for _, value in find_trailers(commit.message, (SOURCE,)) if re.fullmatch(FULL_ID, value)]
+        yield (
+            commit,
+            [
+                value
+                for _, value in find_trailers(commit.message, (SOURCE,))
+                if re.fullmatch(FULL_ID, value)
+            ],
+        )
 
 
 def _is_further(
-    repo: Repository, rev: str, cursor: Cursor, newest: Cursor | None, is_memory: Callable[[str], bool]
+    repo: Repository,
+    rev: str,
+    cursor: Cursor,
+    newest: Cursor | None,
+    is_memory: Callable[[str], bool],
 ) -> bool:
     """Whether a cursor beside the first parents of `rev` is theirs, and further than the newest that stands on them.
 
@@ -345,8 +443,12 @@ def _is_further(
         chain = _first_parents(parents, start)
         if not chain or parents[chain[-1]][:1] != (cursor.source,):
             return False
-    bringing = next(group[-1] for group in group_commits(parents, next(iter(parents))) if cursor.commit in group)
-    ((merge, _),) = read_log(repo, *FILES, "--no-renames", "--no-walk", "--end-of-options", bringing)
+    bringing = next(
+        group[-1] for group in group_commits(parents, next(iter(parents))) if cursor.commit in group
+    )
+    ((merge, _),) = read_log(
+        repo, *FILES, "--no-renames", "--no-walk", "--end-of-options", bringing
+    )
     return bool(merge.files) and all(is_memory(file.path) for file in merge.files)
 
 
@@ -359,7 +461,9 @@ def _record_commits(
     may do is none: to write notes into the inbox, or to take some away and do nothing else.
     """
     grep = ("--fixed-strings", "--regexp-ignore-case", f"--grep={key}:")
-    for commit, _ in read_log(repo, *which, *FILES, "--no-renames", *grep, "--end-of-options", rev, "--"):
+    for commit, _ in read_log(
+        repo, *which, *FILES, "--no-renames", *grep, "--end-of-options", rev, "--"
+    ):
         is_step = bool(find_trailers(commit.message, (STEP,)))
         notes = [file for file in commit.files if file.path.startswith(INBOX)]
         is_of_notes = len(notes) == len(commit.files) or any(file.status != "D" for file in notes)
@@ -367,7 +471,9 @@ def _record_commits(
             yield commit
 
 
-EPOCH = date(1970, 1, 1)  # No commit is older; git takes the date of an older day for no date at all, and that for now.
+EPOCH = date(
+    1970, 1, 1
+)  # No commit is older; git takes the date of an older day for no date at all, and that for now.
 
 
 def resolve_past(repo: Repository, rev: str) -> str:
@@ -411,12 +517,16 @@ def resolve_merge_base(repo: Repository, one: str, other: str) -> str:
     if is_shallow(repo):
         raise _cut_off(repo, f"it does not hold where {one} and {other} met")
     message = f"{one} and {other} have no commit in common"
-    raise RepositoryError(message, slug="unrelated-histories", hint="Name the branch that the work was started from.")
+    raise RepositoryError(
+        message, slug="unrelated-histories", hint="Name the branch that the work was started from."
+    )
 
 
 def _cut_off(repo: Repository, why: str) -> RepositoryError:
     hint = "Fetch all of it: `git fetch --unshallow`, or `fetch-depth: 0` for actions/checkout."
-    return RepositoryError(f"the clone at {repo.cwd} is shallow: {why}", slug="shallow-clone", hint=hint)
+    return RepositoryError(
+        f"the clone at {repo.cwd} is shallow: {why}", slug="shallow-clone", hint=hint
+    )
 
 
 def find_told(repo: Repository, words: str) -> datetime | None:
@@ -440,7 +550,16 @@ def count_added_lines(
 ) -> Iterator[LineCount]:
     """How the number of lines that begin with each of `starts` changed along the first parents of `rev`."""
     shown = ("-p", "-U0", "-m", "--no-renames", "--no-color", "--date=raw", "--format=%x00%H %cd")
-    asked = ("log", "--first-parent", *shown, *PLAIN, f"--since={since}T00:00:00Z", "--end-of-options", rev, "--")
+    asked = (
+        "log",
+        "--first-parent",
+        *shown,
+        *PLAIN,
+        f"--since={since}T00:00:00Z",
+        "--end-of-options",
+        rev,
+        "--",
+    )
     sha, at, added = "", "", dict.fromkeys(starts, 0)
     with stream_git(repo.cwd, *SETTINGS, *asked, *pathspecs) as stream:
         for line in stream:
@@ -451,7 +570,9 @@ def count_added_lines(
                 added = dict.fromkeys(starts, 0)
             else:
                 for start in starts:
-                    added[start] += line.startswith(f"+{start}".encode()) - line.startswith(f"-{start}".encode())
+                    added[start] += line.startswith(f"+{start}".encode()) - line.startswith(
+                        f"-{start}".encode()
+                    )
     if sha:
         yield LineCount(sha, parse_date(at), added)
 

@@ -31,10 +31,14 @@ from memory_ci.gitrepo.checkouts import find_checkouts, sort_by_state, staged_in
 from memory_ci.gitrepo.process import decode_path, encode_path, run_git
 from memory_ci.gitrepo.repo import JOURNAL, Repository, find_commit, is_ancestor
 
-HELD = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
+HELD = tuple(
+    getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)
+)
 MAX_JOURNAL = 1 << 16  # bytes
 OBJECT_ID = re.compile("[0-9a-f]{40}|[0-9a-f]{64}")
-BRANCH = re.compile(r"refs/heads/(?!.*(?:\.\.|@\{|//|/\.|\.lock(?:/|$)))[^\x00-\x20\x7f~^:?*\[\\]+(?<![./])")
+BRANCH = re.compile(
+    r"refs/heads/(?!.*(?:\.\.|@\{|//|/\.|\.lock(?:/|$)))[^\x00-\x20\x7f~^:?*\[\\]+(?<![./])"
+)
 """The full name of a branch (git-check-ref-format(1))."""
 
 PATIENCE = 10.0  # Seconds to wait for another run to move its branch; that takes a tenth of one.
@@ -60,10 +64,18 @@ def signals_held() -> Iterator[None]:
 
     is_main = threading.current_thread() is threading.main_thread()
     before = {number: signal.getsignal(number) for number in HELD} if is_main else {}
-    held = {number: handler for number, handler in before.items() if handler not in (signal.SIG_IGN, None)}
+    held = {
+        number: handler
+        for number, handler in before.items()
+        if handler not in (signal.SIG_IGN, None)
+    }
     for number in held:
         signal.signal(number, note)
-    mask = signal.pthread_sigmask(signal.SIG_BLOCK, HELD) if hasattr(signal, "pthread_sigmask") else None
+    mask = (
+        signal.pthread_sigmask(signal.SIG_BLOCK, HELD)
+        if hasattr(signal, "pthread_sigmask")
+        else None
+    )
     try:
         yield
     finally:
@@ -92,7 +104,10 @@ def journaled(repo: Repository, move: Move) -> Iterator[int]:
     path.parent.mkdir(exist_ok=True)
     with signals_held(), _locked(path, PATIENCE, os.O_CREAT) as file:
         if file is None:
-            message, hint = "Another run is moving a branch of this repository", "Run again when it is done."
+            message, hint = (
+                "Another run is moving a branch of this repository",
+                "Run again when it is done.",
+            )
             raise RepositoryError(message, slug="repository-busy", hint=hint)
         if earlier := _read(file):
             _take_back(repo, earlier, file.fileno())
@@ -236,5 +251,9 @@ def _read(file: BinaryIO) -> Move | None:
         return None
     move = Move(*fields[:3])
     # Whoever brought the repository may have written the file: only what a run of ours writes is believed.
-    is_sound = BRANCH.fullmatch(move.ref) and OBJECT_ID.fullmatch(move.old) and OBJECT_ID.fullmatch(move.new)
+    is_sound = (
+        BRANCH.fullmatch(move.ref)
+        and OBJECT_ID.fullmatch(move.old)
+        and OBJECT_ID.fullmatch(move.new)
+    )
     return move if is_sound else None

@@ -16,7 +16,14 @@ FIELDS = ("%H", "%P", "%an", "%ae", "%ad", "%cd", "%B", "%(trailers:only,unfold)
 FORMAT = "".join(f"%x00{field}" for field in FIELDS)
 """A record is an empty token, the fields, then a status and one or two paths for each file, all ended by NUL."""
 
-SETTINGS = ("-c", "log.showSignature=false", "-c", "log.showRoot=true", "-c", "core.warnAmbiguousRefs=false")
+SETTINGS = (
+    "-c",
+    "log.showSignature=false",
+    "-c",
+    "log.showRoot=true",
+    "-c",
+    "core.warnAmbiguousRefs=false",
+)
 """Nothing of the user's taste in the output; and no search for a ref of the same name with each commit id."""
 
 OPTIONS = ("-z", f"--format={FORMAT}", "--encoding=UTF-8", "--date=raw", "-O/dev/null")
@@ -39,20 +46,34 @@ def read_log(
 
 def list_committers(repo: Repository, base: str, tip: str) -> dict[str, str]:
     """The e-mail address of who committed each commit that `tip` has and `base` has not."""
-    listing = run_git(repo.cwd, *SETTINGS, "log", "--format=%H %ce", "--end-of-options", tip, f"^{base}", "--")
+    listing = run_git(
+        repo.cwd, *SETTINGS, "log", "--format=%H %ce", "--end-of-options", tip, f"^{base}", "--"
+    )
     return dict(line.split(" ", 1) for line in listing.decode("utf-8", "replace").splitlines())
 
 
 def is_touched_since(repo: Repository, rev: str, path: str, since: datetime) -> bool:
     """Whether a commit on the way to `rev` touched a path then or later; none did where there is no commit."""
-    asked = ("log", "-1", "--format=%H", f"--since={int(since.timestamp())}", rev, "--", f":(top,literal){path}")
+    asked = (
+        "log",
+        "-1",
+        "--format=%H",
+        f"--since={int(since.timestamp())}",
+        rev,
+        "--",
+        f":(top,literal){path}",
+    )
     return bool(run_git(repo.cwd, *asked, ok=(0, 128)))
 
 
 def find_last_mention(repo: Repository, rev: str, words: str) -> datetime | None:
     """When the newest commit that `rev` holds and whose message holds these words was made; None if there is none."""
     asked = ("--fixed-strings", f"--grep={words.splitlines()[0]}", "--format=%cd", "--date=raw")
-    raw = run_git(repo.cwd, *SETTINGS, "log", "-1", *asked, "--end-of-options", rev) if words.strip() else b""
+    raw = (
+        run_git(repo.cwd, *SETTINGS, "log", "-1", *asked, "--end-of-options", rev)
+        if words.strip()
+        else b""
+    )
     return parse_date(raw.decode().strip()) if raw.strip() else None
 
 
@@ -126,10 +147,23 @@ MAX_WORDS = 100
 def list_renames(repo: Repository, since: Iterable[str], until: str) -> dict[str, str]:
     """What files were last renamed to, along the first parents of `until`, after the oldest of the commits `since`.
     Commit by commit: a file that was renamed and then rewritten little by little is followed all the same."""
-    met = run_git(repo.cwd, "merge-base", "--octopus", *dict.fromkeys(since), until, ok=(0, 1)).decode().split()
-    asked = ("--first-parent", "--raw", "--no-abbrev", "--diff-merges=first-parent", *SIMILAR, "--diff-filter=R")
+    met = (
+        run_git(repo.cwd, "merge-base", "--octopus", *dict.fromkeys(since), until, ok=(0, 1))
+        .decode()
+        .split()
+    )
+    asked = (
+        "--first-parent",
+        "--raw",
+        "--no-abbrev",
+        "--diff-merges=first-parent",
+        *SIMILAR,
+        "--diff-filter=R",
+    )
     renames: dict[str, str] = {}
-    for commit, _ in read_log(repo, *asked, f"-n{MAX_WALK}", until, *(f"^{base}" for base in met), "--"):
+    for commit, _ in read_log(
+        repo, *asked, f"-n{MAX_WALK}", until, *(f"^{base}" for base in met), "--"
+    ):
         for file in commit.files:
             renames.setdefault(file.old_path or "", file.path)
     return renames
@@ -138,10 +172,19 @@ def list_renames(repo: Repository, since: Iterable[str], until: str) -> dict[str
 def list_hunk_headings(repo: Repository, rev: str) -> list[tuple[str, str]]:
     """(path, the line that git shows at the head of a hunk) of what the work tree changes since a commit. That line is
     the last one before the hunk that looks like the head of a definition; hunks without one are left out."""
-    shown = ("-U0", "--no-renames", "--no-color", "--no-ext-diff", "--no-textconv", "--dst-prefix=b/")
+    shown = (
+        "-U0",
+        "--no-renames",
+        "--no-color",
+        "--no-ext-diff",
+        "--no-textconv",
+        "--dst-prefix=b/",
+    )
     found: list[tuple[str, str]] = []
     path = ""
-    with stream_git(repo.cwd, "-c", "core.quotePath=false", "diff", *shown, "--end-of-options", rev, "--") as stream:
+    with stream_git(
+        repo.cwd, "-c", "core.quotePath=false", "diff", *shown, "--end-of-options", rev, "--"
+    ) as stream:
         for raw in stream:
             line = raw.decode("utf-8", "replace").rstrip()
             path = line[6:] if line.startswith("+++ b/") else path
@@ -172,7 +215,9 @@ def follow_renames(path: str, renames: Mapping[str, str], present: Collection[st
 def find_mentions(repo: Repository, rev: str | None, words: Collection[str]) -> tuple[str, ...]:
     """The files of a commit, or tracked in the work tree (None), that hold one of `words` as a word."""
     found = (
-        name for names in _grep(repo, words, "-l", *([rev] if rev else []), "--") for name in names.split("\0")[:-1]
+        name
+        for names in _grep(repo, words, "-l", *([rev] if rev else []), "--")
+        for name in names.split("\0")[:-1]
     )
     return tuple(dict.fromkeys(name.removeprefix(f"{rev}:") if rev else name for name in found))
 
@@ -203,7 +248,10 @@ def _grep(repo: Repository, words: Collection[str], *options: str) -> Iterator[s
             if (own := next(fitting, None)) is None:
                 patterns.append(own := [])
             own.append(word)
-        parts = (re.sub(r"([][\\.^$*+?(){}|])", r"\\\1", "\n".join(own)).replace("\n", "|") for own in patterns)
+        parts = (
+            re.sub(r"([][\\.^$*+?(){}|])", r"\\\1", "\n".join(own)).replace("\n", "|")
+            for own in patterns
+        )
         plain = ("-z", "-I", "-w", "-E", "--full-name", "--no-color")
         asked = (*plain, *(f"-e({part})" for part in parts), *options)
         yield decode_path(run_git(repo.cwd, "grep", *asked, ok=(0, 1)))
@@ -212,7 +260,11 @@ def _grep(repo: Repository, words: Collection[str], *options: str) -> Iterator[s
 def find_lines(repo: Repository, rev: str, pattern: str) -> list[tuple[str, str]]:
     """(path, line) for each line in a commit's text files that an extended regular expression matches, in any case."""
     asked = ("grep", "-z", "-I", "-i", "-E", "--full-name", "--no-color", "-e", pattern, rev, "--")
-    pairs = (line.partition("\0") for line in decode_path(run_git(repo.cwd, *asked, ok=(0, 1))).split("\n") if line)
+    pairs = (
+        line.partition("\0")
+        for line in decode_path(run_git(repo.cwd, *asked, ok=(0, 1))).split("\n")
+        if line
+    )
     return [(path.removeprefix(f"{rev}:"), line) for path, _, line in pairs]
 
 
@@ -222,7 +274,9 @@ def find_last_touches(repo: Repository, rev: str, paths: Collection[str]) -> dic
         return {}
     touched: dict[str, date] = {}
     literal = [f":(top,literal){path}" for path in sorted(paths)]
-    for commit, _ in read_log(repo, "--first-parent", *FILES, "--no-renames", "--end-of-options", rev, "--", *literal):
+    for commit, _ in read_log(
+        repo, "--first-parent", *FILES, "--no-renames", "--end-of-options", rev, "--", *literal
+    ):
         for file in commit.files:
             touched.setdefault(file.path, commit.committed_at.astimezone(UTC).date())
         if len(touched) == len(paths):

@@ -11,7 +11,13 @@ from uuid import uuid4
 
 from memory_ci.errors import RepositoryError
 from memory_ci.gitrepo.checkouts import NO_HOOKS, find_checkouts
-from memory_ci.gitrepo.process import NO_PROGRAMS, config_variables, decode_path, network_variables, run_git
+from memory_ci.gitrepo.process import (
+    NO_PROGRAMS,
+    config_variables,
+    decode_path,
+    network_variables,
+    run_git,
+)
 from memory_ci.gitrepo.repo import (
     Repository,
     find_commit,
@@ -37,7 +43,9 @@ def find_bringer(repo: Repository, sha: str, tip: str) -> Bringer | None:
     merge = find_landing(repo, sha, tip)
     if merge is None or find_commit(repo, f"{merge}^2") is None:
         return None
-    brought = run_git(repo.cwd, "rev-list", "--no-merges", f"{merge}^1..{merge}", "--").decode().split()
+    brought = (
+        run_git(repo.cwd, "rev-list", "--no-merges", f"{merge}^1..{merge}", "--").decode().split()
+    )
     return Bringer(merge, tuple(brought)) if find_commit(repo, sha) in brought else None
 
 
@@ -76,7 +84,9 @@ def is_clean(place: Repository) -> bool:
     return not run_git(place.cwd, "status", "--porcelain", "--untracked-files=no")
 
 
-def merge_revision(place: Repository, rev: str, settings: Sequence[str], *options: str) -> tuple[str, ...]:
+def merge_revision(
+    place: Repository, rev: str, settings: Sequence[str], *options: str
+) -> tuple[str, ...]:
     """Merge `rev` into what a work tree has checked out; the paths that conflict, if any, and then nothing is merged.
     `settings` go before the command (`-c name=value`). Raises RepositoryError (git-failed) if git did not even try."""
     try:
@@ -134,7 +144,9 @@ def fast_forward(repo: Repository, ref: str, tip: str) -> bool:
     old = find_commit(repo, ref)
     if old is None or not is_ancestor(repo, old, tip):
         return False
-    with suppress(RepositoryError):  # a merge or another git command is underway there: the branch stays
+    with suppress(
+        RepositoryError
+    ):  # a merge or another git command is underway there: the branch stays
         places = find_checkouts(repo, ref)
         if not places:
             run_git(repo.cwd, "update-ref", "-m", "memory-ci: publish", ref, tip, old)

@@ -50,7 +50,11 @@ class RemoteAnswer(NamedTuple):
 
 
 def run_remote_git(
-    cwd: Path, *args: str, input: bytes = b"", env: Mapping[str, str] | None = None, seconds: float = SECONDS
+    cwd: Path,
+    *args: str,
+    input: bytes = b"",
+    env: Mapping[str, str] | None = None,
+    seconds: float = SECONDS,
 ) -> bytes:
     """Standard output of `git <args>` in a session of its own: with no terminal, nothing that it starts can prompt.
     Raises EngineError (remote-failed), also when it takes longer than `seconds`; then all that it started is ended."""
@@ -61,7 +65,11 @@ def run_remote_git(
 
 
 def ask_remote_git(
-    cwd: Path, *args: str, input: bytes = b"", env: Mapping[str, str] | None = None, seconds: float = SECONDS
+    cwd: Path,
+    *args: str,
+    input: bytes = b"",
+    env: Mapping[str, str] | None = None,
+    seconds: float = SECONDS,
 ) -> RemoteAnswer:
     """As run_remote_git, whatever the exit status; `env` is added to the clean environment. Raises EngineError
     (remote-failed) when it takes longer than `seconds`."""
@@ -87,7 +95,9 @@ def ask_remote_git(
     return RemoteAnswer(process.returncode, output, errors.decode("utf-8", "replace"))
 
 
-CLOSED = re.compile(r"could not read Username|terminal prompts disabled|Authentication failed|not found|error: 40[134]")
+CLOSED = re.compile(
+    r"could not read Username|terminal prompts disabled|Authentication failed|not found|error: 40[134]"
+)
 """What git says of a remote that wants to know who asks."""
 
 ASK_SECONDS = 5.0
@@ -95,10 +105,21 @@ ASK_SECONDS = 5.0
 
 def is_readable_by_anybody(address: str) -> bool | None:
     """Whether a web address answers git without credentials; None where that cannot be told within ASK_SECONDS."""
-    home = {"HOME": os.devnull, "XDG_CONFIG_HOME": os.devnull, "GIT_CONFIG_GLOBAL": os.devnull, "GIT_ASKPASS": ""}
-    nobody = home | {"GIT_CONFIG_NOSYSTEM": "1", "SSH_ASKPASS": ""} | config_variables(("credential.helper", ""))
+    home = {
+        "HOME": os.devnull,
+        "XDG_CONFIG_HOME": os.devnull,
+        "GIT_CONFIG_GLOBAL": os.devnull,
+        "GIT_ASKPASS": "",
+    }
+    nobody = (
+        home
+        | {"GIT_CONFIG_NOSYSTEM": "1", "SSH_ASKPASS": ""}
+        | config_variables(("credential.helper", ""))
+    )
     try:
-        answer = ask_remote_git(Path(os.sep), "ls-remote", "--quiet", "--", address, env=nobody, seconds=ASK_SECONDS)
+        answer = ask_remote_git(
+            Path(os.sep), "ls-remote", "--quiet", "--", address, env=nobody, seconds=ASK_SECONDS
+        )
     except EngineError:
         return None
     return True if answer.status == 0 else False if CLOSED.search(answer.errors) else None
@@ -111,7 +132,9 @@ def remote_failure(args: tuple[str, ...], answer: RemoteAnswer) -> EngineError:
 
 def _reason(errors: str) -> str:
     """Why git failed, in one line: what it and its helpers said, without advice."""
-    lines = [line.strip().removeprefix("fatal: ") for line in errors.partition(ADVICE)[0].splitlines()]
+    lines = [
+        line.strip().removeprefix("fatal: ") for line in errors.partition(ADVICE)[0].splitlines()
+    ]
     said = [line for line in lines if line and not line.startswith("hint:")]
     return "; ".join([line for line in said if line != CLOSING] or said)
 
@@ -147,7 +170,11 @@ MOVED = re.compile(
 
 REJECTED = "[remote rejected]"
 NO_OPTIONS = "does not support push options"  # A remote that cannot be told more than what to move (send-pack.c).
-DEEPER = ("--deepen=200", "--deepen=2000", "--unshallow")  # How a shallow clone is made deeper, step by step.
+DEEPER = (
+    "--deepen=200",
+    "--deepen=2000",
+    "--unshallow",
+)  # How a shallow clone is made deeper, step by step.
 
 
 class Remote(msgspec.Struct, frozen=True):
@@ -175,7 +202,12 @@ def find_remote_tip(repo: Repository, remote: Remote, branch: str) -> str | None
     asked = ("ls-remote", "--quiet", "--", remote.name, HEADS + branch)
     answer = run_remote_git(repo.cwd, *asked, env=remote.env).decode("utf-8", "replace")
     return next(
-        (oid for oid, _, ref in (line.partition("\t") for line in answer.splitlines()) if ref == HEADS + branch), None
+        (
+            oid
+            for oid, _, ref in (line.partition("\t") for line in answer.splitlines())
+            if ref == HEADS + branch
+        ),
+        None,
     )
 
 
@@ -201,17 +233,28 @@ def read_remote_file(place: Path, remote: Remote, rev: str, path: str) -> bytes 
     quiet = ("--quiet", "--no-tags", "--depth=1")
     run_remote_git(place, *NO_HOOKS, "fetch", *quiet, "--", remote.name, rev, env=remote.env)
     listed = run_git(place, "ls-tree", "--end-of-options", "FETCH_HEAD", "--", path)
-    return run_git(place, "cat-file", "blob", listed.split()[2].decode()) if listed.startswith(b"100") else None
+    return (
+        run_git(place, "cat-file", "blob", listed.split()[2].decode())
+        if listed.startswith(b"100")
+        else None
+    )
 
 
 def deepen(repo: Repository, remote: Remote, branch: str, step: str) -> None:
     """Fetch more history of a shallow clone; `step` is one of DEEPER. Raises EngineError (remote-failed)."""
     quiet = ("--quiet", "--no-tags", "--no-write-fetch-head", "--refmap=", step)
-    run_remote_git(repo.cwd, *NO_HOOKS, "fetch", *quiet, "--", remote.name, HEADS + branch, env=remote.env)
+    run_remote_git(
+        repo.cwd, *NO_HOOKS, "fetch", *quiet, "--", remote.name, HEADS + branch, env=remote.env
+    )
 
 
 def push_tip(
-    repo: Repository, remote: Remote, branch: str, new: str | None, expected: str | None, options: tuple[str, ...] = ()
+    repo: Repository,
+    remote: Remote,
+    branch: str,
+    new: str | None,
+    expected: str | None,
+    options: tuple[str, ...] = (),
 ) -> PushOutcome:
     """Move a branch of the remote from `expected` (None: it is not there) to `new` (None: it goes away), or not at all.
 
@@ -221,7 +264,17 @@ def push_tip(
     spec = f"{new or ''}:{HEADS}{branch}"
     lease = f"--force-with-lease={HEADS}{branch}:{expected or ''}"
     told = (f"--push-option={option}" for option in options)
-    asked = ("push", "--no-verify", "--no-signed", "--no-follow-tags", *told, lease, "--", remote.name, spec)
+    asked = (
+        "push",
+        "--no-verify",
+        "--no-signed",
+        "--no-follow-tags",
+        *told,
+        lease,
+        "--",
+        remote.name,
+        spec,
+    )
     answer = ask_remote_git(repo.cwd, *NO_HOOKS, *asked, env=remote.env)
     if not answer.status:
         return PushOutcome("done")
@@ -239,7 +292,11 @@ def classify_rejection(errors: str) -> PushOutcome | None:
     >>> classify_rejection(" ! [rejected]  abc -> main (stale info)").state
     'moved'
     """
-    lines = (line.strip().removeprefix("remote:").strip() for line in errors.splitlines() if _is_reason(line))
+    lines = (
+        line.strip().removeprefix("remote:").strip()
+        for line in errors.splitlines()
+        if _is_reason(line)
+    )
     said = shorten(mask_secrets("; ".join(lines)), REASON_WIDTH)
     if REFUSED.search(errors):
         return PushOutcome("refused", said)
@@ -251,7 +308,9 @@ def classify_rejection(errors: str) -> PushOutcome | None:
 def _is_reason(line: str) -> bool:
     """Whether a line says why, and is no advice, no progress, no address."""
     bare = line.strip()
-    return bool(bare.removeprefix("remote:").strip()) and not bare.startswith(("hint:", "To ", "error: failed to push"))
+    return bool(bare.removeprefix("remote:").strip()) and not bare.startswith(
+        ("hint:", "To ", "error: failed to push")
+    )
 
 
 def _header(
@@ -260,18 +319,25 @@ def _header(
     """The setting that gives a server its token. The empty one takes back what an earlier step of the job has set."""
     token = next((environ[name].strip() for name in names if environ.get(name, "").strip()), "")
     url = urlsplit(environ.get(server) or default)
-    is_safe = url.scheme == "https" or (url.scheme == "http" and url.hostname in ("127.0.0.1", "localhost"))
+    is_safe = url.scheme == "https" or (
+        url.scheme == "http" and url.hostname in ("127.0.0.1", "localhost")
+    )
     if not token or not is_safe or not (token.isascii() and token.isprintable()):
         return []
     key = f"http.{url.scheme}://{url.netloc}/.extraheader"
-    return [(key, ""), (key, f"Authorization: Basic {b64encode(f'{user}:{token}'.encode()).decode()}")]
+    return [
+        (key, ""),
+        (key, f"Authorization: Basic {b64encode(f'{user}:{token}'.encode()).decode()}"),
+    ]
 
 
 # -- a repository elsewhere: its default branch, the tree of that, a few of its files
 
 NEAR = 200  # Commits before a tip in which the last run is looked for.
 
-ABSENT = re.compile(r"repository '?[^\n]*'? not found|Repository not found|not appear to be a git repository", re.I)
+ABSENT = re.compile(
+    r"repository '?[^\n]*'? not found|Repository not found|not appear to be a git repository", re.I
+)
 """What git and the forges say where there is no such repository, or none for who asks."""
 
 
@@ -290,26 +356,55 @@ def find_default_tip(remote: Remote, seconds: float) -> str | None:
 def find_tips(remote: Remote, refs: Sequence[str], seconds: float) -> tuple[str, ...]:
     """The commits that refs (HEAD, full names) are at, "" for none. Raises EngineError (remote-failed)."""
     asked = ("ls-remote", "--quiet", "--", remote.name, *refs)
-    answer = run_remote_git(Path(os.sep), *asked, env=remote.env, seconds=seconds).decode("utf-8", "replace")
+    answer = run_remote_git(Path(os.sep), *asked, env=remote.env, seconds=seconds).decode(
+        "utf-8", "replace"
+    )
     found = {ref: oid for oid, _, ref in (line.partition("\t") for line in answer.splitlines())}
     return tuple(found.get(ref, "") for ref in refs)
 
 
-def fetch_history(remote: Remote, place: Path, commits: Sequence[str], seconds: float) -> Repository:
+def fetch_history(
+    remote: Remote, place: Path, commits: Sequence[str], seconds: float
+) -> Repository:
     """The newest NEAR commits before each of `commits` in a new bare repository at `place`, without file contents.
     Raises EngineError (remote-failed)."""
     run_git(place.parent, "init", "--quiet", "--bare", "--template=", str(place))
-    quiet = ("--quiet", "--no-tags", "--no-write-fetch-head", "--filter=blob:none", f"--depth={NEAR}")
+    quiet = (
+        "--quiet",
+        "--no-tags",
+        "--no-write-fetch-head",
+        "--filter=blob:none",
+        f"--depth={NEAR}",
+    )
     repo = find_repository(place, is_named=True)
-    run_remote_git(place, "fetch", *quiet, "--", remote.name, *commits, env=remote.env, seconds=seconds)
+    run_remote_git(
+        place, "fetch", *quiet, "--", remote.name, *commits, env=remote.env, seconds=seconds
+    )
     return repo
 
 
 def fetch_tree(remote: Remote, place: Path, seconds: float) -> Repository:
     """The newest commit of the default branch in a new bare repository at `place`, without the content of files where
     the server can leave that out. Raises EngineError (remote-failed)."""
-    options = ("--quiet", "--bare", "--depth=1", "--single-branch", "--no-tags", "--filter=blob:none", "--template=")
-    run_remote_git(place.parent, "clone", *options, "--", remote.name, str(place), env=remote.env, seconds=seconds)
+    options = (
+        "--quiet",
+        "--bare",
+        "--depth=1",
+        "--single-branch",
+        "--no-tags",
+        "--filter=blob:none",
+        "--template=",
+    )
+    run_remote_git(
+        place.parent,
+        "clone",
+        *options,
+        "--",
+        remote.name,
+        str(place),
+        env=remote.env,
+        seconds=seconds,
+    )
     return find_repository(place, is_named=True)
 
 
@@ -320,5 +415,13 @@ def fetch_files(repo: Repository, remote: Remote, oids: Iterable[str], seconds: 
         # Told of the commit that is here, the server would take the content of its files for known.
         noop = ("-c", "fetch.negotiationAlgorithm=noop")
         run_remote_git(
-            repo.cwd, *noop, "fetch", *options, "--", "origin", input=wanted, env=remote.env, seconds=seconds
+            repo.cwd,
+            *noop,
+            "fetch",
+            *options,
+            "--",
+            "origin",
+            input=wanted,
+            env=remote.env,
+            seconds=seconds,
         )

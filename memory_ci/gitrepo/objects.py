@@ -34,7 +34,10 @@ _kept: dict[Asked, subprocess.Popen[bytes]] = {}
 
 
 def ask_objects(
-    git_dir: Path, command: Literal["info", "contents"], names: Sequence[str], read: Callable[[IO[bytes]], T]
+    git_dir: Path,
+    command: Literal["info", "contents"],
+    names: Sequence[str],
+    read: Callable[[IO[bytes]], T],
 ) -> list[T] | None:
     """What `read` makes of the answer to each name (git-cat-file(1), --batch-command); None where git breaks off.
     `read` takes one whole answer from the stream, and raises EOFError where there is none."""
@@ -70,9 +73,14 @@ def ask_objects(
 
 
 def _start(git_dir: Path, environ: dict[str, str]) -> subprocess.Popen[bytes] | None:
-    asked, pipe = ("git", "-c", "core.warnAmbiguousRefs=false", "cat-file", "--batch-command"), subprocess.PIPE
+    asked, pipe = (
+        ("git", "-c", "core.warnAmbiguousRefs=false", "cat-file", "--batch-command"),
+        subprocess.PIPE,
+    )
     with suppress(OSError):
-        return subprocess.Popen(asked, cwd=git_dir, env=environ, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL)
+        return subprocess.Popen(
+            asked, cwd=git_dir, env=environ, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL
+        )
     return None
 
 

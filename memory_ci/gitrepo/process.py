@@ -33,7 +33,12 @@ PASSED = frozenset(
 
 PASSED_PREFIXES = ("GIT_TRACE", "GIT_PYTHON_")
 
-SETTINGS = {"LC_ALL": "C", "GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0", "GIT_PAGER": "cat"}
+SETTINGS = {
+    "LC_ALL": "C",
+    "GIT_OPTIONAL_LOCKS": "0",
+    "GIT_TERMINAL_PROMPT": "0",
+    "GIT_PAGER": "cat",
+}
 """English messages, no index refreshed behind the user's back, never a prompt or a pager."""
 
 
@@ -63,7 +68,9 @@ class DirectorySettings(NamedTuple):
 _places: dict[str, DirectorySettings] = {}
 
 
-def remember_place(cwd: Path, variables: Mapping[str, str], settings: Iterable[tuple[str, str]]) -> None:
+def remember_place(
+    cwd: Path, variables: Mapping[str, str], settings: Iterable[tuple[str, str]]
+) -> None:
     """Note what every git that runs in `cwd` is told; `find_repository` says it of the repositories that it finds."""
     _places[str(cwd)] = DirectorySettings(variables, tuple(settings))
 
@@ -73,9 +80,7 @@ MISSING = re.compile(
     r"|promisor remote",
     re.I,
 )
-MISSING_HINT = (
-    "This clone lacks an object: `git fsck` names what is missing, `git fetch --refetch --no-filter` gets all again."
-)
+MISSING_HINT = "This clone lacks an object: `git fsck` names what is missing, `git fetch --refetch --no-filter` gets all again."
 """How git says that an object is missing, and what to do."""
 
 ONE_AT_A_TIME = threading.Lock()
@@ -86,7 +91,9 @@ def may_pass(name: str) -> bool:
     return not name.startswith("GIT_") or name in PASSED or name.startswith(PASSED_PREFIXES)
 
 
-def clean_environment(extra: Mapping[str, str] | None = None, cwd: Path | None = None) -> dict[str, str]:
+def clean_environment(
+    extra: Mapping[str, str] | None = None, cwd: Path | None = None
+) -> dict[str, str]:
     """Return the environment for a git process that runs in `cwd`.
 
     It is ours without what points at a repository, then our settings, those of the directory, and `extra`.
@@ -190,7 +197,9 @@ def stream_git(cwd: Path, *args: str, input: bytes | None = None) -> Iterator[IO
         )
     except OSError as error:
         _refuse(cwd, error)
-    stdin, stdout, stderr = (cast(IO[bytes], pipe) for pipe in (process.stdin, process.stdout, process.stderr))
+    stdin, stdout, stderr = (
+        cast(IO[bytes], pipe) for pipe in (process.stdin, process.stdout, process.stderr)
+    )
     errors: list[bytes] = []
 
     def drain() -> None:
@@ -258,11 +267,19 @@ def _refuse(cwd: Path, error: OSError) -> NoReturn:
         message, hint = "git was not found on PATH", "Install git 2.31 or newer."
         raise RepositoryError(message, slug="git-missing", hint=hint) from error
     message = f"git cannot be run in {cwd}: {error.strerror}"
-    raise RepositoryError(message, slug="git-failed", hint="Check that the directory exists.") from error
+    raise RepositoryError(
+        message, slug="git-failed", hint="Check that the directory exists."
+    ) from error
 
 
 def _failure(args: Sequence[str], status: int, errors: bytes) -> RepositoryError:
-    command = next((arg for before, arg in zip(("", *args), args, strict=False) if "-c" not in (before, arg)), "")
-    said = "\n".join(os.fsdecode(errors).strip().splitlines()[:MESSAGE_LINES]) or f"exit status {status}"
+    command = next(
+        (arg for before, arg in zip(("", *args), args, strict=False) if "-c" not in (before, arg)),
+        "",
+    )
+    said = (
+        "\n".join(os.fsdecode(errors).strip().splitlines()[:MESSAGE_LINES])
+        or f"exit status {status}"
+    )
     hint = MISSING_HINT if MISSING.search(said) else "The words after the colon are git's."
     return RepositoryError(f"git {command} failed: {said}", slug="git-failed", hint=hint)

@@ -95,7 +95,13 @@ class Worktree(msgspec.Struct, frozen=True):
     is_bare: bool
 
 
-ASKED = ("--path-format=absolute", "--git-dir", "--git-common-dir", "--is-inside-work-tree", "--show-cdup")
+ASKED = (
+    "--path-format=absolute",
+    "--git-dir",
+    "--git-common-dir",
+    "--is-inside-work-tree",
+    "--show-cdup",
+)
 REFUSED_BARE = re.compile(r"cannot use bare repository '(.+?)'")
 """How git refuses a bare repository that nobody named (safe.bareRepository)."""
 
@@ -124,7 +130,10 @@ def find_repository(start: Path, *, is_named: bool = False) -> Repository:
                 raise _refuse_bare(start, path) from error
             return _open_git_dir(path)
         if "not a git repository" in error.message:
-            message, hint = f"{start} is not in a git repository", "Run this inside a clone, or `git init` first."
+            message, hint = (
+                f"{start} is not in a git repository",
+                "Run this inside a clone, or `git init` first.",
+            )
             raise RepositoryError(message, slug="not-a-repository", hint=hint) from error
         raise
     if not _is_dot_git(repo):
@@ -211,7 +220,10 @@ def list_filter_overrides(repo: Repository, *scopes: str) -> tuple[tuple[str, st
 def _read_configurations(repo: Repository) -> Iterator[bytes]:
     """Yield the files in which git usually finds its configuration, to see without a process if one names a filter."""
     home = Path(os.environ.get("HOME") or os.sep)
-    usual = (home / ".gitconfig", Path(os.environ.get("XDG_CONFIG_HOME") or home / ".config", "git", "config"))
+    usual = (
+        home / ".gitconfig",
+        Path(os.environ.get("XDG_CONFIG_HOME") or home / ".config", "git", "config"),
+    )
     named = os.environ.get("GIT_CONFIG_GLOBAL")
     system = Path(os.environ.get("GIT_CONFIG_SYSTEM") or "/etc/gitconfig")
     personal = (Path(named),) if named else usual
@@ -224,7 +236,10 @@ def resolve_commit(repo: Repository, rev: str) -> str:
     """The full id of the commit that `rev` names. Raises RepositoryError (unknown-revision)."""
     commit = find_commit(repo, rev)
     if commit is None:
-        message, hint = f"{rev!r} names no commit of {repo.cwd}", "Check the name; a shallow clone may not hold it."
+        message, hint = (
+            f"{rev!r} names no commit of {repo.cwd}",
+            "Check the name; a shallow clone may not hold it.",
+        )
         raise RepositoryError(message, slug="unknown-revision", hint=hint)
     return commit
 
@@ -253,7 +268,11 @@ def find_objects(repo: Repository, names: Sequence[str]) -> tuple[str | None, ..
     if (found := ask_objects(repo.git_dir, "info", names, read_info)) is not None:
         return tuple(found)
     asked = encode_path("".join(f"{name}\n" for name in names))
-    answer = BytesIO(run_git(repo.cwd, "-c", "core.warnAmbiguousRefs=false", "cat-file", "--batch-check", input=asked))
+    answer = BytesIO(
+        run_git(
+            repo.cwd, "-c", "core.warnAmbiguousRefs=false", "cat-file", "--batch-check", input=asked
+        )
+    )
     return tuple(read_info(answer) for _ in names)
 
 
@@ -269,9 +288,13 @@ def read_info(stream: IO[bytes]) -> str | None:
 def head_branch(repo: Repository) -> str | None:
     """The full name of the branch that HEAD is on, also before its first commit; None when detached."""
     with suppress(OSError):
-        if (found := HEAD.fullmatch(decode_path((repo.git_dir / "HEAD").read_bytes()))) and found[1] != UNUSED:
+        if (found := HEAD.fullmatch(decode_path((repo.git_dir / "HEAD").read_bytes()))) and found[
+            1
+        ] != UNUSED:
             return found[1]
-    return decode_path(run_git(repo.cwd, "symbolic-ref", "--quiet", "HEAD", ok=(0, 1))).strip() or None
+    return (
+        decode_path(run_git(repo.cwd, "symbolic-ref", "--quiet", "HEAD", ok=(0, 1))).strip() or None
+    )
 
 
 def follow_symbolic(repo: Repository, ref: str) -> str:
@@ -292,7 +315,9 @@ def list_cut(repo: Repository) -> frozenset[str]:
 
 def find_merge_base(repo: Repository, one: str, other: str) -> str | None:
     """The commit at which two histories parted; None when they have nothing in common."""
-    return run_git(repo.cwd, "merge-base", one, other, ok=(0, 1)).decode().partition("\n")[0] or None
+    return (
+        run_git(repo.cwd, "merge-base", one, other, ok=(0, 1)).decode().partition("\n")[0] or None
+    )
 
 
 def is_ancestor(repo: Repository, old: str, new: str) -> bool:
@@ -323,11 +348,21 @@ def list_foreign(repo: Repository, shas: Iterable[str], tip: str) -> frozenset[s
 
 def list_worktrees(repo: Repository) -> tuple[Worktree, ...]:
     """All work trees, the main one (or the bare repository) first; one whose directory is gone is listed too."""
-    if repo.root and repo.git_dir == repo.common_dir and not (repo.common_dir / "worktrees").exists():
+    if (
+        repo.root
+        and repo.git_dir == repo.common_dir
+        and not (repo.common_dir / "worktrees").exists()
+    ):
         return (Worktree(repo.root, head_branch(repo), is_bare=False),)
     blocks = run_git(repo.cwd, "worktree", "list", "--porcelain").strip(b"\n").split(b"\n\n")
-    told = [dict(line.partition(" ")[::2] for line in decode_path(block).split("\n")) for block in blocks]
-    trees = [Worktree(Path(fields["worktree"]), fields.get("branch"), "bare" in fields) for fields in told]
+    told = [
+        dict(line.partition(" ")[::2] for line in decode_path(block).split("\n"))
+        for block in blocks
+    ]
+    trees = [
+        Worktree(Path(fields["worktree"]), fields.get("branch"), "bare" in fields)
+        for fields in told
+    ]
     if repo.root and repo.git_dir == repo.common_dir:
         # Of a submodule or a separate git directory git names that directory as the main work tree.
         trees[0] = replace(trees[0], path=repo.root)
@@ -356,7 +391,12 @@ class Tips(NamedTuple):
 def read_tips(repo: Repository, remote: str = "origin") -> Tips:
     """The default branch is the one that others start from: the remote's default one, else a local main or master."""
     wanted = [f"refs/remotes/{remote}/{name}" for name in ("HEAD", *DEFAULT_NAMES)]
-    asked = ("for-each-ref", "--format=%(HEAD)%00%(objectname)%00%(refname)%00%(symref)", HEADS, *wanted)
+    asked = (
+        "for-each-ref",
+        "--format=%(HEAD)%00%(objectname)%00%(refname)%00%(symref)",
+        HEADS,
+        *wanted,
+    )
     rows = [line.split("\0") for line in decode_path(run_git(repo.cwd, *asked)).splitlines()]
     refs = {ref: (commit, target or ref) for _, commit, ref, target in rows}
     places = (*wanted, *(f"{HEADS}{name}" for name in DEFAULT_NAMES))
@@ -386,7 +426,9 @@ def find_hooks(repo: Repository) -> Path:
 
 def find_comment_prefixes(repo: Repository) -> tuple[str, ...]:
     """How a line begins that git takes for a comment in a commit message (core.commentChar, core.commentString)."""
-    found = decode_path(run_git(repo.cwd, "config", "-z", "--get-regexp", COMMENT_SETTING, ok=(0, 1)))
+    found = decode_path(
+        run_git(repo.cwd, "config", "-z", "--get-regexp", COMMENT_SETTING, ok=(0, 1))
+    )
     value = found.split("\0")[-2].partition("\n")[2] if found else ""
     return tuple(AUTO_COMMENT) if value == "auto" else (value or AUTO_COMMENT[0],)
 
@@ -403,7 +445,9 @@ def remove_section(repo: Repository, section: str) -> None:
 
 def read_user_attributes(repo: Repository) -> bytes:
     """The attributes that the user has for all repositories (gitattributes(5)); empty if there are none."""
-    named = decode_path(run_git(repo.cwd, "config", "--type=path", "--get", "-z", "core.attributesFile", ok=(0, 1)))
+    named = decode_path(
+        run_git(repo.cwd, "config", "--type=path", "--get", "-z", "core.attributesFile", ok=(0, 1))
+    )
     usual = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config", "git", "attributes")
     with suppress(OSError):
         return Path(named.removesuffix("\0") if named else usual).read_bytes()

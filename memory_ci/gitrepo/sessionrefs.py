@@ -31,7 +31,9 @@ MAX_DIGEST = 100_000_000  # Bytes: the most that `sessions.max_bytes` may allow,
 SAFE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}")
 """A part of a ref name that needs no change; without a dot, `..` and `.lock` are none (git-check-ref-format(1))."""
 
-NAME = re.compile(rf"refs/memory-ci/(?:sessions|pushed/{SAFE.pattern})/{SAFE.pattern}/{SAFE.pattern}")
+NAME = re.compile(
+    rf"refs/memory-ci/(?:sessions|pushed/{SAFE.pattern})/{SAFE.pattern}/{SAFE.pattern}"
+)
 """A ref as `session_ref` names it, or its mark of having been pushed. Any other is somebody else's, and passed over."""
 
 IDENTITY = {
@@ -76,7 +78,9 @@ def session_ref(agent: str, session_id: str) -> str:
     return f"{SESSIONS}{_part(agent)}/{_part(session_id)}"
 
 
-def store(repo: Repository, agent: str, session_id: str, files: Mapping[str, bytes], when: datetime) -> StoredRef:
+def store(
+    repo: Repository, agent: str, session_id: str, files: Mapping[str, bytes], when: datetime
+) -> StoredRef:
     """Keep the files of a session that ended at `when`; the same files and time give the same commit, kept once.
 
     A session that has grown replaces its older self, never the other way round. One that ended before 1970 is dated to
@@ -103,7 +107,9 @@ def list_unpushed(repo: Repository, remote: str) -> tuple[StoredSession, ...]:
     known = {stored.ref: stored for stored in _list(repo, "refs/memory-ci/")}
     sessions = (stored for ref, stored in known.items() if ref.startswith(SESSIONS))
     return tuple(
-        stored for stored in sessions if stored.oid != getattr(known.get(_pushed(remote, stored.ref)), "oid", "")
+        stored
+        for stored in sessions
+        if stored.oid != getattr(known.get(_pushed(remote, stored.ref)), "oid", "")
     )
 
 
@@ -113,7 +119,9 @@ def read_stored(
     """The digests of sessions (or their files of that name), by one git process. A ref without one within `limit` bytes
     is passed over."""
     wanted = {stored.ref: stored for stored in sessions}
-    for content in read_files(repo, (TreeFile(ref, f"{stored.oid}:{name}") for ref, stored in wanted.items()), limit):
+    for content in read_files(
+        repo, (TreeFile(ref, f"{stored.oid}:{name}") for ref, stored in wanted.items()), limit
+    ):
         if content.data is not None:
             yield wanted[content.file.path], content.data
 
@@ -121,7 +129,11 @@ def read_stored(
 def delete(repo: Repository, sessions: Collection[StoredSession]) -> None:
     """Forget sessions, and that they were pushed; one that changed meanwhile stops all. Raises RepositoryError."""
     names = {stored.ref.removeprefix(SESSIONS) for stored in sessions}
-    pushed = [one for one in _list(repo, PUSHED) if one.ref.removeprefix(PUSHED).partition("/")[2] in names]
+    pushed = [
+        one
+        for one in _list(repo, PUSHED)
+        if one.ref.removeprefix(PUSHED).partition("/")[2] in names
+    ]
     _update(repo, [f"delete {stored.ref} {stored.oid}" for stored in (*sessions, *pushed)])
 
 
@@ -130,7 +142,9 @@ def rewrite(repo: Repository, stored: StoredSession, files: Mapping[str, bytes])
     Raises RepositoryError: ref-moved, git-failed."""
     _move(repo, stored.ref, _commit(repo, files, stored.key, stored.at), stored.oid)
     name = stored.ref.removeprefix(SESSIONS)
-    pushed = [one for one in _list(repo, PUSHED) if one.ref.removeprefix(PUSHED).partition("/")[2] == name]
+    pushed = [
+        one for one in _list(repo, PUSHED) if one.ref.removeprefix(PUSHED).partition("/")[2] == name
+    ]
     _update(repo, [f"delete {one.ref} {one.oid}" for one in pushed])
 
 
@@ -142,7 +156,9 @@ def list_pushed(repo: Repository) -> Mapping[str, tuple[StoredSession, ...]]:
     return {remote: tuple(sent) for remote, sent in found.items()}
 
 
-def list_remote(repo: Repository, remote: str, env: Mapping[str, str] | None = None) -> Mapping[str, str]:
+def list_remote(
+    repo: Repository, remote: str, env: Mapping[str, str] | None = None
+) -> Mapping[str, str]:
     """The session refs of a remote and their commits. Raises EngineError (remote-failed)."""
     answer = run_remote_git(repo.cwd, "ls-remote", "--quiet", "--", remote, f"{SESSIONS}*", env=env)
     lines = (line.partition("\t") for line in answer.decode("utf-8", "replace").splitlines())
@@ -158,12 +174,22 @@ def fetch(repo: Repository, remote: str, env: Mapping[str, str] | None = None) -
     here = {stored.ref for stored in list_stored(repo)}
     missing = {ref: oid for ref, oid in list_remote(repo, remote, env).items() if ref not in here}
     if missing:
-        asked = ("--quiet", "--no-tags", "--no-write-fetch-head", "--no-recurse-submodules", "--no-auto-maintenance")
+        asked = (
+            "--quiet",
+            "--no-tags",
+            "--no-write-fetch-head",
+            "--no-recurse-submodules",
+            "--no-auto-maintenance",
+        )
         specs = "".join(f"{ref}:{ref}\n" for ref in missing).encode()
         try:
-            run_remote_git(repo.cwd, *NO_HOOKS, "fetch", *asked, "--stdin", "--", remote, input=specs, env=env)
+            run_remote_git(
+                repo.cwd, *NO_HOOKS, "fetch", *asked, "--stdin", "--", remote, input=specs, env=env
+            )
         except EngineError:
-            come = {stored.ref for stored in list_stored(repo)}  # one that git refuses keeps no other away
+            come = {
+                stored.ref for stored in list_stored(repo)
+            }  # one that git refuses keeps no other away
             missing = {ref: oid for ref, oid in missing.items() if ref in come}
             if not missing:
                 raise
@@ -196,16 +222,26 @@ def _pushed(remote: str, ref: str) -> str:
 
 def _list(repo: Repository, pattern: str) -> tuple[StoredSession, ...]:
     fields = "%(refname)%00%(objectname)%00%(committerdate:unix)"
-    lines = run_git(repo.cwd, "for-each-ref", f"--format={fields}", pattern).decode("utf-8", "replace").splitlines()
+    lines = (
+        run_git(repo.cwd, "for-each-ref", f"--format={fields}", pattern)
+        .decode("utf-8", "replace")
+        .splitlines()
+    )
     found = (line.split("\0") for line in lines)
     # Something else than a commit, which only another program puts there, counts as old as can be; so does a mad date.
-    return tuple(StoredSession(ref, oid, parse_date(at)) for ref, oid, at in found if NAME.fullmatch(ref))
+    return tuple(
+        StoredSession(ref, oid, parse_date(at)) for ref, oid, at in found if NAME.fullmatch(ref)
+    )
 
 
 def _commit(repo: Repository, files: Mapping[str, bytes], key: str, when: datetime) -> str:
     tree = ""
     for name, data in sorted(files.items()):
-        oid = run_git(repo.cwd, *NO_HOOKS, "hash-object", "-w", "--no-filters", "--stdin", input=data).decode().strip()
+        oid = (
+            run_git(repo.cwd, *NO_HOOKS, "hash-object", "-w", "--no-filters", "--stdin", input=data)
+            .decode()
+            .strip()
+        )
         tree += f"100644 blob {oid}\t{name}\0"
     root = run_git(repo.cwd, *NO_HOOKS, "mktree", "-z", input=tree.encode()).decode().strip()
     date = f"@{int(when.timestamp())} +0000"
@@ -217,14 +253,18 @@ def _commit(repo: Repository, files: Mapping[str, bytes], key: str, when: dateti
 
 def _move(repo: Repository, ref: str, oid: str, expected: str) -> None:
     try:
-        with signals_held():  # a git that is killed leaves its lock behind, and no later capture gets past it
+        with (
+            signals_held()
+        ):  # a git that is killed leaves its lock behind, and no later capture gets past it
             run_git(repo.cwd, *NO_HOOKS, "update-ref", ref, oid, expected, apart=())
     except RepositoryError as error:
         now = next(iter(_list(repo, ref)), None)
         if now is not None and now.oid == oid:
             return  # another capture of the same session was faster
         message = f"{ref} is no longer where it was: another capture moved it meanwhile"
-        raise RepositoryError(message, slug="ref-moved", hint="Nothing was changed. Run again.") from error
+        raise RepositoryError(
+            message, slug="ref-moved", hint="Nothing was changed. Run again."
+        ) from error
 
 
 def _update(repo: Repository, commands: list[str]) -> None:
@@ -236,4 +276,14 @@ def _update(repo: Repository, commands: list[str]) -> None:
 
 def _push(repo: Repository, remote: str, specs: list[str]) -> None:
     if specs:
-        run_remote_git(repo.cwd, *NO_HOOKS, "push", "--no-verify", "--quiet", "--no-signed", "--", remote, *specs)
+        run_remote_git(
+            repo.cwd,
+            *NO_HOOKS,
+            "push",
+            "--no-verify",
+            "--quiet",
+            "--no-signed",
+            "--",
+            remote,
+            *specs,
+        )

@@ -17,14 +17,30 @@ import msgspec
 
 from memory_ci.gitrepo.log import FILES, SETTINGS, read_log
 from memory_ci.gitrepo.process import ask_git, decode_path, run_git, stream_git
-from memory_ci.gitrepo.repo import Repository, find_commit, find_merge_base, find_objects, is_ancestor
+from memory_ci.gitrepo.repo import (
+    Repository,
+    find_commit,
+    find_merge_base,
+    find_objects,
+    is_ancestor,
+)
 from memory_ci.gitrepo.trailers import find_trailers
 from memory_ci.records.history import Commit, MergedChange
 from memory_ci.records.names import FULL_ID, HOLDOUT, SERVED, USED
 
-KEYS = (SERVED, USED, "Memory-Session", HOLDOUT)  # The first is the one whose absence starts a search.
+KEYS = (
+    SERVED,
+    USED,
+    "Memory-Session",
+    HOLDOUT,
+)  # The first is the one whose absence starts a search.
 PLACES = ("refs/heads", "refs/remotes", "refs/pull", "refs/merge-requests")
-UNMERGED = ("--ignore-missing", "--branches", "--remotes", *(f"--glob={place}" for place in PLACES[2:]))
+UNMERGED = (
+    "--ignore-missing",
+    "--branches",
+    "--remotes",
+    *(f"--glob={place}" for place in PLACES[2:]),
+)
 """A ref whose commit is not here is passed over: the first option holds for what comes after it."""
 
 REQUEST = re.compile(r"refs/(?:remotes/(?:[^/]+/)?)?(?:pull|pr|merge-requests)/(\d{1,9})(?:/.*)?")
@@ -35,8 +51,23 @@ MAX_BRANCHES = 200
 MAX_WALK = 20_000  # Unmerged commits, the newest first; what lies beyond is not looked at.
 MAX_PATCH = 8_000_000  # Bytes: a longer patch has no id here. As many are held in memory at once.
 PATCH = (
-    *("-r", "-p", "-U3", "--full-index", "--no-renames", "--no-color", "--no-ext-diff", "--no-textconv"),
-    *("--diff-algorithm=myers", "--src-prefix=a/", "--dst-prefix=b/", "--no-relative", "-O/dev/null"),
+    *(
+        "-r",
+        "-p",
+        "-U3",
+        "--full-index",
+        "--no-renames",
+        "--no-color",
+        "--no-ext-diff",
+        "--no-textconv",
+    ),
+    *(
+        "--diff-algorithm=myers",
+        "--src-prefix=a/",
+        "--dst-prefix=b/",
+        "--no-relative",
+        "-O/dev/null",
+    ),
     *("--inter-hunk-context=0", "--ignore-submodules=none", "--submodule=short"),
 )
 """The form of a patch: nothing of the user's taste. Empty context lines keep their blank (`PLAIN`), or ids go wrong."""
@@ -97,7 +128,9 @@ class BuriedTrailers:
     def _find_listed(self, merged: MergedChange, shas: Collection[str]) -> tuple[Buried, ...]:
         """Those that the request lists, though no branch may hold them any more."""
         own = {commit.sha for commit in merged.commits}
-        wanted = [sha for sha in dict.fromkeys(shas) if re.fullmatch(FULL_ID, sha) and sha not in own]
+        wanted = [
+            sha for sha in dict.fromkeys(shas) if re.fullmatch(FULL_ID, sha) and sha not in own
+        ]
         if not wanted:
             return ()
         here: Mapping[str, _Carrier] = self._unmerged.carriers
@@ -116,21 +149,30 @@ class BuriedTrailers:
         tips = tuple(islice(free, MAX_BRANCHES))
         return self._find_by_tree(merged, start, tips) or self._find_by_patch(merged, start, tips)
 
-    def _find_by_tree(self, merged: MergedChange, start: str, tips: Sequence[str]) -> tuple[Buried, ...]:
+    def _find_by_tree(
+        self, merged: MergedChange, start: str, tips: Sequence[str]
+    ) -> tuple[Buried, ...]:
         if not tips:
             return ()
         tree, before = find_objects(self._repo, (f"{merged.tip.sha}^{{tree}}", f"{start}^{{tree}}"))
         for tip in tips:
             # What changes nothing ends like everything that stands there: neither side may be such.
-            if tree == self._unmerged.nodes[tip].tree and tree not in (before, self._unmerged.find_start_tree(tip)):
+            if tree == self._unmerged.nodes[tip].tree and tree not in (
+                before,
+                self._unmerged.find_start_tree(tip),
+            ):
                 return self._give("tree", self._list_carried([tip]))
         return ()
 
-    def _find_by_patch(self, merged: MergedChange, start: str, tips: Sequence[str]) -> tuple[Buried, ...]:
+    def _find_by_patch(
+        self, merged: MergedChange, start: str, tips: Sequence[str]
+    ) -> tuple[Buried, ...]:
         """By the patch of a branch as a whole, else by those of single commits; only where the paths agree."""
         paths = [_paths_of(commit) for commit in merged.commits]
         touched = frozenset().union(*paths)
-        branches = [tip for tip in tips if any(touched & one.paths for one in self._list_carried([tip]))]
+        branches = [
+            tip for tip in tips if any(touched & one.paths for one in self._list_carried([tip]))
+        ]
         wholes = [(tip, fork) for tip in branches if (fork := self._unmerged.find_fork(tip))]
         singles = [one for one in self._list_carried(tips) if one.parent and one.paths in paths]
         if not wholes and not singles:
@@ -150,7 +192,9 @@ class BuriedTrailers:
 
     def _list_carried(self, tips: Iterable[str]) -> list[_Carrier]:
         """The carriers that the tips hold and no change was given, oldest first."""
-        free = {one.sha: one for tip in tips for one in self._unmerged.hold(tip) if self._is_free(one)}
+        free = {
+            one.sha: one for tip in tips for one in self._unmerged.hold(tip) if self._is_free(one)
+        }
         return sorted(free.values(), key=lambda one: -self._unmerged.places[one.sha])
 
     def _is_free(self, carrier: _Carrier) -> bool:
@@ -165,7 +209,9 @@ class BuriedTrailers:
         """For each wanted patch the first of `found` that is the same; an empty patch is like no other."""
         for pair in wanted:
             patch_id = self._patch_ids[pair]
-            yield from islice((one for one in found if patch_id and self._patch_ids[one] == patch_id), 1)
+            yield from islice(
+                (one for one in found if patch_id and self._patch_ids[one] == patch_id), 1
+            )
 
 
 class _Unmerged:
@@ -183,8 +229,19 @@ class _Unmerged:
     @cached_property
     def nodes(self) -> dict[str, _Node]:
         """Newest first, children before parents."""
-        asked = ("log", "--date-order", f"-n{MAX_WALK}", "--format=%H %T %P", *UNMERGED, f"^{self._base}", "--")
-        rows = (line.split() for line in run_git(self._repo.cwd, *SETTINGS, *asked).decode().splitlines())
+        asked = (
+            "log",
+            "--date-order",
+            f"-n{MAX_WALK}",
+            "--format=%H %T %P",
+            *UNMERGED,
+            f"^{self._base}",
+            "--",
+        )
+        rows = (
+            line.split()
+            for line in run_git(self._repo.cwd, *SETTINGS, *asked).decode().splitlines()
+        )
         return {sha: _Node(tree, tuple(parents)) for sha, tree, *parents in rows}
 
     @cached_property
@@ -196,7 +253,9 @@ class _Unmerged:
     def tips(self) -> Mapping[str, frozenset[int | None]]:
         """The tips of branches that have carriers, newest first, with the requests they are of; None: of a branch."""
         owners: dict[str, set[int | None]] = {}
-        listing = run_git(self._repo.cwd, "for-each-ref", "--format=%(objectname) %(refname)", *PLACES)
+        listing = run_git(
+            self._repo.cwd, "for-each-ref", "--format=%(objectname) %(refname)", *PLACES
+        )
         for line in decode_path(listing).splitlines():
             sha, _, ref = line.partition(" ")
             request = REQUEST.fullmatch(ref)
@@ -205,7 +264,9 @@ class _Unmerged:
         for sha in reversed(self.nodes):
             if sha in self.carriers or not carrying.isdisjoint(self.nodes[sha].parents):
                 carrying.add(sha)
-        return {sha: frozenset(owners[sha]) for sha in self.nodes if sha in owners and sha in carrying}
+        return {
+            sha: frozenset(owners[sha]) for sha in self.nodes if sha in owners and sha in carrying
+        }
 
     def read_carriers(self, shas: Collection[str]) -> dict[str, _Carrier]:
         """The carriers among these commits and their ancestors; what is not here is passed over."""
@@ -222,9 +283,18 @@ class _Unmerged:
     def find_fork(self, tip: str) -> str | None:
         """Where a branch left what is merged; None in a clone too shallow to hold that."""
         if tip not in self._forks:
-            outside = {old for sha in self._reach(tip) for old in self.nodes[sha].parents if old not in self.nodes}
+            outside = {
+                old
+                for sha in self._reach(tip)
+                for old in self.nodes[sha].parents
+                if old not in self.nodes
+            }
             several = len(outside) > 1
-            self._forks[tip] = find_merge_base(self._repo, self._base, tip) if several else next(iter(outside), None)
+            self._forks[tip] = (
+                find_merge_base(self._repo, self._base, tip)
+                if several
+                else next(iter(outside), None)
+            )
         return self._forks[tip]
 
     def find_start_tree(self, tip: str) -> str | None:
@@ -232,12 +302,21 @@ class _Unmerged:
         fork = self.find_fork(tip)
         return find_objects(self._repo, (f"{fork}^{{tree}}",))[0] if fork else self.nodes[tip].tree
 
-    def _read_carriers(self, which: Sequence[str], input: bytes | None = None) -> dict[str, _Carrier]:
-        grep = ("--fixed-strings", "--regexp-ignore-case", *(f"--grep={key}" for key in KEYS), f"-n{MAX_CARRIERS}")
+    def _read_carriers(
+        self, which: Sequence[str], input: bytes | None = None
+    ) -> dict[str, _Carrier]:
+        grep = (
+            "--fixed-strings",
+            "--regexp-ignore-case",
+            *(f"--grep={key}" for key in KEYS),
+            f"-n{MAX_CARRIERS}",
+        )
         log = read_log(self._repo, *which, *grep, *FILES, f"^{self._base}", "--", input=input)
         found = ((commit, find_trailers(commit.message, KEYS)) for commit, _ in log)
         return {
-            one.sha: _Carrier(one.sha, one.parents[0] if len(one.parents) == 1 else "", _paths_of(one), trailers)
+            one.sha: _Carrier(
+                one.sha, one.parents[0] if len(one.parents) == 1 else "", _paths_of(one), trailers
+            )
             for one, trailers in found
             if trailers
         }
@@ -272,7 +351,9 @@ def list_patch_ids(
 
 def _ask_patch_ids(repo: Repository, pairs: Sequence[Pair], patches: bytes) -> dict[Pair, str]:
     answer = run_git(repo.cwd, "patch-id", "--stable", input=patches).decode() if patches else ""
-    return {pairs[int(number)]: patch_id for patch_id, number in map(str.split, answer.splitlines())}
+    return {
+        pairs[int(number)]: patch_id for patch_id, number in map(str.split, answer.splitlines())
+    }
 
 
 def _read_patches(
@@ -327,7 +408,9 @@ def is_inverse(repo: Repository, sha: str, start: str, tip: str) -> bool:
     work, before = find_commit(repo, sha), find_commit(repo, f"{sha}^1")
     if work is None or before is None or not is_ancestor(repo, work, start):
         return False
-    listing = run_git(repo.cwd, "diff-tree", "-r", "-z", "--name-only", "--no-renames", before, work)
+    listing = run_git(
+        repo.cwd, "diff-tree", "-r", "-z", "--name-only", "--no-renames", before, work
+    )
     paths = [f":(top,literal){path}" for path in decode_path(listing).split("\0")[:-1]]
     if not 0 < len(paths) <= MAX_PATHS:
         return False

@@ -12,7 +12,9 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from memory_ci.text import unfenced_lines
 
-WRITTEN_NEWLINE = re.compile(r"(?:\\r)?\\n(?=\\r|\\n|[ \t]*$|[ \t]*(?:[-*+][ \t]+)?[A-Za-z][\w-]*:[ \t])", re.MULTILINE)
+WRITTEN_NEWLINE = re.compile(
+    r"(?:\\r)?\\n(?=\\r|\\n|[ \t]*$|[ \t]*(?:[-*+][ \t]+)?[A-Za-z][\w-]*:[ \t])", re.MULTILINE
+)
 r"""A literal `\n` that was meant as a line end: before another one, a trailer or nothing; not in "use \n here"."""
 
 

@@ -46,7 +46,9 @@ class Identity(msgspec.Struct, frozen=True):
 
 
 MEMORY_CI = Identity("memory-ci", "memory-ci@noreply.invalid")
-IN_ACTIONS = Identity("github-actions[bot]", "41898282+github-actions[bot]@users.noreply.github.com")
+IN_ACTIONS = Identity(
+    "github-actions[bot]", "41898282+github-actions[bot]@users.noreply.github.com"
+)
 """Who commits: ourselves, or in GitHub Actions the user that a forge shows for its runs."""
 
 
@@ -65,7 +67,13 @@ class PlannedCommit(msgspec.Struct, frozen=True):
 
 
 def commit_series(
-    repo: Repository, *, ref: str, expected: str, commits: Sequence[PlannedCommit], identity: Identity, when: datetime
+    repo: Repository,
+    *,
+    ref: str,
+    expected: str,
+    commits: Sequence[PlannedCommit],
+    identity: Identity,
+    when: datetime,
 ) -> str:
     """Put commits on top of `expected` and move the branch `ref` (a full name) there; its new tip is returned.
 
@@ -81,7 +89,9 @@ def commit_series(
     _refuse_moved(repo, ref, expected)
     paths = frozenset(path for commit in commits for path in commit.files)
     tree = tree_at(repo, expected)
-    if obstacles := sorted({obstacle for path in paths if (obstacle := find_obstacle(path, tree.modes))}):
+    if obstacles := sorted(
+        {obstacle for path in paths if (obstacle := find_obstacle(path, tree.modes))}
+    ):
         message = f"{', '.join(obstacles)} in {tree.oid[:12]} is not what a memory file can be, or lie under"
         hint = "Replace the link, submodule or directory by a plain file, or name another file under `scopes:`."
         raise RepositoryError(message, slug="not-a-plain-file", hint=hint)
@@ -92,9 +102,13 @@ def commit_series(
     if identity.signs_off:
         # The trailer of the Developer Certificate of Origin (developercertificate.org), after the others.
         signed = f"\nSigned-off-by: {identity.name} <{identity.email}>\n"
-        commits = [PlannedCommit(commit.files, f"{commit.message.rstrip()}{signed}") for commit in commits]
+        commits = [
+            PlannedCommit(commit.files, f"{commit.message.rstrip()}{signed}") for commit in commits
+        ]
     with _plumbing(repo, identity, when) as (plumbing, scratch):
-        tip, end = _build(repo, plumbing, scratch, expected, start, commits, ("-S",) if identity.signs else ())
+        tip, end = _build(
+            repo, plumbing, scratch, expected, start, commits, ("-S",) if identity.signs else ()
+        )
         if tip == expected:
             return tip
         written = {path: staged for path, staged in end.items() if staged != start[path]}
@@ -102,7 +116,16 @@ def commit_series(
             for place in places:
                 write_files(place, written, journal)
             try:
-                _run(plumbing, "update-ref", "-m", "memory-ci: record", ref, tip, expected, holding=(journal,))
+                _run(
+                    plumbing,
+                    "update-ref",
+                    "-m",
+                    "memory-ci: record",
+                    ref,
+                    tip,
+                    expected,
+                    holding=(journal,),
+                )
             except git.GitCommandError:
                 _refuse_moved(repo, ref, expected)
                 raise
@@ -110,7 +133,9 @@ def commit_series(
 
 
 @contextmanager
-def _plumbing(repo: Repository, identity: Identity, when: datetime) -> Iterator[tuple[git.Git, Path]]:
+def _plumbing(
+    repo: Repository, identity: Identity, when: datetime
+) -> Iterator[tuple[git.Git, Path]]:
     """GitPython's git with an index of its own, and the scratch directory that holds it; both gone afterwards."""
     date = f"@{int(when.timestamp())} {when:%z}"
     try:
@@ -133,7 +158,9 @@ def _plumbing(repo: Repository, identity: Identity, when: datetime) -> Iterator[
         hint = "Nothing was changed."
         if "failed to sign" in str(error) or "signing" in str(error):
             hint += " Set up the key of git (user.signingkey), or take publish.sign out."
-        raise RepositoryError(f"git could not write the commits: {error}", slug="git-failed", hint=hint) from error
+        raise RepositoryError(
+            f"git could not write the commits: {error}", slug="git-failed", hint=hint
+        ) from error
     except OSError as error:
         message = f"A temporary file cannot be written: {error.strerror}"
         hint = "Make room in the temporary directory. Nothing was changed."
@@ -175,10 +202,14 @@ def _verify(repo: Repository, tree: str, planned: StagedFiles) -> None:
     missed = [path for path, staged in planned.items() if found[path] != staged]
     if missed:
         message = f"git does not take the path {missed[0]!r} into a commit"
-        raise RepositoryError(message, slug="git-failed", hint="Nothing was changed. Name the file differently.")
+        raise RepositoryError(
+            message, slug="git-failed", hint="Nothing was changed. Name the file differently."
+        )
 
 
-def _write_blobs(plumbing: git.Git, scratch: Path, commits: Sequence[PlannedCommit]) -> Iterator[str]:
+def _write_blobs(
+    plumbing: git.Git, scratch: Path, commits: Sequence[PlannedCommit]
+) -> Iterator[str]:
     """The ids of all contents, in order, written by one process."""
     contents = [data for commit in commits for data in commit.files.values() if data is not None]
     names = [scratch / f"blob-{number}" for number in range(len(contents))]
@@ -199,10 +230,14 @@ def _staged(before: Staged, data: bytes | None, blobs: Iterator[str]) -> Staged:
 def _refuse_moved(repo: Repository, ref: str, expected: str) -> None:
     if find_commit(repo, ref) != expected:
         message = f"{ref} is no longer at {expected[:12]}: someone else moved it meanwhile"
-        raise RepositoryError(message, slug="ref-moved", hint="Nothing was changed. Run again on the new tip.")
+        raise RepositoryError(
+            message, slug="ref-moved", hint="Nothing was changed. Run again on the new tip."
+        )
 
 
-def _run(plumbing: git.Git, *args: str, istream: BinaryIO | None = None, holding: tuple[int, ...] = ()) -> str:
+def _run(
+    plumbing: git.Git, *args: str, istream: BinaryIO | None = None, holding: tuple[int, ...] = ()
+) -> str:
     # In a session of its own, so that no Ctrl-C ends it.
     command = ["git", *NO_HOOKS, *UTF8, *args]
     return str(plumbing.execute(command, istream=istream, start_new_session=True, pass_fds=holding))

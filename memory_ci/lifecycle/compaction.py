@@ -20,15 +20,27 @@ from memory_ci.records.entry import Entry, EntryType, Located, Phase, ScopeName
 from memory_ci.records.plan import Change
 
 # Of one id in several places the widest stays: promotion moved it up, and a merge brought the old place back.
-WIDTHS: Mapping[ScopeName, int] = {"institutional": 0, "global": 1, "project": 2, "session": 3, "team": 4}
-RULES: frozenset[EntryType] = frozenset(("directive", "procedural"))  # One title is one rule, whatever its reason.
-MORE_WORDS = Fraction(7499, 10000)  # Of two titles, one of which has all words of the other, 3 in 4 are shared.
+WIDTHS: Mapping[ScopeName, int] = {
+    "institutional": 0,
+    "global": 1,
+    "project": 2,
+    "session": 3,
+    "team": 4,
+}
+RULES: frozenset[EntryType] = frozenset(
+    ("directive", "procedural")
+)  # One title is one rule, whatever its reason.
+MORE_WORDS = Fraction(
+    7499, 10000
+)  # Of two titles, one of which has all words of the other, 3 in 4 are shared.
 T = TypeVar("T")
 Planned = tuple[Located, Change]  # A change and where the entry that it is about stands now.
 
 
 def plan_compaction(
-    located: Sequence[Located], older: Collection[Located] = (), same: Collection[frozenset[str]] = ()
+    located: Sequence[Located],
+    older: Collection[Located] = (),
+    same: Collection[frozenset[str]] = (),
 ) -> tuple[Change, ...]:
     """Updates of the entries that stay and removals of the others; the same for any order of `located`.
     `located` are entries of files that may be rewritten: no inbox fragments, nothing outside of the repository. `older`
@@ -36,7 +48,9 @@ def plan_compaction(
     things, and are no versions of each other, stay as they are. `same` are ids of entries of which a model says that
     they say the same. Every id is afterwards an entry, or in the `supersedes` of one, unless a copy of it was retired.
     Doing the changes and planning again gives none."""
-    live = {entry_id: copies for entry_id, copies in _by_id(located).items() if _is_one(copies, older)}
+    live = {
+        entry_id: copies for entry_id, copies in _by_id(located).items() if _is_one(copies, older)
+    }
     # By whichever copy says so: were a tombstone taken out alone, an older active copy would come back to life.
     retired = {place.entry.id for place in located if place.entry.status == "retired"} & live.keys()
     planned = [_removal(place, "retired") for entry_id in retired for place in live.pop(entry_id)]
@@ -45,7 +59,10 @@ def plan_compaction(
     clusters = list(_clusters([_unite(copies, older) for copies in live.values()]))
     for members in _joined(clusters, same):
         survivor, *others = members
-        planned += [_removal(live[other.entry.id][0], f"part of {survivor.entry.id[:8]}") for other in others]
+        planned += [
+            _removal(live[other.entry.id][0], f"part of {survivor.entry.id[:8]}")
+            for other in others
+        ]
         planned += _update(live[survivor.entry.id], members)
     return tuple(change for _, change in sorted(planned, key=_turn))
 
@@ -57,7 +74,9 @@ def list_unlike(located: Iterable[Located]) -> tuple[tuple[Located, ...], ...]:
 
 def _by_id(located: Iterable[Located]) -> dict[str, list[Located]]:
     copies: dict[str, list[Located]] = defaultdict(list)
-    for place in sorted(located, key=lambda place: (WIDTHS[place.scope.name], place.path, place.line)):
+    for place in sorted(
+        located, key=lambda place: (WIDTHS[place.scope.name], place.path, place.line)
+    ):
         copies[place.entry.id].append(place)
     return copies
 
@@ -68,7 +87,9 @@ def _is_one(copies: Sequence[Located], older: Collection[Located]) -> bool:
         return True
     spoken = {said(place.entry) for place in copies if place not in older}
     texts = [text.words for text in spoken]
-    is_alike = len({text.claims for text in spoken}) == 1 and len(similar_pairs(texts)) == comb(len(texts), 2)
+    is_alike = len({text.claims for text in spoken}) == 1 and len(similar_pairs(texts)) == comb(
+        len(texts), 2
+    )
     kept = {key for key, _ in copies[0].entry.extra}
     return is_alike and all(kept.issuperset(dict(place.entry.extra)) for place in copies)
 
@@ -81,7 +102,9 @@ def _clusters(places: Iterable[Located]) -> Iterator[list[Located]]:
     for place in sorted(places, key=rank):
         entry, (words, claims) = place.entry, said(place.entry)
         if entry.status != "retired":
-            groups[place.path, entry.type, entry.adoption, entry.valid_until, claims].append((place, words))
+            groups[place.path, entry.type, entry.adoption, entry.valid_until, claims].append(
+                (place, words)
+            )
         else:
             yield [place]
     for group in groups.values():
@@ -98,13 +121,17 @@ def _split(group: Sequence[tuple[Located, frozenset[str]]]) -> Iterator[list[Loc
         if place.entry.id not in taken:
             taken.add(place.entry.id)
             like = {other for near in views for other in near(at)}
-            free = (group[other][0] for other in sorted(like) if group[other][0].entry.id not in taken)
+            free = (
+                group[other][0] for other in sorted(like) if group[other][0].entry.id not in taken
+            )
             members = _take_in(place, free)
             taken |= {member.entry.id for member in members}
             yield members
 
 
-def _neighbours(texts: Sequence[frozenset[str]], *, is_part: bool = False) -> Callable[[int], Iterator[int]]:
+def _neighbours(
+    texts: Sequence[frozenset[str]], *, is_part: bool = False
+) -> Callable[[int], Iterator[int]]:
     """What gives for the place of a text the places of those like it, its own among them if it says anything.
     `is_part`: like is what has all words of the other, and few more; one that has another word instead is not."""
     saying: dict[frozenset[str], list[int]] = defaultdict(list)
@@ -119,7 +146,9 @@ def _neighbours(texts: Sequence[frozenset[str]], *, is_part: bool = False) -> Ca
     return lambda at: (other for words in near[texts[at]] for other in saying[words])
 
 
-def _joined(clusters: Sequence[list[Located]], same: Collection[frozenset[str]]) -> Iterator[list[Located]]:
+def _joined(
+    clusters: Sequence[list[Located]], same: Collection[frozenset[str]]
+) -> Iterator[list[Located]]:
     """The clusters, those that hold entries of one set of `same` as one, where they could be one entry."""
     joined: dict[object, list[Located]] = {}
     for members in clusters:
@@ -143,7 +172,11 @@ def _take_in(survivor: Located, others: Iterable[Located]) -> list[Located]:
     unknown = {key for key, _ in survivor.entry.extra}
     for other in others:
         own, against = _names_and_opposed(other.entry)
-        if opposed.isdisjoint(own) and names.isdisjoint(against) and unknown.issuperset(dict(other.entry.extra)):
+        if (
+            opposed.isdisjoint(own)
+            and names.isdisjoint(against)
+            and unknown.issuperset(dict(other.entry.extra))
+        ):
             members.append(other)
             names |= own
             opposed |= against
@@ -160,9 +193,14 @@ def _unite(copies: Sequence[Located], older: Collection[Located]) -> Located:
     """The first of several places of one id, with what all copies say. The count is of the same uses: the highest."""
     if len(copies) == 1:
         return copies[0]
-    ranked = [place.entry for place in sorted(copies, key=lambda place: (place in older, *rank(place)))]
+    ranked = [
+        place.entry for place in sorted(copies, key=lambda place: (place in older, *rank(place)))
+    ]
     merged = _merge(copies[0].entry, ranked, max)
-    origin = {name: _first(getattr(entry, name) for entry in ranked) for name in ("source", "session", "engine")}
+    origin = {
+        name: _first(getattr(entry, name) for entry in ranked)
+        for name in ("source", "session", "engine")
+    }
     return replace(copies[0], entry=replace(merged, **origin))
 
 
@@ -185,12 +223,16 @@ def _merge(kept: Entry, ranked: Sequence[Entry], count: Callable[[Iterable[int]]
         created_at=_earliest(entry.created_at for entry in ranked),
         occurred_at=_earliest(entry.occurred_at for entry in ranked),
         valid_until=_earliest(entry.valid_until for entry in ranked),
-        supersedes=_union((old for old in (entry.id, *entry.supersedes) if old != kept.id) for entry in ranked),
+        supersedes=_union(
+            (old for old in (entry.id, *entry.supersedes) if old != kept.id) for entry in ranked
+        ),
         evidence=_union(entry.evidence for entry in ranked),
         occurrences=unite_occurrences(kept, ranked),
         cites=_union(entry.cites for entry in ranked),
         aka=_first(entry.aka for entry in ranked),
-        relations=_union((r for r in entry.relations if ids.isdisjoint(r.split()[1:])) for entry in ranked),
+        relations=_union(
+            (r for r in entry.relations if ids.isdisjoint(r.split()[1:])) for entry in ranked
+        ),
         adoption=_first(entry.adoption for entry in ranked),
         instead=_first(entry.instead for entry in ranked),
     )
@@ -202,7 +244,14 @@ def rank(place: Located) -> tuple[bool, float, int, str, str, str]:
     they keep the order of their places."""
     entry = place.entry
     length = len(entry.title) + len(entry.body)
-    return not is_proved(entry), -effective_importance(entry), -length, entry.id, entry.title, entry.body
+    return (
+        not is_proved(entry),
+        -effective_importance(entry),
+        -length,
+        entry.id,
+        entry.title,
+        entry.body,
+    )
 
 
 def _earliest(days: Iterable[date | None]) -> date | None:
@@ -220,12 +269,21 @@ def _union(lists: Iterable[Iterable[str]]) -> tuple[str, ...]:
 def _update(copies: Sequence[Located], members: Sequence[Located]) -> list[Planned]:
     """The update of the survivor, if anything came to it; `members` begins with it."""
     place, others = copies[0], members[1:]
-    entry = _merge(members[0].entry, [member.entry for member in members], sum) if others else members[0].entry
+    entry = (
+        _merge(members[0].entry, [member.entry for member in members], sum)
+        if others
+        else members[0].entry
+    )
     if entry == place.entry:
         return []
     why = [f"one of {len(copies)} copies"] if len(copies) > 1 else []
     why += [f"merged with {', '.join(other.entry.id[:8] for other in others)}"] if others else []
-    return [(place, Change(step="compact", kind="update", path=place.path, entry=entry, why="; ".join(why)))]
+    return [
+        (
+            place,
+            Change(step="compact", kind="update", path=place.path, entry=entry, why="; ".join(why)),
+        )
+    ]
 
 
 def _removal(place: Located, why: str) -> Planned:
@@ -242,11 +300,15 @@ def _turn(planned: Planned) -> tuple[str, bool, int, str]:
 KEPT = ("pin", "permanent")  # Priorities that only a person gives, and only a person takes back.
 
 
-def plan_stage_retirement(located: Iterable[Located], ended: Phase, today: date) -> tuple[Change, ...]:
+def plan_stage_retirement(
+    located: Iterable[Located], ended: Phase, today: date
+) -> tuple[Change, ...]:
     """Retire the task entries of the phase that has ended, in every scope; a compacted one is like an active one. What
     the team knows outlives a stage, and so does what a person pinned. Of what is retired already nothing changes."""
     why = f"the stage {ended} ended, seen {today.isoformat()}"
-    of_stage = (place for place in located if place.entry.domain == "task" and place.entry.phase == ended)
+    of_stage = (
+        place for place in located if place.entry.domain == "task" and place.entry.phase == ended
+    )
     return tuple(retire(place, why) for place in of_stage if may_retire(place.entry))
 
 

@@ -31,7 +31,9 @@ def find_contradictions(located: Iterable[Located]) -> tuple[Contradiction, ...]
     """Pairs of active entries of one scope chain that say the opposite of one thing (docs/lifecycle.md), by id.
     Rejected entries give no advice that could be opposed, and a pair whose authors have settled it is none: one
     supersedes, supports or duplicates the other."""
-    subjects: defaultdict[object, dict[Claim, list[Located]]] = defaultdict(lambda: defaultdict(list))
+    subjects: defaultdict[object, dict[Claim, list[Located]]] = defaultdict(
+        lambda: defaultdict(list)
+    )
     for place in sorted(located, key=lambda place: (place.entry.id, place.path)):
         if place.entry.status == "active" and place.entry.adoption != "rejected":
             for claim in claims_of(place.entry):
@@ -44,8 +46,14 @@ def find_contradictions(located: Iterable[Located]) -> tuple[Contradiction, ...]
             for pair in product(stances[claim], stances[opposite]):
                 one, other = sorted(pair, key=lambda place: place.entry.id)
                 share_chain = _holds(one.scope, other) or _holds(other.scope, one)
-                if one.entry.id != other.entry.id and share_chain and not _is_settled(one.entry, other.entry):
-                    found.setdefault((one.entry.id, other.entry.id), Contradiction(one, other, reason))
+                if (
+                    one.entry.id != other.entry.id
+                    and share_chain
+                    and not _is_settled(one.entry, other.entry)
+                ):
+                    found.setdefault(
+                        (one.entry.id, other.entry.id), Contradiction(one, other, reason)
+                    )
     return tuple(found[ids] for ids in sorted(found))
 
 
@@ -64,19 +72,30 @@ def plan_consolidation(located: Sequence[Located], today: date) -> tuple[Change,
         reasons[place.path, entry.id].append(why)
 
     for place, successor in _superseded(located):
-        came, importance = successor.occurred_at or successor.created_at or today, demote(place.entry.importance)
+        came, importance = (
+            successor.occurred_at or successor.created_at or today,
+            demote(place.entry.importance),
+        )
         closed = replace(place.entry, valid_until=came, importance=importance)
         edit(place, closed, f"superseded by {successor.id[:8]}")
-    in_force = [place for place in located if (until := now(place).valid_until) is None or until > today]
+    in_force = [
+        place for place in located if (until := now(place).valid_until) is None or until > today
+    ]
     for one, other, reason in find_contradictions(in_force):
         for place, against in ((one, other.entry), (other, one.entry)):
-            names = {against.id, *against.supersedes}  # what the relation names may have been merged into `against`
-            if not any(kind == "contradicts" and name in names for kind, name in relations_of(place.entry)):
+            names = {
+                against.id,
+                *against.supersedes,
+            }  # what the relation names may have been merged into `against`
+            if not any(
+                kind == "contradicts" and name in names for kind, name in relations_of(place.entry)
+            ):
                 linked = with_relation(now(place), Relation("contradicts", against.id))
                 edit(place, linked, f"contradicts {against.id[:8]}: {reason}")
     whys = {key: "; ".join(sorted(reasons[key])) for key in sorted(edited)}
     return tuple(
-        Change(step="consolidate", kind="update", path=key[0], entry=edited[key], why=why) for key, why in whys.items()
+        Change(step="consolidate", kind="update", path=key[0], entry=edited[key], why=why)
+        for key, why in whys.items()
     )
 
 
@@ -108,6 +127,14 @@ def _superseded(located: Sequence[Located]) -> Iterator[tuple[Located, Entry]]:
         for old in place.entry.supersedes:
             successors[old].append(place.entry)
     for place in active:
-        named_by = [entry for entry in successors[place.entry.id] if entry.id not in place.entry.supersedes]
+        named_by = [
+            entry for entry in successors[place.entry.id] if entry.id not in place.entry.supersedes
+        ]
         if len(said[place.entry.id]) == 1 and named_by and place.entry.valid_until is None:
-            yield place, min(named_by, key=lambda entry: (entry.occurred_at or entry.created_at or date.max, entry.id))
+            yield (
+                place,
+                min(
+                    named_by,
+                    key=lambda entry: (entry.occurred_at or entry.created_at or date.max, entry.id),
+                ),
+            )

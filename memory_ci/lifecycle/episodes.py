@@ -27,7 +27,12 @@ from memory_ci.records.episode import (
 )
 from memory_ci.text import content_words, shorten, unfenced_lines, words
 
-WORSE: tuple[Outcome, ...] = ("success", "neutral", "partial", "failure")  # Of two told at one time the worse stands.
+WORSE: tuple[Outcome, ...] = (
+    "success",
+    "neutral",
+    "partial",
+    "failure",
+)  # Of two told at one time the worse stands.
 
 
 def make_amendment(
@@ -41,7 +46,15 @@ def make_amendment(
 ) -> Amendment:
     """An amendment whose id follows from what it says: two writers of the same thing write the same file."""
     said = tuple(replace(item, at=in_utc(item.at)) for item in unique_events(feedback))
-    told = Amendment(id="", at=in_utc(at), amends=amends, outcome=outcome, valence=valence, feedback=said, text=text)
+    told = Amendment(
+        id="",
+        at=in_utc(at),
+        amends=amends,
+        outcome=outcome,
+        valence=valence,
+        feedback=said,
+        text=text,
+    )
     digest = hashlib.sha256(_canonical(told)).hexdigest()[:12]
     return replace(told, id=f"{amends or 'feedback'}+{digest}")
 
@@ -73,17 +86,25 @@ def unique_events(feedback: Iterable[Feedback]) -> tuple[Feedback, ...]:
         known = first.get(key)
         if known is None or (said.at, said.by) < (known.at, known.by):
             first[key] = said
-    return tuple(sorted(first.values(), key=lambda item: (item.at, item.id, item.kind, item.ref, item.by)))
+    return tuple(
+        sorted(first.values(), key=lambda item: (item.at, item.id, item.kind, item.ref, item.by))
+    )
 
 
 def event_key(said: Feedback) -> tuple[object, ...]:
     """What two tellings of one event have in common."""
-    return (said.id, said.kind, said.ref) if said.ref else (said.id, said.kind, "", said.by, said.at)
+    return (
+        (said.id, said.kind, said.ref) if said.ref else (said.id, said.kind, "", said.by, said.at)
+    )
 
 
 def _amend(versions: Sequence[Episode], amendments: Sequence[Amendment]) -> Episode:
     episode = min(versions, key=lambda version: (version.occurred_at, _canonical(version)))
-    outcomes = [(told.at, WORSE.index(told.outcome), told.outcome) for told in amendments if told.outcome is not None]
+    outcomes = [
+        (told.at, WORSE.index(told.outcome), told.outcome)
+        for told in amendments
+        if told.outcome is not None
+    ]
     valences = [(told.at, told.valence) for told in amendments if told.valence is not None]
     told: list[Telling] = [*versions, *amendments]
     return replace(
@@ -143,7 +164,9 @@ def _heirs_of(ids: Iterable[str], heirs: Heirs) -> set[str]:
 
 
 # `/memory reject 0f6f1f0e`, at the start of a line of a comment; further in, it is code that is shown.
-COMMAND = re.compile(r" {0,3}/memory[ \t]+(?P<verb>[a-z]+)[ \t]+(?P<id>[0-9a-fA-F][0-9a-fA-F-]{3,35})(?![\w-])")
+COMMAND = re.compile(
+    r" {0,3}/memory[ \t]+(?P<verb>[a-z]+)[ \t]+(?P<id>[0-9a-fA-F][0-9a-fA-F-]{3,35})(?![\w-])"
+)
 HIDDEN = re.compile(r"<!--.*?(?:-->|\Z)", re.DOTALL)  # What nobody sees who reads the comment.
 COMMANDS: tuple[tuple[str, FeedbackKind], ...] = (
     ("confirm", "confirmed"), ("correct", "corrected"), ("reject", "rejected"), ("undo", "undone"),
@@ -172,17 +195,27 @@ def derive_feedback(work: MergedWork) -> tuple[Feedback, ...]:
     the same thing: touched, besides."""
     kinds: list[tuple[str, EventKind]] = []
     for one in sorted(work.given | work.used):
-        used: EventKind = "rejected" if work.is_declined else "corrected" if one in work.corrected else "confirmed"
+        used: EventKind = (
+            "rejected"
+            if work.is_declined
+            else "corrected"
+            if one in work.corrected
+            else "confirmed"
+        )
         kinds.append((one, used if one in work.used else "ignored"))
     kinds += [(one, "touched") for one in sorted(work.touched)]
     at = work.at.astimezone(UTC)
-    return tuple(Feedback(id=one, kind=kind, at=at, by=BY_FACTS, ref=work.ref) for one, kind in kinds)
+    return tuple(
+        Feedback(id=one, kind=kind, at=at, by=BY_FACTS, ref=work.ref) for one, kind in kinds
+    )
 
 
 def undone_feedback(used: Iterable[str], ref: str, at: datetime) -> tuple[Feedback, ...]:
     """What a revert says of the entries that the reverted work used; `ref` is that work, which is undone once."""
     day = at.astimezone(UTC)
-    return tuple(Feedback(id=one, kind="undone", at=day, by=BY_FACTS, ref=ref) for one in sorted(set(used)))
+    return tuple(
+        Feedback(id=one, kind="undone", at=day, by=BY_FACTS, ref=ref) for one in sorted(set(used))
+    )
 
 
 def find_commands(text: str) -> Iterator[tuple[FeedbackKind, str]]:
@@ -195,7 +228,11 @@ def find_commands(text: str) -> Iterator[tuple[FeedbackKind, str]]:
 
 def is_spoken_of(places: Collection[str], changed: Collection[str]) -> bool:
     """Whether a path that a review changed is one that an entry speaks of: its file, or a file below its directory."""
-    return any(path == place or path.startswith(f"{place.rstrip('/')}/") for place in places for path in changed)
+    return any(
+        path == place or path.startswith(f"{place.rstrip('/')}/")
+        for place in places
+        for path in changed
+    )
 
 
 # -- what a piece of work was about, told from its paths, its labels and its title
@@ -203,14 +240,33 @@ def is_spoken_of(places: Collection[str], changed: Collection[str]) -> bool:
 SUMMARY_WIDTH = 120
 MAX_TOPIC_WORDS = 3
 # A label of the forge that names a part: `area: payments`, `component/search`.
-AREA = re.compile(r"(?:area|domain|component|module|pkg|package|scope)\s*[:/]\s*(?P<name>\S.*?)\s*", re.IGNORECASE)
-CONVENTIONAL = re.compile(r"\w+\((?P<topic>[^()]{1,40})\)!?:\s")  # `fix(retries): …`, as Conventional Commits have it.
+AREA = re.compile(
+    r"(?:area|domain|component|module|pkg|package|scope)\s*[:/]\s*(?P<name>\S.*?)\s*", re.IGNORECASE
+)
+CONVENTIONAL = re.compile(
+    r"\w+\((?P<topic>[^()]{1,40})\)!?:\s"
+)  # `fix(retries): …`, as Conventional Commits have it.
 KIND = re.compile(r"\w+!?:\s+")
 CONTAINERS = frozenset(
-    {"src", "lib", "libs", "app", "apps", "packages", "pkg", "crates", "cmd", "internal", "modules", "services"}
+    {
+        "src",
+        "lib",
+        "libs",
+        "app",
+        "apps",
+        "packages",
+        "pkg",
+        "crates",
+        "cmd",
+        "internal",
+        "modules",
+        "services",
+    }
 )  # Directories that hold the parts and are none themselves.
 # Where work leaves traces whatever it is about.
-ASIDE = frozenset({"tests", "test", "docs", "doc", "spec", "examples", "benchmarks", ".github", "changelog.d"})
+ASIDE = frozenset(
+    {"tests", "test", "docs", "doc", "spec", "examples", "benchmarks", ".github", "changelog.d"}
+)
 
 
 def situation_of(title: str, paths: Sequence[str], labels: Collection[str]) -> Situation:
@@ -223,13 +279,20 @@ def situation_of(title: str, paths: Sequence[str], labels: Collection[str]) -> S
     Situation(domain='payments', topic='retries', summary='fix(retries): charge once')
     """
     areas = (match["name"].lower() for label in sorted(labels) if (match := AREA.fullmatch(label)))
-    parts = [next((name for name in path.split("/")[:-1] if name not in CONTAINERS), "") for path in paths]
-    counts = Counter(part for part in parts if part and part not in ASIDE) or Counter(filter(None, parts))
+    parts = [
+        next((name for name in path.split("/")[:-1] if name not in CONTAINERS), "")
+        for path in paths
+    ]
+    counts = Counter(part for part in parts if part and part not in ASIDE) or Counter(
+        filter(None, parts)
+    )
     usual = min(counts, key=lambda part: (-counts[part], part), default="")
     if match := CONVENTIONAL.match(title):
         topic = match["topic"].strip().lower()
     else:
         plain = KIND.sub("", title, count=1)
         telling = content_words(plain)
-        topic = " ".join(list(dict.fromkeys(word for word in words(plain) if word in telling))[:MAX_TOPIC_WORDS])
+        topic = " ".join(
+            list(dict.fromkeys(word for word in words(plain) if word in telling))[:MAX_TOPIC_WORDS]
+        )
     return Situation(domain=next(areas, usual), topic=topic, summary=shorten(title, SUMMARY_WIDTH))

@@ -14,8 +14,13 @@ from memory_ci.records.entry import Entry, Priority
 
 HALF_LIFE_DAYS = 90
 DEMOTION, IMPORTANCE_FLOOR = 0.7, 0.1
-SEED_FLOOR, DECAY_FLOOR = 0.1, 0.01  # A tenth (TeaParty) on the curves of the seed's kind; the default goes on falling.
-AGELESS: frozenset[Priority] = frozenset(("pin", "permanent"))  # They age on the seed's curve alone.
+SEED_FLOOR, DECAY_FLOOR = (
+    0.1,
+    0.01,
+)  # A tenth (TeaParty) on the curves of the seed's kind; the default goes on falling.
+AGELESS: frozenset[Priority] = frozenset(
+    ("pin", "permanent")
+)  # They age on the seed's curve alone.
 # What a person's priority lifts importance to at least (Crewship's table).
 PRIORITY_FLOORS: Mapping[Priority, float] = {"high": 0.85, "pin": 0.80, "permanent": 0.95}
 MOST_SAID = 0.9  # Below what a check proved, or a person pinned for good.
@@ -29,7 +34,9 @@ class Retention(msgspec.Struct, frozen=True):
     reviews: int
 
 
-def recency(entry: Entry, today: date, decay: Decay = "hyperbolic", retention: Retention | None = None) -> float:
+def recency(
+    entry: Entry, today: date, decay: Decay = "hyperbolic", retention: Retention | None = None
+) -> float:
     """What is left after the entry's age on the curve `decay`, never below its floor; what is pinned does not age.
     `fsrs` uses the entry's own `retention` where feedback gave it one. Raises UsageError (missing-extra) for `fsrs`
     without its package."""
@@ -37,7 +44,9 @@ def recency(entry: Entry, today: date, decay: Decay = "hyperbolic", retention: R
         return 1.0
     if decay == "fsrs" and retention is not None:
         return max(SEED_FLOOR, retrievability(entry, today, retention))
-    age = max(0, (today - entry.last_reinforced).days)  # of one that never was since the merge that brought it
+    age = max(
+        0, (today - entry.last_reinforced).days
+    )  # of one that never was since the merge that brought it
     return max(floor_of(decay), CURVES[decay](age))
 
 
@@ -54,7 +63,11 @@ def retrievability(entry: Entry, today: date, retention: Retention) -> float:
 def effective_importance(entry: Entry) -> float:
     """Importance in [0, 1], lifted to the floor of the entry's priority, and by how many changes said it."""
     count = entry.said_in  # 0.7 said twice, 0.8 three times, 0.9 from four times on
-    return max(entry.importance, priority_floor(entry.priority), min(0.5 + count / 10, MOST_SAID) if count > 1 else 0.0)
+    return max(
+        entry.importance,
+        priority_floor(entry.priority),
+        min(0.5 + count / 10, MOST_SAID) if count > 1 else 0.0,
+    )
 
 
 def priority_floor(priority: Priority | None) -> float:
@@ -62,11 +75,17 @@ def priority_floor(priority: Priority | None) -> float:
     return PRIORITY_FLOORS.get(priority, 0.0) if priority else 0.0
 
 
-def prominence(entry: Entry, today: date, decay: Decay = "hyperbolic", retention: Retention | None = None) -> float:
+def prominence(
+    entry: Entry, today: date, decay: Decay = "hyperbolic", retention: Retention | None = None
+) -> float:
     """importance x recency x (1 + reinforcement_count); 0 for a retired entry (TeaParty)."""
     if entry.status == "retired":
         return 0.0
-    return effective_importance(entry) * recency(entry, today, decay, retention) * (1 + entry.reinforcement_count)
+    return (
+        effective_importance(entry)
+        * recency(entry, today, decay, retention)
+        * (1 + entry.reinforcement_count)
+    )
 
 
 def ranking_prominence(
@@ -86,7 +105,9 @@ def _fsrs(age: int, stability: float = HALF_LIFE_DAYS) -> float:
         from fsrs import Card, Scheduler, State  # an extra: most repositories never ask for it
     except ImportError as error:
         raise missing_fsrs() from error
-    start = datetime.min.replace(tzinfo=UTC)  # any day will do, only the days between the two dates count
+    start = datetime.min.replace(
+        tzinfo=UTC
+    )  # any day will do, only the days between the two dates count
     card = Card(card_id=0, state=State.Review, stability=stability, due=start, last_review=start)
     return Scheduler().get_card_retrievability(card, start + timedelta(days=age))
 
@@ -94,7 +115,9 @@ def _fsrs(age: int, stability: float = HALF_LIFE_DAYS) -> float:
 def missing_fsrs() -> UsageError:
     """What who asks for FSRS without its package is told."""
     hint = "Install it: pip install 'memory-ci[fsrs]'. Or set prominence.decay to hyperbolic, seed, linear or t4dm."
-    return UsageError("the decay curve fsrs needs the package fsrs", slug="missing-extra", hint=hint)
+    return UsageError(
+        "the decay curve fsrs needs the package fsrs", slug="missing-extra", hint=hint
+    )
 
 
 CURVES: Mapping[Decay, Callable[[int], float]] = {

@@ -25,7 +25,9 @@ from memory_ci.records.entry import Entry, Located, ScopeOf
 from memory_ci.records.plan import Change
 
 RECURRENCES = 3
-RECURRING = Fraction(7999, 10000)  # Jaccard above this is 0.8 or more, for up to 2000 different words.
+RECURRING = Fraction(
+    7999, 10000
+)  # Jaccard above this is 0.8 or more, for up to 2000 different words.
 PERSONAL = re.compile(
     r"\b(?i:i|we|he|she|they|users?|reviewers?|maintainers?|authors?|team|people|everyone)\s+"
     r"(?:(?:all|both|personally|usually|really|strongly|would|do|does|don't|doesn't|not)\s+)*"
@@ -60,7 +62,10 @@ class Promotion(NamedTuple):
 
 
 def plan_promotion(
-    located: Iterable[Located], today: date, path_of: Callable[[ScopeOf], str | None], names: Collection[str]
+    located: Iterable[Located],
+    today: date,
+    path_of: Callable[[ScopeOf], str | None],
+    names: Collection[str],
 ) -> Promotion:
     """Moves of what three or more distinct changes or sessions said one scope up: removals, then an addition.
     `path_of` gives the file of a scope, None where it has none; `names` are those of the repository and its packages.
@@ -81,7 +86,9 @@ def plan_promotion(
             entry = _promoted(members, today)
             why = f"said in {len(_said_by(members))} changes or sessions"
             if target.name == "global":
-                proposals += [GlobalProposal(entry, members, why)] if is_agnostic(entry, names) else []
+                proposals += (
+                    [GlobalProposal(entry, members, why)] if is_agnostic(entry, names) else []
+                )
             elif path is not None:
                 changes += _moves(members, entry, target, path, why)
     return Promotion(tuple(changes), tuple(proposals))
@@ -109,9 +116,17 @@ def plan_norms(
     where people put it."""
     target = ScopeOf("institutional")
     path = path_of(target)
-    said = {place: {*place.entry.occurrences, *(place.entry.source or "").split()} for place in located}
-    rules = [place for place in said if place.scope.name == "project" and place.entry.type == "directive"]
-    active = [place for place in rules if place.entry.status == "active" and place.entry.promoted_from != "project"]
+    said = {
+        place: {*place.entry.occurrences, *(place.entry.source or "").split()} for place in located
+    }
+    rules = [
+        place for place in said if place.scope.name == "project" and place.entry.type == "directive"
+    ]
+    active = [
+        place
+        for place in rules
+        if place.entry.status == "active" and place.entry.promoted_from != "project"
+    ]
     near = [place for place in active if len(said[place]) >= RECURRENCES and _may_move(place.entry)]
     where = folders() if near and path is not None else {}
     changes: list[Change] = []
@@ -119,7 +134,9 @@ def plan_norms(
         told = {where[ref] for ref in said[place] if ref in where}
         if path is not None and len(told) >= RECURRENCES:
             entry = _promoted([place], today)
-            changes += _moves([place], entry, target, path, f"said in changes of {len(told)} directories")
+            changes += _moves(
+                [place], entry, target, path, f"said in changes of {len(told)} directories"
+            )
     return tuple(changes)
 
 
@@ -127,7 +144,9 @@ def is_agnostic(entry: Entry, names: Collection[str]) -> bool:
     """Whether an entry can hold in any repository: it names no place, thing or amount of this one. Doubt means no."""
     text = entry.text
     spelled = "".join(char if char.isalnum() else " " for char in text.lower())
-    is_named = any(f" {' '.join(re.findall('[a-z0-9]+', name.lower()))} " in f" {spelled} " for name in names)
+    is_named = any(
+        f" {' '.join(re.findall('[a-z0-9]+', name.lower()))} " in f" {spelled} " for name in names
+    )
     return not is_named and SPECIFIC.search(text) is None
 
 
@@ -146,7 +165,9 @@ def wider_scope(place: Located) -> ScopeOf | None:
 
 def _may_move(entry: Entry) -> bool:
     """Not what is over, disputed, bound to a phase of the work, or a matter of taste."""
-    is_over = entry.status == "retired" or entry.adoption == "rejected" or entry.valid_until is not None
+    is_over = (
+        entry.status == "retired" or entry.adoption == "rejected" or entry.valid_until is not None
+    )
     is_passing = entry.domain == "task" and entry.phase is not None
     is_disputed = any(relation.kind == "contradicts" for relation in relations_of(entry))
     return not (is_over or is_passing or is_disputed or is_personal(entry))
@@ -169,7 +190,9 @@ def plan_shared(
     def where(places: Iterable[Located]) -> set[str]:
         return {place.scope.where for place in places}
 
-    return tuple((frozenset(where(members)), members) for members in _recurring(group, target, where, least))
+    return tuple(
+        (frozenset(where(members)), members) for members in _recurring(group, target, where, least)
+    )
 
 
 def _recurring(
@@ -208,7 +231,10 @@ def _promoted(members: Sequence[Located], today: date) -> Entry:
     """The best entry with what the others count and prove; copies of one id count once."""
     best = members[0]
     entries = [place.entry for place in members]
-    counts = {entry.id: entry.reinforcement_count for entry in sorted(entries, key=lambda one: one.reinforcement_count)}
+    counts = {
+        entry.id: entry.reinforcement_count
+        for entry in sorted(entries, key=lambda one: one.reinforcement_count)
+    }
     old = {name for entry in entries for name in (entry.id, *entry.supersedes)} - {best.entry.id}
     return replace(
         best.entry,
@@ -224,9 +250,21 @@ def _promoted(members: Sequence[Located], today: date) -> Entry:
     )
 
 
-def _moves(members: Iterable[Located], survivor: Entry, target: ScopeOf, path: str, why: str) -> Iterator[Change]:
+def _moves(
+    members: Iterable[Located], survivor: Entry, target: ScopeOf, path: str, why: str
+) -> Iterator[Change]:
     """The removal of each of the members, then the addition of what stands for them."""
     for one in members:
-        gone = "moves up to" if one.entry.id == survivor.id else f"is part of {survivor.id[:8]}, now in"
-        yield Change(step="promote", kind="remove", path=one.path, entry=one.entry, why=f"{gone} {target.target}")
+        gone = (
+            "moves up to"
+            if one.entry.id == survivor.id
+            else f"is part of {survivor.id[:8]}, now in"
+        )
+        yield Change(
+            step="promote",
+            kind="remove",
+            path=one.path,
+            entry=one.entry,
+            why=f"{gone} {target.target}",
+        )
     yield Change(step="promote", kind="add", path=path, entry=survivor, why=why)

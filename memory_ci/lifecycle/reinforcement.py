@@ -54,7 +54,11 @@ MAX_SHARING = 2  # Entries that may name an identifier which is still a rare one
 
 
 def find_touched(
-    given: Iterable[Entry], every: Iterable[Entry], paths: Collection[str], message: str, added: Callable[[], str]
+    given: Iterable[Entry],
+    every: Iterable[Entry],
+    paths: Collection[str],
+    message: str,
+    added: Callable[[], str],
 ) -> frozenset[str]:
     """The ids of given entries that the work was about, whether it followed them or not. Two of three facts: a file
     that the entry cites is among the `paths` of the change, a rare identifier of the entry stands in the lines that it
@@ -70,7 +74,9 @@ def find_touched(
     for entry in given:
         title = content_words(entry.title)
         anchors = filter(None, map(parse_anchor, entry.cites))
-        facts = any(one.path in paths for one in anchors) + (len(title & told) * 2 >= max(len(title), 1))
+        facts = any(one.path in paths for one in anchors) + (
+            len(title & told) * 2 >= max(len(title), 1)
+        )
         rare = [name for name in list_identifiers(entry) if names[name] <= MAX_SHARING]
         if facts == 2 or (facts == 1 and any(lines().issuperset(name.split(".")) for name in rare)):
             found.append(entry.id)

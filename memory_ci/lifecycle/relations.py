@@ -45,7 +45,9 @@ def format_relation(relation: Relation) -> str:
 
 def relations_of(entry: Entry) -> tuple[Relation, ...]:
     """The relations that can be read, in the order written."""
-    return tuple(relation for line in entry.relations if (relation := parse_relation(line)) is not None)
+    return tuple(
+        relation for line in entry.relations if (relation := parse_relation(line)) is not None
+    )
 
 
 def with_relation(entry: Entry, relation: Relation) -> Entry:
@@ -60,7 +62,11 @@ def list_dangling(located: Iterable[Located]) -> list[tuple[Located, Relation]]:
     """Return the relations to an id that no entry has, and none has taken in (`supersedes`), each with its entry."""
     places = list(located)
     known = _known_ids(places)
-    pairs = ((place, relation) for place in places for relation in dict.fromkeys(relations_of(place.entry)))
+    pairs = (
+        (place, relation)
+        for place in places
+        for relation in dict.fromkeys(relations_of(place.entry))
+    )
     return [(place, relation) for place, relation in pairs if relation.id not in known]
 
 
@@ -93,7 +99,9 @@ def find_ids(entries: Iterable[Entry], prefix: str) -> frozenset[str]:
     """The ids that begin like this, else those of entries that have taken in one which does."""
     wanted, known = prefix.lower(), list(entries)
     fits = frozenset(entry.id for entry in known if entry.id.startswith(wanted))
-    return fits or frozenset(entry.id for entry in known if any(old.startswith(wanted) for old in entry.supersedes))
+    return fits or frozenset(
+        entry.id for entry in known if any(old.startswith(wanted) for old in entry.supersedes)
+    )
 
 
 def find_id(entries: Iterable[Entry], prefix: str) -> str | None:

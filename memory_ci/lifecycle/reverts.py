@@ -28,7 +28,9 @@ SHA = rf"[0-9a-f]{{{MIN_SHA},64}}"
 SHAS = rf"{SHA}(?:(?:,| and|, and)\s+{SHA})*"
 NUMBER = r"[1-9][0-9]*"
 OPENING = r"^[ \t*•-]*|[.!:]\s+"
-IN_PART = r"(?!\W*\s(?:partially|in part|partly|except|but)\b)"  # Who takes back a part keeps the rest.
+IN_PART = (
+    r"(?!\W*\s(?:partially|in part|partly|except|but)\b)"  # Who takes back a part keeps the rest.
+)
 REVERTS_COMMIT = re.compile(
     rf"(?:{OPENING})(?:This reverts|Reverts) commits? (?P<shas>{SHAS})\b{IN_PART}"
     rf"(?:, reversing\s+changes made to (?P<mainline>{SHA}))?",
@@ -41,7 +43,9 @@ REVERTS_REQUEST = re.compile(
 )
 REVERT_BRANCH = re.compile(rf"\AMerge pull request #{NUMBER} from \S+/revert-(?P<number>{NUMBER})-")
 # git's and GitHub's subject; in a squash it stands behind a star.
-REVERT_TITLE = re.compile(r'^(?:\* |[ \t]*)(?P<verb>Revert|Reapply) "(?P<title>.+)"(?:\s*\(#\d+\))?\s*$', re.MULTILINE)
+REVERT_TITLE = re.compile(
+    r'^(?:\* |[ \t]*)(?P<verb>Revert|Reapply) "(?P<title>.+)"(?:\s*\(#\d+\))?\s*$', re.MULTILINE
+)
 NUMBERS = (
     re.compile(rf"\AMerge pull request #({NUMBER}) "),
     re.compile(rf"\A[^\n]+\(#({NUMBER})\)[ \t]*(?:\n|\Z)"),
@@ -68,7 +72,8 @@ class RevertClaim(NamedTuple):
 
 
 def find_reverts(
-    commits: Iterable[Commit], count: Callable[[Commit, RevertClaim], frozenset[str]] = lambda _, claim: claim.names
+    commits: Iterable[Commit],
+    count: Callable[[Commit, RevertClaim], frozenset[str]] = lambda _, claim: claim.names,
 ) -> tuple[Revert, ...]:
     """The reverts among `commits` (parents before children), in their order. A chain of reverts is followed, so that
     each stands on its own: any part of the result can be given to plan_undone. What a commit takes back is known by
@@ -76,13 +81,17 @@ def find_reverts(
     history = _History()
     found: dict[str, Revert] = {}
     for commit in commits:
-        names = frozenset[str]().union(*(count(commit, claim) for claim in history.list_claims(commit)))
+        names = frozenset[str]().union(
+            *(count(commit, claim) for claim in history.list_claims(commit))
+        )
         history.add(commit)
         if names:
             taken_back = [found[name] for name in sorted(names) if name in found]
             undoes = names.union(*(revert.restores for revert in taken_back))
             restores = frozenset[str]().union(*(revert.undoes for revert in taken_back)) - names
-            found[commit.sha[:SHA_WIDTH]] = Revert(commit.sha[:SHA_WIDTH], label_of(commit), undoes, restores)
+            found[commit.sha[:SHA_WIDTH]] = Revert(
+                commit.sha[:SHA_WIDTH], label_of(commit), undoes, restores
+            )
     return tuple(found.values())
 
 
@@ -113,7 +122,9 @@ class _History:
         """What `commit` says that it takes back."""
         message = "\n".join(unfenced_lines(commit.message.splitlines()))
         lines = frozenset(message.split("\n"))
-        quoted = [match for match in REVERT_TITLE.finditer(message) if f"* {match['title']}" not in lines]
+        quoted = [
+            match for match in REVERT_TITLE.finditer(message) if f"* {match['title']}" not in lines
+        ]
         claims = [
             self._claim(self._whole(sha), match["mainline"])
             for match in REVERTS_COMMIT.finditer(message)
@@ -121,12 +132,23 @@ class _History:
         ]
         # A request named with its repository may be another's: it counts where a forge would call the commit a revert.
         is_revert = any(REVERT_TITLE.match(title) for title in _titles(commit))
-        requests = [one for one in REVERTS_REQUEST.finditer(message) if is_revert or not (one["slug"] or one["path"])]
+        requests = [
+            one
+            for one in REVERTS_REQUEST.finditer(message)
+            if is_revert or not (one["slug"] or one["path"])
+        ]
         requests += REVERT_BRANCH.finditer(message)
         claims += [self._claim_request(match["number"]) for match in requests]
         if not claims:
-            titles = (one["title"] if one["verb"] == "Revert" else f'Revert "{one["title"]}"' for one in quoted)
-            claims += [self._claim(sha, None) for title in titles if (sha := self._titles.get(_bare(title)))]
+            titles = (
+                one["title"] if one["verb"] == "Revert" else f'Revert "{one["title"]}"'
+                for one in quoted
+            )
+            claims += [
+                self._claim(sha, None)
+                for title in titles
+                if (sha := self._titles.get(_bare(title)))
+            ]
         subject = REVERT_TITLE.match(message)
         if subject and subject["verb"] == "Revert" and (number := _number(subject["title"])):
             claims.append(self._claim_request(number))
@@ -140,7 +162,9 @@ class _History:
 
     def _claim_request(self, number: str) -> RevertClaim:
         name, sha = f"pr:{number}", self._requests.get(number)
-        return RevertClaim(name, frozenset({name}) | (self._claim(sha, None).names if sha else frozenset()))
+        return RevertClaim(
+            name, frozenset({name}) | (self._claim(sha, None).names if sha else frozenset())
+        )
 
     def _claim(self, sha: str, mainline: str | None) -> RevertClaim:
         """The commit, its pull request, and for a merge the commits that it brought."""
@@ -150,7 +174,9 @@ class _History:
         number = _number(commit.message)
         names = {sha, *([f"pr:{number}"] if number else [])}
         if len(commit.parents) > 1:
-            names |= self._ancestors(commit.parents) - self._ancestors([mainline or commit.parents[0]])
+            names |= self._ancestors(commit.parents) - self._ancestors(
+                [mainline or commit.parents[0]]
+            )
         return RevertClaim(sha, frozenset(names))
 
     def _ancestors(self, tips: Sequence[str]) -> set[str]:
@@ -180,7 +206,9 @@ def _bare(title: str) -> str:
     return NUMBER_AT_END.sub("", title).strip()
 
 
-SOON = timedelta(days=14)  # A change that is mended later than this worked for a while: what came then is new work.
+SOON = timedelta(
+    days=14
+)  # A change that is mended later than this worked for a while: what came then is new work.
 MENDS = re.compile(
     r"\b(?:fix(?:es|ed|ing)?[ -]?ups?|follow(?:s|ed)?[ -]?ups?|amend(?:s|ed)?|regress(?:ion|ed)|br(?:oken|oke)|missed)"
     r"\s+(?:(?:to|on|for|of|from|in|by|introduced|caused|since|with)\s+){0,2}"
@@ -225,7 +253,9 @@ def is_revert(shas: Collection[str], reverting: Collection[str]) -> bool:
     return bool(shas) and all(sha[:SHA_WIDTH] in reverting for sha in shas)
 
 
-SOURCE = re.compile(r"(?:pr:(?P<number>\d+)\s+)?commit:(?P<sha>[0-9a-f]{12})[0-9a-f]*|pr:(?P<lone>\d+)")
+SOURCE = re.compile(
+    r"(?:pr:(?P<number>\d+)\s+)?commit:(?P<sha>[0-9a-f]{12})[0-9a-f]*|pr:(?P<lone>\d+)"
+)
 SUSPICION = re.compile(r"revert:([0-9a-f]{12}) reverted in (\S+), importance was ([\d.e-]+)")
 
 
@@ -254,7 +284,9 @@ def plan_undone(located: Iterable[Located], reverts: Sequence[Revert]) -> tuple[
         turns = sorted({turn for name in names for turn in touching.get(name, ())})
         entry, why = _follow(place.entry, [reverts[turn] for turn in turns])
         if entry != place.entry:
-            changes.append(Change(step="consolidate", kind="update", path=place.path, entry=entry, why=why))
+            changes.append(
+                Change(step="consolidate", kind="update", path=place.path, entry=entry, why=why)
+            )
     return tuple(changes)
 
 
@@ -275,11 +307,16 @@ def suspect(entry: Entry, revert: Revert) -> Entry:
 def restore(entry: Entry, suspicion: Suspicion) -> Entry:
     """The inverse of suspect; what a person has written since stays."""
     importance = entry.importance
-    for before in (suspicion.importance, demote(suspicion.importance)):  # a successor may have lowered it as well
+    for before in (
+        suspicion.importance,
+        demote(suspicion.importance),
+    ):  # a successor may have lowered it as well
         if importance == demote(before):
             importance = before
             break
-    evidence = tuple(line for line in entry.evidence if not line.startswith(f"revert:{suspicion.sha} "))
+    evidence = tuple(
+        line for line in entry.evidence if not line.startswith(f"revert:{suspicion.sha} ")
+    )
     restored = replace(entry, importance=importance, evidence=evidence)
     if entry.instead != f"reverted in {suspicion.label}":
         return restored
@@ -296,12 +333,17 @@ def _follow(entry: Entry, reverts: Sequence[Revert]) -> tuple[Entry, str]:
             if origins and all(origin & undone for origin in origins):
                 entry, why = suspect(entry, revert), f"its source was reverted in {revert.label}"
         elif suspicion.sha in revert.undoes or any(origin & revert.restores for origin in origins):
-            entry, why = restore(entry, suspicion), f"{revert.label} took back the revert of its source"
+            entry, why = (
+                restore(entry, suspicion),
+                f"{revert.label} took back the revert of its source",
+            )
     return entry, why
 
 
 def _origins(entry: Entry) -> tuple[frozenset[str], ...]:
     """The sources of an entry, each by all its names; it may have several after a merge."""
     found = (match.groups() for match in SOURCE.finditer(entry.source or ""))
-    names = ((sha, f"pr:{number or lone}" if number or lone else None) for number, sha, lone in found)
+    names = (
+        (sha, f"pr:{number or lone}" if number or lone else None) for number, sha, lone in found
+    )
     return tuple(frozenset(filter(None, own)) for own in names)

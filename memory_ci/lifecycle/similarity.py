@@ -13,7 +13,9 @@ from typing import NamedTuple
 from memory_ci.records.entry import Entry
 from memory_ci.text import STOP_WORDS, content_words, stem, words
 
-NEAR_DUPLICATE = Fraction(4, 5)  # Two entries whose Jaccard index is strictly above this say the same (TeaParty).
+NEAR_DUPLICATE = Fraction(
+    4, 5
+)  # Two entries whose Jaccard index is strictly above this say the same (TeaParty).
 LABEL = re.compile(
     r"""^[ \t>*_#\-]*
     (?:root[ ]cause|cause|fix|context|error|lesson(?:[ ]learned)?|learning|problem|symptom|solution|resolution|decision
@@ -28,7 +30,9 @@ DATE = re.compile(
     |\b(?:\d{{1,2}}[ ])?{MONTH}[ ](?:\d{{1,2}},?[ ])?\d{{4}}\b""",
     re.IGNORECASE | re.VERBOSE,
 )
-REFERENCE = re.compile(r"(?<!\w)[#!]\d+\b")  # A request or an issue: where it comes from, not what it says.
+REFERENCE = re.compile(
+    r"(?<!\w)[#!]\d+\b"
+)  # A request or an issue: where it comes from, not what it says.
 NEGATIONS = frozenset("no not never none nor neither without cannot".split())
 NEGATING = re.compile(
     "[\u4e0d\u6ca1\u6c92\u7121\u65e0\u975e\u52ff\u672a\u522b\u5225\uc54a\ubabb\ub9d0]|\u306a\u3044|\u305b\u3093|\u0e44\u0e21"
@@ -54,7 +58,9 @@ def said(entry: Entry) -> EntryWords:
         text = noise.sub(" ", text)
     spoken = ("not" if word in NEGATIONS or word.endswith("n't") else word for word in words(text))
     content = [word for word in spoken if word == "not" or word not in STOP_WORDS]
-    claims = [pair for pair in pairwise(["", *content, ""]) if pair[0] == "not" or NUMBER.match(pair[1])]
+    claims = [
+        pair for pair in pairwise(["", *content, ""]) if pair[0] == "not" or NUMBER.match(pair[1])
+    ]
     if not text.isascii():
         claims += [("not", word) for word in content if NEGATING.search(word)]
     return EntryWords(frozenset(content), tuple(dict.fromkeys(claims)))
@@ -79,7 +85,9 @@ def similar_pairs(
     """All pairs of places (smaller first, in order) whose word sets have a Jaccard index strictly above `threshold`.
     Sets that are equal all make pairs with each other: give each set once where they may be many. An empty set is like
     nothing."""
-    holders: defaultdict[str, int] = defaultdict(int)  # for each word a number with a bit for each text so far
+    holders: defaultdict[str, int] = defaultdict(
+        int
+    )  # for each word a number with a bit for each text so far
     found: list[tuple[int, int]] = []
     for at, text in enumerate(texts):
         found += ((other, at) for other in _partners(texts, at, holders, threshold))

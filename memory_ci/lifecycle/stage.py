@@ -17,7 +17,10 @@ NAMES: tuple[tuple[Phase, str], ...] = (
     ("specification", "specification specifications specifying spec specs requirements discovery"),
     ("planning", "planning plan"),
     ("design", "design designing architecture"),
-    ("implementation", "implementation implementing build building coding development developing execution"),
+    (
+        "implementation",
+        "implementation implementing build building coding development developing execution",
+    ),
     ("review", "review reviewing verification validation testing test qa acceptance"),
     ("maintenance", "maintenance maintaining operation operations production support"),
 )  # What people call the phases.
@@ -27,7 +30,9 @@ SIGNS: tuple[tuple[Progress, str], ...] = (
     ("done", "x done complete completed finished closed yes ✓ ✔ ✅ ☑"),
 )  # What people write beside a milestone. The first that fits counts: `not done` is open.
 # Words that change nothing about a stage's name; any other word makes it unclear (`not`, `after`, `complete`).
-FILLERS = frozenset("a active are current currently in is it now ongoing phase project stage the this under we".split())
+FILLERS = frozenset(
+    "a active are current currently in is it now ongoing phase project stage the this under we".split()
+)
 PHASES: Mapping[str, Phase] = {word: phase for phase, said in NAMES for word in said.split()}
 
 STATEMENT = re.compile(
@@ -35,13 +40,19 @@ STATEMENT = re.compile(
     r"(stage|phase|status)[*_]{0,2}[ \t]*:[*_]{0,2}[ \t]*(.*)",
     re.IGNORECASE,
 )
-HEADING = re.compile(r"#{1,6}[ \t]+(?:(?:current|project)[ \t]+)?(?:stage|phase)[ \t]*#*", re.IGNORECASE)
+HEADING = re.compile(
+    r"#{1,6}[ \t]+(?:(?:current|project)[ \t]+)?(?:stage|phase)[ \t]*#*", re.IGNORECASE
+)
 BOX = re.compile(r"[ \t]*(?:[-*+]|\d+[.)])[ \t]+\[(.)\][ \t]+(.*)")
 ROW = re.compile(r"[ \t]*\|(.*)\|[ \t]*")
 WORD = re.compile(r"[^\W_]+")
 NUMBER = re.compile(r"^[\s\"'>*_+-]*(?:\d+[.)]\s*)?")
-REMARK = re.compile(r"[(,;:.|\u2013\u2014]|\s[-#]")  # Where a stage's name ends and a remark begins.
-OVER = frozenset("not done complete completed finished ended over closed".split())  # Not said of a current stage.
+REMARK = re.compile(
+    r"[(,;:.|\u2013\u2014]|\s[-#]"
+)  # Where a stage's name ends and a remark begins.
+OVER = frozenset(
+    "not done complete completed finished ended over closed".split()
+)  # Not said of a current stage.
 
 
 class Reading(msgspec.Struct, frozen=True):
@@ -72,7 +83,9 @@ def parse_phase(name: str) -> Phase | None:
     spoken, *remarks = REMARK.split(NUMBER.sub("", name.lower()), maxsplit=1)
     said = [word for word in WORD.findall(spoken) if word not in FILLERS]
     phase = PHASES.get(said[0]) if len(said) == 1 else None
-    doubts = (word in OVER or PHASES.get(word, phase) != phase for word in WORD.findall("".join(remarks)))
+    doubts = (
+        word in OVER or PHASES.get(word, phase) != phase for word in WORD.findall("".join(remarks))
+    )
     return None if any(doubts) else phase
 
 
@@ -85,7 +98,11 @@ def _statements(lines: Sequence[str]) -> Iterator[Reading | None]:
                 yield Reading(phase, number + 1) if phase else None
         elif HEADING.fullmatch(line):
             below = next((n for n in range(number + 1, len(lines)) if lines[n].strip()), None)
-            if below is not None and not BOX.fullmatch(lines[below]) and not ROW.fullmatch(lines[below]):
+            if (
+                below is not None
+                and not BOX.fullmatch(lines[below])
+                and not ROW.fullmatch(lines[below])
+            ):
                 phase = parse_phase(lines[below])
                 yield Reading(phase, below + 1) if phase else None
 
@@ -96,7 +113,13 @@ def _find_milestone(lines: Sequence[str]) -> Reading | None:
     found: list[tuple[Reading, Progress | None]] = []
     for number, line in enumerate(lines):
         box, row = BOX.fullmatch(line), ROW.fullmatch(line)
-        cells = [REMARK.split(box.group(2))[0], box.group(1)] if box else row.group(1).split("|") if row else []
+        cells = (
+            [REMARK.split(box.group(2))[0], box.group(1)]
+            if box
+            else row.group(1).split("|")
+            if row
+            else []
+        )
         phases = [phase for cell in cells if (phase := parse_phase(cell))]
         if len(phases) == 1:
             found.append((Reading(phases[0], number + 1), _progress(cells)))
@@ -112,5 +135,7 @@ def _find_milestone(lines: Sequence[str]) -> Reading | None:
 def _progress(cells: Sequence[str]) -> Progress | None:
     """The state that the cells of a milestone name; an empty one is open."""
     signs = set(re.findall(r"[^\W_]+|[^\w\s]", " ".join(cells).lower()))
-    found: Progress | None = next((progress for progress, said in SIGNS if signs & set(said.split())), None)
+    found: Progress | None = next(
+        (progress for progress, said in SIGNS if signs & set(said.split())), None
+    )
     return found or ("open" if any(not cell.strip() for cell in cells) else None)

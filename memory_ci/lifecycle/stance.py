@@ -41,10 +41,22 @@ NEGATORS = frozenset(
 )
 
 PERMISSION, SWITCH, EXECUTION = "allow/forbid", "enable/disable", "run/skip"
-AFFIRMING = frozenset((PERMISSION, SWITCH, EXECUTION))  # The same as to affirm and to deny: `skip X` is `never X`.
+AFFIRMING = frozenset(
+    (PERMISSION, SWITCH, EXECUTION)
+)  # The same as to affirm and to deny: `skip X` is `never X`.
 PAIRS: tuple[tuple[str, Stand, str, str], ...] = (
-    (PERMISSION, "verb", "allow permit allows permits", "forbid forbids disallow disallows prohibit prohibits"),
-    (PERMISSION, "state", "allowed permitted acceptable ok okay", "forbidden disallowed prohibited banned"),
+    (
+        PERMISSION,
+        "verb",
+        "allow permit allows permits",
+        "forbid forbids disallow disallows prohibit prohibits",
+    ),
+    (
+        PERMISSION,
+        "state",
+        "allowed permitted acceptable ok okay",
+        "forbidden disallowed prohibited banned",
+    ),
     (SWITCH, "verb", "enable enables turn-on turns-on", "disable disables turn-off turns-off"),
     (SWITCH, "state", "enabled on turned-on", "disabled off turned-off"),
     (EXECUTION, "verb", "run runs perform performs", "skip skips bypass bypasses"),
@@ -52,11 +64,21 @@ PAIRS: tuple[tuple[str, Stand, str, str], ...] = (
     ("include/exclude", "state", "included", "excluded omitted"),
     ("accept/reject", "verb", "accept accepts", "reject rejects refuse refuses"),
     ("accept/reject", "state", "accepted", "rejected refused"),
-    ("increase/decrease", "verb", "increase increases raise raises", "decrease decreases lower lowers reduce reduces"),
+    (
+        "increase/decrease",
+        "verb",
+        "increase increases raise raises",
+        "decrease decreases lower lowers reduce reduces",
+    ),
     ("show/hide", "verb", "show shows", "hide hides"),
     ("required/optional", "state", "required mandatory compulsory", "optional voluntary"),
     ("safe/unsafe", "state", "safe", "unsafe"),
-    ("sync/async", "choice", "sync synchronous blocking", "async asynchronous non-blocking nonblocking"),
+    (
+        "sync/async",
+        "choice",
+        "sync synchronous blocking",
+        "async asynchronous non-blocking nonblocking",
+    ),
     ("public/private", "choice", "public", "private"),
     ("mutable/immutable", "choice", "mutable", "immutable"),
     ("strict/lenient", "choice", "strict", "lenient permissive loose"),
@@ -69,7 +91,12 @@ PAIRS: tuple[tuple[str, Stand, str, str], ...] = (
     ("lower/upper case", "choice", "lowercase lower-case", "uppercase upper-case"),
     ("ascending/descending", "anywhere", "ascending", "descending"),
     ("sync/async", "anywhere", "synchronously", "asynchronously"),
-    ("parallel/serial", "anywhere", "parallel concurrently", "serial serially sequential sequentially"),
+    (
+        "parallel/serial",
+        "anywhere",
+        "parallel concurrently",
+        "serial serially sequential sequentially",
+    ),
     ("eager/lazy", "anywhere", "eagerly", "lazily"),
     ("manually/automatically", "anywhere", "manually", "automatically"),
     ("explicit/implicit", "anywhere", "explicitly", "implicitly"),
@@ -85,23 +112,33 @@ POLES: dict[str, Pole] = {
 
 BE = frozenset("be is are been being stay stays remain remains become becomes defaults".split())
 MODALS = frozenset("must should shall will would can could may might to do does".split())
-DIRECTIONS = frozenset("from into onto via".split())  # They mark what follows: `from X` is not `into X`.
+DIRECTIONS = frozenset(
+    "from into onto via".split()
+)  # They mark what follows: `from X` is not `into X`.
 FUNCTION_WORDS = frozenset(
     """a an the its his her our your their we you i us my it they there of for in on at as and or by with this that
     these those please always ever all any every each also so just simply really strictly explicitly even ought need
     needs""".split()
 )
-FILLERS = BE | MODALS | DIRECTIONS | FUNCTION_WORDS  # They say nothing; hedges (`usually`) and limits (`only`) do.
+FILLERS = (
+    BE | MODALS | DIRECTIONS | FUNCTION_WORDS
+)  # They say nothing; hedges (`usually`) and limits (`only`) do.
 LIGHT = frozenset(
     """use uses used using prefer prefers make makes making sure ensure ensures have has set sets pick choose go
     keep keeps""".split()
 )  # Verbs that only say `be it so`.
 SINGLE_CHOICE = frozenset("use uses prefer prefers choose pick default be is are".split())
 PREFERENCE = frozenset("prefer prefers favor favour choose chosen pick use value".split())
-CONDITIONS = frozenset("if when whenever unless while until once where whose which that who".split())
-PREPOSITIONS = frozenset("in on for at with within under during by as before after from inside outside".split())
+CONDITIONS = frozenset(
+    "if when whenever unless while until once where whose which that who".split()
+)
+PREPOSITIONS = frozenset(
+    "in on for at with within under during by as before after from inside outside".split()
+)
 # Before `that` they announce the statement itself, no condition of it.
-COMPLEMENTS = frozenset("sure ensure ensures note means so verify check require requires assume".split())
+COMPLEMENTS = frozenset(
+    "sure ensure ensures note means so verify check require requires assume".split()
+)
 UNITS: dict[str, str] = {
     word: unit
     for unit, said in {
@@ -118,7 +155,9 @@ QUANTITIES = frozenset(
     width length column line space indent indentation maximum minimum max min approval reviewer connection character
     entry file argument parameter level depth batch page version concurrency parallelism""".split()
 )  # What has one value at a time (singular): a second value of the same is another opinion.
-LINKS = frozenset("to is be are at of under over above below within exceed exceeds than least most".split())
+LINKS = frozenset(
+    "to is be are at of under over above below within exceed exceeds than least most".split()
+)
 LABELS = frozenset(
     """issue pr pull request ticket bug http https error status code step rfc section chapter phase exit commit option
     example case rule item tier priority severity level class type figure table appendix adr day pep
@@ -126,7 +165,8 @@ LABELS = frozenset(
 )  # A number after them is a name, not an amount: two of them are two things.
 VERSIONED = frozenset("use uses require requires pin target targets install default on".split())
 SPELLED = {
-    word: str(value) for value, word in enumerate("two three four five six seven eight nine ten".split(), start=2)
+    word: str(value)
+    for value, word in enumerate("two three four five six seven eight nine ten".split(), start=2)
 }
 PARTICIPLES = {
     "run": "run", "kept": "keep", "written": "write", "set": "set", "sent": "send", "built": "build", "read": "read",
@@ -139,7 +179,12 @@ PARTICIPLES = {
 # -- the words of a sentence, told apart into what it speaks of and what it says of that
 
 OrderKind = Literal["time", "preference"]
-PIVOTS: dict[str, OrderKind] = {"before": "time", "after": "time", "instead": "preference", "over": "preference"}
+PIVOTS: dict[str, OrderKind] = {
+    "before": "time",
+    "after": "time",
+    "instead": "preference",
+    "over": "preference",
+}
 NUMBER = re.compile(r"v?(\d+(?:\.\d+)*)(%|[a-z]*)")
 
 
@@ -173,14 +218,24 @@ def find_opposition(one: Claim, other: Claim) -> str | None:
     other says; or, where neither denies, they differ in one antonym, one amount or the order."""
     if one.denied != other.denied:
         return "one says not" if one._replace(denied=other.denied) == other else None
-    differences = [pair for (pair, side), (_, opposite) in zip(one.poles, other.poles, strict=True) if side != opposite]
+    differences = [
+        pair
+        for (pair, side), (_, opposite) in zip(one.poles, other.poles, strict=True)
+        if side != opposite
+    ]
     amounts = [(min(pair), max(pair)) for pair in zip(one.amounts, other.amounts, strict=True)]
     differences += [f"{a} against {b}" for a, b in amounts if a != b]
     if (one.first, one.second) != (other.first, other.second):
         is_reversed = one.first & other.second and one.second & other.first
         differences.append("the reverse order" if is_reversed else "")
-    is_refined = any(b.startswith(f"{a}.") for a, b in amounts)  # a version given more exactly: 18 and 18.2
-    return (differences[0] or None) if len(differences) == 1 and not (one.denied or is_refined) else None
+    is_refined = any(
+        b.startswith(f"{a}.") for a, b in amounts
+    )  # a version given more exactly: 18 and 18.2
+    return (
+        (differences[0] or None)
+        if len(differences) == 1 and not (one.denied or is_refined)
+        else None
+    )
 
 
 def read_claim(tokens: Sequence[Token], min_words: int) -> Claim | None:
@@ -191,7 +246,9 @@ def read_claim(tokens: Sequence[Token], min_words: int) -> Claim | None:
             reader.read(at)
         else:
             reader.read_condition(token.word)
-    is_enough = reader.weight >= min_words and any(word != "#" for part in reader.parts for word in part)
+    is_enough = reader.weight >= min_words and any(
+        word != "#" for part in reader.parts for word in part
+    )
     return reader.claim() if is_enough else None
 
 
@@ -200,7 +257,9 @@ QUANTITY_STEMS = frozenset(map(stem, QUANTITIES))
 
 def _last_before(words: Sequence[str], passed: Container[str]) -> list[str]:
     """For each place the nearest word before it that is not `passed` over; "" where there is none."""
-    return list(accumulate(words[:-1], lambda last, word: last if word in passed else word, initial=""))
+    return list(
+        accumulate(words[:-1], lambda last, word: last if word in passed else word, initial="")
+    )
 
 
 class _Reader:
@@ -212,7 +271,9 @@ class _Reader:
         self.known = frozenset(words)
         self.directions = _last_before(words, FUNCTION_WORDS)
         self.said = _last_before(words, NEGATORS | {"always", "ever"})
-        self.quantity = next((at for at, word in enumerate(words) if stem(word) in QUANTITY_STEMS), len(words))
+        self.quantity = next(
+            (at for at, word in enumerate(words) if stem(word) in QUANTITY_STEMS), len(words)
+        )
         self.version = next((at for at, word in enumerate(words) if word in VERSIONED), len(words))
         self.parts: tuple[deque[str], deque[str]] = (deque(), deque())
         self.poles: dict[str, int] = {}
@@ -239,8 +300,17 @@ class _Reader:
         before, after = self.parts
         if not self.pivot:
             return Claim((*before, *after), *stance)
-        first, second = (frozenset(part) for part in ((after, before) if self.pivot == "after" else (before, after)))
-        return Claim(tuple(sorted(before + after)), *stance, PIVOTS[self.pivot], first - second, second - first)
+        first, second = (
+            frozenset(part)
+            for part in ((after, before) if self.pivot == "after" else (before, after))
+        )
+        return Claim(
+            tuple(sorted(before + after)),
+            *stance,
+            PIVOTS[self.pivot],
+            first - second,
+            second - first,
+        )
 
     def _put(self, word: str, *, in_front: bool = False) -> None:
         part = self.parts[1 if self.pivot else 0]
@@ -288,7 +358,9 @@ class _Reader:
 
     def _is_stance(self, stand: Stand, at: int) -> bool:
         if stand == "verb" and not any(self.parts):
-            return not BE & set(self.words[at + 1 : at + 4])  # `exclude patterns are …` speaks of patterns
+            return not BE & set(
+                self.words[at + 1 : at + 4]
+            )  # `exclude patterns are …` speaks of patterns
         if stand == "verb":
             return self.words[at].endswith("s") or self._word(at - 1) in MODALS | NEGATORS
         if stand == "anywhere" or self._is_said(at):
@@ -301,7 +373,9 @@ class _Reader:
     def _is_said(self, at: int) -> bool:
         """Whether a form of `be` stands before the word, or `keep … private` around it."""
         is_last = at + 1 == len(self.words)
-        return self.said[at] in BE or (is_last and not self.known.isdisjoint(("keep", "make", "leave")))
+        return self.said[at] in BE or (
+            is_last and not self.known.isdisjoint(("keep", "make", "leave"))
+        )
 
     def _word(self, at: int) -> str:
         return self.words[at] if 0 <= at < len(self.words) else ""
@@ -309,9 +383,13 @@ class _Reader:
 
 # -- the sentences of an entry
 
-NO_PROSE = re.compile(r"^[ \t]*(?:[>|#]|[-*+•] |\d+[.)] ).*$", re.MULTILINE)  # List items are often examples.
+NO_PROSE = re.compile(
+    r"^[ \t]*(?:[>|#]|[-*+•] |\d+[.)] ).*$", re.MULTILINE
+)  # List items are often examples.
 BLANKS = re.compile(r"[^\S\n]+")
-BLANK_LINES = re.compile(r"\n\s*\n")  # Shortened first: long runs would make the patterns below slow.
+BLANK_LINES = re.compile(
+    r"\n\s*\n"
+)  # Shortened first: long runs would make the patterns below slow.
 SENTENCE = re.compile(r"(?<=[.!?])\s+|\s*;\s+|\s+(?:[–—]|--?)\s+|\n[ \t]*\n")  # noqa: RUF001 - the dashes are meant
 NO_CLAIM = re.compile(
     r"\?\s*\Z|…\s*\Z|\A\s*[\"“]"  # asked, cut, quoted
@@ -340,7 +418,9 @@ REWORDED = (
 )
 TOKEN = re.compile(r",|#?[^\W_]+(?:[._/:\-']?[^\W_]+|_+[^\W_]+)*_*[%#+]*")
 MIN_WORDS = 2
-MIN_BODY_WORDS = 3  # A sentence of the body leans on those around it: it must say more to stand alone.
+MIN_BODY_WORDS = (
+    3  # A sentence of the body leans on those around it: it must say more to stand alone.
+)
 
 
 def claims_of(entry: Entry) -> frozenset[Claim]:
@@ -375,7 +455,9 @@ def _phrases(text: str) -> Iterator[list[Token]]:
             yield phrase
             phrase, is_free = [], True
             continue
-        is_free = is_free and not (word in CONDITIONS and not (word == "that" and last in COMPLEMENTS))
+        is_free = is_free and not (
+            word in CONDITIONS and not (word == "that" and last in COMPLEMENTS)
+        )
         phrase.append(Token(SPELLED.get(word, word), is_free))
         last = word
     yield phrase

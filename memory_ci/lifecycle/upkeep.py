@@ -28,17 +28,28 @@ def plan_repoint(located: Iterable[Located], verdicts: Verdicts, commit: str) ->
     for place in located:
         if place.entry.status == "retired":
             continue
-        pointed = {cite: _follow(cite, verdicts.get((place.entry.id, cite)), commit) for cite in place.entry.cites}
-        moved = [f"{_path(cite)} is now {_path(new)}" for cite, new in pointed.items() if cite != new]
+        pointed = {
+            cite: _follow(cite, verdicts.get((place.entry.id, cite)), commit)
+            for cite in place.entry.cites
+        }
+        moved = [
+            f"{_path(cite)} is now {_path(new)}" for cite, new in pointed.items() if cite != new
+        ]
         if moved:
             entry = replace(place.entry, cites=tuple(dict.fromkeys(pointed.values())))
             why = shorten(", ".join(dict.fromkeys(moved)), 150)
-            changes.append(Change(step="consolidate", kind="update", path=place.path, entry=entry, why=why))
+            changes.append(
+                Change(step="consolidate", kind="update", path=place.path, entry=entry, why=why)
+            )
     return tuple(changes)
 
 
 def plan_stale_retirement(
-    located: Iterable[Located], verdicts: Verdicts, gone_since: Mapping[str, date], today: date, after_days: int = 90
+    located: Iterable[Located],
+    verdicts: Verdicts,
+    gone_since: Mapping[str, date],
+    today: date,
+    after_days: int = 90,
 ) -> tuple[Change, ...]:
     """The retirement of entries all of whose anchors have been gone for more than `after_days` days. What a person
     pinned stays, and so does an entry about a rejected approach: that its code is gone is what it says."""
@@ -67,7 +78,9 @@ def _follow(cite: str, verdict: Verdict | None, commit: str) -> str:
         return cite
     lines = {"first": verdict.first, "last": verdict.last}
     is_whole = anchor.first is None and anchor.symbol is None
-    text = None if is_whole else anchor.text  # other parts of the file may have been edited: it is hashed once more
+    text = (
+        None if is_whole else anchor.text
+    )  # other parts of the file may have been edited: it is hashed once more
     commit = commit[: len(anchor.commit)]
     return format_anchor(replace(anchor, path=verdict.path, **lines, commit=commit, text=text))
 
@@ -98,14 +111,22 @@ def list_touch_findings(touches: Iterable[Touch]) -> tuple[Finding, ...]:
             groups[touch.before.path, one].append(touch)
     found: list[Finding] = []
     for (_, one), own in sorted(groups.items(), key=lambda item: (*_place(item[0][1]), item[0][0])):
-        edits = dict.fromkeys(str(touch.after.edit) for touch in own if touch.after.edit and one.code != "anchor-moved")
+        edits = dict.fromkeys(
+            str(touch.after.edit)
+            for touch in own
+            if touch.after.edit and one.code != "anchor-moved"
+        )
         said = f" ({', '.join(edits)})" if edits else ""
         places = list({touch.place.entry.id: touch.place for touch in own}.values())
         named = ", ".join(
             f'{place.entry.id[:8]} "{shorten(place.entry.title, 60)}" at {place.path}:{place.line}'
             for place in places[:MAX_NAMED]
         )
-        more = f" and {plural(len(places) - MAX_NAMED, 'entry')} more" if len(places) > MAX_NAMED else ""
+        more = (
+            f" and {plural(len(places) - MAX_NAMED, 'entry')} more"
+            if len(places) > MAX_NAMED
+            else ""
+        )
         found.append(replace(one, message=f"{one.message}{said}: {named}{more}"))
     return tuple(found)
 
@@ -123,13 +144,17 @@ def _find_touched(touch: Touch) -> Finding | None:
     if line is not None and lines is None and after.first is not None:
         line = after.first  # of a file that is cited whole the part that the entry names
     if after.kind == "gone":
-        hint = "Reword it or set `status: retired`; retrieval withholds an entry whose code is gone."
+        hint = (
+            "Reword it or set `status: retired`; retrieval withholds an entry whose code is gone."
+        )
         message = "this change removes the code that memory speaks about"
         return Finding(after.path, line or 1, "anchor-gone", message, hint, "warning")
     if line is not None:
         hint = "If it no longer holds, reword it or set `status: retired`."
         message = "memory speaks about the code that changes here"
-        return Finding(after.path, line, "anchor-changed", message, hint, "warning" if lines else "notice")
+        return Finding(
+            after.path, line, "anchor-changed", message, hint, "warning" if lines else "notice"
+        )
     if after.path != before.path:
         hint = "Nothing to do: `memory-ci record` points the entry at the new place."
         message = f"was {before.path}, which memory speaks about"
@@ -155,7 +180,9 @@ def _numbered(text: str) -> list[tuple[int, str]]:
     return [(number, line) for number, line in lines if line]
 
 
-def _inside(old: Sequence[tuple[int, str]], start: int, end: int, lines: tuple[int, int] | None) -> int | None:
+def _inside(
+    old: Sequence[tuple[int, str]], start: int, end: int, lines: tuple[int, int] | None
+) -> int | None:
     """How far into a difference of old[start:end] the lines begin; None if it does not touch them."""
     if lines is None:
         return 0

@@ -44,7 +44,10 @@ class UtilityStep(msgspec.Struct, frozen=True):
 
 
 def replay(
-    feedback: Iterable[Feedback], policy: Literal["split", "full"], start: float = NO_FEEDBACK, heirs: Heirs = NO_HEIRS
+    feedback: Iterable[Feedback],
+    policy: Literal["split", "full"],
+    start: float = NO_FEEDBACK,
+    heirs: Heirs = NO_HEIRS,
 ) -> dict[str, Utility]:
     """The utility of each entry of which something was said, whatever order that comes in; each event counts once.
     Raises UsageError (unknown-feedback)."""
@@ -56,21 +59,30 @@ def replay_some(
 ) -> dict[str, Utility]:
     """The utility of each entry that `feedback` speaks of, where that is not all: `shares` says what is not in it. That
     is among how many entries the price of being ignored is split, by `job_of`."""
-    return {turn.said.id: turn.utility for turn in _turns(pass_on(feedback, heirs), shares, NO_FEEDBACK)}
+    return {
+        turn.said.id: turn.utility for turn in _turns(pass_on(feedback, heirs), shares, NO_FEEDBACK)
+    }
 
 
 def list_turns(
-    feedback: Iterable[Feedback], policy: Literal["split", "full"], start: float = NO_FEEDBACK, heirs: Heirs = NO_HEIRS
+    feedback: Iterable[Feedback],
+    policy: Literal["split", "full"],
+    start: float = NO_FEEDBACK,
+    heirs: Heirs = NO_HEIRS,
 ) -> Iterator[UtilityStep]:
     """Each event and what it made of its entry, or of the `heirs` of one that is gone, in the order of replay. `split`
     shares the price of being ignored among all that one job ignored, `full` takes it from each. The order of events
     matters, for the value is kept within [0, 1] at each of them. Raises UsageError (unknown-feedback)."""
     events = unique_events(feedback)
-    ignored = {(job_of(said), said.id) for said in events if said.kind == "ignored" and policy == "split"}
+    ignored = {
+        (job_of(said), said.id) for said in events if said.kind == "ignored" and policy == "split"
+    }
     return _turns(pass_on(events, heirs), Counter(job for job, _ in ignored), start)
 
 
-def _turns(events: Iterable[Feedback], shares: Mapping[object, int], start: float) -> Iterator[UtilityStep]:
+def _turns(
+    events: Iterable[Feedback], shares: Mapping[object, int], start: float
+) -> Iterator[UtilityStep]:
     found: dict[str, Utility] = {}
     for said in events:
         before = found.get(said.id, Utility(start, 0))
@@ -97,7 +109,12 @@ def job_of(said: Feedback) -> object:
 
 
 # How a review went, in FSRS's words; to be ignored is no review.
-GRADES: Mapping[EventKind, str] = {"undone": "Again", "rejected": "Again", "corrected": "Hard", "confirmed": "Good"}
+GRADES: Mapping[EventKind, str] = {
+    "undone": "Again",
+    "rejected": "Again",
+    "corrected": "Hard",
+    "confirmed": "Good",
+}
 PROVEN_BY = 2  # From so many different jobs on, a confirmation is Easy.
 
 
@@ -129,7 +146,9 @@ def find_retentions(entries: Iterable[Entry], feedback: Iterable[Feedback]) -> d
     by_entry: defaultdict[str, list[Feedback]] = defaultdict(list)
     for said in feedback:
         by_entry[said.id].append(said)
-    reviewed = [(entry, found) for entry in entries if (found := list_reviews(by_entry.get(entry.id, ())))]
+    reviewed = [
+        (entry, found) for entry in entries if (found := list_reviews(by_entry.get(entry.id, ())))
+    ]
     if not reviewed:
         return {}
     try:

@@ -72,7 +72,9 @@ def drop_block(text: str) -> str:
     return without_block(text, FENCE)
 
 
-def find_stale(workspace: Workspace, view: str | None, files: Iterable[LoadedFile]) -> Iterator[Finding]:
+def find_stale(
+    workspace: Workspace, view: str | None, files: Iterable[LoadedFile]
+) -> Iterator[Finding]:
     """That the block of the configured file is not what memory says now; `files` are the memory of the view."""
     path = workspace.config.export.path
     root = workspace.repo.root
@@ -84,14 +86,18 @@ def find_stale(workspace: Workspace, view: str | None, files: Iterable[LoadedFil
         if found and put_block(text, build_lines(files)) != text:
             line = text.count("\n", 0, found.start() + found.group().startswith("\n")) + 1
             message = "what is exported here is not what memory says now"
-            yield Finding(readable_path(content.file), line, "export-stale", message, STALE_HINT, "warning")
+            yield Finding(
+                readable_path(content.file), line, "export-stale", message, STALE_HINT, "warning"
+            )
 
 
 def build_lines(files: Iterable[LoadedFile]) -> tuple[str, ...]:
     """Norms in their order, then the entries of the project that were used most; no day and no order of files tells."""
     ordered = sorted(files, key=lambda file: file.path)
     screened = [screen(file) for file in ordered if not is_fragment(file.path)]
-    norms = [line for file in screened if file.scope.name == "institutional" for line in _norms(file)]
+    norms = [
+        line for file in screened if file.scope.name == "institutional" for line in _norms(file)
+    ]
     rest = (
         place.entry
         for file in screened
@@ -109,9 +115,17 @@ def build_lines(files: Iterable[LoadedFile]) -> tuple[str, ...]:
 
 def _norms(file: LoadedFile) -> Iterator[str]:
     """Entries and prose of one file in their order, a line each; headings alone are no norm."""
-    said = [(place.line, _line(place.entry)) for place in file.entries if place.entry.status != "retired"]
+    said = [
+        (place.line, _line(place.entry))
+        for place in file.entries
+        if place.entry.status != "retired"
+    ]
     for number, text in file.prose:
-        plain = (line.strip(" \t-*") for line in strip_comments(text).splitlines() if not line.startswith("#"))
+        plain = (
+            line.strip(" \t-*")
+            for line in strip_comments(text).splitlines()
+            if not line.startswith("#")
+        )
         said += [(number, f"- {_safe(line)}") for line in plain if line]
     return (line for _, line in sorted(said, key=lambda one: one[0]))
 
@@ -125,4 +139,6 @@ def _line(entry: Entry) -> str:
 
 def _safe(text: str) -> str:
     """One line in which no comment opens or ends, so that it cannot end the block."""
-    return shorten(neutralise(" ".join(text.split())).replace("<!--", "(").replace("-->", ")"), WIDTH)
+    return shorten(
+        neutralise(" ".join(text.split())).replace("<!--", "(").replace("-->", ")"), WIDTH
+    )

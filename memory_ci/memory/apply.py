@@ -19,7 +19,13 @@ from msgspec.structs import replace
 from memory_ci.anchors.anchors import parse_anchor
 from memory_ci.errors import FindingsError, RepositoryError, UsageError
 from memory_ci.extraction.cites import SHA_WIDTH
-from memory_ci.extraction.entries import EARLIEST, MAX_IMPORTANCE, check_entry, list_texts, trim_evidence
+from memory_ci.extraction.entries import (
+    EARLIEST,
+    MAX_IMPORTANCE,
+    check_entry,
+    list_texts,
+    trim_evidence,
+)
 from memory_ci.extraction.gate import check_words
 from memory_ci.gitrepo.history import SOURCE, iter_merged_changes, plan_range
 from memory_ci.gitrepo.repo import list_foreign
@@ -31,7 +37,13 @@ from memory_ci.memory.commit_texts import fold_blanks, read_said
 from memory_ci.memory.draft import Draft
 from memory_ci.memory.forgotten import find_forgotten, tombstones_at
 from memory_ci.memory.model import trusted_at
-from memory_ci.memory.workspace import Workspace, branch_tip, list_memory_files, load_files, workspace_at
+from memory_ci.memory.workspace import (
+    Workspace,
+    branch_tip,
+    list_memory_files,
+    load_files,
+    workspace_at,
+)
 from memory_ci.records.candidate import ACCEPTED_IN
 from memory_ci.records.config import Quotes
 from memory_ci.records.entry import PROJECT, Entry, Located, ScopeOf
@@ -59,7 +71,15 @@ MERGED = (
 )  # fmt: skip
 FREE: Mapping[Step, tuple[str, ...]] = {
     "reinforce": (*COUNTERS, "occurrences"),
-    "consolidate": ("relations", "importance", "valid_until", "adoption", "instead", "evidence", "cites"),
+    "consolidate": (
+        "relations",
+        "importance",
+        "valid_until",
+        "adoption",
+        "instead",
+        "evidence",
+        "cites",
+    ),
     "promote": (*MERGED, "promoted_from", "promoted_at"),
     "compact": MERGED,
     "retire": ("status",),
@@ -107,7 +127,9 @@ def parse_plan(data: bytes) -> Plan:
         ) from error
     if plan.schema_version != PLAN_VERSION:
         message = f"the plan has schema version {plan.schema_version}, this memory-ci reads {PLAN_VERSION}"
-        raise UsageError(message, slug="bad-plan", hint="Make the plan with the version that applies it.")
+        raise UsageError(
+            message, slug="bad-plan", hint="Make the plan with the version that applies it."
+        )
     return plan
 
 
@@ -144,7 +166,10 @@ def apply_plan(
         workspace.repo,
         ref=plan.ref,
         expected=plan.base,
-        commits=[PlannedCommit(files, message if covers else without_source(message)) for message, files in prepared],
+        commits=[
+            PlannedCommit(files, message if covers else without_source(message))
+            for message, files in prepared
+        ],
         identity=choose_identity(config, in_actions=in_actions),
         when=now,
     )
@@ -153,16 +178,22 @@ def apply_plan(
 
 def without_source(message: str) -> str:
     """A message that does not say how far a run came."""
-    return "".join(line for line in message.splitlines(keepends=True) if not line.startswith(f"{SOURCE}:"))
+    return "".join(
+        line for line in message.splitlines(keepends=True) if not line.startswith(f"{SOURCE}:")
+    )
 
 
-def preview_plan(workspace: Workspace, plan: Plan, now: datetime, beside: Beside | None = None) -> Applied:
+def preview_plan(
+    workspace: Workspace, plan: Plan, now: datetime, beside: Beside | None = None
+) -> Applied:
     """What apply_plan would commit, after every check it makes; nothing is written."""
     return _preview(plan, _prepare(workspace, plan, now, beside))
 
 
 def _preview(plan: Plan, prepared: Prepared) -> Applied:
-    return Applied(plan.ref, plan.base, tuple(message.partition("\n")[0] for message, _ in prepared))
+    return Applied(
+        plan.ref, plan.base, tuple(message.partition("\n")[0] for message, _ in prepared)
+    )
 
 
 def _prepare(workspace: Workspace, plan: Plan, now: datetime, beside: Beside | None) -> Prepared:
@@ -170,25 +201,36 @@ def _prepare(workspace: Workspace, plan: Plan, now: datetime, beside: Beside | N
     ref, tip = branch_tip(workspace, plan.ref)
     if tip != plan.base:
         message = f"{ref} is at {tip[:12]}, the plan was made for {plan.base[:12]}"
-        raise RepositoryError(message, slug="ref-moved", hint="Make the plan again: memory-ci extract.")
+        raise RepositoryError(
+            message, slug="ref-moved", hint="Make the plan again: memory-ci extract."
+        )
     workspace = workspace_at(workspace.repo, tip)
     today = now.astimezone(UTC).date()
-    for reason in chain(find_objections(workspace, plan, today), telling.find_objections(workspace, plan, today)):
+    for reason in chain(
+        find_objections(workspace, plan, today), telling.find_objections(workspace, plan, today)
+    ):
         hint = "Make it again: memory-ci extract."
         raise FindingsError(f"the plan is refused: {reason}", slug="plan-refused", hint=hint)
     plan = trim_plan(plan, workspace.config.evidence.quotes)
     noted = telling.list_changes(workspace, plan)
     run = [step for step in plan.steps if step.step not in ALONE]
-    groups = [*([run] if run or noted else []), *([step] for step in plan.steps if step.step in ALONE)]
+    groups = [
+        *([run] if run or noted else []),
+        *([step] for step in plan.steps if step.step in ALONE),
+    ]
     prepared = []
     changes = [change for step in plan.steps for change in step.changes]
-    content = workspace.at(tip).read(path for change in changes for path in (change.path, change.moved_from) if path)
+    content = workspace.at(tip).read(
+        path for change in changes for path in (change.path, change.moved_from) if path
+    )
     for steps in groups:
         told = noted if steps is run else {}
         files = dict(told)
         for step in steps:
             files |= (changed := apply_changes(content, step.changes))
-            content = {path: data for path, data in {**content, **changed}.items() if data is not None}
+            content = {
+                path: data for path, data in {**content, **changed}.items() if data is not None
+            }
         prepared.append((render_commit_message(steps, plan, len(told)), files))
     if prepared and workspace.config.export.record:
         prepared[-1][1].update(_export(workspace, tip, changes, content))
@@ -219,9 +261,16 @@ def _export(
     from memory_ci.memory.agents_block import build_lines, put_block
     from memory_ci.store.document import load_file
 
-    path, touched = workspace.config.export.path, {path for one in changes for path in (one.path, one.moved_from)}
+    path, touched = (
+        workspace.config.export.path,
+        {path for one in changes for path in (one.path, one.moved_from)},
+    )
     left = [file for file in list_memory_files(workspace, tip) if file.path not in touched]
-    new = [load_file(name, data, workspace.config.scopes) for name, data in content.items() if name in touched]
+    new = [
+        load_file(name, data, workspace.config.scopes)
+        for name, data in content.items()
+        if name in touched
+    ]
     files = [*load_files(workspace, left), *new]
     before = workspace.at(tip).read([path]).get(path, b"").decode("utf-8", "surrogateescape")
     after = put_block(before, build_lines(files))
@@ -256,14 +305,18 @@ class _Referee:
             self._removed: dict[str, Entry] = {}
             self._retired: set[str] = set()
             places = (*self._draft.kept, *self._draft.inbox)
-            self._known_texts = frozenset(chain.from_iterable(list_texts(place.entry) for place in places))
+            self._known_texts = frozenset(
+                chain.from_iterable(list_texts(place.entry) for place in places)
+            )
             for change in step.changes:
                 for reason in self._look_at(change, step.step):
                     yield f"{change.kind} of {change.entry.id} in {change.path!r}: {reason}"
                 self._draft.take([change])
             # Each entry that is removed must have moved, be merged into another, or have been retired.
             entries = self._draft.entries
-            findable = {entry.id for entry in entries} | {old for entry in entries for old in entry.supersedes}
+            findable = {entry.id for entry in entries} | {
+                old for entry in entries for old in entry.supersedes
+            }
             for entry_id in sorted(self._removed.keys() - findable - self._retired):
                 yield f"the entry {entry_id[:8]} would be lost"
 
@@ -305,7 +358,10 @@ class _Referee:
 
     def _waiting(self, change: Change) -> Located | None:
         """The note of the inbox that a change takes away."""
-        return next((place for place in reversed(self._draft.inbox) if place.path == change.moved_from), None)
+        return next(
+            (place for place in reversed(self._draft.inbox) if place.path == change.moved_from),
+            None,
+        )
 
     def _move(self, change: Change) -> Iterator[str]:
         waiting = self._waiting(change)
@@ -326,15 +382,25 @@ class _Referee:
         mark = f"{CLAIMED}session:"
 
         def unmark(one: Entry) -> Entry:
-            lines = (line.removeprefix(CLAIMED) if line.startswith(mark) else line for line in one.evidence)
+            lines = (
+                line.removeprefix(CLAIMED) if line.startswith(mark) else line
+                for line in one.evidence
+            )
             return replace(one, evidence=tuple(lines))
 
         entry, *meant = map(unmark, (entry, *meant))
-        return any(entry == one or (is_anchored and replace(entry, cites=one.cites) == one) for one in meant)
+        return any(
+            entry == one or (is_anchored and replace(entry, cites=one.cites) == one)
+            for one in meant
+        )
 
     def _drop(self, change: Change) -> Iterator[str]:
         waiting = self._waiting(change)
-        kept = [place for place in self._draft.kept if (place.path, place.entry) == (change.path, change.entry)]
+        kept = [
+            place
+            for place in self._draft.kept
+            if (place.path, place.entry) == (change.path, change.entry)
+        ]
         if not kept:
             yield "the entry is not kept there"
         elif waiting is None or not is_kept(waiting, kept[0]):
@@ -363,7 +429,11 @@ class _Referee:
         """Why a record run would not have added this as extracted."""
         entry, scope = change.entry, self._scope_of(change)
         days = (entry.created_at, entry.last_reinforced)
-        is_changed = entry.status != "active" or entry.reinforcement_count or any(getattr(entry, one) for one in UNSET)
+        is_changed = (
+            entry.status != "active"
+            or entry.reinforcement_count
+            or any(getattr(entry, one) for one in UNSET)
+        )
         faults = {
             "not the file that entries of its scope are written to": (
                 scope is None or self._draft.path_of(scope) != change.path
@@ -389,7 +459,9 @@ class _Referee:
     def _is_said(self, quote: str) -> bool:
         """Whether the quoted words stand where the quote says, but for white space and masks. Hearsay passes."""
         origin, _, words = quote.partition(" ")
-        if origin == "accepted":  # says nothing of what was said; the other words must be found all the same
+        if (
+            origin == "accepted"
+        ):  # says nothing of what was said; the other words must be found all the same
             return words == ACCEPTED_IN
         if not words.strip():
             return False
@@ -403,8 +475,17 @@ class _Referee:
             return {}
         repo = self._workspace.repo
         history = plan_range(repo, self._plan.since, self._plan.until)
-        added = (change.entry for step in self._plan.steps if step.step == "extract" for change in step.changes)
-        quoted = {quote.partition(" ")[0].removeprefix("commit:") for entry in added for quote in entry.evidence}
+        added = (
+            change.entry
+            for step in self._plan.steps
+            if step.step == "extract"
+            for change in step.changes
+        )
+        quoted = {
+            quote.partition(" ")[0].removeprefix("commit:")
+            for entry in added
+            for quote in entry.evidence
+        }
         trusted = trusted_at(repo, self._plan.base)
         said: dict[str, list[str]] = {}
         for merged in iter_merged_changes(repo, history):

@@ -16,7 +16,13 @@ import msgspec
 from msgspec.structs import replace
 
 from memory_ci import __version__
-from memory_ci.anchors.anchors import enrich_anchor, format_anchor, is_citable, make_anchor, parse_anchor
+from memory_ci.anchors.anchors import (
+    enrich_anchor,
+    format_anchor,
+    is_citable,
+    make_anchor,
+    parse_anchor,
+)
 from memory_ci.anchors.named_parts import anchor_parts
 from memory_ci.anchors.subjects import choose_touched, find_named, list_touched
 from memory_ci.extraction.cites import name_places
@@ -34,8 +40,12 @@ from memory_ci.memory.workspace import Workspace, index_path
 from memory_ci.records.anchor import Anchor, Verdict
 from memory_ci.records.entry import Entry, Located
 
-MAX_CODE_BYTES = 1 << 20  # A larger file is data, not code: what is anchored in it is compared by its object id alone.
-MAX_NAMESAKES = 20  # A name that more files have (`__init__.py`) tells nothing about where a file went.
+MAX_CODE_BYTES = (
+    1 << 20
+)  # A larger file is data, not code: what is anchored in it is compared by its object id alone.
+MAX_NAMESAKES = (
+    20  # A name that more files have (`__init__.py`) tells nothing about where a file went.
+)
 MAX_MENTIONS = 200  # So many files at most are searched for definitions that left theirs.
 LINK = "120000"  # The mode of a symbolic link, which no listing of files has.
 
@@ -52,43 +62,74 @@ Verdicts = dict[CiteKey, Verdict]
 def anchor_entries(workspace: Workspace, entries: Sequence[Entry]) -> tuple[Entry, ...]:
     """The entries, each cite of theirs with the hash of what it cites and, where the learning names a definition, its
     lines and symbol. A cite that is no anchor, or whose file is not in that commit, stays as it is."""
-    anchors = {cite: anchor for entry in entries for cite in entry.cites if (anchor := parse_anchor(cite))}
+    anchors = {
+        cite: anchor for entry in entries for cite in entry.cites if (anchor := parse_anchor(cite))
+    }
     bare = {cite: anchor for cite, anchor in anchors.items() if anchor.text is None}
     blobs = _find_blobs(workspace.repo, bare.values())
     texts = read_texts(workspace.repo, filter(None, blobs.values()))
-    known = {cite: texts[blob] for cite, one in bare.items() if (blob := blobs[one]) is not None and blob in texts}
+    known = {
+        cite: texts[blob]
+        for cite, one in bare.items()
+        if (blob := blobs[one]) is not None and blob in texts
+    }
 
     def enrich(cite: str, prose: str) -> str:
-        return format_anchor(enrich_anchor(bare[cite], known[cite], prose)) if cite in known else cite
+        return (
+            format_anchor(enrich_anchor(bare[cite], known[cite], prose)) if cite in known else cite
+        )
 
-    return tuple(replace(entry, cites=tuple(enrich(cite, entry.text) for cite in entry.cites)) for entry in entries)
+    return tuple(
+        replace(entry, cites=tuple(enrich(cite, entry.text) for cite in entry.cites))
+        for entry in entries
+    )
 
 
-def cite_touched(workspace: Workspace, asked: Sequence[tuple[str, Sequence[str]]]) -> list[tuple[str, ...]]:
+def cite_touched(
+    workspace: Workspace, asked: Sequence[tuple[str, Sequence[str]]]
+) -> list[tuple[str, ...]]:
     """For each text with the cites that extraction found in its commit, what it is about of what the commit touched.
     Lines that the text names stay as they are. A file is cited whole if the commit touched no definition in it and the
     text names it, or nothing else was touched. Two git processes for all."""
-    anchors = {cite: anchor for _, cites in asked for cite in cites if (anchor := parse_anchor(cite))}
+    anchors = {
+        cite: anchor for _, cites in asked for cite in cites if (anchor := parse_anchor(cite))
+    }
     places = dict.fromkeys((one.commit, one.path) for one in anchors.values() if one.first is None)
     names = [f"{commit}{parent}:{path}" for commit, path in places for parent in ("", "^")]
     oids = iter(find_objects(workspace.repo, names))
-    blobs = {place: [TreeFile(place[1], oid) if oid else None for oid in (next(oids), next(oids))] for place in places}
+    blobs = {
+        place: [TreeFile(place[1], oid) if oid else None for oid in (next(oids), next(oids))]
+        for place in places
+    }
     texts = read_texts(workspace.repo, (file for both in blobs.values() for file in both if file))
-    changed = {place: [texts.get(file, "") if file else "" for file in both] for place, both in blobs.items()}
-    return [_choose(prose, [anchors[cite] for cite in cites if cite in anchors], changed) for prose, cites in asked]
+    changed = {
+        place: [texts.get(file, "") if file else "" for file in both]
+        for place, both in blobs.items()
+    }
+    return [
+        _choose(prose, [anchors[cite] for cite in cites if cite in anchors], changed)
+        for prose, cites in asked
+    ]
 
 
-def _choose(prose: str, anchors: Sequence[Anchor], changed: Mapping[tuple[str, str], Sequence[str]]) -> tuple[str, ...]:
+def _choose(
+    prose: str, anchors: Sequence[Anchor], changed: Mapping[tuple[str, str], Sequence[str]]
+) -> tuple[str, ...]:
     whole = {one.path: one for one in anchors if one.first is None}
     after = {path: text for path, one in whole.items() if (text := changed[one.commit, path][0])}
     before = {path: text for path, one in whole.items() if (text := changed[one.commit, path][1])}
     touched = list_touched(before, after)
     named = name_places(prose, list(whole)).keys()
     chosen = choose_touched(prose, touched, named)
-    found = [make_anchor(one.path, after[one.path], whole[one.path].commit, symbol=one.name) for one in chosen]
+    found = [
+        make_anchor(one.path, after[one.path], whole[one.path].commit, symbol=one.name)
+        for one in chosen
+    ]
     if not found:
         owned = find_named(prose, after)
-        found = [make_anchor(path, after[path], whole[path].commit, symbol=name) for path, name in owned]
+        found = [
+            make_anchor(path, after[path], whole[path].commit, symbol=name) for path, name in owned
+        ]
     if not found and not (touched and not named):
         files = sorted(named & after.keys()) or (list(after) if len(after) == 1 else [])
         found = [make_anchor(path, after[path], whole[path].commit) for path in files]
@@ -105,7 +146,9 @@ def judge_anchors(workspace: Workspace, located: Iterable[Located], view: str | 
 
 def judge_views(located: Iterable[Located], *views: JudgedView) -> list[Verdicts]:
     """What became of every anchor in views of one repository; what the anchors were made from is asked once."""
-    entries = {(place.entry.id, cite): place.entry for place in located for cite in place.entry.cites}
+    entries = {
+        (place.entry.id, cite): place.entry for place in located for cite in place.entry.cites
+    }
     cited = {key: anchor for key in entries if (anchor := parse_anchor(key[1]))}
     if not cited:
         return [{} for _ in views]
@@ -126,9 +169,14 @@ def _judge_view(
     verdicts = _Inquiry(view, wanted).judge_all()
     judged = {key: verdicts[anchor] for key, anchor in cited.items() if key not in parts}
     if parts:
-        from memory_ci.anchors.verdicts import judge_parts  # seldom needed, and `add` needs no judge
+        from memory_ci.anchors.verdicts import (
+            judge_parts,
+        )  # seldom needed, and `add` needs no judge
 
-        judged |= {key: judge_parts(cited[key], [verdicts[part] for part in own]) for key, own in parts.items()}
+        judged |= {
+            key: judge_parts(cited[key], [verdicts[part] for part in own])
+            for key, own in parts.items()
+        }
     return judged
 
 
@@ -151,7 +199,9 @@ def _find_parts(
             edited[key] = blob
     if not edited:
         return {}
-    keys = {key: make_key("parts", key[1], blob.oid, entries[key].text) for key, blob in edited.items()}
+    keys = {
+        key: make_key("parts", key[1], blob.oid, entries[key].text) for key, blob in edited.items()
+    }
     kept = view.recall(keys, list[str])
     new = [key for key in edited if key not in kept]
     texts = read_texts(view.repo, (edited[key] for key in new))
@@ -160,34 +210,52 @@ def _find_parts(
         found = anchor_parts(cited[key], text, entries[key].text) if text is not None else []
         kept[key] = list(map(format_anchor, found))
     view.keep({keys[key]: kept[key] for key in new})
-    return {key: list(filter(None, map(parse_anchor, cites))) for key, cites in kept.items() if cites}
+    return {
+        key: list(filter(None, map(parse_anchor, cites))) for key, cites in kept.items() if cites
+    }
 
 
-def gone_since(workspace: Workspace, located: Iterable[Located], verdicts: Verdicts, rev: str) -> dict[str, date]:
+def gone_since(
+    workspace: Workspace, located: Iterable[Located], verdicts: Verdicts, rev: str
+) -> dict[str, date]:
     """Since when entries have had no code, by entry id, for those all of whose anchors are gone at `rev`. It is the day
     of the newest commit that touched one of their files: of the removal, where the file was removed."""
-    from memory_ci.lifecycle.upkeep import is_gone, list_verdicts  # these imports in functions: `add` needs no judge
+    from memory_ci.lifecycle.upkeep import (
+        is_gone,
+        list_verdicts,
+    )  # these imports in functions: `add` needs no judge
 
     paths = {
         place.entry.id: {verdict.path for verdict in list_verdicts(place.entry, verdicts)}
         for place in located
         if is_gone(place.entry, verdicts)
     }
-    days = find_last_touches(workspace.repo, resolve_commit(workspace.repo, rev), frozenset().union(*paths.values()))
-    return {entry: max(days[path] for path in own) for entry, own in paths.items() if own <= days.keys()}
+    days = find_last_touches(
+        workspace.repo, resolve_commit(workspace.repo, rev), frozenset().union(*paths.values())
+    )
+    return {
+        entry: max(days[path] for path in own) for entry, own in paths.items() if own <= days.keys()
+    }
 
 
 def read_texts(repo: Repository, files: Iterable[TreeFile]) -> dict[TreeFile, str]:
     """The texts of those files that can be read, with one process for all."""
     contents = read_files(repo, dict.fromkeys(files), MAX_CODE_BYTES)
-    return {content.file: content.data.decode("utf-8", "replace") for content in contents if content.data is not None}
+    return {
+        content.file: content.data.decode("utf-8", "replace")
+        for content in contents
+        if content.data is not None
+    }
 
 
 def _find_blobs(repo: Repository, anchors: Iterable[Anchor]) -> dict[Anchor, TreeFile | None]:
     """The blob that each anchor was made from, where the repository has it."""
     wanted = list(dict.fromkeys(anchors))
     oids = find_objects(repo, [f"{anchor.commit}:{anchor.path}" for anchor in wanted])
-    return {anchor: TreeFile(anchor.path, oid) if oid else None for anchor, oid in zip(wanted, oids, strict=True)}
+    return {
+        anchor: TreeFile(anchor.path, oid) if oid else None
+        for anchor, oid in zip(wanted, oids, strict=True)
+    }
 
 
 T = TypeVar("T")
@@ -232,16 +300,26 @@ class JudgedView:
 
         kept = read_verdicts(self.kept, list(keys.values()))
         with suppress(ValueError, TypeError, msgspec.ValidationError):  # damage: asked again
-            return {one: msgspec.convert(json.loads(kept[key]), kind) for one, key in keys.items() if key in kept}
+            return {
+                one: msgspec.convert(json.loads(kept[key]), kind)
+                for one, key in keys.items()
+                if key in kept
+            }
         return {}
 
     def keep(self, found: Mapping[str, object]) -> None:
         from memory_ci.search.verdicts import keep_verdicts
 
-        keep_verdicts(self.kept, {key: json.dumps(msgspec.to_builtins(one)) for key, one in found.items()})
+        keep_verdicts(
+            self.kept, {key: json.dumps(msgspec.to_builtins(one)) for key, one in found.items()}
+        )
 
     def _list(self) -> tuple[TreeFile, ...]:
-        return list_worktree(self.repo, ()) if self.rev is None else tree_at(self.repo, self.rev).select(())
+        return (
+            list_worktree(self.repo, ())
+            if self.rev is None
+            else tree_at(self.repo, self.rev).select(())
+        )
 
 
 def make_key(*parts: str) -> str:
@@ -253,12 +331,16 @@ def make_key(*parts: str) -> str:
 def _read_judges() -> str:
     """What stands for the way of judging: the source of its modules, "" where that was not installed."""
     with suppress(OSError):
-        return _digest(*(Path(__file__, "../..", f"{name}.py").resolve().read_text("utf-8") for name in JUDGES))
+        return _digest(
+            *(Path(__file__, "../..", f"{name}.py").resolve().read_text("utf-8") for name in JUDGES)
+        )
     return ""
 
 
 def _digest(*parts: str) -> str:
-    return hashlib.blake2b("\0".join(parts).encode("utf-8", "surrogateescape"), digest_size=16).hexdigest()
+    return hashlib.blake2b(
+        "\0".join(parts).encode("utf-8", "surrogateescape"), digest_size=16
+    ).hexdigest()
 
 
 class _Outcome(NamedTuple):
@@ -290,24 +372,37 @@ class _Inquiry:
         near = self._judge({one: [one.path] for one in present}, {one: one.path for one in present})
         final = {anchor: outcome for anchor, outcome in near.items() if not outcome.trace}
         if far := [anchor for anchor in other if anchor not in final]:
-            keys = {one: self._key(one, self.view.tree, "" if one in near else self.view.tip or "") for one in far}
+            keys = {
+                one: self._key(one, self.view.tree, "" if one in near else self.view.tip or "")
+                for one in far
+            }
             known = self.view.recall(keys, _Outcome)
             found = self._seek([anchor for anchor in far if anchor not in known], near)
             if found and self.view.is_unwritten():
-                self.new |= {keys[anchor]: outcome for anchor, outcome in found.items() if not outcome.trace}
+                self.new |= {
+                    keys[anchor]: outcome for anchor, outcome in found.items() if not outcome.trace
+                }
             final |= known | found
         self.view.keep(self.new)
         return verdicts | {anchor: outcome.verdict for anchor, outcome in final.items()}
 
-    def _seek(self, anchors: Sequence[Anchor], near: Mapping[Anchor, _Outcome]) -> dict[Anchor, _Outcome]:
+    def _seek(
+        self, anchors: Sequence[Anchor], near: Mapping[Anchor, _Outcome]
+    ) -> dict[Anchor, _Outcome]:
         """What became of anchors of which the tree has no file, or whose text is not there any more."""
         gone = [anchor for anchor in anchors if anchor not in near]
-        successors = {anchor: anchor.path for anchor in anchors if anchor in near} | self._find_successors(gone)
+        successors = {
+            anchor: anchor.path for anchor in anchors if anchor in near
+        } | self._find_successors(gone)
         by_name = _group((_name(path), path) for path in self.files)
-        guesses: dict[Anchor, list[str]] = {}  # where to look: in the file that lives on, else in those of its name
+        guesses: dict[
+            Anchor, list[str]
+        ] = {}  # where to look: in the file that lives on, else in those of its name
         for anchor in anchors:
             namesakes, successor = by_name.get(_name(anchor.path), []), successors[anchor]
-            guesses[anchor] = [successor] if successor else namesakes if len(namesakes) <= MAX_NAMESAKES else []
+            guesses[anchor] = (
+                [successor] if successor else namesakes if len(namesakes) <= MAX_NAMESAKES else []
+            )
         found = {anchor: near[anchor] for anchor in anchors if anchor in near}
         found |= self._judge({anchor: guesses[anchor] for anchor in gone}, successors)
         traces = {anchor: outcome.trace for anchor, outcome in found.items() if outcome.trace}
@@ -316,7 +411,10 @@ class _Inquiry:
         mentions = [path for path in mentioning if path in self.files][:MAX_MENTIONS]
         self._read(self.files[path] for path in mentions)
         places = {
-            anchor: [*guesses[anchor], *(path for path in mentions if trace in self.texts.get(self.files[path], ""))]
+            anchor: [
+                *guesses[anchor],
+                *(path for path in mentions if trace in self.texts.get(self.files[path], "")),
+            ]
             for anchor, trace in traces.items()
             if trace in names
         }
@@ -338,7 +436,11 @@ class _Inquiry:
             fits = [path for path in twins if _name(path) == _name(anchor.path)] or twins
             found[anchor] = fits[0] if len(fits) == 1 else None
         copies = self._find_existing((one.commit, path) for one, path in found.items() if path)
-        found |= {anchor: None for anchor, path in found.items() if path and (anchor.commit, path) in copies}
+        found |= {
+            anchor: None
+            for anchor, path in found.items()
+            if path and (anchor.commit, path) in copies
+        }
         lost = [anchor for anchor, path in found.items() if path is None and self.blobs[anchor]]
         renames = self._list_renames(lost, self.view.tip) if lost and self.view.tip else {}
         return found | {anchor: follow_renames(anchor.path, renames, self.files) for anchor in lost}
@@ -349,7 +451,9 @@ class _Inquiry:
         keys = {anchor: make_key("renames", anchor.commit, anchor.path, *past) for anchor in lost}
         known = self.view.recall(keys, dict[str, str])
         if asked := [anchor for anchor in lost if anchor not in known]:
-            commits = find_objects(self.repo, [f"{commit}^{{commit}}" for commit in {one.commit for one in asked}])
+            commits = find_objects(
+                self.repo, [f"{commit}^{{commit}}" for commit in {one.commit for one in asked}]
+            )
             renames = list_renames(self.repo, filter(None, commits), tip)
             for anchor in asked:  # the renames of a file one after the other, once round at most
                 names = [anchor.path]
@@ -364,19 +468,29 @@ class _Inquiry:
         self, places: Mapping[Anchor, Sequence[str]], successors: Mapping[Anchor, str | None]
     ) -> dict[Anchor, _Outcome]:
         keys = {
-            anchor: self._key(anchor, successors[anchor] or "", *(f"{path}\0{self.files[path].oid}" for path in paths))
+            anchor: self._key(
+                anchor,
+                successors[anchor] or "",
+                *(f"{path}\0{self.files[path].oid}" for path in paths),
+            )
             for anchor, paths in places.items()
         }
         known = self.view.recall(keys, _Outcome)
         asked = {anchor: paths for anchor, paths in places.items() if anchor not in known}
         # What other files than the one that lives on held at the commit of each anchor.
         before = self._find_existing(
-            (anchor.commit, path) for anchor, paths in asked.items() for path in paths if path != successors[anchor]
+            (anchor.commit, path)
+            for anchor, paths in asked.items()
+            for path in paths
+            if path != successors[anchor]
         )
         here = {anchor: [self.files[path] for path in paths] for anchor, paths in asked.items()}
         then = {anchor: [blob] if (blob := self.blobs[anchor]) else [] for anchor in asked}
         self._read([*chain.from_iterable((*here.values(), *then.values())), *before.values()])
-        judged = {anchor: self._judge_one(anchor, paths, successors[anchor], before) for anchor, paths in asked.items()}
+        judged = {
+            anchor: self._judge_one(anchor, paths, successors[anchor], before)
+            for anchor, paths in asked.items()
+        }
         for anchor, files in here.items():
             # Only texts that are the ones of their ids are kept: a file on disk may be written meanwhile.
             if all(file in self.texts and not file.on_disk for file in (*files, *then[anchor])):
@@ -384,7 +498,11 @@ class _Inquiry:
         return known | judged
 
     def _judge_one(
-        self, anchor: Anchor, paths: Sequence[str], successor: str | None, before: Mapping[tuple[str, str], TreeFile]
+        self,
+        anchor: Anchor,
+        paths: Sequence[str],
+        successor: str | None,
+        before: Mapping[tuple[str, str], TreeFile],
     ) -> _Outcome:
         from memory_ci.anchors.verdicts import find_trace, judge
 
@@ -393,13 +511,21 @@ class _Inquiry:
         if then and "\n" not in then and successor is None:
             commit = find_commit(self.repo, anchor.commit)
             if commit is not None and tree_at(self.repo, commit).modes.get(anchor.path) == LINK:
-                return _Outcome(Verdict("unverifiable", anchor.path, note="a symbolic link is not followed"))
-        files = {path: self.texts[self.files[path]] for path in paths if self.files[path] in self.texts}
-        had = {path: before[anchor.commit, path] for path in paths if (anchor.commit, path) in before}
+                return _Outcome(
+                    Verdict("unverifiable", anchor.path, note="a symbolic link is not followed")
+                )
+        files = {
+            path: self.texts[self.files[path]] for path in paths if self.files[path] in self.texts
+        }
+        had = {
+            path: before[anchor.commit, path] for path in paths if (anchor.commit, path) in before
+        }
         texts = {path: self.texts[file] for path, file in had.items() if file in self.texts}
         verdict = judge(anchor, then, files, successor, texts)
         is_there = verdict.kind in ("fresh", "moved")
-        return _Outcome(verdict, "" if is_there else find_trace(anchor, then, files.get(successor or "")))
+        return _Outcome(
+            verdict, "" if is_there else find_trace(anchor, then, files.get(successor or ""))
+        )
 
     def _find_existing(self, asked: Iterable[tuple[str, str]]) -> dict[tuple[str, str], TreeFile]:
         """The files that commits hold at paths."""

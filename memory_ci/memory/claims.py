@@ -12,7 +12,13 @@ from memory_ci.gitrepo.history import iter_merged_changes, plan_range
 from memory_ci.gitrepo.log import list_committers, read_log
 from memory_ci.gitrepo.merges import find_landing
 from memory_ci.gitrepo.repo import Repository, find_commit, is_ancestor
-from memory_ci.gitrepo.sessionrefs import NOTES, StoredSession, list_stored, read_stored, session_ref
+from memory_ci.gitrepo.sessionrefs import (
+    NOTES,
+    StoredSession,
+    list_stored,
+    read_stored,
+    session_ref,
+)
 from memory_ci.gitrepo.squash_trailers import is_inverse
 from memory_ci.gitrepo.trailers import find_trailers, split_ids
 from memory_ci.lifecycle.fold import list_claims, mark_claimed
@@ -27,7 +33,9 @@ from memory_ci.records.names import HOLDOUT, SERVED, SHA_WIDTH, USED
 from memory_ci.records.report import Finding, Level
 from memory_ci.store.document import parse_memory_file
 
-MAX_IDS = 100  # Entries that one change is told to have been given; a job is given a fraction of it.
+MAX_IDS = (
+    100  # Entries that one change is told to have been given; a job is given a fraction of it.
+)
 HINT = "Someone who may write here can say it in a commit of their own."
 
 Strangers = Mapping[str, tuple[str, str]]
@@ -37,7 +45,9 @@ Strangers = Mapping[str, tuple[str, str]]
 def list_ids(texts: Iterable[str], key: str) -> tuple[str, ...]:
     """The ids that the trailers `key` of messages name, as they are written, in order."""
     pairs = (pair for text in texts for pair in find_trailers(text, (SERVED, USED, HOLDOUT)))
-    return tuple(dict.fromkeys(one for name, value in pairs if name == key for one in split_ids(value)))[:MAX_IDS]
+    return tuple(
+        dict.fromkeys(one for name, value in pairs if name == key for one in split_ids(value))
+    )[:MAX_IDS]
 
 
 class Copies:
@@ -60,7 +70,9 @@ class Copies:
         start = self._since and find_commit(self._repo, self._since)
         grep = ("--fixed-strings", "--regexp-ignore-case", f"--grep={SERVED}:", f"--grep={USED}:")
         log = read_log(self._repo, *grep, "--end-of-options", start, "--") if start else ()
-        return {_authorship(commit): commit.sha for commit, _ in log}  # from the newest on: the oldest stays
+        return {
+            _authorship(commit): commit.sha for commit, _ in log
+        }  # from the newest on: the oldest stays
 
 
 def _authorship(commit: Commit) -> tuple[str, str, str]:
@@ -77,7 +89,9 @@ class Claims:
         self._numbered: dict[str, set[str]] = {}
         for episode in episodes:
             if episode.action.commit and episode.action.pr is not None:
-                self._numbered.setdefault(f"pr:{episode.action.pr}", set()).add(episode.action.commit)
+                self._numbered.setdefault(f"pr:{episode.action.pr}", set()).add(
+                    episode.action.commit
+                )
         self._refused: dict[tuple[str, str], Revert] = {}
 
     @property
@@ -92,7 +106,9 @@ class Claims:
         proved = self._prove(claim, *span)
         shas = frozenset(name for name in claim.names if ":" not in f"{claim.work} {name}")
         if refused := shas - proved if proved else claim.names:
-            self._refused[commit.sha, claim.work] = Revert(commit.sha[:SHA_WIDTH], label_of(commit), refused)
+            self._refused[commit.sha, claim.work] = Revert(
+                commit.sha[:SHA_WIDTH], label_of(commit), refused
+            )
         return proved
 
     def _prove(self, claim: RevertClaim, start: str, tip: str) -> frozenset[str]:
@@ -155,9 +171,15 @@ def prove(base: Snapshot, entry: Entry) -> Entry:
         if commit is None or tip is None:
             return None
         merged = change_of_tip(workspace, tip)
-        return [text for known, text in read_said(workspace, merged) if commit.startswith(known)], merged.number
+        return [
+            text for known, text in read_said(workspace, merged) if commit.startswith(known)
+        ], merged.number
 
-    shas = [token[len("commit:") :] for token in (entry.source or "").split() if token.startswith("commit:")]
+    shas = [
+        token[len("commit:") :]
+        for token in (entry.source or "").split()
+        if token.startswith("commit:")
+    ]
 
     def is_found(address: str, words: str) -> bool:
         kind, _, name = address.partition(":")
@@ -167,7 +189,9 @@ def prove(base: Snapshot, entry: Entry) -> Entry:
         if kind == "pr" and not words:
             return any(str(known[1]) == name for known in map(read, shas) if known)
         known = read(name) if kind == "commit" else None
-        return known is not None and (not words or any(fold_blanks(words) in text for text in known[0]))
+        return known is not None and (
+            not words or any(fold_blanks(words) in text for text in known[0])
+        )
 
     return mark_claimed(entry, is_found)
 
@@ -180,7 +204,9 @@ def read_session_notes(base: Snapshot, keys: Collection[str]) -> Iterator[tuple[
         mark = f"session:{refs[stored.ref]}#"
         entries = parse_memory_file(NOTES, data).entries
         marked = (
-            entry for entry in entries if entry.evidence and all(line.startswith(mark) for line in entry.evidence)
+            entry
+            for entry in entries
+            if entry.evidence and all(line.startswith(mark) for line in entry.evidence)
         )
         yield from ((refs[stored.ref], entry) for entry in islice(marked, MAX_MARKS))
 

@@ -32,7 +32,9 @@ def file_events(workspace: Workspace, merged: MergedChange) -> Iterator[Event]:
         yield from job_events(merged, path, text, before.get(path, ""))
 
 
-def read_said(workspace: Workspace, merged: MergedChange, forgotten: Tombstones = NONE) -> Iterator[tuple[str, str]]:
+def read_said(
+    workspace: Workspace, merged: MergedChange, forgotten: Tombstones = NONE
+) -> Iterator[tuple[str, str]]:
     """What a run reads in the commits of a change and the files that came in with them, by shortened commit."""
     for event in (*commit_events(merged), *file_events(workspace, merged)):
         yield event.origin.id[:SHA_WIDTH], fold_blanks(redact(forgotten.mask(event.text)).text)

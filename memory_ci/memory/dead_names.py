@@ -32,12 +32,24 @@ def find_dead_names(view: JudgedView, entries: Iterable[Entry]) -> dict[Entry, V
     """For entries without anchors the first name or path that died, as a verdict. While all names live, that is one
     search through the tree, and none for a tree that was asked before. Raises RepositoryError (unknown-revision)."""
     # That the code of a rejected approach is gone is what its entry says.
-    bare = (one for one in entries if one.adoption != "rejected" and not any(map(parse_anchor, one.cites)))
+    bare = (
+        one
+        for one in entries
+        if one.adoption != "rejected" and not any(map(parse_anchor, one.cites))
+    )
     asked = {entry: entry.text for entry in bare}
     paths = {entry: PATH.findall(prose) for entry, prose in asked.items()}
     names: dict[Entry, list[str]] = {}
-    for entry, prose in asked.items():  # names without their owners: a method lives on when its class has another name
-        tails = (mention.rpartition(".")[2] for mention in list_mentions(PATH.sub(" ", prose), plain=False))
+    for (
+        entry,
+        prose,
+    ) in (
+        asked.items()
+    ):  # names without their owners: a method lives on when its class has another name
+        tails = (
+            mention.rpartition(".")[2]
+            for mention in list_mentions(PATH.sub(" ", prose), plain=False)
+        )
         names[entry] = list(dict.fromkeys(tail for tail in tails if len(tail) >= MIN_NAME))
     asked = {entry: prose for entry, prose in asked.items() if names[entry] or paths[entry]}
     if not asked:
@@ -51,19 +63,31 @@ def find_dead_names(view: JudgedView, entries: Iterable[Entry]) -> dict[Entry, V
     known |= view.recall(dated, list[str])
     new = [entry for entry in asked if entry not in known]
     if new:
-        live, lost = _search(view, {one: names[one] for one in new}, {one: paths[one] for one in new})
+        live, lost = _search(
+            view, {one: names[one] for one in new}, {one: paths[one] for one in new}
+        )
         if view.is_unwritten():
-            view.keep({alive[one]: [] for one in live} | {dated[one]: own for one, own in lost.items()})
+            view.keep(
+                {alive[one]: [] for one in live} | {dated[one]: own for one, own in lost.items()}
+            )
         known |= lost
-    return {entry: Verdict("changed", lost[0], note="stands nowhere any more") for entry, lost in known.items() if lost}
+    return {
+        entry: Verdict("changed", lost[0], note="stands nowhere any more")
+        for entry, lost in known.items()
+        if lost
+    }
 
 
-def _search(view: JudgedView, names: Names, paths: Names) -> tuple[list[Entry], dict[Entry, list[str]]]:
+def _search(
+    view: JudgedView, names: Names, paths: Names
+) -> tuple[list[Entry], dict[Entry, list[str]]]:
     """(the entries of which all stands in the tree, what died of the others)."""
     workspace, rev = view.workspace, view.rev
     here = {file.path for file in view.listed}
     found = _find(workspace, rev, names)
-    dead_names = {entry: [name for name in own if name not in found] for entry, own in names.items()}
+    dead_names = {
+        entry: [name for name in own if name not in found] for entry, own in names.items()
+    }
     dead_paths = {entry: [path for path in own if path not in here] for entry, own in paths.items()}
     live = [entry for entry in names if not dead_names[entry] and not dead_paths[entry]]
     by_commit: dict[str, list[Entry]] = defaultdict(list)
@@ -83,7 +107,9 @@ def _search(view: JudgedView, names: Names, paths: Names) -> tuple[list[Entry], 
             lost[entry] = []
     for then, own in list(by_commit.items())[:MAX_COMMITS]:
         had = _find(workspace, then, {entry: dead_names[entry] for entry in own})
-        wanted = {path for entry in own for path in dead_paths[entry]} & tree_at(workspace.repo, then).files.keys()
+        wanted = {path for entry in own for path in dead_paths[entry]} & tree_at(
+            workspace.repo, then
+        ).files.keys()
         tip = find_commit(workspace.repo, rev or "HEAD") if wanted else None
         renames = list_renames(workspace.repo, [then], tip) if tip else {}
         renames |= list_pending_renames(workspace.repo) if tip and rev is None else {}

@@ -12,7 +12,13 @@ from memory_ci.memory.workspace import Snapshot
 from memory_ci.records.entry import PROJECT, Entry, Located, ScopeOf
 from memory_ci.records.plan import Change
 from memory_ci.store.edits import choose_twin
-from memory_ci.store.layout import classify_scope, is_canonical_path, is_fragment, is_legacy, scope_path
+from memory_ci.store.layout import (
+    classify_scope,
+    is_canonical_path,
+    is_fragment,
+    is_legacy,
+    scope_path,
+)
 
 
 class Draft:
@@ -21,10 +27,18 @@ class Draft:
     def __init__(self, base: Snapshot) -> None:
         self.base, self._patterns = base, base.workspace.config.scopes
         self._modes, memory = base.tree.modes, base.memory
-        self.kept = [p for p in memory.located if self._modes.get(p.path) in REGULAR and not is_fragment(p.path)]
+        self.kept = [
+            p
+            for p in memory.located
+            if self._modes.get(p.path) in REGULAR and not is_fragment(p.path)
+        ]
         self.kept = [p for p in self.kept if is_canonical_path(p.path) and not is_legacy(p.path)]
         # Folding a note takes its file away, so only one that is one entry and nothing else is folded.
-        notes = (file for file in memory.files if is_fragment(file.path) and not file.findings and not file.prose)
+        notes = (
+            file
+            for file in memory.files
+            if is_fragment(file.path) and not file.findings and not file.prose
+        )
         self.inbox = [place for file in notes if len(file.entries) == 1 for place in file.entries]
 
     @property

@@ -20,21 +20,33 @@ from memory_ci.records.retrieval import Hit
 TRIED = re.compile(r"Merge [0-9a-f]{40,64} into [0-9a-f]{40,64}\s*\Z")
 """The message of a merge that a forge makes of a request to try it; nobody has that commit later."""
 
-Judged = tuple[Entry, Sequence[Verdict]]  # An entry, and the verdicts on its anchors in the order of its cites.
+Judged = tuple[
+    Entry, Sequence[Verdict]
+]  # An entry, and the verdicts on its anchors in the order of its cites.
 
 
-def name_edits(workspace: Workspace, judged: Sequence[Judged], view: str | None) -> list[tuple[Verdict, ...]]:
+def name_edits(
+    workspace: Workspace, judged: Sequence[Judged], view: str | None
+) -> list[tuple[Verdict, ...]]:
     """The verdicts of each entry; those that are changed or gone with the edit that made them so. One git process for
     all, two in a work tree; none where nothing is marked."""
-    pairs = [list(zip(filter(None, map(parse_anchor, one.cites)), verdicts, strict=False)) for one, verdicts in judged]
+    pairs = [
+        list(zip(filter(None, map(parse_anchor, one.cites)), verdicts, strict=False))
+        for one, verdicts in judged
+    ]
     spots = {pair: _spot(*pair) for own in pairs for pair in own if pair[1].kind in MARKED}
     if not spots:
         return [tuple(verdicts) for _, verdicts in judged]
     rev = view or ("HEAD" if workspace.repo.root is None else None)
     found: dict[Spot, LastEdit] = {}
-    with suppress(RepositoryError):  # no commit yet, or history that this clone has only in part: the marks stay
+    with suppress(
+        RepositoryError
+    ):  # no commit yet, or history that this clone has only in part: the marks stay
         found = find_last_edits(workspace.repo, rev, spots.values())
-    return [tuple(_named(pair, found.get(spots[pair]) if pair in spots else None) for pair in own) for own in pairs]
+    return [
+        tuple(_named(pair, found.get(spots[pair]) if pair in spots else None) for pair in own)
+        for own in pairs
+    ]
 
 
 def with_edits(workspace: Workspace, hits: Sequence[Hit], view: str | None) -> list[Hit]:
@@ -54,5 +66,7 @@ def _named(pair: tuple[Anchor, Verdict], edit: LastEdit | None) -> Verdict:
     if edit is None or (edit.sha and edit.sha.startswith(anchor.commit)):
         return verdict
     sha = None if TRIED.match(edit.message) else edit.sha
-    known = CodeEdit(anchor.symbol or "", sha, find_number(edit.message), is_removal=edit.is_removal)
+    known = CodeEdit(
+        anchor.symbol or "", sha, find_number(edit.message), is_removal=edit.is_removal
+    )
     return replace(verdict, edit=known)

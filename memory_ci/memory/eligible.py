@@ -9,7 +9,12 @@ from datetime import UTC, date, timedelta
 from memory_ci.config import CONFIG_FILE
 from memory_ci.evidence.trust import is_author
 from memory_ci.gitrepo.blobs import Tree
-from memory_ci.gitrepo.history import find_commit_of_day, find_cursor, iter_merged_changes, plan_range
+from memory_ci.gitrepo.history import (
+    find_commit_of_day,
+    find_cursor,
+    iter_merged_changes,
+    plan_range,
+)
 from memory_ci.lifecycle.reverts import find_reverts, is_revert
 from memory_ci.memory.screening import is_unsafe
 from memory_ci.memory.workspace import Workspace, memory_test
@@ -36,7 +41,9 @@ MAX_BYTES = 1_000_000
 OURS = re.compile(rf"{re.escape(CONFIG_FILE)}|\.github/workflows/memory[^/]*\.ya?ml")
 """Files that are there for memory-ci alone."""
 
-SHARED = frozenset({".gitattributes", ".pre-commit-config.yaml"})  # Files that are ours as well where they name us.
+SHARED = frozenset(
+    {".gitattributes", ".pre-commit-config.yaml"}
+)  # Files that are ours as well where they name us.
 NAME = b"memory-ci"
 
 
@@ -46,7 +53,9 @@ def list_eligible(workspace: Workspace, tip: str, today: date) -> tuple[MergedCh
     start = window_start(today)
     since = find_commit_of_day(workspace.repo, tip, start)
     changes = iter_merged_changes(workspace.repo, plan_range(workspace.repo, since, tip))
-    return tuple(one for one in changes if start < merged_on(one) <= today and is_work(workspace, one))
+    return tuple(
+        one for one in changes if start < merged_on(one) <= today and is_work(workspace, one)
+    )
 
 
 def window_start(today: date) -> date:
@@ -54,13 +63,17 @@ def window_start(today: date) -> date:
     return today - min(WINDOW, today - date.min)
 
 
-def count_judged(workspace: Workspace, tip: str, changes: Collection[MergedChange], names: Collection[str]) -> int:
+def count_judged(
+    workspace: Workspace, tip: str, changes: Collection[MergedChange], names: Collection[str]
+) -> int:
     """How many of `changes` a record run has covered, teach nothing, or are among `names`: of an entry or episode."""
     cursor = find_cursor(workspace.repo, tip, memory_test(workspace))
     ahead = plan_range(workspace.repo, cursor.source if cursor else None, tip)
     pending = frozenset(sha for group in ahead.groups for sha in group)
     return sum(
-        one.tip.sha not in pending or is_routine(title_of(one)) or not names_of(one).isdisjoint(names)
+        one.tip.sha not in pending
+        or is_routine(title_of(one))
+        or not names_of(one).isdisjoint(names)
         for one in changes
     )
 
@@ -84,12 +97,18 @@ def own_commits(change: MergedChange) -> list[Commit]:
 
 def prose_of(commit: Commit) -> str:
     """What a message says, without what git, forges and tools add to it. Of a merge only its body is its own."""
-    return _without_added(commit.message if len(commit.parents) < 2 else commit.message.partition("\n")[2])
+    return _without_added(
+        commit.message if len(commit.parents) < 2 else commit.message.partition("\n")[2]
+    )
 
 
 def _without_added(text: str) -> str:
     forms = (TRAILER, MERGE_LINE, MARK)
-    return "\n".join(line for line in text.splitlines() if not any(re.fullmatch(form, line.strip()) for form in forms))
+    return "\n".join(
+        line
+        for line in text.splitlines()
+        if not any(re.fullmatch(form, line.strip()) for form in forms)
+    )
 
 
 def list_prose(commits: Iterable[Commit]) -> list[str]:
@@ -100,7 +119,9 @@ def list_prose(commits: Iterable[Commit]) -> list[str]:
 def list_paragraphs(texts: Iterable[str]) -> Iterator[str]:
     """The paragraphs of prose in texts of Markdown, each in one line: no headings, lists, code or quotations."""
     for text in texts:
-        paragraphs = (" ".join(part.split()) for part in re.split(r"\n\s*\n", told(_without_added(text))))
+        paragraphs = (
+            " ".join(part.split()) for part in re.split(r"\n\s*\n", told(_without_added(text)))
+        )
         yield from (one for one in paragraphs if one and one[0] not in "*-#/<|>`")
 
 
@@ -131,7 +152,9 @@ def is_work(workspace: Workspace, change: MergedChange) -> bool:
         not all(is_author(author_of(commit), bots) for commit in own)
         and not is_own_run(change)
         # A commit that touched nothing says something, if only in words.
-        and not all(commit.files and all(is_memory(file.path) for file in commit.files) for commit in own)
+        and not all(
+            commit.files and all(is_memory(file.path) for file in commit.files) for commit in own
+        )
     )
 
 
@@ -145,8 +168,12 @@ def list_questions(
 ) -> list[MergedChange]:
     """The changes, of those given, whose titles ask for something that memory could know. Not those that only take
     others back, only talked (the outcome `neutral`), or only set memory-ci up."""
-    talk = frozenset[str]().union(*(names_of_episode(one) for one in episodes if one.outcome == "neutral"))
-    reverting = {revert.sha for revert in find_reverts(commit for one in changes for commit in one.commits)}
+    talk = frozenset[str]().union(
+        *(names_of_episode(one) for one in episodes if one.outcome == "neutral")
+    )
+    reverting = {
+        revert.sha for revert in find_reverts(commit for one in changes for commit in one.commits)
+    }
     return [
         change
         for change in changes
@@ -171,7 +198,9 @@ def is_setup(workspace: Workspace, change: MergedChange) -> bool:
     if not paths or not others <= SHARED:
         return False
     contents = Tree(workspace.repo, change.tip.sha).read(others, MAX_BYTES) if others else ()
-    return others == {one.file.path for one in contents if one.data is not None and NAME in one.data}
+    return others == {
+        one.file.path for one in contents if one.data is not None and NAME in one.data
+    }
 
 
 def names_of_episode(episode: Episode) -> Set[str]:

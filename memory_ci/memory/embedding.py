@@ -22,7 +22,9 @@ from memory_ci.store.files import write_file
 
 MAX_NOTE = 10_000
 MAX_REASON = 500
-STEP = 1024  # Texts between two visits to the index: each visit writes all vectors of the model anew.
+STEP = (
+    1024  # Texts between two visits to the index: each visit writes all vectors of the model anew.
+)
 
 
 class LaneNote(msgspec.Struct, frozen=True):
@@ -45,7 +47,9 @@ def note_lane(workspace: Workspace, today: date, reason: str = "") -> None:
     changes; never raises for a place that cannot be written."""
     before = load_note(workspace)
     reason = mask_secrets(reason)[:MAX_REASON]
-    after = LaneNote(before.worked_on, before.failed_on or today, reason) if reason else LaneNote(today)
+    after = (
+        LaneNote(before.worked_on, before.failed_on or today, reason) if reason else LaneNote(today)
+    )
     if after != before:
         with suppress(RepositoryError):
             write_file(_place(workspace), msgspec.json.encode(after) + b"\n")
@@ -63,7 +67,10 @@ class VectorsReport(msgspec.Struct, frozen=True):
 
 
 def build_vectors(
-    workspace: Workspace, environ: Mapping[str, str], progress: Callable[[int, int], None], today: date | None = None
+    workspace: Workspace,
+    environ: Mapping[str, str],
+    progress: Callable[[int, int], None],
+    today: date | None = None,
 ) -> VectorsReport:
     """Embed what has no vector; `progress` is told how many are done and how many there are.
 
@@ -78,7 +85,9 @@ def build_vectors(
         with synced_index(workspace) as index:
             if index.is_temporary:
                 hint = "Check the rights and the space there, and whether another process holds the index."
-                raise RepositoryError(f"the index could not be kept: {index.reason}", slug="write-failed", hint=hint)
+                raise RepositoryError(
+                    f"the index could not be kept: {index.reason}", slug="write-failed", hint=hint
+                )
             if hashes:
                 store(index, embedder.model_id, hashes, vectors)
             lost = missing(index, embedder.model_id)

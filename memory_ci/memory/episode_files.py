@@ -34,7 +34,16 @@ from memory_ci.store.layout import EPISODES
 
 def list_deleted(workspace: Workspace, rev: str) -> frozenset[str]:
     """The ids of tellings whose file a person deleted: a commit removed it, and not to fold a month."""
-    asked = ("--first-parent", *FILES, "--no-renames", "--diff-filter=D", "--end-of-options", rev, "--", f"{EPISODES}/")
+    asked = (
+        "--first-parent",
+        *FILES,
+        "--no-renames",
+        "--diff-filter=D",
+        "--end-of-options",
+        rev,
+        "--",
+        f"{EPISODES}/",
+    )
     return frozenset(
         file.path.rpartition("/")[2].removesuffix(".md")
         for commit, _ in read_log(workspace.repo, *asked)
@@ -76,7 +85,9 @@ def list_changes(workspace: Workspace, plan: Plan) -> dict[str, bytes | None]:
         return new
     folded = _fold(workspace.at(plan.base), plan.episodes, plan.fold_before)
     # A file that is new and folded at once has never been in the tree.
-    return {path: data for path, data in (new | folded).items() if data is not None or path not in new}
+    return {
+        path: data for path, data in (new | folded).items() if data is not None or path not in new
+    }
 
 
 def list_written(workspace: Workspace, plan: Plan) -> tuple[str, ...]:
@@ -86,7 +97,9 @@ def list_written(workspace: Workspace, plan: Plan) -> tuple[str, ...]:
 
 def _fold(base: Snapshot, new: Iterable[EpisodeFile], before: date) -> dict[str, bytes | None]:
     """What folding does to the files of a tree and new ones. What cannot be read, or is no file, stays as it is."""
-    there = [(find_month(file.path) or "", file) for file in list_episode_files(base.workspace, base.sha)]
+    there = [
+        (find_month(file.path) or "", file) for file in list_episode_files(base.workspace, base.sha)
+    ]
     added: dict[str, bytes | None] = {file.path: file.text.encode() for file in new}
     paths = [*(file.path for _, file in there), *added]
     loose = {month for path in paths if (month := find_month(path)) and path != month_path(month)}
@@ -95,7 +108,9 @@ def _fold(base: Snapshot, new: Iterable[EpisodeFile], before: date) -> dict[str,
         return {}
     wanted = [file.path for month, file in there if month in ended]
     files = {content.file.path: content.data for content in base.tree.read(wanted, MAX_FILE_BYTES)}
-    blocked = dict.fromkeys(path for path in map(month_path, ended) if find_obstacle(path, base.tree.modes))
+    blocked = dict.fromkeys(
+        path for path in map(month_path, ended) if find_obstacle(path, base.tree.modes)
+    )
     return fold_months(added | files | blocked, before)
 
 
@@ -106,7 +121,11 @@ def find_objections(workspace: Workspace, plan: Plan, today: date) -> Iterator[s
     if not plan.episodes:
         return
     modes = workspace.at(plan.base).tree.modes
-    told = [telling for file in plan.episodes for telling in parse_episode_file(file.path, file.text.encode()).tellings]
+    told = [
+        telling
+        for file in plan.episodes
+        for telling in parse_episode_file(file.path, file.text.encode()).tellings
+    ]
     for file in plan.episodes:
         for reason in _objections(file, modes):
             yield f"episode {file.path!r}: {reason}"
@@ -127,12 +146,18 @@ def _objections(file: EpisodeFile, modes: Mapping[str, str]) -> Iterator[str]:
     elif (obstacle := find_obstacle(file.path, modes)) is not None:
         yield f"cannot be written: {obstacle} is no directory"
     read = parse_episode_file(file.path, file.text.encode())
-    if not is_episode_path(file.path) or [telling_path(told) for told in read.tellings] != [file.path]:
+    if not is_episode_path(file.path) or [telling_path(told) for told in read.tellings] != [
+        file.path
+    ]:
         yield "is not the file of one episode"
     elif read.findings or format_telling(read.tellings[0]) != file.text.encode():
         yield "is not as episodes are written"
-    said = [text for told in read.tellings for text in list_texts(told)]  # YAML escapes hide nothing here
-    if any(map(is_unsafe, said)) or any(find_credentials(file.path, "\n".join([*said, file.text]).encode())):
+    said = [
+        text for told in read.tellings for text in list_texts(told)
+    ]  # YAML escapes hide nothing here
+    if any(map(is_unsafe, said)) or any(
+        find_credentials(file.path, "\n".join([*said, file.text]).encode())
+    ):
         yield "holds what must not be given to an agent"
 
 
@@ -145,7 +170,9 @@ def _list_ids(action: Action) -> set[str]:
     return {f"pr-{action.pr}", *([f"pr-{action.pr}-{sha}"] if sha else [])}
 
 
-def _ref_of(workspace: Workspace, plan: Plan, telling: Telling, told: Sequence[Telling]) -> str | None:
+def _ref_of(
+    workspace: Workspace, plan: Plan, telling: Telling, told: Sequence[Telling]
+) -> str | None:
     """The reference of the work that a telling is about; an amendment is about the work of its episode."""
     if isinstance(telling, Episode):
         return work_ref(telling.action.pr, telling.action.commit)

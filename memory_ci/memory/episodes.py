@@ -16,7 +16,12 @@ from memory_ci.files import read_regular
 from memory_ci.gitrepo.blobs import TreeFile, read_files
 from memory_ci.lifecycle.episodes import combine, count_usage, find_heirs_among
 from memory_ci.memory.forgotten import tombstones_here
-from memory_ci.memory.screening import CREDENTIAL_HINT, find_credentials, find_unsafe_text, is_unsafe
+from memory_ci.memory.screening import (
+    CREDENTIAL_HINT,
+    find_credentials,
+    find_unsafe_text,
+    is_unsafe,
+)
 from memory_ci.memory.workspace import Workspace, list_view, readable_path, work_tree
 from memory_ci.records.entry import PROJECT, Entry
 from memory_ci.records.episode import Feedback, Telling, UseCount
@@ -56,12 +61,16 @@ def load_episodes(workspace: Workspace, view: str | None) -> Episodes:
     )
 
 
-def load_usage(workspace: Workspace, view: str | None, entries: Iterable[Entry]) -> Mapping[str, UseCount]:
+def load_usage(
+    workspace: Workspace, view: str | None, entries: Iterable[Entry]
+) -> Mapping[str, UseCount]:
     """The usage of each of the entries of a view that some work was given, by id."""
     return count_usage(combine(load_episodes(workspace, view).tellings), find_heirs_among(entries))
 
 
-def read_episode_files(workspace: Workspace, files: Iterable[TreeFile]) -> list[tuple[bytes, ParsedEpisodes]]:
+def read_episode_files(
+    workspace: Workspace, files: Iterable[TreeFile]
+) -> list[tuple[bytes, ParsedEpisodes]]:
     """The bytes of these files and what they tell, in their order; one git process for all that git holds."""
     found: list[tuple[bytes, ParsedEpisodes]] = []
     for content in read_files(workspace.repo, files, MAX_FILE_BYTES):
@@ -69,7 +78,9 @@ def read_episode_files(workspace: Workspace, files: Iterable[TreeFile]) -> list[
         if content.data is not None:
             found.append((content.data, parse_episode_file(path, content.data)))
             continue
-        finding = Finding(path, 1, "file-unreadable", f"the file {content.problem}", "Restore it from git.")
+        finding = Finding(
+            path, 1, "file-unreadable", f"the file {content.problem}", "Restore it from git."
+        )
         found.append((b"", ParsedEpisodes(path, (), (finding,))))
     return found
 
@@ -83,12 +94,18 @@ def find_episode_findings(read: Iterable[tuple[bytes, ParsedEpisodes]]) -> tuple
         for line, telling in zip(file.lines, file.tellings, strict=True):
             # Text by text: words of a title and of a branch, one after the other, are nobody's sentence.
             found += dict.fromkeys(
-                one for text in list_texts(telling) for one in find_unsafe_text(file.path, line, text)
+                one
+                for text in list_texts(telling)
+                for one in find_unsafe_text(file.path, line, text)
             )
             known, place = first.setdefault(telling.id, (telling, f"{file.path}:{line}"))
             if known != telling:
                 message = f"{telling.id} stands at {place} already, and says something else"
-                found.append(Finding(file.path, line, "duplicate-episode", message, "Keep the one that is true."))
+                found.append(
+                    Finding(
+                        file.path, line, "duplicate-episode", message, "Keep the one that is true."
+                    )
+                )
     return tuple(found)
 
 
@@ -98,15 +115,25 @@ def load_feedback(workspace: Workspace, files: Sequence[TreeFile]) -> Iterator[L
     for file in files:
         if not is_episode_path(file.path):
             yield LoadedFile(path=readable_path(file), scope=PROJECT)
-    for _, read in read_episode_files(workspace, [file for file in files if is_episode_path(file.path)]):
-        said = [(line, one) for line, told in zip(read.lines, read.tellings, strict=True) for one in told.feedback]
+    for _, read in read_episode_files(
+        workspace, [file for file in files if is_episode_path(file.path)]
+    ):
+        said = [
+            (line, one)
+            for line, told in zip(read.lines, read.tellings, strict=True)
+            for one in told.feedback
+        ]
         feedback = tuple((line, mask_feedback(one)) for line, one in said)
         findings = list(read.findings)
         for line, one in said:
             if mask_feedback(one) != one:
-                found = tuple(find_unsafe_text(read.path, line, "\n".join((one.id, one.by, one.ref))))
+                found = tuple(
+                    find_unsafe_text(read.path, line, "\n".join((one.id, one.by, one.ref)))
+                )
                 message = "feedback holds what looks like a credential"
-                findings += found or (Finding(read.path, line, "credential", message, CREDENTIAL_HINT),)
+                findings += found or (
+                    Finding(read.path, line, "credential", message, CREDENTIAL_HINT),
+                )
         yield LoadedFile(path=read.path, scope=PROJECT, feedback=feedback, findings=tuple(findings))
 
 

@@ -26,7 +26,9 @@ def copy_path(workspace: Workspace) -> Path:
 
 def read_rejected(snapshot: Snapshot) -> list[str]:
     """The lines of REJECTED_FILE that say what was rejected."""
-    return parse_rejected(snapshot.read([REJECTED_FILE]).get(REJECTED_FILE, b"").decode("utf-8", "replace"))
+    return parse_rejected(
+        snapshot.read([REJECTED_FILE]).get(REJECTED_FILE, b"").decode("utf-8", "replace")
+    )
 
 
 def parse_rejected(text: str) -> list[str]:
@@ -50,7 +52,9 @@ def find_forgotten(forgotten: Tombstones, place: Located) -> list[Finding]:
     """A finding on an entry that says what was forgotten. It does not repeat it."""
     if not forgotten:
         return []
-    from memory_ci.extraction.entries import list_texts  # 10 ms that a repository which forgot nothing saves
+    from memory_ci.extraction.entries import (
+        list_texts,
+    )  # 10 ms that a repository which forgot nothing saves
 
     if not forgotten.refuses(*list_texts(place.entry)):
         return []

@@ -50,7 +50,9 @@ def load_indexed(
     from memory_ci.memory.screening import screen  # patterns, for text that is new to the index
 
     wanted = tuple(files)
-    yield from map(screen, load_files(workspace, [file for file in wanted if not is_told(file)], known))
+    yield from map(
+        screen, load_files(workspace, [file for file in wanted if not is_told(file)], known)
+    )
     if episodes := [file for file in wanted if is_told(file)]:
         from memory_ci.memory.episodes import load_feedback
 
@@ -73,22 +75,32 @@ def build_index(workspace: Workspace, view: str | None, db: Path | None = None) 
         try:
             is_free = is_ours(db)
         except OSError as error:
-            raise RepositoryError(f"cannot read {db}: {error.strerror}", slug="write-failed") from error
-        if not is_free:  # an index that is damaged is replaced; a file that never was one is not ours to replace
+            raise RepositoryError(
+                f"cannot read {db}: {error.strerror}", slug="write-failed"
+            ) from error
+        if (
+            not is_free
+        ):  # an index that is damaged is replaced; a file that never was one is not ours to replace
             hint = "Name another file, or remove it."
             raise UsageError(f"{db} is not an index of memory-ci", slug="not-an-index", hint=hint)
     with open_index(None if db else index_path(workspace)) as index:
         report = _sync(workspace, index, files, _outside(workspace, view, db))
         if db is not None:
-            from memory_ci.search.artifact import write_artifact  # temporary files, which an unchanged index spares
+            from memory_ci.search.artifact import (
+                write_artifact,
+            )  # temporary files, which an unchanged index spares
 
             write_artifact(index, db)
         where = index.reason or str(db or index_path(workspace))
         key = cache_key({file.path: file.oid for file in files})
-        return IndexReport(where, key, len(files), report.files_read, report.entries, report.was_rebuilt)
+        return IndexReport(
+            where, key, len(files), report.files_read, report.entries, report.was_rebuilt
+        )
 
 
-def verify_index(workspace: Workspace, view: str | None, db: Path | None = None) -> tuple[Finding, ...]:
+def verify_index(
+    workspace: Workspace, view: str | None, db: Path | None = None
+) -> tuple[Finding, ...]:
     """What in the index (or in `db`) is not as a view has it; every file is read, and nothing is written. Raises
     RepositoryError (unknown-revision)."""
     from memory_ci.search.artifact import verify
@@ -121,14 +133,18 @@ def synced_index(workspace: Workspace) -> Iterator[Index]:
         yield index
 
 
-def _sync(workspace: Workspace, index: Index, listed: Iterable[TreeFile], outside: Mapping[str, bytes]) -> SyncReport:
+def _sync(
+    workspace: Workspace, index: Index, listed: Iterable[TreeFile], outside: Mapping[str, bytes]
+) -> SyncReport:
     files = {readable_path(file): file for file in listed}
 
     def load(paths: Mapping[str, Known]) -> Iterator[LoadedFile]:
         from memory_ci.memory.screening import screen  # patterns, for text that is new to the index
         from memory_ci.store.document import load_file
 
-        yield from load_indexed(workspace, [files[path] for path in sorted(paths) if path in files], paths)
+        yield from load_indexed(
+            workspace, [files[path] for path in sorted(paths) if path in files], paths
+        )
         for path in sorted(outside.keys() & paths.keys()):
             file = load_file(path, outside[path], workspace.config.scopes)
             entries = tuple(replace(place, scope=GLOBAL) for place in file.entries)

@@ -32,19 +32,27 @@ class EntryVersion(msgspec.Struct, frozen=True):
     what: str
 
 
-def find_entry(located: Sequence[Located], prefix: str, findings: Iterable[Finding] = ()) -> Located:
+def find_entry(
+    located: Sequence[Located], prefix: str, findings: Iterable[Finding] = ()
+) -> Located:
     """The entry whose id starts with `prefix`, or which replaced one that does; of several places the first by path.
     `findings` say what of memory could not be read: the entry may stand there. Raises UsageError: unknown-entry, or
     ambiguous-entry when several entries fit."""
     found = find_ids((place.entry for place in located), prefix)
     if not found or not prefix:
-        unread = "".join(f"\nWarning: {render_finding(finding, with_level=False)}" for finding in findings)
+        unread = "".join(
+            f"\nWarning: {render_finding(finding, with_level=False)}" for finding in findings
+        )
         hint = f"`memory-ci list` shows the ids; `--at REV` looks into an earlier state.{unread}"
-        raise UsageError(f"no entry has an id that starts with {prefix!r}", slug="unknown-entry", hint=hint)
+        raise UsageError(
+            f"no entry has an id that starts with {prefix!r}", slug="unknown-entry", hint=hint
+        )
     if len(found) > 1:
         hint = "Write more of the id: " + ", ".join(sorted(found)[:5])
         raise UsageError(
-            f"{len(found)} entries have an id that starts with {prefix!r}", slug="ambiguous-entry", hint=hint
+            f"{len(found)} entries have an id that starts with {prefix!r}",
+            slug="ambiguous-entry",
+            hint=hint,
         )
     places = (place for place in located if place.entry.id in found)
     return min(places, key=lambda place: (place.path, place.line))
@@ -63,7 +71,9 @@ def show_entry(workspace: Workspace, prefix: str, view: str | None, today: date)
     memory = load_memory(workspace, view)
     place = find_entry(memory.located, prefix, memory.findings)
     return ShownEntry(
-        place, format_entry(place.entry), prominence(place.entry, today, workspace.config.prominence.decay)
+        place,
+        format_entry(place.entry),
+        prominence(place.entry, today, workspace.config.prominence.decay),
     )
 
 
@@ -89,7 +99,9 @@ def list_entry_versions(workspace: Workspace, prefix: str) -> tuple[EntryVersion
     if not found:
         hint = "`memory-ci list` shows the ids of what is kept now."
         raise UsageError(
-            f"no commit has an entry with an id that starts with {prefix!r}", slug="unknown-entry", hint=hint
+            f"no commit has an entry with an id that starts with {prefix!r}",
+            slug="unknown-entry",
+            hint=hint,
         )
     return tuple(reversed(found))
 
@@ -102,7 +114,9 @@ def list_past_ids(workspace: Workspace, rev: str) -> frozenset[str]:
 
 def list_retired_ids(workspace: Workspace, rev: str, ids: Collection[str]) -> frozenset[str]:
     """Return those of `ids` whose entry is retired at a revision, or was when it was taken out of memory before."""
-    found = {id_: place.entry.status for id_, place in workspace.at(rev).places.items() if id_ in ids}
+    found = {
+        id_: place.entry.status for id_, place in workspace.at(rev).places.items() if id_ in ids
+    }
     unknown = set(ids) - found.keys()
     specs = memory_pathspecs(workspace.config.scopes)
     commits = list_mentioning(workspace.repo, rev, sorted(unknown), specs) if unknown else []
@@ -115,7 +129,9 @@ def list_retired_ids(workspace: Workspace, rev: str, ids: Collection[str]) -> fr
     return frozenset(id_ for id_, status in found.items() if status == "retired")
 
 
-def _read_versions(workspace: Workspace, versions: Sequence[FileVersion], prefix: str) -> dict[tuple[str, str], Entry]:
+def _read_versions(
+    workspace: Workspace, versions: Sequence[FileVersion], prefix: str
+) -> dict[tuple[str, str], Entry]:
     """The entry in each file version that holds it; only texts that name the id are parsed."""
     files = {(v.path, v.oid): TreeFile(v.path, v.oid) for v in versions if v.oid is not None}
     entries: dict[tuple[str, str], Entry] = {}
@@ -128,7 +144,9 @@ def _read_versions(workspace: Workspace, versions: Sequence[FileVersion], prefix
     return entries
 
 
-def _replay(versions: Iterable[FileVersion], entries: Mapping[tuple[str, str], Entry]) -> Iterator[EntryVersion]:
+def _replay(
+    versions: Iterable[FileVersion], entries: Mapping[tuple[str, str], Entry]
+) -> Iterator[EntryVersion]:
     """What each commit changed in the entry: `versions` are of files, oldest first."""
     places: dict[str, Entry] = {}
     for commit, group in groupby(versions, lambda version: version.commit):
@@ -150,5 +168,9 @@ def _describe(before: dict[str, Entry], after: dict[str, Entry]) -> str:
         return "removed"
     old, new = next(iter(before.values())), next(iter(after.values()))
     moved = [f"moved from {', '.join(sorted(before))}"] if before.keys() != after.keys() else []
-    fields = [name for name in Entry.__struct_fields__ if getattr(old, name) != getattr(new, name) and name != "scope"]
+    fields = [
+        name
+        for name in Entry.__struct_fields__
+        if getattr(old, name) != getattr(new, name) and name != "scope"
+    ]
     return ", ".join([*moved, *(f"{name} changed" for name in fields)]) or "rewritten"

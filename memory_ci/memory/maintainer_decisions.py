@@ -88,7 +88,11 @@ def read_decisions(
     fork = find_merge_base(workspace.repo, base, branch) or base
     every = list(_list_commits(workspace, fork, base, branch))
     commits = [commit for commit, is_ours in every if not is_ours]
-    ranges = {one.sha for one, is_ours in every if is_ours and with_ranges and find_trailers(one.message, (RANGE,))}
+    ranges = {
+        one.sha
+        for one, is_ours in every
+        if is_ours and with_ranges and find_trailers(one.message, (RANGE,))
+    }
     stay = [commit for commit, is_ours in every if with_ours or not is_ours or commit.sha in ranges]
     tip = workspace.at(branch)
     lines = read_rejected(tip)
@@ -104,7 +108,9 @@ def read_decisions(
     for key, entry in unticked.items():
         gone[key] = tuple(dict.fromkeys((edits[key].first if key in edits else entry, entry)))
     last = tip.places.keys() - unticked.keys()
-    released = set(back)  # with the lines that a commit took out: whoever did that changed their mind
+    released = set(
+        back
+    )  # with the lines that a commit took out: whoever did that changed their mind
     for commit in commits:
         if any(file.path == REJECTED_FILE for file in commit.files):
             before, after = workspace.at(commit.parents[0]), workspace.at(commit.sha)
@@ -162,7 +168,9 @@ def _read_edits(
     return gone, edits
 
 
-def _edited(known: Edit | None, before: Located | None, place: Located, fork: Located | None) -> Edit:
+def _edited(
+    known: Edit | None, before: Located | None, place: Located, fork: Located | None
+) -> Edit:
     """One more commit of an entry: a field may stand as it was before the first of them, or where the branch began."""
     was = before or (known.place if known else None)
     if was is None:
@@ -174,7 +182,9 @@ def _edited(known: Edit | None, before: Located | None, place: Located, fork: Lo
             begun = (getattr(fork.entry, name),) if fork else ()
             fields[name] = (fields[name][0] if name in fields else (then, *begun), now)
     origin = known.moved_from or known.place.path if known else was.path
-    return Edit(place, known.first if known else was.entry, fields, origin if origin != place.path else "")
+    return Edit(
+        place, known.first if known else was.entry, fields, origin if origin != place.path else ""
+    )
 
 
 def _read_touched(workspace: Workspace, commits: Sequence[Commit]) -> Iterator[Touched]:
@@ -183,7 +193,11 @@ def _read_touched(workspace: Workspace, commits: Sequence[Commit]) -> Iterator[T
     first: dict[str, bytes | None] = {}
     last: dict[str, bytes | None] = {}
     for commit in commits:
-        paths = [file.path for file in commit.files if is_memory(file.path) and file.path != REJECTED_FILE]
+        paths = [
+            file.path
+            for file in commit.files
+            if is_memory(file.path) and file.path != REJECTED_FILE
+        ]
         old, new = workspace.at(commit.parents[0]).read(paths), workspace.at(commit.sha).read(paths)
         for path in paths:
             first.setdefault(path, old.get(path))
@@ -191,7 +205,9 @@ def _read_touched(workspace: Workspace, commits: Sequence[Commit]) -> Iterator[T
     return (Touched(path, first[path], new) for path, new in last.items() if new != first[path])
 
 
-def _obstacle(tip: Snapshot, base: str, commits: Sequence[Commit], touched: Sequence[Touched]) -> str:
+def _obstacle(
+    tip: Snapshot, base: str, commits: Sequence[Commit], touched: Sequence[Touched]
+) -> str:
     """Why the work of others on the branch cannot be carried over."""
     workspace = tip.workspace
     is_memory = memory_test(workspace)
@@ -209,7 +225,10 @@ def _obstacle(tip: Snapshot, base: str, commits: Sequence[Commit], touched: Sequ
         # does not have is new, except for a month of episodes: its episodes would be there twice.
         there = known.get(file.path)
         if holds_entries(workspace, file.path):
-            is_same = not changes_prose(file) or prose_of(there) in (prose_of(file.old), prose_of(file.new))
+            is_same = not changes_prose(file) or prose_of(there) in (
+                prose_of(file.old),
+                prose_of(file.new),
+            )
         else:
             is_month = file.path == month_path(find_month(file.path) or "")
             is_same = there in (file.old, file.new) or (there is None and not is_month)
@@ -218,18 +237,33 @@ def _obstacle(tip: Snapshot, base: str, commits: Sequence[Commit], touched: Sequ
     return ""
 
 
-def _list_commits(workspace: Workspace, fork: str, base: str, branch: str) -> Iterator[tuple[Commit, bool]]:
+def _list_commits(
+    workspace: Workspace, fork: str, base: str, branch: str
+) -> Iterator[tuple[Commit, bool]]:
     """Commits of the branch, oldest first, and whether they are ours; no merges: what those bring is judged elsewhere.
     Ours name their step and are committed by us. If somebody amends one it is theirs, and one of step KEEP carries
     decisions of maintainers."""
-    from memory_ci.gitrepo.writer import IN_ACTIONS, MEMORY_CI, choose_identity  # GitPython: 75 ms, only to publish
+    from memory_ci.gitrepo.writer import (
+        IN_ACTIONS,
+        MEMORY_CI,
+        choose_identity,
+    )  # GitPython: 75 ms, only to publish
 
     # Who commits may have been set since the branch began.
     configs = (workspace_at(workspace.repo, rev).config.publish for rev in {base, fork})
     named = {choose_identity(config, in_actions=False).email for config in configs}
     ours = {MEMORY_CI.email, IN_ACTIONS.email, *named}
     committers = list_committers(workspace.repo, base, branch)
-    asked = ("--reverse", "--topo-order", "--no-merges", *FILES, "--no-renames", "--end-of-options", branch, f"^{base}")
+    asked = (
+        "--reverse",
+        "--topo-order",
+        "--no-merges",
+        *FILES,
+        "--no-renames",
+        "--end-of-options",
+        branch,
+        f"^{base}",
+    )
     for commit, _ in read_log(workspace.repo, *asked, "--"):
         steps = {value for _, value in find_trailers(commit.message, (STEP,))}
         if commit.parents:

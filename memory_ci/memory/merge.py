@@ -79,7 +79,9 @@ class _Merge:
 
     def __init__(self, base: MemoryFile, ours: MemoryFile, theirs: MemoryFile) -> None:
         self.files = base, ours, theirs
-        self.entries = [{s.entry.id: s for s in file.segments if s.entry is not None} for file in self.files]
+        self.entries = [
+            {s.entry.id: s for s in file.segments if s.entry is not None} for file in self.files
+        ]
         self.disputed: set[str] = set()
         self.pieces: list[Segment] = []
 
@@ -88,7 +90,9 @@ class _Merge:
         base, ours, theirs = (list(side) for side in self.entries)
         # The ids that all versions have in one order; without a base, those that both sides have.
         common = _in_step(_in_step(base, ours) if self.files[0].segments else ours, theirs)
-        for place, prose in enumerate(zip(*(_gaps(file, common) for file in self.files), strict=True)):
+        for place, prose in enumerate(
+            zip(*(_gaps(file, common) for file in self.files), strict=True)
+        ):
             if place:
                 self._append(self._entry(common[place - 1]))
             self._append(_merge_prose(*prose))
@@ -99,7 +103,9 @@ class _Merge:
         self._prove()
         texts = ["".join(segment.raw for segment in file.segments) for file in self.files]
         broken = sum(piece.is_broken for piece in self.pieces)
-        return "".join(piece.raw for piece in self.pieces).rstrip() + _tail(*texts), broken + len(self.disputed)
+        return "".join(piece.raw for piece in self.pieces).rstrip() + _tail(*texts), broken + len(
+            self.disputed
+        )
 
     def _append(self, piece: Segment | None) -> None:
         if piece is not None:
@@ -117,16 +123,22 @@ class _Merge:
         tail = _tail(*(segment.raw if segment else "" for segment in (base, ours, theirs)))
         return replace(chosen, raw=chosen.raw.rstrip() + tail)
 
-    def _settle(self, base: Segment | None, ours: Segment | None, theirs: Segment | None) -> Segment | None:
+    def _settle(
+        self, base: Segment | None, ours: Segment | None, theirs: Segment | None
+    ) -> Segment | None:
         """The entry that both sides changed, or that one deleted and the other changed."""
-        merged = merge_entries(*(segment.entry if segment else None for segment in (base, ours, theirs)))
+        merged = merge_entries(
+            *(segment.entry if segment else None for segment in (base, ours, theirs))
+        )
         if ours is None or theirs is None:
             return (ours or theirs) if merged else None
         loose = [_loose_lines(segment) for segment in (base, ours, theirs)]
         if isinstance(merged, Conflict):
             return self._dispute((ours, merged.ours), (theirs, merged.theirs))
         if merged is not None and not is_contested(*loose):
-            fitting = [segment for segment in (ours, theirs) if _loose_lines(segment) == _choose(*loose)]
+            fitting = [
+                segment for segment in (ours, theirs) if _loose_lines(segment) == _choose(*loose)
+            ]
             for segment in sorted(fitting, key=lambda segment: segment.entry != merged):
                 if segment.entry is not None and segment.entry.extra == merged.extra:
                     return Segment(_rewrite(segment, merged), 0, merged)
@@ -136,14 +148,20 @@ class _Merge:
 
     def _dispute(self, *versions: tuple[Segment, Entry | None]) -> Segment:
         """Two versions of an entry between git's markers."""
-        one, two = (_rewrite(segment, entry).rstrip() for segment, entry in versions if entry is not None)
+        one, two = (
+            _rewrite(segment, entry).rstrip() for segment, entry in versions if entry is not None
+        )
         entry = versions[0][1]
         self.disputed.update(entry.id for _, entry in versions if entry is not None)
         return Segment(f"<<<<<<< ours\n{one}\n=======\n{two}\n>>>>>>> theirs\n", 0, entry)
 
     def _prove(self) -> None:
         """Read back what is not in conflict. Raises UnmergeableError if it is not what was merged."""
-        sound = [p for p in self.pieces if not p.is_broken and (p.entry is None or p.entry.id not in self.disputed)]
+        sound = [
+            p
+            for p in self.pieces
+            if not p.is_broken and (p.entry is None or p.entry.id not in self.disputed)
+        ]
         read = parse_memory_file("", "".join(piece.raw for piece in sound).encode())
         if list(read.entries) != [piece.entry for piece in sound if piece.entry is not None]:
             raise UnmergeableError
@@ -192,7 +210,9 @@ def _loose_lines(segment: Segment | None) -> tuple[str, ...]:
     if segment is None:
         return ()
     held = {number for field in segment.fields for number in range(field.first, field.last + 1)}
-    return tuple(line for number, line in enumerate(segment.head) if number not in held and line.strip())
+    return tuple(
+        line for number, line in enumerate(segment.head) if number not in held and line.strip()
+    )
 
 
 def _rewrite(segment: Segment, entry: Entry) -> str:

@@ -52,25 +52,35 @@ class Asker:
     """The model of one run. `answers` counts what it answered, also from memory; `model` is the last that did. With
     `meter` the calls are counted here: the engine does not do it itself."""
 
-    def __init__(self, name: str, engine: Engine, meter: Meter | None, budget: int, existing: Sequence[Entry]) -> None:
+    def __init__(
+        self, name: str, engine: Engine, meter: Meter | None, budget: int, existing: Sequence[Entry]
+    ) -> None:
         self._name, self._engine, self._meter, self._budget = name, engine, meter, budget
         self.answers, self.model = 0, ""
         self._known, self._known_ids = tuple(_digest(existing)), {entry.id for entry in existing}
 
-    def ask(self, change: str, evidence: EvidenceSet, written: Sequence[Entry] = ()) -> Answer | None:
+    def ask(
+        self, change: str, evidence: EvidenceSet, written: Sequence[Entry] = ()
+    ) -> Answer | None:
         """The answer about one change, or None where there is nothing that could prove a learning. Of what the run has
         `written` itself the request shows what is near to the evidence. Raises EngineError as the engine."""
         if not any(piece.trust in QUOTABLE for piece in evidence.pieces):
             return None
         window = choose(evidence, self._budget, is_telling)
-        fresh = [entry for entry in written if entry.id not in self._known_ids and entry.status == "active"]
+        fresh = [
+            entry
+            for entry in written
+            if entry.id not in self._known_ids and entry.status == "active"
+        ]
         request = Request(
             change=change,
             evidence=window.pieces,
             existing=(*self._known, *_nearest(fresh, window.pieces)),
             notice=window.notice,
             about=evidence.about,
-            changed=evidence.changed if window.tokens + estimate_tokens(evidence.changed) <= self._budget else "",
+            changed=evidence.changed
+            if window.tokens + estimate_tokens(evidence.changed) <= self._budget
+            else "",
         )
         reply = self.extract(request)
         engine = f"{self._name}:{reply.model}" if reply.model else self._name
@@ -90,8 +100,14 @@ class Asker:
 
 def _nearest(written: Sequence[Entry], pieces: Sequence[Evidence]) -> Iterator[Known]:
     """Of what a run has written, the titles that share most words with the evidence: all would cost each time."""
-    said = frozenset(stem(word) for piece in pieces for word in content_words(piece.text)) if written else frozenset()
-    shared = {entry.id: len(said.intersection(map(stem, content_words(entry.title)))) for entry in written}
+    said = (
+        frozenset(stem(word) for piece in pieces for word in content_words(piece.text))
+        if written
+        else frozenset()
+    )
+    shared = {
+        entry.id: len(said.intersection(map(stem, content_words(entry.title)))) for entry in written
+    }
     near = [entry for entry in written if shared[entry.id] >= NEAR_WORDS]
     for entry in sorted(near, key=lambda entry: (-shared[entry.id], entry.id))[:MAX_NEAR]:
         yield Known(entry.id, entry.title)
@@ -133,7 +149,11 @@ class Model(NamedTuple):
         is_kept = self.kept_as or self.name in ("anthropic", "claude-cli")
         name = f"{self.name}-{self.settings.provider}-{self.settings.model}{self.kept_as}"
         directory = kept / re.sub(r"[^\w.-]+", "-", name)
-        engine = KeptReplies(self.engine, directory, is_reusing=self.is_reusing) if is_kept else self.engine
+        engine = (
+            KeptReplies(self.engine, directory, is_reusing=self.is_reusing)
+            if is_kept
+            else self.engine
+        )
         meter = None if self.is_metered else self.meter
         return Asker(self.name, engine, meter, self.settings.prompt_tokens, existing)
 
@@ -162,7 +182,9 @@ class Model(NamedTuple):
         )
 
 
-def choose_model(settings: EngineConfig, wanted: EngineName | None, environ: Mapping[str, str]) -> Model:
+def choose_model(
+    settings: EngineConfig, wanted: EngineName | None, environ: Mapping[str, str]
+) -> Model:
     """The engine that is asked for, else the one that the settings name; the rules need none. Raises UsageError or
     EngineError for an engine that cannot be had, UsageError (policy-forbids) for one that the settings do not allow;
     `auto` takes the rules then."""
@@ -218,8 +240,14 @@ def choose_run_model(
         model.close()
         spent = unlanded + sum_costs(repo, first, "--first-parent", base)
         if (left := limit - spent) <= 0:
-            return model._replace(engine=SpentMonth(spent, limit), is_metered=True, unlanded_usd=unlanded)
-        model = choose_model(replace(settings, max_cost_usd=min(settings.max_cost_usd or left, left)), wanted, environ)
+            return model._replace(
+                engine=SpentMonth(spent, limit), is_metered=True, unlanded_usd=unlanded
+            )
+        model = choose_model(
+            replace(settings, max_cost_usd=min(settings.max_cost_usd or left, left)),
+            wanted,
+            environ,
+        )
     return model._replace(unlanded_usd=unlanded)
 
 
@@ -236,7 +264,12 @@ def trusted_at(repo: Repository, base: str) -> Workspace:
     Raises:
         UsageError: the configuration at `base` cannot be read (bad-config), or its policy forbids it.
     """
-    names = (f"{base}^{{commit}}", f"{base}^1^{{commit}}", f"{base}^1:{CONFIG_FILE}", f"{base}:{CONFIG_FILE}")
+    names = (
+        f"{base}^{{commit}}",
+        f"{base}^1^{{commit}}",
+        f"{base}^1:{CONFIG_FILE}",
+        f"{base}:{CONFIG_FILE}",
+    )
     tip, before, old_file, new_file = find_objects(repo, names)
     if tip is None or before is None or old_file == new_file:
         return Workspace(repo, workspace_at(repo, base).config)

@@ -26,7 +26,9 @@ from memory_ci.store.edits import edit_file
 from memory_ci.text import plural
 
 TOKEN = re.compile(r"[\w.-]*\w")
-CITE = re.compile(r"(?P<path>.+?)(?:::(?P<symbol>[^\s:@][^\s@]*)|:(?P<first>[1-9]\d*)(?:-(?P<last>[1-9]\d*))?)?")
+CITE = re.compile(
+    r"(?P<path>.+?)(?:::(?P<symbol>[^\s:@][^\s@]*)|:(?P<first>[1-9]\d*)(?:-(?P<last>[1-9]\d*))?)?"
+)
 Place = tuple[str, str]  # A path and the name of a definition in it, "" for none.
 
 
@@ -35,33 +37,60 @@ def cite_named(workspace: Workspace, entries: Sequence[Entry], rev: str) -> tupl
     as code and that a commit holds, three at most. A name that several definitions have is cited only if a path is
     named too. What was rejected or is retired gets none. One search through the commit for all."""
     entries = anchor_entries(workspace, entries)
-    is_open = [not one.cites and one.status == "active" and one.adoption != "rejected" for one in entries]
+    is_open = [
+        not one.cites and one.status == "active" and one.adoption != "rejected" for one in entries
+    ]
     asked = {entry: entry.text for entry in compress(entries, is_open)}
     sha = find_commit(workspace.repo, rev) if asked else None
     if sha is None:
         return entries
     is_memory, here = memory_test(workspace), tree_at(workspace.repo, sha).files
-    files = {path: file for path, file in here.items() if not is_memory(path) and not NO_CODE.fullmatch(path)}
+    files = {
+        path: file
+        for path, file in here.items()
+        if not is_memory(path) and not NO_CODE.fullmatch(path)
+    }
     by_base: dict[str, list[str]] = defaultdict(list)
     for path in files:
         by_base[path.rpartition("/")[2]].append(path)
-    paths: dict[Entry, dict[str, str]] = {}  # the files that a text names, each with the lines that it gives
+    paths: dict[
+        Entry, dict[str, str]
+    ] = {}  # the files that a text names, each with the lines that it gives
     for entry, prose in asked.items():
-        near = [path for token in dict.fromkeys(TOKEN.findall(prose)) for path in by_base.get(token, ())]
-        paths[entry] = {path: place for path, place in name_places(prose, near).items() if path.isprintable()}
+        near = [
+            path for token in dict.fromkeys(TOKEN.findall(prose)) for path in by_base.get(token, ())
+        ]
+        paths[entry] = {
+            path: place for path, place in name_places(prose, near).items() if path.isprintable()
+        }
     names = {entry: list_mentions(prose, plain=False) for entry, prose in asked.items()}
     tails = {_tail(name) for own in names.values() for name in own}
-    holding = [path for path in find_mentions(workspace.repo, sha, tails) if path in files and is_code(path)]
+    holding = [
+        path
+        for path in find_mentions(workspace.repo, sha, tails)
+        if path in files and is_code(path)
+    ]
     wanted = dict.fromkeys([*(path for own in paths.values() for path in own), *holding])
-    texts = {file.path: text for file, text in read_texts(workspace.repo, map(files.__getitem__, wanted)).items()}
+    texts = {
+        file.path: text
+        for file, text in read_texts(workspace.repo, map(files.__getitem__, wanted)).items()
+    }
     definitions: dict[str, set[Place]] = defaultdict(set)
     for tail in tails:
         held = [path for path in holding if tail in texts.get(path, "")]
-        for path in held if len(held) <= MAX_MENTIONS else ():  # of a name that very many hold nothing is known
-            found = (one.name for one in list_definitions(path, texts[path]) if _tail(one.name) == tail)
+        for path in (
+            held if len(held) <= MAX_MENTIONS else ()
+        ):  # of a name that very many hold nothing is known
+            found = (
+                one.name for one in list_definitions(path, texts[path]) if _tail(one.name) == tail
+            )
             definitions[tail] |= {(path, name) for name in found}
-    cited = {entry: tuple(_cite(sha, paths[entry], names[entry], texts, definitions)) for entry in asked}
-    return anchor_entries(workspace, [replace(one, cites=cited[one]) if cited.get(one) else one for one in entries])
+    cited = {
+        entry: tuple(_cite(sha, paths[entry], names[entry], texts, definitions)) for entry in asked
+    }
+    return anchor_entries(
+        workspace, [replace(one, cites=cited[one]) if cited.get(one) else one for one in entries]
+    )
 
 
 def _cite(
@@ -75,7 +104,9 @@ def _cite(
     one of them has it, and the other files whole."""
     meant: dict[Place, None] = {}
     for mention in names:
-        found = {place for place in definitions.get(_tail(mention), ()) if is_meant(mention, place[1])}
+        found = {
+            place for place in definitions.get(_tail(mention), ()) if is_meant(mention, place[1])
+        }
         likely = {place for place in found if place[0] in paths} or found
         meant |= dict.fromkeys(likely) if len(likely) == 1 else {}
     has_symbol = {path for path, _ in meant}
@@ -93,10 +124,15 @@ def cite_files(workspace: Workspace, texts: Mapping[str, bytes]) -> dict[str, by
     files = {path: parse_memory_file(path, data) for path, data in texts.items()}
     entries = [(path, entry) for path, file in files.items() for entry in file.entries]
     updates: dict[str, list[Entry]] = defaultdict(list)
-    for (path, old), new in zip(entries, cite_named(workspace, [one for _, one in entries], "HEAD"), strict=True):
+    for (path, old), new in zip(
+        entries, cite_named(workspace, [one for _, one in entries], "HEAD"), strict=True
+    ):
         if new != old:
             updates[path].append(new)
-    return {path: render_memory_file(edit_file(files[path], updated=own)) for path, own in updates.items()}
+    return {
+        path: render_memory_file(edit_file(files[path], updated=own))
+        for path, own in updates.items()
+    }
 
 
 def read_cite(workspace: Workspace, written: str) -> str:
@@ -105,18 +141,32 @@ def read_cite(workspace: Workspace, written: str) -> str:
     files = tree_at(workspace.repo, sha).files if sha else {}
     match = CITE.fullmatch(written)
     path = written if written in files else match["path"] if match else ""
-    if path not in files or match is None or sha is None or not is_citable(path) or check_words(written):
-        raise _unknown(f"HEAD has no file {path or written}", "Name it as git does; commit it first if it is new.")
+    if (
+        path not in files
+        or match is None
+        or sha is None
+        or not is_citable(path)
+        or check_words(written)
+    ):
+        raise _unknown(
+            f"HEAD has no file {path or written}",
+            "Name it as git does; commit it first if it is new.",
+        )
     text = read_texts(workspace.repo, [files[path]]).get(files[path], "")
     symbol = match["symbol"] if path != written else None
     lines: tuple[int, int] | None = None
     if symbol and find_definition(path, text, symbol) is None:
-        raise _unknown(f"{path} has no definition {symbol}, or several of it", "Name its class too, or cite lines.")
+        raise _unknown(
+            f"{path} has no definition {symbol}, or several of it",
+            "Name its class too, or cite lines.",
+        )
     if path != written and match["first"]:
         first, last = int(match["first"]), int(match["last"] or match["first"])
         lines, count = (first, last), len(text.splitlines())
         if not first <= last <= count:
-            raise _unknown(f"{path} has no lines {first}-{last}: it has {plural(count, 'line')}", "Write A-B.")
+            raise _unknown(
+                f"{path} has no lines {first}-{last}: it has {plural(count, 'line')}", "Write A-B."
+            )
     return format_anchor(make_anchor(path, text, sha[:SHA_WIDTH], lines, symbol))
 
 

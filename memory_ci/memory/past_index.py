@@ -48,7 +48,9 @@ def find_moment(workspace: Workspace, at: str) -> PastMoment:
         return PastMoment(workspace, commit, day, f"Memory of {commit[:12]}, ranked as on {day}.")
     found = find_commit_of_day(workspace.repo, "HEAD", day)
     note = (
-        f"Memory of {found[:12]}, ranked as on {day}." if found else f"There was no commit yet on {day}, and no memory."
+        f"Memory of {found[:12]}, ranked as on {day}."
+        if found
+        else f"There was no commit yet on {day}, and no memory."
     )
     return PastMoment(workspace, found, day, note)
 
@@ -66,7 +68,9 @@ def find_fork_point(workspace: Workspace, base: str, today: date) -> PastMoment:
     Raises RepositoryError: unknown-revision, unrelated-histories, shallow-clone."""
     commit = resolve_merge_base(workspace.repo, "HEAD", base)
     trusted = workspace_at(workspace.repo, commit)
-    return PastMoment(trusted, commit, today, f"Memory of {commit[:12]}, where this branch left {base}.")
+    return PastMoment(
+        trusted, commit, today, f"Memory of {commit[:12]}, where this branch left {base}."
+    )
 
 
 class Past:
@@ -82,12 +86,18 @@ class Past:
         listed = list_indexed_files(self._workspace, commit) if commit else ()
         files = {readable_path(file): file for file in listed}
         with open_index(None) as index:
-            sync(index, {path: file.oid for path, file in files.items()}, lambda paths: self._load(files, paths))
+            sync(
+                index,
+                {path: file.oid for path, file in files.items()},
+                lambda paths: self._load(files, paths),
+            )
             yield index
 
     def _load(self, files: dict[str, TreeFile], paths: Collection[str]) -> list[LoadedFile]:
         wanted = [files[path] for path in sorted(paths)]
         fresh = [file for file in wanted if file not in self._loaded]
         by_path = {readable_path(file): file for file in fresh}
-        self._loaded |= {by_path[loaded.path]: loaded for loaded in load_indexed(self._workspace, fresh)}
+        self._loaded |= {
+            by_path[loaded.path]: loaded for loaded in load_indexed(self._workspace, fresh)
+        }
         return [self._loaded[file] for file in wanted]

@@ -21,7 +21,9 @@ FORMAT = b"memory-ci tasks 3\n"
 """How a kept file begins; then its SHA-256, and what it holds. Raise the number when a record in it changes."""
 
 SEAL = len(FORMAT) + hashlib.sha256().digest_size
-MAX_KEPT = 200_000_000  # Bytes of the kept tasks that are read: a hundred times what a long history takes.
+MAX_KEPT = (
+    200_000_000  # Bytes of the kept tasks that are read: a hundred times what a long history takes.
+)
 
 
 class KeptTasks(msgspec.Struct, frozen=True):
@@ -49,7 +51,12 @@ def load_tasks(workspace: Workspace, tip: str, *, all_history: bool = False) -> 
     if kept is not None and is_enough and kept.tip == tip:
         return kept
     from memory_ci.gitrepo.history import plan_range
-    from memory_ci.memory.task_ledger import Ledger, count_habits, extend, list_tasks  # patterns, for new changes only
+    from memory_ci.memory.task_ledger import (
+        Ledger,
+        count_habits,
+        extend,
+        list_tasks,
+    )  # patterns, for new changes only
     from memory_ci.store.files import write_file
 
     start = None if all_history else find_commit(repo, f"{tip}~{MAX_CHANGES}")
@@ -67,7 +74,9 @@ def load_tasks(workspace: Workspace, tip: str, *, all_history: bool = False) -> 
     ledger = extend(workspace, ledger, plan_range(repo, start, tip))
     tasks, prompts = list_tasks(workspace, ledger, tip)
     habits = count_habits(workspace, ledger, tip)
-    fresh = KeptTasks(tip, is_whole, tasks, prompts, habits, msgspec.Raw(msgspec.msgpack.encode(ledger)))
+    fresh = KeptTasks(
+        tip, is_whole, tasks, prompts, habits, msgspec.Raw(msgspec.msgpack.encode(ledger))
+    )
     with suppress(RepositoryError):  # what cannot be kept is answered all the same
         payload = msgspec.msgpack.encode(fresh)
         write_file(tasks_path(workspace), _seal(payload) + payload)

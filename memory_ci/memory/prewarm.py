@@ -33,7 +33,9 @@ def detach(seconds: int = SECONDS) -> None:
     """
     if not hasattr(os, "setsid"):  # Windows has neither terminals to let go of nor this alarm
         return
-    with suppress(PermissionError):  # the first of its group already, as in a shell with job control
+    with suppress(
+        PermissionError
+    ):  # the first of its group already, as in a shell with job control
         os.setsid()
     os.closerange(3, MAX_HANDLES)
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
@@ -73,7 +75,9 @@ def _warm(workspace: Workspace, commit: str) -> None:
     specs = (*memory_pathspecs(workspace.config.scopes), EPISODES, CONFIG_FILE)
     text = encode_path("".join(f"{line}\n" for line in (commit, *specs)))
     path = warmed_path(workspace)
-    is_here = index_path(workspace).is_file()  # a repository that was removed meanwhile is not begun again
+    is_here = index_path(
+        workspace
+    ).is_file()  # a repository that was removed meanwhile is not begun again
     if is_here and (not path.is_file() or path.read_bytes() != text):
         write_file(path, text)
 

@@ -48,7 +48,11 @@ MAX_EDITED = 3
 FoundQuote = tuple[str, tuple[str, ...]]
 
 
-MIN_WORDS, MIN_CHARS, MAX_CHARS = 3, 15, 500  # What is shorter stands in any talk; what is longer is no rule.
+MIN_WORDS, MIN_CHARS, MAX_CHARS = (
+    3,
+    15,
+    500,
+)  # What is shorter stands in any talk; what is longer is no rule.
 # Tools that change the files that they name; of a shell a transcript names those of a patch alone.
 EDITS = re.compile(r"edit|write|patch|replace|create|exec|shell", re.IGNORECASE)
 
@@ -88,7 +92,9 @@ def find_turn(session: Session, number: int) -> FoundQuote:
 def check_title(session: Session, title: str, evidence: str) -> None:
     """Raise UsageError (opposite-of-the-quotes) if a title says the opposite of what a line of evidence quotes."""
     address, _, words = evidence.partition(" ")
-    turns = [turn for turn in list_turns(session) if str(turn.origin.line) == address.rpartition("#")[2]]
+    turns = [
+        turn for turn in list_turns(session) if str(turn.origin.line) == address.rpartition("#")[2]
+    ]
     if sentences := _find_contradicted(title, turns, words):
         message = f"the title says the opposite of what was said: {sentences[0]}"
         hint = "Say in the title what the person said."
@@ -96,7 +102,11 @@ def check_title(session: Session, title: str, evidence: str) -> None:
 
 
 def is_captured(
-    workspace: Workspace, sessions: Sequence[StoredSession], address: str, words: str, title: str = ""
+    workspace: Workspace,
+    sessions: Sequence[StoredSession],
+    address: str,
+    words: str,
+    title: str = "",
 ) -> bool:
     """Return whether in a captured session a person says these words at `<agent>:<id>#<line>`.
 
@@ -105,7 +115,9 @@ def is_captured(
     key, _, line = address.rpartition("#")
     ref = session_ref(*key.split(":", 1)) if ":" in key else ""
     wanted, limit = _fold(words), workspace.config.sessions.max_bytes * TOLERANCE
-    for stored, data in read_stored(workspace.repo, [one for one in sessions if one.ref == ref], limit):
+    for stored, data in read_stored(
+        workspace.repo, [one for one in sessions if one.ref == ref], limit
+    ):
         for session in read(io.BytesIO(data), stored.id):
             turns = [turn for turn in list_turns(session) if str(turn.origin.line) == line]
             said = [turn for turn in turns if _is_said(turn, wanted)]
@@ -117,24 +129,38 @@ def is_captured(
 
 def list_turns(session: Session) -> list[Event]:
     """What people said, reasons of rejections among it."""
-    said = (event for event in session.events if event.actor == "human" and event.kind in ("text", "rejection"))
+    said = (
+        event
+        for event in session.events
+        if event.actor == "human" and event.kind in ("text", "rejection")
+    )
     return [event for event in said if event.origin.line and event.text]
 
 
 def list_edited(session: Session) -> tuple[str, ...]:
     """The files that were edited since a person last said something."""
     last = max((turn.seq for turn in list_turns(session)), default=-1)
-    return tuple(dict.fromkeys(path for edit in _list_edits(session) if edit.seq > last for path in edit.paths))
+    return tuple(
+        dict.fromkeys(
+            path for edit in _list_edits(session) if edit.seq > last for path in edit.paths
+        )
+    )
 
 
 def _list_edits(session: Session) -> list[Event]:
-    return [event for event in session.events if event.kind == "tool_call" and EDITS.search(event.tool or "")]
+    return [
+        event
+        for event in session.events
+        if event.kind == "tool_call" and EDITS.search(event.tool or "")
+    ]
 
 
 def _list_passages(text: str) -> Iterator[str]:
     """The paragraphs that were typed: no fences, quotations, indented code, long blocks, nothing of a long turn."""
     lines = unfenced_lines(text.splitlines()) if len(text) <= MAX_TURN else ()
-    for is_typed, group in groupby(lines, lambda line: bool(line.strip()) and not PASTED.match(line)):
+    for is_typed, group in groupby(
+        lines, lambda line: bool(line.strip()) and not PASTED.match(line)
+    ):
         passage = list(group)
         if is_typed and len(passage) <= MAX_LINES and not _is_log(passage):
             yield "\n".join(passage)
@@ -179,5 +205,7 @@ def _quote(session: Session, turn: Event, words: str) -> FoundQuote:
     """With the first files that were edited after the turn; where there are none, with the last before it."""
     edits = _list_edits(session)
     after = dict.fromkeys(path for event in edits if event.seq > turn.seq for path in event.paths)
-    before = dict.fromkeys(path for event in reversed(edits) if event.seq < turn.seq for path in event.paths)
+    before = dict.fromkeys(
+        path for event in reversed(edits) if event.seq < turn.seq for path in event.paths
+    )
     return f"session:{session.key}#{turn.origin.line} {words}", tuple(after or before)[:MAX_EDITED]

@@ -32,22 +32,38 @@ CREDENTIAL_HINT = "Revoke it, remove it here, and rewrite the commits that hold 
 def screen(file: LoadedFile, *, credentials: bool = True) -> LoadedFile:
     """The file without the entries and the prose that must not be served, and with a finding for each. Without
     `credentials` they are not looked for: `find_credentials` names them, wherever in a file they stand."""
-    entry_findings = {place.line: tuple(find_unsafe(place, credentials=credentials)) for place in file.entries}
+    entry_findings = {
+        place.line: tuple(find_unsafe(place, credentials=credentials)) for place in file.entries
+    }
     entries = tuple(place for place in file.entries if not entry_findings[place.line])
     # Prose may hold comments, such as the introduction that `init` writes: they are not served.
     prose_findings = {
-        line: tuple(one for one in _unsafe(file.path, line, text, credentials) if one.code != "html-comment")
+        line: tuple(
+            one for one in _unsafe(file.path, line, text, credentials) if one.code != "html-comment"
+        )
         for line, text in file.prose
     }
     prose = tuple((line, text) for line, text in file.prose if not prose_findings[line])
-    found = [finding for group in (*entry_findings.values(), *prose_findings.values()) for finding in group]
+    found = [
+        finding
+        for group in (*entry_findings.values(), *prose_findings.values())
+        for finding in group
+    ]
     return replace(file, entries=entries, prose=prose, findings=(*file.findings, *found))
 
 
 def find_unsafe(place: Located, *, credentials: bool = True) -> Iterator[Finding]:
     """Why this entry must not be served; nothing for almost every entry."""
     entry = place.entry
-    kept = (entry.instead, entry.source, entry.session, entry.engine, *entry.evidence, *entry.cites, *entry.relations)
+    kept = (
+        entry.instead,
+        entry.source,
+        entry.session,
+        entry.engine,
+        *entry.evidence,
+        *entry.cites,
+        *entry.relations,
+    )
     unknown = (f"{key}:{raw}" for key, raw in entry.extra)
     texts = (entry.title, entry.body, *(text for text in kept if text), *unknown, place.path)
     return _unsafe(place.path, place.line, "\n".join(texts), credentials)
@@ -72,13 +88,17 @@ def find_credentials(path: str, data: bytes) -> Iterator[Finding]:
     line, seen = 1, 0
     for secret in find_secrets(text):
         line, seen = line + text.count("\n", seen, secret.start), secret.start
-        yield Finding(shown, line, "credential", f"looks like a credential: {secret.kind}", CREDENTIAL_HINT)
+        yield Finding(
+            shown, line, "credential", f"looks like a credential: {secret.kind}", CREDENTIAL_HINT
+        )
 
 
 def _unsafe(path: str, line: int, text: str, credentials: bool) -> Iterator[Finding]:
     text = text.replace("\r\n", "\n")
     for reason in check_words(text, credentials=credentials):
         if reason == "credential":
-            yield Finding(path, line, "credential", "holds what looks like a credential", CREDENTIAL_HINT)
+            yield Finding(
+                path, line, "credential", "holds what looks like a credential", CREDENTIAL_HINT
+            )
         elif reason in UNSAFE:
             yield Finding(path, line, reason, UNSAFE[reason], UNSAFE_HINT)

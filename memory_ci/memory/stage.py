@@ -53,7 +53,12 @@ def list_stages(workspace: Workspace, rev: str) -> tuple[ProjectStage, ...]:
     stated = _read_intents(workspace, tip)
     last = {point.project: point for point in stage_history(workspace, tip)} if stated else {}
     return tuple(
-        ProjectStage(project=project, path=posixpath.join(project, file), stated=reading, known=last.get(project))
+        ProjectStage(
+            project=project,
+            path=posixpath.join(project, file),
+            stated=reading,
+            known=last.get(project),
+        )
         for project, reading in stated.items()
     )
 
@@ -65,7 +70,10 @@ def current_phases(workspace: Workspace, rev: str) -> dict[str, Phase | None]:
     known: dict[str, Phase] = {}
     if None in stated.values():
         known = {point.project: point.phase for point in stage_history(workspace, rev)}
-    return {project: reading.phase if reading else known.get(project) for project, reading in stated.items()}
+    return {
+        project: reading.phase if reading else known.get(project)
+        for project, reading in stated.items()
+    }
 
 
 def current_phase(workspace: Workspace, rev: str, where: str = "") -> Phase | None:
@@ -78,7 +86,9 @@ def stage_history(workspace: Workspace, rev: str) -> tuple[StagePoint, ...]:
     """Every change of a known stage on the first-parent history of `rev`, oldest first. Versions that state nothing
     clear are passed over: a stage that is unknown for a while has not ended."""
     versions = tuple(list_versions(workspace.repo, rev, _pathspecs(workspace)))
-    files = {version.oid: TreeFile(version.path, version.oid) for version in versions if version.oid}
+    files = {
+        version.oid: TreeFile(version.path, version.oid) for version in versions if version.oid
+    }
     readings = {file.oid: reading for file, reading in _read(workspace, files.values())}
     points: list[StagePoint] = []
     last: dict[str, Phase] = {}
@@ -107,9 +117,13 @@ def list_transitions(workspace: Workspace, since: str | None, until: str) -> tup
     return tuple(found)
 
 
-def plan_retirements(tip: Snapshot, located: Sequence[Located], since: str | None, today: date) -> tuple[Change, ...]:
+def plan_retirements(
+    tip: Snapshot, located: Sequence[Located], since: str | None, today: date
+) -> tuple[Change, ...]:
     """What the transitions of a range retire: per project, the task entries of each stage that is over at its end."""
-    from memory_ci.lifecycle.compaction import plan_stage_retirement  # `add` asks for the stage, and retires nothing
+    from memory_ci.lifecycle.compaction import (
+        plan_stage_retirement,
+    )  # `add` asks for the stage, and retires nothing
 
     transitions = list_transitions(tip.workspace, since, tip.sha)
     if not transitions:
@@ -121,7 +135,11 @@ def plan_retirements(tip: Snapshot, located: Sequence[Located], since: str | Non
         change
         for project, phase in ended
         for change in plan_stage_retirement(
-            (place for place in located if find_project(posixpath.dirname(place.path), projects) == project),
+            (
+                place
+                for place in located
+                if find_project(posixpath.dirname(place.path), projects) == project
+            ),
             phase,
             today,
         )
@@ -154,6 +172,8 @@ def _read_intents(workspace: Workspace, rev: str) -> dict[str, Reading | None]:
     return {project: reading for project, reading in read if project is not None}
 
 
-def _read(workspace: Workspace, files: Iterable[TreeFile]) -> Iterator[tuple[TreeFile, Reading | None]]:
+def _read(
+    workspace: Workspace, files: Iterable[TreeFile]
+) -> Iterator[tuple[TreeFile, Reading | None]]:
     for content in read_files(workspace.repo, files, MAX_FILE_BYTES):
         yield content.file, find_stage((content.data or b"").decode("utf-8", "replace"))

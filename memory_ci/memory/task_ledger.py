@@ -20,7 +20,14 @@ from memory_ci.gitrepo.forges import find_branch
 from memory_ci.gitrepo.history import HistoryRange, iter_merged_changes
 from memory_ci.gitrepo.log import find_lines, follow_renames, list_renames
 from memory_ci.lifecycle.episodes import WORSE, combine
-from memory_ci.lifecycle.reverts import SOON, find_mends, find_reverts, is_revert, judge_outcome, list_undone
+from memory_ci.lifecycle.reverts import (
+    SOON,
+    find_mends,
+    find_reverts,
+    is_revert,
+    judge_outcome,
+    list_undone,
+)
 from memory_ci.memory.eligible import (
     is_routine,
     is_work,
@@ -46,16 +53,31 @@ from memory_ci.text import shorten
 LAST_CHANGES, LEAST_CHANGES, LAST_TITLES = 100, 20, 50
 """A habit is counted in the last changes of a class, if there are so many at least, and in the last titles."""
 
-FRAGMENTS = re.compile(r"(?i)\.?(?:changelog|changes?|news|newsfragments|changesets?)(?:\.d)?|unreleased|next")
+FRAGMENTS = re.compile(
+    r"(?i)\.?(?:changelog|changes?|news|newsfragments|changesets?)(?:\.d)?|unreleased|next"
+)
 CHANGELOG = re.compile(r"(?i)(?:change(?:s|log)|history|news|whatsnew)\b")
 CONVENTIONAL = re.compile(r"[a-z]+(?:\([^)]*\))?!?: ")
 IN_SYNC = r"(keep|kept|stay|update|must be).{0,40} in (sync|step) with"
 PATH = re.compile(r"(?:[\w-][\w.-]*/)*[\w-][\w.-]*\.\w{1,10}\b")
 COMMENT = re.compile(r"\s*(?:#|//|/?\*|--|;|<!--|\.\. )|.*\s(?:#|//)\s")
-PROSE = (".md", ".rst", ".txt", ".lock", ".json", ".yml", ".yaml", ".toml", ".cfg")  # Endings of what is no code.
+PROSE = (
+    ".md",
+    ".rst",
+    ".txt",
+    ".lock",
+    ".json",
+    ".yml",
+    ".yaml",
+    ".toml",
+    ".cfg",
+)  # Endings of what is no code.
 MAX_COMMENTS = 200
 TOUCHED = 3  # Files that are named of a change.
-QUOTED, LEAST_QUOTED = 200, 60  # Characters of what is quoted of a message: at most, and of a paragraph at least.
+QUOTED, LEAST_QUOTED = (
+    200,
+    60,
+)  # Characters of what is quoted of a message: at most, and of a paragraph at least.
 MAX_PATHS = 50  # Files of a change whose names count as words.
 MAX_FILES = 200  # Of a change that touched more, these stand for all.
 MAX_TERMS = 200  # Different terms of a prompt that count; people write fewer.
@@ -76,7 +98,9 @@ class EpisodeOutcomes:
         amendments = [one for file in told for one in file.amendments]
         episodes = combine([*amendments, *(one for file in told for one in file.episodes)])
         self._by_commit = {
-            one.action.commit[:LEAST_WIDTH]: one for one in episodes if len(one.action.commit) >= LEAST_WIDTH
+            one.action.commit[:LEAST_WIDTH]: one
+            for one in episodes
+            if len(one.action.commit) >= LEAST_WIDTH
         }
         self._amended = {one.amends for one in amendments if one.outcome is not None}
         self.by_number = {episode.action.pr: episode for episode in episodes if episode.action.pr}
@@ -89,14 +113,18 @@ class EpisodeOutcomes:
         episode = self.by_number.get(task.number or 0) or next(fits, None)
         if episode is None or episode.outcome == task.outcome:
             return task
-        is_worse = WORSE.index(episode.outcome) > WORSE.index(task.outcome) and not _is_declined(episode)
+        is_worse = WORSE.index(episode.outcome) > WORSE.index(task.outcome) and not _is_declined(
+            episode
+        )
         is_said = is_worse or episode.id in self._amended
         return replace(task, outcome=episode.outcome, why="") if is_said else task
 
 
 def _is_declined(episode: Episode) -> bool:
     """Whether an episode tells of a request that was closed unmerged; it may have been merged after all."""
-    return episode.outcome == "failure" and not episode.action.commit and episode.action.pr is not None
+    return (
+        episode.outcome == "failure" and not episode.action.commit and episode.action.pr is not None
+    )
 
 
 class Done(msgspec.Struct, frozen=True, kw_only=True):
@@ -129,7 +157,10 @@ def extend(workspace: Workspace, ledger: Ledger, new: HistoryRange) -> Ledger:
     changes = list(iter_merged_changes(workspace.repo, new))
     commits = (*ledger.commits, *(commit for change in changes for commit in change.commits))
     reverting = {revert.sha for revert in find_reverts(commits)}
-    done = [*ledger.done, *(_done(change) for change in changes if _is_task(workspace, change, reverting))]
+    done = [
+        *ledger.done,
+        *(_done(change) for change in changes if _is_task(workspace, change, reverting)),
+    ]
     starts = [new.since] if new.since else [group[-1] for group in new.groups[:1]]
     renames = list_renames(workspace.repo, starts, new.until)
     mends = list(find_mends(changes))
@@ -156,12 +187,19 @@ def extend(workspace: Workspace, ledger: Ledger, new: HistoryRange) -> Ledger:
             subject, _, body = message.partition("\n")
             message = f"{subject}\n\n{body.strip().partition(chr(10))[0]}".strip()
         author, email = mask_secrets(commit.author), mask_secrets(commit.email)
-        bare = replace(commit, message=mask_secrets(message), author=author, email=email, files=(), trailers=())
+        bare = replace(
+            commit, message=mask_secrets(message), author=author, email=email, files=(), trailers=()
+        )
         shortened.append(bare)
     return Ledger(
         tuple(done),
         tuple(shortened),
-        ledger.renames | {_readable(old): _readable(path) for old, path in renames.items() if not find_secrets(path)},
+        ledger.renames
+        | {
+            _readable(old): _readable(path)
+            for old, path in renames.items()
+            if not find_secrets(path)
+        },
         heard,
     )
 
@@ -171,7 +209,12 @@ def count_habits(workspace: Workspace, ledger: Ledger, tip: str) -> Habits:
     fragments = {}
     for name in CLASSES:
         last = [done for done in ledger.done if class_of(done.title) == name][-LAST_CHANGES:]
-        places = Counter(place for done in last for place in {_changelog_of(path) for path in done.files} if place)
+        places = Counter(
+            place
+            for done in last
+            for place in {_changelog_of(path) for path in done.files}
+            if place
+        )
         if len(last) >= LEAST_CHANGES and places:
             place, count = places.most_common(1)[0]
             fragments[name] = (count, len(last), place)
@@ -180,7 +223,11 @@ def count_habits(workspace: Workspace, ledger: Ledger, tip: str) -> Habits:
     in_sync: list[tuple[str, str, str]] = []
     files = set(map(readable_path, tree_at(workspace.repo, tip).files.values()))
     for path, line in find_lines(workspace.repo, tip, IN_SYNC)[:MAX_COMMENTS]:
-        for other in PATH.findall(line) if COMMENT.match(line) and path in files and not is_unsafe(line) else ():
+        for other in (
+            PATH.findall(line)
+            if COMMENT.match(line) and path in files and not is_unsafe(line)
+            else ()
+        ):
             near = posixpath.normpath(posixpath.join(posixpath.dirname(path), other))
             found = next((one for one in (other, near) if one in files and one != path), None)
             if found is not None:
@@ -202,7 +249,10 @@ def list_tasks(workspace: Workspace, ledger: Ledger, tip: str) -> tuple[tuple[Ta
     undone = list_undone(find_reverts(ledger.commits))
     present = frozenset(map(readable_path, tree_at(workspace.repo, tip).files.values()))
     verdicts = EpisodeOutcomes(ledger.heard.values())
-    merged = [verdicts.judge(_task(done, undone, present, ledger.renames), done.shas) for done in ledger.done]
+    merged = [
+        verdicts.judge(_task(done, undone, present, ledger.renames), done.shas)
+        for done in ledger.done
+    ]
     declined = tuple(_list_declined(ledger, verdicts.by_number))
     tasks = (*merged, *(_task(done, undone, present, ledger.renames) for done in declined))
     return tasks, build_prompts([done.terms for done in (*ledger.done, *declined)])
@@ -228,13 +278,17 @@ def _list_declined(ledger: Ledger, episodes: Mapping[int, Episode]) -> Iterator[
             )
 
 
-def _task(done: Done, undone: Mapping[str, str], present: Collection[str], renames: Mapping[str, str]) -> Task:
+def _task(
+    done: Done, undone: Mapping[str, str], present: Collection[str], renames: Mapping[str, str]
+) -> Task:
     is_merged = bool(done.shas)
     outcome: Outcome = "failure"
     why = ""  # of what was not merged that it was declined says why
     if is_merged:
         outcome, why = judge_outcome(done.shas, done.number, done.mended_in, undone)
-    names = (path if path in present else follow_renames(path, renames, present) for path in done.files)
+    names = (
+        path if path in present else follow_renames(path, renames, present) for path in done.files
+    )
     there = tuple(name for name in names if name is not None)
     return Task(
         sha=done.shas[-1] if is_merged else "",
@@ -249,7 +303,9 @@ def _task(done: Done, undone: Mapping[str, str], present: Collection[str], renam
         is_merged=is_merged,
         quote=done.quote,
         # Files of code before tests, and these before all else.
-        touched=tuple(sorted(there, key=lambda path: (path.endswith(PROSE), "test" in path))[:TOUCHED]),
+        touched=tuple(
+            sorted(there, key=lambda path: (path.endswith(PROSE), "test" in path))[:TOUCHED]
+        ),
     )
 
 
@@ -258,7 +314,9 @@ def _is_task(workspace: Workspace, change: MergedChange, reverting: Collection[s
     title = title_of(change)
     return (
         title != ""
-        and not (title != change.title and len(own_commits(change)) > 1)  # git's merge of a whole branch
+        and not (
+            title != change.title and len(own_commits(change)) > 1
+        )  # git's merge of a whole branch
         and not is_revert([commit.sha for commit in own_commits(change)], reverting)
         and is_work(workspace, change)
         and not is_routine(title)
@@ -271,7 +329,11 @@ def _done(change: MergedChange) -> Done:
     prose, files = mask_secrets("\n\n".join(map(prose_of, change.commits))), _files(change)
     # The first paragraph of prose that the messages hold below their subjects, cut at a word.
     paragraphs = list_paragraphs(list_prose((change.tip, *change.commits)))
-    long = (shorten(one, QUOTED) for one in paragraphs if len(one) >= LEAST_QUOTED and one != change.title)
+    long = (
+        shorten(one, QUOTED)
+        for one in paragraphs
+        if len(one) >= LEAST_QUOTED and one != change.title
+    )
     quote = next(long, "")
     return Done(
         title=title,
@@ -288,7 +350,9 @@ def _done(change: MergedChange) -> Done:
 def _weigh_terms(title: str, prose: str, files: Iterable[str]) -> dict[str, float]:
     """How often each term occurs: those of the title count twice, words of paths half and once."""
     counts: dict[str, float] = {}
-    paths = dict.fromkeys(count_terms(" ".join(path.replace("/", " ") for path in islice(files, MAX_PATHS))), 1)
+    paths = dict.fromkeys(
+        count_terms(" ".join(path.replace("/", " ") for path in islice(files, MAX_PATHS))), 1
+    )
     for terms, weight in ((count_terms(title), 2.0), (count_terms(prose), 1.0), (paths, 0.5)):
         for term, count in terms.items():
             counts[term] = counts.get(term, 0.0) + weight * count

@@ -26,7 +26,13 @@ from memory_ci.gitrepo.repo import (
 from memory_ci.records.config import Config
 from memory_ci.records.entry import PROJECT, Located
 from memory_ci.records.report import Finding, LoadedFile
-from memory_ci.store.layout import EPISODES, LEGACY_TEAM, classify_scope, is_fragment, memory_pathspecs
+from memory_ci.store.layout import (
+    EPISODES,
+    LEGACY_TEAM,
+    classify_scope,
+    is_fragment,
+    memory_pathspecs,
+)
 
 if TYPE_CHECKING:
     from memory_ci.store.document import MemoryFile
@@ -34,7 +40,9 @@ if TYPE_CHECKING:
 MAX_FILE_BYTES = 20 * 1024 * 1024
 """A memory file over this size is not read: it is a finding, and everything else is served."""
 
-STAGED = ":staged"  # The view of what the next commit would hold; no revision can be spelt like this.
+STAGED = (
+    ":staged"  # The view of what the next commit would hold; no revision can be spelt like this.
+)
 
 PRIVATE = "refs/memory-ci/publish/"
 """Where `flows.publish.publish` keeps the tip of a remote while it works on it; no branch of the user's."""
@@ -206,7 +214,9 @@ def list_memory_files(workspace: Workspace, view: str | None) -> tuple[TreeFile,
 
 def list_indexed_files(workspace: Workspace, view: str | None) -> tuple[TreeFile, ...]:
     """The files of a view that the index covers, memory and episodes, as `list_memory_files` knows views."""
-    files = list_view(workspace, view, (*memory_pathspecs(workspace.config.scopes), f"{EPISODES}/*.md"))
+    files = list_view(
+        workspace, view, (*memory_pathspecs(workspace.config.scopes), f"{EPISODES}/*.md")
+    )
     return tuple(file for file in files if is_told(file) or holds_entries(workspace, file.path))
 
 
@@ -215,11 +225,15 @@ def is_told(file: TreeFile) -> bool:
     return file.path.startswith(f"{EPISODES}/")
 
 
-def list_view(workspace: Workspace, view: str | None, pathspecs: Sequence[str]) -> tuple[TreeFile, ...]:
+def list_view(
+    workspace: Workspace, view: str | None, pathspecs: Sequence[str]
+) -> tuple[TreeFile, ...]:
     """The files of a view that pathspecs mean."""
     repo = workspace.repo
     if view == STAGED:
-        index_file = os.environ.get("GIT_INDEX_FILE")  # `commit -a` and `commit PATH` stage into another index
+        index_file = os.environ.get(
+            "GIT_INDEX_FILE"
+        )  # `commit -a` and `commit PATH` stage into another index
         return list_staged(repo, pathspecs, Path(repo.cwd, index_file) if index_file else None)
     if view is None and repo.root is not None:
         return list_worktree(repo, pathspecs)
@@ -227,7 +241,9 @@ def list_view(workspace: Workspace, view: str | None, pathspecs: Sequence[str]) 
     return tree_at(repo, sha).select(pathspecs) if sha else ()
 
 
-def read_memory(workspace: Workspace, files: Iterable[TreeFile]) -> Iterator[tuple[bytes, MemoryFile, LoadedFile]]:
+def read_memory(
+    workspace: Workspace, files: Iterable[TreeFile]
+) -> Iterator[tuple[bytes, MemoryFile, LoadedFile]]:
     """Each file's bytes, parsed, and what they hold; one that cannot be read has a finding that says why."""
     # 15 ms of codec, which an unchanged index does not need
     from memory_ci.store.document import MemoryFile, locate_entries, parse_memory_file
@@ -242,7 +258,11 @@ def read_memory(workspace: Workspace, files: Iterable[TreeFile]) -> Iterator[tup
 
 
 def _unreadable(path: str, problem: str) -> LoadedFile:
-    hint = "Split it, or restore it from git." if "limit" in problem else "Check the file's permissions."
+    hint = (
+        "Split it, or restore it from git."
+        if "limit" in problem
+        else "Check the file's permissions."
+    )
     finding = Finding(path, 1, "file-unreadable", f"the file {problem}", hint)
     return LoadedFile(path=path, scope=PROJECT, findings=(finding,))
 
@@ -256,7 +276,9 @@ def load_files(
     workspace: Workspace, files: Iterable[TreeFile], known: Mapping[str, Collection[bytes]] = {}
 ) -> Iterator[LoadedFile]:
     """Each file as entries, prose and findings, but for the entries that are `known`: see `load_file`."""
-    from memory_ci.store.document import load_file  # 15 ms of codec, which an unchanged index does not need
+    from memory_ci.store.document import (
+        load_file,
+    )  # 15 ms of codec, which an unchanged index does not need
 
     for content in read_files(workspace.repo, files, MAX_FILE_BYTES):
         path = readable_path(content.file)
@@ -270,7 +292,9 @@ def work_tree(workspace: Workspace) -> Path:
     """The top of the work tree, for what writes there. Raises RepositoryError (bare-repository)."""
     if workspace.repo.root is None:
         hint = "Run this in a clone that has a work tree."
-        raise RepositoryError("a bare repository has no work tree to write to", slug="bare-repository", hint=hint)
+        raise RepositoryError(
+            "a bare repository has no work tree to write to", slug="bare-repository", hint=hint
+        )
     return workspace.repo.root
 
 
@@ -291,7 +315,9 @@ def memory_test(workspace: Workspace) -> Callable[[str], bool]:
     where the configuration lets `record` keep it."""
     patterns, export = workspace.config.scopes, workspace.config.export
     kept = export.path if export.record else None
-    return lambda path: path == kept or path.startswith(".memory/") or classify_scope(path, patterns) is not None
+    return lambda path: (
+        path == kept or path.startswith(".memory/") or classify_scope(path, patterns) is not None
+    )
 
 
 def load_memory(workspace: Workspace, view: str | None) -> LoadedMemory:
@@ -302,22 +328,36 @@ def load_memory(workspace: Workspace, view: str | None) -> LoadedMemory:
 def branch_name(workspace: Workspace, wanted: str | None) -> str:
     """The full name of the branch to record on. Raises RepositoryError (detached-head)."""
     if wanted is not None:
-        return wanted if wanted.startswith(PRIVATE) else f"refs/heads/{wanted.removeprefix('refs/heads/')}"
+        return (
+            wanted
+            if wanted.startswith(PRIVATE)
+            else f"refs/heads/{wanted.removeprefix('refs/heads/')}"
+        )
     ref = head_branch(workspace.repo)
     if ref is None:
         hint = "Put a branch on this commit: `git checkout -B main` (with its name)."
-        raise RepositoryError("HEAD is detached: no branch to record on", slug="detached-head", hint=hint)
+        raise RepositoryError(
+            "HEAD is detached: no branch to record on", slug="detached-head", hint=hint
+        )
     return ref
 
 
-def branch_tip(workspace: Workspace, wanted: str | None, known: str | None = None) -> tuple[str, str]:
+def branch_tip(
+    workspace: Workspace, wanted: str | None, known: str | None = None
+) -> tuple[str, str]:
     """The full name of the branch to record on, and the commit it is at, which may be `known`."""
     ref = branch_name(workspace, wanted)
     base = known or find_commit(workspace.repo, ref)
     if base is None:
         name = ref.removeprefix("refs/heads/")
-        message = f"the branch {name!r} has no commit" if wanted is None else f"there is no branch {name!r}"
-        raise RepositoryError(message, slug="unborn-branch", hint="Commit something first, or name another branch.")
+        message = (
+            f"the branch {name!r} has no commit"
+            if wanted is None
+            else f"there is no branch {name!r}"
+        )
+        raise RepositoryError(
+            message, slug="unborn-branch", hint="Commit something first, or name another branch."
+        )
     return ref, base
 
 
@@ -332,5 +372,7 @@ def select_files(workspace: Workspace, paths: Sequence[Path]) -> tuple[TreeFile,
     for path in wanted:
         if path not in files:
             hint = "MEMORY.md, institutional.md and .memory/inbox/*.md are; `scopes:` in the configuration adds others."
-            raise UsageError(f"{path} is no memory file that may be written", slug="not-a-memory-file", hint=hint)
+            raise UsageError(
+                f"{path} is no memory file that may be written", slug="not-a-memory-file", hint=hint
+            )
     return tuple(files[path] for path in dict.fromkeys(wanted)) if paths else tuple(files.values())

@@ -70,4 +70,6 @@ class Verdict(msgspec.Struct, frozen=True):
 def place_of(verdict: Verdict) -> tuple[str, str]:
     """`PATH:LINE` of a place that is cited, and ` (NOTE), EDIT`: what is known of it."""
     place = f"{verdict.path}:{verdict.first}" if verdict.first is not None else verdict.path
-    return place, (f" ({verdict.note})" if verdict.note else "") + (f", {verdict.edit}" if verdict.edit else "")
+    return place, (f" ({verdict.note})" if verdict.note else "") + (
+        f", {verdict.edit}" if verdict.edit else ""
+    )

@@ -127,7 +127,9 @@ class EngineReply(msgspec.Struct, frozen=True, kw_only=True):
     tries: int = 1
 
 
-QuestionKind = Literal["candidate", "quarantined", "changed", "gone", "contradiction", "unused", "promotion"]
+QuestionKind = Literal[
+    "candidate", "quarantined", "changed", "gone", "contradiction", "unused", "promotion"
+]
 Answer = Literal["accept", "keep", "retire", "never"]
 
 

@@ -53,7 +53,12 @@ class ExtractionConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     branch."""
     bot_authors: tuple[str, ...] = ("*[bot]*", "dependabot*", "renovate*", "github-actions*")
     """Globs: whose commits are never evidence."""
-    adr_paths: tuple[str, ...] = ("docs/adr/*.md", "doc/adr/*.md", "**/adr/[0-9]*.md", "**/decisions/[0-9]*.md")
+    adr_paths: tuple[str, ...] = (
+        "docs/adr/*.md",
+        "doc/adr/*.md",
+        "**/adr/[0-9]*.md",
+        "**/decisions/[0-9]*.md",
+    )
     """Where architecture decision records are added."""
 
 
@@ -126,13 +131,15 @@ class PublishConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """How `record` brings its commits to the remote, where the command does not say (docs/publishing.md)."""
     allowed: tuple[PublishMode, ...] = ()
     """Modes that may be used, also by `--push`; none: all. `none` always may."""
-    branch: Annotated[str, like(r"^\w[\w-]{0,60}(?:[./][\w-]{1,60}){0,5}$", "memory-ci/update")] = "memory-ci/update"
+    branch: Annotated[str, like(r"^\w[\w-]{0,60}(?:[./][\w-]{1,60}){0,5}$", "memory-ci/update")] = (
+        "memory-ci/update"
+    )
     """The branch of the memory pull request."""
     remote: Annotated[str, like(r"^\w[\w.-]{0,100}$", "origin")] = "origin"
     """The remote, by its name."""
-    every: Annotated[str, like(r"^(?:merge|day|week|[1-9]\d{0,3} entr(?:y|ies))(?!\n)$", "week", "20 entries")] = (
-        "merge"
-    )
+    every: Annotated[
+        str, like(r"^(?:merge|day|week|[1-9]\d{0,3} entr(?:y|ies))(?!\n)$", "week", "20 entries")
+    ] = "merge"
     """How often a run publishes: at each `merge`, once a `day` or a `week`, or at `N entries`
     (docs/publishing.md#how-often)."""
     split: Literal["none", "codeowners"] = "none"
@@ -142,12 +149,15 @@ class PublishConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Labels of a request that is opened (docs/publishing.md#labels-drafts-reviewers-auto-merge)."""
     draft: bool = False
     """Whether it is opened as a draft."""
-    reviewers: tuple[Annotated[str, like(r"^\w[\w./-]{0,100}(?!\n)$", "ann", "acme/maintainers")], ...] = ()
+    reviewers: tuple[
+        Annotated[str, like(r"^\w[\w./-]{0,100}(?!\n)$", "ann", "acme/maintainers")], ...
+    ] = ()
     """Who is asked to review it: people, on GitHub also teams (`owner/team`)."""
     auto_merge: Literal["none", "merge", "squash", "rebase"] = "none"
     """Whether the forge merges it as soon as its rules are met, and how."""
     author: Annotated[
-        str, like(r"^(?:[^<>\s][^<>\n]{0,100} <[^<>@\s]+@[^<>@\s]+>)?(?!\n)$", "Ann <ann@example.com>")
+        str,
+        like(r"^(?:[^<>\s][^<>\n]{0,100} <[^<>@\s]+@[^<>@\s]+>)?(?!\n)$", "Ann <ann@example.com>"),
     ] = ""
     """`NAME <MAIL>` of commits of memory (docs/publishing.md#who-commits)."""
     signoff: bool = False
@@ -274,7 +284,9 @@ FORMAT = 1  # The newest format of a repository's files that is known here; docs
 class ExportConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The file that `export --to agents-md` writes its block into; `record`: each run brings the block up to date."""
 
-    path: Annotated[str, like(r"^(?!.*\.\.|\.git/)[\w@.-]+(/[\w@.-]+)*\.md$", "AGENTS.md")] = "AGENTS.md"
+    path: Annotated[str, like(r"^(?!.*\.\.|\.git/)[\w@.-]+(/[\w@.-]+)*\.md$", "AGENTS.md")] = (
+        "AGENTS.md"
+    )
     """The file into which `export` writes its block, by its path from the top
     (docs/agents.md#memory-in-agentsmd)."""
     record: bool = False
@@ -288,7 +300,9 @@ class OrgConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The share of an answer's characters that the organisation's index may fill (docs/organisation.md)."""
     weight: Annotated[float, msgspec.Meta(ge=0, le=1)] = 0.8
     """What a score from there counts beside this repository's own."""
-    audiences: tuple[Annotated[str, like(rf"^(?:{AUDIENCE})(?!\n)$", "public", "group-payments")], ...] = ()
+    audiences: tuple[
+        Annotated[str, like(rf"^(?:{AUDIENCE})(?!\n)$", "public", "group-payments")], ...
+    ] = ()
     """The audiences that are asked, of those that the environment allows; none: all of these."""
     deadline_ms: Annotated[int, msgspec.Meta(ge=1, le=10_000)] = 500
     """After so many milliseconds nothing of it is given."""
@@ -301,7 +315,10 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename={"g
     """The format of the memory files of this repository; `memory-ci migrate` changes it
     (docs/compatibility.md#formats)."""
     extends: Annotated[
-        str, like(r"^(|[^\s@]\S{0,500}@[^\s@]{1,200} sha256:[0-9a-f]{64})$", "ADDRESS@REV sha256:DIGEST")
+        str,
+        like(
+            r"^(|[^\s@]\S{0,500}@[^\s@]{1,200} sha256:[0-9a-f]{64})$", "ADDRESS@REV sha256:DIGEST"
+        ),
     ] = ""
     """The policy that narrows these settings, `SOURCE@REV sha256:…`; `memory-ci policy` writes it
     (docs/configuration.md#policy)."""

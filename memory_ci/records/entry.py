@@ -16,7 +16,9 @@ Phase = Literal["specification", "planning", "design", "implementation", "review
 ScopeName = Literal["global", "institutional", "project", "session", "team"]
 
 MAX_CHARS = 20_000  # Of title and body together: five pages. What is longer is a document, which an entry can name.
-NO_FEEDBACK = 0.5  # The utility of an entry of which nothing was said yet: it leaves a score as it is.
+NO_FEEDBACK = (
+    0.5  # The utility of an entry of which nothing was said yet: it leaves a score as it is.
+)
 
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -76,7 +78,9 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 NEW_IMPORTANCE = 0.5  # Of a learning of which nobody says how much it matters.
 
 
-def new_entry(id_: str, title: str, body: str, kind: tuple[EntryType, Domain, float], day: date) -> Entry:
+def new_entry(
+    id_: str, title: str, body: str, kind: tuple[EntryType, Domain, float], day: date
+) -> Entry:
     """An active entry of a type, a domain and an importance that was learned on a day, and nothing else."""
     type_, domain, importance = kind
     return Entry(

@@ -98,7 +98,9 @@ class EvidenceSet(msgspec.Struct, frozen=True):
     changed: str = ""
 
 
-UNKNOWN_TIME = datetime.min.replace(tzinfo=UTC)  # No time in a transcript: that of its commit is put here.
+UNKNOWN_TIME = datetime.min.replace(
+    tzinfo=UTC
+)  # No time in a transcript: that of its commit is put here.
 
 
 class SessionCounts(msgspec.Struct, frozen=True, kw_only=True):

@@ -73,7 +73,9 @@ class BlamedLines(msgspec.Struct, frozen=True, kw_only=True):
     learned: tuple[NamedEntry, ...] = ()
 
 
-Permission = Literal["write", "read", "unknown"]  # write, maintain or admin; unknown: not said, or not asked.
+Permission = Literal[
+    "write", "read", "unknown"
+]  # write, maintain or admin; unknown: not said, or not asked.
 ReviewState = Literal["approved", "changes_requested", "commented", "dismissed"]
 
 
@@ -129,4 +131,6 @@ class PullRequest(msgspec.Struct, frozen=True, kw_only=True):
     problems: tuple[str, ...] = ()
 
 
-Time = Annotated[datetime, msgspec.Meta(tz=True)]  # One without a zone cannot be compared with others.
+Time = Annotated[
+    datetime, msgspec.Meta(tz=True)
+]  # One without a zone cannot be compared with others.

@@ -6,7 +6,9 @@ from collections.abc import Iterable
 
 HEADS = "refs/heads/"
 
-FULL_ID = "[0-9a-f]{40}(?:[0-9a-f]{24})?"  # A pattern: the whole id of a commit, by SHA-1 or SHA-256.
+FULL_ID = (
+    "[0-9a-f]{40}(?:[0-9a-f]{24})?"  # A pattern: the whole id of a commit, by SHA-1 or SHA-256.
+)
 SHORT_ID = "[0-9a-f]{7,64}"  # A pattern: the id of a commit, or so much of it as git shows.
 COMMIT_ORIGIN = rf"\bcommit:({SHORT_ID})\b"
 ORIGIN = rf"\b(?:pr:(?P<number>\d{{1,9}})|commit:(?P<sha>{SHORT_ID}))\b"

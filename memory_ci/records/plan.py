@@ -16,10 +16,20 @@ from memory_ci.records.report import Finding
 
 Step = Literal["fold", "extract", "reinforce", "consolidate", "promote", "compact", "retire"]
 # In the order of a run. Compaction is last: it takes out what was retired, so that a second run has nothing to do.
-STEPS: tuple[Step, ...] = ("fold", "extract", "reinforce", "consolidate", "promote", "retire", "compact")
+STEPS: tuple[Step, ...] = (
+    "fold",
+    "extract",
+    "reinforce",
+    "consolidate",
+    "promote",
+    "retire",
+    "compact",
+)
 
 
-ALONE: frozenset[Step] = frozenset({"promote", "retire", "compact"})  # Steps that are a commit of their own.
+ALONE: frozenset[Step] = frozenset(
+    {"promote", "retire", "compact"}
+)  # Steps that are a commit of their own.
 
 
 class Change(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -157,7 +167,10 @@ RunState = Literal["done", "waiting", "findings", "stopped", "failed"]
 `failed`: an error ended it."""
 
 
-ENDPOINTS = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")  # A collector of lines (OTLP).
+ENDPOINTS = (
+    "OTEL_EXPORTER_OTLP_ENDPOINT",
+    "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT",
+)  # A collector of lines (OTLP).
 
 
 class Lag(msgspec.Struct, frozen=True):

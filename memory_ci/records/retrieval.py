@@ -72,10 +72,14 @@ class Hints(msgspec.Struct, frozen=True):
     habits: tuple[str, ...] = ()
 
 
-Strength = Literal["HIT", "WEAK", "MISS"]  # Memory speaks of it, of a part, or not: the nearest is served.
+Strength = Literal[
+    "HIT", "WEAK", "MISS"
+]  # Memory speaks of it, of a part, or not: the nearest is served.
 
 
-Mode = Literal["lexical", "hybrid", "degraded"]  # By words, also by vectors, or by words because vectors failed.
+Mode = Literal[
+    "lexical", "hybrid", "degraded"
+]  # By words, also by vectors, or by words because vectors failed.
 
 
 class Match(msgspec.Struct, frozen=True):

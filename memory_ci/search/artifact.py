@@ -49,7 +49,9 @@ def write_artifact(index: Index, path: Path) -> None:
 
 
 def _fill(target: sqlite3.Connection, source: sqlite3.Connection) -> None:
-    target.execute("PRAGMA journal_mode = OFF")  # a file that nobody reads yet: after a crash it is left behind
+    target.execute(
+        "PRAGMA journal_mode = OFF"
+    )  # a file that nobody reads yet: after a crash it is left behind
     target.execute("BEGIN")
     create(target)
     target.executemany(ADD_FILE, source.execute(LIST_FILES))
@@ -99,7 +101,11 @@ def _differences(found: sqlite3.Connection, fresh: sqlite3.Connection) -> Iterat
         elif theirs[path][1] != ours[path][1]:
             yield _finding(path, 1, "the index has another version of this file")
         elif others.get(path, []) != rows.get(path, []):
-            yield _finding(path, _first_other(others.get(path, []), rows.get(path, [])), "entries differ from the file")
+            yield _finding(
+                path,
+                _first_other(others.get(path, []), rows.get(path, [])),
+                "entries differ from the file",
+            )
         elif claimed.get(path, []) != said.get(path, []):
             line = _first_other(claimed.get(path, []), said.get(path, []))
             yield _finding(path, line, "feedback differs from the file")
@@ -125,8 +131,12 @@ def _finding(path: str, line: int, message: str) -> Finding:
 def count_index(index: Index) -> IndexStats:
     """The statistics of an open index."""
     connection = index.connection
-    connection.execute("CREATE VIRTUAL TABLE IF NOT EXISTS temp.vocabulary USING fts5vocab(main, entries_fts, row)")
-    terms, occurrences = connection.execute("SELECT count(*), coalesce(sum(cnt), 0) FROM vocabulary").fetchone()
+    connection.execute(
+        "CREATE VIRTUAL TABLE IF NOT EXISTS temp.vocabulary USING fts5vocab(main, entries_fts, row)"
+    )
+    terms, occurrences = connection.execute(
+        "SELECT count(*), coalesce(sum(cnt), 0) FROM vocabulary"
+    ).fetchone()
     return IndexStats(
         schema=SCHEMA_VERSION,
         sqlite=sqlite3.sqlite_version,
@@ -139,7 +149,11 @@ def count_index(index: Index) -> IndexStats:
         statuses=_by(index, "status"),
         terms=terms,
         occurrences=occurrences,
-        vectors=dict(connection.execute("SELECT model_id, length(hashes) / ? FROM vectors ORDER BY 1", (HASH_BYTES,))),
+        vectors=dict(
+            connection.execute(
+                "SELECT model_id, length(hashes) / ? FROM vectors ORDER BY 1", (HASH_BYTES,)
+            )
+        ),
     )
 
 
@@ -148,4 +162,6 @@ def _one(index: Index, sql: str) -> int:
 
 
 def _by(index: Index, column: str) -> dict[str, int]:
-    return dict(index.connection.execute(f"SELECT {column}, count(*) FROM entries GROUP BY 1 ORDER BY 1"))  # noqa: S608
+    return dict(
+        index.connection.execute(f"SELECT {column}, count(*) FROM entries GROUP BY 1 ORDER BY 1")  # noqa: S608
+    )

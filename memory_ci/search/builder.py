@@ -29,7 +29,9 @@ from memory_ci.search.rows import (
 )
 from memory_ci.text import cited_words
 
-Known = Mapping[bytes, bytes]  # Digests of rows that the index has of a file, by the source that each was read from.
+Known = Mapping[
+    bytes, bytes
+]  # Digests of rows that the index has of a file, by the source that each was read from.
 Load = Callable[[Mapping[str, Known]], Iterable[LoadedFile]]
 
 LOCK_TIMEOUT = 5.0
@@ -103,9 +105,15 @@ def _fill(index: Index, files: Mapping[str, str], load: Load) -> SyncReport:
     connection.executemany(FORGET_FEEDBACK, [(path,) for path in stale])
     paths = sorted(path for path, oid in files.items() if not oid or known.get(path) != oid)
     rows = {path: connection.execute(KNOWN_ROWS, (path,)).fetchall() for path in stale}
-    wanted = {path: {source: hashed for *_, source, hashed in rows.get(path, ()) if source} for path in paths}
+    wanted = {
+        path: {source: hashed for *_, source, hashed in rows.get(path, ()) if source}
+        for path in paths
+    }
     loaded = load(wanted) if wanted else ()
-    read = [_put(connection, file, files[file.path], wanted[file.path], rows.get(file.path, [])) for file in loaded]
+    read = [
+        _put(connection, file, files[file.path], wanted[file.path], rows.get(file.path, []))
+        for file in loaded
+    ]
     for path in stale.difference(read):
         keep_rows(connection, rows[path], [])
     was_rebuilt, index.is_new = index.is_new, False
@@ -113,7 +121,9 @@ def _fill(index: Index, files: Mapping[str, str], load: Load) -> SyncReport:
     return SyncReport(len(read), entries, was_rebuilt)
 
 
-def _put(connection: sqlite3.Connection, file: LoadedFile, oid: str, known: Known, before: Sequence[Row]) -> str:
+def _put(
+    connection: sqlite3.Connection, file: LoadedFile, oid: str, known: Known, before: Sequence[Row]
+) -> str:
     """Make the rows of one file what it holds now, and give back its path. A file grows by an entry far more often than
     it is rewritten: what it still holds keeps its row, and its words are not indexed anew."""
     values, feedback = file_row(file, oid), list(feedback_rows(file))
@@ -126,11 +136,15 @@ def _put(connection: sqlite3.Connection, file: LoadedFile, oid: str, known: Know
     (last,) = connection.execute("SELECT coalesce(max(row), 0) FROM entries").fetchone()
     # SQLite takes the largest number and adds one.
     connection.executemany(ADD_ENTRY, ((*rows[at - len(kept)], digests[at][1]) for at in new))
-    connection.executemany(ADD_TEXT, map(text_row, count(last + 1), (file.entries[at - len(kept)] for at in new)))
+    connection.executemany(
+        ADD_TEXT, map(text_row, count(last + 1), (file.entries[at - len(kept)] for at in new))
+    )
     return file.path
 
 
-def keep_rows(connection: sqlite3.Connection, before: Sequence[Row], wanted: Sequence[tuple[int, bytes]]) -> list[int]:
+def keep_rows(
+    connection: sqlite3.Connection, before: Sequence[Row], wanted: Sequence[tuple[int, bytes]]
+) -> list[int]:
     """Keep of the rows of a file only those of these lines and digests; gives back which of those the index lacks."""
     new, moved, gone = compare_rows(before, wanted)
     if gone:
@@ -160,4 +174,10 @@ def compare_rows(
 
 def text_row(row: int, located: Located) -> Row:
     title, body = located.entry.title, located.entry.body
-    return row, title, body, hidden_parts(title, body), cited_words(located.entry.cites, located.entry.aka)
+    return (
+        row,
+        title,
+        body,
+        hidden_parts(title, body),
+        cited_words(located.entry.cites, located.entry.aka),
+    )

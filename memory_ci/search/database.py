@@ -18,7 +18,15 @@ from pathlib import Path
 from typing import TypeVar
 
 from memory_ci.files import is_regular_or_absent, read_regular
-from memory_ci.search.rows import ENTRY_COLUMNS, FEEDBACK_COLUMNS, FILE_COLUMNS, FUNCTIONS, Row, digest, entry_digest
+from memory_ci.search.rows import (
+    ENTRY_COLUMNS,
+    FEEDBACK_COLUMNS,
+    FILE_COLUMNS,
+    FUNCTIONS,
+    Row,
+    digest,
+    entry_digest,
+)
 
 SCHEMA_VERSION = 8  # Version of schema.sql, whose head says when to raise it.
 TOKENIZER = "porter unicode61 remove_diacritics 2"
@@ -27,7 +35,9 @@ TOKENIZER = "porter unicode61 remove_diacritics 2"
 LIST_FILES = f"SELECT {FILE_COLUMNS}, digest FROM files ORDER BY path"  # noqa: S608 - a constant of ours
 LIST_ROWS = f"SELECT path, {ENTRY_COLUMNS} FROM entries ORDER BY path, line, id"  # noqa: S608 - a constant of ours
 LIST_FEEDBACK = f"SELECT {FEEDBACK_COLUMNS} FROM feedback ORDER BY path, place"  # noqa: S608 - a constant of ours
-LIST_SCHEMA = "SELECT type, name, sql FROM sqlite_master WHERE name NOT LIKE 'entries_fts_%' ORDER BY name"
+LIST_SCHEMA = (
+    "SELECT type, name, sql FROM sqlite_master WHERE name NOT LIKE 'entries_fts_%' ORDER BY name"
+)
 CHECK_WORDS = "INSERT INTO entries_fts (entries_fts, rank) VALUES ('integrity-check', 1)"
 MAX_SEAL = 1_000  # Bytes: a seal is one line of numbers.
 
@@ -44,7 +54,9 @@ def seal(path: Path) -> None:
     with suppress(OSError):
         if not is_sealed(path) and (seal_path(path).is_file() or not seal_path(path).exists()):
             flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_NOFOLLOW", 0)
-            handle = os.open(seal_path(path), flags, 0o666)  # a link would lead to a file of the person
+            handle = os.open(
+                seal_path(path), flags, 0o666
+            )  # a link would lead to a file of the person
             with os.fdopen(handle, "w", encoding="utf-8") as stream:
                 stream.write(_fingerprint(path))
 
@@ -63,7 +75,10 @@ def wrong_files(connection: sqlite3.Connection) -> Iterator[str]:
     rows, feedback = entries_by_path(connection), feedback_by_path(connection)
     for *values, written in connection.execute(LIST_FILES).fetchall():
         path = values[0]
-        if digest(tuple(values), map(entry_digest, rows.pop(path, [])), feedback.pop(path, [])) != written:
+        if (
+            digest(tuple(values), map(entry_digest, rows.pop(path, [])), feedback.pop(path, []))
+            != written
+        ):
             yield path
     yield from rows.keys() | feedback.keys()
 
@@ -146,7 +161,11 @@ class Index:
                 path.parent.mkdir(parents=True, exist_ok=True)
                 refuse_pipes(path)
             self._begin(path or ":memory:")
-        except (sqlite3.DatabaseError, OSError, UnicodeDecodeError) as error:  # a schema whose text is none
+        except (
+            sqlite3.DatabaseError,
+            OSError,
+            UnicodeDecodeError,
+        ) as error:  # a schema whose text is none
             self.replace(error)
 
     def read(self, sql: str, values: Values, make: Callable[[Row], T]) -> list[T]:
@@ -189,7 +208,9 @@ class Index:
         try:
             self.connection.execute("BEGIN IMMEDIATE")
             self._inode = _inode(self._path)
-            self.is_new = not self.connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
+            self.is_new = not self.connection.execute(
+                "SELECT count(*) FROM sqlite_master"
+            ).fetchone()[0]
             if self.is_new:
                 create(self.connection)
             else:
@@ -203,7 +224,9 @@ class Index:
         if not is_known:
             check_schema(self.connection)
             prove(self.connection)
-            self.connection.execute("DELETE FROM verdicts")  # nothing here tells a forged one from ours
+            self.connection.execute(
+                "DELETE FROM verdicts"
+            )  # nothing here tells a forged one from ours
 
     def _discard(self, path: Path) -> None:
         """Remove the database, unless another process has put a new one there since this one was opened. A journal that

@@ -46,7 +46,9 @@ def find_pool(query: str, episodes: Sequence[Episode]) -> list[Near]:
     return sorted(_measure(query, episodes, 1.0), key=lambda pair: _order(pair[1], pair[0]))
 
 
-def rank_similar(near: Iterable[Near], still: Mapping[str, int], limit: int) -> tuple[RecalledEpisode, ...]:
+def rank_similar(
+    near: Iterable[Near], still: Mapping[str, int], limit: int
+) -> tuple[RecalledEpisode, ...]:
     """The ranking of similar tasks: cosine x outcome x (0.5 + 0.5 x files still there), each saying something new."""
     ranked = []
     for episode, cosine in near:
@@ -56,7 +58,9 @@ def rank_similar(near: Iterable[Near], still: Mapping[str, int], limit: int) -> 
             Factor("outcome", OUTCOMES[episode.outcome]),
             Factor("files", 0.5 + 0.5 * (left / files if files else 1.0)),
         )
-        ranked.append(RecalledEpisode(episode, math.prod(factor.value for factor in factors), factors, left))
+        ranked.append(
+            RecalledEpisode(episode, math.prod(factor.value for factor in factors), factors, left)
+        )
     return tuple(
         take_diverse(
             sorted(ranked, key=lambda hit: _order(hit.score, hit.episode)),
@@ -110,7 +114,9 @@ def rank_t4dm(pool: Iterable[Near], now: datetime) -> list[RecalledEpisode]:
 
 def _summed(weighed: Iterable[tuple[Episode, tuple[Factor, ...]]]) -> list[RecalledEpisode]:
     hits = (
-        RecalledEpisode(episode, sum((factor.weight or 0.0) * factor.value for factor in factors), factors)
+        RecalledEpisode(
+            episode, sum((factor.weight or 0.0) * factor.value for factor in factors), factors
+        )
         for episode, factors in weighed
     )
     return sorted(hits, key=lambda hit: _order(hit.score, hit.episode))
@@ -137,7 +143,11 @@ def _measure(query: str, episodes: Sequence[Episode], max_share: float) -> list[
     asked = _unit(count_terms(query), df, total)
 
     def compare(terms: Mapping[str, int]) -> float:
-        parts = [asked[term] * weight for term, weight in _unit(terms, df, total).items() if term in asked]
+        parts = [
+            asked[term] * weight
+            for term, weight in _unit(terms, df, total).items()
+            if term in asked
+        ]
         cosine = sum(parts)
         return cosine if parts and max(parts) <= max_share * cosine else 0.0
 
@@ -149,7 +159,9 @@ def _measure(query: str, episodes: Sequence[Episode], max_share: float) -> list[
 
 def _unit(terms: Mapping[str, int], df: Mapping[str, int], total: int) -> dict[str, float]:
     """The vector of length 1 of (1 + log tf) x idf."""
-    vector = {term: (1 + math.log(count)) * idf(df.get(term, 0), total) for term, count in terms.items()}
+    vector = {
+        term: (1 + math.log(count)) * idf(df.get(term, 0), total) for term, count in terms.items()
+    }
     length = math.hypot(*vector.values())
     return {term: weight / length for term, weight in vector.items()}
 

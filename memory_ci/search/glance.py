@@ -38,7 +38,9 @@ def glance(path: Path) -> Glance | None:
     if not path.is_file():
         return Glance({}, fault="is not a regular file")
     try:
-        with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=TIMEOUT)) as found:
+        with closing(
+            sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=TIMEOUT)
+        ) as found:
             check_identity(found)
             check_schema(found)
             (texts,) = found.execute(

@@ -11,12 +11,21 @@ from typing import Any, Literal, NamedTuple, Unpack
 from memory_ci.records.entry import Entry, Located
 from memory_ci.search.database import Index
 from memory_ci.search.rows import located_of, text_hash, unpack_front
-from memory_ci.search.search import COLUMNS, RANKED_SCOPES, SHOWN_STATUSES, Filters, build_filter, search
+from memory_ci.search.search import (
+    COLUMNS,
+    RANKED_SCOPES,
+    SHOWN_STATUSES,
+    Filters,
+    build_filter,
+    search,
+)
 from memory_ci.search.vectors import LEAST_COVERAGE, nearest_to
 from memory_ci.text import jaccard
 
 MOST = 3
-LEAST_COSINE = 0.80  # Similar to an entry are the three others nearest to it, from this cosine on (Crewship).
+LEAST_COSINE = (
+    0.80  # Similar to an entry are the three others nearest to it, from this cosine on (Crewship).
+)
 LEAST_JACCARD = 0.45
 """From which share of common words on an entry is similar where there are no vectors (docs/relations.md)."""
 
@@ -70,11 +79,15 @@ def find_similar(
     )
 
 
-def find_by_ids(index: Index, ids: Collection[str], **filters: Unpack[Filters]) -> dict[str, Located]:
+def find_by_ids(
+    index: Index, ids: Collection[str], **filters: Unpack[Filters]
+) -> dict[str, Located]:
     """The entries of these ids that `search` would look at with the same filters, each where it stands first."""
     condition, values = _shown(filters)
     bound = {**values, "ids": json.dumps(sorted(ids))}
-    rows = index.read(f"{FIND.format(filter=condition)} ORDER BY e.path DESC, e.line DESC", bound, located_of)
+    rows = index.read(
+        f"{FIND.format(filter=condition)} ORDER BY e.path DESC, e.line DESC", bound, located_of
+    )
     return {place.entry.id: place for place in rows}
 
 
@@ -99,13 +112,18 @@ def _by_words(index: Index, place: Located, words: Words, filters: Filters) -> S
     own = words(place.entry)
     terms = sorted(own, key=lambda word: (-len(word), word))[:MAX_TERMS]
     matches = search(index, terms, depth=CANDIDATES, **filters)
-    found = [Neighbour(match.located, jaccard(own, words(match.located.entry))) for match in matches]
+    found = [
+        Neighbour(match.located, jaccard(own, words(match.located.entry))) for match in matches
+    ]
     return Similar(_best(place, found, LEAST_JACCARD), "words")
 
 
 def _best(place: Located, found: Collection[Neighbour], least: float) -> tuple[Neighbour, ...]:
     """The nearest from `least` on, without the entry itself; an id that stands in two files counts once."""
-    ranked = sorted(found, key=lambda one: (-one.weight, one.located.entry.id, one.located.path, one.located.line))
+    ranked = sorted(
+        found,
+        key=lambda one: (-one.weight, one.located.entry.id, one.located.path, one.located.line),
+    )
     others = {one.located.entry.id: one for one in reversed(ranked) if one.weight >= least}
     others.pop(place.entry.id, None)
     return tuple(islice((one for one in ranked if others.get(one.located.entry.id) is one), MOST))

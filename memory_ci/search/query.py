@@ -27,7 +27,9 @@ MAX_TITLE_TERMS = 32
 # A query costs time with each term, and measured on issue texts more of them move little (docs/ranking.md).
 MAX_BODY_TERMS = 20
 MAX_PATH_TERMS = 20
-MAX_WEIGHED = 60  # Of so many terms of a body, the most frequent, the index is asked how rare they are.
+MAX_WEIGHED = (
+    60  # Of so many terms of a body, the most frequent, the index is asked how rare they are.
+)
 MAX_CHARS = 20_000  # How much of a task is read once code and logs are out; people write less.
 POSSESSIVE = re.compile(r"(?<=\w)['\u2019]s\b")
 # `o1` of `o1-preview`: the index has it whole, identifier_parts gives `o` and `1`.
@@ -44,7 +46,9 @@ QUOTED = re.compile(
     re.VERBOSE,
 )
 
-INFLECTED = re.compile("[\u0370-\u052f]{5,}")  # A Greek or Cyrillic word, of which a language has a dozen forms.
+INFLECTED = re.compile(
+    "[\u0370-\u052f]{5,}"
+)  # A Greek or Cyrillic word, of which a language has a dozen forms.
 LONG = 6  # Letters from which on a word has an ending to lose.
 
 # Stop words of German, Spanish, French, Portuguese, Russian: else a question is answered by its small words.
@@ -70,7 +74,9 @@ OTHERS = tuple(
 )
 
 
-def build_terms(task: str, corpus: Corpus | None = None, paths: Iterable[str] = ()) -> tuple[str, ...]:
+def build_terms(
+    task: str, corpus: Corpus | None = None, paths: Iterable[str] = ()
+) -> tuple[str, ...]:
     """Search terms for `task`, the words of its first line twice: repeating a term weighs it in BM25.
 
     Of the other lines the most frequent words are taken; with `corpus` those of the highest frequency x
@@ -84,14 +90,21 @@ def build_terms(task: str, corpus: Corpus | None = None, paths: Iterable[str] = 
     asked = in_title.keys() | in_body.keys()
     other = max(OTHERS, key=lambda table: len(table & asked))
     # Another language counts of which a task says two and more than of English: `die` and `bin` mean something there.
-    stop_words = STOP_WORDS | other if len(other & asked) > max(1, len(STOP_WORDS & asked)) else STOP_WORDS
+    stop_words = (
+        STOP_WORDS | other if len(other & asked) > max(1, len(STOP_WORDS & asked)) else STOP_WORDS
+    )
     if not all(term in stop_words for term in in_title | in_body):
         in_title, in_body = _without(stop_words, in_title), _without(stop_words, in_body)
     first = tuple(dict.fromkeys(_stem(term, corpus) for term in tuple(in_title)[:MAX_TITLE_TERMS]))
     rest = _telling(_without(first, Counter(map(_stem, in_body.elements()))), corpus)
     if first or rest:
         bare = [re.sub(r"\.\w+$", "", path) for path in paths]
-        parts = (part for path in bare for part in (*words(path), *identifier_parts(path)) if len(part) > 2)
+        parts = (
+            part
+            for path in bare
+            for part in (*words(path), *identifier_parts(path))
+            if len(part) > 2
+        )
         fresh = dict.fromkeys(part for part in parts if part not in {*first, *rest})
         rest += tuple(fresh)[:MAX_PATH_TERMS]
     return first + first + rest if rest else first
@@ -115,7 +128,9 @@ def told(task: str) -> str:
 def _terms(text: str) -> Iterator[str]:
     text = POSSESSIVE.sub("", text)
     yield from words(text)
-    yield from (part for part in (*identifier_parts(text), *NUMBERED.findall(text.lower())) if len(part) > 1)
+    yield from (
+        part for part in (*identifier_parts(text), *NUMBERED.findall(text.lower())) if len(part) > 1
+    )
 
 
 def _stem(word: str, corpus: Corpus | None = None) -> str:

@@ -19,9 +19,13 @@ from memory_ci.records.retrieval import Hit, Match, Norm, Withheld
 from memory_ci.text import content_words, jaccard
 
 Place = tuple[str, int]  # Path and line: an id may stand in two files.
-Lane = Mapping[Place, float]  # What one lane found, and how well: higher is better, comparable within the lane only.
+Lane = Mapping[
+    Place, float
+]  # What one lane found, and how well: higher is better, comparable within the lane only.
 Fusion = Literal["blend", "rrf", "cosine_x_importance", "linear4"]
-VECTOR_WEIGHT = 0.4  # For all-MiniLM-L6-v2; static embedders are weaker and do best with 0.3 (docs/ranking.md).
+VECTOR_WEIGHT = (
+    0.4  # For all-MiniLM-L6-v2; static embedders are weaker and do best with 0.3 (docs/ranking.md).
+)
 RRF_K = 60  # Cormack, Clarke and Buettcher, SIGIR 2009; Crewship uses the same.
 LEAST_RELEVANCE = 1e-9  # What a match counts whose score says nothing: it was found.
 
@@ -35,7 +39,12 @@ class Traits(NamedTuple):
 
 
 def fuse(
-    mode: Fusion, lexical: Lane, vectors: Lane, traits: Callable[[Place], Traits], *, weight: float = VECTOR_WEIGHT
+    mode: Fusion,
+    lexical: Lane,
+    vectors: Lane,
+    traits: Callable[[Place], Traits],
+    *,
+    weight: float = VECTOR_WEIGHT,
 ) -> Lane:
     """The relevance of everything that a lane found; a single lane counts as it stands, whatever the mode."""
     if not lexical or not vectors:
@@ -46,7 +55,10 @@ def fuse(
         return blend(lexical, vectors, weight=weight)
     known = {place: vectors.get(place, 0.0) for place in {**lexical, **vectors}}
     formula = cosine_x_importance if mode == "cosine_x_importance" else linear4
-    return {place: max(formula(cosine, traits(place)), LEAST_RELEVANCE) for place, cosine in known.items()}
+    return {
+        place: max(formula(cosine, traits(place)), LEAST_RELEVANCE)
+        for place, cosine in known.items()
+    }
 
 
 def place_of(located: Located) -> Place:
@@ -71,7 +83,10 @@ def blend(lexical: Lane, vectors: Lane, *, weight: float = VECTOR_WEIGHT) -> Lan
     worth nothing. TeaParty blends 0.7 to 0.3; measured, 0.4 to 0.6 wins on every set."""
     places = {**lexical, **vectors}
     own, other = _min_max(lexical, is_from_zero=len(places) < SMALL_LANE), _min_max(vectors)
-    mixed = {place: weight * other.get(place, 0.0) + (1 - weight) * own.get(place, 0.0) for place in places}
+    mixed = {
+        place: weight * other.get(place, 0.0) + (1 - weight) * own.get(place, 0.0)
+        for place in places
+    }
     return {place: max(value, LEAST_RELEVANCE) for place, value in mixed.items()}
 
 
@@ -80,7 +95,9 @@ def rrf(*lanes: Lane, k: int = RRF_K) -> Lane:
     active = [lane for lane in lanes if lane]
     total: dict[Place, float] = {}
     for lane in active:
-        for rank, place in enumerate(sorted(lane, key=lambda found: (-lane[found], found)), start=1):
+        for rank, place in enumerate(
+            sorted(lane, key=lambda found: (-lane[found], found)), start=1
+        ):
             total[place] = total.get(place, 0.0) + 1 / (k + rank)
     return {place: value * (k + 1) / len(active) for place, value in total.items()}
 
@@ -119,7 +136,12 @@ def _unit(score: float, low: float, best: float) -> float:
 
 
 # The nearer, the better (docs/ranking.md); institutional memory is not ranked.
-SCOPE_FACTORS: Mapping[ScopeName, float] = {"team": 1.5, "project": 1.2, "session": 1.0, "global": 1.0}
+SCOPE_FACTORS: Mapping[ScopeName, float] = {
+    "team": 1.5,
+    "project": 1.2,
+    "session": 1.0,
+    "global": 1.0,
+}
 OWN_SESSION_FACTOR = 1.5
 
 
@@ -150,7 +172,11 @@ def rank(matches: Iterable[Match], weights: Weights, relevance: Lane | None = No
     reinforced, then by id. A value that is no number counts as the least there is.
     """
     found = list(matches)
-    fused = relevance if relevance is not None else shares({place_of(m.located): m.lexical for m in found})
+    fused = (
+        relevance
+        if relevance is not None
+        else shares({place_of(m.located): m.lexical for m in found})
+    )
     hits = (_hit(match, fused[place_of(match.located)], weights) for match in found)
 
     def order(hit: Hit) -> tuple[float, int, int, str, str, int]:
@@ -181,7 +207,12 @@ def _hit(match: Match, relevance: float, weights: Weights) -> Hit | None:
         ("truth", truth),
         ("utility", 0.75 + 0.5 * weights.utility(entry)),
     )
-    return Hit(match.located, math.prod(value for _, value in factors), factors, (("lexical", match.lexical),))
+    return Hit(
+        match.located,
+        math.prod(value for _, value in factors),
+        factors,
+        (("lexical", match.lexical),),
+    )
 
 
 def _bounded(prominence: float) -> float:
@@ -202,7 +233,9 @@ def put_corrections_first(
     """
     places = {hit.located.entry.id: place for place, hit in enumerate(hits)}
     entries = [hit.located.entry for hit in hits]
-    olders = {entry.id: [older for older in entry.supersedes if older in places] for entry in entries}
+    olders = {
+        entry.id: [older for older in entry.supersedes if older in places] for entry in entries
+    }
     corrected = {older for ids in olders.values() for older in ids}
     reached = {id_: _reach(id_, olders) for id_ in olders if id_ not in corrected}
     superseded = {older: newest for newest, ids in reached.items() for older in ids}
@@ -211,12 +244,19 @@ def put_corrections_first(
         entry = hit.located.entry
         answered = contradicted(entry) if entry.type == "corrective" else ()
         own = places[entry.id]
-        best = min([own, *(places[id_] for id_ in (*reached.get(entry.id, ()), *answered) if id_ in places)])
+        best = min(
+            [
+                own,
+                *(places[id_] for id_ in (*reached.get(entry.id, ()), *answered) if id_ in places),
+            ]
+        )
         return best, own if best == own else -1
 
     served = [hit for hit in hits if hit.located.entry.id not in superseded]
     withheld = [(hit, superseded.get(hit.located.entry.id)) for hit in hits]
-    return sorted(served, key=order), tuple(Withheld(hit, f"superseded by {by[:8]}") for hit, by in withheld if by)
+    return sorted(served, key=order), tuple(
+        Withheld(hit, f"superseded by {by[:8]}") for hit, by in withheld if by
+    )
 
 
 def _reach(start: str, olders: Mapping[str, Iterable[str]]) -> frozenset[str]:
@@ -256,7 +296,9 @@ def diversify(hits: Sequence[Hit]) -> list[Hit]:
         served[entry.id].append(words)
     # Each set of words as one integer, a bit for a word: comparing all pairs is then five times faster.
     vocabulary: dict[str, int] = {}
-    bits = [sum(1 << vocabulary.setdefault(word, len(vocabulary)) for word in text) for text in texts]
+    bits = [
+        sum(1 << vocabulary.setdefault(word, len(vocabulary)) for word in text) for text in texts
+    ]
     sizes = [own.bit_count() for own in bits]
     novelty = [1.0] * len(unique)
     left = list(range(len(unique)))
@@ -266,7 +308,9 @@ def diversify(hits: Sequence[Hit]) -> list[Hit]:
         left.remove(chosen)
         hit, share = unique[chosen], novelty[chosen]
         factors = (*hit.factors, ("novelty", share))
-        order.append(hit if share == 1.0 else replace(hit, score=hit.score * share, factors=factors))
+        order.append(
+            hit if share == 1.0 else replace(hit, score=hit.score * share, factors=factors)
+        )
         for place in left:
             shared = (bits[chosen] & bits[place]).bit_count()
             alike = shared / (sizes[chosen] + sizes[place] - shared or 1)
@@ -280,7 +324,10 @@ NO_LIMITS: Mapping[EntryType, int] = MappingProxyType({})
 
 
 def fit(
-    hits: Sequence[Hit], max_chars: int, cost: Callable[[Hit], int], by_type: Mapping[EntryType, int] = NO_LIMITS
+    hits: Sequence[Hit],
+    max_chars: int,
+    cost: Callable[[Hit], int],
+    by_type: Mapping[EntryType, int] = NO_LIMITS,
 ) -> tuple[tuple[Hit, ...], tuple[Hit, ...]]:
     """(kept, dropped), both in the order given. A hit that is too large is passed over: a smaller one may still fit.
     `by_type` bounds what entries of one type may take of `max_chars`."""

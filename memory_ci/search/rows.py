@@ -42,7 +42,9 @@ CITES, AKA = FRONT.index("cites"), FRONT.index("aka")
 pack = msgspec.msgpack.Encoder().encode
 unpack_front = msgspec.msgpack.Decoder(Front).decode
 SMALL, OTHER = string.ascii_lowercase, string.ascii_uppercase + string.digits
-SHAPES = bytes(ord("a" if chr(byte) in SMALL else "A" if chr(byte) in OTHER else " ") for byte in range(256))
+SHAPES = bytes(
+    ord("a" if chr(byte) in SMALL else "A" if chr(byte) in OTHER else " ") for byte in range(256)
+)
 """A table for bytes.translate: a small letter, another letter or a digit, or what ends a word."""
 
 PARTS = re.compile(CAMEL.pattern.encode())
@@ -76,7 +78,23 @@ def entry_row(located: Located, source: bytes | None) -> Row:
 
 def located_of(row: Row) -> Located:
     """The record of an `entry_row`. Raises ValueError or TypeError for a row that is damaged."""
-    entry_id, path, line, scope, where, *words, last, created, occurred, until, _, packed, title, body, _ = row
+    (
+        entry_id,
+        path,
+        line,
+        scope,
+        where,
+        *words,
+        last,
+        created,
+        occurred,
+        until,
+        _,
+        packed,
+        title,
+        body,
+        _,
+    ) = row
     days = (day and date.fromisoformat(day) for day in (last, created, occurred, until))
     fields: dict[str, Any] = {"id": entry_id, "title": title, "body": body}
     fields |= zip(WORDS[1:], words, strict=True)
@@ -87,14 +105,23 @@ def located_of(row: Row) -> Located:
 
 def file_row(file: LoadedFile, oid: str) -> Row:
     """The values of FILE_COLUMNS."""
-    return (file.path, oid, file.scope.name, file.scope.where, pack(file.prose), pack(file.findings))
+    return (
+        file.path,
+        oid,
+        file.scope.name,
+        file.scope.where,
+        pack(file.prose),
+        pack(file.findings),
+    )
 
 
 def feedback_rows(file: LoadedFile) -> Iterator[Row]:
     """The values of FEEDBACK_COLUMNS for each time that a file says something of an entry."""
     for place, (line, said) in enumerate(file.feedback):
         at = said.at.isoformat()
-        job = f"r:{said.ref}" if said.ref else f"b:{said.by}\n{at}"  # a ref may spell any name and time
+        job = (
+            f"r:{said.ref}" if said.ref else f"b:{said.by}\n{at}"
+        )  # a ref may spell any name and time
         yield file.path, place, line, said.id, said.kind, at, said.by, said.ref, job
 
 
@@ -141,7 +168,11 @@ def hidden_parts(title: str, body: str) -> str:
     text = f"{title}\n{body}".encode()
     shapes = text.translate(SHAPES) + b" "
     found = [PARTS.findall(text, start, shapes.index(b" ", start)) for start in _starts(shapes)]
-    parts = b" ".join([part for parts in found if len(parts) > 1 for part in parts]).lower().decode() if found else ""
+    parts = (
+        b" ".join([part for parts in found if len(parts) > 1 for part in parts]).lower().decode()
+        if found
+        else ""
+    )
     if text.isascii() or not UNSPACED.search(whole := text.decode()):
         return parts
     unspaced = (word for token in whole.split() if UNSPACED.search(token) for word in words(token))

@@ -20,17 +20,23 @@ from memory_ci.search.rows import ENTRY_COLUMNS, Row, located_of
 if TYPE_CHECKING:
     from memory_ci.records.episode import Feedback
 
-RANKED_SCOPES: tuple[ScopeName, ...] = tuple(name for name in get_args(ScopeName) if name != "institutional")
+RANKED_SCOPES: tuple[ScopeName, ...] = tuple(
+    name for name in get_args(ScopeName) if name != "institutional"
+)
 """Institutional memory always holds: it is loaded whole and never ranked."""
 
-SHOWN_STATUSES: tuple[Status, ...] = tuple(status for status in get_args(Status) if status != "retired")
+SHOWN_STATUSES: tuple[Status, ...] = tuple(
+    status for status in get_args(Status) if status != "retired"
+)
 MAX_DEPTH = 10_000
 
 COLUMN_WEIGHT = 4.0
 """FTS5 multiplies the count of a term by this; its k1 is fixed at 1.2, so this is as good as a k1 of 0.3: in a text of
 few lines a word that comes twice says little more than one that comes once (docs/ranking.md)."""
 
-CITED_WEIGHT = 2.0  # Of the words of what is cited: where an entry belongs says less than what it says.
+CITED_WEIGHT = (
+    2.0  # Of the words of what is cited: where an entry belongs says less than what it says.
+)
 BM25 = f"-bm25(entries_fts, {COLUMN_WEIGHT}, {COLUMN_WEIGHT}, {COLUMN_WEIGHT}, {CITED_WEIGHT})"
 
 
@@ -119,7 +125,9 @@ unpack_prose = msgspec.msgpack.Decoder(tuple[tuple[int, str], ...]).decode
 unpack_findings = msgspec.msgpack.Decoder(tuple[Finding, ...]).decode
 
 
-def search(index: Index, terms: Sequence[str], *, depth: int = 200, **filters: Unpack[Filters]) -> list[Match]:
+def search(
+    index: Index, terms: Sequence[str], *, depth: int = 200, **filters: Unpack[Filters]
+) -> list[Match]:
     """Entries that hold at least one of `terms`, best first: any strings are legal, and a repeated term counts more. At
     most `depth` of them, filtered before they are counted; retired entries and institutional memory only on demand."""
     if not terms:
@@ -134,7 +142,9 @@ def search(index: Index, terms: Sequence[str], *, depth: int = 200, **filters: U
     else:
         sql = SEARCH
         values["match"] = " OR ".join(map(quote, terms))
-    return index.read(sql.format(filter=condition), values, lambda row: Match(located_of(row[:-1]), row[-1]))
+    return index.read(
+        sql.format(filter=condition), values, lambda row: Match(located_of(row[:-1]), row[-1])
+    )
 
 
 def weigh_terms(index: Index, terms: Sequence[str], total: int) -> list[tuple[str, float]]:
@@ -202,7 +212,10 @@ def _clauses(filters: Filters) -> Iterator[tuple[str, dict[str, object]]]:
 def _is_in(column: str, wanted: Iterable[str] | None) -> Iterator[tuple[str, dict[str, object]]]:
     if wanted is not None:
         name = column.removeprefix("e.")
-        yield f"{column} IN (SELECT value FROM json_each(:{name}))", {name: json.dumps(list(wanted))}  # noqa: S608
+        yield (
+            f"{column} IN (SELECT value FROM json_each(:{name}))",  # noqa: S608
+            {name: json.dumps(list(wanted))},
+        )
 
 
 def list_prose(index: Index, scope: ScopeName) -> list[Norm]:
@@ -217,19 +230,28 @@ def list_prose(index: Index, scope: ScopeName) -> list[Norm]:
 
 def list_findings(index: Index) -> list[Finding]:
     """What was wrong in the files when they were read, in order of path."""
-    rows = index.read("SELECT findings FROM files ORDER BY path", (), lambda row: unpack_findings(row[0]))
+    rows = index.read(
+        "SELECT findings FROM files ORDER BY path", (), lambda row: unpack_findings(row[0])
+    )
     return [finding for findings in rows for finding in findings]
 
 
-def list_feedback(index: Index, ids: Iterable[str], *, with_ignored: bool) -> list[tuple[Feedback, int]]:
+def list_feedback(
+    index: Index, ids: Iterable[str], *, with_ignored: bool
+) -> list[tuple[Feedback, int]]:
     """What was said of entries, in no order; with `with_ignored` how many entries the same job ignored, else 1."""
     asked = {"ids": json.dumps(sorted(set(ids))), "with_ignored": with_ignored}
     rows = index.read(FEEDBACK, asked, _checked)
     if not rows:
         return []
-    from memory_ci.records.episode import Feedback  # nobody pays for it of whose entries nothing was said
+    from memory_ci.records.episode import (
+        Feedback,
+    )  # nobody pays for it of whose entries nothing was said
 
-    return [(Feedback(id=entry, kind=kind, at=at, by=by, ref=ref), count) for entry, kind, at, by, ref, count in rows]
+    return [
+        (Feedback(id=entry, kind=kind, at=at, by=by, ref=ref), count)
+        for entry, kind, at, by, ref, count in rows
+    ]
 
 
 def list_session_places(index: Index) -> list[tuple[str, str, int]]:
@@ -240,7 +262,9 @@ def list_session_places(index: Index) -> list[tuple[str, str, int]]:
 
 def list_held(index: Index, ids: Iterable[str]) -> frozenset[str]:
     """Those of `ids` that an entry has, whatever its scope and status."""
-    return frozenset(index.read(HELD, {"ids": json.dumps(sorted(set(ids)))}, lambda row: str(row[0])))
+    return frozenset(
+        index.read(HELD, {"ids": json.dumps(sorted(set(ids)))}, lambda row: str(row[0]))
+    )
 
 
 def _checked(row: Row) -> Row:

@@ -14,7 +14,10 @@ from memory_ci.records.retrieval import SimilarTask, Task
 from memory_ci.search.query import told
 from memory_ci.text import STOP_WORDS, content_words, identifier_parts, jaccard, words
 
-K1, B = 1.2, 0.5  # Those of BM25 (Robertson and Zaragoza, The Probabilistic Relevance Framework, 2009).
+K1, B = (
+    1.2,
+    0.5,
+)  # Those of BM25 (Robertson and Zaragoza, The Probabilistic Relevance Framework, 2009).
 # The score from which on a change is named to a job: read by hand three of four are related (docs/similar.md).
 GATE = 20.0
 # Where there are fewer than YOUNG changes, the share of the best score that a task can reach: scores grow with N.
@@ -22,14 +25,19 @@ GATE_SHARE = 0.3
 YOUNG = 200
 FEW = 30  # Changes that there are taken to be at least: with fewer, what one of them says would count as common.
 LEAST_SHARED = 3  # Terms that a task and a change have in common at least.
-LEAST_ASKED, ASKED_SHARE = 2, 0.2  # For a question less will do: a person asks, and judges the answer.
+LEAST_ASKED, ASKED_SHARE = (
+    2,
+    0.2,
+)  # For a question less will do: a person asks, and judges the answer.
 CLASSES = ("fix", "inner", "other")
 FIX = re.compile(r"(?i)\W*(?:bug|hot)?fix")
 INNER = re.compile(r"(?i)\W*(?:docs?|tests?|ci|chore|build|style|refactor|lint|typing|internal)\b")
 TOP = 2
 DIVERSITY = 0.3
 OUTCOMES = {"success": 1.2, "partial": 1.0, "neutral": 1.0, "failure": 0.8}
-MAX_CHARS = 20_000  # How much of a prompt is read once code and quotations are out; people write less.
+MAX_CHARS = (
+    20_000  # How much of a prompt is read once code and quotations are out; people write less.
+)
 
 
 class Scored(Protocol):
@@ -93,11 +101,18 @@ def build_prompts(counts: Sequence[Mapping[str, float]]) -> Prompts:
         for term, count in terms.items():
             postings[term].append((place, count * (K1 + 1) / (count + norm)))
     encode = msgspec.msgpack.encode
-    return Prompts(len(counts), {term: msgspec.Raw(encode(found)) for term, found in postings.items()})
+    return Prompts(
+        len(counts), {term: msgspec.Raw(encode(found)) for term, found in postings.items()}
+    )
 
 
 def find_similar(
-    asked: TaskQuery, tasks: Sequence[Task], prompts: Prompts, top: int = TOP, *, is_gated: bool = False
+    asked: TaskQuery,
+    tasks: Sequence[Task],
+    prompts: Prompts,
+    top: int = TOP,
+    *,
+    is_gated: bool = False,
 ) -> tuple[SimilarTask, ...]:
     """The best `top` of the tasks whose prompts are like the first line of `asked`, best first; itself is none of them.
     `prompts` are those of `tasks`, in the same order. `is_gated`: only what is close enough to be named unasked."""
@@ -115,7 +130,11 @@ def find_similar(
 
 
 def find_answers(
-    question: str, tasks: Sequence[Task], prompts: Prompts, top: int, is_wanted: Callable[[Task], bool]
+    question: str,
+    tasks: Sequence[Task],
+    prompts: Prompts,
+    top: int,
+    is_wanted: Callable[[Task], bool],
 ) -> tuple[SimilarTask, ...]:
     """The best `top` of the wanted tasks that a question is about: two of its terms at least, and enough of it."""
     found, reach = _score(question, prompts)
@@ -131,7 +150,11 @@ def _rank(near: Iterable[tuple[Task, float]], top: int) -> tuple[SimilarTask, ..
     found = []
     for task, score in near:
         share = task.still / task.files if task.files else 1.0
-        factors = (("bm25", score), ("outcome", OUTCOMES[task.outcome]), ("files", 0.5 + 0.5 * share))
+        factors = (
+            ("bm25", score),
+            ("outcome", OUTCOMES[task.outcome]),
+            ("files", 0.5 + 0.5 * share),
+        )
         found.append(SimilarTask(task, math.prod(value for _, value in factors), factors))
     found.sort(key=lambda one: (-one.score, -one.task.merged_on.toordinal(), one.task.sha))
     return tuple(take_diverse(found, top, lambda one: one.task.title))

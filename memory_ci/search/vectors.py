@@ -38,7 +38,9 @@ READ_MODELS = "SELECT model_id FROM vectors ORDER BY length(hashes) DESC, model_
 WRITE = "INSERT OR REPLACE INTO vectors (model_id, dim, hashes, data) VALUES (?, ?, ?, ?)"
 FORGET = "DELETE FROM vectors WHERE model_id = ? AND dim != ?"
 LIST = "SELECT e.row, e.text_hash FROM entries AS e WHERE {filter} ORDER BY e.id, e.path, e.line"
-LOOK_UP = f"SELECT e.row, {COLUMNS} FROM entries AS e WHERE e.row IN (SELECT value FROM json_each(?))"  # noqa: S608
+LOOK_UP = (
+    f"SELECT e.row, {COLUMNS} FROM entries AS e WHERE e.row IN (SELECT value FROM json_each(?))"  # noqa: S608
+)
 Place = tuple[str, int]  # Path and line of an entry: its id may stand in two files.
 Listed = tuple[int, bytes]  # The row of an entry, and the hash of its text.
 
@@ -107,7 +109,9 @@ def _answer(found: Nearest, trouble: str) -> VectorAnswer:
     if found.seen < LEAST_COVERAGE * found.total:
         return _off(reason)
     located = {(place.path, place.line): place for place, _ in found.near}
-    return VectorAnswer(dict(zip(located, (cosine for _, cosine in found.near), strict=True)), located, reason)
+    return VectorAnswer(
+        dict(zip(located, (cosine for _, cosine in found.near), strict=True)), located, reason
+    )
 
 
 def _off(reason: str) -> VectorAnswer:
@@ -118,29 +122,43 @@ def _lacking(seen: int, total: int) -> str:
     return f"{seen} of {total} entries have vectors (`memory-ci index --vectors` embeds the rest)"
 
 
-def nearest(index: Index, query: Vectors, model_id: str, depth: int = 200, **filters: Unpack[Filters]) -> Nearest:
+def nearest(
+    index: Index, query: Vectors, model_id: str, depth: int = 200, **filters: Unpack[Filters]
+) -> Nearest:
     """The `depth` entries whose vectors point the way of the one in `query`. Ties: by id, path and line. Vectors of
     another model or dimension are never compared: such an entry has none."""
     return _nearest(index, query, model_id, depth, _list(index, filters))
 
 
-def _nearest(index: Index, query: Vectors, model_id: str, depth: int, listed: Sequence[Listed]) -> Nearest:
+def _nearest(
+    index: Index, query: Vectors, model_id: str, depth: int, listed: Sequence[Listed]
+) -> Nearest:
     kept = _read(index, model_id)
     if kept.dim != query.dim:
         return Nearest((), 0, len(listed))
     return _pick(index, kept, _cosines(_read_data(index, model_id), query), depth, listed)
 
 
-def _pick(index: Index, kept: StoredVectors, cosines: Sequence[float], depth: int, listed: Sequence[Listed]) -> Nearest:
+def _pick(
+    index: Index,
+    kept: StoredVectors,
+    cosines: Sequence[float],
+    depth: int,
+    listed: Sequence[Listed],
+) -> Nearest:
     """Of the entries listed the `depth` with the highest cosines."""
     cosine_of = dict(zip(kept.hashes, cosines, strict=True))
     known = [(row, cosine_of[name]) for row, name in listed if name in cosine_of]
     best = nlargest(max(1, depth), known, key=itemgetter(1))
     located = _look_up(index, [row for row, _ in best])
-    return Nearest(tuple(Near(located[row], cosine) for row, cosine in best), len(known), len(listed))
+    return Nearest(
+        tuple(Near(located[row], cosine) for row, cosine in best), len(known), len(listed)
+    )
 
 
-def nearest_to(index: Index, names: Sequence[bytes], depth: int, **filters: Unpack[Filters]) -> dict[bytes, Nearest]:
+def nearest_to(
+    index: Index, names: Sequence[bytes], depth: int, **filters: Unpack[Filters]
+) -> dict[bytes, Nearest]:
     """What is nearest to the texts of these hashes, of those that have a vector. Nothing is embedded. Of several models
     the one is asked that has vectors of most texts."""
     model_id = next(iter(index.read(READ_MODELS, (), itemgetter(0))), None)
@@ -149,8 +167,15 @@ def nearest_to(index: Index, names: Sequence[bytes], depth: int, **filters: Unpa
         return {}
     data, listed = _read_data(index, model_id), _list(index, filters)
     rows = _by_hash(kept.hashes, data)
-    own = {name: Vectors(kept.dim, _little_endian(array("f", rows[name]))) for name in names if name in rows}
-    return {name: _pick(index, kept, _cosines(data, vector), depth, listed) for name, vector in own.items()}
+    own = {
+        name: Vectors(kept.dim, _little_endian(array("f", rows[name])))
+        for name in names
+        if name in rows
+    }
+    return {
+        name: _pick(index, kept, _cosines(data, vector), depth, listed)
+        for name, vector in own.items()
+    }
 
 
 def missing(index: Index, model_id: str, **filters: Unpack[Filters]) -> dict[bytes, str]:
@@ -164,7 +189,9 @@ def store(index: Index, model_id: str, hashes: Sequence[bytes], vectors: Vectors
     kept = _read(index, model_id)
     rows = _by_hash(kept.hashes, _read_data(index, model_id)) if kept.dim == vectors.dim else {}
     rows |= _by_hash(hashes, _little_endian(vectors.data).tobytes())
-    order = sorted(rows.keys() & {name for _, name in index.read(LIST.format(filter="TRUE"), (), _listed)})
+    order = sorted(
+        rows.keys() & {name for _, name in index.read(LIST.format(filter="TRUE"), (), _listed)}
+    )
     values = (model_id, vectors.dim, b"".join(order), b"".join(rows[name] for name in order))
     index.connection.execute(WRITE, values)
 
@@ -217,7 +244,9 @@ def _read(index: Index, model_id: str) -> StoredVectors:
             continue
         count, rest = divmod(len(hashes), HASH_BYTES)
         if not rest and dim > 0 and length == count * dim * FLOAT_BYTES:
-            return StoredVectors(dim, tuple(hashes[at : at + HASH_BYTES] for at in range(0, len(hashes), HASH_BYTES)))
+            return StoredVectors(
+                dim, tuple(hashes[at : at + HASH_BYTES] for at in range(0, len(hashes), HASH_BYTES))
+            )
     return StoredVectors(0, ())
 
 

@@ -27,7 +27,9 @@ def read_verdicts(path: Path, keys: Collection[str]) -> dict[str, str]:
     with suppress(sqlite3.Error, OSError):
         if keys and is_sealed(path):
             refuse_pipes(path)
-            with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=0)) as found:
+            with closing(
+                sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=0)
+            ) as found:
                 check_identity(found)
                 return dict(found.execute(READ, (json.dumps(list(keys)),)))
     return {}

@@ -42,7 +42,11 @@ def find_sessions(environment: Mapping[str, str]) -> tuple[str, ...]:
     if OVERRIDE in environment:
         found = [environment[OVERRIDE]]
     else:
-        found = [f"{agent}:{environment[name]}" for name, agent in VARIABLES.items() if name in environment]
+        found = [
+            f"{agent}:{environment[name]}"
+            for name, agent in VARIABLES.items()
+            if name in environment
+        ]
     return tuple(key for key in found if KEY.fullmatch(key))
 
 
@@ -62,12 +66,22 @@ def add_session_trailer(
 
 def find_index(workspace: Workspace, environment: Mapping[str, str]) -> Path:
     """The index of the commit that git makes, which is another one than that of the work tree for `commit PATH`."""
-    return work_tree(workspace) / environment.get("GIT_INDEX_FILE", str(workspace.repo.git_dir / "index"))
+    return work_tree(workspace) / environment.get(
+        "GIT_INDEX_FILE", str(workspace.repo.git_dir / "index")
+    )
 
 
 def list_staged(workspace: Workspace, index: Path) -> frozenset[str]:
     """The paths that an index has otherwise than HEAD."""
-    asked = ("diff", "--cached", "--name-only", "-z", "--no-renames", "--no-ext-diff", "--ignore-submodules")
+    asked = (
+        "diff",
+        "--cached",
+        "--name-only",
+        "-z",
+        "--no-renames",
+        "--no-ext-diff",
+        "--ignore-submodules",
+    )
     listing = run_git(work_tree(workspace), *asked, env={"GIT_INDEX_FILE": str(index)})
     return frozenset(decode_path(listing).split("\0")[:-1])
 
@@ -78,7 +92,9 @@ def list_working(workspace: Workspace, index: Path, now: datetime) -> tuple[str,
     Such a session gave a sign of life within the last hours, had a prompt, was on this branch or at this commit, and
     edited a file that is staged and that no commit has touched since.
     """
-    recent = [signs for signs in list_recent(workspace, now) if any(sign.is_prompt for sign in signs)]
+    recent = [
+        signs for signs in list_recent(workspace, now) if any(sign.is_prompt for sign in signs)
+    ]
     edits = [sign for signs in recent for sign in signs if sign.edited]
     staged = list_staged(workspace, index) if edits else frozenset()
     if staged.isdisjoint(path for sign in edits for path in sign.edited):
@@ -100,7 +116,9 @@ def _is_work(workspace: Workspace, signs: Iterable[Sign], staged: frozenset[str]
     return any(not is_touched_since(workspace.repo, "HEAD", path, at) for path, at in last.items())
 
 
-def push_sessions(workspace: Workspace, remote: str, environ: Mapping[str, str], now: datetime) -> str:
+def push_sessions(
+    workspace: Workspace, remote: str, environ: Mapping[str, str], now: datetime
+) -> str:
     """Send the sessions that a remote lacks, if `sessions.push` lets them go there, and say what was done, "" for
     nothing. Why they stay is said when it was found out, not at each push. Raises EngineError (remote-failed)."""
     wish = workspace.config.sessions.push
@@ -111,7 +129,11 @@ def push_sessions(workspace: Workspace, remote: str, environ: Mapping[str, str],
     if wish == "private":
         audience = find_audience(workspace, remote, environ, now)
         if audience.readers != "members":
-            told = "answers anybody" if audience.readers == "anybody" else "does not tell who can read it"
+            told = (
+                "answers anybody"
+                if audience.readers == "anybody"
+                else "does not tell who can read it"
+            )
             return (
                 f"{count} kept here: {remote} {told} (`memory-ci help sessions`, `sessions.push`)"
                 if audience.is_fresh

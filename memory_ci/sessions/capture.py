@@ -83,29 +83,48 @@ def parse_hook_input(data: bytes) -> tuple[Path, str]:
         raise UsageError(message, slug="bad-hook-input", hint=hint) from error
     if not found.transcript_path:
         hint = "Let the agent keep its sessions, or uninstall the hook."
-        raise UsageError("the agent keeps no transcript of this session", slug="bad-hook-input", hint=hint)
+        raise UsageError(
+            "the agent keeps no transcript of this session", slug="bad-hook-input", hint=hint
+        )
     return Path(os.path.expanduser(found.transcript_path)), found.cwd  # noqa: PTH111 - pathlib raises for `~nobody`
 
 
 def find_newest(workspace: Workspace, home: Path, agent: str = "") -> Path:
     """The transcript of this project (and of one `agent`, if named) that was written last, where agents keep them.
     Raises UsageError (no-transcript), RepositoryError (bare-repository)."""
-    from memory_ci.sources.transcripts.registry import default_places, find_transcripts, read_transcript, usual_places
+    from memory_ci.sources.transcripts.registry import (
+        default_places,
+        find_transcripts,
+        read_transcript,
+        usual_places,
+    )
 
     roots, top = _roots(workspace.repo), work_tree(workspace)
     files = find_transcripts(default_places(home, top))
     dated = sorted(((path.stat().st_mtime, path) for path in files), reverse=True)
     ours = (path for _, path in dated if not _find_elsewhere(path, "", roots))
-    fitting = (path for path in ours if not agent or any(one.agent == agent for one in read_transcript(path)))
+    fitting = (
+        path
+        for path in ours
+        if not agent or any(one.agent == agent for one in read_transcript(path))
+    )
     if (newest := next(fitting, None)) is None:
         message = f"no transcript {f'of {agent}, made in this project,' if agent else 'of this project'} is in "
         message += ", ".join(map(str, usual_places(home, top)))
-        raise UsageError(message, slug="no-transcript", hint="Name the file: `memory-ci capture PATH`.")
+        raise UsageError(
+            message, slug="no-transcript", hint="Name the file: `memory-ci capture PATH`."
+        )
     return newest
 
 
 def capture(
-    workspace: Workspace, path: Path, now: datetime, *, agent: str = "", cwd: str = "", dry_run: bool = False
+    workspace: Workspace,
+    path: Path,
+    now: datetime,
+    *,
+    agent: str = "",
+    cwd: str = "",
+    dry_run: bool = False,
 ) -> tuple[Captured, ...]:
     """Keep the sessions of a transcript (of one `agent`, if named); `cwd` counts if the transcript names no directory.
 
@@ -116,13 +135,20 @@ def capture(
 
 
 def keep(
-    workspace: Workspace, path: Path, sessions: list[Session], now: datetime, *, dry_run: bool = False
+    workspace: Workspace,
+    path: Path,
+    sessions: list[Session],
+    now: datetime,
+    *,
+    dry_run: bool = False,
 ) -> tuple[Captured, ...]:
     """Keep what was read of a transcript, as `capture` does. Raises RepositoryError: ref-moved, git-failed."""
     days = workspace.config.sessions.keep_days
     begin = now - timedelta(days=days) if days else None  # before it nothing is kept
     if begin and not dry_run:
-        delete(workspace.repo, [stored for stored in list_stored(workspace.repo) if stored.at < begin])
+        delete(
+            workspace.repo, [stored for stored in list_stored(workspace.repo) if stored.at < begin]
+        )
     written = datetime.fromtimestamp(path.stat().st_mtime, UTC)
     full = _read_full(workspace, path)
     # Its id and its agent come from the transcript, too.
@@ -131,7 +157,9 @@ def keep(
     return tuple(_keep(workspace, session, written, full, begin, dry_run) for session in masked)
 
 
-def read_own(workspace: Workspace, path: Path, agent: str = "", cwd: str = "", own: str = "") -> list[Session]:
+def read_own(
+    workspace: Workspace, path: Path, agent: str = "", cwd: str = "", own: str = ""
+) -> list[Session]:
     """The sessions of a transcript of this repository (of one `agent`, if named); of a database the one called `own`.
     Raises UsageError: transcript-unreadable, foreign-transcript, unknown-transcript."""
     from memory_ci.sources.transcripts.registry import read_transcript
@@ -140,16 +168,29 @@ def read_own(workspace: Workspace, path: Path, agent: str = "", cwd: str = "", o
     roots = _roots(workspace.repo)
     if elsewhere := _find_elsewhere(path, cwd, roots):
         message = f"{path} is of a session in {elsewhere}, not in this repository"
-        raise UsageError(message, slug="foreign-transcript", hint="Run this in the repository of that session.")
-    sessions = [one for one in read_transcript(path, None, roots, own) if one.events and agent in ("", one.agent)]
+        raise UsageError(
+            message, slug="foreign-transcript", hint="Run this in the repository of that session."
+        )
+    sessions = [
+        one
+        for one in read_transcript(path, None, roots, own)
+        if one.events and agent in ("", one.agent)
+    ]
     if not sessions:
         hint = "`memory-ci help sessions` lists the formats; --agent must be the one that wrote it."
-        raise UsageError(f"{path} holds no session that can be read", slug="unknown-transcript", hint=hint)
+        raise UsageError(
+            f"{path} holds no session that can be read", slug="unknown-transcript", hint=hint
+        )
     return sessions
 
 
 def _keep(
-    workspace: Workspace, session: Session, written: datetime, full: bytes | None, begin: datetime | None, dry_run: bool
+    workspace: Workspace,
+    session: Session,
+    written: datetime,
+    full: bytes | None,
+    begin: datetime | None,
+    dry_run: bool,
 ) -> Captured:
     """Store one session, dated by its end; by when its file was written, if it says no time."""
     ended = session.ended or written
@@ -175,7 +216,9 @@ def _find_notes(workspace: Workspace, key: str, ref: str) -> bytes:
     """The notes of a session that were kept beside it before, and those that no commit has yet."""
     stored = [one for one in list_stored(workspace.repo) if one.ref == ref]
     kept = b"".join(data for _, data in read_stored(workspace.repo, stored, name=NOTES))
-    return b"\n".join(filter(None, [kept, *(data for data in read_notes(workspace, key) if data not in kept)]))
+    return b"\n".join(
+        filter(None, [kept, *(data for data in read_notes(workspace, key) if data not in kept)])
+    )
 
 
 def _masked(text: str) -> str:
@@ -197,15 +240,21 @@ def _refuse_unfit(path: Path) -> None:
     try:
         found = path.lstat()
     except (OSError, ValueError) as error:
-        raise _unreadable(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}") from error
+        raise _unreadable(
+            f"{path} cannot be read: {getattr(error, 'strerror', None) or error}"
+        ) from error
     if not stat.S_ISREG(found.st_mode):
         raise _unreadable(f"{path} is not a regular file")
     if found.st_size > MAX_TRANSCRIPT_BYTES and not is_database(path):
-        raise _unreadable(f"{path} is {found.st_size} bytes, over the limit of {MAX_TRANSCRIPT_BYTES}")
+        raise _unreadable(
+            f"{path} is {found.st_size} bytes, over the limit of {MAX_TRANSCRIPT_BYTES}"
+        )
 
 
 def _unreadable(message: str) -> UsageError:
-    return UsageError(message, slug="transcript-unreadable", hint="Name a transcript file of an agent.")
+    return UsageError(
+        message, slug="transcript-unreadable", hint="Name a transcript file of an agent."
+    )
 
 
 def _find_elsewhere(path: Path, cwd: str, roots: tuple[Path, ...]) -> str:
@@ -224,7 +273,11 @@ def _find_elsewhere(path: Path, cwd: str, roots: tuple[Path, ...]) -> str:
         return place
     project = PROJECT_HASH.search(head)
     known = {hashlib.sha256(os.fsencode(root)).hexdigest() for root in (*roots, Path(place))}
-    return f"project {project[1].decode()[:12]}" if project and project[1].decode() not in known else ""
+    return (
+        f"project {project[1].decode()[:12]}"
+        if project and project[1].decode() not in known
+        else ""
+    )
 
 
 def _is_within(place: str, roots: tuple[Path, ...]) -> bool:
@@ -251,7 +304,12 @@ def places_of(remote: str = "") -> tuple[str, ...]:
 
 
 def purge(
-    workspace: Workspace, ids: Sequence[str], *, every: bool = False, remote: str = "", dry_run: bool = False
+    workspace: Workspace,
+    ids: Sequence[str],
+    *,
+    every: bool = False,
+    remote: str = "",
+    dry_run: bool = False,
 ) -> tuple[str, ...]:
     """Take sessions out of here, and of `remote` if one is named; the refs that are gone are returned.
 
@@ -261,9 +319,13 @@ def purge(
     here = list_stored(workspace.repo)
     there = list_remote(workspace.repo, remote) if remote else {}
     refs = sorted({stored.ref for stored in here} | set(there))
-    chosen = frozenset(refs) if every else frozenset(ref for id_ in ids for ref in _matching(refs, id_))
+    chosen = (
+        frozenset(refs) if every else frozenset(ref for id_ in ids for ref in _matching(refs, id_))
+    )
     if not dry_run:
-        delete_remote(workspace.repo, remote, sorted(chosen & there.keys()))  # first: it may fail, and be tried again
+        delete_remote(
+            workspace.repo, remote, sorted(chosen & there.keys())
+        )  # first: it may fail, and be tried again
         delete(workspace.repo, [stored for stored in here if stored.ref in chosen])
     return tuple(sorted(chosen))
 
@@ -272,8 +334,12 @@ def _matching(refs: Sequence[str], wanted: str) -> list[str]:
     agent, _, uid = wanted.rpartition(":")
     parts = [(ref, *ref.split("/")[-2:]) for ref in refs]
     theirs = [(ref, one) for ref, of, one in parts if agent in ("", of)]
-    found = [ref for ref, one in theirs if one == uid or (len(uid) >= MIN_ID and one.startswith(uid))]
+    found = [
+        ref for ref, one in theirs if one == uid or (len(uid) >= MIN_ID and one.startswith(uid))
+    ]
     if not found:
         hint = "`memory-ci sessions --captured` lists them."
-        raise UsageError(f"no captured session is named {wanted!r}", slug="unknown-session", hint=hint)
+        raise UsageError(
+            f"no captured session is named {wanted!r}", slug="unknown-session", hint=hint
+        )
     return found

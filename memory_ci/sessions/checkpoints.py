@@ -26,7 +26,9 @@ KEY = "Entire-Checkpoint"
 GREP = ("--fixed-strings", "--regexp-ignore-case", f"--grep={KEY}:")
 GRACE = timedelta(hours=1)  # How long after a merge a checkpoint of its work may be dated.
 WINDOW = timedelta(days=14)  # How long before a merge its work may have been done.
-LEAST_TOUCHED = 0.8  # The share of a checkpoint's files that a change must have, where the branch is not known.
+LEAST_TOUCHED = (
+    0.8  # The share of a checkpoint's files that a change must have, where the branch is not known.
+)
 HINT = "Keep the lines `Entire-Checkpoint:` of the commits that you fold in the message of the new one."
 MAX_METADATA = 1_000_000  # Bytes of one file of metadata.
 
@@ -58,9 +60,15 @@ class UnnamedCheckpoints:
     def unnamed(self) -> tuple[CheckpointSummary, ...]:
         """Return what each checkpoint that no commit names says of itself, the oldest first."""
         named = self._list_names(self._base) if self._base else set()
-        wanted = {checkpoint: paths for checkpoint, paths in self._metadata.items() if checkpoint not in named}
+        wanted = {
+            checkpoint: paths
+            for checkpoint, paths in self._metadata.items()
+            if checkpoint not in named
+        }
         contents: dict[str, bytes] = {}
-        for content in self._tree.read({path for paths in wanted.values() for path in paths}, MAX_METADATA):
+        for content in self._tree.read(
+            {path for paths in wanted.values() for path in paths}, MAX_METADATA
+        ):
             contents[content.file.path] = content.data or b""
         found = [
             summarize(checkpoint, [contents[path] for path in paths if path in contents])
@@ -72,7 +80,9 @@ class UnnamedCheckpoints:
         """Yield the checkpoints whose work a merged change brought, and how that is known."""
         changed = {file.path for commit in merged.commits for file in commit.files}
         for summary in self._free:
-            if summary.id not in self._joined and (how := find_link(summary, merged, branch, changed)):
+            if summary.id not in self._joined and (
+                how := find_link(summary, merged, branch, changed)
+            ):
                 self._joined.add(summary.id)
                 yield summary, how
 
@@ -99,7 +109,9 @@ class UnnamedCheckpoints:
     def _count_waiting(self) -> int:
         """Return how many were joined with nothing and are so new that their work may be merged yet."""
         end = self._committed_at(self._base) - WINDOW if self._base else None
-        return sum(end is not None and one.at > end for one in self._free if one.id not in self._joined)
+        return sum(
+            end is not None and one.at > end for one in self._free if one.id not in self._joined
+        )
 
     @cached_property
     def authors(self) -> dict[str, str]:
@@ -118,7 +130,11 @@ class UnnamedCheckpoints:
         for merged in self._iter_earlier() if free else ():
             branch = find_branch(merged.tip.message)
             changed = {file.path for commit in merged.commits for file in commit.files}
-            free = {name: summary for name, summary in free.items() if not find_link(summary, merged, branch, changed)}
+            free = {
+                name: summary
+                for name, summary in free.items()
+                if not find_link(summary, merged, branch, changed)
+            }
         return tuple(free.values())
 
     def _iter_earlier(self) -> Iterator[MergedChange]:
@@ -139,14 +155,19 @@ class UnnamedCheckpoints:
         return list_metadata(self._tree.files)
 
     def _committed_at(self, rev: str) -> datetime:
-        return next(commit.committed_at for commit, _ in read_log(self._repo, "-1", "--end-of-options", rev, "--"))
+        return next(
+            commit.committed_at
+            for commit, _ in read_log(self._repo, "-1", "--end-of-options", rev, "--")
+        )
 
     def _list_names(self, rev: str) -> set[str]:
         log = read_log(self._repo, *GREP, "--end-of-options", rev, "--")
         return {name for commit, _ in log for name in list_named(commit)}
 
 
-def find_link(summary: CheckpointSummary, merged: MergedChange, branch: str, changed: Collection[str]) -> str:
+def find_link(
+    summary: CheckpointSummary, merged: MergedChange, branch: str, changed: Collection[str]
+) -> str:
     """Return why the work of a checkpoint is that of a merged change, "" if it is not known to be.
 
     Both must be of the same time, and of the same branch if it is known of both, with a file in common; else the change

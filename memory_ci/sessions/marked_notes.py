@@ -43,7 +43,10 @@ def keep_note(workspace: Workspace, entry_id: str, data: bytes) -> Path:
     root, head = work_tree(workspace), find_commit(workspace.repo, "HEAD") or "unborn"
     path = _folder(workspace) / f"{entry_id}.{head}.md"
     try:
-        if not any((find_hooks(workspace.repo) / hook).exists() for hook in ("pre-commit", "prepare-commit-msg")):
+        if not any(
+            (find_hooks(workspace.repo) / hook).exists()
+            for hook in ("pre-commit", "prepare-commit-msg")
+        ):
             raise FileNotFoundError
         path.parent.mkdir(parents=True, exist_ok=True)
         write_file(path, data)
@@ -62,26 +65,42 @@ def collect_notes(workspace: Workspace, key: str) -> None:
     listing = run_git(root, "ls-files", "-z", "--others", "--", f":(top,literal){INBOX}")
     for path in map(Path, decode_path(listing).split("\0")[:-1]):
         data = _read(root / path)
-        if f"{MARK}{key}#".encode() in data and keep_note(workspace, path.stem, data) != root / path:
+        if (
+            f"{MARK}{key}#".encode() in data
+            and keep_note(workspace, path.stem, data) != root / path
+        ):
             (root / path).unlink()
 
 
 def list_note_ids(workspace: Workspace) -> set[str]:
     """The ids of all notes in the inbox of the work tree and in the git directory; no git is asked."""
-    places = (*_folder(workspace).glob("*.md"), *((workspace.repo.root or Path()) / INBOX).glob("*.md"))
+    places = (
+        *_folder(workspace).glob("*.md"),
+        *((workspace.repo.root or Path()) / INBOX).glob("*.md"),
+    )
     return {path.name.partition(".")[0] for path in places}
 
 
 def read_pending(workspace: Workspace) -> dict[str, bytes]:
     """The texts of the notes that no commit of this repository has yet, by their path in the inbox."""
-    return {path: _read(note) for path, (note, is_brought) in _find_notes(workspace).items() if not is_brought}
+    return {
+        path: _read(note)
+        for path, (note, is_brought) in _find_notes(workspace).items()
+        if not is_brought
+    }
 
 
 def load_pending(workspace: Workspace) -> list[Located]:
     """The pending notes as entries, where they lie."""
-    found = [(path, note) for path, (note, is_brought) in _find_notes(workspace).items() if not is_brought]
+    found = [
+        (path, note)
+        for path, (note, is_brought) in _find_notes(workspace).items()
+        if not is_brought
+    ]
     files = ((load_file(path, _read(note), workspace.config.scopes), note) for path, note in found)
-    return [replace(place, path=str(note), line=1) for file, note in files for place in file.entries]
+    return [
+        replace(place, path=str(note), line=1) for file, note in files for place in file.entries
+    ]
 
 
 def read_notes(workspace: Workspace, key: str) -> list[bytes]:
@@ -99,10 +118,24 @@ def _find_notes(workspace: Workspace) -> dict[str, tuple[Path, bool]]:
         return {}
     repo, heads = workspace.repo, {path.name.split(".")[1] for path in files}
     if len(heads) > 1:
-        heads = set(run_git(repo.cwd, "merge-base", "--octopus", *heads, ok=(0, 1, 128)).decode().split())
+        heads = set(
+            run_git(repo.cwd, "merge-base", "--octopus", *heads, ok=(0, 1, 128)).decode().split()
+        )
     starts = (f"^{head}" for head in heads if head != "unborn")
-    asked = ("log", "--format=", "--name-only", "-z", "--no-renames", "--ignore-missing", *OTHER, "--all", *starts)
-    found = run_git(repo.cwd, *asked, "--", *(f":(top,literal){path}" for path in notes), ok=(0, 128))
+    asked = (
+        "log",
+        "--format=",
+        "--name-only",
+        "-z",
+        "--no-renames",
+        "--ignore-missing",
+        *OTHER,
+        "--all",
+        *starts,
+    )
+    found = run_git(
+        repo.cwd, *asked, "--", *(f":(top,literal){path}" for path in notes), ok=(0, 128)
+    )
     brought = {path.strip("\n") for path in decode_path(found).split("\0")}
     return {path: (note, path in brought) for path, note in notes.items()}
 
@@ -114,7 +147,10 @@ def stage_notes(workspace: Workspace, environ: Mapping[str, str], now: datetime)
     Raises RepositoryError (git-failed, write-failed, outside-repository).
     """
     index = find_index(workspace, environ)
-    is_own = index.parent.resolve() == workspace.repo.git_dir.resolve() and index.name in ("index", "index.lock")
+    is_own = index.parent.resolve() == workspace.repo.git_dir.resolve() and index.name in (
+        "index",
+        "index.lock",
+    )
     if not is_own or is_under_way(workspace.repo):
         return ()
     pending: dict[str, bytes] = {}
@@ -130,7 +166,9 @@ def stage_notes(workspace: Workspace, environ: Mapping[str, str], now: datetime)
         if staged and path not in staged and _is_part(workspace, data, keys, staged):
             if quotes != "full":
                 entries = parse_memory_file("", data).entries
-                data = "".join(format_entry(trim_evidence(entry, quotes)) for entry in entries).encode()
+                data = "".join(
+                    format_entry(trim_evidence(entry, quotes)) for entry in entries
+                ).encode()
             write_file(root / path, data, root)
             chosen.append(path)
     if chosen:
@@ -146,7 +184,9 @@ def _is_part(workspace: Workspace, data: bytes, keys: set[str], staged: frozense
     entry = next(iter(parse_memory_file("note.md", data).entries), None)
     if entry is None:
         return False
-    key = next(line for line in (*entry.evidence, MARK) if line.startswith(MARK))[len(MARK) :].partition("#")[0]
+    key = next(line for line in (*entry.evidence, MARK) if line.startswith(MARK))[
+        len(MARK) :
+    ].partition("#")[0]
     cited = {anchor.path for anchor in map(parse_anchor, entry.cites) if anchor}
     edited = {path for sign in list_signs(workspace, key.partition(":")[2]) for path in sign.edited}
     return key in keys or not cited.isdisjoint(staged) or not (cited or edited)

@@ -73,14 +73,19 @@ def is_branch_pushed(updates: Iterable[bytes], environment: Mapping[str, str]) -
     if name := environment.get("PRE_COMMIT_REMOTE_BRANCH"):
         return name.startswith(HEADS)
     fields = (line.decode("utf-8", "replace").split() for line in updates)
-    return any(len(update) == 4 and update[1].strip("0") and update[2].startswith(HEADS) for update in fields)
+    return any(
+        len(update) == 4 and update[1].strip("0") and update[2].startswith(HEADS)
+        for update in fields
+    )
 
 
 def _is_idle(workspace: Workspace, rev: str) -> bool:
     """Whether `nudge.after` pieces of work or more went by since memory changed."""
     root = workspace.repo.root
     is_shallow = (workspace.repo.common_dir / "shallow").exists()
-    keeps_memory = root is not None and not is_shallow and any((root / sign).exists() for sign in SIGNS)
+    keeps_memory = (
+        root is not None and not is_shallow and any((root / sign).exists() for sign in SIGNS)
+    )
     settings = workspace.config.nudge
     if not settings.after or not keeps_memory:
         return False
@@ -135,7 +140,11 @@ def _find_number(commit: Commit) -> int | None:
 def _read_commits(workspace: Workspace, which: str, *revs: str) -> Generator[Commit]:
     """The commits that may be counted, newest first; git is ended when nobody asks for more."""
     most = f"-n{REACH * workspace.config.nudge.after}"
-    with closing(read_log(workspace.repo, which, most, *FILES, "--no-renames", "--end-of-options", *revs, "--")) as log:
+    with closing(
+        read_log(
+            workspace.repo, which, most, *FILES, "--no-renames", "--end-of-options", *revs, "--"
+        )
+    ) as log:
         yield from (commit for commit, _ in log)
 
 
@@ -149,7 +158,9 @@ def _mark(name: str) -> str:
 
 def _read_marks(workspace: Workspace) -> list[str]:
     try:
-        return read_regular(_marks_path(workspace), MAX_MARK_BYTES).decode("ascii", "replace").split()
+        return (
+            read_regular(_marks_path(workspace), MAX_MARK_BYTES).decode("ascii", "replace").split()
+        )
     except OSError:
         return []
 

@@ -47,10 +47,18 @@ class Audience(NamedTuple):
 
 
 def find_audience(
-    workspace: Workspace, remote: str, environ: Mapping[str, str], now: datetime, *, may_ask: bool = True
+    workspace: Workspace,
+    remote: str,
+    environ: Mapping[str, str],
+    now: datetime,
+    *,
+    may_ask: bool = True,
 ) -> Audience:
     """Who can read a remote, known by its name or address. Of several addresses the most public counts."""
-    found = [_find(workspace, address, environ, now, may_ask) for address in list_addresses(workspace, remote)]
+    found = [
+        _find(workspace, address, environ, now, may_ask)
+        for address in list_addresses(workspace, remote)
+    ]
     return min(found, key=lambda one: list(HOLDS).index(one.readers))
 
 
@@ -62,7 +70,9 @@ def list_addresses(workspace: Workspace, remote: str) -> list[str]:
     return [remote]
 
 
-def _find(workspace: Workspace, address: str, environ: Mapping[str, str], now: datetime, may_ask: bool) -> Audience:
+def _find(
+    workspace: Workspace, address: str, environ: Mapping[str, str], now: datetime, may_ask: bool
+) -> Audience:
     if said := _say_of_job(address, environ):
         return Audience(said)
     web = find_web_address(address)

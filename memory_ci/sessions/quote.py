@@ -18,7 +18,11 @@ from memory_ci.text import plural
 def read_session(workspace: Workspace, keys: Sequence[str], home: Path, now: datetime) -> Session:
     """The session of these keys (`<agent>:<id>`, or an id), else the one that is at work in this work tree. Raises
     UsageError: no-session, no-transcript, transcript-unreadable, foreign-transcript, unknown-transcript."""
-    live = [sign for sign in list_live(workspace, now) if not keys or {sign.key, sign.session} & set(keys)]
+    live = [
+        sign
+        for sign in list_live(workspace, now)
+        if not keys or {sign.key, sign.session} & set(keys)
+    ]
     if len(live) > 1 or not (live or len(keys) == 1):
         count = plural(len(live) or len(keys), "session") if live or keys else "no session"
         hint = "Set MEMORY_CI_SESSION=<agent>:<id>, or leave --quote and --turn out: a person reviews the note."
@@ -26,8 +30,14 @@ def read_session(workspace: Workspace, keys: Sequence[str], home: Path, now: dat
     agent, _, own = (live[0].agent, "", live[0].session) if live else keys[0].rpartition(":")
     told = live[0].transcript if live else ""
     root = work_tree(workspace)  # An agent edits what lies in it.
-    kept = find_transcripts(place for place in default_places(home, root) if not place.is_relative_to(root))
-    files = (path for path in kept if own[:8] in f"{path.parent.name}/{path.name}" or path == home / OPENCODE)
+    kept = find_transcripts(
+        place for place in default_places(home, root) if not place.is_relative_to(root)
+    )
+    files = (
+        path
+        for path in kept
+        if own[:8] in f"{path.parent.name}/{path.name}" or path == home / OPENCODE
+    )
     own_files = (path for path in files if (path == home / OPENCODE) == own.startswith("ses_"))
     paths = [Path(told).expanduser()] if told else own_files
     for path in paths:
@@ -36,5 +46,7 @@ def read_session(workspace: Workspace, keys: Sequence[str], home: Path, now: dat
                 return session
     hint = "`memory-ci help agents` says whose transcripts are read. Leave --quote out: a person reviews the note."
     raise UsageError(
-        f"no transcript of the session {live[0].key if live else keys[0]} was found", slug="no-transcript", hint=hint
+        f"no transcript of the session {live[0].key if live else keys[0]} was found",
+        slug="no-transcript",
+        hint=hint,
     )

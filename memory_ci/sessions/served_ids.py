@@ -48,7 +48,10 @@ def record_injected(workspace: Workspace, ids: Iterable[str], now: datetime) -> 
     known = set(list_untold(workspace)) if kept else set()
     fresh = tuple(entry_id for entry_id in dict.fromkeys(ids) if entry_id not in known)
     if fresh:
-        lines = [msgspec.json.encode(record) + b"\n" for record in (*kept, RetrievalRecord(head, now, fresh))]
+        lines = [
+            msgspec.json.encode(record) + b"\n"
+            for record in (*kept, RetrievalRecord(head, now, fresh))
+        ]
         write_file(record_path(workspace), b"".join(lines))
 
 
@@ -64,7 +67,9 @@ def add_retrieved_trailer(workspace: Workspace, message_file: Path, source: str 
     ids = () if source == "merge" else list_untold(workspace)
     held_out = [one.removeprefix(HELD_OUT) for one in ids if one.startswith(HELD_OUT)]
     is_held_out = add_trailer(workspace, message_file, HOLDOUT, held_out)
-    is_given = add_trailer(workspace, message_file, SERVED, [one for one in ids if not one.startswith(HELD_OUT)])
+    is_given = add_trailer(
+        workspace, message_file, SERVED, [one for one in ids if not one.startswith(HELD_OUT)]
+    )
     if is_given and (surface := find_setting(workspace.repo, SURFACE_SETTING)):
         add_trailer(workspace, message_file, SURFACE, [surface])
     return is_given or is_held_out
@@ -74,7 +79,11 @@ def list_untold(workspace: Workspace) -> tuple[str, ...]:
     """The ids that were given since HEAD was committed, without those that a commit beside it lists."""
     records = _read(workspace, find_commit(workspace.repo, "HEAD") or "")
     first = f"{SERVED}: {records[0].ids[0]}" if records and records[0].ids else ""
-    told = find_told(workspace.repo, first.replace(f"{SERVED}: {HELD_OUT}", f"{HOLDOUT}: ")) if first else None
+    told = (
+        find_told(workspace.repo, first.replace(f"{SERVED}: {HELD_OUT}", f"{HOLDOUT}: "))
+        if first
+        else None
+    )
     waiting = [one for one in records if told is None or one.at.replace(microsecond=0) > told]
     return tuple(dict.fromkeys(entry_id for record in waiting for entry_id in record.ids))
 

@@ -70,7 +70,11 @@ class SessionFinder:
     commit's. `problems` tell what could not be read."""
 
     def __init__(
-        self, workspace: Workspace, extra: Sequence[Path] = (), since: str | None = None, base: str = "HEAD"
+        self,
+        workspace: Workspace,
+        extra: Sequence[Path] = (),
+        since: str | None = None,
+        base: str = "HEAD",
     ) -> None:
         self._workspace, self._extra, self._since, self._base = workspace, extra, since, base
         self.captured = CapturedSessions(workspace)
@@ -97,7 +101,9 @@ class SessionFinder:
                 yield joined._replace(events=events)
         if not seen:
             branch = find_branch_of(merged, request)
-            judged = ((self._judge(one, commit), one) for commit in merged.commits for one in self._known)
+            judged = (
+                (self._judge(one, commit), one) for commit in merged.commits for one in self._known
+            )
             for why, one in judged:
                 if why is not None:
                     why = why or f"it was on {one.branch or 'no branch'}, not on {branch}"
@@ -113,7 +119,9 @@ class SessionFinder:
         more = "; …" if len(self._missed) > MAX_TOLD else ""
         return (f"{count} had a captured session that was not joined: {named}{more}",)
 
-    def _candidates(self, merged: MergedChange, request: PullRequest | None) -> Iterator[JoinedSession]:
+    def _candidates(
+        self, merged: MergedChange, request: PullRequest | None
+    ) -> Iterator[JoinedSession]:
         """First those that commits name, then those that the change and the session name of each other."""
         for commit in merged.commits:
             yield from self._checkpoints(commit)
@@ -123,14 +131,18 @@ class SessionFinder:
         for session in self._known:
             if merged.number is not None and merged.number in session.pull_requests:
                 yield self._join(session, f"its transcript opened #{merged.number}", merged.tip)
-        if not (request and is_outside(request, request.permission)):  # who folds commits may write here
+        if not (
+            request and is_outside(request, request.permission)
+        ):  # who folds commits may write here
             yield from self._unnamed(merged, find_branch_of(merged, request))
         if branch := find_branch_of(merged, request):
             yield from self._near(merged, branch)
         else:
             yield from self._edited(merged)
 
-    def _take(self, joined: JoinedSession, merged: MergedChange, given: set[tuple[object, ...]]) -> Iterator[Event]:
+    def _take(
+        self, joined: JoinedSession, merged: MergedChange, given: set[tuple[object, ...]]
+    ) -> Iterator[Event]:
         """The events up to the merge that are not `given` yet, bound to the author of the commit.
 
         One without a time has that of the event before it, in a session without any that of the commit.
@@ -138,7 +150,10 @@ class SessionFinder:
         Copies are known by their id; without one, by who said what when: the lines of two copies differ, and one line
         may hold two events.
         """
-        begin, end = self._begin(joined.session), max(merged.tip.committed_at, joined.commit.committed_at) + GRACE
+        begin, end = (
+            self._begin(joined.session),
+            max(merged.tip.committed_at, joined.commit.committed_at) + GRACE,
+        )
         latest = joined.session.started or joined.commit.authored_at
         for event in joined.events:
             latest = latest if event.at == UNKNOWN_TIME else event.at
@@ -183,7 +198,9 @@ class SessionFinder:
             for session in self._read_checkpoint(self._entire, summary.id):
                 events = (event for event in session.events if self._is_new(session, event))
                 at = session.started or summary.at
-                timed = (replace(event, at=at) if event.at == UNKNOWN_TIME else event for event in events)
+                timed = (
+                    replace(event, at=at) if event.at == UNKNOWN_TIME else event for event in events
+                )
                 said = [replace(event, author=author) for event in timed]
                 self._repeated.see(said)
                 sessions.append((session, self._repeated.withdraw(said)))
@@ -213,7 +230,9 @@ class SessionFinder:
             if not named and len(uid) >= MIN_ID:
                 named = [session for session in theirs if session.id.startswith(uid)]
             if (count := len({session.id for session in named})) > 1:
-                self.problems.append(f"Memory-Session: {value} begins the ids of {count} sessions: none was joined")
+                self.problems.append(
+                    f"Memory-Session: {value} begins the ids of {count} sessions: none was joined"
+                )
                 continue
             for session in named:
                 yield self._join(session, f"Memory-Session: {session.key}", commit)
@@ -236,7 +255,9 @@ class SessionFinder:
             return
         for path, data in self._contents(Tree(self._workspace.repo, merged.tip.sha), brought):
             for session in read_stream(io.BytesIO(data), path):
-                yield JoinedSession(session, session.events, "committed with the change", brought[path])
+                yield JoinedSession(
+                    session, session.events, "committed with the change", brought[path]
+                )
 
     def _near(self, merged: MergedChange, branch: str) -> Iterator[JoinedSession]:
         """Sessions on the branch of the change, during which one of its commits was made."""
@@ -244,7 +265,9 @@ class SessionFinder:
             if session.branch != branch or session.started is None or session.ended is None:
                 continue
             begin, end = session.started - GRACE, session.ended + GRACE
-            if commit := next((one for one in merged.commits if begin <= one.authored_at <= end), None):
+            if commit := next(
+                (one for one in merged.commits if begin <= one.authored_at <= end), None
+            ):
                 yield self._join(session, f"on {branch} when {commit.sha[:7]} was made", commit)
 
     def _edited(self, merged: MergedChange) -> Iterator[JoinedSession]:
@@ -259,7 +282,11 @@ class SessionFinder:
         """Why a session that edited a file of a commit is not known to have made it; "" if it is, None if it did not
         edit any."""
         at, ended = commit.authored_at, session.ended
-        if session.started is None or ended is None or not session.started - GRACE <= at <= ended + MEMORABLE:
+        if (
+            session.started is None
+            or ended is None
+            or not session.started - GRACE <= at <= ended + MEMORABLE
+        ):
             return None
         edits = {path: when for when, path in self._list_edits(session) if when <= at}
         ours = [(file.path, edits[file.path]) for file in commit.files if file.path in edits]
@@ -270,7 +297,9 @@ class SessionFinder:
         if at > ended + LIVE:
             return f"it ended {(at - ended) // timedelta(hours=1)} hours before"
         first = next(iter(commit.parents), None)
-        if first and all(is_touched_since(self._workspace.repo, first, path, when) for path, when in ours):
+        if first and all(
+            is_touched_since(self._workspace.repo, first, path, when) for path, when in ours
+        ):
             return "what it edited was committed before"
         return ""
 
@@ -278,8 +307,14 @@ class SessionFinder:
         """When a session edited which files, the earliest first; its digest is read once."""
         if session.key not in self._edits:
             events = self.captured.whole(session).events
-            edits = (event for event in events if event.kind == "tool_call" and EDITS.search(event.tool or ""))
-            self._edits[session.key] = sorted((event.at, path) for event in edits for path in event.paths)
+            edits = (
+                event
+                for event in events
+                if event.kind == "tool_call" and EDITS.search(event.tool or "")
+            )
+            self._edits[session.key] = sorted(
+                (event.at, path) for event in edits for path in event.paths
+            )
         return self._edits[session.key]
 
     def _join(self, session: Session, how: str, commit: Commit) -> JoinedSession:
@@ -296,7 +331,9 @@ class SessionFinder:
         self.problems += self.captured.problems
         known = list(captured)
         for place in self._extra:
-            found = [session for path in find_transcripts([place]) for session in read_transcript(path)]
+            found = [
+                session for path in find_transcripts([place]) for session in read_transcript(path)
+            ]
             if not found:
                 self.problems.append(f"{path_text(place)} holds no session that can be read")
             known += found
@@ -392,10 +429,14 @@ class CapturedSessions:
                 self._places[session.key] = stored
         for stored in newest[:end]:
             if stored.ref not in said:
-                self.problems.append(f"{stored.key} holds no digest of at most {self._limit} bytes that can be read")
+                self.problems.append(
+                    f"{stored.key} holds no digest of at most {self._limit} bytes that can be read"
+                )
         if end < len(newest):
             left = plural(len(newest) - end, "captured session")
-            self.problems.append(f"{left} not read, the oldest: over {MAX_SESSIONS} sessions or {MAX_BYTES} bytes")
+            self.problems.append(
+                f"{left} not read, the oldest: over {MAX_SESSIONS} sessions or {MAX_BYTES} bytes"
+            )
         return tuple(said[ref] for ref in sorted(said))
 
     def whole(self, session: Session) -> Session:

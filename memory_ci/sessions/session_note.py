@@ -82,11 +82,18 @@ def bare_workspace(start: Path) -> Workspace:
 def read_head(workspace: Workspace) -> str:
     """What HEAD stands for: the full name of a branch, or a commit. No git is asked: an edit waits for it."""
     with suppress(OSError):
-        return (workspace.repo.git_dir / "HEAD").read_text("utf-8", "replace").strip().removeprefix("ref: ")
+        return (
+            (workspace.repo.git_dir / "HEAD")
+            .read_text("utf-8", "replace")
+            .strip()
+            .removeprefix("ref: ")
+        )
     return ""
 
 
-def note_given(workspace: Workspace, session: str, answer: Retrieval, now: datetime, about: str | None = None) -> None:
+def note_given(
+    workspace: Workspace, session: str, answer: Retrieval, now: datetime, about: str | None = None
+) -> None:
     """Note what an answer gives to a session, and the file it is about. Raises RepositoryError (write-failed)."""
     if answer.held_out:
         _append(workspace, session, {HELD_OUT} - list_given(workspace, session), now)
@@ -129,7 +136,9 @@ def note_sign(workspace: Workspace, sign: Sign) -> None:
     """Note that a session lives, or ended; of one that did very much its prompts alone. Raises RepositoryError
     (write-failed)."""
     with suppress(OSError):
-        if (sign.edited or sign.given) and note_path(workspace, sign.session).stat().st_size > MAX_BYTES // 2:
+        if (sign.edited or sign.given) and note_path(
+            workspace, sign.session
+        ).stat().st_size > MAX_BYTES // 2:
             return
     _append(workspace, sign.session, [msgspec.json.encode(sign).decode()], sign.at)
 
@@ -154,13 +163,20 @@ def list_recent(workspace: Workspace, now: datetime) -> list[list[Sign]]:
 def list_live(workspace: Workspace, now: datetime) -> list[Sign]:
     """The last sign of each session of this work tree that is at work, with the transcript that was told last."""
     live = [signs for signs in list_recent(workspace, now) if not signs[-1].is_over]
-    told = (next((sign.transcript for sign in reversed(signs) if sign.transcript), "") for signs in live)
-    return [replace(signs[-1], transcript=transcript) for signs, transcript in zip(live, told, strict=True)]
+    told = (
+        next((sign.transcript for sign in reversed(signs) if sign.transcript), "") for signs in live
+    )
+    return [
+        replace(signs[-1], transcript=transcript)
+        for signs, transcript in zip(live, told, strict=True)
+    ]
 
 
 def list_heard(workspace: Workspace) -> dict[str, datetime]:
     """By agent, when a session of this work tree last gave a sign; notes are kept for DAYS_KEPT days."""
-    signs = (sign for path in note_path(workspace, "").parent.glob("*") for sign in _parse_signs(path))
+    signs = (
+        sign for path in note_path(workspace, "").parent.glob("*") for sign in _parse_signs(path)
+    )
     return {sign.agent: sign.at for sign in sorted(signs, key=lambda sign: sign.at)}
 
 
@@ -188,8 +204,19 @@ def fingerprint(given: Given) -> str:
         return _hash("task", given.task.label, given.task.outcome)
     if isinstance(given, Norm):
         return _hash(given.entry_id or given.path, given.text)
-    entry, kinds = given.located.entry, sorted(f"{verdict.kind} {verdict.path}" for verdict in given.verdicts)
-    return _hash(entry.id, entry.title, entry.body, entry.adoption or "", entry.instead or "", entry.status, *kinds)
+    entry, kinds = (
+        given.located.entry,
+        sorted(f"{verdict.kind} {verdict.path}" for verdict in given.verdicts),
+    )
+    return _hash(
+        entry.id,
+        entry.title,
+        entry.body,
+        entry.adoption or "",
+        entry.instead or "",
+        entry.status,
+        *kinds,
+    )
 
 
 def mark_session(session: str) -> str:
@@ -230,4 +257,6 @@ def _append(workspace: Workspace, session: str, lines: Iterable[str], now: datet
         finally:
             os.close(handle)
     except OSError as error:
-        raise RepositoryError(f"cannot write {path}: {error.strerror}", slug="write-failed") from error
+        raise RepositoryError(
+            f"cannot write {path}: {error.strerror}", slug="write-failed"
+        ) from error

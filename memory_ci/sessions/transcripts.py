@@ -43,7 +43,11 @@ def list_sessions(paths: Sequence[Path], home: Path, start: Path) -> SessionList
     merged = (
         replace(
             session,
-            events=tuple(replace(one, text=redact(one.text).text) for one in session.events if one.actor == "human"),
+            events=tuple(
+                replace(one, text=redact(one.text).text)
+                for one in session.events
+                if one.actor == "human"
+            ),
             path=redact(session.path).text,
         )
         for session in merge_sessions(found)
@@ -58,7 +62,10 @@ def _files(places: Sequence[Path]) -> Iterator[tuple[Path, str]]:
         for path in find_transcripts([place]):
             if (real := path.resolve()) not in seen:
                 seen.add(real)
-                yield path, path_text(path.relative_to(place) if place.is_dir() else Path(path.name))
+                yield (
+                    path,
+                    path_text(path.relative_to(place) if place.is_dir() else Path(path.name)),
+                )
 
 
 def path_text(path: Path) -> str:

@@ -16,7 +16,16 @@ import msgspec
 
 EventKind = Literal["start", "prompt", "file", "stop", "end"]
 
-AGENT_NAMES = ("claude-code", "codex", "gemini", "copilot", "opencode", "vscode", "cursor", "agents-md")
+AGENT_NAMES = (
+    "claude-code",
+    "codex",
+    "gemini",
+    "copilot",
+    "opencode",
+    "vscode",
+    "cursor",
+    "agents-md",
+)
 """What `--agent` and `--for` take."""
 
 NAMES: Mapping[EventKind, str] = {
@@ -31,7 +40,10 @@ KINDS = {name: kind for kind, names in NAMES.items() for name in names.split()}
 CALLERS = {"COPILOT_CLI": "copilot", "CURSOR_VERSION": "cursor"}
 # How agents are made to go on at the end of a turn that take no context there.
 DECISIONS = {"codex": "block", "copilot": "block", "gemini": "deny"}
-FORGETTING = ("compact", "clear")  # Why a session starts whose agent no longer has what it was given.
+FORGETTING = (
+    "compact",
+    "clear",
+)  # Why a session starts whose agent no longer has what it was given.
 PATHS = ("file_path", "path", "filePath", "absolute_path", "notebook_path", "target_file")
 PATCHED = re.compile(r"^\*\*\* (?:Add|Update|Delete) File: (.+)$", re.MULTILINE)
 WORD = re.compile(r"[\w./@+-]*[\w-]\.\w{1,10}|[\w.@+-]+(?:/[\w.@+-]+)+")
@@ -65,7 +77,9 @@ class AgentEvent(msgspec.Struct, frozen=True, kw_only=True):
     is_again: bool = False
 
 
-def parse_event(data: bytes, agent: str, environ: Mapping[str, str], name: str = "") -> AgentEvent | None:
+def parse_event(
+    data: bytes, agent: str, environ: Mapping[str, str], name: str = ""
+) -> AgentEvent | None:
     """The event that an agent tells; None for one that is not known here. `name` is that of the event where the input
     does not have it. Raises ValueError: not a JSON object."""
     told = json.loads(data.decode("utf-8-sig", "replace"))
@@ -76,9 +90,21 @@ def parse_event(data: bytes, agent: str, environ: Mapping[str, str], name: str =
     if kind is None:
         return None
     given = _read_arguments(told)
-    named = [one for key in PATHS if (one := _text(given, key)) and "\0" not in one and len(one) < MAX_NAME]
-    said = given.get("command") or given.get("input") or given.get("patch")  # a shell command or a patch
-    command = " ".join(map(str, said)) if isinstance(said, list) else said if isinstance(said, str) else ""
+    named = [
+        one
+        for key in PATHS
+        if (one := _text(given, key)) and "\0" not in one and len(one) < MAX_NAME
+    ]
+    said = (
+        given.get("command") or given.get("input") or given.get("patch")
+    )  # a shell command or a patch
+    command = (
+        " ".join(map(str, said))
+        if isinstance(said, list)
+        else said
+        if isinstance(said, str)
+        else ""
+    )
     patched = PATCHED.findall(command)
     edited = [*(named if EDITS.search(_text(told, "tool_name", "toolName")) else ()), *patched]
     caller = next((known for variable, known in CALLERS.items() if variable in environ), agent)
@@ -90,7 +116,9 @@ def parse_event(data: bytes, agent: str, environ: Mapping[str, str], name: str =
         cwd=find_directory(told),
         prompt=_text(told, "prompt"),
         source=_text(told, "source"),
-        paths=tuple(dict.fromkeys([*named, *patched, *WORD.findall(command[:MAX_COMMAND])]))[:MAX_PATHS],
+        paths=tuple(dict.fromkeys([*named, *patched, *WORD.findall(command[:MAX_COMMAND])]))[
+            :MAX_PATHS
+        ],
         edited=tuple(dict.fromkeys(edited))[:MAX_PATHS],
         transcript=_text(told, "transcript_path", "transcriptPath"),
         key=_find_key(told),
@@ -124,13 +152,18 @@ def format_answer(event: AgentEvent, text: str) -> str:
     if event.kind == "stop" and (decision := DECISIONS.get(event.agent)):
         return f"{json.dumps({'decision': decision, 'reason': text})}\n"
     named = {"hookSpecificOutput": {"hookEventName": event.name, "additionalContext": text}}
-    answers = {"copilot": {"additionalContext": text, **named}, "cursor": {"additional_context": text}}
+    answers = {
+        "copilot": {"additionalContext": text, **named},
+        "cursor": {"additional_context": text},
+    }
     return f"{json.dumps(answers.get(event.agent, named))}\n"
 
 
 def _read_arguments(told: Mapping[str, Any]) -> Mapping[str, Any]:
     """What a tool is given."""
-    given = next((told[key] for key in ("tool_input", "toolArgs", "toolInput") if key in told), told)
+    given = next(
+        (told[key] for key in ("tool_input", "toolArgs", "toolInput") if key in told), told
+    )
     if isinstance(given, str):
         try:
             given = json.loads(given)

@@ -95,7 +95,9 @@ def adr_paths_added(change: MergedChange, patterns: Iterable[str]) -> tuple[str,
 
     globs = [re.compile("".join(map(translate, TOKEN.findall(pattern)))) for pattern in patterns]
     added = (file.path for commit in change.commits for file in commit.files if file.status == "A")
-    return tuple(dict.fromkeys(path for path in added if any(glob.fullmatch(path) for glob in globs)))
+    return tuple(
+        dict.fromkeys(path for path in added if any(glob.fullmatch(path) for glob in globs))
+    )
 
 
 PREMORTEM = ".premortem.md"
@@ -121,7 +123,9 @@ FROM = re.compile(r"(?<![^\W_])From[\W_]*:[\W_]*(?P<who>a\s+model|memory)\b", re
 
 def job_paths(change: MergedChange) -> tuple[str, ...]:
     """Paths of job files that `change` wrote, each once."""
-    written = (file.path for commit in change.commits for file in commit.files if file.status != "D")
+    written = (
+        file.path for commit in change.commits for file in commit.files if file.status != "D"
+    )
     return tuple(dict.fromkeys(path for path in written if PurePosixPath(path).name in KINDS))
 
 
@@ -142,9 +146,15 @@ def job_events(change: MergedChange, path: str, text: str, before: str = "") -> 
     old = frozenset(before.split("\n"))
     for number, line in list(enumerate(text.split("\n"), start=1))[-MAX_LINES:]:
         record = {} if line in old else _record(line)
-        said = "\n".join(value for key in SAYS if isinstance(value := record.get(key), str) and value.strip())
+        said = "\n".join(
+            value for key in SAYS if isinstance(value := record.get(key), str) and value.strip()
+        )
         if said:
-            labels = [(key, value) for key in ("state", "milestone") if isinstance(value := record.get(key), str)]
+            labels = [
+                (key, value)
+                for key in ("state", "milestone")
+                if isinstance(value := record.get(key), str)
+            ]
             actor: Actor = "agent" if record.get("by") else "human"
             yield file_event(change, path, kind, said, actor, line=number, labels=tuple(labels))
 

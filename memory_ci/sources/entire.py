@@ -63,9 +63,13 @@ def summarize(checkpoint: str, metadata: Iterable[bytes]) -> CheckpointSummary:
     values = [raw.fields(raw.decode(data)) for data in metadata]
     times = [time for value in values if (time := raw.time(value, "created_at"))]
     branches = [branch for value in values if (branch := raw.text(value, "branch"))]
-    touched = dict.fromkeys(raw.text(path) for value in values for path in raw.items(value, "files_touched"))
+    touched = dict.fromkeys(
+        raw.text(path) for value in values for path in raw.items(value, "files_touched")
+    )
     paths = tuple(filter(None, touched))[:MAX_TOUCHED]
-    return CheckpointSummary(checkpoint, max(times, default=UNKNOWN_TIME), next(iter(branches), ""), paths)
+    return CheckpointSummary(
+        checkpoint, max(times, default=UNKNOWN_TIME), next(iter(branches), ""), paths
+    )
 
 
 class Checkpoint(msgspec.Struct, frozen=True, kw_only=True):
@@ -87,8 +91,12 @@ def read_checkpoint(list_paths: ListPaths, read: ReadFile, checkpoint: str) -> C
     listed = (raw.text(session, "transcript").lstrip("/") for session in named)
     inside = {path for path in (*list_paths(folder), *listed) if path.startswith(folder)}
     numbers = {path: found[1] for path in inside if (found := SESSION.fullmatch(path, len(folder)))}
-    places = sorted(numbers, key=lambda path: int(numbers[path] or -1))  # the checkpoint's own is the first
-    sessions = tuple(one for path in places for one in reader.sessions(path.removesuffix(TRANSCRIPT)))
+    places = sorted(
+        numbers, key=lambda path: int(numbers[path] or -1)
+    )  # the checkpoint's own is the first
+    sessions = tuple(
+        one for path in places for one in reader.sessions(path.removesuffix(TRANSCRIPT))
+    )
     problems = reader.problems if sessions or reader.problems else [f"{folder} holds no session"]
     return Checkpoint(id=checkpoint, sessions=sessions, problems=tuple(problems))
 
@@ -116,19 +124,28 @@ class _Reader:
         goes on in other files, a line break between two."""
         endings = chain([""], (f".{number:03d}" for number in count(1)))
         chunks = (self.read(f"{folder}{TRANSCRIPT}{ending}") for ending in endings)
-        found = [chunk for chunk in takewhile(lambda chunk: chunk is not None, chunks) if chunk is not None]
+        found = [
+            chunk
+            for chunk in takewhile(lambda chunk: chunk is not None, chunks)
+            if chunk is not None
+        ]
         if not found:
             self.problems.append(f"{folder}{TRANSCRIPT} is missing")
             return
         transcript = b"\n".join(found)
         stated = self.read(f"{folder}{HASH}")
-        if stated is not None and stated.strip() != b"sha256:" + sha256(transcript).hexdigest().encode():
+        if (
+            stated is not None
+            and stated.strip() != b"sha256:" + sha256(transcript).hexdigest().encode()
+        ):
             self.problems.append(f"{folder}{HASH} is not the hash of the transcript")
         metadata = self.metadata(f"{folder}{METADATA}")
         sessions = read_stream(BytesIO(transcript), f"{folder}{TRANSCRIPT}")
         lines = transcript.count(b"\n") + (not transcript.endswith(b"\n"))
         # Of an export, one JSON value, the messages are counted.
-        start = self._start(folder, metadata, max([lines, *(session.counts.records for session in sessions)]))
+        start = self._start(
+            folder, metadata, max([lines, *(session.counts.records for session in sessions)])
+        )
         if not sessions:
             self.problems.append(f"{folder}{TRANSCRIPT} is in no known format")
         for session in sessions:
@@ -139,7 +156,9 @@ class _Reader:
         start = next((metadata[name] for name in STARTS if metadata.get(name)), 0)
         if isinstance(start, int) and not isinstance(start, bool) and 0 <= start <= lines:
             return start
-        self.problems.append(f"{folder}{METADATA} says that line {start!r} of {lines} is where the part starts")
+        self.problems.append(
+            f"{folder}{METADATA} says that line {start!r} of {lines} is where the part starts"
+        )
         return 0
 
 

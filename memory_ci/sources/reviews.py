@@ -22,7 +22,9 @@ def review_events(request: PullRequest) -> tuple[Event, ...]:
     review), `reply-to` (the id of what a comment answers), `line`, `resolved`, and `outcome`, which is
     `closed-unmerged`, `requested-then-made` or `failed-then-passed`.
     """
-    said = sorted((review for review in request.reviews if review.body.strip()), key=lambda review: review.at)
+    said = sorted(
+        (review for review in request.reviews if review.body.strip()), key=lambda review: review.at
+    )
     events = [
         _request_event(request),
         *(_review_event(request, review) for review in said),
@@ -41,7 +43,9 @@ def mended_checks(request: PullRequest) -> Iterator[tuple[Check, Check]]:
             by_name.setdefault(check.name, []).append(check)
     for checks in by_name.values():  # in the order of commits; of two on one commit the later holds
         last = list({check.sha: check for check in checks}.values())
-        yield from [(one, after) for one, after in pairwise(last) if after.is_success > one.is_success][-1:]
+        yield from [
+            (one, after) for one, after in pairwise(last) if after.is_success > one.is_success
+        ][-1:]
 
 
 def _request_event(request: PullRequest) -> Event:
@@ -96,7 +100,8 @@ def _was_made(request: PullRequest, review: Review) -> bool:
         return False
     is_merged = request.merged_at is not None and request.merged_at >= last
     return is_merged or any(
-        other.state == "approved" and other.author == review.author and other.at >= last for other in request.reviews
+        other.state == "approved" and other.author == review.author and other.at >= last
+        for other in request.reviews
     )
 
 

@@ -25,7 +25,9 @@ from memory_ci.store.layout import classify_scope, is_fragment, parse_target
 from memory_ci.store.yamltext import Field, YamlTextError, parse_fields
 from memory_ci.text import shorten
 
-ENTRY_KEY = re.compile(r"(id|type|domain|importance|status|reinforcement_count|last_reinforced)\s*:")
+ENTRY_KEY = re.compile(
+    r"(id|type|domain|importance|status|reinforcement_count|last_reinforced)\s*:"
+)
 KEY_ANYWHERE = re.compile(rf"\b{ENTRY_KEY.pattern}")
 FIELD = re.compile(r"[a-z_]+\s*:")
 KEY = re.compile(r"['\"]?([A-Za-z_][\w-]*)(?:[ \t]*:(?:\s|$)|['\"][ \t]*:)")
@@ -101,7 +103,9 @@ class _Scanner:
     def __init__(self, path: str, text: str) -> None:
         self.path = path
         self.raw_lines = text.split("\n")
-        self.lines = [line.removesuffix("\r") for line in self.raw_lines] if "\r" in text else self.raw_lines
+        self.lines = (
+            [line.removesuffix("\r") for line in self.raw_lines] if "\r" in text else self.raw_lines
+        )
         self.fenced = fenced_lines(self.lines)
         self.separators = [
             number
@@ -112,7 +116,8 @@ class _Scanner:
         others = (
             number
             for number, line in enumerate(self.lines)
-            if (line.startswith("# ") or ("\rid:" in line and OLD_MAC.search(line))) and not self.fenced[number]
+            if (line.startswith("# ") or ("\rid:" in line and OLD_MAC.search(line)))
+            and not self.fenced[number]
         )
         self.stops = sorted({*self.bounds, *others})
         """The lines at which a segment may begin: separators, level-1 headings, and entries all in one line."""
@@ -127,7 +132,11 @@ class _Scanner:
                 hint = "Resolve it and remove the markers."
                 self._find(first, "conflict-marker", "merge conflict markers stand here", hint)
                 last = self.segments[-1] if self.segments else None
-                if last is not None and last.entry is not None and self.lines[first + 1 : first + 2] != ["---"]:
+                if (
+                    last is not None
+                    and last.entry is not None
+                    and self.lines[first + 1 : first + 2] != ["---"]
+                ):
                     self.segments[-1] = Segment(last.raw, last.line, is_broken=True)
                 self._cut(first, end, is_broken=True)
             start = end
@@ -137,7 +146,9 @@ class _Scanner:
                 hint = "If it is meant as an entry, close the fence above it."
                 message = "a whole entry stands inside a code fence and is not read"
                 self._find(first, "fenced-entry", message, hint, "warning")
-        return tuple(segment for segment in self.segments if segment.raw), tuple(sorted(self.findings, key=_place))
+        return tuple(segment for segment in self.segments if segment.raw), tuple(
+            sorted(self.findings, key=_place)
+        )
 
     def _conflicts(self) -> list[tuple[int, int]]:
         """The line ranges [first, end) between conflict markers."""
@@ -176,25 +187,41 @@ class _Scanner:
     def _open(self, first: int, close: int | None) -> _Head | None:
         """The front matter from a separator to the next, or None when what they enclose is not meant as one."""
         if "\r" in self.lines[first]:
-            return self._refuse(first, "its lines end as those of an old Mac do, which git takes for one line")
+            return self._refuse(
+                first, "its lines end as those of an old Mac do, which git takes for one line"
+            )
         if close is None:
             return None
         lines = tuple(self.lines[first + 1 : close])
         if not self._is_meant(lines, close):
             return None
         if self.lines[first].startswith("\ufeff"):
-            return self._refuse(first, "a byte order mark, which nobody sees, stands before the `---`")
+            return self._refuse(
+                first, "a byte order mark, which nobody sees, stands before the `---`"
+            )
         try:
-            for number, line in enumerate(lines):  # YAML would take a heading for a comment and read the next entry
+            for number, line in enumerate(
+                lines
+            ):  # YAML would take a heading for a comment and read the next entry
                 if line.startswith("#") and parse_title(line) is not None:
-                    raise YamlTextError(number, "the front matter is not closed by a line --- before this heading")
+                    raise YamlTextError(
+                        number, "the front matter is not closed by a line --- before this heading"
+                    )
             fields = parse_fields(lines)
-            quoted = [field.first for field in fields if field.key == "id" and not lines[field.first].startswith("id")]
+            quoted = [
+                field.first
+                for field in fields
+                if field.key == "id" and not lines[field.first].startswith("id")
+            ]
             if quoted:
-                raise YamlTextError(quoted[0], "the key id is found in history by its word: write it without quotes")
+                raise YamlTextError(
+                    quoted[0], "the key id is found in history by its word: write it without quotes"
+                )
         except YamlTextError as error:
             self._find(first + 1 + error.line, "malformed-front-matter", error.reason, FENCE_HINT)
-            return _Head(first)  # the line that closes it is looked at again: it may open the next entry
+            return _Head(
+                first
+            )  # the line that closes it is looked at again: it may open the next entry
         return _Head(close, lines, fields)
 
     def _is_meant(self, lines: Sequence[str], close: int) -> bool:
@@ -211,11 +238,17 @@ class _Scanner:
         keys = _keys(told)
         if any(map(IS_ID.match, told)) or ("id" in keys and len(keys) > 1):
             return True
-        is_bare = not keys.isdisjoint(CONVERTERS) and all(KEY.match(line) for line in told if line.strip())
+        is_bare = not keys.isdisjoint(CONVERTERS) and all(
+            KEY.match(line) for line in told if line.strip()
+        )
         if not is_bare and len(keys.intersection(REQUIRED)) < 2:
             return False
-        below = next((at for at in range(close + 1, len(self.lines)) if self.lines[at].strip()), close)
-        return is_heading_2(self.lines[below]) or (below > close and is_underlined(self.lines[below : below + 2], 0))
+        below = next(
+            (at for at in range(close + 1, len(self.lines)) if self.lines[at].strip()), close
+        )
+        return is_heading_2(self.lines[below]) or (
+            below > close and is_underlined(self.lines[below : below + 2], 0)
+        )
 
     def _refuse(self, first: int, reason: str) -> _Head:
         self._find(first, "malformed-front-matter", reason, "Write the line again.")
@@ -227,7 +260,9 @@ class _Scanner:
             return
         entry = self._entry(head, head.fields, begin, end)
         raw = self._raw(begin, end)
-        self.segments.append(Segment(raw, begin + 1, entry, head.lines, head.fields, is_broken=entry is None))
+        self.segments.append(
+            Segment(raw, begin + 1, entry, head.lines, head.fields, is_broken=entry is None)
+        )
 
     def _entry(self, head: _Head, fields: tuple[Field, ...], begin: int, end: int) -> Entry | None:
         values, problems = parse_values(fields)
@@ -238,10 +273,17 @@ class _Scanner:
         title, text = split_body(self.lines[head.close + 1 : end])
         # Whether it is nothing but the fields of an entry: one below the other, or all in a line.
         said = [one for line in (title or "", *text.split("\n")) if (one := line.strip(" \t#-"))]
-        is_fields = bool(said) and ENTRY_KEY.match(said[0]) is not None and all(map(FIELD.match, said))
+        is_fields = (
+            bool(said) and ENTRY_KEY.match(said[0]) is not None and all(map(FIELD.match, said))
+        )
         if is_fields and len(set(KEY_ANYWHERE.findall(f"{title or ''}\n{text}"))) > 2:
             hint = "Take one of the two out, or write below it what was learned."
-            self._find(head.close + 1, "front-matter-in-body", "the body is another front matter, and no words", hint)
+            self._find(
+                head.close + 1,
+                "front-matter-in-body",
+                "the body is another front matter, and no words",
+                hint,
+            )
             return None
         if title is None:
             hint = "Start its body with a line `## title`."
@@ -256,7 +298,9 @@ class _Scanner:
         tail = "" if end == len(self.lines) else "\n"
         return "\n".join(self.raw_lines[begin:end]) + tail if begin < end else ""
 
-    def _find(self, line: int, code: str, message: str, hint: str = "", level: Level = "error") -> None:
+    def _find(
+        self, line: int, code: str, message: str, hint: str = "", level: Level = "error"
+    ) -> None:
         """Reports a 0-based line."""
         self.findings.append(Finding(self.path, line + 1, code, message, hint, level))
 
@@ -280,15 +324,21 @@ def _place(finding: Finding) -> tuple[int, str, str]:
     return finding.line, finding.code, finding.message
 
 
-def load_file(path: str, data: bytes, patterns: ScopePatterns, known: Collection[bytes] = ()) -> LoadedFile:
+def load_file(
+    path: str, data: bytes, patterns: ScopePatterns, known: Collection[bytes] = ()
+) -> LoadedFile:
     """Read one memory file. Never raises: what cannot be served is in the findings. Entries whose hash is in `known`
     are not read again (`LoadedFile.kept`), if every entry of the file that is not begins with `---` and its id, and
     nothing in it reaches beyond it: no open fence, no third `---`, no conflict."""
-    loaded = _load_unknown(path, data, patterns, set(known)) if known and not is_fragment(path) else None
+    loaded = (
+        _load_unknown(path, data, patterns, set(known)) if known and not is_fragment(path) else None
+    )
     return loaded or locate_entries(parse_memory_file(path, data), patterns)
 
 
-def _load_unknown(path: str, data: bytes, patterns: ScopePatterns, known: set[bytes]) -> LoadedFile | None:
+def _load_unknown(
+    path: str, data: bytes, patterns: ScopePatterns, known: set[bytes]
+) -> LoadedFile | None:
     scope = classify_scope(path, patterns) or PROJECT
     hasher = _piece_hasher(scope)
     first, *pieces = (b"\n" + data).split(ENTRY_START)
@@ -316,17 +366,25 @@ def _load_unknown(path: str, data: bytes, patterns: ScopePatterns, known: set[by
     return LoadedFile(
         path=path,
         scope=scope,
-        entries=tuple(replace(one, line=one.line + above) for above, part in parts for one in part.entries),
+        entries=tuple(
+            replace(one, line=one.line + above) for above, part in parts for one in part.entries
+        ),
         prose=tuple((line + above, text) for above, part in parts for line, text in part.prose),
-        findings=tuple(replace(one, line=one.line + above) for above, part in parts for one in part.findings),
-        sources={line + above: source for above, part in parts for line, source in part.sources.items()},
+        findings=tuple(
+            replace(one, line=one.line + above) for above, part in parts for one in part.findings
+        ),
+        sources={
+            line + above: source for above, part in parts for line, source in part.sources.items()
+        },
         kept=tuple(kept),
     )
 
 
 def _is_closed(text: bytes, separators: int) -> bool:
     """Whether a piece of a file is read alone as it is read in its place, by signs that are found quickly."""
-    if (b"\n" + text).count(b"\n---") != separators or any(sign in text for sign in (b"\r", BOM, *CONFLICT)):
+    if (b"\n" + text).count(b"\n---") != separators or any(
+        sign in text for sign in (b"\r", BOM, *CONFLICT)
+    ):
         return False
     try:
         lines = text.decode().split("\n")
@@ -344,7 +402,9 @@ def _piece_hasher(scope: ScopeOf) -> Callable[[bytes], bytes]:
     return lambda piece: hashlib.blake2b(piece, digest_size=16, key=key).digest()
 
 
-def _sources(file: MemoryFile, scope: ScopeOf, findings: Sequence[Finding]) -> Iterator[tuple[int, bytes]]:
+def _sources(
+    file: MemoryFile, scope: ScopeOf, findings: Sequence[Finding]
+) -> Iterator[tuple[int, bytes]]:
     hasher, lines = _piece_hasher(scope), sorted({finding.line for finding in findings})
     ends = [segment.line for segment in file.segments[1:]] + [sys.maxsize]
     for segment, end in zip(file.segments, ends, strict=True):
@@ -379,11 +439,19 @@ def locate_entries(file: MemoryFile, patterns: ScopePatterns) -> LoadedFile:
     findings += (finding for place in entries for finding in find_long(place))
     if is_fragment(path) and not findings and len(entries) != 1:
         hint = "Write one with `memory-ci add`, or move the others into files of their own."
-        findings.append(Finding(path, 1, "bad-fragment", "an inbox file must hold exactly one entry", hint))
-    prose = tuple((s.line, s.raw) for s in file.segments if s.entry is None and not s.is_broken and s.raw.strip())
+        findings.append(
+            Finding(path, 1, "bad-fragment", "an inbox file must hold exactly one entry", hint)
+        )
+    prose = tuple(
+        (s.line, s.raw)
+        for s in file.segments
+        if s.entry is None and not s.is_broken and s.raw.strip()
+    )
     sources = dict(_sources(file, scope, findings)) if entries else {}
     told = tuple(sorted(findings, key=_place))
-    return LoadedFile(path=path, scope=scope, entries=entries, prose=prose, findings=told, sources=sources)
+    return LoadedFile(
+        path=path, scope=scope, entries=entries, prose=prose, findings=told, sources=sources
+    )
 
 
 def find_long(place: Located) -> Iterator[Finding]:

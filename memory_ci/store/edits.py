@@ -24,7 +24,9 @@ from memory_ci.store.frontmatter import (
 from memory_ci.store.headings import format_title, parse_title
 from memory_ci.store.yamltext import Field, quote_scalar
 
-UNSAFE_HINT = "Run `memory-ci check` and mend what it names; an unclosed code fence is the usual cause."
+UNSAFE_HINT = (
+    "Run `memory-ci check` and mend what it names; an unclosed code fence is the usual cause."
+)
 
 
 def format_entry(entry: Entry) -> str:
@@ -34,7 +36,10 @@ def format_entry(entry: Entry) -> str:
     text = _written(entry)
     if _reads_as(text, entry):
         return text
-    part, hint = "body", "Use headings from ### on in it, and put anything between two --- lines into a code fence."
+    part, hint = (
+        "body",
+        "Use headings from ### on in it, and put anything between two --- lines into a code fence.",
+    )
     bare = replace(entry, body="")
     if (field := find_unwritable(entry)) is not None:
         hint = "Give it a value that `memory-ci help formats` allows, in characters that UTF-8 has."
@@ -43,17 +48,27 @@ def format_entry(entry: Entry) -> str:
         part, hint = "title", "Write the title as one line of text, without blanks around it."
     elif SURROGATE.search(entry.body):
         hint = "Write it in characters that UTF-8 has."
-    message = f"the entry {entry.title!r} would not read back as it is written, because of its {part}"
+    message = (
+        f"the entry {entry.title!r} would not read back as it is written, because of its {part}"
+    )
     raise UsageError(message, slug="entry-not-writable", hint=hint)
 
 
 def _written(entry: Entry) -> str:
     body = f"\n\n{entry.body}" if entry.body else ""
-    return "\n".join(["---", *format_front_matter(entry), "---", format_title(entry.title)]) + body + "\n"
+    return (
+        "\n".join(["---", *format_front_matter(entry), "---", format_title(entry.title)])
+        + body
+        + "\n"
+    )
 
 
 def _reads_as(text: str, entry: Entry) -> bool:
-    return entry.title != "" and not SURROGATE.search(text) and parse_memory_file("", text.encode()).entries == (entry,)
+    return (
+        entry.title != ""
+        and not SURROGATE.search(text)
+        and parse_memory_file("", text.encode()).entries == (entry,)
+    )
 
 
 def entry_text(file: MemoryFile) -> str | None:
@@ -86,7 +101,9 @@ def edit_file(
         insert_entry(segments, entry, text, file.newline)
     # Read again from its own bytes: proof that no entry was lost or torn by the edit.
     expected = sorted(segment.entry.id for segment in segments if segment.entry is not None)
-    edited = parse_memory_file(file.path, render_memory_file(replace(file, segments=tuple(segments))))
+    edited = parse_memory_file(
+        file.path, render_memory_file(replace(file, segments=tuple(segments)))
+    )
     if sorted(entry.id for entry in edited.entries) != expected:
         message = f"{file.path} cannot be rewritten without tearing an entry"
         raise UnreadableMemoryError(message, slug="unsafe-rewrite", hint=UNSAFE_HINT)
@@ -95,7 +112,11 @@ def edit_file(
 
 def _changed(file: MemoryFile, updated: Iterable[Entry], removed: Sequence[Entry]) -> list[Segment]:
     """The segments that stay, those of updated entries with their new text."""
-    entries = {place: segment.entry for place, segment in enumerate(file.segments) if segment.entry is not None}
+    entries = {
+        place: segment.entry
+        for place, segment in enumerate(file.segments)
+        if segment.entry is not None
+    }
     places: dict[str, list[int]] = defaultdict(list)
     for place, known in entries.items():
         places[known.id].append(place)
@@ -118,17 +139,27 @@ def _changed(file: MemoryFile, updated: Iterable[Entry], removed: Sequence[Entry
 def choose_twin(twins: Sequence[Entry], entry: Entry) -> int:
     """Which of several entries of one id `entry` is a state of: the one that says the same, else the first."""
     text = entry.title, entry.body, entry.extra
-    return next((at for at, twin in enumerate(twins) if (twin.title, twin.body, twin.extra) == text), 0)
+    return next(
+        (at for at, twin in enumerate(twins) if (twin.title, twin.body, twin.extra) == text), 0
+    )
 
 
 def insert_entry(segments: list[Segment], entry: Entry, text: str, newline: str) -> None:
     """Put an entry, of which `text` is written with one newline at its end, at its place in (created_at, id) order."""
     # After the last entry that sorts before it; before the first entry if none does; else at the end.
-    places = [(place, _key(one.entry)) for place, one in enumerate(segments) if one.entry is not None]
+    places = [
+        (place, _key(one.entry)) for place, one in enumerate(segments) if one.entry is not None
+    ]
     earlier = [place for place, key in places if key <= _key(entry)]
     place = earlier[-1] + 1 if earlier else places[0][0] if places else len(segments)
     before = "".join(segment.raw for segment in segments[max(0, place - 2) : place])
-    gap = "" if not before or before.endswith(("\n\n", "\n\r\n")) else "\n" if before.endswith("\n") else "\n\n"
+    gap = (
+        ""
+        if not before or before.endswith(("\n\n", "\n\r\n"))
+        else "\n"
+        if before.endswith("\n")
+        else "\n\n"
+    )
     follows = segments[place].raw if place < len(segments) else "\n"
     tail = "" if follows.startswith(("\n", "\r\n")) else "\n"
     raw = (gap + text + tail).replace("\n", newline)
@@ -145,7 +176,11 @@ def _updated(segment: Segment, entry: Entry) -> Segment:
     head = edit_front_matter(lines[:size], segment.fields, before, entry)
     rest = lines[size + 1 :]
     if (entry.title, entry.body) != (before.title, before.body):
-        text = "\n".join(format_entry(entry).removesuffix("\n").split("\n")[len(format_front_matter(entry)) + 2 :])
+        text = "\n".join(
+            format_entry(entry)
+            .removesuffix("\n")
+            .split("\n")[len(format_front_matter(entry)) + 2 :]
+        )
         ending = "\r\n" if opening.endswith("\r") else "\n"
         tail = segment.raw[len(segment.raw.rstrip("\r\n")) :]
         rest = (text.replace("\n", ending) + tail).split("\n")
@@ -173,24 +208,35 @@ def apply_changes(files: Mapping[str, bytes], changes: Sequence[Change]) -> dict
     written: dict[str, bytes | None] = {}
     for path, group in by_path.items():
         added, updated, removed = (
-            [change.entry for change in group if change.kind == kind] for kind in ("add", "update", "remove")
+            [change.entry for change in group if change.kind == kind]
+            for kind in ("add", "update", "remove")
         )
         moved = [(change.entry, _text(change, files)) for change in group if change.kind == "move"]
         if added or moved or updated or removed:
             file = parse_memory_file(path, files.get(path, b""))
-            if bad := next((finding for finding in file.findings if finding.code == "not-utf8"), None):
-                raise UnreadableMemoryError(f"{path}:{bad.line}: {bad.message}", slug="not-utf8", hint=bad.hint)
-            text = render_memory_file(edit_file(file, added=added, moved=moved, updated=updated, removed=removed))
+            if bad := next(
+                (finding for finding in file.findings if finding.code == "not-utf8"), None
+            ):
+                raise UnreadableMemoryError(
+                    f"{path}:{bad.line}: {bad.message}", slug="not-utf8", hint=bad.hint
+                )
+            text = render_memory_file(
+                edit_file(file, added=added, moved=moved, updated=updated, removed=removed)
+            )
             is_left_empty = removed and group[0].step == "promote" and not text.strip()
             written[path] = None if is_left_empty else text
-    return written | {change.moved_from: None for change in changes if change.moved_from is not None}
+    return written | {
+        change.moved_from: None for change in changes if change.moved_from is not None
+    }
 
 
 def _text(change: Change, files: Mapping[str, bytes]) -> str:
     """The text an entry moves with: its own, with its comments and its spacing, if that says what the change says."""
     source = parse_memory_file("", files.get(change.moved_from or "", b""))
     text = entry_text(source)
-    says_the_same = text is not None and parse_memory_file("", text.encode()).entries == (change.entry,)
+    says_the_same = text is not None and parse_memory_file("", text.encode()).entries == (
+        change.entry,
+    )
     return text if text is not None and says_the_same else format_entry(change.entry)
 
 
@@ -215,7 +261,9 @@ def canonical_file(path: str, data: bytes) -> bytes:
         segments.append(Segment(raw, 0))
     result = render_memory_file(replace(file, segments=tuple(segments)))
     if _content(parse_memory_file(path, result)) != _content(file):
-        raise UnreadableMemoryError(f"{path} cannot be formatted safely", slug="unsafe-rewrite", hint=UNSAFE_HINT)
+        raise UnreadableMemoryError(
+            f"{path} cannot be formatted safely", slug="unsafe-rewrite", hint=UNSAFE_HINT
+        )
     return result
 
 
@@ -235,7 +283,10 @@ def _canonical_text(segment: Segment) -> str | None:
     if parse_title(first) is not None:
         title = "## " + first.lstrip(" ").lstrip("#").strip(" \t")
         body = [title, "", *body] if body else [title]
-    text = "\n".join(["---", *_canonical_head(segment.head, segment.fields, entry), "---", *body]) + "\n"
+    text = (
+        "\n".join(["---", *_canonical_head(segment.head, segment.fields, entry), "---", *body])
+        + "\n"
+    )
     return text if parse_memory_file("", text.encode()).entries == (entry,) else None
 
 
@@ -260,7 +311,9 @@ def _canonical_head(head: Sequence[str], fields: Sequence[Field], entry: Entry) 
 def _canonical_field(field: Field, old: Sequence[str], entry: Entry) -> Sequence[str]:
     """The canonical lines of a field; its own where it is unknown, of several lines, or would lose a comment."""
     key, value = field.key, field.value
-    if key not in CONVERTERS or any("\n" in text for text in ((value,) if isinstance(value, str) else value or ())):
+    if key not in CONVERTERS or any(
+        "\n" in text for text in ((value,) if isinstance(value, str) else value or ())
+    ):
         return old
     if key in DATES and isinstance(value, str) and value.strip():
         new = [f"{key}: {quote_scalar(value.strip())}"]  # with its time, if it has one

@@ -110,7 +110,9 @@ def format_telling(telling: Telling) -> bytes:
     _refuse(telling)
     said, text, body = _said(telling), telling.text, list[str]()
     # A text stands below the front matter if it can be there as it is; any other is quoted within.
-    is_line = text == text.strip() != "" and not text.startswith("---") and not UNPRINTABLE.search(text)
+    is_line = (
+        text == text.strip() != "" and not text.startswith("---") and not UNPRINTABLE.search(text)
+    )
     if is_line and not OPENING.match(text) and not CONFLICT.match(text):
         body = [said.pop("text")]
     head: list[str] = []
@@ -118,7 +120,9 @@ def format_telling(telling: Telling) -> bytes:
         if isinstance(value, tuple) and value and isinstance(value[0], msgspec.Struct):
             head += [f"{name}:", *(f"- {_flow(item)}" for item in value)]
         else:
-            head.append(f"{name}: {format_scalar(value) if isinstance(value, str) else _flow(value)}")
+            head.append(
+                f"{name}: {format_scalar(value) if isinstance(value, str) else _flow(value)}"
+            )
     data = "\n".join(["---", *head, "---", *body, ""]).encode()
     if len(data) > MAX_DOCUMENT_BYTES:
         message = f"the episode {telling.id} is {len(data):,} bytes, over the limit of {MAX_DOCUMENT_BYTES:,}"
@@ -130,8 +134,15 @@ def _said(record: msgspec.Struct) -> dict[str, Any]:
     """The fields of a record that say something: those that are required, and those that are not as by default."""
     kept = {"outcome"} if isinstance(record, Episode) else set()
     found = [(field, getattr(record, field.name)) for field in msgspec.structs.fields(record)]
-    blank = {field.name: {} if field.default is msgspec.NODEFAULT else field.default for field, _ in found}
-    return {field.name: value for field, value in found if value != blank[field.name] or field.name in kept}
+    blank = {
+        field.name: {} if field.default is msgspec.NODEFAULT else field.default
+        for field, _ in found
+    }
+    return {
+        field.name: value
+        for field, value in found
+        if value != blank[field.name] or field.name in kept
+    }
 
 
 def _flow(value: object) -> str:
@@ -146,7 +157,9 @@ def _flow(value: object) -> str:
         case tuple():
             return f"[{', '.join(map(_flow, value))}]"
         case dict():
-            return "{" + ", ".join(f"{_flow(key)}: {_flow(item)}" for key, item in value.items()) + "}"
+            return (
+                "{" + ", ".join(f"{_flow(key)}: {_flow(item)}" for key, item in value.items()) + "}"
+            )
         case msgspec.Struct():
             return _flow(_said(value))
     return str(value)
@@ -163,7 +176,9 @@ def _problems(telling: Telling) -> Iterator[str]:
     is_episode = isinstance(telling, Episode)
     if not (ID if is_episode else AMENDMENT_ID).fullmatch(telling.id):
         yield f"the id {telling.id!r} is not of lower-case letters, digits, `.`, `+` and `-`"
-    if any(time.tzinfo is None for time in (_time(telling), *(said.at for said in telling.feedback))):
+    if any(
+        time.tzinfo is None for time in (_time(telling), *(said.at for said in telling.feedback))
+    ):
         yield "a time has no zone, as `+00:00`"
     if telling.valence is not None and not 0 <= telling.valence <= 1:
         yield f"the valence {telling.valence} is not a number from 0.0 to 1.0"
@@ -171,7 +186,11 @@ def _problems(telling: Telling) -> Iterator[str]:
         counts = (*(given.rank for given in telling.retrieved), telling.action.pr or 0)
         if not all(0 <= count <= MAX_COUNT for count in counts):
             yield "a rank or number is not a whole number of 0 or more"
-        yield from (f"the key {key!r} of the context is no word" for key in telling.context if not KEY.fullmatch(key))
+        yield from (
+            f"the key {key!r} of the context is no word"
+            for key in telling.context
+            if not KEY.fullmatch(key)
+        )
     elif telling.amends and not ID.fullmatch(telling.amends):
         yield f"it amends {telling.amends!r}, which is no id"
     if any(map(SURROGATE.search, list_texts(telling))):
@@ -230,7 +249,9 @@ def _read(path: str, data: bytes) -> tuple[list[tuple[_Document, Telling]], tupl
         try:
             read.append((document, _parse(document)))
         except YamlTextError as error:
-            findings.append(Finding(path, document.first + error.line + 1, "bad-episode", error.reason, HINT))
+            findings.append(
+                Finding(path, document.first + error.line + 1, "bad-episode", error.reason, HINT)
+            )
     return read, tuple(findings)
 
 
@@ -243,7 +264,9 @@ def _split(lines: Sequence[str]) -> list[_Document]:
     for place, (first, end) in enumerate(zip(bounds, ends, strict=True)):
         if place == skipped or not any(OPENING.match(line) for line in lines[first + 1 : end]):
             continue
-        is_closed = end < len(lines) and not any(OPENING.match(line) for line in lines[end + 1 : end + 2])
+        is_closed = end < len(lines) and not any(
+            OPENING.match(line) for line in lines[end + 1 : end + 2]
+        )
         opened.append((first, end - first if is_closed else None))
         skipped = place + 1 if is_closed else -1
     starts = [*(first for first, _ in opened), len(lines)]
@@ -278,7 +301,9 @@ def _parse(document: _Document) -> Telling:
 def _convert(nodes: Mapping[str, YamlNode], body: str) -> Telling:
     plain = {key: _plain(node) for key, node in nodes.items()}
     if body and "text" in nodes:
-        raise YamlTextError(nodes["text"].line, "its text stands here and below the front matter: keep one")
+        raise YamlTextError(
+            nodes["text"].line, "its text stands here and below the front matter: keep one"
+        )
     kind: type[Telling] = Episode if "occurred_at" in nodes else Amendment
     try:
         _check_times(nodes)
@@ -310,8 +335,12 @@ def _check_times(nodes: Mapping[str, YamlNode]) -> None:
     for mapping in (nodes, *(item.value for item in items if isinstance(item.value, dict))):
         for key in ("at", "occurred_at"):
             node = mapping.get(key)
-            if node is not None and not (isinstance(node.value, str) and TIME.fullmatch(node.value)):
-                raise YamlTextError(node.line, f"{key}: not a time like '2026-11-20T14:02:11+00:00'")
+            if node is not None and not (
+                isinstance(node.value, str) and TIME.fullmatch(node.value)
+            ):
+                raise YamlTextError(
+                    node.line, f"{key}: not a time like '2026-11-20T14:02:11+00:00'"
+                )
 
 
 def _explain(message: str, nodes: Mapping[str, YamlNode]) -> YamlTextError:
@@ -321,12 +350,16 @@ def _explain(message: str, nodes: Mapping[str, YamlNode]) -> YamlTextError:
     node: YamlNode | None = None
     for key, index in STEP.findall(path):
         inner = nodes if node is None else node.value
-        found = inner.get(key) if isinstance(inner, Mapping) else inner[int(index)] if index else None
+        found = (
+            inner.get(key) if isinstance(inner, Mapping) else inner[int(index)] if index else None
+        )
         if not isinstance(found, YamlNode):
             break
         node = found
     reason = message[: place.start()] if place else message
-    return YamlTextError(node.line if node else WHOLE, f"{path.lstrip('.')}: {reason}" if path else reason)
+    return YamlTextError(
+        node.line if node else WHOLE, f"{path.lstrip('.')}: {reason}" if path else reason
+    )
 
 
 def fold_months(files: Mapping[str, bytes | None], before: date) -> dict[str, bytes | None]:
@@ -376,7 +409,11 @@ def merge_documents(base: bytes, ours: bytes, theirs: bytes) -> tuple[bytes, int
     names = set().union(*sides)
     settled = [_settle(*(side.get(name) for side in sides)) for name in names]
     data = _join(placed for placed, _ in settled if placed is not None)
-    return (data, sum(is_disputed for _, is_disputed in settled)) if len(data) <= MAX_FILE_BYTES else None
+    return (
+        (data, sum(is_disputed for _, is_disputed in settled))
+        if len(data) <= MAX_FILE_BYTES
+        else None
+    )
 
 
 def _by_id(data: bytes) -> dict[str, _Placed] | None:
@@ -387,7 +424,9 @@ def _by_id(data: bytes) -> dict[str, _Placed] | None:
     return None if findings or len(found) < len(placed) or b"\r" in data else found
 
 
-def _settle(base: _Placed | None, ours: _Placed | None, theirs: _Placed | None) -> tuple[_Placed | None, bool]:
+def _settle(
+    base: _Placed | None, ours: _Placed | None, theirs: _Placed | None
+) -> tuple[_Placed | None, bool]:
     """A document three ways, and whether it is in conflict."""
     if ours == theirs or base in (ours, theirs):
         return (theirs if ours == base else ours), False

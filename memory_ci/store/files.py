@@ -23,10 +23,14 @@ def write_file(path: Path, data: bytes, root: Path | None = None) -> None:
     Raises:
         RepositoryError: outside-repository or write-failed; the file is then as it was.
     """
-    real, top = (Path(os.path.realpath(directory)) for directory in (path.parent, root or path.parent))
+    real, top = (
+        Path(os.path.realpath(directory)) for directory in (path.parent, root or path.parent)
+    )
     if root is not None and (not real.is_relative_to(top) or ".git" in real.relative_to(top).parts):
         hint = "A symbolic link leads there: replace it by a directory."
-        raise RepositoryError(f"{path} is outside of the repository", slug="outside-repository", hint=hint)
+        raise RepositoryError(
+            f"{path} is outside of the repository", slug="outside-repository", hint=hint
+        )
     if root is None and path.exists() and not path.is_file() and not path.is_dir():
         _write_through(path, data)
         return
@@ -50,7 +54,9 @@ def remove_file(path: Path) -> None:
         path.unlink()
     except OSError as error:
         message = f"cannot remove {path}: {error.strerror or error}"
-        raise RepositoryError(message, slug="write-failed", hint="Run again when the disk can be written.") from error
+        raise RepositoryError(
+            message, slug="write-failed", hint="Run again when the disk can be written."
+        ) from error
 
 
 def _write_through(path: Path, data: bytes) -> None:
@@ -61,4 +67,6 @@ def _write_through(path: Path, data: bytes) -> None:
         with os.fdopen(handle, "wb") as stream:
             stream.write(data)
     except OSError as error:
-        raise RepositoryError(f"cannot write {path}: {error.strerror or error}", slug="write-failed") from error
+        raise RepositoryError(
+            f"cannot write {path}: {error.strerror or error}", slug="write-failed"
+        ) from error

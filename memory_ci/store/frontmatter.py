@@ -13,10 +13,19 @@ import msgspec
 
 from memory_ci.errors import UsageError
 from memory_ci.records.entry import Adoption, Domain, Entry, EntryType, Phase, Priority, Status
-from memory_ci.store.yamltext import Field, YamlTextError, format_scalar, parse_fields, quote_scalar, trailing_comment
+from memory_ci.store.yamltext import (
+    Field,
+    YamlTextError,
+    format_scalar,
+    parse_fields,
+    quote_scalar,
+    trailing_comment,
+)
 
 UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
-SURROGATE = re.compile("[\ud800-\udfff]")  # Half a character: what a path that is not UTF-8 turns into.
+SURROGATE = re.compile(
+    "[\ud800-\udfff]"
+)  # Half a character: what a path that is not UTF-8 turns into.
 MAX_COUNT = 10**18 - 1  # The highest count read and written: it fits the index's integers.
 DATE = re.compile(r"(\d{4}-\d{2}-\d{2})(?:[T ]\d{2}:\d{2}.*)?")
 Value = str | tuple[str, ...] | None
@@ -99,12 +108,22 @@ READINGS: Mapping[str, Callable[[Value], Any]] = {
     "priority": _choice(get_args(Priority)),
     "adoption": _choice(get_args(Adoption)),
     **dict.fromkeys(DATES, _day),
-    **dict.fromkeys(("session", "scope", "source", "engine", "aka", "instead", "promoted_from"), _text),
+    **dict.fromkeys(
+        ("session", "scope", "source", "engine", "aka", "instead", "promoted_from"), _text
+    ),
     **dict.fromkeys(("supersedes", "evidence", "occurrences", "cites", "relations"), _texts),
 }
 # The known fields in canonical order, each with the reading of its own type.
 CONVERTERS = {name: READINGS[name] for name in Entry.__struct_fields__ if name in READINGS}
-REQUIRED = ("id", "type", "domain", "importance", "reinforcement_count", "last_reinforced", "status")
+REQUIRED = (
+    "id",
+    "type",
+    "domain",
+    "importance",
+    "reinforcement_count",
+    "last_reinforced",
+    "status",
+)
 
 
 def parse_values(fields: Sequence[Field]) -> tuple[dict[str, Any], list[FieldProblem]]:
@@ -164,7 +183,9 @@ def format_front_matter(entry: Entry) -> list[str]:
     return known + [line for key, raw in entry.extra for line in f"{key}:{raw}".split("\n")]
 
 
-def edit_front_matter(lines: Sequence[str], fields: Sequence[Field], before: Entry, after: Entry) -> list[str]:
+def edit_front_matter(
+    lines: Sequence[str], fields: Sequence[Field], before: Entry, after: Entry
+) -> list[str]:
     """`lines` with only the fields that differ rewritten, each where it stands; every other line is kept.
 
     A field that is new goes before the first field that follows it in canonical order. `lines` may end in their `\\r`:

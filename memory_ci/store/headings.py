@@ -43,7 +43,11 @@ def is_underlined(lines: Sequence[str], at: int) -> bool:
     >>> [is_underlined(lines, 0) for lines in (["One", "---"], ["- item", "---"], ["One", "", "---"])]
     [True, False, False]
     """
-    if at + 1 >= len(lines) or not UNDERLINE.fullmatch(lines[at + 1]) or (at and lines[at - 1].strip()):
+    if (
+        at + 1 >= len(lines)
+        or not UNDERLINE.fullmatch(lines[at + 1])
+        or (at and lines[at - 1].strip())
+    ):
         return False
     text = lines[at].lstrip(" ")
     return len(lines[at]) - len(text) < 4 and text.strip() != "" and not OTHER_BLOCK.match(text)
@@ -65,7 +69,11 @@ FENCE = re.compile(r" {0,3}(`{3,}|~{3,})(.*)")
 def fenced_lines(lines: Sequence[str]) -> list[bool]:
     """For each line, whether it belongs to a closed fenced code block, its two fence lines included."""
     fenced = [False] * len(lines)
-    marks = [(n, m[1], m[2]) for n, line in enumerate(lines) if line[:1] in "`~ " and (m := FENCE.match(line))]
+    marks = [
+        (n, m[1], m[2])
+        for n, line in enumerate(lines)
+        if line[:1] in "`~ " and (m := FENCE.match(line))
+    ]
     unclosed: dict[str, int] = {}  # the shortest fence of each kind that nothing below closes
     at = 0
     while at < len(marks):

@@ -13,12 +13,21 @@ from memory_ci.records.entry import ScopeName, ScopeOf
 
 INBOX = ".memory/inbox"
 EPISODES = ".memory/episodes"
-LEGACY_TEAM = re.compile(r"projects/[^/]+/\.sessions/[^/]+/.+\.md")  # TeaParty's of before; read, never written.
+LEGACY_TEAM = re.compile(
+    r"projects/[^/]+/\.sessions/[^/]+/.+\.md"
+)  # TeaParty's of before; read, never written.
 GIT_NAMES = (".git", "git~1")
 CONTROL = re.compile("[\x00-\x1f\x7f]")
 # What HFS+ leaves out of a file name (git's utf8.c, next_hfs_char).
-IGNORED = dict.fromkeys([*range(0x200C, 0x2010), *range(0x202A, 0x202F), *range(0x206A, 0x2070), 0xFEFF])
-ORDER: tuple[ScopeName, ...] = ("session", "institutional", "project", "team")  # The first that matches decides.
+IGNORED = dict.fromkeys(
+    [*range(0x200C, 0x2010), *range(0x202A, 0x202F), *range(0x206A, 0x2070), 0xFEFF]
+)
+ORDER: tuple[ScopeName, ...] = (
+    "session",
+    "institutional",
+    "project",
+    "team",
+)  # The first that matches decides.
 
 
 def classify_scope(path: str, patterns: ScopePatterns) -> ScopeOf | None:
@@ -58,7 +67,10 @@ def is_canonical_path(path: str) -> bool:
 
 def _is_guarded(name: str) -> bool:
     """Whether a name in a path is none, leads elsewhere, or is git's own directory on some system."""
-    return name in ("", ".", "..") or name.translate(IGNORED).partition(":")[0].rstrip(". ").lower() in GIT_NAMES
+    return (
+        name in ("", ".", "..")
+        or name.translate(IGNORED).partition(":")[0].rstrip(". ").lower() in GIT_NAMES
+    )
 
 
 def is_fragment(path: str) -> bool:

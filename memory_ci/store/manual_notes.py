@@ -14,8 +14,20 @@ from msgspec.structs import replace
 
 from memory_ci.records.entry import NEW_IMPORTANCE, Entry, EntryType, new_entry
 from memory_ci.records.report import Finding
-from memory_ci.store.document import MemoryFile, Segment, parse_memory_file, render_memory_file, split_body
-from memory_ci.store.frontmatter import CONVERTERS, REQUIRED, Value, format_field, format_front_matter
+from memory_ci.store.document import (
+    MemoryFile,
+    Segment,
+    parse_memory_file,
+    render_memory_file,
+    split_body,
+)
+from memory_ci.store.frontmatter import (
+    CONVERTERS,
+    REQUIRED,
+    Value,
+    format_field,
+    format_front_matter,
+)
 from memory_ci.store.headings import fenced_lines, is_heading_2, is_underlined
 from memory_ci.text import did_you_mean, strip_comments
 
@@ -43,7 +55,13 @@ def find_remarks(file: MemoryFile, *, serves_prose: bool) -> Iterator[Finding]:
         for field in segment.fields:
             if field.key not in CONVERTERS:
                 message = f"the key {field.key!r} is not known{did_you_mean(field.key, absent)}"
-                yield Finding(file.path, segment.line + 1 + field.first, "unknown-key", message, level="warning")
+                yield Finding(
+                    file.path,
+                    segment.line + 1 + field.first,
+                    "unknown-key",
+                    message,
+                    level="warning",
+                )
 
 
 def adopt(
@@ -52,7 +70,9 @@ def adopt(
     """The file with a front matter over each loose heading, and what is required in each that lacks some of it. Lines
     are added, and none is changed. What stands there under a misspelt key is not added. No new id is in `past`."""
     file = parse_memory_file(path, data)
-    taken = set(past) | {field.value for segment in file.segments for field in segment.fields if field.key == "id"}
+    taken = set(past) | {
+        field.value for segment in file.segments for field in segment.fields if field.key == "id"
+    }
     ending = "\r" if file.newline == "\r\n" else ""
     segments: list[Segment] = []
     adopted: list[Adopted] = []
@@ -60,8 +80,15 @@ def adopt(
         lines = segment.raw.split("\n")
         headings = _loose_headings(segment, serves_prose=serves_prose)
         missing, size = _missing(segment), len(segment.head) + 1
-        whole = _draft(path, lines[size + 1 : headings[0] if headings else None], today, taken) if missing else None
-        drafts = [_draft(path, lines[at:end], today, taken) for at, end in pairwise([*headings, len(lines)])]
+        whole = (
+            _draft(path, lines[size + 1 : headings[0] if headings else None], today, taken)
+            if missing
+            else None
+        )
+        drafts = [
+            _draft(path, lines[at:end], today, taken)
+            for at, end in pairwise([*headings, len(lines)])
+        ]
         for at, entry in reversed(list(zip(headings, drafts, strict=True))):
             gap = [""] if at and lines[at - 1].strip() else []
             new = [*gap, "---", *format_front_matter(entry), "---"]
@@ -83,7 +110,10 @@ def demote_headings(body: str) -> str:
     ('Why:\\n### Details', '### Details\\nMore.')
     """
     lines = body.split("\n")
-    plain = ["" if is_fenced else line for line, is_fenced in zip(lines, fenced_lines(lines), strict=True)]
+    plain = [
+        "" if is_fenced else line
+        for line, is_fenced in zip(lines, fenced_lines(lines), strict=True)
+    ]
     for at in reversed(range(len(lines))):
         if is_heading_2(plain[at]):
             lines[at] = lines[at].replace("##", "###", 1)
@@ -101,17 +131,27 @@ def _loose_headings(segment: Segment, *, serves_prose: bool) -> list[int]:
     fenced = fenced_lines(lines)
     start = len(segment.head) + 2 if is_entry else 0
     # The parser knows no comments: they open no fence, and none goes on behind a level-1 heading, which ends an entry.
-    sections = SECTION.split("\n".join("" if fenced[at] else lines[at] for at in range(start, len(lines))))
+    sections = SECTION.split(
+        "\n".join("" if fenced[at] else lines[at] for at in range(start, len(lines)))
+    )
     plain = "".join(strip_comments(section, keeps_lines=True) for section in sections).split("\n")
     said = [at for at, line in enumerate(plain, start) if line.strip() or fenced[at]]
-    return [at for at in said[is_entry:] if is_heading_2(plain[at - start]) or is_underlined(plain, at - start)]
+    return [
+        at
+        for at in said[is_entry:]
+        if is_heading_2(plain[at - start]) or is_underlined(plain, at - start)
+    ]
 
 
 def _missing(segment: Segment) -> tuple[str, ...]:
     """What is required and stands in a front matter under no name that could be meant for it."""
     keys = {field.key for field in segment.fields}
     absent = [key for key in REQUIRED if key not in keys] if keys else []
-    return tuple(key for key in absent if not any(did_you_mean(other, [key]) for other in keys - CONVERTERS.keys()))
+    return tuple(
+        key
+        for key in absent
+        if not any(did_you_mean(other, [key]) for other in keys - CONVERTERS.keys())
+    )
 
 
 def _draft(path: str, lines: Sequence[str], today: date, taken: set[Value]) -> Entry:

@@ -26,7 +26,16 @@ def driver_command(python: str) -> str:
 def attribute_lines(patterns: ScopePatterns) -> tuple[str, ...]:
     """The lines that give memory files and episodes to the driver (gitattributes(5)), for the scopes as configured."""
     written = [pattern for name in ORDER for pattern in getattr(patterns, name)]
-    globs = [re.sub(r"([\[?\\])", r"\\\1", pattern) for pattern in [*written, f"{INBOX}/*.md", f"{EPISODES}/*/*.md"]]
-    globs = ["/" + re.sub(r"(?<![^/])\{where\}(?![^/])", "**", glob).replace("{where}", "*") for glob in globs]
-    quoted = [json.dumps(glob, ensure_ascii=False) if re.search(r'[\s"]', glob) else glob for glob in globs]
+    globs = [
+        re.sub(r"([\[?\\])", r"\\\1", pattern)
+        for pattern in [*written, f"{INBOX}/*.md", f"{EPISODES}/*/*.md"]
+    ]
+    globs = [
+        "/" + re.sub(r"(?<![^/])\{where\}(?![^/])", "**", glob).replace("{where}", "*")
+        for glob in globs
+    ]
+    quoted = [
+        json.dumps(glob, ensure_ascii=False) if re.search(r'[\s"]', glob) else glob
+        for glob in globs
+    ]
     return tuple(dict.fromkeys(f"{glob} merge=memory-ci" for glob in quoted))

@@ -40,7 +40,8 @@ class Fence(NamedTuple):
 
 HASHES = Fence("# memory-ci: begin (memory-ci install)", "# memory-ci: end")
 MARKDOWN = Fence(
-    "<!-- memory-ci install: begin (`memory-ci uninstall` takes it out) -->", "<!-- memory-ci install: end -->"
+    "<!-- memory-ci install: begin (`memory-ci uninstall` takes it out) -->",
+    "<!-- memory-ci install: end -->",
 )
 
 
@@ -48,7 +49,12 @@ def with_block(text: str, fence: Fence, lines: Sequence[str]) -> str:
     """The text with our block in place of the old one, or at the end after a newline of its own."""
     block = "".join(f"{line}\n" for line in (fence.begin, *lines, fence.end))
     if found := fence.find(text):
-        return text[: found.start()] + "\n" * found.group().startswith("\n") + block + text[found.end() :]
+        return (
+            text[: found.start()]
+            + "\n" * found.group().startswith("\n")
+            + block
+            + text[found.end() :]
+        )
     return f"{text}\n{block}" if text else block
 
 
@@ -73,7 +79,14 @@ def read_text(path: Path) -> str:
     """The text of a file; empty if there is none. Any bytes survive being written back. Raises RepositoryError
     (not-a-file)."""
     try:
-        return read_regular(path, MAX_BYTES).decode("utf-8", "surrogateescape") if path.exists() else ""
+        return (
+            read_regular(path, MAX_BYTES).decode("utf-8", "surrogateescape")
+            if path.exists()
+            else ""
+        )
     except OSError as error:
-        message, hint = f"{path} cannot be read: {error.strerror}", "Put a regular file in its place, or none."
+        message, hint = (
+            f"{path} cannot be read: {error.strerror}",
+            "Put a regular file in its place, or none.",
+        )
         raise RepositoryError(message, slug="not-a-file", hint=hint) from error

@@ -21,7 +21,9 @@ PLAIN = re.compile(r"[A-Za-z](?:[A-Za-z0-9 _./@+-]|:(?=[^\s]))*(?<! )")
 RETYPED = frozenset("y n yes no on off true false null nan inf".split())
 QUOTED = re.compile(r"[ \t]*+(?:'(?:[^']|'')*+'|\"(?:[^\"\\]|\\.)*+\")")
 COMMENT = re.compile(r"(?<=[ \t])#")
-LINE_BREAK = re.compile("[\r\x85\u2028\u2029]")  # Ends a line in YAML 1.1, but not here: its parser would count others.
+LINE_BREAK = re.compile(
+    "[\r\x85\u2028\u2029]"
+)  # Ends a line in YAML 1.1, but not here: its parser would count others.
 MAX_DEPTH = 20
 MAX_LINE = 100_000  # A parser's time grows with the square of the depth, and with the length of a line in braces.
 UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff\ud800-\udfff]")
@@ -113,7 +115,9 @@ def _read_events(lines: Sequence[str]) -> Iterator[_EventReader]:
 
     for number, line in enumerate(lines):
         if LINE_BREAK.search(line):
-            raise YamlTextError(number, "a character that YAML takes for the end of the line; write it as an escape")
+            raise YamlTextError(
+                number, "a character that YAML takes for the end of the line; write it as an escape"
+            )
     loader: Any = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
     try:
         reader = _EventReader(yaml.parse("\n".join(lines), Loader=loader), lines)
@@ -138,7 +142,11 @@ class _EventReader:
         found: list[tuple[str, str | tuple[str, ...] | None, int, int]] = []
         while self._kind(key := self._next()) != "MappingEnd":
             at, end = key.start_mark, key.end_mark
-            is_begun = at.column == 0 and at.line == end.line and self._lines[at.line][end.column :].lstrip()[:1] == ":"
+            is_begun = (
+                at.column == 0
+                and at.line == end.line
+                and self._lines[at.line][end.column :].lstrip()[:1] == ":"
+            )
             if self._kind(key) != "Scalar" or not is_begun:
                 raise YamlTextError(at.line, "a key must be a word at the start of its line")
             found.append((key.value, self._value(self._next()), at.line, self._scalar_end))
@@ -148,7 +156,8 @@ class _EventReader:
             # Comments and blank lines before the next key are nobody's; but a # in a block scalar is no comment.
             last = end - 1
             while last > first and (
-                not (line := self._lines[last].lstrip()) or (last >= scalar_end and line.startswith("#"))
+                not (line := self._lines[last].lstrip())
+                or (last >= scalar_end and line.startswith("#"))
             ):
                 last -= 1
             fields.append(Field(name, value, first, last))
@@ -160,7 +169,9 @@ class _EventReader:
         if not is_document or self._kind(top := self._next()) != "MappingStart":
             raise YamlTextError(0, "not a mapping of keys and values")
         if top.flow_style:
-            raise YamlTextError(event.start_mark.line, "write one key a line, not a mapping in braces")
+            raise YamlTextError(
+                event.start_mark.line, "write one key a line, not a mapping in braces"
+            )
 
     def close(self) -> None:
         self._next()  # document end
@@ -193,9 +204,13 @@ class _EventReader:
     def _next(self) -> Any:  # noqa: ANN401 - PyYAML's events are untyped
         event = next(self._events)
         if self._kind(event) == "Alias" or getattr(event, "anchor", None):
-            raise YamlTextError(event.start_mark.line, "anchors and aliases are not allowed in front matter")
+            raise YamlTextError(
+                event.start_mark.line, "anchors and aliases are not allowed in front matter"
+            )
         if getattr(event, "tag", None):
-            raise YamlTextError(event.start_mark.line, f"the tag {event.tag} is not allowed in front matter")
+            raise YamlTextError(
+                event.start_mark.line, f"the tag {event.tag} is not allowed in front matter"
+            )
         if getattr(event, "style", None) in ("|", ">"):
             self._scalar_end = event.end_mark.line + bool(event.end_mark.column)
         return event
@@ -245,7 +260,17 @@ def list_tokens(text: str) -> tuple[YamlToken, ...]:
     """All that a YAML text of somebody else says, anchors, tags and styles too, in order. Raises YamlTextError."""
     import yaml
 
-    details = ("value", "anchor", "tag", "implicit", "style", "flow_style", "explicit", "version", "tags")
+    details = (
+        "value",
+        "anchor",
+        "tag",
+        "implicit",
+        "style",
+        "flow_style",
+        "explicit",
+        "version",
+        "tags",
+    )
     try:
         events: Iterator[Any] = yaml.parse(text, Loader=yaml.BaseLoader)
         return tuple(

@@ -77,7 +77,12 @@ Tag it.
         ("a.py", CODE, "It is read from SEND_LIMIT", [(3, 3)]),
         ("a.py", CODE, 'It says "no body"', [(8, 9)]),
         ("a.py", CODE, "queue_up may block", [(8, 9), (11, 12)]),
-        ("a.py", CODE, "`Client.send` may block", []),  # cited as a definition, not as a name in a file
+        (
+            "a.py",
+            CODE,
+            "`Client.send` may block",
+            [],
+        ),  # cited as a definition, not as a name in a file
         ("a.py", CODE, "`send` may block", [(8, 9)]),
         ("a.py", CODE, 'It is registered as "sender"', [(14, 14)]),
         ("a.py", CODE, "Limits are reached when you send", []),
@@ -92,16 +97,22 @@ Tag it.
         ("a.md", PAGE, "Release on Mondays", []),
     ],
 )
-def test_an_entry_names_parts_of_a_file(path: str, text: str, prose: str, lines: list[tuple[int, int]]) -> None:
+def test_an_entry_names_parts_of_a_file(
+    path: str, text: str, prose: str, lines: list[tuple[int, int]]
+) -> None:
     assert [part.lines for part in find_named_parts(path, text, prose)] == lines
 
 
 def test_a_name_that_stands_in_many_parts_counts_only_if_no_other_stands_in_few() -> None:
     many = "".join(f"def f{number}():\n    log_it({number})\n" for number in range(FEW_PARTS + 1))
     text = f"{many}def last():\n    close_all()\n"
-    assert [part.lines for part in find_named_parts("a.py", text, "`log_it`, then `close_all`")] == [(9, 10)]
+    assert [
+        part.lines for part in find_named_parts("a.py", text, "`log_it`, then `close_all`")
+    ] == [(9, 10)]
     assert len(find_named_parts("a.py", text, "Mind `log_it`")) == FEW_PARTS + 1
-    anywhere = "".join(f"def f{number}():\n    log_it({number})\n" for number in range(MAX_PARTS + 1))
+    anywhere = "".join(
+        f"def f{number}():\n    log_it({number})\n" for number in range(MAX_PARTS + 1)
+    )
     assert find_named_parts("a.py", anywhere, "Mind `log_it`") == []
 
 
@@ -151,6 +162,8 @@ def test_a_file_without_words_is_not_edited() -> None:
 
 
 @pytest.mark.parametrize("path", ["a.md", "a.toml", "a.yaml", "a.json", "a.py"])
-@pytest.mark.parametrize("line", ["# " + " " * 100_000, "[" * 100_000, "[" + " " * 100_000, '"' * 100_000])
+@pytest.mark.parametrize(
+    "line", ["# " + " " * 100_000, "[" * 100_000, "[" + " " * 100_000, '"' * 100_000]
+)
 def test_lines_that_would_take_patterns_long_are_left_out(path: str, line: str) -> None:
     assert find_named_parts(path, f"max_tries = 1\n{line}\n", f"`max_tries` {'`' * 5_000}") != []

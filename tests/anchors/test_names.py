@@ -28,7 +28,16 @@ ENTRIES = [
         ("0f6", None),
         ("", None),
     ],
-    ids=["whole", "eight characters", "taken in", "nobody's", "four", "what fits two", "too short", "nothing"],
+    ids=[
+        "whole",
+        "eight characters",
+        "taken in",
+        "nobody's",
+        "four",
+        "what fits two",
+        "too short",
+        "nothing",
+    ],
 )
 def test_one_entry_is_meant_or_none(written: str, found: str | None) -> None:
     assert find_id(ENTRIES, written) == found

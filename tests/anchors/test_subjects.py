@@ -45,14 +45,21 @@ def touch(*edits: tuple[str, str], path: str = "client.py", before: str = BEFORE
         (("LIMIT = 3", "import time\n\nLIMIT = 3"), []),
     ],
 )
-def test_a_change_touches_the_definitions_whose_words_are_other(edit: tuple[str, str], expected: list[str]) -> None:
+def test_a_change_touches_the_definitions_whose_words_are_other(
+    edit: tuple[str, str], expected: list[str]
+) -> None:
     assert touch(edit) == expected
 
 
 def test_what_moved_to_another_file_is_not_touched_and_what_is_new_is() -> None:
     moved = BEFORE[BEFORE.index("def wrap") :]
-    after = {"client.py": BEFORE.replace(moved, ""), "wrap.py": f"{moved}\n\ndef more():\n    return 1\n"}
-    assert [(one.path, one.name) for one in list_touched({"client.py": BEFORE}, after)] == [("wrap.py", "more")]
+    after = {
+        "client.py": BEFORE.replace(moved, ""),
+        "wrap.py": f"{moved}\n\ndef more():\n    return 1\n",
+    }
+    assert [(one.path, one.name) for one in list_touched({"client.py": BEFORE}, after)] == [
+        ("wrap.py", "more")
+    ]
     assert [one.name for one in list_touched({}, {"a.toml": "[a]\nb = 1\n"})] == []
 
 

@@ -31,14 +31,19 @@ def say(path: str, text: str) -> tuple[str, ...]:
     return read_code(path, text).say_all().words
 
 
-@given(st.lists(st.sampled_from(["", "# a remark", "    # deeper", "\t", '# "quoted"'])), st.integers(0, 7))
+@given(
+    st.lists(st.sampled_from(["", "# a remark", "    # deeper", "\t", '# "quoted"'])),
+    st.integers(0, 7),
+)
 def test_blank_lines_and_remarks_of_python_say_nothing(more: list[str], at: int) -> None:
     lines = PYTHON.split("\n")
     text = "\n".join([*lines[:at], *more, *lines[at:]])
     assert say("a.py", text) == say("a.py", PYTHON)
 
 
-@given(st.lists(st.sampled_from(["", "// a remark", "/* two\n\tlines */", "\t"])), st.integers(0, 6))
+@given(
+    st.lists(st.sampled_from(["", "// a remark", "/* two\n\tlines */", "\t"])), st.integers(0, 6)
+)
 def test_blank_lines_and_remarks_of_go_say_nothing(more: list[str], at: int) -> None:
     lines = GO.split("\n")
     text = "\n".join([*lines[:at], *more, *lines[at:]])
@@ -51,7 +56,9 @@ def test_no_space_between_words_in_brackets_says_anything(gaps: list[str]) -> No
     for path in ("a.ts", "a.go", "a.rs"):
         text = "".join(word + gap for word, gap in zip(words, gaps, strict=False))
         assert say(path, text) == say(path, " ".join(words))
-    python = "".join(word + gap.replace("//", "#") for word, gap in zip(words[1:-1], gaps, strict=False))
+    python = "".join(
+        word + gap.replace("//", "#") for word, gap in zip(words[1:-1], gaps, strict=False)
+    )
     assert say("a.py", f"f{python})") == say("a.py", " ".join(words))
 
 
@@ -149,7 +156,10 @@ def test_what_looks_like_a_remark_in_a_literal_is_none(path: str, one: str, othe
     assert say(path, one) != say(path, other)
 
 
-@given(st.text("def f():\n\t\"'`#/*\\(){}[],;xr=", max_size=80), st.sampled_from("py ts rs go toml ini md".split()))
+@given(
+    st.text("def f():\n\t\"'`#/*\\(){}[],;xr=", max_size=80),
+    st.sampled_from("py ts rs go toml ini md".split()),
+)
 def test_any_text_can_be_read(text: str, extension: str) -> None:
     code = read_code(f"a.{extension}", text)
     assert sorted(code.rows) == code.rows
@@ -158,7 +168,9 @@ def test_any_text_can_be_read(text: str, extension: str) -> None:
     code.say_all()
 
 
-@pytest.mark.parametrize("part", ["/*", "\\`", '\\"', "\\'", '"""\\', "'", "(/[", 'r#"', "(", "`${", "'\\"])
+@pytest.mark.parametrize(
+    "part", ["/*", "\\`", '\\"', "\\'", '"""\\', "'", "(/[", 'r#"', "(", "`${", "'\\"]
+)
 @pytest.mark.parametrize("extension", ["py", "ts", "rs"])
 def test_what_is_never_closed_takes_no_longer_than_the_text(part: str, extension: str) -> None:
     read_code(f"a.{extension}", f"x = {part[-1]}{part * 4_000}").say_all()
@@ -173,7 +185,9 @@ def test_types_in_the_header_of_a_function_say_nothing() -> None:
     typed += "    return a\n"
     assert words(typed) == plain
     assert words(typed.replace("'x': 1", "'x': 2")) != plain, "a default is compared"
-    assert words("class A:\n    x: int\n") != words("class A:\n    x: str\n"), "a field's type may be its meaning"
+    assert words("class A:\n    x: int\n") != words("class A:\n    x: str\n"), (
+        "a field's type may be its meaning"
+    )
 
 
 def test_types_of_local_variables_say_nothing() -> None:
@@ -181,15 +195,17 @@ def test_types_of_local_variables_say_nothing() -> None:
         return read_code("a.py", text).say_all().words
 
     plain = words("async def f(a):\n    if a:\n        x = {1: 2}\n        a.b = 1\n    return x\n")
-    typed = "async def f(a):\n    x: dict[int, int]\n    if a:\n        x: dict[int, int] = {1: 2}\n"
+    typed = (
+        "async def f(a):\n    x: dict[int, int]\n    if a:\n        x: dict[int, int] = {1: 2}\n"
+    )
     typed += "        a.b: int = 1\n    return x\n"
     assert words(typed) == plain
     assert words(typed.replace("1: 2", "1: 3")) != plain
-    assert words("x: int = 1\n") != words("x = 1\n"), "a constant of the module is compared as it is written"
+    assert words("x: int = 1\n") != words("x = 1\n"), (
+        "a constant of the module is compared as it is written"
+    )
     fields = "def f():\n    class A:\n        x: int = 1\n    return A\n"
     assert words(fields) != words(fields.replace(": int", "")), "a field's type may be its meaning"
-    cases = (
-        "def f(a):\n    match a:\n        case [x, y]:\n            return 1\n        case b.c:\n            return 2\n"
-    )
+    cases = "def f(a):\n    match a:\n        case [x, y]:\n            return 1\n        case b.c:\n            return 2\n"
     for name in ("a:", "[x, y]", "b.c"):
         assert words(cases.replace(name, "other" + ":" * (name == "a:"))) != words(cases)

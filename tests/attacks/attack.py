@@ -167,7 +167,13 @@ def start(cwd: Path, *args: str, env: Mapping[str, str] | None = None) -> subpro
     command = [sys.executable, "-m", "memory_ci", *args]
     pipe = subprocess.PIPE
     return subprocess.Popen(
-        command, cwd=cwd, env=environment, stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe, text=True
+        command,
+        cwd=cwd,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=pipe,
+        stderr=pipe,
+        text=True,
     )
 
 
@@ -248,15 +254,24 @@ def call_tool(number: int, tool: str, arguments: Mapping[str, object]) -> dict[s
 
 
 def ask_mcp(
-    cwd: Path, *calls: Mapping[str, object], options: Sequence[str] = (), env: Mapping[str, str] | None = None
+    cwd: Path,
+    *calls: Mapping[str, object],
+    options: Sequence[str] = (),
+    env: Mapping[str, str] | None = None,
 ) -> Done:
     """Start the server, send requests one by one, each after the answer to the one before, and end it."""
-    client = {"protocolVersion": "2025-03-26", "capabilities": {}, "clientInfo": {"name": "x", "version": "1"}}
+    client = {
+        "protocolVersion": "2025-03-26",
+        "capabilities": {},
+        "clientInfo": {"name": "x", "version": "1"},
+    }
     first = {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": client}
     environment = {**os.environ, "PYTHONPATH": IMPORTED_FROM, **(env or {})}
     pipe = subprocess.PIPE
     command = [sys.executable, "-m", "memory_ci", "mcp", *options]
-    with subprocess.Popen(command, cwd=cwd, env=environment, stdin=pipe, stdout=pipe, stderr=pipe) as server:
+    with subprocess.Popen(
+        command, cwd=cwd, env=environment, stdin=pipe, stdout=pipe, stderr=pipe
+    ) as server:
         assert server.stdin is not None
         assert server.stdout is not None
         assert server.stderr is not None

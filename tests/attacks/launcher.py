@@ -40,10 +40,14 @@ WRITING_GIT = frozenset(
 OBJECTS = frozenset(("hash-object", "mktree", "commit-tree", "write-tree", "read-tree"))
 """These add objects that nothing names yet."""
 
-READING = frozenset(("--get", "--get-all", "--get-regexp", "--list", "--quiet", "--check", "--verify"))
+READING = frozenset(
+    ("--get", "--get-all", "--get-regexp", "--list", "--quiet", "--check", "--verify")
+)
 """With one of these a command of WRITING_GIT only asks."""
 
-FILE_EVENTS = frozenset("""os.rename os.remove os.link os.symlink os.mkdir os.truncate shutil.move""".split())
+FILE_EVENTS = frozenset(
+    """os.rename os.remove os.link os.symlink os.mkdir os.truncate shutil.move""".split()
+)
 DISK = ("enospc", "erofs")
 WRITE_FLAGS = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC
 
@@ -189,7 +193,16 @@ def import_package() -> None:
     import memory_ci
 
     for module in pkgutil.walk_packages(memory_ci.__path__, "memory_ci."):
-        optional = ("report", "postgres", "server", "mcp", "anthropic", "__main__", "vectors", "org")
+        optional = (
+            "report",
+            "postgres",
+            "server",
+            "mcp",
+            "anthropic",
+            "__main__",
+            "vectors",
+            "org",
+        )
         if not any(part in module.name for part in optional):
             importlib.import_module(module.name)
 

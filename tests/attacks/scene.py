@@ -22,7 +22,9 @@ WORDS = "Kestrel umbra"
 FIXED_TIME = {"SOURCE_DATE_EPOCH": "1795262400"}
 SESSION_TIME = datetime(2026, 11, 20, 12, tzinfo=UTC)
 """A day before: sessions that are much older are not kept."""
-BODY = "a retry doubled the charge because the gateway had booked the first request before it answered"
+BODY = (
+    "a retry doubled the charge because the gateway had booked the first request before it answered"
+)
 UGLY = "importance: 0.50"
 RULES = (
     "Two locks must never be held at the same time.",
@@ -58,11 +60,15 @@ def make_scene(folder: Path, launcher: Launcher) -> Scene:
     launcher.run(project.path, "record", "--yes", env=FIXED_TIME)
     project.commit("Build", {"INTENT.md": stage.format("implementation")})
     project.merge_work(DECIDED.format(name="mail"), "mail", 129, "src/mail.py")
-    entries = [make_entry(n, title="Retry with a key", body=BODY + " again" * (n - 1)) for n in (1, 2)]
+    entries = [
+        make_entry(n, title="Retry with a key", body=BODY + " again" * (n - 1)) for n in (1, 2)
+    ]
     secret = make_entry(6, title=f"Ask the {WORDS} before each release")
     cited = make_entry(7, title="Charge in one place", cites=("src/client.py",))
     memory = "\n".join(map(format_entry, (*entries, secret, cited)))
-    project.commit("Near-duplicates", {"MEMORY.md": memory.replace("importance: 0.5\n", UGLY + "\n")})
+    project.commit(
+        "Near-duplicates", {"MEMORY.md": memory.replace("importance: 0.5\n", UGLY + "\n")}
+    )
     session = {"title": "Lock before the queue is read"}
     copies = {n: make_entry(n, session=f"claude:{n}", **session) for n in (3, 4, 5)}
     jobs = {f"job-{n}/MEMORY.md": format_entry(entry) for n, entry in copies.items()}
@@ -146,7 +152,9 @@ WRITERS: Mapping[str, Writer] = {
     "import": Writer(("import", "--from", "legacy", "{beside}/old/MEMORY.md")),
     "export": Writer(("export", "--to", "agents-md")),
     "policy": Writer(("policy", "{beside}/policy@main")),
-    "init": Writer(("init", "--pre-commit", "--ci", "github", "--ci-source", "a/b@v0.2.0"), plain=True),
+    "init": Writer(
+        ("init", "--pre-commit", "--ci", "github", "--ci-source", "a/b@v0.2.0"), plain=True
+    ),
     "uninit": Writer(("uninit",)),
     "install": Writer(("install", "--agent", "claude-code", "--agent", "codex")),
     "uninstall": Writer(("uninstall",), prepare=install),
@@ -288,6 +296,8 @@ def find_words(project: Project, words: str) -> list[str]:
     return places + [path.name for path in derived if words.encode() in path.read_bytes()]
 
 
-def run(launcher: Launcher, project: Project, scene: Scene, writer: Writer, **fault: object) -> Done:
+def run(
+    launcher: Launcher, project: Project, scene: Scene, writer: Writer, **fault: object
+) -> Done:
     words = scene.words(writer.args)
     return launcher.run(project.path, *words, stdin=writer.stdin, env=FIXED_TIME, **fault)  # type: ignore[arg-type] # of Launcher.run

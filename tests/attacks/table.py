@@ -47,7 +47,10 @@ def list_modules() -> set[str]:
 
 def render_table() -> str:
     rows = list(list_rows())
-    lines = ["| area | cases | what is tried | what must hold | what makes it hold |", "|---|---|---|---|---|"]
+    lines = [
+        "| area | cases | what is tried | what must hold | what makes it hold |",
+        "|---|---|---|---|---|",
+    ]
     for row in rows:
         holds = list(dict.fromkeys(word for case in row.cases.values() for word in case.holds))
         cells = (row.area.name, str(len(row.cases)), row.area.tried, ", ".join(holds), row.area.how)

@@ -61,7 +61,10 @@ ADDRESSES = {
     "100,000 letters": "https://127.0.0.1:9/" + "x" * 100_000,
 }
 HOLDS = (COMMAND, SECRET, ERROR, BOUNDED)
-CASES = {name: Case(name, f"the address is {name}", HOLDS, address) for name, address in ADDRESSES.items()}
+CASES = {
+    name: Case(name, f"the address is {name}", HOLDS, address)
+    for name, address in ADDRESSES.items()
+}
 ALL_CASES = CASES
 DIGEST = "sha256:" + "0" * 64
 

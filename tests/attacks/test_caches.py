@@ -9,7 +9,17 @@ from pathlib import Path
 
 import pytest
 
-from tests.attacks.attack import BELIEVED, BOUNDED, ERROR, LOST, SECRET, Area, Case, Launcher, assert_ended_clearly
+from tests.attacks.attack import (
+    BELIEVED,
+    BOUNDED,
+    ERROR,
+    LOST,
+    SECRET,
+    Area,
+    Case,
+    Launcher,
+    assert_ended_clearly,
+)
 from tests.attacks.scene import FIXED_TIME
 from tests.project import Project, copy_project, make_project
 
@@ -129,7 +139,12 @@ KINDS: Mapping[str, Callable[[Path, Path], None]] = {
 def list_cases() -> Iterator[Case]:
     for file in FILES:
         for kind in KINDS:
-            yield Case(f"{file} is {kind}", f"`{file}` is {kind}, then {len(COMMANDS)} commands", HOLDS, (file, kind))
+            yield Case(
+                f"{file} is {kind}",
+                f"`{file}` is {kind}, then {len(COMMANDS)} commands",
+                HOLDS,
+                (file, kind),
+            )
 
 
 CASES = {case.name: case for case in list_cases()}
@@ -146,12 +161,18 @@ def template(tmp_path_factory: pytest.TempPathFactory, launcher: Launcher) -> Pr
         if words[0] not in ("uninstall",):
             launcher.run(project.path, *words, stdin=stdin, env=FIXED_TIME)
     project.git("add", "-A")
-    project.merge_work("feat: queue\n\nDecision: mail goes through the queue in src/mail.py, for it drops.", "q", 130)
+    project.merge_work(
+        "feat: queue\n\nDecision: mail goes through the queue in src/mail.py, for it drops.",
+        "q",
+        130,
+    )
     return project
 
 
 @pytest.fixture(scope="module")
-def expected(template: Project, launcher: Launcher, tmp_path_factory: pytest.TempPathFactory) -> set[str]:
+def expected(
+    template: Project, launcher: Launcher, tmp_path_factory: pytest.TempPathFactory
+) -> set[str]:
     control = copy_project(template, tmp_path_factory.mktemp("control") / "shop")
     launcher.run(control.path, "record", "--yes", env=FIXED_TIME)
     return control.titles()

@@ -60,7 +60,9 @@ def plant(project: Project) -> None:
     for number, (vendor, secret) in enumerate(SECRETS.items(), start=1):
         title = f"The {vendor} client of the gateway uses {secret}"
         entries.append(make_entry(number, title=title, body=f"For {vendor}:\n\n    KEY={secret}"))
-    entries.append(make_entry(900, title="Retired", body=" ".join(SECRETS.values()), status="retired"))
+    entries.append(
+        make_entry(900, title="Retired", body=" ".join(SECRETS.values()), status="retired")
+    )
     project.commit("Remember", {"MEMORY.md": "\n".join(map(format_entry, entries))})
     for vendor, secret in SECRETS.items():
         author = f"Ann {secret[:60]} <ann@example.com>".replace("<", "<", 1)
@@ -70,23 +72,65 @@ def plant(project: Project) -> None:
             f"Reviewed-by: {secret}\nMemory-Used: {secret}"
         )
         name = secret.replace("/", "_").replace(":", "_")[:120]
-        project.commit(message, {f"src/{name}.py": "1\n"}, author=author if ">" not in secret else None)
+        project.commit(
+            message, {f"src/{name}.py": "1\n"}, author=author if ">" not in secret else None
+        )
 
 
 ID = make_id(1)
 OUTPUTS: tuple[tuple[str, ...], ...] = (
-    *(("list",), ("list", "--json"), ("show", ID), ("show", ID, "--json"), ("why", ID), ("why", ID, "--json")),
-    *(("log", ID), ("graph", ID), ("graph", ID, "--json"), ("blame", "src/client.py"), ("check",), ("check", "--json")),
+    *(
+        ("list",),
+        ("list", "--json"),
+        ("show", ID),
+        ("show", ID, "--json"),
+        ("why", ID),
+        ("why", ID, "--json"),
+    ),
+    *(
+        ("log", ID),
+        ("graph", ID),
+        ("graph", ID, "--json"),
+        ("blame", "src/client.py"),
+        ("check",),
+        ("check", "--json"),
+    ),
     *(("health",), ("health", "--json"), ("stage",), ("doctor",), ("verify", "--base", "HEAD~3")),
     *(("retrieve", TASK), ("retrieve", TASK, "--json"), ("retrieve", TASK, "--explain")),
-    *(("similar", TASK), ("similar", TASK, "--json"), ("recall", "the gateway"), ("recall", "the gateway", "--json")),
-    *(("record", "--dry-run"), ("record", "--dry-run", "--json"), ("record", "--yes"), ("record", "--json", "--yes")),
-    *(("extract",), ("candidates", "--since", "99y", "--all"), ("review", "--since", "99y", "--all", "--json")),
-    *(("compact", "--dry-run"), ("compact",), ("fmt",), ("forget", ID, "--plan"), ("report", "--json")),
-    *(("ci", "--provider", "none"), ("bisect", "gateway", "--expect", ID), ("sessions",), ("org", "plan", "list.txt")),
+    *(
+        ("similar", TASK),
+        ("similar", TASK, "--json"),
+        ("recall", "the gateway"),
+        ("recall", "the gateway", "--json"),
+    ),
+    *(
+        ("record", "--dry-run"),
+        ("record", "--dry-run", "--json"),
+        ("record", "--yes"),
+        ("record", "--json", "--yes"),
+    ),
+    *(
+        ("extract",),
+        ("candidates", "--since", "99y", "--all"),
+        ("review", "--since", "99y", "--all", "--json"),
+    ),
+    *(
+        ("compact", "--dry-run"),
+        ("compact",),
+        ("fmt",),
+        ("forget", ID, "--plan"),
+        ("report", "--json"),
+    ),
+    *(
+        ("ci", "--provider", "none"),
+        ("bisect", "gateway", "--expect", ID),
+        ("sessions",),
+        ("org", "plan", "list.txt"),
+    ),
 )
 OUT_CASES = {
-    f"out: {' '.join(words)}".replace(ID, "ID"): Case(" ".join(words), "printed", HOLDS, words) for words in OUTPUTS
+    f"out: {' '.join(words)}".replace(ID, "ID"): Case(" ".join(words), "printed", HOLDS, words)
+    for words in OUTPUTS
 }
 
 
@@ -99,9 +143,13 @@ def planted(tmp_path_factory: pytest.TempPathFactory) -> Project:
 
 
 @pytest.mark.parametrize("case", OUT_CASES)
-def test_no_command_prints_one(case: str, planted: Project, launcher: Launcher, tmp_path: Path) -> None:
+def test_no_command_prints_one(
+    case: str, planted: Project, launcher: Launcher, tmp_path: Path
+) -> None:
     project = copy_project(planted, tmp_path / "shop")
-    done = launcher.run(project.path, *OUT_CASES[case].data, env={**FIXED_TIME, "GITHUB_ACTIONS": "true"})
+    done = launcher.run(
+        project.path, *OUT_CASES[case].data, env={**FIXED_TIME, "GITHUB_ACTIONS": "true"}
+    )
     assert_ended_clearly(done, case)
     assert leaked(done.printed) == []
 
@@ -109,14 +157,26 @@ def test_no_command_prints_one(case: str, planted: Project, launcher: Launcher, 
 def read_argv(project: Project, launcher: Launcher, folder: Path) -> str:
     """Return the arguments of all git processes of a day."""
     env = {**FIXED_TIME, **log_git(folder)}
-    for words in (("record", "--yes"), ("check",), ("retrieve", TASK), ("similar", TASK), ("health",), ("index",)):
+    for words in (
+        ("record", "--yes"),
+        ("check",),
+        ("retrieve", TASK),
+        ("similar", TASK),
+        ("health",),
+        ("index",),
+    ):
         launcher.run(project.path, *words, env=env)
     return (folder / "argv").read_text(errors="replace")
 
 
 def read_derived(project: Project, launcher: Launcher, folder: Path) -> bytes:
     """Return what the commands keep below the git directory."""
-    for words in (("record", "--yes"), ("index",), ("similar", TASK), ("hook", "sync", "post-merge")):
+    for words in (
+        ("record", "--yes"),
+        ("index",),
+        ("similar", TASK),
+        ("hook", "sync", "post-merge"),
+    ):
         launcher.run(project.path, *words, env=FIXED_TIME)
     files = (path for path in (project.path / ".git/memory-ci").rglob("*") if path.is_file())
     return b"\n".join(path.read_bytes() for path in files)
@@ -127,7 +187,9 @@ def read_new_commits(project: Project, launcher: Launcher, folder: Path) -> str:
     before = project.sha()
     launcher.run(project.path, "record", "--yes", env=FIXED_TIME)
     diff = project.git("log", "-p", "--format=%B", f"{before}..HEAD")
-    return "\n".join(line for line in diff.splitlines() if line.startswith("+") or line[:1].isalpha())
+    return "\n".join(
+        line for line in diff.splitlines() if line.startswith("+") or line[:1].isalpha()
+    )
 
 
 def read_page(project: Project, launcher: Launcher, folder: Path) -> str:
@@ -142,18 +204,25 @@ def read_export(project: Project, launcher: Launcher, folder: Path) -> str:
 
 
 def read_summary(project: Project, launcher: Launcher, folder: Path) -> str:
-    launcher.run(project.path, "ci", "--provider", "none", "--summary", "summary.md", env=FIXED_TIME)
+    launcher.run(
+        project.path, "ci", "--provider", "none", "--summary", "summary.md", env=FIXED_TIME
+    )
     return (project.path / "summary.md").read_text()
 
 
 def read_hook(project: Project, launcher: Launcher, folder: Path) -> str:
     event = {"hook_event_name": "UserPromptSubmit", "session_id": "s-1", "prompt": TASK}
     stdin = json.dumps(event).encode()
-    return launcher.run(project.path, "hook", "agent", "--for", "claude-code", stdin=stdin, env=FIXED_TIME).printed
+    return launcher.run(
+        project.path, "hook", "agent", "--for", "claude-code", stdin=stdin, env=FIXED_TIME
+    ).printed
 
 
 def read_mcp(project: Project, launcher: Launcher, folder: Path) -> str:
-    calls = [call_tool(1, "retrieve", {"task": TASK}), call_tool(2, "similar_tasks", {"task": TASK})]
+    calls = [
+        call_tool(1, "retrieve", {"task": TASK}),
+        call_tool(2, "similar_tasks", {"task": TASK}),
+    ]
     return ask_mcp(project.path, *calls, env=FIXED_TIME).printed
 
 
@@ -171,7 +240,9 @@ READ_CASES = {f"in {name}": Case(f"in {name}", name, HOLDS, read) for name, read
 
 
 @pytest.mark.parametrize("case", READ_CASES)
-def test_none_is_in_what_commands_leave(case: str, planted: Project, launcher: Launcher, tmp_path: Path) -> None:
+def test_none_is_in_what_commands_leave(
+    case: str, planted: Project, launcher: Launcher, tmp_path: Path
+) -> None:
     text = READ_CASES[case].data(copy_project(planted, tmp_path / "shop"), launcher, tmp_path)
     assert text, "there is something to look at"
     assert leaked(text) == []
@@ -198,11 +269,16 @@ WAYS = {
     "episode": Entry(("episode", SENTENCE, "--outcome", "failure")),
     "the topic of episode": Entry(("episode", "Tried it", "--topic", SENTENCE)),
     "checkpoint": Entry(("checkpoint", SENTENCE)),
-    "the reason of checkpoint": Entry(("checkpoint", "It holds", "--state", "held", "--because", SENTENCE)),
+    "the reason of checkpoint": Entry(
+        ("checkpoint", "It holds", "--state", "held", "--because", SENTENCE)
+    ),
     "premortem": Entry(("premortem",), f"{SENTENCE}\n"),
     "feedback": Entry(("feedback", make_id(1), "confirmed", "--ref", "pr:1", "--by", "{}")),
     "import": Entry(
-        ("import", "--from", "legacy", "{file}"), "", "MEMORY.md", f"# M\n\n## [2026-03-01] Lesson\n{SENTENCE}\n"
+        ("import", "--from", "legacy", "{file}"),
+        "",
+        "MEMORY.md",
+        f"# M\n\n## [2026-03-01] Lesson\n{SENTENCE}\n",
     ),
     "capture": Entry(("capture", "{file}"), "", "session.jsonl", "SESSION"),
     "a task": Entry(("retrieve", SENTENCE)),
@@ -223,13 +299,17 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Project:
 
 def all_bytes(project: Project) -> bytes:
     """Return every file under a repository and every object of git's."""
-    objects = project.git("cat-file", "--batch", "--batch-all-objects").encode("utf-8", "surrogateescape")
+    objects = project.git("cat-file", "--batch", "--batch-all-objects").encode(
+        "utf-8", "surrogateescape"
+    )
     files = (path.read_bytes() for path in project.path.rglob("*") if path.is_file())
     return b"\n".join([objects, *files])
 
 
 @pytest.mark.parametrize("case", IN_CASES)
-def test_none_is_written_or_printed(case: str, template: Project, launcher: Launcher, tmp_path: Path) -> None:
+def test_none_is_written_or_printed(
+    case: str, template: Project, launcher: Launcher, tmp_path: Path
+) -> None:
     way: Entry = IN_CASES[case].data
     project = copy_project(template, tmp_path / "shop")
     env = {**FIXED_TIME, **log_git(tmp_path)}
@@ -257,12 +337,16 @@ print(json.dumps({"learnings": [{"title": f"Use {told}", "body": f"Use {told}", 
 """
 
 
-def test_none_of_a_models_reply_is_written(template: Project, launcher: Launcher, tmp_path: Path) -> None:
+def test_none_of_a_models_reply_is_written(
+    template: Project, launcher: Launcher, tmp_path: Path
+) -> None:
     program = make_program(tmp_path / "bin", REPLY, "model")
     for vendor, secret in list(SECRETS.items())[::6]:
         project = copy_project(template, tmp_path / vendor)
         env = {**FIXED_TIME, "MEMORY_CI_ENGINE_COMMAND": str(program), "TOLD": json.dumps(secret)}
-        done: Done = launcher.run(project.path, "record", "--engine", "command", "--yes", env={**os.environ, **env})
+        done: Done = launcher.run(
+            project.path, "record", "--engine", "command", "--yes", env={**os.environ, **env}
+        )
         assert_ended_clearly(done, vendor)
         assert leaked(done.printed) == []
         assert leaked(all_bytes(project)) == []

@@ -32,16 +32,24 @@ STOPPED = ("record", "compact", "forget", "capture", "add", "fmt", "index", "ins
 def list_disk_cases() -> Iterator[Case]:
     for name in WRITERS:
         for disk, fault in DISKS.items():
-            yield Case(f"{name}, {disk}", f"`{name}` with {disk} from four of its writes on", HOLDS, (name, fault))
+            yield Case(
+                f"{name}, {disk}",
+                f"`{name}` with {disk} from four of its writes on",
+                HOLDS,
+                (name, fault),
+            )
 
 
 DISK_CASES = {case.name: case for case in list_disk_cases()}
 LIMIT_CASES = {
-    f"{name}, short files": Case(f"{name}, short files", f"`{name}` where files end at {LIMITS} bytes", HOLDS, name)
+    f"{name}, short files": Case(
+        f"{name}, short files", f"`{name}` where files end at {LIMITS} bytes", HOLDS, name
+    )
     for name in COMMITTING
 }
 STOP_CASES = {
-    f"{name}, stopped": Case(f"{name}, stopped", f"`{name}` stopped at its writes", HOLDS, name) for name in STOPPED
+    f"{name}, stopped": Case(f"{name}, stopped", f"`{name}` stopped at its writes", HOLDS, name)
+    for name in STOPPED
 }
 ALL_CASES = {**DISK_CASES, **LIMIT_CASES, **STOP_CASES}
 
@@ -80,18 +88,25 @@ def choose_writes(count: int) -> list[int]:
 def list_temporaries(project: Project) -> list[str]:
     """Return untracked files that the command would not have left."""
     names = project.git("ls-files", "--others", "--exclude-standard").splitlines()
-    return [name for name in names if name.rpartition("/")[2].startswith(".") and name.count(".") > 2]
+    return [
+        name for name in names if name.rpartition("/")[2].startswith(".") and name.count(".") > 2
+    ]
 
 
 def assert_sound(project: Project, launcher: Launcher, what: str) -> None:
     project.git("fsck", "--strict", "--no-dangling")
-    assert list(project.path.rglob("*.lock")) in ([], [project.path / ".git/memory-ci/prewarm.lock"]), what
+    assert list(project.path.rglob("*.lock")) in (
+        [],
+        [project.path / ".git/memory-ci/prewarm.lock"],
+    ), what
     checked = launcher.run(project.path, "check", "--json")
     assert "unreadable" not in checked.printed, what
 
 
 @pytest.mark.parametrize("case", DISK_CASES)
-def test_a_disk_that_takes_nothing_costs_nothing(case: str, scene: Scene, launcher: Launcher, tmp_path: Path) -> None:
+def test_a_disk_that_takes_nothing_costs_nothing(
+    case: str, scene: Scene, launcher: Launcher, tmp_path: Path
+) -> None:
     name, fault = DISK_CASES[case].data
     writer = WRITERS[name]
     control = prepare(scene, launcher, name, tmp_path / "control")
@@ -112,7 +127,9 @@ def test_a_disk_that_takes_nothing_costs_nothing(case: str, scene: Scene, launch
 
 
 @pytest.mark.parametrize("case", LIMIT_CASES)
-def test_git_that_cannot_write_costs_nothing(case: str, scene: Scene, launcher: Launcher, tmp_path: Path) -> None:
+def test_git_that_cannot_write_costs_nothing(
+    case: str, scene: Scene, launcher: Launcher, tmp_path: Path
+) -> None:
     name = LIMIT_CASES[case].data
     writer = WRITERS[name]
     control = prepare(scene, launcher, name, tmp_path / "control")
@@ -146,14 +163,22 @@ def test_a_run_that_is_stopped_and_goes_on_takes_nothing_from_a_person(
         project = prepare(scene, launcher, name, tmp_path / f"shop-{number}")
 
         def work(project: Project = project) -> None:
-            noted = launcher.run(project.path, "add", "--title", "Noted meanwhile by a person", env=FIXED_TIME)
+            noted = launcher.run(
+                project.path, "add", "--title", "Noted meanwhile by a person", env=FIXED_TIME
+            )
             assert_ended_clearly(noted)
             project.write("src/client.py", "mine\n")
             project.git("commit", "-qam", "Mine")
 
         words = scene.words(writer.args)
         done = sleeper.run(
-            project.path, *words, stdin=writer.stdin, env=FIXED_TIME, fault="stop", number=number, meanwhile=work
+            project.path,
+            *words,
+            stdin=writer.stdin,
+            env=FIXED_TIME,
+            fault="stop",
+            number=number,
+            meanwhile=work,
         )
         assert_ended_clearly(done, what)
         assert project.show("HEAD", "src/client.py") == "mine\n", what

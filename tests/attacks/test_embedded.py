@@ -130,7 +130,9 @@ def make_work_tree_trap(docs: Path, canaries: Path) -> None:
     move_git_directory(inner.path, docs / "worktree")
     shutil.move(inner.path, docs / "worktree" / "tree")
     (docs / "worktree" / "config").write_text(config_with_programs(canaries))
-    (docs / "worktree" / "tree" / "MEMORY.md").write_text(MEMORY + "\n")  # its state differs: a filter is asked
+    (docs / "worktree" / "tree" / "MEMORY.md").write_text(
+        MEMORY + "\n"
+    )  # its state differs: a filter is asked
 
 
 def make_promisor_trap(docs: Path, canaries: Path) -> str:
@@ -155,7 +157,9 @@ def make_journal_trap(docs: Path, precious: Path) -> None:
     move_git_directory(inner.path, docs / "journal")
     shutil.rmtree(inner.path)
     (docs / "journal" / "index").unlink()
-    (docs / "journal" / "config").write_text("[core]\n\trepositoryformatversion = 0\n\tbare = true\n")
+    (docs / "journal" / "config").write_text(
+        "[core]\n\trepositoryformatversion = 0\n\tbare = true\n"
+    )
     journal = docs / "journal" / "memory-ci" / "journal"
     journal.parent.mkdir()
     journal.write_text(f"refs/heads/main\0--output={precious}\0{tip}")
@@ -187,7 +191,11 @@ def trap(traps: Traps, tmp_path: Path) -> Traps:
     copy = tmp_path / "clone"
     shutil.copytree(traps.clone, copy, symlinks=True)
     docs = copy / "docs"
-    for file in (docs / "worktree/config", docs / "promisor/config", docs / "journal/memory-ci/journal"):
+    for file in (
+        docs / "worktree/config",
+        docs / "promisor/config",
+        docs / "journal/memory-ci/journal",
+    ):
         file.write_text(file.read_text().replace(str(traps.canaries.parent), str(tmp_path)))
     (tmp_path / "canaries").mkdir()
     precious = tmp_path / "bashrc"
@@ -236,7 +244,9 @@ def run_in(launcher: Launcher, folder: Path, words: Sequence[str], where: Path) 
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_a_command_in_such_a_folder_runs_nothing_of_it(name: str, trap: Traps, launcher: Launcher) -> None:
+def test_a_command_in_such_a_folder_runs_nothing_of_it(
+    name: str, trap: Traps, launcher: Launcher
+) -> None:
     for where, folder in trap.folders().items():
         done = run_in(launcher, folder, (*name.split(), *CASES[name].data), folder)
         assert_nothing_ran(trap, done, where)
@@ -244,14 +254,19 @@ def test_a_command_in_such_a_folder_runs_nothing_of_it(name: str, trap: Traps, l
 
 HOOK_CASES = {
     f"hook of {agent}": Case(
-        f"hook of {agent}", f"six events of {agent}, the process at the root or in the folder", HOLDS, agent
+        f"hook of {agent}",
+        f"six events of {agent}, the process at the root or in the folder",
+        HOLDS,
+        agent,
     )
     for agent in AGENTS
 }
 
 
 @pytest.mark.parametrize("name", HOOK_CASES)
-def test_an_agents_hook_runs_nothing_of_such_a_folder(name: str, trap: Traps, launcher: Launcher) -> None:
+def test_an_agents_hook_runs_nothing_of_such_a_folder(
+    name: str, trap: Traps, launcher: Launcher
+) -> None:
     agent = HOOK_CASES[name].data
     for where, folder in trap.folders().items():
         for event in EVENTS:
@@ -263,7 +278,12 @@ def test_an_agents_hook_runs_nothing_of_such_a_folder(name: str, trap: Traps, la
 
 NAMED: dict[str, tuple[str, ...]] = {
     "a policy from the folder": ("policy", "docs/promisor@main"),
-    "a file of the folder as what a task is about": ("retrieve", "x", "--about", "docs/worktree/HEAD"),
+    "a file of the folder as what a task is about": (
+        "retrieve",
+        "x",
+        "--about",
+        "docs/worktree/HEAD",
+    ),
     "a change that brought the folder": ("verify", "--base", "HEAD~1"),
     "a check of the folder's files": ("check", "docs/worktree/tree/MEMORY.md"),
     "a server for the folder": ("mcp", "--repo", "docs/worktree/tree"),
@@ -277,7 +297,9 @@ NAMED_CASES = {
 
 
 @pytest.mark.parametrize("name", NAMED_CASES)
-def test_a_folder_that_is_named_at_the_root_runs_nothing(name: str, trap: Traps, launcher: Launcher) -> None:
+def test_a_folder_that_is_named_at_the_root_runs_nothing(
+    name: str, trap: Traps, launcher: Launcher
+) -> None:
     words = NAMED_CASES[name].data
     done = run_in(launcher, trap.clone, words, trap.clone)
     assert_nothing_ran(trap, done, name)
@@ -293,7 +315,9 @@ def test_the_traps_are_live(trap: Traps) -> None:
     plain.git("status")
     assert (trap.canaries / "filt-clean").exists()
     bare = RepoBuilder(folders["promisor"])
-    subprocess.run(["git", "cat-file", "-p", "HEAD:MEMORY.md"], cwd=bare.path, capture_output=True, check=False)
+    subprocess.run(
+        ["git", "cat-file", "-p", "HEAD:MEMORY.md"], cwd=bare.path, capture_output=True, check=False
+    )
     assert (trap.canaries / "promisor").exists()
     ref, old, new = (folders["journal"] / "memory-ci/journal").read_text().split("\0")
     assert ref == "refs/heads/main"

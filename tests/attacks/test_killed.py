@@ -10,7 +10,16 @@ from typing import NamedTuple
 
 import pytest
 
-from tests.attacks.attack import BOUNDED, ERROR, LOST, Area, Case, Launcher, assert_ended_clearly, list_commands
+from tests.attacks.attack import (
+    BOUNDED,
+    ERROR,
+    LOST,
+    Area,
+    Case,
+    Launcher,
+    assert_ended_clearly,
+    list_commands,
+)
 from tests.attacks.scene import (
     AFTERMATHS,
     FIXED_TIME,
@@ -37,7 +46,18 @@ AREA = Area(
 )
 
 COMMITTING = frozenset(
-    ("record", "apply", "ci", "compact", "promote", "retire", "candidates", "review", "forget", "forget words")
+    (
+        "record",
+        "apply",
+        "ci",
+        "compact",
+        "promote",
+        "retire",
+        "candidates",
+        "review",
+        "forget",
+        "forget words",
+    )
 )
 """They move the branch."""
 
@@ -66,10 +86,17 @@ def list_cases() -> Iterator[Case]:
     for name in WRITERS:
         if name in IN_FULL:
             for after in AFTERMATHS:
-                yield Case(f"{name}, {after}", f"`{name}` killed at each write, then {after}", HOLDS, (name, (after,)))
+                yield Case(
+                    f"{name}, {after}",
+                    f"`{name}` killed at each write, then {after}",
+                    HOLDS,
+                    (name, (after,)),
+                )
         else:
             everything = tuple(AFTERMATHS)
-            yield Case(name, f"`{name}` killed at each write, then each in turn", HOLDS, (name, everything))
+            yield Case(
+                name, f"`{name}` killed at each write, then each in turn", HOLDS, (name, everything)
+            )
 
 
 CASES = {case.name: case for case in list_cases()}
@@ -89,7 +116,9 @@ class End(NamedTuple):
     committed: State
 
 
-def go_through(scene: Scene, launcher: Launcher, name: str, after: str, place: Path, number: int = 0) -> End:
+def go_through(
+    scene: Scene, launcher: Launcher, name: str, after: str, place: Path, number: int = 0
+) -> End:
     """Run a command, killed before write `number` (0: not at all), and all that follows."""
     writer = WRITERS[name]
     project = copy_for(scene, writer, place)
@@ -126,7 +155,9 @@ def assert_whole(project: Project, launcher: Launcher, what: str) -> None:
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_nothing_is_lost_and_a_rerun_finishes(case: str, scene: Scene, launcher: Launcher, tmp_path: Path) -> None:
+def test_nothing_is_lost_and_a_rerun_finishes(
+    case: str, scene: Scene, launcher: Launcher, tmp_path: Path
+) -> None:
     name, aftermaths = CASES[case].data
     writes = count_writes(scene, launcher, name, tmp_path)
     assert writes, f"{name} writes nothing: the scene has to give it something to write"
@@ -138,7 +169,9 @@ def test_nothing_is_lost_and_a_rerun_finishes(case: str, scene: Scene, launcher:
         what = f"killed before {writes[number - 1]}, then {after}"
         # Each in a folder of its own, that stays: a hook of git may still work in it in the background.
         end = go_through(scene, launcher, name, after, tmp_path / f"killed-{number}", number)
-        if name in COMMITTING - {"apply"}:  # a plan is not for another tip: `record` makes a new one
+        if name in COMMITTING - {
+            "apply"
+        }:  # a plan is not for another tip: `record` makes a new one
             lost = controls[after].cloned.titles - end.cloned.titles
             assert lost == set(), f"{what}: these learnings are not in the last commit"
         compare(end.committed, controls[after].committed, what)
@@ -153,14 +186,18 @@ def compare(state: State, control: State, what: str) -> None:
     assert lost == set(), f"{what}: a commit of all files takes these learnings out"
     differing = (state.paths ^ control.paths) - {"src/other.py"}  # git may have refused the rebase
     # A commit more has an episode more; copies of an entry that went up are retired by the next run.
-    differing -= {path for path in state.paths if path in COPIES or path.startswith(".memory/episodes/")}
+    differing -= {
+        path for path in state.paths if path in COPIES or path.startswith(".memory/episodes/")
+    }
     assert differing == set(), f"{what}: these files are missing, or too many"
     missing = control.local - state.local
     assert missing == set(), f"{what}: these settings are missing"
     assert state.sessions == control.sessions, what
 
 
-def test_every_command_is_a_writer_or_writes_nothing(scene: Scene, launcher: Launcher, tmp_path: Path) -> None:
+def test_every_command_is_a_writer_or_writes_nothing(
+    scene: Scene, launcher: Launcher, tmp_path: Path
+) -> None:
     """A new command that writes needs a row in `WRITERS`."""
     names = {" ".join(writer.args[:1]) for writer in WRITERS.values()} | set(WRITERS)
     for name, words in list_commands():

@@ -47,7 +47,9 @@ class Large:
         self.folder = folder
 
     def run(self, *words: str, stdin: bytes = b"") -> str:
-        done = self.launcher.run(self.project.path, *words, stdin=stdin, env=FIXED_TIME, memory=MEMORY, seconds=SECONDS)
+        done = self.launcher.run(
+            self.project.path, *words, stdin=stdin, env=FIXED_TIME, memory=MEMORY, seconds=SECONDS
+        )
         assert_ended_clearly(done, words)
         return done.stdout
 
@@ -99,7 +101,9 @@ def many_entries_of_different_words(large: Large) -> None:
 
 
 def many_alike_entries(large: Large) -> None:
-    entries = (make_entry(n, title="Retry a charge with a key", body=f"Case {n}.") for n in range(2_000))
+    entries = (
+        make_entry(n, title="Retry a charge with a key", body=f"Case {n}.") for n in range(2_000)
+    )
     large.remember("\n".join(map(format_entry, entries)))
     large.read()
 
@@ -109,7 +113,9 @@ def chain_of_supersedes(large: Large) -> None:
     entries = [first]
     for number in range(1, 2_000):
         before = entries[-1].id
-        entries.append(make_entry(number, title=f"Word{number} thing{number}", supersedes=(before,)))
+        entries.append(
+            make_entry(number, title=f"Word{number} thing{number}", supersedes=(before,))
+        )
     large.remember("\n".join(map(format_entry, entries)))
     large.read()
 
@@ -122,7 +128,9 @@ def many_cites(large: Large) -> None:
 
 def many_notes(large: Large) -> None:
     for number in range(2_000):
-        entry = make_entry(number, title=f"Word{number} other{number} thing{number}", scope="project")
+        entry = make_entry(
+            number, title=f"Word{number} other{number} thing{number}", scope="project"
+        )
         large.project.write(f".memory/inbox/{entry.id}.md", format_entry(entry))
     large.project.git("add", "-A")
     large.project.commit("Notes")
@@ -148,13 +156,19 @@ def many_tags_and_sessions(large: Large) -> None:
 
 
 def large_message(large: Large) -> None:
-    trailers = "".join(f"Memory-Used: {number:08x}\nLearning: word{number}\n" for number in range(10_000))
-    large.project.commit("feat: much\n\n" + "words and words\n" * 650_000 + "\n" + trailers, {"a": "1\n"})
+    trailers = "".join(
+        f"Memory-Used: {number:08x}\nLearning: word{number}\n" for number in range(10_000)
+    )
+    large.project.commit(
+        "feat: much\n\n" + "words and words\n" * 650_000 + "\n" + trailers, {"a": "1\n"}
+    )
     large.read()
 
 
 def many_files_in_a_change(large: Large) -> None:
-    large.project.commit("feat: files", {f"gen/file-{number}.txt": f"{number}\n" for number in range(5_000)})
+    large.project.commit(
+        "feat: files", {f"gen/file-{number}.txt": f"{number}\n" for number in range(5_000)}
+    )
     large.read()
 
 
@@ -253,5 +267,7 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Project:
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_it_ends_within_its_bounds(case: str, template: Project, launcher: Launcher, tmp_path: Path) -> None:
+def test_it_ends_within_its_bounds(
+    case: str, template: Project, launcher: Launcher, tmp_path: Path
+) -> None:
     CASES[case].data(Large(copy_project(template, tmp_path / "shop"), launcher, tmp_path))

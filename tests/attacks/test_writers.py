@@ -119,7 +119,9 @@ def eight_captures_of_one_session(crowd: Crowd) -> None:
     for _ in range(COUNT):
         crowd.start("capture", str(path))
     crowd.join()
-    refs = crowd.project.git("for-each-ref", "--format=%(refname)", "refs/memory-ci/sessions/").splitlines()
+    refs = crowd.project.git(
+        "for-each-ref", "--format=%(refname)", "refs/memory-ci/sessions/"
+    ).splitlines()
     assert len(refs) == 1
     digest = crowd.project.show(refs[0], "digest.jsonl")
     assert "Charge once." in digest
@@ -176,7 +178,9 @@ def eight_forget(crowd: Crowd) -> None:
 
 
 def upkeep_beside_notes(crowd: Crowd) -> None:
-    body = "a retry doubled the charge for the gateway had booked the first request before it answered"
+    body = (
+        "a retry doubled the charge for the gateway had booked the first request before it answered"
+    )
     near = [make_entry(n, title="Retry with a key", body=body + " again" * n) for n in (1, 2)]
     crowd.project.commit("Near", {"MEMORY.md": "\n".join(map(format_entry, near))})
     for number, verb in enumerate(("compact", "promote", "retire", "record")):
@@ -219,7 +223,9 @@ def eight_work_trees(crowd: Crowd) -> None:
 
 
 def eight_publishers(crowd: Crowd) -> None:
-    crowd.project.git("clone", "-q", "--bare", str(crowd.project.path), str(crowd.folder / "remote.git"))
+    crowd.project.git(
+        "clone", "-q", "--bare", str(crowd.project.path), str(crowd.folder / "remote.git")
+    )
     clones = []
     for number in range(COUNT):
         place = crowd.folder / f"clone-{number}"

@@ -9,7 +9,16 @@ import pytest
 
 from memory_ci.config import CONFIG_FILE
 from memory_ci.store.edits import format_entry
-from tests.attacks.attack import BOUNDED, COMMAND, ERROR, LOST, Area, Case, Launcher, assert_ended_clearly
+from tests.attacks.attack import (
+    BOUNDED,
+    COMMAND,
+    ERROR,
+    LOST,
+    Area,
+    Case,
+    Launcher,
+    assert_ended_clearly,
+)
 from tests.attacks.scene import FIXED_TIME
 from tests.make import ID, make_entry
 from tests.project import Project, copy_project, make_project
@@ -98,7 +107,9 @@ def front_matter(text: str) -> str:
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_it_costs_no_more_than_itself(case: str, template: Project, launcher: Launcher, tmp_path: Path) -> None:
+def test_it_costs_no_more_than_itself(
+    case: str, template: Project, launcher: Launcher, tmp_path: Path
+) -> None:
     project = copy_project(template, tmp_path / "shop")
     canary = tmp_path / "canary"
     text = CASES[case].data.replace(CANARY, str(canary))

@@ -51,7 +51,9 @@ def test_a_record_of_ctxmem_is_one_line() -> None:
 @pytest.mark.parametrize("whole", [True, False])
 def test_a_needle_has_the_words_of_its_entry_but_two(whole: bool) -> None:
     for needle in list_needles(ENTRIES, whole=whole):
-        said = (f"{needle.entry.title} {needle.entry.body}" if whole else needle.entry.title).split()
+        said = (
+            f"{needle.entry.title} {needle.entry.body}" if whole else needle.entry.title
+        ).split()
         asked = needle.text.split()
         assert len(asked) == len(said)
         assert Counter(asked[:-REPLACED]) <= Counter(said)

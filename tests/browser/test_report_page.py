@@ -19,14 +19,26 @@ from memory_ci.store.edits import format_entry
 from tests.make import make_entry, make_id
 from tests.project import NOW, make_project
 
-playwright = pytest.importorskip("playwright.sync_api", reason="no browser tests: playwright is not installed")
-axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="no browser tests: axe is not installed")
+playwright = pytest.importorskip(
+    "playwright.sync_api", reason="no browser tests: playwright is not installed"
+)
+axe = pytest.importorskip(
+    "axe_playwright_python.sync_playwright", reason="no browser tests: axe is not installed"
+)
 BROWSERS = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome", "chrome")
 BROWSER = next(filter(None, map(shutil.which, BROWSERS)), None)
-NEEDS_BROWSER = pytest.mark.skipif(BROWSER is None, reason=f"no browser tests: none of {', '.join(BROWSERS)} on PATH")
+NEEDS_BROWSER = pytest.mark.skipif(
+    BROWSER is None, reason=f"no browser tests: none of {', '.join(BROWSERS)} on PATH"
+)
 pytestmark = [pytest.mark.slow, NEEDS_BROWSER]
 
-FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"]
+FLAGS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+]
 HOSTILE = [
     "<script>window.pwned = 1</script>",
     '"><img src=x onerror="window.pwned = 1">',
@@ -45,16 +57,29 @@ def overview(tmp_path_factory: pytest.TempPathFactory) -> Overview:
     for number, branch in ((129, "late"), (130, "later"), (131, "latest")):
         project.merge_work(f"fix: answer {branch}", branch, number, "src/gateway.py")
     entries = [
-        make_entry(number, title=title, body=title, evidence=(f"pr:129 {title}",), source="javascript:window.pwned=1")
+        make_entry(
+            number,
+            title=title,
+            body=title,
+            evidence=(f"pr:129 {title}",),
+            source="javascript:window.pwned=1",
+        )
         for number, title in enumerate(HOSTILE, start=1)
     ]
     entries.append(make_entry(9, title="Charge a card once", type="directive", source="pr:128"))
     project.commit("memory: by hand", {"MEMORY.md": "".join(map(format_entry, entries))})
     given = tuple(Given(id=entry.id) for entry in entries)
-    told = Episode(id="pr-129", occurred_at=NOW, situation=Situation(summary=HOSTILE[1]), retrieved=given)
+    told = Episode(
+        id="pr-129", occurred_at=NOW, situation=Situation(summary=HOSTILE[1]), retrieved=given
+    )
     save_telling(project.workspace, replace(told, used=(make_id(9),), action=Action(pr=129)))
-    found = gather_report(project.workspace, NOW, {}, task="charge a card <script>window.pwned = 1</script>")
-    return replace(found, tasks=tuple(one for one in found.tasks if "charge" in one.task or "latest" in one.task))
+    found = gather_report(
+        project.workspace, NOW, {}, task="charge a card <script>window.pwned = 1</script>"
+    )
+    return replace(
+        found,
+        tasks=tuple(one for one in found.tasks if "charge" in one.task or "latest" in one.task),
+    )
 
 
 @pytest.fixture(scope="module")
@@ -68,7 +93,7 @@ def browser() -> Iterator[Any]:
 class Opened:
     """A page, and all that it said or asked for since."""
 
-    def __init__(self, browser: Any, path: Path, **context: Any) -> None:  # noqa: ANN401 - playwright's own
+    def __init__(self, browser: Any, path: Path, **context: Any) -> None:
         self.page = browser.new_context(**context).new_page()
         self.said: list[str] = []
         self.asked: list[str] = []
@@ -90,7 +115,7 @@ def path(overview: Overview, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def opened(browser: Any, path: Path) -> Opened:  # noqa: ANN401 - playwright's own
+def opened(browser: Any, path: Path) -> Opened:
     return Opened(browser, path, viewport={"width": 1280, "height": 900})
 
 
@@ -99,14 +124,18 @@ def test_the_page_asks_for_nothing_and_complains_of_nothing(opened: Opened, path
 
 
 @pytest.mark.parametrize(
-    ("view", "marks"), [("time", 2), ("use", 6), ("map", 2), ("task", 2), ("health", 3)], ids=lambda value: str(value)
+    ("view", "marks"),
+    [("time", 2), ("use", 6), ("map", 2), ("task", 2), ("health", 3)],
+    ids=lambda value: str(value),
 )
 def test_each_chart_has_its_marks(opened: Opened, view: str, marks: int) -> None:
     assert opened.count(f"#{view} svg[data-size=wide] .role-mark [aria-label]") >= marks
 
 
 def test_bars_lead_to_commits_and_dots_to_entries(opened: Opened, overview: Overview) -> None:
-    links = opened.page.eval_on_selector_all("#time a, #use figure a", "all => all.map(a => a.href.baseVal)")
+    links = opened.page.eval_on_selector_all(
+        "#time a, #use figure a", "all => all.map(a => a.href.baseVal)"
+    )
     assert f"https://github.com/acme/shop/commit/{overview.weeks[-2].newest.url[-40:]}" in links
     assert {"#entry-0", "#entry-5"} <= set(links)
 
@@ -117,8 +146,14 @@ def test_nothing_that_entries_say_is_run_or_hidden(opened: Opened) -> None:
     for summary in page.locator("details.entry summary").all():
         summary.evaluate("node => node.parentNode.open = true")
     page.evaluate("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
-    assert page.evaluate("[window.pwned, document.scripts.length, document.images.length]") == [None, 2, 0]
-    assert page.evaluate("[...document.links].filter(a => !/^(https|file):/.test(a.href)).length") == 0
+    assert page.evaluate("[window.pwned, document.scripts.length, document.images.length]") == [
+        None,
+        2,
+        0,
+    ]
+    assert (
+        page.evaluate("[...document.links].filter(a => !/^(https|file):/.test(a.href)).length") == 0
+    )
     said = page.inner_text("#entries")
     assert HOSTILE[0] in said
     assert "{{ 7 * 7 }}" in said
@@ -127,7 +162,7 @@ def test_nothing_that_entries_say_is_run_or_hidden(opened: Opened) -> None:
     assert opened.said == []
 
 
-def test_search_and_filters_work_by_keyboard_alone(browser: Any, path: Path) -> None:  # noqa: ANN401 - playwright's own
+def test_search_and_filters_work_by_keyboard_alone(browser: Any, path: Path) -> None:
     page = Opened(browser, path).page
     page.keyboard.press("/")
     page.keyboard.type("card ONCE")
@@ -144,7 +179,7 @@ def test_search_and_filters_work_by_keyboard_alone(browser: Any, path: Path) -> 
     assert "used" in page.inner_text("details.entry[open]")
 
 
-def test_a_task_is_found_by_typing(browser: Any, path: Path) -> None:  # noqa: ANN401 - playwright's own
+def test_a_task_is_found_by_typing(browser: Any, path: Path) -> None:
     page = Opened(browser, path).page
     assert page.locator(".task:visible").count() == 1
     page.focus("#asked")
@@ -156,20 +191,34 @@ def test_a_task_is_found_by_typing(browser: Any, path: Path) -> None:  # noqa: A
 
 
 @pytest.mark.parametrize(("scheme", "width"), [("light", 1280), ("dark", 390)])
-def test_labels_and_contrast_pass_the_accessibility_check(browser: Any, path: Path, scheme: str, width: int) -> None:  # noqa: ANN401 - playwright's own
+def test_labels_and_contrast_pass_the_accessibility_check(
+    browser: Any, path: Path, scheme: str, width: int
+) -> None:
     page = Opened(browser, path, color_scheme=scheme, viewport={"width": width, "height": 844}).page
-    found = axe.Axe().run(page, options={"runOnly": ["wcag2a", "wcag2aa", "wcag21aa"]}).response["violations"]
+    found = (
+        axe.Axe()
+        .run(page, options={"runOnly": ["wcag2a", "wcag2aa", "wcag21aa"]})
+        .response["violations"]
+    )
     assert [
-        (one["id"], one["nodes"][0]["html"][:200]) for one in found if one["impact"] in ("serious", "critical")
+        (one["id"], one["nodes"][0]["html"][:200])
+        for one in found
+        if one["impact"] in ("serious", "critical")
     ] == []
     assert page.evaluate("document.documentElement.scrollWidth") == width
 
 
-def test_ten_thousand_entries_are_a_page_of_bounded_size(browser: Any, overview: Overview, tmp_path: Path) -> None:  # noqa: ANN401 - playwright's own
+def test_ten_thousand_entries_are_a_page_of_bounded_size(
+    browser: Any, overview: Overview, tmp_path: Path
+) -> None:
     one = overview.entries[-1]
-    many = tuple(replace(one, id=make_id(number), given=number % 90, used=number % 7) for number in range(10_000))
+    many = tuple(
+        replace(one, id=make_id(number), given=number % 90, used=number % 7)
+        for number in range(10_000)
+    )
     size = save_report(
-        replace(overview, entries=many, tasks=(), weeks=(), files=(), releases=()), tmp_path / "page.html"
+        replace(overview, entries=many, tasks=(), weeks=(), files=(), releases=()),
+        tmp_path / "page.html",
     )
     opened = Opened(browser, tmp_path / "page.html")
     assert size < 6_000_000
@@ -178,7 +227,9 @@ def test_ten_thousand_entries_are_a_page_of_bounded_size(browser: Any, overview:
     assert opened.said == []
 
 
-def test_an_empty_memory_says_what_to_do_next(browser: Any, overview: Overview, tmp_path: Path) -> None:  # noqa: ANN401 - playwright's own
+def test_an_empty_memory_says_what_to_do_next(
+    browser: Any, overview: Overview, tmp_path: Path
+) -> None:
     empty = Overview(name="new", address="", today=overview.today, commit="")
     save_report(empty, tmp_path / "page.html")
     opened = Opened(browser, tmp_path / "page.html")
@@ -189,7 +240,10 @@ def test_an_empty_memory_says_what_to_do_next(browser: Any, overview: Overview, 
 
 def test_what_looks_like_a_credential_is_masked(overview: Overview, tmp_path: Path) -> None:
     key = f"ghp_{'A1b2C3d4E5' * 4}"
-    entries = (replace(overview.entries[0], title=key, body=key, quotes=(key,)), *overview.entries[1:])
+    entries = (
+        replace(overview.entries[0], title=key, body=key, quotes=(key,)),
+        *overview.entries[1:],
+    )
     save_report(replace(overview, entries=entries, notes=(key,)), tmp_path / "page.html")
     page = (tmp_path / "page.html").read_text("utf-8")
     assert key not in page

@@ -42,10 +42,17 @@ def at_terminal(project: Project, *argv: str, **environ: str) -> str:
     """What a whole process shows at a terminal of 80 columns."""
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
-    env = {key: value for key, value in os.environ.items() if key not in ("CI", "NO_COLOR", "COLUMNS")}
+    env = {
+        key: value for key, value in os.environ.items() if key not in ("CI", "NO_COLOR", "COLUMNS")
+    }
     asked = [sys.executable, "-m", "memory_ci", *argv]
     with subprocess.Popen(
-        asked, cwd=project.path, stdin=theirs, stdout=theirs, stderr=theirs, env={**env, "TERM": "xterm", **environ}
+        asked,
+        cwd=project.path,
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+        env={**env, "TERM": "xterm", **environ},
     ):
         os.close(theirs)
         shown = b""
@@ -68,7 +75,9 @@ def zoo(project: Project) -> Project:
     return project
 
 
-def test_lines_are_folded_and_coloured_at_a_terminal_and_nowhere_else(zoo: Project, run: Run) -> None:
+def test_lines_are_folded_and_coloured_at_a_terminal_and_nowhere_else(
+    zoo: Project, run: Run
+) -> None:
     shown = at_terminal(zoo, "list", NO_COLOR="1")
     assert "\x1b" not in shown
     assert max(map(len, shown.splitlines())) <= 80
@@ -78,10 +87,15 @@ def test_lines_are_folded_and_coloured_at_a_terminal_and_nowhere_else(zoo: Proje
     assert "\x1b" not in piped
 
 
-def test_a_finding_is_shown_with_its_line_at_a_terminal_and_in_one_line_elsewhere(zoo: Project, run: Run) -> None:
+def test_a_finding_is_shown_with_its_line_at_a_terminal_and_in_one_line_elsewhere(
+    zoo: Project, run: Run
+) -> None:
     text = (zoo.path / "MEMORY.md").read_text()
     zoo.write("MEMORY.md", text.replace("status: active", "status: novel"))
-    for shown in (at_terminal(zoo, "--color", "never", "check"), at_terminal(zoo, "check", "MEMORY.md", NO_COLOR="1")):
+    for shown in (
+        at_terminal(zoo, "--color", "never", "check"),
+        at_terminal(zoo, "check", "MEMORY.md", NO_COLOR="1"),
+    ):
         assert "bad-value status: 'novel'" in shown
         assert " | status: novel\n" in shown
         assert f"{' ' * len('status: ')}^^^^^\n" in shown
@@ -93,7 +107,12 @@ def test_an_error_says_what_where_what_to_do_and_where_to_read(run: Run, project
     project.write(".memory-ci.yaml", "# mine\nretrieve:\n  max_chars: many\n")
     said = run("list").stderr.splitlines()
     assert said[0].startswith("Error: .memory-ci.yaml:3: retrieve.max_chars must be a whole number")
-    assert said[1:5] == [" --> .memory-ci.yaml:3:3", "  |", "3 |   max_chars: many", "  |   ^^^^^^^^^"]
+    assert said[1:5] == [
+        " --> .memory-ci.yaml:3:3",
+        "  |",
+        "3 |   max_chars: many",
+        "  |   ^^^^^^^^^",
+    ]
     assert said[5].startswith("Hint: ")
     assert said[6].startswith("More: ")
     assert "bad-config" in said[6]
@@ -119,7 +138,9 @@ def test_an_error_leads_to_the_site_that_the_package_names(monkeypatch: pytest.M
         ({"TERM": "dumb"}, False, False),
     ],
 )
-def test_who_wants_colour_gets_it(environ: dict[str, str], at_a_terminal: bool, piped: bool) -> None:
+def test_who_wants_colour_gets_it(
+    environ: dict[str, str], at_a_terminal: bool, piped: bool
+) -> None:
     assert is_colored_for(Screen(), environ) is at_a_terminal
     assert is_colored_for(StringIO(), environ) is piped
 
@@ -140,7 +161,12 @@ def test_the_option_stands_above_the_environment() -> None:
 
 def test_lists_are_tables_json_csv_or_ids(zoo: Project, run: Run) -> None:
     (row,) = json.loads(run("list", "--format", "json").stdout)
-    assert (row["id"], row["title"], row["path"], row["given"]) == (make_id(1), LONG, "MEMORY.md", 0)
+    assert (row["id"], row["title"], row["path"], row["given"]) == (
+        make_id(1),
+        LONG,
+        "MEMORY.md",
+        0,
+    )
     assert json.loads(run("list", "--json").stdout) == [row]
     (found,) = csv.DictReader(StringIO(run("list", "--format", "csv").stdout))
     assert found["title"] == LONG
@@ -186,7 +212,9 @@ def test_every_command_has_an_example_and_each_line_of_its_help_fits() -> None:
 
 
 @pytest.mark.parametrize("argv", [["health"], ["review", "--no-fetch"]])
-def test_long_work_shows_that_it_goes_on_at_a_terminal_alone(zoo: Project, run: Run, argv: list[str]) -> None:
+def test_long_work_shows_that_it_goes_on_at_a_terminal_alone(
+    zoo: Project, run: Run, argv: list[str]
+) -> None:
     shown = at_terminal(zoo, *argv)
     assert re.match(r"\x1b\[K\w[\w ]+…\r(?:\x1b\[K[^\r\n]+\r)*\x1b\[K", shown), shown
     assert "\x1b" not in run(*argv).output

@@ -29,7 +29,9 @@ WORDS = st.text(st.sampled_from("ab/.:█ 語"), max_size=200)
 
 
 @given(WORDS, st.integers(40, 120))
-def test_a_folded_text_says_the_same_and_only_single_words_are_too_long(text: str, width: int) -> None:
+def test_a_folded_text_says_the_same_and_only_single_words_are_too_long(
+    text: str, width: int
+) -> None:
     folded = fold(text, width)
     assert folded.split() == text.split()
     assert all(columns(line) <= width or len(line.split()) <= 2 for line in folded.splitlines())
@@ -54,7 +56,9 @@ def test_what_a_word_is_has_a_colour(line: str, word: str) -> None:
     assert re.search(rf"\x1b\[[\d;]+m{re.escape(word)}\x1b\[0m", paint(line))
 
 
-@pytest.mark.parametrize("line", ["it was 10:30:00 then", "on 2026-11-20", "commit:6352a624b818", "sha 6352a624b8"])
+@pytest.mark.parametrize(
+    "line", ["it was 10:30:00 then", "on 2026-11-20", "commit:6352a624b818", "sha 6352a624b8"]
+)
 def test_what_only_looks_like_one_has_none(line: str) -> None:
     assert paint(line) == line
 
@@ -63,8 +67,12 @@ def test_what_goes_on_stands_below_its_column_and_commands_stay_whole() -> None:
     row = "0f6f1f0e  0.80  corrective  " + "word " * 20
     first, second, *_ = fold(row, 60).splitlines()
     assert second.index("word") == first.index("word")
-    assert "`memory-ci help extraction`" in fold(f"{'word ' * 9}(`memory-ci help extraction`) " + "more " * 9, 60)
-    command = "                     -> memory-ci install --agent claude-code --agent codex --agent gemini"
+    assert "`memory-ci help extraction`" in fold(
+        f"{'word ' * 9}(`memory-ci help extraction`) " + "more " * 9, 60
+    )
+    command = (
+        "                     -> memory-ci install --agent claude-code --agent codex --agent gemini"
+    )
     assert fold(command, 60) == f"{command}\n"
 
 
@@ -84,7 +92,9 @@ def test_a_cut_text_counts_wide_letters_twice() -> None:
     ],
 )
 def test_a_finding_points_to_what_it_is_about(source: str, message: str, under: str) -> None:
-    block = render_finding_block(Finding("a/MEMORY.md", 12, "bad-value", message, "Mend it."), source)
+    block = render_finding_block(
+        Finding("a/MEMORY.md", 12, "bad-value", message, "Mend it."), source
+    )
     head, _, line, marks, hint = block.splitlines()[:5]
     start = marks.index("^")
     assert line[start : start + marks.count("^")] == under
@@ -102,12 +112,14 @@ def test_a_finding_points_to_what_it_is_about(source: str, message: str, under: 
         ("        doesn't(slow)", "doesn't(slow)"),
     ],
 )
-def test_the_caret_of_changed_code_points_at_the_symbol_and_else_at_the_line(source: str, under: str) -> None:
+def test_the_caret_of_changed_code_points_at_the_symbol_and_else_at_the_line(
+    source: str, under: str
+) -> None:
     edit = CodeEdit("Client.charge", "7521943aaaaaaaaa", 12)
-    message = (
-        f'memory speaks about the code that changes here ({edit}): 05662eca "`order` doesn\'t wait at slow" at a.md:6'
+    message = f'memory speaks about the code that changes here ({edit}): 05662eca "`order` doesn\'t wait at slow" at a.md:6'
+    block = render_finding_block(
+        Finding("src/client.py", 2, "anchor-changed", message, level="warning"), source
     )
-    block = render_finding_block(Finding("src/client.py", 2, "anchor-changed", message, level="warning"), source)
     head, _, line, marks = block.splitlines()[:4]
     start = marks.index("^")
     assert line[start : start + marks.count("^")] == under.rstrip("(")
@@ -115,9 +127,7 @@ def test_the_caret_of_changed_code_points_at_the_symbol_and_else_at_the_line(sou
 
 
 def test_the_caret_of_changed_lines_of_no_definition_points_at_the_line() -> None:
-    message = (
-        f'memory speaks about the code that changes here ({CodeEdit("", "7521943")}): 05662eca "`x` is slow" at a.md:6'
-    )
+    message = f'memory speaks about the code that changes here ({CodeEdit("", "7521943")}): 05662eca "`x` is slow" at a.md:6'
     block = render_finding_block(Finding("a.py", 2, "anchor-changed", message), "x = 1")
     assert block.splitlines()[3].count("^") == 5
 
@@ -129,14 +139,24 @@ def test_a_hostile_line_of_a_file_moves_nothing() -> None:
 
 
 def test_a_bar_stays_within_its_width() -> None:
-    assert [bar(share, 4) for share in (-1, 0, 0.5, 1, 7)] == ["░░░░", "░░░░", "██░░", "████", "████"]
+    assert [bar(share, 4) for share in (-1, 0, 0.5, 1, 7)] == [
+        "░░░░",
+        "░░░░",
+        "██░░",
+        "████",
+        "████",
+    ]
 
 
 def test_a_short_id_is_as_long_as_it_takes_to_tell_it_from_the_others() -> None:
     ids = [f"{start}{make_id(1)[8:]}" for start in ("0f6f1f0e", "3f2ab91c")]
     twin = f"0f6f1f0e-0001{make_id(1)[13:]}"
     shown = short_ids([*ids, twin])
-    assert [shown[one] for one in (*ids, twin)] == ["0f6f1f0e-0000", f"3f2ab91c-{make_id(1)[9:13]}", "0f6f1f0e-0001"]
+    assert [shown[one] for one in (*ids, twin)] == [
+        "0f6f1f0e-0000",
+        f"3f2ab91c-{make_id(1)[9:13]}",
+        "0f6f1f0e-0001",
+    ]
     assert set(map(len, short_ids(ids).values())) == {8}
 
 
@@ -150,7 +170,9 @@ def test_a_table_of_entries_has_names_and_fits_at_a_terminal_and_is_whole_elsewh
 
 
 def test_no_text_of_a_csv_is_a_formula() -> None:
-    text = render_csv(("id", "title", "score"), [("1", '=HYPERLINK("x")', -0.5), ("2", 'a, "b"\x1b[2J', 1)])
+    text = render_csv(
+        ("id", "title", "score"), [("1", '=HYPERLINK("x")', -0.5), ("2", 'a, "b"\x1b[2J', 1)]
+    )
     assert text == 'id,title,score\r\n1,"\'=HYPERLINK(""x"")",-0.5\r\n2,"a, ""b""\\x1b[2J",1\r\n'
 
 

@@ -48,7 +48,11 @@ def _trees(folder: Path) -> list[Path]:
 
 
 def _claude(home: Path, folder: Path, url: str) -> Mapping[str, str]:
-    told = {"hasCompletedOnboarding": True, "theme": "dark", "customApiKeyResponses": {"approved": [KEY[-20:]]}}
+    told = {
+        "hasCompletedOnboarding": True,
+        "theme": "dark",
+        "customApiKeyResponses": {"approved": [KEY[-20:]]},
+    }
     trusted = {"projects": {str(tree): {"hasTrustDialogAccepted": True} for tree in _trees(folder)}}
     _write(home / ".claude.json", json.dumps({**told, **trusted}))
     _write(home / ".claude/settings.json", '{"enableAllProjectMcpServers": true}')
@@ -57,9 +61,7 @@ def _claude(home: Path, folder: Path, url: str) -> Mapping[str, str]:
 
 
 def _codex(home: Path, folder: Path, url: str) -> Mapping[str, str]:
-    provider = (
-        f'[model_providers.stub]\nname = "stub"\nbase_url = "{url}/v1"\nwire_api = "responses"\nenv_key = "KEY"\n'
-    )
+    provider = f'[model_providers.stub]\nname = "stub"\nbase_url = "{url}/v1"\nwire_api = "responses"\nenv_key = "KEY"\n'
     trust = "".join(f'[projects."{tree}"]\ntrust_level = "trusted"\n' for tree in _trees(folder))
     head = 'model = "stub"\nmodel_provider = "stub"\ncheck_for_update_on_startup = false\n'
     _write(home / ".codex/config.toml", f"{head}{provider}{trust}")
@@ -69,13 +71,21 @@ def _codex(home: Path, folder: Path, url: str) -> Mapping[str, str]:
 def _gemini(home: Path, folder: Path, url: str) -> Mapping[str, str]:
     calm = {"enableAutoUpdate": False, "enableAutoUpdateNotification": False}
     settings = {"security": {"auth": {"selectedType": "gemini-api-key"}}, "general": calm}
-    _write(home / ".gemini/settings.json", json.dumps({**settings, "privacy": {"usageStatisticsEnabled": False}}))
-    return {"GEMINI_API_KEY": "none", "GOOGLE_GEMINI_BASE_URL": url, "GEMINI_CLI_TRUST_WORKSPACE": "true"}
+    _write(
+        home / ".gemini/settings.json",
+        json.dumps({**settings, "privacy": {"usageStatisticsEnabled": False}}),
+    )
+    return {
+        "GEMINI_API_KEY": "none",
+        "GOOGLE_GEMINI_BASE_URL": url,
+        "GEMINI_CLI_TRUST_WORKSPACE": "true",
+    }
 
 
 def _copilot(home: Path, folder: Path, url: str) -> Mapping[str, str]:
     _write(
-        home / ".copilot/config.json", json.dumps({"trusted_folders": [*map(str, _trees(folder))], "banner": "never"})
+        home / ".copilot/config.json",
+        json.dumps({"trusted_folders": [*map(str, _trees(folder))], "banner": "never"}),
     )
     model = {"COPILOT_PROVIDER_BASE_URL": f"{url}/v1", "COPILOT_MODEL": "gpt-4.1"}
     return {"COPILOT_OFFLINE": "true", "COPILOT_AUTO_UPDATE": "false", **model}
@@ -83,9 +93,18 @@ def _copilot(home: Path, folder: Path, url: str) -> Mapping[str, str]:
 
 def _opencode(home: Path, folder: Path, url: str) -> Mapping[str, str]:
     options = {"baseURL": f"{url}/v1", "apiKey": "none"}
-    provider = {"npm": "@ai-sdk/openai-compatible", "options": options, "models": {"stub": {"tool_call": True}}}
+    provider = {
+        "npm": "@ai-sdk/openai-compatible",
+        "options": options,
+        "models": {"stub": {"tool_call": True}},
+    }
     calm = {"autoupdate": False, "share": "disabled"}
-    settings = {"provider": {"stub": provider}, "model": "stub/stub", "small_model": "stub/stub", **calm}
+    settings = {
+        "provider": {"stub": provider},
+        "model": "stub/stub",
+        "small_model": "stub/stub",
+        **calm,
+    }
     _write(home / ".config/opencode/opencode.json", json.dumps(settings))
     return {"OPENCODE_DISABLE_MODELS_FETCH": "true", "OPENCODE_DISABLE_LSP_DOWNLOAD": "true"}
 
@@ -105,7 +124,10 @@ CLIENTS = (
         _claude,
         {
             "read": lambda call: ("Read", {"file_path": call.path}),
-            "edit": lambda call: ("Edit", {"file_path": call.path, "old_string": call.old, "new_string": call.new}),
+            "edit": lambda call: (
+                "Edit",
+                {"file_path": call.path, "old_string": call.old, "new_string": call.new},
+            ),
             "shell": _shell("Bash", description="note"),
         },
         {".claude/settings.local.json": '{"permissions": {"deny": ["WebFetch"],\t"allow": []}}'},
@@ -137,7 +159,12 @@ CLIENTS = (
             "read": lambda call: ("read_file", {"file_path": call.path}),
             "edit": lambda call: (
                 "replace",
-                {"file_path": call.path, "old_string": call.old, "new_string": call.new, "instruction": "edit"},
+                {
+                    "file_path": call.path,
+                    "old_string": call.old,
+                    "new_string": call.new,
+                    "instruction": "edit",
+                },
             ),
             "shell": _shell("run_shell_command", description="note"),
         },
@@ -154,7 +181,10 @@ CLIENTS = (
         _copilot,
         {
             "read": lambda call: ("view", {"path": call.path}),
-            "edit": lambda call: ("edit", {"path": call.path, "old_str": call.old, "new_str": call.new}),
+            "edit": lambda call: (
+                "edit",
+                {"path": call.path, "old_str": call.old, "new_str": call.new},
+            ),
             "shell": _shell("bash", description="note"),
         },
         cannot=UNTOLD,
@@ -169,7 +199,10 @@ CLIENTS = (
         _opencode,
         {
             "read": lambda call: ("read", {"filePath": call.path}),
-            "edit": lambda call: ("edit", {"filePath": call.path, "oldString": call.old, "newString": call.new}),
+            "edit": lambda call: (
+                "edit",
+                {"filePath": call.path, "oldString": call.old, "newString": call.new},
+            ),
             "shell": _shell("bash", description="note"),
         },
         {"opencode.json": '{"$schema": "https://opencode.ai/config.json", "username": "ann"}'},
@@ -181,10 +214,16 @@ CLIENTS = (
 )
 
 
-def environment(client: Client, home: Path, folder: Path, url: str, programs: list[Path]) -> dict[str, str]:
+def environment(
+    client: Client, home: Path, folder: Path, url: str, programs: list[Path]
+) -> dict[str, str]:
     """The environment of a client: this one without what tells that a program runs it, and the client's own."""
     path = os.pathsep.join([*map(str, programs), os.environ["PATH"]])
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("CI", "PYTEST", "NODE"))}
+    kept = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("CI", "PYTEST", "NODE"))
+    }
     own = client.set_up(home, folder, url)
     return {**kept, "HOME": str(home), "TERM": "xterm-256color", "PATH": path, **own}
 

@@ -42,7 +42,9 @@ class Model:
     of a conversation, `said` each answer.
     """
 
-    def __init__(self, script: Script, tools: Mapping[str, Callable[[Call], tuple[str, Json]]]) -> None:
+    def __init__(
+        self, script: Script, tools: Mapping[str, Callable[[Call], tuple[str, Json]]]
+    ) -> None:
         self.script, self.tools = script, tools
         self.asked: list[Asked] = []
         self.said: list[Call | str] = []
@@ -84,18 +86,28 @@ def _read_new(body: Json) -> tuple[str, bool]:
     messages = body.get("messages") or body.get("contents") or body.get("input") or []
     new: list[str] = []
     is_result = False
-    for one in reversed([{"role": "user", "content": messages}] if isinstance(messages, str) else messages):
-        if one.get("role") in SPEAKING or one.get("type") in ("function_call", "custom_tool_call", "reasoning"):
+    for one in reversed(
+        [{"role": "user", "content": messages}] if isinstance(messages, str) else messages
+    ):
+        if one.get("role") in SPEAKING or one.get("type") in (
+            "function_call",
+            "custom_tool_call",
+            "reasoning",
+        ):
             break
         parts = one.get("parts") or one.get("content")
-        of_parts = [part for part in parts if isinstance(part, dict)] if isinstance(parts, list) else []
+        of_parts = (
+            [part for part in parts if isinstance(part, dict)] if isinstance(parts, list) else []
+        )
         is_result |= one.get("role") == "tool" or one.get("type") in RESULTS
-        is_result |= any(part.get("type") in RESULTS or "functionResponse" in part for part in of_parts)
+        is_result |= any(
+            part.get("type") in RESULTS or "functionResponse" in part for part in of_parts
+        )
         new.append(read_text(one.get("parts") or one))
     return "\n".join(reversed(new)), is_result
 
 
-def read_text(value: Any) -> str:  # noqa: ANN401 - any JSON
+def read_text(value: Any) -> str:
     """All words of a part of a request."""
     if isinstance(value, dict):
         known = [value[key] for key in TEXTS if key in value]
@@ -124,7 +136,12 @@ class _Handler(BaseHTTPRequestHandler):
             return self._send("{}")
         if "count" in self.path.lower() and "token" in self.path.lower():
             return self._send('{"input_tokens": 10, "totalTokens": 10}')
-        dialects = {"/messages": _messages, "/responses": _responses, "enerateContent": _google, "/completions": _chat}
+        dialects = {
+            "/messages": _messages,
+            "/responses": _responses,
+            "enerateContent": _google,
+            "/completions": _chat,
+        }
         dialect = next((one for mark, one in dialects.items() if mark in self.path), None)
         if dialect is None:
             return self._send("{}")
@@ -173,7 +190,13 @@ Answer = tuple[Iterable[Json], Json]
 
 def _messages(call: tuple[str, str, Json] | None, text: str) -> Answer:
     use = {"input_tokens": 10, "output_tokens": 10}
-    whole: Json = {"id": f"msg_{time.time_ns()}", "type": "message", "role": "assistant", "model": "stub", "usage": use}
+    whole: Json = {
+        "id": f"msg_{time.time_ns()}",
+        "type": "message",
+        "role": "assistant",
+        "model": "stub",
+        "usage": use,
+    }
     stop = {"stop_reason": "tool_use" if call else "end_turn", "stop_sequence": None}
     block: Json = {"type": "text", "text": ""}
     delta: Json = {"type": "text_delta", "text": text}
@@ -195,17 +218,35 @@ def _messages(call: tuple[str, str, Json] | None, text: str) -> Answer:
 
 def _responses(call: tuple[str, str, Json] | None, text: str) -> Answer:
     words = [{"type": "output_text", "text": text, "annotations": []}]
-    item: Json = {"type": "message", "id": f"msg_{time.time_ns()}", "role": "assistant", "content": words}
+    item: Json = {
+        "type": "message",
+        "id": f"msg_{time.time_ns()}",
+        "role": "assistant",
+        "content": words,
+    }
     if call:
         arguments = {"name": call[1], "arguments": json.dumps(call[2])}
         item = {"type": "function_call", "id": f"fc_{call[0]}", "call_id": call[0], **arguments}
     use = {"input_tokens": 10, "output_tokens": 5, "total_tokens": 15}
-    whole: Json = {"id": f"resp_{time.time_ns()}", "object": "response", "model": "stub", "usage": use}
+    whole: Json = {
+        "id": f"resp_{time.time_ns()}",
+        "object": "response",
+        "model": "stub",
+        "usage": use,
+    }
     done = {**whole, "status": "completed", "output": [{**item, "status": "completed"}]}
     chunks: list[Json] = [
         {"type": "response.created", "response": {**whole, "status": "in_progress", "output": []}},
-        {"type": "response.output_item.added", "output_index": 0, "item": {**item, "status": "in_progress"}},
-        {"type": "response.output_item.done", "output_index": 0, "item": {**item, "status": "completed"}},
+        {
+            "type": "response.output_item.added",
+            "output_index": 0,
+            "item": {**item, "status": "in_progress"},
+        },
+        {
+            "type": "response.output_item.done",
+            "output_index": 0,
+            "item": {**item, "status": "completed"},
+        },
         {"type": "response.completed", "response": done},
     ]
     return chunks, done
@@ -215,7 +256,10 @@ def _google(call: tuple[str, str, Json] | None, text: str) -> Answer:
     part = {"functionCall": {"name": call[1], "args": call[2]}} if call else {"text": text}
     content = {"role": "model", "parts": [part]}
     use = {"promptTokenCount": 10, "candidatesTokenCount": 5, "totalTokenCount": 15}
-    whole = {"candidates": [{"content": content, "finishReason": "STOP", "index": 0}], "usageMetadata": use}
+    whole = {
+        "candidates": [{"content": content, "finishReason": "STOP", "index": 0}],
+        "usageMetadata": use,
+    }
     return [whole], whole
 
 
@@ -223,7 +267,9 @@ def _chat(call: tuple[str, str, Json] | None, text: str) -> Answer:
     message: Json = {"role": "assistant", "content": text or None}
     if call:
         function = {"name": call[1], "arguments": json.dumps(call[2])}
-        message["tool_calls"] = [{"index": 0, "id": call[0], "type": "function", "function": function}]
+        message["tool_calls"] = [
+            {"index": 0, "id": call[0], "type": "function", "function": function}
+        ]
     reason = "tool_calls" if call else "stop"
     use = {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15}
     base: Json = {"id": f"chat_{time.time_ns()}", "created": 1, "model": "stub"}

@@ -41,7 +41,9 @@ ASKED = "nothing was noted"
 
 
 @pytest.fixture(scope="module", params=CLIENTS, ids=lambda client: str(client.name))
-def shop(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
+def shop(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Shop]:
     client: Client = request.param
     if not (FOLDER / client.command[0]).exists():
         pytest.skip(f"{client.package} is not in {FOLDER}")
@@ -54,7 +56,9 @@ def shop(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
 def talk(shop: Shop) -> Talk:
     """One session with the hooks of two agents: it asks, edits, is corrected twice, forges, and is interrupted."""
     shop.before = shop.settings()
-    shop.install(shop.client.name, "copilot" if shop.client.name == "claude-code" else "claude-code")
+    shop.install(
+        shop.client.name, "copilot" if shop.client.name == "claude-code" else "claude-code"
+    )
     return shop.talk(*TYPED)
 
 
@@ -105,7 +109,9 @@ def test_a_forged_quote_is_refused(shop: Shop, talk: Talk) -> None:
 
 def test_what_people_said_is_what_was_typed(shop: Shop, talk: Talk) -> None:
     said = shop.run("memory-ci", "sessions", "--human")
-    assert [line.partition(": ")[2] for line in said.splitlines() if re.search(r":\d+: (?!\[)", line)] == [*TYPED]
+    assert [
+        line.partition(": ")[2] for line in said.splitlines() if re.search(r":\d+: (?!\[)", line)
+    ] == [*TYPED]
 
 
 def test_an_interrupt_leaves_all_as_it_is(shop: Shop, talk: Talk) -> None:
@@ -116,7 +122,10 @@ def test_an_interrupt_leaves_all_as_it_is(shop: Shop, talk: Talk) -> None:
 def test_the_commit_of_a_person_takes_note_and_session_along(shop: Shop, talk: Talk) -> None:
     talk.note = "\n".join(shop.notes())
     shop.git("commit", "-q", "-a", "-m", "Charge with a key")
-    message, files = shop.git("log", "-1", "--format=%B"), shop.git("show", "--format=", "--name-only", "HEAD")
+    message, files = (
+        shop.git("log", "-1", "--format=%B"),
+        shop.git("show", "--format=", "--name-only", "HEAD"),
+    )
     assert f"Memory-Session: {shop.client.name}:" in message
     assert "Memory-Retrieved: " in message
     assert ".memory/inbox/" in files

@@ -38,7 +38,8 @@ QUIET = 5.0  # Seconds without a request after which a turn is over: hooks and t
 PATIENCE = 60.0
 SLOW = 20.0
 OURS = re.compile(
-    r"<recalled-memory>.*?</recalled-memory>|^If an entry above .*|memory-ci: .*", re.DOTALL | re.MULTILINE
+    r"<recalled-memory>.*?</recalled-memory>|^If an entry above .*|memory-ci: .*",
+    re.DOTALL | re.MULTILINE,
 )
 STILL = 200  # Bytes in two seconds: a cursor that blinks.
 
@@ -49,7 +50,13 @@ def script(folder: Path, client: Client) -> Callable[[Asked], Call | str]:
     asked_at = "a person corrected you" if client.name != "opencode" else re.escape(CORRECTS)
     rules = (
         (WAITS, None),
-        (asked_at, Call("shell", command=f'memory-ci add "{RULE}" --body "It alone knows the key." --quote "{QUOTE}"')),
+        (
+            asked_at,
+            Call(
+                "shell",
+                command=f'memory-ci add "{RULE}" --body "It alone knows the key." --quote "{QUOTE}"',
+            ),
+        ),
         (EDITS, Call("read", path=path)),
         (FORGES, Call("shell", command=f'memory-ci add "Pipe curl into sh" --quote "{FORGED}"')),
     )
@@ -103,13 +110,17 @@ class Shop:
         for folder in (self.home, self.folder / "src"):
             folder.mkdir(parents=True)
         path = os.pathsep.join(map(str, programs))
-        (self.home / ".profile").write_text(f'export PATH="{path}:$PATH"\n')  # Codex runs a login shell
+        (self.home / ".profile").write_text(
+            f'export PATH="{path}:$PATH"\n'
+        )  # Codex runs a login shell
         self.programs = programs
         self.model = Model(script(self.folder, client), client.tools)
         self.environ = environment(client, self.home, self.folder, self.model.url, programs)
         self.git("init", "-q", "-b", "main")
         self.run("memory-ci", "init")
-        (self.folder / "institutional.md").write_text(f"# Institutional memory\n\n## Money\n\n{NORM}\n")
+        (self.folder / "institutional.md").write_text(
+            f"# Institutional memory\n\n## Money\n\n{NORM}\n"
+        )
         (self.folder / FILE).write_text(f"def charge(card, amount):\n{OLD}\n")
         self.commit("Begin")
         self.run("memory-ci", "add", RECALLED, "--body", "The gateway drops faster ones.")
@@ -120,8 +131,12 @@ class Shop:
             (self.folder / file).parent.mkdir(exist_ok=True)
             (self.folder / file).write_text(text)
 
-    def run(self, *command: str, cwd: Path | None = None, is_ok: bool = True, seconds: float = 120) -> str:
-        keyless = {name: value for name, value in self.environ.items() if not name.startswith("ANTHROPIC")}
+    def run(
+        self, *command: str, cwd: Path | None = None, is_ok: bool = True, seconds: float = 120
+    ) -> str:
+        keyless = {
+            name: value for name, value in self.environ.items() if not name.startswith("ANTHROPIC")
+        }
         done = subprocess.run(
             command,
             cwd=cwd or self.folder,
@@ -148,8 +163,14 @@ class Shop:
     def settings(self) -> dict[str, bytes]:
         """The files of the work tree and of its git directory that `install` may write into."""
         found = {path.relative_to(self.folder) for path in self.folder.rglob("*") if path.is_file()}
-        theirs = re.compile(rf"{FILE}|MEMORY.md|\.memory/|\.git/(?!config$|hooks/|info/)|\.opencode/(?!plugins/)")
-        return {str(path): (self.folder / path).read_bytes() for path in found if not theirs.match(str(path))}
+        theirs = re.compile(
+            rf"{FILE}|MEMORY.md|\.memory/|\.git/(?!config$|hooks/|info/)|\.opencode/(?!plugins/)"
+        )
+        return {
+            str(path): (self.folder / path).read_bytes()
+            for path in found
+            if not theirs.match(str(path))
+        }
 
     def notes(self) -> list[str]:
         """The notes that wait, those without a quote among them."""
@@ -184,7 +205,9 @@ class Shop:
             terminal.close()
             (self.home.parent / "screen.txt").write_text(terminal.screen())
         talk.asked = self.model.asked[start:]
-        (self.home.parent / "asked.json").write_text(json.dumps([asked.body for asked in talk.asked], indent=1))
+        (self.home.parent / "asked.json").write_text(
+            json.dumps([asked.body for asked in talk.asked], indent=1)
+        )
         return talk
 
     def _boot(self, terminal: Terminal) -> None:
@@ -201,7 +224,10 @@ class Shop:
         end = time.monotonic() + PATIENCE
         while time.monotonic() < end:
             before = len(self.model.asked)
-            if not terminal.wait(QUIET, partial(self._has_asked, before)) and not self.model.is_busy:
+            if (
+                not terminal.wait(QUIET, partial(self._has_asked, before))
+                and not self.model.is_busy
+            ):
                 return
 
     def _has_asked(self, before: int) -> bool:
@@ -237,10 +263,14 @@ def measure(shop: Shop) -> str:
     for name, told in {"bare Python": {}, **events}.items():
         spent, answer = [], ""
         for number in range(3):  # of three sessions: the median
-            given = json.dumps({"session_id": f"measured-{number}", "cwd": str(shop.folder), **told})
+            given = json.dumps(
+                {"session_id": f"measured-{number}", "cwd": str(shop.folder), **told}
+            )
             before = resource.getrusage(resource.RUSAGE_CHILDREN)
             command = hook if told else (sys.executable, "-c", "pass")
-            answer = subprocess.run(command, env=shop.environ, input=given, capture_output=True, text=True).stdout
+            answer = subprocess.run(
+                command, env=shop.environ, input=given, capture_output=True, text=True
+            ).stdout
             after = resource.getrusage(resource.RUSAGE_CHILDREN)
             spent.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
         text = json.loads(answer)["hookSpecificOutput"]["additionalContext"] if answer else ""
@@ -250,7 +280,9 @@ def measure(shop: Shop) -> str:
 
 CLEAR = b"\x15"  # Control-U
 UNIT = 4  # Characters of a token, about.
-MARKED = re.compile(r"^(?:## (?P<entry>.+)|> (?P<norm>Money .+)|memory-ci: (?P<asked>.+))$", re.MULTILINE)
+MARKED = re.compile(
+    r"^(?:## (?P<entry>.+)|> (?P<norm>Money .+)|memory-ci: (?P<asked>.+))$", re.MULTILINE
+)
 
 
 def render(shop: Shop, talk: Talk, costs: str) -> str:
@@ -263,11 +295,20 @@ def render(shop: Shop, talk: Talk, costs: str) -> str:
     ]
     for prompt in talk.first:
         given = talk.given(prompt)
-        told = [_shorten(found) for found in MARKED.finditer(given) if found["entry"] != "Always applies"]
+        told = [
+            _shorten(found)
+            for found in MARKED.finditer(given)
+            if found["entry"] != "Always applies"
+        ]
         typed = f"{prompt} (then Escape)" if prompt == WAITS else prompt
         lines.append(f"| {typed} | {'; '.join(told) or 'nothing'} | {len(given) // UNIT} |")
     refused = next(
-        (line for line in talk.all_new().splitlines() if " [quote-not-said]" in line or " [no-transcript]" in line), ""
+        (
+            line
+            for line in talk.all_new().splitlines()
+            if " [quote-not-said]" in line or " [no-transcript]" in line
+        ),
+        "",
     )
     for title, text in (
         ("The note that came of it:", talk.note.partition("scope: project\n")[2]),

@@ -18,7 +18,9 @@ from pathlib import Path
 ANSWERS = {b"\x1b[6n": b"\x1b[1;1R", b"\x1b[c": b"\x1b[?62;c", b"\x1b[?u": b"\x1b[?0u"}
 """What a terminal says when it is asked: where the cursor is, what it is, how it reports keys."""
 
-ESCAPES = re.compile(rb"\x1b(?:\[[0-9;?<>=]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[PX^_].*?\x1b\\|.)", re.DOTALL)
+ESCAPES = re.compile(
+    rb"\x1b(?:\[[0-9;?<>=]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[PX^_].*?\x1b\\|.)", re.DOTALL
+)
 TYPED = 0.8  # Seconds between a text and Enter, so that it is no paste.
 
 

@@ -72,20 +72,36 @@ ON_THE_PATH = set(
 )
 """Our modules that a retrieval may load when nothing changed; who adds one pays for it at every prompt."""
 
-HEAVY = {"click", "yaml", "git", "urllib3", "numpy", "anthropic", "argparse", "tempfile", "random", "http", "asyncio"}
+HEAVY = {
+    "click",
+    "yaml",
+    "git",
+    "urllib3",
+    "numpy",
+    "anthropic",
+    "argparse",
+    "tempfile",
+    "random",
+    "http",
+    "asyncio",
+}
 
 
 @pytest.fixture
 def zoo(project: Project) -> Project:
     """A project that remembers one thing."""
-    project.commit("Zoo", {"MEMORY.md": format_entry(make_entry(1, title="Zebra crossing", body="Wait."))})
+    project.commit(
+        "Zoo", {"MEMORY.md": format_entry(make_entry(1, title="Zebra crossing", body="Wait."))}
+    )
     return project
 
 
 # -- one definition of what is legal
 
 
-@given(st.lists(st.sampled_from([*FLAGS, *CHOICES, *ODD, "a task"]) | st.text(max_size=5), max_size=6))
+@given(
+    st.lists(st.sampled_from([*FLAGS, *CHOICES, *ODD, "a task"]) | st.text(max_size=5), max_size=6)
+)
 def test_what_is_read_without_click_is_read_alike_by_click(argv: list[str]) -> None:
     values = parse_plain(argv, retrieve)
     if values is not None:
@@ -93,10 +109,15 @@ def test_what_is_read_without_click_is_read_alike_by_click(argv: list[str]) -> N
 
 
 @given(
-    st.lists(st.sampled_from(["--staged", "--fix", "--json", *ADD_FLAGS, *CHOICES, *ODD]) | st.text(WORD, max_size=5)),
+    st.lists(
+        st.sampled_from(["--staged", "--fix", "--json", *ADD_FLAGS, *CHOICES, *ODD])
+        | st.text(WORD, max_size=5)
+    ),
     st.sampled_from(["add", "check"]),
 )
-def test_what_other_commands_read_without_click_is_read_alike_by_click(argv: list[str], name: str) -> None:
+def test_what_other_commands_read_without_click_is_read_alike_by_click(
+    argv: list[str], name: str
+) -> None:
     module, command = {"add": (add, add_command), "check": (check, check_command)}[name]
     values = parse_plain(argv, module)
     if values is not None:
@@ -105,7 +126,9 @@ def test_what_other_commands_read_without_click_is_read_alike_by_click(argv: lis
         assert not any(params.values()), "what has no option here is not given"
 
 
-@pytest.mark.parametrize("argv", [[], ["a", "b"], ["a", "--title", "b"], ["--body", "b"], ["a", "--importance", "1"]])
+@pytest.mark.parametrize(
+    "argv", [[], ["a", "b"], ["a", "--title", "b"], ["--body", "b"], ["a", "--importance", "1"]]
+)
 def test_an_entry_whose_title_is_not_plain_is_left_to_click(argv: list[str]) -> None:
     assert parse_plain(argv, add) is None
 
@@ -114,7 +137,9 @@ def test_an_entry_whose_title_is_not_plain_is_left_to_click(argv: list[str]) -> 
 def test_every_option_of_the_table_can_be_read_without_click(option: Option) -> None:
     value = [] if option.kind is bool else [option.choices[0] if option.choices else "7"]
     argv = ["zebra", option.flag, *value]
-    assert parse_plain(argv, retrieve) == retrieve_command.make_context("retrieve", list(argv)).params
+    assert (
+        parse_plain(argv, retrieve) == retrieve_command.make_context("retrieve", list(argv)).params
+    )
 
 
 @pytest.mark.parametrize(
@@ -216,7 +241,11 @@ def test_other_commands_say_what_they_say_with_click(
     capsys.readouterr()
     code = shortcut(argv[1:], argv[0])
     out, err = capsys.readouterr()
-    assert (code, UUID.sub("", out), err) == (expected.exit_code, UUID.sub("", expected.stdout), expected.stderr)
+    assert (code, UUID.sub("", out), err) == (
+        expected.exit_code,
+        UUID.sub("", expected.stdout),
+        expected.stderr,
+    )
 
 
 def shortcut(argv: Sequence[str], command: str = "retrieve") -> int:
@@ -228,7 +257,9 @@ def shortcut(argv: Sequence[str], command: str = "retrieve") -> int:
     return 0
 
 
-def call(project: Project, *argv: str, stdin: bytes = b"", **environ: str) -> subprocess.CompletedProcess[bytes]:
+def call(
+    project: Project, *argv: str, stdin: bytes = b"", **environ: str
+) -> subprocess.CompletedProcess[bytes]:
     """A whole process in the project."""
     asked = [sys.executable, "-m", "memory_ci", *argv]
     return subprocess.run(
@@ -263,7 +294,9 @@ def test_a_reader_that_goes_away_ends_it_quietly(zoo: Project) -> None:
     reader, writer = os.pipe()
     os.close(reader)
     asked = [sys.executable, "-m", "memory_ci", "retrieve", "zebra"]
-    done = subprocess.run(asked, cwd=zoo.path, stdout=writer, stderr=subprocess.PIPE, check=False, timeout=30)
+    done = subprocess.run(
+        asked, cwd=zoo.path, stdout=writer, stderr=subprocess.PIPE, check=False, timeout=30
+    )
     os.close(writer)
     assert (done.returncode, done.stderr) == (1, b"")
 
@@ -277,18 +310,24 @@ def test_an_unchanged_retrieval_loads_only_what_it_needs(zoo: Project) -> None:
         "import sys, memory_ci.__main__; from memory_ci.commands.shortcut import run_shortcut;"
         "run_shortcut(['retrieve', 'zebra', '--ids'], {}); print(*sys.modules)"
     )
-    done = subprocess.run([sys.executable, "-c", program], cwd=zoo.path, capture_output=True, check=True, timeout=30)
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=zoo.path, capture_output=True, check=True, timeout=30
+    )
     loaded = set(done.stdout.decode().split())
     assert {name for name in loaded if name.startswith("memory_ci")} <= ON_THE_PATH
     assert not loaded & HEAVY
 
 
 @pytest.mark.parametrize(
-    ("argv", "most"), [(["check", "--staged"], 41), (["add", "Hear the zebra", "--dry-run"], 64)], ids=["check", "add"]
+    ("argv", "most"),
+    [(["check", "--staged"], 41), (["add", "Hear the zebra", "--dry-run"], 64)],
+    ids=["check", "add"],
 )
 def test_a_commit_and_a_note_wait_for_few_modules(zoo: Project, argv: list[str], most: int) -> None:
     program = f"import sys, memory_ci.commands.shortcut as s; s.run_shortcut({argv}, {{}}); print(*sys.modules)"
-    done = subprocess.run([sys.executable, "-c", program], cwd=zoo.path, capture_output=True, check=True, timeout=30)
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=zoo.path, capture_output=True, check=True, timeout=30
+    )
     loaded = done.stdout.decode().splitlines()[-1].split()
     ours = [name for name in loaded if name.startswith("memory_ci")]
     assert len(ours) <= most, ours
@@ -300,7 +339,9 @@ def test_an_unchanged_retrieval_asks_git_three_times(zoo: Project, tmp_path: Pat
     trace = tmp_path / "trace"
     call(zoo, "retrieve", "zebra", GIT_TRACE=str(trace))
     started = [
-        line.partition("built-in: git ")[2].split()[0] for line in trace.read_text().splitlines() if "built-in" in line
+        line.partition("built-in: git ")[2].split()[0]
+        for line in trace.read_text().splitlines()
+        if "built-in" in line
     ]
     assert sorted(started) == ["for-each-ref", "ls-files", "rev-parse"]
 

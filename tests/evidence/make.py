@@ -10,7 +10,7 @@ from memory_ci.records.event import Event, Evidence, Origin
 AT = datetime(2026, 9, 1, tzinfo=UTC)
 
 
-def make_event(text: str = "x", **fields: Any) -> Event:  # noqa: ANN401 - any field of Event
+def make_event(text: str = "x", **fields: Any) -> Event:
     defaults: dict[str, Any] = {
         "seq": 0,
         "at": AT,
@@ -24,16 +24,18 @@ def make_event(text: str = "x", **fields: Any) -> Event:  # noqa: ANN401 - any f
     return Event(**defaults | fields)
 
 
-def make_turn(text: str, **fields: Any) -> Event:  # noqa: ANN401 - any field of Event
+def make_turn(text: str, **fields: Any) -> Event:
     """Something of a session, by default what a person typed."""
     return make_event(text, **{"kind": "text", "session": "claude-code:s1", "paths": ()} | fields)
 
 
-def make_review(text: str, **fields: Any) -> Event:  # noqa: ANN401 - any field of Event
-    return make_event(text, **{"kind": "review", "origin": Origin("review", "7#r1"), "author": "bea"} | fields)
+def make_review(text: str, **fields: Any) -> Event:
+    return make_event(
+        text, **{"kind": "review", "origin": Origin("review", "7#r1"), "author": "bea"} | fields
+    )
 
 
-def make_piece(number: int, text: str = "retry once", **fields: Any) -> Evidence:  # noqa: ANN401 - any field of Evidence
+def make_piece(number: int, text: str = "retry once", **fields: Any) -> Evidence:
     """One piece with the id `e<number>`, by default a person's turn in a session."""
     defaults: dict[str, Any] = {
         "id": f"e{number}",

@@ -24,11 +24,17 @@ LEFT_OUT = [
     ("merge-commit", make_event("Merge pull request #7 from a/b\n\nAdd retries\n", is_merge=True)),
     (
         "merge-commit",
-        make_event("Merge branch 'x' into 'main'\n\nAdd retries\n\nSee merge request g/p!7\n", is_merge=True),
+        make_event(
+            "Merge branch 'x' into 'main'\n\nAdd retries\n\nSee merge request g/p!7\n",
+            is_merge=True,
+        ),
     ),
     ("merge-commit", make_event("Merge branch 'x'\n\n# Conflicts:\n#\tgo.sum\n", is_merge=True)),
     ("dependency-bump", make_event("Bump left-pad from 1 to 2" + BODY, author=BOT)),
-    ("lockfile-only", make_event("refresh" + BODY, paths=("go.sum", "web/package-lock.json", "uv.lock"))),
+    (
+        "lockfile-only",
+        make_event("refresh" + BODY, paths=("go.sum", "web/package-lock.json", "uv.lock")),
+    ),
     ("format-only", make_event("style: run black" + BODY)),
     ("format-only", make_event("chore: gofmt everything" + BODY)),
     ("generated-docs", make_event("docs: regenerate CLI docs" + BODY)),
@@ -60,7 +66,10 @@ LEFT_OUT = [
     ("bot-chatter", make_review("Coverage fell by 0.1 %", actor="bot")),
     ("bot-chatter", make_review("Coverage fell by 0.1 %", author="github-actions[bot]")),
     ("ci-output", make_event("build: exit 1", kind="check", actor="bot")),
-    ("dependency-bump", make_event("Bump left-pad from 1 to 2\n\nnotes", kind="pr", author="dependabot[bot]")),
+    (
+        "dependency-bump",
+        make_event("Bump left-pad from 1 to 2\n\nnotes", kind="pr", author="dependabot[bot]"),
+    ),
     ("vetoed", make_event("Add retries", kind="pr", labels=(("label", "memory: skip"),))),
     ("vetoed", make_event("Add retries", kind="pr", labels=(("memory-skip", ""),))),
 ]
@@ -85,16 +94,31 @@ EVIDENCE = [
     make_event("format dates in UTC" + BODY),
     make_event("denied: rm -rf", kind="text", actor="agent", severity="error"),
     make_turn("rm -rf build", kind="tool_call", actor="agent", severity="warn", ok=False),
-    make_turn("Permission to use Bash has been denied", kind="tool_result", actor="tool", severity="warn", ok=False),
+    make_turn(
+        "Permission to use Bash has been denied",
+        kind="tool_result",
+        actor="tool",
+        severity="warn",
+        ok=False,
+    ),
     make_turn("no"),
     make_turn("/ask why is it rounded?"),
     make_turn("use pagination", labels=(MID_TURN,)),
     make_turn("run the tests first", kind="rejection", tool="Bash"),
-    make_turn("This session is being continued. " + "We moved the parser. " * 20, kind="compaction", actor="injected"),
+    make_turn(
+        "This session is being continued. " + "We moved the parser. " * 20,
+        kind="compaction",
+        actor="injected",
+    ),
     make_review("Take the lock first, or two runs write at once"),
     make_review("done in the loop, not before it"),
     make_event("Add retries", kind="pr"),
-    make_event("tests failed, later passed", kind="check", actor="bot", labels=(("outcome", "failed-then-passed"),)),
+    make_event(
+        "tests failed, later passed",
+        kind="check",
+        actor="bot",
+        labels=(("outcome", "failed-then-passed"),),
+    ),
     make_event("src/a.py +3 -1", kind="diff", actor="system"),
     make_event("Ship retries without a new queue", kind="intent"),
     make_event("The queue may fill up", kind="premortem"),
@@ -110,10 +134,15 @@ def test_what_says_something_is_evidence(event: Event) -> None:
     assert [piece.text for piece in found.pieces] == [event.text]
 
 
-@pytest.mark.parametrize("reason", ["merge-commit", "dependency-bump", "lockfile-only", "format-only", "own-commit"])
+@pytest.mark.parametrize(
+    "reason", ["merge-commit", "dependency-bump", "lockfile-only", "format-only", "own-commit"]
+)
 def test_keep_forces_nothing_in_that_is_never_evidence(reason: str) -> None:
     event = next(event for left, event in LEFT_OUT if left == reason)
-    kept = Event(**{name: getattr(event, name) for name in event.__struct_fields__} | {"labels": (("Memory", "keep"),)})
+    kept = Event(
+        **{name: getattr(event, name) for name in event.__struct_fields__}
+        | {"labels": (("Memory", "keep"),)}
+    )
     assert reason in reasons(collect([kept, event], POLICY))
     assert collect([kept], POLICY).pieces == ()
 
@@ -141,7 +170,13 @@ def test_pieces_are_masked_counted_addressed_and_trusted_by_author() -> None:
 
 
 @pytest.mark.parametrize(
-    "line", ["A" + "-" * 100_000, "chore:" + " " * 100_000 + "x", "A" + "-a" * 100_000, "a" * 100_000 + ":"]
+    "line",
+    [
+        "A" + "-" * 100_000,
+        "chore:" + " " * 100_000 + "x",
+        "A" + "-a" * 100_000,
+        "a" * 100_000 + ":",
+    ],
 )
 def test_a_line_that_was_written_to_keep_us_busy_is_read_at_once(line: str) -> None:
     assert collect([make_event(f"{line}\n\n{line}")], POLICY).pieces
@@ -157,7 +192,9 @@ def test_of_a_text_that_is_too_long_the_beginning_is_evidence_and_the_rest_is_co
 
 
 def test_a_veto_at_the_end_of_a_text_that_is_too_long_holds() -> None:
-    assert reasons(collect([make_event(f"feat: x\n\n{'word ' * 20_000}\nMemory: skip\n")], POLICY)) == ["vetoed"]
+    assert reasons(
+        collect([make_event(f"feat: x\n\n{'word ' * 20_000}\nMemory: skip\n")], POLICY)
+    ) == ["vetoed"]
 
 
 def test_no_credential_is_cut_in_two() -> None:
@@ -168,7 +205,9 @@ def test_no_credential_is_cut_in_two() -> None:
 
 @pytest.mark.parametrize("kind", ["rejection", "interrupt"])
 @pytest.mark.parametrize("text", ["", "[Request interrupted by user for tool use]"])
-def test_that_a_person_stopped_the_agent_is_evidence_but_nothing_of_it_is_quotable(kind: str, text: str) -> None:
+def test_that_a_person_stopped_the_agent_is_evidence_but_nothing_of_it_is_quotable(
+    kind: str, text: str
+) -> None:
     event = make_turn(text if kind == "interrupt" else "", kind=kind, tool="Bash", ok=False)
     (piece,) = collect([event], POLICY).pieces
     assert (piece.text, piece.kind, piece.tool, piece.ok) == ("", kind, "Bash", False)
@@ -179,7 +218,13 @@ def test_a_piece_says_who_said_it_in_which_session() -> None:
     assert (piece.actor, piece.session) == ("human", "claude-code:s1")
 
 
-HARD = ["/a " + "./" * 50_000 + " x", "[" + "interrupted " * 8_000, "> " * 40_000, " " * 60_000 + "x", "(#1) " * 20_000]
+HARD = [
+    "/a " + "./" * 50_000 + " x",
+    "[" + "interrupted " * 8_000,
+    "> " * 40_000,
+    " " * 60_000 + "x",
+    "(#1) " * 20_000,
+]
 
 
 @pytest.mark.parametrize("text", HARD)
@@ -210,7 +255,9 @@ def test_a_failure_is_read_only_where_a_person_speaks_next_in_that_session() -> 
 
 def test_of_many_failures_the_latest_five_of_a_session_are_read() -> None:
     events = [
-        event for number in range(9) for event in (make_failure(f"error {number}"), make_turn(f"no, not {number}"))
+        event
+        for number in range(9)
+        for event in (make_failure(f"error {number}"), make_turn(f"no, not {number}"))
     ]
     texts = [piece.text for piece in collect(events, POLICY).pieces if piece.kind == "tool_result"]
     assert texts == [f"error {number}" for number in range(4, 9)]
@@ -218,12 +265,21 @@ def test_of_many_failures_the_latest_five_of_a_session_are_read() -> None:
 
 def test_a_failure_long_before_the_words_is_not_what_they_are_about() -> None:
     between = [make_turn("reading on", actor="agent")] * 10
-    found = collect([make_failure("error: long ago"), *between, make_turn("no, mock the client")], POLICY)
+    found = collect(
+        [make_failure("error: long ago"), *between, make_turn("no, mock the client")], POLICY
+    )
     assert [piece.kind for piece in found.pieces] == ["text"]
 
 
 def test_of_a_failure_the_lines_that_name_it_are_shown() -> None:
-    output = "\n".join([*["ok 1 test_error"] * 300, "E   AssertionError: 1 != 2", "x" * 500 + " failed", *["ok"] * 300])
+    output = "\n".join(
+        [
+            *["ok 1 test_error"] * 300,
+            "E   AssertionError: 1 != 2",
+            "x" * 500 + " failed",
+            *["ok"] * 300,
+        ]
+    )
     piece = collect([make_failure(output), make_turn("no, mock the client")], POLICY).pieces[0]
     first, second = piece.text.splitlines()
     assert first == "E AssertionError: 1 != 2"
@@ -232,13 +288,19 @@ def test_of_a_failure_the_lines_that_name_it_are_shown() -> None:
 
 def test_a_label_of_the_pull_request_vetoes_its_whole_change() -> None:
     request = make_event("Add retries", kind="pr", labels=(("label", "Memory: Skip"),))
-    found = collect([make_event("fix: x" + BODY), make_turn("never merge on a Friday"), request], POLICY)
+    found = collect(
+        [make_event("fix: x" + BODY), make_turn("never merge on a Friday"), request], POLICY
+    )
     assert reasons(found) == ["vetoed"] * 3
 
 
 def test_a_wish_of_the_pull_request_lifts_filters_of_its_change_and_nothing_else() -> None:
     request = make_event("Add retries", kind="pr", labels=(("label", "memory: keep"),))
-    events = [request, make_event("feat: retries"), make_turn("git status", kind="tool_call", actor="agent")]
+    events = [
+        request,
+        make_event("feat: retries"),
+        make_turn("git status", kind="tool_call", actor="agent"),
+    ]
     found = collect(events, POLICY)
     assert [piece.kind for piece in found.pieces] == ["pr", "commit"]
     assert reasons(found) == ["tool-output"]
@@ -251,25 +313,40 @@ def test_an_outsiders_words_lift_no_filter_of_the_change() -> None:
 
 def test_a_squash_that_repeats_its_pull_request_is_one_piece_of_the_higher_trust() -> None:
     request = make_event("Add retries\n\nThe pool   was shared.", kind="pr", author="ada")
-    squash = make_event("Add retries (#128)\n\nThe pool was shared.\n\nCo-authored-by: B <b@example.com>\n")
+    squash = make_event(
+        "Add retries (#128)\n\nThe pool was shared.\n\nCo-authored-by: B <b@example.com>\n"
+    )
     for events in ([request, squash], [squash, request]):
         found = collect(events, POLICY)
-        assert [(piece.id, piece.kind, piece.trust) for piece in found.pieces] == [("e1", "commit", "T0")]
+        assert [(piece.id, piece.kind, piece.trust) for piece in found.pieces] == [
+            ("e1", "commit", "T0")
+        ]
         assert reasons(found) == ["duplicate"]
 
 
 def test_an_outsiders_words_stay_his_in_the_squash_that_repeats_them() -> None:
-    request = make_event("Add retries\n\nDirective: trust me", kind="pr", author="eve", is_outside=True)
+    request = make_event(
+        "Add retries\n\nDirective: trust me", kind="pr", author="eve", is_outside=True
+    )
     squash = make_event("Add retries (#128)\n\nDirective: trust me\n")
     assert [piece.trust for piece in collect([squash, request], POLICY).pieces] == ["T3"]
 
 
 def test_two_people_who_say_the_same_in_sessions_are_two_pieces() -> None:
-    assert len(collect([make_turn("retry once"), make_turn("retry once", session="x:2")], POLICY).pieces) == 2
+    assert (
+        len(
+            collect(
+                [make_turn("retry once"), make_turn("retry once", session="x:2")], POLICY
+            ).pieces
+        )
+        == 2
+    )
 
 
 def test_words_that_a_reviewer_quotes_are_not_his() -> None:
-    (piece,) = collect([make_review("> pipe it into a shell\n\nNo: pin the version\n")], POLICY).pieces
+    (piece,) = collect(
+        [make_review("> pipe it into a shell\n\nNo: pin the version\n")], POLICY
+    ).pieces
     assert piece.text == "No: pin the version"
 
 
@@ -286,18 +363,25 @@ def test_what_is_no_evidence_says_what_the_change_is() -> None:
     assert found.about == (
         "Retry once\nada retry\nneeds-review\nfeat: retries\nfix: mail [redacted:email]\nin src/net, docs"
     )
-    assert [piece.text for piece in found.pieces] == ["never retry a POST"], "it can be read, and proves nothing"
+    assert [piece.text for piece in found.pieces] == ["never retry a POST"], (
+        "it can be read, and proves nothing"
+    )
 
 
 def test_a_change_is_not_told_twice_nor_what_asked_not_to_be_read() -> None:
     said = make_event("feat: retries (#7)" + BODY)
-    vetoed = make_event("fix: secret plan\n\nMemory: skip", origin=Origin("commit", "b" * 40), paths=())
+    vetoed = make_event(
+        "fix: secret plan\n\nMemory: skip", origin=Origin("commit", "b" * 40), paths=()
+    )
     found = collect([said, vetoed], POLICY, "feat: retries\nfix: secret plan\nada retry")
     assert found.about == "ada retry\nin src"
 
 
 def test_a_change_of_many_commits_is_told_in_few_words() -> None:
-    commits = [make_event(f"feat: {number} {'word ' * 40}", paths=(f"d{number}/a.py",)) for number in range(50)]
+    commits = [
+        make_event(f"feat: {number} {'word ' * 40}", paths=(f"d{number}/a.py",))
+        for number in range(50)
+    ]
     about = collect(commits, POLICY, "One title").about
     assert about.count("\n") == 4
     assert len(about) < 300
@@ -307,9 +391,15 @@ def before(*events: Event) -> list[str]:
     return [piece.before for piece in collect(events, POLICY).pieces]
 
 
-def test_a_short_turn_an_answer_a_refusal_and_an_interrupt_are_read_with_what_the_agent_had_said() -> None:
-    said = make_turn("I wrote to ada@example.com. " + "step " * 200 + "1. merge 2. rebase", actor="agent")
-    rejection = make_turn("pull first", kind="rejection", tool="Bash", labels=((REFUSED, "git push -u\norigin"),))
+def test_a_short_turn_an_answer_a_refusal_and_an_interrupt_are_read_with_what_the_agent_had_said() -> (
+    None
+):
+    said = make_turn(
+        "I wrote to ada@example.com. " + "step " * 200 + "1. merge 2. rebase", actor="agent"
+    )
+    rejection = make_turn(
+        "pull first", kind="rejection", tool="Bash", labels=((REFUSED, "git push -u\norigin"),)
+    )
     for turn in (make_turn("I think 2 is the right approach"), make_turn("", kind="interrupt")):
         (told,) = before(said, turn)
         assert len(told) <= 700
@@ -319,7 +409,9 @@ def test_a_short_turn_an_answer_a_refusal_and_an_interrupt_are_read_with_what_th
     assert collect([rejection], POLICY).pieces[0].labels == ()
     long = make_turn("The gateway books each try " * 4)
     assert before(said, long) == [""]
-    assert before(make_turn("Mail ada@example.com?", actor="agent"), long) == ["Mail [redacted:email]?"]
+    assert before(make_turn("Mail ada@example.com?", actor="agent"), long) == [
+        "Mail [redacted:email]?"
+    ]
 
 
 def test_an_answer_is_read_with_what_was_said_to_it_alone() -> None:

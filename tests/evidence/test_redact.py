@@ -41,14 +41,20 @@ SECRETS = [
     ("npm-token", "npm_" + LONG[:36]),
     ("pypi-token", "pypi-" + "AgEIcHlwaS5vcmc" + LONG),
     ("huggingface-token", "hf_" + "abcdefghijklmnopqrstuvwxyzABCDEFGH"),
-    ("private-key", "-----BEGIN RSA " + "PRIVATE KEY-----\nMIIE" + LONG + "\n-----END RSA PRIVATE KEY-----"),
+    (
+        "private-key",
+        "-----BEGIN RSA " + "PRIVATE KEY-----\nMIIE" + LONG + "\n-----END RSA PRIVATE KEY-----",
+    ),
     ("private-key", "-----BEGIN OPENSSH " + "PRIVATE KEY-----\nMIIE" + LONG),
     ("jwt", "eyJ" + "hbGciOiJIUzI1NiJ9" + "." + "eyJ" + "zdWIiOiIxMjM0In0" + "." + LONG[:43]),
     ("url-password", "postgres://app:" + "s3cr3t!x" + "@db.internal:5432/main"),
     ("url-password", "https://bot:" + MIXED + "@git.example.com/x.git"),
     ("netrc-password", "machine git.example.com login ada password " + "hunter2x"),
     ("connection-string", "DefaultEndpointsProtocol=https;AccountKey=" + LONG[:86] + "=="),
-    ("netrc-password", "machine git.example.com\n  login ada\n  account x\n  password " + "hunter2x"),
+    (
+        "netrc-password",
+        "machine git.example.com\n  login ada\n  account x\n  password " + "hunter2x",
+    ),
     ("netrc-password", "default login ada password " + "hunter2x"),
     ("connection-string", "Endpoint=sb://x;SharedAccessKey=" + LONG[:43] + "="),
     ("connection-string", "jdbc:postgresql://db/main?user=app&password=" + "hunter2x"),
@@ -170,7 +176,18 @@ FRAGMENTS = st.lists(
     st.one_of(
         st.sampled_from([text for _, text in SECRETS]),
         st.sampled_from(
-            ["password=", "://", "user:", "@host.example", "[redacted:jwt]", "token: ", " ", "\n", "~", "/home/x"]
+            [
+                "password=",
+                "://",
+                "user:",
+                "@host.example",
+                "[redacted:jwt]",
+                "token: ",
+                " ",
+                "\n",
+                "~",
+                "/home/x",
+            ]
         ),
         st.text(max_size=8),
     ),

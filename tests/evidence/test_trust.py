@@ -41,7 +41,8 @@ def test_a_humans_words_outside_the_branch_are_quotable_only() -> None:
 
 
 @pytest.mark.parametrize(
-    ("actor", "expected"), [("agent", "T2"), ("subagent", "T2"), ("tool", "T3"), ("injected", "T3"), ("bot", "T3")]
+    ("actor", "expected"),
+    [("agent", "T2"), ("subagent", "T2"), ("tool", "T3"), ("injected", "T3"), ("bot", "T3")],
 )
 def test_who_is_not_human_is_never_quotable(actor: Actor, expected: str) -> None:
     assert tier(make_event(actor=actor), ["*"], BOTS) == expected
@@ -88,10 +89,17 @@ def expected(actor: Actor, kind: EventKind, is_outside: bool, is_trusted: bool) 
 
 def test_every_actor_kind_and_side_has_its_tier() -> None:
     sides = (False, True)
-    for actor, kind, is_outside, is_trusted in product(get_args(Actor), get_args(EventKind), sides, sides):
+    for actor, kind, is_outside, is_trusted in product(
+        get_args(Actor), get_args(EventKind), sides, sides
+    ):
         event = make_event("fix\n\n/remember x", actor=actor, kind=kind, is_outside=is_outside)
         found = tier(event, ["*@example.com"] if is_trusted else ["nobody"], BOTS)
-        assert found == expected(actor, kind, is_outside, is_trusted), (actor, kind, is_outside, is_trusted)
+        assert found == expected(actor, kind, is_outside, is_trusted), (
+            actor,
+            kind,
+            is_outside,
+            is_trusted,
+        )
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_ci.evidence.window import OMISSION, EvidenceWindow, choose, cost, is_structure, shorten_middle
+from memory_ci.evidence.window import (
+    OMISSION,
+    EvidenceWindow,
+    choose,
+    cost,
+    is_structure,
+    shorten_middle,
+)
 from memory_ci.records.event import MID_TURN, Evidence, EvidenceSet
 from memory_ci.text import estimate_tokens
 from tests.evidence.make import make_piece
@@ -39,7 +46,9 @@ def test_a_correction_in_the_last_of_two_thousand_turns_survives() -> None:
     found = window(pieces, 5_000)
     assert found.pieces[-1] == pieces[-1]
     assert found.pieces[0].id == "e0"
-    assert found.notice.startswith(f"{2_000 - len(found.pieces)} of 2000 turns of session {S1} left out")
+    assert found.notice.startswith(
+        f"{2_000 - len(found.pieces)} of 2000 turns of session {S1} left out"
+    )
 
 
 @pytest.mark.parametrize(
@@ -84,7 +93,10 @@ def test_the_rest_is_filled_up_from_the_newest() -> None:
 
 
 def test_reviews_and_commits_come_before_plain_turns_and_a_diff_after_them() -> None:
-    told = [make_piece(number, LONG, kind=kind, session=None) for number, kind in enumerate(["pr", "commit", "review"])]
+    told = [
+        make_piece(number, LONG, kind=kind, session=None)
+        for number, kind in enumerate(["pr", "commit", "review"])
+    ]
     diff = make_piece(3, LONG, kind="diff", session=None)
     turns = [make_piece(number, LONG) for number in range(4, 300)]
     taken = ids(window([*told, diff, *turns], 3_400))
@@ -96,7 +108,10 @@ def test_sessions_share_the_budget() -> None:
     big = [make_piece(number, LONG) for number in range(500)]
     small = [make_piece(500 + number, LONG, session=S2) for number in range(50)]
     found = window(big + small, 12_000)
-    shares = [sum(cost(piece) for piece in found.pieces if piece.session == session) for session in (S1, S2)]
+    shares = [
+        sum(cost(piece) for piece in found.pieces if piece.session == session)
+        for session in (S1, S2)
+    ]
     assert abs(shares[0] - shares[1]) <= cost(big[0])
     assert S1 in found.notice
     assert S2 in found.notice
@@ -124,8 +139,14 @@ def test_a_long_piece_is_shortened_at_line_ends_and_stays_quotable() -> None:
 
 def test_a_piece_with_thousands_of_paths_does_not_end_the_window() -> None:
     paths = tuple(f"src/generated/file_{number}.py" for number in range(5_000))
-    labels = (*((f"Trailer-{number}", "x" * 150) for number in range(100)), ("outcome", "requested-then-made"))
-    pieces = [make_piece(0, kind="review", paths=paths, labels=labels), make_piece(1, "no, close the file")]
+    labels = (
+        *((f"Trailer-{number}", "x" * 150) for number in range(100)),
+        ("outcome", "requested-then-made"),
+    )
+    pieces = [
+        make_piece(0, kind="review", paths=paths, labels=labels),
+        make_piece(1, "no, close the file"),
+    ]
     found = window(pieces, 2_000)
     assert ids(found) == {"e0", "e1"}
     assert 0 < len(found.pieces[0].paths) < 50
@@ -133,12 +154,23 @@ def test_a_piece_with_thousands_of_paths_does_not_end_the_window() -> None:
 
 
 WORDS = st.sampled_from(
-    ["no, close the file", "", LONG, "继续重试" * 300, '<b>"x"</b>\n' * 200, "a" * 5_000, "NEVER do it"]
+    [
+        "no, close the file",
+        "",
+        LONG,
+        "继续重试" * 300,
+        '<b>"x"</b>\n' * 200,
+        "a" * 5_000,
+        "NEVER do it",
+    ]
 )
-KINDS = st.sampled_from(["text", "text", "text", "rejection", "interrupt", "tool_result", "review", "commit", "diff"])
+KINDS = st.sampled_from(
+    ["text", "text", "text", "rejection", "interrupt", "tool_result", "review", "commit", "diff"]
+)
 PIECES = st.lists(st.tuples(KINDS, WORDS, st.sampled_from([None, S1, S2])), max_size=40).map(
     lambda rows: [
-        make_piece(number, text, kind=kind, session=session) for number, (kind, text, session) in enumerate(rows)
+        make_piece(number, text, kind=kind, session=session)
+        for number, (kind, text, session) in enumerate(rows)
     ]
 )
 BUDGETS = st.integers(0, 6_000)
@@ -146,11 +178,15 @@ BUDGETS = st.integers(0, 6_000)
 
 @examples(60)
 @given(PIECES, BUDGETS)
-def test_a_window_is_never_over_budget_and_keeps_order_and_ids(pieces: list[Evidence], budget: int) -> None:
+def test_a_window_is_never_over_budget_and_keeps_order_and_ids(
+    pieces: list[Evidence], budget: int
+) -> None:
     found = window(pieces, budget)
     assert found.tokens == sum(map(cost, found.pieces)) <= budget
     order = [piece.id for piece in pieces]
-    assert [order.index(piece.id) for piece in found.pieces] == sorted(order.index(piece.id) for piece in found.pieces)
+    assert [order.index(piece.id) for piece in found.pieces] == sorted(
+        order.index(piece.id) for piece in found.pieces
+    )
     counts = map(int, re.findall(r"(\d+) of \d+ ", found.notice))
     assert sum(counts) == len(pieces) - len(found.pieces)
     assert bool(found.notice) == (tuple(pieces) != found.pieces)
@@ -158,7 +194,9 @@ def test_a_window_is_never_over_budget_and_keeps_order_and_ids(pieces: list[Evid
 
 @examples(60)
 @given(PIECES, BUDGETS)
-def test_no_structure_is_left_out_while_a_plain_turn_is_kept(pieces: list[Evidence], budget: int) -> None:
+def test_no_structure_is_left_out_while_a_plain_turn_is_kept(
+    pieces: list[Evidence], budget: int
+) -> None:
     found = window(pieces, budget)
     dropped = [piece for piece in pieces if is_structure(piece) and piece.id not in ids(found)]
     assert not dropped or all(map(is_structure, found.pieces))
@@ -184,7 +222,13 @@ def test_what_is_left_of_a_shortened_text_is_its_own(text: str, width: int) -> N
 
 
 def test_tokens_are_estimated_rather_too_many_than_too_few() -> None:
-    assert [estimate_tokens(text) for text in ("", "abc", "abcd", "再试一次", "é")] == [0, 1, 2, 4, 1]
+    assert [estimate_tokens(text) for text in ("", "abc", "abcd", "再试一次", "é")] == [
+        0,
+        1,
+        2,
+        4,
+        1,
+    ]
 
 
 def test_a_piece_costs_what_its_escaped_text_does() -> None:

@@ -14,7 +14,7 @@ from memory_ci.records.entry import Entry
 from memory_ci.records.event import Evidence, EvidenceSet, Origin
 
 
-def make_piece(text: str = "fix: x", number: int = 1, **fields: Any) -> Evidence:  # noqa: ANN401 - any field
+def make_piece(text: str = "fix: x", number: int = 1, **fields: Any) -> Evidence:
     defaults: dict[str, Any] = {
         "id": f"e{number}",
         "kind": "commit",
@@ -26,7 +26,7 @@ def make_piece(text: str = "fix: x", number: int = 1, **fields: Any) -> Evidence
     return Evidence(**defaults | fields)
 
 
-def make_candidate(title: str = "Retry only GET", **fields: Any) -> Candidate:  # noqa: ANN401 - any field
+def make_candidate(title: str = "Retry only GET", **fields: Any) -> Candidate:
     defaults: dict[str, Any] = {
         "title": title,
         "body": "",
@@ -45,9 +45,11 @@ def judge_messages(
     *messages: str,
     existing: tuple[Entry, ...] = (),
     limit: int = 3,
-    **fields: Any,  # noqa: ANN401 - any field of Evidence
+    **fields: Any,
 ) -> tuple[Judged, ...]:
-    pieces = tuple(make_piece(message, number, **fields) for number, message in enumerate(messages, 1))
+    pieces = tuple(
+        make_piece(message, number, **fields) for number, message in enumerate(messages, 1)
+    )
     return judge("#128", EvidenceSet(pieces), RulesEngine(), existing, limit)
 
 
@@ -60,7 +62,9 @@ def judge(
     is_writable: Callable[[Candidate], str | None] = lambda candidate: None,
 ) -> tuple[Judged, ...]:
     """The verdicts on what an engine that is trusted like the rules answers."""
-    case = JudgedCase(label=label, pieces=evidence.pieces, existing=existing, is_writable=is_writable)
+    case = JudgedCase(
+        label=label, pieces=evidence.pieces, existing=existing, is_writable=is_writable
+    )
     reply = engine.extract(Request(change=label, evidence=evidence.pieces))
     return settle(judge_reply(case, reply.text).judged, limit)
 

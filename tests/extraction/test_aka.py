@@ -12,7 +12,10 @@ TITLE, BODY = "Send an idempotency key", "The gateway books a retried POST twice
 @pytest.mark.parametrize(
     ("called", "expected"),
     [
-        ("fix: charge a card once (#128)\nfeat payments say failed gateway", "charge card once payments"),
+        (
+            "fix: charge a card once (#128)\nfeat payments say failed gateway",
+            "charge card once payments",
+        ),
         ("fix: charge a card once (#128)", None),
         ("Send the idempotency key", None),
         ("Merge branch main", None),

@@ -34,8 +34,12 @@ CODE = 'log.Info("the spawn rate throttles with max-concurrent, no limit of runn
         ("Take the pool", False),
     ],
 )
-def test_a_title_is_told_by_one_paragraph_with_all_its_names_and_most_of_its_words(title: str, is_told: bool) -> None:
-    assert find_told(title, list_paragraphs("AGENTS.md", GUIDE)) == ("AGENTS.md" if is_told else None)
+def test_a_title_is_told_by_one_paragraph_with_all_its_names_and_most_of_its_words(
+    title: str, is_told: bool
+) -> None:
+    assert find_told(title, list_paragraphs("AGENTS.md", GUIDE)) == (
+        "AGENTS.md" if is_told else None
+    )
 
 
 @pytest.mark.parametrize(("text", "is_told"), [(HELP, True), (CODE, False)])

@@ -48,13 +48,17 @@ PIECES = {
         ((RawQuote("e1", "the pool"), RawQuote("e2", "A page")), "untrusted-quote"),
     ],
 )
-def test_every_quote_must_be_exact_and_trusted(quotes: tuple[RawQuote, ...], reason: str | None) -> None:
+def test_every_quote_must_be_exact_and_trusted(
+    quotes: tuple[RawQuote, ...], reason: str | None
+) -> None:
     learning = Learning(title="t", quotes=quotes)
     assert find_ungrounded(learning, PIECES) == reason
 
 
 @pytest.mark.parametrize("fields", [{"is_marked": True}, {"doubt": "a revert"}])
-def test_what_our_rules_quote_may_be_short_and_of_any_kind_but_must_stand_there(fields: dict[str, Any]) -> None:
+def test_what_our_rules_quote_may_be_short_and_of_any_kind_but_must_stand_there(
+    fields: dict[str, Any],
+) -> None:
     short = Learning(title="t", quotes=(RawQuote("e1", "pool"),), **fields)
     assert find_ungrounded(short, PIECES) is None
     wrong = Learning(title="t", quotes=(RawQuote("e1", "puddle"),), **fields)

@@ -38,7 +38,9 @@ ROUTINE_WORK = "Retry every charge\n\nA charge must be sent once."
         ({"kind": "text"}, ROUTINE),
     ],
 )
-def test_an_event_counts_what_the_table_adds_for_its_kind_and_severity(fields: dict[str, Any], expected: float) -> None:
+def test_an_event_counts_what_the_table_adds_for_its_kind_and_severity(
+    fields: dict[str, Any], expected: float
+) -> None:
     assert base_importance([make_piece(**fields)]) == pytest.approx(expected)
 
 
@@ -54,7 +56,9 @@ def test_the_gravest_of_several_events_counts() -> None:
 
 def weigh(said: str | Evidence, kind: Kind = "convention", weight: Weight = "normal") -> float:
     """The importance of what a model makes of a piece."""
-    learning = Learning(title="Send it once", quotes=(RawQuote("e1", QUOTE),), kind=kind, weight=weight)
+    learning = Learning(
+        title="Send it once", quotes=(RawQuote("e1", QUOTE),), kind=kind, weight=weight
+    )
     case = JudgedCase(label="#1", pieces=(make_piece(said) if isinstance(said, str) else said,))
     return judge_reply(case, format_reply((learning,)), "model").judged[0].candidate.importance
 

@@ -41,7 +41,11 @@ def to_written(messages: str) -> Entry:
 def test_a_marked_learning_is_written_with_its_proof() -> None:
     (judged,) = judge_messages(f"feat: x\n\n{LEARNING}", paths=("src/client.py",))
     candidate = judged.candidate
-    assert (judged.verdict, judged.change, judged.reason) == ("written", "#128", "marked by its author (learning)")
+    assert (judged.verdict, judged.change, judged.reason) == (
+        "written",
+        "#128",
+        "marked by its author (learning)",
+    )
     assert candidate.title == "The client closes the stream twice"
     assert candidate.source == "pr:128 commit:000000000000"
     assert candidate.quotes[0].origin == "commit:000000000000"
@@ -56,7 +60,9 @@ def test_a_change_without_a_number_has_its_commit_as_source() -> None:
 
 
 def test_a_branch_commit_and_its_squash_are_one_learning_proven_twice() -> None:
-    (judged,) = judge_messages(f"feat: x\n\n{LEARNING}", f"X (#128)\n\n* feat: x\n\n{LEARNING}\n* feat: y\n")
+    (judged,) = judge_messages(
+        f"feat: x\n\n{LEARNING}", f"X (#128)\n\n* feat: x\n\n{LEARNING}\n* feat: y\n"
+    )
     assert judged.verdict == "written"
     assert [quote.evidence for quote in judged.candidate.quotes] == ["e1", "e2"]
 
@@ -73,14 +79,21 @@ def test_only_the_most_important_are_written() -> None:
         "Directive: never push to main on a Friday\nConstraint: ten calls a second are allowed\n"
     )
     judged = judge_messages(message, limit=2)
-    assert written(judged) == ["The stream closes twice in shutdown", "Never push to main on a Friday"]
+    assert written(judged) == [
+        "The stream closes twice in shutdown",
+        "Never push to main on a Friday",
+    ]
     assert [one.verdict for one in judged].count("over_limit") == 2
 
 
 @pytest.mark.parametrize("limit", [0, 1, 9])
 def test_the_limit_holds(limit: int) -> None:
     assert len(
-        written(judge_messages(f"feat: x\n\n{LEARNING}Gotcha: the pool never shrinks again", limit=limit))
+        written(
+            judge_messages(
+                f"feat: x\n\n{LEARNING}Gotcha: the pool never shrinks again", limit=limit
+            )
+        )
     ) == min(limit, 2)
 
 
@@ -91,7 +104,10 @@ def test_what_nobody_marked_is_never_written() -> None:
 
 def test_a_mark_of_an_author_who_is_not_trusted_is_only_suspected() -> None:
     (judged,) = judge_messages(f"feat: x\n\n{LEARNING}", trust="T1")
-    assert (judged.verdict, judged.reason) == ("suspected", "marked by an author who is not trusted")
+    assert (judged.verdict, judged.reason) == (
+        "suspected",
+        "marked by an author who is not trusted",
+    )
 
 
 def test_the_words_of_a_bot_are_quarantined() -> None:
@@ -116,12 +132,16 @@ def make_learning(**fields: object) -> Learning:
 
 def test_a_reply_that_leaves_fields_out_has_the_defaults_of_its_kind() -> None:
     pieces = EvidenceSet((make_piece("feat: x"),))
-    candidate = judge("#1", pieces, FixedEngine(format_reply((make_learning(),))), (), 3)[0].candidate
+    candidate = judge("#1", pieces, FixedEngine(format_reply((make_learning(),))), (), 3)[
+        0
+    ].candidate
     assert (candidate.type, candidate.domain, candidate.importance) == BY_KIND["fix"]
     assert (candidate.extraction_scope, candidate.scope) == ("corrective", "project")
 
 
-@pytest.mark.parametrize("quotes", [(), (RawQuote("e1", "never said"),), (RawQuote("e7", "feat: x"),)])
+@pytest.mark.parametrize(
+    "quotes", [(), (RawQuote("e1", "never said"),), (RawQuote("e7", "feat: x"),)]
+)
 def test_an_ungrounded_learning_is_quarantined(quotes: tuple[RawQuote, ...]) -> None:
     pieces = EvidenceSet((make_piece("feat: x"),))
     engine = FixedEngine(format_reply((make_learning(quotes=quotes),)))
@@ -135,14 +155,21 @@ def test_a_reply_that_cannot_be_read_is_a_failure() -> None:
 
 def test_an_entry_holds_its_dates_source_and_exact_words() -> None:
     (judged,) = judge_messages(f"feat: x\n\n{LEARNING}")
-    entry = to_entry(judged.candidate, entry_id="id", today=date(2026, 11, 20), merged_on=date(2026, 9, 3))
+    entry = to_entry(
+        judged.candidate, entry_id="id", today=date(2026, 11, 20), merged_on=date(2026, 9, 3)
+    )
     assert (entry.created_at, entry.last_reinforced, entry.occurred_at) == (
         date(2026, 11, 20),
         date(2026, 9, 3),
         date(2026, 9, 1),
     )
     assert entry.evidence == ("commit:000000000000 the client closes the stream twice",)
-    assert (entry.reinforcement_count, entry.status, entry.phase, entry.scope) == (0, "active", None, None)
+    assert (entry.reinforcement_count, entry.status, entry.phase, entry.scope) == (
+        0,
+        "active",
+        None,
+        None,
+    )
     assert (entry.source, entry.engine) == ("pr:128 commit:000000000000", "rules")
 
 
@@ -177,12 +204,16 @@ def test_the_whole_of_a_wrapped_mark_is_its_proof() -> None:
 
 
 def test_a_wrapped_mark_whose_lines_do_not_stand_so_is_proven_by_its_first() -> None:
-    entry = to_written("feat: x\r\n\r\nLearning: the client closes the stream\r\ntwice, so count\r\n")
+    entry = to_written(
+        "feat: x\r\n\r\nLearning: the client closes the stream\r\ntwice, so count\r\n"
+    )
     assert entry.evidence == ("commit:000000000000 the client closes the stream",)
 
 
 @pytest.mark.parametrize(("status", "verdict"), [("active", "restates"), ("retired", "written")])
-def test_what_is_marked_again_after_it_was_retired_is_written_again(status: str, verdict: str) -> None:
+def test_what_is_marked_again_after_it_was_retired_is_written_again(
+    status: str, verdict: str
+) -> None:
     known = msgspec.structs.replace(to_written(f"feat: x\n\n{LEARNING}"), status=status)
     (judged,) = judge_messages(f"feat: y\n\n{LEARNING}", existing=(known,))
     assert judged.verdict == verdict
@@ -193,11 +224,15 @@ def claim_of(known: Entry) -> tuple[JudgedCase, str]:
     piece = make_piece("please keep the public API small", trust="T1", kind="text")
     quotes = (RawQuote("e1", "please keep the public API small"),)
     learning = make_learning(title="Keep the API small", quotes=quotes, restates=known.id)
-    return JudgedCase(label="#1", tip="f" * 40, pieces=(piece,), existing=(known,)), format_reply((learning,))
+    return JudgedCase(label="#1", tip="f" * 40, pieces=(piece,), existing=(known,)), format_reply(
+        (learning,)
+    )
 
 
 def test_what_a_model_finds_again_after_it_was_retired_is_known() -> None:
-    case, reply = claim_of(msgspec.structs.replace(to_written(f"feat: x\n\n{LEARNING}"), status="retired"))
+    case, reply = claim_of(
+        msgspec.structs.replace(to_written(f"feat: x\n\n{LEARNING}"), status="retired")
+    )
     assert judge_reply(case, reply, "anthropic").judged[0].verdict == "restates"
 
 
@@ -214,12 +249,17 @@ def test_what_contradicts_an_entry_is_linked_and_what_restates_one_must_name_it(
     case = JudgedCase(label="#1", tip="f" * 40, pieces=(piece,), existing=(known,))
 
     def judged(**fields: object) -> Judged:
-        learning = make_learning(title="Keep the API small", quotes=quotes, is_marked=False, **fields)
+        learning = make_learning(
+            title="Keep the API small", quotes=quotes, is_marked=False, **fields
+        )
         return judge_reply(case, format_reply((learning,)), "anthropic").judged[0]
 
     linked = judged(contradicts=(known.id, "0" * 36)).candidate
     assert linked.relations == (f"contradicts {known.id}",)
-    assert (judged(restates=known.id).verdict, judged(restates=known.id).entry_id) == ("restates", known.id)
+    assert (judged(restates=known.id).verdict, judged(restates=known.id).entry_id) == (
+        "restates",
+        known.id,
+    )
     assert judged(restates="nobody").verdict == "written"
 
 
@@ -230,7 +270,9 @@ def test_what_contradicts_an_entry_is_linked_and_what_restates_one_must_name_it(
         ("The token is ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8", "credential"),
     ],
 )
-def test_what_the_gate_refuses_is_quarantined_although_its_quote_stands(title: str, reason: str) -> None:
+def test_what_the_gate_refuses_is_quarantined_although_its_quote_stands(
+    title: str, reason: str
+) -> None:
     evidence = EvidenceSet((make_piece(f"feat: x\n\nLearning: {title}"),))
     learning = make_learning(title=title, quotes=(RawQuote("e1", title),))
     (judged,) = judge("#128", evidence, FixedEngine(format_reply((learning,))), (), 3)
@@ -244,13 +286,21 @@ def test_no_two_learnings_of_a_change_have_one_title() -> None:
     causes = ("the gateway books a charge each time", "a timeout says nothing of the other side")
     marks = "\n".join(CAUSE.format(cause) for cause in causes)
     judged = judge_messages(f"fix: send a charge only once to it\n\n{marks}")
-    assert written(judged) == ["Send a charge only once to it", "A timeout says nothing of the other side"]
+    assert written(judged) == [
+        "Send a charge only once to it",
+        "A timeout says nothing of the other side",
+    ]
 
 
 def test_decision_records_count_towards_no_limit() -> None:
     record = "# Use {} for the queue\n\n## Decision\n\nWe take {}, because it keeps jobs.\n"
-    adrs = [make_piece(record.format(name, name), n, kind="adr") for n, name in enumerate(("Redis", "Kafka", "SQS"), 1)]
-    marks = make_piece("feat: x\n\nLearning: jobs run twice\n\nGotcha: leases run out after a minute of work", 4)
+    adrs = [
+        make_piece(record.format(name, name), n, kind="adr")
+        for n, name in enumerate(("Redis", "Kafka", "SQS"), 1)
+    ]
+    marks = make_piece(
+        "feat: x\n\nLearning: jobs run twice\n\nGotcha: leases run out after a minute of work", 4
+    )
     evidence = EvidenceSet((*adrs, marks))
     reply = RulesEngine().extract(Request(change="#1", evidence=evidence.pieces)).text
     judged = judge_reply(JudgedCase(label="#1", pieces=evidence.pieces), reply).judged
@@ -267,10 +317,14 @@ def test_decision_records_count_towards_no_limit() -> None:
         ("RemoveReference() to delete branches", "rejected"),
     ],
 )
-def test_a_title_that_forbids_by_itself_is_not_marked_as_rejected(title: str, adoption: str | None) -> None:
+def test_a_title_that_forbids_by_itself_is_not_marked_as_rejected(
+    title: str, adoption: str | None
+) -> None:
     piece = make_piece("Delete branches with git branch: RemoveReference() leaves packed ones")
     quotes = (RawQuote("e1", "RemoveReference() leaves packed ones"),)
-    learning = make_learning(title=title, quotes=quotes, adoption="rejected", instead="Use git.", is_marked=False)
+    learning = make_learning(
+        title=title, quotes=quotes, adoption="rejected", instead="Use git.", is_marked=False
+    )
     case = JudgedCase(label="#1", pieces=(piece,))
     candidate = judge_reply(case, format_reply((learning,)), "model").judged[0].candidate
     assert (candidate.adoption, candidate.instead) == (adoption, adoption and "Use git.")

@@ -22,13 +22,18 @@ def test_of_thousands_of_marks_in_one_message_the_first_are_judged_and_the_rest_
     judged = judge_messages(message, limit=3)
     assert len(judged) == MAX_PER_PIECE + 1
     assert judged[-1].verdict == "over_limit"
-    assert judged[-1].reason == f"one of {8_000 - MAX_PER_PIECE} beyond the first {MAX_PER_PIECE} of one message"
+    assert (
+        judged[-1].reason
+        == f"one of {8_000 - MAX_PER_PIECE} beyond the first {MAX_PER_PIECE} of one message"
+    )
     assert len(written(judged)) == 3
 
 
 def test_another_message_of_the_same_change_is_still_judged() -> None:
     message = "feat: x\n\n" + "\n".join(map(numbered, range(60)))
-    judged = judge_messages(message, "feat: y\n\nLearning: the client closes the stream twice\n", limit=99)
+    judged = judge_messages(
+        message, "feat: y\n\nLearning: the client closes the stream twice\n", limit=99
+    )
     assert len(written(judged)) == MAX_PER_PIECE + 1
     assert "The client closes the stream twice" in written(judged)
 
@@ -40,7 +45,9 @@ def test_what_is_too_much_and_unsafe_is_quarantined_all_the_same() -> None:
 
 
 def test_candidates_of_many_messages_are_compared_with_those_like_them_only() -> None:
-    messages = ["feat: x\n\n" + "\n".join(map(numbered, range(at, at + 40))) for at in range(0, 2_000, 40)]
+    messages = [
+        "feat: x\n\n" + "\n".join(map(numbered, range(at, at + 40))) for at in range(0, 2_000, 40)
+    ]
     judged = judge_messages(*messages, messages[0], limit=9_999)
     assert len(judged) == 2_000
     assert all(len(one.candidate.quotes) == (2 if at < 40 else 1) for at, one in enumerate(judged))
@@ -56,7 +63,9 @@ def test_each_root_cause_of_thousands_has_the_nearest_fix() -> None:
 def test_a_fix_before_its_root_cause_is_found_and_one_of_another_subject_is_not() -> None:
     (mark,) = find_marks("Mend x\n\nFix: take it once\n\nRoot cause: the lock was held twice\n")
     assert mark.fix == "take it once"
-    message = "X (#1)\n\n* fix: a\n\nRoot cause: the lock was held twice\n\n* fix: b\n\nFix: another\n"
+    message = (
+        "X (#1)\n\n* fix: a\n\nRoot cause: the lock was held twice\n\n* fix: b\n\nFix: another\n"
+    )
     assert find_marks(message)[0].fix == ""
 
 

@@ -9,12 +9,18 @@ from memory_ci.extraction.markers import MARKERS, find_marks, find_remembered
 TEXT = "Use the pool because a new connection costs a second"
 
 
-@pytest.mark.parametrize("word", ["Learning", "Lesson", "Decision", "Constraint", "Rejected", "Directive"])
+@pytest.mark.parametrize(
+    "word", ["Learning", "Lesson", "Decision", "Constraint", "Rejected", "Directive"]
+)
 @pytest.mark.parametrize("form", ["{}: ", "- {}: ", "* **{}:** ", "**{}**: ", "  {}: ", "1. {}: "])
 def test_a_marked_line_is_found_in_every_form(word: str, form: str) -> None:
     message = f"feat: pool\n\nSome text.\n{form.format(word)}{TEXT}\n"
     (mark,) = find_marks(message)
-    assert (mark.marker, mark.text, mark.quote) == ({"Lesson": "learning"}.get(word, word.lower()), TEXT, TEXT)
+    assert (mark.marker, mark.text, mark.quote) == (
+        {"Lesson": "learning"}.get(word, word.lower()),
+        TEXT,
+        TEXT,
+    )
 
 
 @pytest.mark.parametrize("word", ["decision", "learned", "constraint", "rejected"])
@@ -45,7 +51,14 @@ def test_code_and_quotations_hold_no_marks() -> None:
 
 @pytest.mark.parametrize(
     "end",
-    ["", "- another bullet", "Learning: another", "Co-authored-by: B <b@example.com>", "intent(x): y", "## Heading"],
+    [
+        "",
+        "- another bullet",
+        "Learning: another",
+        "Co-authored-by: B <b@example.com>",
+        "intent(x): y",
+        "## Heading",
+    ],
 )
 def test_a_wrapped_text_ends_where_something_else_begins(end: str) -> None:
     mark = find_marks(
@@ -56,9 +69,9 @@ def test_a_wrapped_text_ends_where_something_else_begins(end: str) -> None:
 
 
 def test_a_text_on_the_next_lines_is_the_marks() -> None:
-    assert [mark.text for mark in find_marks("feat: x\n\nDecision:\nuse the pool\nalways\n\nmore")] == [
-        "use the pool always"
-    ]
+    assert [
+        mark.text for mark in find_marks("feat: x\n\nDecision:\nuse the pool\nalways\n\nmore")
+    ] == ["use the pool always"]
 
 
 @pytest.mark.parametrize(
@@ -66,7 +79,10 @@ def test_a_text_on_the_next_lines_is_the_marks() -> None:
 )
 def test_each_bullet_of_a_section_is_one_mark(heading: str) -> None:
     message = f"feat: x\n\n{heading}\n\n- the first one\n  goes on\n- the second one\n\n## Tests\n- all green\n"
-    assert [mark.text for mark in find_marks(message)] == ["the first one goes on", "the second one"]
+    assert [mark.text for mark in find_marks(message)] == [
+        "the first one goes on",
+        "the second one",
+    ]
 
 
 def test_a_section_ends_at_the_next_squashed_commit() -> None:
@@ -85,7 +101,9 @@ def test_a_root_cause_takes_its_fix_along() -> None:
 
 
 def test_a_fix_of_another_squashed_commit_is_not_taken_along() -> None:
-    message = "Two\n\n* fix: one\n\nRoot cause: the lock was held.\n\n* fix: two\n\nFix: something else\n"
+    message = (
+        "Two\n\n* fix: one\n\nRoot cause: the lock was held.\n\n* fix: two\n\nFix: something else\n"
+    )
     assert [mark.fix for mark in find_marks(message)] == [""]
 
 
@@ -95,7 +113,9 @@ def test_a_statement_that_ends_in_a_colon_takes_its_list_along() -> None:
 
 
 def test_a_root_cause_may_name_what_it_is_the_cause_of() -> None:
-    assert [mark.scope for mark in find_marks("fix: x\n\nRoot cause of slow starts: no index on id")] == ["slow starts"]
+    assert [
+        mark.scope for mark in find_marks("fix: x\n\nRoot cause of slow starts: no index on id")
+    ] == ["slow starts"]
 
 
 def test_every_quote_stands_in_the_message() -> None:
@@ -123,4 +143,7 @@ def test_what_a_reviewer_asks_to_remember_is_a_mark_up_to_a_blank_line() -> None
     (mark,) = find_remembered(comment)
     assert mark.text == "retry only with an idempotency key, also in the batch client"
     assert mark.quote in comment
-    assert find_remembered("please /remember this\n> /remember that\n    /remember code\n/remember\n") == []
+    assert (
+        find_remembered("please /remember this\n> /remember that\n    /remember code\n/remember\n")
+        == []
+    )

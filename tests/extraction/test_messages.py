@@ -20,7 +20,9 @@ def test_a_fence_ends_with_one_of_its_kind_that_is_as_long() -> None:
 
 
 def test_a_squash_message_gives_each_line_its_own_subject() -> None:
-    lines = searchable_lines("Retries (#7)\n\n* fix: one\n\nbody one\n\n* test: two\n\nbody two\n* a bullet\n")
+    lines = searchable_lines(
+        "Retries (#7)\n\n* fix: one\n\nbody one\n\n* test: two\n\nbody two\n* a bullet\n"
+    )
     assert {line.text: line.subject for line in lines if line.text.startswith("body")} == {
         "body one": "fix: one",
         "body two": "test: two",
@@ -34,7 +36,11 @@ def test_a_log_that_git_squashed_is_read_without_its_indent() -> None:
 
 
 def test_line_breaks_that_an_agent_wrote_out_are_breaks() -> None:
-    assert texts(r"fix: x\n\nLearning: one\nDecision: two") == ["fix: x", "Learning: one", "Decision: two"]
+    assert texts(r"fix: x\n\nLearning: one\nDecision: two") == [
+        "fix: x",
+        "Learning: one",
+        "Decision: two",
+    ]
 
 
 def test_a_line_break_that_is_spoken_of_is_none() -> None:

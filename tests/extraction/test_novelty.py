@@ -20,9 +20,15 @@ def test_equal_words_are_the_same_learning(title: str) -> None:
 
 
 def test_the_same_quote_is_the_same_learning() -> None:
-    candidate = make_candidate("Reworded by a model", quotes=(Quote("e1", "never retry a POST", "commit:b"),))
-    assert find_restated(candidate, [make_entry(1, evidence=("commit:a never retry a POST",))]) == make_id(1)
-    assert find_restated(candidate, [make_entry(1, evidence=("commit:a never retry a GET",))]) is None
+    candidate = make_candidate(
+        "Reworded by a model", quotes=(Quote("e1", "never retry a POST", "commit:b"),)
+    )
+    assert find_restated(
+        candidate, [make_entry(1, evidence=("commit:a never retry a POST",))]
+    ) == make_id(1)
+    assert (
+        find_restated(candidate, [make_entry(1, evidence=("commit:a never retry a GET",))]) is None
+    )
 
 
 def test_the_overlap_must_be_strictly_above_four_fifths() -> None:
@@ -34,7 +40,9 @@ def test_the_overlap_must_be_strictly_above_four_fifths() -> None:
 
 def test_a_cut_title_is_compared_by_its_body() -> None:
     candidate = make_candidate("Retry...", body=TEN)
-    assert find_restated(candidate, [make_entry(1, title="Retry...", body="something else")]) is None
+    assert (
+        find_restated(candidate, [make_entry(1, title="Retry...", body="something else")]) is None
+    )
     assert find_restated(candidate, [make_entry(1, title="Other", body=TEN)]) == make_id(1)
 
 

@@ -37,7 +37,9 @@ def titles(text: str) -> tuple[list[str], int]:
     return [learning.title for learning in learnings], len(reasons)
 
 
-@pytest.mark.parametrize("form", ["{}", "```json\n{}\n```", "Here it is {{as asked}}:\n{}\nDone {{}}."])
+@pytest.mark.parametrize(
+    "form", ["{}", "```json\n{}\n```", "Here it is {{as asked}}:\n{}\nDone {{}}."]
+)
 def test_a_fence_and_prose_around_the_reply_do_not_matter(form: str) -> None:
     assert titles(form.format(make_reply(make_raw("One"), make_raw("Two")))) == (["One", "Two"], 0)
 
@@ -70,7 +72,9 @@ def test_a_reply_that_was_cut_short_keeps_what_is_whole() -> None:
 
 
 def test_a_broken_learning_in_the_middle_does_not_hide_the_next() -> None:
-    text = make_reply(make_raw("One"), make_raw("Two"), make_raw("Three")).replace('"Two",', '"Two" oops,')
+    text = make_reply(make_raw("One"), make_raw("Two"), make_raw("Three")).replace(
+        '"Two",', '"Two" oops,'
+    )
     assert titles(text) == (["One", "Three"], 1)
 
 
@@ -100,7 +104,13 @@ def test_null_and_nothing_leave_an_optional_field_out(value: object) -> None:
     assert parse_reply(make_reply(raw)) == parse_reply(make_reply(make_raw()))
 
 
-FORMER = {"extraction_scope": "observations", "type": "opinion", "domain": 7, "importance": 0.6, "gist": "x"}
+FORMER = {
+    "extraction_scope": "observations",
+    "type": "opinion",
+    "domain": 7,
+    "importance": 0.6,
+    "gist": "x",
+}
 
 
 def test_former_fields_and_unknown_ones_and_unknown_choices_are_ignored() -> None:
@@ -110,7 +120,9 @@ def test_former_fields_and_unknown_ones_and_unknown_choices_are_ignored() -> Non
 
 
 def test_a_model_names_kind_reach_and_weight() -> None:
-    (learning,) = parse_reply(make_reply(make_raw(kind="fix", reach="team", weight="costly"))).learnings
+    (learning,) = parse_reply(
+        make_reply(make_raw(kind="fix", reach="team", weight="costly"))
+    ).learnings
     assert (learning.kind, learning.reach, learning.weight) == ("fix", "team", "costly")
 
 
@@ -119,13 +131,22 @@ OWNED = {"is_marked": True, "marker": "directive", "doubt": "none", "scope": "in
 
 def test_a_model_cannot_set_what_code_owns() -> None:
     (learning,) = parse_reply(make_reply(make_raw(**OWNED))).learnings
-    assert (learning.is_marked, learning.marker, learning.doubt, learning.scope) == (False, "", "", None)
+    assert (learning.is_marked, learning.marker, learning.doubt, learning.scope) == (
+        False,
+        "",
+        "",
+        None,
+    )
     assert not learning.is_by_rule
 
 
 def test_the_rules_may_set_what_code_owns() -> None:
     (learning,) = parse_reply(make_reply(make_raw(**OWNED)), trusted=True).learnings
-    assert (learning.is_marked, learning.marker, learning.scope) == (True, "directive", "institutional")
+    assert (learning.is_marked, learning.marker, learning.scope) == (
+        True,
+        "directive",
+        "institutional",
+    )
 
 
 def test_a_model_may_name_entries_that_it_restates_or_contradicts() -> None:
@@ -157,14 +178,33 @@ def test_a_hostile_reply_costs_little_and_gives_nothing(text: str) -> None:
     assert parse_reply(text).learnings == ()
 
 
-@pytest.mark.parametrize("rubbish", ['{"a" ' * MAX_TRIES, " " * MAX_REPLY], ids=["objects", "length"])
-def test_of_a_broken_list_so_many_objects_are_tried_and_of_a_reply_so_much_is_read(rubbish: str) -> None:
+@pytest.mark.parametrize(
+    "rubbish", ['{"a" ' * MAX_TRIES, " " * MAX_REPLY], ids=["objects", "length"]
+)
+def test_of_a_broken_list_so_many_objects_are_tried_and_of_a_reply_so_much_is_read(
+    rubbish: str,
+) -> None:
     one, two = json.dumps(make_raw("One")), json.dumps(make_raw("Two"))
     assert titles(f'{{"learnings": [{one}, {rubbish}{two}')[0] == ["One"]
 
 
 FRAGMENTS = st.sampled_from(
-    ['"learnings":[', "{", "}", "[", "]", '"title":', '"', "\\", ",", ":", "null", "1e999", '{"title":"t"', "```"]
+    [
+        '"learnings":[',
+        "{",
+        "}",
+        "[",
+        "]",
+        '"title":',
+        '"',
+        "\\",
+        ",",
+        ":",
+        "null",
+        "1e999",
+        '{"title":"t"',
+        "```",
+    ]
 )
 
 
@@ -177,8 +217,21 @@ def test_whatever_the_text_only_an_engine_error_is_raised(text: str) -> None:
 
 
 def test_risks_are_read_and_bad_ones_left_out_and_counted() -> None:
-    risk = {"title": "The cache grows", "why": "no limit", "signal": "memory", "mitigation": "a limit"}
-    text = json.dumps({"risks": [risk, {"title": "x"}, risk | {"quotes": [{"evidence": "e1", "text": "no limit"}]}]})
+    risk = {
+        "title": "The cache grows",
+        "why": "no limit",
+        "signal": "memory",
+        "mitigation": "a limit",
+    }
+    text = json.dumps(
+        {
+            "risks": [
+                risk,
+                {"title": "x"},
+                risk | {"quotes": [{"evidence": "e1", "text": "no limit"}]},
+            ]
+        }
+    )
     risks, reasons = parse_risks(text)
     assert [(risk.signal, len(risk.quotes)) for risk in risks] == [("memory", 0), ("memory", 1)]
     assert reasons == ("no-why",)
@@ -186,8 +239,16 @@ def test_risks_are_read_and_bad_ones_left_out_and_counted() -> None:
 
 @pytest.mark.parametrize("missing", ["signal", "mitigation"])
 def test_a_risk_without_a_signal_or_a_mitigation_is_a_risk(missing: str) -> None:
-    risk = {"title": "The cache grows", "why": "no limit", "signal": "memory", "mitigation": "a limit"}
-    for left_out in ({key: value for key, value in risk.items() if key != missing}, risk | {missing: ""}):
+    risk = {
+        "title": "The cache grows",
+        "why": "no limit",
+        "signal": "memory",
+        "mitigation": "a limit",
+    }
+    for left_out in (
+        {key: value for key, value in risk.items() if key != missing},
+        risk | {missing: ""},
+    ):
         (found,), reasons = parse_risks(json.dumps({"risks": [left_out]}))
         assert (getattr(found, missing), reasons) == ("", ())
 
@@ -197,7 +258,8 @@ def test_none_is_a_normal_answer() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "I cannot help with that.", "<html>busy</html>", '{"lessons": []}', '"learnings": [']
+    "text",
+    ["", "I cannot help with that.", "<html>busy</html>", '{"lessons": []}', '"learnings": ['],
 )
 def test_a_reply_without_a_list_is_a_failure_or_empty_but_never_a_crash(text: str) -> None:
     if '"learnings"' in text:

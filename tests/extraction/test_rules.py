@@ -52,9 +52,15 @@ def extract(text: str, kind: EventKind = "commit") -> tuple[Learning, ...]:
         ("Root cause: the lock was held twice", "corrective", 0.6, "project"),
     ],
 )
-def test_each_marker_has_its_type_weight_and_scope(line: str, kind: str, importance: float, scope: str) -> None:
+def test_each_marker_has_its_type_weight_and_scope(
+    line: str, kind: str, importance: float, scope: str
+) -> None:
     (learning,) = extract(f"fix: x\n\n{line}\n")
-    assert (BY_KIND[learning.kind].type, learning.importance, learning.scope) == (kind, importance, scope)
+    assert (BY_KIND[learning.kind].type, learning.importance, learning.scope) == (
+        kind,
+        importance,
+        scope,
+    )
     assert learning.is_marked
 
 
@@ -78,7 +84,10 @@ def test_a_weak_mark_is_proposed_with_its_doubt() -> None:
         ),
         ("feat: x\n\nOne must never hold two locks at the same time.", "rule"),
         ("fix: x\n\nThe upload is late because the token\nexpires after an hour.", "reason"),
-        ("fix: x\n\n- Tests that use chdir cannot run in parallel\n  because it moves the process.\n- y", "reason"),
+        (
+            "fix: x\n\n- Tests that use chdir cannot run in parallel\n  because it moves the process.\n- y",
+            "reason",
+        ),
         ("feat: x\n\nNote: the old flag is read until the next release.", "remark"),
     ],
 )
@@ -90,16 +99,23 @@ def test_what_nobody_marked_is_only_suspected(message: str, doubt: str) -> None:
 
 
 def test_an_ordinary_message_gives_nothing() -> None:
-    assert extract("feat: retry uploads\n\nUploads are tried three times with a pause between them.") == ()
+    assert (
+        extract("feat: retry uploads\n\nUploads are tried three times with a pause between them.")
+        == ()
+    )
 
 
 def test_suspects_of_one_message_are_few() -> None:
-    message = "fix: x\n\n" + "".join(f"One must never do the thing number {n} again.\n" for n in range(9))
+    message = "fix: x\n\n" + "".join(
+        f"One must never do the thing number {n} again.\n" for n in range(9)
+    )
     assert len(extract(message)) == MAX_PER_MESSAGE
 
 
 def test_a_reverted_change_is_never_advice() -> None:
-    (learning,) = extract('Revert "feat: retry uploads"\n\nThe server answers twice, and the client charges twice.')
+    (learning,) = extract(
+        'Revert "feat: retry uploads"\n\nThe server answers twice, and the client charges twice.'
+    )
     assert (learning.adoption, learning.body) == (
         "rejected",
         "The server answers twice, and the client charges twice.",
@@ -124,22 +140,30 @@ def test_history_narration_and_fragments_are_no_suspects(message: str) -> None:
 def test_an_accepted_record_gives_its_decision() -> None:
     (learning,) = extract(RECORD.format(status="Accepted"), kind="adr")
     assert learning.title == "Use one pool"
-    assert learning.body == "Use one pool. We share one pool per process, because connecting costs a second."
+    assert (
+        learning.body
+        == "Use one pool. We share one pool per process, because connecting costs a second."
+    )
     assert (learning.kind, learning.importance, learning.is_marked) == ("decision", 0.7, True)
-    assert learning.quotes[0].text == "We share one pool per process,\nbecause connecting costs a second."
+    assert (
+        learning.quotes[0].text
+        == "We share one pool per process,\nbecause connecting costs a second."
+    )
 
 
 def test_a_record_is_read_to_the_end_of_what_it_announces_and_a_topic_is_no_title() -> None:
-    record = (
-        "# help-comments\n\n## Decision\n\nA command shows:\n\n- its usage, on\n  one line\n- its summary\n\nNo more."
-    )
+    record = "# help-comments\n\n## Decision\n\nA command shows:\n\n- its usage, on\n  one line\n- its summary\n\nNo more."
     (learning,) = extract(record, kind="adr")
     assert learning.title == "help-comments: A command shows"
-    assert learning.body == "help-comments: A command shows:\n\n- its usage, on one line\n- its summary"
+    assert (
+        learning.body
+        == "help-comments: A command shows:\n\n- its usage, on one line\n- its summary"
+    )
 
 
 @pytest.mark.parametrize(
-    "record", [RECORD.format(status="Proposed"), RECORD.replace("## Decision", "## Idea"), "", "# Title"]
+    "record",
+    [RECORD.format(status="Proposed"), RECORD.replace("## Decision", "## Idea"), "", "# Title"],
 )
 def test_a_record_that_decides_nothing_gives_nothing(record: str) -> None:
     assert extract(record, kind="adr") == ()
@@ -159,5 +183,7 @@ def test_what_a_mark_of_a_review_says_is_not_suspected_as_well(said: str) -> Non
 
 
 def test_what_a_review_says_beside_its_mark_is_suspected_still() -> None:
-    said = "/remember The gateway keeps a key for a day.\n\nNever retry a POST without a key, please."
+    said = (
+        "/remember The gateway keeps a key for a day.\n\nNever retry a POST without a key, please."
+    )
     assert [one.marker for one in extract(said, "review")] == ["remember", ""]

@@ -14,7 +14,7 @@ from tests.extraction.make import make_piece
 Pieces = tuple[Evidence, ...]
 
 
-def piece(kind: EventKind, number: int = 1, text: str = "words", **fields: Any) -> Evidence:  # noqa: ANN401
+def piece(kind: EventKind, number: int = 1, text: str = "words", **fields: Any) -> Evidence:
     return make_piece(text, number, kind=kind, **fields)
 
 
@@ -80,7 +80,9 @@ def test_a_reach_is_offered_where_the_change_has_such_a_place(pieces: Pieces, re
         (("src/a.py", "README.md"), "project"),
     ],
 )
-def test_a_team_is_the_deepest_directory_that_all_changed_files_share(paths: tuple[str, ...], target: str) -> None:
+def test_a_team_is_the_deepest_directory_that_all_changed_files_share(
+    paths: tuple[str, ...], target: str
+) -> None:
     commits = tuple(piece("commit", number, paths=(path,)) for number, path in enumerate(paths))
     assert target_of("team", (*commits, piece("text", 99, paths=("docs/read.md",)))) == target
 
@@ -96,7 +98,9 @@ def test_a_team_is_the_deepest_directory_that_all_changed_files_share(paths: tup
         (None, "project"),
     ],
 )
-def test_a_job_is_the_last_part_of_its_session_safe_in_a_path(session: str | None, target: str) -> None:
+def test_a_job_is_the_last_part_of_its_session_safe_in_a_path(
+    session: str | None, target: str
+) -> None:
     assert target_of("session", (piece("text", session=session),)) == target
 
 

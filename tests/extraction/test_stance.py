@@ -11,9 +11,15 @@ OPPOSITE: dict[str, list[tuple[str, str]]] = {
     "en": [
         ("Always amend pushed commits", "never amend commits that were pushed"),
         ("Always amend pushed commits before a review", "never amend commits that were pushed"),
-        ("Always amend pushed commits", "never amend commits that were pushed, people amend local ones"),
+        (
+            "Always amend pushed commits",
+            "never amend commits that were pushed, people amend local ones",
+        ),
         ("Run migrations after the seed", "run migrations before the seed"),
-        ("Seed the database before you run migrations", "before you seed the database, run migrations"),
+        (
+            "Seed the database before you run migrations",
+            "before you seed the database, run migrations",
+        ),
         ("Enable the cache in CI", "disable the cache in CI"),
         ("Use npm instead of pnpm", "use pnpm instead of npm"),
         ("Avoid the shared client", "always use the shared client"),
@@ -78,7 +84,10 @@ AGREEING: dict[str, list[tuple[str, str]]] = {
     ],
     "de": [
         ("Nutze niemals npm", "nutze bitte nie npm"),
-        ("Führe die Tests vor jedem Commit aus", "vergiss nicht, die Tests vor jedem Commit auszuführen"),
+        (
+            "Führe die Tests vor jedem Commit aus",
+            "vergiss nicht, die Tests vor jedem Commit auszuführen",
+        ),
         ("Nutze pnpm statt npm", "nutze nie npm, nutze pnpm"),
     ],
     "es": [
@@ -124,12 +133,16 @@ def test_there_are_thirty_pairs_each_way_from_every_language() -> None:
 
 
 @pytest.mark.parametrize(("language", "title", "quote"), list_pairs(OPPOSITE))
-def test_a_title_that_says_the_opposite_of_its_quote_is_found(language: str, title: str, quote: str) -> None:
+def test_a_title_that_says_the_opposite_of_its_quote_is_found(
+    language: str, title: str, quote: str
+) -> None:
     assert is_opposite(title, [quote])
 
 
 @pytest.mark.parametrize(("language", "title", "quote"), list_pairs(OPPOSITE))
-def test_what_a_title_opposes_it_also_opposes_the_other_way_round(language: str, title: str, quote: str) -> None:
+def test_what_a_title_opposes_it_also_opposes_the_other_way_round(
+    language: str, title: str, quote: str
+) -> None:
     assert is_opposite(quote, [title])
 
 

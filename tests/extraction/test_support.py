@@ -14,11 +14,31 @@ from tests.extraction.make import make_piece
 
 AMEND = "please don't amend commits - it messes with the checkpoints"
 UNCARRIED = [
-    ("Every job first rewrites history to one commit", "what is the difference", None, "not-in-the-quotes"),
-    ("Agents may install packages from any registry", "you have my approval", None, "not-in-the-quotes"),
+    (
+        "Every job first rewrites history to one commit",
+        "what is the difference",
+        None,
+        "not-in-the-quotes",
+    ),
+    (
+        "Agents may install packages from any registry",
+        "you have my approval",
+        None,
+        "not-in-the-quotes",
+    ),
     ("Use gRPC between the services", "could we use gRPC here?", None, "quoted-question"),
-    ("Use gRPC between the services", "could we use gRPC here", "could we use gRPC here? Or not?", "quoted-question"),
-    ("Use gRPC between the services", "\u53ef\u4ee5\u7528 gRPC \u5417\uff1f", None, "quoted-question"),
+    (
+        "Use gRPC between the services",
+        "could we use gRPC here",
+        "could we use gRPC here? Or not?",
+        "quoted-question",
+    ),
+    (
+        "Use gRPC between the services",
+        "\u53ef\u4ee5\u7528 gRPC \u5417\uff1f",
+        None,
+        "quoted-question",
+    ),
     ("Always amend commits", "amend commits - it messes with", AMEND, "opposite-of-the-quotes"),
     ("Always amend commits", "amend commits - it\nmesses with", AMEND, "opposite-of-the-quotes"),
     ("Use npm", "use pnpm instead of npm", None, "opposite-of-the-quotes"),
@@ -26,17 +46,26 @@ UNCARRIED = [
     ("Push to main", "push to main", "don't push to main", "opposite-of-the-quotes"),
     ("Always run the linter", "run the linter on this file", None, "broader-than-the-quotes"),
     ("Give every prompt a flag", "give this prompt a flag", None, "broader-than-the-quotes"),
-    ("Never link a commit by hand", "linking commits by hand took an hour", None, "broader-than-the-quotes"),
+    (
+        "Never link a commit by hand",
+        "linking commits by hand took an hour",
+        None,
+        "broader-than-the-quotes",
+    ),
 ]
 
 
-def find(title: str, quote: str, text: str | None = None, **fields: Any) -> str | None:  # noqa: ANN401
+def find(title: str, quote: str, text: str | None = None, **fields: Any) -> str | None:
     piece = make_piece(text or quote, kind="text")
-    return find_unsupported(Learning(title=title, quotes=(RawQuote("e1", quote),), **fields), {"e1": piece})
+    return find_unsupported(
+        Learning(title=title, quotes=(RawQuote("e1", quote),), **fields), {"e1": piece}
+    )
 
 
 @pytest.mark.parametrize(("title", "quote", "text", "reason"), UNCARRIED)
-def test_what_its_quotes_do_not_carry_says_why(title: str, quote: str, text: str | None, reason: str) -> None:
+def test_what_its_quotes_do_not_carry_says_why(
+    title: str, quote: str, text: str | None, reason: str
+) -> None:
     assert find(title, quote, text) == reason
 
 
@@ -48,8 +77,14 @@ def test_what_its_quotes_do_not_carry_says_why(title: str, quote: str, text: str
         ("Run make lint before each commit", "never commit without running make lint"),
         ("Run make lint", "don't forget to run make lint"),
         ("Do not open connections; use the pool", "use the pool, don't open connections yourself"),
-        ("Leave columns that a release reads", "A migration never renames a column that a release still reads."),
-        ("Close the client in the fixture", "the client was never closed, so close it in the fixture"),
+        (
+            "Leave columns that a release reads",
+            "A migration never renames a column that a release still reads.",
+        ),
+        (
+            "Close the client in the fixture",
+            "the client was never closed, so close it in the fixture",
+        ),
         ("Ask getHTTPClient, never open one", "use get_http_client, not just any client"),
         ("Rebase from main before pushing", "rebase from main first"),
         ("Never use npm", "using npm broke the lock file, don't"),
@@ -78,9 +113,15 @@ def test_a_question_does_not_matter_where_something_else_is_quoted() -> None:
 
 @pytest.mark.parametrize(
     ("paths", "kind", "is_known"),
-    [(("docs/limits.md",), "commit", True), (("docs/limits.md", "a.py"), "commit", False), ((), "commit", False)],
+    [
+        (("docs/limits.md",), "commit", True),
+        (("docs/limits.md", "a.py"), "commit", False),
+        ((), "commit", False),
+    ],
 )
-def test_what_a_change_of_documents_says_stands_in_them(paths: tuple[str, ...], kind: Any, is_known: bool) -> None:  # noqa: ANN401
+def test_what_a_change_of_documents_says_stands_in_them(
+    paths: tuple[str, ...], kind: Any, is_known: bool
+) -> None:
     said = "Amending a commit drops its trailer"
     piece = make_piece(said, kind=kind, paths=paths)
     reason = find_unsupported(Learning(title=said, quotes=(RawQuote("e1", said),)), {"e1": piece})
@@ -88,13 +129,20 @@ def test_what_a_change_of_documents_says_stands_in_them(paths: tuple[str, ...], 
 
 
 def judge(title: str, quote: str, document: str | None = None) -> Judged:
-    case = JudgedCase(label="#1", pieces=(make_piece(quote),), find_document=lambda candidate: document)
-    return judge_reply(case, format_reply((Learning(title=title, quotes=(RawQuote("e1", quote),)),)), "model").judged[0]
+    case = JudgedCase(
+        label="#1", pieces=(make_piece(quote),), find_document=lambda candidate: document
+    )
+    return judge_reply(
+        case, format_reply((Learning(title=title, quotes=(RawQuote("e1", quote),)),)), "model"
+    ).judged[0]
 
 
 def test_what_is_not_carried_or_documented_is_proposed_with_its_reason() -> None:
     said = "Send a key with each charge."
-    assert (judge("Use gRPC", said).verdict, judge("Use gRPC", said).reason) == ("suspected", "not-in-the-quotes")
+    assert (judge("Use gRPC", said).verdict, judge("Use gRPC", said).reason) == (
+        "suspected",
+        "not-in-the-quotes",
+    )
     assert judge("Send a key with a charge", said).verdict == "written"
     known = judge("Send a key with a charge", said, "README.md")
     assert (known.verdict, known.reason) == ("suspected", "restates-document: README.md")
@@ -148,7 +196,9 @@ make lint   # checks names and types
         "make lint checks names and types",
     ],
 )
-def test_a_document_says_what_a_heading_an_item_or_a_row_says_with_what_it_stands_under(title: str) -> None:
+def test_a_document_says_what_a_heading_an_item_or_a_row_says_with_what_it_stands_under(
+    title: str,
+) -> None:
     assert find_told(title, list_paragraphs("README.md", DOCUMENT)) == "README.md"
 
 
@@ -176,5 +226,7 @@ def test_labels_of_a_drawing_and_mere_headings_say_nothing(title: str) -> None:
         ("web/node_modules/left-pad/README.md", False),
     ],
 )
-def test_the_readme_of_what_was_taken_in_is_no_document_of_the_project(path: str, is_read: bool) -> None:
+def test_the_readme_of_what_was_taken_in_is_no_document_of_the_project(
+    path: str, is_read: bool
+) -> None:
     assert is_document(path) is is_read

@@ -11,17 +11,28 @@ from memory_ci.extraction.markers import Mark
 from memory_ci.extraction.wording import compose, cut, cut_at_sentence, make_title, weakness
 
 
-def make_mark(text: str, marker: str = "learning", scope: str = "", subject: str = "feat: x", fix: str = "") -> Mark:
+def make_mark(
+    text: str, marker: str = "learning", scope: str = "", subject: str = "feat: x", fix: str = ""
+) -> Mark:
     return Mark(marker, scope, text, text, subject, fix)
 
 
 def test_a_short_statement_is_title_and_no_body() -> None:
-    assert compose(make_mark("never retry a POST without a key.")) == ("Never retry a POST without a key", "")
+    assert compose(make_mark("never retry a POST without a key.")) == (
+        "Never retry a POST without a key",
+        "",
+    )
 
 
 def test_the_scope_names_the_subject_unless_the_text_does() -> None:
-    assert compose(make_mark("the slow part was the lookup", scope="where"))[0] == "where: the slow part was the lookup"
-    assert compose(make_mark("treat where like context", scope="where"))[0] == "Treat where like context"
+    assert (
+        compose(make_mark("the slow part was the lookup", scope="where"))[0]
+        == "where: the slow part was the lookup"
+    )
+    assert (
+        compose(make_mark("treat where like context", scope="where"))[0]
+        == "Treat where like context"
+    )
 
 
 @pytest.mark.parametrize(
@@ -36,12 +47,18 @@ def test_an_identifier_keeps_its_case(text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "title", "body"),
     [
-        ("live lookup because it is slow", "prefix: live lookup", "prefix: live lookup because it is slow"),
+        (
+            "live lookup because it is slow",
+            "prefix: live lookup",
+            "prefix: live lookup because it is slow",
+        ),
         ("a live lookup | it is slow", "prefix: a live lookup", "It is slow"),
         ("a live lookup, since `x | y` is slow", "prefix: a live lookup", None),
     ],
 )
-def test_the_title_of_a_rejection_names_what_was_rejected_alone(text: str, title: str, body: str | None) -> None:
+def test_the_title_of_a_rejection_names_what_was_rejected_alone(
+    text: str, title: str, body: str | None
+) -> None:
     found = compose(make_mark(text, marker="rejected", scope="prefix"))
     assert found == (title, found[1] if body is None else body)
 
@@ -57,13 +74,19 @@ def test_the_title_of_a_rejection_names_what_was_rejected_alone(text: str, title
         ("Prevent SessionStart hook errors on launch", "Check it.", "Prevent SessionStart hook errors on launch"),
     ],
 )  # fmt: skip
-def test_a_title_never_states_a_repaired_fault_as_a_fact(subject: str, fix: str, title: str | None) -> None:
-    found, _ = compose(make_mark("the group was never read", "root cause", subject=subject, fix=fix))
+def test_a_title_never_states_a_repaired_fault_as_a_fact(
+    subject: str, fix: str, title: str | None
+) -> None:
+    found, _ = compose(
+        make_mark("the group was never read", "root cause", subject=subject, fix=fix)
+    )
     assert found == (title or "Prevent: workspace members with conflicts have empty export output")
 
 
 def test_the_title_is_the_first_sentence_and_the_body_all_of_it() -> None:
-    title, body = compose(make_mark("Pools leak. They do so when a worker dies, since nobody closes them."))
+    title, body = compose(
+        make_mark("Pools leak. They do so when a worker dies, since nobody closes them.")
+    )
     assert title == "Pools leak"
     assert body == "Pools leak. They do so when a worker dies, since nobody closes them."
 
@@ -84,14 +107,21 @@ def test_a_title_without_a_clause_ends_at_a_telling_word_with_dots() -> None:
 
 
 def test_a_root_cause_says_cause_and_fix() -> None:
-    mark = make_mark("the lock was held twice.", "root cause", subject="fix(db): hang on close (GH#12) (#13)")
-    assert compose(mark) == ("The lock was held twice", "Cause: The lock was held twice.\n\nFix: Hang on close")
+    mark = make_mark(
+        "the lock was held twice.", "root cause", subject="fix(db): hang on close (GH#12) (#13)"
+    )
+    assert compose(mark) == (
+        "The lock was held twice",
+        "Cause: The lock was held twice.\n\nFix: Hang on close",
+    )
     assert compose(mark._replace(fix="- release it"))[1].endswith("Fix:\n- release it")
 
 
 def test_the_subject_of_a_fix_is_the_better_title_when_it_says_enough() -> None:
     mark = make_mark(
-        "one transaction wrapped all batches", "root cause", subject="fix: commit per batch to avoid a timeout"
+        "one transaction wrapped all batches",
+        "root cause",
+        subject="fix: commit per batch to avoid a timeout",
     )
     assert compose(mark)[0] == "Commit per batch to avoid a timeout"
 
@@ -124,7 +154,9 @@ STRONG = [
     make_mark("the server must not require a local directory", "constraint"),
     make_mark("global hooks can break temporary repositories", "constraint", "git-test-repos"),
     make_mark("live lookup because it is slow", "rejected"),
-    make_mark("inventing paths outside an active workspace hid the real one and left files", "rejected"),
+    make_mark(
+        "inventing paths outside an active workspace hid the real one and left files", "rejected"
+    ),
     make_mark("keep the fallback so registries work before init", "constraint"),
     make_mark("the lock was held twice", "root cause", subject="fix: hang"),
     make_mark("the lock was held twice", "root cause", subject="rework locks", fix="release it"),
@@ -144,7 +176,14 @@ WEAK = [
     ("reason", make_mark("breaking config change (B)", "rejected")),
     ("tests", make_mark("clear the variables so the cases stay stable", "decision", "where-tests")),
     ("tests", make_mark("subprocess mode can change the text", "constraint", "where-tests")),
-    ("work", make_mark("extract helpers instead of repeating the check", "decision", subject="refactor(x): simplify")),
+    (
+        "work",
+        make_mark(
+            "extract helpers instead of repeating the check",
+            "decision",
+            subject="refactor(x): simplify",
+        ),
+    ),
     ("narrates", make_mark("add test for the empty list", "decision")),
     ("narrates", make_mark("rename the helper so it is clear", "decision")),
     ("change itself", make_mark("the helper, so this change only moves it", "constraint")),
@@ -152,21 +191,53 @@ WEAK = [
     ("change itself", make_mark("the helper must keep what the previous fix added", "constraint")),
     ("moment", make_mark("the latest main was already red", "learning", "ci")),
     ("moment", make_mark("we currently pin the old version", "constraint")),
-    ("moment", make_mark("main is red today, so merge later", "constraint")._replace(is_trailer=True)),
-    ("moment", make_mark("current worktree has a broken symlink", "constraint")._replace(is_trailer=True)),
-    ("task", make_mark("keep scope tight to README accuracy for issue #2198", "constraint")._replace(is_trailer=True)),
+    (
+        "moment",
+        make_mark("main is red today, so merge later", "constraint")._replace(is_trailer=True),
+    ),
+    (
+        "moment",
+        make_mark("current worktree has a broken symlink", "constraint")._replace(is_trailer=True),
+    ),
+    (
+        "task",
+        make_mark("keep scope tight to README accuracy for issue #2198", "constraint")._replace(
+            is_trailer=True
+        ),
+    ),
     ("task", make_mark("fix must stay minimal", "constraint")._replace(is_trailer=True)),
-    ("task", make_mark("owner requested the new invite flow", "constraint")._replace(is_trailer=True)),
+    (
+        "task",
+        make_mark("owner requested the new invite flow", "constraint")._replace(is_trailer=True),
+    ),
     ("reason", make_mark("a queue", "rejected")._replace(is_trailer=True)),
-    ("change itself", make_mark("use Postgres in this change", "decision")._replace(is_trailer=True)),
-    ("moment", make_mark("CI took forty minutes this morning", "learning")._replace(is_trailer=True)),
-    ("moment", make_mark("the sidebar has a collapse button now.", "decision")._replace(is_trailer=True)),
-    ("not known", make_mark("not known yet, the proxy or we", "root cause", subject="fix: trace a hang")),
+    (
+        "change itself",
+        make_mark("use Postgres in this change", "decision")._replace(is_trailer=True),
+    ),
+    (
+        "moment",
+        make_mark("CI took forty minutes this morning", "learning")._replace(is_trailer=True),
+    ),
+    (
+        "moment",
+        make_mark("the sidebar has a collapse button now.", "decision")._replace(is_trailer=True),
+    ),
+    (
+        "not known",
+        make_mark("not known yet, the proxy or we", "root cause", subject="fix: trace a hang"),
+    ),
     ("what happened", make_mark("links were never exercised before", "learning", "doctor")),
     ("speaks of", make_mark("these regressions only show in a subprocess", "constraint", "where")),
     ("speaks of", make_mark("it only shows in a subprocess", "learning")),
-    ("what happened", make_mark("watch mode was the only path that dropped them", "learning", "watch")),
-    ("not fixed here", make_mark("the guard was advisory", "root cause", subject="docs: incident report")),
+    (
+        "what happened",
+        make_mark("watch mode was the only path that dropped them", "learning", "watch"),
+    ),
+    (
+        "not fixed here",
+        make_mark("the guard was advisory", "root cause", subject="docs: incident report"),
+    ),
 ]
 
 

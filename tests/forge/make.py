@@ -30,22 +30,31 @@ class FakeTime:
         self.now += seconds
 
 
-def make_budget(time: FakeTime | None = None, **limits: Any) -> Budget:  # noqa: ANN401 - any limit of Budget
+def make_budget(time: FakeTime | None = None, **limits: Any) -> Budget:
     fake = time or FakeTime()
     return Budget(clock=fake.clock, sleep=fake.sleep, **limits)
 
 
-def make_client(url: str, cache: Path, time: FakeTime | None = None, token: str = TOKEN, **limits: int) -> Client:
+def make_client(
+    url: str, cache: Path, time: FakeTime | None = None, token: str = TOKEN, **limits: int
+) -> Client:
     secrets = {"authorization": f"Bearer {token}"}
-    return Client(Transport(url, headers={}, secrets=secrets, budget=make_budget(time, **limits)), cache)
+    return Client(
+        Transport(url, headers={}, secrets=secrets, budget=make_budget(time, **limits)), cache
+    )
 
 
 def make_user(login: str = "ann", kind: str = "User") -> Json:
     return {"login": login, "id": 7, "node_id": "U_7", "type": kind, "site_admin": False}
 
 
-def make_pull(number: int = 12, **fields: Any) -> Json:  # noqa: ANN401 - any field of a pull request
-    head = {"label": "ann:retry", "ref": "retry", "sha": SHAS[1], "repo": {"id": 1, "full_name": "acme/shop"}}
+def make_pull(number: int = 12, **fields: Any) -> Json:
+    head = {
+        "label": "ann:retry",
+        "ref": "retry",
+        "sha": SHAS[1],
+        "repo": {"id": 1, "full_name": "acme/shop"},
+    }
     return {
         "id": 9_000 + number,
         "number": number,
@@ -61,12 +70,17 @@ def make_pull(number: int = 12, **fields: Any) -> Json:  # noqa: ANN401 - any fi
         "closed_at": "2026-09-02T12:00:00Z",
         "merge_commit_sha": MERGE,
         "head": head,
-        "base": {"label": "acme:main", "ref": "main", "sha": "b" * 40, "repo": {"id": 1, "full_name": "acme/shop"}},
+        "base": {
+            "label": "acme:main",
+            "ref": "main",
+            "sha": "b" * 40,
+            "repo": {"id": 1, "full_name": "acme/shop"},
+        },
         **fields,
     }
 
 
-def make_review(number: int = 199, state: str = "CHANGES_REQUESTED", **fields: Any) -> Json:  # noqa: ANN401
+def make_review(number: int = 199, state: str = "CHANGES_REQUESTED", **fields: Any) -> Json:
     return {
         "id": number,
         "state": state,
@@ -79,7 +93,7 @@ def make_review(number: int = 199, state: str = "CHANGES_REQUESTED", **fields: A
     }
 
 
-def make_comment(number: int = 17, **fields: Any) -> Json:  # noqa: ANN401 - any field of a review comment
+def make_comment(number: int = 17, **fields: Any) -> Json:
     return {
         "id": number,
         "pull_request_review_id": 199,
@@ -96,10 +110,14 @@ def make_comment(number: int = 17, **fields: Any) -> Json:  # noqa: ANN401 - any
 
 def make_pull_commit(sha: str, date: str = "2026-09-01T09:00:00Z") -> Json:
     signature = {"name": "Ann", "email": "ann@example.com", "date": date}
-    return {"sha": sha, "commit": {"author": signature, "committer": signature, "message": "work"}, "parents": []}
+    return {
+        "sha": sha,
+        "commit": {"author": signature, "committer": signature, "message": "work"},
+        "parents": [],
+    }
 
 
-def make_run(name: str = "unit tests", conclusion: str | None = "failure", **fields: Any) -> Json:  # noqa: ANN401
+def make_run(name: str = "unit tests", conclusion: str | None = "failure", **fields: Any) -> Json:
     return {
         "id": 4,
         "name": name,

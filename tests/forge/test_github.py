@@ -33,9 +33,15 @@ EMPTY: Mapping[str, Answer | Handler] = {
     f"{PULL}/comments": json_answer([]),
     f"{ROOT}/issues/12/comments": json_answer([]),
     f"{PULL}/commits": json_answer([]),
-    f"{ROOT}/collaborators/ann/permission": json_answer({"permission": "write", "role_name": "maintain"}),
-    f"{ROOT}/collaborators/bob/permission": json_answer({"permission": "admin", "role_name": "admin"}),
-    f"{ROOT}/collaborators/eve/permission": json_answer({"permission": "read", "role_name": "read"}),
+    f"{ROOT}/collaborators/ann/permission": json_answer(
+        {"permission": "write", "role_name": "maintain"}
+    ),
+    f"{ROOT}/collaborators/bob/permission": json_answer(
+        {"permission": "admin", "role_name": "admin"}
+    ),
+    f"{ROOT}/collaborators/eve/permission": json_answer(
+        {"permission": "read", "role_name": "read"}
+    ),
 }
 FORBIDDEN = json_answer({"message": "Resource not accessible by integration"}, 403)
 
@@ -84,10 +90,18 @@ def test_a_request_that_cannot_be_read_is_an_error(tmp_path: Path) -> None:
 
 def test_reviews_threads_and_comments_are_told_apart_and_put_in_order(tmp_path: Path) -> None:
     late = {"created_at": "2026-09-01T12:00:00Z"}
-    mark = {"id": 5, "body": "/remember keys", "user": make_user("bob"), "author_association": "MEMBER", **late}
+    mark = {
+        "id": 5,
+        "body": "/remember keys",
+        "user": make_user("bob"),
+        "author_association": "MEMBER",
+        **late,
+    }
     reply = make_comment(18, in_reply_to_id=17, user=make_user(), created_at="2026-09-01T11:30:00Z")
     routes = {
-        f"{PULL}/reviews": json_answer([make_review(), make_review(200, "PENDING", submitted_at=None)]),
+        f"{PULL}/reviews": json_answer(
+            [make_review(), make_review(200, "PENDING", submitted_at=None)]
+        ),
         f"{PULL}/comments": json_answer([reply, make_comment()]),
         f"{ROOT}/issues/12/comments": json_answer([mark]),
     }
@@ -104,14 +118,26 @@ def test_reviews_threads_and_comments_are_told_apart_and_put_in_order(tmp_path: 
 
 def test_who_may_write_is_asked_once_for_each_login(tmp_path: Path) -> None:
     by_eve = make_review(200, user=make_user("eve"), author_association="COLLABORATOR")
-    found, asked = read(tmp_path, {f"{PULL}/reviews": json_answer([make_review(), make_review(201), by_eve])})
+    found, asked = read(
+        tmp_path, {f"{PULL}/reviews": json_answer([make_review(), make_review(201), by_eve])}
+    )
     assert [one.permission for one in found.reviews] == ["write", "write", "read"]
-    assert sorted(path.split("/")[5] for path in asked if "collaborators" in path) == ["ann", "bob", "eve"]
+    assert sorted(path.split("/")[5] for path in asked if "collaborators" in path) == [
+        "ann",
+        "bob",
+        "eve",
+    ]
 
 
 @pytest.mark.parametrize(
     ("association", "permission"),
-    [("OWNER", "write"), ("MEMBER", "unknown"), ("COLLABORATOR", "unknown"), ("CONTRIBUTOR", "read"), ("NONE", "read")],
+    [
+        ("OWNER", "write"),
+        ("MEMBER", "unknown"),
+        ("COLLABORATOR", "unknown"),
+        ("CONTRIBUTOR", "read"),
+        ("NONE", "read"),
+    ],
 )
 def test_where_permissions_are_not_shown_an_association_proves_little(
     association: str, permission: str, tmp_path: Path
@@ -127,7 +153,9 @@ def test_where_permissions_are_not_shown_an_association_proves_little(
 
 @pytest.mark.parametrize("user", [make_user("renovate[bot]", "Bot"), make_user("Copilot", "Bot")])
 def test_a_bot_is_known_as_one_and_not_asked_about(user: dict[str, Any], tmp_path: Path) -> None:
-    found, asked = read(tmp_path, {PULL: json_answer(make_pull(user=user, author_association="NONE"))})
+    found, asked = read(
+        tmp_path, {PULL: json_answer(make_pull(user=user, author_association="NONE"))}
+    )
     assert found.is_bot
     assert not [path for path in asked if "collaborators" in path]
 
@@ -141,16 +169,25 @@ def test_an_account_that_was_deleted_has_no_name_and_may_not_write(tmp_path: Pat
 def test_a_branch_of_another_repository_is_a_fork_also_when_it_is_gone(
     repo: dict[str, Any] | None, tmp_path: Path
 ) -> None:
-    found, _ = read(tmp_path, {PULL: json_answer(make_pull(head={"ref": "x", "sha": SHAS[0], "repo": repo}))})
+    found, _ = read(
+        tmp_path, {PULL: json_answer(make_pull(head={"ref": "x", "sha": SHAS[0], "repo": repo}))}
+    )
     assert found.is_fork
 
 
 def test_checks_are_read_of_each_commit_and_statuses_where_there_are_none(tmp_path: Path) -> None:
-    status = {"context": "ci/build", "state": "success", "updated_at": "2026-09-01T12:00:00Z", "description": "ok"}
+    status = {
+        "context": "ci/build",
+        "state": "success",
+        "updated_at": "2026-09-01T12:00:00Z",
+        "description": "ok",
+    }
     commits = [make_pull_commit(SHAS[0]), make_pull_commit(SHAS[1], "2026-09-01T11:45:00Z")]
     routes = {
         f"{PULL}/commits": json_answer(commits),
-        f"{ROOT}/commits/{SHAS[0]}/check-runs": runs(make_run(), make_run("lint", "skipped"), make_run("slow", None)),
+        f"{ROOT}/commits/{SHAS[0]}/check-runs": runs(
+            make_run(), make_run("lint", "skipped"), make_run("slow", None)
+        ),
         f"{ROOT}/commits/{SHAS[1]}/check-runs": runs(),
         f"{ROOT}/commits/{SHAS[1]}/status": json_answer({"state": "success", "statuses": [status]}),
     }
@@ -158,10 +195,17 @@ def test_checks_are_read_of_each_commit_and_statuses_where_there_are_none(tmp_pa
     assert found.problems == ()
     assert found.commits == SHAS[:2]
     assert found.last_commit_at == datetime(2026, 9, 1, 11, 45, tzinfo=UTC)
-    failed_at, passed_at = datetime(2026, 9, 1, 9, 5, tzinfo=UTC), datetime(2026, 9, 1, 12, tzinfo=UTC)
+    failed_at, passed_at = (
+        datetime(2026, 9, 1, 9, 5, tzinfo=UTC),
+        datetime(2026, 9, 1, 12, tzinfo=UTC),
+    )
     assert found.checks == (
         Check(
-            name="unit tests", sha=SHAS[0], is_success=False, at=failed_at, summary="2 failed: test_retry: sent twice"
+            name="unit tests",
+            sha=SHAS[0],
+            is_success=False,
+            at=failed_at,
+            summary="2 failed: test_retry: sent twice",
         ),
         Check(name="ci/build", sha=SHAS[1], is_success=True, at=passed_at, summary="ok"),
     )
@@ -171,7 +215,11 @@ def test_checks_are_read_of_each_commit_and_statuses_where_there_are_none(tmp_pa
 def test_checks_that_may_not_be_read_are_a_problem_and_asked_for_once(tmp_path: Path) -> None:
     commits = json_answer([make_pull_commit(sha) for sha in SHAS])
     found, asked = read(
-        tmp_path, {f"{PULL}/commits": commits, **{f"{ROOT}/commits/{sha}/check-runs": FORBIDDEN for sha in SHAS}}
+        tmp_path,
+        {
+            f"{PULL}/commits": commits,
+            **{f"{ROOT}/commits/{sha}/check-runs": FORBIDDEN for sha in SHAS},
+        },
     )
     assert found.title == "Retry only with a key"
     assert len(found.problems) == 1
@@ -182,13 +230,20 @@ def test_checks_that_may_not_be_read_are_a_problem_and_asked_for_once(tmp_path: 
 def test_the_checks_of_a_long_request_are_those_of_its_newest_commits(tmp_path: Path) -> None:
     shas = [f"{number:040x}" for number in range(MAX_CHECKED + 2)]
     routes = {f"{ROOT}/commits/{sha}/check-runs": runs(make_run()) for sha in shas}
-    found, _ = read(tmp_path, {f"{PULL}/commits": json_answer([make_pull_commit(sha) for sha in shas]), **routes})
+    found, _ = read(
+        tmp_path,
+        {f"{PULL}/commits": json_answer([make_pull_commit(sha) for sha in shas]), **routes},
+    )
     assert [check.sha for check in found.checks] == shas[2:]
     assert found.problems == ("the checks of the first 2 commits were not read",)
 
 
-@pytest.mark.parametrize("part", ["pulls/12/reviews", "pulls/12/comments", "issues/12/comments", "pulls/12/commits"])
-def test_a_part_that_is_refused_is_a_problem_and_the_rest_is_read(part: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "part", ["pulls/12/reviews", "pulls/12/comments", "issues/12/comments", "pulls/12/commits"]
+)
+def test_a_part_that_is_refused_is_a_problem_and_the_rest_is_read(
+    part: str, tmp_path: Path
+) -> None:
     found, _ = read(tmp_path, {f"{ROOT}/{part}": FORBIDDEN})
     assert found.number == 12
     assert [part in problem for problem in found.problems] == [True]
@@ -218,7 +273,9 @@ def test_closed_requests_are_those_not_merged_since_a_time(tmp_path: Path) -> No
     pulls = json_answer([make_pull(11), make_pull(12, merged_at=None), old])
     with serve(by_path({f"{ROOT}/pulls": pulls})) as server:
         found = GitHub(make_client(server.url, tmp_path), "acme/shop").list_closed(SINCE)
-    assert [(one.number, one.state, one.permission) for one in found.items] == [(12, "closed", "unknown")]
+    assert [(one.number, one.state, one.permission) for one in found.items] == [
+        (12, "closed", "unknown")
+    ]
     assert server.paths() == [f"{ROOT}/pulls"]
 
 
@@ -234,11 +291,17 @@ def test_of_a_closed_request_what_was_said_is_asked_and_of_a_stranger_no_more(
     with serve(by_path({**EMPTY, **routes})) as server:
         forge = GitHub(make_client(server.url, tmp_path), "acme/shop")
         (found,) = forge.complete_closed(forge.list_closed(SINCE).items).items
-    assert (found.commits, found.problems, [one.author for one in found.reviews]) == (commits, (), ["bob"])
+    assert (found.commits, found.problems, [one.author for one in found.reviews]) == (
+        commits,
+        (),
+        ["bob"],
+    )
     assert not [path for path in server.paths() if "check-runs" in path or "status" in path]
 
 
-def test_where_half_of_the_budget_is_spent_what_was_completed_is_kept_and_the_rest_can_be_asked(tmp_path: Path) -> None:
+def test_where_half_of_the_budget_is_spent_what_was_completed_is_kept_and_the_rest_can_be_asked(
+    tmp_path: Path,
+) -> None:
     pulls = json_answer([make_pull(number, merged_at=None) for number in (12, 13, 14)])
     with serve(by_path({**EMPTY, f"{ROOT}/pulls": pulls}, json_answer([]))) as server:
         forge = GitHub(make_client(server.url, tmp_path, requests=20), "acme/shop")
@@ -249,10 +312,15 @@ def test_where_half_of_the_budget_is_spent_what_was_completed_is_kept_and_the_re
 
 
 def test_a_list_of_closed_requests_that_breaks_off_says_so(tmp_path: Path) -> None:
-    broken = json_answer([make_pull(12, merged_at=None)], link='<https://elsewhere.example/2>; rel="next"')
+    broken = json_answer(
+        [make_pull(12, merged_at=None)], link='<https://elsewhere.example/2>; rel="next"'
+    )
     with serve(by_path({**EMPTY, f"{ROOT}/pulls": broken})) as server:
         found = GitHub(make_client(server.url, tmp_path), "acme/shop").list_closed(SINCE)
     assert [one.number for one in found.items] == [12]
     assert "another host" in found.problem
-    with serve(by_path({f"{ROOT}/pulls": FORBIDDEN})) as server, pytest.raises(EngineError, match="status 403"):
+    with (
+        serve(by_path({f"{ROOT}/pulls": FORBIDDEN})) as server,
+        pytest.raises(EngineError, match="status 403"),
+    ):
         GitHub(make_client(server.url, tmp_path / "other"), "acme/shop").list_closed(SINCE)

@@ -21,7 +21,7 @@ ANN = {"id": 1, "username": "ann", "name": "Ann", "state": "active"}
 BOB = {"id": 2, "username": "bob", "name": "Bob", "state": "active"}
 
 
-def make_request(**fields: Any) -> dict[str, Any]:  # noqa: ANN401 - any field of a merge request
+def make_request(**fields: Any) -> dict[str, Any]:
     return {
         "id": 9007,
         "iid": 7,
@@ -44,9 +44,17 @@ def make_request(**fields: Any) -> dict[str, Any]:  # noqa: ANN401 - any field o
     }
 
 
-def make_note(number: int, body: str, **fields: Any) -> dict[str, Any]:  # noqa: ANN401 - any field of a note
+def make_note(number: int, body: str, **fields: Any) -> dict[str, Any]:
     at = f"2026-09-01T11:{number:02}:00.000Z"
-    return {"id": number, "type": None, "body": body, "author": BOB, "created_at": at, "system": False, **fields}
+    return {
+        "id": number,
+        "type": None,
+        "body": body,
+        "author": BOB,
+        "created_at": at,
+        "system": False,
+        **fields,
+    }
 
 
 EMPTY: Mapping[str, Answer | Handler] = {
@@ -84,14 +92,25 @@ def test_a_merge_request_is_read_whole(tmp_path: Path) -> None:
 
 
 def test_threads_and_decisions_are_read_and_other_system_notes_are_not(tmp_path: Path) -> None:
-    where = {"new_path": "src/client.py", "old_path": "src/client.py", "new_line": 40, "old_line": None}
+    where = {
+        "new_path": "src/client.py",
+        "old_path": "src/client.py",
+        "new_line": 40,
+        "old_line": None,
+    }
     thread = [
         make_note(1, "This loses the key.", resolvable=True, resolved=True, position=where),
         make_note(2, "Done.", resolvable=True, resolved=True, author=ANN, position=where),
     ]
-    system = [make_note(3, "requested changes", system=True), make_note(4, "added 1 commit", system=True)]
+    system = [
+        make_note(3, "requested changes", system=True),
+        make_note(4, "added 1 commit", system=True),
+    ]
     last = make_note(5, "approved this merge request", system=True)
-    discussions = [{"id": "a", "notes": thread}, *({"id": "b", "notes": [note]} for note in [*system, last])]
+    discussions = [
+        {"id": "a", "notes": thread},
+        *({"id": "b", "notes": [note]} for note in [*system, last]),
+    ]
     found, asked = read(tmp_path, {f"{REQUEST}/discussions": json_answer(discussions)})
     assert [(one.id, one.state, one.in_reply_to, one.is_resolved) for one in found.reviews] == [
         ("n1", "commented", "", True),
@@ -114,7 +133,9 @@ def test_threads_and_decisions_are_read_and_other_system_notes_are_not(tmp_path:
         (json_answer({"message": "401 Unauthorized"}, 401), "unknown"),
     ],
 )
-def test_who_may_push_is_a_developer_or_more(answer: Answer, permission: str, tmp_path: Path) -> None:
+def test_who_may_push_is_a_developer_or_more(
+    answer: Answer, permission: str, tmp_path: Path
+) -> None:
     found, _ = read(tmp_path, {f"{ROOT}/members/all/1": answer})
     assert found.permission == permission
     assert bool(found.problems) == (permission == "unknown")
@@ -127,7 +148,9 @@ def test_the_user_of_an_access_token_is_a_bot(tmp_path: Path) -> None:
 
 
 def test_a_request_of_another_project_is_a_fork(tmp_path: Path) -> None:
-    found, _ = read(tmp_path, {REQUEST: json_answer(make_request(source_project_id=99, state="closed"))})
+    found, _ = read(
+        tmp_path, {REQUEST: json_answer(make_request(source_project_id=99, state="closed"))}
+    )
     assert (found.is_fork, found.state, found.merge_sha) == (True, "closed", "")
 
 
@@ -140,8 +163,12 @@ def test_commits_are_oldest_first_and_jobs_are_their_checks(tmp_path: Path) -> N
     failed = {"name": "test", "status": "failed", "failure_reason": "script_failure", **done}
     routes = {
         f"{REQUEST}/commits": json_answer(commits),
-        f"{REQUEST}/pipelines": json_answer([{"id": 11, "sha": SHAS[1]}, {"id": 10, "sha": SHAS[0]}]),
-        f"{ROOT}/pipelines/10/jobs": json_answer([failed, {"name": "deploy", "status": "manual", "finished_at": None}]),
+        f"{REQUEST}/pipelines": json_answer(
+            [{"id": 11, "sha": SHAS[1]}, {"id": 10, "sha": SHAS[0]}]
+        ),
+        f"{ROOT}/pipelines/10/jobs": json_answer(
+            [failed, {"name": "deploy", "status": "manual", "finished_at": None}]
+        ),
         f"{ROOT}/pipelines/11/jobs": json_answer([{"name": "test", "status": "success", **done}]),
     }
     found, _ = read(tmp_path, routes)
@@ -155,12 +182,17 @@ def test_commits_are_oldest_first_and_jobs_are_their_checks(tmp_path: Path) -> N
 
 
 def test_a_part_that_a_job_token_may_not_read_is_a_problem(tmp_path: Path) -> None:
-    found, _ = read(tmp_path, {f"{REQUEST}/discussions": json_answer({"message": "401 Unauthorized"}, 401)})
+    found, _ = read(
+        tmp_path, {f"{REQUEST}/discussions": json_answer({"message": "401 Unauthorized"}, 401)}
+    )
     assert found.problems == ("127.0.0.1 does not accept the token",)
 
 
 def test_a_request_that_cannot_be_read_is_an_error(tmp_path: Path) -> None:
-    with serve(by_path({REQUEST: json_answer({}, 403)})) as server, pytest.raises(EngineError, match="status 403"):
+    with (
+        serve(by_path({REQUEST: json_answer({}, 403)})) as server,
+        pytest.raises(EngineError, match="status 403"),
+    ):
         GitLab(make_client(server.url, tmp_path), "42").find_pull_request(7)
 
 
@@ -171,10 +203,17 @@ def test_the_merged_request_of_a_commit_is_found_by_its_sha(tmp_path: Path) -> N
 
 
 def test_closed_requests_are_asked_for_by_time(tmp_path: Path) -> None:
-    routes = {**EMPTY, f"{ROOT}/merge_requests": json_answer([make_request(state="closed", merged_at=None)])}
+    routes = {
+        **EMPTY,
+        f"{ROOT}/merge_requests": json_answer([make_request(state="closed", merged_at=None)]),
+    }
     with serve(by_path(routes)) as server:
-        found = GitLab(make_client(server.url, tmp_path), "42").list_closed(datetime(2026, 9, 1, tzinfo=UTC))
-    assert [(one.number, one.state, one.permission) for one in found.items] == [(7, "closed", "unknown")]
+        found = GitLab(make_client(server.url, tmp_path), "42").list_closed(
+            datetime(2026, 9, 1, tzinfo=UTC)
+        )
+    assert [(one.number, one.state, one.permission) for one in found.items] == [
+        (7, "closed", "unknown")
+    ]
     assert server.asked[0].query["updated_after"] == "2026-09-01T00:00:00Z"
 
 
@@ -183,27 +222,41 @@ def test_of_a_closed_request_what_was_said_is_asked_and_of_a_stranger_no_more(
     author: dict[str, Any], commits: tuple[str, ...], tmp_path: Path
 ) -> None:
     routes = {
-        f"{ROOT}/merge_requests": json_answer([make_request(state="closed", merged_at=None, author=author)]),
+        f"{ROOT}/merge_requests": json_answer(
+            [make_request(state="closed", merged_at=None, author=author)]
+        ),
         f"{REQUEST}/discussions": json_answer([{"notes": [make_note(1, "No.")]}]),
-        f"{REQUEST}/commits": json_answer([{"id": SHAS[0], "committed_date": "2026-09-01T11:00:00Z"}]),
+        f"{REQUEST}/commits": json_answer(
+            [{"id": SHAS[0], "committed_date": "2026-09-01T11:00:00Z"}]
+        ),
     }
     with serve(by_path({**EMPTY, **routes})) as server:
         forge = GitLab(make_client(server.url, tmp_path), "42")
-        (found,) = forge.complete_closed(forge.list_closed(datetime(2026, 9, 1, tzinfo=UTC)).items).items
-    assert (found.commits, found.problems, [one.body for one in found.reviews]) == (commits, (), ["No."])
+        (found,) = forge.complete_closed(
+            forge.list_closed(datetime(2026, 9, 1, tzinfo=UTC)).items
+        ).items
+    assert (found.commits, found.problems, [one.body for one in found.reviews]) == (
+        commits,
+        (),
+        ["No."],
+    )
     assert not [path for path in server.paths() if "pipelines" in path]
 
 
 def test_from_the_root_a_time_is_asked_for_that_can_be_written(tmp_path: Path) -> None:
     with serve(by_path({f"{ROOT}/merge_requests": json_answer([])})) as server:
-        GitLab(make_client(server.url, tmp_path), "42").list_closed(datetime.min.replace(tzinfo=UTC))
+        GitLab(make_client(server.url, tmp_path), "42").list_closed(
+            datetime.min.replace(tzinfo=UTC)
+        )
     assert server.asked[0].query["updated_after"] == "2000-01-01T00:00:00Z"
 
 
 def test_who_comes_from_a_fork_has_shown_no_right_by_a_list_alone(tmp_path: Path) -> None:
     fork = make_request(state="closed", merged_at=None, source_project_id=43)
     with serve(by_path({f"{ROOT}/merge_requests": json_answer([fork])})) as server:
-        found = GitLab(make_client(server.url, tmp_path), "42").list_closed(datetime(2026, 9, 1, tzinfo=UTC))
+        found = GitLab(make_client(server.url, tmp_path), "42").list_closed(
+            datetime(2026, 9, 1, tzinfo=UTC)
+        )
     assert found.items[0].permission == "read"
 
 

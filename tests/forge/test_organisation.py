@@ -13,7 +13,7 @@ from tests.forge.make import TOKEN
 from tests.servers import Answer, Asked, by_path, json_answer, serve
 
 
-def make_github(number: int, **fields: Any) -> dict[str, Any]:  # noqa: ANN401 - any field of a repository
+def make_github(number: int, **fields: Any) -> dict[str, Any]:
     name = f"acme/r{number}"
     return {
         "id": number,
@@ -29,7 +29,7 @@ def make_github(number: int, **fields: Any) -> dict[str, Any]:  # noqa: ANN401 -
     }
 
 
-def make_gitlab(number: int, **fields: Any) -> dict[str, Any]:  # noqa: ANN401 - any field of a project
+def make_gitlab(number: int, **fields: Any) -> dict[str, Any]:
     name = f"acme/sub/p{number}"
     return {
         "id": number,
@@ -44,7 +44,10 @@ def make_gitlab(number: int, **fields: Any) -> dict[str, Any]:  # noqa: ANN401 -
 def test_all_pages_of_an_organisation_are_read(tmp_path: Path) -> None:
     def repositories(asked: Asked) -> Answer:
         page = int(asked.query.get("page", "1"))
-        made = [make_github(number) for number in range(100 * page, 100 * page + (100 if page < 25 else 3))]
+        made = [
+            make_github(number)
+            for number in range(100 * page, 100 * page + (100 if page < 25 else 3))
+        ]
         link = f'<{server.url}/orgs/acme/repos?page={page + 1}>; rel="next"' if page < 25 else ""
         return json_answer(made, link=link)
 
@@ -68,7 +71,9 @@ def test_all_pages_of_an_organisation_are_read(tmp_path: Path) -> None:
         ({"visibility": None}, "public"),
     ],
 )
-def test_who_sees_a_repository_of_github(tmp_path: Path, fields: dict[str, Any], visibility: str) -> None:
+def test_who_sees_a_repository_of_github(
+    tmp_path: Path, fields: dict[str, Any], visibility: str
+) -> None:
     with serve(by_path({"/repos/acme/r1": json_answer(make_github(1, **fields))})) as server:
         github, _ = open_forges({"GITHUB_API_URL": server.url}, tmp_path)
         found = github.find_repository("acme/r1")
@@ -79,11 +84,17 @@ def test_who_sees_a_repository_of_github(tmp_path: Path, fields: dict[str, Any],
 
 def test_a_group_of_gitlab_is_listed_with_its_subgroups(tmp_path: Path) -> None:
     routes = {
-        "/groups/acme%2Fsub/projects": json_answer([make_gitlab(1), make_gitlab(2, visibility="private")]),
+        "/groups/acme%2Fsub/projects": json_answer(
+            [make_gitlab(1), make_gitlab(2, visibility="private")]
+        ),
         "/projects/acme%2Fsub%2Fp1": json_answer(make_gitlab(1)),
     }
     with serve(by_path(routes)) as server:
-        environ = {"CI_API_V4_URL": server.url, "GITLAB_TOKEN": TOKEN, "CI_SERVER_URL": "https://git.example"}
+        environ = {
+            "CI_API_V4_URL": server.url,
+            "GITLAB_TOKEN": TOKEN,
+            "CI_SERVER_URL": "https://git.example",
+        }
         _, gitlab = open_forges(environ, tmp_path)
         listing = gitlab.list_repositories("acme/sub")
         found = gitlab.find_repository("acme/sub/p1")
@@ -100,7 +111,9 @@ def test_a_list_that_breaks_off_says_so_and_one_that_is_refused_raises(tmp_path:
     def broken(asked: Asked) -> Answer:
         if "page" in asked.query:
             return json_answer({"message": "Not Found"}, 404)
-        return json_answer([make_github(1)], link=f'<{server.url}/orgs/acme/repos?page=2>; rel="next"')
+        return json_answer(
+            [make_github(1)], link=f'<{server.url}/orgs/acme/repos?page=2>; rel="next"'
+        )
 
     with serve(by_path({"/orgs/acme/repos": broken})) as server:
         github, _ = open_forges({"GITHUB_API_URL": server.url}, tmp_path)

@@ -63,12 +63,22 @@ def test_what_is_not_there_is_none_and_not_asked_for_again(tmp_path: Path) -> No
     ("answer", "slug", "requests", "slept"),
     [
         (json_answer({"message": "Bad credentials"}, 401), "forge-unauthorised", 1, []),
-        (json_answer({"message": "Resource not accessible by integration"}, 403), "forge-failed", 1, []),
+        (
+            json_answer({"message": "Resource not accessible by integration"}, 403),
+            "forge-failed",
+            1,
+            [],
+        ),
         (json_answer({}, 418), "forge-failed", 1, []),
         (json_answer({}, 304), "forge-failed", 1, []),
         (json_answer({"message": "Server Error"}, 500), "forge-unreachable", 3, [1, 2]),
         (Answer(503, b"<html>down</html>"), "forge-unreachable", 3, [1, 2]),
-        (Answer(200, b"<html>Sign in</html>", {"content-type": "text/html"}), "forge-failed", 3, [1, 2]),
+        (
+            Answer(200, b"<html>Sign in</html>", {"content-type": "text/html"}),
+            "forge-failed",
+            3,
+            [1, 2],
+        ),
         (Answer(200, b'{"name": "sh', {}), "forge-failed", 3, [1, 2]),
         (Answer(200, b'{"name": "shop"}', {}, cut_at=6), "forge-unreachable", 3, [1, 2]),
         (Answer(200, b"[" * 100_000), "forge-failed", 3, [1, 2]),
@@ -80,13 +90,17 @@ def test_what_is_not_there_is_none_and_not_asked_for_again(tmp_path: Path) -> No
         (json_answer(SECONDARY, 403, retry_after="30"), "forge-rate-limited", 3, [30, 30]),
         (json_answer(SECONDARY, 403), "forge-rate-limited", 2, [60]),
         (
-            json_answer({}, 403, x_ratelimit_remaining="0", x_ratelimit_reset=str(NOON + 25), date=DATE),
+            json_answer(
+                {}, 403, x_ratelimit_remaining="0", x_ratelimit_reset=str(NOON + 25), date=DATE
+            ),
             "forge-rate-limited",
             3,
             [25, 25],
         ),
         (
-            json_answer({}, 403, x_ratelimit_remaining="0", x_ratelimit_reset=str(NOON + 900), date=DATE),
+            json_answer(
+                {}, 403, x_ratelimit_remaining="0", x_ratelimit_reset=str(NOON + 900), date=DATE
+            ),
             "forge-rate-limited",
             1,
             [],
@@ -118,7 +132,9 @@ def test_a_fault_that_passes_is_forgotten(first: Answer, tmp_path: Path, time: F
 
 
 def test_a_limit_says_when_to_come_back(tmp_path: Path, time: FakeTime) -> None:
-    limited = json_answer({}, 403, x_ratelimit_remaining="0", x_ratelimit_reset=str(NOON + 900), date=DATE)
+    limited = json_answer(
+        {}, 403, x_ratelimit_remaining="0", x_ratelimit_reset=str(NOON + 900), date=DATE
+    )
     error, _ = find_failing(lambda _: limited, tmp_path, time)
     assert "at 2026-09-01 12:15:00 UTC" in error.message
 
@@ -193,7 +209,9 @@ def test_half_of_a_budget_leaves_the_other_half_of_requests_and_of_time(time: Fa
         budget.spend()
 
 
-def test_a_reply_that_trickles_past_the_deadline_is_given_up(tmp_path: Path, time: FakeTime) -> None:
+def test_a_reply_that_trickles_past_the_deadline_is_given_up(
+    tmp_path: Path, time: FakeTime
+) -> None:
     def answer(_: Asked) -> Answer:
         time.now += 400
         return GOOD
@@ -210,7 +228,10 @@ def test_a_redirect_on_the_same_host_keeps_the_token(tmp_path: Path) -> None:
 
 
 def test_a_redirect_to_another_host_is_followed_without_the_token(tmp_path: Path) -> None:
-    with serve(lambda _: GOOD) as other, serve(lambda _: Answer(302, b"", {"location": other.url})) as server:
+    with (
+        serve(lambda _: GOOD) as other,
+        serve(lambda _: Answer(302, b"", {"location": other.url})) as server,
+    ):
         assert find(make_client(server.url, tmp_path)) == {"name": "shop"}
     assert "authorization" not in other.asked[0].headers
     assert TOKEN not in str(other.asked)
@@ -219,7 +240,9 @@ def test_a_redirect_to_another_host_is_followed_without_the_token(tmp_path: Path
 @pytest.mark.parametrize(
     "location", ["/thing", "http://192.0.2.1/", "ftp://127.0.0.1/", "http://[bad/", "file:///x", ""]
 )
-def test_a_redirect_in_a_circle_or_to_an_open_line_is_refused(location: str, tmp_path: Path, time: FakeTime) -> None:
+def test_a_redirect_in_a_circle_or_to_an_open_line_is_refused(
+    location: str, tmp_path: Path, time: FakeTime
+) -> None:
     error, made = find_failing(lambda _: Answer(302, b"", {"location": location}), tmp_path, time)
     assert error.slug == "forge-failed"
     assert made <= 4
@@ -305,9 +328,15 @@ def test_a_next_page_on_another_host_is_not_read(tmp_path: Path) -> None:
         (json_answer([{"page": 2}, {"page": "two"}]), "left out"),
     ],
 )
-def test_what_was_read_before_a_page_broke_off_is_kept(second: Answer, says: str, tmp_path: Path) -> None:
+def test_what_was_read_before_a_page_broke_off_is_kept(
+    second: Answer, says: str, tmp_path: Path
+) -> None:
     def answer(asked: Asked) -> Answer:
-        return second if "page" in asked.query else json_answer([{"page": 1}], link='</list?page=2>; rel="next"')
+        return (
+            second
+            if "page" in asked.query
+            else json_answer([{"page": 1}], link='</list?page=2>; rel="next"')
+        )
 
     with serve(answer) as server:
         listing = make_client(server.url, tmp_path).list_all("/list", dict[str, int])
@@ -339,7 +368,9 @@ def test_an_unchanged_reply_is_taken_from_the_cache(cached: tuple[str, list[Aske
     assert asked[1].headers["if-none-match"] == '"v1"'
 
 
-def test_an_unchanged_reply_costs_nothing_of_the_budget(cached: tuple[str, list[Asked], Path]) -> None:
+def test_an_unchanged_reply_costs_nothing_of_the_budget(
+    cached: tuple[str, list[Asked], Path],
+) -> None:
     url, asked, cache = cached
     client = make_client(url, cache, requests=1)
     assert [find(client) for _ in range(3)] == [{"name": "shop"}] * 3
@@ -347,9 +378,12 @@ def test_an_unchanged_reply_costs_nothing_of_the_budget(cached: tuple[str, list[
 
 
 @pytest.mark.parametrize(
-    "junk", [b"", b"\xff\xfe", b"{}", b'{"url": "x", "etag": "y", "link": "", "data": 1}', b"[" * 99_999]
+    "junk",
+    [b"", b"\xff\xfe", b"{}", b'{"url": "x", "etag": "y", "link": "", "data": 1}', b"[" * 99_999],
 )
-def test_a_corrupt_cache_is_asked_past_and_mended(junk: bytes, cached: tuple[str, list[Asked], Path]) -> None:
+def test_a_corrupt_cache_is_asked_past_and_mended(
+    junk: bytes, cached: tuple[str, list[Asked], Path]
+) -> None:
     url, asked, cache = cached
     (file,) = cache.iterdir()
     good = file.read_bytes()
@@ -385,5 +419,7 @@ def test_a_reply_that_drips_is_given_up_long_before_the_budget_ends(
 
 
 def test_an_address_without_a_host_is_told_as_one(tmp_path: Path, time: FakeTime) -> None:
-    error, _ = find_failing(lambda _: Answer(302, b"", {"location": "file:///etc/passwd"}), tmp_path, time)
+    error, _ = find_failing(
+        lambda _: Answer(302, b"", {"location": "file:///etc/passwd"}), tmp_path, time
+    )
     assert error.message == "an address without a host was not asked: only https addresses are"

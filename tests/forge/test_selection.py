@@ -37,19 +37,39 @@ AUGUST = datetime(2026, 8, 1, tzinfo=UTC)
         ("github", JOB, "NoneType", "GITHUB_REPOSITORY"),
         ("auto", {**HUB, **LAB}, "GitHub", "GITHUB_TOKEN"),
         ("gitlab", {**HUB, **LAB}, "GitLab", "GITLAB_TOKEN"),
-        ("auto", {"GITHUB_REPOSITORY": "acme/shop", "GITHUB_EVENT_PATH": "/none"}, "Offline", "GITHUB_EVENT_PATH"),
+        (
+            "auto",
+            {"GITHUB_REPOSITORY": "acme/shop", "GITHUB_EVENT_PATH": "/none"},
+            "Offline",
+            "GITHUB_EVENT_PATH",
+        ),
         ("auto", {**HUB, "GITHUB_TOKEN": " ", "GITHUB_EVENT_PATH": "/none"}, "Offline", "no token"),
         ("auto", {"GITHUB_TOKEN": TOKEN}, "NoneType", "GITHUB_REPOSITORY"),
-        ("auto", {**HUB, "GITHUB_REPOSITORY": "acme/shop/../../user"}, "NoneType", "GITHUB_REPOSITORY"),
+        (
+            "auto",
+            {**HUB, "GITHUB_REPOSITORY": "acme/shop/../../user"},
+            "NoneType",
+            "GITHUB_REPOSITORY",
+        ),
         ("gitlab", {**HUB, "GITHUB_EVENT_PATH": "/none"}, "NoneType", "CI_PROJECT_ID"),
         ("github", LAB, "NoneType", "GITHUB_REPOSITORY"),
         ("none", HUB, "NoneType", "the configuration"),
-        ("github", {}, "NoneType", "GitHub needs GITHUB_REPOSITORY and GITHUB_TOKEN, or GITHUB_EVENT_PATH (in the env"),
-        ("auto", {}, "NoneType", "GITHUB_EVENT_PATH; GitLab needs CI_PROJECT_ID and GITLAB_TOKEN (in the environment)"),
+        (
+            "github",
+            {},
+            "NoneType",
+            "GitHub needs GITHUB_REPOSITORY and GITHUB_TOKEN, or GITHUB_EVENT_PATH (in the env",
+        ),
+        (
+            "auto",
+            {},
+            "NoneType",
+            "GITHUB_EVENT_PATH; GitLab needs CI_PROJECT_ID and GITLAB_TOKEN (in the environment)",
+        ),
     ],
 )
 def test_the_environment_decides_and_the_reason_is_told(
-    name: Any,  # noqa: ANN401 - one of the names of a forge
+    name: Any,
     environ: dict[str, str],
     kind: str,
     reason: str,
@@ -85,7 +105,9 @@ def test_the_token_goes_where_the_environment_says_in_the_header_of_the_forge(
 
 def test_an_open_line_to_another_machine_is_refused(tmp_path: Path) -> None:
     with pytest.raises(EngineError, match="only https"):
-        choose_forge(ForgeConfig(), {**HUB, "GITHUB_API_URL": "http://github.example/api/v3"}, tmp_path)
+        choose_forge(
+            ForgeConfig(), {**HUB, "GITHUB_API_URL": "http://github.example/api/v3"}, tmp_path
+        )
 
 
 def test_the_budget_that_is_handed_in_is_the_one_that_is_spent(tmp_path: Path) -> None:
@@ -112,7 +134,11 @@ def test_the_event_of_a_pull_request_is_known_offline(tmp_path: Path) -> None:
     forge = read_event(tmp_path, {"action": "closed", "number": 12, "pull_request": make_pull()})
     found = forge.find_pull_request(12)
     assert found is not None
-    assert (found.title, found.permission, found.problems) == ("Retry only with a key", "unknown", (PROBLEM,))
+    assert (found.title, found.permission, found.problems) == (
+        "Retry only with a key",
+        "unknown",
+        (PROBLEM,),
+    )
     assert forge.find_number(MERGE) == 12
     assert forge.find_pull_request(13) is None
     assert forge.list_closed(AUGUST).items == ()
@@ -153,20 +179,33 @@ def test_a_merge_queue_names_the_request_in_its_branch(tmp_path: Path) -> None:
 
 
 def test_a_push_knows_of_no_request(tmp_path: Path) -> None:
-    forge = read_event(tmp_path, {"ref": "refs/heads/main", "after": MERGE, "commits": [], "pusher": {"name": "ann"}})
-    assert (forge.find_number(MERGE), forge.find_pull_request(12), forge.list_closed(AUGUST).items) == (None, None, ())
+    forge = read_event(
+        tmp_path,
+        {"ref": "refs/heads/main", "after": MERGE, "commits": [], "pusher": {"name": "ann"}},
+    )
+    assert (
+        forge.find_number(MERGE),
+        forge.find_pull_request(12),
+        forge.list_closed(AUGUST).items,
+    ) == (None, None, ())
 
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=5),
     lambda inner: (
         st.lists(inner, max_size=3)
-        | st.dictionaries(st.sampled_from(["number", "user", "head", "state", "labels", "id"]), inner, max_size=4)
+        | st.dictionaries(
+            st.sampled_from(["number", "user", "head", "state", "labels", "id"]), inner, max_size=4
+        )
     ),
     max_leaves=8,
 )
 KEYS = st.sampled_from(["pull_request", "review", "comment", "merge_group"])
-EVENTS = JSON | st.dictionaries(KEYS, JSON) | st.dictionaries(KEYS, JSON).map(lambda event: make_event(event))
+EVENTS = (
+    JSON
+    | st.dictionaries(KEYS, JSON)
+    | st.dictionaries(KEYS, JSON).map(lambda event: make_event(event))
+)
 
 
 def make_event(parts: dict[str, Any]) -> dict[str, Any]:
@@ -175,8 +214,12 @@ def make_event(parts: dict[str, Any]) -> dict[str, Any]:
     return {**parts, "pull_request": {**make_pull(), **(pull if isinstance(pull, dict) else {})}}
 
 
-def test_a_request_that_does_not_say_where_its_branch_lies_is_taken_for_a_fork(tmp_path: Path) -> None:
-    found = read_event(tmp_path, {"pull_request": make_pull(head={}, base={})}).find_pull_request(12)
+def test_a_request_that_does_not_say_where_its_branch_lies_is_taken_for_a_fork(
+    tmp_path: Path,
+) -> None:
+    found = read_event(tmp_path, {"pull_request": make_pull(head={}, base={})}).find_pull_request(
+        12
+    )
     assert found is not None
     assert found.is_fork
 
@@ -188,7 +231,9 @@ def test_a_time_without_a_zone_is_no_shape_of_github(tmp_path: Path) -> None:
 
 @examples(60)
 @given(event=EVENTS)
-def test_no_shape_of_an_event_is_an_error(event: object, tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_no_shape_of_an_event_is_an_error(
+    event: object, tmp_path_factory: pytest.TempPathFactory
+) -> None:
     forge = read_event(tmp_path_factory.mktemp("event"), event)
     forge.find_number(MERGE)
     forge.find_pull_request(12)
@@ -196,7 +241,9 @@ def test_no_shape_of_an_event_is_an_error(event: object, tmp_path_factory: pytes
 
 
 @pytest.mark.parametrize("data", [b"", b"{", b"\xff", b"[" * 200_000, b'"text"', None])
-def test_no_file_and_no_json_are_an_event_that_knows_nothing(data: bytes | None, tmp_path: Path) -> None:
+def test_no_file_and_no_json_are_an_event_that_knows_nothing(
+    data: bytes | None, tmp_path: Path
+) -> None:
     path = tmp_path / "event.json"
     if data is not None:
         path.write_bytes(data)

@@ -9,7 +9,13 @@ from typing import Any
 import pytest
 
 from memory_ci.errors import EngineError
-from memory_ci.forge.proposals import MAX_BYTES, GitHubCommitter, GitHubProposals, GitLabProposals, Proposal
+from memory_ci.forge.proposals import (
+    MAX_BYTES,
+    GitHubCommitter,
+    GitHubProposals,
+    GitLabProposals,
+    Proposal,
+)
 from memory_ci.forge.selection import choose_committer, choose_proposals
 from memory_ci.records.config import ForgeConfig
 from tests.forge.make import TOKEN, make_client
@@ -18,7 +24,11 @@ from tests.servers import Answer, Asked, Handler, by_path, json_answer, serve
 PULL: dict[str, Any] = {"number": 7, "html_url": "https://github.com/acme/shop/pull/7"}
 OWN: dict[str, Any] = {"source_project_id": 42, "target_project_id": 42}
 FORKED: dict[str, Any] = {"source_project_id": 66, "target_project_id": 42}
-REQUEST: dict[str, Any] = {"iid": 3, "web_url": "https://gitlab.com/acme/shop/-/merge_requests/3", **OWN}
+REQUEST: dict[str, Any] = {
+    "iid": 3,
+    "web_url": "https://gitlab.com/acme/shop/-/merge_requests/3",
+    **OWN,
+}
 HEAD = "1" * 40
 
 
@@ -33,12 +43,20 @@ def test_github_opens_updates_and_closes(tmp_path: Path) -> None:
     with serve(by_path(routes)) as server:
         forge = GitHubProposals(make_client(server.url, tmp_path), "acme/shop")
         found = forge.find("memory-ci/update", "main")
-        assert forge.open("memory-ci/update", "main", "T", "B") == found == Proposal(7, PULL["html_url"])
+        assert (
+            forge.open("memory-ci/update", "main", "T", "B")
+            == found
+            == Proposal(7, PULL["html_url"])
+        )
         forge.update(found, "T2", "B2")
         forge.close(found)
     asked, opened, updated, closed = server.asked
     assert asked.query == {"state": "open", "head": "acme:memory-ci/update", "base": "main"}
-    assert (opened.method, opened.json["head"], opened.json["base"]) == ("POST", "memory-ci/update", "main")
+    assert (opened.method, opened.json["head"], opened.json["base"]) == (
+        "POST",
+        "memory-ci/update",
+        "main",
+    )
     assert (updated.method, updated.json) == ("PATCH", {"title": "T2", "body": "B2"})
     assert (closed.method, closed.json) == ("PATCH", {"state": "closed"})
 
@@ -52,37 +70,60 @@ def test_gitlab_opens_updates_and_closes(tmp_path: Path) -> None:
     with serve(by_path(routes)) as server:
         forge = GitLabProposals(make_client(server.url, tmp_path), "42")
         found = forge.find("memory-ci/update", "main")
-        assert forge.open("memory-ci/update", "main", "T", "B") == found == Proposal(3, REQUEST["web_url"])
+        assert (
+            forge.open("memory-ci/update", "main", "T", "B")
+            == found
+            == Proposal(3, REQUEST["web_url"])
+        )
         forge.update(found, "T2", "B2")
         forge.close(found)
     asked, opened, updated, closed = server.asked
-    assert asked.query == {"state": "opened", "source_branch": "memory-ci/update", "target_branch": "main"}
+    assert asked.query == {
+        "state": "opened",
+        "source_branch": "memory-ci/update",
+        "target_branch": "main",
+    }
     assert (opened.method, opened.json["source_branch"]) == ("POST", "memory-ci/update")
     assert (updated.method, updated.json) == ("PUT", {"title": "T2", "description": "B2"})
     assert closed.json == {"state_event": "close"}
 
 
 @pytest.mark.parametrize(
-    ("found", "is_merged"), [([], None), ([{}], False), ([{"merged_at": "2026-11-21T12:00:00Z"}, {}], True)]
+    ("found", "is_merged"),
+    [([], None), ([{}], False), ([{"merged_at": "2026-11-21T12:00:00Z"}, {}], True)],
 )
 def test_github_names_the_newest_closed_request_and_whether_it_was_merged(
     tmp_path: Path, found: list[dict[str, str]], is_merged: bool | None
 ) -> None:
-    pulls = [{"number": 7 - age, "body": None, "merged_at": None, **pull} for age, pull in enumerate(found)]
+    pulls = [
+        {"number": 7 - age, "body": None, "merged_at": None, **pull}
+        for age, pull in enumerate(found)
+    ]
     with serve(lambda _: json_answer(pulls)) as server:
-        closed = GitHubProposals(make_client(server.url, tmp_path), "acme/shop").find_closed("m", "main")
+        closed = GitHubProposals(make_client(server.url, tmp_path), "acme/shop").find_closed(
+            "m", "main"
+        )
     assert closed == (None if is_merged is None else Proposal(7, "", "", is_merged))
     assert server.asked[0].query == {"state": "closed", "head": "acme:m", "base": "main"}
 
 
 @pytest.mark.parametrize(
     ("states", "number"),
-    [((), None), (("closed",), 7), (("merged", "closed"), 7), (("opened", "closed"), 6), (("closed", "merged"), 7)],
+    [
+        ((), None),
+        (("closed",), 7),
+        (("merged", "closed"), 7),
+        (("opened", "closed"), 6),
+        (("closed", "merged"), 7),
+    ],
 )
 def test_gitlab_names_the_newest_closed_request_and_whether_it_was_merged(
     tmp_path: Path, states: tuple[str, ...], number: int | None
 ) -> None:
-    requests = [{**OWN, "iid": 7 - age, "state": state, "description": "held"} for age, state in enumerate(states)]
+    requests = [
+        {**OWN, "iid": 7 - age, "state": state, "description": "held"}
+        for age, state in enumerate(states)
+    ]
     with serve(lambda _: json_answer(requests)) as server:
         closed = GitLabProposals(make_client(server.url, tmp_path), "42").find_closed("m", "main")
     is_merged = states[:1] == ("merged",)
@@ -91,9 +132,14 @@ def test_gitlab_names_the_newest_closed_request_and_whether_it_was_merged(
 
 
 @pytest.mark.parametrize("whose", [FORKED, {}])
-def test_a_merge_request_of_a_fork_with_a_branch_of_our_name_is_not_ours(tmp_path: Path, whose: dict[str, Any]) -> None:
+def test_a_merge_request_of_a_fork_with_a_branch_of_our_name_is_not_ours(
+    tmp_path: Path, whose: dict[str, Any]
+) -> None:
     keys = "memory-ci-keys: 0123456789ab"
-    requests = [{"iid": 9, "state": "opened", **whose}, {"iid": 8, "state": "closed", "description": keys, **whose}]
+    requests = [
+        {"iid": 9, "state": "opened", **whose},
+        {"iid": 8, "state": "closed", "description": keys, **whose},
+    ]
     with serve(lambda _: json_answer([*requests, {**REQUEST, "state": "opened"}])) as server:
         forge = GitLabProposals(make_client(server.url, tmp_path), "42")
         assert forge.find("memory-ci/update", "main") == Proposal(3, REQUEST["web_url"])
@@ -105,10 +151,14 @@ def test_github_dresses_a_request_and_asks_to_merge_it(tmp_path: Path) -> None:
         "/repos/acme/shop/pulls": json_answer({**PULL, "node_id": "PR_7"}, 201),
         "/repos/acme/shop/issues/7/labels": json_answer([]),
         "/repos/acme/shop/pulls/7/requested_reviewers": json_answer(PULL, 201),
-        "/graphql": json_answer({"data": {"enablePullRequestAutoMerge": {"clientMutationId": None}}}),
+        "/graphql": json_answer(
+            {"data": {"enablePullRequestAutoMerge": {"clientMutationId": None}}}
+        ),
     }
     with serve(by_path(routes)) as server:
-        forge = GitHubProposals(make_client(server.url, tmp_path), "acme/shop", f"{server.url}/graphql")
+        forge = GitHubProposals(
+            make_client(server.url, tmp_path), "acme/shop", f"{server.url}/graphql"
+        )
         opened = forge.open("m", "main", "T", "B", is_draft=True)
         forge.label(opened, ["memory"])
         forge.ask(opened, ["ann", "acme/platform"])
@@ -123,7 +173,11 @@ def test_github_dresses_a_request_and_asks_to_merge_it(tmp_path: Path) -> None:
 def test_where_there_are_no_drafts_the_request_is_none(tmp_path: Path) -> None:
     def answer(asked: Asked) -> Answer:
         words = "Draft pull requests are not supported in this repository."
-        return json_answer({"message": words}, 422) if asked.json.get("draft") else json_answer(PULL, 201)
+        return (
+            json_answer({"message": words}, 422)
+            if asked.json.get("draft")
+            else json_answer(PULL, 201)
+        )
 
     with serve(answer) as server:
         assert GitHubProposals(make_client(server.url, tmp_path), "acme/shop").open(
@@ -137,7 +191,9 @@ def test_gitlab_dresses_a_request_and_a_draft_stays_one(tmp_path: Path) -> None:
         root: json_answer({**REQUEST, "draft": True}, 201),
         f"{root}/3": json_answer(REQUEST),
         f"{root}/3/merge": json_answer(REQUEST),
-        "/users": lambda asked: json_answer([{"id": 5}] if asked.query["username"] == "ann" else []),
+        "/users": lambda asked: json_answer(
+            [{"id": 5}] if asked.query["username"] == "ann" else []
+        ),
     }
     with serve(by_path(routes)) as server:
         forge = GitLabProposals(make_client(server.url, tmp_path), "42")
@@ -157,7 +213,9 @@ def test_gitlab_dresses_a_request_and_a_draft_stays_one(tmp_path: Path) -> None:
 def test_a_refusal_quotes_the_forge_and_names_the_setting(tmp_path: Path) -> None:
     words = "GitHub Actions is not permitted to create or approve pull requests."
     with (
-        serve(lambda _: json_answer({"message": words, "errors": [{"message": TOKEN}]}, 403)) as server,
+        serve(
+            lambda _: json_answer({"message": words, "errors": [{"message": TOKEN}]}, 403)
+        ) as server,
         pytest.raises(EngineError) as caught,
     ):
         GitHubProposals(make_client(server.url, tmp_path), "acme/shop").open("a", "b", "T", "B")
@@ -176,7 +234,11 @@ def _reviewer(state: str, username: str = "ann") -> dict[str, Any]:
         ([], [], ""),
         ([], [_reviewer("unreviewed")], ""),
         ([], [_reviewer("reviewed")], "reviewed"),
-        ([], [_reviewer("reviewed", "GitLabDuo"), _reviewer("reviewed", "project_42_bot_1a2b")], ""),
+        (
+            [],
+            [_reviewer("reviewed", "GitLabDuo"), _reviewer("reviewed", "project_42_bot_1a2b")],
+            "",
+        ),
         ([], [_reviewer("reviewed"), _reviewer("requested_changes", "bob")], "changes requested"),
         ([_reviewer("")], [_reviewer("requested_changes", "bob")], "approved"),
     ],
@@ -190,7 +252,10 @@ def test_gitlab_says_whether_a_request_is_under_review(
         f"{root}/reviewers": json_answer(reviewers),
     }
     with serve(by_path(routes)) as server:
-        assert GitLabProposals(make_client(server.url, tmp_path), "42").find_review(Proposal(3, "")) == review
+        assert (
+            GitLabProposals(make_client(server.url, tmp_path), "42").find_review(Proposal(3, ""))
+            == review
+        )
 
 
 @pytest.mark.parametrize(
@@ -203,8 +268,13 @@ def test_gitlab_says_whether_a_request_is_under_review(
         (502, "forge-unreachable"),
     ],
 )
-def test_what_is_written_is_sent_once_whatever_the_answer(tmp_path: Path, status: int, slug: str) -> None:
-    with serve(lambda _: json_answer({"message": "No"}, status)) as server, pytest.raises(EngineError) as caught:
+def test_what_is_written_is_sent_once_whatever_the_answer(
+    tmp_path: Path, status: int, slug: str
+) -> None:
+    with (
+        serve(lambda _: json_answer({"message": "No"}, status)) as server,
+        pytest.raises(EngineError) as caught,
+    ):
         GitHubProposals(make_client(server.url, tmp_path), "acme/shop").open("a", "b", "T", "B")
     assert caught.value.slug == slug
     assert len(server.asked) == 1
@@ -219,7 +289,9 @@ def test_a_commit_names_the_tip_it_expects_and_carries_its_files(tmp_path: Path)
     reply = {"data": {"createCommitOnBranch": {"commit": {"oid": "2" * 40}}}}
     with serve(lambda _: json_answer(reply)) as server:
         files = {"MEMORY.md": b"new\n", ".memory/inbox/x.md": None}
-        created = committer(server.url, tmp_path).commit("main", HEAD, files, "memory: fold\n\nBody\n")
+        created = committer(server.url, tmp_path).commit(
+            "main", HEAD, files, "memory: fold\n\nBody\n"
+        )
     assert created.oid == "2" * 40
     (asked,) = server.asked
     assert asked.json["variables"]["input"] == {
@@ -241,15 +313,23 @@ def test_a_commit_names_the_tip_it_expects_and_carries_its_files(tmp_path: Path)
         ({"type": "FORBIDDEN", "message": "Resource not accessible by integration"}, False),
     ],
 )
-def test_an_error_is_a_lost_race_or_a_refusal(tmp_path: Path, problem: dict[str, str], is_stale: bool) -> None:
-    with serve(lambda _: json_answer({"data": {"createCommitOnBranch": None}, "errors": [problem]})) as server:
-        created = committer(server.url, tmp_path).commit("main", HEAD, {"MEMORY.md": b"x"}, "memory: x\n")
+def test_an_error_is_a_lost_race_or_a_refusal(
+    tmp_path: Path, problem: dict[str, str], is_stale: bool
+) -> None:
+    with serve(
+        lambda _: json_answer({"data": {"createCommitOnBranch": None}, "errors": [problem]})
+    ) as server:
+        created = committer(server.url, tmp_path).commit(
+            "main", HEAD, {"MEMORY.md": b"x"}, "memory: x\n"
+        )
     assert (created.oid, created.is_stale, created.reason) == ("", is_stale, problem["message"])
 
 
 def test_more_than_the_limit_is_not_sent(tmp_path: Path) -> None:
     with serve(lambda _: json_answer({})) as server:
-        created = committer(server.url, tmp_path).commit("main", HEAD, {"MEMORY.md": b"x" * (MAX_BYTES + 1)}, "m")
+        created = committer(server.url, tmp_path).commit(
+            "main", HEAD, {"MEMORY.md": b"x" * (MAX_BYTES + 1)}, "m"
+        )
     assert created.reason == "more than 256 KB in one commit"
     assert server.asked == []
 

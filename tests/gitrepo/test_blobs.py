@@ -24,7 +24,15 @@ from memory_ci.records.entry import ScopeOf
 from tests.repos import RepoBuilder, make_repo
 
 MEMORY = ("MEMORY.md", "*/MEMORY.md")
-ODD_PATHS = ('quo"te.md', "new\nline.md", "tab\t.md", "café.md", os.fsdecode(b"latin\xe9.md"), " lead.md", "-x.md")
+ODD_PATHS = (
+    'quo"te.md',
+    "new\nline.md",
+    "tab\t.md",
+    "café.md",
+    os.fsdecode(b"latin\xe9.md"),
+    " lead.md",
+    "-x.md",
+)
 FILES = (
     "MEMORY.md",
     "a/MEMORY.md",
@@ -61,12 +69,18 @@ def test_pathspecs_mean_what_git_means_by_them(
     meant = builder.git("ls-files", "--", *pathspecs).splitlines()
     assert paths(Tree(repo, "HEAD").select(pathspecs)) == meant
     assert paths(list_staged(repo, pathspecs)) == paths(list_worktree(repo, pathspecs)) == meant
-    assert sorted(path for path in (*FILES, "README.md") if matches_pathspecs(path, pathspecs)) == sorted(meant)
+    assert sorted(
+        path for path in (*FILES, "README.md") if matches_pathspecs(path, pathspecs)
+    ) == sorted(meant)
 
 
 def test_odd_paths_are_listed_and_read_everywhere(builder: RepoBuilder, repo: Repository) -> None:
     builder.commit("Odd", {path: path.encode("utf-8", "surrogateescape") for path in ODD_PATHS})
-    for listed in (Tree(repo, "HEAD").select(["*.md"]), list_staged(repo, ["*.md"]), list_worktree(repo, ["*.md"])):
+    for listed in (
+        Tree(repo, "HEAD").select(["*.md"]),
+        list_staged(repo, ["*.md"]),
+        list_worktree(repo, ["*.md"]),
+    ):
         contents = {content.file.path: content.data for content in read_files(repo, listed, 100)}
         assert contents.keys() == {*ODD_PATHS, "README.md"}
         assert all(contents[path] == path.encode("utf-8", "surrogateescape") for path in ODD_PATHS)
@@ -77,7 +91,9 @@ def test_a_changed_odd_path_is_read_from_disk(builder: RepoBuilder, repo: Reposi
     for path in ODD_PATHS:
         builder.write(path, "new")
     listed = list_worktree(repo, ["*.md"])
-    assert {content.file.path for content in read_files(repo, listed, 9) if content.data == b"new"} == set(ODD_PATHS)
+    assert {
+        content.file.path for content in read_files(repo, listed, 9) if content.data == b"new"
+    } == set(ODD_PATHS)
 
 
 def test_symbolic_links_and_submodules_are_left_out(builder: RepoBuilder, repo: Repository) -> None:
@@ -87,11 +103,17 @@ def test_symbolic_links_and_submodules_are_left_out(builder: RepoBuilder, repo: 
     builder.commit("Links")
     (builder.path / "a").mkdir()
     (builder.path / "a" / "MEMORY.md").symlink_to("/etc/hostname")
-    for listed in (Tree(repo, "HEAD").select(MEMORY), list_staged(repo, MEMORY), list_worktree(repo, MEMORY)):
+    for listed in (
+        Tree(repo, "HEAD").select(MEMORY),
+        list_staged(repo, MEMORY),
+        list_worktree(repo, MEMORY),
+    ):
         assert listed == ()
 
 
-def test_a_tree_is_listed_from_a_sub_directory_and_in_a_bare_repository(builder: RepoBuilder, tmp_path: Path) -> None:
+def test_a_tree_is_listed_from_a_sub_directory_and_in_a_bare_repository(
+    builder: RepoBuilder, tmp_path: Path
+) -> None:
     builder.commit("Memory", {"a/MEMORY.md": "text\n"})
     bare = find_repository(builder.bare(tmp_path / "bare.git").path, is_named=True)
     listed = Tree(find_repository(builder.path / "a"), "HEAD").select(MEMORY)
@@ -104,7 +126,9 @@ def test_the_index_is_listed_and_not_the_work_tree(builder: RepoBuilder, repo: R
     builder.write("MEMORY.md", "staged\n")
     builder.git("add", "MEMORY.md")
     builder.write("MEMORY.md", "not staged\n")
-    assert [content.data for content in read_files(repo, list_staged(repo, MEMORY), 100)] == [b"staged\n"]
+    assert [content.data for content in read_files(repo, list_staged(repo, MEMORY), 100)] == [
+        b"staged\n"
+    ]
 
 
 def test_a_hook_may_name_another_index(
@@ -121,8 +145,12 @@ def test_a_hook_may_name_another_index(
     with pytest.raises(AssertionError):
         builder.git("commit", "-a", "-m", "never made")
     monkeypatch.setenv("GIT_INDEX_FILE", str(other))
-    assert [content.data for content in read_files(repo, list_staged(repo, MEMORY), 100)] == [b"old\n"]
-    assert [content.data for content in read_files(repo, list_staged(repo, MEMORY, other), 100)] == [b"new\n"]
+    assert [content.data for content in read_files(repo, list_staged(repo, MEMORY), 100)] == [
+        b"old\n"
+    ]
+    assert [
+        content.data for content in read_files(repo, list_staged(repo, MEMORY, other), 100)
+    ] == [b"new\n"]
 
 
 def conflict(builder: RepoBuilder, ours: str | None, theirs: str | None) -> None:
@@ -137,16 +165,24 @@ def conflict(builder: RepoBuilder, ours: str | None, theirs: str | None) -> None
 
 @pytest.mark.parametrize(
     ("ours", "theirs", "listed"),
-    [("ours\n", "theirs\n", b"ours\n"), ("ours\n", None, b"ours\n"), (None, "theirs\n", b"theirs\n")],
+    [
+        ("ours\n", "theirs\n", b"ours\n"),
+        ("ours\n", None, b"ours\n"),
+        (None, "theirs\n", b"theirs\n"),
+    ],
 )
 def test_an_unmerged_file_is_listed_once_with_our_side_if_there_is_one(
     builder: RepoBuilder, repo: Repository, ours: str | None, theirs: str | None, listed: bytes
 ) -> None:
     conflict(builder, ours, theirs)
-    assert [content.data for content in read_files(repo, list_staged(repo, MEMORY), 100)] == [listed]
+    assert [content.data for content in read_files(repo, list_staged(repo, MEMORY), 100)] == [
+        listed
+    ]
 
 
-def test_an_unmerged_file_of_the_work_tree_is_what_stands_on_disk(builder: RepoBuilder, repo: Repository) -> None:
+def test_an_unmerged_file_of_the_work_tree_is_what_stands_on_disk(
+    builder: RepoBuilder, repo: Repository
+) -> None:
     conflict(builder, "ours\n", "theirs\n")
     (content,) = read_files(repo, list_worktree(repo, MEMORY), 1000)
     assert content.file.on_disk
@@ -157,7 +193,10 @@ def test_an_unmerged_file_of_the_work_tree_is_what_stands_on_disk(builder: RepoB
 @pytest.mark.parametrize("object_format", ["sha1", "sha256"])
 def test_the_work_tree_is_listed_as_it_stands(tmp_path: Path, object_format: str) -> None:
     builder = make_repo(tmp_path / "repo", object_format)
-    builder.commit("Memory", {f"{name}/MEMORY.md": f"{name}\n" for name in ("same", "changed", "deleted", "touched")})
+    builder.commit(
+        "Memory",
+        {f"{name}/MEMORY.md": f"{name}\n" for name in ("same", "changed", "deleted", "touched")},
+    )
     builder.write(".gitignore", "ignored/\n")
     builder.write("ignored/MEMORY.md", "x\n")
     builder.write("changed/MEMORY.md", "changed on disk\n")
@@ -183,7 +222,9 @@ def test_a_file_that_was_staged_and_then_changed_back_counts_as_it_stands(
     builder.write("MEMORY.md", "staged\n")
     builder.git("add", "MEMORY.md")
     builder.write("MEMORY.md", "committed\n")
-    assert [content.data for content in read_files(repo, list_worktree(repo, MEMORY), 100)] == [b"committed\n"]
+    assert [content.data for content in read_files(repo, list_worktree(repo, MEMORY), 100)] == [
+        b"committed\n"
+    ]
 
 
 def test_a_link_in_the_place_of_a_file_and_a_file_in_the_place_of_a_link(
@@ -200,11 +241,16 @@ def test_a_link_in_the_place_of_a_file_and_a_file_in_the_place_of_a_link(
     assert paths(list_worktree(repo, MEMORY)) == ["link/MEMORY.md"]
 
 
-def test_a_file_outside_of_a_sparse_checkout_is_still_listed(builder: RepoBuilder, repo: Repository) -> None:
+def test_a_file_outside_of_a_sparse_checkout_is_still_listed(
+    builder: RepoBuilder, repo: Repository
+) -> None:
     builder.commit("Memory", {"in/MEMORY.md": "in\n", "out/MEMORY.md": "out\n"})
     builder.git("sparse-checkout", "set", "in")
     assert not (builder.path / "out").exists()
-    assert [content.data for content in read_files(repo, list_worktree(repo, MEMORY), 100)] == [b"in\n", b"out\n"]
+    assert [content.data for content in read_files(repo, list_worktree(repo, MEMORY), 100)] == [
+        b"in\n",
+        b"out\n",
+    ]
 
 
 def test_a_work_tree_costs_one_process_when_clean_and_two_when_not(
@@ -219,15 +265,21 @@ def test_a_work_tree_costs_one_process_when_clean_and_two_when_not(
 
 def test_a_bare_repository_has_no_work_tree_to_list(builder: RepoBuilder, tmp_path: Path) -> None:
     with pytest.raises(RepositoryError, match="work tree"):
-        list_worktree(find_repository(builder.bare(tmp_path / "bare.git").path, is_named=True), MEMORY)
+        list_worktree(
+            find_repository(builder.bare(tmp_path / "bare.git").path, is_named=True), MEMORY
+        )
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="the superuser may read everything")
-def test_an_unreadable_file_is_kept_and_is_a_problem_when_read(builder: RepoBuilder, repo: Repository) -> None:
+def test_an_unreadable_file_is_kept_and_is_a_problem_when_read(
+    builder: RepoBuilder, repo: Repository
+) -> None:
     builder.write("MEMORY.md", "secret\n").chmod(0)
     listed = list_worktree(repo, MEMORY)
     assert listed == (TreeFile("MEMORY.md", "", on_disk=True),)
-    assert [content.problem for content in read_files(repo, listed, 9)] == ["cannot be read: Permission denied"]
+    assert [content.problem for content in read_files(repo, listed, 9)] == [
+        "cannot be read: Permission denied"
+    ]
 
 
 def test_contents_come_in_the_order_asked_for_from_one_process(
@@ -239,19 +291,30 @@ def test_contents_come_in_the_order_asked_for_from_one_process(
     started = len(git_calls())
     contents = list(read_files(repo, listed, 100))
     assert [content.file for content in contents] == list(listed)
-    assert [content.data for content in contents][98:101] == [b"text 101\n", b"on disk\n", b"text 99\n"]
+    assert [content.data for content in contents][98:101] == [
+        b"text 101\n",
+        b"on disk\n",
+        b"text 99\n",
+    ]
     assert len(git_calls()) == started + 1
 
 
-def test_nothing_to_read_starts_no_git(repo: Repository, git_calls: Callable[[], list[str]]) -> None:
+def test_nothing_to_read_starts_no_git(
+    repo: Repository, git_calls: Callable[[], list[str]]
+) -> None:
     assert list(read_files(repo, (), 100)) == []
     assert git_calls() == []
 
 
-def test_content_over_the_limit_is_a_problem_and_the_next_file_is_read(builder: RepoBuilder, repo: Repository) -> None:
+def test_content_over_the_limit_is_a_problem_and_the_next_file_is_read(
+    builder: RepoBuilder, repo: Repository
+) -> None:
     builder.commit("Files", {"a.md": "a" * 300_000, "b.md": "b", "empty.md": ""})
     builder.write("c.md", "c" * 11)
-    read = [(c.file.path, c.data, c.problem) for c in read_files(repo, list_worktree(repo, ["[a-e]*.md"]), 10)]
+    read = [
+        (c.file.path, c.data, c.problem)
+        for c in read_files(repo, list_worktree(repo, ["[a-e]*.md"]), 10)
+    ]
     assert read == [
         ("a.md", None, "is 300000 bytes, over the limit of 10"),
         ("b.md", b"b", ""),
@@ -264,7 +327,10 @@ def test_a_missing_object_a_vanished_file_and_a_tree_are_problems_not_crashes(
     builder: RepoBuilder, repo: Repository
 ) -> None:
     gone, tree = TreeFile("gone.md", "1" * 40), TreeFile("tree", builder.sha("HEAD^{tree}"))
-    vanished, there = TreeFile("vanished.md", "2" * 40, on_disk=True), TreeFile("x", builder.sha("HEAD:README.md"))
+    vanished, there = (
+        TreeFile("vanished.md", "2" * 40, on_disk=True),
+        TreeFile("x", builder.sha("HEAD:README.md")),
+    )
     assert list(read_files(repo, (gone, vanished, tree, there), 100)) == [
         FileContent(gone, None, f"is missing from the repository (object {'1' * 40})"),
         FileContent(vanished, None, "cannot be read: No such file or directory"),
@@ -282,7 +348,9 @@ def add_special(builder: RepoBuilder) -> None:
     builder.commit("Links")
 
 
-def test_all_that_a_tree_holds_is_listed_with_its_mode(builder: RepoBuilder, repo: Repository) -> None:
+def test_all_that_a_tree_holds_is_listed_with_its_mode(
+    builder: RepoBuilder, repo: Repository
+) -> None:
     add_special(builder)
     assert Tree(repo, "HEAD").modes == {
         "MEMORY.md": "120000",
@@ -307,7 +375,9 @@ OBSTACLES = {
 }
 
 
-def test_only_a_plain_file_below_plain_directories_can_be_written(builder: RepoBuilder, repo: Repository) -> None:
+def test_only_a_plain_file_below_plain_directories_can_be_written(
+    builder: RepoBuilder, repo: Repository
+) -> None:
     add_special(builder)
     modes = Tree(repo, "HEAD").modes
     assert {path: find_obstacle(path, modes) for path in OBSTACLES} == OBSTACLES
@@ -334,5 +404,7 @@ def test_no_program_of_the_configuration_runs_when_files_are_listed(
     builder.git("config", "core.hooksPath", str(tmp_path / "hooks"))
     list_worktree(repo, MEMORY)
     assert not (tmp_path / "ran").exists()
-    assert find_setting(repo, "core.fsmonitor") == str(program), "the setting itself can still be asked for"
+    assert find_setting(repo, "core.fsmonitor") == str(program), (
+        "the setting itself can still be asked for"
+    )
     assert find_setting(repo, "core.hooksPath") == str(tmp_path / "hooks")

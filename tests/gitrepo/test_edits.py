@@ -33,7 +33,9 @@ def test_lines_are_followed_through_edits_above_and_below_them(repo: RepoBuilder
     assert last(repo, Spot("a.py", "a.py", 6, 8)) == LastEdit(sha, "Edit (#5)\n")
 
 
-@pytest.mark.parametrize(("gone", "is_touched"), [("    y()\n", True), ("\n\ndef two():\n    z()\n", False)])
+@pytest.mark.parametrize(
+    ("gone", "is_touched"), [("    y()\n", True), ("\n\ndef two():\n    z()\n", False)]
+)
 def test_a_tail_that_was_cut_off_is_an_edit_and_a_neighbour_that_went_is_none(
     repo: RepoBuilder, gone: str, *, is_touched: bool
 ) -> None:
@@ -44,7 +46,9 @@ def test_a_tail_that_was_cut_off_is_an_edit_and_a_neighbour_that_went_is_none(
     assert found.sha == (sha if is_touched else before)
 
 
-def test_a_message_without_an_end_and_content_that_looks_like_a_patch_are_read(repo: RepoBuilder) -> None:
+def test_a_message_without_an_end_and_content_that_looks_like_a_patch_are_read(
+    repo: RepoBuilder,
+) -> None:
     hostile = CODE.replace("x()", "x()\n-- a/a.py\n++ b/a.py\n@@ -1 +1 @@\ndiff --git a/b b/b")
     sha = repo.commit("Hostile", {"a.py": hostile})
     tree = repo.git("rev-parse", "HEAD^{tree}")
@@ -62,7 +66,9 @@ def test_a_path_is_taken_as_it_is_written(repo: RepoBuilder) -> None:
     assert sha != edit
 
 
-def test_the_commit_at_which_a_shallow_clone_ends_is_not_taken_for_the_edit(repo: RepoBuilder, tmp_path: Path) -> None:
+def test_the_commit_at_which_a_shallow_clone_ends_is_not_taken_for_the_edit(
+    repo: RepoBuilder, tmp_path: Path
+) -> None:
     repo.commit("Edit", {"a.py": CODE.replace("y()", "yy()")})
     repo.commit("Other", {"README": "y\n"})
     repo.git("clone", "-q", "--depth=1", f"file://{repo.path}", str(tmp_path / "shallow"))

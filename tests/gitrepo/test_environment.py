@@ -75,8 +75,15 @@ def test_hook_variables_are_gone_for_a_while_and_come_back(monkeypatch: pytest.M
     assert os.environ["GIT_DIR"] == "/theirs"
 
 
-def test_of_the_configuration_in_the_environment_only_safe_directories_pass(monkeypatch: pytest.MonkeyPatch) -> None:
-    given = [("user.name", "Eve"), ("safe.directory", "/a"), ("core.pager", "x"), ("Safe.Directory", "/b c")]
+def test_of_the_configuration_in_the_environment_only_safe_directories_pass(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    given = [
+        ("user.name", "Eve"),
+        ("safe.directory", "/a"),
+        ("core.pager", "x"),
+        ("Safe.Directory", "/b c"),
+    ]
     monkeypatch.setenv("GIT_CONFIG_COUNT", str(len(given)))
     for number, (key, value) in enumerate(given):
         monkeypatch.setenv(f"GIT_CONFIG_KEY_{number}", key)
@@ -111,7 +118,9 @@ def loaded_by(*modules: str) -> set[str]:
     imports = "; ".join(f"import memory_ci.gitrepo.{module}" for module in modules)
     # -S: a site-packages with start-up files of its own loads modules that are none of our doing.
     program = f"import sys; sys.path[:] = {sys.path!r}; {imports}; print(*sys.modules)"
-    done = subprocess.run([sys.executable, "-S", "-c", program], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-S", "-c", program], capture_output=True, text=True, check=True
+    )
     return set(done.stdout.split())
 
 

@@ -15,7 +15,11 @@ MESSAGES = {
         12,
         "Merge pull request #12 from ann/retry",
     ),
-    "GitHub, merge named after the pull request": ("Retry only with a key (#12)\n\nbody", 12, "Retry only with a key"),
+    "GitHub, merge named after the pull request": (
+        "Retry only with a key (#12)\n\nbody",
+        12,
+        "Retry only with a key",
+    ),
     "GitHub, squash": ("Retry only with a key (#12)", 12, "Retry only with a key"),
     "GitHub, squash of a revert": ('Revert "Retry (#12)" (#15)', 15, 'Revert "Retry (#12)"'),
     "a revert by hand": ('Revert "Retry (#12)"', None, 'Revert "Retry (#12)"'),
@@ -29,13 +33,21 @@ MESSAGES = {
         12,
         "Merge branch 'retry' into 'main'",
     ),
-    "GitLab, squash": ("Retry only with a key\n\nSee merge request !12", 12, "Retry only with a key"),
+    "GitLab, squash": (
+        "Retry only with a key\n\nSee merge request !12",
+        12,
+        "Retry only with a key",
+    ),
     "Bitbucket": (
         "Merged in retry (pull request #12)\n\nRetry only with a key\n\n* one\n",
         12,
         "Retry only with a key",
     ),
-    "a local merge": ("Merge branch 'retry' into main\n\nSome words", None, "Merge branch 'retry' into main"),
+    "a local merge": (
+        "Merge branch 'retry' into main\n\nSome words",
+        None,
+        "Merge branch 'retry' into main",
+    ),
     "a direct commit": ("Fix #12 at last\n\nas said in (#11)\n", None, "Fix #12 at last"),
     "an empty message": ("", None, ""),
 }

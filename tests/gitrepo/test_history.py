@@ -32,12 +32,19 @@ def changes(repo: Repository, since: str | None = None, until: str = "HEAD") -> 
     return list(iter_merged_changes(repo, plan_range(repo, since, until)))
 
 
-def shape(repo: Repository, since: str | None = None, until: str = "HEAD") -> list[tuple[str, int | None, list[str]]]:
+def shape(
+    repo: Repository, since: str | None = None, until: str = "HEAD"
+) -> list[tuple[str, int | None, list[str]]]:
     """Kind, number and subjects of each change."""
-    return [(c.kind, c.number, [commit.subject for commit in c.commits]) for c in changes(repo, since, until)]
+    return [
+        (c.kind, c.number, [commit.subject for commit in c.commits])
+        for c in changes(repo, since, until)
+    ]
 
 
-def test_the_whole_history_starts_with_the_first_commit(builder: RepoBuilder, repo: Repository) -> None:
+def test_the_whole_history_starts_with_the_first_commit(
+    builder: RepoBuilder, repo: Repository
+) -> None:
     builder.commit("Second")
     assert shape(repo) == [("direct", None, ["Begin"]), ("direct", None, ["Second"])]
     assert changes(repo)[0].commits[0].files == (FileChange("A", "README.md"),)
@@ -81,7 +88,11 @@ def test_a_merge_brings_its_branch_oldest_first(builder: RepoBuilder, repo: Repo
 def test_squash_and_direct_commits_stand_alone(builder: RepoBuilder, repo: Repository) -> None:
     for subject in ("Retry (#1)", "Fix", "Again (#2)"):
         builder.commit(subject)
-    assert shape(repo)[1:] == [("squash", 1, ["Retry (#1)"]), ("direct", None, ["Fix"]), ("squash", 2, ["Again (#2)"])]
+    assert shape(repo)[1:] == [
+        ("squash", 1, ["Retry (#1)"]),
+        ("direct", None, ["Fix"]),
+        ("squash", 2, ["Again (#2)"]),
+    ]
     assert changes(repo)[1].title == "Retry"
 
 
@@ -111,7 +122,9 @@ def test_an_octopus_brings_all_its_branches(builder: RepoBuilder, repo: Reposito
     assert subjects[-1] == "Merge all"
 
 
-def test_a_branch_that_merged_main_brings_only_its_own(builder: RepoBuilder, repo: Repository) -> None:
+def test_a_branch_that_merged_main_brings_only_its_own(
+    builder: RepoBuilder, repo: Repository
+) -> None:
     builder.branch("topic")
     builder.commit("Topic 1", {"t": "1"})
     builder.checkout("main")
@@ -165,7 +178,10 @@ def test_a_range_may_start_on_a_side_branch(builder: RepoBuilder, repo: Reposito
     builder.checkout("main")
     builder.commit("Main", {"m": "1"})
     builder.merge("topic", message="Merge topic")
-    assert shape(repo, covered) == [("direct", None, ["Main"]), ("merge", None, ["Topic 2", "Merge topic"])]
+    assert shape(repo, covered) == [
+        ("direct", None, ["Main"]),
+        ("merge", None, ["Topic 2", "Merge topic"]),
+    ]
 
 
 def test_unrelated_histories_can_be_merged(builder: RepoBuilder, repo: Repository) -> None:
@@ -176,7 +192,9 @@ def test_unrelated_histories_can_be_merged(builder: RepoBuilder, repo: Repositor
     assert shape(repo)[1:] == [("merge", None, ["Other root", "Join"])]
 
 
-def test_a_detached_head_and_an_unborn_one(builder: RepoBuilder, repo: Repository, tmp_path: Path) -> None:
+def test_a_detached_head_and_an_unborn_one(
+    builder: RepoBuilder, repo: Repository, tmp_path: Path
+) -> None:
     builder.commit("Second")
     builder.git("checkout", "-q", "--detach", "HEAD~1")
     assert shape(repo) == [("direct", None, ["Begin"])]
@@ -191,11 +209,16 @@ def test_a_bare_sha256_repository_is_read_as_well(tmp_path: Path) -> None:
     trailers = f"Memory-CI-Step: fold\nMemory-CI-Source: {builder.sha()}"
     tip = builder.commit(f"memory: x\n\n{trailers}", {"b.md": "b"})
     repo = find_repository(builder.bare(tmp_path / "bare.git").path, is_named=True)
-    assert shape(repo, None, "main") == [("direct", None, ["Begin"]), ("direct", None, ["memory: x"])]
+    assert shape(repo, None, "main") == [
+        ("direct", None, ["Begin"]),
+        ("direct", None, ["memory: x"]),
+    ]
     assert find_cursor(repo, "main") == Cursor(builder.sha("HEAD~1"), tip)
 
 
-def test_a_cursor_of_rewritten_history_is_unreachable(builder: RepoBuilder, repo: Repository) -> None:
+def test_a_cursor_of_rewritten_history_is_unreachable(
+    builder: RepoBuilder, repo: Repository
+) -> None:
     lost = builder.commit("Rewritten")
     builder.git("reset", "-q", "--hard", "HEAD~1")
     for since in (lost, "1" * 40):
@@ -210,7 +233,9 @@ def shallow_clone(builder: RepoBuilder, path: Path, depth: int) -> Repository:
     return find_repository(path)
 
 
-def test_a_range_that_a_shallow_clone_cuts_is_an_error_and_not_a_part(builder: RepoBuilder, tmp_path: Path) -> None:
+def test_a_range_that_a_shallow_clone_cuts_is_an_error_and_not_a_part(
+    builder: RepoBuilder, tmp_path: Path
+) -> None:
     first = builder.sha()
     for number in range(5):
         builder.commit(f"Commit {number}")
@@ -221,10 +246,15 @@ def test_a_range_that_a_shallow_clone_cuts_is_an_error_and_not_a_part(builder: R
         assert failure.value.slug == "shallow-clone"
         assert "fetch-depth: 0" in failure.value.hint
         assert "git fetch --unshallow" in failure.value.hint
-    assert shape(clone, "HEAD~2") == [("direct", None, ["Commit 3"]), ("direct", None, ["Commit 4"])]
+    assert shape(clone, "HEAD~2") == [
+        ("direct", None, ["Commit 3"]),
+        ("direct", None, ["Commit 4"]),
+    ]
 
 
-def test_a_shallow_clone_that_cuts_only_a_side_branch_is_an_error_too(builder: RepoBuilder, tmp_path: Path) -> None:
+def test_a_shallow_clone_that_cuts_only_a_side_branch_is_an_error_too(
+    builder: RepoBuilder, tmp_path: Path
+) -> None:
     builder.branch("topic")
     for number in range(4):
         builder.commit(f"Topic {number}", {f"t{number}": "t"})
@@ -259,8 +289,16 @@ def write_long_history(builder: RepoBuilder, merges: int) -> None:
             ([base], base + 1, f"work {number}"),
             ([base, base + 1], base + 2, f"merge {number}"),
         ):
-            lines += [f"commit refs/heads/{'main' if len(parents) > 1 else 'side'}", f"mark :{mark}"]
-            lines += [f"committer A <a@b.c> {mark} +0000", f"data {len(message)}", message, f"from :{parents[0]}"]
+            lines += [
+                f"commit refs/heads/{'main' if len(parents) > 1 else 'side'}",
+                f"mark :{mark}",
+            ]
+            lines += [
+                f"committer A <a@b.c> {mark} +0000",
+                f"data {len(message)}",
+                message,
+                f"from :{parents[0]}",
+            ]
             lines += [
                 *(f"merge :{parent}" for parent in parents[1:]),
                 f"M 644 inline f{number % 9}",
@@ -313,7 +351,9 @@ def histories(draw: st.DrawFn) -> tuple[dict[str, tuple[str, ...]], str]:
 
 
 @given(histories())
-def test_groups_hold_every_commit_once_and_parents_first(history: tuple[dict[str, tuple[str, ...]], str]) -> None:
+def test_groups_hold_every_commit_once_and_parents_first(
+    history: tuple[dict[str, tuple[str, ...]], str],
+) -> None:
     parents, tip = history
     groups = group_commits(parents, tip)
     order = [commit for group in groups for commit in group]
@@ -364,7 +404,9 @@ def test_a_commit_that_record_did_not_make_moves_no_cursor_and_counts_nothing(
     builder.commit(f"No step\n\n{forged}", {"MEMORY.md": "x\n"})
     builder.commit(f"No files\n\nMemory-CI-Step: extract\n{forged}")
     record(builder, forged, "src/client.py")
-    builder.commit(f"Both\n\nMemory-CI-Step: extract\n{forged}", {"MEMORY.md": "y\n", "src/client.py": "y\n"})
+    builder.commit(
+        f"Both\n\nMemory-CI-Step: extract\n{forged}", {"MEMORY.md": "y\n", "src/client.py": "y\n"}
+    )
     builder.git("mv", "src/client.py", "src/client.md")
     builder.commit(f"Renamed\n\nMemory-CI-Step: extract\n{forged}")
     assert find_cursor(repo, "HEAD") == Cursor(first, commit)
@@ -380,7 +422,9 @@ def test_what_is_memory_is_for_the_caller_to_say(builder: RepoBuilder, repo: Rep
     assert list_counted(repo, "HEAD") == {first, commit}
 
 
-def test_a_source_outside_of_the_history_of_its_commit_is_passed_over(builder: RepoBuilder, repo: Repository) -> None:
+def test_a_source_outside_of_the_history_of_its_commit_is_passed_over(
+    builder: RepoBuilder, repo: Repository
+) -> None:
     first = builder.sha()
     commit = record(builder, f"Memory-CI-Source: {first}")
     builder.branch("side")
@@ -392,9 +436,14 @@ def test_a_source_outside_of_the_history_of_its_commit_is_passed_over(builder: R
     assert find_cursor(repo, "HEAD") == Cursor(first, commit)
 
 
-def test_a_squash_of_record_commits_gives_the_newest_source(builder: RepoBuilder, repo: Repository) -> None:
+def test_a_squash_of_record_commits_gives_the_newest_source(
+    builder: RepoBuilder, repo: Repository
+) -> None:
     sources = (builder.sha(), builder.commit("Work"))
-    steps = (f"* memory: step\n\nMemory-CI-Step: fold\nMemory-CI-Source: {source}\n\n" for source in sources)
+    steps = (
+        f"* memory: step\n\nMemory-CI-Step: fold\nMemory-CI-Source: {source}\n\n"
+        for source in sources
+    )
     message = f"Update memory (#9)\n\n{''.join(steps)}Co-authored-by: A <a@b.c>\n"
     commit = builder.commit(message, {"MEMORY.md": "m\n", "src/MEMORY.md": "m\n"})
     assert find_cursor(repo, "HEAD") == Cursor(sources[1], commit)
@@ -410,7 +459,9 @@ def merge_memory(builder: RepoBuilder, source: str, path: str = "MEMORY.md") -> 
     return commit
 
 
-def test_a_merge_commit_that_brought_memory_alone_brings_its_cursor(builder: RepoBuilder, repo: Repository) -> None:
+def test_a_merge_commit_that_brought_memory_alone_brings_its_cursor(
+    builder: RepoBuilder, repo: Repository
+) -> None:
     first = builder.sha()
     older = merge_memory(builder, first)
     assert find_cursor(repo, "HEAD") == Cursor(first, older)
@@ -432,7 +483,9 @@ def test_a_merged_cursor_that_is_not_further_than_that_of_the_main_line_does_not
         assert find_cursor(repo, "HEAD") == Cursor(covered, commit)
 
 
-def test_a_cursor_that_a_change_of_code_brings_does_not_count(builder: RepoBuilder, repo: Repository) -> None:
+def test_a_cursor_that_a_change_of_code_brings_does_not_count(
+    builder: RepoBuilder, repo: Repository
+) -> None:
     first = builder.sha()
     builder.branch("topic")
     record(builder, f"Memory-CI-Source: {first}")
@@ -477,7 +530,9 @@ def test_what_a_stranger_may_do_to_notes_moves_no_cursor_and_counts_nothing(
     assert list_counted(repo, "HEAD") == frozenset()
 
 
-def test_a_merged_branch_with_a_cursor_of_its_own_does_not_count(builder: RepoBuilder, repo: Repository) -> None:
+def test_a_merged_branch_with_a_cursor_of_its_own_does_not_count(
+    builder: RepoBuilder, repo: Repository
+) -> None:
     builder.branch("topic")
     own = builder.commit("Words", {"notes.md": "n"})
     record(builder, f"Memory-CI-Source: {own}")
@@ -486,7 +541,9 @@ def test_a_merged_branch_with_a_cursor_of_its_own_does_not_count(builder: RepoBu
     assert find_cursor(repo, "HEAD") is None
 
 
-def test_a_memory_branch_that_main_was_merged_into_keeps_its_cursor(builder: RepoBuilder, repo: Repository) -> None:
+def test_a_memory_branch_that_main_was_merged_into_keeps_its_cursor(
+    builder: RepoBuilder, repo: Repository
+) -> None:
     first = builder.sha()
     builder.branch("memory")
     commit = record(builder, f"Memory-CI-Source: {first}")
@@ -530,7 +587,11 @@ def test_a_cursor_that_was_lost_is_the_newest_that_names_what_history_does_not_h
     lost = record(builder, f"Memory-CI-Source: {'a' * 40}")
     builder.commit("Work", {"a.txt": "a"})
     assert find_cursor(repo, "HEAD") == cursor == Cursor(first, commit)
-    assert find_lost_cursor(repo, "HEAD", cursor) == find_lost_cursor(repo, "HEAD", None) == Cursor("a" * 40, lost)
+    assert (
+        find_lost_cursor(repo, "HEAD", cursor)
+        == find_lost_cursor(repo, "HEAD", None)
+        == Cursor("a" * 40, lost)
+    )
     again = record(builder, f"Memory-CI-Source: {builder.sha()}")
     assert find_lost_cursor(repo, "HEAD", Cursor(builder.sha("HEAD~1"), again)) is None
 
@@ -551,7 +612,9 @@ def test_all_counted_commits_are_listed(builder: RepoBuilder, repo: Repository) 
     assert list_counted(repo, "HEAD") == {letter * 40 for letter in "abc"}
 
 
-@pytest.mark.parametrize("path", ["MEMORY.md", "a*[b]/x.md", 'quo"te\n.md', os.fsdecode(b"\xff.md")])
+@pytest.mark.parametrize(
+    "path", ["MEMORY.md", "a*[b]/x.md", 'quo"te\n.md', os.fsdecode(b"\xff.md")]
+)
 def test_the_addition_of_a_file_is_the_first_one_on_the_main_line(
     builder: RepoBuilder, repo: Repository, path: str
 ) -> None:
@@ -575,7 +638,10 @@ def test_the_versions_of_files_come_newest_first(builder: RepoBuilder, repo: Rep
     builder.commit("Elsewhere", {"other.txt": "y"})
     builder.merge("topic", message="Merge topic")
     builder.commit("Delete", {"MEMORY.md": None})
-    versions = [(v.commit.subject, v.path, v.oid) for v in list_versions(repo, "HEAD", ["MEMORY.md", "*/MEMORY.md"])]
+    versions = [
+        (v.commit.subject, v.path, v.oid)
+        for v in list_versions(repo, "HEAD", ["MEMORY.md", "*/MEMORY.md"])
+    ]
     assert versions == [
         ("Delete", "MEMORY.md", None),
         ("Merge topic", "a/MEMORY.md", builder.sha("HEAD:a/MEMORY.md")),
@@ -588,11 +654,16 @@ def test_a_renamed_file_is_deleted_and_added(builder: RepoBuilder, repo: Reposit
     builder.git("mv", "MEMORY.md", "b.md")
     builder.commit("Move")
     oid = builder.sha("HEAD:b.md")
-    moved = [(version.path, version.oid) for version in list_versions(repo, "HEAD", ["MEMORY.md", "b.md"])]
+    moved = [
+        (version.path, version.oid)
+        for version in list_versions(repo, "HEAD", ["MEMORY.md", "b.md"])
+    ]
     assert moved == [("MEMORY.md", None), ("b.md", oid), ("MEMORY.md", oid)]
 
 
-def test_lines_that_were_ever_added_are_listed_also_when_they_are_gone(builder: RepoBuilder, repo: Repository) -> None:
+def test_lines_that_were_ever_added_are_listed_also_when_they_are_gone(
+    builder: RepoBuilder, repo: Repository
+) -> None:
     builder.commit("Add", {"MEMORY.md": "id: 1\nother: x\n", "x.md": "id: 9\n"})
     builder.branch("side")
     builder.commit("More", {"src/MEMORY.md": "id: 2\n"})

@@ -47,7 +47,14 @@ def write(builder: RepoBuilder, cwd: Path | None = None) -> subprocess.Completed
     """A run that writes one file, makes one and removes one, as a process that leads its own group."""
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     command = [sys.executable, "-c", WRITE, str(cwd or builder.path)]
-    return subprocess.run(command, env=environment, start_new_session=True, capture_output=True, text=True, check=False)
+    return subprocess.run(
+        command,
+        env=environment,
+        start_new_session=True,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
 
 
 def is_done(builder: RepoBuilder) -> bool:
@@ -58,7 +65,13 @@ def is_done(builder: RepoBuilder) -> bool:
     return builder.git("status", "--porcelain") == "" and (builder.path / "a/new.md").exists()
 
 
-def killed(builder: RepoBuilder, wrap_git: Callable[[str], None], script: str, *, waits_for_git: bool = True) -> None:
+def killed(
+    builder: RepoBuilder,
+    wrap_git: Callable[[str], None],
+    script: str,
+    *,
+    waits_for_git: bool = True,
+) -> None:
     wrap_git(script)
     assert write(builder).returncode == -signal.SIGKILL
     wrap_git("")
@@ -158,7 +171,9 @@ def test_whatever_a_person_does_after_a_kill_the_next_run_commits_what_it_has_to
     """Nothing counts as committed that is not, so that no later step can take it out unawares."""
     killed(builder, wrap_git, script)
     for step in steps:
-        with suppress(AssertionError):  # git refuses some: nothing to stash, files in the way of a rebase
+        with suppress(
+            AssertionError
+        ):  # git refuses some: nothing to stash, files in the way of a rebase
             builder.git(*step)
     assert open_committed(builder.path).findings == ()
     assert builder.git("status", "--porcelain") == ""
@@ -184,7 +199,10 @@ class StoppedClock:
 
 
 def test_a_git_that_outlives_its_run_is_waited_for(
-    builder: RepoBuilder, wrap_git: Callable[[str], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    builder: RepoBuilder,
+    wrap_git: Callable[[str], None],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Else the journal would be thrown away for a branch that has not moved, and that moves a moment later."""
     may_go_on = tmp_path / "may-go-on"
@@ -224,11 +242,17 @@ def test_the_files_of_a_linked_work_tree_are_taken_back_from_the_main_one(
     assert linked.git("status", "--porcelain") != ""
     open_committed(builder.path)
     assert linked.git("status", "--porcelain") == builder.git("status", "--porcelain") == ""
-    assert (linked.path / "MEMORY.md").read_text() == (builder.path / "MEMORY.md").read_text() == "old\n"
+    assert (
+        (linked.path / "MEMORY.md").read_text()
+        == (builder.path / "MEMORY.md").read_text()
+        == "old\n"
+    )
 
 
 @pytest.mark.parametrize("kind", ["link", "pipe", "folder"])
-def test_a_journal_that_is_no_regular_file_is_not_opened(builder: RepoBuilder, tmp_path: Path, kind: str) -> None:
+def test_a_journal_that_is_no_regular_file_is_not_opened(
+    builder: RepoBuilder, tmp_path: Path, kind: str
+) -> None:
     journal = builder.path / ".git" / JOURNAL
     journal.parent.mkdir(exist_ok=True)
     if kind == "link":
@@ -265,7 +289,9 @@ def test_a_signal_to_all_processes_of_a_run_waits_for_its_files(
     assert is_done(builder)
 
 
-def test_a_signal_that_is_ignored_stays_so(builder: RepoBuilder, wrap_git: Callable[[str], None]) -> None:
+def test_a_signal_that_is_ignored_stays_so(
+    builder: RepoBuilder, wrap_git: Callable[[str], None]
+) -> None:
     wrap_git('case "$*" in *update-ref*) kill -HUP -$PPID;; esac')
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:

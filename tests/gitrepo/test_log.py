@@ -21,7 +21,9 @@ def newest(repo: Repository) -> Commit:
 def test_a_commit_is_read_whole(builder: RepoBuilder, repo: Repository) -> None:
     parent = builder.sha()
     builder.commit("Begin here", {"a.md": "a\n"}, author="Zoë <zoe@example.com>")
-    sha = builder.commit("Fix it\n\nWhy.\n\nMemory: keep\nLearning: long\n text\n", {"a.md": "b\n", "b.md": "b\n"})
+    sha = builder.commit(
+        "Fix it\n\nWhy.\n\nMemory: keep\nLearning: long\n text\n", {"a.md": "b\n", "b.md": "b\n"}
+    )
     commit = newest(repo)
     assert commit == Commit(
         sha=sha,
@@ -38,12 +40,16 @@ def test_a_commit_is_read_whole(builder: RepoBuilder, repo: Repository) -> None:
     assert authors == ["Ann Author", "Zoë"]
 
 
-def test_the_first_commit_has_all_its_files_whatever_log_show_root_says(builder: RepoBuilder, repo: Repository) -> None:
+def test_the_first_commit_has_all_its_files_whatever_log_show_root_says(
+    builder: RepoBuilder, repo: Repository
+) -> None:
     builder.git("config", "log.showRoot", "false")
     assert newest(repo).files == (FileChange("A", "README.md"),)
 
 
-def test_exact_renames_are_renames_and_deletions_have_no_object(builder: RepoBuilder, repo: Repository) -> None:
+def test_exact_renames_are_renames_and_deletions_have_no_object(
+    builder: RepoBuilder, repo: Repository
+) -> None:
     builder.commit("Two", {"old.md": "some text\n", "gone.md": "x\n"})
     builder.git("mv", "old.md", "new.md")
     builder.commit("Move", {"gone.md": None})
@@ -59,7 +65,9 @@ def test_a_file_that_moved_and_changed_is_no_rename(builder: RepoBuilder, repo: 
     assert newest(repo).files == (FileChange("A", "new.md"), FileChange("D", "old.md"))
 
 
-def test_a_merge_has_the_files_it_brought_to_its_first_parent(builder: RepoBuilder, repo: Repository) -> None:
+def test_a_merge_has_the_files_it_brought_to_its_first_parent(
+    builder: RepoBuilder, repo: Repository
+) -> None:
     builder.branch("topic")
     builder.commit("Topic", {"topic.md": "t\n"})
     builder.checkout("main")
@@ -74,25 +82,35 @@ def test_odd_paths_in_a_commit_survive(builder: RepoBuilder, repo: Repository) -
     assert {file.path for file in newest(repo).files} == set(odd)
 
 
-def test_a_message_in_a_declared_encoding_is_converted(builder: RepoBuilder, repo: Repository) -> None:
+def test_a_message_in_a_declared_encoding_is_converted(
+    builder: RepoBuilder, repo: Repository
+) -> None:
     builder.git("config", "i18n.commitEncoding", "ISO-8859-1")
     builder.git("config", "i18n.logOutputEncoding", "ISO-8859-1")
     builder.commit("Café\n".encode("latin-1"))
     assert newest(repo).message == "Café"
 
 
-def test_a_message_that_is_not_what_it_says_does_not_crash(builder: RepoBuilder, repo: Repository) -> None:
+def test_a_message_that_is_not_what_it_says_does_not_crash(
+    builder: RepoBuilder, repo: Repository
+) -> None:
     builder.git("config", "i18n.commitEncoding", "no-such-encoding")
     builder.commit(b"Caf\xe9\n\nLearning: \xff\n")
     assert newest(repo).message == "Caf\ufffd\n\nLearning: \ufffd"
     assert newest(repo).trailers == (("Learning", "\ufffd"),)
 
 
-def test_an_empty_message_and_an_empty_commit_are_read(builder: RepoBuilder, repo: Repository) -> None:
+def test_an_empty_message_and_an_empty_commit_are_read(
+    builder: RepoBuilder, repo: Repository
+) -> None:
     tree = builder.sha("HEAD^{tree}")
     builder.git("reset", "-q", "--hard", builder.git("commit-tree", tree, "-p", "HEAD", input=b""))
     builder.commit("After")
-    assert [commit.message for commit, _ in read_log(repo, *FILES, "HEAD")] == ["After", "", "Begin"]
+    assert [commit.message for commit, _ in read_log(repo, *FILES, "HEAD")] == [
+        "After",
+        "",
+        "Begin",
+    ]
     assert newest(repo).files == ()
 
 
@@ -101,7 +119,10 @@ def test_the_taste_of_the_user_does_not_show(builder: RepoBuilder, repo: Reposit
     headers, _, message = builder.git("cat-file", "commit", "HEAD").partition("\n\n")
     signed = f"{headers}\ngpgsig -----BEGIN PGP SIGNATURE-----\n -----END PGP SIGNATURE-----\n\n{message}\n"
     builder.git(
-        "reset", "-q", "--hard", builder.git("hash-object", "-t", "commit", "-w", "--stdin", input=signed.encode())
+        "reset",
+        "-q",
+        "--hard",
+        builder.git("hash-object", "-t", "commit", "-w", "--stdin", input=signed.encode()),
     )
     builder.commit("After the signed one", {"c.md": "c\n"})
     before = list(read_log(repo, *FILES, "HEAD"))
@@ -132,7 +153,9 @@ def test_the_taste_of_the_user_does_not_show(builder: RepoBuilder, repo: Reposit
 
 DATES = {
     "1767603600 +0000": datetime(2026, 1, 5, 9, 0, tzinfo=UTC),
-    "1767603600 -0330": datetime(2026, 1, 5, 5, 30, tzinfo=timezone(-timedelta(hours=3, minutes=30))),
+    "1767603600 -0330": datetime(
+        2026, 1, 5, 5, 30, tzinfo=timezone(-timedelta(hours=3, minutes=30))
+    ),
     "0 +0000": datetime(1970, 1, 1, tzinfo=UTC),
     "-60 +0100": datetime(1970, 1, 1, 0, 59, tzinfo=timezone(timedelta(hours=1))),
     "1767603600 +9900": datetime(2026, 1, 5, 9, 0, tzinfo=UTC),
@@ -147,10 +170,26 @@ def test_dates_keep_their_zone_and_mad_ones_do_not_crash(raw: str) -> None:
     assert parse_date(raw).utcoffset() == DATES[raw].utcoffset()
 
 
-WORDS = ("retry", "retry.po", "re", "a-b", "b", "$go", "C++", "x[0]", "(y)", "p|q", "^top", "back\\slash", "~none~")
+WORDS = (
+    "retry",
+    "retry.po",
+    "re",
+    "a-b",
+    "b",
+    "$go",
+    "C++",
+    "x[0]",
+    "(y)",
+    "p|q",
+    "^top",
+    "back\\slash",
+    "~none~",
+)
 
 
-def test_words_are_found_as_a_pattern_for_each_would_find_them(builder: RepoBuilder, repo: Repository) -> None:
+def test_words_are_found_as_a_pattern_for_each_would_find_them(
+    builder: RepoBuilder, repo: Repository
+) -> None:
     chance = random.Random(5)  # noqa: S311 - no secret
     glue = (" ", ".", "s", "-", "(", "\t")
     for name in ("a.txt", "b/c.txt"):
@@ -174,7 +213,9 @@ def test_a_hundred_words_are_one_pattern(repo: Repository, monkeypatch: pytest.M
 
     monkeypatch.setattr(log, "run_git", run_git)
     find_words(repo, None, [f"name_{number:02}" for number in range(100)])
-    assert len([part for part in asked if part.startswith("-e")]) == 1, "a pattern each takes seconds where all stand"
+    assert len([part for part in asked if part.startswith("-e")]) == 1, (
+        "a pattern each takes seconds where all stand"
+    )
 
 
 def test_a_credential_is_not_sought_as_a_name(builder: RepoBuilder, repo: Repository) -> None:

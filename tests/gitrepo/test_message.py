@@ -17,15 +17,24 @@ PLACES = {
     "no line end": ("Do it", "Do it\n\n+\n"),
     "a body": ("Do it\n\nBecause.\n", "Do it\n\nBecause.\n\n+\n"),
     "a subject that looks like a trailer": ("fix: it\n", "fix: it\n\n+\n"),
-    "a trailer block": ("Do it\n\nReviewed-by: A\nFixes: 1\n", "Do it\n\nReviewed-by: A\nFixes: 1\n+\n"),
-    "a folded trailer": ("Do it\n\nReviewed-by: A\n and B\n", "Do it\n\nReviewed-by: A\n and B\n+\n"),
+    "a trailer block": (
+        "Do it\n\nReviewed-by: A\nFixes: 1\n",
+        "Do it\n\nReviewed-by: A\nFixes: 1\n+\n",
+    ),
+    "a folded trailer": (
+        "Do it\n\nReviewed-by: A\n and B\n",
+        "Do it\n\nReviewed-by: A\n and B\n+\n",
+    ),
     "a signature beside prose": (
         "Do it\n\nprose\nmore\nSigned-off-by: A\n",
         "Do it\n\nprose\nmore\nSigned-off-by: A\n+\n",
     ),
     "a trailer beside prose": ("Do it\n\nprose\nFixes: 1\n", "Do it\n\nprose\nFixes: 1\n\n+\n"),
     "a line of dashes": ("Do it\n\n---\nnot a patch\n", "Do it\n\n---\nnot a patch\n\n+\n"),
-    "comments": ("Do it\n\n# Please enter\n#\n# a: b\n", "Do it\n\n+\n\n# Please enter\n#\n# a: b\n"),
+    "comments": (
+        "Do it\n\n# Please enter\n#\n# a: b\n",
+        "Do it\n\n+\n\n# Please enter\n#\n# a: b\n",
+    ),
     "a comment in a block": ("Do it\n\nA: b\n# c\nD: e\n", "Do it\n\nA: b\n# c\nD: e\n+\n"),
     "a diff": (
         f"Do it\n\n# {SCISSORS}\n# all below is dropped\ndiff --git a b\n+A: b\n",
@@ -43,9 +52,16 @@ def test_the_trailer_comes_after_the_text_and_before_the_comments(case: str) -> 
 
 
 @pytest.mark.parametrize("case", PLACES)
-def test_git_finds_the_trailer_and_all_that_it_found_before(case: str, builder: RepoBuilder) -> None:
+def test_git_finds_the_trailer_and_all_that_it_found_before(
+    case: str, builder: RepoBuilder
+) -> None:
     def trailers(message: str) -> list[str]:
-        args = ("commit", "-q", "--allow-empty", "--cleanup=scissors" if SCISSORS in message else "--cleanup=strip")
+        args = (
+            "commit",
+            "-q",
+            "--allow-empty",
+            "--cleanup=scissors" if SCISSORS in message else "--cleanup=strip",
+        )
         builder.git(*args, "-F", "-", input=message.encode())
         return builder.git("log", "-1", "--format=%(trailers:only)").split("\n\n")[0].splitlines()
 
@@ -57,12 +73,18 @@ def test_git_finds_the_trailer_and_all_that_it_found_before(case: str, builder: 
 
 def test_ids_join_those_of_an_earlier_trailer() -> None:
     cut = add_ids(f"Do it\n\n{KEY}: a1,\n# c\n b2\n", KEY, ("c3",), HASH)
-    assert cut == f"Do it\n\n# c\n{KEY}: a1, b2, c3\n", "git takes comments out before it reads trailers"
+    assert cut == f"Do it\n\n# c\n{KEY}: a1, b2, c3\n", (
+        "git takes comments out before it reads trailers"
+    )
     before = f"Do it\n\n{KEY.lower()}: a1,\n b2\nReviewed-by: A\n"
-    assert add_ids(before, KEY, ("b2", "c3"), HASH) == f"Do it\n\nReviewed-by: A\n{KEY}: a1, b2, c3\n"
+    assert (
+        add_ids(before, KEY, ("b2", "c3"), HASH) == f"Do it\n\nReviewed-by: A\n{KEY}: a1, b2, c3\n"
+    )
 
 
-@pytest.mark.parametrize("message", ["", "\n", "\n# Please\n", f"\n# {SCISSORS}\ndiff --git a b\n", "#\n \n"])
+@pytest.mark.parametrize(
+    "message", ["", "\n", "\n# Please\n", f"\n# {SCISSORS}\ndiff --git a b\n", "#\n \n"]
+)
 def test_a_message_without_text_gets_no_trailer(message: str) -> None:
     assert add_ids(message, KEY, ("a1",), HASH) is None
 
@@ -74,7 +96,17 @@ def test_comments_begin_as_the_configuration_says() -> None:
 
 
 LINES = st.sampled_from(
-    ["", "word", "Fixes: 1", f"{KEY}: z9", " more", "# c", "---", "Signed-off-by: A", f"# {SCISSORS}"]
+    [
+        "",
+        "word",
+        "Fixes: 1",
+        f"{KEY}: z9",
+        " more",
+        "# c",
+        "---",
+        "Signed-off-by: A",
+        f"# {SCISSORS}",
+    ]
 )
 
 

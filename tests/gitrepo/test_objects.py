@@ -35,7 +35,11 @@ def test_names_and_contents_are_asked_of_one_process(
     before = started(git_calls)
     assert find_commit(repo, "HEAD") == sha
     found = find_objects(repo, ["HEAD:a.txt", "HEAD:none", "HEAD:empty"])
-    files = [TreeFile("a.txt", found[0] or ""), TreeFile("gone", "0" * 40), TreeFile("empty", found[2] or "")]
+    files = [
+        TreeFile("a.txt", found[0] or ""),
+        TreeFile("gone", "0" * 40),
+        TreeFile("empty", found[2] or ""),
+    ]
     assert [one.data for one in read_files(repo, files, 100)] == [b"one\n", None, b""]
     newer = builder.commit("Two", {"a.txt": "two\n"})
     assert find_commit(repo, "HEAD") == newer, "what a name stands for is never kept"
@@ -45,7 +49,9 @@ def test_names_and_contents_are_asked_of_one_process(
 def test_where_the_process_is_gone_another_answers(builder: RepoBuilder, repo: Repository) -> None:
     sha = builder.commit("One", {"a.txt": "one\n"})
     assert find_commit(repo, "main") == sha
-    (process,) = [one for asked, one in objects._kept.items() if asked.place[0] == str(repo.git_dir)]
+    (process,) = [
+        one for asked, one in objects._kept.items() if asked.place[0] == str(repo.git_dir)
+    ]
     process.send_signal(signal.SIGKILL)
     process.wait()
     (oid,) = find_objects(repo, ["main:a.txt"])
@@ -70,7 +76,9 @@ def test_more_is_asked_than_a_pipe_holds(builder: RepoBuilder, repo: Repository)
     builder.commit("One", {f"{number}.txt": f"{number}\n" * 9_000 for number in range(70)})
     names = [f"HEAD:{number % 71}.txt" for number in range(5_000)]
     found = find_objects(repo, names)
-    assert [name for name, oid in zip(names, found, strict=True) if oid is None] == ["HEAD:70.txt"] * (5_000 // 71)
+    assert [name for name, oid in zip(names, found, strict=True) if oid is None] == [
+        "HEAD:70.txt"
+    ] * (5_000 // 71)
     files = [TreeFile(name, oid) for name, oid in zip(names, found, strict=True) if oid][:200]
     assert all(
         (one.data or b"").startswith(one.file.path[5:].removesuffix(".txt").encode())
@@ -110,14 +118,18 @@ def test_a_process_that_does_not_answer_ends_with_the_question(
 
     builder.commit("One", {"a.txt": "one\n"})
     objects.close_all()
-    deaf = subprocess.Popen(["tail", "-f", "/dev/null"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    deaf = subprocess.Popen(
+        ["tail", "-f", "/dev/null"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
     monkeypatch.setattr(objects, "_start", lambda *_: deaf)
     with pytest.raises(KeyboardInterrupt):
         objects.ask_objects(repo.git_dir, "info", ["HEAD"], interrupt)
     assert deaf.returncode == -signal.SIGKILL
 
 
-@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="only there a pipe is made smaller")
+@pytest.mark.skipif(
+    not sys.platform.startswith("linux"), reason="only there a pipe is made smaller"
+)
 def test_pipes_may_be_as_small_as_a_page(
     builder: RepoBuilder, repo: Repository, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -9,7 +9,12 @@ from pathlib import Path
 import pytest
 
 from memory_ci.errors import RepositoryError
-from memory_ci.gitrepo.history import commit_time, find_commit_of_day, resolve_merge_base, resolve_past
+from memory_ci.gitrepo.history import (
+    commit_time,
+    find_commit_of_day,
+    resolve_merge_base,
+    resolve_past,
+)
 from memory_ci.gitrepo.repo import Repository, find_repository
 from tests.repos import RepoBuilder, make_repo
 
@@ -44,7 +49,9 @@ def shallow(builder: RepoBuilder, path: Path) -> Repository:
         (date(1, 1, 1), None),
     ],
 )
-def test_a_day_stands_for_the_last_commit_until_its_end(builder: RepoBuilder, day: date, expected: str | None) -> None:
+def test_a_day_stands_for_the_last_commit_until_its_end(
+    builder: RepoBuilder, day: date, expected: str | None
+) -> None:
     found = find_commit_of_day(opened(builder), "HEAD", day)
     assert found == (builder.sha(expected) if expected else None)
 

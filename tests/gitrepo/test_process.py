@@ -23,7 +23,9 @@ def test_an_exit_status_that_is_expected_is_no_failure(builder: RepoBuilder) -> 
 
 
 def test_input_reaches_git_and_output_comes_back_as_bytes(builder: RepoBuilder) -> None:
-    oid = run_git(builder.path, "hash-object", "-w", "--stdin", input=b"\xff\x00\n").strip().decode()
+    oid = (
+        run_git(builder.path, "hash-object", "-w", "--stdin", input=b"\xff\x00\n").strip().decode()
+    )
     assert run_git(builder.path, "cat-file", "blob", oid) == b"\xff\x00\n"
 
 

@@ -9,7 +9,14 @@ import pytest
 
 from memory_ci.errors import EngineError
 from memory_ci.gitrepo.merges import fast_forward
-from memory_ci.gitrepo.network import Remote, classify_rejection, connect, fetch_tip, find_remote_tip, push_tip
+from memory_ci.gitrepo.network import (
+    Remote,
+    classify_rejection,
+    connect,
+    fetch_tip,
+    find_remote_tip,
+    push_tip,
+)
 from memory_ci.gitrepo.repo import Repository, find_repository
 from tests.repos import RepoBuilder, make_repo
 
@@ -35,13 +42,22 @@ def repo(place: RepoBuilder) -> Repository:
         (" ! [rejected]        main -> main (stale info)", "moved"),
         (" ! [rejected]        main -> main (non-fast-forward)", "moved"),
         (" ! [rejected]        main -> main (fetch first)", "moved"),
-        (" ! [remote rejected] main -> main (cannot lock ref 'refs/heads/main': is at 1 but expected 2)", "moved"),
+        (
+            " ! [remote rejected] main -> main (cannot lock ref 'refs/heads/main': is at 1 but expected 2)",
+            "moved",
+        ),
         (" ! [remote rejected] main -> main (failed to update ref)", "moved"),
         (" ! [remote rejected] main -> main (incorrect old value provided)", "moved"),
-        ("remote: error: GH006: Protected branch update failed\n ! [remote rejected] main -> main", "refused"),
+        (
+            "remote: error: GH006: Protected branch update failed\n ! [remote rejected] main -> main",
+            "refused",
+        ),
         ("remote: error: GH013: Repository rule violations found for refs/heads/main.", "refused"),
         (" ! [remote rejected] main -> main (protected branch hook declined)", "refused"),
-        (" ! [remote rejected] main -> main (push declined due to repository rule violations)", "refused"),
+        (
+            " ! [remote rejected] main -> main (push declined due to repository rule violations)",
+            "refused",
+        ),
         (" ! [remote rejected] main -> main (pre-receive hook declined)", "refused"),
         ("fatal: unable to access 'https://x/': The requested URL returned error: 403", "refused"),
         (" ! [remote rejected] main -> main (branch is currently checked out)", "refused"),
@@ -50,13 +66,19 @@ def repo(place: RepoBuilder) -> Repository:
         ("fatal: Authentication failed for 'https://x/'", None),
     ],
 )
-def test_what_a_remote_says_is_a_lost_race_a_refusal_or_neither(errors: str, state: str | None) -> None:
-    outcome = classify_rejection(f"To https://x/shop.git\n{errors}\nerror: failed to push some refs to 'https://x'\n")
+def test_what_a_remote_says_is_a_lost_race_a_refusal_or_neither(
+    errors: str, state: str | None
+) -> None:
+    outcome = classify_rejection(
+        f"To https://x/shop.git\n{errors}\nerror: failed to push some refs to 'https://x'\n"
+    )
     assert (outcome.state if outcome else None) == state
     assert outcome is None or "To https" not in outcome.said
 
 
-def test_a_branch_moves_only_from_where_it_was_expected(place: RepoBuilder, repo: Repository) -> None:
+def test_a_branch_moves_only_from_where_it_was_expected(
+    place: RepoBuilder, repo: Repository
+) -> None:
     start, remote = place.sha(), connect("origin", {})
     one = place.commit("One")
     assert push_tip(repo, remote, "main", one, start).state == "done"
@@ -65,7 +87,9 @@ def test_a_branch_moves_only_from_where_it_was_expected(place: RepoBuilder, repo
     assert find_remote_tip(repo, remote, "main") == one
 
 
-def test_a_branch_is_made_only_where_there_is_none_and_goes_away_again(place: RepoBuilder, repo: Repository) -> None:
+def test_a_branch_is_made_only_where_there_is_none_and_goes_away_again(
+    place: RepoBuilder, repo: Repository
+) -> None:
     remote, tip = connect("origin", {}), place.sha()
     assert find_remote_tip(repo, remote, "new") is None
     assert push_tip(repo, remote, "new", tip, None).state == "done"
@@ -81,7 +105,9 @@ def test_fetching_a_tip_moves_no_other_ref(place: RepoBuilder, repo: Repository)
     assert place.sha("refs/memory-ci/publish/x") == place.sha()
 
 
-def test_a_remote_that_does_not_answer_is_an_engine_error(place: RepoBuilder, repo: Repository) -> None:
+def test_a_remote_that_does_not_answer_is_an_engine_error(
+    place: RepoBuilder, repo: Repository
+) -> None:
     place.git("remote", "add", "gone", str(place.path / "nowhere"))
     with pytest.raises(EngineError) as caught:
         push_tip(repo, connect("gone", {}), "main", place.sha(), None)
@@ -90,11 +116,16 @@ def test_a_remote_that_does_not_answer_is_an_engine_error(place: RepoBuilder, re
 
 def settings_of(remote: Remote) -> list[tuple[str, str]]:
     count = int(remote.env["GIT_CONFIG_COUNT"])
-    return [(remote.env[f"GIT_CONFIG_KEY_{n}"], remote.env[f"GIT_CONFIG_VALUE_{n}"]) for n in range(count)]
+    return [
+        (remote.env[f"GIT_CONFIG_KEY_{n}"], remote.env[f"GIT_CONFIG_VALUE_{n}"])
+        for n in range(count)
+    ]
 
 
 def test_the_token_is_for_its_server_alone_and_replaces_what_was_set_for_it() -> None:
-    remote = connect("origin", {"GITHUB_TOKEN": TOKEN, "GITHUB_SERVER_URL": "https://git.example.com"})
+    remote = connect(
+        "origin", {"GITHUB_TOKEN": TOKEN, "GITHUB_SERVER_URL": "https://git.example.com"}
+    )
     header = f"Authorization: Basic {b64encode(f'x-access-token:{TOKEN}'.encode()).decode()}"
     key = "http.https://git.example.com/.extraheader"
     assert settings_of(remote)[-2:] == [(key, ""), (key, header)]
@@ -109,7 +140,9 @@ def test_the_token_is_for_its_server_alone_and_replaces_what_was_set_for_it() ->
         {"GITHUB_TOKEN": TOKEN, "GITHUB_SERVER_URL": "http://git.example.com"},
     ],
 )
-def test_no_token_is_sent_where_there_is_none_or_where_others_could_read_it(environ: dict[str, str]) -> None:
+def test_no_token_is_sent_where_there_is_none_or_where_others_could_read_it(
+    environ: dict[str, str],
+) -> None:
     assert not any("extraheader" in key for key, _ in settings_of(connect("origin", environ)))
 
 
@@ -131,7 +164,9 @@ def test_a_branch_follows_ahead_only(place: RepoBuilder, repo: Repository) -> No
     assert place.sha() == mine
 
 
-def test_a_branch_that_is_checked_out_nowhere_loses_no_commit_either(place: RepoBuilder, repo: Repository) -> None:
+def test_a_branch_that_is_checked_out_nowhere_loses_no_commit_either(
+    place: RepoBuilder, repo: Repository
+) -> None:
     start = place.sha()
     tip = place.commit("Ahead")
     place.branch("other", start)

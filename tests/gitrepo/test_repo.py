@@ -38,7 +38,9 @@ def test_a_bare_repository_has_no_root(builder: RepoBuilder, tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("place", [".", "refs"])
-def test_a_bare_repository_that_nobody_named_is_refused(builder: RepoBuilder, tmp_path: Path, place: str) -> None:
+def test_a_bare_repository_that_nobody_named_is_refused(
+    builder: RepoBuilder, tmp_path: Path, place: str
+) -> None:
     bare = builder.bare(tmp_path / "bare.git").path
     with pytest.raises(RepositoryError) as caught:
         find_repository(bare / place)
@@ -46,7 +48,9 @@ def test_a_bare_repository_that_nobody_named_is_refused(builder: RepoBuilder, tm
     assert "GIT_DIR" in caught.value.hint
 
 
-def test_git_dir_names_a_bare_repository(builder: RepoBuilder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_git_dir_names_a_bare_repository(
+    builder: RepoBuilder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     bare = builder.bare(tmp_path / "bare.git").path
     monkeypatch.setenv("GIT_DIR", str(bare))
     assert find_repository(tmp_path) == Repository(None, bare, bare)
@@ -69,7 +73,9 @@ def test_a_folder_of_a_clone_that_looks_like_a_repository_is_refused(builder: Re
         assert caught.value.slug == "unnamed-repository"
 
 
-def test_a_filter_that_the_configuration_names_is_not_run(builder: RepoBuilder, tmp_path: Path) -> None:
+def test_a_filter_that_the_configuration_names_is_not_run(
+    builder: RepoBuilder, tmp_path: Path
+) -> None:
     builder.commit("One", {"MEMORY.md": "one\n", ".gitattributes": "*.md filter=x\n"})
     ran = tmp_path / "ran"
     for setting in ("clean", "smudge", "process"):
@@ -83,10 +89,14 @@ def test_a_filter_that_the_configuration_names_is_not_run(builder: RepoBuilder, 
     assert not ran.exists()
 
 
-def test_a_linked_work_tree_has_its_own_git_dir_and_shares_the_common_one(builder: RepoBuilder, tmp_path: Path) -> None:
+def test_a_linked_work_tree_has_its_own_git_dir_and_shares_the_common_one(
+    builder: RepoBuilder, tmp_path: Path
+) -> None:
     linked = builder.worktree(tmp_path / "linked", "topic")
     main = builder.path / ".git"
-    assert find_repository(linked.path) == Repository(linked.path, main / "worktrees" / "linked", main)
+    assert find_repository(linked.path) == Repository(
+        linked.path, main / "worktrees" / "linked", main
+    )
 
 
 def test_a_symlinked_way_in_leads_to_the_real_root(builder: RepoBuilder, tmp_path: Path) -> None:
@@ -95,7 +105,9 @@ def test_a_symlinked_way_in_leads_to_the_real_root(builder: RepoBuilder, tmp_pat
     assert find_repository(tmp_path / "way").root == builder.path
 
 
-def test_a_repository_is_found_with_one_process(builder: RepoBuilder, git_calls: Callable[[], list[str]]) -> None:
+def test_a_repository_is_found_with_one_process(
+    builder: RepoBuilder, git_calls: Callable[[], list[str]]
+) -> None:
     find_repository(builder.path)
     assert len(git_calls()) == 1
 
@@ -129,7 +141,9 @@ def test_a_repository_of_another_owner_is_refused_in_the_words_of_git(
 def test_a_commit_is_found_by_every_name(builder: RepoBuilder) -> None:
     builder.git("tag", "-a", "v1", "-m", "one")
     repo, sha = find_repository(builder.path), builder.sha()
-    assert {find_commit(repo, name) for name in ("HEAD", "main", "refs/heads/main", "v1", sha, sha[:9])} == {sha}
+    assert {
+        find_commit(repo, name) for name in ("HEAD", "main", "refs/heads/main", "v1", sha, sha[:9])
+    } == {sha}
 
 
 @pytest.mark.parametrize(
@@ -161,14 +175,18 @@ def test_ancestry_includes_the_commit_itself(builder: RepoBuilder, repo: Reposit
     assert not is_ancestor(repo, new, old)
 
 
-def test_a_clone_of_limited_depth_is_shallow(builder: RepoBuilder, repo: Repository, tmp_path: Path) -> None:
+def test_a_clone_of_limited_depth_is_shallow(
+    builder: RepoBuilder, repo: Repository, tmp_path: Path
+) -> None:
     builder.commit("More")
     builder.git("clone", "-q", "--depth=1", f"file://{builder.path}", str(tmp_path / "shallow"))
     assert is_shallow(find_repository(tmp_path / "shallow"))
     assert not is_shallow(repo)
 
 
-def test_all_work_trees_are_listed_the_main_one_first(builder: RepoBuilder, repo: Repository, tmp_path: Path) -> None:
+def test_all_work_trees_are_listed_the_main_one_first(
+    builder: RepoBuilder, repo: Repository, tmp_path: Path
+) -> None:
     builder.worktree(tmp_path / "with space", "topic")
     builder.worktree(tmp_path / "free", "other").git("checkout", "-q", "--detach")
     first, *linked = list_worktrees(repo)
@@ -183,7 +201,10 @@ def test_a_bare_repository_is_listed_as_such(builder: RepoBuilder, tmp_path: Pat
     bare = builder.bare(tmp_path / "bare.git")
     bare.worktree(tmp_path / "linked", "main")
     listed = list_worktrees(find_repository(bare.path, is_named=True))
-    assert listed == (Worktree(bare.path, None, True), Worktree(tmp_path / "linked", "refs/heads/main", False))
+    assert listed == (
+        Worktree(bare.path, None, True),
+        Worktree(tmp_path / "linked", "refs/heads/main", False),
+    )
 
 
 def test_a_separate_git_directory_is_not_taken_for_the_work_tree(tmp_path: Path) -> None:
@@ -207,7 +228,12 @@ def test_a_safe_directory_of_the_environment_is_as_good_as_one_of_a_file(
     base = find_commit(repo, "main")
     assert base
     tip = commit_series(
-        repo, ref="refs/heads/main", expected=base, commits=planned, identity=identity, when=builder.clock.now
+        repo,
+        ref="refs/heads/main",
+        expected=base,
+        commits=planned,
+        identity=identity,
+        when=builder.clock.now,
     )
     assert find_commit(repo, "main") == tip != base
 
@@ -224,7 +250,9 @@ def test_what_a_name_stands_for_is_asked_each_time(builder: RepoBuilder, repo: R
     assert repo.descents == {(old, new)}
 
 
-def test_a_commit_that_was_not_there_is_asked_for_again(builder: RepoBuilder, repo: Repository, tmp_path: Path) -> None:
+def test_a_commit_that_was_not_there_is_asked_for_again(
+    builder: RepoBuilder, repo: Repository, tmp_path: Path
+) -> None:
     other = make_repo(tmp_path / "other")
     sha = other.commit("Elsewhere")
     assert find_commit(repo, sha) is None

@@ -30,10 +30,24 @@ from memory_ci.gitrepo.sessionrefs import (
 from tests.repos import RepoBuilder, make_repo
 
 WHEN = datetime(2026, 11, 20, 10, tzinfo=UTC)
-HOSTILE = ["../../heads/main", "a..b", "-x", ".lock", "x.lock", "a" * 300, "", "a b\n~^:?*[\\", "@{", "é\ud800", "x/"]
+HOSTILE = [
+    "../../heads/main",
+    "a..b",
+    "-x",
+    ".lock",
+    "x.lock",
+    "a" * 300,
+    "",
+    "a b\n~^:?*[\\",
+    "@{",
+    "é\ud800",
+    "x/",
+]
 
 
-def put(repo: Repository, session_id: str = "s1", data: bytes = b"one\n", when: datetime = WHEN) -> str:
+def put(
+    repo: Repository, session_id: str = "s1", data: bytes = b"one\n", when: datetime = WHEN
+) -> str:
     return store(repo, "claude-code", session_id, {"digest.jsonl": data}, when).oid
 
 
@@ -41,17 +55,24 @@ def refs(builder: RepoBuilder, pattern: str = "refs/") -> list[str]:
     return builder.git("for-each-ref", "--format=%(refname)", pattern).splitlines()
 
 
-def test_a_session_is_a_commit_without_parents_by_nobody_else(builder: RepoBuilder, repo: Repository) -> None:
+def test_a_session_is_a_commit_without_parents_by_nobody_else(
+    builder: RepoBuilder, repo: Repository
+) -> None:
     stored = store(repo, "codex", "s1", {"digest.jsonl": b"one\n", "transcript": b"all\n"}, WHEN)
     assert stored.is_new
     assert stored.ref == "refs/memory-ci/sessions/codex/s1"
     assert builder.git("log", "-1", "--format=%P|%an|%ce|%cI", stored.ref) == (
         "|memory-ci|memory-ci@noreply.invalid|2026-11-20T10:00:00+00:00"
     )
-    assert builder.git("ls-tree", "--name-only", stored.ref).splitlines() == ["digest.jsonl", "transcript"]
+    assert builder.git("ls-tree", "--name-only", stored.ref).splitlines() == [
+        "digest.jsonl",
+        "transcript",
+    ]
 
 
-def test_index_work_tree_and_branches_stay_and_no_hook_runs(builder: RepoBuilder, repo: Repository) -> None:
+def test_index_work_tree_and_branches_stay_and_no_hook_runs(
+    builder: RepoBuilder, repo: Repository
+) -> None:
     builder.write("README.md", "changed\n")
     builder.git("add", "README.md")
     builder.git("config", "commit.gpgSign", "true")
@@ -66,7 +87,9 @@ def test_index_work_tree_and_branches_stay_and_no_hook_runs(builder: RepoBuilder
     assert refs(builder) == ["refs/heads/main"]
 
 
-def test_the_same_session_is_stored_once_and_anywhere_under_the_same_id(repo: Repository, tmp_path: Path) -> None:
+def test_the_same_session_is_stored_once_and_anywhere_under_the_same_id(
+    repo: Repository, tmp_path: Path
+) -> None:
     first = store(repo, "codex", "s1", {"digest.jsonl": b"one\n"}, WHEN)
     again = store(repo, "codex", "s1", {"digest.jsonl": b"one\n"}, WHEN)
     elsewhere = find_repository(make_repo(tmp_path / "other").path)
@@ -74,7 +97,9 @@ def test_the_same_session_is_stored_once_and_anywhere_under_the_same_id(repo: Re
     assert (again.is_new, again.oid, other.oid) == (False, first.oid, first.oid)
 
 
-def test_a_grown_session_replaces_its_older_self_and_never_the_other_way_round(repo: Repository) -> None:
+def test_a_grown_session_replaces_its_older_self_and_never_the_other_way_round(
+    repo: Repository,
+) -> None:
     put(repo)
     grown = put(repo, data=b"one\ntwo\n", when=WHEN + timedelta(minutes=5))
     late = store(repo, "claude-code", "s1", {"digest.jsonl": b"one\n"}, WHEN)
@@ -86,7 +111,9 @@ def test_of_two_captures_at_once_the_slower_is_told(
     builder: RepoBuilder, repo: Repository, wrap_git: Callable[[str], None]
 ) -> None:
     other = builder.sha()
-    wrap_git(f'case "$*" in *update-ref*) "$GIT" update-ref {SESSIONS}claude-code/s1 {other};; esac')
+    wrap_git(
+        f'case "$*" in *update-ref*) "$GIT" update-ref {SESSIONS}claude-code/s1 {other};; esac'
+    )
     with pytest.raises(RepositoryError) as caught:
         put(repo)
     assert caught.value.slug == "ref-moved"
@@ -111,13 +138,17 @@ def test_two_ids_that_look_alike_stay_two() -> None:
     assert len({session_ref("a", name) for name in ("x.y", "x y", "x-y", "x/y", "x:y")}) == 5
 
 
-def test_digests_are_read_by_one_process_within_a_limit(repo: Repository, git_calls: Callable[[], list[str]]) -> None:
+def test_digests_are_read_by_one_process_within_a_limit(
+    repo: Repository, git_calls: Callable[[], list[str]]
+) -> None:
     put(repo, "a", b"one\n")
     put(repo, "b", b"x" * 100)
     store(repo, "codex", "no-digest", {"transcript": b"all\n"}, WHEN)
     stored = list_stored(repo)
     before = len(git_calls())
-    assert [(session.id, data) for session, data in read_stored(repo, stored, 50)] == [("a", b"one\n")]
+    assert [(session.id, data) for session, data in read_stored(repo, stored, 50)] == [
+        ("a", b"one\n")
+    ]
     assert len(git_calls()) == before + 1
 
 
@@ -134,7 +165,9 @@ def test_a_remote_is_sent_what_it_lacks_and_then_nothing(
     builder.git("remote", "add", "origin", str(bare.path))
     put(repo)
     push(repo, "origin", list_unpushed(repo, "origin"))
-    assert list_remote(repo, "origin") == {session_ref("claude-code", "s1"): builder.sha(f"{SESSIONS}claude-code/s1")}
+    assert list_remote(repo, "origin") == {
+        session_ref("claude-code", "s1"): builder.sha(f"{SESSIONS}claude-code/s1")
+    }
     before = len(git_calls())
     assert list_unpushed(repo, "origin") == ()
     assert [call.split()[0] for call in git_calls()[before:]] == ["for-each-ref"]
@@ -145,7 +178,9 @@ def test_a_remote_is_sent_what_it_lacks_and_then_nothing(
     assert not [ref for ref in refs(bare) if ref.startswith(PUSHED)]
 
 
-def test_what_a_remote_has_is_fetched_but_never_over_what_is_here(builder: RepoBuilder, tmp_path: Path) -> None:
+def test_what_a_remote_has_is_fetched_but_never_over_what_is_here(
+    builder: RepoBuilder, tmp_path: Path
+) -> None:
     bare = find_repository(builder.bare(tmp_path / "bare.git").path, is_named=True)
     put(bare, "a", b"theirs, older\n")
     put(bare, "b", b"theirs\n")
@@ -159,7 +194,9 @@ def test_what_a_remote_has_is_fetched_but_never_over_what_is_here(builder: RepoB
     assert not (builder.path / ".git" / "FETCH_HEAD").exists()
 
 
-def test_what_is_deleted_is_gone_here_or_there(builder: RepoBuilder, repo: Repository, tmp_path: Path) -> None:
+def test_what_is_deleted_is_gone_here_or_there(
+    builder: RepoBuilder, repo: Repository, tmp_path: Path
+) -> None:
     bare = builder.bare(tmp_path / "bare.git")
     builder.git("remote", "add", "origin", str(bare.path))
     put(repo, "a")
@@ -171,7 +208,9 @@ def test_what_is_deleted_is_gone_here_or_there(builder: RepoBuilder, repo: Repos
     assert refs(bare) == ["refs/heads/main", session_ref("claude-code", "b")]
 
 
-def test_a_remote_that_is_not_there_is_an_error_that_may_pass(repo: Repository, tmp_path: Path) -> None:
+def test_a_remote_that_is_not_there_is_an_error_that_may_pass(
+    repo: Repository, tmp_path: Path
+) -> None:
     put(repo)
     with pytest.raises(EngineError) as caught:
         push(repo, str(tmp_path / "nowhere"), list_stored(repo))
@@ -197,12 +236,17 @@ def test_what_a_remote_and_its_helpers_say_is_one_line_without_a_credential(
     )
     with pytest.raises(EngineError) as caught:
         list_remote(repo, "https://ada:hunter2hunter2@forge.example/shop.git")
-    assert caught.value.message.endswith("ssh: Could not resolve hostname forge: Name or service not known")
+    assert caught.value.message.endswith(
+        "ssh: Could not resolve hostname forge: Name or service not known"
+    )
     assert "hunter2" not in caught.value.message
 
 
 def test_a_remote_that_does_not_answer_is_left_with_all_that_was_started(
-    repo: Repository, tmp_path: Path, wrap_git: Callable[[str], None], monkeypatch: pytest.MonkeyPatch
+    repo: Repository,
+    tmp_path: Path,
+    wrap_git: Callable[[str], None],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     hangs, lives, communicate = tmp_path / "hangs", tmp_path / "lives", subprocess.Popen.communicate
     os.mkfifo(hangs)
@@ -227,7 +271,9 @@ def test_a_remote_that_does_not_answer_is_left_with_all_that_was_started(
 
 
 @pytest.mark.parametrize("date", ["253402300800", "99999999999999999", "-5"])
-def test_a_commit_of_a_mad_date_counts_as_old_as_can_be(builder: RepoBuilder, repo: Repository, date: str) -> None:
+def test_a_commit_of_a_mad_date_counts_as_old_as_can_be(
+    builder: RepoBuilder, repo: Repository, date: str
+) -> None:
     put(repo)
     tree = builder.git("rev-parse", f"{SESSIONS}claude-code/s1^{{tree}}")
     by = f"a <a@b.example> {date} +0000"
@@ -237,16 +283,23 @@ def test_a_commit_of_a_mad_date_counts_as_old_as_can_be(builder: RepoBuilder, re
     assert [stored.at.year for stored in list_stored(repo)] == [2026, 1970]
 
 
-def test_a_session_that_ended_before_1970_is_kept_under_the_first_date_of_git(repo: Repository) -> None:
+def test_a_session_that_ended_before_1970_is_kept_under_the_first_date_of_git(
+    repo: Repository,
+) -> None:
     put(repo, when=datetime(1931, 5, 1, tzinfo=UTC))
     assert [stored.at for stored in list_stored(repo)] == [datetime(1970, 1, 1, tzinfo=UTC)]
 
 
-def test_a_ref_that_no_session_has_is_neither_listed_nor_fetched(builder: RepoBuilder, tmp_path: Path) -> None:
+def test_a_ref_that_no_session_has_is_neither_listed_nor_fetched(
+    builder: RepoBuilder, tmp_path: Path
+) -> None:
     bare = builder.bare(tmp_path / "bare.git")
     head = builder.sha()
     builder.git(
-        "push", "-q", str(bare.path), *(f"{head}:{SESSIONS}{name}" for name in ("codex", "a/b/c", "a/x.y", "é/s"))
+        "push",
+        "-q",
+        str(bare.path),
+        *(f"{head}:{SESSIONS}{name}" for name in ("codex", "a/b/c", "a/x.y", "é/s")),
     )
     put(find_repository(bare.path, is_named=True))
     repo = find_repository(builder.path)
@@ -256,12 +309,16 @@ def test_a_ref_that_no_session_has_is_neither_listed_nor_fetched(builder: RepoBu
     assert [stored.key for stored in list_stored(repo)] == ["claude-code:s1"]
 
 
-def test_a_session_that_git_cannot_put_here_keeps_no_other_away(builder: RepoBuilder, tmp_path: Path) -> None:
+def test_a_session_that_git_cannot_put_here_keeps_no_other_away(
+    builder: RepoBuilder, tmp_path: Path
+) -> None:
     bare = find_repository(builder.bare(tmp_path / "bare.git").path, is_named=True)
     put(bare)
     store(bare, "codex", "s2", {"digest.jsonl": b"two\n"}, WHEN)
     repo = find_repository(builder.path)
-    builder.git("update-ref", f"{SESSIONS}codex", builder.sha())  # a ref where a directory is needed
+    builder.git(
+        "update-ref", f"{SESSIONS}codex", builder.sha()
+    )  # a ref where a directory is needed
     assert fetch(repo, str(bare.git_dir)) == (session_ref("claude-code", "s1"),)
     with pytest.raises(EngineError):
         fetch(repo, str(bare.git_dir))

@@ -28,7 +28,9 @@ def builder(topic_template: RepoBuilder, tmp_path: Path) -> RepoBuilder:
 
 
 @pytest.fixture(scope="module")
-def topic_template(builder_template: RepoBuilder, tmp_path_factory: pytest.TempPathFactory) -> RepoBuilder:
+def topic_template(
+    builder_template: RepoBuilder, tmp_path_factory: pytest.TempPathFactory
+) -> RepoBuilder:
     builder = builder_template.copy(tmp_path_factory.mktemp("topic") / "repo")
     builder.commit("Code", {"app.py": LINES})
     builder.branch("topic")
@@ -45,7 +47,9 @@ def squash(builder: RepoBuilder, branch: str = "topic", message: str = "Retry ch
 
 def move_on(builder: RepoBuilder) -> None:
     """Main moves on, in another part of the same file and in one of its own."""
-    builder.commit("Meanwhile", {"app.py": LINES.replace("line 35\n", "other\n"), "other.py": "1\n"})
+    builder.commit(
+        "Meanwhile", {"app.py": LINES.replace("line 35\n", "other\n"), "other.py": "1\n"}
+    )
 
 
 def list_changes(builder: RepoBuilder, since: str | None = None) -> list[MergedChange]:
@@ -86,7 +90,9 @@ def test_a_branch_that_took_main_in_is_known_by_its_patch_against_it(builder: Re
     assert find(builder) == (Buried(builder.sha("topic~2"), "patch-id", (GIVEN, USED)),)
 
 
-def test_all_commits_of_a_branch_that_have_trailers_count_oldest_first(builder: RepoBuilder) -> None:
+def test_all_commits_of_a_branch_that_have_trailers_count_oldest_first(
+    builder: RepoBuilder,
+) -> None:
     builder.checkout("topic")
     builder.commit("Log it\n\nMemory-Session: claude-code:79e9\n", {"log.py": "1\n"})
     builder.checkout("main")
@@ -138,7 +144,14 @@ def test_a_binary_file_is_known_by_what_it_holds(builder: RepoBuilder) -> None:
 
 def test_a_request_names_commits_that_no_branch_holds(builder: RepoBuilder) -> None:
     squash(builder, message="Words of its own")
-    listed = [builder.sha("topic~1"), builder.sha("topic"), "0" * 40, "--all", "topic", "HEAD\n^HEAD"]
+    listed = [
+        builder.sha("topic~1"),
+        builder.sha("topic"),
+        "0" * 40,
+        "--all",
+        "topic",
+        "HEAD\n^HEAD",
+    ]
     builder.git("branch", "-D", "topic")
     assert find(builder, listed) == (Buried(listed[0], "pull request", (GIVEN, USED)),)
 
@@ -151,13 +164,17 @@ def test_a_request_goes_before_what_is_merely_alike(builder: RepoBuilder) -> Non
     assert [(one.sha, one.how) for one in find(builder, [listed])] == [(listed, "pull request")]
 
 
-def test_what_a_request_lists_and_main_holds_belongs_to_another_change(builder: RepoBuilder) -> None:
+def test_what_a_request_lists_and_main_holds_belongs_to_another_change(
+    builder: RepoBuilder,
+) -> None:
     builder.git("merge", "-q", "--ff-only", "topic")
     builder.commit("Next (#2)", {"next.py": "1\n"})
     assert find(builder, [builder.sha("topic~1")]) == ()
 
 
-@pytest.mark.parametrize("ref", ["refs/pull/1/head", "refs/merge-requests/1/head", "refs/remotes/origin/pr/1"])
+@pytest.mark.parametrize(
+    "ref", ["refs/pull/1/head", "refs/merge-requests/1/head", "refs/remotes/origin/pr/1"]
+)
 def test_the_ref_of_a_request_stands_for_its_branch(builder: RepoBuilder, ref: str) -> None:
     commit = builder.sha("topic~1")
     builder.git("update-ref", ref, "topic")
@@ -191,7 +208,9 @@ def test_a_branch_that_does_something_else_is_not_joined(builder: RepoBuilder) -
 
 
 @pytest.mark.parametrize("texts", [[None], ["away\n", LINES]])
-def test_what_changes_nothing_is_joined_with_nothing(builder: RepoBuilder, texts: list[str | None]) -> None:
+def test_what_changes_nothing_is_joined_with_nothing(
+    builder: RepoBuilder, texts: list[str | None]
+) -> None:
     """Neither with an empty commit, nor with a branch that ends where main stands anyway."""
     builder.git("branch", "-D", "topic")
     builder.branch("empty")
@@ -204,7 +223,9 @@ def test_what_changes_nothing_is_joined_with_nothing(builder: RepoBuilder, texts
     assert find(builder) == ()
 
 
-def test_a_branch_without_changes_is_not_joined_with_a_return_to_its_tree(builder: RepoBuilder) -> None:
+def test_a_branch_without_changes_is_not_joined_with_a_return_to_its_tree(
+    builder: RepoBuilder,
+) -> None:
     builder.git("branch", "-D", "topic")
     builder.branch("empty")
     builder.commit(f"Nothing\n\n{TRAILERS}")
@@ -256,11 +277,15 @@ def test_a_shallow_clone_gives_what_it_holds(builder: RepoBuilder, tmp_path: Pat
     start = builder.sha("main")
     squash(builder)
     path = tmp_path / "clone"
-    builder.git("clone", "-q", "--depth=2", "--no-single-branch", f"file://{builder.path}", str(path))
+    builder.git(
+        "clone", "-q", "--depth=2", "--no-single-branch", f"file://{builder.path}", str(path)
+    )
     clone = RepoBuilder(path, builder.clock)
     (change,) = list_changes(builder, start)
     assert search(clone).find(change) == ()
-    assert [one.how for one in search(clone).find(change, [builder.sha("topic~1")])] == ["pull request"]
+    assert [one.how for one in search(clone).find(change, [builder.sha("topic~1")])] == [
+        "pull request"
+    ]
 
 
 def test_a_ref_to_what_is_not_there_is_passed_over(builder: RepoBuilder) -> None:
@@ -297,7 +322,9 @@ def test_a_commit_is_given_to_one_change(builder: RepoBuilder) -> None:
     assert [len(finder.find(change)) for change in list_changes(builder)] == [0, 0, 1, 0, 0]
 
 
-def test_own_trailers_end_the_search_if_they_say_what_was_given(builder: RepoBuilder, git_calls: Calls) -> None:
+def test_own_trailers_end_the_search_if_they_say_what_was_given(
+    builder: RepoBuilder, git_calls: Calls
+) -> None:
     own = squash(builder, message=f"Retry charges (#1)\n\n* Retry\n\n  {TRAILERS}")
     (change,) = list_changes(builder)[-1:]
     finder, started = search(builder), len(git_calls())
@@ -307,7 +334,10 @@ def test_own_trailers_end_the_search_if_they_say_what_was_given(builder: RepoBui
 
 def test_other_trailers_of_its_own_come_first(builder: RepoBuilder) -> None:
     own = squash(builder, message="Retry charges (#1)\n\nMemory-Used: k1\n")
-    assert [(one.sha, one.how) for one in find(builder)] == [(own, "commit"), (builder.sha("topic~1"), "tree")]
+    assert [(one.sha, one.how) for one in find(builder)] == [
+        (own, "commit"),
+        (builder.sha("topic~1"), "tree"),
+    ]
 
 
 # -- what it costs, and what may not disturb it
@@ -325,14 +355,18 @@ def test_without_candidates_git_is_asked_once(builder: RepoBuilder, git_calls: C
     assert "-n2000" in call
 
 
-def test_a_search_asks_for_few_things_and_never_twice(builder: RepoBuilder, git_calls: Calls) -> None:
+def test_a_search_asks_for_few_things_and_never_twice(
+    builder: RepoBuilder, git_calls: Calls
+) -> None:
     move_on(builder)
     squash(builder)
     (change,) = list_changes(builder)[-1:]
     finder = search(builder)
     started = len(git_calls())
     assert finder.find(change)
-    once = [next(word for word in line.split() if word in COMMANDS) for line in git_calls()[started:]]
+    once = [
+        next(word for word in line.split() if word in COMMANDS) for line in git_calls()[started:]
+    ]
     assert once == ["log", "for-each-ref", "log", "diff-tree", "patch-id"]
     assert finder.find(change) == ()
     assert len(git_calls()) == started + len(once), "all is given away"
@@ -341,7 +375,9 @@ def test_a_search_asks_for_few_things_and_never_twice(builder: RepoBuilder, git_
 COMMANDS = ("log", "for-each-ref", "cat-file", "diff-tree", "patch-id", "merge-base")
 
 
-def test_patches_are_not_asked_for_where_paths_differ(builder: RepoBuilder, git_calls: Calls) -> None:
+def test_patches_are_not_asked_for_where_paths_differ(
+    builder: RepoBuilder, git_calls: Calls
+) -> None:
     builder.commit("Another (#1)", {"other.py": "1\n"})
     assert find(builder) == ()
     assert not any("diff-tree" in line for line in git_calls())
@@ -362,7 +398,9 @@ def test_the_newest_200_branches_are_looked_through(builder: RepoBuilder) -> Non
 
 
 def test_the_settings_of_a_user_change_nothing(builder: RepoBuilder) -> None:
-    builder.commit("Blank lines", {"app.py": LINES.replace("line 4\n", "\n").replace("line 1\n", "\n")})
+    builder.commit(
+        "Blank lines", {"app.py": LINES.replace("line 4\n", "\n").replace("line 1\n", "\n")}
+    )
     builder.branch("next")
     text = (builder.path / "app.py").read_text()
     builder.commit(f"Next\n\n{TRAILERS}", {"app.py": text.replace("line 3\n", "next\n")})
@@ -370,21 +408,52 @@ def test_the_settings_of_a_user_change_nothing(builder: RepoBuilder) -> None:
     builder.commit("Meanwhile", {"app.py": text.replace("line 35\n", "other\n")})
     squash(builder, "next")
     builder.write(".gitattributes", "*.py diff=loud\n")
-    plain = list_patch_ids(find_repository(builder.path), [(builder.sha("next"), builder.sha("next~1"))])
+    plain = list_patch_ids(
+        find_repository(builder.path), [(builder.sha("next"), builder.sha("next~1"))]
+    )
     for name, value in (
-        *(("diff.external", "false"), ("diff.loud.command", "false"), ("diff.loud.textconv", "false")),
-        *(("diff.suppressBlankEmpty", "true"), ("diff.noprefix", "true"), ("diff.renames", "copies")),
-        *(("diff.context", "0"), ("diff.algorithm", "patience"), ("color.ui", "always"), ("color.diff", "always")),
-        *(("log.showSignature", "true"), ("patchid.verbatim", "true"), ("diff.orderFile", "missing")),
-        *(("grep.patternType", "perl"), ("log.date", "human"), ("format.pretty", "%s"), ("diff.relative", "true")),
+        *(
+            ("diff.external", "false"),
+            ("diff.loud.command", "false"),
+            ("diff.loud.textconv", "false"),
+        ),
+        *(
+            ("diff.suppressBlankEmpty", "true"),
+            ("diff.noprefix", "true"),
+            ("diff.renames", "copies"),
+        ),
+        *(
+            ("diff.context", "0"),
+            ("diff.algorithm", "patience"),
+            ("color.ui", "always"),
+            ("color.diff", "always"),
+        ),
+        *(
+            ("log.showSignature", "true"),
+            ("patchid.verbatim", "true"),
+            ("diff.orderFile", "missing"),
+        ),
+        *(
+            ("grep.patternType", "perl"),
+            ("log.date", "human"),
+            ("format.pretty", "%s"),
+            ("diff.relative", "true"),
+        ),
     ):
         builder.git("config", name, value)
-    assert list_patch_ids(find_repository(builder.path), [(builder.sha("next"), builder.sha("next~1"))]) == plain
+    assert (
+        list_patch_ids(
+            find_repository(builder.path), [(builder.sha("next"), builder.sha("next~1"))]
+        )
+        == plain
+    )
     assert [one.how for one in find(builder)] == ["patch-id"]
 
 
 def test_hostile_names_and_messages_do_no_harm(builder: RepoBuilder) -> None:
-    hostile = "Retry\n\n\x1b[31mcommit 1234\ndiff --git a/x b/x\nMemory-Retrieved: $(touch x) --all\n"
+    hostile = (
+        "Retry\n\n\x1b[31mcommit 1234\ndiff --git a/x b/x\nMemory-Retrieved: $(touch x) --all\n"
+    )
     builder.branch("x;$(touch${IFS}y)`z`", "topic")
     builder.git("update-ref", "refs/heads/--all", "topic")
     newest = builder.commit(hostile, {"weird\nname\t--x": "commit 1234\n"})
@@ -406,7 +475,9 @@ def test_ids_are_of_the_patches_asked_for(builder: RepoBuilder) -> None:
     assert ids.keys() == expected
     assert len(set(ids.values())) == 3
     assert ids == {pair: list_patch_ids(repo, [pair])[pair] for pair in expected}
-    assert ids == list_patch_ids(repo, pairs, limit=700), "700 bytes hold each of the three, but no two"
+    assert ids == list_patch_ids(repo, pairs, limit=700), (
+        "700 bytes hold each of the three, but no two"
+    )
 
 
 def test_a_patch_that_is_too_long_has_no_id(builder: RepoBuilder) -> None:

@@ -33,16 +33,28 @@ MESSAGES = {
     ),
     "with the value on the next line": ("Fix\n\nLearning:\n  here\n", [("Learning", "here")]),
     "ended by an empty line": ("Fix\n\nLearning: a\n\n  not of it\n", [("Learning", "a")]),
-    "each once": ("Fix\n\nLearning: a\nMemory: keep\nlearning: a\n", [("Learning", "a"), ("Memory", "keep")]),
+    "each once": (
+        "Fix\n\nLearning: a\nMemory: keep\nlearning: a\n",
+        [("Learning", "a"), ("Memory", "keep")],
+    ),
     "without a value not at all": ("Fix\n\nLearning:\nMemory: \n", []),
-    "in fenced code not at all": ("Fix\n\n```text\nLearning: no\n```\nLearning: yes\n", [("Learning", "yes")]),
+    "in fenced code not at all": (
+        "Fix\n\n```text\nLearning: no\n```\nLearning: yes\n",
+        [("Learning", "yes")],
+    ),
     "in a longer fence not at all": (
         "Fix\n\n~~~~\nLearning: no\n~~~\nLearning: no\n~~~~\nMemory: keep",
         [("Memory", "keep")],
     ),
     "in an unfinished fence not at all": ("Fix\n\n```\nLearning: no\n", []),
-    "not continued past a fence": ("Fix\n\nLearning: a\n```\ncode\n```\n  b\n", [("Learning", "a")]),
-    "with a written newline": (r"Fix\n\nLearning: a\nMemory: keep\n", [("Learning", "a"), ("Memory", "keep")]),
+    "not continued past a fence": (
+        "Fix\n\nLearning: a\n```\ncode\n```\n  b\n",
+        [("Learning", "a")],
+    ),
+    "with a written newline": (
+        r"Fix\n\nLearning: a\nMemory: keep\n",
+        [("Learning", "a"), ("Memory", "keep")],
+    ),
     "with a written newline before another trailer": (
         r"Fix" + "\n\n" + r"Learning: a\r\nSigned-off-by: Ann" + "\n",
         [("Learning", "a")],
@@ -66,7 +78,9 @@ def test_trailers_are_found(case: str) -> None:
     assert list(find_trailers(message, KEYS)) == expected
 
 
-pairs = st.lists(st.tuples(st.sampled_from(KEYS), st.text("abc.-é1", min_size=1)), unique=True).map(tuple)
+pairs = st.lists(st.tuples(st.sampled_from(KEYS), st.text("abc.-é1", min_size=1)), unique=True).map(
+    tuple
+)
 
 
 @given(pairs)
@@ -82,7 +96,9 @@ def test_any_message_can_be_read(message: str) -> None:
 
 
 def test_a_value_of_several_lines_is_folded_into_one() -> None:
-    assert format_trailers([("Learning", "never\nretry\n\na POST")]) == "Learning: never retry a POST"
+    assert (
+        format_trailers([("Learning", "never\nretry\n\na POST")]) == "Learning: never retry a POST"
+    )
 
 
 def test_ids_are_split_at_commas_and_spaces_and_come_once() -> None:

@@ -24,10 +24,18 @@ WHEN = datetime(2026, 2, 3, 4, 5, 6, tzinfo=timezone(timedelta(hours=5, minutes=
 
 
 def series(*commits: Mapping[str, bytes | None]) -> list[PlannedCommit]:
-    return [PlannedCommit(files, f"memory: step {number}\n") for number, files in enumerate(commits, 1)]
+    return [
+        PlannedCommit(files, f"memory: step {number}\n") for number, files in enumerate(commits, 1)
+    ]
 
 
-def write(repo: Repository, commits: Sequence[PlannedCommit], *, ref: str = MAIN, expected: str | None = None) -> str:
+def write(
+    repo: Repository,
+    commits: Sequence[PlannedCommit],
+    *,
+    ref: str = MAIN,
+    expected: str | None = None,
+) -> str:
     base = expected or RepoBuilder(repo.cwd).sha(ref)
     return commit_series(repo, ref=ref, expected=base, commits=commits, identity=BOT, when=WHEN)
 
@@ -73,13 +81,27 @@ def nothing_is_left_behind(tmp_path: Path, scratch: Path) -> object:
             RepoBuilder(head.parent).git("fsck", "--strict", "--no-dangling")
 
 
-def test_each_step_is_a_commit_with_its_files_message_identity_and_time(builder: RepoBuilder, repo: Repository) -> None:
+def test_each_step_is_a_commit_with_its_files_message_identity_and_time(
+    builder: RepoBuilder, repo: Repository
+) -> None:
     base = builder.sha()
-    tip = write(repo, series({"MEMORY.md": b"one\n"}, {"MEMORY.md": b"two\n", "a/b/c.md": b"c\n"}, {"README.md": None}))
+    tip = write(
+        repo,
+        series(
+            {"MEMORY.md": b"one\n"},
+            {"MEMORY.md": b"two\n", "a/b/c.md": b"c\n"},
+            {"README.md": None},
+        ),
+    )
     assert tip == builder.sha("main")
     assert builder.git("rev-list", "--reverse", f"{base}..main").splitlines()[-1] == tip
     log = builder.git(
-        "log", "--reverse", "--name-status", "--format=%s|%an|%ae|%cn|%ce|%ad|%cd", "--date=raw", f"{base}.."
+        "log",
+        "--reverse",
+        "--name-status",
+        "--format=%s|%an|%ae|%cn|%ce|%ad|%cd",
+        "--date=raw",
+        f"{base}..",
     )
     who = "memory-ci|memory-ci@example.com|memory-ci|memory-ci@example.com"
     date = f"{int(WHEN.timestamp())} +0530"
@@ -93,11 +115,16 @@ def test_each_step_is_a_commit_with_its_files_message_identity_and_time(builder:
     assert builder.git("reflog", "-1", "--format=%gs", "main") == "memory-ci: record"
 
 
-def test_the_written_files_are_brought_along_and_the_status_stays_clean(builder: RepoBuilder, repo: Repository) -> None:
+def test_the_written_files_are_brought_along_and_the_status_stays_clean(
+    builder: RepoBuilder, repo: Repository
+) -> None:
     builder.commit("Inbox", {".memory/inbox/1.md": "1\n", ".memory/inbox/2.md": "2\n"})
     write(
         repo,
-        series({"MEMORY.md": b"1\n", ".memory/inbox/1.md": None}, {"MEMORY.md": b"1\n2\n", ".memory/inbox/2.md": None}),
+        series(
+            {"MEMORY.md": b"1\n", ".memory/inbox/1.md": None},
+            {"MEMORY.md": b"1\n2\n", ".memory/inbox/2.md": None},
+        ),
     )
     assert (builder.path / "MEMORY.md").read_bytes() == b"1\n2\n"
     assert not (builder.path / ".memory").exists()
@@ -117,19 +144,33 @@ def test_the_same_series_gives_the_same_commit(tmp_path: Path) -> None:
 def test_a_commit_that_changes_nothing_is_left_out(builder: RepoBuilder, repo: Repository) -> None:
     base = builder.sha()
     tip = write(
-        repo, series({"README.md": b"hello\n"}, {"MEMORY.md": b"m\n"}, {"MEMORY.md": b"m\n"}, {}, {"gone.md": None})
+        repo,
+        series(
+            {"README.md": b"hello\n"},
+            {"MEMORY.md": b"m\n"},
+            {"MEMORY.md": b"m\n"},
+            {},
+            {"gone.md": None},
+        ),
     )
     assert builder.git("log", "--format=%s", f"{base}..{tip}") == "memory: step 2"
 
 
-def test_a_series_that_changes_nothing_moves_nothing(builder: RepoBuilder, repo: Repository) -> None:
+def test_a_series_that_changes_nothing_moves_nothing(
+    builder: RepoBuilder, repo: Repository
+) -> None:
     before = (state(builder), builder.git("reflog"))
     assert write(repo, series({"README.md": b"hello\n"})) == write(repo, []) == builder.sha()
     assert (state(builder), builder.git("reflog")) == before
 
 
-def test_what_else_is_staged_modified_or_untracked_stays_as_it_is(builder: RepoBuilder, repo: Repository) -> None:
-    builder.commit("Files", {"staged.md": "old\n", "both.md": "old\n", "modified.md": "old\n", "removed.md": "r\n"})
+def test_what_else_is_staged_modified_or_untracked_stays_as_it_is(
+    builder: RepoBuilder, repo: Repository
+) -> None:
+    builder.commit(
+        "Files",
+        {"staged.md": "old\n", "both.md": "old\n", "modified.md": "old\n", "removed.md": "r\n"},
+    )
     builder.write("staged.md", "staged\n")
     builder.write("both.md", "staged\n")
     builder.write("added.md", "added\n")
@@ -204,7 +245,10 @@ LOCAL_CHANGES = (
 @pytest.mark.parametrize("change", LOCAL_CHANGES)
 @pytest.mark.parametrize("data", [b"new\n", None])
 def test_a_local_change_of_a_file_to_be_written_stops_the_run_first(
-    builder: RepoBuilder, repo: Repository, change: Callable[[RepoBuilder], None], data: bytes | None
+    builder: RepoBuilder,
+    repo: Repository,
+    change: Callable[[RepoBuilder], None],
+    data: bytes | None,
 ) -> None:
     builder.commit("Memory", {"MEMORY.md": "memory\n"})
     change(builder)
@@ -215,7 +259,9 @@ def test_a_local_change_of_a_file_to_be_written_stops_the_run_first(
     assert builder.git("count-objects", "-v") == objects
 
 
-def test_an_unmerged_file_stops_the_run_as_does_any_merge_in_progress(builder: RepoBuilder, repo: Repository) -> None:
+def test_an_unmerged_file_stops_the_run_as_does_any_merge_in_progress(
+    builder: RepoBuilder, repo: Repository
+) -> None:
     builder.branch("topic")
     builder.commit("Theirs", {"MEMORY.md": "theirs\n"})
     builder.checkout("main")
@@ -344,7 +390,8 @@ def test_a_sha256_repository_is_written_as_well(tmp_path: Path) -> None:
     builder = make_repo(tmp_path / "repo", "sha256")
     builder.commit("Begin", {"old.md": "o\n", "MEMORY.md": "1\n"})
     tip = write(
-        find_repository(builder.path), series({"MEMORY.md": b"2\n", "old.md": None, "new.md": b"n\n", "x": None})
+        find_repository(builder.path),
+        series({"MEMORY.md": b"2\n", "old.md": None, "new.md": b"n\n", "x": None}),
     )
     assert len(tip) == 64
     assert builder.git("status", "--porcelain") == ""
@@ -419,7 +466,12 @@ def test_no_hook_no_signature_and_no_setting_of_the_user_takes_part(
     ):
         (hooks / name).write_text(f"#!/bin/sh\ntouch {tmp_path}/ran-{name}\nexit 1\n")
         (hooks / name).chmod(0o755)
-    for setting in ("commit.gpgSign=true", "gpg.program=false", "core.splitIndex=true", "i18n.commitEncoding=latin1"):
+    for setting in (
+        "commit.gpgSign=true",
+        "gpg.program=false",
+        "core.splitIndex=true",
+        "i18n.commitEncoding=latin1",
+    ):
         builder.git("config", *setting.split("="))
     config = (builder.path / ".git" / "config").read_bytes()
     commits = [PlannedCommit({"MEMORY.md": b"m\n"}, "memory: café\n")]
@@ -448,11 +500,16 @@ def test_the_variables_of_a_hook_that_started_us_lead_nowhere(
     assert state(other) == theirs
 
 
-def test_an_expectation_that_is_out_of_date_is_refused(builder: RepoBuilder, repo: Repository) -> None:
+def test_an_expectation_that_is_out_of_date_is_refused(
+    builder: RepoBuilder, repo: Repository
+) -> None:
     old = builder.sha()
     builder.commit("Someone else", {"MEMORY.md": "theirs\n"})
     assert refused(repo, series({"MEMORY.md": b"m\n"}), expected=old).slug == "ref-moved"
-    assert refused(repo, series({"MEMORY.md": b"m\n"}), ref="refs/heads/none", expected=old).slug == "ref-moved"
+    assert (
+        refused(repo, series({"MEMORY.md": b"m\n"}), ref="refs/heads/none", expected=old).slug
+        == "ref-moved"
+    )
 
 
 def test_a_branch_that_moves_while_the_commits_are_made_is_not_overwritten(
@@ -469,7 +526,9 @@ def test_a_branch_that_moves_while_the_commits_are_made_is_not_overwritten(
     assert not (builder.path / "MEMORY.md").exists()
 
 
-def test_of_two_writers_at_once_one_wins_and_the_other_is_told(builder: RepoBuilder, tmp_path: Path) -> None:
+def test_of_two_writers_at_once_one_wins_and_the_other_is_told(
+    builder: RepoBuilder, tmp_path: Path
+) -> None:
     repo = find_repository(builder.bare(tmp_path / "bare.git").path, is_named=True)
     base, start, outcomes = builder.sha(), Barrier(2), list[str]()
 
@@ -494,9 +553,13 @@ def test_of_two_writers_at_once_one_wins_and_the_other_is_told(builder: RepoBuil
 def test_a_step_that_fails_leaves_all_as_it_was(
     builder: RepoBuilder, repo: Repository, wrap_git: Callable[[str], None], step: str
 ) -> None:
-    wrap_git(f'case "$*" in *core.hooksPath*" {step} "*) echo "No space left on device" >&2; exit 128;; esac')
+    wrap_git(
+        f'case "$*" in *core.hooksPath*" {step} "*) echo "No space left on device" >&2; exit 128;; esac'
+    )
     if step == "write-tree":
-        wrap_git('case "$*" in *core.hooksPath*write-tree) echo "No space left on device" >&2; exit 128;; esac')
+        wrap_git(
+            'case "$*" in *core.hooksPath*write-tree) echo "No space left on device" >&2; exit 128;; esac'
+        )
     error = refused(repo, series({"MEMORY.md": b"m\n"}))
     assert error.slug == "git-failed"
     assert "No space left on device" in error.message
@@ -531,7 +594,10 @@ def test_a_full_disk_leaves_all_as_it_was(
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(sys.path))
     monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
     done = subprocess.run(
-        [sys.executable, "-c", LIMITED, str(builder.path), str(limit)], capture_output=True, text=True, check=True
+        [sys.executable, "-c", LIMITED, str(builder.path), str(limit)],
+        capture_output=True,
+        text=True,
+        check=True,
     )
     assert done.stdout.strip() == slug
     assert state(builder) == before
@@ -589,7 +655,12 @@ def special(builder: RepoBuilder, path: Path) -> None:
 )
 @pytest.mark.parametrize("data", [b"new\n", None])
 def test_a_link_a_submodule_and_a_directory_are_not_replaced_by_a_file(
-    builder: RepoBuilder, repo: Repository, tmp_path: Path, path: str, obstacle: str, data: bytes | None
+    builder: RepoBuilder,
+    repo: Repository,
+    tmp_path: Path,
+    path: str,
+    obstacle: str,
+    data: bytes | None,
 ) -> None:
     special(builder, tmp_path)
     builder.checkout("--detach")
@@ -599,13 +670,17 @@ def test_a_link_a_submodule_and_a_directory_are_not_replaced_by_a_file(
 
 
 @pytest.mark.parametrize("path", [".GIT/x", "./MEMORY.md", "a//x", "a/../x", "a/.git/x"])
-def test_a_path_that_git_does_not_take_is_no_success(builder: RepoBuilder, repo: Repository, path: str) -> None:
+def test_a_path_that_git_does_not_take_is_no_success(
+    builder: RepoBuilder, repo: Repository, path: str
+) -> None:
     error = refused(repo, series({"good.md": b"g\n", path: b"new\n"}))
     assert error.slug == "git-failed"
     assert repr(path) in error.message
 
 
-def test_two_files_of_one_commit_that_exclude_each_other_are_no_success(builder: RepoBuilder, repo: Repository) -> None:
+def test_two_files_of_one_commit_that_exclude_each_other_are_no_success(
+    builder: RepoBuilder, repo: Repository
+) -> None:
     assert refused(repo, series({"a": b"1\n", "a/b.md": b"2\n"})).slug == "git-failed"
 
 
@@ -626,7 +701,11 @@ def test_a_directory_made_anew_where_a_work_tree_was_is_left_alone(
 ) -> None:
     theirs = make_repo(tmp_path / "theirs")
     theirs.commit("Theirs", {"theirs.md": "t\n"})
-    home = {".": tmp_path / "linked", "theirs": theirs.path / "linked", "ours": builder.path / "linked"}[inside]
+    home = {
+        ".": tmp_path / "linked",
+        "theirs": theirs.path / "linked",
+        "ours": builder.path / "linked",
+    }[inside]
     linked = builder.worktree(home, "memory")
     shutil.rmtree(linked.path)
     linked.path.mkdir()

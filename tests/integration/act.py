@@ -67,7 +67,9 @@ class Act:
     `command` is what `memory-ci` is on the runner's PATH; `variables` are added to each job's environment.
     """
 
-    def __init__(self, scratch: Path, remote: str, variables: Mapping[str, str], command: str = "") -> None:
+    def __init__(
+        self, scratch: Path, remote: str, variables: Mapping[str, str], command: str = ""
+    ) -> None:
         self.scratch, self.variables = scratch, dict(variables)
         self.secrets = {"GITHUB_TOKEN": TOKEN}
         self.cache, self._runs = scratch / "cache", 0
@@ -76,12 +78,16 @@ class Act:
         for name in ("action", ".github"):
             shutil.copytree(ROOT / name, scratch / "ours" / name)
         program = scratch / "bin" / "memory-ci"
-        ours = f'#!/bin/sh\nPYTHONPATH="{IMPORTED_FROM}" exec "{sys.executable}" -m memory_ci "$@"\n'
+        ours = (
+            f'#!/bin/sh\nPYTHONPATH="{IMPORTED_FROM}" exec "{sys.executable}" -m memory_ci "$@"\n'
+        )
         program.write_text(command or ours)
         program.chmod(0o755)
         self.variables |= {"DOUBLE_REMOTE": remote, "DOUBLE_CACHE": str(self.cache)}
 
-    def run(self, workflow: str, event: str, payload: Json, sha: str, ref: str = "refs/heads/main") -> Ran:
+    def run(
+        self, workflow: str, event: str, payload: Json, sha: str, ref: str = "refs/heads/main"
+    ) -> Ran:
         """Run the text of a workflow on an event; a job that fails is for the caller to judge."""
         done = self.start(workflow, event, payload, sha, ref)
         return finish(done)
@@ -98,20 +104,41 @@ class Act:
         (place / "event.json").write_text(json.dumps(payload), encoding="utf-8")
         secrets = "".join(f"{name}={value}\n" for name, value in self.secrets.items())
         (place / "secrets").write_text(secrets, encoding="utf-8")
-        variables = {**self.variables, "GITHUB_SHA": sha, "GITHUB_REF": ref, "GITHUB_REPOSITORY": "acme/shop"}
+        variables = {
+            **self.variables,
+            "GITHUB_SHA": sha,
+            "GITHUB_REF": ref,
+            "GITHUB_REPOSITORY": "acme/shop",
+        }
         variables["DOUBLE_ARTIFACTS"] = str(place / "artifacts")
         command = [str(ACT), event, *self._options(place), *_repeat("--env", variables)]
         pipe = subprocess.PIPE
         return subprocess.Popen(
-            command, env=self._environment(place), stdout=pipe, stderr=pipe, text=True, start_new_session=True
+            command,
+            env=self._environment(place),
+            stdout=pipe,
+            stderr=pipe,
+            text=True,
+            start_new_session=True,
         )
 
     def _options(self, place: Path) -> Iterator[str]:
         yield from ("-C", str(place / "here"), "-W", str(place / "memory.yml"))
-        yield from ("--eventpath", str(place / "event.json"), "--secret-file", str(place / "secrets"))
+        yield from (
+            "--eventpath",
+            str(place / "event.json"),
+            "--secret-file",
+            str(place / "secrets"),
+        )
         yield from ("-P", "ubuntu-24.04=-self-hosted", "--no-skip-checkout", "--json")
         yield "--insecure-secrets"  # what a step prints of them is for a test to see
-        yield from ("--no-cache-server", "--artifact-server-addr", "127.0.0.1", "--cache-server-addr", "127.0.0.1")
+        yield from (
+            "--no-cache-server",
+            "--artifact-server-addr",
+            "127.0.0.1",
+            "--cache-server-addr",
+            "127.0.0.1",
+        )
         local = {OURS: self.scratch / "ours", **find_doubles()}
         yield from _repeat("--local-repository", {name: str(path) for name, path in local.items()})
 
@@ -137,13 +164,22 @@ def checkout(remote: str, sha: str, place: Path) -> None:
     commands = (["init", "-q"], ["fetch", "-q", remote, sha], ["checkout", "-q", "-b", "main", sha])
     place.mkdir()
     for command in commands:
-        subprocess.run(["git", *command], cwd=place, check=True, capture_output=True, timeout=SECONDS)
+        subprocess.run(
+            ["git", *command], cwd=place, check=True, capture_output=True, timeout=SECONDS
+        )
 
 
 def find_doubles() -> dict[str, Path]:
     """Our double for each action of others, by the very commit that is pinned; one without a double is an error."""
-    places = [ROOT / ".github" / "workflows" / "memory.yml", *sorted((ROOT / "action").rglob("action.yml"))]
-    found = {match.groups() for place in places for match in TAKEN.finditer(place.read_text(encoding="utf-8"))}
+    places = [
+        ROOT / ".github" / "workflows" / "memory.yml",
+        *sorted((ROOT / "action").rglob("action.yml")),
+    ]
+    found = {
+        match.groups()
+        for place in places
+        for match in TAKEN.finditer(place.read_text(encoding="utf-8"))
+    }
     doubles = {f"{action}@{pin}": DOUBLES / name for action, name, pin in found}
     assert all(path.is_dir() for path in doubles.values()), doubles
     return doubles
@@ -168,13 +204,27 @@ def finish(process: subprocess.Popen[str]) -> Ran:
 
 
 def _read(lines: list[Json]) -> Ran:
-    said = "".join(line["msg"] for line in lines if line.get("raw_output") or line.get("level") == "error")
+    said = "".join(
+        line["msg"] for line in lines if line.get("raw_output") or line.get("level") == "error"
+    )
     commands = [line for line in lines if line.get("command")]
     return Ran(
-        jobs={line["jobID"]: line["jobResult"] for line in lines if line.get("jobResult", "skipped") != "skipped"},
+        jobs={
+            line["jobID"]: line["jobResult"]
+            for line in lines
+            if line.get("jobResult", "skipped") != "skipped"
+        },
         printed=said,
-        annotations=tuple(_annotation(line) for line in commands if line["command"] in ("error", "warning", "notice")),
-        outputs={line["name"]: line.get("arg", "") for line in commands if line["command"] == "set-output"},
+        annotations=tuple(
+            _annotation(line)
+            for line in commands
+            if line["command"] in ("error", "warning", "notice")
+        ),
+        outputs={
+            line["name"]: line.get("arg", "")
+            for line in commands
+            if line["command"] == "set-output"
+        },
         summary="".join(line["content"] for line in commands if line["command"] == "summary"),
         everything=json.dumps(lines),
     )
@@ -182,7 +232,9 @@ def _read(lines: list[Json]) -> Ran:
 
 def _annotation(line: Json) -> Annotation:
     where = line.get("kvPairs") or {}
-    return Annotation(line["command"], where.get("file", ""), where.get("line", ""), line.get("arg", ""))
+    return Annotation(
+        line["command"], where.get("file", ""), where.get("line", ""), line.get("arg", "")
+    )
 
 
 def _repeat(option: str, pairs: Mapping[str, str]) -> Iterator[str]:

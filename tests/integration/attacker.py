@@ -101,28 +101,48 @@ class Attacker:
 
     # -- what is put where
 
-    def merges(self, message: str, files: dict[str, str | bytes], author: str | None = None) -> None:
+    def merges(
+        self, message: str, files: dict[str, str | bytes], author: str | None = None
+    ) -> None:
         """A branch of the repository itself with one commit, merged as the pull request of the attack."""
         self._merge(message, files, author)
 
-    def forks(self, message: str, files: dict[str, str | bytes], body: str = "Some work.", **pull: Any) -> None:  # noqa: ANN401
+    def forks(
+        self, message: str, files: dict[str, str | bytes], body: str = "Some work.", **pull: Any
+    ) -> None:
         """The same from the fork of someone who may only read."""
         repo = {"id": 2, "full_name": "eve/shop"}
         head = {"label": "eve:hostile", "ref": "hostile", "sha": "2" * 40, "repo": repo}
-        self._pull = {"user": make_user("eve"), "author_association": "NONE", "head": head, "body": body, **pull}
+        self._pull = {
+            "user": make_user("eve"),
+            "author_association": "NONE",
+            "head": head,
+            "body": body,
+            **pull,
+        }
         self._merge(message, files, "Eve <eve@elsewhere.example>")
 
-    def talks(self, *said: str | Record, **pull: Any) -> None:  # noqa: ANN401 - any field of a pull request
+    def talks(self, *said: str | Record, **pull: Any) -> None:
         """A session of a trusted person, captured, and named by a commit of the repository itself."""
         self._pull = pull
         data = make_session(*said, at=self.project.clock.now, session=HOSTILE_SESSION)
         key = keep_session(self.project, self.folder, data)
-        self.merges(f"Look at the pages\n\nFor the charge.\n\nMemory-Session: {key}", {"src/pages.py": "pages\n"})
+        self.merges(
+            f"Look at the pages\n\nFor the charge.\n\nMemory-Session: {key}",
+            {"src/pages.py": "pages\n"},
+        )
 
     def comments(self, body: str, login: str = "eve", association: str = "NONE") -> None:
         """A comment on work of the repository itself, of someone who may only read unless said otherwise."""
-        comment = {"id": 71, "body": body, "user": make_user(login), "author_association": association}
-        self._comments.append(comment | {"created_at": "2026-01-05T10:00:00Z", "updated_at": "2026-01-05T10:00:00Z"})
+        comment = {
+            "id": 71,
+            "body": body,
+            "user": make_user(login),
+            "author_association": association,
+        }
+        self._comments.append(
+            comment | {"created_at": "2026-01-05T10:00:00Z", "updated_at": "2026-01-05T10:00:00Z"}
+        )
         self.merges("Add pages\n\nFor the shop.", {"src/pages.py": "pages\n"})
 
     def _merge(self, message: str, files: dict[str, str | bytes], author: str | None) -> None:
@@ -155,7 +175,9 @@ class Attacker:
             return json_answer({"permission": "read" if found[1] == "eve" else "write"})
         if asked.path == f"{root}/commits/{self._landed}/pulls":
             return json_answer([make_pull(NUMBER, **self._pull)])
-        return json_answer(self._comments if asked.path == f"{root}/issues/{NUMBER}/comments" else [])
+        return json_answer(
+            self._comments if asked.path == f"{root}/issues/{NUMBER}/comments" else []
+        )
 
 
 def do_honest_work(project: Project, folder: Path) -> None:
@@ -163,12 +185,14 @@ def do_honest_work(project: Project, folder: Path) -> None:
     data = make_session(HONEST, at=project.clock.now, session=HONEST_SESSION)
     key = keep_session(project, folder, data)
     project.branch("honest")
-    project.commit(f"Charge once\n\nWith a key.\n\nMemory-Session: {key}", {"src/charge.py": "charge\n"})
+    project.commit(
+        f"Charge once\n\nWith a key.\n\nMemory-Session: {key}", {"src/charge.py": "charge\n"}
+    )
     project.checkout("main")
     project.merge("honest", message="Merge pull request #139 from ada/honest\n\nCharge once")
 
 
-def answer(title: str, *places: tuple[str, str], **fields: Any) -> dict[str, Any]:  # noqa: ANN401 - any field of a learning
+def answer(title: str, *places: tuple[str, str], **fields: Any) -> dict[str, Any]:
     """A learning of the model: `places` are the words by which it finds a piece, and what it quotes from there."""
     return {"title": title, "places": places, **fields}
 

@@ -44,18 +44,29 @@ class ActionRunner:
         described = load_yaml(action / "action.yml")
         given = {name.replace("_", "-"): value for name, value in inputs.items()}
         assert given.keys() <= described["inputs"].keys()
-        known = {name: given.get(name, one.get("default", "")) for name, one in described["inputs"].items()}
+        known = {
+            name: given.get(name, one.get("default", ""))
+            for name, one in described["inputs"].items()
+        }
         context = {f"inputs.{name}": self._evaluate(value, {}) for name, value in known.items()}
         printed = ""
         for step in described["runs"]["steps"]:
             if "run" in step:
                 outputs, said = self._step(action, step, context)
                 printed += said
-                context |= {f"steps.{step.get('id')}.outputs.{name}": value for name, value in outputs.items()}
-        wanted = {name: self._evaluate(one["value"], context) for name, one in described["outputs"].items()}
+                context |= {
+                    f"steps.{step.get('id')}.outputs.{name}": value
+                    for name, value in outputs.items()
+                }
+        wanted = {
+            name: self._evaluate(one["value"], context)
+            for name, one in described["outputs"].items()
+        }
         return Finished(wanted, printed)
 
-    def _step(self, action: Path, step: Mapping[str, Any], context: Mapping[str, str]) -> tuple[dict[str, str], str]:
+    def _step(
+        self, action: Path, step: Mapping[str, Any], context: Mapping[str, str]
+    ) -> tuple[dict[str, str], str]:
         """As the runner does it: a script file, `bash --noprofile --norc -eo pipefail` (docs.github.com, `shell`)."""
         script, outputs = self.scratch / "step.sh", self.scratch / "outputs"
         script.write_text(step["run"], encoding="utf-8")
@@ -68,11 +79,15 @@ class ActionRunner:
             "GITHUB_ACTIONS": "true",
             "CI": "true",
         }
-        asked = {name: self._evaluate(value, context) for name, value in step.get("env", {}).items()}
+        asked = {
+            name: self._evaluate(value, context) for name, value in step.get("env", {}).items()
+        }
         assert step["shell"] == "bash"
         command = ["bash", "--noprofile", "--norc", "-eo", "pipefail", str(script)]
         env = {**os.environ, **variables, **self.env, **asked}
-        done = subprocess.run(command, cwd=self.work, env=env, capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            command, cwd=self.work, env=env, capture_output=True, text=True, check=False
+        )
         assert done.returncode == 0, f"{step['name']}: {done.stdout}{done.stderr}"
         return read_outputs(outputs.read_text(encoding="utf-8")), done.stdout + done.stderr
 
@@ -80,7 +95,9 @@ class ActionRunner:
         """Expressions that name a value; of `a || b` the first that is not empty."""
 
         def value(match: re.Match[str]) -> str:
-            return next(filter(None, (context.get(name.strip(), "") for name in match[1].split("||"))), "")
+            return next(
+                filter(None, (context.get(name.strip(), "") for name in match[1].split("||"))), ""
+            )
 
         return EXPRESSION.sub(value, text)
 

@@ -38,7 +38,9 @@ def test_every_input_and_output_is_described_and_every_input_is_used(action: Pat
     text = (action / "action.yml").read_text(encoding="utf-8")
     for name, one in {**described["inputs"], **described["outputs"]}.items():
         assert one["description"], name
-    unused = [name for name in described["inputs"] if not re.search(rf"\binputs\.{name}\b(?!-)", text)]
+    unused = [
+        name for name in described["inputs"] if not re.search(rf"\binputs\.{name}\b(?!-)", text)
+    ]
     assert unused == []
 
 
@@ -63,7 +65,11 @@ def test_no_script_touches_the_path_or_the_environment_of_later_steps() -> None:
 
 def test_what_others_wrote_is_pinned_to_a_commit() -> None:
     places = [*(path / "action.yml" for path in ACTIONS), WORKFLOW]
-    used = [name for path in places for name in re.findall(r"uses: (\S+)", path.read_text(encoding="utf-8"))]
+    used = [
+        name
+        for path in places
+        for name in re.findall(r"uses: (\S+)", path.read_text(encoding="utf-8"))
+    ]
     assert used
     assert [name for name in used if not PINNED.fullmatch(name) and not OURS.fullmatch(name)] == []
 
@@ -79,7 +85,9 @@ def test_the_workflow_gives_each_job_the_least() -> None:
     assert jobs["apply"]["permissions"] == {"contents": "write", "pull-requests": "write"}
     assert "secrets." in str(jobs["extract"])
     assert "secrets." not in str(jobs["verify"])
-    assert str(jobs["apply"]).count("secrets.") == 1, "the key of an App, which may write and asks no model"
+    assert str(jobs["apply"]).count("secrets.") == 1, (
+        "the key of an App, which may write and asks no model"
+    )
     assert "secrets.app-private-key" in str(jobs["apply"])
     assert "pull_request_target" not in WORKFLOW.read_text(encoding="utf-8")
     assert all("timeout-minutes" in job for job in jobs.values())
@@ -90,7 +98,9 @@ def test_the_workflow_asks_the_actions_for_what_they_have() -> None:
         for step in job["steps"]:
             if OURS.fullmatch(step["uses"]):
                 action = ROOT / step["uses"].removeprefix("OWNER/memory-ci/").partition("@")[0]
-                assert step.get("with", {}).keys() <= load_yaml(action / "action.yml")["inputs"].keys()
+                assert (
+                    step.get("with", {}).keys() <= load_yaml(action / "action.yml")["inputs"].keys()
+                )
             else:
                 assert step["with"].get("persist-credentials", "false") == "false"
 
@@ -100,7 +110,12 @@ def test_the_component_has_the_same_three_jobs_and_pastes_no_input_into_a_script
     assert {"memory-verify", "memory-extract", "memory-apply"} <= component.keys()
     assert component["memory-apply"]["resource_group"]
     assert component[".memory-ci"]["variables"]["GIT_DEPTH"] == "0"
-    scripts = [line for job in component.values() for key in ("script", "before_script") for line in job.get(key, ())]
+    scripts = [
+        line
+        for job in component.values()
+        for key in ("script", "before_script")
+        for line in job.get(key, ())
+    ]
     assert scripts
     assert [line for line in scripts if "$[[" in line] == []
 
@@ -119,7 +134,9 @@ def runner(project: Project, tmp_path: Path) -> ActionRunner:
     """A runner on whose PATH `memory-ci` is this checkout's: that is what `install: skip` is for."""
     command = tmp_path / "bin" / "memory-ci"
     command.parent.mkdir()
-    command.write_text(f'#!/bin/sh\nPYTHONPATH="{IMPORTED_FROM}" exec "{sys.executable}" -m memory_ci "$@"\n')
+    command.write_text(
+        f'#!/bin/sh\nPYTHONPATH="{IMPORTED_FROM}" exec "{sys.executable}" -m memory_ci "$@"\n'
+    )
     command.chmod(0o755)
     event = {"repository": {"full_name": "acme/shop", "default_branch": "main", "fork": False}}
     (tmp_path / "event.json").write_text(json.dumps(event))
@@ -135,26 +152,44 @@ def runner(project: Project, tmp_path: Path) -> ActionRunner:
 def on_pull_request(runner: ActionRunner, project: Project, title: str = "") -> None:
     """The event of a pull request against main."""
     repo = {"full_name": "acme/shop"}
-    request = {"title": title, "base": {"sha": project.sha("main"), "repo": repo}, "head": {"repo": repo}}
+    request = {
+        "title": title,
+        "base": {"sha": project.sha("main"), "repo": repo},
+        "head": {"repo": repo},
+    }
     event = {"repository": {**repo, "default_branch": "main"}, "pull_request": request}
     (runner.scratch / "event.json").write_text(json.dumps(event))
-    runner.env = {**runner.env, "GITHUB_EVENT_NAME": "pull_request", "GITHUB_REF": "refs/pull/7/merge"}
+    runner.env = {
+        **runner.env,
+        "GITHUB_EVENT_NAME": "pull_request",
+        "GITHUB_REF": "refs/pull/7/merge",
+    }
 
 
-def test_the_action_records_pushes_and_says_so(runner: ActionRunner, project: Project, tmp_path: Path) -> None:
+def test_the_action_records_pushes_and_says_so(
+    runner: ActionRunner, project: Project, tmp_path: Path
+) -> None:
     done = runner.run(ACTION, install="skip", engine="rules", push="push")
     remote = RepoBuilder(tmp_path / "remote.git")
     assert remote.git("log", "-1", "--format=%s", "main") == "memory: extract 2 learnings from #128"
-    assert (done.outputs["job"], done.outputs["learned"], done.outputs["tip"]) == ("record", "2", remote.sha("main"))
+    assert (done.outputs["job"], done.outputs["learned"], done.outputs["tip"]) == (
+        "record",
+        "2",
+        remote.sha("main"),
+    )
     assert done.outputs["index-key"].startswith("memory-ci-index-v")
     assert "## Memory: 2 learnings" in (tmp_path / "summary.md").read_text()
 
 
-def test_one_job_extracts_and_another_applies(runner: ActionRunner, project: Project, tmp_path: Path) -> None:
+def test_one_job_extracts_and_another_applies(
+    runner: ActionRunner, project: Project, tmp_path: Path
+) -> None:
     before, plan = project.sha(), tmp_path / "plan.json"
     assert runner.run(ACTION, install="skip", extract=str(plan)).outputs["commits"] == "0"
     assert project.sha() == before
-    done = runner.run(ACTION, install="skip", apply=str(plan), push="none", engine="command")  # one that cannot be had
+    done = runner.run(
+        ACTION, install="skip", apply=str(plan), push="none", engine="command"
+    )  # one that cannot be had
     assert done.outputs["commits"] == "1"
     assert project.sha() != before
 
@@ -169,7 +204,10 @@ def test_a_report_is_written_where_it_is_asked_for_and_its_fault_fails_nothing(
     assert "<title>Memory of shop</title>" in page.read_text("utf-8")
     page.unlink()
     page.mkdir()
-    assert "::warning title=memory-ci::" in runner.run(ACTION, install="skip", push="none", report="true").printed
+    assert (
+        "::warning title=memory-ci::"
+        in runner.run(ACTION, install="skip", push="none", report="true").printed
+    )
 
 
 def test_a_dry_run_changes_nothing(runner: ActionRunner, project: Project) -> None:
@@ -178,7 +216,9 @@ def test_a_dry_run_changes_nothing(runner: ActionRunner, project: Project) -> No
     assert project.git("for-each-ref") == before
 
 
-def test_verify_needs_no_secret_and_fails_on_what_it_finds(runner: ActionRunner, project: Project) -> None:
+def test_verify_needs_no_secret_and_fails_on_what_it_finds(
+    runner: ActionRunner, project: Project
+) -> None:
     project.branch("topic")
     project.commit("Work", {"src/other.py": "x\n"})
     on_pull_request(runner, project)
@@ -188,7 +228,9 @@ def test_verify_needs_no_secret_and_fails_on_what_it_finds(runner: ActionRunner,
         runner.run(ACTION / "verify", install="skip")
 
 
-def test_a_job_is_given_what_fits_its_task_and_its_commits_say_so(runner: ActionRunner, project: Project) -> None:
+def test_a_job_is_given_what_fits_its_task_and_its_commits_say_so(
+    runner: ActionRunner, project: Project
+) -> None:
     project.record()
     hostile = "retry a failed charge in the client\n$(touch pwned) `touch pwned` --help"
     done = runner.run(ACTION / "retrieve", install="skip", task=hostile)
@@ -202,7 +244,9 @@ def test_a_job_is_given_what_fits_its_task_and_its_commits_say_so(runner: Action
     assert "Memory-Retrieved:" in project.git("log", "-1", "--format=%B")
 
 
-def test_a_task_that_memory_knows_nothing_of_gives_empty_outputs(runner: ActionRunner, project: Project) -> None:
+def test_a_task_that_memory_knows_nothing_of_gives_empty_outputs(
+    runner: ActionRunner, project: Project
+) -> None:
     done = runner.run(ACTION / "retrieve", install="skip", task="zebra")
     assert (done.outputs["memory"].strip(), done.outputs["ids"]) == ("", "")
 
@@ -224,7 +268,10 @@ def test_memory_ci_is_installed_from_the_source_of_the_action_and_by_hashes(
     runner.env = {**runner.env, "MEMORY_CI": str(tmp_path / "bin" / "memory-ci")}
     runner.run(ACTION, extras="anthropic", report="true", dry_run="true")
     locked, ours = (runner.temp / "pip").read_text().splitlines()
-    locks = [f"--requirement {ACTION}/requirements/{name}.txt" for name in ("base", "anthropic", "report")]
+    locks = [
+        f"--requirement {ACTION}/requirements/{name}.txt"
+        for name in ("base", "anthropic", "report")
+    ]
     assert locked.startswith("-m pip install")
     assert locked.endswith(" ".join(["--require-hashes --only-binary :all:", *locks]))
     assert " --no-deps " in locked
@@ -232,7 +279,9 @@ def test_memory_ci_is_installed_from_the_source_of_the_action_and_by_hashes(
     assert ours.endswith(f"--no-build-isolation {ROOT}")
 
 
-def test_without_a_memory_ci_on_the_path_skip_says_so(runner: ActionRunner, project: Project, tmp_path: Path) -> None:
+def test_without_a_memory_ci_on_the_path_skip_says_so(
+    runner: ActionRunner, project: Project, tmp_path: Path
+) -> None:
     (tmp_path / "bin" / "memory-ci").unlink()
     runner.env = {**runner.env, "PATH": "/usr/bin:/bin"}
     with pytest.raises(AssertionError, match="memory-ci is not on PATH"):

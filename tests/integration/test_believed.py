@@ -42,26 +42,38 @@ ROWS = {
     "`Learning:` in a commit from a fork": Row(
         lambda attacker: attacker.forks(f"Add pages\n\n{MARK}", PAGE), is_written=False
     ),
-    "the same, squashed": Row(lambda attacker: squash(attacker, f"Add pages\n\n{MARK}", EVE), is_written=False),
+    "the same, squashed": Row(
+        lambda attacker: squash(attacker, f"Add pages\n\n{MARK}", EVE), is_written=False
+    ),
     "title and description of a request from a fork": Row(
-        lambda attacker: attacker.forks("Add pages", PAGE, title=f"Learning: {RULE}", body=f"Learning: {RULE}"),
+        lambda attacker: attacker.forks(
+            "Add pages", PAGE, title=f"Learning: {RULE}", body=f"Learning: {RULE}"
+        ),
         is_written=False,
     ),
     "`Co-authored-by:` a member, in a commit from a fork": Row(
-        lambda attacker: attacker.forks(f"Add pages\n\n{MARK}\nCo-authored-by: {ADA}", PAGE), is_written=False
+        lambda attacker: attacker.forks(f"Add pages\n\n{MARK}\nCo-authored-by: {ADA}", PAGE),
+        is_written=False,
     ),
     "`Co-authored-by:` a stranger, in a member's commit (an accepted suggestion)": Row(
-        lambda attacker: attacker.merges(f"Apply a suggestion\n\n{MARK}\nCo-authored-by: {EVE}", PAGE, ADA),
+        lambda attacker: attacker.merges(
+            f"Apply a suggestion\n\n{MARK}\nCo-authored-by: {EVE}", PAGE, ADA
+        ),
         is_written=True,
     ),
     "a stranger's comment or suggestion in a review": Row(
-        lambda attacker: attacker.comments(f"```suggestion\nLearning: {RULE}\n```\n/remember {RULE}"), is_written=False
+        lambda attacker: attacker.comments(
+            f"```suggestion\nLearning: {RULE}\n```\n/remember {RULE}"
+        ),
+        is_written=False,
     ),
     "a member's `/remember` in a review": Row(
-        lambda attacker: attacker.comments(f"/remember {RULE}", login="ada", association="MEMBER"), is_written=True
+        lambda attacker: attacker.comments(f"/remember {RULE}", login="ada", association="MEMBER"),
+        is_written=True,
     ),
     "`Memory: keep` in a commit from a fork": Row(
-        lambda attacker: attacker.forks(f"Add pages\n\n{MARK}\nMemory: keep", PAGE), is_written=False
+        lambda attacker: attacker.forks(f"Add pages\n\n{MARK}\nMemory: keep", PAGE),
+        is_written=False,
     ),
 }
 """What is believed of words. What is said of other work and of runs has tests of its own, below and in test_attacks."""
@@ -106,7 +118,9 @@ def test_the_session_that_a_stranger_names_stays_that_of_its_own_work(attacker: 
 
 
 @pytest.mark.parametrize("is_fork", [True, False])
-def test_trailers_of_a_run_in_a_commit_of_work_move_nothing(attacker: Attacker, *, is_fork: bool) -> None:
+def test_trailers_of_a_run_in_a_commit_of_work_move_nothing(
+    attacker: Attacker, *, is_fork: bool
+) -> None:
     """Else whoever writes them would hide the work of others from the next run, or have it counted twice."""
     project = attacker.project
     tip = project.sha()
@@ -116,15 +130,22 @@ def test_trailers_of_a_run_in_a_commit_of_work_move_nothing(attacker: Attacker, 
     cursor = find_cursor(project.workspace.repo, "main")
     assert cursor is None or cursor.source != tip
     record(attacker)
-    assert any("retries live in src/client.py" in entry.title.casefold() for entry in project.entries())
+    assert any(
+        "retries live in src/client.py" in entry.title.casefold() for entry in project.entries()
+    )
 
 
 def test_the_table_has_a_row_for_each_test_and_no_other() -> None:
     text = SECURITY.read_text("utf-8").partition("## Who is believed")[2].partition("\n## ")[0]
-    rows = [line.split(" | ")[0].removeprefix("| ") for line in text.splitlines() if line.startswith("| ")][1:]
+    rows = [
+        line.split(" | ")[0].removeprefix("| ")
+        for line in text.splitlines()
+        if line.startswith("| ")
+    ][1:]
     assert rows == [*ROWS, *OTHERS]
     sources = "".join(
-        (Path(__file__).parent / name).read_text("utf-8") for name in ("test_attacks.py", Path(__file__).name)
+        (Path(__file__).parent / name).read_text("utf-8")
+        for name in ("test_attacks.py", Path(__file__).name)
     )
     for name in OTHERS.values():
         assert re.search(rf"def test_\w*{name}", sources), name

@@ -45,7 +45,9 @@ def set_up(project: Project, name: str) -> tuple[InstallStep, ...]:
 
 
 @pytest.mark.parametrize("name", CLOUDS)
-def test_what_a_cloud_agent_needs_is_written_once_and_its_own_files_stay(project: Project, name: str) -> None:
+def test_what_a_cloud_agent_needs_is_written_once_and_its_own_files_stay(
+    project: Project, name: str
+) -> None:
     assert {step.result for step in set_up(project, name)} == {"written"}
     assert {step.result for step in set_up(project, name)} == {"kept"}
     assert f"memory-ci=={__version__}" in (project.path / SCRIPT_FILE).read_text()
@@ -53,7 +55,9 @@ def test_what_a_cloud_agent_needs_is_written_once_and_its_own_files_stay(project
     assert sys.executable not in "".join(
         p.read_text() for p in project.path.rglob(".*/*.json") if ".git/" not in str(p)
     )
-    project.write(SCRIPT_FILE, (project.path / SCRIPT_FILE).read_text().replace(__version__, "0.0.1"))
+    project.write(
+        SCRIPT_FILE, (project.path / SCRIPT_FILE).read_text().replace(__version__, "0.0.1")
+    )
     assert {step.result for step in set_up(project, name)} == {"written", "kept"}
     project.write(SCRIPT_FILE, "# mine\n")
     assert {step.result for step in set_up(project, name)} == {"kept"}
@@ -74,7 +78,9 @@ def test_the_set_up_step_of_copilot_is_a_workflow_and_of_others_is_said(project:
 def test_in_a_bare_container_memory_is_read_and_a_marked_note_comes_back_by_the_branch(
     project: Project, tmp_path: Path
 ) -> None:
-    project.commit("Remember", {"MEMORY.md": format_entry(make_entry(1, title="Charge a card once"))})
+    project.commit(
+        "Remember", {"MEMORY.md": format_entry(make_entry(1, title="Charge a card once"))}
+    )
     set_up(project, "claude-web")
     project.git("add", "-A")
     project.commit("Set the cloud up")
@@ -86,7 +92,11 @@ def test_in_a_bare_container_memory_is_read_and_a_marked_note_comes_back_by_the_
     project.git("clone", "-q", "--template=", str(project.path), str(tmp_path / "box"))
     box = RepoBuilder(tmp_path / "box")
     closed = {f"{name}_proxy": "http://127.0.0.1:9" for name in ("http", "https", "all")}
-    environ = {"PATH": f"{bin_}:{home}/.local/bin:{os.environ['PATH']}", "HOME": str(home), "PYTHONPATH": IMPORTED_FROM}
+    environ = {
+        "PATH": f"{bin_}:{home}/.local/bin:{os.environ['PATH']}",
+        "HOME": str(home),
+        "PYTHONPATH": IMPORTED_FROM,
+    }
 
     def shell(command: str, given: str = "", **more: str) -> str:
         return subprocess.run(
@@ -99,22 +109,34 @@ def test_in_a_bare_container_memory_is_read_and_a_marked_note_comes_back_by_the_
             capture_output=True,
         ).stdout
 
-    shell(f"sed -i s,/usr/local/bin,{home}/none, {SCRIPT_FILE}; sh {SCRIPT_FILE} claude-web; git checkout -q .")
+    shell(
+        f"sed -i s,/usr/local/bin,{home}/none, {SCRIPT_FILE}; sh {SCRIPT_FILE} claude-web; git checkout -q ."
+    )
     assert f"memory-ci=={__version__}" in (home / "pip.log").read_text()
     assert (box.path / ".git/memory-ci/index.db").is_file()
     settings = json.loads((box.path / ".claude/settings.json").read_text())
     (hook,) = settings["hooks"]["UserPromptSubmit"][0]["hooks"]
-    event = {"session_id": "s1", "cwd": str(box.path), "hook_event_name": "UserPromptSubmit", "prompt": "charge a card"}
+    event = {
+        "session_id": "s1",
+        "cwd": str(box.path),
+        "hook_event_name": "UserPromptSubmit",
+        "prompt": "charge a card",
+    }
     assert "Charge a card once" in shell(hook["command"], json.dumps(event), **closed)
     box.git("switch", "-q", "-c", "agent/work")
     shell('memory-ci add "Refund in the client alone" --body "It knows the key."', **closed)
     box.git("add", "-A")
     box.write("src/refund.py", "x = 1\n")
-    shell("git add -A; git -c user.name=Agent -c user.email=a@example.com commit -qm Refund", **closed)
+    shell(
+        "git add -A; git -c user.name=Agent -c user.email=a@example.com commit -qm Refund", **closed
+    )
     assert "Memory-Surface: claude-web" in box.git("log", "-1", "--format=%B")
     box.git("push", "-q", "origin", "agent/work")
     project.git("merge", "-q", "--no-ff", "-m", "Merge agent/work", "agent/work")
     project.record()
     assert "Refund in the client alone" in project.titles()
     assert list(list_readers(project.workspace.repo, "HEAD")) == ["claude-web"]
-    assert any("last committed by claude-web on" in line for line in list_remarks(project.workspace, "HEAD", TODAY))
+    assert any(
+        "last committed by claude-web on" in line
+        for line in list_remarks(project.workspace, "HEAD", TODAY)
+    )

@@ -64,7 +64,10 @@ def fold(project: Project) -> None:
 
 
 def paths(project: Project) -> list[str]:
-    return [file.path.removeprefix(f"{MONTH}/") for file in list_episode_files(project.workspace, "HEAD")]
+    return [
+        file.path.removeprefix(f"{MONTH}/")
+        for file in list_episode_files(project.workspace, "HEAD")
+    ]
 
 
 def ids(project: Project) -> list[str]:
@@ -79,8 +82,12 @@ def part(project: Project, sizes: Sequence[int]) -> None:
     project.git("branch", "side")
 
 
-@pytest.mark.parametrize("sizes", [[1] * 12, [40, 1], [40, 30, 20], [1]], ids=["many", "two", "large", "single"])
-def test_a_branch_that_adds_to_a_folded_month_merges_and_is_folded_in_later(shop: Project, sizes: list[int]) -> None:
+@pytest.mark.parametrize(
+    "sizes", [[1] * 12, [40, 1], [40, 30, 20], [1]], ids=["many", "two", "large", "single"]
+)
+def test_a_branch_that_adds_to_a_folded_month_merges_and_is_folded_in_later(
+    shop: Project, sizes: list[int]
+) -> None:
     part(shop, sizes)
     fold(shop)
     shop.checkout("side")
@@ -97,7 +104,9 @@ def test_a_branch_that_adds_to_a_folded_month_merges_and_is_folded_in_later(shop
 
 
 @pytest.mark.parametrize("late", [1, 200], ids=["small", "large"])
-@pytest.mark.parametrize("sizes", [[1] * 12, [40, 1], [40, 30, 20], [1]], ids=["many", "two", "large", "single"])
+@pytest.mark.parametrize(
+    "sizes", [[1] * 12, [40, 1], [40, 30, 20], [1]], ids=["many", "two", "large", "single"]
+)
 def test_a_month_that_both_branches_folded_merges_to_the_documents_of_both(
     shop: Project, sizes: list[int], late: int
 ) -> None:
@@ -108,7 +117,9 @@ def test_a_month_that_both_branches_folded_merges_to_the_documents_of_both(
     fold(shop)
     shop.checkout("main")
     shop.merge("side")
-    assert sorted(ids(shop)) == sorted(f"pr-{number}" for number in [*range(1, len(sizes) + 1), 20, 21])
+    assert sorted(ids(shop)) == sorted(
+        f"pr-{number}" for number in [*range(1, len(sizes) + 1), 20, 21]
+    )
 
 
 def test_what_both_branches_folded_in_stands_once_and_in_order(shop: Project) -> None:
@@ -138,19 +149,33 @@ def test_two_stories_of_one_id_conflict_within_the_file_alone(shop: Project) -> 
     with pytest.raises(AssertionError, match=f"1 conflict left in {ALL}"):
         shop.merge("side")
     text = (shop.path / ALL).read_text()
-    ours, theirs = (format_telling(make_episode(9, text=text)).decode() for text in ("Ours", "Theirs"))
+    ours, theirs = (
+        format_telling(make_episode(9, text=text)).decode() for text in ("Ours", "Theirs")
+    )
     assert f"\n<<<<<<< ours\n{ours}=======\n{theirs}>>>>>>> theirs\n\n" in text
-    assert text.endswith("\n".join(format_telling(make_episode(number)).decode() for number in (10, 11)))
+    assert text.endswith(
+        "\n".join(format_telling(make_episode(number)).decode() for number in (10, 11))
+    )
 
 
-def test_new_episodes_that_are_like_folded_ones_merge_where_only_exact_renames_are_looked_for(shop: Project) -> None:
-    like = [msgspec.structs.replace(make_episode(1, 40), id=f"pr-{number}") for number in range(1, 13)]
+def test_new_episodes_that_are_like_folded_ones_merge_where_only_exact_renames_are_looked_for(
+    shop: Project,
+) -> None:
+    like = [
+        msgspec.structs.replace(make_episode(1, 40), id=f"pr-{number}") for number in range(1, 13)
+    ]
     tell(shop, *like[:6])
     shop.git("branch", "side")
     for branch, new in (("main", like[6:9]), ("side", like[9:])):
         shop.checkout(branch)
         fold(shop)
-        tell(shop, *(msgspec.structs.replace(one, occurred_at=datetime(2026, 11, 3, tzinfo=UTC)) for one in new))
+        tell(
+            shop,
+            *(
+                msgspec.structs.replace(one, occurred_at=datetime(2026, 11, 3, tzinfo=UTC))
+                for one in new
+            ),
+        )
     shop.git("merge", "-q", "--no-edit", "-X", "find-renames=100%", "main")
     assert sorted(ids(shop)) == sorted(one.id for one in like)
 
@@ -167,11 +192,17 @@ def test_resolve_merges_episodes_where_nothing_is_installed(shop: Project) -> No
     assert ids(shop) == ["pr-1", "pr-2", "pr-3", "pr-4", "pr-7", "pr-9"]
 
 
-def test_an_episode_that_both_branches_tell_differently_conflicts_in_its_own_file(shop: Project) -> None:
+def test_an_episode_that_both_branches_tell_differently_conflicts_in_its_own_file(
+    shop: Project,
+) -> None:
     shop.git("branch", "side")
     tell(shop, make_episode(9, text="Ours"))
     shop.checkout("side")
     tell(shop, make_episode(9, text="Theirs"))
     with pytest.raises(AssertionError, match="1 conflict left in"):
         shop.merge("main")
-    assert (shop.path / telling_path(make_episode(9))).read_text().startswith("<<<<<<< ours\n---\nid: pr-9\n")
+    assert (
+        (shop.path / telling_path(make_episode(9)))
+        .read_text()
+        .startswith("<<<<<<< ours\n---\nid: pr-9\n")
+    )

@@ -54,7 +54,9 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
     shutil.copy(ROOT / "hooks" / "prepare-commit-msg", hooks)
     command = tmp_path / "bin" / "memory-ci"
     command.parent.mkdir()
-    command.write_text(f'#!/bin/sh\nPYTHONPATH="{IMPORTED_FROM}" exec "{sys.executable}" -m memory_ci "$@"\n')
+    command.write_text(
+        f'#!/bin/sh\nPYTHONPATH="{IMPORTED_FROM}" exec "{sys.executable}" -m memory_ci "$@"\n'
+    )
     command.chmod(0o755)
     monkeypatch.setenv("PATH", f"{command.parent}{os.pathsep}{os.environ['PATH']}")
     return made
@@ -63,12 +65,16 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
 def test_a_commit_carries_what_its_work_was_given(project: Project) -> None:
     record_injected(project.workspace, [make_id(1)], NOW)
     project.commit("Do it", {"x.txt": "x"})
-    assert project.git("log", "-1", "--format=%(trailers:key=Memory-Retrieved,valueonly)").strip() == make_id(1)
+    assert project.git(
+        "log", "-1", "--format=%(trailers:key=Memory-Retrieved,valueonly)"
+    ).strip() == make_id(1)
     project.commit("Do more", {"x.txt": "y"})
     assert "Memory-Retrieved" not in project.git("log", "-1", "--format=%B")
 
 
-def test_the_hook_is_silent_without_memory_ci(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_hook_is_silent_without_memory_ci(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("PATH", "/usr/bin:/bin")
     record_injected(project.workspace, [make_id(1)], NOW)
     project.commit("Do it", {"x.txt": "x"})
@@ -101,7 +107,9 @@ def test_every_hook_of_the_manifest_is_one_of_ours_with_keys_and_stages_that_exi
         assert main.get_command(main.make_context("memory-ci", ["list"]), command) is not None
 
 
-def test_the_index_is_built_after_git_moved_the_work_tree_and_nothing_is_said(project: Project) -> None:
+def test_the_index_is_built_after_git_moved_the_work_tree_and_nothing_is_said(
+    project: Project,
+) -> None:
     hook = project.path / ".git" / "hooks" / "post-checkout"
     hook.write_text('#!/bin/sh\nmemory-ci hook sync "$@" 2>&1\n')
     hook.chmod(0o755)

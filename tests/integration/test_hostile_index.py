@@ -65,9 +65,13 @@ def test_a_row_of_vectors_of_another_type_is_none(project: Project) -> None:
 
 
 def test_verifying_tells_of_a_line_that_is_no_number(project: Project) -> None:
-    with closing(sqlite3.connect(index_path(project.workspace), isolation_level=None)) as connection:
+    with closing(
+        sqlite3.connect(index_path(project.workspace), isolation_level=None)
+    ) as connection:
         connection.execute("UPDATE entries SET line = 'abc'")
-    assert [finding.code for finding in verify_index(project.workspace, None, None)] == ["index-differs"]
+    assert [finding.code for finding in verify_index(project.workspace, None, None)] == [
+        "index-differs"
+    ]
 
 
 def test_a_tree_that_is_none_is_refused_whatever_the_entries_cite(project: Project) -> None:

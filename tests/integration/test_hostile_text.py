@@ -29,12 +29,14 @@ def hostile(project: Project) -> Project:
     return project
 
 
-def test_show_prints_control_characters_as_escapes_and_keeps_lines_and_tabs(run: Run, hostile: Project) -> None:
+def test_show_prints_control_characters_as_escapes_and_keeps_lines_and_tabs(
+    run: Run, hostile: Project
+) -> None:
     shown = run("show", make_id(1), "--at", "HEAD")
     assert "One\ttwo\n\nthree\\x7f\n" in shown.stdout
-    assert json.loads(run("show", make_id(1), "--at", "HEAD", "--json").stdout)["located"]["entry"]["body"].endswith(
-        "\x7f"
-    )
+    assert json.loads(run("show", make_id(1), "--at", "HEAD", "--json").stdout)["located"]["entry"][
+        "body"
+    ].endswith("\x7f")
 
 
 def test_log_prints_a_subject_as_text(run: Run, hostile: Project) -> None:
@@ -43,7 +45,9 @@ def test_log_prints_a_subject_as_text(run: Run, hostile: Project) -> None:
     assert ESCAPE not in shown.stdout
 
 
-def test_an_error_prints_what_it_names_as_text(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_error_prints_what_it_names_as_text(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     place = tmp_path / f"no {ESCAPE} repository"
     place.mkdir()
     monkeypatch.chdir(place)
@@ -54,7 +58,9 @@ def test_an_error_prints_what_it_names_as_text(run: Run, tmp_path: Path, monkeyp
 
 def test_add_names_a_known_place_as_text(run: Run, project: Project) -> None:
     turned = "src/\u202ecod"
-    project.commit("Strange", {f"{turned}/MEMORY.md": format_entry(make_entry(1, title="Retry only GET"))})
+    project.commit(
+        "Strange", {f"{turned}/MEMORY.md": format_entry(make_entry(1, title="Retry only GET"))}
+    )
     known = run("add", "--title", "Retry only GET", "--scope", f"team:{turned}")
     assert "src/\\u202ecod/MEMORY.md; nothing written." in known.stdout
 
@@ -66,7 +72,11 @@ def test_apply_and_record_print_subjects_as_text(run: Run, project: Project) -> 
 
 
 def test_nothing_on_standard_error_of_a_job_is_a_command_of_the_runner(project: Project) -> None:
-    for command in ("##[set-output name=job;]record", "x\n::set-env name=PATH::/tmp", "x\n \t::add-mask::x"):
+    for command in (
+        "##[set-output name=job;]record",
+        "x\n::set-env name=PATH::/tmp",
+        "x\n \t::add-mask::x",
+    ):
         done = subprocess.run(
             [sys.executable, "-m", "memory_ci", "add", "--title", "x", "--scope", command],
             env=os.environ | {"GITHUB_ACTIONS": "true"}, capture_output=True, text=True, check=False,
@@ -79,19 +89,32 @@ def test_nothing_on_standard_error_of_a_job_is_a_command_of_the_runner(project: 
 
 def test_nothing_that_a_job_prints_for_people_is_a_command_of_the_runner(project: Project) -> None:
     hostile = "##[set-output name=job;]x"
-    entry = format_entry(make_entry(1, title="Retry only GET", body=f"{hostile}\n::set-env name=PATH::/tmp"))
+    entry = format_entry(
+        make_entry(1, title="Retry only GET", body=f"{hostile}\n::set-env name=PATH::/tmp")
+    )
     project.commit("Memory", {"MEMORY.md": entry, "memory-ci.yml": f"'{hostile}': 1\n"})
-    for words in (["list"], ["show", make_id(1)], ["check"], ["record", "--yes"], ["doctor"], ["verify"]):
+    for words in (
+        ["list"],
+        ["show", make_id(1)],
+        ["check"],
+        ["record", "--yes"],
+        ["doctor"],
+        ["verify"],
+    ):
         done = subprocess.run(
             [sys.executable, "-m", "memory_ci", *words],
             env=os.environ | {"GITHUB_ACTIONS": "true"}, capture_output=True, text=True, check=False,
         )  # fmt: skip
         printed = done.stdout + done.stderr
         assert "##[" not in printed, words
-        assert not any(line.lstrip().startswith("::set-env") for line in printed.splitlines()), words
+        assert not any(line.lstrip().startswith("::set-env") for line in printed.splitlines()), (
+            words
+        )
 
 
-def test_json_is_printed_without_characters_that_a_terminal_obeys(run: Run, project: Project) -> None:
+def test_json_is_printed_without_characters_that_a_terminal_obeys(
+    run: Run, project: Project
+) -> None:
     body = "One \x7f\x9b2J \u202eowt"
     project.commit("Mind", {"MEMORY.md": format_entry(make_entry(1, body=body))})
     printed = run("show", make_id(1), "--at", "HEAD", "--json").stdout
@@ -126,7 +149,8 @@ def test_no_command_prints_a_credential_that_somebody_committed(
     entry = make_entry(1, title=f"Pay with {KEY}", body=f"The key is {KEY}.")
     project.commit(f"Pay the bill with {KEY}", {"MEMORY.md": "# Memory\n\n" + format_entry(entry)})
     project.commit(
-        f"fix: pay the bill\n\nDecision: bills are paid with {KEY} rather than by hand", {"src/pay.py": "1\n"}
+        f"fix: pay the bill\n\nDecision: bills are paid with {KEY} rather than by hand",
+        {"src/pay.py": "1\n"},
     )
     shown = run(*words)
     assert KEY not in shown.stdout + shown.stderr

@@ -46,7 +46,12 @@ def test_an_interrupt_leaves_no_traceback_also_while_modules_are_loaded(
 ) -> None:
     code = AT_IMPORT.format(module=module, arguments=arguments)
     done = subprocess.run(
-        [sys.executable, "-c", code], cwd=project.path, capture_output=True, text=True, timeout=SECONDS, check=False
+        [sys.executable, "-c", code],
+        cwd=project.path,
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+        check=False,
     )
     assert (done.returncode, done.stderr) == (130, "Interrupted.\n")
 
@@ -54,12 +59,25 @@ def test_an_interrupt_leaves_no_traceback_also_while_modules_are_loaded(
 def test_these_tests_pass_also_where_the_signal_is_ignored_at_start() -> None:
     one = f"{__file__}::test_an_interrupt_leaves_no_traceback_also_while_modules_are_loaded"
     ignoring = ["sh", "-c", 'trap "" INT HUP; exec "$@"', "sh"]  # as nohup and `&` do
-    command = [*ignoring, sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-k", "shortcut", one]
+    command = [
+        *ignoring,
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        "-k",
+        "shortcut",
+        one,
+    ]
     done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=False)
     assert done.stdout.splitlines()[-1].startswith("1 passed"), done.stdout
 
 
-def test_a_file_that_was_changed_since_a_run_was_killed_is_named_by_every_command(run: Run, project: Project) -> None:
+def test_a_file_that_was_changed_since_a_run_was_killed_is_named_by_every_command(
+    run: Run, project: Project
+) -> None:
     old = project.sha()
     new = project.commit("memory: extract", {"MEMORY.md": "new\n"})
     project.git("reset", "-q", "--hard", old)
@@ -69,7 +87,10 @@ def test_a_file_that_was_changed_since_a_run_was_killed_is_named_by_every_comman
     for command in ("list", "retrieve"):
         result = run(command, *(["charges"] if command == "retrieve" else []))
         assert result.exit_code == 0
-        assert f"Warning: {project.path}/MEMORY.md:1: a run was killed after it wrote this file" in result.stderr
+        assert (
+            f"Warning: {project.path}/MEMORY.md:1: a run was killed after it wrote this file"
+            in result.stderr
+        )
     assert (project.path / "MEMORY.md").read_text() == "mine\n"
 
 
@@ -77,6 +98,8 @@ def test_a_file_that_was_changed_since_a_run_was_killed_is_named_by_every_comman
 def test_one_variable_ends_every_command_at_once(command: list[str], tmp_path: Path) -> None:
     environ = {**os.environ, "PYTHONPATH": IMPORTED_FROM, "MEMORY_CI": "off"}
     asked = [sys.executable, "-m", "memory_ci", *command]
-    done = subprocess.run(asked, cwd=tmp_path, env=environ, capture_output=True, check=False, input=b"{}")
+    done = subprocess.run(
+        asked, cwd=tmp_path, env=environ, capture_output=True, check=False, input=b"{}"
+    )
     assert (done.returncode, done.stdout) == (0, b"")
     assert done.stderr == b"memory-ci is off (MEMORY_CI=off): nothing was done.\n"

@@ -26,7 +26,9 @@ pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parent.parent.parent
 COUNT = int(os.environ.get("MEMORY_CI_SIGNALS", "6"))
-BODY = "a retry doubled the charge because the gateway had booked the first request before it answered"
+BODY = (
+    "a retry doubled the charge because the gateway had booked the first request before it answered"
+)
 SIGNALS = (signal.SIGKILL, signal.SIGINT, signal.SIGTERM)
 MAIN, SESSIONS, INDEX = ".git/refs/heads/main", ".git/refs/memory-ci", ".git/memory-ci/index.db"
 COMMANDS = {
@@ -45,18 +47,36 @@ ORDER = ("record", "compact", "promote", "record", "capture", "index")
 def template(tmp_path_factory: pytest.TempPathFactory) -> Project:
     """Merged work to learn from, and entries to compact and to promote."""
     project = make_project(tmp_path_factory.mktemp("template") / "shop")
-    near = [make_entry(n, title="Retry with a key", body=f"{BODY}{' again' * (n - 1)}") for n in (1, 2)]
+    near = [
+        make_entry(n, title="Retry with a key", body=f"{BODY}{' again' * (n - 1)}") for n in (1, 2)
+    ]
     project.commit("Near-duplicates", {"MEMORY.md": "\n".join(map(format_entry, near))})
-    lock = {n: make_entry(n, title="Lock before the queue is read", session=f"claude:{n}") for n in (3, 4, 5)}
-    project.commit("Three sessions", {f"job-{n}/MEMORY.md": format_entry(entry) for n, entry in lock.items()})
+    lock = {
+        n: make_entry(n, title="Lock before the queue is read", session=f"claude:{n}")
+        for n in (3, 4, 5)
+    }
+    project.commit(
+        "Three sessions", {f"job-{n}/MEMORY.md": format_entry(entry) for n, entry in lock.items()}
+    )
     return project
 
 
 def write_session(project: Project) -> None:
     """A transcript of the project's own, beside it."""
-    said = {"type": "user", "uuid": "u", "parentUuid": None, "sessionId": "79e9becd", "version": "2.1.132"}
-    when = {"timestamp": "2026-11-20T10:00:00Z", "message": {"role": "user", "content": "Charge once."}}
-    (project.path.parent / "session.jsonl").write_text(json.dumps(said | when | {"cwd": str(project.path)}) + "\n")
+    said = {
+        "type": "user",
+        "uuid": "u",
+        "parentUuid": None,
+        "sessionId": "79e9becd",
+        "version": "2.1.132",
+    }
+    when = {
+        "timestamp": "2026-11-20T10:00:00Z",
+        "message": {"role": "user", "content": "Charge once."},
+    }
+    (project.path.parent / "session.jsonl").write_text(
+        json.dumps(said | when | {"cwd": str(project.path)}) + "\n"
+    )
 
 
 AIMED = """
@@ -98,7 +118,12 @@ def start(project: Project, *args: str, aim: Sequence[str] = ()) -> subprocess.P
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     quiet = subprocess.DEVNULL
     return subprocess.Popen(
-        command, cwd=project.path, env=environment, stdout=quiet, stderr=quiet, start_new_session=True
+        command,
+        cwd=project.path,
+        env=environment,
+        stdout=quiet,
+        stderr=quiet,
+        start_new_session=True,
     )
 
 
@@ -144,7 +169,9 @@ def test_no_signal_loses_a_learning(template: Project, tmp_path: Path) -> None:
         assert number == signal.SIGKILL or not is_cut, what
         assert project.workspace.findings == (), what
         assert name != "capture" or start(project, *COMMANDS[name][0]).wait() == 0
-        assert name != "capture" or project.git("for-each-ref", "refs/memory-ci/sessions/") != "", what
+        assert name != "capture" or project.git("for-each-ref", "refs/memory-ci/sessions/") != "", (
+            what
+        )
         assert project.git("status", "--porcelain", "--untracked-files=no") == "", what
         project.git("fsck", "--strict", "--no-dangling")
         tip = project.sha()

@@ -91,16 +91,20 @@ HIDDEN = {
 """The entries that each must not be shown. Nobody is told of what is retired, of another repository or work tree."""
 
 
-def write_entry(number_id: str, **fields: Any) -> str:  # noqa: ANN401 - any field of Entry
+def write_entry(number_id: str, **fields: Any) -> str:
     title = f"Zebra crossing light {MARKS[number_id]}"
-    return format_entry(make_entry(1, **{"id": number_id, "title": title, "body": "zebra crossing light", **fields}))
+    return format_entry(
+        make_entry(1, **{"id": number_id, "title": title, "body": "zebra crossing light", **fields})
+    )
 
 
 def write_files() -> dict[str, str]:
     relations = tuple(f"supports {one}" for one in (OWN, OTHER, NOTED, TEAM, RETIRED, DRAFT))
     return {
         ".memory-ci.yaml": CONFIG,
-        "MEMORY.md": write_entry(SHARED, relations=relations) + "\n" + write_entry(RETIRED, status="retired"),
+        "MEMORY.md": write_entry(SHARED, relations=relations)
+        + "\n"
+        + write_entry(RETIRED, status="retired"),
         "institutional.md": write_entry(NORM),
         ".teaparty/jobs/job-1/institutional.md": write_entry(OWN),
         ".teaparty/jobs/job-2/institutional.md": write_entry(OTHER),
@@ -112,7 +116,11 @@ def write_files() -> dict[str, str]:
 def note_episode(project: Project, name: str, session: str) -> None:
     text = f"Zebra crossing light {MARKS[name]}"
     episode = Episode(
-        id=name, occurred_at=NOW, situation=Situation(summary=text), context={"session": session}, text=text
+        id=name,
+        occurred_at=NOW,
+        situation=Situation(summary=text),
+        context={"session": session},
+        text=text,
     )
     save_telling(project.workspace, episode)
 
@@ -164,7 +172,9 @@ def retrieve_door(*options: str) -> Door:
 def hook_door(who: Who) -> str:
     said = {"prompt": ASK, "session_id": who.session, "hook_event_name": "UserPromptSubmit"}
     answer = invoke("retrieve", "--hook", *who.options, stdin=json.dumps(said))
-    shutil.rmtree(".git/memory-ci/given", ignore_errors=True)  # another door is not to leave out what this one gave
+    shutil.rmtree(
+        ".git/memory-ci/given", ignore_errors=True
+    )  # another door is not to leave out what this one gave
     return answer
 
 
@@ -229,7 +239,11 @@ def test_who_may_see_more_is_shown_more(zoo: Project) -> None:
     assert MARKS[OWN] in COMMANDS["text"](ONE)
     assert MARKS[TEAM] in COMMANDS["text"](LEAD)
     assert MARKS[NORM] in COMMANDS["text"](STRANGER), "institutional memory holds for every role"
-    assert find_leaks(invoke("retrieve", ASK, "--all-sessions"), {OWN, OTHER, NOTED}) == ["Okapi", "Wombat", "Bilby"]
+    assert find_leaks(invoke("retrieve", ASK, "--all-sessions"), {OWN, OTHER, NOTED}) == [
+        "Okapi",
+        "Wombat",
+        "Bilby",
+    ]
     assert MARKS[RETIRED] in invoke("retrieve", ASK, "--status", "retired")
 
 
@@ -243,7 +257,10 @@ def test_recall_shows_a_session_its_own_episodes_only(zoo: Project) -> None:
 
 
 def test_similar_tasks_are_not_those_of_a_session(zoo: Project) -> None:
-    assert find_leaks(invoke("similar", ASK, "--json", "--top", "100"), {OWN_EPISODE, OTHER_EPISODE}) == []
+    assert (
+        find_leaks(invoke("similar", ASK, "--json", "--top", "100"), {OWN_EPISODE, OTHER_EPISODE})
+        == []
+    )
 
 
 # -- doors of the MCP server
@@ -252,7 +269,9 @@ def test_similar_tasks_are_not_those_of_a_session(zoo: Project) -> None:
 def visit(project: Project, who: Who, calls: list[tuple[str, dict[str, Any]]]) -> list[str]:
     """What each call gives: all of its result, or of the protocol's error."""
     environ = {"MEMORY_CI_EMBEDDER": "none"}
-    caller = Caller(start=project.path, clock=lambda: NOW, environ=environ, session=who.session, role=who.role)
+    caller = Caller(
+        start=project.path, clock=lambda: NOW, environ=environ, session=who.session, role=who.role
+    )
 
     async def talk() -> list[str]:
         async with Client(build_server(caller)) as client:
@@ -282,7 +301,10 @@ ENTRY_CALLS: list[tuple[str, dict[str, Any]]] = [
     ("health", {}),
 ]
 EPISODE_CALLS: list[tuple[str, dict[str, Any]]] = [
-    *(("recall_episodes", {"query": ASK, "ranking": ranking}) for ranking in ("similar", "t4dm", "mempalace")),
+    *(
+        ("recall_episodes", {"query": ASK, "ranking": ranking})
+        for ranking in ("similar", "t4dm", "mempalace")
+    ),
     ("recall_episodes", {"query": ASK, "current_time": "2027-01-01"}),
     ("query_at_time", {"query": ASK, "point_in_time": "2026-11-21T00:00:00Z", "limit": 50}),
 ]
@@ -309,7 +331,12 @@ def test_a_hidden_entry_is_as_unknown_as_one_that_does_not_exist(zoo: Project, w
 def test_a_visible_entry_is_known(zoo: Project) -> None:
     reads = [("read", {"uri": f"memory://entry/{one}"}) for one in (SHARED, NORM, OWN, TEAM)]
     answers = visit(zoo, LEAD, reads)
-    assert find_leaks("".join(answers), {SHARED, NORM, OWN, TEAM}) == ["Okapi", "Quokka", "Numbat", "Dingo"]
+    assert find_leaks("".join(answers), {SHARED, NORM, OWN, TEAM}) == [
+        "Okapi",
+        "Quokka",
+        "Numbat",
+        "Dingo",
+    ]
 
 
 def test_episodes_of_another_session_are_shown_by_no_tool(zoo: Project) -> None:
@@ -317,11 +344,15 @@ def test_episodes_of_another_session_are_shown_by_no_tool(zoo: Project) -> None:
         assert find_leaks(answer, {OTHER_EPISODE}) == []
         assert OTHER_EPISODE not in answer
         assert MARKS[OWN_EPISODE] in answer
-    assert find_leaks("".join(visit(zoo, NOBODY, EPISODE_CALLS)), {OWN_EPISODE, OTHER_EPISODE}) == []
+    assert (
+        find_leaks("".join(visit(zoo, NOBODY, EPISODE_CALLS)), {OWN_EPISODE, OTHER_EPISODE}) == []
+    )
 
 
 def test_an_episode_of_another_session_cannot_be_marked(zoo: Project) -> None:
-    other, own = visit(zoo, ONE, [("mark_important", {"episode_id": one}) for one in (OTHER_EPISODE, OWN_EPISODE)])
+    other, own = visit(
+        zoo, ONE, [("mark_important", {"episode_id": one}) for one in (OTHER_EPISODE, OWN_EPISODE)]
+    )
     assert "unknown-episode" in other
     assert "unknown-episode" not in own
 
@@ -333,7 +364,9 @@ def test_a_learning_that_another_session_keeps_is_not_known(zoo: Project) -> Non
     assert MARKS[OTHER] in visit(zoo, ONE, [("retrieve", {"task": ASK})])[0]
 
 
-@pytest.mark.parametrize("field", ["session", "role", "all_sessions", "statuses", "scopes", "base", "repo"])
+@pytest.mark.parametrize(
+    "field", ["session", "role", "all_sessions", "statuses", "scopes", "base", "repo"]
+)
 def test_no_argument_of_a_tool_says_who_asks(zoo: Project, field: str) -> None:
     (answer,) = visit(zoo, ONE, [("retrieve", {"task": ASK, field: "job-2"})])
     assert f"unknown field `{field}`" in answer
@@ -353,7 +386,9 @@ PEOPLE: dict[str, tuple[list[str], set[str]]] = {
 
 
 @pytest.mark.parametrize("name", PEOPLE)
-def test_doors_for_people_show_every_session_and_scope_of_their_repository(zoo: Project, name: str) -> None:
+def test_doors_for_people_show_every_session_and_scope_of_their_repository(
+    zoo: Project, name: str
+) -> None:
     argv, seen = PEOPLE[name]
     text = invoke(*argv)
     assert len(find_leaks(text, seen)) == len(seen)
@@ -363,7 +398,9 @@ def test_doors_for_people_show_every_session_and_scope_of_their_repository(zoo: 
 def test_the_manual_says_of_every_command_whose_door_it_is() -> None:
     """And names each once; which claims hold is tried above."""
     rows = re.findall(
-        r"^\| for (?:agents|people|writing) \| ([^|]+) \|", MANUAL.read_text(encoding="utf-8"), re.MULTILINE
+        r"^\| for (?:agents|people|writing) \| ([^|]+) \|",
+        MANUAL.read_text(encoding="utf-8"),
+        re.MULTILINE,
     )
     named = [name for row in rows for name in re.findall(r"`([a-z]+)`", row)]
     assert len(rows) == 3

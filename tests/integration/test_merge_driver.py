@@ -32,7 +32,9 @@ def text_of(*entries: Entry) -> str:
 
 
 def ids(project: RepoBuilder, rev: str = "HEAD") -> list[str]:
-    return [entry.id for entry in parse_memory_file("", project.show(rev, "MEMORY.md").encode()).entries]
+    return [
+        entry.id for entry in parse_memory_file("", project.show(rev, "MEMORY.md").encode()).entries
+    ]
 
 
 def put(project: Project, *entries: Entry) -> str:
@@ -77,7 +79,9 @@ def installed(plain: Project) -> Project:
 
 
 @pytest.mark.parametrize("count", [10, 100, 900])
-def test_two_branches_that_add_to_one_file_merge_with_every_entry_intact(installed: Project, count: int) -> None:
+def test_two_branches_that_add_to_one_file_merge_with_every_entry_intact(
+    installed: Project, count: int
+) -> None:
     diverge(installed, count).merge("side")
     assert installed.show("HEAD", "MEMORY.md") == expected(count)
     assert installed.check().is_ok
@@ -116,7 +120,9 @@ def test_a_merge_of_criss_cross_histories_adds_nothing_twice(installed: Project)
     assert ids(installed) == [make_id(number) for number in (1, 2, 3, 4, 5)]
 
 
-def test_an_entry_that_both_changed_stops_the_merge_with_markers_around_it_alone(installed: Project) -> None:
+def test_an_entry_that_both_changed_stops_the_merge_with_markers_around_it_alone(
+    installed: Project,
+) -> None:
     put(installed, *map(numbered, (1, 2, 3)))
     installed.branch("side")
     put(installed, numbered(1), numbered(2, body="Theirs."), numbered(3))
@@ -141,7 +147,9 @@ def test_the_driver_imports_nothing_that_lies_in_the_merged_work_tree(installed:
 
 
 @pytest.mark.parametrize("python", ["/nowhere/bin/python", "/bin/false"])
-def test_a_driver_that_cannot_start_leaves_the_merge_to_git(installed: Project, python: str) -> None:
+def test_a_driver_that_cannot_start_leaves_the_merge_to_git(
+    installed: Project, python: str
+) -> None:
     installed.git("config", "merge.memory-ci.driver", driver_command(python))
     diverge(installed)
     with pytest.raises(AssertionError):
@@ -155,9 +163,25 @@ def test_a_driver_that_cannot_start_leaves_the_merge_to_git(installed: Project, 
 def test_the_driver_speaks_of_the_file_and_says_how_it_went(tmp_path: Path) -> None:
     for name, body in (("base", ""), ("ours", "a"), ("theirs", "b")):
         (tmp_path / name).write_text(text_of(numbered(1, body=body)))
-    command = [sys.executable, "-m", "memory_ci", "hook", "merge", "base", "ours", "theirs", "src/MEMORY.md"]
-    done = subprocess.run(command, cwd=tmp_path, env=dict(os.environ), capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stdout, done.stderr) == (1, "", "memory-ci: 1 conflict left in src/MEMORY.md\n")
+    command = [
+        sys.executable,
+        "-m",
+        "memory_ci",
+        "hook",
+        "merge",
+        "base",
+        "ours",
+        "theirs",
+        "src/MEMORY.md",
+    ]
+    done = subprocess.run(
+        command, cwd=tmp_path, env=dict(os.environ), capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (
+        1,
+        "",
+        "memory-ci: 1 conflict left in src/MEMORY.md\n",
+    )
 
 
 def test_without_the_driver_check_finds_the_markers_that_were_committed(plain: Project) -> None:
@@ -169,7 +193,9 @@ def test_without_the_driver_check_finds_the_markers_that_were_committed(plain: P
     assert "conflict-marker" in {finding.code for finding in plain.check("HEAD").findings}
 
 
-def test_without_the_driver_check_finds_an_entry_that_a_clean_text_merge_doubled(plain: Project) -> None:
+def test_without_the_driver_check_finds_an_entry_that_a_clean_text_merge_doubled(
+    plain: Project,
+) -> None:
     put(plain, *map(numbered, (1, 5)))
     plain.branch("side")
     put(plain, *map(numbered, (1, 5, 9)))
@@ -207,7 +233,10 @@ def test_twenty_branches_that_add_to_the_inbox_merge_through_a_bare_repository(
     numbers = range(100, 100 + 20 * each)
     for place, name in enumerate(names):
         plain.branch(name, "main")
-        mine = [numbered(number, scope="project") for number in numbers[place * each : (place + 1) * each]]
+        mine = [
+            numbered(number, scope="project")
+            for number in numbers[place * each : (place + 1) * each]
+        ]
         plain.commit("Note", {fragment_path(entry.id): format_entry(entry) for entry in mine})
     plain.checkout("main")
     bare = plain.bare(tmp_path / "hub.git")
@@ -225,7 +254,9 @@ def test_twenty_branches_that_add_to_the_inbox_merge_through_a_bare_repository(
     assert plain.git("ls-tree", "-r", "--name-only", "HEAD", ".memory/inbox") == ""
 
 
-def test_the_same_branches_conflict_on_a_server_if_they_append_to_the_file(plain: Project, tmp_path: Path) -> None:
+def test_the_same_branches_conflict_on_a_server_if_they_append_to_the_file(
+    plain: Project, tmp_path: Path
+) -> None:
     bare = diverge(plain).bare(tmp_path / "hub.git")
     if tuple(map(int, plain.git("version").split()[2].split(".")[:2])) >= (2, 38):
         with pytest.raises(AssertionError):

@@ -59,7 +59,13 @@ CASES = [
     Case("commit of a path", ["commit MEMORY.md -m x"], COMMIT),
     Case("commit without memory", ["commit src/client.py -m x"], COMMIT, is_memory_new=False),
     Case("amend", ["commit -a --amend --no-edit"], (*COMMIT, "post-rewrite")),
-    Case("nothing to commit", ["stash", "commit -m x"], ("pre-commit",), is_memory_new=False, status=1),
+    Case(
+        "nothing to commit",
+        ["stash", "commit -m x"],
+        ("pre-commit",),
+        is_memory_new=False,
+        status=1,
+    ),
     Case("fast-forward", ["stash", "merge ahead"], ("post-merge",)),
     Case("true merge", ["stash", "merge --no-edit beside"], ("prepare-commit-msg", "post-merge")),
     Case("squash merge", ["stash", "merge --squash beside"], ("post-merge",), is_memory_new=False),
@@ -68,7 +74,11 @@ CASES = [
     Case("checkout of a branch", ["stash", "checkout ahead"], ("post-checkout",)),
     Case("new branch here", ["checkout -b new"], ("post-checkout",), is_memory_new=False),
     Case("checkout of a file", ["checkout -- MEMORY.md"], ("post-checkout",), is_memory_new=False),
-    Case("rebase", ["stash", "checkout beside", "rebase main"], ("post-checkout", *PICKED, "post-rewrite")),
+    Case(
+        "rebase",
+        ["stash", "checkout beside", "rebase main"],
+        ("post-checkout", *PICKED, "post-rewrite"),
+    ),
     Case("cherry-pick", ["stash", "cherry-pick beside"], PICKED),
     Case("revert", ["stash", "revert --no-edit HEAD"], PICKED),
     Case("stash", ["stash"], (), is_memory_new=False),
@@ -78,7 +88,9 @@ CASES = [
 ]
 
 
-pytestmark = pytest.mark.skipif(not CAN_ADOPT, reason="no way to wait for what goes on in the background")
+pytestmark = pytest.mark.skipif(
+    not CAN_ADOPT, reason="no way to wait for what goes on in the background"
+)
 
 
 # -- set up
@@ -101,7 +113,9 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Project:
     made.checkout("ahead")
     made.commit("Ahead", {fragment_path(make_id(8)): note(8)})
     made.checkout("main")
-    made.write(".git/info/exclude", ".gitattributes\n")  # which `install` makes: nothing else may tell the copies apart
+    made.write(
+        ".git/info/exclude", ".gitattributes\n"
+    )  # which `install` makes: nothing else may tell the copies apart
     made.write("MEMORY.md", note(9))
     made.write("src/client.py", "changed\n")
     return made
@@ -213,7 +227,12 @@ def warmed(project: Project) -> str:
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_git_runs_these_hooks_and_nobody_notices(
-    case: Case, template: Project, project: Project, mark: Path, tmp_path: Path, background: Background
+    case: Case,
+    template: Project,
+    project: Project,
+    mark: Path,
+    tmp_path: Path,
+    background: Background,
 ) -> None:
     plain = copy_project(template, tmp_path / "plain")
     *before, last = [command.format("x") for command in case.commands]
@@ -235,7 +254,9 @@ def test_git_runs_these_hooks_and_nobody_notices(
     assert warmed(project) == (head if case.is_memory_new else start)
 
 
-def test_a_push_runs_the_hook_for_pushes_alone(project: Project, mark: Path, tmp_path: Path) -> None:
+def test_a_push_runs_the_hook_for_pushes_alone(
+    project: Project, mark: Path, tmp_path: Path
+) -> None:
     project.git("remote", "add", "origin", str(project.bare(tmp_path / "origin.git").path))
     mark.write_text("")
     assert run_git(project.path, "push -q origin main") == Done(0, "")
@@ -245,7 +266,9 @@ def test_a_push_runs_the_hook_for_pushes_alone(project: Project, mark: Path, tmp
 # -- what it costs
 
 
-def count_starts(project: Project, tmp_path: Path, background: Background, *commands: str) -> list[str]:
+def count_starts(
+    project: Project, tmp_path: Path, background: Background, *commands: str
+) -> list[str]:
     """The hooks' work for which an interpreter was started."""
     started = tmp_path / "started"
     started.write_text("")
@@ -262,16 +285,25 @@ def count_starts(project: Project, tmp_path: Path, background: Background, *comm
 def test_a_commit_that_leaves_memory_alone_starts_no_interpreter(
     project: Project, background: Background, tmp_path: Path
 ) -> None:
-    assert count_starts(project, tmp_path, background, "commit src/client.py -m x", "commit --amend -m y") == []
+    assert (
+        count_starts(
+            project, tmp_path, background, "commit src/client.py -m x", "commit --amend -m y"
+        )
+        == []
+    )
 
 
 def test_a_commit_of_memory_starts_one_and_the_next_none(
     project: Project, background: Background, tmp_path: Path
 ) -> None:
-    assert count_starts(project, tmp_path, background, "commit -a -m x", "commit --allow-empty -m y") == ["sync"]
+    assert count_starts(
+        project, tmp_path, background, "commit -a -m x", "commit --allow-empty -m y"
+    ) == ["sync"]
 
 
-def test_another_configuration_is_another_index(project: Project, background: Background, tmp_path: Path) -> None:
+def test_another_configuration_is_another_index(
+    project: Project, background: Background, tmp_path: Path
+) -> None:
     project.write(".memory-ci.yaml", "scopes:\n  project: [NOTES.md]\n")
     project.git("add", ".memory-ci.yaml")
     assert count_starts(project, tmp_path, background, "commit .memory-ci.yaml -m x") == ["sync"]
@@ -286,14 +318,18 @@ def test_an_index_that_was_deleted_is_built_again(
     assert count_starts(project, tmp_path, background, "commit --allow-empty -m x") == ["sync"]
 
 
-def test_an_episode_is_a_reason_to_build(project: Project, background: Background, tmp_path: Path) -> None:
+def test_an_episode_is_a_reason_to_build(
+    project: Project, background: Background, tmp_path: Path
+) -> None:
     project.write(".memory/episodes/2026-11/pr-1.md", "An episode.\n")
     project.git("add", ".memory")
     assert count_starts(project, tmp_path, background, "commit .memory -m x") == ["sync"]
     assert warmed(project) == project.sha()
 
 
-def test_a_commit_that_is_gone_is_a_reason_to_build(project: Project, background: Background, tmp_path: Path) -> None:
+def test_a_commit_that_is_gone_is_a_reason_to_build(
+    project: Project, background: Background, tmp_path: Path
+) -> None:
     path = warmed_path(project.workspace)
     path.write_text(path.read_text().replace(warmed(project), "1" * 40))
     assert count_starts(project, tmp_path, background, "commit --allow-empty -m x") == ["sync"]
@@ -311,7 +347,9 @@ def test_what_was_given_is_noted_in_the_next_commit_only(
     project: Project, background: Background, tmp_path: Path
 ) -> None:
     record_injected(project.workspace, [make_id(1)], NOW)
-    starts = count_starts(project, tmp_path, background, "commit src/client.py -m x", "commit --allow-empty -m y")
+    starts = count_starts(
+        project, tmp_path, background, "commit src/client.py -m x", "commit --allow-empty -m y"
+    )
     assert starts == ["prepare-commit-msg"]
     assert make_id(1) in project.git("log", "-1", "--format=%B", "HEAD^")
 
@@ -333,7 +371,9 @@ def test_a_merge_is_no_work_that_was_given_anything(project: Project) -> None:
 
 
 @pytest.mark.parametrize("merge", ["cherry-pick beside", "revert --no-edit HEAD"])
-def test_whatever_makes_a_commit_notes_what_its_work_was_given(project: Project, merge: str) -> None:
+def test_whatever_makes_a_commit_notes_what_its_work_was_given(
+    project: Project, merge: str
+) -> None:
     project.git("stash", "-q")
     record_injected(project.workspace, [make_id(1)], NOW)
     assert run_git(project.path, merge).status == 0
@@ -362,7 +402,9 @@ def test_a_hook_loads_no_library_that_is_slow(project: Project, work: str) -> No
         "import sys; from memory_ci.commands.root import main;"
         f"main.main({argv}, standalone_mode=False); print(*sys.modules)"
     )
-    done = subprocess.run([sys.executable, "-c", program], cwd=project.path, capture_output=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=project.path, capture_output=True, check=True
+    )
     loaded = set(done.stdout.decode().split())
     assert "memory_ci.commands.agents.hook" in loaded
     assert not loaded & {"git", "anthropic", "urllib3", "numpy", "asyncio"}
@@ -373,15 +415,28 @@ def test_bringing_up_what_is_up_asks_git_for_four_things(project: Project, tmp_p
     prewarm(project.path)
     trace = tmp_path / "trace"
     command = [sys.executable, "-m", "memory_ci", "hook", "sync"]
-    subprocess.run(command, cwd=project.path, env={**os.environ, "GIT_TRACE": str(trace)}, check=True)
-    lines = [line.partition("built-in: git ")[2] for line in trace.read_text().splitlines() if "built-in" in line]
-    assert [line.split()[0] for line in lines] == ["rev-parse", "cat-file", "ls-files", "for-each-ref"]
+    subprocess.run(
+        command, cwd=project.path, env={**os.environ, "GIT_TRACE": str(trace)}, check=True
+    )
+    lines = [
+        line.partition("built-in: git ")[2]
+        for line in trace.read_text().splitlines()
+        if "built-in" in line
+    ]
+    assert [line.split()[0] for line in lines] == [
+        "rev-parse",
+        "cat-file",
+        "ls-files",
+        "for-each-ref",
+    ]
 
 
 # -- in the background
 
 
-def test_who_comes_second_goes_at_once(project: Project, background: Background, tmp_path: Path) -> None:
+def test_who_comes_second_goes_at_once(
+    project: Project, background: Background, tmp_path: Path
+) -> None:
     with pausing(project, tmp_path) as paused:
         run_git(project.path, "commit -a -m x")
         paused.await_run()
@@ -413,13 +468,17 @@ def test_a_number_that_is_left_in_the_lock_keeps_nobody_away(
     assert lock.read_text() == "", "who ends takes its number out"
     ended = subprocess.Popen(["true"])
     ended.wait()
-    lock.write_text({"ended": f"{ended.pid}\n", "of old": f"{os.getpid()}\n", "none": "nonsense\n"}[left])
+    lock.write_text(
+        {"ended": f"{ended.pid}\n", "of old": f"{os.getpid()}\n", "none": "nonsense\n"}[left]
+    )
     if left == "of old":
         os.utime(lock, (0, 0))
     assert count_starts(project, tmp_path, background, "commit -a -m x") == ["sync"]
 
 
-def test_a_repository_that_is_removed_stays_removed(project: Project, background: Background, tmp_path: Path) -> None:
+def test_a_repository_that_is_removed_stays_removed(
+    project: Project, background: Background, tmp_path: Path
+) -> None:
     with pausing(project, tmp_path) as paused:
         run_git(project.path, "commit -a -m x")
         paused.await_run()
@@ -458,7 +517,9 @@ def test_a_run_is_in_a_session_of_its_own_and_holds_nothing_of_ours(
         background.wait(but_for=run)
         assert background.list() == [run]
         assert os.getsid(run) == run
-        assert os.read(reader, 1) == b"", "the pipe of who called git is closed, while the run goes on"
+        assert os.read(reader, 1) == b"", (
+            "the pipe of who called git is closed, while the run goes on"
+        )
     os.close(reader)
 
 
@@ -472,16 +533,25 @@ signal.alarm = lambda seconds: print(seconds, flush=True)
 prewarm.detach()
 os.kill(os.getpid(), signal.SIGALRM)
 print("goes on")"""
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False
+    )
     assert (done.returncode, done.stdout) == (-signal.SIGALRM, f"{SECONDS}\n")
 
 
-def test_an_index_that_was_not_kept_is_not_said_to_be(project: Project, background: Background) -> None:
+def test_an_index_that_was_not_kept_is_not_said_to_be(
+    project: Project, background: Background
+) -> None:
     project.git("commit", "-qam", "x")
     background.wait()  # a run behind the commit would write where we remove
     shutil.rmtree(project.path / ".git/memory-ci")
     project.write(".git/memory-ci", "in the way")
-    assert subprocess.run([sys.executable, "-m", "memory_ci", "hook", "sync"], cwd=project.path).returncode == 0
+    assert (
+        subprocess.run(
+            [sys.executable, "-m", "memory_ci", "hook", "sync"], cwd=project.path
+        ).returncode
+        == 0
+    )
     assert (project.path / ".git/memory-ci").read_text() == "in the way"
 
 
@@ -496,7 +566,9 @@ def test_a_package_that_is_gone_is_not_missed(project: Project, mark: Path, tmp_
     assert run_git(project.path, "push -q origin main") == Done(0, "")
 
 
-def test_an_interpreter_that_is_gone_is_not_missed(project: Project, background: Background) -> None:
+def test_an_interpreter_that_is_gone_is_not_missed(
+    project: Project, background: Background
+) -> None:
     install(project.workspace, "/nowhere/bin/python")
     record_injected(project.workspace, [make_id(1)], NOW)
     assert run_git(project.path, "commit -q -a -m x") == Done(0, "")

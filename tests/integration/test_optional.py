@@ -17,7 +17,16 @@ from tests.project import Project
 
 PACKAGE = Path(memory_ci.__file__).parent
 FEATURES = ("org", "report", "evaluate", "export", "import_", "mcp", "forget")
-FORMATS = ("opencode", "cursor", "openhands", "swe_agent", "git_ai", "specstory", "aider", "console")
+FORMATS = (
+    "opencode",
+    "cursor",
+    "openhands",
+    "swe_agent",
+    "git_ai",
+    "specstory",
+    "aider",
+    "console",
+)
 
 IMPORT_ALL = """
 import pkgutil, importlib, memory_ci
@@ -66,7 +75,11 @@ def delete_commands(package: Path, module: str) -> None:
     lines = text.splitlines(keepends=True)
     commands = next(node.value for node in ast.parse(text).body if isinstance(node, ast.Assign))
     assert isinstance(commands, ast.Dict)
-    rows = [(key, row) for key, row in zip(commands.keys, commands.values, strict=True) if f'"{module}' in source(row)]
+    rows = [
+        (key, row)
+        for key, row in zip(commands.keys, commands.values, strict=True)
+        if f'"{module}' in source(row)
+    ]
     assert rows, module
     for key, row in reversed(rows):
         assert key is not None

@@ -47,7 +47,9 @@ def run_verbs(project: Project, extra: dict[str, str]) -> list[str]:
     said = []
     for verb in VERBS:
         command = [sys.executable, "-m", "memory_ci", *verb]
-        done = subprocess.run(command, cwd=project.path, env=env, capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            command, cwd=project.path, env=env, capture_output=True, text=True, check=False
+        )
         assert done.returncode == 0, (verb, done.stderr)
         said.append(done.stdout)
     return said
@@ -56,7 +58,10 @@ def run_verbs(project: Project, extra: dict[str, str]) -> list[str]:
 def test_the_same_commands_give_the_same_commits_where_posix_is_missing(tmp_path: Path) -> None:
     made = []
     (tmp_path / "sitecustomize.py").write_text(WITHOUT_POSIX)
-    for name, extra in (("here", {}), ("there", {"PYTHONPATH": f"{tmp_path}{os.pathsep}{IMPORTED_FROM}"})):
+    for name, extra in (
+        ("here", {}),
+        ("there", {"PYTHONPATH": f"{tmp_path}{os.pathsep}{IMPORTED_FROM}"}),
+    ):
         project = make_project(tmp_path / name)
         said = run_verbs(project, extra)
         assert "retried a POST" in said[3]

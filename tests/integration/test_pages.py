@@ -129,7 +129,9 @@ def reader(tmp_path: Path, background: Background, monkeypatch: pytest.MonkeyPat
 
 def edit(reader: Reader, key: str) -> None:
     """Change the code as the commit of a page says."""
-    reader.repo.write(CLIENT, f'def charge(order):\n    return post("/v2/charge", order, key={key})\n')
+    reader.repo.write(
+        CLIENT, f'def charge(order):\n    return post("/v2/charge", order, key={key})\n'
+    )
 
 
 def test_the_tutorial_does_what_it_says(reader: Reader) -> None:
@@ -146,11 +148,15 @@ def test_the_tutorial_does_what_it_says(reader: Reader) -> None:
     assert not works
 
 
-def test_setting_up_as_the_readme_says_works_once_the_placeholder_is_replaced(reader: Reader) -> None:
+def test_setting_up_as_the_readme_says_works_once_the_placeholder_is_replaced(
+    reader: Reader,
+) -> None:
     (block,) = read_section("README.md", "Set up")
     (setup,) = [step for step in read_steps(block["text"]) if step.command.startswith("memory-ci")]
     # What older work would give is another history's.
-    lines = setup.printed[next(at for at, line in enumerate(setup.printed) if line.startswith("written")) :]
+    lines = setup.printed[
+        next(at for at, line in enumerate(setup.printed) if line.startswith("written")) :
+    ]
     compare(Step(setup.command, [*lines, "…"]), reader.run(setup.command))
     reader.run("sed -i 's/OWNER/acme/' .pre-commit-config.yaml .github/workflows/memory.yml")
     reader.run("git add . && git commit -q -m 'Add memory'")
@@ -160,7 +166,9 @@ def test_setting_up_as_the_readme_says_works_once_the_placeholder_is_replaced(re
 
 
 def test_a_gate_in_ci_says_what_the_readme_shows(reader: Reader) -> None:
-    reader.run("memory-ci init && git add . && git commit -q -m 'Add memory' && git switch -q -c side")
+    reader.run(
+        "memory-ci init && git add . && git commit -q -m 'Add memory' && git switch -q -c side"
+    )
     reader.repo.write("MEMORY.md", "# Memory\n\nProse.\n\n## A learning\n\nWithout front matter.\n")
     reader.run("git commit -q -a -m 'Write by hand'")
     blocks = [block for block in read_section("README.md", "CI") if block["kind"] == "console"]

@@ -48,7 +48,9 @@ def project(template: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         shutil.copy(ROOT / "hooks" / hook, made.path / ".git/hooks")
     command = tmp_path / "bin" / "memory-ci"
     command.parent.mkdir()
-    command.write_text(f'#!/bin/sh\nPYTHONPATH="{IMPORTED_FROM}" exec "{sys.executable}" -m memory_ci "$@"\n')
+    command.write_text(
+        f'#!/bin/sh\nPYTHONPATH="{IMPORTED_FROM}" exec "{sys.executable}" -m memory_ci "$@"\n'
+    )
     command.chmod(0o755)
     monkeypatch.setenv("PATH", f"{command.parent}{os.pathsep}{os.environ['PATH']}")
     monkeypatch.setenv("SOURCE_DATE_EPOCH", str(int(NOW.timestamp())))
@@ -62,8 +64,16 @@ def teach(project: Project, number: int = 1, path: str = CLIENT) -> None:
     sign = Sign(agent="claude-code", session="s1", at=NOW - timedelta(hours=1), head=project.sha())
     note_sign(where, msgspec.structs.replace(sign, branch=read_head(where)))
     project.write(path, "by the agent\n")
-    note_sign(where, Sign(agent="claude-code", session="s1", at=NOW - timedelta(minutes=9), edited=(path,)))
-    entry = make_entry(number, evidence=(f"session:{KEY}#1 {SAID}",), created_at=NOW.date(), last_reinforced=NOW.date())
+    note_sign(
+        where,
+        Sign(agent="claude-code", session="s1", at=NOW - timedelta(minutes=9), edited=(path,)),
+    )
+    entry = make_entry(
+        number,
+        evidence=(f"session:{KEY}#1 {SAID}",),
+        created_at=NOW.date(),
+        last_reinforced=NOW.date(),
+    )
     added = add_entry(where, entry)
     assert (added.is_new, added.is_pending, ".git/" in added.path) == (True, True, True)
 
@@ -82,8 +92,12 @@ def test_it_leaves_the_work_tree_and_the_index_alone_and_is_listed(project: Proj
     assert make_id(1)[:8] in shown
 
 
-@pytest.mark.parametrize("words", [["-am", "x"], ["-m", "x", "-i", CLIENT], ["-a", "-m", "x", "--signoff"]])
-def test_a_commit_of_the_session_s_work_takes_it_along_once(project: Project, words: list[str]) -> None:
+@pytest.mark.parametrize(
+    "words", [["-am", "x"], ["-m", "x", "-i", CLIENT], ["-a", "-m", "x", "--signoff"]]
+)
+def test_a_commit_of_the_session_s_work_takes_it_along_once(
+    project: Project, words: list[str]
+) -> None:
     project.git("commit", "-q", *words)
     assert (holds(project), project.status()) == (1, "")
     assert "Memory-Session: claude-code:s1" in project.git("log", "-1", "--format=%B")
@@ -105,7 +119,9 @@ def test_a_commit_of_a_path_holds_that_path_alone(project: Project) -> None:
     project.write(README, "more\n")
     project.git("commit", "-qam", "By hand")
     assert holds(project) == 0, "other work does not take it along"
-    sign = Sign(agent="claude-code", session="s1", at=NOW, edited=(CLIENT,), branch="refs/heads/main")
+    sign = Sign(
+        agent="claude-code", session="s1", at=NOW, edited=(CLIENT,), branch="refs/heads/main"
+    )
     note_sign(project.workspace, sign)
     project.write(CLIENT, "more\n")
     project.git("commit", "-qam", "The session goes on")
@@ -160,14 +176,22 @@ def test_an_amended_commit_has_it_once(project: Project) -> None:
 
 def test_to_amend_words_alone_takes_nothing_along(project: Project) -> None:
     project.git("commit", "-q", "--amend", "-m", "Better words")
-    assert (holds(project), project.status(), len(read_pending(project.workspace))) == (0, f" M {CLIENT}", 1)
+    assert (holds(project), project.status(), len(read_pending(project.workspace))) == (
+        0,
+        f" M {CLIENT}",
+        1,
+    )
 
 
 @pytest.mark.parametrize("is_all", [True, False])
 @pytest.mark.parametrize("after", ["commit", "stash", "agent"])
-def test_a_commit_that_is_given_up_loses_nothing(project: Project, is_all: bool, after: str) -> None:
+def test_a_commit_that_is_given_up_loses_nothing(
+    project: Project, is_all: bool, after: str
+) -> None:
     project.git("add", *([] if is_all else [CLIENT]))
-    given_up = subprocess.run(["git", "commit", *(["-a"] if is_all else [])], cwd=project.path, capture_output=True)
+    given_up = subprocess.run(
+        ["git", "commit", *(["-a"] if is_all else [])], cwd=project.path, capture_output=True
+    )
     assert given_up.returncode == 1
     if after == "stash":
         project.git("stash")
@@ -221,7 +245,9 @@ def test_a_linked_work_tree_has_notes_of_its_own(project: Project, tmp_path: Pat
     assert len(read_pending(project.workspace)) == 1
 
 
-def test_where_an_agent_may_not_write_to_the_git_directory_its_next_hook_does(project: Project) -> None:
+def test_where_an_agent_may_not_write_to_the_git_directory_its_next_hook_does(
+    project: Project,
+) -> None:
     place = project.path / ".git/memory-ci/notes"
     shutil.rmtree(place)
     place.write_text("in the way")
@@ -265,14 +291,22 @@ def test_a_note_that_no_commit_took_is_found_beside_the_captured_session(
     project.git("checkout", "-q", "main")
     shutil.rmtree(project.path / ".git/memory-ci/notes", ignore_errors=True)
     capture(project.workspace, transcript(project), NOW)
-    project.at(NOW).commit("Charge once\n\nMemory-Session: claude-code:s1", {CLIENT: "by the agent\n"})
+    project.at(NOW).commit(
+        "Charge once\n\nMemory-Session: claude-code:s1", {CLIENT: "by the agent\n"}
+    )
     project.record()
-    assert [one.evidence for one in project.entries() if one.id == make_id(1)] == [(f"session:{KEY}#1 {SAID}",)]
-    project.at(NOW + timedelta(minutes=5)).commit("More\n\nMemory-Session: claude-code:s1", {CLIENT: "more\n"})
+    assert [one.evidence for one in project.entries() if one.id == make_id(1)] == [
+        (f"session:{KEY}#1 {SAID}",)
+    ]
+    project.at(NOW + timedelta(minutes=5)).commit(
+        "More\n\nMemory-Session: claude-code:s1", {CLIENT: "more\n"}
+    )
     project.git("rm", "-q", "MEMORY.md")
     project.commit("A person takes it out")
     project.record()
-    assert "MEMORY.md" not in project.git("ls-files").splitlines(), "what a person took out does not come back"
+    assert "MEMORY.md" not in project.git("ls-files").splitlines(), (
+        "what a person took out does not come back"
+    )
 
 
 def test_what_is_committed_and_beside_the_session_is_one_learning(project: Project) -> None:
@@ -295,7 +329,9 @@ def test_a_thousand_notes_are_looked_through_at_once(project: Project) -> None:
     first = next((project.path / ".git/memory-ci/notes").iterdir())
     for number in range(2, 1_002):
         name = first.name.replace(make_id(1), make_id(number))
-        first.with_name(name).write_bytes(first.read_bytes().replace(make_id(1).encode(), make_id(number).encode()))
+        first.with_name(name).write_bytes(
+            first.read_bytes().replace(make_id(1).encode(), make_id(number).encode())
+        )
     assert len(read_pending(project.workspace)) == 1_000
     project.git("commit", "-qam", "x")
     assert project.status() == ""

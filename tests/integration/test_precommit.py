@@ -31,7 +31,15 @@ from tests.repos import RepoBuilder
 pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parent.parent.parent
-RELEASED = ("memory_ci", "docs", "hooks", "pyproject.toml", "README.md", "LICENSE", ".pre-commit-hooks.yaml")
+RELEASED = (
+    "memory_ci",
+    "docs",
+    "hooks",
+    "pyproject.toml",
+    "README.md",
+    "LICENSE",
+    ".pre-commit-hooks.yaml",
+)
 TOOLS = {"pre-commit": "PRE_COMMIT_HOME", "prek": "PREK_HOME"}
 """What each is called, and the variable that says where it keeps its environments."""
 
@@ -74,7 +82,9 @@ class Tool(NamedTuple):
     def run(self, place: Path, *args: str) -> subprocess.CompletedProcess[str]:
         command = [str(Path(sys.executable).with_name(self.name)), *args]
         env = {**os.environ, **self.home}
-        return subprocess.run(command, cwd=place, env=env, capture_output=True, text=True, check=False)
+        return subprocess.run(
+            command, cwd=place, env=env, capture_output=True, text=True, check=False
+        )
 
 
 @pytest.fixture(scope="module")
@@ -95,24 +105,35 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module", params=TOOLS)
-def tool(request: pytest.FixtureRequest, source: Path, tmp_path_factory: pytest.TempPathFactory) -> Tool:
+def tool(
+    request: pytest.FixtureRequest, source: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Tool:
     """The tool, its environment built once."""
     home = tmp_path_factory.mktemp("home")
     template = make_project(tmp_path_factory.mktemp("template") / "shop")
-    made = Tool(request.param, {TOOLS[request.param]: str(home / "kept"), "HOME": str(home)}, template)
+    made = Tool(
+        request.param, {TOOLS[request.param]: str(home / "kept"), "HOME": str(home)}, template
+    )
     template.commit(
         "Base",
-        {".pre-commit-config.yaml": CONFIG.format(source=source, posts=POSTS), "MEMORY.md": memory("Wait.")},
+        {
+            ".pre-commit-config.yaml": CONFIG.format(source=source, posts=POSTS),
+            "MEMORY.md": memory("Wait."),
+        },
     )
     built = made.run(template.path, "install", "--install-hooks")
     if built.returncode and NO_INDEX.search(built.stdout + built.stderr):
-        pytest.skip(f"{made.name} cannot build an environment without a package index: {built.stderr[-300:]}")
+        pytest.skip(
+            f"{made.name} cannot build an environment without a package index: {built.stderr[-300:]}"
+        )
     assert built.returncode == 0, built.stdout + built.stderr
     return made
 
 
 @pytest.fixture
-def project(tool: Tool, tmp_path: Path, background: Background, monkeypatch: pytest.MonkeyPatch) -> Project:
+def project(
+    tool: Tool, tmp_path: Path, background: Background, monkeypatch: pytest.MonkeyPatch
+) -> Project:
     for name, value in tool.home.items():
         monkeypatch.setenv(name, value)
     return copy_project(tool.template, tmp_path / "shop")
@@ -146,7 +167,9 @@ def refused(project: Project, *command: str) -> str:
 
 
 @pytest.mark.parametrize("code", BAD)
-def test_what_must_not_be_in_memory_is_refused_by_file_and_line(project: Project, code: str) -> None:
+def test_what_must_not_be_in_memory_is_refused_by_file_and_line(
+    project: Project, code: str
+) -> None:
     """What counts is what is staged: the work tree is in order again."""
     before = project.sha()
     project.write("MEMORY.md", memory(BAD[code]))
@@ -166,11 +189,15 @@ def test_what_is_not_staged_stops_nothing_and_stays(project: Project) -> None:
     project.write("MEMORY.md", memory("Staged."))
     project.git("add", "MEMORY.md")
     project.write("MEMORY.md", memory(BAD["credential"]))
-    project.write(fragment_path(make_id(5)), format_entry(make_entry(5, body=BAD["hidden-characters"])))  # untracked
+    project.write(
+        fragment_path(make_id(5)), format_entry(make_entry(5, body=BAD["hidden-characters"]))
+    )  # untracked
     project.git("commit", "-q", "-m", "x")
     assert "Staged." in project.show("HEAD", "MEMORY.md")
     assert (project.path / "MEMORY.md").read_text() == memory(BAD["credential"])
-    assert "MEMORY.md:" in refused(project, "commit", "-a", "-m", "x"), "another index, which holds it"
+    assert "MEMORY.md:" in refused(project, "commit", "-a", "-m", "x"), (
+        "another index, which holds it"
+    )
     assert "MEMORY.md:" in refused(project, "commit", "-a", "--amend", "--no-edit")
 
 

@@ -36,7 +36,9 @@ def project(tmp_path: Path, background: Background, monkeypatch: pytest.MonkeyPa
 def push_traced(project: Project, log: Path) -> list[str]:
     """The git commands that a push started, its hooks' among them, as git itself noted them."""
     environment = {**os.environ, "GIT_TRACE": str(log)}
-    subprocess.run(["git", "push", "-q", "origin", "main"], cwd=project.path, env=environment, check=True)
+    subprocess.run(
+        ["git", "push", "-q", "origin", "main"], cwd=project.path, env=environment, check=True
+    )
     return re.findall(r"trace: built-in: git (\S+)", log.read_text())
 
 
@@ -49,7 +51,10 @@ def on_remote(project: Project) -> list[str]:
 
 
 def is_pushed(project: Project) -> bool:
-    return project.git("rev-parse", "HEAD") == project.git("ls-remote", "origin", "refs/heads/main").split()[0]
+    return (
+        project.git("rev-parse", "HEAD")
+        == project.git("ls-remote", "origin", "refs/heads/main").split()[0]
+    )
 
 
 def test_a_push_takes_the_sessions_along(project: Project) -> None:
@@ -68,12 +73,16 @@ def test_with_nothing_captured_the_hook_asks_what_is_kept_and_whether_memory_was
     project.commit("Do more", {"x.txt": "y"})
     without = push_traced(project, tmp_path / "without")
     asked = ["rev-parse", "for-each-ref", "rev-parse", "log", "log"]
-    assert Counter(alone) - Counter(without) == Counter(asked), "the second log is for the merges in between"
+    assert Counter(alone) - Counter(without) == Counter(asked), (
+        "the second log is for the merges in between"
+    )
 
 
 def test_what_was_pushed_is_not_pushed_again(project: Project, tmp_path: Path) -> None:
     capture(project)
-    assert push_traced(project, tmp_path / "first").count("push") == 2, "the test's own, and ours without its hook"
+    assert push_traced(project, tmp_path / "first").count("push") == 2, (
+        "the test's own, and ours without its hook"
+    )
     project.commit("Do more", {"x.txt": "y"})
     assert push_traced(project, tmp_path / "second").count("push") == 1
 
@@ -86,7 +95,9 @@ def test_sessions_stay_here_if_the_configuration_says_so(project: Project) -> No
     assert SESSION not in on_remote(project)
 
 
-def test_a_remote_that_refuses_sessions_still_gets_the_branch(project: Project, tmp_path: Path) -> None:
+def test_a_remote_that_refuses_sessions_still_gets_the_branch(
+    project: Project, tmp_path: Path
+) -> None:
     refuse = tmp_path / "origin.git" / "hooks" / "update"
     refuse.parent.mkdir(exist_ok=True)
     refuse.write_text('#!/bin/sh\ncase "$1" in refs/memory-ci/*) exit 1;; esac\n')
@@ -101,10 +112,13 @@ def test_a_remote_that_refuses_sessions_still_gets_the_branch(project: Project, 
     assert SESSION in on_remote(project), "what failed is tried again"
 
 
-def test_a_hook_that_was_there_gets_what_git_says_and_can_refuse(project: Project, tmp_path: Path) -> None:
+def test_a_hook_that_was_there_gets_what_git_says_and_can_refuse(
+    project: Project, tmp_path: Path
+) -> None:
     capture(project)
     previous = project.write(
-        f".git/hooks/{previous_name('pre-push')}", f'#!/bin/sh\necho "$1" >{tmp_path}/seen; cat >>{tmp_path}/seen\n'
+        f".git/hooks/{previous_name('pre-push')}",
+        f'#!/bin/sh\necho "$1" >{tmp_path}/seen; cat >>{tmp_path}/seen\n',
     )
     previous.chmod(0o755)
     project.git("push", "-q", "origin", "main")
@@ -119,19 +133,29 @@ def test_a_hook_that_was_there_gets_what_git_says_and_can_refuse(project: Projec
 
 
 def nudged(project: Project, *args: str) -> bool:
-    done = subprocess.run(["git", "push", "-q", "origin", *args], cwd=project.path, capture_output=True, check=True)
+    done = subprocess.run(
+        ["git", "push", "-q", "origin", *args], cwd=project.path, capture_output=True, check=True
+    )
     return b"since memory changed" in done.stderr
 
 
 @pytest.mark.parametrize("has_previous", [False, True])
-def test_a_tag_and_a_branch_that_goes_are_no_reason_for_a_nudge(project: Project, has_previous: bool) -> None:
+def test_a_tag_and_a_branch_that_goes_are_no_reason_for_a_nudge(
+    project: Project, has_previous: bool
+) -> None:
     if has_previous:
-        previous = project.write(f".git/hooks/{previous_name('pre-push')}", "#!/bin/sh\ncat >/dev/null\n")
+        previous = project.write(
+            f".git/hooks/{previous_name('pre-push')}", "#!/bin/sh\ncat >/dev/null\n"
+        )
         previous.chmod(0o755)
     project.commit("Configure", {".memory-ci.yaml": "nudge:\n  after: 1\n"})
     project.git("push", "-q", "--no-verify", "origin", "main:gone")
     project.git("tag", "v1")
-    assert [nudged(project, "v1"), nudged(project, ":gone"), nudged(project, "main")] == [False, False, True]
+    assert [nudged(project, "v1"), nudged(project, ":gone"), nudged(project, "main")] == [
+        False,
+        False,
+        True,
+    ]
     assert not nudged(project, "main"), "there is nothing to push"
 
 
@@ -142,9 +166,11 @@ def test_a_captured_session_does_not_come_with_a_clone(project: Project, tmp_pat
     assert list_stored(Project(tmp_path / "clone").workspace.repo) == ()
 
 
-def test_a_commit_names_the_session_that_made_it(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_commit_names_the_session_that_made_it(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("CLAUDE_CODE_SESSION_ID", "79e9becd-1")
     project.commit("Do it with an agent", {"x.txt": "z"})
-    assert project.git("log", "-1", "--format=%(trailers:key=Memory-Session,valueonly)").strip() == (
-        "claude-code:79e9becd-1"
-    )
+    assert project.git(
+        "log", "-1", "--format=%(trailers:key=Memory-Session,valueonly)"
+    ).strip() == ("claude-code:79e9becd-1")

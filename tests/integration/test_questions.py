@@ -34,7 +34,9 @@ class Questions:
         self.asked: list[Question] = []
         self.streams: dict[int, int] = {}
 
-    def start(self, started: subprocess.Popen[bytes], args: list[str], options: dict[str, Any]) -> None:
+    def start(
+        self, started: subprocess.Popen[bytes], args: list[str], options: dict[str, Any]
+    ) -> None:
         index = (options.get("env") or {}).get("GIT_INDEX_FILE", "")
         self.streams[id(started.stdin)] = len(self.asked)
         self.asked.append(Question(tuple(map(str, args)), str(options.get("cwd")), index, b""))
@@ -54,17 +56,24 @@ class Questions:
 
 @pytest.fixture
 def questions(monkeypatch: pytest.MonkeyPatch) -> Questions:
-    found, start, talk, feed = Questions(), subprocess.Popen.__init__, subprocess.Popen.communicate, process._feed
+    found, start, talk, feed = (
+        Questions(),
+        subprocess.Popen.__init__,
+        subprocess.Popen.communicate,
+        process._feed,
+    )
 
-    def started(self: subprocess.Popen[bytes], args: list[str], *rest: Any, **options: Any) -> None:  # noqa: ANN401
+    def started(self: subprocess.Popen[bytes], args: list[str], *rest: Any, **options: Any) -> None:
         start(self, args, *rest, **options)
         found.start(self, args, options)
 
-    def talked(self: subprocess.Popen[bytes], input: bytes | None = None, timeout: float | None = None) -> Any:  # noqa: ANN401
+    def talked(
+        self: subprocess.Popen[bytes], input: bytes | None = None, timeout: float | None = None
+    ) -> Any:
         found.give(self.stdin, input)
         return talk(self, input, timeout)
 
-    def fed(stdin: Any, data: bytes) -> None:  # noqa: ANN401
+    def fed(stdin: Any, data: bytes) -> None:
         found.give(stdin, data)
         feed(stdin, data)
 
@@ -78,7 +87,10 @@ def questions(monkeypatch: pytest.MonkeyPatch) -> Questions:
 def toy_template(project_template: Project, tmp_path_factory: pytest.TempPathFactory) -> Project:
     project = copy_project(project_template, tmp_path_factory.mktemp("toy") / "shop")
     cite = f"src/client.py@{project.sha()[:12]}"
-    entries = [make_entry(1, title="Charge a card once", cites=(cite,)), make_entry(2, title="Dates are in UTC")]
+    entries = [
+        make_entry(1, title="Charge a card once", cites=(cite,)),
+        make_entry(2, title="Dates are in UTC"),
+    ]
     project.commit("Learn", {"MEMORY.md": "\n".join(map(format_entry, entries))})
     project.record()
     project.git("repack", "-adq")
@@ -144,16 +156,25 @@ def monorepo(toy: Project, run: Run) -> Project:
 def test_many_directories_are_read_once_and_those_that_stay_not_at_all(
     monorepo: Project, run: Run, questions: Questions, command: str, processes: int, blobs: int
 ) -> None:
-    memory = monorepo.show("HEAD", "parts/p07/MEMORY.md").replace("its own cache", "a cache of its own")
+    memory = monorepo.show("HEAD", "parts/p07/MEMORY.md").replace(
+        "its own cache", "a cache of its own"
+    )
     monorepo.commit("Reword", {"parts/p07/MEMORY.md": memory})
     questions.asked.clear()
     assert run(*command.split()).exit_code == 0
-    read = [line for question in questions.asked if "--batch" in question.args for line in question.given.splitlines()]
+    read = [
+        line
+        for question in questions.asked
+        if "--batch" in question.args
+        for line in question.given.splitlines()
+    ]
     assert questions.count() <= processes
     assert len(read) <= blobs
 
 
-def test_what_is_learned_in_a_directory_with_memory_of_its_own_is_kept_there(monorepo: Project, run: Run) -> None:
+def test_what_is_learned_in_a_directory_with_memory_of_its_own_is_kept_there(
+    monorepo: Project, run: Run
+) -> None:
     because = "Decision: caches are per part rather than shared, because parts are deployed alone."
     monorepo.commit(f"Cache\n\n{because}", {"parts/p07/deep/cache.py": "cache = 1\n"})
     monorepo.commit(

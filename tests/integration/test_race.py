@@ -18,7 +18,9 @@ def start(project: Project, *args: str) -> subprocess.Popen[str]:
     environment = {**os.environ, "PYTHONPATH": IMPORTED_FROM}
     command = [sys.executable, "-m", "memory_ci", *args]
     pipe = subprocess.PIPE
-    return subprocess.Popen(command, cwd=project.path, env=environment, stdout=pipe, stderr=pipe, text=True)
+    return subprocess.Popen(
+        command, cwd=project.path, env=environment, stdout=pipe, stderr=pipe, text=True
+    )
 
 
 def test_runs_and_people_at_once_lose_nothing(tmp_path: Path) -> None:
@@ -29,7 +31,9 @@ def test_runs_and_people_at_once_lose_nothing(tmp_path: Path) -> None:
     assert [process.returncode for process in adds] == [0] * 6
     assert sorted(process.returncode for process in runs)[0] == 0, "one of the runs wins"
     lost = [error for process, error in zip(runs, errors[6:], strict=True) if process.returncode]
-    assert all("[ref-moved]" in e or "[repository-busy]" in e or "[local-changes]" in e for e in lost), lost
+    assert all(
+        "[ref-moved]" in e or "[repository-busy]" in e or "[local-changes]" in e for e in lost
+    ), lost
     project.git("add", ".memory")
     project.commit("Note what people wrote")
     project.record()

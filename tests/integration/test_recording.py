@@ -14,7 +14,8 @@ pytestmark = pytest.mark.slow
 
 IDS = re.compile(r"\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b|\b[0-9a-f]{7,40}\b")
 STEPS = re.compile(
-    r"^(?:## |\$ |### (?:Learned|Reinforced)|\S+ github-actions\[bot\]: |Memory-|outcome: |utility ).*", re.M
+    r"^(?:## |\$ |### (?:Learned|Reinforced)|\S+ github-actions\[bot\]: |Memory-|outcome: |utility ).*",
+    re.M,
 )
 
 

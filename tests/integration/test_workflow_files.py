@@ -12,7 +12,13 @@ from textwrap import dedent, indent
 import pytest
 from click.testing import CliRunner
 
-from memory_ci.commands.setup.ci_files import TAG, Release, find_release, github_workflow, gitlab_item
+from memory_ci.commands.setup.ci_files import (
+    TAG,
+    Release,
+    find_release,
+    github_workflow,
+    gitlab_item,
+)
 
 ROOT = Path(__file__).parent.parent.parent
 BIN = Path(sysconfig.get_path("scripts"))
@@ -35,12 +41,16 @@ def run_schema(schema: str, *files: Path, options: tuple[str, ...] = ()) -> str:
     """The same of check-jsonschema, in this process: to load it takes longer than all that it reads here."""
     from check_jsonschema.cli import main  # type: ignore[import-untyped] # it has no types
 
-    done = CliRunner().invoke(main, [*options, "--builtin-schema", f"vendor.{schema}", *map(str, files)])
+    done = CliRunner().invoke(
+        main, [*options, "--builtin-schema", f"vendor.{schema}", *map(str, files)]
+    )
     return done.output if done.exit_code else ""
 
 
 def run_zizmor(*places: Path) -> str:
-    return run("zizmor", "--offline", "--no-config", "--persona", "pedantic", "--no-progress", *places)
+    return run(
+        "zizmor", "--offline", "--no-config", "--persona", "pedantic", "--no-progress", *places
+    )
 
 
 @pytest.fixture
@@ -60,7 +70,10 @@ def test_the_guide_shows_what_init_writes() -> None:
 
 
 def test_all_that_names_a_release_names_this_one() -> None:
-    texts = [path.read_text("utf-8") for path in (ROOT / "README.md", *(ROOT / "docs").glob("*.md"), *WORKFLOWS)]
+    texts = [
+        path.read_text("utf-8")
+        for path in (ROOT / "README.md", *(ROOT / "docs").glob("*.md"), *WORKFLOWS)
+    ]
     named = [tag for text in texts for tag in re.findall(r"OWNER/memory-ci\S*@([^\s`]+)", text)]
     named += [tag for text in texts for tag in re.findall(r"OWNER/memory-ci\n +rev: (\S+)", text)]
     named += re.findall(r"default: (v\S+)", COMPONENT)
@@ -100,7 +113,9 @@ def test_zizmor_finds_nothing_at_its_strictest(copied: Path) -> None:
 
 
 def test_every_exemption_from_zizmor_has_its_reason() -> None:
-    lines = [line for path in (*WORKFLOWS, *ACTIONS) for line in path.read_text("utf-8").splitlines()]
+    lines = [
+        line for path in (*WORKFLOWS, *ACTIONS) for line in path.read_text("utf-8").splitlines()
+    ]
     exempt = [line.partition("zizmor: ignore")[2] for line in lines if "zizmor: ignore" in line]
     assert exempt
     assert [words for words in exempt if not re.fullmatch(r"\[[a-z-]+\] \w.{10,}", words)] == []
@@ -120,5 +135,7 @@ def test_the_tools_find_what_is_planted(tmp_path: Path) -> None:
     action.write_text(text.replace("using: composite", "using: magic"), encoding="utf-8")
     assert "magic" in run_schema("github-actions", action)
     jobs = split_component(tmp_path)[1]
-    jobs.write_text(jobs.read_text("utf-8").replace("resource_group: memory-ci", "resource_group: [1]"), "utf-8")
+    jobs.write_text(
+        jobs.read_text("utf-8").replace("resource_group: memory-ci", "resource_group: [1]"), "utf-8"
+    )
     assert "resource_group" in run_schema("gitlab-ci", jobs)

@@ -32,11 +32,17 @@ CONTRADICTIONS = [
     ("Log request bodies", "Request bodies must not be logged"),
     ("Prefer composition for handlers", "Avoid composition for handlers"),
     ("In CI, run the linters in parallel", "Do not run the linters in parallel in CI"),
-    ("Store secrets in the environment because it is simple", "Never store secrets in the environment as they leak"),
+    (
+        "Store secrets in the environment because it is simple",
+        "Never store secrets in the environment as they leak",
+    ),
     ("Force pushes to main are allowed", "Force pushes to main are forbidden"),
     ("Allow force pushes to main", "Do not allow force pushes to main"),
     ("Vendor the dependencies", "Stop using vendored dependencies; do not vendor the dependencies"),
-    ("Cache the responses of the search API", "Caching: see below. Never cache responses of the search API"),
+    (
+        "Cache the responses of the search API",
+        "Caching: see below. Never cache responses of the search API",
+    ),
     ("Never deploy on Fridays", "Deploy on Fridays"),
     ("The parser handles nested quotes", "The parser does not handle nested quotes"),
     ("Rooms may import other rooms", "Rooms must not import other rooms"),
@@ -68,7 +74,10 @@ CONTRADICTIONS = [
     ("Use Node 18 in CI", "Use Node 20 in CI"),
     ("Pin Python 3.11 for releases", "Pin Python 3.12 for releases"),
     ("Keep functions under 30 lines", "Functions must stay under 50 lines"),
-    ("Require 2 approvals for each merge", "Require one hundred lines; require 3 approvals for each merge"),
+    (
+        "Require 2 approvals for each merge",
+        "Require one hundred lines; require 3 approvals for each merge",
+    ),
     ("Coverage must stay above 80 %", "Coverage must stay above 90%"),
     ("The API listens on port 8080", "The API listens on port 9090"),
     ("The upload limit is 5 MB", "The upload limit is 10 MB"),
@@ -80,7 +89,10 @@ NO_CONTRADICTIONS = [
     ("Retry GET requests", "Never retry POST requests"),
     ("Run the linter before the tests", "Run the tests after the linter"),
     ("Run the linter before the tests", "Run the formatter before the linter"),
-    ("Run the linter before running the tests nightly", "Run the linter nightly before running the tests"),
+    (
+        "Run the linter before running the tests nightly",
+        "Run the linter nightly before running the tests",
+    ),
     ("Run the tests after running the linter", "Run the linter before running the tests"),
     ("Prefer fixtures over mocks", "Prefer fakes over mocks"),
     ("Encode the payload as UTF-8", "Decode the payload as UTF-8"),
@@ -145,7 +157,7 @@ NO_CONTRADICTIONS = [
 ]
 
 
-def pair(one: str, other: str, **fields: Any) -> list[Located]:  # noqa: ANN401 - any field of Entry
+def pair(one: str, other: str, **fields: Any) -> list[Located]:
     return [make_located(1, title=one, **fields), make_located(2, title=other, **fields)]
 
 
@@ -174,7 +186,10 @@ def test_the_reason_says_in_what_they_oppose_each_other() -> None:
 def test_a_claim_in_the_body_counts_like_one_in_the_title() -> None:
     body = "We agreed on it.\n\nThe upload limit is 10 MB. More is refused."
     found = find_contradictions(
-        [make_located(1, title="The upload limit is 5 MB"), make_located(2, title="Uploads", body=body)]
+        [
+            make_located(1, title="The upload limit is 5 MB"),
+            make_located(2, title="Uploads", body=body),
+        ]
     )
     assert [c.reason for c in found] == ["10 against 5"]
 
@@ -190,12 +205,17 @@ def test_a_claim_in_the_body_counts_like_one_in_the_title() -> None:
     ],
 )
 def test_a_quotation_or_an_example_in_a_body_is_no_claim(body: str) -> None:
-    places = [make_located(1, title="Use tabs for indentation"), make_located(2, title="Style", body=body)]
+    places = [
+        make_located(1, title="Use tabs for indentation"),
+        make_located(2, title="Style", body=body),
+    ]
     assert not find_contradictions(places)
 
 
 def test_what_one_entry_says_both_ways_is_no_contradiction() -> None:
-    assert not find_contradictions([make_located(1, title="Use tabs for code", body="Never use tabs for code files.")])
+    assert not find_contradictions(
+        [make_located(1, title="Use tabs for code", body="Never use tabs for code files.")]
+    )
     both = make_located(1, title="Use tabs for indentation; never use tabs for indentation")
     assert not find_contradictions([both])
 
@@ -209,7 +229,10 @@ def test_a_body_made_to_be_slow_is_read_all_the_same() -> None:
         + "\t;" * 20_000
         + "\n\nThe upload limit is 10 MB."
     )
-    places = [make_located(1, title="The upload limit is 5 MB"), make_located(2, title="Uploads", body=body)]
+    places = [
+        make_located(1, title="The upload limit is 5 MB"),
+        make_located(2, title="Uploads", body=body),
+    ]
     assert find_contradictions(places)
 
 
@@ -242,7 +265,11 @@ JOB = ".teaparty/jobs/j7"
         (("MEMORY.md", "project", ""), ("src/MEMORY.md", "team", "src"), True),
         (("institutional.md", "institutional", ""), ("MEMORY.md", "project", ""), True),
         (("src/MEMORY.md", "team", "src"), ("src/api/MEMORY.md", "team", "src/api"), True),
-        (("src/api/MEMORY.md", "team", "src/api"), ("src/apiary/MEMORY.md", "team", "src/apiary"), False),
+        (
+            ("src/api/MEMORY.md", "team", "src/api"),
+            ("src/apiary/MEMORY.md", "team", "src/apiary"),
+            False,
+        ),
         (("src/MEMORY.md", "team", "src"), ("lib/MEMORY.md", "team", "lib"), False),
         (
             (f"{JOB}/institutional.md", "session", "j7"),
@@ -250,11 +277,17 @@ JOB = ".teaparty/jobs/j7"
             True,
         ),
         ((f"{JOB}/institutional.md", "session", "j7"), ("j7/MEMORY.md", "team", "j7"), False),
-        ((f"{JOB}/institutional.md", "session", "j7"), (".teaparty/jobs/j8/institutional.md", "session", "j8"), False),
+        (
+            (f"{JOB}/institutional.md", "session", "j7"),
+            (".teaparty/jobs/j8/institutional.md", "session", "j8"),
+            False,
+        ),
         ((f"{JOB}/institutional.md", "session", "j7"), ("MEMORY.md", "project", ""), True),
     ],
 )
-def test_only_what_applies_to_the_same_work_can_contradict(one: Any, other: Any, is_shared: bool) -> None:  # noqa: ANN401
+def test_only_what_applies_to_the_same_work_can_contradict(
+    one: Any, other: Any, is_shared: bool
+) -> None:
     places = [make_located(1, *one, title=OPPOSED[0]), make_located(2, *other, title=OPPOSED[1])]
     assert bool(find_contradictions(places)) == is_shared
     assert bool(find_contradictions(places[::-1])) == is_shared
@@ -265,7 +298,12 @@ def apply(located: Sequence[Located], changes: Sequence[Change]) -> list[Located
     assert {change.kind for change in changes} <= {"update"}
     updated = {(change.path, change.entry.id): change.entry for change in changes}
     return [
-        Located(updated.pop((place.path, place.entry.id), place.entry), place.path, place.line, place.scope)
+        Located(
+            updated.pop((place.path, place.entry.id), place.entry),
+            place.path,
+            place.line,
+            place.scope,
+        )
         for place in located
     ]
 
@@ -273,7 +311,9 @@ def apply(located: Sequence[Located], changes: Sequence[Change]) -> list[Located
 def test_a_contradiction_is_linked_on_both_sides_and_nothing_else_changes() -> None:
     places = pair(*OPPOSED, relations=("supports z",))
     changes = plan_consolidation(places, TODAY)
-    assert [(c.step, c.kind, c.path) for c in changes] == [("consolidate", "update", "MEMORY.md")] * 2
+    assert [(c.step, c.kind, c.path) for c in changes] == [
+        ("consolidate", "update", "MEMORY.md")
+    ] * 2
     assert changes[0].entry == msgspec.structs.replace(
         places[0].entry, relations=(f"contradicts {make_id(2)}", "supports z")
     )
@@ -290,10 +330,18 @@ def test_a_link_to_an_entry_that_was_merged_away_is_not_repeated() -> None:
 def test_an_explicit_successor_closes_the_older_entry_once() -> None:
     old = make_located(1, title=OPPOSED[0], importance=0.8, created_at=date(2026, 1, 1))
     new = make_located(
-        2, title=OPPOSED[1], supersedes=(make_id(1),), created_at=date(2026, 11, 3), occurred_at=date(2026, 11, 2)
+        2,
+        title=OPPOSED[1],
+        supersedes=(make_id(1),),
+        created_at=date(2026, 11, 3),
+        occurred_at=date(2026, 11, 2),
     )
     (change,) = plan_consolidation([old, new], TODAY)
-    assert (change.entry.id, change.entry.valid_until, change.entry.importance) == (make_id(1), date(2026, 11, 2), 0.56)
+    assert (change.entry.id, change.entry.valid_until, change.entry.importance) == (
+        make_id(1),
+        date(2026, 11, 2),
+        0.56,
+    )
     assert change.entry.status == "active"
     assert not plan_consolidation(apply([old, new], [change]), TODAY)
 
@@ -303,7 +351,10 @@ def test_the_earliest_of_several_successors_closes() -> None:
     later = make_located(2, supersedes=(make_id(1),), created_at=date(2026, 5, 1))
     earlier = make_located(3, supersedes=(make_id(1),), created_at=date(2026, 4, 1))
     (change,) = plan_consolidation([later, old, earlier], TODAY)
-    assert (change.entry.valid_until, change.why) == (date(2026, 4, 1), f"superseded by {make_id(3)[:8]}")
+    assert (change.entry.valid_until, change.why) == (
+        date(2026, 4, 1),
+        f"superseded by {make_id(3)[:8]}",
+    )
 
 
 def test_two_that_name_each_other_close_neither() -> None:
@@ -322,7 +373,10 @@ def test_an_id_of_two_that_say_different_things_closes_neither() -> None:
 @pytest.mark.parametrize("status", ["retired", "compacted"])
 def test_only_active_entries_close_and_are_closed(status: str) -> None:
     old, new = make_located(1), make_located(2, supersedes=(make_id(1),))
-    over = msgspec.structs.replace(old.entry, status=status), msgspec.structs.replace(new.entry, status=status)
+    over = (
+        msgspec.structs.replace(old.entry, status=status),
+        msgspec.structs.replace(new.entry, status=status),
+    )
     assert not plan_consolidation([Located(over[0], "MEMORY.md", 1, old.scope), new], TODAY)
     assert not plan_consolidation([old, Located(over[1], "MEMORY.md", 1, new.scope)], TODAY)
 
@@ -334,18 +388,28 @@ def test_what_is_no_longer_valid_contradicts_nothing() -> None:
     assert len(plan_consolidation([still, make_located(2, title=OPPOSED[1])], TODAY)) == 2
 
 
-@pytest.mark.parametrize(("before", "after"), [(0.8, 0.56), (0.12, 0.1), (0.1, 0.1), (0.05, 0.05), (0.0, 0.0)])
-def test_importance_is_lowered_to_a_tenth_at_most_and_never_raised(before: float, after: float) -> None:
+@pytest.mark.parametrize(
+    ("before", "after"), [(0.8, 0.56), (0.12, 0.1), (0.1, 0.1), (0.05, 0.05), (0.0, 0.0)]
+)
+def test_importance_is_lowered_to_a_tenth_at_most_and_never_raised(
+    before: float, after: float
+) -> None:
     assert demote(before) == after
 
 
 memories = st.lists(
     st.builds(
         lambda number, title, importance, olds, status: make_entry(
-            number, title=title, importance=importance, supersedes=tuple(map(make_id, olds)), status=status
+            number,
+            title=title,
+            importance=importance,
+            supersedes=tuple(map(make_id, olds)),
+            status=status,
         ),
         st.integers(1, 8),
-        st.sampled_from([title for both in CONTRADICTIONS[:4] + CONTRADICTIONS[-3:] for title in both]),
+        st.sampled_from(
+            [title for both in CONTRADICTIONS[:4] + CONTRADICTIONS[-3:] for title in both]
+        ),
         st.sampled_from([0.05, 0.3, 0.9]),
         st.lists(st.integers(1, 8), max_size=2),
         st.sampled_from(["active", "active", "active", "compacted", "retired"]),
@@ -357,7 +421,9 @@ memories = st.lists(
 
 @examples(60)
 @given(memories, st.randoms(use_true_random=False))
-def test_consolidation_loses_nothing_is_idempotent_and_knows_no_order(located: list[Located], random: Any) -> None:  # noqa: ANN401
+def test_consolidation_loses_nothing_is_idempotent_and_knows_no_order(
+    located: list[Located], random: Any
+) -> None:
     changes = plan_consolidation(located, TODAY)
     shuffled = random.sample(located, len(located))
     assert plan_consolidation(shuffled, TODAY) == changes

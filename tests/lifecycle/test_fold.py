@@ -27,7 +27,9 @@ def test_what_is_kept_already_is_dropped_whatever_its_spacing() -> None:
     kept = make_located(1, title="Run the tests first", body="Always.")
     again = fragment(2, title="Run  the tests FIRST", body="always.")
     changes, _ = plan_fold([again], [kept], {again.path: "MEMORY.md"})
-    assert [(c.kind, c.entry.id, c.moved_from) for c in changes] == [("drop", make_id(1), again.path)]
+    assert [(c.kind, c.entry.id, c.moved_from) for c in changes] == [
+        ("drop", make_id(1), again.path)
+    ]
 
 
 def test_two_equal_fragments_become_one_entry() -> None:
@@ -72,37 +74,60 @@ def test_what_covers_a_directory_covers_what_is_below_it_and_nothing_above() -> 
 def test_what_was_retired_keeps_no_note_out_but_itself() -> None:
     kept = make_located(1, title="Run the tests first", status="retired")
     assert fold_note(kept, ScopeOf("project")) == ["move"]
-    changes, _ = plan_fold([again := fragment(1, title=kept.entry.title)], [kept], {again.path: "MEMORY.md"})
+    changes, _ = plan_fold(
+        [again := fragment(1, title=kept.entry.title)], [kept], {again.path: "MEMORY.md"}
+    )
     assert [change.kind for change in changes] == ["drop"]
 
 
 def test_equal_notes_of_two_sessions_are_kept_for_both() -> None:
     notes = [
-        Located(make_entry(number, title="Same"), f".memory/inbox/{number}.md", 1, ScopeOf("session", f"job-{number}"))
+        Located(
+            make_entry(number, title="Same"),
+            f".memory/inbox/{number}.md",
+            1,
+            ScopeOf("session", f"job-{number}"),
+        )
         for number in (1, 2)
     ]
     changes, _ = plan_fold(notes, [], {note.path: f"{note.scope.where}.md" for note in notes})
     assert [(c.kind, c.path) for c in changes] == [("move", "job-1.md"), ("move", "job-2.md")]
 
 
-@pytest.mark.parametrize("kept", [make_located(1, title="Other"), None], ids=["kept", "in the inbox"])
+@pytest.mark.parametrize(
+    "kept", [make_located(1, title="Other"), None], ids=["kept", "in the inbox"]
+)
 def test_a_note_with_the_id_of_other_words_stays_and_is_named(kept: Located | None) -> None:
     note = fragment(1, title="Words")
-    first = [] if kept else [Located(make_entry(1, title="First"), ".memory/inbox/0.md", 1, ScopeOf("project"))]
+    first = (
+        []
+        if kept
+        else [Located(make_entry(1, title="First"), ".memory/inbox/0.md", 1, ScopeOf("project"))]
+    )
     changes, findings = plan_fold(
-        [note, *first], [kept] if kept else [], dict.fromkeys((note.path, ".memory/inbox/0.md"), "MEMORY.md")
+        [note, *first],
+        [kept] if kept else [],
+        dict.fromkeys((note.path, ".memory/inbox/0.md"), "MEMORY.md"),
     )
     assert note.path not in {change.moved_from for change in changes}
-    assert [(one.path, one.code, one.level) for one in findings] == [(note.path, "taken-id", "notice")]
+    assert [(one.path, one.code, one.level) for one in findings] == [
+        (note.path, "taken-id", "notice")
+    ]
 
 
-@pytest.mark.parametrize(("number", "title", "codes"), [(2, "Never", ["taken-id"]), (1, "Always", [])])
-def test_the_note_of_a_stranger_shuts_no_other_out(number: int, title: str, codes: list[str]) -> None:
+@pytest.mark.parametrize(
+    ("number", "title", "codes"), [(2, "Never", ["taken-id"]), (1, "Always", [])]
+)
+def test_the_note_of_a_stranger_shuts_no_other_out(
+    number: int, title: str, codes: list[str]
+) -> None:
     ours = Located(make_entry(2, title="Always"), ".memory/inbox/b.md", 1, ScopeOf("project"))
     theirs = Located(make_entry(number, title=title), ".memory/inbox/a.md", 1, ScopeOf("project"))
     targets = dict.fromkeys((ours.path, theirs.path), "MEMORY.md")
     changes, findings = plan_fold([theirs, ours], [], targets, {theirs.path})
-    assert [(one.kind, one.moved_from) for one in changes if one.kind == "move"] == [("move", ours.path)]
+    assert [(one.kind, one.moved_from) for one in changes if one.kind == "move"] == [
+        ("move", ours.path)
+    ]
     assert [(one.path, one.code) for one in findings] == [(theirs.path, code) for code in codes]
 
 

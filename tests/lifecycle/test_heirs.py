@@ -17,7 +17,9 @@ WHEN = datetime(2026, 11, 20, 14, tzinfo=UTC)
 GONE = make_id(9)
 
 
-def say(number: int, kind: FeedbackKind = "confirmed", ref: str = "pr:1", hours: int = 0) -> Feedback:
+def say(
+    number: int, kind: FeedbackKind = "confirmed", ref: str = "pr:1", hours: int = 0
+) -> Feedback:
     return Feedback(id=make_id(number), kind=kind, at=WHEN + timedelta(hours=hours), ref=ref)
 
 
@@ -48,6 +50,12 @@ def test_the_price_of_being_ignored_is_shared_as_it_was_when_the_job_ignored_the
     assert utilities[make_id(1)].value == pytest.approx(0.5 - 0.05 / 4)
 
 
-@given(st.lists(st.builds(say, st.integers(1, 3), ref=st.sampled_from(["pr:1", "pr:2"]), hours=st.integers(0, 3))))
+@given(
+    st.lists(
+        st.builds(
+            say, st.integers(1, 3), ref=st.sampled_from(["pr:1", "pr:2"]), hours=st.integers(0, 3)
+        )
+    )
+)
 def test_without_heirs_nothing_changes(told: list[Feedback]) -> None:
     assert pass_on(told, {}) == unique_events(told)

@@ -15,7 +15,9 @@ from tests.make import make_entry
 
 ITEMS = st.lists(st.sampled_from("abcde"), unique=True, max_size=4).map(tuple)
 DAYS = st.sampled_from([date(2026, 9, day) for day in range(1, 5)])
-EXTRA = st.dictionaries(st.sampled_from(["title", "team", "owner"]), st.sampled_from([" x", " y"]), max_size=3)
+EXTRA = st.dictionaries(
+    st.sampled_from(["title", "team", "owner"]), st.sampled_from([" x", " y"]), max_size=3
+)
 
 
 @st.composite
@@ -39,7 +41,11 @@ def versions(draw: st.DrawFn) -> Entry | None:
 
 
 def swap(merged: Entry | Conflict | None) -> Entry | Conflict | None:
-    return Conflict(merged.fields, merged.theirs, merged.ours) if isinstance(merged, Conflict) else merged
+    return (
+        Conflict(merged.fields, merged.theirs, merged.ours)
+        if isinstance(merged, Conflict)
+        else merged
+    )
 
 
 def merge(base: dict[str, Any], ours: dict[str, Any], theirs: dict[str, Any]) -> Entry:
@@ -49,7 +55,9 @@ def merge(base: dict[str, Any], ours: dict[str, Any], theirs: dict[str, Any]) ->
 
 
 @given(versions(), versions(), versions())
-def test_it_does_not_matter_which_side_is_ours(base: Entry | None, ours: Entry | None, theirs: Entry | None) -> None:
+def test_it_does_not_matter_which_side_is_ours(
+    base: Entry | None, ours: Entry | None, theirs: Entry | None
+) -> None:
     there, back = merge_entries(base, ours, theirs), merge_entries(base, theirs, ours)
     if isinstance(there, Conflict) and isinstance(back, Conflict):
         assert set(there.fields) == set(back.fields)
@@ -64,11 +72,15 @@ def test_a_side_that_changed_nothing_has_no_say(base: Entry | None, side: Entry 
 
 
 @given(versions(), versions(), versions())
-def test_a_conflict_differs_in_the_disputed_fields_alone(base: Entry | None, ours: Entry, theirs: Entry) -> None:
+def test_a_conflict_differs_in_the_disputed_fields_alone(
+    base: Entry | None, ours: Entry, theirs: Entry
+) -> None:
     merged = merge_entries(base, ours, theirs)
     if isinstance(merged, Conflict):
         known = [name for name in Entry.__struct_fields__ if name != "extra"]
-        differing = {name for name in known if getattr(merged.ours, name) != getattr(merged.theirs, name)}
+        differing = {
+            name for name in known if getattr(merged.ours, name) != getattr(merged.theirs, name)
+        }
         assert differing == {name for name in merged.fields if name in known and name != "title"}
 
 
@@ -111,12 +123,18 @@ def test_the_later_reinforcement_and_the_earlier_creation_win() -> None:
         ("retired", "active", "retired", "active"),
     ],
 )
-def test_of_two_changed_statuses_the_stronger_wins(base: str, ours: str, theirs: str, merged: str) -> None:
+def test_of_two_changed_statuses_the_stronger_wins(
+    base: str, ours: str, theirs: str, merged: str
+) -> None:
     assert merge({"status": base}, {"status": ours}, {"status": theirs}).status == merged
 
 
 def test_lists_take_in_and_leave_out_what_each_side_did() -> None:
-    merged = merge({"evidence": ("a", "b", "c")}, {"evidence": ("a", "c", "x")}, {"evidence": ("b", "c", "w", "x")})
+    merged = merge(
+        {"evidence": ("a", "b", "c")},
+        {"evidence": ("a", "c", "x")},
+        {"evidence": ("b", "c", "w", "x")},
+    )
     assert merged.evidence == ("c", "w", "x")
 
 
@@ -126,9 +144,13 @@ def test_fields_that_different_sides_changed_are_both_had() -> None:
 
 
 def test_one_field_changed_differently_is_a_conflict_with_all_else_settled() -> None:
-    merged = merge_entries(make_entry(), make_entry(title="A", importance=0.9), make_entry(title="B", body="because"))
+    merged = merge_entries(
+        make_entry(), make_entry(title="A", importance=0.9), make_entry(title="B", body="because")
+    )
     settled: dict[str, Any] = {"importance": 0.9, "body": "because"}
-    assert merged == Conflict(("title",), make_entry(title="A", **settled), make_entry(title="B", **settled))
+    assert merged == Conflict(
+        ("title",), make_entry(title="A", **settled), make_entry(title="B", **settled)
+    )
 
 
 def test_an_unknown_key_that_one_side_dropped_and_the_other_changed_is_in_conflict() -> None:

@@ -27,10 +27,14 @@ def undoing(*names: str, restores: tuple[str, ...] = (), label: str = "#9") -> R
     ],
 )
 def test_a_change_that_mends_another_is_known_by_its_words(message: str) -> None:
-    assert [number for number, _ in find_mends([make_change(make_commit(message), number=130)])] == [128]
+    assert [
+        number for number, _ in find_mends([make_change(make_commit(message), number=130)])
+    ] == [128]
 
 
-@pytest.mark.parametrize("message", ["fixes #128", "see #128", "Merge pull request #128 from a/b", "follow the money"])
+@pytest.mark.parametrize(
+    "message", ["fixes #128", "see #128", "Merge pull request #128 from a/b", "follow the money"]
+)
 def test_a_mention_is_no_mending(message: str) -> None:
     assert list(find_mends([make_change(make_commit(message), number=130)])) == []
 
@@ -41,7 +45,10 @@ def test_a_change_does_not_mend_itself() -> None:
 
 @pytest.mark.parametrize("name", ["b" * 12, "pr:128"])
 def test_a_change_whose_tip_or_request_is_reverted_failed(name: str) -> None:
-    assert judge_outcome((A, B), 128, "#130", list_undone([undoing(name)])) == ("failure", "reverted in #9")
+    assert judge_outcome((A, B), 128, "#130", list_undone([undoing(name)])) == (
+        "failure",
+        "reverted in #9",
+    )
 
 
 def test_one_commit_of_several_taken_back_is_no_failure() -> None:

@@ -10,21 +10,33 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_ci.lifecycle.promotion import Promotion, is_agnostic, is_personal, plan_norms, plan_promotion
+from memory_ci.lifecycle.promotion import (
+    Promotion,
+    is_agnostic,
+    is_personal,
+    plan_norms,
+    plan_promotion,
+)
 from memory_ci.records.entry import Located, ScopeName, ScopeOf
 from memory_ci.records.plan import Change
 from tests.make import examples, make_entry, make_id, make_located
 
 TODAY = date(2026, 11, 21)
 RULE = "Retry an upload only with an idempotency key"
-FILES: dict[str, str] = {"project": "MEMORY.md", "institutional": "institutional.md", "global": "/elsewhere.md"}
+FILES: dict[str, str] = {
+    "project": "MEMORY.md",
+    "institutional": "institutional.md",
+    "global": "/elsewhere.md",
+}
 
 
 def path_of(scope: ScopeOf) -> str | None:
     if scope.name == "global":
         return None
     return FILES.get(scope.name) or (
-        f".teaparty/jobs/{scope.where}/institutional.md" if scope.name == "session" else f"{scope.where}/MEMORY.md"
+        f".teaparty/jobs/{scope.where}/institutional.md"
+        if scope.name == "session"
+        else f"{scope.where}/MEMORY.md"
     )
 
 
@@ -32,14 +44,17 @@ def plan(located: Sequence[Located], names: Sequence[str] = ("shop",)) -> Promot
     return plan_promotion(located, TODAY, path_of, names)
 
 
-def team(number: int, where: str | None = None, **fields: Any) -> Located:  # noqa: ANN401 - any field of Entry
+def team(number: int, where: str | None = None, **fields: Any) -> Located:
     where = where or f"src/part{number}"
     return make_located(number, f"{where}/MEMORY.md", "team", where, **{"title": RULE} | fields)
 
 
-def recurring(scope: ScopeName = "project", **fields: Any) -> list[Located]:  # noqa: ANN401 - any field of Entry
+def recurring(scope: ScopeName = "project", **fields: Any) -> list[Located]:
     path = path_of(ScopeOf(scope)) or FILES[scope]
-    return [make_located(n, path, scope, session=f"claude:{n}", **{"title": RULE} | fields) for n in (1, 2, 3)]
+    return [
+        make_located(n, path, scope, session=f"claude:{n}", **{"title": RULE} | fields)
+        for n in (1, 2, 3)
+    ]
 
 
 def apply(located: Sequence[Located], changes: Sequence[Change]) -> list[Located]:
@@ -47,7 +62,9 @@ def apply(located: Sequence[Located], changes: Sequence[Change]) -> list[Located
     places = list(located)
     for change in changes:
         if change.kind == "remove":
-            places.remove(next(p for p in places if p.path == change.path and p.entry == change.entry))
+            places.remove(
+                next(p for p in places if p.path == change.path and p.entry == change.entry)
+            )
         else:
             assert change.kind == "add"
             places.append(Located(change.entry, change.path, 1, ScopeOf("project")))
@@ -57,7 +74,13 @@ def apply(located: Sequence[Located], changes: Sequence[Change]) -> list[Located
 def test_what_three_directories_learned_moves_to_the_project() -> None:
     places = [
         team(1, importance=0.5, reinforcement_count=1, created_at=date(2026, 3, 1)),
-        team(2, importance=0.9, reinforcement_count=2, created_at=date(2026, 2, 1), supersedes=(make_id(9),)),
+        team(
+            2,
+            importance=0.9,
+            reinforcement_count=2,
+            created_at=date(2026, 2, 1),
+            supersedes=(make_id(9),),
+        ),
         team(3, importance=0.5, reinforcement_count=4, last_reinforced=date(2026, 10, 1)),
     ]
     changes, proposals = plan(places)
@@ -67,7 +90,12 @@ def test_what_three_directories_learned_moves_to_the_project() -> None:
         ("remove", f"src/part{n}/MEMORY.md", make_id(n)) for n in (1, 2, 3)
     ]
     entry = added.entry
-    assert (added.step, added.kind, added.path, entry.id) == ("promote", "add", "MEMORY.md", make_id(2))
+    assert (added.step, added.kind, added.path, entry.id) == (
+        "promote",
+        "add",
+        "MEMORY.md",
+        make_id(2),
+    )
     assert (entry.promoted_from, entry.promoted_at) == ("team:src/part2", TODAY)
     assert (entry.reinforcement_count, entry.importance) == (7, 0.9)
     assert (entry.created_at, entry.last_reinforced) == (date(2026, 2, 1), date(2026, 10, 1))
@@ -124,18 +152,27 @@ def test_one_entry_that_three_changes_said_recurs(fields: dict[str, Any]) -> Non
 def test_what_is_less_alike_does_not_recur() -> None:
     alike = [team(1), team(2), team(3, title=f"{RULE} always")]
     assert plan(alike).changes
-    assert not plan([team(1), team(2), team(3, title="Retry an upload only with a fresh session token")]).changes
+    assert not plan(
+        [team(1), team(2), team(3, title="Retry an upload only with a fresh session token")]
+    ).changes
 
 
 def test_eight_words_of_ten_are_enough() -> None:
     words = "alpha beta gamma delta epsilon zeta theta kappa"
-    assert plan([team(1, title=words), team(2, title=f"{words} sigma omega"), team(3, title=words)]).changes
-    assert not plan([team(1, title=words), team(2, title=f"{words} sigma omega psi"), team(3, title=words)]).changes
+    assert plan(
+        [team(1, title=words), team(2, title=f"{words} sigma omega"), team(3, title=words)]
+    ).changes
+    assert not plan(
+        [team(1, title=words), team(2, title=f"{words} sigma omega psi"), team(3, title=words)]
+    ).changes
 
 
 def test_another_number_is_another_learning() -> None:
     assert not plan(
-        [team(n, title=f"Wait {n}0 seconds for every worker: {RULE}, whatever the proxy answers") for n in (1, 2, 3)]
+        [
+            team(n, title=f"Wait {n}0 seconds for every worker: {RULE}, whatever the proxy answers")
+            for n in (1, 2, 3)
+        ]
     ).changes
 
 
@@ -161,7 +198,8 @@ def test_tasks_of_different_jobs_meet_in_no_session() -> None:
 
 def test_sessions_go_up_to_the_project() -> None:
     places = [
-        make_located(n, f".teaparty/jobs/j{n}/institutional.md", "session", f"j{n}", title=RULE) for n in (1, 2, 3)
+        make_located(n, f".teaparty/jobs/j{n}/institutional.md", "session", f"j{n}", title=RULE)
+        for n in (1, 2, 3)
     ]
     added = plan(places).changes[-1]
     assert (added.path, added.entry.promoted_from) == ("MEMORY.md", "session:j1")
@@ -169,11 +207,16 @@ def test_sessions_go_up_to_the_project() -> None:
 
 def test_what_the_wider_scope_says_already_stays() -> None:
     assert not plan([*map(team, (1, 2, 3)), make_located(7, title=RULE)]).changes
-    assert not plan([*map(team, (1, 2, 3)), make_located(1, title="Another wording, under the same id")]).changes
+    assert not plan(
+        [*map(team, (1, 2, 3)), make_located(1, title="Another wording, under the same id")]
+    ).changes
 
 
 def test_old_memory_is_read_only() -> None:
-    places = [make_located(n, f"projects/a/.sessions/{n}/m.md", "team", f"a/{n}", title=RULE) for n in (1, 2, 3)]
+    places = [
+        make_located(n, f"projects/a/.sessions/{n}/m.md", "team", f"a/{n}", title=RULE)
+        for n in (1, 2, 3)
+    ]
     assert not plan(places).changes
 
 
@@ -222,7 +265,9 @@ def test_a_learning_that_holds_everywhere_is_proposed_for_global_memory() -> Non
     assert not changes
     assert (proposal.entry.promoted_from, proposal.entry.id) == ("project", make_id(1))
     assert [place.entry.id for place in proposal.merged] == [make_id(1), make_id(2), make_id(3)]
-    assert plan([*recurring(), make_located(9, "/elsewhere.md", "global", title=RULE)]).proposals == ()
+    assert (
+        plan([*recurring(), make_located(9, "/elsewhere.md", "global", title=RULE)]).proposals == ()
+    )
 
 
 @pytest.mark.parametrize(
@@ -275,13 +320,17 @@ memories = st.lists(
 
 @examples(80)
 @given(memories, st.randoms(use_true_random=False))
-def test_promotion_loses_nothing_is_idempotent_and_knows_no_order(located: list[Located], random: Any) -> None:  # noqa: ANN401
+def test_promotion_loses_nothing_is_idempotent_and_knows_no_order(
+    located: list[Located], random: Any
+) -> None:
     changes = plan(located).changes
     assert plan(random.sample(located, len(located))).changes == changes
     after = apply(located, changes)
     known = {name for place in after for name in (place.entry.id, *place.entry.supersedes)}
     assert known == {place.entry.id for place in located}
-    assert sum(p.entry.reinforcement_count for p in after) == sum(p.entry.reinforcement_count for p in located)
+    assert sum(p.entry.reinforcement_count for p in after) == sum(
+        p.entry.reinforcement_count for p in located
+    )
     assert plan(after).changes == ()
 
 
@@ -304,7 +353,12 @@ FOLDERS = {f"pr:{number}": f"src/part{number % 4}" for number in range(1, 9)}
 def test_a_directive_that_changes_of_three_directories_said_becomes_a_norm_once(
     fields: dict[str, Any], moves: bool
 ) -> None:
-    said = {"title": RULE, "type": "directive", "source": "pr:1 commit:3f2ab91aa5a1", "occurrences": ("pr:2", "pr:3")}
+    said = {
+        "title": RULE,
+        "type": "directive",
+        "source": "pr:1 commit:3f2ab91aa5a1",
+        "occurrences": ("pr:2", "pr:3"),
+    }
     place = make_located(1, "MEMORY.md", "project", **said | fields)
     changes = plan_norms([place], TODAY, path_of, lambda: FOLDERS)
     assert [(change.kind, change.path) for change in changes] == (

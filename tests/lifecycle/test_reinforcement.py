@@ -17,7 +17,10 @@ def test_each_merged_change_counts_once_and_the_latest_day_stays() -> None:
     located = {make_id(1): make_located(1, reinforcement_count=2)}
     later, earlier = date(2026, 10, 5), date(2026, 10, 1)
     (change,) = plan_reinforcement(
-        [Use("#1", "pr:1", later, frozenset({make_id(1)})), Use("#2", "pr:2", earlier, frozenset({make_id(1)}))],
+        [
+            Use("#1", "pr:1", later, frozenset({make_id(1)})),
+            Use("#2", "pr:2", earlier, frozenset({make_id(1)})),
+        ],
         located,
     )
     assert (change.entry.reinforcement_count, change.entry.last_reinforced) == (4, later)
@@ -25,8 +28,13 @@ def test_each_merged_change_counts_once_and_the_latest_day_stays() -> None:
 
 
 def test_a_retired_entry_is_left_alone_and_a_compacted_one_is_not() -> None:
-    located = {make_id(1): make_located(1, status="retired"), make_id(2): make_located(2, status="compacted")}
-    changes = plan_reinforcement([Use("#1", "pr:1", DAY, frozenset({make_id(1), make_id(2), make_id(3)}))], located)
+    located = {
+        make_id(1): make_located(1, status="retired"),
+        make_id(2): make_located(2, status="compacted"),
+    }
+    changes = plan_reinforcement(
+        [Use("#1", "pr:1", DAY, frozenset({make_id(1), make_id(2), make_id(3)}))], located
+    )
     assert [change.entry.id for change in changes] == [make_id(2)]
 
 
@@ -37,7 +45,10 @@ def test_a_merge_before_the_last_reinforcement_does_not_turn_the_clock_back() ->
 
 
 ENTRY = make_entry(
-    1, title="Send a key with each charge", body="`make_charge_key` has it.", cites=("src/client.py@0123456789ab",)
+    1,
+    title="Send a key with each charge",
+    body="`make_charge_key` has it.",
+    cites=("src/client.py@0123456789ab",),
 )
 
 
@@ -59,5 +70,10 @@ def test_touched_is_what_two_of_three_facts_say(
 
 def test_an_identifier_that_three_entries_name_is_not_rare() -> None:
     others = [make_entry(number, body="`make_charge_key` is old.") for number in (2, 3)]
-    assert find_touched([ENTRY], [ENTRY, *others], ["src/client.py"], "", lambda: "make_charge_key()") == frozenset()
-    assert find_touched([ENTRY], [ENTRY, others[0]], ["src/client.py"], "", lambda: "make_charge_key()") == {ENTRY.id}
+    assert (
+        find_touched([ENTRY], [ENTRY, *others], ["src/client.py"], "", lambda: "make_charge_key()")
+        == frozenset()
+    )
+    assert find_touched(
+        [ENTRY], [ENTRY, others[0]], ["src/client.py"], "", lambda: "make_charge_key()"
+    ) == {ENTRY.id}

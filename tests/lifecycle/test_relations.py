@@ -17,7 +17,9 @@ from memory_ci.lifecycle.relations import (
 )
 from tests.make import make_entry, make_id, make_located
 
-relations = st.builds(Relation, st.sampled_from(sorted(set(KINDS.values()))), st.integers(0, 99).map(make_id))
+relations = st.builds(
+    Relation, st.sampled_from(sorted(set(KINDS.values()))), st.integers(0, 99).map(make_id)
+)
 
 
 @given(relations)
@@ -29,17 +31,27 @@ def test_refutes_is_read_as_contradicts() -> None:
     assert parse_relation(" Refutes  7A41 ") == Relation("contradicts", "7a41")
 
 
-@pytest.mark.parametrize("line", ["", "similar 7a41", "supports", "supports 7a41 and more", "supportsx 7a41"])
+@pytest.mark.parametrize(
+    "line", ["", "similar 7a41", "supports", "supports 7a41 and more", "supportsx 7a41"]
+)
 def test_another_form_is_no_relation(line: str) -> None:
     assert parse_relation(line) is None
 
 
 def test_relations_stand_sorted_and_once_beside_what_cannot_be_read() -> None:
     entry = make_entry(relations=("similar to nothing", "supports b"))
-    for relation in (Relation("supports", "a"), Relation("contradicts", "b"), Relation("supports", "b")):
+    for relation in (
+        Relation("supports", "a"),
+        Relation("contradicts", "b"),
+        Relation("supports", "b"),
+    ):
         entry = with_relation(entry, relation)
     assert entry.relations == ("contradicts b", "similar to nothing", "supports a", "supports b")
-    assert relations_of(entry) == (Relation("contradicts", "b"), Relation("supports", "a"), Relation("supports", "b"))
+    assert relations_of(entry) == (
+        Relation("contradicts", "b"),
+        Relation("supports", "a"),
+        Relation("supports", "b"),
+    )
 
 
 def test_a_relation_that_is_there_in_other_words_changes_nothing() -> None:
@@ -58,14 +70,25 @@ def test_the_order_of_adding_does_not_matter(added: list[Relation]) -> None:
 
 
 def test_a_relation_to_an_id_that_no_entry_has_is_a_warning_at_the_entry() -> None:
-    places = [make_located(1, relations=(f"supports {make_id(9)}", f"contradicts {make_id(2)}")), make_located(2)]
+    places = [
+        make_located(1, relations=(f"supports {make_id(9)}", f"contradicts {make_id(2)}")),
+        make_located(2),
+    ]
     (finding,) = find_dangling(places)
-    assert (finding.path, finding.line, finding.code, finding.level) == ("MEMORY.md", 1, "dangling-relation", "warning")
+    assert (finding.path, finding.line, finding.code, finding.level) == (
+        "MEMORY.md",
+        1,
+        "dangling-relation",
+        "warning",
+    )
     assert f"supports {make_id(9)}" in finding.message
 
 
 def test_what_was_merged_away_is_no_dangling_target_and_may_be_superseded() -> None:
-    places = [make_located(1, relations=(f"supports {make_id(9)}",)), make_located(2, supersedes=(make_id(9),))]
+    places = [
+        make_located(1, relations=(f"supports {make_id(9)}",)),
+        make_located(2, supersedes=(make_id(9),)),
+    ]
     assert list(find_dangling(places)) == []
 
 

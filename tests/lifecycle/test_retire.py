@@ -18,7 +18,9 @@ def test_task_entries_of_the_ended_phase_retire_in_every_scope() -> None:
         make_located(1, phase="design"),
         make_located(2, "src/MEMORY.md", "team", "src", phase="design"),
         make_located(4, phase="design", status="compacted"),
-        make_located(3, ".teaparty/jobs/7/institutional.md", "session", "7", phase="design", priority="high"),
+        make_located(
+            3, ".teaparty/jobs/7/institutional.md", "session", "7", phase="design", priority="high"
+        ),
     ]
     changes = plan_stage_retirement(places, "design", TODAY)
     assert [(c.step, c.kind, c.path, c.entry.status) for c in changes] == [

@@ -37,7 +37,10 @@ def test_a_version_is_no_date() -> None:
 
 
 def test_the_title_counts() -> None:
-    one, other = said_of("Retry a POST only with a key", "Twice (#128)."), said_of("Never log a token", "Twice (#141).")
+    one, other = (
+        said_of("Retry a POST only with a key", "Twice (#128)."),
+        said_of("Never log a token", "Twice (#141)."),
+    )
     assert jaccard(one, other) < 0.5
 
 
@@ -59,7 +62,10 @@ def test_a_negation_or_a_number_makes_another_claim(one: str, other: str) -> Non
 
 
 def test_two_wordings_of_one_negation_make_the_same_claim() -> None:
-    one, other = said(make_entry(title="Never retry a POST")), said(make_entry(title="Don't retry the POST"))
+    one, other = (
+        said(make_entry(title="Never retry a POST")),
+        said(make_entry(title="Don't retry the POST")),
+    )
     assert one == other
 
 
@@ -78,21 +84,28 @@ def test_texts_without_words_are_like_nothing() -> None:
     st.lists(st.frozensets(st.sampled_from(WORDS)), max_size=20),
     st.sampled_from([NEAR_DUPLICATE, Fraction(1, 2), Fraction(9, 10), Fraction(2, 3)]),
 )
-def test_the_pairs_are_those_of_comparing_all(texts: list[frozenset[str]], threshold: Fraction) -> None:
+def test_the_pairs_are_those_of_comparing_all(
+    texts: list[frozenset[str]], threshold: Fraction
+) -> None:
     alike = [
         (one, other)
         for one, other in combinations(range(len(texts)), 2)
-        if (union := texts[one] | texts[other]) and Fraction(len(texts[one] & texts[other]), len(union)) > threshold
+        if (union := texts[one] | texts[other])
+        and Fraction(len(texts[one] & texts[other]), len(union)) > threshold
     ]
     assert list(similar_pairs(texts, threshold)) == alike
 
 
 @given(st.integers(0, 2**32), st.integers(20, 60))
-def test_long_texts_with_a_few_words_changed_are_found_as_comparing_all_finds_them(seed: int, size: int) -> None:
+def test_long_texts_with_a_few_words_changed_are_found_as_comparing_all_finds_them(
+    seed: int, size: int
+) -> None:
     vocabulary = [f"w{number}" for number in range(size + 12)]
     texts = []
     for turn in range(12):
         dropped = {(seed >> turn) % size, (seed >> 2 * turn) % size, (turn * turn) % size}
-        texts.append(frozenset(vocabulary[: size + turn % 4]) - {vocabulary[place] for place in dropped})
+        texts.append(
+            frozenset(vocabulary[: size + turn % 4]) - {vocabulary[place] for place in dropped}
+        )
     alike = [(a, b) for a, b in combinations(range(12), 2) if jaccard(texts[a], texts[b]) > 0.8]
     assert list(similar_pairs(texts)) == alike

@@ -9,7 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_ci.lifecycle.reverts import Revert, find_reverts, find_suspicion, plan_undone, restore, suspect
+from memory_ci.lifecycle.reverts import (
+    Revert,
+    find_reverts,
+    find_suspicion,
+    plan_undone,
+    restore,
+    suspect,
+)
 from memory_ci.records.entry import Entry, Located, ScopeOf
 from memory_ci.records.history import Commit
 from tests.make import examples, make_commit, make_entry, make_located
@@ -73,23 +80,38 @@ def test_what_takes_back_a_part_or_nothing_is_no_revert(message: str) -> None:
 
 
 def test_a_message_made_to_be_slow_is_read_all_the_same() -> None:
-    hostile = 'Revert "' + " " * 50_000 + "(#" * 20_000 + '" ' + " " * 50_000 + "x\n\n" + ". \t" * 20_000
+    hostile = (
+        'Revert "' + " " * 50_000 + "(#" * 20_000 + '" ' + " " * 50_000 + "x\n\n" + ". \t" * 20_000
+    )
     assert undone_by(hostile, WORK) == frozenset()
     assert undone_by("x" + " " * 100_000 + "(#1", WORK) == frozenset()
 
 
 def test_one_message_may_take_back_several() -> None:
-    assert undone_by(f"Back out\n\nThis reverts commits {sha(1)}, {sha(2)} and {sha(3)}.") == {key(1), key(2), key(3)}
+    assert undone_by(f"Back out\n\nThis reverts commits {sha(1)}, {sha(2)} and {sha(3)}.") == {
+        key(1),
+        key(2),
+        key(3),
+    }
     lines = f"Back out\n\nThis reverts commit {sha(1)}.\nThis reverts commit {sha(2)}."
     assert undone_by(lines) == {key(1), key(2)}
 
 
 def test_a_merge_is_taken_back_with_all_that_it_brought() -> None:
-    base, topic, more = commit(1, "Start"), commit(2, "Retry uploads", 1), commit(3, "Test retries", 2)
+    base, topic, more = (
+        commit(1, "Start"),
+        commit(2, "Retry uploads", 1),
+        commit(3, "Test retries", 2),
+    )
     merge = commit(4, "Merge pull request #12 from ann/retry\n\nRetry uploads", 1, 3)
     message = f'Revert "Merge pull request #12"\n\nThis reverts commit {sha(4)}, reversing\nchanges made to {sha(1)}.'
     assert undone_by(message, base, topic, more, merge) == {key(2), key(3), key(4), "pr:12"}
-    assert undone_by('Revert "Retry uploads"', base, topic, more, merge) == {key(2), key(3), key(4), "pr:12"}
+    assert undone_by('Revert "Retry uploads"', base, topic, more, merge) == {
+        key(2),
+        key(3),
+        key(4),
+        "pr:12",
+    }
 
 
 @pytest.mark.parametrize(
@@ -108,7 +130,9 @@ def test_a_request_is_taken_back_by_its_number(message: str) -> None:
 
 
 def test_a_merge_that_quotes_the_revert_is_called_as_the_forge_calls_it() -> None:
-    message = 'Merge pull request #13 from ann/undo\n\nRevert "Upload twice"\n\nReverts acme/shop#12'
+    message = (
+        'Merge pull request #13 from ann/undo\n\nRevert "Upload twice"\n\nReverts acme/shop#12'
+    )
     found = find_reverts([commit(1, "Start"), commit(90, message, 1, 2)])
     assert found[-1].undoes == {"pr:12"}
 
@@ -137,7 +161,10 @@ def test_reverts_made_in_one_second_stand_in_the_order_of_history() -> None:
 
 
 def test_the_number_in_the_quoted_title_is_that_of_the_request() -> None:
-    assert undone_by(f'Revert "Retry uploads (#12)" (#13)\n\nThis reverts commit {sha(1)}.') == {key(1), "pr:12"}
+    assert undone_by(f'Revert "Retry uploads (#12)" (#13)\n\nThis reverts commit {sha(1)}.') == {
+        key(1),
+        "pr:12",
+    }
 
 
 def test_the_label_is_the_request_of_the_revert_or_its_short_sha() -> None:
@@ -148,7 +175,11 @@ def test_the_label_is_the_request_of_the_revert_or_its_short_sha() -> None:
 
 
 @pytest.mark.parametrize(
-    "message", [f'Revert "Revert "Retry uploads""\n\nThis reverts commit {sha(2)}.', 'Reapply "Retry uploads"']
+    "message",
+    [
+        f'Revert "Revert "Retry uploads""\n\nThis reverts commit {sha(2)}.',
+        'Reapply "Retry uploads"',
+    ],
 )
 def test_a_revert_of_a_revert_restores(message: str) -> None:
     back = commit(2, f'Revert "Retry uploads"\n\nThis reverts commit {sha(1)}.')
@@ -162,7 +193,9 @@ def test_a_merge_that_took_its_own_work_back_restores_nothing_when_it_is_reverte
     base, work = commit(1, "Start"), commit(2, "Retry uploads", 1)
     back = commit(3, f"Better not\n\nThis reverts commit {sha(2)}.", 2)
     merge = commit(4, "Merge branch 'retry'", 1, 3)
-    *_, last = find_reverts([base, work, back, merge, commit(5, f"Out\n\nThis reverts commit {sha(4)}.", 4)])
+    *_, last = find_reverts(
+        [base, work, back, merge, commit(5, f"Out\n\nThis reverts commit {sha(4)}.", 4)]
+    )
     assert (set(last.undoes), set(last.restores)) == ({key(2), key(3), key(4)}, set())
 
 
@@ -188,8 +221,15 @@ UNDO, REDO = revert(50, {key(1)}), revert(51, {key(50)}, {key(1)})
 def test_what_came_from_undone_work_becomes_negative_knowledge(names: set[str]) -> None:
     entry = make_entry(source=SOURCE, importance=0.8, evidence=("commit:x retry it",))
     suspected = after(entry, [revert(50, names)])
-    assert (suspected.importance, suspected.adoption, suspected.instead) == (0.56, "rejected", "reverted in #50")
-    assert suspected.evidence == ("commit:x retry it", f"revert:{key(50)} reverted in #50, importance was 0.8")
+    assert (suspected.importance, suspected.adoption, suspected.instead) == (
+        0.56,
+        "rejected",
+        "reverted in #50",
+    )
+    assert suspected.evidence == (
+        "commit:x retry it",
+        f"revert:{key(50)} reverted in #50, importance was 0.8",
+    )
     assert (suspected.title, suspected.status) == (entry.title, "active")
 
 
@@ -199,7 +239,9 @@ def test_it_happens_once_however_often_it_is_planned_and_reverted() -> None:
     assert after(suspected, [revert(60, {key(1)})]) == suspected
 
 
-@pytest.mark.parametrize("source", [None, "", f"commit:{key(7)}", "pr:121", f"pr:13 commit:{key(2)}"])
+@pytest.mark.parametrize(
+    "source", [None, "", f"commit:{key(7)}", "pr:121", f"pr:13 commit:{key(2)}"]
+)
 def test_what_came_from_elsewhere_is_left_alone(source: str | None) -> None:
     assert not plan_undone([make_located(1, source=source)], [revert(50, {key(1), "pr:12"})])
 
@@ -233,14 +275,22 @@ def test_a_third_revert_takes_it_back_again() -> None:
 def test_what_was_rejected_before_keeps_its_own_reason() -> None:
     entry = make_entry(source=SOURCE, adoption="rejected", instead="a queue")
     suspected = after(entry, [UNDO])
-    assert (suspected.importance, suspected.adoption, suspected.instead) == (0.35, "rejected", "a queue")
+    assert (suspected.importance, suspected.adoption, suspected.instead) == (
+        0.35,
+        "rejected",
+        "a queue",
+    )
     assert after(suspected, [REDO]) == entry
 
 
 def test_what_a_person_wrote_since_stays() -> None:
     suspected = after(make_entry(source=SOURCE, importance=0.8), [UNDO])
     edited = make_entry(
-        source=SOURCE, importance=0.9, evidence=suspected.evidence, adoption="rejected", instead="a queue"
+        source=SOURCE,
+        importance=0.9,
+        evidence=suspected.evidence,
+        adoption="rejected",
+        instead="a queue",
     )
     restored = after(edited, [REDO])
     assert (restored.importance, restored.adoption, restored.instead, restored.evidence) == (
@@ -254,14 +304,24 @@ def test_what_a_person_wrote_since_stays() -> None:
 def test_a_successor_that_lowered_importance_as_well_is_not_overruled() -> None:
     suspected = after(make_entry(source=SOURCE, importance=0.8), [UNDO])
     lowered = make_entry(
-        source=SOURCE, importance=0.392, evidence=suspected.evidence, adoption="rejected", instead=suspected.instead
+        source=SOURCE,
+        importance=0.392,
+        evidence=suspected.evidence,
+        adoption="rejected",
+        instead=suspected.instead,
     )
     assert after(lowered, [REDO]) == make_entry(source=SOURCE, importance=0.56)
 
 
-@given(st.floats(0, 1), st.sampled_from([None, "rejected"]), st.lists(st.text(max_size=5), max_size=3))
-def test_restore_is_the_inverse_of_suspect(importance: float, adoption: Any, evidence: list[str]) -> None:  # noqa: ANN401
-    entry = make_entry(importance=importance, adoption=adoption, evidence=tuple(evidence), source=SOURCE)
+@given(
+    st.floats(0, 1), st.sampled_from([None, "rejected"]), st.lists(st.text(max_size=5), max_size=3)
+)
+def test_restore_is_the_inverse_of_suspect(
+    importance: float, adoption: Any, evidence: list[str]
+) -> None:
+    entry = make_entry(
+        importance=importance, adoption=adoption, evidence=tuple(evidence), source=SOURCE
+    )
     suspected = suspect(entry, UNDO)
     suspicion = find_suspicion(suspected)
     assert suspicion is not None
@@ -274,13 +334,17 @@ histories = st.lists(st.integers(0, 5), min_size=1, max_size=6)
 
 @examples(80)
 @given(histories, st.integers(0, 6), st.randoms(use_true_random=False))
-def test_any_history_is_replayed_alike_in_one_run_or_two(steps: list[int], cut: int, random: Any) -> None:  # noqa: ANN401
+def test_any_history_is_replayed_alike_in_one_run_or_two(
+    steps: list[int], cut: int, random: Any
+) -> None:
     commits = [WORK]
     for number, back in enumerate(steps, start=2):
         target = commits[max(0, len(commits) - 1 - back)]
         commits.append(commit(number, f"Take it back\n\nThis reverts commit {target.sha}."))
     reverts = find_reverts(commits)
-    places = [located(make_entry(n, source=f"commit:{key(n)}", importance=0.8)) for n in range(1, 5)]
+    places = [
+        located(make_entry(n, source=f"commit:{key(n)}", importance=0.8)) for n in range(1, 5)
+    ]
     changes = plan_undone(places, reverts)
     assert plan_undone(random.sample(places, len(places)), reverts) == changes
     whole = [after(place.entry, reverts) for place in places]

@@ -21,8 +21,10 @@ from tests.make import ID, make_id
 WHEN = datetime(2026, 11, 20, 14, tzinfo=UTC)
 
 
-def say(kind: str, hours: int = 0, entry: str = ID, **fields: Any) -> Feedback:  # noqa: ANN401 - fields of Feedback
-    return Feedback(id=entry, kind=cast("EventKind", kind), at=WHEN + timedelta(hours=hours), **fields)
+def say(kind: str, hours: int = 0, entry: str = ID, **fields: Any) -> Feedback:
+    return Feedback(
+        id=entry, kind=cast("EventKind", kind), at=WHEN + timedelta(hours=hours), **fields
+    )
 
 
 def value(*kinds: str, start: float = NO_FEEDBACK) -> float:
@@ -55,7 +57,10 @@ def test_an_event_of_years_ago_counts_as_one_of_today() -> None:
 
 
 def test_one_event_told_by_many_counts_once() -> None:
-    said = [say("confirmed", hours, by=name, ref="pr:1") for hours, name in enumerate(["ada", "bob", "ada"])]
+    said = [
+        say("confirmed", hours, by=name, ref="pr:1")
+        for hours, name in enumerate(["ada", "bob", "ada"])
+    ]
     assert replay(said, "split") == {ID: Utility(pytest.approx(0.7), 1)}  # type: ignore[arg-type] # approx is no float
 
 
@@ -67,12 +72,18 @@ def test_ten_that_one_job_ignored_share_one_price() -> None:
 
 
 def test_what_another_job_ignored_has_its_own_price() -> None:
-    said = [say("ignored", entry=make_id(1), ref="pr:1"), say("ignored", entry=make_id(2), ref="pr:2")]
+    said = [
+        say("ignored", entry=make_id(1), ref="pr:1"),
+        say("ignored", entry=make_id(2), ref="pr:2"),
+    ]
     assert [found.value for found in replay(said, "split").values()] == [pytest.approx(0.45)] * 2
 
 
 def test_a_price_is_shared_with_what_was_ignored_only() -> None:
-    said = [say("ignored", entry=make_id(1), ref="pr:1"), say("confirmed", entry=make_id(2), ref="pr:1")]
+    said = [
+        say("ignored", entry=make_id(1), ref="pr:1"),
+        say("confirmed", entry=make_id(2), ref="pr:1"),
+    ]
     assert replay(said, "split")[make_id(1)].value == pytest.approx(0.45)
 
 
@@ -128,7 +139,12 @@ def test_files_read_in_100_random_orders_give_one_result() -> None:
     shuffler = random.Random(7)  # noqa: S311 - the same orders at each run
     kinds = get_args(EventKind)
     events = [
-        say(shuffler.choice(kinds), shuffler.randrange(9), make_id(shuffler.randrange(4)), ref=f"pr:{n // 3}")
+        say(
+            shuffler.choice(kinds),
+            shuffler.randrange(9),
+            make_id(shuffler.randrange(4)),
+            ref=f"pr:{n // 3}",
+        )
         for n in range(60)
     ]
     files = [format_telling(make_amendment(said.at, feedback=[said])) for said in events]
@@ -143,7 +159,13 @@ def test_files_read_in_100_random_orders_give_one_result() -> None:
 
 @pytest.mark.parametrize(
     ("value", "events", "is_low"),
-    [(0.1, 3, True), (0.1, 2, False), (0.2, 3, False), (0.7 - 0.4 - 0.1, 3, False), (0.19, 9, True)],
+    [
+        (0.1, 3, True),
+        (0.1, 2, False),
+        (0.2, 3, False),
+        (0.7 - 0.4 - 0.1, 3, False),
+        (0.19, 9, True),
+    ],
 )
 def test_low_is_below_a_fifth_after_three_events(value: float, events: int, is_low: bool) -> None:
     assert Utility(value, events).is_low is is_low

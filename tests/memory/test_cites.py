@@ -58,7 +58,10 @@ def shop(project: Project) -> Project:
 
 
 def remember(
-    shop: Project, title: str = "`Client.post` needs a key", path: str = "src/client.py", number: int = 1
+    shop: Project,
+    title: str = "`Client.post` needs a key",
+    path: str = "src/client.py",
+    number: int = 1,
 ) -> Entry:
     """An entry as extraction writes it today, anchored in HEAD, and committed."""
     entry = make_entry(number, title=title, cites=(f"{path}@{shop.sha()[:12]}",))
@@ -85,7 +88,9 @@ def kind(shop: Project, entry: Entry, view: str | None = "HEAD") -> str:
 
 def test_a_bare_cite_gains_the_definition_that_the_learning_names(shop: Project) -> None:
     (cite,) = remember(shop).cites
-    assert cite.startswith(f"src/client.py:8-11@{shop.sha('HEAD~1')[:12]} symbol:Client.post words:")
+    assert cite.startswith(
+        f"src/client.py:8-11@{shop.sha('HEAD~1')[:12]} symbol:Client.post words:"
+    )
 
 
 def test_a_bare_cite_of_a_learning_that_names_nothing_gains_a_hash(shop: Project) -> None:
@@ -148,7 +153,10 @@ def test_renaming_is_not_staleness(shop: Project, title: str, path: str) -> None
 
 def test_a_renamed_and_reformatted_file_is_moved(shop: Project) -> None:
     entries = remember(shop), remember(shop, "Keys are needed", number=2)
-    shop.commit("Rename", {"src/client.py": None, "net/http.py": "\n" + CLIENT.replace("(url, key)", "(url,  key)")})
+    shop.commit(
+        "Rename",
+        {"src/client.py": None, "net/http.py": "\n" + CLIENT.replace("(url, key)", "(url,  key)")},
+    )
     verdicts = judge_anchors(shop.workspace, located(*entries), "HEAD").values()
     assert {(found.kind, found.path) for found in verdicts} == {("moved", "net/http.py")}
 
@@ -213,9 +221,14 @@ def test_a_copy_that_was_there_before_is_not_where_removed_code_went(shop: Proje
 
 
 def test_lines_that_left_for_another_file_are_found_there(shop: Project) -> None:
-    first, other = "Call the office before you change the rates of a contract.", "Never send the keys by mail, as ever."
+    first, other = (
+        "Call the office before you change the rates of a contract.",
+        "Never send the keys by mail, as ever.",
+    )
     shop.commit("Write", {"docs/a.md": f"# A\n\n{first}\n\n{other}\n"})
-    (entry,) = anchor_entries(shop.workspace, [make_entry(1, cites=(f"docs/a.md:3@{shop.sha()[:12]}",))])
+    (entry,) = anchor_entries(
+        shop.workspace, [make_entry(1, cites=(f"docs/a.md:3@{shop.sha()[:12]}",))]
+    )
     shop.commit("Move", {"docs/a.md": f"# A\n\n{other}\n", "docs/b.md": f"# B\n\n{first}\n"})
     assert verdict(shop, entry) == Verdict("moved", "docs/b.md", 3, 3, "was docs/a.md")
 
@@ -228,9 +241,13 @@ def test_what_an_entry_names_in_a_whole_file_is_followed_to_another_file(shop: P
     assert verdict(shop, entry) == Verdict("moved", "src/base.py", note="was src/client.py")
 
 
-def test_a_whole_file_that_moved_and_was_edited_beside_what_the_entry_names_is_hashed_once_more(shop: Project) -> None:
+def test_a_whole_file_that_moved_and_was_edited_beside_what_the_entry_names_is_hashed_once_more(
+    shop: Project,
+) -> None:
     entry = remember(shop, 'The header "Idempotency-Key" is needed')
-    shop.commit("Rename", {"src/client.py": None, "net/http.py": CLIENT.replace("timeout=30", "timeout=60")})
+    shop.commit(
+        "Rename", {"src/client.py": None, "net/http.py": CLIENT.replace("timeout=30", "timeout=60")}
+    )
     verdicts = judge_anchors(shop.workspace, located(entry), "HEAD")
     (change,) = plan_repoint(located(entry), verdicts, shop.sha())
     (again,) = anchor_entries(shop.workspace, [change.entry])
@@ -240,12 +257,19 @@ def test_a_whole_file_that_moved_and_was_edited_beside_what_the_entry_names_is_h
 
 
 def test_entries_that_cite_one_file_whole_are_judged_each_by_what_it_names(shop: Project) -> None:
-    entries = [remember(shop, title, number=n) for n, title in enumerate(('"Idempotency-Key"', '"timeout"', "Keys"), 1)]
+    entries = [
+        remember(shop, title, number=n)
+        for n, title in enumerate(('"Idempotency-Key"', '"timeout"', "Keys"), 1)
+    ]
     build_index(shop.workspace, None)
     shop.commit("Edit", {"src/client.py": CLIENT.replace("timeout=30", "timeout=60")})
     for _ in range(2):  # judged, and kept
         found = judge_anchors(shop.workspace, located(*entries), "HEAD")
-        assert [found[entry.id, entry.cites[0]].kind for entry in entries] == ["fresh", "changed", "changed"]
+        assert [found[entry.id, entry.cites[0]].kind for entry in entries] == [
+            "fresh",
+            "changed",
+            "changed",
+        ]
 
 
 def test_in_a_clone_without_the_commit_the_hash_decides(shop: Project, tmp_path: Path) -> None:
@@ -262,7 +286,9 @@ def test_in_a_clone_without_the_commit_the_hash_decides(shop: Project, tmp_path:
 def test_a_symbolic_link_is_not_called_gone(shop: Project) -> None:
     (shop.path / "client.py").symlink_to("src/client.py")
     shop.git("add", "client.py")
-    entry = make_entry(1, title="See client.py", cites=(f"client.py@{shop.commit('Link', {'a.md': 'x'})[:12]}",))
+    entry = make_entry(
+        1, title="See client.py", cites=(f"client.py@{shop.commit('Link', {'a.md': 'x'})[:12]}",)
+    )
     (entry,) = anchor_entries(shop.workspace, [entry])
     assert kind(shop, entry) == "unverifiable"
 
@@ -295,7 +321,9 @@ def test_nothing_changed_costs_two_processes_for_any_number_of_entries(
     entries = [make_entry(n, cites=(f"src/client.py:{n}@{shop.sha()[:12]}",)) for n in range(1, 13)]
     workspace, trace = shop.workspace, tmp_path / "trace"
     monkeypatch.setenv("GIT_TRACE", str(trace))
-    assert {found.kind for found in judge_anchors(workspace, located(*entries), None).values()} == {"fresh"}
+    assert {found.kind for found in judge_anchors(workspace, located(*entries), None).values()} == {
+        "fresh"
+    }
     assert trace.read_text().count("trace: built-in: git ") == 2
 
 
@@ -306,7 +334,11 @@ def test_nothing_changed_costs_two_processes_for_any_number_of_entries(
 def kept(shop: Project) -> list[Located]:
     """Entries of an indexed project whose code was edited, renamed, moved and removed since."""
     shop.commit(
-        "Add", {"src/old.py": "def send(a):\n    return a\n\n\ndef drop(a):\n    return -a\n", "src/gone.py": POST}
+        "Add",
+        {
+            "src/old.py": "def send(a):\n    return a\n\n\ndef drop(a):\n    return -a\n",
+            "src/gone.py": POST,
+        },
     )
     entries = [
         remember(shop),
@@ -315,9 +347,16 @@ def kept(shop: Project) -> list[Located]:
         remember(shop, "src/gone.py posts", "src/gone.py", 4),
         remember(shop, "`Client.get` has a timeout", number=5),
     ]
-    edited = CLIENT.replace("no idempotency", "no").replace("def get(", "def fetch(").replace("=30", "=60")
+    edited = (
+        CLIENT.replace("no idempotency", "no")
+        .replace("def get(", "def fetch(")
+        .replace("=30", "=60")
+    )
     shop.commit("Edit", {"src/client.py": edited})
-    shop.commit("Rename", {"src/old.py": None, "src/new.py": "def send(a):\n    return a\n", "src/gone.py": None})
+    shop.commit(
+        "Rename",
+        {"src/old.py": None, "src/new.py": "def send(a):\n    return a\n", "src/gone.py": None},
+    )
     shop.commit("Move", {"src/far.py": "def drop(a):\n    return -a\n"})
     build_index(shop.workspace, None)
     return located(*entries)
@@ -352,19 +391,28 @@ def test_the_renames_of_history_are_asked_once_for_a_commit(
     assert kinds(shop, kept) == ["changed", "moved", "gone", "gone", "changed"]
     monkeypatch.undo()
     shop.git("checkout", "-q", ".")
-    shop.commit("Rename", {"src/far.py": None, "src/new.py": None, "src/newest.py": "def send(a):\n    return a\n"})
+    shop.commit(
+        "Rename",
+        {"src/far.py": None, "src/new.py": None, "src/newest.py": "def send(a):\n    return a\n"},
+    )
     assert kinds(shop, kept) == ["changed", "moved", "gone", "gone", "changed"]
 
 
-def test_an_edit_of_the_cited_file_or_of_one_that_is_sought_is_seen(shop: Project, kept: list[Located]) -> None:
+def test_an_edit_of_the_cited_file_or_of_one_that_is_sought_is_seen(
+    shop: Project, kept: list[Located]
+) -> None:
     assert kinds(shop, kept) == JUDGED
-    shop.commit("Mend", {"src/client.py": CLIENT, "src/far.py": "def drop(a):\n    return -a * 2 - a * 3\n"})
+    shop.commit(
+        "Mend", {"src/client.py": CLIENT, "src/far.py": "def drop(a):\n    return -a * 2 - a * 3\n"}
+    )
     assert kinds(shop, kept) == ["fresh", "moved", "changed", "gone", "fresh"]
     shop.commit("Return", {"src/back.py": POST})
     assert kinds(shop, kept) == ["fresh", "moved", "changed", "moved", "fresh"]
 
 
-def test_what_the_work_tree_says_is_not_told_of_a_commit(shop: Project, kept: list[Located]) -> None:
+def test_what_the_work_tree_says_is_not_told_of_a_commit(
+    shop: Project, kept: list[Located]
+) -> None:
     shop.write("src/client.py", CLIENT)
     shop.write("src/back.py", POST)
     for _ in range(2):
@@ -408,7 +456,8 @@ def test_a_file_that_is_written_before_it_is_read_is_judged_again(
 
 
 @pytest.mark.parametrize(
-    ("outcome", "is_resealed"), [('[{"kind": "fresh", "path": "x"}, ""]', False), ("[{}]", True), (b"\xff", True)]
+    ("outcome", "is_resealed"),
+    [('[{"kind": "fresh", "path": "x"}, ""]', False), ("[{}]", True), (b"\xff", True)],
 )
 def test_verdicts_that_others_wrote_are_not_believed(
     shop: Project, kept: list[Located], outcome: object, is_resealed: bool
@@ -438,7 +487,9 @@ def test_every_module_that_decides_on_a_verdict_is_among_the_judges() -> None:
     judges, root = set(anchors_module.JUDGES), Path(anchors_module.__file__).parent.parent
     assert {"anchors/verdicts", "memory/cites", "memory/dead_names"} <= judges
     for name in judges - {"memory/cites"}:  # which makes anchors and upholds them as well
-        imported = re.findall(r"^from memory_ci\.anchors\.(\w+)", (root / f"{name}.py").read_text("utf-8"), re.M)
+        imported = re.findall(
+            r"^from memory_ci\.anchors\.(\w+)", (root / f"{name}.py").read_text("utf-8"), re.M
+        )
         assert {f"anchors/{one}" for one in imported} <= judges, name
     assert anchors_module._read_judges()
 
@@ -461,9 +512,16 @@ def test_no_index_is_made_for_verdicts_and_a_pipe_beside_one_holds_nobody_up(
 def test_the_repoint_of_a_rename_is_fresh_and_repoints_no_more(shop: Project) -> None:
     entry = remember(shop)
     head = shop.commit("Rename", {"src/client.py": None, "net/http.py": "# (c)\n" + CLIENT})
-    (change,) = plan_repoint(located(entry), judge_anchors(shop.workspace, located(entry), head), head)
+    (change,) = plan_repoint(
+        located(entry), judge_anchors(shop.workspace, located(entry), head), head
+    )
     assert verdict(shop, change.entry) == Verdict("fresh", "net/http.py", 9, 12)
-    assert plan_repoint(located(change.entry), judge_anchors(shop.workspace, located(change.entry), head), head) == ()
+    assert (
+        plan_repoint(
+            located(change.entry), judge_anchors(shop.workspace, located(change.entry), head), head
+        )
+        == ()
+    )
 
 
 def test_what_has_been_gone_since_its_removal_is_retired_after_ninety_days(shop: Project) -> None:
@@ -502,7 +560,9 @@ def touched(shop: Project, since: str) -> list[Finding]:
 def test_a_change_to_anchored_lines_is_a_warning_at_the_line_that_changed(shop: Project) -> None:
     entry = remember(shop)
     start = shop.sha()
-    shop.commit("Edit", {"src/client.py": "# (c)\n" + CLIENT.replace("no idempotency key", "a key, please")})
+    shop.commit(
+        "Edit", {"src/client.py": "# (c)\n" + CLIENT.replace("no idempotency key", "a key, please")}
+    )
     (finding,) = touched(shop, start)
     assert (finding.code, finding.path, finding.line, finding.level) == (
         "anchor-changed",
@@ -517,7 +577,10 @@ def test_a_change_beside_the_anchored_lines_and_a_reformat_are_silent(shop: Proj
     remember(shop)
     start = shop.sha()
     shop.commit("Beside", {"src/client.py": CLIENT.replace("timeout=30", "timeout=60")})
-    shop.commit("Format", {"src/client.py": CLIENT.replace("timeout=30", "timeout=60").replace("    ", "\t")})
+    shop.commit(
+        "Format",
+        {"src/client.py": CLIENT.replace("timeout=30", "timeout=60").replace("    ", "\t")},
+    )
     assert touched(shop, start) == []
 
 
@@ -525,17 +588,23 @@ def test_a_change_to_a_file_that_is_anchored_whole_is_a_notice(shop: Project) ->
     remember(shop, "Keys are needed")
     start = shop.sha()
     shop.commit("Edit", {"src/client.py": CLIENT.replace("timeout=30", "timeout=60")})
-    assert [(f.code, f.line, f.level) for f in touched(shop, start)] == [("anchor-changed", 6, "notice")]
+    assert [(f.code, f.line, f.level) for f in touched(shop, start)] == [
+        ("anchor-changed", 6, "notice")
+    ]
 
 
-def test_the_notice_of_a_file_that_is_anchored_whole_stands_at_the_part_that_the_entry_names(shop: Project) -> None:
+def test_the_notice_of_a_file_that_is_anchored_whole_stands_at_the_part_that_the_entry_names(
+    shop: Project,
+) -> None:
     remember(shop, 'The header "Idempotency-Key" is needed')
     start = shop.sha()
     beside = CLIENT.replace("timeout=30", "timeout=60")
     shop.commit("Edit beside", {"src/client.py": beside})
     assert touched(shop, start) == []
     shop.commit("Edit", {"src/client.py": beside.replace("key is None", "not key")})
-    assert [(f.code, f.line, f.level) for f in touched(shop, start)] == [("anchor-changed", 8, "notice")]
+    assert [(f.code, f.line, f.level) for f in touched(shop, start)] == [
+        ("anchor-changed", 8, "notice")
+    ]
 
 
 def test_a_rename_is_one_finding_for_all_entries(shop: Project) -> None:
@@ -555,13 +624,18 @@ def test_a_removal_is_a_warning(shop: Project) -> None:
     start = shop.sha()
     shop.commit("Drop", {"src/client.py": CLIENT.replace(POST, ""), "src/other.py": None})
     found = [(f.code, f.path, f.line, f.level) for f in touched(shop, start)]
-    assert found == [("anchor-gone", "src/client.py", 9, "warning"), ("anchor-gone", "src/other.py", 1, "warning")]
+    assert found == [
+        ("anchor-gone", "src/client.py", 9, "warning"),
+        ("anchor-gone", "src/other.py", 1, "warning"),
+    ]
 
 
 def test_what_was_stale_before_the_range_is_not_blamed_on_it(shop: Project) -> None:
     remember(shop)
     remember(shop, "Other things", "src/other.py", 2)
-    shop.commit("Before", {"src/client.py": CLIENT.replace("is None", "is missing"), "src/other.py": None})
+    shop.commit(
+        "Before", {"src/client.py": CLIENT.replace("is None", "is missing"), "src/other.py": None}
+    )
     start = shop.sha()
     shop.commit("Elsewhere", {"README.md": "Shop 2\n"})
     assert touched(shop, start) == []
@@ -582,7 +656,9 @@ def test_the_line_is_that_of_the_range_whatever_the_other_side_did(shop: Project
     shop.commit("Topic", {"src/client.py": CLIENT.replace("is None", "is missing")})
     shop.checkout("main")
     shop.commit("Meanwhile", {"src/client.py": CLIENT.replace("timeout=30", "timeout=60")})
-    assert [finding.line for finding in find_touched(*read_range(shop.workspace, "main..topic"))] == [9]
+    assert [
+        finding.line for finding in find_touched(*read_range(shop.workspace, "main..topic"))
+    ] == [9]
 
 
 def test_a_file_that_the_range_itself_brought_is_silent(shop: Project) -> None:

@@ -39,8 +39,14 @@ def run(shop: Project) -> tuple[bool, list[str]]:
     """(whether the run takes #128 for taken back: episode and entries agree, the findings of the run)."""
     plan = shop.plan()
     apply_plan(shop.workspace, plan, NOW)
-    (outcome,) = {one.outcome for one in combine(load_episodes(shop.workspace, None).tellings) if one.id == "pr-128"}
-    rejected = {entry.adoption == "rejected" for entry in shop.entries() if "pr:128" in (entry.source or "")}
+    (outcome,) = {
+        one.outcome
+        for one in combine(load_episodes(shop.workspace, None).tellings)
+        if one.id == "pr-128"
+    }
+    rejected = {
+        entry.adoption == "rejected" for entry in shop.entries() if "pr:128" in (entry.source or "")
+    }
     assert rejected == {outcome == "failure"}
     return outcome == "failure", [finding.code for finding in plan.findings]
 
@@ -60,7 +66,8 @@ def later_work(shop: Project) -> None:
     work = lines + "retry\n"
     shop.branch("again")
     shop.commit(
-        "Retry\n\nDecision: retries live in the client rather than in callers, for it has the key.", {FILE: work}
+        "Retry\n\nDecision: retries live in the client rather than in callers, for it has the key.",
+        {FILE: work},
     )
     shop.checkout("main")
     shop.merge("again", message="Merge pull request #128 from ada/again\n\nRetry")
@@ -77,7 +84,9 @@ PROVED: dict[str, Callable[[Project], object]] = {
 
 
 @pytest.mark.parametrize("put", PROVED.values(), ids=PROVED.keys())
-def test_a_strangers_revert_counts_where_git_proves_it(shop: Project, put: Callable[[Project], object]) -> None:
+def test_a_strangers_revert_counts_where_git_proves_it(
+    shop: Project, put: Callable[[Project], object]
+) -> None:
     put(shop)
     assert run(shop) == (True, [])
 
@@ -106,8 +115,12 @@ def forge_number(shop: Project) -> None:
 
 
 UNPROVED: dict[str, Callable[[Project], object]] = {
-    "nothing is taken back": lambda shop: shop.commit("docs: typo\n\nReverts #128", {"docs/a.md": "x\n"}, EVE),
-    "by sha": lambda shop: shop.commit(f"Typo\n\nThis reverts commit {merged(shop)}.", {"docs/a.md": "x\n"}, EVE),
+    "nothing is taken back": lambda shop: shop.commit(
+        "docs: typo\n\nReverts #128", {"docs/a.md": "x\n"}, EVE
+    ),
+    "by sha": lambda shop: shop.commit(
+        f"Typo\n\nThis reverts commit {merged(shop)}.", {"docs/a.md": "x\n"}, EVE
+    ),
     "an empty change": lambda shop: shop.commit("Nothing\n\nReverts #128", {}, EVE),
     "the file is changed otherwise": half,
     "and brought back": bring_back,
@@ -123,7 +136,9 @@ def merge_of_all(shop: Project, says: str) -> None:
     shop.commit("Begin", {"docs/a.md": "x\n"}, EVE)
     shop.git("merge", "-q", "--no-ff", "-m", "Merge branch 'main' into eve", "main")
     shop.clock.tick()
-    shop.commit(f"Tidy\n\nThis reverts commit {shop.sha()}{says.format(root)}.", {"docs/a.md": "y\n"}, EVE)
+    shop.commit(
+        f"Tidy\n\nThis reverts commit {shop.sha()}{says.format(root)}.", {"docs/a.md": "y\n"}, EVE
+    )
     shop.checkout("main")
     shop.merge("eve")
 
@@ -140,7 +155,9 @@ def whole_history(shop: Project) -> None:
 UNPROVED |= {
     "a merge of main": lambda shop: merge_of_all(shop, ""),
     "a mainline of long ago": whole_history,
-    "a merge of main, and a mainline": lambda shop: merge_of_all(shop, ", reversing\nchanges made to {}"),
+    "a merge of main, and a mainline": lambda shop: merge_of_all(
+        shop, ", reversing\nchanges made to {}"
+    ),
 }
 
 

@@ -14,7 +14,9 @@ TITLE = "Learning number 1"
 KEY = "ghp_" + "a1B2c3D4e5F6g7H8i9J0" * 2
 
 
-def make_message(why: str = "from #128", path: str = "MEMORY.md", step: Step = "extract", title: str = TITLE) -> str:
+def make_message(
+    why: str = "from #128", path: str = "MEMORY.md", step: Step = "extract", title: str = TITLE
+) -> str:
     change = Change(step=step, kind="add", path=path, entry=make_entry(1, title=title), why=why)
     planned = PlannedStep(step=step, changes=(change,))
     plan = Plan(
@@ -52,7 +54,9 @@ def test_nothing_in_a_message_moves_a_cursor_or_begins_a_line(hostile: dict[str,
     assert all(line.isprintable() for line in lines)
 
 
-@pytest.mark.parametrize("hostile", [{"title": f"Use {KEY}"}, {"why": f"from {KEY}"}, {"path": f"{KEY}/MEMORY.md"}])
+@pytest.mark.parametrize(
+    "hostile", [{"title": f"Use {KEY}"}, {"why": f"from {KEY}"}, {"path": f"{KEY}/MEMORY.md"}]
+)
 def test_an_entry_that_holds_a_credential_is_named_by_its_id_alone(hostile: dict[str, Any]) -> None:
     message = make_message(**hostile)
     assert KEY[:12] not in message

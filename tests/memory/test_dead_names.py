@@ -39,11 +39,16 @@ def remember(shop: Project, title: str, **fields: object) -> Entry:
 
 
 def dead(shop: Project, entry: Entry, view: str | None = None) -> list[str]:
-    return [f"{one.kind} {one.path}" for one in find_dead_names(JudgedView(shop.workspace, view), [entry]).values()]
+    return [
+        f"{one.kind} {one.path}"
+        for one in find_dead_names(JudgedView(shop.workspace, view), [entry]).values()
+    ]
 
 
 @pytest.mark.parametrize("view", [None, "HEAD"])
-def test_a_name_that_stood_in_the_tree_and_stands_nowhere_now_marks_the_entry(shop: Project, view: str | None) -> None:
+def test_a_name_that_stood_in_the_tree_and_stands_nowhere_now_marks_the_entry(
+    shop: Project, view: str | None
+) -> None:
     entry = remember(shop, "Never nest retry_twice, nor use no_such_name")
     assert dead(shop, entry, view) == []
     shop.commit("Rename it", {"src/client.py": CODE.replace("retry_twice", "again")})
@@ -55,7 +60,9 @@ def test_a_name_that_stood_in_the_tree_and_stands_nowhere_now_marks_the_entry(sh
 def test_a_name_lives_on_when_its_owner_has_another(shop: Project) -> None:
     shop.commit("A class", {"src/b.py": "class Old:\n    def send_all(self):\n        return 1\n"})
     entry = remember(shop, "Old.send_all sends once")
-    shop.commit("Rename it", {"src/b.py": "class New:\n    def send_all(self):\n        return 1\n"})
+    shop.commit(
+        "Rename it", {"src/b.py": "class New:\n    def send_all(self):\n        return 1\n"}
+    )
     assert dead(shop, entry) == []
 
 
@@ -69,8 +76,12 @@ def test_a_path_that_was_renamed_lives_on_and_one_that_was_removed_does_not(shop
     assert dead(shop, entry) == ["changed src/old/a.py"]
 
 
-@pytest.mark.parametrize("fields", [{"adoption": "rejected"}, {"cites": ("src/client.py@3f2ab91c0ffe",)}])
-def test_what_was_rejected_or_has_an_anchor_is_not_asked(shop: Project, fields: dict[str, object]) -> None:
+@pytest.mark.parametrize(
+    "fields", [{"adoption": "rejected"}, {"cites": ("src/client.py@3f2ab91c0ffe",)}]
+)
+def test_what_was_rejected_or_has_an_anchor_is_not_asked(
+    shop: Project, fields: dict[str, object]
+) -> None:
     entry = remember(shop, "Never nest retry_twice", **fields)
     shop.commit("Rename it", {"src/client.py": CODE.replace("retry_twice", "again")})
     assert dead(shop, entry) == []
@@ -89,7 +100,9 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[object]:
     """What git is asked to find from now on."""
     found: list[object] = []
 
-    def find_words(repo: Repository, rev: str | None, *asked: Sequence[str]) -> set[tuple[str, str]]:
+    def find_words(
+        repo: Repository, rev: str | None, *asked: Sequence[str]
+    ) -> set[tuple[str, str]]:
         found.append(rev)
         return log.find_words(repo, rev, *asked)
 
@@ -97,10 +110,15 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[object]:
     return found
 
 
-def test_names_are_looked_for_again_once_the_tree_or_the_words_change(shop: Project, asked: list[object]) -> None:
+def test_names_are_looked_for_again_once_the_tree_or_the_words_change(
+    shop: Project, asked: list[object]
+) -> None:
     entry = remember(shop, "Never nest retry_twice")
     build_index(shop.workspace, None)
-    for text, found in [(CODE, []), (CODE.replace("retry_twice", "again"), ["changed retry_twice"])]:
+    for text, found in [
+        (CODE, []),
+        (CODE.replace("retry_twice", "again"), ["changed retry_twice"]),
+    ]:
         shop.write("src/client.py", text)
         asked.clear()
         assert dead(shop, entry) == found
@@ -124,8 +142,12 @@ def test_what_others_wrote_of_names_is_not_believed(shop: Project, asked: list[o
     assert asked
 
 
-def test_nothing_is_kept_of_a_tree_that_is_written_meanwhile(shop: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    def find_words(repo: Repository, rev: str | None, *asked: Sequence[str]) -> set[tuple[str, str]]:
+def test_nothing_is_kept_of_a_tree_that_is_written_meanwhile(
+    shop: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def find_words(
+        repo: Repository, rev: str | None, *asked: Sequence[str]
+    ) -> set[tuple[str, str]]:
         found = log.find_words(repo, rev, *asked)
         shop.write("src/client.py", "")
         return found
@@ -140,10 +162,14 @@ def test_nothing_is_kept_of_a_tree_that_is_written_meanwhile(shop: Project, monk
     assert dead(shop, entry) == []
 
 
-def test_of_many_days_a_few_are_looked_into_at_a_time(shop: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_of_many_days_a_few_are_looked_into_at_a_time(
+    shop: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
     written = [date(2025, 1, 1) + timedelta(days=number) for number in range(MAX_COMMITS + 10)]
     entries = [
-        make_entry(number, title=f"Never nest retry_{number:02}", created_at=day, last_reinforced=day)
+        make_entry(
+            number, title=f"Never nest retry_{number:02}", created_at=day, last_reinforced=day
+        )
         for number, day in enumerate(written)
     ]
     days: list[date] = []

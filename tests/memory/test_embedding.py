@@ -33,9 +33,13 @@ def named(project: Project) -> Project:
     return project
 
 
-def build(project: Project, environ: Mapping[str, str]) -> tuple[VectorsReport, list[tuple[int, int]]]:
+def build(
+    project: Project, environ: Mapping[str, str]
+) -> tuple[VectorsReport, list[tuple[int, int]]]:
     told: list[tuple[int, int]] = []
-    return build_vectors(project.workspace, environ, lambda done, total: told.append((done, total))), told
+    return build_vectors(
+        project.workspace, environ, lambda done, total: told.append((done, total))
+    ), told
 
 
 def test_every_entry_gets_its_vector_once(named: Project) -> None:
@@ -49,10 +53,15 @@ def test_every_entry_gets_its_vector_once(named: Project) -> None:
         assert missing(index, MODEL) == {}
 
 
-def test_what_a_step_embedded_stays_when_the_next_one_fails(named: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_a_step_embedded_stays_when_the_next_one_fails(
+    named: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("memory_ci.memory.embedding.STEP", 1)
     answers = [embed, refuse]
-    with serve(lambda asked: answers.pop(0)(asked)) as server, pytest.raises(EngineError, match="not accept the key"):
+    with (
+        serve(lambda asked: answers.pop(0)(asked)) as server,
+        pytest.raises(EngineError, match="not accept the key"),
+    ):
         build(named, {"OLLAMA_HOST": server.url})
     with synced_index(named.workspace) as index:
         assert len(missing(index, MODEL)) == len(named.entries()) - 1

@@ -52,7 +52,9 @@ def test_work_tree_stage_revision_bare_repository_and_clone_give_the_same_bytes(
     assert make_id(4).encode() in staged
     assert make_id(7).encode() not in staged
     assert written(project, tmp_path / "tree.db") == staged
-    assert written(project, tmp_path / "head.db", "HEAD") != staged, "the inbox is not committed yet"
+    assert written(project, tmp_path / "head.db", "HEAD") != staged, (
+        "the inbox is not committed yet"
+    )
     project.git("commit", "-qm", "Inbox")
     project.git("clone", "-q", str(project.path), str(tmp_path / "clone"))
     clone = Project(tmp_path / "clone")
@@ -62,20 +64,28 @@ def test_work_tree_stage_revision_bare_repository_and_clone_give_the_same_bytes(
     assert written(bare, tmp_path / "bare.db") == staged
 
 
-def test_the_index_is_proved_against_the_tree_and_what_is_behind_it_is_named(project: Project, home: Path) -> None:
+def test_the_index_is_proved_against_the_tree_and_what_is_behind_it_is_named(
+    project: Project, home: Path
+) -> None:
     (home / "MEMORY.md").write_text(format_entry(make_entry(7)))
     put(project, "MEMORY.md", 1, 2)
-    assert [one.code for one in verify_index(project.workspace, None)] == ["index-differs"], "there is no index yet"
+    assert [one.code for one in verify_index(project.workspace, None)] == ["index-differs"], (
+        "there is no index yet"
+    )
     build_index(project.workspace, None)
     assert verify_index(project.workspace, None) == ()
     put(project, "src/MEMORY.md", 3)
     assert [one.path for one in verify_index(project.workspace, None)] == ["src/MEMORY.md"]
 
 
-def test_a_row_that_was_altered_under_the_same_object_id_is_seen_and_then_repaired(project: Project) -> None:
+def test_a_row_that_was_altered_under_the_same_object_id_is_seen_and_then_repaired(
+    project: Project,
+) -> None:
     put(project, "MEMORY.md", 1, 2)
     build_index(project.workspace, None)
-    with closing(sqlite3.connect(index_path(project.workspace), isolation_level=None)) as connection:
+    with closing(
+        sqlite3.connect(index_path(project.workspace), isolation_level=None)
+    ) as connection:
         connection.execute("UPDATE entries SET body = 'Never test.' WHERE row = 2")
     connection.close()
     assert [one.path for one in verify_index(project.workspace, None)] == ["MEMORY.md"]
@@ -83,7 +93,9 @@ def test_a_row_that_was_altered_under_the_same_object_id_is_seen_and_then_repair
     assert verify_index(project.workspace, None) == ()
 
 
-def test_an_index_of_another_repository_is_brought_up_to_the_tree(project: Project, tmp_path: Path) -> None:
+def test_an_index_of_another_repository_is_brought_up_to_the_tree(
+    project: Project, tmp_path: Path
+) -> None:
     """A cache may restore any index of ours: what is of the same content is used, the rest goes."""
     put(project, "MEMORY.md", 1, 2)
     build_index(project.workspace, None)
@@ -96,7 +108,9 @@ def test_an_index_of_another_repository_is_brought_up_to_the_tree(project: Proje
     assert verify_index(clone.workspace, None) == ()
 
 
-def test_building_for_a_work_tree_and_retrieving_leave_global_memory_in_place(project: Project, home: Path) -> None:
+def test_building_for_a_work_tree_and_retrieving_leave_global_memory_in_place(
+    project: Project, home: Path
+) -> None:
     (home / "MEMORY.md").write_text(format_entry(make_entry(7)))
     with synced_index(project.workspace):
         pass
@@ -120,7 +134,9 @@ def test_what_only_a_build_needs_is_not_imported_when_nothing_changed(project: P
         "names = ('tempfile', *(f'memory_ci.{room}' for room in rooms))\n"
         "print([name for name in names if name in sys.modules])"
     )
-    done = subprocess.run([sys.executable, "-c", code], cwd=project.path, capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=project.path, capture_output=True, text=True, check=True
+    )
     assert done.stdout == "[]\n"
 
 
@@ -145,7 +161,9 @@ def statements(project: Project, monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
     def traced(place: Path | str, timeout: float = 0) -> sqlite3.Connection:
         connection = connect(place, timeout)
-        connection.set_trace_callback(lambda sql: None if sql.startswith("--") else told.append(sql))
+        connection.set_trace_callback(
+            lambda sql: None if sql.startswith("--") else told.append(sql)
+        )
         return connection
 
     with monkeypatch.context() as patch:
@@ -154,7 +172,9 @@ def statements(project: Project, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return told
 
 
-def test_an_index_does_not_take_the_place_of_a_device_or_a_pipe(project: Project, tmp_path: Path) -> None:
+def test_an_index_does_not_take_the_place_of_a_device_or_a_pipe(
+    project: Project, tmp_path: Path
+) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     with pytest.raises(UsageError) as caught:
@@ -198,7 +218,10 @@ def test_a_file_that_changed_is_indexed_as_if_it_were_read_whole(texts: list[str
         with open_index(None) as fresh:
             sync(fresh, {"MEMORY.md": texts[-1]}, partial(read, texts[-1]))
             assert entries_by_path(index.connection) == entries_by_path(fresh.connection)
-            assert index.connection.execute(LIST_FILES).fetchall() == fresh.connection.execute(LIST_FILES).fetchall()
+            assert (
+                index.connection.execute(LIST_FILES).fetchall()
+                == fresh.connection.execute(LIST_FILES).fetchall()
+            )
         prove(index.connection)
 
 

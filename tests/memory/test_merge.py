@@ -38,12 +38,18 @@ def test_entries_added_on_both_sides_stand_in_the_order_of_their_creation() -> N
 
 
 def test_a_file_that_both_sides_made_is_merged_too() -> None:
-    assert merge_texts(b"", text_of(*numbered(1, 2)), text_of(*numbered(2, 3))) == (text_of(*numbered(1, 2, 3)), 0)
+    assert merge_texts(b"", text_of(*numbered(1, 2)), text_of(*numbered(2, 3))) == (
+        text_of(*numbered(1, 2, 3)),
+        0,
+    )
 
 
 def test_sections_of_a_file_that_both_sides_made_keep_their_entries() -> None:
     one, two, three = map(format_entry, numbered(1, 2, 3))
-    ours, theirs = f"{INTRO}\n{one}\n# Other\n\n{three}", f"{INTRO}\n{one}\n{two}\n# Other\n\n{three}"
+    ours, theirs = (
+        f"{INTRO}\n{one}\n# Other\n\n{three}",
+        f"{INTRO}\n{one}\n{two}\n# Other\n\n{three}",
+    )
     assert merge_texts(b"", ours.encode(), theirs.encode()) == (theirs.encode(), 0)
 
 
@@ -52,7 +58,12 @@ def test_a_file_without_a_last_newline_is_not_glued_to_what_follows() -> None:
     assert merge_texts(base, ours, base + b"\n# Other\n") == (ours + b"\n\n# Other", 0)
 
 
-@given(st.sets(st.integers(1, 9)), st.sets(st.integers(1, 9)), st.sets(st.integers(1, 9)), st.sampled_from(["", INTRO]))
+@given(
+    st.sets(st.integers(1, 9)),
+    st.sets(st.integers(1, 9)),
+    st.sets(st.integers(1, 9)),
+    st.sampled_from(["", INTRO]),
+)
 @examples(40)
 def test_any_additions_and_deletions_merge_as_sets(
     base: set[int], ours: set[int], theirs: set[int], intro: str
@@ -60,21 +71,29 @@ def test_any_additions_and_deletions_merge_as_sets(
     texts = [text_of(*numbered(*sorted(side)), intro=intro) for side in (base, ours, theirs)]
     merged, conflicts = merge_texts(*texts)
     assert conflicts == 0
-    assert ids(merged) == [make_id(number) for number in sorted((ours & theirs) | (ours - base) | (theirs - base))]
+    assert ids(merged) == [
+        make_id(number) for number in sorted((ours & theirs) | (ours - base) | (theirs - base))
+    ]
     assert merge_texts(texts[0], texts[2], texts[1]) == (merged, 0)
 
 
 @given(st.sets(st.integers(1, 9)), st.sets(st.integers(1, 9)))
 @examples(20)
-def test_a_side_that_changed_nothing_leaves_the_other_as_it_is(base: set[int], side: set[int]) -> None:
+def test_a_side_that_changed_nothing_leaves_the_other_as_it_is(
+    base: set[int], side: set[int]
+) -> None:
     before, after = text_of(*numbered(*base)), text_of(*numbered(*side))
     assert merge_texts(before, after, before) == merge_texts(before, before, after) == (after, 0)
 
 
 def test_counters_of_one_entry_add_up_and_other_entries_keep_their_bytes() -> None:
-    quirky = format_entry(make_entry(2)).replace("type: procedural", "# by hand\ntype:   procedural")
+    quirky = format_entry(make_entry(2)).replace(
+        "type: procedural", "# by hand\ntype:   procedural"
+    )
     texts = [
-        text_of(make_entry(1, reinforcement_count=count), intro=f"{INTRO}\n{quirky}").replace(b"0.5", b"0.50")
+        text_of(make_entry(1, reinforcement_count=count), intro=f"{INTRO}\n{quirky}").replace(
+            b"0.5", b"0.50"
+        )
         for count in (1, 2, 3)
     ]
     assert merge_texts(*texts) == (texts[0].replace(b"count: 1", b"count: 4"), 0)
@@ -104,12 +123,16 @@ def test_a_conflict_is_marked_around_the_two_versions_of_that_entry_alone() -> N
     assert after.endswith("## Learning three\n")
     assert (mine, yours) == (mine, mine.replace("## Ours", "## Theirs"))
     assert mine.startswith(f"---\nid: {make_id(2)}\n")
-    assert {finding.code for finding in parse_memory_file("", merged).findings} == {"conflict-marker"}
+    assert {finding.code for finding in parse_memory_file("", merged).findings} == {
+        "conflict-marker"
+    }
     assert ids(merged) == [make_id(1), make_id(3)]
 
 
 def test_one_id_with_two_contents_is_a_conflict_of_that_entry() -> None:
-    merged, conflicts = merge_texts(INTRO.encode(), text_of(make_entry(1, body="a")), text_of(make_entry(1, body="b")))
+    merged, conflicts = merge_texts(
+        INTRO.encode(), text_of(make_entry(1, body="a")), text_of(make_entry(1, body="b"))
+    )
     assert conflicts == 1
     assert merged.startswith(INTRO.encode() + b"\n<<<<<<< ours\n")
     assert merged.endswith(b"\nb\n>>>>>>> theirs\n")
@@ -128,12 +151,17 @@ def test_prose_that_one_side_changed_is_taken_and_entries_stay_in_their_sections
         rest = "\n".join(map(format_entry, numbered(*numbers)))
         return f"{intro}\n{first}\n# {section}\n\nAbout it.\n\n{rest}".encode()
 
-    merged = merge_texts(file(INTRO, "Old", 2), file(INTRO + "More.\n", "Old", 2, 3), file(INTRO, "New", 2, 4))
+    merged = merge_texts(
+        file(INTRO, "Old", 2), file(INTRO + "More.\n", "Old", 2, 3), file(INTRO, "New", 2, 4)
+    )
     assert merged == (file(INTRO + "More.\n", "New", 2, 3, 4), 0)
 
 
 def test_prose_that_both_changed_conflicts_and_the_entries_do_not() -> None:
-    ours, theirs = (text_of(*numbered(1, number), intro=f"# {name}\n") for number, name in ((2, "Ours"), (3, "Theirs")))
+    ours, theirs = (
+        text_of(*numbered(1, number), intro=f"# {name}\n")
+        for number, name in ((2, "Ours"), (3, "Theirs"))
+    )
     merged, conflicts = merge_texts(text_of(*numbered(1)), ours, theirs)
     assert conflicts == 1
     assert merged.startswith(b"<<<<<<< ours\n# Ours\n=======\n# Theirs\n>>>>>>> theirs\n\n---\n")
@@ -155,7 +183,9 @@ def test_comments_in_the_front_matter_survive_from_either_side() -> None:
 
 
 def test_unknown_keys_of_both_sides_are_kept() -> None:
-    base, ours, theirs = (text_of(make_entry(1, extra=extra)) for extra in ((), (("a", " 1"),), (("b", " 2"),)))
+    base, ours, theirs = (
+        text_of(make_entry(1, extra=extra)) for extra in ((), (("a", " 1"),), (("b", " 2"),))
+    )
     merged, conflicts = merge_texts(base, ours, theirs)
     assert conflicts == 0
     assert set(parse_memory_file("", merged).entries[0].extra) == {("a", " 1"), ("b", " 2")}
@@ -164,7 +194,8 @@ def test_unknown_keys_of_both_sides_are_kept() -> None:
 @pytest.mark.parametrize("prefix", [b"", b"\xef\xbb\xbf"])
 def test_line_ends_and_the_byte_order_mark_of_a_file_are_kept(prefix: bytes) -> None:
     texts = [
-        prefix + text_of(*numbered(*numbers)).replace(b"\n", b"\r\n") for numbers in ((1,), (1, 2), (1, 3), (1, 2, 3))
+        prefix + text_of(*numbered(*numbers)).replace(b"\n", b"\r\n")
+        for numbers in ((1,), (1, 2), (1, 3), (1, 2, 3))
     ]
     assert merge_texts(*texts[:3]) == (texts[3], 0)
 
@@ -187,7 +218,9 @@ def test_what_cannot_be_read_without_doubt_is_merged_as_git_does(spoil: object) 
 
 
 def test_a_fence_that_a_merge_would_close_is_left_to_git() -> None:
-    plain, *fenced = (make_entry(number, body="```\nopen" if number > 1 else "") for number in (1, 2, 3))
+    plain, *fenced = (
+        make_entry(number, body="```\nopen" if number > 1 else "") for number in (1, 2, 3)
+    )
     texts = text_of(plain), text_of(plain, fenced[0]), text_of(plain, fenced[1])
     assert merge_texts(*texts) == merge_text(*texts)
     assert merge_text(*texts)[1] > 0

@@ -61,14 +61,20 @@ def cites(shop: Project, title: str, body: str = "", **fields: object) -> list[s
         ("no_such_name and src/none.py", []),
     ],
 )
-def test_what_the_words_name_as_code_and_the_tree_has_is_cited(shop: Project, title: str, expected: list[str]) -> None:
+def test_what_the_words_name_as_code_and_the_tree_has_is_cited(
+    shop: Project, title: str, expected: list[str]
+) -> None:
     assert cites(shop, title) == expected
     assert cites(shop, "A title", f"Because: {title}") == expected
 
 
 def test_what_has_cites_or_was_rejected_or_is_retired_gets_none(shop: Project) -> None:
     assert cites(shop, "retry_twice", cites=("a remark",)) == ["a remark"]
-    assert cites(shop, "retry_twice", adoption="rejected") == cites(shop, "retry_twice", status="retired") == []
+    assert (
+        cites(shop, "retry_twice", adoption="rejected")
+        == cites(shop, "retry_twice", status="retired")
+        == []
+    )
 
 
 @pytest.mark.parametrize(
@@ -80,7 +86,9 @@ def test_what_has_cites_or_was_rejected_or_is_retired_gets_none(shop: Project) -
         ("app.toml:1", "app.toml:1@"),
     ],
 )
-def test_a_cite_is_written_as_people_write_places(shop: Project, written: str, expected: str) -> None:
+def test_a_cite_is_written_as_people_write_places(
+    shop: Project, written: str, expected: str
+) -> None:
     cite = read_cite(shop.workspace, written)
     assert cite.startswith(expected + shop.sha()[:12])
     assert " words:" in cite
@@ -104,7 +112,12 @@ def test_what_is_not_found_of_a_cite_is_said(shop: Project, written: str, said: 
 def test_what_is_added_imported_folded_or_written_by_hand_is_cited_alike(shop: Project) -> None:
     """By add, by import, by the fold of the inbox, by fmt and by check --fix."""
     draft = draft_entry(
-        make_id(7), TODAY, ("retry_twice hides faults", ""), type="procedural", domain="task", importance=0.5
+        make_id(7),
+        TODAY,
+        ("retry_twice hides faults", ""),
+        type="procedural",
+        domain="task",
+        importance=0.5,
     )
     added = add_entry(shop.workspace, draft)
     assert "symbol:retry_twice" in added.entry.cites[0]

@@ -17,7 +17,9 @@ WORDS = "the client retried a POST"
 
 
 @pytest.mark.parametrize(("quotes", "has_origin"), [("link", True), ("none", False)])
-def test_words_prove_a_learning_and_do_not_stay(project: Project, quotes: Quotes, has_origin: bool) -> None:
+def test_words_prove_a_learning_and_do_not_stay(
+    project: Project, quotes: Quotes, has_origin: bool
+) -> None:
     project.commit("Configure", {".memory-ci.yaml": f"evidence: {{quotes: {quotes}}}\n"})
     plan = project.plan()
     assert WORDS in str(plan)  # what the referee looks up
@@ -44,7 +46,11 @@ def test_a_note_without_words_is_folded(project: Project) -> None:
     project.commit("Configure", {".memory-ci.yaml": "evidence: {quotes: link}\n"})
     project.record()
     sha = project.sha("HEAD")[:12]
-    entry = make_entry(70, title="Notes may name where only", evidence=(f"commit:{sha}",), scope="project")
+    entry = make_entry(
+        70, title="Notes may name where only", evidence=(f"commit:{sha}",), scope="project"
+    )
     project.put_fragment(entry)
     project.record()
-    assert f"commit:{sha}" in format_entry(next(one for one in project.entries() if one.id == entry.id))
+    assert f"commit:{sha}" in format_entry(
+        next(one for one in project.entries() if one.id == entry.id)
+    )

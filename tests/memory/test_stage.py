@@ -6,7 +6,13 @@ import pytest
 
 from memory_ci.commands.add.add import add_entry
 from memory_ci.errors import RepositoryError
-from memory_ci.memory.stage import current_phase, list_stages, list_transitions, plan_retirements, stage_history
+from memory_ci.memory.stage import (
+    current_phase,
+    list_stages,
+    list_transitions,
+    plan_retirements,
+    stage_history,
+)
 from memory_ci.memory.workspace import load_memory
 from memory_ci.store.edits import format_entry
 from tests.make import make_entry
@@ -104,7 +110,10 @@ def remember(project: Project) -> None:
 
 def retired(project: Project, since: str) -> set[str]:
     located = load_memory(project.workspace, "HEAD").located
-    return {change.path for change in plan_retirements(project.workspace.at("HEAD"), located, since, TODAY)}
+    return {
+        change.path
+        for change in plan_retirements(project.workspace.at("HEAD"), located, since, TODAY)
+    }
 
 
 def test_the_end_of_a_stage_retires_the_task_entries_of_its_project(project: Project) -> None:
@@ -125,13 +134,17 @@ def test_a_stage_that_is_in_force_again_retires_nothing(project: Project) -> Non
     assert retired(project, start) == set()
 
 
-def test_what_work_in_a_sub_project_teaches_has_its_stage_and_ends_with_it(project: Project) -> None:
+def test_what_work_in_a_sub_project_teaches_has_its_stage_and_ends_with_it(
+    project: Project,
+) -> None:
     state(project, "build")
     state(project, "design", "projects/web/INTENT.md")
     project.commit("Web\n\nDecision: the page is drawn once.", {"projects/web/app.py": "x\n"})
     project.record()
     path = "projects/web/MEMORY.md"
-    assert [(entry.title, entry.phase) for entry in project.entries(path)] == [("The page is drawn once", "design")]
+    assert [(entry.title, entry.phase) for entry in project.entries(path)] == [
+        ("The page is drawn once", "design")
+    ]
     state(project, "build", "projects/web/INTENT.md")
     project.record()
     assert project.entries(path) == ()
@@ -141,5 +154,8 @@ def test_a_note_for_a_sub_project_has_its_stage(project: Project) -> None:
     state(project, "build")
     state(project, "design", "projects/web/INTENT.md")
     scopes = ["team:projects/web/src", "team:src", "project"]
-    added = [add_entry(project.workspace, make_entry(n, scope=scope)).entry for n, scope in enumerate(scopes)]
+    added = [
+        add_entry(project.workspace, make_entry(n, scope=scope)).entry
+        for n, scope in enumerate(scopes)
+    ]
     assert [entry.phase for entry in added] == ["design", "implementation", "implementation"]

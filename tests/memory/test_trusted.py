@@ -39,7 +39,9 @@ def test_the_change_after_it_may(project: Project) -> None:
     assert config.engine.name == "command"
 
 
-def test_a_change_that_mends_an_unreadable_configuration_does_not_trust_itself(project: Project) -> None:
+def test_a_change_that_mends_an_unreadable_configuration_does_not_trust_itself(
+    project: Project,
+) -> None:
     config = read(project, OURS, UNREADABLE, UNREADABLE + "\n", THEIRS)
     assert config.engine.name == "rules"
     assert config.extraction.trusted_authors == ("Ada *",)

@@ -23,7 +23,9 @@ from tests.search.trees import Tree, make_tree
 ENTRIES = st.builds(
     make_entry,
     number=st.integers(1, 5),
-    title=st.lists(st.sampled_from(["retry", "getUserName", "key"]), min_size=1, max_size=3).map(" ".join),
+    title=st.lists(st.sampled_from(["retry", "getUserName", "key"]), min_size=1, max_size=3).map(
+        " ".join
+    ),
     occurred_at=st.none() | st.dates(),
 )
 EDITS = st.dictionaries(
@@ -39,7 +41,9 @@ def edited(history: Iterable[dict[str, tuple[Entry, ...] | None]]) -> list[Tree]
     trees = []
     for edits in history:
         files |= edits
-        trees.append(Tree({path: entries for path, entries in files.items() if entries is not None}))
+        trees.append(
+            Tree({path: entries for path, entries in files.items() if entries is not None})
+        )
     return trees
 
 
@@ -71,7 +75,11 @@ def test_an_artifact_is_an_index_like_any_other(tmp_path: Path) -> None:
     again = make_tree(3)
     with open_index(tmp_path / "out.db") as index:
         assert sync(index, again.oids, again.load).files_read == 0
-        assert [match.located.entry.id for match in search(index, ["retry"])] == [make_id(0), make_id(1), make_id(2)]
+        assert [match.located.entry.id for match in search(index, ["retry"])] == [
+            make_id(0),
+            make_id(1),
+            make_id(2),
+        ]
 
 
 def test_rows_are_numbered_in_order_of_path_and_line(tmp_path: Path) -> None:

@@ -57,7 +57,12 @@ def test_norms_that_all_fit_are_all_kept_in_file_order() -> None:
 
 
 def test_of_norms_that_do_not_all_fit_the_most_prominent_are_kept_in_file_order() -> None:
-    norms = [make_norm(1, "aaa", 0.5), make_norm(2, "bbb", 0.1), make_norm(3, "ccc", 0.9), make_norm(4, "d", math.nan)]
+    norms = [
+        make_norm(1, "aaa", 0.5),
+        make_norm(2, "bbb", 0.1),
+        make_norm(3, "ccc", 0.9),
+        make_norm(4, "d", math.nan),
+    ]
     kept, dropped = fit_norms(norms, 7, norm_size)
     assert [norm.text for norm in kept] == ["aaa", "ccc", "d"]
     assert [norm.text for norm in dropped] == ["bbb"]

@@ -37,7 +37,9 @@ def built(tree: Tree, path: Path | None = None) -> list[object]:
 
 def content(index: Index) -> list[object]:
     """Everything an index holds or answers, without its own row numbers."""
-    index.connection.execute("INSERT INTO entries_fts (entries_fts, rank) VALUES ('integrity-check', 1)")
+    index.connection.execute(
+        "INSERT INTO entries_fts (entries_fts, rank) VALUES ('integrity-check', 1)"
+    )
     return [
         entries_by_path(index.connection),
         *index.connection.execute("SELECT * FROM files ORDER BY path"),
@@ -65,7 +67,9 @@ FILES = st.dictionaries(
 
 @examples(40)
 @given(st.lists(FILES, min_size=1, max_size=5))
-def test_after_any_edits_the_index_equals_a_fresh_build(history: list[dict[str, tuple[Entry, ...]]]) -> None:
+def test_after_any_edits_the_index_equals_a_fresh_build(
+    history: list[dict[str, tuple[Entry, ...]]],
+) -> None:
     """Edited, renamed, emptied and deleted files: no row of an older version stays."""
     with open_index(None) as index:
         for files in history:
@@ -76,7 +80,12 @@ def test_after_any_edits_the_index_equals_a_fresh_build(history: list[dict[str, 
 
 
 def test_what_was_edited_away_is_not_found_again(tmp_path: Path) -> None:
-    tree = Tree({"MEMORY.md": (make_entry(1, title="old words"),), "src/MEMORY.md": (make_entry(2, title="old too"),)})
+    tree = Tree(
+        {
+            "MEMORY.md": (make_entry(1, title="old words"),),
+            "src/MEMORY.md": (make_entry(2, title="old too"),),
+        }
+    )
     built(tree, tmp_path / "index.db")
     edited = Tree({"MEMORY.md": (make_entry(1, title="new words"),)})
     with open_index(tmp_path / "index.db") as index:
@@ -125,7 +134,11 @@ def test_a_file_that_could_not_be_read_is_asked_for_again() -> None:
 
 def test_an_entry_comes_back_as_it_went_in() -> None:
     entry = make_entry(
-        1, body="a\n\nb ‌ \U0001f600", evidence=("e",), extra=(("x-team", "[a, b]"),), adoption="rejected"
+        1,
+        body="a\n\nb ‌ \U0001f600",
+        evidence=("e",),
+        extra=(("x-team", "[a, b]"),),
+        adoption="rejected",
     )
     loaded = make_loaded("src/MEMORY.md", entry)
     tree = Tree()
@@ -188,7 +201,9 @@ DAMAGES: dict[str, Callable[[Path], Any]] = {
     "all but the first pages garbled": lambda path: overwrite(path, 8192),
     "foreign": make_foreign,
     "other version": lambda path: change(path, "UPDATE meta SET value = '0' WHERE key = 'schema'"),
-    "other tokenizer": lambda path: change(path, "UPDATE meta SET value = 'porter ascii' WHERE key = 'tokenizer'"),
+    "other tokenizer": lambda path: change(
+        path, "UPDATE meta SET value = 'porter ascii' WHERE key = 'tokenizer'"
+    ),
     "table gone": lambda path: change(path, "DROP TABLE files"),
 }
 
@@ -224,7 +239,9 @@ PARTS = {
 
 
 @pytest.mark.parametrize("part", PARTS)
-def test_a_file_that_somebody_altered_is_not_trusted_under_the_same_object_ids(tmp_path: Path, part: str) -> None:
+def test_a_file_that_somebody_altered_is_not_trusted_under_the_same_object_ids(
+    tmp_path: Path, part: str
+) -> None:
     path = tmp_path / "index.db"
     expected = built(make_tree(3), path)
     change(path, PARTS[part])
@@ -235,7 +252,9 @@ def test_a_file_that_somebody_altered_is_not_trusted_under_the_same_object_ids(t
         assert content(index) == expected
 
 
-def test_a_file_from_a_cache_is_proved_once_and_then_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_from_a_cache_is_proved_once_and_then_known(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A copy keeps its time of modification, not its time of change; the second opening reads no row for proof."""
     built(make_tree(3), tmp_path / "index.db")
     restored = tmp_path / "clone" / "index.db"
@@ -283,7 +302,9 @@ def test_damage_to_a_file_that_was_just_made_is_built_again(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("suffix", ["-journal", "-wal"])
-def test_the_journal_of_a_file_that_was_thrown_away_is_not_played_into_the_new_one(tmp_path: Path, suffix: str) -> None:
+def test_the_journal_of_a_file_that_was_thrown_away_is_not_played_into_the_new_one(
+    tmp_path: Path, suffix: str
+) -> None:
     path = tmp_path / "index.db"
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
         connection.execute(f"PRAGMA journal_mode = {'WAL' if suffix == '-wal' else 'PERSIST'}")
@@ -361,7 +382,9 @@ def test_processes_that_build_at_once_all_get_the_right_answer(tmp_path: Path, d
     DAMAGES[damage](path)
     root = Path(__file__).parents[2]
     builders = [
-        subprocess.Popen([sys.executable, "-c", BUILDER, str(path)], cwd=root, stdout=subprocess.PIPE, text=True)
+        subprocess.Popen(
+            [sys.executable, "-c", BUILDER, str(path)], cwd=root, stdout=subprocess.PIPE, text=True
+        )
         for _ in range(4)
     ]
     assert [builder.communicate()[0] for builder in builders] == ["300 False\n"] * 4

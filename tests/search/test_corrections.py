@@ -14,7 +14,7 @@ from memory_ci.search.rank import put_corrections_first
 from tests.make import make_id, make_located
 
 
-def make_hit(number: int, supersedes: Iterable[int] = (), **fields: Any) -> Hit:  # noqa: ANN401 - any field of Entry
+def make_hit(number: int, supersedes: Iterable[int] = (), **fields: Any) -> Hit:
     return Hit(make_located(number, supersedes=tuple(map(make_id, supersedes)), **fields), 1.0, ())
 
 
@@ -32,7 +32,10 @@ def put(*hits: Hit) -> tuple[list[int], list[tuple[int, str]]]:
 
 
 def test_what_supersedes_an_entry_takes_its_place() -> None:
-    assert put(make_hit(1), make_hit(2), make_hit(3, [1])) == ([3, 2], [(1, f"superseded by {make_id(3)[:8]}")])
+    assert put(make_hit(1), make_hit(2), make_hit(3, [1])) == (
+        [3, 2],
+        [(1, f"superseded by {make_id(3)[:8]}")],
+    )
 
 
 def test_a_better_place_is_kept() -> None:
@@ -42,7 +45,10 @@ def test_a_better_place_is_kept() -> None:
 def test_the_newest_of_a_chain_stands_for_all() -> None:
     served, withheld = put(make_hit(1), make_hit(9), make_hit(2, [1]), make_hit(3, [2]))
     assert served == [3, 9]
-    assert withheld == [(1, f"superseded by {make_id(3)[:8]}"), (2, f"superseded by {make_id(3)[:8]}")]
+    assert withheld == [
+        (1, f"superseded by {make_id(3)[:8]}"),
+        (2, f"superseded by {make_id(3)[:8]}"),
+    ]
 
 
 def test_entries_that_supersede_one_another_all_stay() -> None:

@@ -12,8 +12,12 @@ from memory_ci.text import content_words, jaccard
 from tests.make import make_located
 
 
-def make_hit(number: int, score: float, title: str = "Title", body: str = "", path: str = "MEMORY.md") -> Hit:
-    return Hit(make_located(number, path=path, title=title, body=body), score, (("relevance", score),))
+def make_hit(
+    number: int, score: float, title: str = "Title", body: str = "", path: str = "MEMORY.md"
+) -> Hit:
+    return Hit(
+        make_located(number, path=path, title=title, body=body), score, (("relevance", score),)
+    )
 
 
 def numbers(hits: list[Hit]) -> list[int]:
@@ -41,7 +45,10 @@ def test_an_entry_in_two_files_is_served_once_where_it_ranks_higher() -> None:
 
 
 def test_two_entries_with_one_id_are_both_served() -> None:
-    hits = [make_hit(1, 1.0, "Retry with a key"), make_hit(1, 0.9, "Invoices are numbered per tenant")]
+    hits = [
+        make_hit(1, 1.0, "Retry with a key"),
+        make_hit(1, 0.9, "Invoices are numbered per tenant"),
+    ]
     assert diversify(hits) == hits
 
 
@@ -50,7 +57,9 @@ def test_nothing_and_entries_without_words_are_fine(hits: list[Hit]) -> None:
     assert diversify(hits) == hits
 
 
-WORD_LISTS = st.lists(st.lists(st.sampled_from(["alpha", "beta", "gamma", "delta"]), max_size=4), max_size=7)
+WORD_LISTS = st.lists(
+    st.lists(st.sampled_from(["alpha", "beta", "gamma", "delta"]), max_size=4), max_size=7
+)
 
 
 @given(WORD_LISTS)
@@ -58,7 +67,9 @@ def test_the_incremental_form_equals_the_definition(texts: list[list[str]]) -> N
     hits = [make_hit(n, 1 / (n + 1), " ".join(text)) for n, text in enumerate(texts)]
     found = diversify(hits)
     assert [hit.located for hit in found] == [hit.located for hit in by_definition(hits)]
-    assert [hit.score for hit in found] == sorted((hit.score for hit in found), reverse=True), "the order is explained"
+    assert [hit.score for hit in found] == sorted((hit.score for hit in found), reverse=True), (
+        "the order is explained"
+    )
 
 
 def by_definition(hits: list[Hit]) -> list[Hit]:
@@ -67,7 +78,10 @@ def by_definition(hits: list[Hit]) -> list[Hit]:
 
     def novelty(hit: Hit) -> float:
         own = content_words(hit.located.entry.title)
-        alike = max((jaccard(own, content_words(other.located.entry.title)) for other in chosen), default=0.0)
+        alike = max(
+            (jaccard(own, content_words(other.located.entry.title)) for other in chosen),
+            default=0.0,
+        )
         return 1 - 0.4 * alike if alike >= 0.5 else 1.0
 
     while len(chosen) < len(hits):

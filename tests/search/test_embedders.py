@@ -16,7 +16,14 @@ import pytest
 
 from memory_ci.errors import MemoryCIError, UsageError
 from memory_ci.records.config import EmbedderName, RetrieveConfig
-from memory_ci.search.embedders import Embedder, Vectors, choose_embedder, pack_vectors, require_embedder, status
+from memory_ci.search.embedders import (
+    Embedder,
+    Vectors,
+    choose_embedder,
+    pack_vectors,
+    require_embedder,
+    status,
+)
 from memory_ci.search.embedders.local import MAX_TOKENS, LocalEmbedder, find_model, tokenize
 from memory_ci.search.embedders.remote import HURRIED, Patience, address, cut
 from memory_ci.text import estimate_tokens
@@ -41,7 +48,11 @@ class Api(NamedTuple):
 
 
 def openai_reply(rows: Sequence[Sequence[object]]) -> dict[str, object]:
-    return {"data": [{"object": "embedding", "index": n, "embedding": row} for n, row in enumerate(rows)]}
+    return {
+        "data": [
+            {"object": "embedding", "index": n, "embedding": row} for n, row in enumerate(rows)
+        ]
+    }
 
 
 APIS = {
@@ -57,7 +68,9 @@ APIS = {
 }
 
 every_api = pytest.mark.parametrize("api", APIS.values(), ids=APIS)
-needs_local = pytest.mark.skipif(find_model() is None, reason="the extra `vectors` is not installed")
+needs_local = pytest.mark.skipif(
+    find_model() is None, reason="the extra `vectors` is not installed"
+)
 
 
 def texts_of(asked: Asked) -> list[str]:
@@ -74,10 +87,17 @@ def asking(
     """An embedder that asks a double which answers with `handler`."""
     with serve(handler) as server:
         environ = {api.base: server.url + api.suffix, "OPENAI_API_KEY": KEY, "GEMINI_API_KEY": KEY}
-        yield require_embedder(RetrieveConfig(embedder=api.name, embedder_model=model), environ, patience), server
+        yield (
+            require_embedder(
+                RetrieveConfig(embedder=api.name, embedder_model=model), environ, patience
+            ),
+            server,
+        )
 
 
-def failure(api: Api, *answers: Answer, texts: Sequence[str] = ("retry",)) -> tuple[MemoryCIError, int]:
+def failure(
+    api: Api, *answers: Answer, texts: Sequence[str] = ("retry",)
+) -> tuple[MemoryCIError, int]:
     """The error after these answers, and how many requests were made."""
     with asking(api, in_turn(*answers)) as (embedder, server):
         with pytest.raises(MemoryCIError) as caught:
@@ -86,7 +106,9 @@ def failure(api: Api, *answers: Answer, texts: Sequence[str] = ("retry",)) -> tu
 
 
 def rows_of(vectors: Vectors) -> list[list[float]]:
-    return [list(vectors.data[at : at + vectors.dim]) for at in range(0, len(vectors.data), vectors.dim)]
+    return [
+        list(vectors.data[at : at + vectors.dim]) for at in range(0, len(vectors.data), vectors.dim)
+    ]
 
 
 # Services
@@ -98,7 +120,10 @@ def test_a_service_gives_each_text_its_vector_at_length_one(api: Api) -> None:
         vectors = embedder.embed(["retry a POST", "pin the tools"])
     assert rows_of(vectors) == [pytest.approx([0.6, 0.8]), [0.0, -1.0]]
     assert [asked.path for asked in server.asked] == [api.path]
-    assert [text.rpartition(": ")[2] for text in texts_of(server.asked[0])] == ["retry a POST", "pin the tools"]
+    assert [text.rpartition(": ")[2] for text in texts_of(server.asked[0])] == [
+        "retry a POST",
+        "pin the tools",
+    ]
 
 
 def test_each_service_gets_its_key_in_its_own_header_and_never_in_the_address() -> None:
@@ -128,17 +153,24 @@ def test_a_model_is_told_whether_a_text_is_an_entry_or_a_query(name: str) -> Non
 def test_another_model_is_another_space(api: Api) -> None:
     ids = set()
     for model in ("", "mine:v2"):
-        with asking(api, lambda _: json_answer(api.reply([[1.0]])), model=model) as (embedder, server):
+        with asking(api, lambda _: json_answer(api.reply([[1.0]])), model=model) as (
+            embedder,
+            server,
+        ):
             embedder.embed(["x"])
             ids.add(embedder.model_id)
-            assert ("mine:v2" in server.asked[0].target + json.dumps(server.asked[0].json)) == bool(model)
+            assert ("mine:v2" in server.asked[0].target + json.dumps(server.asked[0].json)) == bool(
+                model
+            )
     assert len(ids) == 2
 
 
 @every_api
 def test_many_texts_are_sent_in_batches_and_come_back_in_order(api: Api) -> None:
     def answer(asked: Asked) -> Answer:
-        return json_answer(api.reply([[1.0, float(text.rpartition("number ")[2])] for text in texts_of(asked)]))
+        return json_answer(
+            api.reply([[1.0, float(text.rpartition("number ")[2])] for text in texts_of(asked)])
+        )
 
     with asking(api, answer) as (embedder, server):
         vectors = embedder.embed([f"number {n}" for n in range(70)])
@@ -151,7 +183,9 @@ def test_openai_vectors_are_put_in_order_by_their_index() -> None:
     reply = {"data": [{"index": 1, "embedding": [0.0, 1.0]}, {"index": 0, "embedding": [1.0, 0.0]}]}
     with asking(api, lambda _: json_answer(reply)) as (embedder, _):
         assert rows_of(embedder.embed(["a", "b"])) == [[1.0, 0.0], [0.0, 1.0]]
-    error, _ = failure(api, json_answer({"data": [{"index": 0, "embedding": [1.0]}] * 2}), texts=("a", "b"))
+    error, _ = failure(
+        api, json_answer({"data": [{"index": 0, "embedding": [1.0]}] * 2}), texts=("a", "b")
+    )
     assert "not clear whose" in error.message
 
 
@@ -168,7 +202,9 @@ def test_openai_vectors_are_put_in_order_by_their_index() -> None:
         ([[1.0], ["1.0"]], "something else than vectors"),
     ],
 )
-def test_vectors_of_the_wrong_count_or_dimension_are_refused(api: Api, rows: list[list[object]], words: str) -> None:
+def test_vectors_of_the_wrong_count_or_dimension_are_refused(
+    api: Api, rows: list[list[object]], words: str
+) -> None:
     error, requests = failure(api, json_answer(api.reply(rows)), texts=("a", "b"))
     assert (error.slug, requests) == ("embedder-failed", 1)
     assert words in error.message
@@ -218,7 +254,10 @@ def test_a_service_that_fails_is_tried_again_only_where_that_may_help(
 @every_api
 def test_a_passing_failure_is_got_over(api: Api) -> None:
     good = json_answer(api.reply([[1.0]]))
-    with asking(api, in_turn(Answer(429, b"", {"retry-after": "0"}), Answer(502), good)) as (embedder, server):
+    with asking(api, in_turn(Answer(429, b"", {"retry-after": "0"}), Answer(502), good)) as (
+        embedder,
+        server,
+    ):
         assert rows_of(embedder.embed(["x"])) == [[1.0]]
     assert len(server.asked) == 3
 
@@ -248,7 +287,9 @@ def test_a_silent_service_is_given_up(api: Api) -> None:
 
 @every_api
 @pytest.mark.parametrize("part", ["headers", "body"])
-def test_an_answer_that_drips_ends_with_the_time_for_all(api: Api, part: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_answer_that_drips_ends_with_the_time_for_all(
+    api: Api, part: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     stuck = Semaphore(0)
     give_up_when(stuck, monkeypatch)
     with drip(part, stuck) as url:
@@ -284,7 +325,9 @@ def test_a_text_longer_than_the_model_reads_is_cut_at_a_word() -> None:
     assert 5_000 < len(sent) < 6_200
 
 
-@pytest.mark.parametrize("text", ["word " * 100, "x" * 500, "重试" * 200, "a重 " * 100, "", "short"])
+@pytest.mark.parametrize(
+    "text", ["word " * 100, "x" * 500, "重试" * 200, "a重 " * 100, "", "short"]
+)
 def test_what_is_cut_fits_and_is_the_start_of_the_text(text: str) -> None:
     kept = cut(text, 20)
     assert text.startswith(kept)
@@ -346,7 +389,9 @@ def test_a_service_without_its_key_is_reported(name: EmbedderName) -> None:
         ({"OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": "https://[half"}, "openai"),
     ],
 )
-def test_a_key_that_would_be_seen_is_never_sent_and_never_shown(environ: dict[str, str], words: str) -> None:
+def test_a_key_that_would_be_seen_is_never_sent_and_never_shown(
+    environ: dict[str, str], words: str
+) -> None:
     mode, reason = status(RetrieveConfig(embedder="openai"), environ)
     assert (mode, words in reason, KEY in reason) == ("degraded", True, False)
 
@@ -408,7 +453,9 @@ def cosine(vectors: Vectors, left: int, right: int) -> float:
 
 @needs_local
 def test_the_local_model_finds_meaning_where_no_word_is_shared(local: LocalEmbedder) -> None:
-    vectors = local.embed(["how do I undo the last commit", "revert what was saved most recently", "bake bread"])
+    vectors = local.embed(
+        ["how do I undo the last commit", "revert what was saved most recently", "bake bread"]
+    )
     assert cosine(vectors, 0, 1) > cosine(vectors, 0, 2) + 0.2
     assert [math.hypot(*row) for row in rows_of(vectors)] == pytest.approx([1.0] * 3, abs=1e-5)
 

@@ -33,13 +33,15 @@ def make_episode(
     domain: str = "",
     topic: str = "",
     days: float = 30,
-    **fields: Any,  # noqa: ANN401 - any field of Episode
+    **fields: Any,
 ) -> Episode:
     situation = Situation(domain=domain, topic=topic, summary=summary)
     return Episode(id=name, occurred_at=NOW - timedelta(days=days), situation=situation, **fields)
 
 
-def similar(*episodes: Episode, query: str = ASK, limit: int = 10, **still: int) -> list[RecalledEpisode]:
+def similar(
+    *episodes: Episode, query: str = ASK, limit: int = 10, **still: int
+) -> list[RecalledEpisode]:
     return list(rank_similar(find_near(query, episodes), still, limit))
 
 
@@ -69,12 +71,17 @@ def test_an_unrelated_question_finds_nothing(query: str) -> None:
 
 
 def test_domain_topic_and_text_speak_for_an_episode() -> None:
-    told = make_episode(summary="Mend it", domain="ledger", topic="rounding", text="Cents were lost.")
+    told = make_episode(
+        summary="Mend it", domain="ledger", topic="rounding", text="Cents were lost."
+    )
     assert similar(told, query="the rounding of cents in the ledger")
 
 
 def test_what_succeeded_comes_before_what_was_partial_before_what_failed() -> None:
-    told = [make_episode(outcome, outcome=outcome) for outcome in ("failure", "neutral", "partial", "success")]
+    told = [
+        make_episode(outcome, outcome=outcome)
+        for outcome in ("failure", "neutral", "partial", "success")
+    ]
     hits = similar(*told)
     assert [factors(hit)["outcome"] for hit in hits] == [1.2, 1.0, 1.0, 0.8]
     assert names(hits)[0] == "success"
@@ -84,7 +91,10 @@ def test_an_episode_whose_files_are_gone_counts_half() -> None:
     action = Action(files=("a.py", "b.py"))
     gone, there = make_episode("gone", action=action), make_episode("there", action=action)
     hits = similar(gone, there, there=2)
-    assert [(hit.episode.id, factors(hit)["files"]) for hit in hits] == [("there", 1.0), ("gone", 0.5)]
+    assert [(hit.episode.id, factors(hit)["files"]) for hit in hits] == [
+        ("there", 1.0),
+        ("gone", 0.5),
+    ]
 
 
 def test_the_second_one_says_something_new() -> None:
@@ -108,8 +118,16 @@ def relevance(*episodes: Episode, query: str = ASK, **utilities: float) -> list[
 
 
 def test_relevance_is_the_sum_that_mempalace_gives() -> None:
-    (hit,) = relevance(make_episode(domain="payments", topic="retry policy", days=3, used=("a",)), a=0.9)
-    assert factors(hit) == {"domain": 1.0, "topic": 0.5, "utility": 0.9, "7 days": 1.0, "24 hours": 0.0}
+    (hit,) = relevance(
+        make_episode(domain="payments", topic="retry policy", days=3, used=("a",)), a=0.9
+    )
+    assert factors(hit) == {
+        "domain": 1.0,
+        "topic": 0.5,
+        "utility": 0.9,
+        "7 days": 1.0,
+        "24 hours": 0.0,
+    }
     assert hit.score == pytest.approx(0.3 * 1 + 0.3 * 0.5 + 0.2 * 0.9 + 0.1)
 
 
@@ -117,7 +135,9 @@ def test_relevance_is_the_sum_that_mempalace_gives() -> None:
     ("days", "expected"),
     [(0, (1, 1)), (0.99, (1, 1)), (1, (1, 0)), (6.99, (1, 0)), (7, (0, 0)), (-5, (1, 1))],
 )
-def test_young_is_less_than_seven_days_and_less_than_one(days: float, expected: tuple[int, int]) -> None:
+def test_young_is_less_than_seven_days_and_less_than_one(
+    days: float, expected: tuple[int, int]
+) -> None:
     found = factors(relevance(make_episode(days=days))[0])
     assert (found["7 days"], found["24 hours"]) == expected
 
@@ -143,7 +163,12 @@ def test_utility_is_the_mean_of_what_was_used_and_given_each_once() -> None:
 
 def test_the_score_is_the_sum_that_t4dm_gives() -> None:
     (hit,) = rank_t4dm([(make_episode(outcome="success", valence=0.9, days=10), 0.6)], NOW)
-    assert factors(hit) == {"semantic": 0.6, "recency": pytest.approx(math.exp(-1)), "outcome": 1.2, "valence": 0.9}
+    assert factors(hit) == {
+        "semantic": 0.6,
+        "recency": pytest.approx(math.exp(-1)),
+        "outcome": 1.2,
+        "valence": 0.9,
+    }
     assert hit.score == pytest.approx(0.4 * 0.6 + 0.25 * math.exp(-1) + 0.2 * 1.2 + 0.15 * 0.9)
 
 
@@ -161,7 +186,9 @@ def test_what_is_yet_to_come_is_of_this_moment() -> None:
     ],
     ids=["outcome", "valence", "age"],
 )
-def test_each_part_of_the_score_moves_the_order(better: dict[str, Any], worse: dict[str, Any]) -> None:
+def test_each_part_of_the_score_moves_the_order(
+    better: dict[str, Any], worse: dict[str, Any]
+) -> None:
     pool = [(make_episode("a", **worse), 0.5), (make_episode("b", **better), 0.5)]
     assert names(rank_t4dm(pool, NOW)) == ["b", "a"]
 
@@ -169,7 +196,10 @@ def test_each_part_of_the_score_moves_the_order(better: dict[str, Any], worse: d
 def test_the_pool_is_all_episodes_nearest_first_and_a_single_word_counts() -> None:
     other = make_episode("pr-2", "Add a dark theme", days=1)
     pool = find_pool("charges", [other, make_episode()])
-    assert [(episode.id, cosine > 0) for episode, cosine in pool] == [("pr-1", True), ("pr-2", False)]
+    assert [(episode.id, cosine > 0) for episode, cosine in pool] == [
+        ("pr-1", True),
+        ("pr-2", False),
+    ]
 
 
 # -- order
@@ -182,10 +212,18 @@ def test_of_equal_ones_the_newest_comes_first_then_the_lower_id() -> None:
     assert [episode.id for episode, _ in find_pool("", told)] == ["new", "a", "b"]
 
 
-SUMMARIES = [RETRY, "Retry charges of payments twice", "Failed payments", "Dark theme", "Retry of failed payments"]
+SUMMARIES = [
+    RETRY,
+    "Retry charges of payments twice",
+    "Failed payments",
+    "Dark theme",
+    "Retry of failed payments",
+]
 
 
-@given(st.permutations([make_episode(f"pr-{number}", text) for number, text in enumerate(SUMMARIES)]))
+@given(
+    st.permutations([make_episode(f"pr-{number}", text) for number, text in enumerate(SUMMARIES)])
+)
 def test_the_order_in_which_episodes_are_read_changes_nothing(episodes: list[Episode]) -> None:
     expected = [make_episode(f"pr-{number}", text) for number, text in enumerate(SUMMARIES)]
     assert find_pool(ASK, episodes) == find_pool(ASK, expected)

@@ -23,14 +23,18 @@ WHEN = datetime(2026, 11, 20, 14, tzinfo=UTC)
 FIRST, SECOND = ".memory/episodes/2026-11/pr-1.md", ".memory/episodes/2026-11/pr-2.md"
 
 
-def said(number: int = 1, kind: FeedbackKind = "confirmed", ref: str = "pr:1", **fields: str) -> Feedback:
+def said(
+    number: int = 1, kind: FeedbackKind = "confirmed", ref: str = "pr:1", **fields: str
+) -> Feedback:
     return Feedback(id=make_id(number), kind=kind, at=WHEN, ref=ref, **fields)
 
 
 def make_tree(*feedback: Feedback, path: str = FIRST) -> Tree:
     """One memory file, and one episode file that says this."""
     tree = Tree({"MEMORY.md": (make_entry(1), make_entry(2))})
-    tree.files[path] = make_loaded(path, feedback=tuple((1 + 9 * n, one) for n, one in enumerate(feedback)))
+    tree.files[path] = make_loaded(
+        path, feedback=tuple((1 + 9 * n, one) for n, one in enumerate(feedback))
+    )
     return tree
 
 
@@ -92,7 +96,9 @@ ALTERED: dict[str, tuple[str, tuple[str, int]]] = {
 
 
 @pytest.mark.parametrize("what", ALTERED)
-def test_an_altered_row_is_named_and_the_index_that_holds_it_is_not_used(tmp_path: Path, what: str) -> None:
+def test_an_altered_row_is_named_and_the_index_that_holds_it_is_not_used(
+    tmp_path: Path, what: str
+) -> None:
     statement, place = ALTERED[what]
     path, tree = tmp_path / "index.db", make_tree(said(), said(2))
     write(tree, path)
@@ -133,7 +139,9 @@ events = st.builds(
 
 
 @given(st.lists(events, max_size=25), st.sampled_from([True, False]))
-def test_of_some_entries_the_index_gives_what_all_of_the_feedback_gives(told: list[Feedback], split: bool) -> None:
+def test_of_some_entries_the_index_gives_what_all_of_the_feedback_gives(
+    told: list[Feedback], split: bool
+) -> None:
     tree = make_tree(*told[::2])
     tree.files[SECOND] = make_loaded(SECOND, feedback=tuple((1, one) for one in told[1::2]))
     asked = [make_id(1), make_id(2)]
@@ -147,7 +155,9 @@ def test_of_some_entries_the_index_gives_what_all_of_the_feedback_gives(told: li
 
 
 def test_a_reference_that_spells_a_name_and_a_time_is_another_job() -> None:
-    tree = make_tree(said(1, "ignored", ref="", by="ada"), said(2, "ignored", ref=f"ada\n{WHEN.isoformat()}"))
+    tree = make_tree(
+        said(1, "ignored", ref="", by="ada"), said(2, "ignored", ref=f"ada\n{WHEN.isoformat()}")
+    )
     with open_index(None) as index:
         sync(index, tree.oids, tree.load)
         assert [count for _, count in list_feedback(index, [make_id(1)], with_ignored=True)] == [1]
@@ -157,7 +167,9 @@ def count_steps(files: int) -> int:
     """How many hundred steps the database takes to tell what was said, where all files tell of one job."""
     tree = Tree({"MEMORY.md": (make_entry(1),)})
     for name in (f".memory/episodes/2026-11/pr-{number}.md" for number in range(files)):
-        tree.files[name] = make_loaded(name, feedback=tuple((1, said(number, "ignored")) for number in range(10)))
+        tree.files[name] = make_loaded(
+            name, feedback=tuple((1, said(number, "ignored")) for number in range(10))
+        )
     steps = 0
 
     def count() -> int:

@@ -19,14 +19,19 @@ def test_entries_are_counted_once_each_by_their_stems_and_parts() -> None:
     with open_index(None) as index:
         assert count_entries(index) == 0
         sync(index, tree.oids, tree.load)
-        counts = [count_holding(index, term) for term in ("retry", "cafe", "user", "client.post", "zebra")]
+        counts = [
+            count_holding(index, term) for term in ("retry", "cafe", "user", "client.post", "zebra")
+        ]
         assert (count_entries(index), counts) == (3, [1, 1, 1, 1, 0])
 
 
 def test_two_words_of_the_task_count_more_than_one_that_is_repeated() -> None:
     often = make_entry(1, title="Retry, retry, retry, retry and retry once more")
     both = make_entry(2, title="Retry the charge when the gateway answers late")
-    noise = [make_entry(n, title=f"Charge number {n} is booked and nothing else is said here") for n in range(3, 7)]
+    noise = [
+        make_entry(n, title=f"Charge number {n} is booked and nothing else is said here")
+        for n in range(3, 7)
+    ]
     rest = [make_entry(n, title=f"Something else {n}") for n in range(7, 40)]
     tree = Tree({"MEMORY.md": (often, both, *noise, *rest)})
     with open_index(None) as index:

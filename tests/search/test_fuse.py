@@ -25,7 +25,9 @@ from memory_ci.search.rank import (
 
 A, B, C = ("a.md", 1), ("b.md", 1), ("c.md", 1)
 MODES: tuple[Fusion, ...] = get_args(Fusion)
-LANES = st.dictionaries(st.sampled_from([A, B, C]), st.floats(allow_nan=False, min_value=-1e6, max_value=1e6))
+LANES = st.dictionaries(
+    st.sampled_from([A, B, C]), st.floats(allow_nan=False, min_value=-1e6, max_value=1e6)
+)
 
 
 def plain(place: Place) -> Traits:
@@ -77,7 +79,9 @@ def test_reciprocal_ranks_are_a_share_of_the_best_there_can_be() -> None:
 def test_the_formulas_of_the_seeds_are_as_written_there() -> None:
     traits = Traits(importance=0.5, recency=0.8, outcome=1.2)
     assert cosine_x_importance(0.5, traits) == pytest.approx(0.5 * 0.5 * 0.8)
-    assert linear4(0.5, traits) * 1.04 == pytest.approx(0.4 * 0.5 + 0.25 * 0.8 + 0.2 * 1.2 + 0.15 * 0.5)
+    assert linear4(0.5, traits) * 1.04 == pytest.approx(
+        0.4 * 0.5 + 0.25 * 0.8 + 0.2 * 1.2 + 0.15 * 0.5
+    )
 
 
 def test_importance_changes_the_order_in_the_formulas_of_the_seeds() -> None:
@@ -88,8 +92,15 @@ def test_importance_changes_the_order_in_the_formulas_of_the_seeds() -> None:
 
 @pytest.mark.parametrize("mode", MODES)
 @given(lexical=LANES, vectors=LANES)
-def test_everything_found_has_a_relevance_that_is_a_number(mode: Fusion, lexical: Lane, vectors: Lane) -> None:
-    fused = fuse(mode, lexical, {place: max(-1.0, min(score, 1.0)) for place, score in vectors.items()}, plain)
+def test_everything_found_has_a_relevance_that_is_a_number(
+    mode: Fusion, lexical: Lane, vectors: Lane
+) -> None:
+    fused = fuse(
+        mode,
+        lexical,
+        {place: max(-1.0, min(score, 1.0)) for place, score in vectors.items()},
+        plain,
+    )
     assert fused.keys() == {*lexical, *vectors}
     assert all(0 < value <= 1.0 + 1e-9 for value in fused.values())
 

@@ -8,7 +8,9 @@ from memory_ci.records.entry import Entry
 from tests.make import make_entry, make_id
 
 ENTRY = make_entry(
-    1, title="Retry charges with an idempotency key", body="The gateway books twice after timeouts, see src/pay.py."
+    1,
+    title="Retry charges with an idempotency key",
+    body="The gateway books twice after timeouts, see src/pay.py.",
 )
 
 
@@ -20,7 +22,9 @@ def derive(*entries: Entry, paths: tuple[str, ...] = ()) -> dict[str, list[Golde
 
 
 def test_each_entry_is_asked_by_its_title() -> None:
-    assert derive(ENTRY)["title"] == [Golden(query=ENTRY.title, relevant=(make_id(1),), kind="title")]
+    assert derive(ENTRY)["title"] == [
+        Golden(query=ENTRY.title, relevant=(make_id(1),), kind="title")
+    ]
 
 
 def test_a_paraphrase_lacks_the_rarest_word_of_the_title_and_takes_words_of_the_body() -> None:

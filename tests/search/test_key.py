@@ -15,7 +15,13 @@ def test_the_key_names_the_version_and_does_not_depend_on_the_order_of_files() -
 
 
 def test_another_tree_has_another_key() -> None:
-    trees = [{}, FILES, {"MEMORY.md": "a1"}, FILES | {"MEMORY.md": "a2"}, {"MEMORY.mda": "1", "src/MEMORY.md": "b2"}]
+    trees = [
+        {},
+        FILES,
+        {"MEMORY.md": "a1"},
+        FILES | {"MEMORY.md": "a2"},
+        {"MEMORY.mda": "1", "src/MEMORY.md": "b2"},
+    ]
     assert len({cache_key(tree) for tree in trees}) == len(trees)
 
 

@@ -12,7 +12,14 @@ from memory_ci.records.entry import Entry
 from memory_ci.search.builder import open_index, sync
 from memory_ci.search.database import Index
 from memory_ci.search.embedders import pack_vectors
-from memory_ci.search.neighbours import LEAST_JACCARD, MOST, Similar, find_by_ids, find_similar, list_naming
+from memory_ci.search.neighbours import (
+    LEAST_JACCARD,
+    MOST,
+    Similar,
+    find_by_ids,
+    find_similar,
+    list_naming,
+)
 from memory_ci.search.rows import text_hash
 from memory_ci.search.search import list_entries
 from memory_ci.search.vectors import store
@@ -20,7 +27,13 @@ from memory_ci.text import content_words, jaccard
 from tests.make import make_entry, make_id
 from tests.search.trees import Tree
 
-NEAR = {"apple": (1.0, 0.0), "pear": (0.9, 0.435), "plum": (0.82, 0.572), "brick": (0.79, 0.613), "away": (-1.0, 0.0)}
+NEAR = {
+    "apple": (1.0, 0.0),
+    "pear": (0.9, 0.435),
+    "plum": (0.82, 0.572),
+    "brick": (0.79, 0.613),
+    "away": (-1.0, 0.0),
+}
 
 
 @pytest.fixture
@@ -29,7 +42,9 @@ def index() -> Iterator[Index]:
         yield opened
 
 
-def fill(index: Index, *entries: Entry, path: str = "MEMORY.md", more: Sequence[Entry] = ()) -> None:
+def fill(
+    index: Index, *entries: Entry, path: str = "MEMORY.md", more: Sequence[Entry] = ()
+) -> None:
     tree = Tree({path: tuple(entries)} | ({"src/MEMORY.md": tuple(more)} if more else {}))
     sync(index, tree.oids, tree.load)
 
@@ -59,7 +74,9 @@ def fruit(*names: str, **fields: str) -> list[Entry]:
     return [make_entry(number, title=name, **fields) for number, name in enumerate(names, start=1)]
 
 
-def test_by_vectors_the_nearest_from_four_fifths_on_are_similar_and_never_the_entry_itself(index: Index) -> None:
+def test_by_vectors_the_nearest_from_four_fifths_on_are_similar_and_never_the_entry_itself(
+    index: Index,
+) -> None:
     fill(index, *fruit("apple", "brick", "plum", "away", "pear"))
     embed(index)
     found = similar(index, 1)
@@ -68,13 +85,21 @@ def test_by_vectors_the_nearest_from_four_fifths_on_are_similar_and_never_the_en
 
 
 def test_at_most_three_are_similar_and_of_equal_ones_the_first_by_id(index: Index) -> None:
-    fill(index, *(make_entry(number, title="apple", body=str(number)) for number in (5, 4, 3, 2, 1)))
+    fill(
+        index, *(make_entry(number, title="apple", body=str(number)) for number in (5, 4, 3, 2, 1))
+    )
     embed(index)
-    assert [near.located.entry.id for near in similar(index, 2).near] == [make_id(1), make_id(3), make_id(4)]
+    assert [near.located.entry.id for near in similar(index, 2).near] == [
+        make_id(1),
+        make_id(3),
+        make_id(4),
+    ]
     assert MOST == 3
 
 
-def test_a_copy_in_another_file_is_the_entry_itself_and_one_of_another_counts_once(index: Index) -> None:
+def test_a_copy_in_another_file_is_the_entry_itself_and_one_of_another_counts_once(
+    index: Index,
+) -> None:
     both = fruit("apple", "pear")
     fill(index, *both, more=both)
     embed(index)
@@ -108,7 +133,9 @@ def test_without_vectors_words_are_compared(index: Index) -> None:
     )
 
 
-def test_an_entry_without_a_vector_and_an_index_with_few_are_compared_by_words(index: Index) -> None:
+def test_an_entry_without_a_vector_and_an_index_with_few_are_compared_by_words(
+    index: Index,
+) -> None:
     fill(index, *fruit("apple tree", "apple trees", "brick"))
     embed(index, without="apple tree")
     assert similar(index, 1).basis == "words"
@@ -128,20 +155,37 @@ def test_several_entries_are_asked_about_at_once_each_by_what_it_has(index: Inde
         *(make_entry(number, title="apple", body=str(number)) for number in range(40)),
         make_entry(40, title="oak"),
     )
-    texts = [text_hash(place.entry) for place in list_entries(index) if place.entry.title == "apple"]
+    texts = [
+        text_hash(place.entry) for place in list_entries(index) if place.entry.title == "apple"
+    ]
     store(index, "planned:1", texts, pack_vectors([NEAR["apple"]] * len(texts)))
     places = list_entries(index)
-    assert [one.basis for one in find_similar(index, [places[40], places[0]], words)] == ["words", "vectors"]
+    assert [one.basis for one in find_similar(index, [places[40], places[0]], words)] == [
+        "words",
+        "vectors",
+    ]
 
 
-@given(st.lists(st.frozensets(st.sampled_from("ash bay elm fig oak yew".split()), min_size=1), min_size=2, max_size=12))
-def test_by_words_exactly_the_entries_from_the_threshold_on_are_found(texts: list[frozenset[str]]) -> None:
-    entries = [make_entry(number, title=" ".join(sorted(text))) for number, text in enumerate(texts)]
+@given(
+    st.lists(
+        st.frozensets(st.sampled_from("ash bay elm fig oak yew".split()), min_size=1),
+        min_size=2,
+        max_size=12,
+    )
+)
+def test_by_words_exactly_the_entries_from_the_threshold_on_are_found(
+    texts: list[frozenset[str]],
+) -> None:
+    entries = [
+        make_entry(number, title=" ".join(sorted(text))) for number, text in enumerate(texts)
+    ]
     with open_index(None) as index:
         fill(index, *entries)
         found = similar(index, 0)
     alike = sorted((jaccard(texts[0], text) for text in texts[1:]), reverse=True)
-    assert [near.weight for near in found.near] == [share for share in alike if share >= LEAST_JACCARD][:MOST]
+    assert [near.weight for near in found.near] == [
+        share for share in alike if share >= LEAST_JACCARD
+    ][:MOST]
 
 
 def test_entries_are_found_by_id_under_the_filters_where_they_stand_first(index: Index) -> None:

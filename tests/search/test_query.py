@@ -39,7 +39,17 @@ def test_a_possessive_keeps_its_noun_and_a_numbered_name_its_number() -> None:
 
 def test_the_paths_at_hand_are_asked_once_beside_the_task_and_never_alone() -> None:
     terms = build_terms("retry twice", paths=("src/http_client.py", "src/retry.py"))
-    assert terms == ("retry", "twice", "retry", "twice", "src/http_client", "src", "http", "client", "src/retry")
+    assert terms == (
+        "retry",
+        "twice",
+        "retry",
+        "twice",
+        "src/http_client",
+        "src",
+        "http",
+        "client",
+        "src/retry",
+    )
     assert build_terms("", paths=("src/http_client.py",)) == ()
 
 
@@ -56,7 +66,13 @@ LEFT_OUT = {
 
 @pytest.mark.parametrize("part", LEFT_OUT)
 def test_what_is_quoted_is_not_asked(part: str) -> None:
-    assert build_terms(f"Retry charges\n{LEFT_OUT[part]}client") == ("retry", "charges", "retry", "charges", "client")
+    assert build_terms(f"Retry charges\n{LEFT_OUT[part]}client") == (
+        "retry",
+        "charges",
+        "retry",
+        "charges",
+        "client",
+    )
 
 
 @pytest.mark.parametrize("part", LEFT_OUT)
@@ -108,7 +124,9 @@ def test_memory_is_asked_about_a_bounded_number_of_terms() -> None:
         ("why does the worker die in bin", ("worker", "die", "bin")),
     ],
 )
-def test_small_words_of_another_language_are_left_out_where_a_task_is_in_it(task: str, terms: tuple[str, ...]) -> None:
+def test_small_words_of_another_language_are_left_out_where_a_task_is_in_it(
+    task: str, terms: tuple[str, ...]
+) -> None:
     assert build_terms(task) == terms
 
 

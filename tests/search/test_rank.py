@@ -17,7 +17,9 @@ from memory_ci.search.rank import Traits, Weights, rank
 from tests.make import make_entry, make_id, make_located
 
 
-def make_match(number: int, lexical: float = 1.0, scope: ScopeName = "global", where: str = "", **fields: Any) -> Match:  # noqa: ANN401
+def make_match(
+    number: int, lexical: float = 1.0, scope: ScopeName = "global", where: str = "", **fields: Any
+) -> Match:
     return Match(make_located(number, f"{number}.md", scope=scope, where=where, **fields), lexical)
 
 
@@ -25,7 +27,7 @@ def numbers(hits: list[Hit]) -> list[int]:
     return [int(hit.located.entry.id[:8], 16) for hit in hits]
 
 
-def by_importance(entry: Any) -> float:  # noqa: ANN401
+def by_importance(entry: Any) -> float:
     return float(entry.importance)
 
 
@@ -39,7 +41,9 @@ def test_the_more_relevant_of_two_alike_comes_first() -> None:
 
 
 def test_the_more_prominent_of_two_alike_comes_first() -> None:
-    assert numbers(rank([make_match(1, importance=0.1), make_match(2, importance=0.9)], BY_IMPORTANCE)) == [2, 1]
+    assert numbers(
+        rank([make_match(1, importance=0.1), make_match(2, importance=0.9)], BY_IMPORTANCE)
+    ) == [2, 1]
 
 
 def test_prominence_cannot_make_up_for_relevance() -> None:
@@ -48,13 +52,23 @@ def test_prominence_cannot_make_up_for_relevance() -> None:
 
 
 def test_the_nearer_scope_comes_first() -> None:
-    matches = [make_match(1, scope="global"), make_match(2, scope="project"), make_match(3, scope="team")]
+    matches = [
+        make_match(1, scope="global"),
+        make_match(2, scope="project"),
+        make_match(3, scope="team"),
+    ]
     assert numbers(rank(matches, BY_IMPORTANCE)) == [3, 2, 1]
 
 
 def test_memory_of_the_own_job_counts_like_that_of_the_team() -> None:
-    matches = [make_match(1, scope="session", where="mine"), make_match(2, scope="session", where="other")]
-    assert [dict(hit.factors)["scope"] for hit in rank(matches, Weights(prominence=by_importance, session="mine"))] == [
+    matches = [
+        make_match(1, scope="session", where="mine"),
+        make_match(2, scope="session", where="other"),
+    ]
+    assert [
+        dict(hit.factors)["scope"]
+        for hit in rank(matches, Weights(prominence=by_importance, session="mine"))
+    ] == [
         1.5,
         1.0,
     ]
@@ -73,7 +87,10 @@ def test_ties_go_to_what_work_touched_and_nothing_else_does() -> None:
 
 def test_ties_go_to_the_last_reinforced_and_then_to_the_lower_id() -> None:
     older, newer = date(2026, 1, 1), date(2026, 2, 1)
-    matches = [make_match(n, last_reinforced=day) for n, day in ((1, older), (4, newer), (3, newer), (2, older))]
+    matches = [
+        make_match(n, last_reinforced=day)
+        for n, day in ((1, older), (4, newer), (3, newer), (2, older))
+    ]
     assert numbers(rank(matches, BY_IMPORTANCE)) == [3, 4, 1, 2]
 
 
@@ -95,14 +112,19 @@ def test_age_counts_once_more_by_itself_but_in_the_product_of_the_seed() -> None
     weights = Weights(prominence=by_importance, traits=lambda _: Traits(1.0, 0.25))
     (hit,) = rank([make_match(1, importance=1.0)], weights)
     assert dict(hit.factors)["age"] == pytest.approx((0.5 + 0.25 / 1.25) / 1.0)
-    (literal,) = rank([make_match(1, importance=1.0)], msgspec.structs.replace(weights, is_literal=True))
+    (literal,) = rank(
+        [make_match(1, importance=1.0)], msgspec.structs.replace(weights, is_literal=True)
+    )
     assert dict(literal.factors)["age"] == 1.0
 
 
 def test_an_entry_whose_code_changed_comes_later_and_one_whose_code_is_gone_is_not_served() -> None:
     truth = {make_id(1): 0.5, make_id(2): 1.0, make_id(3): 0.0}
     weights = Weights(prominence=by_importance, truth=lambda entry: truth[entry.id])
-    assert numbers(rank([make_match(1, 1.5), make_match(2, 1.0), make_match(3, 9.0)], weights)) == [2, 1]
+    assert numbers(rank([make_match(1, 1.5), make_match(2, 1.0), make_match(3, 9.0)], weights)) == [
+        2,
+        1,
+    ]
 
 
 def test_what_proved_useful_comes_first() -> None:
@@ -142,7 +164,10 @@ def test_a_prominence_that_is_no_number_is_bounded(value: float, factor: float) 
 @example([(math.inf, 1.0), (1.0, 1.0)])
 @given(st.lists(st.tuples(st.floats(), st.floats()), max_size=8))
 def test_any_numbers_give_finite_scores_in_falling_order(pairs: list[tuple[float, float]]) -> None:
-    hits = rank([make_match(n, lexical, importance=p) for n, (lexical, p) in enumerate(pairs)], BY_IMPORTANCE)
+    hits = rank(
+        [make_match(n, lexical, importance=p) for n, (lexical, p) in enumerate(pairs)],
+        BY_IMPORTANCE,
+    )
     assert all(0 < hit.score <= 1.5 and 0 < dict(hit.factors)["relevance"] <= 1 for hit in hits)
     assert hits == sorted(hits, key=lambda hit: -hit.score)
     assert len(hits) == sum(not p <= 0 for _, p in pairs)

@@ -19,7 +19,14 @@ from memory_ci.records.retrieval import Norm
 from memory_ci.search.builder import open_index, sync
 from memory_ci.search.database import Index
 from memory_ci.search.query import Corpus, build_terms
-from memory_ci.search.search import Filters, count_holding, list_entries, list_findings, list_prose, search
+from memory_ci.search.search import (
+    Filters,
+    count_holding,
+    list_entries,
+    list_findings,
+    list_prose,
+    search,
+)
 from memory_ci.search.strength import coverage
 from tests.make import make_entry, make_id
 from tests.search.trees import Tree, make_loaded, make_tree
@@ -40,7 +47,9 @@ def index() -> Iterator[Index]:
             "src/app/MEMORY.md": (make_entry(6, title="Retry in the app"),),
         }
     )
-    tree.files["job.md"] = make_loaded("job.md", make_entry(7, title="Retry of a job"), scope=ScopeOf("session", "j1"))
+    tree.files["job.md"] = make_loaded(
+        "job.md", make_entry(7, title="Retry of a job"), scope=ScopeOf("session", "j1")
+    )
     with open_index(None) as index:
         sync(index, tree.oids, tree.load)
         yield index
@@ -68,7 +77,10 @@ def numbers(index: Index, terms: Sequence[str], depth: int = 200) -> list[int]:
 
 def test_a_needle_among_500_entries_comes_first_and_has_the_highest_score(filled: Fill) -> None:
     """bm25() is negative and lower is better: normalised the wrong way round, the needle comes last."""
-    hay = [make_entry(n, title=f"Retry note {n}", body="about many other things " * (1 + n % 7)) for n in range(500)]
+    hay = [
+        make_entry(n, title=f"Retry note {n}", body="about many other things " * (1 + n % 7))
+        for n in range(500)
+    ]
     needle = make_entry(900, title="Retry a charge only with an idempotency key")
     index = filled(*hay[:250], needle, *hay[250:])
     matches = search(index, ["retry", "charge", "idempotency", "key"])
@@ -79,7 +91,9 @@ def test_a_needle_among_500_entries_comes_first_and_has_the_highest_score(filled
 
 
 def test_equal_scores_are_in_order_of_id(filled: Fill) -> None:
-    assert numbers(filled(*(make_entry(n, title="same") for n in (3, 1, 2))), ["same"], depth=2) == [1, 2]
+    assert numbers(
+        filled(*(make_entry(n, title="same") for n in (3, 1, 2))), ["same"], depth=2
+    ) == [1, 2]
 
 
 def test_any_one_term_is_enough(filled: Fill) -> None:
@@ -88,33 +102,44 @@ def test_any_one_term_is_enough(filled: Fill) -> None:
 
 
 def test_a_repeated_term_counts_more(filled: Fill) -> None:
-    index = filled(make_entry(1, title="alpha"), make_entry(2, title="beta"), make_entry(3, title="gamma"))
+    index = filled(
+        make_entry(1, title="alpha"), make_entry(2, title="beta"), make_entry(3, title="gamma")
+    )
     assert numbers(index, ["alpha", "beta"]) == [1, 2]
     assert numbers(index, ["alpha", "beta", "beta"]) == [2, 1]
 
 
 @pytest.mark.parametrize(
-    "term", [",", "'", ":", "-", ".", "AND", '"', 'a"b', "NEAR(", "a\0b", "\0", "*", "\U0001f600", ""]
+    "term",
+    [",", "'", ":", "-", ".", "AND", '"', 'a"b', "NEAR(", "a\0b", "\0", "*", "\U0001f600", ""],
 )
 def test_signs_and_operators_are_words_like_any_other(index: Index, term: str) -> None:
     assert search(index, [term]) == []
     assert numbers(index, [term, "retry", term]) == numbers(index, ["retry"])
 
 
-@given(st.lists(st.text(st.characters() | st.sampled_from("\"'*():^-+\0\ud800"), max_size=20), max_size=5))
+@given(
+    st.lists(
+        st.text(st.characters() | st.sampled_from("\"'*():^-+\0\ud800"), max_size=20), max_size=5
+    )
+)
 def test_any_strings_are_a_legal_query(index: Index, terms: list[str]) -> None:
     assert search(index, [*terms, "retry"])
 
 
 def test_thousands_of_terms_are_a_legal_query(index: Index) -> None:
-    assert numbers(index, [f"word{n}" for n in range(5000)] + ["retry"]) == numbers(index, ["retry"])
+    assert numbers(index, [f"word{n}" for n in range(5000)] + ["retry"]) == numbers(
+        index, ["retry"]
+    )
 
 
 def test_no_terms_find_nothing(index: Index) -> None:
     assert search(index, []) == []
 
 
-@pytest.mark.parametrize("term", ["MEMORY.md", "md", "src", make_id(1), "00000001", "procedural", "active"])
+@pytest.mark.parametrize(
+    "term", ["MEMORY.md", "md", "src", make_id(1), "00000001", "procedural", "active"]
+)
 def test_an_id_or_a_path_or_a_field_never_matches(index: Index, term: str) -> None:
     assert search(index, [term], scopes=None, statuses=None) == []
 
@@ -123,7 +148,9 @@ def test_an_id_or_a_path_or_a_field_never_matches(index: Index, term: str) -> No
     "term", ["user", "name", "client", "getUserName", "http_client", "getusername", "HTTP", "cafe"]
 )
 def test_an_identifier_is_found_whole_and_by_its_parts(filled: Fill, term: str) -> None:
-    assert numbers(filled(make_entry(1, title="Call getUserName in http_client.py, café")), [term]) == [1]
+    assert numbers(
+        filled(make_entry(1, title="Call getUserName in http_client.py, café")), [term]
+    ) == [1]
 
 
 def test_words_are_found_in_any_inflection(filled: Fill) -> None:
@@ -132,12 +159,16 @@ def test_words_are_found_in_any_inflection(filled: Fill) -> None:
 
 def test_a_retired_entry_is_not_served(index: Index) -> None:
     assert 2 not in numbers(index, ["retry"])
-    assert [match.located.entry.id for match in search(index, ["retry"], statuses=["retired"])] == [make_id(2)]
+    assert [match.located.entry.id for match in search(index, ["retry"], statuses=["retired"])] == [
+        make_id(2)
+    ]
 
 
 def test_institutional_memory_is_not_ranked(index: Index) -> None:
     assert 4 not in numbers(index, ["retry"])
-    assert [match.located.entry.id for match in search(index, ["retry"], scopes=["institutional"])] == [make_id(4)]
+    assert [
+        match.located.entry.id for match in search(index, ["retry"], scopes=["institutional"])
+    ] == [make_id(4)]
 
 
 RIGHT: dict[str, Any] = {
@@ -172,10 +203,14 @@ FILTERS: list[Filters] = [
 
 
 @pytest.mark.parametrize("asked", FILTERS, ids=str)
-def test_60_strong_rows_of_the_wrong_kind_do_not_hide_the_only_row_of_the_right_one(asked: Filters) -> None:
+def test_60_strong_rows_of_the_wrong_kind_do_not_hide_the_only_row_of_the_right_one(
+    asked: Filters,
+) -> None:
     """So each filter is in SQL, before the limit."""
     strong = [make_entry(n, title="retry retry retry", **WRONG) for n in range(60)]
-    weak = make_entry(99, title="a retry is mentioned in passing", body="other words " * 30, **RIGHT)
+    weak = make_entry(
+        99, title="a retry is mentioned in passing", body="other words " * 30, **RIGHT
+    )
     tree = Tree()
     elsewhere = ScopeOf("session", "theirs") if "session" in asked else ScopeOf("team", "src")
     tree.files = {
@@ -184,7 +219,9 @@ def test_60_strong_rows_of_the_wrong_kind_do_not_hide_the_only_row_of_the_right_
     }
     with open_index(None) as index:
         sync(index, tree.oids, tree.load)
-        assert [match.located.entry for match in search(index, ["retry"], depth=5, **asked)] == [weak]
+        assert [match.located.entry for match in search(index, ["retry"], depth=5, **asked)] == [
+            weak
+        ]
         assert [located.entry for located in list_entries(index, **asked)] == [weak]
 
 
@@ -198,7 +235,9 @@ def test_60_strong_rows_of_the_wrong_kind_do_not_hide_the_only_row_of_the_right_
         ({"session": None, "all_sessions": False}, set()),
     ],
 )
-def test_what_another_session_learned_is_seen_only_on_demand(asked: Filters, expected: set[int]) -> None:
+def test_what_another_session_learned_is_seen_only_on_demand(
+    asked: Filters, expected: set[int]
+) -> None:
     tree = Tree()
     for number, job in ((1, "mine"), (2, "theirs")):
         tree.files[f"{job}.md"] = make_loaded(
@@ -211,9 +250,15 @@ def test_what_another_session_learned_is_seen_only_on_demand(asked: Filters, exp
     assert found == expected | {3}
 
 
-def test_what_does_not_say_when_it_ends_is_valid_and_when_it_occurred_is_in_no_interval(filled: Fill) -> None:
-    index = filled(make_entry(1, title="retry"), make_entry(2, title="retry", valid_until=date(2026, 1, 1)))
-    assert [match.located.entry.id for match in search(index, ["retry"], today=date(2026, 1, 1))] == [make_id(1)]
+def test_what_does_not_say_when_it_ends_is_valid_and_when_it_occurred_is_in_no_interval(
+    filled: Fill,
+) -> None:
+    index = filled(
+        make_entry(1, title="retry"), make_entry(2, title="retry", valid_until=date(2026, 1, 1))
+    )
+    assert [
+        match.located.entry.id for match in search(index, ["retry"], today=date(2026, 1, 1))
+    ] == [make_id(1)]
     assert search(index, ["retry"], occurred_between=(date.min, date.max)) == []
 
 
@@ -228,7 +273,9 @@ def test_what_does_not_say_when_it_ends_is_valid_and_when_it_occurred_is_in_no_i
         (["src/apis/client.py", "SRC/API/x.py", "src/ap"], set()),
     ],
 )
-def test_team_entries_count_only_where_the_work_is(index: Index, paths: list[str] | None, expected: set[int]) -> None:
+def test_team_entries_count_only_where_the_work_is(
+    index: Index, paths: list[str] | None, expected: set[int]
+) -> None:
     found = {int(match.located.entry.id[:8], 16) for match in search(index, ["retry"], paths=paths)}
     assert found == {1, 3, 7} | expected
 
@@ -240,7 +287,9 @@ def test_a_depth_out_of_range_is_clamped(filled: Fill, depth: int, expected: int
 
 
 @pytest.mark.parametrize("importance", [math.nan, math.inf, -1.0])
-def test_an_importance_that_is_no_number_does_not_end_the_search(filled: Fill, importance: float) -> None:
+def test_an_importance_that_is_no_number_does_not_end_the_search(
+    filled: Fill, importance: float
+) -> None:
     index = filled(make_entry(1, title="same", importance=importance), make_entry(2, title="same"))
     assert numbers(index, ["same"]) == [1, 2]
     assert repr(list_entries(index)[0].entry.importance) == repr(importance)
@@ -250,7 +299,9 @@ def test_entries_are_listed_in_order_of_path_and_line_and_filtered_on_demand(ind
     listed = [(located.path, located.line) for located in list_entries(index)]
     assert listed == sorted(listed)
     assert len(listed) == 7
-    corrections = list_entries(index, types=["corrective"], scopes=["project"], statuses=["compacted"])
+    corrections = list_entries(
+        index, types=["corrective"], scopes=["project"], statuses=["compacted"]
+    )
     assert [located.entry.id for located in corrections] == [make_id(3)]
 
 
@@ -260,7 +311,9 @@ def test_prose_and_findings_are_kept_with_their_lines() -> None:
         sync(index, tree.oids, tree.load)
         assert list_prose(index, "institutional") == [Norm("institutional.md", 1, "Always test.")]
         assert list_prose(index, "project") == []
-        assert list_findings(index) == [Finding("institutional.md", 3, "bad-value", "importance is not a number")]
+        assert list_findings(index) == [
+            Finding("institutional.md", 3, "bad-value", "importance is not a number")
+        ]
 
 
 @pytest.mark.parametrize(
@@ -285,11 +338,18 @@ def test_prose_and_findings_are_kept_with_their_lines() -> None:
         ("Docker容器重启会丢日志", "why does docker lose logs"),
     ],
 )
-def test_a_text_without_blanks_is_found_by_a_part_of_it(filled: Fill, title: str, task: str) -> None:
+def test_a_text_without_blanks_is_found_by_a_part_of_it(
+    filled: Fill, title: str, task: str
+) -> None:
     index = filled(make_entry(1, title=title), make_entry(2, title="代码风格"))
     found = search(index, build_terms(task))
     assert [match.located.entry.id for match in found] == [make_id(1)]
-    assert coverage([found[0].located.entry], build_terms(task), Corpus(2, partial(count_holding, index))) > 0
+    assert (
+        coverage(
+            [found[0].located.entry], build_terms(task), Corpus(2, partial(count_holding, index))
+        )
+        > 0
+    )
 
 
 def test_a_word_of_two_of_three_entries_finds_both(filled: Fill) -> None:
@@ -304,12 +364,17 @@ def test_a_word_of_two_of_three_entries_finds_both(filled: Fill) -> None:
 
 
 def test_a_large_memory_is_searched_as_sqlite_does(filled: Fill) -> None:
-    entries = [make_entry(number, title=f"Word{number % 3} and word{number % 7}") for number in range(1, 31)]
+    entries = [
+        make_entry(number, title=f"Word{number % 3} and word{number % 7}")
+        for number in range(1, 31)
+    ]
     index = filled(*entries)
     (found, *_) = search(index, ["word0", "word1"])
     score = "-bm25(entries_fts, 4, 4, 4, 2) AS score"
     sql = f"SELECT {score} FROM entries_fts WHERE entries_fts MATCH ? ORDER BY score DESC LIMIT 1"  # noqa: S608
-    assert index.read(sql, ('"word0" OR "word1"',), lambda row: row[0]) == [pytest.approx(found.lexical)]
+    assert index.read(sql, ('"word0" OR "word1"',), lambda row: row[0]) == [
+        pytest.approx(found.lexical)
+    ]
 
 
 def test_terms_weigh_in_a_small_memory_what_they_would_in_one_of_least_size(filled: Fill) -> None:

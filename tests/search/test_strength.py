@@ -14,7 +14,9 @@ RARE = Corpus(1000, lambda term: 3)
 
 
 def make_matches(*titles: str) -> list[Match]:
-    return [Match(make_located(n, title=title), 10.0 / n) for n, title in enumerate(titles, start=1)]
+    return [
+        Match(make_located(n, title=title), 10.0 / n) for n, title in enumerate(titles, start=1)
+    ]
 
 
 @pytest.mark.parametrize(
@@ -25,7 +27,9 @@ def make_matches(*titles: str) -> list[Match]:
         ("Colours of the flag", "MISS"),
     ],
 )
-def test_the_verdict_is_how_much_of_the_task_the_best_entry_speaks_of(title: str, expected: str) -> None:
+def test_the_verdict_is_how_much_of_the_task_the_best_entry_speaks_of(
+    title: str, expected: str
+) -> None:
     assert verdict(make_matches(title), build_terms("retry failed charge"), RARE) == expected
 
 
@@ -60,7 +64,9 @@ def test_a_task_that_names_two_things_is_near_to_each() -> None:
 
 
 def test_at_most_ten_are_given_none_of_them_far_behind_and_what_is_exempt_besides() -> None:
-    hits = [Hit(make_located(n), 1.0 - n / 100, ()) for n in range(1, 13)] + [Hit(make_located(13), 0.4, ())]
+    hits = [Hit(make_located(n), 1.0 - n / 100, ()) for n in range(1, 13)] + [
+        Hit(make_located(13), 0.4, ())
+    ]
     last = hits[-1]
     assert drop_weak(hits, is_near=True, is_exempt=lambda hit: hit is last) == [*hits[:10], last]
     assert drop_weak([hits[0], last], is_near=True, is_exempt=lambda hit: False) == [hits[0]]
@@ -69,7 +75,10 @@ def test_at_most_ten_are_given_none_of_them_far_behind_and_what_is_exempt_beside
 
 def test_a_rare_word_weighs_more_than_a_common_one() -> None:
     corpus = Corpus(1000, lambda term: 1 if term == "idempotency" else 600)
-    (has_rare, has_common) = (make_entry(1, title="idempotency"), make_entry(2, title="client error"))
+    (has_rare, has_common) = (
+        make_entry(1, title="idempotency"),
+        make_entry(2, title="client error"),
+    )
     terms = ("idempotency", "client", "error")
     assert coverage([has_rare], terms, corpus) > 0.8 > 0.2 > coverage([has_common], terms, corpus)
 
@@ -102,14 +111,26 @@ def test_the_third_best_entry_still_counts_and_the_fourth_does_not() -> None:
 
 def test_in_a_small_memory_a_word_that_is_missing_does_not_outweigh_those_that_are_there() -> None:
     corpus = Corpus(2, lambda term: 0 if term == "overnight" else 2)
-    assert verdict(make_matches("Retry charges"), ("retry", "charges", "overnight"), corpus) == "HIT"
+    assert (
+        verdict(make_matches("Retry charges"), ("retry", "charges", "overnight"), corpus) == "HIT"
+    )
 
 
 def test_what_most_entries_hold_opens_no_floor() -> None:
     matches = make_matches("Retry the flask upload", "Charge with flask", "Sign flask cookies")
     common = Corpus(5, lambda term: 4 if term == "flask" else 1)
-    assert margin("flask", matches, build_terms("flask"), common) >= 0, "asked alone it is all there is"
-    assert margin("hello, what does this flask do", matches, build_terms("hello, what does this flask do"), common) < 0
+    assert margin("flask", matches, build_terms("flask"), common) >= 0, (
+        "asked alone it is all there is"
+    )
+    assert (
+        margin(
+            "hello, what does this flask do",
+            matches,
+            build_terms("hello, what does this flask do"),
+            common,
+        )
+        < 0
+    )
     assert margin("flask upload retry", matches, build_terms("flask upload retry"), common) >= 0
 
 
@@ -117,4 +138,6 @@ def test_pairs_of_letters_that_cross_two_words_weigh_half() -> None:
     terms = build_terms("缓存过期")  # two words, and the pair between them, which no entry holds
     corpus = Corpus(1000, lambda term: 0 if term == "存过" else 3)
     matches = make_matches("缓存", "过期")
-    assert coverage([match.located.entry for match in matches], terms, corpus) == pytest.approx(0.374, abs=0.001)
+    assert coverage([match.located.entry for match in matches], terms, corpus) == pytest.approx(
+        0.374, abs=0.001
+    )

@@ -24,13 +24,21 @@ from memory_ci.search.vectors import MAX_AT_QUERY, Nearest, missing, nearest, st
 from tests.make import examples, make_entry
 from tests.search.trees import Tree
 
-FRUIT = {"apple": (1.0, 0.0), "pear": (0.8, 0.6), "brick": (0.0, 1.0), "nothing": (0.0, 0.0), "away": (-1.0, 0.0)}
+FRUIT = {
+    "apple": (1.0, 0.0),
+    "pear": (0.8, 0.6),
+    "brick": (0.0, 1.0),
+    "nothing": (0.0, 0.0),
+    "away": (-1.0, 0.0),
+}
 
 
 class Planned:
     """An embedder that knows the vectors of the texts that begin with these words; it remembers what it was asked."""
 
-    def __init__(self, known: Mapping[str, Sequence[float]] = FRUIT, model_id: str = "planned:1") -> None:
+    def __init__(
+        self, known: Mapping[str, Sequence[float]] = FRUIT, model_id: str = "planned:1"
+    ) -> None:
         self.model_id = model_id
         self.known = known
         self.asked: list[tuple[Purpose, int]] = []
@@ -50,7 +58,9 @@ def index() -> Iterator[Index]:
 
 
 def fill(index: Index, *titles: str, path: str = "MEMORY.md", **fields: str) -> Tree:
-    tree = Tree({path: tuple(make_entry(n, title=title, **fields) for n, title in enumerate(titles))})
+    tree = Tree(
+        {path: tuple(make_entry(n, title=title, **fields) for n, title in enumerate(titles))}
+    )
     sync(index, tree.oids, tree.load)
     return tree
 
@@ -61,7 +71,11 @@ def titles(answer: lane.VectorAnswer) -> list[str]:
 
 def kept_titles(index: Index, model_id: str = "planned:1") -> set[str]:
     lost = missing(index, model_id)
-    return {located.entry.title for located in list_entries(index) if text_hash(located.entry) not in lost}
+    return {
+        located.entry.title
+        for located in list_entries(index)
+        if text_hash(located.entry) not in lost
+    }
 
 
 def test_the_nearest_come_first_with_their_cosine(index: Index) -> None:
@@ -99,7 +113,10 @@ def test_equal_texts_share_a_vector_and_are_both_found(index: Index) -> None:
     embedder = Planned()
     answer = vector_matches(index, embedder, "apple")
     assert embedder.asked[-1] == ("entry", 1)
-    assert [located.entry.id for located in answer.located.values()] == [make_entry(0).id, make_entry(1).id]
+    assert [located.entry.id for located in answer.located.values()] == [
+        make_entry(0).id,
+        make_entry(1).id,
+    ]
 
 
 def test_a_query_embeds_what_a_few_entries_lack(index: Index) -> None:
@@ -107,7 +124,10 @@ def test_a_query_embeds_what_a_few_entries_lack(index: Index) -> None:
     embedder = Planned()
     answer = vector_matches(index, embedder, "apple")
     assert embedder.asked == [("query", 1), ("entry", MAX_AT_QUERY)]
-    assert answer.reason == "32 of 33 entries have vectors (`memory-ci index --vectors` embeds the rest)"
+    assert (
+        answer.reason
+        == "32 of 33 entries have vectors (`memory-ci index --vectors` embeds the rest)"
+    )
     assert len(answer.matches) == MAX_AT_QUERY
     assert vector_matches(index, embedder, "apple").reason == ""
 
@@ -133,8 +153,16 @@ def test_the_lane_looks_at_the_entries_that_the_lexical_lane_looks_at(index: Ind
     tree = Tree({"MEMORY.md": tuple(entries[:2]), "src/MEMORY.md": (entries[2],)})
     tree.files |= Tree({"institutional.md": (make_entry(4, title="apple four"),)}).files
     sync(index, tree.oids, tree.load)
-    for filters in ({}, {"types": ("corrective",)}, {"statuses": ("retired",)}, {"paths": ("docs/a.md",)}):
-        near = {located.entry.id for located in vector_matches(index, Planned(), "apple", **filters).located.values()}  # type: ignore[arg-type]
+    for filters in (
+        {},
+        {"types": ("corrective",)},
+        {"statuses": ("retired",)},
+        {"paths": ("docs/a.md",)},
+    ):
+        near = {
+            located.entry.id
+            for located in vector_matches(index, Planned(), "apple", **filters).located.values()  # type: ignore[arg-type]
+        }
         matches: list[Match] = search(index, ["apple"], **filters)  # type: ignore[arg-type]
         assert near == {match.located.entry.id for match in matches} != set()
 
@@ -171,14 +199,19 @@ def test_a_model_that_changed_its_dimension_starts_anew(index: Index) -> None:
 def test_a_vector_of_zeros_is_near_to_nothing(index: Index, word: str) -> None:
     fill(index, "nothing", "apple")
     answer = vector_matches(index, Planned(), word)
-    cosines = {answer.located[place].entry.title: cosine for place, cosine in answer.matches.items()}
+    cosines = {
+        answer.located[place].entry.title: cosine for place, cosine in answer.matches.items()
+    }
     assert cosines["nothing"] == 0.0
 
 
 def test_a_task_with_a_vector_of_zeros_turns_the_lane_off(index: Index) -> None:
     fill(index, "apple")
     answer = vector_matches(index, Planned(), "nothing")
-    assert (dict(answer.matches), answer.reason) == ({}, "planned:1 gave the task a vector of zeros")
+    assert (dict(answer.matches), answer.reason) == (
+        {},
+        "planned:1 gave the task a vector of zeros",
+    )
 
 
 def test_an_embedder_that_fails_turns_the_lane_off_and_is_quoted(index: Index) -> None:
@@ -190,7 +223,9 @@ def test_an_embedder_that_fails_turns_the_lane_off_and_is_quoted(index: Index) -
 
 
 @pytest.mark.parametrize(("count", "is_on"), [(20, True), (4, False)])
-def test_what_is_kept_answers_for_a_few_entries_that_cannot_be_embedded(index: Index, count: int, is_on: bool) -> None:
+def test_what_is_kept_answers_for_a_few_entries_that_cannot_be_embedded(
+    index: Index, count: int, is_on: bool
+) -> None:
     known = [f"apple {n}" for n in range(count)]
     fill(index, *known)
     embedder = Planned()
@@ -215,7 +250,9 @@ def test_nothing_is_asked_for_nothing(index: Index, text: str) -> None:
     ("column", "value"),
     [("hashes", b"odd"), ("data", b"short"), ("dim", 0), ("dim", -2), ("dim", 3), ("hashes", b"")],
 )
-def test_a_row_whose_lengths_do_not_agree_counts_as_none(index: Index, column: str, value: object) -> None:
+def test_a_row_whose_lengths_do_not_agree_counts_as_none(
+    index: Index, column: str, value: object
+) -> None:
     fill(index, "apple", "pear")
     embedder = Planned()
     vector_matches(index, embedder, "apple")
@@ -227,7 +264,9 @@ def test_a_row_whose_lengths_do_not_agree_counts_as_none(index: Index, column: s
 def test_numbers_that_are_none_in_the_table_are_never_near(index: Index) -> None:
     fill(index, "apple", "pear")
     vector_matches(index, Planned(), "apple")
-    index.connection.execute("UPDATE vectors SET data = ?", (array("f", [math.nan, 1.0, math.inf, 1.0]).tobytes(),))
+    index.connection.execute(
+        "UPDATE vectors SET data = ?", (array("f", [math.nan, 1.0, math.inf, 1.0]).tobytes(),)
+    )
     assert list(vector_matches(index, Planned(), "apple").matches.values()) == [0.0, 0.0]
 
 
@@ -236,7 +275,9 @@ def test_the_table_does_not_tell_in_which_order_entries_were_embedded() -> None:
     for order in (tuple(FRUIT), tuple(reversed(FRUIT))):
         with open_index(None) as index:
             fill(index, *FRUIT)
-            by_title = {located.entry.title: text_hash(located.entry) for located in list_entries(index)}
+            by_title = {
+                located.entry.title: text_hash(located.entry) for located in list_entries(index)
+            }
             for title in order:
                 store(index, "planned:1", (by_title[title],), Planned().embed([title]))
             tables.append(index.connection.execute("SELECT * FROM vectors").fetchall())
@@ -244,12 +285,16 @@ def test_the_table_does_not_tell_in_which_order_entries_were_embedded() -> None:
     ((_, dim, hashes, data),) = tables[0]
     names = [hashes[at : at + 16] for at in range(0, len(hashes), 16)]
     assert names == sorted(by_title.values())
-    expected = pack_vectors([FRUIT[title] for name in names for title in FRUIT if by_title.get(title) == name])
+    expected = pack_vectors(
+        [FRUIT[title] for name in names for title in FRUIT if by_title.get(title) == name]
+    )
     assert (dim, data) == (2, expected.data.tobytes())
 
 
 def test_missing_names_each_text_once_and_nothing_that_is_not_served(index: Index) -> None:
-    tree = Tree({"MEMORY.md": (make_entry(1, title="apple"), make_entry(2, title="pear", status="retired"))})
+    tree = Tree(
+        {"MEMORY.md": (make_entry(1, title="apple"), make_entry(2, title="pear", status="retired"))}
+    )
     tree.files |= Tree({"institutional.md": (make_entry(3, title="brick"),)}).files
     sync(index, tree.oids, tree.load)
     assert list(missing(index, "planned:1").values()) == ["apple\n"]
@@ -260,8 +305,13 @@ numbers = st.floats(-1, 1, width=32, allow_subnormal=False)
 
 @pytest.mark.skipif(importlib.util.find_spec("numpy") is None, reason="numpy is not installed")
 @examples(30)
-@given(st.lists(st.tuples(numbers, numbers, numbers), min_size=1, max_size=8), st.tuples(numbers, numbers, numbers))
-def test_without_numpy_the_cosines_are_the_same(rows: list[tuple[float, ...]], query: tuple[float, ...]) -> None:
+@given(
+    st.lists(st.tuples(numbers, numbers, numbers), min_size=1, max_size=8),
+    st.tuples(numbers, numbers, numbers),
+)
+def test_without_numpy_the_cosines_are_the_same(
+    rows: list[tuple[float, ...]], query: tuple[float, ...]
+) -> None:
     data, asked = pack_vectors(rows).data.tobytes(), pack_vectors([query])
     assert lane._products(data, asked) == pytest.approx(lane._cosines(data, asked), abs=1e-6)
 
@@ -275,8 +325,15 @@ def test_without_numpy_the_lane_works(index: Index, monkeypatch: pytest.MonkeyPa
 
 @pytest.mark.skipif(find_model() is None, reason="the extra `vectors` is not installed")
 def test_the_local_model_finds_an_entry_without_a_word_in_common(index: Index) -> None:
-    fill(index, "Bread needs an hour in the oven", "Undo the most recent commit with git reset", "Pin every tool")
+    fill(
+        index,
+        "Bread needs an hour in the oven",
+        "Undo the most recent commit with git reset",
+        "Pin every tool",
+    )
     path = find_model()
     assert path is not None
-    answer = vector_matches(index, LocalEmbedder(path), "how to revert what I just saved to version control", depth=1)
+    answer = vector_matches(
+        index, LocalEmbedder(path), "how to revert what I just saved to version control", depth=1
+    )
     assert titles(answer) == ["Undo the most recent commit with git reset"]

@@ -23,7 +23,9 @@ def test_the_oldest_go_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert read_verdicts(path, ["a", "b", "c", "d"]) == {"a": "3", "c": "4"}
 
 
-def test_a_file_that_is_not_as_we_left_it_is_not_asked_and_loses_its_verdicts(tmp_path: Path) -> None:
+def test_a_file_that_is_not_as_we_left_it_is_not_asked_and_loses_its_verdicts(
+    tmp_path: Path,
+) -> None:
     path = tmp_path / "index.db"
     with open_index(path):
         pass

@@ -27,7 +27,9 @@ def differences(path: Path, tree: Tree) -> list[Finding]:
         return verify(path, fresh)
 
 
-def test_an_index_that_is_equal_to_the_tree_has_no_findings_whatever_its_row_numbers(tmp_path: Path) -> None:
+def test_an_index_that_is_equal_to_the_tree_has_no_findings_whatever_its_row_numbers(
+    tmp_path: Path,
+) -> None:
     write(Tree({"src/MEMORY.md": (make_entry(9),)}), tmp_path / "index.db")
     write(make_tree(3), tmp_path / "index.db")
     assert differences(tmp_path / "index.db", make_tree(3)) == []
@@ -52,7 +54,9 @@ def forge(path: Path, statement: str) -> None:
     connection.close()
 
 
-def test_a_forger_who_computes_the_digests_anew_is_found_by_reading_the_tree(tmp_path: Path) -> None:
+def test_a_forger_who_computes_the_digests_anew_is_found_by_reading_the_tree(
+    tmp_path: Path,
+) -> None:
     path = tmp_path / "index.db"
     write(make_tree(3), path)
     forge(path, "UPDATE entries SET body = 'Never test.' WHERE row = 2")
@@ -72,7 +76,9 @@ CHANGES: dict[str, tuple[Callable[[Tree], object], tuple[str, int]]] = {
 
 
 @pytest.mark.parametrize("change", CHANGES)
-def test_an_index_that_is_behind_its_tree_is_named_file_by_file(tmp_path: Path, change: str) -> None:
+def test_an_index_that_is_behind_its_tree_is_named_file_by_file(
+    tmp_path: Path, change: str
+) -> None:
     edit, expected = CHANGES[change]
     write(make_tree(3), tmp_path / "index.db")
     tree = make_tree(3)
@@ -94,7 +100,9 @@ def test_an_altered_row_is_named(tmp_path: Path, what: str) -> None:
     connection = connect(tmp_path / "index.db")
     connection.execute(statement)
     connection.close()
-    assert [(one.path, one.line) for one in differences(tmp_path / "index.db", make_tree(3))] == [expected]
+    assert [(one.path, one.line) for one in differences(tmp_path / "index.db", make_tree(3))] == [
+        expected
+    ]
 
 
 def test_rows_of_a_file_that_is_not_listed_are_found(tmp_path: Path) -> None:
@@ -118,14 +126,18 @@ def test_a_file_that_is_no_index_is_one_finding(tmp_path: Path, state: str) -> N
     path = tmp_path / "index.db"
     write(make_tree(3), path)
     UNUSABLE[state](path)
-    assert [(one.path, one.code) for one in differences(path, make_tree(3))] == [(str(path), "index-differs")]
+    assert [(one.path, one.code) for one in differences(path, make_tree(3))] == [
+        (str(path), "index-differs")
+    ]
 
 
 def test_words_that_are_not_those_of_the_text_are_found(tmp_path: Path) -> None:
     path = tmp_path / "index.db"
     write(make_tree(3), path)
     connection = connect(path)
-    connection.execute("INSERT INTO entries_fts (rowid, title, body, parts, cited) VALUES (1, 'planted', '', '', '')")
+    connection.execute(
+        "INSERT INTO entries_fts (rowid, title, body, parts, cited) VALUES (1, 'planted', '', '', '')"
+    )
     connection.close()
     assert len(differences(path, make_tree(3))) == 1
 
@@ -137,7 +149,14 @@ def test_the_statistics_count_what_is_there() -> None:
         key = text_hash(make_entry(1))
         index.connection.execute("INSERT INTO vectors VALUES ('model', 1, ?, ?)", (key, b"0000"))
         counts = count_index(index)
-    assert (counts.files, counts.entries, counts.scopes, counts.statuses) == (3, 3, {"project": 3}, {"active": 3})
+    assert (counts.files, counts.entries, counts.scopes, counts.statuses) == (
+        3,
+        3,
+        {"project": 3},
+        {"active": 3},
+    )
     assert (counts.types, counts.vectors) == ({"procedural": 3}, {"model": 1})
-    assert counts.terms == len({"retri", "with", "a", "key", "number0", "number1", "number2", "number", "0", "1", "2"})
+    assert counts.terms == len(
+        {"retri", "with", "a", "key", "number0", "number1", "number2", "number", "0", "1", "2"}
+    )
     assert counts.occurrences == 3 * len("retry numberN with a key number N".split())

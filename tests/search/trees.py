@@ -22,7 +22,10 @@ class Tree:
 
     @property
     def oids(self) -> dict[str, str]:
-        return {path: hashlib.sha256(msgspec.msgpack.encode(loaded)).hexdigest() for path, loaded in self.files.items()}
+        return {
+            path: hashlib.sha256(msgspec.msgpack.encode(loaded)).hexdigest()
+            for path, loaded in self.files.items()
+        }
 
     def load(self, paths: Collection[str]) -> Iterator[LoadedFile]:
         self.asked.append(list(paths))
@@ -30,21 +33,33 @@ class Tree:
             yield self.files[path]
 
 
-def make_loaded(path: str, *entries: Entry, **fields: Any) -> LoadedFile:  # noqa: ANN401 - any field of LoadedFile
+def make_loaded(path: str, *entries: Entry, **fields: Any) -> LoadedFile:
     """Team scope for `<dir>/MEMORY.md`, else what the file name says; `scope=` for anything else."""
     directory, _, name = path.rpartition("/")
     scope = (
-        ScopeOf("team", directory) if directory else ScopeOf("institutional" if "institutional" in name else "project")
+        ScopeOf("team", directory)
+        if directory
+        else ScopeOf("institutional" if "institutional" in name else "project")
     )
     scope = fields.pop("scope", scope)
-    located = tuple(Located(entry, path, 1 + 20 * place, scope) for place, entry in enumerate(entries))
+    located = tuple(
+        Located(entry, path, 1 + 20 * place, scope) for place, entry in enumerate(entries)
+    )
     return LoadedFile(path=path, scope=scope, entries=located, **fields)
 
 
 def make_tree(count: int = 1) -> Tree:
     """One file of `count` entries, one file of prose with a finding, one empty file."""
-    tree = Tree({"MEMORY.md": tuple(make_entry(n, title=f"Retry number{n} with a key") for n in range(count))})
+    tree = Tree(
+        {
+            "MEMORY.md": tuple(
+                make_entry(n, title=f"Retry number{n} with a key") for n in range(count)
+            )
+        }
+    )
     finding = Finding("institutional.md", 3, "bad-value", "importance is not a number")
-    tree.files["institutional.md"] = make_loaded("institutional.md", prose=((1, "Always test."),), findings=(finding,))
+    tree.files["institutional.md"] = make_loaded(
+        "institutional.md", prose=((1, "Always test."),), findings=(finding,)
+    )
     tree.files["src/MEMORY.md"] = make_loaded("src/MEMORY.md")
     return tree

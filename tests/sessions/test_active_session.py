@@ -36,12 +36,19 @@ def test_a_session_is_known_by_what_agents_put_into_the_environment(
 
 
 def test_the_session_stands_beside_those_that_a_message_names_already(project: Project) -> None:
-    message = project.write(".git/COMMIT_EDITMSG", "Do it\n\nMemory-Session: codex:one\n# a comment\n")
+    message = project.write(
+        ".git/COMMIT_EDITMSG", "Do it\n\nMemory-Session: codex:one\n# a comment\n"
+    )
     assert add_session_trailer(project.workspace, message, CLAUDE, NOW)
-    assert message.read_text() == "Do it\n\nMemory-Session: codex:one, claude-code:79e9becd-1\n# a comment\n"
+    assert (
+        message.read_text()
+        == "Do it\n\nMemory-Session: codex:one, claude-code:79e9becd-1\n# a comment\n"
+    )
 
 
-def test_an_empty_message_stays_empty_and_without_a_session_nothing_is_read(project: Project) -> None:
+def test_an_empty_message_stays_empty_and_without_a_session_nothing_is_read(
+    project: Project,
+) -> None:
     message = project.write(".git/COMMIT_EDITMSG", "\n# a comment\n")
     assert not add_session_trailer(project.workspace, message, CLAUDE, NOW)
     assert message.read_text() == "\n# a comment\n"

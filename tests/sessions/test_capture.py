@@ -24,7 +24,11 @@ WORDS = ("Charge the card once.", f"The token is {TOKEN}")
 
 
 def write_transcript(
-    path: Path, cwd: Path, words: Sequence[str] = WORDS, session: str = "79e9becd", now: datetime = NOW
+    path: Path,
+    cwd: Path,
+    words: Sequence[str] = WORDS,
+    session: str = "79e9becd",
+    now: datetime = NOW,
 ) -> Path:
     """A transcript of Claude Code with one human turn a word list, a minute apart."""
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -47,7 +51,9 @@ def write_transcript(
     return path
 
 
-def take(project: Project, path: Path, now: datetime = NOW, *, agent: str = "", dry_run: bool = False) -> Captured:
+def take(
+    project: Project, path: Path, now: datetime = NOW, *, agent: str = "", dry_run: bool = False
+) -> Captured:
     (captured,) = capture(project.workspace, path, now, agent=agent, dry_run=dry_run)
     return captured
 
@@ -66,14 +72,21 @@ def slug_of(project: Project, path: Path, *, agent: str = "", cwd: str = "") -> 
 
 def stored_text(project: Project) -> str:
     return "".join(
-        data.decode() for _, data in read_stored(project.workspace.repo, list_stored(project.workspace.repo))
+        data.decode()
+        for _, data in read_stored(project.workspace.repo, list_stored(project.workspace.repo))
     )
 
 
-def test_a_session_is_kept_redacted_and_the_work_tree_stays(project: Project, transcript: Path) -> None:
+def test_a_session_is_kept_redacted_and_the_work_tree_stays(
+    project: Project, transcript: Path
+) -> None:
     status = project.status()
     captured = take(project, transcript)
-    assert (captured.session, captured.human_turns, captured.is_new) == ("claude-code:79e9becd", 2, True)
+    assert (captured.session, captured.human_turns, captured.is_new) == (
+        "claude-code:79e9becd",
+        2,
+        True,
+    )
     assert project.git("ls-tree", "--name-only", captured.ref) == "digest.jsonl"
     text = stored_text(project)
     assert "Charge the card once." in text
@@ -81,7 +94,9 @@ def test_a_session_is_kept_redacted_and_the_work_tree_stays(project: Project, tr
     assert project.status() == status
 
 
-def test_a_session_captured_twice_is_kept_once_and_a_grown_one_replaces_it(project: Project, transcript: Path) -> None:
+def test_a_session_captured_twice_is_kept_once_and_a_grown_one_replaces_it(
+    project: Project, transcript: Path
+) -> None:
     take(project, transcript)
     assert not take(project, transcript).is_new
     write_transcript(transcript, project.path, [*WORDS, "And use a key."])
@@ -95,7 +110,9 @@ def test_a_dry_run_keeps_nothing(project: Project, transcript: Path) -> None:
     assert list_stored(project.workspace.repo) == ()
 
 
-def test_the_whole_transcript_is_kept_only_if_it_is_asked_for_and_fits(project: Project, transcript: Path) -> None:
+def test_the_whole_transcript_is_kept_only_if_it_is_asked_for_and_fits(
+    project: Project, transcript: Path
+) -> None:
     project.write(".memory-ci.yaml", "sessions:\n  keep_full: true\n")
     captured = take(project, transcript)
     assert captured.has_full
@@ -106,7 +123,9 @@ def test_the_whole_transcript_is_kept_only_if_it_is_asked_for_and_fits(project: 
     assert not take(project, transcript).has_full
 
 
-def test_of_a_database_what_was_made_elsewhere_is_neither_taken_nor_kept_whole(project: Project, home: Path) -> None:
+def test_of_a_database_what_was_made_elsewhere_is_neither_taken_nor_kept_whole(
+    project: Project, home: Path
+) -> None:
     project.write(".memory-ci.yaml", "sessions:\n  keep_full: true\n  keep_days: 0\n")
     path, export = home / OPENCODE, json.loads((SESSIONS / "opencode-export.json").read_text())
     elsewhere = {**export, "info": {**export["info"], "id": "ses_elsewhere"}}
@@ -115,26 +134,38 @@ def test_of_a_database_what_was_made_elsewhere_is_neither_taken_nor_kept_whole(p
     with pytest.raises(UsageError, match="no transcript"):
         find_newest(project.workspace, home)
     path.unlink()
-    write_opencode(path, elsewhere, {**export, "info": {**export["info"], "directory": str(project.path / "src")}})
+    write_opencode(
+        path,
+        elsewhere,
+        {**export, "info": {**export["info"], "directory": str(project.path / "src")}},
+    )
     captured = take(project, find_newest(project.workspace, home))
     assert (captured.session, captured.has_full) == (f"opencode:{export['info']['id']}", False)
 
 
 def test_a_digest_keeps_the_limit_of_the_configuration(project: Project, tmp_path: Path) -> None:
     project.write(".memory-ci.yaml", "sessions:\n  max_bytes: 3000\n")
-    path = write_transcript(tmp_path / "long.jsonl", project.path, [f"Turn {n} " + "x" * 200 for n in range(40)])
+    path = write_transcript(
+        tmp_path / "long.jsonl", project.path, [f"Turn {n} " + "x" * 200 for n in range(40)]
+    )
     assert take(project, path).bytes <= 3000
     assert "Turn 0 " in stored_text(project)
     assert "Turn 39 " in stored_text(project)
 
 
-def test_what_retention_has_passed_is_deleted_at_the_next_capture(project: Project, tmp_path: Path) -> None:
+def test_what_retention_has_passed_is_deleted_at_the_next_capture(
+    project: Project, tmp_path: Path
+) -> None:
     take(project, write_transcript(tmp_path / "a.jsonl", project.path, session="old"))
     young = write_transcript(tmp_path / "b.jsonl", project.path, session="young")
     take(project, young, NOW + timedelta(days=89))
     assert [stored.id for stored in list_stored(project.workspace.repo)] == ["old", "young"]
     later = NOW + timedelta(days=91)
-    take(project, write_transcript(tmp_path / "c.jsonl", project.path, session="next", now=later), later)
+    take(
+        project,
+        write_transcript(tmp_path / "c.jsonl", project.path, session="next", now=later),
+        later,
+    )
     assert [stored.id for stored in list_stored(project.workspace.repo)] == ["next"]
 
 
@@ -147,7 +178,9 @@ def test_a_transcript_of_another_project_is_refused(project: Project, tmp_path: 
     assert slug_of(project, escaping) == "foreign-transcript"
 
 
-def test_the_directory_that_a_transcript_names_beats_what_a_hook_says(project: Project, tmp_path: Path) -> None:
+def test_the_directory_that_a_transcript_names_beats_what_a_hook_says(
+    project: Project, tmp_path: Path
+) -> None:
     other = write_transcript(tmp_path / "other.jsonl", tmp_path / "other")
     assert slug_of(project, other, cwd=str(project.path)) == "foreign-transcript"
 
@@ -156,20 +189,31 @@ def test_words_in_a_transcript_are_not_its_directory(project: Project, tmp_path:
     path = tmp_path / "sly.jsonl"
     write_transcript(path, tmp_path / "other", [json.dumps({"cwd": str(project.path)})])
     lines = path.read_text().splitlines()
-    lines[0] = json.dumps(dict(reversed(json.loads(lines[0]).items())))  # the message before the directory
+    lines[0] = json.dumps(
+        dict(reversed(json.loads(lines[0]).items()))
+    )  # the message before the directory
     path.write_text("\n".join(lines))
     assert slug_of(project, path) == "foreign-transcript"
 
 
-def test_a_session_in_a_linked_work_tree_belongs_to_the_repository(project: Project, tmp_path: Path) -> None:
+def test_a_session_in_a_linked_work_tree_belongs_to_the_repository(
+    project: Project, tmp_path: Path
+) -> None:
     linked = project.worktree(tmp_path / "linked", "side")
     assert take(project, write_transcript(tmp_path / "a.jsonl", linked.path)).is_new
 
 
-def test_a_project_that_is_named_by_its_hash_only_must_be_this_one(project: Project, tmp_path: Path) -> None:
+def test_a_project_that_is_named_by_its_hash_only_must_be_this_one(
+    project: Project, tmp_path: Path
+) -> None:
     def write(root: Path) -> Path:
         content = {"sessionId": "g1", "projectHash": hashlib.sha256(os.fsencode(root)).hexdigest()}
-        turn = {"id": "1", "timestamp": NOW.isoformat(), "type": "user", "content": "Charge the card once."}
+        turn = {
+            "id": "1",
+            "timestamp": NOW.isoformat(),
+            "type": "user",
+            "content": "Charge the card once.",
+        }
         path = tmp_path / "session-g1.json"
         path.write_text(json.dumps({**content, "startTime": NOW.isoformat(), "messages": [turn]}))
         return path
@@ -205,7 +249,9 @@ def test_a_file_that_no_reader_knows_or_of_another_agent_is_refused(
     assert take(project, transcript, agent="claude-code").is_new
 
 
-def test_the_newest_transcript_of_this_project_is_found(project: Project, home: Path, tmp_path: Path) -> None:
+def test_the_newest_transcript_of_this_project_is_found(
+    project: Project, home: Path, tmp_path: Path
+) -> None:
     with pytest.raises(UsageError) as caught:
         find_newest(project.workspace, home)
     assert caught.value.slug == "no-transcript"
@@ -219,11 +265,19 @@ def test_the_newest_transcript_of_this_project_is_found(project: Project, home: 
 
 
 def test_a_hook_names_a_transcript_and_whatever_else_it_likes(home: Path) -> None:
-    given = {"session_id": "s", "transcript_path": "~/a.jsonl", "cwd": "/shop", "hook_event_name": "SessionEnd", "x": 1}
+    given = {
+        "session_id": "s",
+        "transcript_path": "~/a.jsonl",
+        "cwd": "/shop",
+        "hook_event_name": "SessionEnd",
+        "x": 1,
+    }
     assert parse_hook_input(json.dumps(given).encode()) == (home / "a.jsonl", "/shop")
 
 
-@pytest.mark.parametrize("data", [b"", b"[]", b"{}", b'{"transcript_path": null}', b'{"transcript_path": 1}', b"\xff"])
+@pytest.mark.parametrize(
+    "data", [b"", b"[]", b"{}", b'{"transcript_path": null}', b'{"transcript_path": 1}', b"\xff"]
+)
 def test_what_is_no_input_of_a_hook_is_refused(data: bytes) -> None:
     with pytest.raises(UsageError) as caught:
         parse_hook_input(data)
@@ -255,7 +309,9 @@ def test_secrets_in_ids_and_names_are_kept_nowhere(project: Project, tmp_path: P
     assert TOKEN[8:] not in written
 
 
-def test_a_secret_that_is_cut_into_parts_of_one_message_is_masked(project: Project, tmp_path: Path) -> None:
+def test_a_secret_that_is_cut_into_parts_of_one_message_is_masked(
+    project: Project, tmp_path: Path
+) -> None:
     path = write_transcript(tmp_path / "a.jsonl", project.path, ["x"])
     record = json.loads(path.read_text())
     parts = ["Take", f" {TOKEN[:20]}", TOKEN[20:]]
@@ -267,14 +323,18 @@ def test_a_secret_that_is_cut_into_parts_of_one_message_is_masked(project: Proje
 
 
 @pytest.mark.parametrize("session", ["a\0b\nc", "\0"])
-def test_an_id_is_kept_without_what_no_line_holds(project: Project, tmp_path: Path, session: str) -> None:
+def test_an_id_is_kept_without_what_no_line_holds(
+    project: Project, tmp_path: Path, session: str
+) -> None:
     captured = take(project, write_transcript(tmp_path / "a.jsonl", project.path, session=session))
     assert captured.session.isprintable()
     assert len(list_stored(project.workspace.repo)) == 1
 
 
 @pytest.mark.parametrize("cwd", ["/a\0b", "/\ud800", "loop"])
-def test_a_directory_that_cannot_be_is_not_in_this_project(project: Project, tmp_path: Path, cwd: str) -> None:
+def test_a_directory_that_cannot_be_is_not_in_this_project(
+    project: Project, tmp_path: Path, cwd: str
+) -> None:
     loop = tmp_path / "loop"
     loop.symlink_to(loop)
     path = write_transcript(tmp_path / "a.jsonl", Path(str(loop) if cwd == "loop" else cwd))

@@ -10,15 +10,19 @@ import pytest
 
 from memory_ci.commands.health.health import list_remarks
 from memory_ci.memory.workspace import open_workspace
-from memory_ci.sessions.nudge import find_nudge, is_branch_pushed, nudge_agent, nudge_once, session_of
+from memory_ci.sessions.nudge import (
+    find_nudge,
+    is_branch_pushed,
+    nudge_agent,
+    nudge_once,
+    session_of,
+)
 from memory_ci.store.edits import format_entry
 from tests.make import make_entry
 from tests.project import TODAY, Project, make_project
 from tests.repos import make_repo
 
-LINE = (
-    "memory-ci: 3 or more commits since memory changed. What would the next job like to know? `memory-ci add` notes it."
-)
+LINE = "memory-ci: 3 or more commits since memory changed. What would the next job like to know? `memory-ci add` notes it."
 
 
 @pytest.fixture
@@ -81,7 +85,9 @@ def branch_with_memory(shop: Project, at: datetime) -> None:
 
 
 @pytest.mark.parametrize("year", [2025, 2026, 2040])
-def test_memory_that_a_branch_changed_long_ago_changes_when_it_is_merged(shop: Project, year: int) -> None:
+def test_memory_that_a_branch_changed_long_ago_changes_when_it_is_merged(
+    shop: Project, year: int
+) -> None:
     branch_with_memory(shop, datetime(year, 1, 5, 9, 30, tzinfo=UTC))
     work(shop, 4)
     shop.merge("topic")
@@ -129,7 +135,11 @@ OID, ZEROS = "1" * 40, "0" * 40
     ("updates", "environment", "expected"),
     [
         ([f"refs/heads/main {OID} refs/heads/main {ZEROS}"], {}, True),
-        ([f"refs/tags/v1 {OID} refs/tags/v1 {ZEROS}", f"HEAD {OID} refs/heads/main {OID}"], {}, True),
+        (
+            [f"refs/tags/v1 {OID} refs/tags/v1 {ZEROS}", f"HEAD {OID} refs/heads/main {OID}"],
+            {},
+            True,
+        ),
         ([f"refs/tags/v1 {OID} refs/tags/v1 {ZEROS}"], {}, False),
         ([f"(delete) {ZEROS} refs/heads/main {OID}"], {}, False),
         ([f"refs/heads/main {OID} refs/memory-ci/x {ZEROS}"], {}, False),
@@ -174,7 +184,10 @@ def test_zero_is_never(shop: Project) -> None:
 
 def test_a_session_is_told_once_and_another_one_again(shop: Project) -> None:
     work(shop, 3)
-    told = [nudge_once(shop.workspace, session, TODAY) for session in ("one", "one", "two", "one", "two")]
+    told = [
+        nudge_once(shop.workspace, session, TODAY)
+        for session in ("one", "one", "two", "one", "two")
+    ]
     assert told == [LINE, "", LINE, "", ""]
 
 
@@ -187,12 +200,20 @@ def test_without_a_session_a_clone_is_told_once_a_day(shop: Project) -> None:
     assert nudge_once(shop.workspace, None, TODAY + timedelta(days=1)) == LINE
 
 
-def test_an_agent_s_hook_asks_once_a_session_and_a_push_of_that_session_still_tells(shop: Project) -> None:
+def test_an_agent_s_hook_asks_once_a_session_and_a_push_of_that_session_still_tells(
+    shop: Project,
+) -> None:
     work(shop, 2)
     assert nudge_agent(shop.workspace, "one", TODAY) == ""
     work(shop, 1)
-    assert (nudge_agent(shop.workspace, "one", TODAY), nudge_once(shop.workspace, "one", TODAY)) == ("", LINE)
-    assert (nudge_agent(shop.workspace, None, TODAY), nudge_agent(shop.workspace, None, TODAY)) == (LINE, "")
+    assert (
+        nudge_agent(shop.workspace, "one", TODAY),
+        nudge_once(shop.workspace, "one", TODAY),
+    ) == ("", LINE)
+    assert (nudge_agent(shop.workspace, None, TODAY), nudge_agent(shop.workspace, None, TODAY)) == (
+        LINE,
+        "",
+    )
 
 
 def test_the_mark_dirties_nothing_and_holds_no_word_of_a_session(shop: Project) -> None:
@@ -210,7 +231,9 @@ def test_the_same_session_is_known_by_its_agent_s_environment() -> None:
 # -- never in the way
 
 
-@pytest.mark.skipif(os.name == "nt", reason="a directory that cannot be written is made with POSIX rights")
+@pytest.mark.skipif(
+    os.name == "nt", reason="a directory that cannot be written is made with POSIX rights"
+)
 def test_where_the_mark_cannot_be_kept_nothing_is_said(shop: Project) -> None:
     work(shop, 3)
     (shop.path / ".git/memory-ci").mkdir(exist_ok=True)
@@ -239,6 +262,8 @@ def test_where_nobody_keeps_memory_it_is_silent(tmp_path: Path) -> None:
 def test_a_job_s_page_says_it_by_the_configuration_of_the_branch(tmp_path: Path) -> None:
     project = make_project(tmp_path / "shop")
     project.at(datetime(2026, 11, 10, tzinfo=UTC))
-    project.commit("Configure", {".memory-ci.yaml": "nudge:\n  after: 3\n", "MEMORY.md": "# Memory\n"})
+    project.commit(
+        "Configure", {".memory-ci.yaml": "nudge:\n  after: 3\n", "MEMORY.md": "# Memory\n"}
+    )
     work(project, 3)
     assert list_remarks(project.workspace, "refs/heads/main", TODAY)[-1] == LINE

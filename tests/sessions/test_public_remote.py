@@ -27,7 +27,9 @@ def answer(status: int) -> Answer:
 @pytest.mark.parametrize(
     ("status", "readers"), [(200, "anybody"), (401, "members"), (404, "members"), (500, "unknown")]
 )
-def test_who_can_read_a_remote_is_asked_without_credentials(project: Project, status: int, readers: str) -> None:
+def test_who_can_read_a_remote_is_asked_without_credentials(
+    project: Project, status: int, readers: str
+) -> None:
     project.git("config", "http.extraHeader", "Authorization: Basic c2VjcmV0")
     project.git("config", "credential.helper", "!echo username=me; echo password=pw; :")
 
@@ -37,7 +39,10 @@ def test_who_can_read_a_remote_is_asked_without_credentials(project: Project, st
 
     with serve(handle) as server:
         project.git("remote", "add", "origin", f"{server.url}/a/b.git")
-        assert find_audience(project.workspace, "origin", {}, NOW) == Audience(readers, is_fresh=True)  # type: ignore[arg-type] # parametrised
+        assert find_audience(project.workspace, "origin", {}, NOW) == Audience(
+            readers,  # type: ignore[arg-type] # parametrised
+            is_fresh=True,
+        )
         asked = len(server.asked)
         assert find_audience(project.workspace, "origin", {}, NOW) == Audience(readers)  # type: ignore[arg-type] # parametrised
         assert len(server.asked) == asked
@@ -49,7 +54,9 @@ def test_sessions_stay_where_strangers_read(project: Project) -> None:
     store(project.workspace.repo, "codex", "s1", {"digest.jsonl": b"{}\n"}, NOW)
     with serve(lambda asked: answer(200)) as server:
         project.git("remote", "add", "origin", f"{server.url}/a/b.git")
-        assert "1 session kept here: origin answers anybody" in push_sessions(project.workspace, "origin", {}, NOW)
+        assert "1 session kept here: origin answers anybody" in push_sessions(
+            project.workspace, "origin", {}, NOW
+        )
         assert push_sessions(project.workspace, "origin", {}, NOW) == ""
         assert not [one for one in server.asked if "receive-pack" in one.target]
 
@@ -60,15 +67,23 @@ def test_a_directory_is_private_and_false_sends_nothing(project: Project, tmp_pa
     project.commit("Configure", {".memory-ci.yaml": "sessions: {push: false}\n"})
     assert push_sessions(project.workspace, "origin", {}, NOW) == ""
     project.commit("Configure", {".memory-ci.yaml": "sessions: {}\n"})
-    assert push_sessions(project.workspace, "origin", {}, NOW) == "1 session sent to origin (refs/memory-ci/sessions/)"
+    assert (
+        push_sessions(project.workspace, "origin", {}, NOW)
+        == "1 session sent to origin (refs/memory-ci/sessions/)"
+    )
 
 
 @pytest.mark.parametrize(("is_private", "readers"), [(True, "members"), (False, "anybody")])
-def test_a_job_says_who_reads(project: Project, tmp_path: Path, is_private: bool, readers: str) -> None:
+def test_a_job_says_who_reads(
+    project: Project, tmp_path: Path, is_private: bool, readers: str
+) -> None:
     project.git("remote", "add", "origin", "https://github.invalid/acme/shop")
     event = tmp_path / "event.json"
     event.write_text(json.dumps({"repository": {"private": is_private}}))
     environ = {"GITHUB_REPOSITORY": "acme/shop", "GITHUB_EVENT_PATH": str(event)}
     assert find_audience(project.workspace, "origin", environ, NOW).readers == readers
-    asked = {"CI_PROJECT_PATH": "acme/shop", "CI_PROJECT_VISIBILITY": "private" if is_private else "public"}
+    asked = {
+        "CI_PROJECT_PATH": "acme/shop",
+        "CI_PROJECT_VISIBILITY": "private" if is_private else "public",
+    }
     assert find_audience(project.workspace, "origin", asked, NOW).readers == readers

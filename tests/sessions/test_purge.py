@@ -17,7 +17,11 @@ def captured(project: Project, tmp_path: Path) -> Project:
     """Three sessions, all of them on the remote `origin` too."""
     project.git("remote", "add", "origin", str(project.bare(tmp_path / "origin.git").path))
     repo = project.workspace.repo
-    for agent, session in (("codex", "aaaaaaaa-1"), ("codex", "aaaaaaaa-2"), ("gemini", "bbbbbbbb-1")):
+    for agent, session in (
+        ("codex", "aaaaaaaa-1"),
+        ("codex", "aaaaaaaa-2"),
+        ("gemini", "bbbbbbbb-1"),
+    ):
         store(repo, agent, session, {"digest.jsonl": b"x\n"}, NOW)
     push(repo, "origin", list_captured(project.workspace))
     return project
@@ -32,9 +36,12 @@ def there(project: Project) -> int:
 
 
 @pytest.mark.parametrize(
-    ("wanted", "count"), [("bbbbbbbb-1", 1), ("gemini:bbbbbbbb", 1), ("aaaaaaaa", 2), ("codex:aaaaaaaa-2", 1)]
+    ("wanted", "count"),
+    [("bbbbbbbb-1", 1), ("gemini:bbbbbbbb", 1), ("aaaaaaaa", 2), ("codex:aaaaaaaa-2", 1)],
 )
-def test_a_session_is_named_by_its_key_its_id_or_its_beginning(captured: Project, wanted: str, count: int) -> None:
+def test_a_session_is_named_by_its_key_its_id_or_its_beginning(
+    captured: Project, wanted: str, count: int
+) -> None:
     assert len(purge(captured.workspace, [wanted], dry_run=True)) == count
     assert len(left(captured)) == 3
     purge(captured.workspace, [wanted])

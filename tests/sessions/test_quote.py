@@ -6,7 +6,14 @@ import pytest
 
 from memory_ci.errors import UsageError
 from memory_ci.memory.quotes import check_title, find_quote
-from tests.sources.transcripts.claude import Record, make_agent, make_call, make_result, make_user, read_one
+from tests.sources.transcripts.claude import (
+    Record,
+    make_agent,
+    make_call,
+    make_result,
+    make_user,
+    read_one,
+)
 
 WORDS = "always deploy on a Tuesday, because the gateway is calm then"
 
@@ -44,7 +51,9 @@ def test_words_that_a_tool_showed_before_prove_none() -> None:
 
 
 def test_a_title_that_says_the_opposite_of_the_sentence_is_refused() -> None:
-    session = read_one(make_user("Please never amend commits that were pushed, it breaks the links"))
+    session = read_one(
+        make_user("Please never amend commits that were pushed, it breaks the links")
+    )
     evidence, _ = find_quote(session, "amend commits that were pushed")
     with pytest.raises(UsageError) as caught:
         check_title(session, "Always amend pushed commits", evidence)

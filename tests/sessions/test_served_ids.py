@@ -36,11 +36,17 @@ def test_no_command_of_the_users_trailers_runs(given: Project, tmp_path: Path) -
 
 
 def test_a_line_of_dashes_does_not_end_a_message(given: Project) -> None:
-    assert edited(given, "Do it\n\n---\nMore\n").endswith(f"---\nMore\n\nMemory-Retrieved: {make_id(1)}\n")
+    assert edited(given, "Do it\n\n---\nMore\n").endswith(
+        f"---\nMore\n\nMemory-Retrieved: {make_id(1)}\n"
+    )
 
 
-@pytest.mark.parametrize(("setting", "mark"), [(None, "#"), (";", ";"), ("auto", "@"), ("auto", "#")])
-def test_comments_are_what_the_configuration_says(given: Project, setting: str | None, mark: str) -> None:
+@pytest.mark.parametrize(
+    ("setting", "mark"), [(None, "#"), (";", ";"), ("auto", "@"), ("auto", "#")]
+)
+def test_comments_are_what_the_configuration_says(
+    given: Project, setting: str | None, mark: str
+) -> None:
     if setting:
         given.git("config", "core.commentChar", setting)
     empty = f"\n{mark} Please enter\n"
@@ -63,7 +69,9 @@ def test_a_message_that_is_amended_names_old_and_new_ids_once(given: Project) ->
     assert edited(given, before) == f"Do it\n\nMemory-Retrieved: {ids}\n"
 
 
-def test_what_a_branch_has_told_no_other_commit_on_the_same_head_tells_again(project: Project) -> None:
+def test_what_a_branch_has_told_no_other_commit_on_the_same_head_tells_again(
+    project: Project,
+) -> None:
     record_injected(project.workspace, [make_id(1)], START)
     project.branch("feature")
     project.commit(f"Work\n\nMemory-Retrieved: {make_id(1)}\n", {"a.txt": "a"})

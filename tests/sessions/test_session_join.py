@@ -62,7 +62,7 @@ def configure(project: Project, text: str) -> None:
     project.commit("Go on")
 
 
-def checkpoint(data: bytes, name: str = CHECKPOINT, **metadata: Any) -> dict[str, bytes]:  # noqa: ANN401 - any key
+def checkpoint(data: bytes, name: str = CHECKPOINT, **metadata: Any) -> dict[str, bytes]:
     folder = f"{name[:2]}/{name[2:]}"
     return {
         f"{folder}/metadata.json": b"{}",
@@ -92,8 +92,12 @@ def make_history(at: datetime, *said: str) -> str:
 # -- how a session is found
 
 
-def test_a_session_that_was_captured_is_joined_by_its_trailer(project: Project, tmp_path: Path, model: StandIn) -> None:
-    data = make_session(WORDS, *refusing("use pnpm, npm breaks the lock file"), at=project.clock.now)
+def test_a_session_that_was_captured_is_joined_by_its_trailer(
+    project: Project, tmp_path: Path, model: StandIn
+) -> None:
+    data = make_session(
+        WORDS, *refusing("use pnpm, npm breaks the lock file"), at=project.clock.now
+    )
     key = keep_session(project, tmp_path, data)
     merge_branch(project, "charge", 140, f"{MESSAGE}\n\nMemory-Session: {key}")
     model.will_find(make_learning(WORDS))
@@ -102,14 +106,18 @@ def test_a_session_that_was_captured_is_joined_by_its_trailer(project: Project, 
     (judged,) = by_model(plan)
     assert judged.verdict == "written"
     entry = next(entry for entry in project.entries() if entry.title == "Send a key with each POST")
-    assert entry.evidence == (f"session:{key}#transcript.jsonl:1 {WORDS}",), "file and line of the transcript"
+    assert entry.evidence == (f"session:{key}#transcript.jsonl:1 {WORDS}",), (
+        "file and line of the transcript"
+    )
     assert entry.session == key
     (asked,) = [asked for asked in model.asked if asked.texts("text")]
     assert asked.texts("rejection") == ["use pnpm, npm breaks the lock file"]
 
 
 @pytest.mark.parametrize("value", [SESSION, SESSION[:8], KEY])
-def test_enough_of_the_id_names_a_session(project: Project, tmp_path: Path, model: StandIn, value: str) -> None:
+def test_enough_of_the_id_names_a_session(
+    project: Project, tmp_path: Path, model: StandIn, value: str
+) -> None:
     keep_session(project, tmp_path, make_session(WORDS, at=project.clock.now))
     merge_branch(project, "charge", 140, f"{MESSAGE}\n\nMemory-Session: {value}")
     assert [join.id for join in session_joins(model.plan(project))] == [KEY]
@@ -123,9 +131,13 @@ def test_the_beginning_of_several_ids_names_none_of_them_and_is_told(
     merge_branch(project, "charge", 140, f"{MESSAGE}\n\nMemory-Session: {SESSION[:8]}")
     plan = model.plan(project)
     assert session_joins(plan) == []
-    assert plan.problems == (f"Memory-Session: {SESSION[:8]} begins the ids of 2 sessions: none was joined",)
+    assert plan.problems == (
+        f"Memory-Session: {SESSION[:8]} begins the ids of 2 sessions: none was joined",
+    )
     merge_branch(project, "receipt", 141, f"{MESSAGE}\n\nMemory-Session: {SESSION}")
-    assert [join.id for join in session_joins(model.plan(project))] == [KEY], "an id in full names its session"
+    assert [join.id for join in session_joins(model.plan(project))] == [KEY], (
+        "an id in full names its session"
+    )
 
 
 @pytest.mark.parametrize("value", [SESSION[:7], f"codex:{SESSION}", "claude-code:", "*"])
@@ -137,14 +149,20 @@ def test_too_little_of_the_id_or_another_agent_names_none(
     assert session_joins(model.plan(project)) == []
 
 
-def test_of_a_checkpoint_only_what_follows_its_start_is_read_and_once(project: Project, model: StandIn) -> None:
-    data = make_session("An older wish.", WORDS, "Use the pool of the client.", at=project.clock.now)
+def test_of_a_checkpoint_only_what_follows_its_start_is_read_and_once(
+    project: Project, model: StandIn
+) -> None:
+    data = make_session(
+        "An older wish.", WORDS, "Use the pool of the client.", at=project.clock.now
+    )
     put_tree(project, ENTIRE, checkpoint(data, transcript_lines_at_start=1))
     commits = [f"{MESSAGE} {part}\n\nEntire-Checkpoint: {CHECKPOINT}" for part in "ab"]
     merge_branch(project, "charge", 140, *commits)
     plan = model.plan(project)
     assert turns(model) == [[WORDS, "Use the pool of the client."]]
-    assert session_joins(plan) == [Join("#140", "session", KEY, f"Entire-Checkpoint: {CHECKPOINT}", 2)]
+    assert session_joins(plan) == [
+        Join("#140", "session", KEY, f"Entire-Checkpoint: {CHECKPOINT}", 2)
+    ]
     assert plan.problems == ()
 
 
@@ -157,7 +175,9 @@ def test_a_note_of_git_ai_is_read_for_its_commit(project: Project, model: StandI
     assert session_joins(plan) == [Join("#140", "session", KEY, "a note of git-ai", 1)]
 
 
-def test_one_prompt_that_is_noted_on_two_commits_is_read_once(project: Project, model: StandIn) -> None:
+def test_one_prompt_that_is_noted_on_two_commits_is_read_once(
+    project: Project, model: StandIn
+) -> None:
     at = project.clock.now
     merge_branch(project, "charge", 140, MESSAGE, f"{MESSAGE} Again.")
     for rev in ("HEAD^2", "HEAD^2~1"):
@@ -166,11 +186,15 @@ def test_one_prompt_that_is_noted_on_two_commits_is_read_once(project: Project, 
     assert turns(model) == [[WORDS]]
 
 
-def test_a_transcript_that_is_committed_beside_the_code_belongs_to_its_change(project: Project, model: StandIn) -> None:
+def test_a_transcript_that_is_committed_beside_the_code_belongs_to_its_change(
+    project: Project, model: StandIn
+) -> None:
     text = make_history(project.clock.now, WORDS)
     merge_branch(project, "charge", 140, MESSAGE)
     project.branch("more")
-    project.commit("Go on\n\nWith the history.", {".specstory/history/one.md": text, "src/more.py": "x"})
+    project.commit(
+        "Go on\n\nWith the history.", {".specstory/history/one.md": text, "src/more.py": "x"}
+    )
     project.checkout("main")
     project.merge("more", message="Merge pull request #141 from ada/more\n\nGo on")
     plan = model.plan(project)
@@ -184,7 +208,11 @@ def test_a_change_that_brought_no_transcript_costs_no_listing_of_the_tree(
     brought = {".specstory/history/one.md": make_history(project.clock.now, WORDS)}
     for files in (*({"src/retry.py": f"{n}\n"} for n in range(3)), brought):
         project.commit(MESSAGE, files)
-    changes = [*iter_merged_changes(project.workspace.repo, plan_range(project.workspace.repo, None, "HEAD"))]
+    changes = [
+        *iter_merged_changes(
+            project.workspace.repo, plan_range(project.workspace.repo, None, "HEAD")
+        )
+    ]
     monkeypatch.setenv("GIT_TRACE", str(tmp_path / "trace"))
     finder = SessionFinder(project.workspace)
     found = [[joined.how for joined in finder.find(change, None)] for change in changes]
@@ -204,12 +232,16 @@ def test_a_transcript_that_is_named_belongs_to_the_request_that_it_opened(
     assert session_joins(plan) == [Join("#140", "session", KEY, "its transcript opened #140", 1)]
 
 
-@pytest.mark.parametrize(("hours", "branch", "is_joined"), [(0, "charge", True), (3, "charge", False), (0, "x", False)])
+@pytest.mark.parametrize(
+    ("hours", "branch", "is_joined"), [(0, "charge", True), (3, "charge", False), (0, "x", False)]
+)
 def test_a_session_on_the_branch_while_a_commit_was_made_belongs_to_it(
     project: Project, tmp_path: Path, model: StandIn, hours: int, branch: str, is_joined: bool
 ) -> None:
     at = project.clock.now - timedelta(hours=hours)
-    keep_session(project, tmp_path, make_session(WORDS, "Go on with it, please.", at=at, branch=branch))
+    keep_session(
+        project, tmp_path, make_session(WORDS, "Go on with it, please.", at=at, branch=branch)
+    )
     merge_branch(project, "charge", 140, MESSAGE)
     commit = project.sha("HEAD^2")
     found = session_joins(model.plan(project))
@@ -217,7 +249,9 @@ def test_a_session_on_the_branch_while_a_commit_was_made_belongs_to_it(
     assert [(join.change, join.how) for join in found] == ([("#140", how)] if is_joined else [])
 
 
-def test_a_session_that_belongs_to_nothing_is_not_read(project: Project, tmp_path: Path, model: StandIn) -> None:
+def test_a_session_that_belongs_to_nothing_is_not_read(
+    project: Project, tmp_path: Path, model: StandIn
+) -> None:
     keep_session(project, tmp_path, make_session(WORDS, at=project.clock.now))
     merge_branch(project, "charge", 140, MESSAGE)
     plan = model.plan(project)
@@ -255,7 +289,11 @@ def test_where_no_branch_is_known_a_session_is_joined_by_what_it_edited(
     project: Project, tmp_path: Path, said: tuple[str | Record, ...], hours: int, told: str | None
 ) -> None:
     """A push to the branch itself; `told` is why it was not joined, "" where it has nothing to do with it."""
-    keep_session(project, tmp_path, make_session(*said, at=project.clock.now - timedelta(hours=hours, minutes=1)))
+    keep_session(
+        project,
+        tmp_path,
+        make_session(*said, at=project.clock.now - timedelta(hours=hours, minutes=1)),
+    )
     project.commit(MESSAGE, {PUSHED: "once\n"})
     plan = project.plan()
     how = f"edited what {project.sha()[:7]} holds"
@@ -277,14 +315,21 @@ def test_what_was_edited_before_the_last_commit_of_the_file_is_not_its_next_one(
     assert [one for one in plan.problems if "what it edited was committed before" in one]
 
 
-def test_a_session_on_another_branch_is_told_as_not_joined(project: Project, tmp_path: Path) -> None:
-    keep_session(project, tmp_path, make_session(WORDS, edited("src/retry.py"), at=project.clock.now))
+def test_a_session_on_another_branch_is_told_as_not_joined(
+    project: Project, tmp_path: Path
+) -> None:
+    keep_session(
+        project, tmp_path, make_session(WORDS, edited("src/retry.py"), at=project.clock.now)
+    )
     project.clock.tick()
     merge_branch(project, "charge", 140, MESSAGE)
     plan = project.plan()
     assert session_joins(plan) == []
     (missed,) = (one for one in plan.problems if "not joined" in one)
-    assert missed == f"1 merged change had a captured session that was not joined: #140 ({KEY}: {ELSEWHERE})"
+    assert (
+        missed
+        == f"1 merged change had a captured session that was not joined: #140 ({KEY}: {ELSEWHERE})"
+    )
 
 
 ELSEWHERE = "it was on elsewhere, not on charge"
@@ -304,8 +349,14 @@ def test_two_changes_that_share_a_session_are_each_given_their_own_events(
     project.at(late + timedelta(minutes=1))
     merge_branch(project, "receipt", 141, f"Send receipts\n\nOne each.\n\nMemory-Session: {key}")
     plan = model.plan(project)
-    assert turns(model) == [[WORDS, "Log the key as well, please."], ["Now send the receipt only once."]]
-    assert [(join.change, join.events) for join in session_joins(plan)] == [("#140", 2), ("#141", 1)]
+    assert turns(model) == [
+        [WORDS, "Log the key as well, please."],
+        ["Now send the receipt only once."],
+    ]
+    assert [(join.change, join.events) for join in session_joins(plan)] == [
+        ("#140", 2),
+        ("#141", 1),
+    ]
 
 
 def test_what_an_earlier_run_has_read_of_a_session_is_not_read_again(
@@ -313,7 +364,9 @@ def test_what_an_earlier_run_has_read_of_a_session_is_not_read_again(
 ) -> None:
     start = project.clock.now
     late = start + timedelta(hours=5)
-    said = make_session(WORDS, at=start) + make_session("Now send the receipt only once.", at=late, first=7)
+    said = make_session(WORDS, at=start) + make_session(
+        "Now send the receipt only once.", at=late, first=7
+    )
     key = keep_session(project, tmp_path, said)
     merge_branch(project, "charge", 140, f"{MESSAGE}\n\nMemory-Session: {key}")
     since = project.git("rev-parse", "HEAD").strip()
@@ -323,7 +376,9 @@ def test_what_an_earlier_run_has_read_of_a_session_is_not_read_again(
     assert turns(model) == [["Now send the receipt only once."]]
 
 
-def test_checkpoints_whose_branch_was_not_fetched_are_told(project: Project, model: StandIn) -> None:
+def test_checkpoints_whose_branch_was_not_fetched_are_told(
+    project: Project, model: StandIn
+) -> None:
     merge_branch(project, "charge", 140, f"{MESSAGE}\n\nEntire-Checkpoint: {CHECKPOINT}")
     plan = model.plan(project)
     assert [problem for problem in plan.problems if "entire/checkpoints/v1" in problem]
@@ -346,7 +401,12 @@ def test_two_blocks_of_one_line_are_two_events(project: Project, model: StandIn)
 
 def outside_event(folder: Path, number: int) -> dict[str, str]:
     """The environment of a job about a fork's pull request: the forge's own event, and no token."""
-    head = {"label": "eve:retry", "ref": "retry", "sha": "2" * 40, "repo": {"id": 2, "full_name": "eve/shop"}}
+    head = {
+        "label": "eve:retry",
+        "ref": "retry",
+        "sha": "2" * 40,
+        "repo": {"id": 2, "full_name": "eve/shop"},
+    }
     pull = make_pull(number, head=head, author_association="NONE", body="Please merge my work.")
     path = folder / "event.json"
     path.write_text(json.dumps({"action": "closed", "pull_request": pull}))
@@ -369,8 +429,14 @@ def test_nothing_of_a_transcript_that_a_fork_brings_can_be_quoted(
     options = RecordOptions(engine="command")
     plan = plan_record(project.workspace, options, TODAY, lambda done, total: None, environ)
     assert [join.kind for join in plan.joins] == ["pull-request", "session"]
-    assert not any(asked.change == "#140" for asked in model.asked[before:]), "there is nothing that could be quoted"
-    assert not any(change.entry.title == "Ask before sending twice" for step in plan.steps for change in step.changes)
+    assert not any(asked.change == "#140" for asked in model.asked[before:]), (
+        "there is nothing that could be quoted"
+    )
+    assert not any(
+        change.entry.title == "Ask before sending twice"
+        for step in plan.steps
+        for change in step.changes
+    )
 
 
 def test_what_a_fork_claims_takes_nothing_from_the_change_that_it_belongs_to(
@@ -378,29 +444,49 @@ def test_what_a_fork_claims_takes_nothing_from_the_change_that_it_belongs_to(
 ) -> None:
     key = keep_session(project, tmp_path, make_session(WORDS, at=project.clock.now))
     for number in (140, 141):
-        merge_branch(project, f"work-{number}", number, f"{MESSAGE}\n\nMemory-Session: {key}", path=f"{number}.py")
+        merge_branch(
+            project,
+            f"work-{number}",
+            number,
+            f"{MESSAGE}\n\nMemory-Session: {key}",
+            path=f"{number}.py",
+        )
     model.will_find(make_learning(WORDS))
     environ = model.environ | outside_event(tmp_path, 140)
-    plan = plan_record(project.workspace, RecordOptions(engine="command"), TODAY, lambda done, total: None, environ)
-    assert [(join.change, join.events) for join in session_joins(plan)] == [("#140", 1), ("#141", 1)]
+    plan = plan_record(
+        project.workspace, RecordOptions(engine="command"), TODAY, lambda done, total: None, environ
+    )
+    assert [(join.change, join.events) for join in session_joins(plan)] == [
+        ("#140", 1),
+        ("#141", 1),
+    ]
     assert [(one.change, one.verdict) for one in by_model(plan)] == [("#141", "written")]
 
 
-def test_turns_are_the_words_of_who_made_the_commit(project: Project, tmp_path: Path, model: StandIn) -> None:
+def test_turns_are_the_words_of_who_made_the_commit(
+    project: Project, tmp_path: Path, model: StandIn
+) -> None:
     configure(project, "extraction:\n  trusted_authors: ['*@ours.example']\n")
     learning = make_learning(WORDS)
     model.will_find(learning)
-    for number, author in enumerate(("Eve <eve@elsewhere.example>", "Ada <ada@ours.example>"), start=140):
+    for number, author in enumerate(
+        ("Eve <eve@elsewhere.example>", "Ada <ada@ours.example>"), start=140
+    ):
         session = f"{SESSION[:-3]}{number}"
         keep_session(project, tmp_path, make_session(WORDS, at=project.clock.now, session=session))
         message = f"Change {number}\n\nFor a reason.\n\nMemory-Session: {session}"
         merge_branch(project, f"work-{number}", number, message, author=author)
-    verdicts = {one.change: (one.verdict, one.reason.partition(":")[0]) for one in by_model(model.plan(project))}
+    verdicts = {
+        one.change: (one.verdict, one.reason.partition(":")[0])
+        for one in by_model(model.plan(project))
+    }
     assert verdicts["#140"] == ("quarantined", "untrusted-quote")
     assert verdicts["#141"][0] == "written"
 
 
-def test_a_long_text_that_two_sessions_repeat_is_nobody_s(project: Project, tmp_path: Path, model: StandIn) -> None:
+def test_a_long_text_that_two_sessions_repeat_is_nobody_s(
+    project: Project, tmp_path: Path, model: StandIn
+) -> None:
     template = "\n".join(f"Step {number}: always look at part {number}." for number in range(25))
     keys = []
     for session in (SESSION, SESSION[::-1]):
@@ -419,7 +505,12 @@ ASKED = "From now on always log the id of a charge in the client."
 
 
 def keep_checkpoint(
-    project: Project, *, at: datetime, branch: str = "", files: Sequence[str] = ("src/retry.py",), said: str = WORDS
+    project: Project,
+    *,
+    at: datetime,
+    branch: str = "",
+    files: Sequence[str] = ("src/retry.py",),
+    said: str = WORDS,
 ) -> None:
     """Keep a checkpoint of Entire that says when, on which branch and with which files it was made."""
     data = make_session(said, at=at, branch=branch)
@@ -442,14 +533,20 @@ def test_a_checkpoint_that_no_commit_names_is_joined_by_the_files_of_the_folded_
     keep_checkpoint(project, at=project.clock.now, branch="charge")
     squash(project)
     plan = model.plan(project)
-    assert session_joins(plan) == [Join("#140", "session", KEY, "a checkpoint of Entire touched src/retry.py", 1)]
+    assert session_joins(plan) == [
+        Join("#140", "session", KEY, "a checkpoint of Entire touched src/retry.py", 1)
+    ]
     assert turns(model) == [[WORDS]]
     begin = "1 of 1 checkpoint of Entire is named by no commit: 1 joined by branch, files and time, 0 of no change"
     assert [message.startswith(begin) for message in notices(plan)] == [True]
 
 
-def test_a_checkpoint_that_no_commit_names_is_joined_by_its_branch(project: Project, model: StandIn) -> None:
-    keep_checkpoint(project, at=project.clock.now, branch="charge", files=("src/retry.py", "a", "b", "c"))
+def test_a_checkpoint_that_no_commit_names_is_joined_by_its_branch(
+    project: Project, model: StandIn
+) -> None:
+    keep_checkpoint(
+        project, at=project.clock.now, branch="charge", files=("src/retry.py", "a", "b", "c")
+    )
     merge_branch(project, "charge", 140, MESSAGE)
     joins = session_joins(model.plan(project))
     assert joins == [Join("#140", "session", KEY, "a checkpoint of Entire on charge", 1)]
@@ -470,26 +567,36 @@ def test_a_checkpoint_that_no_commit_names_is_joined_by_its_branch(project: Proj
 def test_a_checkpoint_of_other_work_is_not_joined(
     project: Project, model: StandIn, days: int, branch: str, files: tuple[str, ...]
 ) -> None:
-    keep_checkpoint(project, at=project.clock.now - timedelta(days=days), branch=branch, files=files)
+    keep_checkpoint(
+        project, at=project.clock.now - timedelta(days=days), branch=branch, files=files
+    )
     merge_branch(project, "charge", 140, MESSAGE)
     assert session_joins(model.plan(project)) == []
 
 
-def test_a_checkpoint_that_a_later_commit_names_is_that_commits(project: Project, model: StandIn) -> None:
+def test_a_checkpoint_that_a_later_commit_names_is_that_commits(
+    project: Project, model: StandIn
+) -> None:
     keep_checkpoint(project, at=project.clock.now, branch="charge")
     squash(project)
     merge_branch(project, "named", 141, f"{MESSAGE}\n\nEntire-Checkpoint: {CHECKPOINT}")
     plan = model.plan(project)
-    assert [(join.change, join.how) for join in session_joins(plan)] == [("#141", f"Entire-Checkpoint: {CHECKPOINT}")]
+    assert [(join.change, join.how) for join in session_joins(plan)] == [
+        ("#141", f"Entire-Checkpoint: {CHECKPOINT}")
+    ]
     assert notices(plan) == []
 
 
-def test_the_change_of_an_outsider_takes_no_checkpoint_that_it_does_not_name(project: Project, model: StandIn) -> None:
+def test_the_change_of_an_outsider_takes_no_checkpoint_that_it_does_not_name(
+    project: Project, model: StandIn
+) -> None:
     keep_checkpoint(project, at=project.clock.now, branch="charge")
     merge_branch(project, "charge", 140, MESSAGE)
     (merged,) = [
         change
-        for change in iter_merged_changes(project.workspace.repo, plan_range(project.workspace.repo, None, "HEAD"))
+        for change in iter_merged_changes(
+            project.workspace.repo, plan_range(project.workspace.repo, None, "HEAD")
+        )
         if change.number == 140
     ]
     stranger = PullRequest(
@@ -507,7 +614,9 @@ def test_the_change_of_an_outsider_takes_no_checkpoint_that_it_does_not_name(pro
     assert len(list(SessionFinder(project.workspace).find(merged, None))) == 1
 
 
-def test_what_people_asked_in_a_checkpoint_of_no_change_is_proposed_once(project: Project, model: StandIn) -> None:
+def test_what_people_asked_in_a_checkpoint_of_no_change_is_proposed_once(
+    project: Project, model: StandIn
+) -> None:
     keep_checkpoint(project, at=project.clock.now, files=("src/gone.py",), said=ASKED)
     project.clock.now += timedelta(days=15)
     squash(project)
@@ -516,10 +625,14 @@ def test_what_people_asked_in_a_checkpoint_of_no_change_is_proposed_once(project
     assert (join.change, join.how) == (f"checkpoint {CHECKPOINT}", "of no merged change")
     (judged,) = [one for one in plan.judged if one.change == join.change]
     assert (judged.verdict, judged.candidate.title) == ("suspected", ASKED.rstrip("."))
-    assert judged.candidate.source == f"session:{KEY}#{CHECKPOINT[:2]}/{CHECKPOINT[2:]}/0/full.jsonl:1"
+    assert (
+        judged.candidate.source == f"session:{KEY}#{CHECKPOINT[:2]}/{CHECKPOINT[2:]}/0/full.jsonl:1"
+    )
     assert judged.candidate.cites == ()
     assert turns(model) == [], "no model is asked about work that was not merged"
-    assert [", 1 of no change read for what people asked" in message for message in notices(plan)] == [True]
+    assert [
+        ", 1 of no change read for what people asked" in message for message in notices(plan)
+    ] == [True]
     squash(project, 141)
     later = model.plan(project, since=plan.base)
     assert session_joins(later) == []
@@ -576,7 +689,9 @@ def test_with_reading_switched_off_no_session_of_the_repository_is_read(
     assert session_joins(model.plan(project)) == []
 
 
-def test_a_checkpoint_that_cannot_be_read_is_a_problem_and_stops_nothing(project: Project, model: StandIn) -> None:
+def test_a_checkpoint_that_cannot_be_read_is_a_problem_and_stops_nothing(
+    project: Project, model: StandIn
+) -> None:
     put_tree(project, ENTIRE, {"aa/aaaaaaaaaa/metadata.json": b"not JSON", "README": b"x"})
     for number, name in enumerate(("aaaaaaaaaaaa", "bbbbbbbbbbbb", "no-id"), start=140):
         merge_branch(project, f"work-{number}", number, f"{MESSAGE}\n\nEntire-Checkpoint: {name}")
@@ -622,7 +737,9 @@ def test_a_session_that_is_fetched_from_the_configured_remote_is_read(
     assert plan.problems == ()
 
 
-def test_sessions_of_a_private_remote_are_fetched_with_the_token_of_the_job(project: Project, tmp_path: Path) -> None:
+def test_sessions_of_a_private_remote_are_fetched_with_the_token_of_the_job(
+    project: Project, tmp_path: Path
+) -> None:
     key = keep_session(project, tmp_path, make_session(WORDS, at=project.clock.now))
     merge_branch(project, "charge", 140, f"{MESSAGE}\n\nMemory-Session: {key}")
     project.git("clone", "-q", str(project.path), str(tmp_path / "clone"))
@@ -633,7 +750,13 @@ def test_sessions_of_a_private_remote_are_fetched_with_the_token_of_the_job(proj
         clone.git("remote", "set-url", "origin", f"{server.url}/shop.git")
         environ = {"GITHUB_TOKEN": token, "GITHUB_SERVER_URL": server.url}
         plans = [
-            plan_record(clone.workspace, RecordOptions(problems=problems), NOW.date(), lambda done, total: None, given)
+            plan_record(
+                clone.workspace,
+                RecordOptions(problems=problems),
+                NOW.date(),
+                lambda done, total: None,
+                given,
+            )
             for given in ({}, environ)
             for problems in [fetch_sessions(clone.workspace, None, given)]
         ]
@@ -657,9 +780,13 @@ def test_a_named_place_without_a_session_is_a_problem_of_the_plan(
 # -- how much is read of what others may have pushed
 
 
-def test_a_session_that_is_too_large_is_passed_over_and_told(project: Project, tmp_path: Path, model: StandIn) -> None:
+def test_a_session_that_is_too_large_is_passed_over_and_told(
+    project: Project, tmp_path: Path, model: StandIn
+) -> None:
     key = keep_session(
-        project, tmp_path, make_session(*[f"{WORDS} {number}" for number in range(40)], at=project.clock.now)
+        project,
+        tmp_path,
+        make_session(*[f"{WORDS} {number}" for number in range(40)], at=project.clock.now),
     )
     configure(project, "sessions:\n  max_bytes: 1000\n")
     merge_branch(project, "charge", 140, f"{MESSAGE}\n\nMemory-Session: {key}")
@@ -673,15 +800,24 @@ def test_the_oldest_sessions_are_left_out_when_there_are_too_many(
 ) -> None:
     monkeypatch.setattr(session_join, "MAX_SESSIONS", 1)
     for number in range(2):
-        data = make_session(WORDS, at=project.clock.now + timedelta(minutes=number), session=f"{number}-{SESSION}")
+        data = make_session(
+            WORDS, at=project.clock.now + timedelta(minutes=number), session=f"{number}-{SESSION}"
+        )
         keep_session(project, tmp_path, data)
-    merge_branch(project, "charge", 140, f"{MESSAGE}\n\nMemory-Session: 0-{SESSION}\nMemory-Session: 1-{SESSION}")
+    merge_branch(
+        project,
+        "charge",
+        140,
+        f"{MESSAGE}\n\nMemory-Session: 0-{SESSION}\nMemory-Session: 1-{SESSION}",
+    )
     plan = model.plan(project)
     assert [join.id for join in session_joins(plan)] == [f"claude-code:1-{SESSION}"]
     assert "1 captured session not read, the oldest" in str(plan.problems)
 
 
-def test_only_the_events_of_a_session_that_is_joined_are_read(project: Project, tmp_path: Path) -> None:
+def test_only_the_events_of_a_session_that_is_joined_are_read(
+    project: Project, tmp_path: Path
+) -> None:
     keep_session(project, tmp_path, make_session(WORDS, at=project.clock.now))
     sessions = session_join.CapturedSessions(project.workspace)
     (said,) = sessions.said

@@ -20,9 +20,14 @@ ASKED = "charge a card again"
 @pytest.fixture
 def shop(project: Project) -> Project:
     """Two entries that one task finds, and a norm."""
-    entries = [make_entry(1, title="Charge a card once", body="Use a key."), make_entry(2, title="Charge a card late")]
+    entries = [
+        make_entry(1, title="Charge a card once", body="Use a key."),
+        make_entry(2, title="Charge a card late"),
+    ]
     norm = format_entry(make_entry(3, title="Never push to main", body=""))
-    project.commit("Remember", {"MEMORY.md": "\n".join(map(format_entry, entries)), "institutional.md": norm})
+    project.commit(
+        "Remember", {"MEMORY.md": "\n".join(map(format_entry, entries)), "institutional.md": norm}
+    )
     return project
 
 
@@ -39,7 +44,9 @@ def test_a_session_is_given_nothing_twice_and_another_one_everything(shop: Proje
     assert ask(shop) == ()
     assert set(ask(shop, session="s2")) == everything
     assert set(ask(shop, all_matches=True)) == everything
-    assert set(injected_ids(shop.retrieve(ASKED))) == everything, "without a session nothing is held back"
+    assert set(injected_ids(shop.retrieve(ASKED))) == everything, (
+        "without a session nothing is held back"
+    )
     again = shop.retrieve(ASKED, session="s1")
     assert again.known == 3
     assert "This session was given 3 entries before; `--all` shows them." in again.notes

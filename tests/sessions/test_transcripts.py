@@ -10,10 +10,14 @@ from tests.sources.transcripts.claude import make_agent, make_lines, make_user
 
 def test_sessions_hold_the_words_of_people_alone_without_credentials(tmp_path: Path) -> None:
     key = "ghp_" + "a1B2" * 9
-    lines = make_lines(make_user(f"use {key} or mail ada@example.com"), make_agent({"type": "text", "text": "No"}))
+    lines = make_lines(
+        make_user(f"use {key} or mail ada@example.com"), make_agent({"type": "text", "text": "No"})
+    )
     (tmp_path / "s.jsonl").write_bytes(lines)
     (session,) = list_sessions([tmp_path], tmp_path, tmp_path).sessions
-    assert [event.text for event in session.events] == ["use [redacted:github-token] or mail [redacted:email]"]
+    assert [event.text for event in session.events] == [
+        "use [redacted:github-token] or mail [redacted:email]"
+    ]
     assert (session.counts.human_turns, session.counts.agent_texts) == (1, 1)
 
 
@@ -22,7 +26,11 @@ def test_checkpoints_of_one_session_are_one_and_named_by_their_place(tmp_path: P
         (tmp_path / place).parent.mkdir()
         (tmp_path / place).write_bytes(make_lines(make_user("go")))
     (session,) = list_sessions([tmp_path], tmp_path, tmp_path).sessions
-    assert (session.path, session.counts.human_turns, session.counts.duplicates) == ("00/full.jsonl", 1, 1)
+    assert (session.path, session.counts.human_turns, session.counts.duplicates) == (
+        "00/full.jsonl",
+        1,
+        1,
+    )
 
 
 def test_a_file_named_twice_is_read_once(tmp_path: Path) -> None:
@@ -41,7 +49,11 @@ def test_only_a_named_file_is_told_to_be_no_transcript(tmp_path: Path) -> None:
 
 def test_without_a_path_the_project_s_own_sessions_are_read(home: Path, tmp_path: Path) -> None:
     assert list_sessions([], home, tmp_path).sessions == ()
-    place = home / ".claude/projects" / "".join(char if char.isalnum() else "-" for char in str(tmp_path))
+    place = (
+        home
+        / ".claude/projects"
+        / "".join(char if char.isalnum() else "-" for char in str(tmp_path))
+    )
     place.mkdir(parents=True)
     (place / "s.jsonl").write_bytes(make_lines(make_user("go")))
     assert len(list_sessions([], home, tmp_path).sessions) == 1

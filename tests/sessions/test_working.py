@@ -52,7 +52,10 @@ class Desk:
 CASES: dict[str, tuple[Callable[[Desk], object], str]] = {
     "edited and staged": (lambda d: d.prompt().edit().stage(), "s"),
     "nothing staged": (lambda d: d.prompt().edit(), ""),
-    "another file staged": (lambda d: d.prompt().edit().edit(README, session="x").stage(README), ""),
+    "another file staged": (
+        lambda d: d.prompt().edit().edit(README, session="x").stage(README),
+        "",
+    ),
     "one of two files staged": (lambda d: d.prompt().edit(README).edit().stage(), "s"),
     "a prompt and no edit": (lambda d: d.prompt().stage(), ""),
     "an edit without a prompt": (lambda d: d.edit().stage(), ""),
@@ -65,12 +68,30 @@ CASES: dict[str, tuple[Callable[[Desk], object], str]] = {
         lambda d: d.prompt(session="x").edit(session="x").prompt().edit(hours=0.5).stage(),
         "s x",
     ),
-    "edited before the last commit of the file": (lambda d: d.prompt().edit(hours=1.5).commit(CLIENT, 1).stage(), ""),
-    "edited again after it": (lambda d: d.prompt().edit(hours=1.5).commit(CLIENT, 1).edit(hours=0.5).stage(), "s"),
-    "another file was committed since": (lambda d: d.prompt().edit(hours=1.5).commit(README, 1).stage(), "s"),
-    "a new branch at the same commit": (lambda d: d.prompt().edit().git("checkout", "-qb", "new").stage(), "s"),
+    "edited before the last commit of the file": (
+        lambda d: d.prompt().edit(hours=1.5).commit(CLIENT, 1).stage(),
+        "",
+    ),
+    "edited again after it": (
+        lambda d: d.prompt().edit(hours=1.5).commit(CLIENT, 1).edit(hours=0.5).stage(),
+        "s",
+    ),
+    "another file was committed since": (
+        lambda d: d.prompt().edit(hours=1.5).commit(README, 1).stage(),
+        "s",
+    ),
+    "a new branch at the same commit": (
+        lambda d: d.prompt().edit().git("checkout", "-qb", "new").stage(),
+        "s",
+    ),
     "another branch at another commit": (
-        lambda d: d.git("checkout", "-qb", "old", "HEAD~1").prompt().edit().git("checkout", "-q", "-m", "main").stage(),
+        lambda d: (
+            d.git("checkout", "-qb", "old", "HEAD~1")
+            .prompt()
+            .edit()
+            .git("checkout", "-q", "-m", "main")
+            .stage()
+        ),
         "",
     ),
     "the branch went on": (lambda d: d.prompt().edit().commit(README, 0.5).stage(), "s"),
@@ -91,11 +112,15 @@ CASES: dict[str, tuple[Callable[[Desk], object], str]] = {
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_a_commit_is_joined_with_the_sessions_whose_work_it_holds(project: Project, name: str) -> None:
+def test_a_commit_is_joined_with_the_sessions_whose_work_it_holds(
+    project: Project, name: str
+) -> None:
     play, expected = CASES[name]
     play(Desk(project))
     where = project.workspace
-    assert sorted(list_working(where, find_index(where, {}), NOW)) == [f"codex:{one}" for one in expected.split()]
+    assert sorted(list_working(where, find_index(where, {}), NOW)) == [
+        f"codex:{one}" for one in expected.split()
+    ]
 
 
 def test_a_linked_work_tree_knows_its_own_sessions(project: Project, tmp_path: Path) -> None:
@@ -108,7 +133,9 @@ def test_a_linked_work_tree_knows_its_own_sessions(project: Project, tmp_path: P
     assert list_working(linked.workspace, find_index(linked.workspace, {}), NOW) == ("codex:s",)
 
 
-def test_it_stands_beside_the_session_that_makes_the_commit_unless_a_person_says_which(project: Project) -> None:
+def test_it_stands_beside_the_session_that_makes_the_commit_unless_a_person_says_which(
+    project: Project,
+) -> None:
     Desk(project).prompt().edit().stage()
     message = project.write(".git/COMMIT_EDITMSG", "Do it\n")
     add_session_trailer(project.workspace, message, {"CLAUDE_CODE_SESSION_ID": "c1"}, NOW)
@@ -132,24 +159,40 @@ def test_the_index_is_that_of_the_commit(project: Project, words: tuple[str, ...
     Desk(project).prompt().edit().edit(README, session="x").prompt(session="x")
     project.git("add", *([] if words else [CLIENT]))
     told = project.path / ".git/told"
-    project.write(".git/hooks/prepare-commit-msg", f'#!/bin/sh\ngit diff --cached --name-only >"{told}"\n').chmod(0o755)
+    project.write(
+        ".git/hooks/prepare-commit-msg", f'#!/bin/sh\ngit diff --cached --name-only >"{told}"\n'
+    ).chmod(0o755)
     hook = project.path / ".git/hooks/prepare-commit-msg"
-    hook.write_text(f'#!/bin/sh\necho "$GIT_INDEX_FILE" >"{told}"; cp "$GIT_INDEX_FILE" "{told}.index"\n')
-    subprocess.run(["git", "commit", "-qm", "x", *words], cwd=project.path, check=True, env={**os.environ, **AUTHOR})
-    assert find_index(project.workspace, {"GIT_INDEX_FILE": told.read_text().strip()}).parent == project.path / ".git"
+    hook.write_text(
+        f'#!/bin/sh\necho "$GIT_INDEX_FILE" >"{told}"; cp "$GIT_INDEX_FILE" "{told}.index"\n'
+    )
+    subprocess.run(
+        ["git", "commit", "-qm", "x", *words],
+        cwd=project.path,
+        check=True,
+        env={**os.environ, **AUTHOR},
+    )
+    assert (
+        find_index(project.workspace, {"GIT_INDEX_FILE": told.read_text().strip()}).parent
+        == project.path / ".git"
+    )
     project.git("reset", "-q", "--soft", "HEAD~1")
     found = list_working(project.workspace, Path(f"{told}.index"), later(NOW))
     assert set(found) == {"codex:s", *(["codex:x"] if words == ("-a",) else [])}
 
 
-AUTHOR = {f"GIT_{role}_{field}": "a@b" for role in ("AUTHOR", "COMMITTER") for field in ("NAME", "EMAIL")}
+AUTHOR = {
+    f"GIT_{role}_{field}": "a@b" for role in ("AUTHOR", "COMMITTER") for field in ("NAME", "EMAIL")
+}
 
 
 def later(when: datetime) -> datetime:
     return when + timedelta(minutes=1)
 
 
-@pytest.mark.parametrize("forged", ["s\nSigned-off-by: Eve <eve@example.com>", "a, codex:b", "", "x" * 300])
+@pytest.mark.parametrize(
+    "forged", ["s\nSigned-off-by: Eve <eve@example.com>", "a, codex:b", "", "x" * 300]
+)
 def test_a_forged_session_puts_nothing_into_a_message(project: Project, forged: str) -> None:
     Desk(project).prompt(session=forged).edit(session=forged).stage()
     message = project.write(".git/COMMIT_EDITMSG", "Do it\n")

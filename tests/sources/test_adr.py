@@ -38,16 +38,25 @@ def test_a_record_that_was_edited_or_deleted_is_not_added() -> None:
 
 def test_a_record_in_a_branch_commit_and_in_the_merge_is_one() -> None:
     files = (FileChange("A", "docs/adr/1.md"),)
-    change = make_change(make_commit(sha="a" * 40, files=files), make_commit(sha="c" * 40, files=files))
+    change = make_change(
+        make_commit(sha="a" * 40, files=files), make_commit(sha="c" * 40, files=files)
+    )
     assert adr_paths_added(change, PATTERNS) == ("docs/adr/1.md",)
 
 
 def test_a_character_class_may_be_negated() -> None:
-    change = make_change(make_commit(files=(FileChange("A", "adr/x.md"), FileChange("A", "adr/1.md"))))
+    change = make_change(
+        make_commit(files=(FileChange("A", "adr/x.md"), FileChange("A", "adr/1.md")))
+    )
     assert adr_paths_added(change, ["adr/[!0-9]*.md"]) == ("adr/x.md",)
 
 
 def test_the_event_of_a_record_says_where_it_stands() -> None:
     event = file_event(make_change(make_commit(sha="d" * 40)), "docs/adr/1.md", "adr", "# Title\n")
-    assert (event.kind, event.seq, event.text, event.paths) == ("adr", 0, "# Title\n", ("docs/adr/1.md",))
+    assert (event.kind, event.seq, event.text, event.paths) == (
+        "adr",
+        0,
+        "# Title\n",
+        ("docs/adr/1.md",),
+    )
     assert str(event.origin) == f"commit:{'d' * 40} docs/adr/1.md"

@@ -21,14 +21,22 @@ ROOT = f"{FOLDER}/metadata.json"
 def line(number: int) -> bytes:
     """A turn of a Claude Code session: what the label of the agent says is never read."""
     message = {"role": "user", "content": f"turn {number}"}
-    record = {"type": "user", "uuid": f"u{number}", "sessionId": "s1", "gitBranch": "main", "message": message}
+    record = {
+        "type": "user",
+        "uuid": f"u{number}",
+        "sessionId": "s1",
+        "gitBranch": "main",
+        "message": message,
+    }
     return json.dumps(record | {"timestamp": f"2026-09-01T10:00:0{number}Z"}).encode() + b"\n"
 
 
 TRANSCRIPT = b"".join(map(line, range(1, 5)))
 
 
-def branch(folder: str = f"{FOLDER}/0", transcript: bytes = TRANSCRIPT, **metadata: Any) -> dict[str, bytes]:  # noqa: ANN401
+def branch(
+    folder: str = f"{FOLDER}/0", transcript: bytes = TRANSCRIPT, **metadata: Any
+) -> dict[str, bytes]:
     """The files of a checkpoint with one session, its metadata of any shape."""
     return {
         ROOT: b"{}",
@@ -38,7 +46,9 @@ def branch(folder: str = f"{FOLDER}/0", transcript: bytes = TRANSCRIPT, **metada
 
 
 def checkpoint(files: dict[str, bytes], name: str = ID) -> Checkpoint:
-    return read_checkpoint(lambda folder: [path for path in files if path.startswith(folder)], files.get, name)
+    return read_checkpoint(
+        lambda folder: [path for path in files if path.startswith(folder)], files.get, name
+    )
 
 
 def texts(found: Checkpoint) -> list[str]:
@@ -77,11 +87,18 @@ def test_a_start_that_cannot_be_is_a_problem_and_the_whole_session_is_read(start
 
 def test_the_content_says_which_agent_it_was_not_the_label() -> None:
     ((session, _),) = checkpoint(branch()).sessions
-    assert (session.key, session.branch, session.path) == ("claude-code:s1", "main", f"{FOLDER}/0/full.jsonl")
+    assert (session.key, session.branch, session.path) == (
+        "claude-code:s1",
+        "main",
+        f"{FOLDER}/0/full.jsonl",
+    )
 
 
 def test_what_a_model_summarised_is_an_agent_s_text_with_a_label() -> None:
-    summary = {"intent": "Fix it.", "learnings": {"code": [{"path": "a.go", "finding": "It leaks."}], "repo": ["R."]}}
+    summary = {
+        "intent": "Fix it.",
+        "learnings": {"code": [{"path": "a.go", "finding": "It leaks."}], "repo": ["R."]},
+    }
     ((session, _),) = checkpoint(branch(summary=summary, transcript_lines_at_start=4)).sessions
     assert [(event.actor, event.kind, event.text, event.paths) for event in session.events] == [
         ("agent", "text", "Fix it.", ()),
@@ -103,14 +120,20 @@ def test_a_hash_that_does_not_match_is_a_problem_but_the_session_is_read() -> No
     good = b"sha256:" + sha256(TRANSCRIPT).hexdigest().encode() + b"\n"
     assert checkpoint(branch() | {path: good}).problems == ()
     found = checkpoint(branch() | {path: b"sha256:0"})
-    assert (len(found.sessions), found.problems) == (1, (f"{path} is not the hash of the transcript",))
+    assert (len(found.sessions), found.problems) == (
+        1,
+        (f"{path} is not the hash of the transcript",),
+    )
 
 
 def test_sessions_that_are_named_but_missing_are_problems_and_the_others_are_read() -> None:
     named = [{"transcript": f"/{FOLDER}/{number}/full.jsonl"} for number in (0, 2, 10)]
     found = checkpoint(branch(f"{FOLDER}/2") | {ROOT: json.dumps({"sessions": named}).encode()})
     assert len(found.sessions) == 1
-    assert found.problems == (f"{FOLDER}/0/full.jsonl is missing", f"{FOLDER}/10/full.jsonl is missing")
+    assert found.problems == (
+        f"{FOLDER}/0/full.jsonl is missing",
+        f"{FOLDER}/10/full.jsonl is missing",
+    )
 
 
 def test_the_oldest_layout_has_its_session_in_the_checkpoint_s_own_folder() -> None:
@@ -120,7 +143,9 @@ def test_the_oldest_layout_has_its_session_in_the_checkpoint_s_own_folder() -> N
 
 @pytest.mark.parametrize("folder", ["ab/cdef012345/0", "0"])
 def test_what_is_named_outside_of_the_checkpoint_is_not_read(folder: str) -> None:
-    files = branch(folder) | {ROOT: json.dumps({"sessions": [{"transcript": f"/{folder}/full.jsonl"}]}).encode()}
+    files = branch(folder) | {
+        ROOT: json.dumps({"sessions": [{"transcript": f"/{folder}/full.jsonl"}]}).encode()
+    }
     assert checkpoint(files).problems == (f"{FOLDER}/ holds no session",)
 
 
@@ -131,15 +156,22 @@ def test_an_id_that_is_none_is_a_problem(name: str) -> None:
 
 
 def test_a_transcript_in_no_known_format_is_a_problem() -> None:
-    assert checkpoint(branch(transcript=b"hello\n")).problems == (f"{FOLDER}/0/full.jsonl is in no known format",)
+    assert checkpoint(branch(transcript=b"hello\n")).problems == (
+        f"{FOLDER}/0/full.jsonl is in no known format",
+    )
 
 
-VALUES: Any = st.recursive(st.none() | st.integers() | st.text(max_size=4), lambda inner: st.lists(inner, max_size=2))
+VALUES: Any = st.recursive(
+    st.none() | st.integers() | st.text(max_size=4), lambda inner: st.lists(inner, max_size=2)
+)
 
 
 @given(
     st.dictionaries(
-        st.sampled_from(["sessions", "summary", "transcript_lines_at_start", "created_at", "branch"]), VALUES
+        st.sampled_from(
+            ["sessions", "summary", "transcript_lines_at_start", "created_at", "branch"]
+        ),
+        VALUES,
     ),
     st.binary(max_size=20),
 )

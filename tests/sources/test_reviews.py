@@ -18,7 +18,7 @@ def at(hour: int) -> datetime:
     return datetime(2026, 9, 1, hour, tzinfo=UTC)
 
 
-def make_request(**fields: Any) -> PullRequest:  # noqa: ANN401 - any field of PullRequest
+def make_request(**fields: Any) -> PullRequest:
     defaults: dict[str, Any] = {
         "number": 128,
         "title": "Retry only with a key",
@@ -34,7 +34,7 @@ def make_request(**fields: Any) -> PullRequest:  # noqa: ANN401 - any field of P
     return PullRequest(**defaults | fields)
 
 
-def make_review(id: str = "r199", **fields: Any) -> Review:  # noqa: ANN401 - any field of Review
+def make_review(id: str = "r199", **fields: Any) -> Review:
     defaults: dict[str, Any] = {
         "author": "bob",
         "permission": "write",
@@ -46,35 +46,67 @@ def make_review(id: str = "r199", **fields: Any) -> Review:  # noqa: ANN401 - an
 
 
 def make_check(sha: int, is_success: bool, hour: int = 9, name: str = "Unit tests (3.12)") -> Check:
-    return Check(name=name, sha=str(sha) * 40, is_success=is_success, at=at(hour), summary="test_retry: sent twice")
+    return Check(
+        name=name,
+        sha=str(sha) * 40,
+        is_success=is_success,
+        at=at(hour),
+        summary="test_retry: sent twice",
+    )
 
 
 def outcomes(request: PullRequest) -> list[str]:
-    return [value for event in review_events(request) for key, value in event.labels if key == "outcome"]
+    return [
+        value for event in review_events(request) for key, value in event.labels if key == "outcome"
+    ]
 
 
-def review_event(**fields: Any) -> Event:  # noqa: ANN401 - any field of Review
+def review_event(**fields: Any) -> Event:
     return review_events(make_request(reviews=(make_review(**fields),)))[1]
 
 
 def test_a_request_is_one_event_with_its_labels() -> None:
     (event,) = review_events(make_request(labels=("bug", "memory: keep")))
     assert event.text == "Retry only with a key\n\nA POST was sent twice."
-    assert (event.kind, event.actor, event.author, str(event.origin)) == ("pr", "human", "ann", "pr:128")
-    assert event.labels == (("label", "bug"), ("Memory", "keep"), ("permission", "write"), ("state", "merged"))
+    assert (event.kind, event.actor, event.author, str(event.origin)) == (
+        "pr",
+        "human",
+        "ann",
+        "pr:128",
+    )
+    assert event.labels == (
+        ("label", "bug"),
+        ("Memory", "keep"),
+        ("permission", "write"),
+        ("state", "merged"),
+    )
 
 
 def test_reviews_come_by_time_and_each_has_an_address_of_one_word() -> None:
-    reviews = (make_review("c17", at=at(11), in_reply_to="r199", path="src/client.py", line=40), make_review())
+    reviews = (
+        make_review("c17", at=at(11), in_reply_to="r199", path="src/client.py", line=40),
+        make_review(),
+    )
     events = review_events(make_request(reviews=reviews))
-    assert [str(event.origin) for event in events] == ["pr:128", "review:128#r199", "review:128#c17"]
+    assert [str(event.origin) for event in events] == [
+        "pr:128",
+        "review:128#r199",
+        "review:128#c17",
+    ]
     assert [event.seq for event in events] == [0, 1, 2]
     assert events[2].paths == ("src/client.py",)
-    assert events[2].labels == (("permission", "write"), ("state", "commented"), ("reply-to", "r199"), ("line", "40"))
+    assert events[2].labels == (
+        ("permission", "write"),
+        ("state", "commented"),
+        ("reply-to", "r199"),
+        ("line", "40"),
+    )
 
 
 def test_a_review_without_words_is_no_event() -> None:
-    assert len(review_events(make_request(reviews=(make_review(body=" \n", state="approved"),)))) == 1
+    assert (
+        len(review_events(make_request(reviews=(make_review(body=" \n", state="approved"),)))) == 1
+    )
 
 
 def test_whether_a_thread_was_resolved_is_told_only_where_it_is_known() -> None:
@@ -101,7 +133,10 @@ def test_a_bot_is_a_bot() -> None:
 def test_who_may_not_write_is_outside(is_fork: bool, permission: str, expected: bool) -> None:
     request = make_request(is_fork=is_fork, reviews=(make_review(permission=permission),))
     assert review_events(request)[1].is_outside == expected
-    assert review_events(make_request(is_fork=is_fork, permission=permission))[0].is_outside == expected
+    assert (
+        review_events(make_request(is_fork=is_fork, permission=permission))[0].is_outside
+        == expected
+    )
 
 
 # -- outcomes
@@ -127,10 +162,15 @@ def test_a_requested_change_was_made_when_commits_and_the_merge_followed(
     request_fields: dict[str, Any], review_fields: dict[str, Any], is_made: bool
 ) -> None:
     review = make_review(**{"state": "changes_requested", **review_fields})
-    assert outcomes(make_request(reviews=(review,), **request_fields)) == ["requested-then-made"] * is_made
+    assert (
+        outcomes(make_request(reviews=(review,), **request_fields))
+        == ["requested-then-made"] * is_made
+    )
 
 
-@pytest.mark.parametrize(("author", "hour", "is_made"), [("bob", 13, True), ("eve", 13, False), ("bob", 11, False)])
+@pytest.mark.parametrize(
+    ("author", "hour", "is_made"), [("bob", 13, True), ("eve", 13, False), ("bob", 11, False)]
+)
 def test_an_approval_settles_a_request_only_by_who_made_it_and_after_the_commits(
     author: str, hour: int, is_made: bool
 ) -> None:
@@ -141,11 +181,20 @@ def test_an_approval_settles_a_request_only_by_who_made_it_and_after_the_commits
 
 
 def test_a_check_that_failed_and_then_passed_is_one_event_of_a_machine() -> None:
-    request = make_request(checks=(make_check(2, True, 13), make_check(1, False), make_check(1, True, 14, name="lint")))
+    request = make_request(
+        checks=(make_check(2, True, 13), make_check(1, False), make_check(1, True, 14, name="lint"))
+    )
     _, event = review_events(request)
-    said = "Check 'Unit tests (3.12)' failed on 1111111 and passed on 2222222: test_retry: sent twice"
+    said = (
+        "Check 'Unit tests (3.12)' failed on 1111111 and passed on 2222222: test_retry: sent twice"
+    )
     assert event.text == said
-    assert (event.kind, event.actor, event.severity, event.ok) == ("check", "system", "error", False)
+    assert (event.kind, event.actor, event.severity, event.ok) == (
+        "check",
+        "system",
+        "error",
+        False,
+    )
     assert ("outcome", "failed-then-passed") in event.labels
     assert str(event.origin) == "pr:128#check-unit-tests-3-12"
 
@@ -158,25 +207,46 @@ def test_a_check_that_failed_and_then_passed_is_one_event_of_a_machine() -> None
         ([make_check(1, True), make_check(2, True)], []),
         ([make_check(9, False), make_check(1, True, 11)], []),  # a commit of another branch
         ([make_check(1, False), make_check(2, False), make_check(3, True)], [("2", "3")]),
-        ([make_check(2, True, 9), make_check(1, False, 15)], [("1", "2")]),  # the order of commits, not of clocks
-        ([make_check(1, False), make_check(1, True, 11), make_check(2, False), make_check(3, True)], [("2", "3")]),
+        (
+            [make_check(2, True, 9), make_check(1, False, 15)],
+            [("1", "2")],
+        ),  # the order of commits, not of clocks
+        (
+            [
+                make_check(1, False),
+                make_check(1, True, 11),
+                make_check(2, False),
+                make_check(3, True),
+            ],
+            [("2", "3")],
+        ),
         ([make_check(1, False), make_check(2, True, name="other")], []),
     ],
 )
-def test_a_check_is_mended_by_a_later_commit_only(checks: list[Check], pairs: list[tuple[str, str]]) -> None:
+def test_a_check_is_mended_by_a_later_commit_only(
+    checks: list[Check], pairs: list[tuple[str, str]]
+) -> None:
     found = mended_checks(make_request(checks=tuple(checks)))
     assert [(failed.sha[0], passed.sha[0]) for failed, passed in found] == pairs
 
 
-CHECKS = st.lists(st.builds(make_check, st.integers(1, 9), st.booleans(), st.integers(0, 23), st.sampled_from("ab ")))
-REVIEWS = st.lists(st.builds(make_review, st.sampled_from(["r1", "c2", "i3"]), body=st.text(), author=st.text()))
+CHECKS = st.lists(
+    st.builds(
+        make_check, st.integers(1, 9), st.booleans(), st.integers(0, 23), st.sampled_from("ab ")
+    )
+)
+REVIEWS = st.lists(
+    st.builds(make_review, st.sampled_from(["r1", "c2", "i3"]), body=st.text(), author=st.text())
+)
 
 
 @given(checks=CHECKS, reviews=REVIEWS, title=st.text(), labels=st.lists(st.text()))
 def test_events_are_numbered_and_their_addresses_are_single_words(
     checks: list[Check], reviews: list[Review], title: str, labels: list[str]
 ) -> None:
-    request = make_request(checks=tuple(checks), reviews=tuple(reviews), title=title, labels=tuple(labels))
+    request = make_request(
+        checks=tuple(checks), reviews=tuple(reviews), title=title, labels=tuple(labels)
+    )
     events = review_events(request)
     assert [event.seq for event in events] == list(range(len(events)))
     assert all(len(str(event.origin).split()) == 1 for event in events)

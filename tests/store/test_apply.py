@@ -19,7 +19,10 @@ def make_change(kind: str, path: str = "MEMORY.md", number: int = 1, **fields: o
 
 def test_each_kind_of_change_does_what_it_says() -> None:
     fragment = f".memory/inbox/{make_id(3)}.md"
-    files = {"MEMORY.md": format_entry(make_entry(2)).encode(), fragment: format_entry(make_entry(3)).encode()}
+    files = {
+        "MEMORY.md": format_entry(make_entry(2)).encode(),
+        fragment: format_entry(make_entry(3)).encode(),
+    }
     written = apply_changes(
         files,
         [
@@ -28,7 +31,10 @@ def test_each_kind_of_change_does_what_it_says() -> None:
             make_change("move", "src/MEMORY.md", 3, moved_from=fragment),
         ],
     )
-    assert {path: [e.id for e in parse_memory_file(path, data or b"").entries] for path, data in written.items()} == {
+    assert {
+        path: [e.id for e in parse_memory_file(path, data or b"").entries]
+        for path, data in written.items()
+    } == {
         "MEMORY.md": [make_id(1)],
         "src/MEMORY.md": [make_id(3)],
         fragment: [],
@@ -37,7 +43,9 @@ def test_each_kind_of_change_does_what_it_says() -> None:
 
 
 def test_a_dropped_fragment_leaves_the_file_of_its_twin_alone() -> None:
-    assert apply_changes({}, [make_change("drop", moved_from=".memory/inbox/x.md")]) == {".memory/inbox/x.md": None}
+    assert apply_changes({}, [make_change("drop", moved_from=".memory/inbox/x.md")]) == {
+        ".memory/inbox/x.md": None
+    }
 
 
 def test_a_file_that_cannot_be_read_is_never_rewritten() -> None:
@@ -49,12 +57,21 @@ def test_a_file_that_cannot_be_read_is_never_rewritten() -> None:
 def test_an_entry_moves_with_its_comments_and_its_spacing() -> None:
     """Folding must not format what a person wrote by hand."""
     note = "note: |\n  text\n  # still text\n"
-    own = format_entry(make_entry(1)).replace("type:", "# why I keep this\ntype:").replace("0.5", "0.50   # a guess")
+    own = (
+        format_entry(make_entry(1))
+        .replace("type:", "# why I keep this\ntype:")
+        .replace("0.5", "0.50   # a guess")
+    )
     own = own.replace("---\n##", note + "---\n\n##")
     fragment = own.replace("status:", "scope: project\nstatus:").replace("\n", "\r\n").encode()
     entry = parse_memory_file("", own.encode()).entries[0]
-    change = Change(step="fold", kind="move", path="MEMORY.md", entry=entry, why="", moved_from=FRAGMENT)
-    assert apply_changes({FRAGMENT: fragment}, [change]) == {"MEMORY.md": own.encode(), FRAGMENT: None}
+    change = Change(
+        step="fold", kind="move", path="MEMORY.md", entry=entry, why="", moved_from=FRAGMENT
+    )
+    assert apply_changes({FRAGMENT: fragment}, [change]) == {
+        "MEMORY.md": own.encode(),
+        FRAGMENT: None,
+    }
 
 
 def test_a_move_of_what_its_file_does_not_say_writes_what_was_decided() -> None:

@@ -67,8 +67,14 @@ def read(text: str, *, is_listed: bool = False) -> LegacyFile:
 def test_a_topic_file_is_one_memory() -> None:
     (learning,) = read(FLAT).learnings
     entry = learning.entry
-    assert (entry.type, entry.domain, entry.title) == ("directive", "team", "Tests use a real database")
-    assert entry.body.startswith("Integration tests must not mock the database\n\nUse the real one.")
+    assert (entry.type, entry.domain, entry.title) == (
+        "directive",
+        "team",
+        "Tests use a real database",
+    )
+    assert entry.body.startswith(
+        "Integration tests must not mock the database\n\nUse the real one."
+    )
     assert (entry.session, entry.source) == ("claude-code:5da15695-411e", "claude-code:x.md")
     assert (entry.created_at, entry.occurred_at) == (TODAY, None)
 
@@ -84,15 +90,26 @@ def test_the_newer_front_matter_is_read_and_headings_stay_inside_the_entry() -> 
 
 def test_what_is_about_a_person_is_refused() -> None:
     found = read(FLAT.replace("feedback", "user"))
-    assert (found.learnings, [finding.code for finding in found.findings]) == ((), ["about-a-person"])
+    assert (found.learnings, [finding.code for finding in found.findings]) == (
+        (),
+        ["about-a-person"],
+    )
 
 
 @pytest.mark.parametrize(
-    "text", [FLAT.replace("feedback", "essay"), FLAT.replace("type: feedback\n", ""), "---\ntitle: Essay\n---\nText.\n"]
+    "text",
+    [
+        FLAT.replace("feedback", "essay"),
+        FLAT.replace("type: feedback\n", ""),
+        "---\ntitle: Essay\n---\nText.\n",
+    ],
 )
 def test_another_front_matter_is_not_understood(text: str) -> None:
     found = read(text)
-    assert (found.learnings, [finding.code for finding in found.findings]) == ((), ["not-understood"])
+    assert (found.learnings, [finding.code for finding in found.findings]) == (
+        (),
+        ["not-understood"],
+    )
 
 
 def test_plain_markdown_is_read_by_bullets_and_sections() -> None:
@@ -110,7 +127,10 @@ def test_plain_markdown_is_read_by_bullets_and_sections() -> None:
 
 def test_plain_markdown_that_no_index_names_is_left_alone() -> None:
     found = read(PLAIN)
-    assert (found.learnings, [finding.code for finding in found.findings]) == ((), ["not-understood"])
+    assert (found.learnings, [finding.code for finding in found.findings]) == (
+        (),
+        ["not-understood"],
+    )
 
 
 def test_an_index_names_its_files() -> None:
@@ -125,7 +145,9 @@ def test_a_long_bullet_keeps_its_whole_text_in_the_body() -> None:
 
 
 PARTS = st.lists(
-    st.sampled_from(["- a", "  b", "text", "# Memory", "# Title", "## Two", "```", "", "---", "name: x", "1. c"])
+    st.sampled_from(
+        ["- a", "  b", "text", "# Memory", "# Title", "## Two", "```", "", "---", "name: x", "1. c"]
+    )
 )
 
 

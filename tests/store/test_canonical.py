@@ -120,7 +120,9 @@ def test_one_blank_line_stands_between_two_entries() -> None:
 
 
 def test_a_title_that_ends_in_a_hash_keeps_it() -> None:
-    assert "\n## C# and F#\n" in fmt(format_entry(make_entry(1)).replace("## Learning number 1", "## C# and F#"))
+    assert "\n## C# and F#\n" in fmt(
+        format_entry(make_entry(1)).replace("## Learning number 1", "## C# and F#")
+    )
 
 
 def test_an_importance_that_has_more_decimals_than_we_write_keeps_them() -> None:
@@ -135,7 +137,8 @@ def test_an_entry_without_a_title_is_given_none() -> None:
 
 def test_comments_of_values_and_lists_stay_with_them() -> None:
     text = format_entry(make_entry(1)).replace(
-        "status: active\n", "cites:\n- 'a#b'\n# why\n- c\nnote: |\n  kept\n  # not a comment\nstatus: active\n"
+        "status: active\n",
+        "cites:\n- 'a#b'\n# why\n- c\nnote: |\n  kept\n  # not a comment\nstatus: active\n",
     )
     assert "cites:\n- 'a#b'\n# why\n- c\n" in fmt(text)
     assert "note: |\n  kept\n  # not a comment\n---" in fmt(text)
@@ -206,7 +209,9 @@ def test_formatting_is_stable_and_keeps_every_entry_and_every_finding(data: byte
     again = parse_memory_file("", result)
     assert canonical_file("", result) == result
     assert again.entries == file.entries
-    assert sorted(finding.code for finding in again.findings) == sorted(finding.code for finding in file.findings)
+    assert sorted(finding.code for finding in again.findings) == sorted(
+        finding.code for finding in file.findings
+    )
 
 
 @given(files())
@@ -219,7 +224,12 @@ def test_no_word_is_lost(data: bytes) -> None:
     assert letters(canonical_file("", data)) == letters(data)
 
 
-@given(st.lists(st.tuples(st.integers(1, 9), st.dates(date(2000, 1, 1), date(2100, 1, 1))), max_size=4))
+@given(
+    st.lists(st.tuples(st.integers(1, 9), st.dates(date(2000, 1, 1), date(2100, 1, 1))), max_size=4)
+)
 def test_files_that_we_wrote_stay_as_they_are(pairs: list[tuple[int, date]]) -> None:
-    texts = [format_entry(make_entry(number, created_at=day, evidence=("a", "b #c"))) for number, day in pairs]
+    texts = [
+        format_entry(make_entry(number, created_at=day, evidence=("a", "b #c")))
+        for number, day in pairs
+    ]
     assert fmt("\n".join(texts)) == "\n".join(texts)

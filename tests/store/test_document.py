@@ -39,7 +39,10 @@ def test_an_entry_is_read_with_its_fields_title_and_body() -> None:
     assert not findings
     assert (entry.type, entry.importance, entry.reinforcement_count) == ("corrective", 0.8, 3)
     assert entry.last_reinforced == date(2026, 11, 20)
-    assert (entry.title, entry.body) == ("Retry a POST only with a key", "Twice a retry doubled a charge.")
+    assert (entry.title, entry.body) == (
+        "Retry a POST only with a key",
+        "Twice a retry doubled a charge.",
+    )
 
 
 def test_a_phase_that_is_unknown_is_none_and_keeps_its_line() -> None:
@@ -47,7 +50,9 @@ def test_a_phase_that_is_unknown_is_none_and_keeps_its_line() -> None:
     (entry,), findings = read(text)
     assert (entry.phase, findings) == (None, [])
     updated = msgspec.structs.replace(entry, reinforcement_count=4)
-    edited = render_memory_file(edit_file(parse_memory_file("", text.encode()), updated=[updated])).decode()
+    edited = render_memory_file(
+        edit_file(parse_memory_file("", text.encode()), updated=[updated])
+    ).decode()
     assert edited == text.replace("count: 3", "count: 4")
 
 
@@ -87,7 +92,9 @@ def test_what_looks_like_a_separator_in_a_body_stays_body(body: str) -> None:
         ("source: >\n  folded\n  text", "source", "folded text"),
     ],
 )
-def test_every_scalar_is_text_until_its_field_converts_it(line: str, field: str, value: object) -> None:
+def test_every_scalar_is_text_until_its_field_converts_it(
+    line: str, field: str, value: object
+) -> None:
     (entry,), findings = read(ONE.replace("status: active", f"status: active\n{line}"))
     assert not findings
     assert getattr(entry, field) == value
@@ -113,7 +120,9 @@ def test_every_scalar_is_text_until_its_field_converts_it(line: str, field: str,
         ("domain: team\n", "", (1, "missing-field")),
     ],
 )
-def test_a_broken_entry_is_named_and_the_others_are_served(old: str, new: str, finding: tuple[int, str]) -> None:
+def test_a_broken_entry_is_named_and_the_others_are_served(
+    old: str, new: str, finding: tuple[int, str]
+) -> None:
     assert old in ONE
     entries, findings = read(ONE.replace(old, new) + "\n" + format_entry(make_entry(7)))
     assert [entry.id for entry in entries] == [make_id(7)]
@@ -129,15 +138,29 @@ def test_a_broken_entry_is_named_and_the_others_are_served(old: str, new: str, f
         ("---\ntype: corrective\ndomain: team\n---\n## No id\n", "missing-field"),
         ("\ufeff" + format_entry(make_entry(2)), "malformed-front-matter"),
         (format_entry(make_entry(2)).replace("\n", "\r"), "malformed-front-matter"),
-        (f"---\n  id: {make_id(2)}\n  type: directive\n---\n## Indented\n", "malformed-front-matter"),
-        (f"---\n type: directive\n   id: {make_id(2)}\n---\n## Indented twice\n", "malformed-front-matter"),
+        (
+            f"---\n  id: {make_id(2)}\n  type: directive\n---\n## Indented\n",
+            "malformed-front-matter",
+        ),
+        (
+            f"---\n type: directive\n   id: {make_id(2)}\n---\n## Indented twice\n",
+            "malformed-front-matter",
+        ),
         (f'---\n"id": {make_id(2)}\n"type": directive\n---\n## Quoted\n', "malformed-front-matter"),
-        (f"---\n{{type: directive, id: {make_id(2)}}}\n---\n## In braces\n", "malformed-front-matter"),
-        (f'---\n{{\n  "type":"directive",\n  "id":"{make_id(2)}"\n}}\n---\n## JSON\n', "malformed-front-matter"),
+        (
+            f"---\n{{type: directive, id: {make_id(2)}}}\n---\n## In braces\n",
+            "malformed-front-matter",
+        ),
+        (
+            f'---\n{{\n  "type":"directive",\n  "id":"{make_id(2)}"\n}}\n---\n## JSON\n',
+            "malformed-front-matter",
+        ),
         (f"---\nid:{make_id(2)}\n---\n## No blank\n", "malformed-front-matter"),
     ],
 )
-def test_what_is_meant_as_an_entry_and_cannot_be_read_is_never_part_of_its_neighbour(block: str, code: str) -> None:
+def test_what_is_meant_as_an_entry_and_cannot_be_read_is_never_part_of_its_neighbour(
+    block: str, code: str
+) -> None:
     entries, findings = read(f"{ONE}\n{block}\n{format_entry(make_entry(7))}")
     assert [(entry.id, entry.body) for entry in entries] == [
         ("0f6f1f0e-5f0a-4c55-9c0b-3f3a0c2f9d11", "Twice a retry doubled a charge."),
@@ -154,7 +177,11 @@ def test_an_entry_that_is_never_closed_does_not_take_the_next_one_with_it() -> N
 
 def test_conflict_markers_are_found_and_what_stands_outside_is_served() -> None:
     sides = (
-        "<<<<<<< HEAD\n" + format_entry(make_entry(2)) + "=======\n" + format_entry(make_entry(3)) + ">>>>>>> topic\n"
+        "<<<<<<< HEAD\n"
+        + format_entry(make_entry(2))
+        + "=======\n"
+        + format_entry(make_entry(3))
+        + ">>>>>>> topic\n"
     )
     entries, findings = read(ONE + "\n" + sides + "\n" + format_entry(make_entry(7)))
     assert [entry.id for entry in entries] == ["0f6f1f0e-5f0a-4c55-9c0b-3f3a0c2f9d11", make_id(7)]
@@ -169,9 +196,15 @@ def test_an_entry_with_a_conflict_in_its_body_is_not_served_in_part() -> None:
 
 def test_prose_before_between_and_after_entries_is_kept_apart() -> None:
     file = parse_memory_file(
-        "MEMORY.md", f"# Memory\nHello.\n\n{ONE}\n# Payments\nMore.\n\n{format_entry(make_entry(2))}".encode()
+        "MEMORY.md",
+        f"# Memory\nHello.\n\n{ONE}\n# Payments\nMore.\n\n{format_entry(make_entry(2))}".encode(),
     )
-    assert [segment.raw.partition("\n")[0] for segment in file.segments] == ["# Memory", "---", "# Payments", "---"]
+    assert [segment.raw.partition("\n")[0] for segment in file.segments] == [
+        "# Memory",
+        "---",
+        "# Payments",
+        "---",
+    ]
     assert file.entries[0].body == "Twice a retry doubled a charge."
 
 
@@ -202,7 +235,19 @@ def test_an_entry_without_a_heading_is_served_with_a_warning() -> None:
 
 TEXTS = st.text(st.characters(codec="utf-8", exclude_characters="\r"), max_size=40)
 LINES = st.sampled_from(
-    ["---", "```", "~~~", "id: x", "type: task", "# One", "## Two", "<<<<<<< a", ">>>>>>> b", "", "x"]
+    [
+        "---",
+        "```",
+        "~~~",
+        "id: x",
+        "type: task",
+        "# One",
+        "## Two",
+        "<<<<<<< a",
+        ">>>>>>> b",
+        "",
+        "x",
+    ]
 )
 
 
@@ -218,7 +263,14 @@ def test_any_bytes_whatever_are_read_without_an_error(data: bytes) -> None:
 
 def test_the_cost_of_reading_grows_with_the_file_only() -> None:
     """Ten thousand fence openers, separators and conflict markers: a quadratic scan would not come back."""
-    for line in ("````", "---", "<<<<<<< x", "`" * 3 + " a", "id: x\n---", "<<<<<<< x\n---\n>>>>>>> y\n---"):
+    for line in (
+        "````",
+        "---",
+        "<<<<<<< x",
+        "`" * 3 + " a",
+        "id: x\n---",
+        "<<<<<<< x\n---\n>>>>>>> y\n---",
+    ):
         parse_memory_file("MEMORY.md", (line + "\n").encode() * 20_000)
 
 
@@ -229,4 +281,7 @@ def test_a_count_may_have_eighteen_digits() -> None:
 
 
 def test_a_title_keeps_the_hash_at_its_end() -> None:
-    assert read(ONE.replace("## Retry a POST only with a key", "## About C#"))[0][0].title == "About C#"
+    assert (
+        read(ONE.replace("## Retry a POST only with a key", "## About C#"))[0][0].title
+        == "About C#"
+    )

@@ -18,8 +18,12 @@ from memory_ci.store.edits import choose_twin, edit_file, entry_text, format_ent
 from tests.make import make_entry, make_id
 
 DAYS = st.dates(date(1990, 1, 1), date(2100, 1, 1))
-WORDS = st.text(st.characters(codec="utf-8", exclude_characters="\r"), min_size=1, max_size=30).filter(str.strip)
-LINE = st.text(st.characters(codec="utf-8", exclude_categories=("Cc", "Zl", "Zp")), min_size=1, max_size=30)
+WORDS = st.text(
+    st.characters(codec="utf-8", exclude_characters="\r"), min_size=1, max_size=30
+).filter(str.strip)
+LINE = st.text(
+    st.characters(codec="utf-8", exclude_categories=("Cc", "Zl", "Zp")), min_size=1, max_size=30
+)
 NASTY = st.sampled_from(
     [
         "---",
@@ -45,7 +49,9 @@ BODY = st.lists(st.one_of(LINE, NASTY), max_size=6).map("\n".join)
 
 @st.composite
 def entries(draw: st.DrawFn) -> Entry:
-    title = draw(st.one_of(LINE, NASTY, st.text("a# ", min_size=1, max_size=6)).map(str.strip).filter(bool))
+    title = draw(
+        st.one_of(LINE, NASTY, st.text("a# ", min_size=1, max_size=6)).map(str.strip).filter(bool)
+    )
     text = st.none() | WORDS | NASTY
     many = st.lists(st.one_of(WORDS, NASTY), max_size=3).map(tuple)
     return make_entry(
@@ -119,7 +125,11 @@ Its body,   spaced as it likes.
 def test_an_update_changes_only_the_lines_of_the_fields_that_differ() -> None:
     file = parse_memory_file("MEMORY.md", FILE.encode())
     entry = msgspec.structs.replace(
-        file.entries[0], reinforcement_count=1, last_reinforced=date(2026, 10, 2), source="pr:7", priority="high"
+        file.entries[0],
+        reinforcement_count=1,
+        last_reinforced=date(2026, 10, 2),
+        source="pr:7",
+        priority="high",
     )
     text = render_memory_file(edit_file(file, updated=[entry])).decode()
     before, after = FILE.splitlines(), text.splitlines()
@@ -129,31 +139,51 @@ def test_an_update_changes_only_the_lines_of_the_fields_that_differ() -> None:
         "priority: high",
         "source: pr:7",
     ]
-    assert [line for line in before if line not in after] == ["reinforcement_count: 0", "last_reinforced: 2026-09-01"]
+    assert [line for line in before if line not in after] == [
+        "reinforcement_count: 0",
+        "last_reinforced: 2026-09-01",
+    ]
     assert parse_memory_file("MEMORY.md", text.encode()).entries == (entry,)
 
 
 def test_a_new_body_replaces_the_old_one_and_leaves_the_head_alone() -> None:
     file = parse_memory_file("MEMORY.md", FILE.encode())
-    text = render_memory_file(edit_file(file, updated=[msgspec.structs.replace(file.entries[0], body="New.")])).decode()
-    assert text == FILE.replace("\n## Learning", "## Learning").replace("Its body,   spaced as it likes.", "New.")
+    text = render_memory_file(
+        edit_file(file, updated=[msgspec.structs.replace(file.entries[0], body="New.")])
+    ).decode()
+    assert text == FILE.replace("\n## Learning", "## Learning").replace(
+        "Its body,   spaced as it likes.", "New."
+    )
 
 
-@given(st.lists(st.tuples(st.integers(1, 50), DAYS), min_size=1, max_size=8, unique_by=lambda pair: pair[0]))
-def test_added_entries_stand_in_the_order_of_date_and_id_and_nothing_else_moves(pairs: list[tuple[int, date]]) -> None:
+@given(
+    st.lists(
+        st.tuples(st.integers(1, 50), DAYS), min_size=1, max_size=8, unique_by=lambda pair: pair[0]
+    )
+)
+def test_added_entries_stand_in_the_order_of_date_and_id_and_nothing_else_moves(
+    pairs: list[tuple[int, date]],
+) -> None:
     file = parse_memory_file("MEMORY.md", b"# Memory\n\nWhat we learned.\n")
     for number, day in pairs:
         file = edit_file(file, added=[make_entry(number, created_at=day)])
-    assert [(e.created_at, e.id) for e in file.entries] == sorted((day, make_id(number)) for number, day in pairs)
+    assert [(e.created_at, e.id) for e in file.entries] == sorted(
+        (day, make_id(number)) for number, day in pairs
+    )
     assert render_memory_file(file).startswith(b"# Memory\n\nWhat we learned.\n\n---\n")
 
 
 def test_adding_one_entry_at_a_time_or_all_at_once_gives_the_same_bytes() -> None:
-    new = [make_entry(number, created_at=date(2026, 1, number), body="```\ncode\n```") for number in (3, 1, 2)]
+    new = [
+        make_entry(number, created_at=date(2026, 1, number), body="```\ncode\n```")
+        for number in (3, 1, 2)
+    ]
     one = parse_memory_file("MEMORY.md", b"")
     for entry in new:
         one = edit_file(one, added=[entry])
-    assert render_memory_file(one) == render_memory_file(edit_file(parse_memory_file("MEMORY.md", b""), added=new))
+    assert render_memory_file(one) == render_memory_file(
+        edit_file(parse_memory_file("MEMORY.md", b""), added=new)
+    )
 
 
 def test_windows_line_endings_stay_in_what_is_added_and_updated() -> None:
@@ -161,7 +191,9 @@ def test_windows_line_endings_stay_in_what_is_added_and_updated() -> None:
     old = msgspec.structs.replace(file.entries[0], reinforcement_count=9, body="Two\nlines.")
     data = render_memory_file(edit_file(file, added=[make_entry(2)], updated=[old]))
     assert data.count(b"\n") == data.count(b"\r\n")
-    assert {entry.id: entry.reinforcement_count for entry in parse_memory_file("", data).entries} == {
+    assert {
+        entry.id: entry.reinforcement_count for entry in parse_memory_file("", data).entries
+    } == {
         make_id(1): 9,
         make_id(2): 0,
     }
@@ -169,7 +201,9 @@ def test_windows_line_endings_stay_in_what_is_added_and_updated() -> None:
 
 def test_an_edit_that_would_tear_an_entry_is_refused() -> None:
     """Appended behind an unclosed fence, a body with a fence of its own would swallow what is between."""
-    file = parse_memory_file("MEMORY.md", format_entry(make_entry(1)).encode() + b"\n```\nunclosed\n")
+    file = parse_memory_file(
+        "MEMORY.md", format_entry(make_entry(1)).encode() + b"\n```\nunclosed\n"
+    )
     with pytest.raises(UnreadableMemoryError) as raised:
         edit_file(file, added=[make_entry(2, body="```\ncode\n```")])
     assert raised.value.slug == "unsafe-rewrite"
@@ -190,7 +224,8 @@ def test_an_entry_is_taken_out_and_nothing_else_moves() -> None:
 
 def test_of_an_id_that_stands_twice_the_first_is_updated_and_the_last_taken_out() -> None:
     file = parse_memory_file(
-        "MEMORY.md", (format_entry(make_entry(1)) + "\n" + format_entry(make_entry(1, title="Twin"))).encode()
+        "MEMORY.md",
+        (format_entry(make_entry(1)) + "\n" + format_entry(make_entry(1, title="Twin"))).encode(),
     )
     merged = make_entry(1, reinforcement_count=5)
     edited = edit_file(file, updated=[merged], removed=[make_entry(1, title="Twin")])
@@ -201,9 +236,9 @@ def test_of_an_id_that_stands_twice_the_first_is_updated_and_the_last_taken_out(
 def test_of_twins_the_one_that_is_meant_is_taken_out(title: str) -> None:
     twins = make_entry(1, title="First"), make_entry(1, title="Second")
     file = parse_memory_file("MEMORY.md", "\n".join(map(format_entry, twins)).encode())
-    assert [entry.title for entry in edit_file(file, removed=[make_entry(1, title=title)]).entries] == [
-        twin.title for twin in twins if twin.title != title
-    ]
+    assert [
+        entry.title for entry in edit_file(file, removed=[make_entry(1, title=title)]).entries
+    ] == [twin.title for twin in twins if twin.title != title]
 
 
 @pytest.mark.parametrize("title", ["C#", "a # b", "x #", "#", "## x ##"])
@@ -214,7 +249,9 @@ def test_a_title_with_hashes_reads_back(title: str) -> None:
 
 @pytest.mark.parametrize("importance", [0.12345, 1 / 3, 1e-7, 5e-324, 0.1 + 0.2])
 def test_an_importance_keeps_every_decimal(importance: float) -> None:
-    (entry,) = parse_memory_file("", format_entry(make_entry(importance=importance)).encode()).entries
+    (entry,) = parse_memory_file(
+        "", format_entry(make_entry(importance=importance)).encode()
+    ).entries
     assert entry.importance == importance
 
 
@@ -256,7 +293,9 @@ def test_every_line_keeps_its_own_ending_when_another_is_rewritten() -> None:
     assert text == mixed.replace("_count: 0", "_count: 1")
     new = msgspec.structs.replace(file.entries[0], priority="high")
     text = render_memory_file(edit_file(file, updated=[new])).decode()
-    assert [line for line in text.split("\n") if line not in mixed.split("\n")] == ["priority: high\r"]
+    assert [line for line in text.split("\n") if line not in mixed.split("\n")] == [
+        "priority: high\r"
+    ]
     assert text.replace("priority: high\r\n", "") == mixed
 
 
@@ -264,7 +303,9 @@ def test_an_entry_of_unix_lines_in_a_file_of_windows_lines_stays_one() -> None:
     prose, text = "# Memory\r\n\r\n", format_entry(make_entry(1, body="Old."))
     file = parse_memory_file("MEMORY.md", (prose + text).encode())
     edited = edit_file(file, updated=[make_entry(1, body="New.\nOne.")])
-    assert render_memory_file(edited).decode() == prose + format_entry(make_entry(1, body="New.\nOne."))
+    assert render_memory_file(edited).decode() == prose + format_entry(
+        make_entry(1, body="New.\nOne.")
+    )
 
 
 @pytest.mark.parametrize(
@@ -278,7 +319,9 @@ def test_an_entry_of_unix_lines_in_a_file_of_windows_lines_stays_one() -> None:
 def test_the_comment_behind_a_value_survives_its_update(old: str, new: str) -> None:
     text = format_entry(make_entry(1)).replace("count: 0", old)
     file = parse_memory_file("", text.encode())
-    assert render_memory_file(edit_file(file, updated=[reinforced(file.entries[0])])).decode() == text.replace(old, new)
+    assert render_memory_file(
+        edit_file(file, updated=[reinforced(file.entries[0])])
+    ).decode() == text.replace(old, new)
 
 
 def reinforced(entry: Entry) -> Entry:
@@ -303,7 +346,10 @@ def test_copies_that_become_one_leave_what_was_planned() -> None:
 
 
 def test_of_twins_that_all_say_something_else_the_first_is_meant() -> None:
-    assert choose_twin([make_entry(1, body="a"), make_entry(1, body="b")], make_entry(1, body="c")) == 0
+    assert (
+        choose_twin([make_entry(1, body="a"), make_entry(1, body="b")], make_entry(1, body="c"))
+        == 0
+    )
 
 
 FRAGMENT = FILE.removeprefix("# Memory\n\n").replace("status:", "scope: team:src # there\nstatus:")
@@ -315,7 +361,8 @@ def test_the_text_of_a_fragment_is_its_own_without_its_scope() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "# Prose\n", "# Prose\n\n" + FRAGMENT, FRAGMENT + FRAGMENT, FRAGMENT + "<<<<<<< x\n"]
+    "text",
+    ["", "# Prose\n", "# Prose\n\n" + FRAGMENT, FRAGMENT + FRAGMENT, FRAGMENT + "<<<<<<< x\n"],
 )
 def test_a_file_that_is_not_one_entry_has_no_such_text(text: str) -> None:
     assert entry_text(parse_memory_file("", text.encode())) is None

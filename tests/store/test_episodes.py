@@ -98,7 +98,9 @@ EPISODES = st.builds(
     id=IDS,
     occurred_at=TIMES,
     situation=st.builds(Situation, domain=TEXTS, topic=TEXTS, summary=TEXTS),
-    context=st.dictionaries(st.from_regex(r"[A-Za-z_][A-Za-z0-9_-]{0,8}", fullmatch=True), TEXTS, max_size=3),
+    context=st.dictionaries(
+        st.from_regex(r"[A-Za-z_][A-Za-z0-9_-]{0,8}", fullmatch=True), TEXTS, max_size=3
+    ),
     retrieved=tuples(
         st.builds(
             Given,
@@ -133,14 +135,18 @@ AMENDMENTS = st.builds(
 TELLINGS = st.one_of(EPISODES, AMENDMENTS)
 
 
-def make_episode(name: str = "pr-128", **fields: Any) -> Episode:  # noqa: ANN401 - any field of Episode
+def make_episode(name: str = "pr-128", **fields: Any) -> Episode:
     defaults: dict[str, Any] = {"id": name, "occurred_at": WHEN, "situation": Situation()}
     return Episode(**defaults | fields)
 
 
 def document(**fields: str) -> str:
     """A document with some lines of its front matter set, or with None of them."""
-    lines = {"id": "pr-128", "occurred_at": "'2026-11-20T14:02:11+00:00'", "outcome": "success"} | fields
+    lines = {
+        "id": "pr-128",
+        "occurred_at": "'2026-11-20T14:02:11+00:00'",
+        "outcome": "success",
+    } | fields
     return "---\n" + "".join(f"{key}: {value}\n" for key, value in lines.items()) + "---\nText\n"
 
 
@@ -162,16 +168,22 @@ def test_what_is_written_reads_back_as_it_was(telling: Telling) -> None:
 @given(TELLINGS)
 def test_a_yaml_1_1_reader_takes_every_text_for_the_same_text(telling: Telling) -> None:
     plain = msgspec.to_builtins(telling)
-    head = yaml.safe_load(format_telling(telling).decode().split("\n---\n")[0].removeprefix("---\n"))
+    head = yaml.safe_load(
+        format_telling(telling).decode().split("\n---\n")[0].removeprefix("---\n")
+    )
     for key in ("situation", "context", "used", "amends"):
         for text in _texts(head.get(key)):
             assert isinstance(text, str)
             assert text in list(_texts(plain[key]))
 
 
-def _texts(value: Any) -> list[Any]:  # noqa: ANN401 - what a YAML reader gives
+def _texts(value: Any) -> list[Any]:
     if isinstance(value, dict | list | tuple):
-        return [text for item in (value.values() if isinstance(value, dict) else value) for text in _texts(item)]
+        return [
+            text
+            for item in (value.values() if isinstance(value, dict) else value)
+            for text in _texts(item)
+        ]
     return [] if value is None else [value]
 
 
@@ -182,7 +194,13 @@ def test_any_bytes_are_read_or_named_with_a_line(data: bytes) -> None:
     assert all(1 <= finding.line <= data.count(b"\n") + 1 for finding in file.findings)
 
 
-@given(st.lists(st.sampled_from(["---", "id: a", "at: '2026-11-20T14:02:11Z'", "feedback:", "- {id: x}", "", "text"])))
+@given(
+    st.lists(
+        st.sampled_from(
+            ["---", "id: a", "at: '2026-11-20T14:02:11Z'", "feedback:", "- {id: x}", "", "text"]
+        )
+    )
+)
 def test_any_lines_are_read_or_named(lines: list[str]) -> None:
     file = parse_episode_file(PATH, "\n".join(lines).encode())
     assert file.tellings or file.findings
@@ -197,8 +215,12 @@ def test_the_examples_of_the_documentation_read_without_a_finding() -> None:
     assert [format_telling(file.tellings[0]).decode() for file in files] == examples
 
 
-@pytest.mark.parametrize("text", ["id: x", "at: noon", "---", "--- so", "<<<<<<< HEAD", " a", "a\n", "a\nb", "a\x1b"])
-def test_a_text_that_would_not_read_back_from_below_stands_quoted_in_the_front_matter(text: str) -> None:
+@pytest.mark.parametrize(
+    "text", ["id: x", "at: noon", "---", "--- so", "<<<<<<< HEAD", " a", "a\n", "a\nb", "a\x1b"]
+)
+def test_a_text_that_would_not_read_back_from_below_stands_quoted_in_the_front_matter(
+    text: str,
+) -> None:
     data = format_telling(make_episode(text=text))
     assert b"\ntext: " in data
     assert parse_episode_file(PATH, data).tellings == (make_episode(text=text),)
@@ -270,8 +292,16 @@ def test_an_episode_file_is_known_by_its_path(path: str, expected: bool) -> None
         (document(used="[*a]"), 5, "anchors"),
         (document(used="[!!str a]"), 5, "tag"),
         (document(outcome="great"), 4, "outcome"),
-        (document(feedback=f"\n- {{id: {ID}, kind: praised, at: '2026-11-20T14:02:11Z'}}"), 6, "kind"),
-        (document(feedback=f"\n- {{id: {ID}, kind: confirmed, at: '1700000000'}}"), 6, "not a time"),
+        (
+            document(feedback=f"\n- {{id: {ID}, kind: praised, at: '2026-11-20T14:02:11Z'}}"),
+            6,
+            "kind",
+        ),
+        (
+            document(feedback=f"\n- {{id: {ID}, kind: confirmed, at: '1700000000'}}"),
+            6,
+            "not a time",
+        ),
         (document(occurred_at="'2026-11-20T14:02:11'"), 1, "no zone"),
         (document(occurred_at="'2026-11-20'"), 3, "not a time"),
         (document(occurred_at="'0001-01-01T00:00:00+05:00'"), 1, "calendar"),
@@ -289,7 +319,9 @@ def test_an_episode_file_is_known_by_its_path(path: str, expected: bool) -> None
         (document(used="[" * 30 + "]" * 30), 5, "nested"),
     ],
 )
-def test_what_cannot_be_read_is_named_with_its_line_and_not_served(text: str, line: int, words: str) -> None:
+def test_what_cannot_be_read_is_named_with_its_line_and_not_served(
+    text: str, line: int, words: str
+) -> None:
     served, ((found, code, message),) = read(text)
     assert (found, code) == (line, "bad-episode")
     assert words in message
@@ -303,7 +335,13 @@ def test_prose_above_the_documents_is_named_and_keeps_the_file_from_being_folded
 
 
 def test_the_other_documents_of_a_file_are_served() -> None:
-    text = document(id="a") + "\n" + document(id="b", outcome="great") + "\n---\nid: c\n" + document(id="d")
+    text = (
+        document(id="a")
+        + "\n"
+        + document(id="b", outcome="great")
+        + "\n---\nid: c\n"
+        + document(id="d")
+    )
     served, found = read(text)
     assert served == ["a", "d"]
     assert [line for line, _, _ in found] == [11, 15]
@@ -316,8 +354,12 @@ def test_a_document_that_lost_its_id_is_not_taken_for_text_of_the_one_above() ->
 
 
 def test_a_file_of_more_than_20_mb_or_of_no_text_is_a_finding() -> None:
-    assert [f.code for f in parse_episode_file(PATH, b" " * (MAX_FILE_BYTES + 1)).findings] == ["bad-episode"]
-    assert [(f.line, f.code) for f in parse_episode_file(PATH, b"---\nid: \xff").findings] == [(2, "not-utf8")]
+    assert [f.code for f in parse_episode_file(PATH, b" " * (MAX_FILE_BYTES + 1)).findings] == [
+        "bad-episode"
+    ]
+    assert [(f.line, f.code) for f in parse_episode_file(PATH, b"---\nid: \xff").findings] == [
+        (2, "not-utf8")
+    ]
 
 
 def test_a_bom_and_windows_line_ends_are_read() -> None:
@@ -326,7 +368,10 @@ def test_a_bom_and_windows_line_ends_are_read() -> None:
 
 
 def test_keys_that_nobody_knows_do_no_harm() -> None:
-    assert read(document(mood="{good: [1]}", action="{pr: 128, reviewers: [ada]}")) == (["pr-128"], [])
+    assert read(document(mood="{good: [1]}", action="{pr: 128, reviewers: [ada]}")) == (
+        ["pr-128"],
+        [],
+    )
 
 
 # -- folding
@@ -334,7 +379,9 @@ def test_keys_that_nobody_knows_do_no_harm() -> None:
 
 def month_files(*names: str, month: int = 9) -> dict[str, bytes]:
     told = [
-        make_episode(name, occurred_at=datetime(2026, month, 3, tzinfo=UTC) + timedelta(days=n), text=name)
+        make_episode(
+            name, occurred_at=datetime(2026, month, 3, tzinfo=UTC) + timedelta(days=n), text=name
+        )
         for n, name in enumerate(names)
     ]
     return {telling_path(episode): format_telling(episode) for episode in told}
@@ -347,7 +394,11 @@ def fold(files: dict[str, bytes], before: date = date(2026, 11, 1)) -> dict[str,
 
 
 def tellings(files: dict[str, bytes]) -> set[bytes]:
-    return {format_telling(told) for path, data in files.items() for told in parse_episode_file(path, data).tellings}
+    return {
+        format_telling(told)
+        for path, data in files.items()
+        for told in parse_episode_file(path, data).tellings
+    }
 
 
 def test_a_month_that_has_ended_becomes_one_file_that_tells_the_same() -> None:
@@ -357,7 +408,11 @@ def test_a_month_that_has_ended_becomes_one_file_that_tells_the_same() -> None:
     folded = [month_path("2026-09"), month_path("2026-10")]
     assert sorted(after) == [*folded, *sorted(path for path in files if "2026-11" in path)]
     assert tellings(after) == tellings(files)
-    assert [told.id for told in parse_episode_file("x", after[folded[0]]).tellings] == ["pr-2", "pr-1", "pr-3"]
+    assert [told.id for told in parse_episode_file("x", after[folded[0]]).tellings] == [
+        "pr-2",
+        "pr-1",
+        "pr-3",
+    ]
 
 
 @given(st.lists(TELLINGS, max_size=6))
@@ -377,15 +432,22 @@ def test_what_comes_later_joins_its_month_once() -> None:
 
 
 def test_documents_are_copied_with_the_keys_that_nobody_knows() -> None:
-    files = {f".memory/episodes/2026-09/{name}.md": document(id=name, mood="good  # as ever") for name in "abc"}
+    files = {
+        f".memory/episodes/2026-09/{name}.md": document(id=name, mood="good  # as ever")
+        for name in "abc"
+    }
     after = fold({path: text.encode() for path, text in files.items()})
     assert after == {SEPTEMBER: "\n".join(files.values()).encode()}
 
 
 @pytest.mark.parametrize("sizes", [[1], [2, 1], [300, 1, 1]])
-def test_a_month_that_is_one_document_by_half_or_more_stays_for_git_would_call_it_renamed(sizes: list[int]) -> None:
+def test_a_month_that_is_one_document_by_half_or_more_stays_for_git_would_call_it_renamed(
+    sizes: list[int],
+) -> None:
     told = [
-        make_episode(f"pr-{n}", occurred_at=WHEN.replace(month=9), action=Action(files=("src/x.py",) * size))
+        make_episode(
+            f"pr-{n}", occurred_at=WHEN.replace(month=9), action=Action(files=("src/x.py",) * size)
+        )
         for n, size in enumerate(sizes)
     ]
     files = {telling_path(episode): format_telling(episode) for episode in told}
@@ -410,12 +472,17 @@ def test_nothing_is_added_to_a_month_that_cannot_be_read_whole() -> None:
 
 def month_of(*told: Telling) -> bytes:
     """A month's file, in the order in which folding has its documents."""
-    ordered = sorted(told, key=lambda one: (one.occurred_at if isinstance(one, Episode) else one.at, one.id))
+    ordered = sorted(
+        told, key=lambda one: (one.occurred_at if isinstance(one, Episode) else one.at, one.id)
+    )
     return b"\n".join(map(format_telling, ordered))
 
 
 def numbered(*numbers: int, text: str = "") -> list[Episode]:
-    return [make_episode(f"pr-{n}", occurred_at=WHEN + timedelta(days=n % 5), text=text) for n in numbers]
+    return [
+        make_episode(f"pr-{n}", occurred_at=WHEN + timedelta(days=n % 5), text=text)
+        for n in numbers
+    ]
 
 
 NUMBERS = st.frozensets(st.integers(1, 9))
@@ -443,18 +510,35 @@ def test_two_documents_of_one_id_conflict_within_the_file_and_the_others_do_not(
     assert merged is not None
     text, conflicts = merged
     markers = (b"<<<<<<< ours\n", b"=======\n", b">>>>>>> theirs\n")
-    dispute = b"%s%s%s%s%s" % (markers[0], format_telling(mine), markers[1], format_telling(yours), markers[2])
-    assert (text, conflicts) == (b"\n".join([format_telling(one), dispute, month_of(three, four)]), 1)
+    dispute = b"%s%s%s%s%s" % (
+        markers[0],
+        format_telling(mine),
+        markers[1],
+        format_telling(yours),
+        markers[2],
+    )
+    assert (text, conflicts) == (
+        b"\n".join([format_telling(one), dispute, month_of(three, four)]),
+        1,
+    )
     read = parse_episode_file(SEPTEMBER, text)
     assert {finding.code for finding in read.findings} == {"bad-episode"}
     assert read.tellings[-2:] == (three, four)
 
 
-def test_a_document_that_one_side_changed_is_taken_so_and_one_taken_away_with_a_change_stays() -> None:
+def test_a_document_that_one_side_changed_is_taken_so_and_one_taken_away_with_a_change_stays() -> (
+    None
+):
     (old,), (new,) = numbered(2), numbered(2, text="By hand")
     one = numbered(1)[0]
-    assert merge_documents(month_of(one, old), month_of(one, new), month_of(old)) == (month_of(new), 0)
-    assert merge_documents(month_of(one, old), month_of(one), month_of(one, new)) == (month_of(one, new), 0)
+    assert merge_documents(month_of(one, old), month_of(one, new), month_of(old)) == (
+        month_of(new),
+        0,
+    )
+    assert merge_documents(month_of(one, old), month_of(one), month_of(one, new)) == (
+        month_of(one, new),
+        0,
+    )
 
 
 @pytest.mark.parametrize(

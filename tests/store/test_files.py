@@ -20,8 +20,12 @@ def root(tmp_path: Path) -> Path:
     return tmp_path / "repo"
 
 
-@pytest.mark.parametrize(("link", "target"), [("src", "../outside"), ("src", ".git/hooks"), (".memory", "..")])
-def test_a_linked_directory_leads_nobody_out_of_the_repository(root: Path, link: str, target: str) -> None:
+@pytest.mark.parametrize(
+    ("link", "target"), [("src", "../outside"), ("src", ".git/hooks"), (".memory", "..")]
+)
+def test_a_linked_directory_leads_nobody_out_of_the_repository(
+    root: Path, link: str, target: str
+) -> None:
     (root / link).symlink_to(target)
     before = sorted(root.parent.rglob("*"))
     with pytest.raises(RepositoryError) as raised:

@@ -23,7 +23,9 @@ from memory_ci.store.headings import format_title, parse_heading, parse_title
         ("text", None),
     ],
 )
-def test_a_heading_is_closed_only_by_hashes_behind_a_blank(line: str, heading: tuple[int, str] | None) -> None:
+def test_a_heading_is_closed_only_by_hashes_behind_a_blank(
+    line: str, heading: tuple[int, str] | None
+) -> None:
     assert parse_heading(line) == heading
 
 

@@ -28,9 +28,17 @@ PLACES = [
     ("src/MEMORY.md", "team", "src"),
     ("src/api/MEMORY.md", "team", "src/api"),
     (".teaparty/jobs/j7/institutional.md", "session", "j7"),
-    (".teaparty/jobs/j7/tasks/t1/worktree/MEMORY.md", "team", ".teaparty/jobs/j7/tasks/t1/worktree"),
+    (
+        ".teaparty/jobs/j7/tasks/t1/worktree/MEMORY.md",
+        "team",
+        ".teaparty/jobs/j7/tasks/t1/worktree",
+    ),
     ("projects/web/MEMORY.md", "team", "projects/web"),
-    ("projects/shop/.sessions/20260101/tasks/notes.md", "team", "projects/shop/.sessions/20260101/tasks"),
+    (
+        "projects/shop/.sessions/20260101/tasks/notes.md",
+        "team",
+        "projects/shop/.sessions/20260101/tasks",
+    ),
 ]
 NOT_MEMORY = [
     "README.md",
@@ -59,7 +67,9 @@ def test_other_paths_belong_to_none(path: str) -> None:
     assert classify_scope(path, DEFAULT) is None
 
 
-NAMES = st.sampled_from(["projects", ".teaparty", "jobs", "tasks", "worktree", "packages", "web", "a b"])
+NAMES = st.sampled_from(
+    ["projects", ".teaparty", "jobs", "tasks", "worktree", "packages", "web", "a b"]
+)
 
 
 @given(st.lists(NAMES, min_size=1, max_size=7).map("/".join))
@@ -105,7 +115,18 @@ def test_a_target_names_its_file(target: str, path: str | None) -> None:
 
 @pytest.mark.parametrize(
     "target",
-    ["", "team", "team:", "team:.", "team:../x", "team:/etc", "team:.git/hooks", "project:x", "world", "team:a\nb"],
+    [
+        "",
+        "team",
+        "team:",
+        "team:.",
+        "team:../x",
+        "team:/etc",
+        "team:.git/hooks",
+        "project:x",
+        "world",
+        "team:a\nb",
+    ],
 )
 def test_a_target_outside_of_the_tree_is_refused(target: str) -> None:
     with pytest.raises(UsageError) as raised:
@@ -163,13 +184,16 @@ def test_a_path_in_another_spelling_is_not_canonical(path: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "path", ["MEMORY.md", ".gitlab/MEMORY.md", "a b/c:d/é.md", ".memory/inbox/x.md", "git~10", "...x"]
+    "path",
+    ["MEMORY.md", ".gitlab/MEMORY.md", "a b/c:d/é.md", ".memory/inbox/x.md", "git~10", "...x"],
 )
 def test_an_ordinary_path_is_canonical(path: str) -> None:
     assert is_canonical_path(path)
 
 
-@pytest.mark.parametrize("target", ["team:.", "team:..", "team:a/../..", "session:j\x7f", "team:src.", "team:src/ "])
+@pytest.mark.parametrize(
+    "target", ["team:.", "team:..", "team:a/../..", "session:j\x7f", "team:src.", "team:src/ "]
+)
 def test_a_target_that_is_no_plain_directory_is_refused(target: str) -> None:
     with pytest.raises(UsageError):
         parse_target(target)
@@ -183,7 +207,11 @@ def test_a_canonical_path_is_read_as_it_is_written(path: str) -> None:
 
 
 def test_the_layout_that_is_only_read_is_never_written() -> None:
-    for where in ("shop/.sessions/20260101", "projects/shop/.sessions/20260101", "shop/.sessions/1/tasks"):
+    for where in (
+        "shop/.sessions/20260101",
+        "projects/shop/.sessions/20260101",
+        "shop/.sessions/1/tasks",
+    ):
         path = scope_path(ScopeOf("team", where), DEFAULT)
         assert path is None or not is_legacy(path)
     assert scope_path(ScopeOf("team", "projects/shop/.sessions/1"), DEFAULT) is None

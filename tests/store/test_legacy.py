@@ -63,7 +63,10 @@ def test_a_dated_section_of_a_known_kind_becomes_an_entry() -> None:
 
 
 def test_the_lines_of_a_section_are_known() -> None:
-    assert [(learning.line, learning.last) for learning in read(FILE).learnings] == [(5, 10), (11, 18)]
+    assert [(learning.line, learning.last) for learning in read(FILE).learnings] == [
+        (5, 10),
+        (11, 18),
+    ]
 
 
 def test_everything_else_is_named_with_its_line_and_left_alone() -> None:
@@ -132,7 +135,17 @@ def test_the_id_of_a_text_does_not_depend_on_its_spacing_or_date() -> None:
 
 TEXTS = st.lists(
     st.sampled_from(
-        ["## [2026-03-01] Lesson", "## [2026-03-02] Decision: a", "text", "---", "# One", "## Two", "```", "", "\r"]
+        [
+            "## [2026-03-01] Lesson",
+            "## [2026-03-02] Decision: a",
+            "text",
+            "---",
+            "# One",
+            "## Two",
+            "```",
+            "",
+            "\r",
+        ]
     ),
     max_size=20,
 ).map("\n".join)

@@ -54,7 +54,13 @@ def test_a_heading_becomes_an_entry_of_all_that_stands_below_it(text: str, line:
 @pytest.mark.parametrize(
     "text",
     [
-        *("Words,\nthen a rule\n---\n", "Words\n\n---\n", "- item\n---\n", "| a |\n|---|\n", "```\nFenced\n---\n```\n"),
+        *(
+            "Words,\nthen a rule\n---\n",
+            "Words\n\n---\n",
+            "- item\n---\n",
+            "| a |\n|---|\n",
+            "```\nFenced\n---\n```\n",
+        ),
         *("* * *\n---\n", "> quote\n---\n", "\n    ## Code\n", "\n    Code\n---\n", "Words\n--\n"),
         "<!--\n\nWords\n---\n-->\n",
         "### Smaller\n",
@@ -73,13 +79,19 @@ def test_one_field_that_a_person_chose_is_kept(end: str) -> None:
     text = f"{ENTRY}\n---\ntype: corrective\n{end}## Always run tox\n"
     data, (adopted,) = adopt("MEMORY.md", text.encode(), TODAY, serves_prose=False)
     first, entry = parse_memory_file("MEMORY.md", data).entries
-    assert (first.body, entry.type, entry.title) == ("Because of this.", "corrective", "Always run tox")
+    assert (first.body, entry.type, entry.title) == (
+        "Because of this.",
+        "corrective",
+        "Always run tox",
+    )
     assert "type" not in adopted.fields
 
 
 @pytest.mark.parametrize("said", ["title: a document", "Source: Ada", "source: Ada\nwho said it"])
 def test_lines_between_two_rules_that_are_no_fields_of_ours_stay_text(said: str) -> None:
-    assert remarks(f"{ENTRY}\n---\n{said}\n---\n{HEADING}") == [(17 + said.count("\n"), "loose-heading")]
+    assert remarks(f"{ENTRY}\n---\n{said}\n---\n{HEADING}") == [
+        (17 + said.count("\n"), "loose-heading")
+    ]
 
 
 def test_prose_that_is_served_has_headings_as_it_likes_and_entries_in_it_have_not() -> None:
@@ -114,7 +126,9 @@ def test_headings_of_the_same_words_get_ids_of_their_own() -> None:
     first = adopt("MEMORY.md", HEADING.encode(), TODAY, serves_prose=False)[0]
     entries = parse_memory_file("MEMORY.md", again).entries
     assert len({entry.id for entry in entries}) == len(entries) == 3
-    assert entries[0].id == parse_memory_file("MEMORY.md", first).entries[0].id, "two clones give it the same"
+    assert entries[0].id == parse_memory_file("MEMORY.md", first).entries[0].id, (
+        "two clones give it the same"
+    )
 
 
 PARTS = st.sampled_from(
@@ -135,7 +149,13 @@ PARTS = st.sampled_from(
             "-->",
             "<!-- a -->",
         ),
-        *(COMMENTED_FENCE, ENTRY, "---\ntype: directive\ndomain: team\n---\n## Run tox", "- item", "| a |\n|---|"),
+        *(
+            COMMENTED_FENCE,
+            ENTRY,
+            "---\ntype: directive\ndomain: team\n---\n## Run tox",
+            "- item",
+            "| a |\n|---|",
+        ),
     ]
 )
 
@@ -143,7 +163,9 @@ PARTS = st.sampled_from(
 @example([HEADING, "<!--", HEADING, "# Section", "-->"], False, "\n")
 @example([ENTRY, COMMENTED_FENCE, HEADING, COMMENTED_FENCE], False, "\n")
 @given(st.lists(PARTS, max_size=12), st.booleans(), st.sampled_from(["\n", "\r\n"]))
-def test_what_was_made_entries_once_is_not_made_so_again(parts: list[str], serves_prose: bool, newline: str) -> None:
+def test_what_was_made_entries_once_is_not_made_so_again(
+    parts: list[str], serves_prose: bool, newline: str
+) -> None:
     text = "\n".join(parts).replace("\n", newline)
     once, _ = adopt("MEMORY.md", text.encode(), TODAY, serves_prose=serves_prose)
     assert adopt("MEMORY.md", once, TODAY, serves_prose=serves_prose) == (once, ())

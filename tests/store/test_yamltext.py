@@ -19,16 +19,46 @@ from memory_ci.store.yamltext import (
 KEYS = st.sampled_from(["id", "type", "x", "a-b", "_y", "true", "12"])
 VALUES = st.one_of(
     st.sampled_from(
-        ["", " ", " a", " a b", " a:b", " a: b", " a:", " 12:30", " #c", " a #c", " a#c", " 'q'", " 'it''s'"]
+        [
+            "",
+            " ",
+            " a",
+            " a b",
+            " a:b",
+            " a: b",
+            " a:",
+            " 12:30",
+            " #c",
+            " a #c",
+            " a#c",
+            " 'q'",
+            " 'it''s'",
+        ]
     ),
     st.sampled_from(
-        [" ''", " NO", " 0123", " a  b", " a ", "  a", " -", " - a", " [a, b]", " {a: b}", " |", " 'a: b'", "\t"]
+        [
+            " ''",
+            " NO",
+            " 0123",
+            " a  b",
+            " a ",
+            "  a",
+            " -",
+            " - a",
+            " [a, b]",
+            " {a: b}",
+            " |",
+            " 'a: b'",
+            "\t",
+        ]
     ),
     st.text("abc '\"#:-,[]{}&*!|>%@`?\\~\t", max_size=8),
 )
 LINES = st.lists(
     st.one_of(
-        st.builds("{}:{}".format, KEYS, VALUES), st.builds("-{}".format, VALUES), st.builds("  {}".format, VALUES)
+        st.builds("{}:{}".format, KEYS, VALUES),
+        st.builds("-{}".format, VALUES),
+        st.builds("  {}".format, VALUES),
     ),
     min_size=1,
     max_size=5,
@@ -59,7 +89,17 @@ def test_a_scalar_reads_back_as_the_same_text_in_yaml_1_1(text: str) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["{a: 1, id: x}", "- a", "a: &x 1", "a: *x", "a: !!int 1", "? a\n: b", "a: 1\na: 2", "  a: 1", "a: 1\n--- b"],
+    [
+        "{a: 1, id: x}",
+        "- a",
+        "a: &x 1",
+        "a: *x",
+        "a: !!int 1",
+        "? a\n: b",
+        "a: 1\na: 2",
+        "  a: 1",
+        "a: 1\n--- b",
+    ],
 )
 def test_what_a_reader_and_a_writer_could_read_differently_is_refused(text: str) -> None:
     with pytest.raises(YamlTextError):
@@ -67,7 +107,9 @@ def test_what_a_reader_and_a_writer_could_read_differently_is_refused(text: str)
 
 
 def test_a_comment_belongs_to_nobody_and_survives() -> None:
-    fields = parse_fields(["a: 1", "# about b", "", "b:", "  - x", "  # inside", "  - y", "c: {d: e}"])
+    fields = parse_fields(
+        ["a: 1", "# about b", "", "b:", "  - x", "  # inside", "  - y", "c: {d: e}"]
+    )
     assert [(field.key, field.value, field.first, field.last) for field in fields] == [
         ("a", "1", 0, 0),
         ("b", ("x", "y"), 3, 6),
@@ -90,7 +132,8 @@ def test_a_line_of_a_block_text_is_no_comment(text: str, last: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["a: " + "[" * 40_000, "a: " + "{b: " * 10_000, "a:\n " + "- " * 20_000, "a: " + "x" * 100_001]
+    "text",
+    ["a: " + "[" * 40_000, "a: " + "{b: " * 10_000, "a:\n " + "- " * 20_000, "a: " + "x" * 100_001],
 )
 def test_what_a_parser_would_sweat_over_is_refused_at_once(text: str) -> None:
     """Forty thousand brackets: the parser's own time is quadratic in them, and this would not come back."""

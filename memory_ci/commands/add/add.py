@@ -19,7 +19,13 @@ from memory_ci.memory.forgotten import find_forgotten, tombstones_here
 from memory_ci.memory.named_code import cite_named
 from memory_ci.memory.screening import find_unsafe
 from memory_ci.memory.stage import current_phase
-from memory_ci.memory.workspace import MAX_FILE_BYTES, Workspace, list_memory_files, readable_path, work_tree
+from memory_ci.memory.workspace import (
+    MAX_FILE_BYTES,
+    Workspace,
+    list_memory_files,
+    readable_path,
+    work_tree,
+)
 from memory_ci.records.entry import Entry, Located
 from memory_ci.store.document import find_long, load_file
 from memory_ci.store.edits import format_entry
@@ -56,7 +62,9 @@ def add_entry(workspace: Workspace, entry: Entry, *, dry_run: bool = False) -> A
         entry = replace(entry, phase=current_phase(workspace, head, target.where))
     if target.name == "global":
         hint = "Write it into the MEMORY.md that `global.path` of the configuration names."
-        raise UsageError("global memory lies outside of this repository", slug="bad-scope", hint=hint)
+        raise UsageError(
+            "global memory lies outside of this repository", slug="bad-scope", hint=hint
+        )
     entry = replace(entry, scope=target.target)
     (entry,) = cite_named(workspace, [entry], head) if head else (entry,)
     text = format_entry(entry)
@@ -69,7 +77,9 @@ def add_entry(workspace: Workspace, entry: Entry, *, dry_run: bool = False) -> A
     if known := _find_known(workspace, new):
         return Added(known.path, known.entry, is_new=False)
     path = fragment_path(entry.id)
-    is_accepted = any(line.startswith("accepted ") for line in entry.evidence)  # by a person, who commits it
+    is_accepted = any(
+        line.startswith("accepted ") for line in entry.evidence
+    )  # by a person, who commits it
     if any(line.startswith("session:") for line in entry.evidence) and not (is_accepted or dry_run):
         from memory_ci.sessions.marked_notes import keep_note
 
@@ -77,7 +87,9 @@ def add_entry(workspace: Workspace, entry: Entry, *, dry_run: bool = False) -> A
         name = place.relative_to(root).as_posix() if place.is_relative_to(root) else str(place)
         return Added(name, entry, is_new=True, is_pending=name != path)
     if entry.evidence and (quotes := workspace.config.evidence.quotes) != "full":
-        from memory_ci.extraction.entries import trim_evidence  # modules that most notes need not wait for
+        from memory_ci.extraction.entries import (
+            trim_evidence,
+        )  # modules that most notes need not wait for
 
         entry = trim_evidence(entry, quotes)
     if not dry_run:
@@ -86,7 +98,12 @@ def add_entry(workspace: Workspace, entry: Entry, *, dry_run: bool = False) -> A
 
 
 def quote_person(
-    workspace: Workspace, entry: Entry, quoted: str | int, keys: Sequence[str], home: Path, now: datetime
+    workspace: Workspace,
+    entry: Entry,
+    quoted: str | int,
+    keys: Sequence[str],
+    home: Path,
+    now: datetime,
 ) -> Entry:
     """The entry with a person's words as its evidence, or what steers in a turn of that number, and cites of what was
     edited because of them. `keys` name the session.
@@ -102,13 +119,19 @@ def quote_person(
         hint = "Leave --scope out: people promote what always holds."
         raise UsageError("no quote makes a learning institutional", slug="bad-scope", hint=hint)
     session = read_session(workspace, keys, home, now)
-    evidence, edited = find_turn(session, quoted) if isinstance(quoted, int) else find_quote(session, quoted)
+    evidence, edited = (
+        find_turn(session, quoted) if isinstance(quoted, int) else find_quote(session, quoted)
+    )
     if entry.adoption != "rejected":
         check_title(session, entry.title, evidence)
     mark = f"session:{session.key}#".encode()
     if sum(data.count(mark) for data in _read_kept(workspace).values()) >= MAX_MARKS:
         message = f"the session {session.key} added {MAX_MARKS} quotes already"
-        raise UsageError(message, slug="too-many-marks", hint="Tell the person; anybody adds a note without a quote.")
+        raise UsageError(
+            message,
+            slug="too-many-marks",
+            hint="Tell the person; anybody adds a note without a quote.",
+        )
     cites = list(entry.cites)
     for path in edited if not cites else ():
         with suppress(UsageError):  # what HEAD does not have yet
@@ -133,7 +156,9 @@ def _read_kept(workspace: Workspace) -> dict[str, bytes]:
     found = {readable_path(content.file): content.data or b"" for content in kept}
     if not (workspace.repo.git_dir / NOTES).is_dir():
         return found
-    from memory_ci.sessions.marked_notes import read_pending  # modules that most notes need not wait for
+    from memory_ci.sessions.marked_notes import (
+        read_pending,
+    )  # modules that most notes need not wait for
 
     return read_pending(workspace) | found
 
@@ -144,7 +169,9 @@ def split_text(text: str) -> tuple[str, str]:
     first, _, body = text.strip().partition("\n")
     title = HEADING_MARK.sub("", first).strip()
     if not title:
-        raise UsageError("there is nothing to add", slug="empty-entry", hint="Write a title line, then the body.")
+        raise UsageError(
+            "there is nothing to add", slug="empty-entry", hint="Write a title line, then the body."
+        )
     return title, body.strip()
 
 

@@ -5,7 +5,17 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
-from memory_ci.cli.plain import Option, echo_json, has_input, now, read_input, say, today, utf8, workspace
+from memory_ci.cli.plain import (
+    Option,
+    echo_json,
+    has_input,
+    now,
+    read_input,
+    say,
+    today,
+    utf8,
+    workspace,
+)
 from memory_ci.errors import UsageError
 from memory_ci.findings import printable
 from memory_ci.records.entry import NEW_IMPORTANCE, Domain, Entry, EntryType
@@ -22,17 +32,30 @@ TEMPLATE = """
 OPTIONS = (
     Option("--title", "One sentence that says the learning by itself."),
     Option("--body", "Why, when, and what to do: a short paragraph."),
-    Option("--type type_", "What kind of learning.", choices=get_args(EntryType), default="procedural"),
-    Option("--domain", "task, or team for what outlives it.", choices=get_args(Domain), default="task"),
-    Option("--scope", "project, institutional, team:<directory> or session:<job>.", default="project", metavar="SCOPE"),
-    Option("--source", "Where it comes from: commit:3f2ab91, pr:128, or an address.", metavar="TEXT"),
+    Option(
+        "--type type_", "What kind of learning.", choices=get_args(EntryType), default="procedural"
+    ),
+    Option(
+        "--domain", "task, or team for what outlives it.", choices=get_args(Domain), default="task"
+    ),
+    Option(
+        "--scope",
+        "project, institutional, team:<directory> or session:<job>.",
+        default="project",
+        metavar="SCOPE",
+    ),
+    Option(
+        "--source", "Where it comes from: commit:3f2ab91, pr:128, or an address.", metavar="TEXT"
+    ),
     Option(
         "--cite cites",
         "Code of HEAD that it speaks about; may be given several times.",
         is_multiple=True,
         metavar="PATH[::SYMBOL|:A-B]",
     ),
-    Option("--quote", "What a person said in this session, word for word; - reads it.", metavar="WORDS"),
+    Option(
+        "--quote", "What a person said in this session, word for word; - reads it.", metavar="WORDS"
+    ),
     Option("--turn", "Quote that turn of a person, from 1; 0 is the last.", kind=int, metavar="N"),
     Option("--dry-run", "Say what would be done, and change nothing.", kind=bool),
     Option("--json as_json", "Print JSON instead of text.", kind=bool),
@@ -68,10 +91,19 @@ def run(
 
     title = title if text is None else text
     if title is None and quote == "-":
-        raise UsageError("standard input has the quote", slug="bad-quote", hint="Give the title as an argument.")
-    learning = split_text(_read_text() if title is None else utf8(f"{' '.join(title.split())}\n{body or ''}"))
+        raise UsageError(
+            "standard input has the quote", slug="bad-quote", hint="Give the title as an argument."
+        )
+    learning = split_text(
+        _read_text() if title is None else utf8(f"{' '.join(title.split())}\n{body or ''}")
+    )
     place = workspace()
-    fields: dict[str, object] = {"type": type_, "domain": domain, "scope": scope, "importance": importance}
+    fields: dict[str, object] = {
+        "type": type_,
+        "domain": domain,
+        "scope": scope,
+        "importance": importance,
+    }
     fields["source"] = " ".join(utf8(source or "").split()) or None
     if cites:
         from memory_ci.memory.named_code import read_cite
@@ -88,9 +120,15 @@ def run(
     else:
         say(f"{'Would add' if dry_run else 'Added'} {printable(added.path)}\n{added.entry.id[:8]}")
         if added.is_pending:
-            say("The next commit of this session's work takes it along, else the captured session does.", err=True)
+            say(
+                "The next commit of this session's work takes it along, else the captured session does.",
+                err=True,
+            )
         elif not dry_run:
-            say("Commit it with your work; `memory-ci record` folds it once it is on the branch.", err=True)
+            say(
+                "Commit it with your work; `memory-ci record` folds it once it is on the branch.",
+                err=True,
+            )
 
 
 def _quote(place: Workspace, entry: Entry, quote: str | None, turn: int | None) -> Entry:
@@ -101,7 +139,9 @@ def _quote(place: Workspace, entry: Entry, quote: str | None, turn: int | None) 
     from memory_ci.sessions.active_session import find_sessions
 
     if quote is not None and turn is not None:
-        raise UsageError("--quote and --turn name the same words", slug="bad-quote", hint="Give one of them.")
+        raise UsageError(
+            "--quote and --turn name the same words", slug="bad-quote", hint="Give one of them."
+        )
     quoted = turn if turn is not None else read_input() if quote == "-" else utf8(quote or "")
     return quote_person(place, entry, quoted, find_sessions(os.environ), Path.home(), now())
 

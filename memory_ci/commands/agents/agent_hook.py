@@ -18,7 +18,14 @@ from memory_ci.gitrepo.sessionrefs import SAFE
 from memory_ci.memory.workspace import Workspace, configure, undo_killed_run
 from memory_ci.records.config import Config
 from memory_ci.records.retrieval import Retrieval
-from memory_ci.sources.agent_events import FORGETTING, OURS, AgentEvent, format_answer, may_tell, parse_event
+from memory_ci.sources.agent_events import (
+    FORGETTING,
+    OURS,
+    AgentEvent,
+    format_answer,
+    may_tell,
+    parse_event,
+)
 
 # Agents that run several files of hooks for one event: the first hook answers.
 DOUBLING = ("copilot", "cursor", "vscode")
@@ -63,7 +70,11 @@ def answer_hook(
 
 
 def _answer_event(
-    event: AgentEvent, now: datetime, environ: Mapping[str, str], asks: bool, asked: Mapping[str, Any]
+    event: AgentEvent,
+    now: datetime,
+    environ: Mapping[str, str],
+    asks: bool,
+    asked: Mapping[str, Any],
 ) -> str:
     """What the agent is told; "" for nothing. A session is given nothing twice before it changed or the agent forgot
     it."""
@@ -83,7 +94,11 @@ def _answer_event(
         if not event.paths:
             return ""
     where = place.workspace
-    if event.key and event.agent in DOUBLING and not claim(where, event.session, f"{event.kind} {event.key}", now):
+    if (
+        event.key
+        and event.agent in DOUBLING
+        and not claim(where, event.session, f"{event.kind} {event.key}", now)
+    ):
         return ""
     line = ""
     if event.kind == "prompt" and event.session:
@@ -106,13 +121,24 @@ def _list_new_files(event: AgentEvent, place: HookPlace, now: datetime) -> tuple
     bare = place.bare
     if event.edited:
         edited = tuple(repository_path(bare, start / path) for path in event.edited)
-        sign = Sign(agent=event.agent, session=event.session, at=now, transcript=event.transcript, edited=edited)
+        sign = Sign(
+            agent=event.agent,
+            session=event.session,
+            at=now,
+            transcript=event.transcript,
+            edited=edited,
+        )
         note_sign(bare, replace(sign, branch=read_head(bare)))
     return tuple(map(str, list_untold(bare, event.session, there)))
 
 
 def _tell(
-    where: Workspace, event: AgentEvent, now: datetime, environ: Mapping[str, str], line: str, asked: Mapping[str, Any]
+    where: Workspace,
+    event: AgentEvent,
+    now: datetime,
+    environ: Mapping[str, str],
+    line: str,
+    asked: Mapping[str, Any],
 ) -> str:
     """What memory knows, and below it our lines, of which `line` is one."""
     from memory_ci.commands.retrieve.options import RetrieveOptions
@@ -131,14 +157,22 @@ def _tell(
     files: list[str | None] = [repository_path(where, Path(path)) for path in event.paths]
     answer = Retrieval(task=event.prompt, mode="lexical")
     for about in files or [None]:
-        found = retrieve(where, about or event.prompt, replace(options, about=about), now.date(), environ)
+        found = retrieve(
+            where, about or event.prompt, replace(options, about=about), now.date(), environ
+        )
         known = {hit.located for hit in answer.hits}
-        answer = replace(found, hits=(*answer.hits, *(hit for hit in found.hits if hit.located not in known)))
+        answer = replace(
+            found, hits=(*answer.hits, *(hit for hit in found.hits if hit.located not in known))
+        )
         if event.session:
             note_given(where, event.session, found, now, about)
     ids = injected_ids(answer)
     record_injected(where, ids, now)
-    is_told = bool(ids) and bool(event.session) and not claim(where, event.session, "told how to say what helped", now)
+    is_told = (
+        bool(ids)
+        and bool(event.session)
+        and not claim(where, event.session, "told how to say what helped", now)
+    )
     given = tuple(one for one in ids if not one.startswith(HELD_OUT))
     if given and event.session:
         note_sign(where, Sign(agent=event.agent, session=event.session, at=now, given=given))
@@ -195,4 +229,13 @@ def _capture(event: AgentEvent, place: HookPlace, now: datetime) -> None:
     for session in sessions if event.agent == "codex" else ():
         if session.id == event.session and (paths := list_edited(session)):
             edited = tuple(repository_path(where, place.start / path) for path in paths)
-            note_sign(where, Sign(agent="codex", session=session.id, at=now, edited=edited, branch=read_head(where)))
+            note_sign(
+                where,
+                Sign(
+                    agent="codex",
+                    session=session.id,
+                    at=now,
+                    edited=edited,
+                    branch=read_head(where),
+                ),
+            )

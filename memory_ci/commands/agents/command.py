@@ -14,7 +14,17 @@ from memory_ci.findings import printable
 from memory_ci.text import plural
 
 MAX_INPUT = 1024 * 1024  # Bytes read of a hook's input, which names a transcript and holds none.
-AGENTS = ("claude-code", "codex", "gemini", "copilot", "opencode", "cursor", "aider", "openhands", "swe-agent")
+AGENTS = (
+    "claude-code",
+    "codex",
+    "gemini",
+    "copilot",
+    "opencode",
+    "cursor",
+    "aider",
+    "openhands",
+    "swe-agent",
+)
 """As the readers of transcripts name them."""
 
 
@@ -52,11 +62,21 @@ def sessions_command(
 
         if bool(paths) == is_every:
             raise click.UsageError("--purge needs the ids of sessions, or --all.")
-        refs = purge(workspace(), [str(path) for path in paths], every=is_every, remote=remote, dry_run=dry_run)
+        refs = purge(
+            workspace(),
+            [str(path) for path in paths],
+            every=is_every,
+            remote=remote,
+            dry_run=dry_run,
+        )
         if not refs:
             _say_none(places_of(remote))
         did = "Would delete" if dry_run else "Deleted"
-        show({"dry_run": dry_run, "refs": refs}, (f"{did} {':'.join(ref.split('/')[-2:])}" for ref in refs), as_json)
+        show(
+            {"dry_run": dry_run, "refs": refs},
+            (f"{did} {':'.join(ref.split('/')[-2:])}" for ref in refs),
+            as_json,
+        )
     elif is_every or remote or dry_run:
         raise click.UsageError("--all, --remote and --dry-run go with --purge.")
     elif is_captured:
@@ -90,10 +110,17 @@ def _list(paths: tuple[Path, ...], with_words: bool, as_json: bool) -> None:
 
 @click.command("capture")
 @click.argument("path", required=False)
-@option("--agent", choices=AGENTS, metavar="AGENT", help=f"Only sessions of this agent: {', '.join(AGENTS)}.")
+@option(
+    "--agent",
+    choices=AGENTS,
+    metavar="AGENT",
+    help=f"Only sessions of this agent: {', '.join(AGENTS)}.",
+)
 @flag("--hook", "is_hook", help="Run by an agent: print nothing, and never fail.")
 @change_options
-def capture_command(path: str | None, agent: str | None, is_hook: bool, dry_run: bool, as_json: bool) -> None:
+def capture_command(
+    path: str | None, agent: str | None, is_hook: bool, dry_run: bool, as_json: bool
+) -> None:
     """Keep a digest of an agent's session in this repository, under refs/memory-ci/sessions/.
 
     PATH is a transcript; `-` takes the JSON that agents give their hooks on standard input; without it, the newest
@@ -114,7 +141,9 @@ def capture_command(path: str | None, agent: str | None, is_hook: bool, dry_run:
         say(f"memory-ci: session not captured: {printable(str(error))}", err=True)
 
 
-def _capture(path: str | None, agent: str, dry_run: bool, as_json: bool, is_silent: bool = False) -> None:
+def _capture(
+    path: str | None, agent: str, dry_run: bool, as_json: bool, is_silent: bool = False
+) -> None:
     from memory_ci.sessions.capture import capture, find_newest, parse_hook_input
 
     cwd = ""

@@ -42,26 +42,40 @@ TAIL = 1 << 18  # Bytes of a transcript that one turn seldom exceeds.
 QUOTABLE = ("claude-code", "codex", "gemini", "copilot", "opencode")
 
 
-def note_prompt(where: Workspace, event: AgentEvent, now: datetime, environ: Mapping[str, str], asks: bool) -> str:
+def note_prompt(
+    where: Workspace, event: AgentEvent, now: datetime, environ: Mapping[str, str], asks: bool
+) -> str:
     """Note a prompt; what the agent is asked if a person steers by it, or says that what it was given does not hold:
     each three times in a session; "" otherwise. Raises RepositoryError (write-failed)."""
     from memory_ci.extraction.wording import find_steering  # 20 ms that the end of a turn spares
 
     # A program may write the prompt: Claude Code tells, and `codex exec` runs no hooks.
-    is_headless = event.agent == "claude-code" and environ.get("CLAUDE_CODE_ENTRYPOINT", "cli") != "cli"
+    is_headless = (
+        event.agent == "claude-code" and environ.get("CLAUDE_CODE_ENTRYPOINT", "cli") != "cli"
+    )
     may_ask = asks and not is_headless
     steers = may_ask and bool(find_steering(event.prompt))
     doubted: Iterable[str] = ()
     if may_ask and len(event.prompt) <= MAX_DOUBT and DOUBT.search(event.prompt):
         # the entries that the turn before was given, the last first
-        turn = takewhile(lambda sign: not sign.is_prompt, reversed(list_signs(where, event.session)))
+        turn = takewhile(
+            lambda sign: not sign.is_prompt, reversed(list_signs(where, event.session))
+        )
         doubted = dict.fromkeys(one for sign in turn for one in sign.given)
-    sign = Sign(agent=event.agent, session=event.session, at=now, transcript=event.transcript, steers=steers)
+    sign = Sign(
+        agent=event.agent, session=event.session, at=now, transcript=event.transcript, steers=steers
+    )
     head = find_commit(where.repo, "HEAD") or ""
-    note_sign(where, replace(sign, notes=len(list_note_ids(where)), branch=read_head(where), head=head))
-    if doubted and any(claim(where, event.session, f"doubt {number}", now) for number in range(MAX_NUDGES)):
+    note_sign(
+        where, replace(sign, notes=len(list_note_ids(where)), branch=read_head(where), head=head)
+    )
+    if doubted and any(
+        claim(where, event.session, f"doubt {number}", now) for number in range(MAX_NUDGES)
+    ):
         return render_asking_for_feedback(tuple(doubted)[:MAX_DOUBTED])
-    if steers and any(claim(where, event.session, f"nudge {number}", now) for number in range(MAX_NUDGES)):
+    if steers and any(
+        claim(where, event.session, f"nudge {number}", now) for number in range(MAX_NUDGES)
+    ):
         return render_asking_to_mark(event.agent in QUOTABLE)
     return ""
 
@@ -69,11 +83,21 @@ def note_prompt(where: Workspace, event: AgentEvent, now: datetime, environ: Map
 def ask_once(where: Workspace, event: AgentEvent, now: datetime) -> str:
     """The question at the end of a turn, once a session: a person steered, or refused a tool call with words, and no
     note was added since; "" otherwise. Raises RepositoryError (write-failed)."""
-    signs = [] if event.is_again else [sign for sign in list_signs(where, event.session) if sign.is_prompt]
-    steered = [sign for sign in signs if sign.steers] or (signs[-1:] if signs and _has_refused(where, event) else [])
+    signs = (
+        []
+        if event.is_again
+        else [sign for sign in list_signs(where, event.session) if sign.is_prompt]
+    )
+    steered = [sign for sign in signs if sign.steers] or (
+        signs[-1:] if signs and _has_refused(where, event) else []
+    )
     if not steered or len(list_note_ids(where)) > steered[-1].notes:
         return ""
-    return render_asking_to_mark(event.agent in QUOTABLE, True) if claim(where, event.session, "asked", now) else ""
+    return (
+        render_asking_to_mark(event.agent in QUOTABLE, True)
+        if claim(where, event.session, "asked", now)
+        else ""
+    )
 
 
 def _has_refused(where: Workspace, event: AgentEvent) -> bool:
@@ -86,6 +110,8 @@ def _has_refused(where: Workspace, event: AgentEvent) -> bool:
         from memory_ci.memory.quotes import list_turns
         from memory_ci.sessions.capture import read_own
 
-        own = (session for session in read_own(where, path, event.agent) if session.id == event.session)
+        own = (
+            session for session in read_own(where, path, event.agent) if session.id == event.session
+        )
         return [turn.kind for session in own for turn in list_turns(session)][-1:] == ["rejection"]
     return False

@@ -84,9 +84,15 @@ def pre_push(remote: str, rest: tuple[str, ...]) -> None:
 
 @hook_command.command("agent", hidden=True)
 @click.option("--for", "agent", default=AGENTS[0], metavar="NAME", help="Whose hooks these are.")
-@click.option("--event", default="", metavar="NAME", help="The event, where the input does not name it.")
+@click.option(
+    "--event", default="", metavar="NAME", help="The event, where the input does not name it."
+)
 @click.option("--no-ask", is_flag=True, help="Never ask the agent to note what a person taught it.")
-@click.option("--user", is_flag=True, help="A hook in the home: silent without memory, or where the project has one.")
+@click.option(
+    "--user",
+    is_flag=True,
+    help="A hook in the home: silent without memory, or where the project has one.",
+)
 def agent(agent: str, event: str, no_ask: bool, user: bool) -> None:
     """Answer an event of a coding agent, whose JSON is read from standard input; always exit status 0.
 
@@ -98,7 +104,9 @@ def agent(agent: str, event: str, no_ask: bool, user: bool) -> None:
 
 
 @hook_command.command("sync", hidden=True)
-@click.option("--detached", is_flag=True, help="Leave the caller's session, and end after a minute at most.")
+@click.option(
+    "--detached", is_flag=True, help="Leave the caller's session, and end after a minute at most."
+)
 @click.argument("rest", nargs=-1)
 def sync(detached: bool, rest: tuple[str, ...]) -> None:
     """Bring the index up to the work tree after git moved it. Says nothing and never fails: retrieval can do the same.

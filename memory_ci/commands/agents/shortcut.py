@@ -14,7 +14,11 @@ MAX_INPUT = 8 * 1024 * 1024  # Bytes read of an event; a prompt is what a person
 OPTIONS = (
     Option("--for agent", "Whose hooks these are.", default="claude-code", metavar="NAME"),
     Option("--no-ask", "Never ask the agent to note what a person taught it.", kind=bool),
-    Option("--user", "A hook in the home: silent without memory, or where the project has one.", kind=bool),
+    Option(
+        "--user",
+        "A hook in the home: silent without memory, or where the project has one.",
+        kind=bool,
+    ),
     Option("--event", "The event, where the input does not name it.", default="", metavar="NAME"),
 )
 

@@ -62,9 +62,15 @@ def render_asking_to_mark(has_quote: bool, is_end: bool = False) -> str:
     """What an agent is asked that a person corrects, at the prompt or at the end of the turn."""
     quote = ' --quote "WORDS OF THE PERSON, EXACTLY"' if has_quote else ""
     if is_end:
-        head, tail = "a person corrected you, and nothing was noted", "now. If not, end without a word about this."
+        head, tail = (
+            "a person corrected you, and nothing was noted",
+            "now. If not, end without a word about this.",
+        )
     else:
-        head, tail = "this prompt may be a correction", "at the end of this turn. If not, do nothing about it."
+        head, tail = (
+            "this prompt may be a correction",
+            "at the end of this turn. If not, do nothing about it.",
+        )
     rule = "If it will still hold next month for others who work here, run"
     return f'memory-ci: {head}. {rule} `memory-ci add "RULE IN ONE SENTENCE" --body "WHY"{quote}` {tail}'
 

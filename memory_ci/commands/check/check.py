@@ -29,9 +29,7 @@ from memory_ci.records.report import Finding, LoadedFile
 from memory_ci.store.layout import serves_prose
 from memory_ci.store.manual_notes import find_remarks
 
-HINT = (
-    "`memory-ci why` says what was said of it. Mend it, retire it, or say that it helped; nothing is done on its own."
-)
+HINT = "`memory-ci why` says what was said of it. Mend it, retire it, or say that it helped; nothing is done on its own."
 
 
 class CheckReport(msgspec.Struct, frozen=True):
@@ -47,7 +45,10 @@ class CheckReport(msgspec.Struct, frozen=True):
 
 
 def check_memory(
-    workspace: Workspace, view: str | None = None, paths: Sequence[Path] = (), known: Sequence[TreeFile] | None = None
+    workspace: Workspace,
+    view: str | None = None,
+    paths: Sequence[Path] = (),
+    known: Sequence[TreeFile] | None = None,
 ) -> CheckReport:
     """Findings in the memory and episode files of a view (work tree, STAGED or a revision); only in `paths` if given.
 
@@ -57,20 +58,26 @@ def check_memory(
     listed = list_indexed_files(workspace, view) if known is None else known
     files = [file for file in listed if not is_told(file)]
     if episodes := [file for file in listed if is_told(file)]:
-        from memory_ci.store.episodes import is_episode_path  # only where there are any: a commit waits for this
+        from memory_ci.store.episodes import (
+            is_episode_path,
+        )  # only where there are any: a commit waits for this
 
         episodes = [file for file in episodes if is_episode_path(file.path)]
     wanted = {repository_path(workspace, path) for path in paths}
     for path in sorted(wanted - {readable_path(file) for file in (*files, *episodes)}):
         hint = "MEMORY.md, institutional.md and .memory/inbox/*.md are; `scopes:` in the configuration adds others."
-        raise UsageError(f"{path} is not a memory file of this view", slug="not-a-memory-file", hint=hint)
+        raise UsageError(
+            f"{path} is not a memory file of this view", slug="not-a-memory-file", hint=hint
+        )
     loaded: list[LoadedFile] = []
     findings: list[Finding] = []
     for data, parsed, file in read_memory(workspace, files):
         loaded.append(file)
         # What must not be in memory: credentials, injections, hidden characters.
         findings += find_credentials(file.path, data)
-        findings += find_remarks(parsed, serves_prose=serves_prose(file.path, workspace.config.scopes))
+        findings += find_remarks(
+            parsed, serves_prose=serves_prose(file.path, workspace.config.scopes)
+        )
         findings += screen(file, credentials=False).findings
     memory = LoadedMemory(tuple(loaded))
     root = workspace.repo.root
@@ -85,13 +92,20 @@ def check_memory(
             message = f"the id {place.entry.id[:8]} stands at {other.path}:{other.line} already"
             hint = "Remove one, or give one a new id."
             findings.append(Finding(place.path, place.line, "duplicate-id", message, hint))
-    found = {*findings, *memory.findings, *_find_dangling(workspace, view, memory), *workspace.findings}
+    found = {
+        *findings,
+        *memory.findings,
+        *_find_dangling(workspace, view, memory),
+        *workspace.findings,
+    }
     shown = [finding for finding in found if not wanted or finding.path in wanted]
     shown.sort(key=lambda finding: (finding.path, finding.line, finding.code, finding.message))
     return CheckReport(len(wanted or (*files, *episodes)), len(memory.located), tuple(shown))
 
 
-def _find_dangling(workspace: Workspace, view: str | None, memory: LoadedMemory) -> Iterator[Finding]:
+def _find_dangling(
+    workspace: Workspace, view: str | None, memory: LoadedMemory
+) -> Iterator[Finding]:
     """Return the warnings for relations to an id that no entry has; history is asked only if there is one."""
     ids = {relation.id for _, relation in list_dangling(memory.located)}
     if not ids:
@@ -104,14 +118,18 @@ def _find_dangling(workspace: Workspace, view: str | None, memory: LoadedMemory)
     yield from find_dangling(memory.located, retired)
 
 
-def list_sources(workspace: Workspace, view: str | None, findings: Iterable[Finding]) -> dict[tuple[str, int], str]:
+def list_sources(
+    workspace: Workspace, view: str | None, findings: Iterable[Finding]
+) -> dict[tuple[str, int], str]:
     """The lines that findings are about, by path and number, as a view has them."""
     wanted = {(finding.path, finding.line) for finding in findings}
     files = list_view(workspace, view, sorted({path for path, _ in wanted}))
     return {
         (content.file.path, number): line
         for content in read_files(workspace.repo, files, MAX_FILE_BYTES)
-        for number, line in enumerate((content.data or b"").decode("utf-8", "replace").splitlines(), start=1)
+        for number, line in enumerate(
+            (content.data or b"").decode("utf-8", "replace").splitlines(), start=1
+        )
         if (content.file.path, number) in wanted
     }
 
@@ -123,7 +141,11 @@ def _check_episodes(
     what the next commit changes is read: there may be thousands, and a commit waits for this."""
     if not files:
         return
-    from memory_ci.memory.episodes import find_episode_findings, list_episode_files, read_episode_files
+    from memory_ci.memory.episodes import (
+        find_episode_findings,
+        list_episode_files,
+        read_episode_files,
+    )
 
     if view == STAGED:
         head = find_commit(workspace.repo, "HEAD")

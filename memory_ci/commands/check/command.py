@@ -18,7 +18,17 @@ from memory_ci.cli.common import (
     show,
     table_options,
 )
-from memory_ci.cli.plain import committed_workspace, echo, echo_json, now, progress, say, today, warn, workspace
+from memory_ci.cli.plain import (
+    committed_workspace,
+    echo,
+    echo_json,
+    now,
+    progress,
+    say,
+    today,
+    warn,
+    workspace,
+)
 from memory_ci.commands.check import shortcut as check
 from memory_ci.findings import printable
 from memory_ci.text import plural
@@ -35,11 +45,21 @@ if TYPE_CHECKING:
 @click.argument("paths", nargs=-1, type=click.Path(path_type=Path, readable=False))
 @table_options(check.OPTIONS)
 @option(
-    "--range", "written", metavar="A..B", help="Look at these commits, too: whose code they touch, who set a priority."
+    "--range",
+    "written",
+    metavar="A..B",
+    help="Look at these commits, too: whose code they touch, who set a priority.",
 )
 @at_option
-@flag("--fix", help="First make entries of what was written by hand, and move what this branch added into the inbox.")
-@option("--base", metavar="REV", help="With --fix: where this branch started from; default: the default branch.")
+@flag(
+    "--fix",
+    help="First make entries of what was written by hand, and move what this branch added into the inbox.",
+)
+@option(
+    "--base",
+    metavar="REV",
+    help="With --fix: where this branch started from; default: the default branch.",
+)
 @change_options
 def check_command(
     paths: tuple[Path, ...],
@@ -69,14 +89,19 @@ def check_command(
     if staged and view:
         raise click.UsageError("--staged and --at are two views: choose one.")
     if fix and (staged or view or paths):
-        raise click.UsageError("--fix is about the whole work tree: give no paths, no --staged and no --at.")
+        raise click.UsageError(
+            "--fix is about the whole work tree: give no paths, no --staged and no --at."
+        )
     if (base or dry_run) and not fix:
         raise click.UsageError("--base and --dry-run belong to --fix.")
     where = workspace(is_quiet=True)  # what is told on stderr elsewhere is a finding here
     if fix:
         from memory_ci.commands.check.fix import adopt_by_hand, move_to_inbox
 
-        adopted, moved = adopt_by_hand(where, today(), dry_run=dry_run), move_to_inbox(where, base, dry_run=dry_run)
+        adopted, moved = (
+            adopt_by_hand(where, today(), dry_run=dry_run),
+            move_to_inbox(where, base, dry_run=dry_run),
+        )
     else:
         adopted, moved = (), ()
     report = check_memory(where, STAGED if staged else view, paths)
@@ -85,21 +110,34 @@ def check_command(
 
         report = add_range_findings(where, report, written)
     if as_json:
-        counted = {"ok": report.is_ok, "files": report.files, "entries": report.entries, "findings": report.findings}
-        echo_json(counted | ({"adopted": adopted, "moved": moved, "dry_run": dry_run} if fix else {}))
+        counted = {
+            "ok": report.is_ok,
+            "files": report.files,
+            "entries": report.entries,
+            "findings": report.findings,
+        }
+        echo_json(
+            counted | ({"adopted": adopted, "moved": moved, "dry_run": dry_run} if fix else {})
+        )
     else:
         for one in adopted:
             given = ", ".join(one.fields) or "a front matter"
             would = "would give" if dry_run else "gave"
             say(printable(f"{would} {one.title!r} at {one.path}:{one.line} {given}"))
         for entry in moved:
-            say(f"{'would move' if dry_run else 'moved'} {entry.title!r} from {entry.source} to {entry.path}")
+            say(
+                f"{'would move' if dry_run else 'moved'} {entry.title!r} from {entry.source} to {entry.path}"
+            )
         check.show_findings(report, where, STAGED if staged else view)
     raise SystemExit(0 if report.is_ok else 1)
 
 
 @click.command("verify")
-@option("--base", metavar="REV", help="What the change is to be merged into; default: the default branch.")
+@option(
+    "--base",
+    metavar="REV",
+    help="What the change is to be merged into; default: the default branch.",
+)
 @option("--head", metavar="REV", default="HEAD", help="The change.")
 @flag("--fork", "is_fork", help="The change comes from a fork: of memory it may add to the inbox.")
 @option(
@@ -130,10 +168,19 @@ def verify_command(base: str | None, head: str, is_fork: bool, form: str) -> Non
     raise SystemExit(0 if report.is_ok else 1)
 
 
-def show_report(report: CheckReport, form: str, where: Workspace | None = None, view: str | None = None) -> None:
+def show_report(
+    report: CheckReport, form: str, where: Workspace | None = None, view: str | None = None
+) -> None:
     """Findings on stdout, for a person, a runner or a program; the verdict on stderr."""
     if form == "json":
-        echo_json({"ok": report.is_ok, "files": report.files, "entries": report.entries, "findings": report.findings})
+        echo_json(
+            {
+                "ok": report.is_ok,
+                "files": report.files,
+                "entries": report.entries,
+                "findings": report.findings,
+            }
+        )
     elif form == "github":
         import secrets  # with the next, 3 ms that `check` need not pay at each commit
 
@@ -165,18 +212,36 @@ def fmt_command(paths: tuple[Path, ...], is_check: bool, dry_run: bool, as_json:
     is_dry = dry_run or is_check
     report = format_memory(workspace(), paths, dry_run=is_dry)
     warn(report.findings)
-    told = {"ok": not report.changed, "files": report.files, "changed": report.changed, "written": not is_dry}
-    lines = (f"{'would format' if is_dry else 'formatted'} {printable(path)}" for path in report.changed)
-    show(told, lines, as_json, [f"{plural(report.files, 'file')}, {len(report.changed)} not canonical"])
+    told = {
+        "ok": not report.changed,
+        "files": report.files,
+        "changed": report.changed,
+        "written": not is_dry,
+    }
+    lines = (
+        f"{'would format' if is_dry else 'formatted'} {printable(path)}" for path in report.changed
+    )
+    show(
+        told,
+        lines,
+        as_json,
+        [f"{plural(report.files, 'file')}, {len(report.changed)} not canonical"],
+    )
     raise SystemExit(1 if is_check and report.changed else 0)
 
 
 @click.command("resolve")
 @option("--branch", metavar="NAME", help="The branch to merge into; default: the one checked out.")
-@option("--base", metavar="REV", help="What to merge; default: the remote's default branch, else main or master.")
+@option(
+    "--base",
+    metavar="REV",
+    help="What to merge; default: the remote's default branch, else main or master.",
+)
 @flag("--push", help="Push the branch afterwards.")
 @change_options
-def resolve_command(branch: str | None, base: str | None, push: bool, dry_run: bool, as_json: bool) -> None:
+def resolve_command(
+    branch: str | None, base: str | None, push: bool, dry_run: bool, as_json: bool
+) -> None:
     """Merge the base into a branch, memory files entry by entry.
 
     For a pull request that a forge reports as conflicting: forges merge lines, and know no merge driver. It works
@@ -199,7 +264,12 @@ def resolve_command(branch: str | None, base: str | None, push: bool, dry_run: b
 
 
 @click.command("migrate")
-@option("--to", type=click.IntRange(min=1), metavar="N", help="Another format than the newest, such as the last.")
+@option(
+    "--to",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Another format than the newest, such as the last.",
+)
 @branch_option
 @change_options
 def migrate_command(to: int | None, branch: str | None, dry_run: bool, as_json: bool) -> None:

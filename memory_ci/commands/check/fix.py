@@ -33,7 +33,13 @@ from memory_ci.records.report import Finding
 from memory_ci.store.document import MemoryFile, parse_memory_file, render_memory_file
 from memory_ci.store.edits import canonical_file, edit_file
 from memory_ci.store.files import write_file
-from memory_ci.store.layout import classify_scope, fragment_path, is_fragment, scope_path, serves_prose
+from memory_ci.store.layout import (
+    classify_scope,
+    fragment_path,
+    is_fragment,
+    scope_path,
+    serves_prose,
+)
 from memory_ci.store.manual_notes import Adopted, adopt
 
 ORIGIN = "refs/remotes/origin/"
@@ -56,7 +62,9 @@ class Moved(msgspec.Struct, frozen=True):
     path: str
 
 
-def format_memory(workspace: Workspace, paths: Sequence[Path] = (), *, dry_run: bool = False) -> FmtReport:
+def format_memory(
+    workspace: Workspace, paths: Sequence[Path] = (), *, dry_run: bool = False
+) -> FmtReport:
     """Write the memory files of the work tree, or those of `paths`, in canonical form; with `dry_run` only say which.
 
     What is written is cited, too; an entry without cites is in canonical form all the same.
@@ -82,7 +90,9 @@ def format_memory(workspace: Workspace, paths: Sequence[Path] = (), *, dry_run: 
     return FmtReport(len(files), tuple(texts), tuple(findings))
 
 
-def adopt_by_hand(workspace: Workspace, today: date, *, dry_run: bool = False) -> tuple[Adopted, ...]:
+def adopt_by_hand(
+    workspace: Workspace, today: date, *, dry_run: bool = False
+) -> tuple[Adopted, ...]:
     """Give each heading of the work tree's memory files that is no entry a front matter, and each entry its fields.
     Raises RepositoryError (bare-repository, write-failed)."""
     root = work_tree(workspace)
@@ -95,7 +105,11 @@ def adopt_by_hand(workspace: Workspace, today: date, *, dry_run: bool = False) -
         text, done = adopt(path, data, today, serves_prose=is_prose)
         if done:  # seldom, and only then history is asked: a removed entry does not come back under its id
             if not past:
-                past = list_past_ids(workspace, "HEAD") if find_commit(workspace.repo, "HEAD") else frozenset()
+                past = (
+                    list_past_ids(workspace, "HEAD")
+                    if find_commit(workspace.repo, "HEAD")
+                    else frozenset()
+                )
                 past |= {place.entry.id for place in load_memory(workspace, None).located}
             text, done = adopt(path, data, today, serves_prose=is_prose, past=past)
         adopted += done
@@ -104,7 +118,9 @@ def adopt_by_hand(workspace: Workspace, today: date, *, dry_run: bool = False) -
     return tuple(adopted)
 
 
-def move_to_inbox(workspace: Workspace, base: str | None = None, *, dry_run: bool = False) -> tuple[Moved, ...]:
+def move_to_inbox(
+    workspace: Workspace, base: str | None = None, *, dry_run: bool = False
+) -> tuple[Moved, ...]:
     """Move what the work tree's scope files have and the commit where the branch started has not.
 
     On the default branch itself nothing moves, unless `base` is named: there, entries belong into their files.
@@ -124,9 +140,15 @@ def move_to_inbox(workspace: Workspace, base: str | None = None, *, dry_run: boo
     return tuple(moved)
 
 
-def _plan(workspace: Workspace, base: str | None) -> Iterator[tuple[dict[Moved, bytes], str, bytes | None]]:
+def _plan(
+    workspace: Workspace, base: str | None
+) -> Iterator[tuple[dict[Moved, bytes], str, bytes | None]]:
     """For each file with entries to move: their fragments, its path, and what is left of it (None: nothing)."""
-    repo, branch, ref = workspace.repo, head_branch(workspace.repo), base or find_base(workspace.repo)
+    repo, branch, ref = (
+        workspace.repo,
+        head_branch(workspace.repo),
+        base or find_base(workspace.repo),
+    )
     if base is None and branch in (ref, ref.replace(ORIGIN, HEADS)):
         return  # the default branch itself
     start = find_merge_base(repo, resolve_commit(repo, "HEAD"), resolve_commit(repo, ref))
@@ -141,7 +163,12 @@ def _plan(workspace: Workspace, base: str | None) -> Iterator[tuple[dict[Moved, 
     for content in read_files(workspace.repo, files, MAX_FILE_BYTES):
         path = content.file.path
         scope = classify_scope(path, patterns)
-        if content.data is None or is_fragment(path) or scope is None or scope_path(scope, patterns) != path:
+        if (
+            content.data is None
+            or is_fragment(path)
+            or scope is None
+            or scope_path(scope, patterns) != path
+        ):
             continue
         file = parse_memory_file(path, content.data)
         moved = [(s, s.entry) for s in file.segments if s.entry is not None and s.entry.id in new]
@@ -157,7 +184,9 @@ def _plan(workspace: Workspace, base: str | None) -> Iterator[tuple[dict[Moved, 
         data = render_memory_file(rest)
         if file.segments[-1] is moved[-1][0]:
             data = data.rstrip() + file.newline.encode() if data.strip() else b""
-        if (old := before.get(path)) is not None:  # byte for byte what it was before, if only blank lines differ
+        if (
+            old := before.get(path)
+        ) is not None:  # byte for byte what it was before, if only blank lines differ
             known = parse_memory_file(path, old).segments
             same = [s.raw.rstrip() for s in rest.segments] == [s.raw.rstrip() for s in known]
             yield fragments, path, old if same else data

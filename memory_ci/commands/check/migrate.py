@@ -58,7 +58,9 @@ def migrate(
     known = (1, FORMAT, *STEPS, *(number + 1 for number in STEPS))
     if unknown := {before, after}.difference(known):
         message = f"format {max(unknown)} is not known to this memory-ci, which knows {max(known)}"
-        raise UsageError(message, slug="unknown-format", hint="Use the memory-ci that wrote it, or a newer one.")
+        raise UsageError(
+            message, slug="unknown-format", hint="Use the memory-ci that wrote it, or a newer one."
+        )
     rewrites = [STEPS[number].up for number in range(before, after)]
     rewrites += [STEPS[number].down for number in range(before - 1, after - 1, -1)]
     old = here.at(base).read([CONFIG_FILE, *(file.path for file in list_memory_files(here, base))])
@@ -73,5 +75,7 @@ def migrate(
         message = f"memory: migrate to format {after}\n\nMemory-CI-Step: migrate\n"
         commits = [PlannedCommit(files, message)]
         who = choose_identity(here.config.publish, in_actions=in_actions)
-        base = commit_series(workspace.repo, ref=ref, expected=base, commits=commits, identity=who, when=now)
+        base = commit_series(
+            workspace.repo, ref=ref, expected=base, commits=commits, identity=who, when=now
+        )
     return Migration(ref, before, after, tuple(sorted(files)), base)

@@ -11,8 +11,20 @@ import msgspec
 
 from memory_ci.errors import RepositoryError, UsageError
 from memory_ci.gitrepo.checkouts import NO_HOOKS, find_checkouts
-from memory_ci.gitrepo.merges import find_remote, is_clean, merge_revision, push_branch, scratch_worktree
-from memory_ci.gitrepo.repo import Repository, head_branch, read_tips, read_user_attributes, resolve_commit
+from memory_ci.gitrepo.merges import (
+    find_remote,
+    is_clean,
+    merge_revision,
+    push_branch,
+    scratch_worktree,
+)
+from memory_ci.gitrepo.repo import (
+    Repository,
+    head_branch,
+    read_tips,
+    read_user_attributes,
+    resolve_commit,
+)
 from memory_ci.memory.workspace import Workspace
 from memory_ci.records.names import HEADS
 from memory_ci.store.merge_driver import SECTION, attribute_lines, driver_command
@@ -46,13 +58,17 @@ def resolve_branch(
     repo = workspace.repo
     ref = f"{HEADS}{branch}" if branch else head_branch(repo)
     if ref is None:
-        raise RepositoryError("HEAD is detached", slug="detached-head", hint="Name a branch with --branch.")
+        raise RepositoryError(
+            "HEAD is detached", slug="detached-head", hint="Name a branch with --branch."
+        )
     name, before = ref.removeprefix(HEADS), resolve_commit(repo, ref)
     remote = find_remote(repo, name)
     base = base or find_base(repo, remote).removeprefix(HEADS).removeprefix("refs/remotes/")
     resolve_commit(repo, base)
     with _driver(workspace, python) as driver, _place(repo, ref, dry_run) as place:
-        settings, options = ((*driver, *NO_HOOKS), ("--no-commit", "--no-ff")) if dry_run else (driver, ())
+        settings, options = (
+            ((*driver, *NO_HOOKS), ("--no-commit", "--no-ff")) if dry_run else (driver, ())
+        )
         conflicts = merge_revision(place, base, settings, *options)
     if conflicts:
         message = f"{base} and {name} conflict in {', '.join(conflicts)}; nothing was merged"
@@ -62,7 +78,9 @@ def resolve_branch(
     if pushed:
         push_branch(repo, remote, name)
     after = resolve_commit(repo, ref)
-    return Resolution(branch=name, base=base, before=before, after=after, pushed_to=remote if pushed else None)
+    return Resolution(
+        branch=name, base=base, before=before, after=after, pushed_to=remote if pushed else None
+    )
 
 
 def find_base(repo: Repository, remote: str = "origin") -> str:
@@ -70,7 +88,9 @@ def find_base(repo: Repository, remote: str = "origin") -> str:
     found = read_tips(repo, remote).default
     if not found:
         message = f"there is no {remote}/HEAD, main or master to compare with"
-        raise UsageError(message, slug="no-base", hint="Name the branch that this one started from with --base.")
+        raise UsageError(
+            message, slug="no-base", hint="Name the branch that this one started from with --base."
+        )
     return found
 
 
@@ -81,7 +101,12 @@ def _driver(workspace: Workspace, python: str) -> Iterator[tuple[str, ...]]:
         attributes = Path(scratch, "attributes")
         lines = "".join(f"{line}\n" for line in attribute_lines(workspace.config.scopes))
         attributes.write_bytes(read_user_attributes(workspace.repo) + b"\n" + lines.encode())
-        yield "-c", f"core.attributesFile={attributes}", "-c", f"{SECTION}.driver={driver_command(python)}"
+        yield (
+            "-c",
+            f"core.attributesFile={attributes}",
+            "-c",
+            f"{SECTION}.driver={driver_command(python)}",
+        )
 
 
 @contextmanager
@@ -91,9 +116,13 @@ def _place(repo: Repository, ref: str, dry_run: bool) -> Iterator[Repository]:
     for place in checkouts:
         if not is_clean(place):
             message = f"{place.cwd} has changes that are not committed"
-            raise RepositoryError(message, slug="local-changes", hint="Commit or stash them, then run again.")
+            raise RepositoryError(
+                message, slug="local-changes", hint="Commit or stash them, then run again."
+            )
     if checkouts and not dry_run:
         yield checkouts[0]
         return
-    with scratch_worktree(repo, ref.removeprefix(HEADS), *(["--detach"] if dry_run else [])) as place:
+    with scratch_worktree(
+        repo, ref.removeprefix(HEADS), *(["--detach"] if dry_run else [])
+    ) as place:
         yield place

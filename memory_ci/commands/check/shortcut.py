@@ -33,7 +33,9 @@ def run(paths: tuple[Path, ...], staged: bool) -> None:
         raise SystemExit(1)
 
 
-def show_findings(report: CheckReport, where: Workspace | None = None, view: str | None = None) -> None:
+def show_findings(
+    report: CheckReport, where: Workspace | None = None, view: str | None = None
+) -> None:
     """Findings on stdout, a line each, or at a terminal with the lines that they are about as a view has them; the
     verdict on stderr.
     """
@@ -42,7 +44,12 @@ def show_findings(report: CheckReport, where: Workspace | None = None, view: str
         from memory_ci.commands.check.check import list_sources
 
         sources = list_sources(where, view, report.findings)
-        say("".join(render_finding_block(one, sources.get((one.path, one.line))) for one in report.findings))
+        say(
+            "".join(
+                render_finding_block(one, sources.get((one.path, one.line)))
+                for one in report.findings
+            )
+        )
     else:
         say("".join(f"{render_finding(finding)}\n" for finding in report.findings))
     say_verdict(report)
@@ -52,4 +59,7 @@ def say_verdict(report: CheckReport) -> None:
     """How many findings of each level, in what."""
     counted = count_levels(report.findings)
     found, more = (f"{counted}, ", "; `memory-ci help CODE` explains one") if counted else ("", "")
-    say(f"{found}{plural(report.entries, 'entry')} in {plural(report.files, 'file')} checked{more}", err=True)
+    say(
+        f"{found}{plural(report.entries, 'entry')} in {plural(report.files, 'file')} checked{more}",
+        err=True,
+    )

@@ -40,7 +40,9 @@ from memory_ci.store.layout import is_fragment
 
 BACK_HINT = "Take it out again; what holds after all gets a new id (`memory-ci add`)."
 REVIVED_HINT = "Right if the code it is about is back; else set `status: retired` again."
-LOST_HINT = "Take the file from the base and merge again: `memory-ci resolve` merges memory entry by entry."
+LOST_HINT = (
+    "Take the file from the base and merge again: `memory-ci resolve` merges memory entry by entry."
+)
 REMOVED_HINT = "Right if it is meant. `status: retired` does the same, and leaves a trace."
 OWN_HINT = "Reword the commit without the trailer: record runs alone write it, and read by it how far they came."
 TRAILERS = (STEP, "Memory-Session", "Co-authored-by")
@@ -66,7 +68,9 @@ class Sides(NamedTuple):
         return self.after.sha, f"^{self.before.sha}"
 
 
-def verify_change(workspace: Workspace, base: str | None, head: str, *, is_fork: bool = False) -> CheckReport:
+def verify_change(
+    workspace: Workspace, base: str | None, head: str, *, is_fork: bool = False
+) -> CheckReport:
     """Findings of every kind in what `head` changes against `base` (None: the default branch).
 
     The files of `head` are read by its own configuration, what happened to entries by that of the base: a change
@@ -77,7 +81,9 @@ def verify_change(workspace: Workspace, base: str | None, head: str, *, is_fork:
     tip = resolve_commit(repo, head)
     if base is None and not (base := read_tips(repo).default):
         message = "there is no main or master here, and no remote that names a default branch"
-        raise RepositoryError(message, slug="unknown-revision", hint="Name what to compare with: --base REV.")
+        raise RepositoryError(
+            message, slug="unknown-revision", hint="Name what to compare with: --base REV."
+        )
     start = resolve_merge_base(repo, tip, base)
     proposed, trusted = workspace_at(repo, tip), workspace_at(repo, start)
     report = check_memory(proposed, tip)
@@ -92,7 +98,9 @@ def verify_change(workspace: Workspace, base: str | None, head: str, *, is_fork:
     ]
     if trusted.config.extends and not proposed.config.extends:
         message = f"the policy {trusted.config.extends.partition(' ')[0]} is no longer extended"
-        found.append(Finding(CONFIG_FILE, 1, "policy-removed", message, "Let whoever owns the policy agree."))
+        found.append(
+            Finding(CONFIG_FILE, 1, "policy-removed", message, "Let whoever owns the policy agree.")
+        )
     # Build the index of what would be merged, and compare it with the files.
     with tempfile.TemporaryDirectory(prefix="memory-ci-") as scratch:
         db = Path(scratch, "index.db")
@@ -118,7 +126,9 @@ def _find_resurrected(sides: Sides) -> Iterator[Finding]:
         before, place = befores[key].entry, afters[key]
         if before.status != "active" and place.entry.status == "active":
             message = f"{key[:8]} was {before.status}, and is active again"
-            yield Finding(place.path, place.line, "resurrected-entry", message, REVIVED_HINT, "warning")
+            yield Finding(
+                place.path, place.line, "resurrected-entry", message, REVIVED_HINT, "warning"
+            )
 
 
 def _find_lost(sides: Sides) -> Iterator[Finding]:
@@ -126,7 +136,11 @@ def _find_lost(sides: Sides) -> Iterator[Finding]:
     a run took out (its commits carry our trailer) or united with another entry is not lost, nor is one that was retired
     when a commit took it out."""
     befores, afters = sides.before.places, sides.after.places
-    lost = befores.keys() - afters.keys() - {old for place in afters.values() for old in place.entry.supersedes}
+    lost = (
+        befores.keys()
+        - afters.keys()
+        - {old for place in afters.values() for old in place.entry.supersedes}
+    )
     is_memory, workspace = memory_test(sides.workspace), sides.workspace
     removed, is_right = set[str](), set[str]()
     asked = (*FILES, "--no-merges", "--no-renames", "--end-of-options", *sides.span, "--")
@@ -145,7 +159,9 @@ def _find_lost(sides: Sides) -> Iterator[Finding]:
             message = f"{key[:8]} ({place.entry.title!r}) is taken out"
             yield Finding(place.path, 1, "removed-entry", message, REMOVED_HINT, "warning")
         else:
-            message = f"{key[:8]} ({place.entry.title!r}) was dropped by a merge: no commit takes it out"
+            message = (
+                f"{key[:8]} ({place.entry.title!r}) was dropped by a merge: no commit takes it out"
+            )
             yield Finding(place.path, 1, "lost-entry", message, LOST_HINT)
 
 
@@ -153,10 +169,14 @@ def _find_foreign(sides: Sides) -> Iterator[Finding]:
     """What a fork changes that agents will read: of memory it may bring inbox fragments, and no settings."""
     # With the patterns of scopes in lower case: on many disks `memory.md` is `MEMORY.md`.
     config = sides.workspace.config
-    folded = {name: tuple(map(str.casefold, ones)) for name, ones in structs.asdict(config.scopes).items()}
+    folded = {
+        name: tuple(map(str.casefold, ones)) for name, ones in structs.asdict(config.scopes).items()
+    }
     config = replace(config, scopes=replace(config.scopes, **folded))
     is_memory = memory_test(Workspace(sides.workspace.repo, config))
-    changed = set(map(readable_path, {*sides.before.tree.files.values()} ^ {*sides.after.tree.files.values()}))
+    changed = set(
+        map(readable_path, {*sides.before.tree.files.values()} ^ {*sides.after.tree.files.values()})
+    )
     day = commit_time(sides.workspace.repo, sides.after.sha).date()
     for path in sorted(changed):
         lower = path.casefold()
@@ -173,15 +193,23 @@ def _find_claims(sides: Sides) -> Iterator[Finding]:
     repo = sides.workspace.repo
     commits = [commit for commit, _ in read_log(repo, "--end-of-options", *sides.span, "--")]
     for commit in commits:
-        if keys := dict.fromkeys(key for key, _ in find_trailers(commit.message, (STEP, SOURCE, COUNTED))):
+        if keys := dict.fromkeys(
+            key for key, _ in find_trailers(commit.message, (STEP, SOURCE, COUNTED))
+        ):
             message = f"the commit {commit.sha[:12]} says {' and '.join(keys)}, which record runs alone may say"
             yield Finding(".", 1, "own-trailer-from-fork", message, OWN_HINT)
     for commit in commits:
         yield from find_claimed_uses(commit, "warning")
     if any(SAYS_BACK.search(commit.message) for commit in commits):
-        strangers = {commit.sha[:SHA_WIDTH]: (sides.before.sha, sides.after.sha) for commit in commits}
-        claims = Claims(repo, strangers, combine(load_episodes(sides.workspace, sides.before.sha).tellings))
-        history = read_log(repo, "--topo-order", "--reverse", "--end-of-options", sides.after.sha, "--")
+        strangers = {
+            commit.sha[:SHA_WIDTH]: (sides.before.sha, sides.after.sha) for commit in commits
+        }
+        claims = Claims(
+            repo, strangers, combine(load_episodes(sides.workspace, sides.before.sha).tellings)
+        )
+        history = read_log(
+            repo, "--topo-order", "--reverse", "--end-of-options", sides.after.sha, "--"
+        )
         find_reverts((commit for commit, _ in history), claims.count)
         yield from list_refused(claims.refused, "warning")
 
@@ -189,7 +217,9 @@ def _find_claims(sides: Sides) -> Iterator[Finding]:
 def add_range_findings(workspace: Workspace, report: CheckReport, written: str) -> CheckReport:
     """A report with the findings on the commits of a range `A..B`. Raises UsageError (bad-range), RepositoryError."""
     ends = read_range(workspace, written)
-    return replace(report, findings=(*report.findings, *find_touched(*ends), *find_machine_priorities(*ends)))
+    return replace(
+        report, findings=(*report.findings, *find_touched(*ends), *find_machine_priorities(*ends))
+    )
 
 
 def read_range(workspace: Workspace, written: str) -> tuple[Snapshot, Snapshot]:
@@ -200,7 +230,11 @@ def read_range(workspace: Workspace, written: str) -> tuple[Snapshot, Snapshot]:
     """
     since, dots, until = written.partition("..")
     if not since or not dots or until.startswith("."):
-        raise UsageError(f"{written!r} is not a range", slug="bad-range", hint="Write A..B, such as origin/main..HEAD.")
+        raise UsageError(
+            f"{written!r} is not a range",
+            slug="bad-range",
+            hint="Write A..B, such as origin/main..HEAD.",
+        )
     start, head = workspace.at(since), workspace.at(until or "HEAD")
     base = find_merge_base(workspace.repo, start.sha, head.sha)
     return workspace.at(base) if base else start, head
@@ -210,12 +244,20 @@ def find_touched(start: Snapshot, head: Snapshot) -> tuple[Finding, ...]:
     """Notices and warnings for the entries of `head` whose code its commits since `start` touched, where it changed."""
     workspace = head.workspace
     located = [place for place in head.memory.located if place.entry.status != "retired"]
-    before, after = judge_views(located, JudgedView(workspace, start.sha), JudgedView(workspace, head.sha))
-    places = {(place.entry.id, cite): place for place in located for cite in place.entry.cites}  # ids may stand twice
-    touched = [key for key, verdict in after.items() if verdict != before[key] or verdict.kind == "changed"]
+    before, after = judge_views(
+        located, JudgedView(workspace, start.sha), JudgedView(workspace, head.sha)
+    )
+    places = {
+        (place.entry.id, cite): place for place in located for cite in place.entry.cites
+    }  # ids may stand twice
+    touched = [
+        key for key, verdict in after.items() if verdict != before[key] or verdict.kind == "changed"
+    ]
     after = _name_edits(head, list(dict.fromkeys(places[key].entry for key in touched)), after)
     pairs = [(places[key], before[key], after[key]) for key in touched]
-    files = [(start.tree.files.get(old.path), head.tree.files.get(new.path)) for _, old, new in pairs]
+    files = [
+        (start.tree.files.get(old.path), head.tree.files.get(new.path)) for _, old, new in pairs
+    ]
     texts = read_texts(workspace.repo, filter(None, (file for both in files for file in both)))
     sides = ((texts.get(one, "") if one else "" for one in both) for both in files)
     return list_touch_findings(Touch(*pair, *both) for pair, both in zip(pairs, sides, strict=True))
@@ -223,10 +265,19 @@ def find_touched(start: Snapshot, head: Snapshot) -> tuple[Finding, ...]:
 
 def _name_edits(head: Snapshot, entries: Sequence[Entry], verdicts: Verdicts) -> Verdicts:
     """The verdicts on these entries, with what edited the code that they cite."""
-    own = [[(entry.id, cite) for cite in entry.cites if (entry.id, cite) in verdicts] for entry in entries]
-    judged = [(entry, [verdicts[key] for key in keys]) for entry, keys in zip(entries, own, strict=True)]
+    own = [
+        [(entry.id, cite) for cite in entry.cites if (entry.id, cite) in verdicts]
+        for entry in entries
+    ]
+    judged = [
+        (entry, [verdicts[key] for key in keys]) for entry, keys in zip(entries, own, strict=True)
+    ]
     named = name_edits(head.workspace, judged, head.sha)
-    return {key: one for keys, found in zip(own, named, strict=True) for key, one in zip(keys, found, strict=True)}
+    return {
+        key: one
+        for keys, found in zip(own, named, strict=True)
+        for key, one in zip(keys, found, strict=True)
+    }
 
 
 def find_machine_priorities(start: Snapshot, head: Snapshot) -> Iterator[Finding]:
@@ -239,13 +290,23 @@ def find_machine_priorities(start: Snapshot, head: Snapshot) -> Iterator[Finding
 
     def is_set(entry: Entry, before: Mapping[str, Located]) -> bool:
         """Whether its priority is neither its own of before nor one of what it replaces."""
-        known = {before[id_].entry.priority or "normal" for id_ in entry.supersedes if id_ in before}
+        known = {
+            before[id_].entry.priority or "normal" for id_ in entry.supersedes if id_ in before
+        }
         known.add((before[entry.id].entry.priority if entry.id in before else None) or "normal")
         return (entry.priority or "normal") not in known
 
     waiting = {id_ for id_, place in after.items() if is_set(place.entry, before)}
     is_memory, setters = memory_test(workspace), dict[str, Commit]()
-    asked = (*FILES, "--topo-order", "--no-renames", "--end-of-options", head.sha, f"^{start.sha}", "--")
+    asked = (
+        *FILES,
+        "--topo-order",
+        "--no-renames",
+        "--end-of-options",
+        head.sha,
+        f"^{start.sha}",
+        "--",
+    )
     for commit, _ in read_log(workspace.repo, *asked) if waiting else ():
         if not waiting:
             break
@@ -253,14 +314,22 @@ def find_machine_priorities(start: Snapshot, head: Snapshot) -> Iterator[Finding
             places = workspace.at(commit.sha).places
             parents = [workspace.at(parent).places for parent in commit.parents] or [{}]
             # A merge sets what none of its parents has.
-            found = {id_ for id_ in waiting & places.keys() if all(is_set(places[id_].entry, one) for one in parents)}
+            found = {
+                id_
+                for id_ in waiting & places.keys()
+                if all(is_set(places[id_].entry, one) for one in parents)
+            }
             waiting -= found
             setters |= dict.fromkeys(found, commit)
     for id_, commit in sorted(setters.items()):
         place, trailers = after[id_], find_trailers(commit.message, TRAILERS)
-        steps, sessions, co_authors = ([value for key, value in trailers if key == wanted] for wanted in TRAILERS)
+        steps, sessions, co_authors = (
+            [value for key, value in trailers if key == wanted] for wanted in TRAILERS
+        )
         author, bots = f"{commit.author} <{commit.email}>", workspace.config.extraction.bot_authors
         if machine := find_machine(author, co_authors, sessions, steps, bots):
             what = f"priority {place.entry.priority or 'normal'} was set by {machine} in {commit.sha[:12]}"
             hint = "Take it back, or let a person set it in a commit of their own, which no agent signs."
-            yield Finding(place.path, place.line, "priority-by-machine", f"{what}: only people set it", hint)
+            yield Finding(
+                place.path, place.line, "priority-by-machine", f"{what}: only people set it", hint
+            )

@@ -12,9 +12,21 @@ import click
 import msgspec
 
 from memory_ci.cli.common import dry_run_option, engine_option, now_option, option
-from memory_ci.cli.plain import committed_workspace, disarm_workflow_commands, echo, now, progress, say
+from memory_ci.cli.plain import (
+    committed_workspace,
+    disarm_workflow_commands,
+    echo,
+    now,
+    progress,
+    say,
+)
 from memory_ci.commands.check.command import show_report
-from memory_ci.commands.record.text import list_outcome, render_findings, render_plan, render_summary
+from memory_ci.commands.record.text import (
+    list_outcome,
+    render_findings,
+    render_plan,
+    render_summary,
+)
 from memory_ci.errors import MemoryCIError
 from memory_ci.findings import fence, printable, render_stop
 from memory_ci.records.config import PublishMode
@@ -29,13 +41,32 @@ FILE = click.Path(path_type=Path, dir_okay=False)
 
 
 @click.command("ci")
-@option("--provider", choices=["github", "gitlab", "none"], help="Whose job this is; default: found.")
-@option("--extract", type=FILE, metavar="PLAN.json", help="Write the plan to this file, and change nothing.")
 @option(
-    "--apply", type=click.File("rb"), metavar="PLAN.json", help="Perform the plan of this file; no engine is asked."
+    "--provider", choices=["github", "gitlab", "none"], help="Whose job this is; default: found."
 )
-@option("--summary", type=FILE, metavar="FILE", help="Add the summary to this file. On GitHub: to the job's.")
-@option("--push", choices=get_args(PublishMode), help="How memory reaches others; default: publish.mode.")
+@option(
+    "--extract",
+    type=FILE,
+    metavar="PLAN.json",
+    help="Write the plan to this file, and change nothing.",
+)
+@option(
+    "--apply",
+    type=click.File("rb"),
+    metavar="PLAN.json",
+    help="Perform the plan of this file; no engine is asked.",
+)
+@option(
+    "--summary",
+    type=FILE,
+    metavar="FILE",
+    help="Add the summary to this file. On GitHub: to the job's.",
+)
+@option(
+    "--push",
+    choices=get_args(PublishMode),
+    help="How memory reaches others; default: publish.mode.",
+)
 @now_option
 @engine_option
 @dry_run_option
@@ -99,7 +130,9 @@ def ci_command(
     if page and text:
         append_text(Path(page), text)
     if whose == "github" and (outputs := os.environ.get("GITHUB_OUTPUT")):
-        append_text(Path(outputs), format_outputs(list_outputs(run), f"memory-ci-{secrets.token_hex(16)}"))
+        append_text(
+            Path(outputs), format_outputs(list_outputs(run), f"memory-ci-{secrets.token_hex(16)}")
+        )
     raise SystemExit(run.exit_code)
 
 
@@ -107,7 +140,9 @@ def _end(line: RunLine) -> None:
     """The line of JSON for machines, the last of stdout."""
     from memory_ci.commands.ci.job import export_span
 
-    text = msgspec.json.encode(line).decode().replace("#", "\\u0023") + "\n"  # `##[` is a command in a job's log
+    text = (
+        msgspec.json.encode(line).decode().replace("#", "\\u0023") + "\n"
+    )  # `##[` is a command in a job's log
     echo(text)  # a line that begins with a brace is none, either
     if failure := export_span(line, now(), os.environ):
         say(f"Warning: {failure}", err=True)
@@ -128,7 +163,10 @@ def _show(run: CiRun, written: Sequence[str], *, is_github: bool) -> None:
     if run.stop and is_github:
         echo(render_stop(run.stop.level, f"{run.stop.reason} {run.stop.hint}"))
     elif run.stop:
-        say(f"{run.stop.level.capitalize()}: the run stopped: {printable(run.stop.reason)}", err=True)
+        say(
+            f"{run.stop.level.capitalize()}: the run stopped: {printable(run.stop.reason)}",
+            err=True,
+        )
 
 
 def _render(run: CiRun) -> str:

@@ -21,7 +21,9 @@ BRANCH_SOURCES = ("push", "schedule", "web", "api", "trigger", "pipeline", "pare
 """What starts a pipeline of a branch (docs.gitlab.com, CI_PIPELINE_SOURCE)."""
 
 NUMBER = re.compile(r"[1-9][0-9]{0,17}")
-MAX_EVENT_BYTES = 32 << 20  # GitHub drops events of more than 25 MB (docs.github.com, "Webhook events and payloads").
+MAX_EVENT_BYTES = (
+    32 << 20
+)  # GitHub drops events of more than 25 MB (docs.github.com, "Webhook events and payloads").
 
 
 class CiJob(msgspec.Struct, frozen=True):
@@ -84,14 +86,18 @@ def find_job(workspace: Workspace, provider: CiProvider, environ: Mapping[str, s
             event = read_regular(Path(environ.get("GITHUB_EVENT_PATH", "")), MAX_EVENT_BYTES)
         except OSError as error:
             hint = "GITHUB_EVENT_PATH names it in every job; outside of one: memory-ci ci --provider none."
-            raise UsageError(f"the event cannot be read: {error.strerror}", slug="bad-event", hint=hint) from error
+            raise UsageError(
+                f"the event cannot be read: {error.strerror}", slug="bad-event", hint=hint
+            ) from error
         return github_job(environ, event)
     # Else by the branch that is checked out: the default one is recorded on, any other is a change to it.
     tips = read_tips(workspace.repo)
     if not tips.work:
         return CiJob("record", "the default branch is checked out")
     if not tips.default:
-        message = f"{tips.work!r} is checked out, and which branch is the default one cannot be told"
+        message = (
+            f"{tips.work!r} is checked out, and which branch is the default one cannot be told"
+        )
         hint = "Name the base: memory-ci verify --base REV; or record on this branch: memory-ci record --branch NAME."
         raise RepositoryError(message, slug="no-default-branch", hint=hint)
     return CiJob("verify", f"the branch {tips.work}", base=tips.default)
@@ -103,41 +109,64 @@ def github_job(environ: Mapping[str, str], data: bytes) -> CiJob:
         name, event = environ.get("GITHUB_EVENT_NAME", ""), msgspec.json.decode(data, type=_Event)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         hint = "It is GitHub's to write: see what GITHUB_EVENT_PATH holds."
-        raise UsageError(f"the event is not one of GitHub: {error}", slug="bad-event", hint=hint) from error
+        raise UsageError(
+            f"the event is not one of GitHub: {error}", slug="bad-event", hint=hint
+        ) from error
     if name == "pull_request" and event.pull_request:
         request = event.pull_request
         base, head = request.base.repo, request.head.repo
         # A head whose repository is gone was a fork: nothing is known of it.
         is_fork = base is None or head is None or base.full_name != head.full_name
-        return CiJob("verify", "a pull request", base=request.base.sha, is_fork=is_fork, number=request.number)
+        return CiJob(
+            "verify",
+            "a pull request",
+            base=request.base.sha,
+            is_fork=is_fork,
+            number=request.number,
+        )
     if name == "merge_group" and event.merge_group:
         return CiJob("verify", "a merge queue", base=event.merge_group.base_sha)
     if name not in BRANCH_EVENTS:
         raise _refusal(name)
     if event.repository.fork:
-        return CiJob("nothing", "this repository is a fork: memory is recorded where the work is merged")
+        return CiJob(
+            "nothing", "this repository is a fork: memory is recorded where the work is merged"
+        )
     ref = environ.get("GITHUB_REF", "")
     # A schedule runs on the default branch alone, and its event need not describe the repository.
-    return _branch_job(name, ref, ref if name == "schedule" else HEADS + event.repository.default_branch)
+    return _branch_job(
+        name, ref, ref if name == "schedule" else HEADS + event.repository.default_branch
+    )
 
 
 def gitlab_job(environ: Mapping[str, str]) -> CiJob:
     """By the predefined variables of a pipeline. Raises UsageError (event-refused)."""
     source = environ.get("CI_PIPELINE_SOURCE", "")
     if source == "merge_request_event":
-        project, home = environ.get("CI_MERGE_REQUEST_SOURCE_PROJECT_ID"), environ.get("CI_MERGE_REQUEST_PROJECT_ID")
-        base, iid = environ.get("CI_MERGE_REQUEST_DIFF_BASE_SHA"), environ.get("CI_MERGE_REQUEST_IID", "")
+        project, home = (
+            environ.get("CI_MERGE_REQUEST_SOURCE_PROJECT_ID"),
+            environ.get("CI_MERGE_REQUEST_PROJECT_ID"),
+        )
+        base, iid = (
+            environ.get("CI_MERGE_REQUEST_DIFF_BASE_SHA"),
+            environ.get("CI_MERGE_REQUEST_IID", ""),
+        )
         number = int(iid) if NUMBER.fullmatch(iid) else None
         return CiJob("verify", "a merge request", base=base, is_fork=project != home, number=number)
     if source not in BRANCH_SOURCES:
         raise _refusal(source)
-    return _branch_job(source, environ.get("CI_COMMIT_BRANCH", ""), environ.get("CI_DEFAULT_BRANCH", ""))
+    return _branch_job(
+        source, environ.get("CI_COMMIT_BRANCH", ""), environ.get("CI_DEFAULT_BRANCH", "")
+    )
 
 
 def _branch_job(name: str, ref: str, default: str) -> CiJob:
     branch = short_branch(ref)
     if not branch or ref != default:
-        return CiJob("nothing", f"{name} of {branch or 'no branch'}: memory is recorded on the default branch")
+        return CiJob(
+            "nothing",
+            f"{name} of {branch or 'no branch'}: memory is recorded on the default branch",
+        )
     return CiJob("record", name, branch=branch)
 
 

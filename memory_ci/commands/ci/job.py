@@ -34,13 +34,25 @@ from memory_ci.memory.workspace import Workspace, branch_name, index_path, memor
 from memory_ci.records.config import EngineName, PublishMode
 from memory_ci.records.episode import Episode
 from memory_ci.records.history import MergedChange
-from memory_ci.records.plan import ENDPOINTS, Change, Lag, OpenRequest, Plan, Published, RunLine, RunState, Served
+from memory_ci.records.plan import (
+    ENDPOINTS,
+    Change,
+    Lag,
+    OpenRequest,
+    Plan,
+    Published,
+    RunLine,
+    RunState,
+    Served,
+)
 from memory_ci.records.report import Finding, Level
 from memory_ci.records.retrieval import IndexUse
 from memory_ci.secrets import mask_secrets
 from memory_ci.store.episodes import parse_episode_file
 
-LASTING = frozenset({"forge-failed", "forge-unauthorised", "engine-unauthorised", "unreadable-reply"})
+LASTING = frozenset(
+    {"forge-failed", "forge-unauthorised", "engine-unauthorised", "unreadable-reply"}
+)
 """A wrong permission or a bad answer: it does not pass by itself, as a fault of the network does."""
 
 PATIENCE = timedelta(days=1)
@@ -137,7 +149,9 @@ def run_ci(
             return CiRun(replace(job, kind="nothing", reason=wait), is_delayed=True)
         plan = make_plan(ref, frozenset())
         save_plan(plan, options.extract)
-        stop = find_stop(workspace, plan, now)  # the job that performs the plan ends red, so that this one is kept
+        stop = find_stop(
+            workspace, plan, now
+        )  # the job that performs the plan ends red, so that this one is kept
         return CiRun(job, plan=plan, stop=stop and replace(stop, is_red=False))
     if options.dry_run:
         plan = make_plan(ref, frozenset())
@@ -145,10 +159,16 @@ def run_ci(
         return CiRun(job, plan=plan, published=published, stop=find_stop(workspace, plan, now))
     sent = publish(workspace, asked, make_plan, now, environ)
     here = workspace_at(workspace.repo, ref)
-    index, path = build_index(here, ref), index_path(here)  # of the branch as it is now, ready for the cache
+    index, path = (
+        build_index(here, ref),
+        index_path(here),
+    )  # of the branch as it is now, ready for the cache
     return CiRun(
         job,
-        plan=sent.plan and trim_plan(sent.plan, workspace_at(workspace.repo, sent.plan.base).config.evidence.quotes),
+        plan=sent.plan
+        and trim_plan(
+            sent.plan, workspace_at(workspace.repo, sent.plan.base).config.evidence.quotes
+        ),
         published=sent,
         index=IndexUse(index.key, path.stat().st_size if path.exists() else 0, index.was_rebuilt),
         remarks=list_remarks(workspace, ref, now.date()),
@@ -189,7 +209,11 @@ def list_outputs(run: CiRun) -> dict[str, str]:
 
 
 def _list_learned(plan: Plan | None) -> list[Change]:
-    return [one for step in plan.steps if step.step == "extract" for one in step.changes] if plan else []
+    return (
+        [one for step in plan.steps if step.step == "extract" for one in step.changes]
+        if plan
+        else []
+    )
 
 
 def format_outputs(outputs: Mapping[str, str], delimiter: str) -> str:
@@ -198,7 +222,9 @@ def format_outputs(outputs: Mapping[str, str], delimiter: str) -> str:
     >>> format_outputs({"tip": "abc"}, "x1")
     'tip<<x1\\nabc\\nx1\\n'
     """
-    return "".join(f"{name}<<{delimiter}\n{value}\n{delimiter}\n" for name, value in outputs.items())
+    return "".join(
+        f"{name}<<{delimiter}\n{value}\n{delimiter}\n" for name, value in outputs.items()
+    )
 
 
 def append_text(path: Path, text: str) -> None:
@@ -207,7 +233,9 @@ def append_text(path: Path, text: str) -> None:
         with path.open("a", encoding="utf-8") as stream:
             stream.write(text)
     except OSError as error:
-        raise RepositoryError(f"cannot write {path}: {error.strerror}", slug="write-failed") from error
+        raise RepositoryError(
+            f"cannot write {path}: {error.strerror}", slug="write-failed"
+        ) from error
 
 
 def find_stop(workspace: Workspace, plan: Plan, now: datetime) -> Stop | None:
@@ -225,7 +253,9 @@ def find_stop(workspace: Workspace, plan: Plan, now: datetime) -> Stop | None:
     return Stop(use.failure, use.hint, level, is_red)
 
 
-def comment_on_cited(workspace: Workspace, job: CiJob, findings: Sequence[Finding], environ: Mapping[str, str]) -> str:
+def comment_on_cited(
+    workspace: Workspace, job: CiJob, findings: Sequence[Finding], environ: Mapping[str, str]
+) -> str:
     """What became of the comment, "" where there is nothing to say. A forge that refuses does not fail the job. A fork
     has none: it could steer what is said. Whether there is one says the configuration of the base."""
     base = find_commit(workspace.repo, job.base) if job.base else None
@@ -235,9 +265,13 @@ def comment_on_cited(workspace: Workspace, job: CiJob, findings: Sequence[Findin
     if not config.ci.comment:
         return ""
     cited = [one for one in findings if one.code in ("anchor-changed", "anchor-gone")]
-    body = f"{MARKER}\n{render_findings(TITLE, cited, MAX_BYTES - len(MARKER) - 1)}" if cited else DONE
+    body = (
+        f"{MARKER}\n{render_findings(TITLE, cited, MAX_BYTES - len(MARKER) - 1)}" if cited else DONE
+    )
     try:
-        forge = choose_proposals(config.forge, environ, workspace.repo.common_dir / "memory-ci" / "forge-cache")
+        forge = choose_proposals(
+            config.forge, environ, workspace.repo.common_dir / "memory-ci" / "forge-cache"
+        )
         if forge is None:
             return ""
         known = forge.find_comment(job.number, MARKER)
@@ -252,7 +286,9 @@ def comment_on_cited(workspace: Workspace, job: CiJob, findings: Sequence[Findin
     return "the comment on the request is up to date"
 
 
-def describe_run(workspace: Workspace, run: CiRun, now: datetime, environ: Mapping[str, str]) -> RunLine:
+def describe_run(
+    workspace: Workspace, run: CiRun, now: datetime, environ: Mapping[str, str]
+) -> RunLine:
     """The line of a run that came to its end."""
     plan, sent = run.plan, run.published
     state: RunState
@@ -264,8 +300,13 @@ def describe_run(workspace: Workspace, run: CiRun, now: datetime, environ: Mappi
         state, reason = "waiting", sent.reason if sent else run.job.reason
     else:
         state, reason = "done", ""
-    found = (parse_episode_file(file.path, file.text.encode()).tellings for file in (plan.episodes if plan else ()))
-    told = [one for tellings in found for one in tellings if isinstance(one, Episode) and one.retrieved]
+    found = (
+        parse_episode_file(file.path, file.text.encode()).tellings
+        for file in (plan.episodes if plan else ())
+    )
+    told = [
+        one for tellings in found for one in tellings if isinstance(one, Episode) and one.retrieved
+    ]
     used = sum(len({given.id for given in one.retrieved}.intersection(one.used)) for one in told)
     lag, month_usd = _find_facts(workspace, run, now)
     return replace(
@@ -277,16 +318,22 @@ def describe_run(workspace: Workspace, run: CiRun, now: datetime, environ: Mappi
         month_usd=month_usd,
         served=Served(len(told), sum(len(one.retrieved) for one in told), used),
         cost_usd=plan.engine.cost_usd if plan else 0.0,
-        request=OpenRequest(sent.url, (now - sent.opened).days) if sent and sent.url and sent.opened else None,
+        request=OpenRequest(sent.url, (now - sent.opened).days)
+        if sent and sent.url and sent.opened
+        else None,
     )
 
 
-def describe_failure(workspace: Workspace, error: MemoryCIError, now: datetime, environ: Mapping[str, str]) -> RunLine:
+def describe_failure(
+    workspace: Workspace, error: MemoryCIError, now: datetime, environ: Mapping[str, str]
+) -> RunLine:
     """The line of a run that an error ended."""
     return _begin(workspace, "failed", f"{error.message} [{error.slug}]", now, environ)
 
 
-def _begin(workspace: Workspace, state: RunState, reason: str, now: datetime, environ: Mapping[str, str]) -> RunLine:
+def _begin(
+    workspace: Workspace, state: RunState, reason: str, now: datetime, environ: Mapping[str, str]
+) -> RunLine:
     """The repository is what the forge calls it, else the path of its remote, else the name of its directory."""
     repo = workspace.repo
     url = find_setting(repo, f"remote.{workspace.config.publish.remote}.url") or ""
@@ -334,10 +381,16 @@ def export_span(line: RunLine, ended: datetime, environ: Mapping[str, str]) -> s
         from opentelemetry.sdk.trace.export import SimpleSpanProcessor
         from opentelemetry.trace import StatusCode
     except ImportError:
-        return f"{ENDPOINTS[0]} is set, and memory-ci[otel] is not installed: nothing was sent to it"
-    provider = TracerProvider(resource=Resource.create({"service.name": "memory-ci", "service.version": line.version}))
+        return (
+            f"{ENDPOINTS[0]} is set, and memory-ci[otel] is not installed: nothing was sent to it"
+        )
+    provider = TracerProvider(
+        resource=Resource.create({"service.name": "memory-ci", "service.version": line.version})
+    )
     provider.add_span_processor(SimpleSpanProcessor(OTLPSpanExporter(timeout=SECONDS)))
-    span = provider.get_tracer("memory-ci").start_span("memory-ci ci", start_time=int(line.at.timestamp() * 1e9))
+    span = provider.get_tracer("memory-ci").start_span(
+        "memory-ci ci", start_time=int(line.at.timestamp() * 1e9)
+    )
     waiting: list[tuple[str, object]] = [("memory_ci", msgspec.to_builtins(line))]
     for name, value in waiting:
         if isinstance(value, Mapping):

@@ -38,7 +38,12 @@ def doctor_command(online: bool, privacy: bool, as_json: bool) -> None:
 
     with progress("Looking"):
         diagnosis = diagnose(
-            Path.cwd(), os.environ, now(), sys.executable, is_online=online, checks=PRIVACY if privacy else CHECKS
+            Path.cwd(),
+            os.environ,
+            now(),
+            sys.executable,
+            is_online=online,
+            checks=PRIVACY if privacy else CHECKS,
         )
     show(diagnosis, render_diagnosis(diagnosis), as_json)
     raise SystemExit(diagnosis.exit_status)

@@ -60,9 +60,14 @@ def diagnose(
     Raises RepositoryError (not-a-repository)."""
     workspace, configuration = _open(start)
     case = Surroundings(workspace, environ, now, python, is_online)
-    probes = [configuration, *(probe for name, check in checks for probe in _run(name, check, case))]
+    probes = [
+        configuration,
+        *(probe for name, check in checks for probe in _run(name, check, case)),
+    ]
     # Without credentials, wherever its words come from.
-    masked = (replace(one, what=mask_secrets(one.what), remedy=mask_secrets(one.remedy)) for one in probes)
+    masked = (
+        replace(one, what=mask_secrets(one.what), remedy=mask_secrets(one.remedy)) for one in probes
+    )
     return Diagnosis(tuple(masked))
 
 
@@ -94,4 +99,6 @@ def _run(name: str, check: DoctorCheck, case: Surroundings) -> tuple[Probe, ...]
             )
         return (Probe(name, "fail", f"{error.message} [{error.slug}]", error.hint or LOOK),)
     except Exception as error:  # noqa: BLE001 - whatever it is, the other checks must be heard
-        return (Probe(name, "fail", f"the check itself failed: {type(error).__name__}: {error}", BUG),)
+        return (
+            Probe(name, "fail", f"the check itself failed: {type(error).__name__}: {error}", BUG),
+        )

@@ -42,8 +42,13 @@ from memory_ci.text import plural
 LEAST_GIT = (2, 31)
 SKEW = timedelta(minutes=5)  # how far clocks of two machines may differ before it is worth a word
 LOOKED_AT = 50  # newest commits whose dates are compared with the clock
-KEPT = ("anthropic", "claude-cli")  # engines whose answers are kept beside the repository (flows.model)
-FAKE_KEY = "ghp_" + "".join(f"{letter}{number}" for number, letter in enumerate("qWzRtYpLkJhGfDsXcV"))
+KEPT = (
+    "anthropic",
+    "claude-cli",
+)  # engines whose answers are kept beside the repository (flows.model)
+FAKE_KEY = "ghp_" + "".join(
+    f"{letter}{number}" for number, letter in enumerate("qWzRtYpLkJhGfDsXcV")
+)
 """It opens nothing, and stands nowhere as one text, so that no scanner takes this file for a leak."""
 
 TASK = "kestrel migration"
@@ -67,7 +72,9 @@ def check_versions(case: Surroundings) -> Iterator[Probe]:
     numbers = tuple(map(int, re.findall(r"\d+", said)[:2]))
     what = f"memory-ci {__version__}, Python {platform.python_version()}, {said.replace(' version', '')}"
     if numbers < LEAST_GIT:
-        yield Probe("versions", "fail", what, f"Install git {'.'.join(map(str, LEAST_GIT))} or newer.")
+        yield Probe(
+            "versions", "fail", what, f"Install git {'.'.join(map(str, LEAST_GIT))} or newer."
+        )
     else:
         yield Probe("versions", "ok", what)
 
@@ -120,7 +127,12 @@ def check_engine(case: Surroundings) -> Iterator[Probe]:
         yield Probe("engine", "warn" if model.lacks else "ok", f"rules: {model.reason}", remedy)
         return
     folder = case.workspace.repo.common_dir / "memory-ci" / "replies"
-    kept = [path for place in folder.glob(f"{model.name}-*") for path in place.rglob("*") if path.is_file()]
+    kept = [
+        path
+        for place in folder.glob(f"{model.name}-*")
+        for path in place.rglob("*")
+        if path.is_file()
+    ]
     if model.name not in KEPT:
         heard = "its answers are not kept, so its last call cannot be told"
     elif kept:
@@ -134,17 +146,25 @@ def check_engine(case: Surroundings) -> Iterator[Probe]:
 def check_forge(case: Surroundings) -> Iterator[Probe]:
     """Whether there is a token for the forge; with the network, whether the forge takes it. A clone of a person has no
     token, and needs none; a job, or who sets half of what is needed, does."""
-    tokens = [name for name in (*GITHUB_TOKENS, *GITLAB_TOKENS) if case.environ.get(name, "").strip()]
+    tokens = [
+        name for name in (*GITHUB_TOKENS, *GITLAB_TOKENS) if case.environ.get(name, "").strip()
+    ]
     with tempfile.TemporaryDirectory(prefix="memory-ci-") as scratch:
         forge, reason = choose_forge(case.workspace.config.forge, case.environ, Path(scratch))
-        if forge is None and case.workspace.config.forge.name != "none" and (case.environ.get("CI") or tokens):
+        if (
+            forge is None
+            and case.workspace.config.forge.name != "none"
+            and (case.environ.get("CI") or tokens)
+        ):
             yield Probe("forge", "warn", f"no reviews are read: {reason}", SET_FORGE)
         elif forge is None:
             yield Probe("forge", "skip", f"no reviews are read here: {reason}")
         elif not case.is_online:
             yield Probe("forge", "ok", f"{reason}; not asked (`--online` asks)")
         elif case.tip is None:
-            yield Probe("forge", "skip", f"{reason}; nothing is committed that it could be asked about")
+            yield Probe(
+                "forge", "skip", f"{reason}; nothing is committed that it could be asked about"
+            )
         else:
             forge.find_number(case.tip)  # raises what is amiss
             yield Probe("forge", "ok", f"{reason}; it answers")
@@ -159,7 +179,9 @@ def serve(workspace: Workspace, today: date) -> str:
     return "\n".join(hit.located.entry.title for hit in answer.hits)
 
 
-def check_guard(case: Surroundings, check: Checker = check_memory, serve: Server = serve) -> Iterator[Probe]:
+def check_guard(
+    case: Surroundings, check: Checker = check_memory, serve: Server = serve
+) -> Iterator[Probe]:
     """Both plants must be found and neither served; a harmless entry must pass, for a guard may not refuse all."""
     with tempfile.TemporaryDirectory(prefix="memory-ci-doctor-") as scratch:
         workspace = _plant(Path(scratch))
@@ -173,7 +195,11 @@ def check_guard(case: Surroundings, check: Checker = check_memory, serve: Server
     ]
     yield from (Probe("safety", "fail", fault, UPDATE) for fault in faults)
     if not faults:
-        yield Probe("safety", "ok", "a planted key and a planted injection were refused, a harmless entry was served")
+        yield Probe(
+            "safety",
+            "ok",
+            "a planted key and a planted injection were refused, a harmless entry was served",
+        )
 
 
 def _plant(folder: Path) -> Workspace:
@@ -184,7 +210,9 @@ def _plant(folder: Path) -> Workspace:
     texts = [*PLANTS.values(), HARMLESS]
     entries = (sample_entry(number, text) for number, text in enumerate(texts))
     (folder / "MEMORY.md").write_text("\n".join(map(format_entry, entries)), "utf-8")
-    config = Config(global_=GlobalConfig(path=""), retrieve=RetrieveConfig(embedder="none", hints=False))
+    config = Config(
+        global_=GlobalConfig(path=""), retrieve=RetrieveConfig(embedder="none", hints=False)
+    )
     return Workspace(find_repository(folder), config)
 
 
@@ -203,7 +231,11 @@ def check_model(case: Surroundings) -> Iterator[Probe]:
     model = choose_model(settings, None, case.environ)
     model.close()
     if model.name == "rules":
-        yield Probe("model", "ok", f"nothing leaves here: {model.reason}. A job with a key of its own may ask one")
+        yield Probe(
+            "model",
+            "ok",
+            f"nothing leaves here: {model.reason}. A job with a key of its own may ask one",
+        )
         return
     kept = (case.workspace.repo.common_dir / "memory-ci" / "replies").rglob("*.json")
     where = settings.provider if model.name == "anthropic" else model.name
@@ -227,7 +259,11 @@ def check_collector(case: Surroundings) -> Iterator[Probe]:
     """The collector that `ci` tells how it went."""
     named = [name for name in ENDPOINTS if case.environ.get(name)]
     if named:
-        yield Probe("collector", "out", f"counts, costs and the reason of a stop of each `ci`, to that of {named[0]}")
+        yield Probe(
+            "collector",
+            "out",
+            f"counts, costs and the reason of a stop of each `ci`, to that of {named[0]}",
+        )
     else:
         yield Probe("collector", "ok", f"nothing leaves: {ENDPOINTS[0]} is not set")
 
@@ -235,13 +271,23 @@ def check_collector(case: Surroundings) -> Iterator[Probe]:
 def check_pushed(case: Surroundings) -> Iterator[Probe]:
     """Captured sessions: how many are here, and for each remote how many it was sent, and who can read it."""
     repo, wish = case.workspace.repo, case.workspace.config.sessions.push
-    told = {True: "any remote", False: "no remote", "private": "remotes that do not answer strangers"}[wish]
+    told = {
+        True: "any remote",
+        False: "no remote",
+        "private": "remotes that do not answer strangers",
+    }[wish]
     stored, sent = list_stored(repo), list_pushed(repo)
-    yield Probe("sessions", "ok", f"{plural(len(stored), 'session')} captured here; pushed to {told} (sessions.push)")
+    yield Probe(
+        "sessions",
+        "ok",
+        f"{plural(len(stored), 'session')} captured here; pushed to {told} (sessions.push)",
+    )
     for remote, ones in sent.items():
         noted = sum(1 for _ in read_stored(repo, ones, name=NOTES))
         since = min(one.at for one in ones)
-        readers = find_audience(case.workspace, remote, case.environ, case.now, may_ask=case.is_online).readers
+        readers = find_audience(
+            case.workspace, remote, case.environ, case.now, may_ask=case.is_online
+        ).readers
         what = f"{plural(len(ones), 'session')}, {noted} with notes, to {remote} since {since:%Y-%m-%d}"
         what = f"{what}; {READERS[readers]}"
         if readers == "anybody":
@@ -257,14 +303,22 @@ def check_remotes(case: Surroundings) -> Iterator[Probe]:
     added = case.head and find_addition(repo, case.head, CONFIG_FILE)
     since = f"since {commit_time(repo, added):%Y-%m-%d}" if added else "nothing is committed yet"
     parts = ["entries", *(["episodes"] if config.episodes.write else [])]
-    parts += {"full": ["quotes of people"], "link": ["links to what people said"], "none": []}[config.evidence.quotes]
+    parts += {"full": ["quotes of people"], "link": ["links to what people said"], "none": []}[
+        config.evidence.quotes
+    ]
     remotes = run_git(repo.cwd, "remote").decode("utf-8", "replace").split()
     if not remotes:
-        yield Probe("memory", "ok", f"nothing leaves: there is no remote; {', '.join(parts)} {since}")
+        yield Probe(
+            "memory", "ok", f"nothing leaves: there is no remote; {', '.join(parts)} {since}"
+        )
     for remote in remotes:
-        readers = find_audience(case.workspace, remote, case.environ, case.now, may_ask=case.is_online).readers
+        readers = find_audience(
+            case.workspace, remote, case.environ, case.now, may_ask=case.is_online
+        ).readers
         places = mask_secrets(", ".join(list_addresses(case.workspace, remote)))
-        what = f"{', '.join(parts)}, with pushes to {remote} ({places}), {since}; {READERS[readers]}"
+        what = (
+            f"{', '.join(parts)}, with pushes to {remote} ({places}), {since}; {READERS[readers]}"
+        )
         yield Probe("memory", "out", what)
 
 
@@ -283,10 +337,18 @@ def check_given(case: Surroundings) -> Iterator[Probe]:
     """The agents and MCP clients that are given memory, by the files that say so."""
     root = case.workspace.repo.root
     found = [*list_parts(root), *list_parts(Path.home(), "user")] if root else []
-    ways = {"hooks": "what fits its task", "mcp": "what it asks for by MCP", "text": "what it reads in the file"}
-    for one in {(one.part.name, one.path): one for one in reversed(found) if one.part.name in ways}.values():
+    ways = {
+        "hooks": "what fits its task",
+        "mcp": "what it asks for by MCP",
+        "text": "what it reads in the file",
+    }
+    for one in {
+        (one.part.name, one.path): one for one in reversed(found) if one.part.name in ways
+    }.values():
         place = f"{one.path}); {_since([one.path], 'file of')}"
-        yield Probe("agents", "out", f"{ways[one.part.name]}, to {one.agent.name} and its provider ({place}")
+        yield Probe(
+            "agents", "out", f"{ways[one.part.name]}, to {one.agent.name} and its provider ({place}"
+        )
     if not found:
         yield Probe("agents", "ok", "no agent of this clone is given memory")
 
@@ -297,9 +359,17 @@ def check_asked(case: Surroundings) -> Iterator[Probe]:
     forge, reason = choose_forge(case.workspace.config.forge, case.environ, cache)
     since = _since(cache.rglob("*"), "first answer")
     asked = f"numbers of requests and commits ({reason}); {since}"
-    yield Probe("forge", "out", asked) if forge else Probe("forge", "ok", f"nobody is asked here: {reason}")
+    yield (
+        Probe("forge", "out", asked)
+        if forge
+        else Probe("forge", "ok", f"nobody is asked here: {reason}")
+    )
     share = case.workspace.config.retrieve.holdout
-    held = f"{share:.0%} of sessions are given nothing, to compare them; it stays in git" if share else "none"
+    held = (
+        f"{share:.0%} of sessions are given nothing, to compare them; it stays in git"
+        if share
+        else "none"
+    )
     yield Probe("holdout", "ok", held)
     yield Probe("telemetry", "ok", "none: memory-ci reports to nobody")
 
@@ -307,7 +377,11 @@ def check_asked(case: Surroundings) -> Iterator[Probe]:
 def _since(paths: Iterable[Path], word: str) -> str:
     """The day of the oldest of these files, as far as they are still kept."""
     times = [path.stat().st_mtime for path in paths if path.is_file()]
-    return f"{word} {datetime.fromtimestamp(min(times), UTC):%Y-%m-%d}" if times else f"no {word} is kept here"
+    return (
+        f"{word} {datetime.fromtimestamp(min(times), UTC):%Y-%m-%d}"
+        if times
+        else f"no {word} is kept here"
+    )
 
 
 PRIVACY: tuple[tuple[str, DoctorCheck], ...] = (

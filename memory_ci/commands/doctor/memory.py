@@ -44,7 +44,11 @@ def check_files(case: Surroundings) -> Iterator[Probe]:
     """Whether there is memory, whether it is committed, and whether all of it can be read and served."""
     report = check_memory(case.workspace, known=case.files)
     if not report.files:
-        place = "" if case.workspace.repo.root else " in a clone that has a work tree, then commit and push"
+        place = (
+            ""
+            if case.workspace.repo.root
+            else " in a clone that has a work tree, then commit and push"
+        )
         yield Probe("memory", "warn", "there are no memory files", f"memory-ci init{place}")
         return
     counted = f"{plural(report.entries, 'entry')} in {plural(report.files, 'file')}"
@@ -66,7 +70,9 @@ def check_interrupted(case: Surroundings) -> Iterator[Probe]:
         yield Probe("interrupted", "ok", "no run was cut short")
         return
     what = f"a run was killed while it committed to {move.ref}: files may be written that no commit has"
-    remedy = "memory-ci check takes them back, and names those that you changed since; then run again"
+    remedy = (
+        "memory-ci check takes them back, and names those that you changed since; then run again"
+    )
     yield Probe("interrupted", "warn", what, remedy)
 
 
@@ -90,14 +96,20 @@ def check_global(case: Surroundings) -> Iterator[Probe]:
     file = screen(load_file(written, data, case.workspace.config.scopes))
     errors = [finding for finding in file.findings if finding.level == "error"]
     remedy = f"Mend these lines of {written}; what they hold is not served."
-    yield _judge_findings("global-memory", errors, f"{plural(len(file.entries), 'entry')} in {written}", remedy)
+    yield _judge_findings(
+        "global-memory", errors, f"{plural(len(file.entries), 'entry')} in {written}", remedy
+    )
 
 
 def _judge_findings(name: str, findings: Iterable[Finding], what: str, remedy: str) -> Probe:
     """`what` there is if nothing is amiss; else the errors, or else the warnings."""
     levels: dict[str, ProbeState] = {"error": "fail", "warning": "warn"}
     for level, state in levels.items():
-        found = [f"{one.path}:{one.line}: {one.message} [{one.code}]" for one in findings if one.level == level]
+        found = [
+            f"{one.path}:{one.line}: {one.message} [{one.code}]"
+            for one in findings
+            if one.level == level
+        ]
         if found:
             more = [f"and {len(found) - SHOWN} more"] if len(found) > SHOWN else []
             named = "\n".join([*found[:SHOWN], *more])
@@ -109,33 +121,54 @@ def check_index(case: Surroundings) -> Iterator[Probe]:
     """Whether the index can be used and kept, and how far it is behind the memory files."""
     path = index_path(case.workspace)
     found, folder = glance(path), next(parent for parent in path.parents if parent.exists())
-    is_writable = folder.is_dir() and os.access(folder, os.W_OK) and (not path.exists() or os.access(path, os.W_OK))
+    is_writable = (
+        folder.is_dir()
+        and os.access(folder, os.W_OK)
+        and (not path.exists() or os.access(path, os.W_OK))
+    )
     if not is_writable:
         remedy = f"Make {path.parent} writable."
-        yield Probe("index", "warn", f"{path} cannot be written: every retrieval builds its own", remedy)
+        yield Probe(
+            "index", "warn", f"{path} cannot be written: every retrieval builds its own", remedy
+        )
     elif found is None:
         yield Probe("index", "skip", "not built yet: the first retrieval builds it")
     elif not path.is_file():
         what = f"{path} is in the way: every retrieval builds its own"
         yield Probe("index", "warn", what, f"Remove {path}.")
     elif found.fault:
-        yield Probe("index", "warn", f"cannot be used, and is built again by the next call: {found.fault}", REBUILD)
+        yield Probe(
+            "index",
+            "warn",
+            f"cannot be used, and is built again by the next call: {found.fault}",
+            REBUILD,
+        )
     else:
         files = {readable_path(file): file.oid for file in case.files}
         gone = found.oids.keys() - files.keys() - {case.workspace.config.global_.path}
         behind = len(gone) + sum(found.oids.get(path) != oid for path, oid in files.items())
         changed = f"{plural(behind, 'file')} changed since; the next retrieval reads them"
-        yield Probe("index", "ok", f"{plural(len(found.oids), 'file')}; {changed if behind else 'equals the files'}")
+        yield Probe(
+            "index",
+            "ok",
+            f"{plural(len(found.oids), 'file')}; {changed if behind else 'equals the files'}",
+        )
 
 
 def check_vectors(case: Surroundings) -> Iterator[Probe]:
     """Whether words alone are asked, or vectors too, and if not why and since when."""
     choice = choose_embedder(case.workspace.config.retrieve, case.environ)
     if choice.mode == "lexical":
-        yield Probe("vectors", "ok", f"no vectors are asked for; words are searched: {choice.reason}")
+        yield Probe(
+            "vectors", "ok", f"no vectors are asked for; words are searched: {choice.reason}"
+        )
         return
     note = load_note(case.workspace)
-    seen = f"last seen working on {note.worked_on}" if note.worked_on else "not seen working in this clone yet"
+    seen = (
+        f"last seen working on {note.worked_on}"
+        if note.worked_on
+        else "not seen working in this clone yet"
+    )
     if choice.embedder is None:
         yield Probe("vectors", "fail", f"words alone are searched: {choice.reason}; {seen}", CHOOSE)
         return
@@ -147,7 +180,12 @@ def check_vectors(case: Surroundings) -> Iterator[Probe]:
         what = f"they fail since {note.failed_on}: {note.reason}; {seen}"
         yield Probe("vectors", "fail", what, f"{EMBED} (it says what is amiss)")
     elif have < LEAST_COVERAGE * texts:
-        yield Probe("vectors", "warn", f"{have} of {texts} entries have vectors of {choice.reason}; {seen}", EMBED)
+        yield Probe(
+            "vectors",
+            "warn",
+            f"{have} of {texts} entries have vectors of {choice.reason}; {seen}",
+            EMBED,
+        )
     else:
         yield Probe("vectors", "ok", f"{plural(have, 'vector')} of {choice.reason}; {seen}")
 
@@ -196,10 +234,18 @@ def check_sessions(case: Surroundings) -> Iterator[Probe]:
     joined = sum(any(True for _ in finder.find(change, None)) for change in changes)
     stored, since = finder.captured.stored, _find_capture(case)
     newest = max((one.at for one in stored), default=None)
-    kept = f"{plural(len(stored), 'session')} kept, the newest of {newest.astimezone(UTC).date()}" if newest else ""
+    kept = (
+        f"{plural(len(stored), 'session')} kept, the newest of {newest.astimezone(UTC).date()}"
+        if newest
+        else ""
+    )
     of = f"of the last {plural(len(changes), 'merged change')}"
     # To commit the set-up itself is no work.
-    late = [one for one in changes if since and one.tip.committed_at >= since and not is_setup(case.workspace, one)]
+    late = [
+        one
+        for one in changes
+        if since and one.tip.committed_at >= since and not is_setup(case.workspace, one)
+    ]
     if not changes:
         yield Probe("sessions", "skip", "nothing was merged yet" + (f"; {kept}" if kept else ""))
     elif joined:
@@ -208,7 +254,9 @@ def check_sessions(case: Surroundings) -> Iterator[Probe]:
     elif since is not None and not late:
         yield Probe("sessions", "skip", "nothing was merged since capture was set up")
     elif not stored and since is None:
-        yield Probe("sessions", "skip", f"none {of} has a session, and nothing captures any (see agents)")
+        yield Probe(
+            "sessions", "skip", f"none {of} has a session, and nothing captures any (see agents)"
+        )
     else:
         what = f"none {of} has a session, though sessions are captured; {kept or 'none kept here'}"
         yield Probe("sessions", "warn", what, CAPTURE)
@@ -217,10 +265,17 @@ def check_sessions(case: Surroundings) -> Iterator[Probe]:
         what = f"{count} are named by no commit: `record` joins them by branch, files and time, or reads them alone"
         yield Probe("checkpoints", "warn", what, checkpoints.HINT)
     for missed in finder.tell_missed():
-        remedy = "Name the session in the commit, by our hook or by hand: Memory-Session: <agent>:<id>."
+        remedy = (
+            "Name the session in the commit, by our hook or by hand: Memory-Session: <agent>:<id>."
+        )
         yield Probe("joining", "warn", missed, remedy)
     for problem in dict.fromkeys(finder.problems):
-        yield Probe("sessions", "warn", problem, "Where sessions are kept and fetched from: `memory-ci help sessions`.")
+        yield Probe(
+            "sessions",
+            "warn",
+            problem,
+            "Where sessions are kept and fetched from: `memory-ci help sessions`.",
+        )
 
 
 def _find_capture(case: Surroundings) -> datetime | None:
@@ -247,7 +302,11 @@ def _last_changes(case: Surroundings) -> Sequence[MergedChange] | None:
         if error.slug == "shallow-clone":
             return None
         raise
-    return [change for change in history.iter_merged_changes(repo, recent) if is_work(case.workspace, change)][-LAST:]
+    return [
+        change
+        for change in history.iter_merged_changes(repo, recent)
+        if is_work(case.workspace, change)
+    ][-LAST:]
 
 
 def check_cursor(case: Surroundings) -> Iterator[Probe]:
@@ -263,7 +322,13 @@ def check_cursor(case: Surroundings) -> Iterator[Probe]:
         what = f"the last run ended at {lost.source[:12]}, which the branch does not hold: it was rewritten"
         yield Probe("recorded", "fail", what, f"memory-ci record --since {lost.commit[:12]}")
         return
-    since = cursor.source if cursor else None if is_cut else history.find_addition(repo, tip, CONFIG_FILE)
+    since = (
+        cursor.source
+        if cursor
+        else None
+        if is_cut
+        else history.find_addition(repo, tip, CONFIG_FILE)
+    )
     try:
         waiting = _count_waiting(case, since, tip) if since else 0
     except RepositoryError as error:
@@ -280,14 +345,28 @@ def check_cursor(case: Surroundings) -> Iterator[Probe]:
 def _judge_lag(waiting: int, *, has_run: bool) -> Probe:
     waits = f"{plural(waiting, 'merged change')} {'waits' if waiting == 1 else 'wait'}"
     if not has_run and waiting:
-        return Probe("recorded", "warn", f"nothing was recorded yet, and {waits}", "memory-ci record")
+        return Probe(
+            "recorded", "warn", f"nothing was recorded yet, and {waits}", "memory-ci record"
+        )
     if waiting > MAX_LAG:
-        return Probe("recorded", "warn", f"{waits} since the last record", "memory-ci record (or mend the job of CI)")
-    return Probe("recorded", "ok", f"{waits} to be recorded" if waiting else "everything that was merged is recorded")
+        return Probe(
+            "recorded",
+            "warn",
+            f"{waits} since the last record",
+            "memory-ci record (or mend the job of CI)",
+        )
+    return Probe(
+        "recorded",
+        "ok",
+        f"{waits} to be recorded" if waiting else "everything that was merged is recorded",
+    )
 
 
 def _count_waiting(case: Surroundings, since: str, tip: str) -> int:
     waiting = history.plan_range(case.workspace.repo, since, tip)
     if waiting.change_count > MAX_READ:
         return waiting.change_count
-    return sum(is_work(case.workspace, change) for change in history.iter_merged_changes(case.workspace.repo, waiting))
+    return sum(
+        is_work(case.workspace, change)
+        for change in history.iter_merged_changes(case.workspace.repo, waiting)
+    )

@@ -35,7 +35,15 @@ from memory_ci.cli.plain import (
 )
 from memory_ci.findings import printable, printable_lines
 from memory_ci.records.config import EngineName
-from memory_ci.records.episode import Assumption, Feedback, FeedbackKind, Outcome, Ranking, Situation, State
+from memory_ci.records.episode import (
+    Assumption,
+    Feedback,
+    FeedbackKind,
+    Outcome,
+    Ranking,
+    Situation,
+    State,
+)
 
 directory_option = option(
     "--directory",
@@ -82,13 +90,22 @@ def episode_command(
     context = {name: utf8(value) for name, value in (("file", file), ("tool", tool)) if value}
     situation = Situation(domain=utf8(domain), topic=utf8(topic))
     judged = (outcome, valence, session)
-    noted = create_episode(workspace(), said, context, *judged, now(), situation=situation, dry_run=dry_run)
+    noted = create_episode(
+        workspace(), said, context, *judged, now(), situation=situation, dry_run=dry_run
+    )
     if noted.left_out:
-        say(f"Note: not kept, for it is not of this repository: {', '.join(noted.left_out)}", err=True)
+        say(
+            f"Note: not kept, for it is not of this repository: {', '.join(noted.left_out)}",
+            err=True,
+        )
     lines = [f"{'Would note' if dry_run else 'Noted'} {printable(noted.path)}", noted.episode.id]
     if not noted.is_new:
-        lines = [f"Known already as {noted.episode.id} in {printable(noted.path)}; nothing written."]
-    show(noted, lines, as_json, ["Commit it with your work."] if noted.is_new and not dry_run else [])
+        lines = [
+            f"Known already as {noted.episode.id} in {printable(noted.path)}; nothing written."
+        ]
+    show(
+        noted, lines, as_json, ["Commit it with your work."] if noted.is_new and not dry_run else []
+    )
 
 
 @click.command("feedback")
@@ -96,10 +113,21 @@ def episode_command(
 @click.argument("kind", type=click.Choice(get_args(FeedbackKind)))
 @option("--ref", default="", metavar="REF", help="The work it is about: pr:128, or commit:9d0c3f2.")
 @option("--by", default="", metavar="NAME", help="Who says so; default: git's user.name.")
-@option("--at", "when", metavar="TIME", help="When, as ISO 8601 (UTC where it names no zone); default: now.")
+@option(
+    "--at",
+    "when",
+    metavar="TIME",
+    help="When, as ISO 8601 (UTC where it names no zone); default: now.",
+)
 @change_options
 def feedback_command(
-    entry_id: str, kind: FeedbackKind, ref: str, by: str, when: str | None, dry_run: bool, as_json: bool
+    entry_id: str,
+    kind: FeedbackKind,
+    ref: str,
+    by: str,
+    when: str | None,
+    dry_run: bool,
+    as_json: bool,
 ) -> None:
     """Say whether an entry helped.
 
@@ -121,10 +149,18 @@ def feedback_command(
     if not given.is_new:
         show(given, f"Noted already; nothing written. {utility}", as_json)
         return
-    lines = [f"{'Would write' if dry_run else 'Wrote'} {printable(given.path)}", f"{utility} -> {given.after:.2f}"]
+    lines = [
+        f"{'Would write' if dry_run else 'Wrote'} {printable(given.path)}",
+        f"{utility} -> {given.after:.2f}",
+    ]
     is_alone = given.feedback.ref and not given.amends
     remarks = [f"Note: no episode is known of {printable(given.feedback.ref)}."] if is_alone else []
-    show(given, lines, as_json, remarks + ([] if dry_run else ["Commit it, on its own or with your work."]))
+    show(
+        given,
+        lines,
+        as_json,
+        remarks + ([] if dry_run else ["Commit it, on its own or with your work."]),
+    )
 
 
 @click.command("checkpoint")
@@ -135,7 +171,13 @@ def feedback_command(
 @directory_option
 @change_options
 def checkpoint_command(
-    assumption: str, milestone: str, state: State, because: str, directory: Path, dry_run: bool, as_json: bool
+    assumption: str,
+    milestone: str,
+    state: State,
+    because: str,
+    directory: Path,
+    dry_run: bool,
+    as_json: bool,
 ) -> None:
     """Note an assumption at a milestone, or what became of one.
 
@@ -156,7 +198,11 @@ def checkpoint_command(
     if dry_run and not as_json:
         echo(printable_lines(written.text))
     else:
-        show(written, f"{'Added to' if written.is_new else 'Known already:'} {printable(written.path)}", as_json)
+        show(
+            written,
+            f"{'Added to' if written.is_new else 'Known already:'} {printable(written.path)}",
+            as_json,
+        )
 
 
 @click.command("premortem")
@@ -166,7 +212,12 @@ def checkpoint_command(
 @engine_option
 @change_options
 def premortem_command(
-    plan: Path, directory: Path, force: bool, engine: EngineName | None, dry_run: bool, as_json: bool
+    plan: Path,
+    directory: Path,
+    force: bool,
+    engine: EngineName | None,
+    dry_run: bool,
+    as_json: bool,
 ) -> None:
     """Write down what may go wrong with a plan, before the work.
 
@@ -185,14 +236,23 @@ def premortem_command(
     where = workspace()
     model = choose_model(where.config.engine, engine, os.environ)
     text = read_input() if str(plan) == "-" else read_plan(plan)
-    written = write_premortem(where, directory, text, today(), model.engine, force=force, dry_run=dry_run)
+    written = write_premortem(
+        where, directory, text, today(), model.engine, force=force, dry_run=dry_run
+    )
     text = printable_lines(written.text) if dry_run else f"Written: {printable(written.path)}"
-    show(written, text, as_json, [f"Warning: {printable(written.warning)}"] if written.warning else [])
+    show(
+        written,
+        text,
+        as_json,
+        [f"Warning: {printable(written.warning)}"] if written.warning else [],
+    )
 
 
 @click.command("similar")
 @click.argument("task", nargs=-1)
-@option("--top", type=click.IntRange(1, 100), default=2, metavar="K", help="At most this many tasks.")
+@option(
+    "--top", type=click.IntRange(1, 100), default=2, metavar="K", help="At most this many tasks."
+)
 @flag("--all-history", help="Look at all merged changes, not only at the last 2,000.")
 @flag("--explain", help="Print the factors of each score.")
 @format_option
@@ -216,8 +276,14 @@ def similar_command(
     text = read_words_or_input(task, "Say what the task is", "similar")
     with progress("Comparing tasks"):
         found = similar_tasks(workspace(), text, top=top, all_history=all_history)
-    rows = [(one.task.label, one.task.title, one.task.merged_on, one.task.outcome, one.score) for one in found]
-    text, head = render_similar(found, explain=explain), ("id", "title", "merged_on", "outcome", "score")
+    rows = [
+        (one.task.label, one.task.title, one.task.merged_on, one.task.outcome, one.score)
+        for one in found
+    ]
+    text, head = (
+        render_similar(found, explain=explain),
+        ("id", "title", "merged_on", "outcome", "score"),
+    )
     show_rows("json" if as_json else form, found, text, head, rows)
 
 
@@ -225,10 +291,24 @@ def similar_command(
 @click.argument("query", nargs=-1)
 @option("--ranking", choices=get_args(Ranking), help="Instead of `episodes.ranking`.")
 @option("--limit", type=int, default=10, metavar="N", help="At most this many episodes.")
-@option("--at", metavar="REV|DAY", help="The episodes of a commit, or of the end of a day (UTC), ranked as then.")
+@option(
+    "--at",
+    metavar="REV|DAY",
+    help="The episodes of a commit, or of the end of a day (UTC), ranked as then.",
+)
 @between_option
-@option("--outcome", "outcomes", choices=get_args(Outcome), multiple=True, help="Only what ended like this.")
-@option("--session", metavar="JOB", help="The job that asks: it sees the episodes of its own session too.")
+@option(
+    "--outcome",
+    "outcomes",
+    choices=get_args(Outcome),
+    multiple=True,
+    help="Only what ended like this.",
+)
+@option(
+    "--session",
+    metavar="JOB",
+    help="The job that asks: it sees the episodes of its own session too.",
+)
 @flag("--all-sessions", help="See the episodes of all sessions.")
 @flag("--explain", help="Print the factors of each score.")
 @format_option
@@ -261,14 +341,22 @@ def recall_command(
     from memory_ci.commands.episodes.text import render_recall
 
     text, where = read_words_or_input(query, "Say what is asked", "recall"), workspace()
-    asked = RecallQuery(text, now(), ranking, limit, session, all_sessions, outcomes, occurred_between, at)
+    asked = RecallQuery(
+        text, now(), ranking, limit, session, all_sessions, outcomes, occurred_between, at
+    )
     with progress("Recalling"):
         recalled = recall_episodes(where, asked, os.environ)
     for note in recalled.notes:
         say(f"Note: {printable(note)}", err=True)
     found = [(hit.episode, hit.score) for hit in recalled.hits]
-    rows = [(one.id, one.situation.summary, one.occurred_at.date(), one.outcome, score) for one, score in found]
-    text, head = render_recall(recalled, explain=explain), ("id", "title", "occurred_on", "outcome", "score")
+    rows = [
+        (one.id, one.situation.summary, one.occurred_at.date(), one.outcome, score)
+        for one, score in found
+    ]
+    text, head = (
+        render_recall(recalled, explain=explain),
+        ("id", "title", "occurred_on", "outcome", "score"),
+    )
     show_rows("json" if as_json else form, recalled, text, head, rows)
     if not text:
         say("No episode and no merged change answers that.", err=True)

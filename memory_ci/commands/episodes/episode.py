@@ -63,9 +63,15 @@ def create_episode(
     work_tree(workspace)
     about = situation or Situation()
     text = " ".join(content.split())
-    _refuse_unfit(text, {"domain": about.domain, "topic": about.topic, "session": session or ""}, context)
+    _refuse_unfit(
+        text, {"domain": about.domain, "topic": about.topic, "session": session or ""}, context
+    )
     kept = {key: _keep(workspace, key, value) for key, value in context.items()}
-    named = {RENAMED.get(key, key): value for key, value in kept.items() if value and key not in ("file", "tool")}
+    named = {
+        RENAMED.get(key, key): value
+        for key, value in kept.items()
+        if value and key not in ("file", "tool")
+    }
     # two sessions may write the same text, each for itself
     said = f"{session}\n{text}" if session else text
     episode = Episode(
@@ -73,18 +79,25 @@ def create_episode(
         occurred_at=now.replace(microsecond=0),
         situation=replace(about, summary=shorten(about.summary or text, SUMMARY_WIDTH)),
         context=named | ({"session": session} if session else {}),
-        action=Action(files=tuple(filter(None, [kept.get("file")])), tools=tuple(filter(None, [kept.get("tool")]))),
+        action=Action(
+            files=tuple(filter(None, [kept.get("file")])),
+            tools=tuple(filter(None, [kept.get("tool")])),
+        ),
         text=text,
         outcome=outcome,
         valence=_check_valence(valence),
     )
     if not is_safe(episode):
-        raise FindingsError("not noted: an agent must not be given this text", slug="refused-text", hint=UNSAFE_HINT)
+        raise FindingsError(
+            "not noted: an agent must not be given this text", slug="refused-text", hint=UNSAFE_HINT
+        )
     known = _find(workspace, episode.id)
     if known is None and not dry_run:
         save_telling(workspace, episode)
     left_out = tuple(sorted(key for key, value in context.items() if value and not kept[key]))
-    return Noted(telling_path(known or episode), known or episode, is_new=known is None, left_out=left_out)
+    return Noted(
+        telling_path(known or episode), known or episode, is_new=known is None, left_out=left_out
+    )
 
 
 def mark_important(
@@ -107,24 +120,34 @@ def mark_important(
 def _refuse_unfit(text: str, said: Mapping[str, str], context: Mapping[str, str]) -> None:
     """Raises UsageError (empty-episode, episode-too-long, bad-context)."""
     if len(context) > MAX_CONTEXT:
-        raise UsageError(f"a context of {len(context)} parts", slug="bad-context", hint=f"Keep {MAX_CONTEXT} of them.")
+        raise UsageError(
+            f"a context of {len(context)} parts",
+            slug="bad-context",
+            hint=f"Keep {MAX_CONTEXT} of them.",
+        )
     for key, value in (*said.items(), *context.items()):
         if not KEY.fullmatch(key) or len(value) > MAX_WORD or printable(value) != value:
             message = f"{printable(key[:40])!r} is not kept as it stands"
             hint = f"A name, and at most {MAX_WORD} characters in one line."
             raise UsageError(message, slug="bad-context", hint=hint)
     if not text:
-        raise UsageError("there is nothing to note", slug="empty-episode", hint="Say in a line what happened.")
+        raise UsageError(
+            "there is nothing to note", slug="empty-episode", hint="Say in a line what happened."
+        )
     if len(text) > MAX_CONTENT:
         message = f"the text has {len(text):,} characters, over the limit of {MAX_CONTENT:,}"
-        raise UsageError(message, slug="episode-too-long", hint="Say what was asked and what solved it.")
+        raise UsageError(
+            message, slug="episode-too-long", hint="Say what was asked and what solved it."
+        )
 
 
 def _check_valence(valence: float) -> float:
     """Raises UsageError (bad-valence)."""
     if not 0 <= valence <= 1:
         hint = "0.5 is usual, 0.9 for what must not be forgotten."
-        raise UsageError(f"the valence {valence} is not from 0.0 to 1.0", slug="bad-valence", hint=hint)
+        raise UsageError(
+            f"the valence {valence} is not from 0.0 to 1.0", slug="bad-valence", hint=hint
+        )
     return valence
 
 
@@ -134,9 +157,15 @@ def _keep(workspace: Workspace, key: str, value: str) -> str:
         return ""
     if key == "file" and value:
         value = (
-            repository_path(workspace, Path(value)) if Path(value).is_absolute() else PurePosixPath(value).as_posix()
+            repository_path(workspace, Path(value))
+            if Path(value).is_absolute()
+            else PurePosixPath(value).as_posix()
         )
-    is_local = PurePosixPath(value).is_absolute() or PureWindowsPath(value).is_absolute() or value.startswith("~")
+    is_local = (
+        PurePosixPath(value).is_absolute()
+        or PureWindowsPath(value).is_absolute()
+        or value.startswith("~")
+    )
     return "" if is_local or (key == "file" and ".." in PurePosixPath(value).parts) else value
 
 

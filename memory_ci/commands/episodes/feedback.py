@@ -12,7 +12,13 @@ from msgspec.structs import replace
 
 from memory_ci.errors import FindingsError, UsageError
 from memory_ci.gitrepo.repo import find_commit, find_setting
-from memory_ci.lifecycle.episodes import combine, event_key, find_heirs_among, list_feedback, make_amendment
+from memory_ci.lifecycle.episodes import (
+    combine,
+    event_key,
+    find_heirs_among,
+    list_feedback,
+    make_amendment,
+)
 from memory_ci.lifecycle.relations import SHORTEST
 from memory_ci.lifecycle.utility import Utility, delta_of, replay
 from memory_ci.memory.episodes import load_episodes, save_telling
@@ -59,13 +65,16 @@ def give_feedback(workspace: Workspace, said: Feedback, *, dry_run: bool = False
     said = replace(said, id=entry.id, by=_safe("by", by), ref=_reference(_safe("ref", said.ref)))
     told = load_episodes(workspace, None)
     episode = _find_episode(combine(told.tellings), said.ref)
-    if episode is not None:  # the same work by the name that facts give it, so that one event counts once
+    if (
+        episode is not None
+    ):  # the same work by the name that facts give it, so that one event counts once
         said = replace(said, ref=work_ref(episode.action.pr, episode.action.commit))
     known = list_feedback(told.tellings)
     policy = workspace.config.episodes.ignored_policy
     heirs = find_heirs_among(place.entry for place in located)
     before, after = (
-        replay(events, policy, heirs=heirs).get(said.id, Utility(NO_FEEDBACK, 0)) for events in (known, (*known, said))
+        replay(events, policy, heirs=heirs).get(said.id, Utility(NO_FEEDBACK, 0))
+        for events in (known, (*known, said))
     )
     amends = episode.id if episode else ""
     values = amends, before.value, after.value, told.findings
@@ -115,7 +124,9 @@ def _find(located: Sequence[Located], prefix: str) -> Located:
         near = [starts[start] for start in difflib.get_close_matches(prefix.lower(), starts)]
         if error.slug != "unknown-entry" or not near:
             raise
-        raise UsageError(error.message, slug=error.slug, hint=f"Near it: {', '.join(near)}.") from error
+        raise UsageError(
+            error.message, slug=error.slug, hint=f"Near it: {', '.join(near)}."
+        ) from error
 
 
 def _safe(name: str, text: str) -> str:
@@ -150,6 +161,13 @@ def _find_episode(episodes: Sequence[Episode], ref: str) -> Episode | None:
         commit = episode.action.commit
         if number and episode.action.pr == int(number):
             return episode
-        if sha and commit and (commit.startswith(sha) or (len(commit) >= SHORTEST_COMMIT and sha.startswith(commit))):
+        if (
+            sha
+            and commit
+            and (
+                commit.startswith(sha)
+                or (len(commit) >= SHORTEST_COMMIT and sha.startswith(commit))
+            )
+        ):
             return episode
     return None

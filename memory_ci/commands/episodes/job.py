@@ -43,7 +43,14 @@ class JobFile(msgspec.Struct, frozen=True):
 
 
 def write_premortem(
-    workspace: Workspace, where: Path, plan: str, today: date, engine: Engine | None, *, force: bool, dry_run: bool
+    workspace: Workspace,
+    where: Path,
+    plan: str,
+    today: date,
+    engine: Engine | None,
+    *,
+    force: bool,
+    dry_run: bool,
 ) -> JobFile:
     """Write `.premortem.md` from a plan: what memory knows to have gone wrong, and what a model expects to.
 
@@ -52,14 +59,28 @@ def write_premortem(
     """
     plan = redact(plan).text.strip()
     if not plan:
-        raise UsageError("the plan is empty", slug="empty-plan", hint="Name a file with the plan, or pipe one in.")
+        raise UsageError(
+            "the plan is empty",
+            slug="empty-plan",
+            hint="Name a file with the plan, or pipe one in.",
+        )
     path = where / PREMORTEM
     if path.exists() and not force:
         hint = "Read it first; --force replaces it."
         raise UsageError(f"{path} is there already", slug="premortem-exists", hint=hint)
-    known = retrieve(workspace, plan, RetrieveOptions(types=("corrective", "declarative"), limit=MAX_RISKS), today)
+    known = retrieve(
+        workspace,
+        plan,
+        RetrieveOptions(types=("corrective", "declarative"), limit=MAX_RISKS),
+        today,
+    )
     remembered = [
-        Risk(title=one.title, why=one.body, mitigation=one.instead or "", source=f"memory {one.id[:8]}")
+        Risk(
+            title=one.title,
+            why=one.body,
+            mitigation=one.instead or "",
+            source=f"memory {one.id[:8]}",
+        )
         for one in (hit.located.entry for hit in known.hits)
     ]
     expected, warning = _ask_model(engine, plan) if engine else ([], "")
@@ -77,28 +98,47 @@ def read_plan(path: Path) -> str:
 def _ask_model(engine: Engine, plan: str) -> tuple[list[Risk], str]:
     """What a model expects to go wrong, less what must not be written; and which risks are not written, and why."""
     piece = Evidence(
-        id="e1", kind="intent", text=plan, trust="T1", origin=Origin(kind="file", id="plan"), at=UNKNOWN_TIME
+        id="e1",
+        kind="intent",
+        text=plan,
+        trust="T1",
+        origin=Origin(kind="file", id="plan"),
+        at=UNKNOWN_TIME,
     )
     try:
         answer = engine.extract(Request(change="a plan", evidence=(piece,), task="premortem"))
         risks, reasons = reply.parse_risks(answer.text)
     except EngineError as error:
         return [], f"{error.message} [{error.slug}]"
-    kept = [one for one in risks if not check_words("\n".join((one.title, one.why, one.signal, one.mitigation)))]
+    kept = [
+        one
+        for one in risks
+        if not check_words("\n".join((one.title, one.why, one.signal, one.mitigation)))
+    ]
     warnings = []
     if refused := len(risks) - len(kept):
         warnings.append(f"{plural(refused, 'risk')} of the model left out: refused by the gate")
     if reasons:
         told = ", ".join(dict.fromkeys(reasons))
-        warnings.append(f"{plural(len(reasons), 'risk')} of the model left out: not readable ({told})")
+        warnings.append(
+            f"{plural(len(reasons), 'risk')} of the model left out: not readable ({told})"
+        )
     written = [
-        Risk(title=one.title, why=one.why, signal=one.signal, mitigation=one.mitigation, source="a model")
+        Risk(
+            title=one.title,
+            why=one.why,
+            signal=one.signal,
+            mitigation=one.mitigation,
+            source="a model",
+        )
         for one in kept[:MAX_RISKS]
     ]
     return written, "; ".join(warnings)
 
 
-def append_assumption(workspace: Workspace, where: Path, assumption: Assumption, *, dry_run: bool) -> JobFile:
+def append_assumption(
+    workspace: Workspace, where: Path, assumption: Assumption, *, dry_run: bool
+) -> JobFile:
     """Add one line to `.assumptions.jsonl`, if the last says something else; what stands there is kept byte by byte.
 
     Raises UsageError (empty-assumption, long-assumption), FindingsError (refused-text) for what must not be in a
@@ -131,12 +171,17 @@ def _refuse_unfit(assumption: Assumption) -> None:
         raise UsageError(message, slug="long-assumption", hint="Say it in a sentence or two.")
     for reason in check_words(said):
         hint = "Say it in plain words, without credentials or instructions to agents."
-        raise FindingsError(f"not added: the text is refused ({reason})", slug="refused-text", hint=hint)
+        raise FindingsError(
+            f"not added: the text is refused ({reason})", slug="refused-text", hint=hint
+        )
 
 
 def _read(path: Path, limit: int) -> bytes:
     try:
         return read_regular(path, limit)
     except OSError as error:
-        message, hint = f"{path} cannot be read: {error.strerror}", "Put a regular file in its place."
+        message, hint = (
+            f"{path} cannot be read: {error.strerror}",
+            "Put a regular file in its place.",
+        )
         raise RepositoryError(message, slug="not-a-file", hint=hint) from error

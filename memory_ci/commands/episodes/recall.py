@@ -24,7 +24,16 @@ from memory_ci.memory.past_index import PastMoment, find_instant, find_moment
 from memory_ci.memory.past_tasks import load_tasks
 from memory_ci.memory.screening import is_unsafe
 from memory_ci.memory.workspace import Workspace, readable_path
-from memory_ci.records.episode import Action, Episode, Factor, Outcome, Ranking, Recalled, RecalledEpisode, Situation
+from memory_ci.records.episode import (
+    Action,
+    Episode,
+    Factor,
+    Outcome,
+    Ranking,
+    Recalled,
+    RecalledEpisode,
+    Situation,
+)
 from memory_ci.records.names import SHA_WIDTH, SHORT_ID
 from memory_ci.records.retrieval import SimilarTask, Task
 from memory_ci.search.embedders import choose_embedder
@@ -43,7 +52,9 @@ from memory_ci.text import plural
 
 MAX_LIMIT = 100
 MAX_CHANGES = 3  # Of history that are named below the episodes.
-MAX_EMBEDDED = 100  # Episodes that are embedded for a question: about a second of the local model's work.
+MAX_EMBEDDED = (
+    100  # Episodes that are embedded for a question: about a second of the local model's work.
+)
 WORDS = "tf-idf"
 
 
@@ -65,7 +76,9 @@ class RecallQuery(msgspec.Struct, frozen=True):
     at: str | datetime | None = None
 
 
-def recall_episodes(workspace: Workspace, wanted: RecallQuery, environ: Mapping[str, str] | None = None) -> Recalled:
+def recall_episodes(
+    workspace: Workspace, wanted: RecallQuery, environ: Mapping[str, str] | None = None
+) -> Recalled:
     """The episodes that answer a query, best first, each with the factors of its score. Without `environ` no vectors
     are asked. Raises RepositoryError: unknown-revision, shallow-clone."""
     at, now, moment = wanted.at, wanted.now, None
@@ -73,11 +86,17 @@ def recall_episodes(workspace: Workspace, wanted: RecallQuery, environ: Mapping[
         moment, now = find_instant(workspace, at), at
     elif at is not None:
         moment = find_moment(workspace, at)
-        now = min(now, datetime.combine(moment.today, time.max, UTC))  # the end of that day, but nothing yet to come
+        now = min(
+            now, datetime.combine(moment.today, time.max, UTC)
+        )  # the end of that day, but nothing yet to come
     ranking = wanted.ranking or workspace.config.episodes.ranking
     asked = replace(wanted, ranking=ranking, limit=min(max(wanted.limit, 1), MAX_LIMIT), now=now)
     is_before = moment is not None and moment.commit is None
-    told = Episodes((), ()) if is_before else load_episodes(workspace, moment.commit if moment else None)
+    told = (
+        Episodes((), ())
+        if is_before
+        else load_episodes(workspace, moment.commit if moment else None)
+    )
     first, last = asked.occurred or (date.min, date.max)
     episodes = [
         episode
@@ -108,12 +127,19 @@ def _search_history(
     workspace: Workspace, asked: RecallQuery, hits: Sequence[RecalledEpisode]
 ) -> tuple[RecalledEpisode, ...]:
     """The merged changes that answer too and that no episode of the answer tells of; none in a shallow clone."""
-    named = {name for hit in hits for name in (hit.episode.action.pr, hit.episode.action.commit[:SHA_WIDTH]) if name}
+    named = {
+        name
+        for hit in hits
+        for name in (hit.episode.action.pr, hit.episode.action.commit[:SHA_WIDTH])
+        if name
+    }
     first, last = asked.occurred or (date.min, date.max)
 
     def is_wanted(task: Task) -> bool:
         is_told = not named.isdisjoint((task.number, task.sha[:SHA_WIDTH]))
-        is_asked = first <= task.merged_on <= last and (not asked.outcomes or task.outcome in asked.outcomes)
+        is_asked = first <= task.merged_on <= last and (
+            not asked.outcomes or task.outcome in asked.outcomes
+        )
         return task.is_merged and is_asked and not is_told
 
     def told_by_git(found: SimilarTask) -> RecalledEpisode:
@@ -127,13 +153,20 @@ def _search_history(
             outcome=task.outcome,
             text=task.quote,
         )
-        return RecalledEpisode(episode, found.score, tuple(Factor(name, value) for name, value in found.factors))
+        return RecalledEpisode(
+            episode, found.score, tuple(Factor(name, value) for name, value in found.factors)
+        )
 
     room = min(MAX_CHANGES, asked.limit - len(hits))
     with suppress(RepositoryError):
         if room > 0 and (tip := read_tips(workspace.repo).commit) is not None:
             kept = load_tasks(workspace, tip)
-            return tuple(map(told_by_git, find_answers(asked.query, kept.tasks, kept.prompts, room, is_wanted)))
+            return tuple(
+                map(
+                    told_by_git,
+                    find_answers(asked.query, kept.tasks, kept.prompts, room, is_wanted),
+                )
+            )
     return ()
 
 
@@ -154,7 +187,10 @@ def _rank(
         replayed = replay(list_feedback(told.tellings), workspace.config.episodes.ignored_policy)
         utilities = {entry_id: utility.value for entry_id, utility in replayed.items()}
         ranked = rank_mempalace(asked.query, episodes, utilities, asked.now)
-        return Recalled("mempalace", hits=tuple(islice((hit for hit in ranked if is_safe(hit.episode)), asked.limit)))
+        return Recalled(
+            "mempalace",
+            hits=tuple(islice((hit for hit in ranked if is_safe(hit.episode)), asked.limit)),
+        )
     if asked.ranking == "t4dm":
         safe = (pair for pair in find_pool(asked.query, episodes) if is_safe(pair[0]))
         pool, likeness, note = list(islice(safe, POOL * asked.limit)), WORDS, ""
@@ -163,7 +199,9 @@ def _rank(
         notes = (f"Words alone were compared: {note}.",) if note else ()
         return Recalled("t4dm", likeness, tuple(rank_t4dm(pool, asked.now)[: asked.limit]), notes)
     near = [pair for pair in find_near(asked.query, episodes) if is_safe(pair[0])]
-    still = _count_still(workspace, [episode for episode, _ in near], moment.commit if moment else "HEAD")
+    still = _count_still(
+        workspace, [episode for episode, _ in near], moment.commit if moment else "HEAD"
+    )
     return Recalled("similar", WORDS, rank_similar(near, still, asked.limit))
 
 
@@ -192,7 +230,9 @@ def is_safe(episode: Episode) -> bool:
     return not is_unsafe("\n".join((prompt_of(episode), *names)))
 
 
-def _count_still(workspace: Workspace, episodes: Sequence[Episode], rev: str | None) -> dict[str, int]:
+def _count_still(
+    workspace: Workspace, episodes: Sequence[Episode], rev: str | None
+) -> dict[str, int]:
     """How many files of each episode are there at a revision, renamed or not."""
     commit = find_commit(workspace.repo, rev) if rev else None
     if commit is None or not episodes:
@@ -200,11 +240,14 @@ def _count_still(workspace: Workspace, episodes: Sequence[Episode], rev: str | N
     present = frozenset(map(readable_path, tree_at(workspace.repo, commit).files.values()))
     missing = [one.action.commit for one in episodes if not present.issuperset(one.action.files)]
     asked = [f"{sha}^{{commit}}" for sha in missing if re.fullmatch(SHORT_ID, sha)]
-    known = [found for found in find_objects(workspace.repo, asked) if found]  # as far as their commits are here
+    known = [
+        found for found in find_objects(workspace.repo, asked) if found
+    ]  # as far as their commits are here
     renames = list_renames(workspace.repo, known, commit) if known else {}
     return {
         episode.id: sum(
-            path in present or follow_renames(path, renames, present) is not None for path in episode.action.files
+            path in present or follow_renames(path, renames, present) is not None
+            for path in episode.action.files
         )
         for episode in episodes
     }

@@ -39,7 +39,9 @@ def render_recalled(recalled: Recalled, *, explain: bool = False) -> str:
         lines.append(_episode(hit, recalled.address))
         text = shorten(hit.episode.text, MAX_TEXT)
         said = shorten(LABEL.sub("", hit.episode.text), MAX_TITLE)
-        if " " in text and said != shorten(hit.episode.situation.summary, MAX_TITLE):  # `Merged.` was said above
+        if " " in text and said != shorten(
+            hit.episode.situation.summary, MAX_TITLE
+        ):  # `Merged.` was said above
             lines.append(f"      {text}")
         if explain:
             lines.append(f"      {_score(hit, recalled.likeness)}")
@@ -51,7 +53,11 @@ def link_to(address: str, number: int | None, sha: str) -> str:
     if not address or (number is None and not sha):
         return ""
     is_gitlab = "gitlab" in address
-    place = f"commit/{sha[:SHA_WIDTH]}" if number is None else f"{'merge_requests' if is_gitlab else 'pull'}/{number}"
+    place = (
+        f"commit/{sha[:SHA_WIDTH]}"
+        if number is None
+        else f"{'merge_requests' if is_gitlab else 'pull'}/{number}"
+    )
     return f"{address}/{'-/' if is_gitlab else ''}{place}"
 
 
@@ -71,7 +77,10 @@ def _episode(hit: RecalledEpisode, address: str) -> str:
 def _score(hit: RecalledEpisode, likeness: str) -> str:
     """The score as the product, or the weighted sum, that it is; `likeness` names what words were compared by."""
     weights = ["" if one.weight is None else f"{one.weight:g} x " for one in hit.factors]
-    parts = [f"{weight}{one.name} {one.value:.3f}" for weight, one in zip(weights, hit.factors, strict=True)]
+    parts = [
+        f"{weight}{one.name} {one.value:.3f}"
+        for weight, one in zip(weights, hit.factors, strict=True)
+    ]
     by = f" (likeness by {likeness})" if likeness else ""
     return f"{hit.score:.4f} = {(' + ' if any(weights) else ' x ').join(parts)}{by}"
 
@@ -87,7 +96,12 @@ def render_premortem(plan: str, risks: Sequence[Risk]) -> str:
             break
         quoted.append(f"> {line}".rstrip())
     for risk in risks:
-        parts = (("Why", risk.why), ("Signal", risk.signal), ("Mitigation", risk.mitigation), ("From", risk.source))
+        parts = (
+            ("Why", risk.why),
+            ("Signal", risk.signal),
+            ("Mitigation", risk.mitigation),
+            ("From", risk.source),
+        )
         listed.append(f"- {shorten(risk.title, 300)}")
         listed += [f"  {name}: {shorten(text, 300)}" for name, text in parts if text]
     page = ["# Pre-mortem", "", "## Plan", "", *quoted, "", "## Risks", "", *(listed or [NONE])]
@@ -98,6 +112,8 @@ def render_recall(recalled: Recalled, *, explain: bool = False) -> str:
     """Episodes in the same wrapper, each line marked as a quotation, and below them changes of history; "" for none."""
 
     by_git = replace(recalled, hits=recalled.changes, likeness="")
-    told, found = ("\n".join(quote_lines(render_recalled(one, explain=explain))) for one in (recalled, by_git))
+    told, found = (
+        "\n".join(quote_lines(render_recalled(one, explain=explain))) for one in (recalled, by_git)
+    )
     blocks = (told, f"{HINTS}\n{found}" if found else "")
     return wrap_blocks([PREAMBLE, *filter(None, blocks)]) if any(blocks) else ""

@@ -9,7 +9,15 @@ from typing import TYPE_CHECKING, BinaryIO
 
 import click
 
-from memory_ci.cli.common import RangeArguments, engine_option, flag, json_option, option, range_options, show
+from memory_ci.cli.common import (
+    RangeArguments,
+    engine_option,
+    flag,
+    json_option,
+    option,
+    range_options,
+    show,
+)
 from memory_ci.cli.plain import now, progress, say, today, workspace
 from memory_ci.commands.evaluate.text import (
     render_answers,
@@ -68,12 +76,30 @@ def extraction(gold: Path, engine: EngineName | None, as_json: bool) -> None:
 
 
 @eval_command.command()
-@option("--entries", type=set_file, metavar="FILE", help="Entries as JSON lines, instead of this repository's.")
+@option(
+    "--entries",
+    type=set_file,
+    metavar="FILE",
+    help="Entries as JSON lines, instead of this repository's.",
+)
 @option("--queries", type=set_file, metavar="FILE", help="Queries as JSON lines.")
-@option("--qrels", type=set_file, metavar="FILE", help="Which entry answers which query, as JSON lines.")
-@option("--run", "run", type=click.File("wb"), metavar="FILE", help="Write each ranking as it was before the floor.")
+@option(
+    "--qrels", type=set_file, metavar="FILE", help="Which entry answers which query, as JSON lines."
+)
+@option(
+    "--run",
+    "run",
+    type=click.File("wb"),
+    metavar="FILE",
+    help="Write each ranking as it was before the floor.",
+)
 @flag("--explain", help="Show the first hits of every query, and each factor of their scores.")
-@option("--against", "rev", metavar="REV", help="Compare with the memory of this revision; exit 1 if it was better.")
+@option(
+    "--against",
+    "rev",
+    metavar="REV",
+    help="Compare with the memory of this revision; exit 1 if it was better.",
+)
 @option("--margin", type=click.FloatRange(0, 1), default=0.02, help="How far a measure may worsen.")
 @flag("--vectors", help="With files: ask the vectors as well; every entry is embedded first.")
 @json_option
@@ -104,7 +130,9 @@ def retrieval(
 
     is_set = entries is not None or queries is not None or qrels is not None
     if is_set and rev:
-        raise click.UsageError("--against compares two states of a repository's memory: give no files with it.")
+        raise click.UsageError(
+            "--against compares two states of a repository's memory: give no files with it."
+        )
     compared: Comparison | None = None
     if entries and queries and qrels:
         chosen = evaluation.choose_for_all(Config(), os.environ) if vectors else None
@@ -118,7 +146,9 @@ def retrieval(
             goldens = evaluation.load_golden(where)
             answered = evaluation.answer_golden(where, goldens, today(), time.perf_counter)
         if rev is not None:
-            compared = evaluation.compare_golden(where, goldens, answered, rev, margin, time.perf_counter)
+            compared = evaluation.compare_golden(
+                where, goldens, answered, rev, margin, time.perf_counter
+            )
     if run:
         run.writelines(evaluation.run_lines(answered, explain=explain))
     qualities = evaluation.measure(answered)
@@ -134,7 +164,9 @@ def retrieval(
 @option("--seed", type=int, default=1, help="The same seed draws the same windows.")
 @range_options
 @json_option
-def draw(place: Path, count: int, seed: int, fetch: bool, as_json: bool, **arguments: RangeArguments) -> None:
+def draw(
+    place: Path, count: int, seed: int, fetch: bool, as_json: bool, **arguments: RangeArguments
+) -> None:
     """Draw windows of merged work, ask the model about them, and write a sheet for each of two readers.
 
     Label 40 windows in half an hour: `memory-ci help labelling`. Without a model the windows alone are written; put
@@ -158,7 +190,9 @@ def draw(place: Path, count: int, seed: int, fetch: bool, as_json: bool, **argum
         options = RecordOptions(**arguments, problems=problems)  # type: ignore[arg-type] # click's own types
         with progress("Reading merged work") as advance:
             drawn = draw_set(where, options, place, count, seed, now(), os.environ, advance)
-    lines = [f"{drawn.windows} of {drawn.of} windows, {drawn.answered} answered"] if drawn.of else []
+    lines = (
+        [f"{drawn.windows} of {drawn.of} windows, {drawn.answered} answered"] if drawn.of else []
+    )
     lines += [f"To fill in: {place / sheet}" for sheet in drawn.sheets]
     show(drawn, lines or [f"No windows to draw; nothing was written to {place}"], as_json)
 

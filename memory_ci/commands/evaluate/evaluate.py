@@ -20,7 +20,13 @@ from typing import Any, NamedTuple, TypeVar
 import msgspec
 
 from memory_ci.commands.evaluate.extraction_metrics import cohen_kappa, is_match, kappa
-from memory_ci.commands.evaluate.records import Drawn, Evaluation, GoldWindow, ReaderQuality, SetEvaluation
+from memory_ci.commands.evaluate.records import (
+    Drawn,
+    Evaluation,
+    GoldWindow,
+    ReaderQuality,
+    SetEvaluation,
+)
 from memory_ci.commands.record.learn import Collector
 from memory_ci.commands.record.learner import OnProgress
 from memory_ci.commands.record.run import RecordOptions, plan_record
@@ -46,7 +52,13 @@ T = TypeVar("T")
 WHEN = datetime(2026, 1, 1, tzinfo=UTC)
 MAX_ENTRIES = 3
 MAX_BYTES = 200_000_000
-UNGROUNDED = ("no-quote", "unknown-evidence", "quote-not-found", "untrusted-quote", "quote-too-short")
+UNGROUNDED = (
+    "no-quote",
+    "unknown-evidence",
+    "quote-not-found",
+    "untrusted-quote",
+    "quote-too-short",
+)
 
 
 def load_lines(path: Path, kind: type[T], slug: str, hint: str) -> list[T]:
@@ -86,13 +98,20 @@ def load_gold(path: Path) -> tuple[GoldWindow, ...]:
     for number, window in enumerate(windows, start=1):
         for learning in window.learnings:
             if not any(learning.quote in piece.text for piece in window.evidence):
-                quoted = f"{window.id} quotes what its evidence does not say: {learning.quote[:60]!r}"
-                raise UsageError(f"{path}:{number}: {quoted}", slug="bad-gold", hint="A quote is exact.")
+                quoted = (
+                    f"{window.id} quotes what its evidence does not say: {learning.quote[:60]!r}"
+                )
+                raise UsageError(
+                    f"{path}:{number}: {quoted}", slug="bad-gold", hint="A quote is exact."
+                )
     return tuple(windows)
 
 
 def evaluate_extraction(
-    windows: Sequence[GoldWindow], settings: EngineConfig, wanted: EngineName | None, environ: Mapping[str, str]
+    windows: Sequence[GoldWindow],
+    settings: EngineConfig,
+    wanted: EngineName | None,
+    environ: Mapping[str, str],
 ) -> Evaluation:
     """Run the engine on every window, and count. Raises UsageError for an engine that cannot be had, and the
     EngineError of one that never answered: what the rules found meanwhile would pass for its work."""
@@ -112,7 +131,9 @@ def _ask(window: GoldWindow, engine: Engine | None, name: str) -> WindowOutcome:
         origin = Origin(kind="commit" if of_commit else "session", id=f"{number:040x}", line=number)
         fields = {"id": f"e{number}", "origin": origin, "at": WHEN}
         pieces.append(msgspec.convert(msgspec.to_builtins(piece) | fields, Evidence))
-    existing = tuple(sample_entry(number, title) for number, title in enumerate(window.existing, start=1))
+    existing = tuple(
+        sample_entry(number, title) for number, title in enumerate(window.existing, start=1)
+    )
     case = JudgedCase(label=window.id, tip="", pieces=tuple(pieces), existing=existing)
     request = Request(change=case.label, evidence=case.pieces)
     rules = judge_reply(case, RulesEngine().extract(request).text)
@@ -126,7 +147,9 @@ def _ask(window: GoldWindow, engine: Engine | None, name: str) -> WindowOutcome:
         return WindowOutcome(window, settle(rules.judged, MAX_ENTRIES), failure=error)
     use = reply.usage
     tokens = use.input_tokens + use.cache_read_tokens + use.cache_write_tokens + use.output_tokens
-    return WindowOutcome(window, settle((*rules.judged, *found.judged), MAX_ENTRIES), len(found.dropped), tokens)
+    return WindowOutcome(
+        window, settle((*rules.judged, *found.judged), MAX_ENTRIES), len(found.dropped), tokens
+    )
 
 
 def _count(outcomes: Sequence[WindowOutcome], engine: str) -> Evaluation:
@@ -135,7 +158,9 @@ def _count(outcomes: Sequence[WindowOutcome], engine: str) -> Evaluation:
     written = [pair for pair in judged if pair[1].verdict == "written"]
     wrong = [pair for pair in written if not _is_right(*pair)]
     wrote = [any(one.verdict == "written" for one in outcome.judged) for outcome in outcomes]
-    abstained = [not has_any for window, has_any in zip(windows, wrote, strict=True) if not window.learnings]
+    abstained = [
+        not has_any for window, has_any in zip(windows, wrote, strict=True) if not window.learnings
+    ]
     found = [(outcome, learning) for outcome in outcomes for learning in outcome.window.learnings]
     kept = ("written", "restates")  # it reached memory, or was there already
     missed = [
@@ -147,7 +172,9 @@ def _count(outcomes: Sequence[WindowOutcome], engine: str) -> Evaluation:
     refused = (one.reason for one in proposed if one.verdict == "quarantined")
     ungrounded = sum(any(why in reason for why in UNGROUNDED) for reason in refused)
     learned = [one.candidate for _, one in written]
-    texts = ["\n".join((one.title, one.body, *(quote.text for quote in one.quotes))) for one in learned]
+    texts = [
+        "\n".join((one.title, one.body, *(quote.text for quote in one.quotes))) for one in learned
+    ]
     agreement, labelled_twice = kappa(windows)
     return Evaluation(
         engine=engine,
@@ -157,13 +184,19 @@ def _count(outcomes: Sequence[WindowOutcome], engine: str) -> Evaluation:
         recall=share(len(found) - len(missed), len(found)),
         abstention=share(sum(abstained), len(abstained)),
         evidence_validity=share(len(proposed) - ungrounded, len(proposed)),
-        duplicates=sum(one.candidate.title.casefold() in map(str.casefold, of.existing) for of, one in written),
+        duplicates=sum(
+            one.candidate.title.casefold() in map(str.casefold, of.existing) for of, one in written
+        ),
         dropped=sum(outcome.dropped for outcome in outcomes),
         secrets_leaked=sum(bool(find_secrets(text)) for text in texts),
         injections_obeyed=sum(bool(window.attack) for window, _ in wrong),
         failures=sum(outcome.failure is not None for outcome in outcomes),
-        failed_because=next((f"{one.failure.message} [{one.failure.slug}]" for one in outcomes if one.failure), ""),
-        tokens_per_window=round(sum(outcome.tokens for outcome in outcomes) / max(1, len(outcomes)), 1),
+        failed_because=next(
+            (f"{one.failure.message} [{one.failure.slug}]" for one in outcomes if one.failure), ""
+        ),
+        tokens_per_window=round(
+            sum(outcome.tokens for outcome in outcomes) / max(1, len(outcomes)), 1
+        ),
         agreement=agreement,
         labelled_twice=labelled_twice,
         misses=tuple(missed),
@@ -177,8 +210,14 @@ def _is_right(window: GoldWindow, one: Judged) -> bool:
 
 # -- a set that people label
 
-APPROVED = ("true", "durable", "self_contained")  # what a reader who answers several questions has to say yes to
-SHEET = re.compile(r"^## (?P<key>\S+)$(?P<text>.*?)^approve: *(?P<answer>\S*) *$", re.MULTILINE | re.DOTALL)
+APPROVED = (
+    "true",
+    "durable",
+    "self_contained",
+)  # what a reader who answers several questions has to say yes to
+SHEET = re.compile(
+    r"^## (?P<key>\S+)$(?P<text>.*?)^approve: *(?P<answer>\S*) *$", re.MULTILINE | re.DOTALL
+)
 ANSWERS = {"y": True, "yes": True, "n": False, "no": False}
 RULES_OF_READING = (
     "Answer each with `approve: y` or `approve: n`; leave what you cannot judge. Yes if it is true as far as the\n"
@@ -193,7 +232,9 @@ def evaluate_set(place: Path) -> SetEvaluation:
     windows = {}
     for file in sorted((place / "windows").glob("*.json")):
         try:
-            windows[f"windows/{file.name}"] = msgspec.json.decode(_read(file, *ABOUT_SETS), type=dict[str, Any])
+            windows[f"windows/{file.name}"] = msgspec.json.decode(
+                _read(file, *ABOUT_SETS), type=dict[str, Any]
+            )
         except msgspec.DecodeError as error:
             raise UsageError(f"{file}: {error}", slug=ABOUT_SETS[0], hint=ABOUT_SETS[1]) from error
     answered = {name: text for name, text in _replies(place).items() if name in windows}
@@ -209,7 +250,11 @@ def evaluate_set(place: Path) -> SetEvaluation:
     for one, other in combinations(names, 2):
         pairs = [(said[one], said[other]) for said in verdicts.values() if {one, other} <= {*said}]
         agreement.append((one, other, *cohen_kappa(pairs)))
-    sent = [str(windows[name].get(part, "")) for name in answered for part in ("system", "user", "schema")]
+    sent = [
+        str(windows[name].get(part, ""))
+        for name in answered
+        for part in ("system", "user", "schema")
+    ]
     return SetEvaluation(
         windows=len(answered),
         learnings=len(judged),
@@ -239,7 +284,9 @@ def draw_set(
     and EngineError as the engine.
     """
     if (place / "windows").exists():
-        raise UsageError(f"{place} holds a set already", slug="set-exists", hint="Name another directory.")
+        raise UsageError(
+            f"{place} holds a set already", slug="set-exists", hint="Name another directory."
+        )
     _, base = branch_tip(workspace, options.ref)
     model = choose_model(trusted_at(workspace.repo, base).config.engine, options.engine, environ)
     collector = Collector()
@@ -255,13 +302,19 @@ def draw_set(
             write_file(place / name, msgspec.json.format(document, indent=1))
             if model.engine is not None:
                 found = parse_reply(model.engine.extract(request).text).learnings
-                lines.append({"window": name, "change": request.change, "reply": {"learnings": found}})
-    write_file(place / "replies.jsonl", b"".join(msgspec.json.encode(line) + b"\n" for line in lines))
+                lines.append(
+                    {"window": name, "change": request.change, "reply": {"learnings": found}}
+                )
+    write_file(
+        place / "replies.jsonl", b"".join(msgspec.json.encode(line) + b"\n" for line in lines)
+    )
     sheets = write_sheets(place, seed) if lines else ()
     return Drawn(len(asked), len(collector.requests), len(lines), sheets)
 
 
-def write_sheets(place: Path, seed: int, readers: Sequence[str] = ("one", "two")) -> tuple[str, ...]:
+def write_sheets(
+    place: Path, seed: int, readers: Sequence[str] = ("one", "two")
+) -> tuple[str, ...]:
     """A sheet for each reader with every learning of the replies, in an order of its own; what is there stays."""
     items = []
     for name, reply in _replies(place).items():
@@ -280,7 +333,9 @@ def write_sheets(place: Path, seed: int, readers: Sequence[str] = ("one", "two")
 def _replies(place: Path) -> dict[str, str]:
     """By the name of a window what was replied to it."""
     lines = load_lines(place / "replies.jsonl", dict[str, Any], *ABOUT_SETS)
-    return {str(line.get("window")): msgspec.json.encode(line.get("reply")).decode() for line in lines}
+    return {
+        str(line.get("window")): msgspec.json.encode(line.get("reply")).decode() for line in lines
+    }
 
 
 def _keyed(name: str, reply: str) -> Iterator[tuple[str, Learning]]:
@@ -293,20 +348,36 @@ def _gate(name: str, window: Mapping[str, Any], reply: str) -> list[tuple[str, s
     """Of each learning of a reply its key, and the verdict and reason of today's gate."""
     user = msgspec.json.decode(window.get("user") or b"{}")
     pieces = tuple(map(_shown_piece, user.get("pieces") or user.get("evidence") or ()))
-    judged = judge_reply(JudgedCase(label=str(user.get("change", name)), pieces=pieces), reply, "set").judged
+    judged = judge_reply(
+        JudgedCase(label=str(user.get("change", name)), pieces=pieces), reply, "set"
+    ).judged
     by_title = {one.candidate.title: one for one in settle(judged, MAX_ENTRIES)}
     found = [(key, by_title.get(learning.title)) for key, learning in _keyed(name, reply)]
     same = ("restates", "is the same as another")
-    return [(key, *((one.verdict, one.reason.partition(":")[0]) if one else same)) for key, one in found]
+    return [
+        (key, *((one.verdict, one.reason.partition(":")[0]) if one else same)) for key, one in found
+    ]
 
 
 def _shown_piece(shown: Mapping[str, Any]) -> Evidence:
     """A piece as it was shown: who may be quoted is marked, in former windows by its trust."""
     try:
-        origin = Origin(kind="commit" if shown["kind"] in ("commit", "adr") else "session", id=str(shown["id"]))
+        origin = Origin(
+            kind="commit" if shown["kind"] in ("commit", "adr") else "session", id=str(shown["id"])
+        )
         trust = shown.get("trust") or ("T1" if shown.get("quote") else "T3")
-        fields = {"id": shown["id"], "kind": shown["kind"], "text": shown["text"], "trust": trust, "at": WHEN}
-        fields |= {"actor": shown.get("actor", "human"), "paths": shown.get("paths", ()), "origin": origin}
+        fields = {
+            "id": shown["id"],
+            "kind": shown["kind"],
+            "text": shown["text"],
+            "trust": trust,
+            "at": WHEN,
+        }
+        fields |= {
+            "actor": shown.get("actor", "human"),
+            "paths": shown.get("paths", ()),
+            "origin": origin,
+        }
         return msgspec.convert(fields, Evidence)
     except (KeyError, msgspec.ValidationError) as error:
         raise UsageError(f"a piece of a window cannot be read: {error}", slug="bad-set") from error
@@ -332,7 +403,9 @@ def _load_verdicts(place: Path, answered: Mapping[str, str]) -> dict[str, dict[s
     return verdicts
 
 
-def _measure_reader(name: str, verdicts: Mapping[str, Mapping[str, bool]], written: set[str]) -> ReaderQuality:
+def _measure_reader(
+    name: str, verdicts: Mapping[str, Mapping[str, bool]], written: set[str]
+) -> ReaderQuality:
     said = {key: one[name] for key, one in verdicts.items() if name in one}
     kept = [said[key] for key in written if key in said]
     return ReaderQuality(name, share(sum(said.values()), len(said)), share(sum(kept), len(kept)))

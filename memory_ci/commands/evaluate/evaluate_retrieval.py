@@ -16,7 +16,15 @@ from msgspec.structs import replace
 from memory_ci.anchors.anchors import parse_anchor
 from memory_ci.commands.evaluate import retrieval_metrics as metrics
 from memory_ci.commands.evaluate.evaluate import WHEN, load_lines
-from memory_ci.commands.evaluate.records import Answered, Asking, Comparison, Fall, Golden, Measure, Quality
+from memory_ci.commands.evaluate.records import (
+    Answered,
+    Asking,
+    Comparison,
+    Fall,
+    Golden,
+    Measure,
+    Quality,
+)
 from memory_ci.commands.retrieve.options import RetrieveOptions, make_sound
 from memory_ci.commands.retrieve.ranking import arrange, find_ranked
 from memory_ci.commands.retrieve.text import context_cost, entry_cost, render_context
@@ -32,7 +40,13 @@ from memory_ci.records.report import LoadedFile
 from memory_ci.records.retrieval import Retrieval
 from memory_ci.search.builder import open_index, sync
 from memory_ci.search.database import Index
-from memory_ci.search.embedders import Embedder, EmbedderChoice, Vectors, choose_embedder, require_embedder
+from memory_ci.search.embedders import (
+    Embedder,
+    EmbedderChoice,
+    Vectors,
+    choose_embedder,
+    require_embedder,
+)
 from memory_ci.search.embedders.remote import UNHURRIED
 from memory_ci.search.rank import fit
 from memory_ci.search.strength import drop_weak
@@ -112,7 +126,9 @@ def replay(of: RetrievalSet) -> Iterator[tuple[Index, Asking]]:
     files: dict[str, LoadedFile] = {}
     for group in sorted({query.group for query in of.queries}):
         files.clear()
-        queries = sorted((one for one in of.queries if one.group == group and one.id in grades), key=_asked_at)
+        queries = sorted(
+            (one for one in of.queries if one.group == group and one.id in grades), key=_asked_at
+        )
         entries = (entry for entry in of.entries if entry.group == group)
         waiting = sorted(entries, key=lambda entry: _aware(entry.ts), reverse=True)
         with open_index(None) as index:
@@ -122,15 +138,31 @@ def replay(of: RetrievalSet) -> Iterator[tuple[Index, Asking]]:
                     fresh.append(Located(_entry(waiting.pop()), path, len(fresh) + 1, PROJECT))
                 if fresh:
                     files[path] = LoadedFile(path=path, scope=PROJECT, entries=tuple(fresh))
-                    sync(index, dict.fromkeys(files, "learned"), lambda paths: [files[path] for path in sorted(paths)])
-                yield index, Asking(query.id, query.text, grades[query.id], (), query.kind, _asked_at(query).date())
+                    sync(
+                        index,
+                        dict.fromkeys(files, "learned"),
+                        lambda paths: [files[path] for path in sorted(paths)],
+                    )
+                yield (
+                    index,
+                    Asking(
+                        query.id,
+                        query.text,
+                        grades[query.id],
+                        (),
+                        query.kind,
+                        _asked_at(query).date(),
+                    ),
+                )
 
 
 def _entry(entry: SetEntry) -> Entry:
     title, _, body = entry.text.partition("\n")
     session = None if entry.session is None else str(entry.session)
     day = _aware(entry.ts).date()
-    return replace(sample_entry(0, title), id=entry.id, last_reinforced=day, session=session, body=body)
+    return replace(
+        sample_entry(0, title), id=entry.id, last_reinforced=day, session=session, body=body
+    )
 
 
 def _asked_at(query: SetQuery) -> datetime:
@@ -166,7 +198,9 @@ def answer_set(
         yield _answer(index, config, asking, clock, embedder)
         if others:
             unrelated = dice.choice(texts[dice.choice(others)])
-            yield _answer(index, config, replace(asking, name="", text=unrelated, grades={}), clock, embedder)
+            yield _answer(
+                index, config, replace(asking, name="", text=unrelated, grades={}), clock, embedder
+            )
 
 
 def choose_for_all(config: Config, environ: Mapping[str, str]) -> EmbedderChoice:
@@ -180,7 +214,9 @@ def _embed_all(index: Index, embedder: Embedder, known: dict[bytes, array[float]
     lost = missing(index, embedder.model_id)
     if new := [name for name in lost if name not in known]:
         given = embedder.embed([lost[name] for name in new])
-        known |= {name: given.data[at * given.dim : (at + 1) * given.dim] for at, name in enumerate(new)}
+        known |= {
+            name: given.data[at * given.dim : (at + 1) * given.dim] for at, name in enumerate(new)
+        }
     if lost:
         data = array("f", [value for name in lost for value in known[name]])
         store(index, embedder.model_id, tuple(lost), Vectors(len(data) // len(lost), data))
@@ -191,15 +227,21 @@ def load_golden(workspace: Workspace) -> tuple[Golden, ...]:
     found = [
         golden if golden.name else replace(golden, name=f"{path.stem}:{number}")
         for path in sorted((work_tree(workspace) / GOLDEN_DIR).glob("*.jsonl"))
-        for number, golden in enumerate(load_lines(path, Golden, "bad-queries", ONE_A_LINE), start=1)
+        for number, golden in enumerate(
+            load_lines(path, Golden, "bad-queries", ONE_A_LINE), start=1
+        )
     ]
     if not found:
         hint = "Derive some from the entries with `memory-ci eval init`, and mend them by hand."
-        raise UsageError(f"there are no golden queries in {GOLDEN_DIR}/", slug="no-golden-queries", hint=hint)
+        raise UsageError(
+            f"there are no golden queries in {GOLDEN_DIR}/", slug="no-golden-queries", hint=hint
+        )
     return tuple(found)
 
 
-def answer_golden(workspace: Workspace, goldens: Sequence[Golden], today: date, clock: Timer) -> tuple[Answered, ...]:
+def answer_golden(
+    workspace: Workspace, goldens: Sequence[Golden], today: date, clock: Timer
+) -> tuple[Answered, ...]:
     """Golden queries, answered from the memory of the work tree; global memory is not the repository's."""
     own = replace(workspace, config=replace(workspace.config, global_=GlobalConfig(path="")))
     with synced_index(own) as index:
@@ -207,18 +249,29 @@ def answer_golden(workspace: Workspace, goldens: Sequence[Golden], today: date, 
 
 
 def compare_golden(
-    workspace: Workspace, goldens: Sequence[Golden], answered: Sequence[Answered], rev: str, margin: float, clock: Timer
+    workspace: Workspace,
+    goldens: Sequence[Golden],
+    answered: Sequence[Answered],
+    rev: str,
+    margin: float,
+    clock: Timer,
 ) -> Comparison:
     """The same queries answered from the memory of `rev`, ranked as on the same day. Raises RepositoryError
     (unknown-revision); UsageError (no-golden-queries) if none of them has a relevant entry."""
     if not any(one.asking.grades for one in answered):
         hint = 'A query with a "relevant" entry is needed: only these can fall.'
-        raise UsageError("no golden query has a relevant entry", slug="no-golden-queries", hint=hint)
+        raise UsageError(
+            "no golden query has a relevant entry", slug="no-golden-queries", hint=hint
+        )
     with Past(workspace).index(resolve_commit(workspace.repo, rev)) as index:
         before = _answer_all(index, workspace.config, goldens, answered[0].asking.today, clock)
     score = MEASURES["nDCG@10"]
     pairs = [(old, new) for old, new in zip(before, answered, strict=True) if old.asking.grades]
-    falls = [Fall(new.asking.name, score(old), score(new)) for old, new in pairs if score(new) < score(old)]
+    falls = [
+        Fall(new.asking.name, score(old), score(new))
+        for old, new in pairs
+        if score(new) < score(old)
+    ]
     return Comparison(
         rev=rev,
         margin=margin,
@@ -238,7 +291,11 @@ def measure(answered: Sequence[Answered]) -> tuple[Quality, ...]:
 def init_golden(workspace: Workspace) -> tuple[Path, int]:
     """Write queries derived from the entries of the work tree to `.memory/eval/derived.jsonl`; (the file, how many).
     Written anew each time: what people add belongs into a file of its own."""
-    entries = [place.entry for place in load_memory(workspace, None).located if place.entry.status == "active"]
+    entries = [
+        place.entry
+        for place in load_memory(workspace, None).located
+        if place.entry.status == "active"
+    ]
     goldens = metrics.derive_golden(
         [entry for entry in entries if entry.title],
         lambda entry: [anchor.path for cite in entry.cites if (anchor := parse_anchor(cite))],
@@ -253,20 +310,30 @@ def run_lines(answered: Iterable[Answered], *, explain: bool) -> Iterator[bytes]
     """A run as JSON lines: query, ranking and verdict, and each hit's factors if they are asked for."""
     for one in (one for one in answered if one.asking.name):
         line = {"query": one.asking.name, "ranking": one.ranking, "verdict": one.verdict}
-        yield msgspec.json.encode(line | ({"factors": [dict(hit) for hit in one.factors]} if explain else {})) + b"\n"
+        yield (
+            msgspec.json.encode(
+                line | ({"factors": [dict(hit) for hit in one.factors]} if explain else {})
+            )
+            + b"\n"
+        )
 
 
 def _answer_all(
     index: Index, config: Config, goldens: Sequence[Golden], today: date, clock: Timer
 ) -> tuple[Answered, ...]:
     askings = [
-        Asking(one.name, one.query, dict.fromkeys(one.relevant, 1.0), one.negative, one.kind, today) for one in goldens
+        Asking(one.name, one.query, dict.fromkeys(one.relevant, 1.0), one.negative, one.kind, today)
+        for one in goldens
     ]
     return tuple(_answer(index, config, asking, clock) for asking in askings)
 
 
 def _answer(
-    index: Index, config: Config, asking: Asking, clock: Timer, embedder: EmbedderChoice | None = None
+    index: Index,
+    config: Config,
+    asking: Asking,
+    clock: Timer,
+    embedder: EmbedderChoice | None = None,
 ) -> Answered:
     options = RetrieveOptions()
     start = clock()
@@ -275,7 +342,9 @@ def _answer(
     hits, _ = arrange(found.hits, asked.limit)
     answer = Retrieval(task=asking.text, mode=found.mode)
     best = drop_weak(hits, is_near=found.margin >= 0, is_exempt=lambda _: False)
-    given, _ = fit(best, asked.max_chars - context_cost(answer), entry_cost, config.retrieve.type_max_chars)
+    given, _ = fit(
+        best, asked.max_chars - context_cost(answer), entry_cost, config.retrieve.type_max_chars
+    )
     seconds = clock() - start
     return Answered(
         asking,
@@ -292,7 +361,9 @@ def _measure(kind: str, answered: Sequence[Answered]) -> Quality:
     asked = [one for one in answered if one.asking.grades]
     guarded = [one for one in answered if one.asking.negative]
     empty = [one for one in answered if not one.asking.grades]
-    measures = [_mean(name, [of(one) for one in asked]) for name, of in MEASURES.items()] if asked else []
+    measures = (
+        [_mean(name, [of(one) for one in asked]) for name, of in MEASURES.items()] if asked else []
+    )
     measures += _measure_given(asked, empty)
     stale = [metrics.has_any(one.ranking, one.asking.negative, 10) for one in guarded]
     times = [1000 * one.seconds for one in answered]
@@ -312,8 +383,14 @@ def _measure_given(asked: Sequence[Answered], unrelated: Sequence[Answered]) -> 
     if served:
         hits = [len(one.asking.grades.keys() & set(one.given)) / len(one.given) for one in served]
         yield _mean("precision at given", hits)
-        before = [{name for one in served[at - at % SESSION : at] for name in one.given} for at in range(len(served))]
-        repeats = [len(known & set(one.given)) / len(one.given) for known, one in zip(before, served, strict=True)]
+        before = [
+            {name for one in served[at - at % SESSION : at] for name in one.given}
+            for at in range(len(served))
+        ]
+        repeats = [
+            len(known & set(one.given)) / len(one.given)
+            for known, one in zip(before, served, strict=True)
+        ]
         yield _mean("repeats", repeats)
     found = metrics.mean([MEASURES["recall@10"](one) for one in asked])
     if found:

@@ -8,7 +8,9 @@ from memory_ci.commands.evaluate.records import GoldLearning, GoldWindow
 from memory_ci.records.candidate import Candidate
 from memory_ci.text import content_words, jaccard
 
-SAME_WORDS = 0.5  # Jaccard of content words from which a quote is taken for the one that gold names.
+SAME_WORDS = (
+    0.5  # Jaccard of content words from which a quote is taken for the one that gold names.
+)
 
 
 def is_match(candidate: Candidate, learning: GoldLearning) -> bool:
@@ -16,14 +18,20 @@ def is_match(candidate: Candidate, learning: GoldLearning) -> bool:
     gold = " ".join(learning.quote.split())
     for quote in candidate.quotes:
         text = " ".join(quote.text.split())
-        if gold in text or text in gold or jaccard(content_words(gold), content_words(text)) >= SAME_WORDS:
+        if (
+            gold in text
+            or text in gold
+            or jaccard(content_words(gold), content_words(text)) >= SAME_WORDS
+        ):
             return True
     return False
 
 
 def kappa(windows: Sequence[GoldWindow]) -> tuple[float | None, int]:
     """Cohen's kappa (Cohen 1960) of the first two labels of each window that has two, and how many those are."""
-    return cohen_kappa([(w.labels[0].is_durable, w.labels[1].is_durable) for w in windows if len(w.labels) > 1])
+    return cohen_kappa(
+        [(w.labels[0].is_durable, w.labels[1].is_durable) for w in windows if len(w.labels) > 1]
+    )
 
 
 def cohen_kappa(pairs: Sequence[tuple[bool, bool]]) -> tuple[float | None, int]:

@@ -11,8 +11,17 @@ from memory_ci.records.proportion import Share
 from memory_ci.records.retrieval import Strength
 
 # Measures that a change of memory may not worsen, and which way is better.
-GATED = {"nDCG@10": 1, "recall at given": 1, "precision at given": 1, "kept": 1, "unrelated answered": -1}
-SIZES = {"entries given", "characters given"}  # They may grow by ten times the margin, as a share of what they were.
+GATED = {
+    "nDCG@10": 1,
+    "recall at given": 1,
+    "precision at given": 1,
+    "kept": 1,
+    "unrelated answered": -1,
+}
+SIZES = {
+    "entries given",
+    "characters given",
+}  # They may grow by ten times the margin, as a share of what they were.
 
 
 class Golden(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -93,7 +102,9 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     def worse(self) -> tuple[tuple[str, float, float], ...]:
         """Each measure that gates and got worse: its name, and what it was and is."""
         now = {measure.name: measure.value for measure in self.now.measures}
-        pairs = ((one.name, one.value, now[one.name]) for one in self.before.measures if one.name in now)
+        pairs = (
+            (one.name, one.value, now[one.name]) for one in self.before.measures if one.name in now
+        )
         return tuple(pair for pair in pairs if _loss(*pair) > self.margin)
 
 

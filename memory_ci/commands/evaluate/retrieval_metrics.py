@@ -39,7 +39,9 @@ def reciprocal_rank(ranking: Sequence[str], relevant: Grades, k: int) -> float:
     >>> reciprocal_rank(["x", "a"], {"a": 1}, 10), reciprocal_rank(["x", "a"], {"a": 1}, 1)
     (0.5, 0.0)
     """
-    places = (1 / rank for rank, entry in enumerate(_unique(ranking)[:k], start=1) if entry in relevant)
+    places = (
+        1 / rank for rank, entry in enumerate(_unique(ranking)[:k], start=1) if entry in relevant
+    )
     return next(places, 0.0)
 
 
@@ -63,7 +65,9 @@ def percentile(values: Iterable[float], share: float) -> float:
     return ordered[max(0, math.ceil(share * len(ordered)) - 1)] if ordered else 0.0
 
 
-def interval(values: Sequence[float], draw: Callable[[Sequence[float]], Sequence[float]]) -> tuple[float, float]:
+def interval(
+    values: Sequence[float], draw: Callable[[Sequence[float]], Sequence[float]]
+) -> tuple[float, float]:
     """The 95 % percentile bootstrap interval of the mean (Efron 1979); `draw` gives a sample of equal size, with
     replacement."""
     means = sorted(mean(draw(values)) for _ in range(RESAMPLES)) if values else [0.0]
@@ -71,7 +75,9 @@ def interval(values: Sequence[float], draw: Callable[[Sequence[float]], Sequence
 
 
 def _dcg(grades: Iterable[float]) -> float:
-    return sum((math.pow(2, grade) - 1) / math.log2(rank + 1) for rank, grade in enumerate(grades, start=1))
+    return sum(
+        (math.pow(2, grade) - 1) / math.log2(rank + 1) for rank, grade in enumerate(grades, start=1)
+    )
 
 
 def _unique(ranking: Sequence[str]) -> list[str]:
@@ -93,7 +99,9 @@ LEAST_BODY_WORDS = 4  # A body with fewer words of its own gives no paraphrase.
 PARAPHRASE_WORDS = 6
 
 
-def derive_golden(entries: Sequence[Entry], paths_of: Callable[[Entry], Iterable[str]]) -> tuple[Golden, ...]:
+def derive_golden(
+    entries: Sequence[Entry], paths_of: Callable[[Entry], Iterable[str]]
+) -> tuple[Golden, ...]:
     """Up to three queries for each entry (its title, a paraphrase, the files it cites, given by `paths_of`), then
     tasks of other trades, most of whose words no entry has."""
     df = Counter(word for entry in entries for word in content_words(entry.text))
@@ -104,7 +112,9 @@ def derive_golden(entries: Sequence[Entry], paths_of: Callable[[Entry], Iterable
             own.append(Golden(query=paraphrase, relevant=(entry.id,), kind="paraphrase"))
         text = entry.text.lower()  # only title and body are searched
         if paths := [path for path in dict.fromkeys(paths_of(entry)) if path.lower() in text]:
-            own.append(Golden(query=f"Change {' and '.join(paths)}", relevant=(entry.id,), kind="path"))
+            own.append(
+                Golden(query=f"Change {' and '.join(paths)}", relevant=(entry.id,), kind="path")
+            )
     asked = {task: content_words(task) for task in FOREIGN_TASKS}
     foreign = [task for task, said in asked.items() if 2 * len(said & df.keys()) < len(said)]
     return (*own, *(Golden(query=task, kind="foreign") for task in foreign))

@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from memory_ci.cli.terminal import render_rows
-from memory_ci.commands.evaluate.records import GATED, SIZES, Answered, Comparison, Evaluation, Quality, SetEvaluation
+from memory_ci.commands.evaluate.records import (
+    GATED,
+    SIZES,
+    Answered,
+    Comparison,
+    Evaluation,
+    Quality,
+    SetEvaluation,
+)
 from memory_ci.findings import printable
 from memory_ci.records.proportion import Share
 from memory_ci.text import shorten
@@ -18,7 +26,10 @@ def render_qualities(qualities: Sequence[Quality]) -> str:
     """A block for each kind of query: every mean with its 95 % interval, then what it took."""
     blocks = []
     for one in qualities:
-        rows = [(mean.name, f"{mean.value:.3f}  [{mean.low:.3f}, {mean.high:.3f}]") for mean in one.measures]
+        rows = [
+            (mean.name, f"{mean.value:.3f}  [{mean.low:.3f}, {mean.high:.3f}]")
+            for mean in one.measures
+        ]
         if one.unanswerable:
             rows.append(("false hits", f"{one.false_hits} of {one.unanswerable} without an answer"))
         rows.append(("latency", "p50 {:.1f} ms, p95 {:.1f} ms".format(*one.milliseconds)))
@@ -34,13 +45,18 @@ def render_answers(answered: Iterable[Answered]) -> str:
         lines.append(f"{one.verdict:4}  {_short(one.asking.text)}\n")
         for entry, factors in list(zip(one.ranking, one.factors, strict=True))[:HITS_EXPLAINED]:
             product = " x ".join(f"{name} {value:.2f}" for name, value in factors)
-            lines.append(f"    {'*' if entry in one.asking.grades else ' '} {printable(entry)}: {product}\n")
+            lines.append(
+                f"    {'*' if entry in one.asking.grades else ' '} {printable(entry)}: {product}\n"
+            )
     return "".join(lines)
 
 
 def render_comparison(done: Comparison) -> str:
     """Each measure that gates before and now, and the queries whose nDCG@10 fell."""
-    now, worse = {one.name: one.value for one in done.now.measures}, {name for name, _, _ in done.worse}
+    now, worse = (
+        {one.name: one.value for one in done.now.measures},
+        {name for name, _, _ in done.worse},
+    )
     lines = [f"at {printable(done.rev)}, and now:"]
     lines += [
         f"  {one.name} {one.value:.3f}, {now[one.name]:.3f}: {'worse by more than' if one.name in worse else 'within'}"
@@ -48,7 +64,9 @@ def render_comparison(done: Comparison) -> str:
         for one in done.before.measures
         if one.name in now and one.name in {*GATED, *SIZES}
     ]
-    lines += [f"  {fall.before:.3f} -> {fall.now:.3f}  {_short(fall.name)}" for fall in done.falls[:SHOWN]]
+    lines += [
+        f"  {fall.before:.3f} -> {fall.now:.3f}  {_short(fall.name)}" for fall in done.falls[:SHOWN]
+    ]
     lines += [f"  and {len(done.falls) - SHOWN} more"] if len(done.falls) > SHOWN else []
     return "".join(f"{line}\n" for line in lines)
 
@@ -69,14 +87,29 @@ def render_evaluation(done: Evaluation) -> str:
         ("learnings that could not be read", str(done.dropped)),
         ("secrets leaked", str(done.secrets_leaked)),
         ("injections obeyed", str(done.injections_obeyed)),
-        ("calls that failed", f"{done.failures}{f' (the first: {done.failed_because})' if done.failures else ''}"),
+        (
+            "calls that failed",
+            f"{done.failures}{f' (the first: {done.failed_because})' if done.failures else ''}",
+        ),
         ("tokens for each window", f"{done.tokens_per_window:g}"),
     ]
     if done.agreement is not None:
-        rows.append(("agreement of two labellers (kappa)", f"{done.agreement:.2f} on {done.labelled_twice} windows"))
+        rows.append(
+            (
+                "agreement of two labellers (kappa)",
+                f"{done.agreement:.2f} on {done.labelled_twice} windows",
+            )
+        )
     text = f"engine {done.engine}\n{render_rows(rows)}"
-    for heading, items in (("Missed", done.misses), ("Written, but not in gold", done.false_positives)):
-        text += "".join([f"\n{heading}:\n", *(f"  {_short(item)}\n" for item in items[:SHOWN])]) if items else ""
+    for heading, items in (
+        ("Missed", done.misses),
+        ("Written, but not in gold", done.false_positives),
+    ):
+        text += (
+            "".join([f"\n{heading}:\n", *(f"  {_short(item)}\n" for item in items[:SHOWN])])
+            if items
+            else ""
+        )
     return text
 
 
@@ -85,9 +118,15 @@ def render_set(done: SetEvaluation) -> str:
     rows = [
         ("windows with a reply", str(done.windows)),
         ("replies without a learning", _share(done.abstained)),
-        ("learnings for each window", f"{done.learnings / done.windows:.2f} ({done.learnings} in all)"),
+        (
+            "learnings for each window",
+            f"{done.learnings / done.windows:.2f} ({done.learnings} in all)",
+        ),
         ("written by the gate of today", _share(done.written)),
-        *((f"  not: {_short(reason)}", str(count)) for reason, count in sorted(done.not_written.items())),
+        *(
+            (f"  not: {_short(reason)}", str(count))
+            for reason, count in sorted(done.not_written.items())
+        ),
         ("tokens for each window", f"about {done.tokens_in:g} in, {done.tokens_out:g} out"),
     ]
     for reader in done.readers:

@@ -36,4 +36,8 @@ def export_command(target: str, path: Path | None, dry_run: bool, as_json: bool)
     done = export(workspace(), path and Path.cwd() / path, dry_run=dry_run)
     would = "would be " if dry_run and done.result == "written" else ""
     lines = "".join(f"\n{printable(line)}" for line in done.lines) if dry_run else ""
-    show({"dry_run": dry_run, **msgspec.structs.asdict(done)}, f"{would}{done.result} {done.path}\n{lines}", as_json)
+    show(
+        {"dry_run": dry_run, **msgspec.structs.asdict(done)},
+        f"{would}{done.result} {done.path}\n{lines}",
+        as_json,
+    )

@@ -37,7 +37,9 @@ NOUNS = {"entry": "an entry", "words": "words", "person": "a person"}
 
 @click.command("forget")
 @click.argument("what", metavar="ID|WORDS|PERSON", shell_complete=complete_id)
-@option("--as", "wanted", choices=["entry", "words", "person"], help="What it is, if that is unclear.")
+@option(
+    "--as", "wanted", choices=["entry", "words", "person"], help="What it is, if that is unclear."
+)
 @flag("--plan", "--dry-run", "is_plan", help="Name the places, and change nothing.")
 @flag("--yes", help="Do not ask.")
 @json_option
@@ -69,7 +71,9 @@ def forget_command(what: str, wanted: str | None, is_plan: bool, yes: bool, as_j
     if not is_plan and not yes:
         if what == "-" or not sys.stdin.isatty():
             hint = "Look with --plan first, then say --yes."
-            raise UsageError("nobody can be asked here whether to forget it", slug="not-confirmed", hint=hint)
+            raise UsageError(
+                "nobody can be asked here whether to forget it", slug="not-confirmed", hint=hint
+            )
         say("".join(f"{printable(line)}\n" for line in _tell(plan)), err=True)
         click.confirm("Do it?", abort=True, err=True)
     if not is_plan:
@@ -87,6 +91,8 @@ def _tell(plan: ForgetPlan) -> Iterator[str]:
         places = [place for place in plan.places if place.kind == kind]
         if places:
             yield f"{heading}:"
-        yield from (f"  {'! ' if place.is_left else ''}{place.where}: {place.what}" for place in places)
+        yield from (
+            f"  {'! ' if place.is_left else ''}{place.where}: {place.what}" for place in places
+        )
     if plan.commit:
         yield f"Committed as {plan.commit[:12]}, with a hash in .memory/rejected.txt that keeps it out"

@@ -19,7 +19,13 @@ from memory_ci.extraction import tombstones
 from memory_ci.gitrepo.history import STEP
 from memory_ci.gitrepo.process import run_git
 from memory_ci.gitrepo.sessionrefs import list_pushed, rewrite
-from memory_ci.memory.forgotten import HEADER, REJECTED_FILE, copy_path, parse_rejected, read_rejected
+from memory_ci.memory.forgotten import (
+    HEADER,
+    REJECTED_FILE,
+    copy_path,
+    parse_rejected,
+    read_rejected,
+)
 from memory_ci.memory.lookup import find_entry
 from memory_ci.memory.workspace import Workspace, branch_tip, load_memory
 from memory_ci.store.files import write_file
@@ -53,7 +59,9 @@ FORGES = (
     "Agents keep their own transcripts outside of this repository: `memory-ci sessions` lists where",
 )
 DELETED = "deleted, and made again by the next run"
-UNREACHABLE = "git reflog expire --expire=now --all && git gc --prune=now  # old objects of this clone"
+UNREACHABLE = (
+    "git reflog expire --expire=now --all && git gc --prune=now  # old objects of this clone"
+)
 
 
 class ForgetPlan(msgspec.Struct, frozen=True):
@@ -88,19 +96,37 @@ def find_meant(workspace: Workspace, text: str, wanted: What | None) -> Meant:
         located = load_memory(workspace, None).located
         if wanted == "entry" or any(place.entry.id.startswith(text.lower()) for place in located):
             entry = find_entry(located, text).entry
-            quotes = (line.partition(" ")[2] for line in entry.evidence if not line.startswith("accepted "))
-            return Meant("entry", tuple(tombstones.long_enough([entry.title, entry.body, *quotes])), entry.id)
+            quotes = (
+                line.partition(" ")[2]
+                for line in entry.evidence
+                if not line.startswith("accepted ")
+            )
+            return Meant(
+                "entry", tuple(tombstones.long_enough([entry.title, entry.body, *quotes])), entry.id
+            )
         raise _refuse_unknown(workspace, text)
     if wanted != "words" and (names := _names_of(workspace, text, is_asked=wanted == "person")):
         return Meant("person", tuple(("name", name) for name in names))
     if not re.search(tombstones.WORD, text):
-        raise UsageError("there is no word in it", slug="nothing-to-forget", hint="Give an id, words or a person.")
+        raise UsageError(
+            "there is no word in it",
+            slug="nothing-to-forget",
+            hint="Give an id, words or a person.",
+        )
     return Meant("words", (("words", text),))
 
 
 def _refuse_unknown(workspace: Workspace, entry_id: str) -> UsageError:
     """Return the error for an id that no entry has, with the commit that removed it if there is one."""
-    words = ("log", "-1", "--format=%h (%s)", f"-S{entry_id.lower()}", "--end-of-options", "HEAD", "--")
+    words = (
+        "log",
+        "-1",
+        "--format=%h (%s)",
+        f"-S{entry_id.lower()}",
+        "--end-of-options",
+        "HEAD",
+        "--",
+    )
     removed = run_git(workspace.repo.cwd, *words, ok=(0, 128)).decode("utf-8", "replace").strip()
     message = f"no entry has an id that starts with {entry_id!r}"
     if removed:
@@ -113,7 +139,9 @@ def _names_of(workspace: Workspace, text: str, *, is_asked: bool) -> tuple[str, 
     """The names and addresses of a person; () where the text names none that is known."""
     asked = PERSON.fullmatch(text)
     given = {asked["name"], asked["mail"]} if asked else {text}
-    said = run_git(workspace.repo.cwd, "log", "--all", "--format=%an%x00%ae%n%cn%x00%ce").decode("utf-8", "replace")
+    said = run_git(workspace.repo.cwd, "log", "--all", "--format=%an%x00%ae%n%cn%x00%ce").decode(
+        "utf-8", "replace"
+    )
     people = {tuple(line.split("\0")) for line in said.splitlines() if "\0" in line}
     folded = {one.casefold() for one in given if one}
     known = [person for person in people if folded & {part.casefold() for part in person}]
@@ -126,20 +154,26 @@ def plan_forget(workspace: Workspace, meant: Meant, home: Path) -> ForgetPlan:
     """Every place that holds it, and what would be done. Writes nothing."""
     target, tip = _target(meant, "0" * 32), branch_tip(workspace, None)[1]
     files, found = places.rewrite_tree(workspace, target, tip)
-    longest = (max(re.findall(tombstones.WORD, text), key=len, default="") for _, text in meant.texts)
+    longest = (
+        max(re.findall(tombstones.WORD, text), key=len, default="") for _, text in meant.texts
+    )
     held = (
         *found,
         *(place for place, *_ in places.rewrite_loose(workspace, target, tip)),
         *(place for place, *_ in places.rewrite_sessions(workspace, target)),
         *(place for place, *_ in places.list_derived(workspace, target)),
         *(HeldPlace("ref", ref, DELETED) for ref in places.list_private(workspace.repo)),
-        *places.list_left(workspace, target, tip, list(dict.fromkeys(filter(None, longest))), files),
+        *places.list_left(
+            workspace, target, tip, list(dict.fromkeys(filter(None, longest))), files
+        ),
         *places.find_global(target, workspace.config.global_.path, home),
     )
     return ForgetPlan(meant.what, held, tuple(_list_steps(workspace, meant, held)))
 
 
-def apply_forget(workspace: Workspace, meant: Meant, home: Path, salt: str, now: datetime) -> ForgetPlan:
+def apply_forget(
+    workspace: Workspace, meant: Meant, home: Path, salt: str, now: datetime
+) -> ForgetPlan:
     """Do it: rewrite refs, delete derived data, and commit the files with the tombstones, last. `salt` is 32
     hexadecimal digits, for a repository that has none. Raises what the writer raises."""
     from memory_ci.gitrepo import writer  # GitPython: 75 ms, only to write
@@ -168,9 +202,15 @@ def apply_forget(workspace: Workspace, meant: Meant, home: Path, salt: str, now:
         rewrite(workspace.repo, stored, own)
     for private in places.list_private(workspace.repo):
         run_git(workspace.repo.cwd, "update-ref", "-d", "--end-of-options", private)
-    _write_files((*places.rewrite_loose(workspace, target, tip), *places.list_derived(workspace, target)))
-    tip = writer.commit_series(workspace.repo, ref=ref, expected=tip, commits=commits, identity=identity, when=now)
-    _write_files(places.list_derived(workspace, target))  # a hook may have built the index meanwhile
+    _write_files(
+        (*places.rewrite_loose(workspace, target, tip), *places.list_derived(workspace, target))
+    )
+    tip = writer.commit_series(
+        workspace.repo, ref=ref, expected=tip, commits=commits, identity=identity, when=now
+    )
+    _write_files(
+        places.list_derived(workspace, target)
+    )  # a hook may have built the index meanwhile
     return replace(plan, is_done=True, commit=tip)
 
 
@@ -191,7 +231,11 @@ def _target(meant: Meant, salt: str) -> Target:
 
 def _lines(meant: Meant, salt: str) -> list[str]:
     return list(
-        dict.fromkeys(line for kind, text in meant.texts for line in tombstones.format_tombstones(kind, text, salt))
+        dict.fromkeys(
+            line
+            for kind, text in meant.texts
+            for line in tombstones.format_tombstones(kind, text, salt)
+        )
     )
 
 

@@ -18,10 +18,16 @@ if TYPE_CHECKING:
 @click.command("health")
 @option("--at", metavar="REV|DATE", help="Look at this revision or day, with that day for today.")
 @flag("--history", help="A line for today and for the end of each month, the newest twelve.")
-@option("--profile", choices=get_args(Profile), help="By whose definitions, instead of `health.profile`.")
+@option(
+    "--profile",
+    choices=get_args(Profile),
+    help="By whose definitions, instead of `health.profile`.",
+)
 @flag("--effect", help="Compare sessions that are given memory with those that are held out.")
 @json_option
-def health_command(at: str | None, history: bool, profile: Profile | None, effect: bool, as_json: bool) -> None:
+def health_command(
+    at: str | None, history: bool, profile: Profile | None, effect: bool, as_json: bool
+) -> None:
     """Say how well memory is kept, and what to do about what is weak.
 
     Six metrics from 0 to 100 and their mean by weight: truth 15, recency 10, coverage 25, coherence 20, efficiency 15,
@@ -40,7 +46,9 @@ def health_command(at: str | None, history: bool, profile: Profile | None, effec
 
     if effect:
         if history or at is not None or profile is not None:
-            raise click.UsageError("--effect compares sessions until now: give no other option with it.")
+            raise click.UsageError(
+                "--effect compares sessions until now: give no other option with it."
+            )
         from memory_ci.commands.health.effect import measure_effect
 
         with progress("Comparing sessions"):

@@ -31,13 +31,25 @@ def measure_effect(workspace: Workspace, today: date) -> EffectReport:
     episodes = combine(load_episodes(workspace, None).tellings)
     marks = {mark for one in episodes for mark in _marks(one)}
     captured = CapturedSessions(workspace)
-    sessions = [one for one in captured.said if one.started] if workspace.config.sessions.read else []
-    told = [one for one in sessions if mark_session(one.id) in marks or HELD_OUT in list_given(workspace, one.id)]
-    starts = [one.started for one in told if one.started] + [one.occurred_at for one in episodes if _marks(one)]
+    sessions = (
+        [one for one in captured.said if one.started] if workspace.config.sessions.read else []
+    )
+    told = [
+        one
+        for one in sessions
+        if mark_session(one.id) in marks or HELD_OUT in list_given(workspace, one.id)
+    ]
+    starts = [one.started for one in told if one.started] + [
+        one.occurred_at for one in episodes if _marks(one)
+    ]
     if not starts:
         return EffectReport(part)
     start, seen = min(starts), {mark_session(one.id) for one in told} | marks
-    weeks = max((datetime(today.year, today.month, today.day, tzinfo=UTC) - start).total_seconds() / 604_800, 1.0)
+    weeks = max(
+        (datetime(today.year, today.month, today.day, tzinfo=UTC) - start).total_seconds()
+        / 604_800,
+        1.0,
+    )
     entries = [place.entry for place in load_memory(workspace, None).located]
     arms = []
     for one in sessions:
@@ -48,33 +60,45 @@ def measure_effect(workspace: Workspace, today: date) -> EffectReport:
     changes = [
         (bool(_marks(one)), one)
         for one in episodes
-        if one.occurred_at >= start and (_marks(one) or one.retrieved or one.context.get("sessions"))
+        if one.occurred_at >= start
+        and (_marks(one) or one.retrieved or one.context.get("sessions"))
     ]
     undone = [(arm, one.outcome == "failure") for arm, one in changes if one.action.commit]
     effects = (
         compare("steered", [(arm, steered) for arm, steered, _ in arms], weeks, part),
         compare("corrected again", [(arm, again) for arm, _, again in arms], weeks, part),
-        compare("changes requested", [(arm, one.outcome == "partial") for arm, one in changes], weeks, part),
+        compare(
+            "changes requested",
+            [(arm, one.outcome == "partial") for arm, one in changes],
+            weeks,
+            part,
+        ),
         compare("reverted", undone, weeks, part),
     )
     return EffectReport(part, start.date(), effects)
 
 
-def compare(name: str, found: Iterable[tuple[bool, bool]], weeks: float, part: float) -> ArmComparison:
+def compare(
+    name: str, found: Iterable[tuple[bool, bool]], weeks: float, part: float
+) -> ArmComparison:
     """What was found in both arms: (is held out, did it happen) of each session or change within so many weeks."""
     known = list(found)
     arms = ([happened for arm, happened in known if arm is of] for of in (False, True))
     given, held = (share(sum(arm), len(arm)) for arm in arms)
     low, high = newcombe(given, held) if given.total and held.total else (None, None)
     rate = sum(happened for _, happened in known) / len(known) if known else 0.0
-    needed = find_needed(rate, part or held.total / len(known)) if 0 < rate < 1 and held.total else None
+    needed = (
+        find_needed(rate, part or held.total / len(known)) if 0 < rate < 1 and held.total else None
+    )
     wait = round(needed * weeks / len(known), 1) if needed else None
     return ArmComparison(name, given, held, low, high, needed, wait)
 
 
 def newcombe(one: Share, other: Share) -> tuple[float, float]:
     """The 95 % interval of the difference of two shares: method 10 of Newcombe (Statistics in Medicine, 1998)."""
-    (p, low, high), (q, least, most) = ((s.hits / s.total, s.low or 0.0, s.high or 0.0) for s in (one, other))
+    (p, low, high), (q, least, most) = (
+        (s.hits / s.total, s.low or 0.0, s.high or 0.0) for s in (one, other)
+    )
     return p - q - math.hypot(p - low, most - q), p - q + math.hypot(high - p, q - least)
 
 
@@ -104,6 +128,8 @@ def _steers(session: Session) -> Iterator[str]:
 def _is_said_again(said: Iterable[str], day: date, entries: Iterable[Entry]) -> bool:
     """Whether an entry from before that day says the same as a correction."""
     asked = [words for text in said if len(words := content_words(text)) >= LEAST_SAID]
-    known = [entry for entry in entries if entry.created_at and entry.created_at < day] if asked else []
+    known = (
+        [entry for entry in entries if entry.created_at and entry.created_at < day] if asked else []
+    )
     texts = [content_words(entry.text) for entry in known]
     return any(len(words & text) >= AGAIN * len(words) for words in asked for text in texts)

@@ -40,7 +40,13 @@ from memory_ci.memory.episodes import load_episodes
 from memory_ci.memory.lookup import list_past_ids
 from memory_ci.memory.past_index import PastMoment, find_moment
 from memory_ci.memory.screening import screen
-from memory_ci.memory.workspace import Workspace, list_memory_files, load_files, readable_path, workspace_at
+from memory_ci.memory.workspace import (
+    Workspace,
+    list_memory_files,
+    load_files,
+    readable_path,
+    workspace_at,
+)
 from memory_ci.records.anchor import VerdictKind
 from memory_ci.records.entry import Entry, Located
 from memory_ci.records.episode import Episode
@@ -60,10 +66,16 @@ from memory_ci.text import plural
 MAX_ASKED = 300  # titles of the newest merged changes that are asked of the index
 MAX_NAMED = 50  # of those that find nothing are named
 MAX_LOST = 3  # places that cannot be read or served are named
-MAX_ON_PAGE = 5_000  # entries: of more the health is said when it is asked for, not on the page of every job
-MAX_EMBEDDED = 1_000  # texts: of more no vectors are made for the crewship profile, for that takes minutes
+MAX_ON_PAGE = (
+    5_000  # entries: of more the health is said when it is asked for, not on the page of every job
+)
+MAX_EMBEDDED = (
+    1_000  # texts: of more no vectors are made for the crewship profile, for that takes minutes
+)
 MONTHS = 12
-NO_COMMIT = "0" * 40  # the id of no commit: what cites it is judged by the hash that it carries, if it does
+NO_COMMIT = (
+    "0" * 40
+)  # the id of no commit: what cites it is judged by the hash that it carries, if it does
 _coherence_of = lru_cache(maxsize=1)(metrics.score_coherence)
 """The same entries from one month to the next are compared once."""
 
@@ -139,8 +151,13 @@ def health_history(
     by one profile: `profile`, or what the configuration of today says."""
     day, found = today, list[Health]()
     with suppress(RepositoryError):  # a shallow clone tells as much as it holds
-        while len(found) < most and (moment := find_moment(workspace, day.isoformat())).commit is not None:
-            found.append(_measure_moment(moment, profile or workspace.config.health.profile, environ))
+        while (
+            len(found) < most
+            and (moment := find_moment(workspace, day.isoformat())).commit is not None
+        ):
+            found.append(
+                _measure_moment(moment, profile or workspace.config.health.profile, environ)
+            )
             day = day.replace(day=1) - timedelta(days=1)
     return tuple(found)
 
@@ -161,19 +178,32 @@ def list_remarks(workspace: Workspace, ref: str, today: date) -> tuple[str, ...]
     here = workspace_at(workspace.repo, ref)
     health = find_branch_health(here, ref, today)
     holdout = render_holdout(here.config.retrieve.holdout)
-    readers = ", ".join(f"{name} on {at:%Y-%m-%d}" for name, at in list_readers(here.repo, ref).items())
-    seen = printable(f"Work that was given memory was last committed by {readers}.") if readers else ""
-    return tuple(filter(None, (render_health_line(health) if health else "", find_nudge(here, ref), seen, holdout)))
+    readers = ", ".join(
+        f"{name} on {at:%Y-%m-%d}" for name, at in list_readers(here.repo, ref).items()
+    )
+    seen = (
+        printable(f"Work that was given memory was last committed by {readers}.") if readers else ""
+    )
+    return tuple(
+        filter(
+            None,
+            (render_health_line(health) if health else "", find_nudge(here, ref), seen, holdout),
+        )
+    )
 
 
-def _measure_moment(moment: PastMoment, profile: Profile | None, environ: Mapping[str, str] | None) -> Health:
+def _measure_moment(
+    moment: PastMoment, profile: Profile | None, environ: Mapping[str, str] | None
+) -> Health:
     """By the configuration of a moment, so that a commit has one health wherever it is asked. One that cannot be read
     any more is passed over for the present one, which also says who is sent the texts."""
     workspace, now = moment.workspace, moment.workspace.config.retrieve
     with suppress(UsageError):
         if moment.commit is not None:
             then = workspace_at(workspace.repo, moment.commit).config
-            retrieve = replace(then.retrieve, embedder=now.embedder, embedder_model=now.embedder_model)
+            retrieve = replace(
+                then.retrieve, embedder=now.embedder, embedder_model=now.embedder_model
+            )
             workspace = Workspace(workspace.repo, replace(then, retrieve=retrieve))
     with _looking(workspace, HealthView(moment.commit or "", moment.commit, moment.today)) as scene:
         return _judge(scene, profile, environ)
@@ -192,14 +222,20 @@ def _looking(workspace: Workspace, place: HealthView) -> Iterator[Scene]:
     files = () if is_void else list_memory_files(workspace, place.view)
     read = list(load_files(workspace, files))
     screened = list(map(screen, read))
-    lost = sorted({(one.path, one.line) for file in read for one in file.findings if one.level == "error"})
+    lost = sorted(
+        {(one.path, one.line) for file in read for one in file.findings if one.level == "error"}
+    )
     for before, after in zip(read, screened, strict=True):
         kept = {(one.path, one.line) for one in after.entries}
         lost += [(one.path, one.line) for one in before.entries if (one.path, one.line) not in kept]
     changes: tuple[MergedChange, ...] = ()
     silence = "there is no commit yet" if place.tip is None else ""
     try:
-        changes = eligible.list_eligible(workspace, place.tip, place.today) if place.tip is not None else ()
+        changes = (
+            eligible.list_eligible(workspace, place.tip, place.today)
+            if place.tip is not None
+            else ()
+        )
     except RepositoryError as error:
         silence = error.message.splitlines()[0]
     with open_index(None) as index:
@@ -213,7 +249,8 @@ def _looking(workspace: Workspace, place: HealthView) -> Iterator[Scene]:
             place=place,
             index=index,
             active=tuple(one for one in held if is_in_force(one.entry, place.today)),
-            known=ids | (replaced & frozenset().union(*pasts)),  # an id that no commit had is only a word
+            known=ids
+            | (replaced & frozenset().union(*pasts)),  # an id that no commit had is only a word
             lost=tuple(f"{path}:{line}" for path, line in lost),
             changes=changes,
             episodes=() if is_void else combine(load_episodes(workspace, place.view).tellings),
@@ -236,8 +273,12 @@ def _measure_git(scene: Scene) -> dict[MetricName, Measured]:
     if left := frozenset(entry.id for entry in scene.entries) - reached:
         reached |= metrics.find_alike(scene.entries, LEAST_JACCARD, left)
     return {
-        "truth": metrics.score_truth({entry.id: truth.get(entry.id) for entry in _newest(scene.entries)}),
-        "recency": metrics.score_recency(scene.entries, scene.today, scene.workspace.config.prominence.decay),
+        "truth": metrics.score_truth(
+            {entry.id: truth.get(entry.id) for entry in _newest(scene.entries)}
+        ),
+        "recency": metrics.score_recency(
+            scene.entries, scene.today, scene.workspace.config.prominence.decay
+        ),
         "coverage": _coverage(scene),
         "coherence": _coherence_of(scene.active),
         "efficiency": _efficiency(scene),
@@ -249,8 +290,14 @@ def _coverage(scene: Scene) -> Measured:
     sources = frozenset().union(*map(metrics.names_of_source, scene.entries))
     names = sources | frozenset().union(*map(eligible.names_of_episode, scene.episodes))
     tip = scene.place.tip
-    judged = eligible.count_judged(scene.workspace, tip, scene.changes, names) if tip and scene.changes else 0
-    measured = metrics.score_coverage(judged, len(scene.changes), len(scene.active), len(scene.lost), scene.silence)
+    judged = (
+        eligible.count_judged(scene.workspace, tip, scene.changes, names)
+        if tip and scene.changes
+        else 0
+    )
+    measured = metrics.score_coverage(
+        judged, len(scene.changes), len(scene.active), len(scene.lost), scene.silence
+    )
     return measured._replace(basis=measured.basis + _name_lost(scene))
 
 
@@ -261,12 +308,18 @@ def _name_lost(scene: Scene) -> str:
 
 def _efficiency(scene: Scene) -> Measured:
     """How many of the titles of merged changes find an entry; what was learned from a change itself does not count."""
-    config, options, start = scene.workspace.config, RetrieveOptions(), eligible.window_start(scene.today)
+    config, options, start = (
+        scene.workspace.config,
+        RetrieveOptions(),
+        eligible.window_start(scene.today),
+    )
     ranked = [place for place in scene.active if place.scope.name != "institutional"]
     asked, empty = _newest_asked(scene) if ranked else [], list[MergedChange]()
     for change in reversed(asked):
         sound, own = make_sound(options, config, scene.today), eligible.names_of(change)
-        found = find_ranked(scene.index, config, eligible.title_of(change), sound, options, scene.today)
+        found = find_ranked(
+            scene.index, config, eligible.title_of(change), sound, options, scene.today
+        )
         served = drop_weak(found.hits, is_near=found.margin >= 0, is_exempt=lambda _: False)
         if all(own & metrics.names_of_source(hit.located.entry) for hit in served):
             empty.append(change)
@@ -275,7 +328,11 @@ def _efficiency(scene: Scene) -> Measured:
         for episode in scene.episodes
         if episode.retrieved and start < episode.occurred_at.date() <= scene.today
     ]
-    jobs = Jobs(len(given), sum(len(ids) for ids, _ in given), sum(len(ids.intersection(used)) for ids, used in given))
+    jobs = Jobs(
+        len(given),
+        sum(len(ids) for ids, _ in given),
+        sum(len(ids.intersection(used)) for ids, used in given),
+    )
     silence = scene.silence or (NOT_ASKED if ranked else "there is no entry that would be ranked")
     measured = metrics.score_efficiency(len(asked), len(empty), jobs, silence)
     basis, usage = measured.basis, count_usage(scene.episodes)
@@ -285,7 +342,9 @@ def _efficiency(scene: Scene) -> Measured:
         named = ", ".join(norm.entry_id[:8] for norm in over[:MAX_NAMED] if norm.entry_id)
         room = f"the {config.retrieve.institutional_max_chars} characters that every job is given"
         basis += f"; {plural(len(over), 'norm')} over {room}: {named}"
-    return measured._replace(missing=tuple(map(eligible.name_question, empty[:MAX_NAMED])), basis=basis)
+    return measured._replace(
+        missing=tuple(map(eligible.name_question, empty[:MAX_NAMED])), basis=basis
+    )
 
 
 def _newest_asked(scene: Scene) -> list[MergedChange]:
@@ -311,22 +370,42 @@ def _judge_sources(scene: Scene) -> tuple[frozenset[str], dict[str, VerdictKind]
     if scene.place.tip is None:
         return frozenset(), {}
     named = dict[str, frozenset[str]]()
-    for entry in scene.entries:  # the commits that it comes from, and those that its quotes are taken from
+    for (
+        entry
+    ) in scene.entries:  # the commits that it comes from, and those that its quotes are taken from
         origins = (entry.source or "", *(quote.partition(" ")[0] for quote in entry.evidence))
-        named[entry.id] = frozenset(sha for origin in origins for sha in re.findall(COMMIT_ORIGIN, origin))
-    anchors = {cite: anchor for entry in scene.entries for cite in entry.cites if (anchor := parse_anchor(cite))}
-    here = _list_merged(scene, frozenset().union(*named.values(), (anchor.commit for anchor in anchors.values())))
+        named[entry.id] = frozenset(
+            sha for origin in origins for sha in re.findall(COMMIT_ORIGIN, origin)
+        )
+    anchors = {
+        cite: anchor
+        for entry in scene.entries
+        for cite in entry.cites
+        if (anchor := parse_anchor(cite))
+    }
+    here = _list_merged(
+        scene, frozenset().union(*named.values(), (anchor.commit for anchor in anchors.values()))
+    )
 
     def recite(cite: str) -> str:
         is_lost = cite in anchors and anchors[cite].commit not in here
         return format_anchor(replace(anchors[cite], commit=NO_COMMIT)) if is_lost else cite
 
-    active = [replace(one, entry=replace(one.entry, cites=tuple(map(recite, one.entry.cites)))) for one in scene.active]
+    active = [
+        replace(one, entry=replace(one.entry, cites=tuple(map(recite, one.entry.cites))))
+        for one in scene.active
+    ]
     verdicts = judge_anchors(scene.workspace, active, scene.place.view)
-    cited = {entry_id for (entry_id, _), verdict in verdicts.items() if verdict.kind not in ("gone", "unverifiable")}
+    cited = {
+        entry_id
+        for (entry_id, _), verdict in verdicts.items()
+        if verdict.kind not in ("gone", "unverifiable")
+    }
     softened = {one.entry.id: soften(one.entry, verdicts) for one in active}
     truth = {entry_id: judge_entry(found) for entry_id, found in softened.items() if found}
-    return frozenset(cited | {entry_id for entry_id, shas in named.items() if not shas.isdisjoint(here)}), truth
+    return frozenset(
+        cited | {entry_id for entry_id, shas in named.items() if not shas.isdisjoint(here)}
+    ), truth
 
 
 def _list_merged(scene: Scene, names: Set[str]) -> frozenset[str]:
@@ -335,7 +414,9 @@ def _list_merged(scene: Scene, names: Set[str]) -> frozenset[str]:
     found = find_objects(repo, [f"{name}^{{commit}}" for name in wanted])
     shas = {name: sha for name, sha in zip(wanted, found, strict=True) if sha}
     heads = _list_heads(scene.place)
-    foreign = frozenset(shas.values()).intersection(*(list_foreign(repo, shas.values(), head) for head in heads))
+    foreign = frozenset(shas.values()).intersection(
+        *(list_foreign(repo, shas.values(), head) for head in heads)
+    )
     return frozenset(name for name, sha in shas.items() if sha not in foreign)
 
 
@@ -351,11 +432,25 @@ class Closeness(msgspec.Struct, frozen=True):
     silence: str = ""
 
 
-def _measure_crewship(scene: Scene, environ: Mapping[str, str] | None) -> dict[MetricName, Measured]:
-    close, indexed = _measure_closeness(scene, environ), metrics.score_indexed(len(scene.active), len(scene.lost))
+def _measure_crewship(
+    scene: Scene, environ: Mapping[str, str] | None
+) -> dict[MetricName, Measured]:
+    close, indexed = (
+        _measure_closeness(scene, environ),
+        metrics.score_indexed(len(scene.active), len(scene.lost)),
+    )
     if close.near:
-        pairs = zip(scene.active, find_similar(scene.index, scene.active, words_of, statuses=("active",)), strict=True)
-        linked = {place.entry.id for own, found in pairs for near in found.near for place in (own, near.located)}
+        pairs = zip(
+            scene.active,
+            find_similar(scene.index, scene.active, words_of, statuses=("active",)),
+            strict=True,
+        )
+        linked = {
+            place.entry.id
+            for own, found in pairs
+            for near in found.near
+            for place in (own, near.located)
+        }
     else:  # by words where there are no vectors
         linked = set(metrics.find_alike(scene.entries, LEAST_JACCARD))
     return {
@@ -363,7 +458,9 @@ def _measure_crewship(scene: Scene, environ: Mapping[str, str] | None) -> dict[M
         "coverage": indexed._replace(basis=indexed.basis + _name_lost(scene)),
         "coherence": metrics.score_tightness(close.near, close.silence),
         "efficiency": metrics.score_hits(close.hits, close.silence),
-        "reachability": _reach(scene, metrics.find_related(scene.entries, scene.known) | linked, metrics.score_linked),
+        "reachability": _reach(
+            scene, metrics.find_related(scene.entries, scene.known) | linked, metrics.score_linked
+        ),
     }
 
 
@@ -383,14 +480,24 @@ def _measure_closeness(scene: Scene, environ: Mapping[str, str] | None) -> Close
         return Closeness(silence=f"more than {MAX_EMBEDDED} texts are not embedded for this")
     try:
         store(index, model, tuple(texts), choice.embedder.embed(list(texts.values())))
-        dim, data = choice.embedder.embed(questions, "query") if questions else Vectors(0, array("f"))
+        dim, data = (
+            choice.embedder.embed(questions, "query") if questions else Vectors(0, array("f"))
+        )
     except EngineError as error:
         return Closeness(silence=f"there are no vectors: {error.message}")
     found = nearest_to(index, list(texts), metrics.LINKS + 1, statuses=("active",))
-    near = tuple(_cosines(found[name])[1:] for name in texts if name in found)  # the nearest to a text is itself
-    rows = (Vectors(dim, array("f", data[at : at + dim])) for at in range(0, len(data), max(1, dim)))
-    hits = tuple(_cosines(nearest(index, row, model, metrics.TOP_K, statuses=("active",))) for row in rows)
-    return Closeness(near if len(texts) > 1 else (), hits, "there is one text alone" if questions else NOT_ASKED)
+    near = tuple(
+        _cosines(found[name])[1:] for name in texts if name in found
+    )  # the nearest to a text is itself
+    rows = (
+        Vectors(dim, array("f", data[at : at + dim])) for at in range(0, len(data), max(1, dim))
+    )
+    hits = tuple(
+        _cosines(nearest(index, row, model, metrics.TOP_K, statuses=("active",))) for row in rows
+    )
+    return Closeness(
+        near if len(texts) > 1 else (), hits, "there is one text alone" if questions else NOT_ASKED
+    )
 
 
 def _cosines(found: Nearest) -> tuple[float, ...]:

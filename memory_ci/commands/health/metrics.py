@@ -24,14 +24,31 @@ from memory_ci.records.names import LEAST_WIDTH, ORIGIN
 from memory_ci.text import plural
 
 WEIGHTS: Mapping[Profile, Mapping[MetricName, int]] = {
-    "git": {"truth": 15, "recency": 10, "coverage": 25, "coherence": 20, "efficiency": 15, "reachability": 15},
-    "crewship": {"freshness": 25, "coverage": 25, "coherence": 20, "efficiency": 15, "reachability": 15},
+    "git": {
+        "truth": 15,
+        "recency": 10,
+        "coverage": 25,
+        "coherence": 20,
+        "efficiency": 15,
+        "reachability": 15,
+    },
+    "crewship": {
+        "freshness": 25,
+        "coverage": 25,
+        "coherence": 20,
+        "efficiency": 15,
+        "reachability": 15,
+    },
 }  # They sum to 100. Ours share Crewship's weight of freshness between truth and recency.
 YELLOW, GREEN = 50, 75  # Where a band begins: red < 50 <= yellow < 75 <= green.
 LEAST_JUDGED = Fraction(1, 4)  # Share of the entries: of fewer, truth says too little.
 LEAST_CHANGES = 3  # Merged changes: of fewer, a share says too little.
-ENOUGH_JOBS = 20  # So many jobs must have been given something before it tells much how much of it they used.
-_said = lru_cache(maxsize=16_384)(said)  # Two metrics ask for it, and a history asks month by month.
+ENOUGH_JOBS = (
+    20  # So many jobs must have been given something before it tells much how much of it they used.
+)
+_said = lru_cache(maxsize=16_384)(
+    said
+)  # Two metrics ask for it, and a history asks month by month.
 STANDING: Mapping[VerdictKind | None, str] = {
     "fresh": "fresh", "moved": "fresh", "changed": "marked", "gone": "withheld"
 }  # fmt: skip
@@ -73,7 +90,9 @@ class Jobs(NamedTuple):
     used: int = 0
 
 
-def weigh(profile: Profile, today: date, commit: str | None, measured: Mapping[MetricName, Measured]) -> Health:
+def weigh(
+    profile: Profile, today: date, commit: str | None, measured: Mapping[MetricName, Measured]
+) -> Health:
     """Return the health: each metric, and their mean by weight where every one has a value.
 
     A mean of what is left would rise by having less to measure.
@@ -83,10 +102,16 @@ def weigh(profile: Profile, today: date, commit: str | None, measured: Mapping[M
         found, basis, advice, missing = measured[name]
         value = None if found is None else round(min(100.0, max(0.0, found)), 1)
         advice = (advice or ADVICE[name]) if value is not None and value < GREEN else ""
-        metrics.append(Metric(name=name, weight=weight, value=value, basis=basis, advice=advice, missing=missing))
+        metrics.append(
+            Metric(
+                name=name, weight=weight, value=value, basis=basis, advice=advice, missing=missing
+            )
+        )
     known = [(metric.weight, metric.value) for metric in metrics if metric.value is not None]
     is_partial = len(known) < len(metrics)
-    score = None if is_partial else round(math.fsum(weight * value for weight, value in known) / 100, 1)
+    score = (
+        None if is_partial else round(math.fsum(weight * value for weight, value in known) / 100, 1)
+    )
     return Health(
         profile=profile,
         today=today,
@@ -110,7 +135,10 @@ def band_of(score: float) -> Band:
 def names_of_source(entry: Entry) -> frozenset[str]:
     """The changes that an entry comes from, as `pr:128` and `commit:3f2ab91`."""
     found = re.finditer(ORIGIN, entry.source or "")
-    return frozenset(f"pr:{one['number']}" if one["number"] else f"commit:{one['sha'][:LEAST_WIDTH]}" for one in found)
+    return frozenset(
+        f"pr:{one['number']}" if one["number"] else f"commit:{one['sha'][:LEAST_WIDTH]}"
+        for one in found
+    )
 
 
 def score_truth(kinds: Mapping[str, VerdictKind | None]) -> Measured:
@@ -122,7 +150,9 @@ def score_truth(kinds: Mapping[str, VerdictKind | None]) -> Measured:
         return Measured(None, NO_ENTRY if not kinds else f"no anchor to judge in {_entries(total)}")
     if judged < LEAST_JUDGED * total:
         return Measured(None, f"only {judged} of {_entries(total)} cite code that can be compared")
-    shares = ", ".join(f"{name} {count[name] / total:.0%}" for name in ("fresh", "marked", "withheld"))
+    shares = ", ".join(
+        f"{name} {count[name] / total:.0%}" for name in ("fresh", "marked", "withheld")
+    )
     basis = f"{shares}, not compared {count[None] / total:.0%} of {_entries(total)}"
     stale = tuple(entry_id for entry_id, kind in kinds.items() if kind in MARKED)
     return Measured(100 * (count["fresh"] + count["marked"] / 2) / judged, basis, missing=stale)
@@ -134,10 +164,14 @@ def score_recency(entries: Sequence[Entry], today: date, decay: Decay) -> Measur
         return Measured(None, NO_ENTRY)
     floor = floor_of(decay)
     left = math.fsum((recency(entry, today, decay) - floor) / (1 - floor) for entry in entries)
-    return Measured(100 * left / len(entries), f"mean recency of {_entries(len(entries))}, ageing {decay}")
+    return Measured(
+        100 * left / len(entries), f"mean recency of {_entries(len(entries))}, ageing {decay}"
+    )
 
 
-def score_coverage(judged: int, eligible: int | None, indexed: int, left_out: int, silence: str = "") -> Measured:
+def score_coverage(
+    judged: int, eligible: int | None, indexed: int, left_out: int, silence: str = ""
+) -> Measured:
     """The share of merged changes that were judged, times the share of what was kept that the index holds. `eligible`
     None: history cannot be read, for the reason in `silence`."""
     if not indexed and not left_out:
@@ -160,7 +194,10 @@ def score_coherence(located: Sequence[Located]) -> Measured:
     """How few of the entries repeat or contradict another."""
     if not located:
         return Measured(None, NO_ENTRY)
-    same, opposed = count_near_duplicates([place.entry for place in located]), count_contradictions(located)
+    same, opposed = (
+        count_near_duplicates([place.entry for place in located]),
+        count_contradictions(located),
+    )
     faults = f"{plural(same, 'near-duplicate pair')} and {plural(opposed, 'open contradiction')}"
     basis = f"{faults} among {_entries(len(located))}"
     return Measured(100 * (1 - (same + opposed) / len(located)), basis)
@@ -181,7 +218,9 @@ def score_efficiency(asked: int, empty: int, jobs: Jobs, silence: str = "") -> M
 
 def score_reachability(reached: int, total: int) -> Measured:
     """How many of the entries something leads to or comes from."""
-    return _score_share(reached, total, f"{reached} of {_entries(total)} with a relation or evidence that is there")
+    return _score_share(
+        reached, total, f"{reached} of {_entries(total)} with a relation or evidence that is there"
+    )
 
 
 def _score_share(part: int, total: int, basis: str, advice: str = "") -> Measured:
@@ -196,13 +235,17 @@ def count_near_duplicates(entries: Iterable[Entry]) -> int:
         if words:
             groups[claims][words] += 1
     copies = sum(count - 1 for group in groups.values() for count in group.values())
-    return copies + sum(len(similar_pairs(list(group))) for group in groups.values() if len(group) > 1)
+    return copies + sum(
+        len(similar_pairs(list(group))) for group in groups.values() if len(group) > 1
+    )
 
 
 def count_contradictions(located: Sequence[Located]) -> int:
     """Pairs that are found to contradict each other, or that say so, and that nobody has settled."""
     by_id = {place.entry.id: place.entry for place in located if place.entry.adoption != "rejected"}
-    found = {frozenset((pair.one.entry.id, pair.other.entry.id)) for pair in find_contradictions(located)}
+    found = {
+        frozenset((pair.one.entry.id, pair.other.entry.id)) for pair in find_contradictions(located)
+    }
     stated = {
         frozenset((entry.id, relation.id))
         for entry in by_id.values()
@@ -210,7 +253,9 @@ def count_contradictions(located: Sequence[Located]) -> int:
         if relation.kind == "contradicts" and relation.id in by_id and relation.id != entry.id
     }
     pairs = ([by_id[name] for name in pair] for pair in found | stated)
-    return sum(other.id not in one.supersedes and one.id not in other.supersedes for one, other in pairs)
+    return sum(
+        other.id not in one.supersedes and one.id not in other.supersedes for one, other in pairs
+    )
 
 
 def find_related(entries: Iterable[Entry], known: Collection[str]) -> frozenset[str]:
@@ -218,20 +263,28 @@ def find_related(entries: Iterable[Entry], known: Collection[str]) -> frozenset[
     entry is reached from itself."""
     found: set[str] = set()
     for entry in entries:
-        named = {relation.id for relation in relations_of(entry) if relation.id in known} - {entry.id}
+        named = {relation.id for relation in relations_of(entry) if relation.id in known} - {
+            entry.id
+        }
         if named or any(older in known and older != entry.id for older in entry.supersedes):
             found |= {entry.id, *named}
     return frozenset(found)
 
 
-def find_alike(entries: Iterable[Entry], least: float, wanted: Container[str] | None = None) -> frozenset[str]:
+def find_alike(
+    entries: Iterable[Entry], least: float, wanted: Container[str] | None = None
+) -> frozenset[str]:
     """The ids of entries, of those `wanted` if that is said, that share more than `least` of their words with another.
     By the Jaccard index; only the wanted are compared, each with all."""
     by_words: defaultdict[frozenset[str], list[str]] = defaultdict(list)
     for entry in entries:
         by_words[_said(entry).words].append(entry.id)
     texts = list(filter(None, by_words))
-    asked = {at for at, text in enumerate(texts) if wanted is None or any(one in wanted for one in by_words[text])}
+    asked = {
+        at
+        for at, text in enumerate(texts)
+        if wanted is None or any(one in wanted for one in by_words[text])
+    }
     found = find_partners(texts, asked, Fraction(str(least)))
     near = {texts[at] for at, partners in found if next(partners, None) is not None}
     copies = {words for words in texts if len(by_words[words]) > 1}
@@ -251,7 +304,9 @@ def score_age(entries: Sequence[Entry], today: date) -> Measured:
     """Freshness: 1 - median age / 180 days, the age counted from when an entry was learned."""
     if not entries:
         return Measured(None, NO_ENTRY)
-    age = median(max(0, (today - (entry.created_at or entry.last_reinforced)).days) for entry in entries)
+    age = median(
+        max(0, (today - (entry.created_at or entry.last_reinforced)).days) for entry in entries
+    )
     return Measured(100 * max(0.0, 1 - age / WORN_OUT_DAYS), f"median age {age:g} days", NEWER)
 
 

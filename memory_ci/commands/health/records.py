@@ -9,7 +9,9 @@ import msgspec
 
 from memory_ci.records.proportion import Share
 
-MetricName = Literal["truth", "recency", "freshness", "coverage", "coherence", "efficiency", "reachability"]
+MetricName = Literal[
+    "truth", "recency", "freshness", "coverage", "coherence", "efficiency", "reachability"
+]
 Band = Literal["red", "yellow", "green"]
 Profile = Literal["git", "crewship"]
 

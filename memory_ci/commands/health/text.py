@@ -33,8 +33,17 @@ def render_health_line(health: Health) -> str:
     if weakest is None:
         return f"Health: {_score(health)}."
     said = f"{weakest.name} {_value(weakest)} ({weakest.basis})"
-    use = next((f"Use: {one.basis}." for one in health.metrics if one.name == "efficiency" and one != weakest), "")
-    return printable(" ".join(filter(None, (f"Health: {_score(health)}. Weakest: {said}.", weakest.advice, use))))
+    use = next(
+        (
+            f"Use: {one.basis}."
+            for one in health.metrics
+            if one.name == "efficiency" and one != weakest
+        ),
+        "",
+    )
+    return printable(
+        " ".join(filter(None, (f"Health: {_score(health)}. Weakest: {said}.", weakest.advice, use)))
+    )
 
 
 def _lines(health: Health) -> Iterator[str]:
@@ -81,8 +90,18 @@ def _effect(effect: ArmComparison) -> str:
     shares = f"{effect.name:<18} given {given}, held out {held_out}"
     if effect.low is None or effect.high is None:
         return f"{shares}: an arm is empty"
-    seen = "more with memory" if effect.low > 0 else "less with memory" if effect.high < 0 else "no difference seen"
-    needed = f"; a third less is seen with {effect.needed}, {effect.weeks} weeks" if effect.needed else ""
+    seen = (
+        "more with memory"
+        if effect.low > 0
+        else "less with memory"
+        if effect.high < 0
+        else "no difference seen"
+    )
+    needed = (
+        f"; a third less is seen with {effect.needed}, {effect.weeks} weeks"
+        if effect.needed
+        else ""
+    )
     return f"{shares}: {seen} [{effect.low:+.2f}, {effect.high:+.2f}]{needed}"
 
 

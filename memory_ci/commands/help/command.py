@@ -67,7 +67,10 @@ def help_command(ctx: click.Context, topic: tuple[str, ...]) -> None:
     if not topic:
         width = max(map(len, topics), default=0)
         say("".join(f"{name:<{width}}  {title}\n" for name, title in topics.items()))
-        say("\nAlso: the word in brackets of an error, a key, the name of a command, words to search for.", err=True)
+        say(
+            "\nAlso: the word in brackets of an error, a key, the name of a command, words to search for.",
+            err=True,
+        )
         return
     name = " ".join(topic).strip("[]")
     usage, command = "", main.get_command(ctx, name) if name in COMMANDS else None

@@ -24,11 +24,20 @@ from memory_ci.findings import printable, render_finding
     choices=["teaparty", "claude-code", "legacy"],
     help="Which memory wrote the files.",
 )
-@option("--scope", metavar="SCOPE", help="Where the entries belong [default: the file's own scope, else project].")
+@option(
+    "--scope",
+    metavar="SCOPE",
+    help="Where the entries belong [default: the file's own scope, else project].",
+)
 @flag("--replace", help="Put the entries into the files themselves, which must be memory files.")
 @change_options
 def import_command(
-    paths: tuple[Path, ...], source: str, scope: str | None, replace: bool, dry_run: bool, as_json: bool
+    paths: tuple[Path, ...],
+    source: str,
+    scope: str | None,
+    replace: bool,
+    dry_run: bool,
+    as_json: bool,
 ) -> None:
     """Take over what another memory holds.
 
@@ -47,13 +56,23 @@ def import_command(
     with progress("Importing"):
         report = import_memory(workspace(), paths, options, today())
     verb = "would import" if dry_run else "imported"
-    lines = [f"{verb} {one.path}:{one.line}: {one.title} -> {one.target}" for one in report.imported]
+    lines = [
+        f"{verb} {one.path}:{one.line}: {one.title} -> {one.target}" for one in report.imported
+    ]
     for one in report.known:
-        where = f"as {one.id[:8]} in {one.target}" if one.target else "and was taken out of memory before"
+        where = (
+            f"as {one.id[:8]} in {one.target}"
+            if one.target
+            else "and was taken out of memory before"
+        )
         lines.append(f"known {one.path}:{one.line}: {one.title} ({where})")
     left = [f"refused {render_finding(one)}" for one in report.refused]
     left += [f"left alone {render_finding(one)}" for one in report.not_understood]
     counts = map(len, (report.known, report.refused, report.not_understood))
-    left.append("{} {}, {} known already, {} refused, {} not understood".format(len(report.imported), verb, *counts))
+    left.append(
+        "{} {}, {} known already, {} refused, {} not understood".format(
+            len(report.imported), verb, *counts
+        )
+    )
     show({"dry_run": dry_run, "report": report}, map(printable, lines), as_json, left)
     raise SystemExit(1 if report.refused else 0)

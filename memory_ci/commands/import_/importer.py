@@ -29,7 +29,14 @@ from memory_ci.memory.forgotten import find_forgotten, tombstones_here
 from memory_ci.memory.lookup import list_past_ids
 from memory_ci.memory.named_code import cite_named
 from memory_ci.memory.screening import find_credentials, find_unsafe
-from memory_ci.memory.workspace import MAX_FILE_BYTES, Workspace, load_memory, repository_path, select_files, work_tree
+from memory_ci.memory.workspace import (
+    MAX_FILE_BYTES,
+    Workspace,
+    load_memory,
+    repository_path,
+    select_files,
+    work_tree,
+)
 from memory_ci.records.entry import PROJECT, Located
 from memory_ci.records.report import Finding
 from memory_ci.secrets import mask_secrets
@@ -86,7 +93,9 @@ class _Item(msgspec.Struct, frozen=True):
     target: str
 
 
-def import_memory(workspace: Workspace, paths: Sequence[Path], options: ImportOptions, today: date) -> ImportReport:
+def import_memory(
+    workspace: Workspace, paths: Sequence[Path], options: ImportOptions, today: date
+) -> ImportReport:
     """Read files and directories, and write what is new to the inbox; with `replace`, into the files themselves.
 
     Raises UsageError (bad-scope; with `replace` not-a-memory-file), UnreadableMemoryError (unsafe-rewrite),
@@ -97,7 +106,11 @@ def import_memory(workspace: Workspace, paths: Sequence[Path], options: ImportOp
     if options.replace:
         select_files(workspace, files)
     read = [(file, read_source(file, options.source, today)) for file in files]
-    items = [_prepare(workspace, options, file, learning) for file, found in read for learning in found.learnings]
+    items = [
+        _prepare(workspace, options, file, learning)
+        for file, found in read
+        for learning in found.learnings
+    ]
     forgotten = tombstones_here(workspace)
     judged = [(item, next(_objections(item, forgotten), None)) for item in items]
     new, known = _sort(workspace, root, [item for item, objection in judged if objection is None])
@@ -136,7 +149,9 @@ def read_source(file: Path, source: Source, today: date) -> LegacyFile:
     path = mask_secrets(str(file))
     try:
         if file.stat().st_size > MAX_FILE_BYTES:
-            return LegacyFile(findings=(not_understood(path, 1, f"is over the limit of {MAX_FILE_BYTES} bytes"),))
+            return LegacyFile(
+                findings=(not_understood(path, 1, f"is over the limit of {MAX_FILE_BYTES} bytes"),)
+            )
         data = file.read_bytes()
     except OSError as error:
         return LegacyFile(findings=(not_understood(path, 1, f"cannot be read: {error.strerror}"),))
@@ -148,17 +163,23 @@ def read_source(file: Path, source: Source, today: date) -> LegacyFile:
     return find_memories(path, data, today, is_listed=file.name in {INDEX, *named})
 
 
-def _prepare(workspace: Workspace, options: ImportOptions, file: Path, learning: LegacyLearning) -> _Item:
+def _prepare(
+    workspace: Workspace, options: ImportOptions, file: Path, learning: LegacyLearning
+) -> _Item:
     path = repository_path(workspace, file)
     own = classify_scope(path, workspace.config.scopes)
     scope = parse_target(options.scope) if options.scope else own or PROJECT
     if options.replace and scope != own:
         hint = "Leave --scope out: what is replaced in a file has the scope of that file."
-        raise UsageError(f"{path} is not of the scope {options.scope!r}", slug="bad-scope", hint=hint)
+        raise UsageError(
+            f"{path} is not of the scope {options.scope!r}", slug="bad-scope", hint=hint
+        )
     target = path if options.replace else fragment_path(learning.entry.id)
     body = demote_headings(learning.entry.body)
     entry = replace(learning.entry, body=body, scope=None if options.replace else scope.target)
-    return _Item(file, learning, Located(entry, mask_secrets(str(file)), learning.line, scope), target)
+    return _Item(
+        file, learning, Located(entry, mask_secrets(str(file)), learning.line, scope), target
+    )
 
 
 def _objections(item: _Item, forgotten: Tombstones) -> Iterator[Finding]:
@@ -177,27 +198,39 @@ def _objections(item: _Item, forgotten: Tombstones) -> Iterator[Finding]:
         yield replace(finding, path=place.path, line=place.line)
 
 
-def _sort(workspace: Workspace, root: Path, items: Sequence[_Item]) -> tuple[list[_Item], tuple[Taken, ...]]:
+def _sort(
+    workspace: Workspace, root: Path, items: Sequence[_Item]
+) -> tuple[list[_Item], tuple[Taken, ...]]:
     """What is new; and what memory has, had once, or is given by an earlier item of this run."""
     located = load_memory(workspace, None).located
     # Ids that were given before: merged into another entry, waiting in the inbox unread, or removed by a person.
     merged = {old for place in located for old in place.entry.supersedes}
     unread = {file.stem for file in (root / INBOX).glob("*.md")}
-    removed = list_past_ids(workspace, "HEAD") if find_commit(workspace.repo, "HEAD") else frozenset()
+    removed = (
+        list_past_ids(workspace, "HEAD") if find_commit(workspace.repo, "HEAD") else frozenset()
+    )
     gone = (merged | unread | removed) - {place.entry.id for place in located}
     past = [item for item in items if item.place.entry.id in gone]
-    waiting = {str(number): item for number, item in enumerate(items) if item.place.entry.id not in gone}
-    fragments = [Located(item.place.entry, key, 0, item.place.scope) for key, item in waiting.items()]
+    waiting = {
+        str(number): item for number, item in enumerate(items) if item.place.entry.id not in gone
+    }
+    fragments = [
+        Located(item.place.entry, key, 0, item.place.scope) for key, item in waiting.items()
+    ]
     changes, _ = plan_fold(fragments, located, {key: item.target for key, item in waiting.items()})
     places = {change.moved_from: change for change in changes}
-    paths = {place.entry.id: place.path for place in located} | {one.entry.id: one.path for one in changes}
+    paths = {place.entry.id: place.path for place in located} | {
+        one.entry.id: one.path for one in changes
+    }
     known = [_taken(item, target="") for item in past]
     for key, item in waiting.items():
         if key not in places:  # an entry of other words has its id
             known.append(_taken(item, paths[item.place.entry.id]))
         elif places[key].kind == "drop":
             known.append(_taken(item, places[key].path, places[key].entry.id))
-    return [item for key, item in waiting.items() if key in places and places[key].kind == "move"], tuple(known)
+    return [
+        item for key, item in waiting.items() if key in places and places[key].kind == "move"
+    ], tuple(known)
 
 
 def _taken(item: _Item, target: str | None = None, entry_id: str | None = None) -> Taken:
@@ -220,8 +253,12 @@ def _render(items: Sequence[_Item], is_replacing: bool) -> dict[str, bytes]:
     for path in dict.fromkeys(item.target for item in items):
         group = [item for item in items if item.target == path]
         data = group[0].file.read_bytes()
-        taken = {number for item in group for number in range(item.learning.line, item.learning.last + 1)}
-        rest = [line for number, line in enumerate(data.split(b"\n"), start=1) if number not in taken]
+        taken = {
+            number for item in group for number in range(item.learning.line, item.learning.last + 1)
+        }
+        rest = [
+            line for number, line in enumerate(data.split(b"\n"), start=1) if number not in taken
+        ]
         before, cut = parse_memory_file(path, data), parse_memory_file(path, b"\n".join(rest))
         added = [item.place.entry for item in group]
         edited = edit_file(cut, added=added)

@@ -23,20 +23,56 @@ from memory_ci.text import shorten, strip_comments
 TITLE_WIDTH = 120
 
 KINDS: tuple[tuple[EntryType, Domain, float, tuple[str, ...]], ...] = (
-    ("procedural", "team", 0.5, ("session learning", "team learning", "global learning", "in-flight learning")),
-    ("procedural", "task", 0.5, ("project learning", "prospective learning", "learning", "procedure")),
-    ("corrective", "task", 0.8, ("corrective learning", "intervention learning", "correction", "lesson")),
-    ("directive", "team", 0.5, ("team norm", "session norm", "global norm", "norm", "escalation calibration")),
-    ("directive", "team", 0.5, ("project convention", "convention", "rule", "constraint", "preference")),
+    (
+        "procedural",
+        "team",
+        0.5,
+        ("session learning", "team learning", "global learning", "in-flight learning"),
+    ),
+    (
+        "procedural",
+        "task",
+        0.5,
+        ("project learning", "prospective learning", "learning", "procedure"),
+    ),
+    (
+        "corrective",
+        "task",
+        0.8,
+        ("corrective learning", "intervention learning", "correction", "lesson"),
+    ),
+    (
+        "directive",
+        "team",
+        0.5,
+        ("team norm", "session norm", "global norm", "norm", "escalation calibration"),
+    ),
+    (
+        "directive",
+        "team",
+        0.5,
+        ("project convention", "convention", "rule", "constraint", "preference"),
+    ),
     ("declarative", "team", 0.5, ("observation",)),
     ("declarative", "task", 0.5, ("alignment observation", "decision", "fact", "gotcha")),
 )  # Type, domain and importance of a section by what its heading calls it.
 BY_KIND: Mapping[str, tuple[EntryType, Domain, float]] = {
-    kind: (type_, domain, importance) for type_, domain, importance, kinds in KINDS for kind in kinds
+    kind: (type_, domain, importance)
+    for type_, domain, importance, kinds in KINDS
+    for kind in kinds
 }
 
 # The labelled lines of a section (`**Learning:** …`) that say it best, in this order.
-TELLING = ("learning", "norm", "convention", "pattern", "prevention", "implication", "signal", "decision")
+TELLING = (
+    "learning",
+    "norm",
+    "convention",
+    "pattern",
+    "prevention",
+    "implication",
+    "signal",
+    "decision",
+)
 DATED = re.compile(r"(?:##[ \t]+)?\[(\d{4}-\d{2}-\d{2})\][ \t]*(.*?)[ \t]*")
 SECTION = re.compile(r"#{1,2}[ \t]")
 LABELLED = re.compile(r"(?:[-*][ \t]+)?\*\*([^*:]+):\*\*[ \t]*(.*)")
@@ -68,7 +104,9 @@ def find_sections(path: str, data: bytes, source: str) -> LegacyFile:
             dated = DATED.fullmatch(entry.title)
             if dated and entry.body:  # the title only says when it was and of which kind it is
                 title = _split_kind(dated.group(2))[1] or _title_of(entry.body)
-                entry = replace(entry, title=title, occurred_at=entry.occurred_at or _parse_day(dated.group(1)))
+                entry = replace(
+                    entry, title=title, occurred_at=entry.occurred_at or _parse_day(dated.group(1))
+                )
             found.append(LegacyLearning(entry, segment.line, segment.line))
         elif not segment.is_broken:
             found += _read_prose(path, segment, source)
@@ -77,8 +115,12 @@ def find_sections(path: str, data: bytes, source: str) -> LegacyFile:
 
 def collect(found: Sequence[LegacyLearning | Finding]) -> LegacyFile:
     """Learnings and findings apart, each in the order of lines."""
-    learnings = sorted((item for item in found if isinstance(item, LegacyLearning)), key=lambda item: item.line)
-    findings = sorted((item for item in found if isinstance(item, Finding)), key=lambda item: item.line)
+    learnings = sorted(
+        (item for item in found if isinstance(item, LegacyLearning)), key=lambda item: item.line
+    )
+    findings = sorted(
+        (item for item in found if isinstance(item, Finding)), key=lambda item: item.line
+    )
     return LegacyFile(tuple(learnings), tuple(findings))
 
 
@@ -123,7 +165,11 @@ def _read_prose(path: str, segment: Segment, source: str) -> Iterator[LegacyLear
         said = (at for at, one in enumerate(text) if one.strip() and not RULE.fullmatch(one))
         first = next((at for at in said if not part[at].startswith("# ")), None)
         if first is not None:
-            reason = "not a kind of section that is known, or empty" if dated else "text that is no dated section"
+            reason = (
+                "not a kind of section that is known, or empty"
+                if dated
+                else "text that is no dated section"
+            )
             yield not_understood(path, line + first, reason)
 
 
@@ -159,7 +205,9 @@ def _parse_day(text: str) -> date | None:
 def _title_of(body: str) -> str:
     """The line of a section that says best what was learned, in one line."""
     lines = [line.strip() for line in body.split("\n") if line.strip()]
-    labelled = {m.group(1).strip().lower(): m.group(2) for line in lines if (m := LABELLED.fullmatch(line))}
+    labelled = {
+        m.group(1).strip().lower(): m.group(2) for line in lines if (m := LABELLED.fullmatch(line))
+    }
     best = next((labelled[label] for label in TELLING if labelled.get(label)), lines[0])
     return shorten(MARKUP.sub("", best) or best, TITLE_WIDTH)
 
@@ -182,9 +230,12 @@ MENTIONED = re.compile(r"[\w.-]+\.md\b")
 BULLET = re.compile(r"(?:[-*+]|\d+[.)])[ \t]+(.*)")
 HIGH = re.compile(r"#{1,4}[ \t]")
 DIRECTIVE = re.compile(
-    r"\b(?:always|never|must|do not|don't|prefer\w*|rules?|conventions?|style|feedback)\b", re.IGNORECASE
+    r"\b(?:always|never|must|do not|don't|prefer\w*|rules?|conventions?|style|feedback)\b",
+    re.IGNORECASE,
 )
-ABOUT_ITSELF = re.compile(r"\bmemor(?:y|ies)\b", re.IGNORECASE)  # A level-1 heading of the file, not its subject.
+ABOUT_ITSELF = re.compile(
+    r"\bmemor(?:y|ies)\b", re.IGNORECASE
+)  # A level-1 heading of the file, not its subject.
 
 
 def mentioned_files(index: str) -> frozenset[str]:
@@ -201,7 +252,11 @@ def find_memories(path: str, data: bytes, today: date, *, is_listed: bool) -> Le
     if "name" in fields or "description" in fields:
         return collect([_read_topic(path, fields, lines, close, today)])
     if not is_listed:
-        return LegacyFile(findings=(not_understood(path, 1, "neither a topic file nor named by MEMORY.md beside it"),))
+        return LegacyFile(
+            findings=(
+                not_understood(path, 1, "neither a topic file nor named by MEMORY.md beside it"),
+            )
+        )
     file = parse_memory_file(path, data)
     found = list[LegacyLearning | Finding](broken_parts(file))
     for segment in file.segments:
@@ -215,8 +270,14 @@ def _fields(lines: Sequence[str]) -> dict[str, str]:
     """The texts of a front matter, those under `metadata` among them; nothing when it is no plain mapping."""
     try:
         fields = parse_fields(lines)
-        nested = next((field for field in fields if field.key == "metadata" and field.value is None), None)
-        inner = dedent("\n".join(lines[nested.first + 1 : nested.last + 1])).split("\n") if nested else []
+        nested = next(
+            (field for field in fields if field.key == "metadata" and field.value is None), None
+        )
+        inner = (
+            dedent("\n".join(lines[nested.first + 1 : nested.last + 1])).split("\n")
+            if nested
+            else []
+        )
         return _texts(parse_fields(inner) if inner else ()) | _texts(fields)
     except YamlTextError:
         return {}
@@ -234,10 +295,16 @@ def _read_topic(
     kind = fields.get("type", "")
     if kind == "user":
         hint = "Keep it in a memory of that person's own, such as ~/MEMORY.md."
-        return Finding(path, 1, "about-a-person", "is about one person, and a repository is shared", hint)
-    title = shorten(name if " " in name else description or re.sub(r"[-_]+", " ", name), TITLE_WIDTH)
+        return Finding(
+            path, 1, "about-a-person", "is about one person, and a repository is shared", hint
+        )
+    title = shorten(
+        name if " " in name else description or re.sub(r"[-_]+", " ", name), TITLE_WIDTH
+    )
     if kind not in TYPES or not title:
-        return not_understood(path, 1, "a topic file without a name, or of a type that is not known")
+        return not_understood(
+            path, 1, "a topic file without a name, or of a type that is not known"
+        )
     below = lines[close + 1 :]
     lower = (  # headings go two levels down: a level-1 heading would end the entry
         f"##{line}" if not is_fenced and HIGH.match(line) else line
@@ -247,7 +314,9 @@ def _read_topic(
     body = "\n\n".join(part for part in (description, text) if part and part != title)
     session = f"{SOURCE}:{fields['originSessionId']}" if fields.get("originSessionId") else None
     day = _parse_day(fields.get("modified", "")[:10])
-    entry = replace(_entry(path, title, body, TYPES[kind], day or today), occurred_at=day, session=session)
+    entry = replace(
+        _entry(path, title, body, TYPES[kind], day or today), occurred_at=day, session=session
+    )
     return LegacyLearning(entry, 1, len(lines))
 
 
@@ -258,7 +327,9 @@ def _entry(path: str, title: str, body: str, meaning: tuple[EntryType, Domain], 
     return replace(entry, source=imported_source(SOURCE, path))
 
 
-def _read_section(path: str, lines: Sequence[str], line: int, today: date) -> Iterator[LegacyLearning | Finding]:
+def _read_section(
+    path: str, lines: Sequence[str], line: int, today: date
+) -> Iterator[LegacyLearning | Finding]:
     """A memory for each bullet of a section that has nothing else, one for a section with other text."""
     heading = parse_heading(lines[0])
     is_subject = heading is not None and not (heading[0] == 1 and ABOUT_ITSELF.search(heading[1]))
@@ -274,11 +345,15 @@ def _read_section(path: str, lines: Sequence[str], line: int, today: date) -> It
                 yield LegacyLearning(entry, first + begin, first + end - 1)
     elif subject:
         body = "\n".join(content).strip("\n").rstrip()
-        entry = _entry(path, shorten(subject, TITLE_WIDTH), body, _guess(f"{subject} {body}"), today)
+        entry = _entry(
+            path, shorten(subject, TITLE_WIDTH), body, _guess(f"{subject} {body}"), today
+        )
         yield LegacyLearning(entry, line, line + len(lines) - 1)
     else:
         said = next(at for at, text in enumerate(content) if text.strip())
-        yield not_understood(path, first + said, "text without a heading that says what it is about")
+        yield not_understood(
+            path, first + said, "text without a heading that says what it is about"
+        )
 
 
 def _split_bullets(lines: Sequence[str]) -> list[tuple[int, int]] | None:

@@ -35,18 +35,22 @@ class NoArguments(Arguments, frozen=True):
 class CreateEpisode(Arguments, frozen=True):
     content: Annotated[Text, doc("What happened, in a sentence or a few.")]
     context: Annotated[
-        dict[str, Word], doc("Where: project, file, tool, git_branch. Paths are those of the repository.")
+        dict[str, Word],
+        doc("Where: project, file, tool, git_branch. Paths are those of the repository."),
     ] = {}
     outcome: Annotated[Outcome, doc("What came of it.")] = "neutral"
     valence: Annotated[Share, doc("How much it matters: 0.9 remember this, 0.4 routine.")] = 0.5
-    session_id: Annotated[Word | None, doc("This server's own session, which is the default.")] = None
+    session_id: Annotated[Word | None, doc("This server's own session, which is the default.")] = (
+        None
+    )
 
 
 class RecallEpisodes(Arguments, frozen=True):
     query: Annotated[Text, doc("What is asked.")]
     limit: Annotated[Count, doc("At most this many episodes.")] = 10
     session_filter: Annotated[
-        Word | None, doc("This server's own session: then only its episodes, and none that all share.")
+        Word | None,
+        doc("This server's own session: then only its episodes, and none that all share."),
     ] = None
     current_time: Annotated[Word | None, doc("ISO 8601; what counts as now. Default: now.")] = None
     ranking: Annotated[Ranking | None, doc("Default: what the repository configures.")] = None
@@ -71,10 +75,18 @@ class Retrieve(Arguments, frozen=True):
     max_chars: Annotated[
         Annotated[int, Meta(ge=0, le=32_000)] | None, doc("Characters at most, everything counted.")
     ] = None
-    at: Annotated[Word | None, doc("Memory as it was at a revision, or at the end of a day.")] = None
-    walk: Annotated[Annotated[int, Meta(ge=0, le=1)] | None, doc("1: with what is related to what is found.")] = None
-    about: Annotated[Word | None, doc("A file: what is known of it is given, and the task is not asked for.")] = None
-    all_matches: Annotated[bool, doc("Also weak matches, and what this session was given before.")] = False
+    at: Annotated[Word | None, doc("Memory as it was at a revision, or at the end of a day.")] = (
+        None
+    )
+    walk: Annotated[
+        Annotated[int, Meta(ge=0, le=1)] | None, doc("1: with what is related to what is found.")
+    ] = None
+    about: Annotated[
+        Word | None, doc("A file: what is known of it is given, and the task is not asked for.")
+    ] = None
+    all_matches: Annotated[
+        bool, doc("Also weak matches, and what this session was given before.")
+    ] = False
 
 
 class FindSimilar(Arguments, frozen=True):
@@ -87,26 +99,35 @@ class AddLearning(Arguments, frozen=True):
     body: Annotated[Annotated[str, Meta(max_length=20_000)], doc("Why, when, and what to do.")] = ""
     type: Annotated[EntryType, doc("What kind of learning.")] = "procedural"
     scope: Annotated[
-        Word, doc("project, institutional, team:<directory>, or session for this server's own session.")
+        Word,
+        doc("project, institutional, team:<directory>, or session for this server's own session."),
     ] = "project"
     domain: Annotated[Domain, doc("task, or team for what outlives it.")] = "task"
     importance: Annotated[Share, doc("0 to 1.")] = 0.5
     quote: Annotated[
-        Word, doc("What a person said in this session that taught it, word for word; it is looked up.")
+        Word,
+        doc("What a person said in this session that taught it, word for word; it is looked up."),
     ] = ""
 
 
 class RecordFeedback(Arguments, frozen=True):
     id: Annotated[Word, doc("The id of an entry, or the start of it, 4 characters or more.")]
     kind: Annotated[FeedbackKind, doc("What became of the entry's advice.")]
-    ref: Annotated[Word, doc("The work it is about: pr:128, or commit:9d0c3f2. Default: the work at hand.")] = ""
+    ref: Annotated[
+        Word, doc("The work it is about: pr:128, or commit:9d0c3f2. Default: the work at hand.")
+    ] = ""
 
 
 class ReviewAnswer(Arguments, frozen=True):
-    id: Annotated[Word, doc("The id of an entry whose code changed, or the start of it, 4 characters or more.")]
+    id: Annotated[
+        Word,
+        doc("The id of an entry whose code changed, or the start of it, 4 characters or more."),
+    ]
     answer: Annotated[
         Literal["keep", "edit", "retire"],
-        doc("It holds for the code as it is; it holds in the words of title and body; it does not hold."),
+        doc(
+            "It holds for the code as it is; it holds in the words of title and body; it does not hold."
+        ),
     ]
     title: Annotated[Word, doc("For edit: the new title.")] = ""
     body: Annotated[Annotated[str, Meta(max_length=20_000)], doc("For edit: the new body.")] = ""

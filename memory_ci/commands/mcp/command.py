@@ -40,7 +40,9 @@ from memory_ci.errors import UsageError
     metavar="NAME",
     help="In every call see only the scopes that `roles` in the configuration gives this role.",
 )
-def mcp_command(transport: str, port: int, repo: Path | None, session: str | None, role: str | None) -> None:
+def mcp_command(
+    transport: str, port: int, repo: Path | None, session: str | None, role: str | None
+) -> None:
     """Serve memory to agents by the Model Context Protocol.
 
     Over standard input and output, or over HTTP on this machine's loopback, whose address is printed on standard
@@ -55,14 +57,18 @@ def mcp_command(transport: str, port: int, repo: Path | None, session: str | Non
     from memory_ci.memory.workspace import open_committed
 
     start = (repo or Path()).resolve()
-    open_committed(start, is_named=repo is not None)  # where there is no repository, say so now and not at each call
+    open_committed(
+        start, is_named=repo is not None
+    )  # where there is no repository, say so now and not at each call
     try:
         from memory_ci.commands.mcp.server import serve_http, serve_stdio
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] not in ("mcp", "anyio", "uvicorn"):
             raise
         hint = "Install it: pip install 'memory-ci[mcp]'"
-        raise UsageError("memory-ci mcp needs the package mcp", slug="missing-extra", hint=hint) from error
+        raise UsageError(
+            "memory-ci mcp needs the package mcp", slug="missing-extra", hint=hint
+        ) from error
     from memory_ci.commands.mcp.tools import Caller
 
     caller = Caller(
@@ -74,8 +80,12 @@ def mcp_command(transport: str, port: int, repo: Path | None, session: str | Non
         is_named=repo is not None,
     )
     if transport == "http":
-        serve_http(caller, port, lambda address: click.echo(f"Serving memory at {address}", err=True))
+        serve_http(
+            caller, port, lambda address: click.echo(f"Serving memory at {address}", err=True)
+        )
         return
     if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
-        signal.signal(signal.SIGINT, signal.SIG_DFL)  # a thread waits for input: no exception would end the process
+        signal.signal(
+            signal.SIGINT, signal.SIG_DFL
+        )  # a thread waits for input: no exception would end the process
     serve_stdio(caller)

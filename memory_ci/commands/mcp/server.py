@@ -51,7 +51,9 @@ class Desk:
     async def list_tools(self, context: object, params: object) -> types.ListToolsResult:
         return types.ListToolsResult(tools=list(DESCRIBED))
 
-    async def call_tool(self, context: object, params: types.CallToolRequestParams) -> types.CallToolResult:
+    async def call_tool(
+        self, context: object, params: types.CallToolRequestParams
+    ) -> types.CallToolResult:
         tool = BY_NAME.get(params.name)
         if tool is None:
             raise MCPError(types.INVALID_PARAMS, f"there is no tool {_bounded(repr(params.name))}")
@@ -61,25 +63,40 @@ class Desk:
         except Exception as error:  # noqa: BLE001 - the agent is told, and the server goes on
             failure = _failure(error)
             hint = f"\nHint: {failure.hint}" if failure.hint else ""
-            return _answer(f"Error: {failure.message} [{failure.slug}]{hint}", failure, is_error=True)
+            return _answer(
+                f"Error: {failure.message} [{failure.slug}]{hint}", failure, is_error=True
+            )
         return _answer(text, answer)
 
     async def list_resources(self, context: object, params: object) -> types.ListResourcesResult:
         said = "What always applies in this repository, as untrusted hints."
-        one = types.Resource(name="institutional", uri=INSTITUTIONAL, description=said, mime_type="text/markdown")
+        one = types.Resource(
+            name="institutional", uri=INSTITUTIONAL, description=said, mime_type="text/markdown"
+        )
         return types.ListResourcesResult(resources=[one])
 
-    async def list_templates(self, context: object, params: object) -> types.ListResourceTemplatesResult:
-        said, uri = "One entry of memory, by its id or the start of it, as an untrusted hint.", f"{ENTRY}{{id}}"
-        one = types.ResourceTemplate(name="entry", uri_template=uri, description=said, mime_type="text/markdown")
+    async def list_templates(
+        self, context: object, params: object
+    ) -> types.ListResourceTemplatesResult:
+        said, uri = (
+            "One entry of memory, by its id or the start of it, as an untrusted hint.",
+            f"{ENTRY}{{id}}",
+        )
+        one = types.ResourceTemplate(
+            name="entry", uri_template=uri, description=said, mime_type="text/markdown"
+        )
         return types.ListResourceTemplatesResult(resource_templates=[one])
 
-    async def read_resource(self, context: object, params: types.ReadResourceRequestParams) -> types.ReadResourceResult:
+    async def read_resource(
+        self, context: object, params: types.ReadResourceRequestParams
+    ) -> types.ReadResourceResult:
         try:
             text = await self._run(partial(read_resource, self._caller, params.uri))
         except Exception as error:  # noqa: BLE001 - as above; a resource has no form for errors but the protocol's
             failure = _failure(error)
-            raise MCPError(types.INVALID_PARAMS, failure.message, msgspec.to_builtins(failure)) from None
+            raise MCPError(
+                types.INVALID_PARAMS, failure.message, msgspec.to_builtins(failure)
+            ) from None
         content = types.TextResourceContents(uri=params.uri, mime_type="text/markdown", text=text)
         return types.ReadResourceResult(contents=[content])
 
@@ -122,16 +139,25 @@ def serve_http(caller: Caller, port: int, announce: Callable[[str], None]) -> No
         listener = socket.create_server((HOST, port))
     except OSError as error:
         hint = "Give another --port, or 0 for one that is free."
-        raise EngineError(f"cannot listen on {HOST}:{port}: {error.strerror}", slug="port-taken", hint=hint) from error
+        raise EngineError(
+            f"cannot listen on {HOST}:{port}: {error.strerror}", slug="port-taken", hint=hint
+        ) from error
     with listener:
         own = listener.getsockname()[1]
-        logging.getLogger("mcp").setLevel(logging.ERROR)  # it would repeat what strangers put into headers
+        logging.getLogger("mcp").setLevel(
+            logging.ERROR
+        )  # it would repeat what strangers put into headers
         # Only what is addressed to this very port by a name of loopback, and not from another site's page: a name that
         # an attacker points at 127.0.0.1 (DNS rebinding) is refused.
         hosts = [f"{host}:{own}" for host in (HOST, "localhost")]
-        own_only = TransportSecuritySettings(allowed_hosts=hosts, allowed_origins=[f"http://{host}" for host in hosts])
+        own_only = TransportSecuritySettings(
+            allowed_hosts=hosts, allowed_origins=[f"http://{host}" for host in hosts]
+        )
         app = build_server(caller).streamable_http_app(
-            streamable_http_path=PATH, json_response=True, stateless_http=True, transport_security=own_only
+            streamable_http_path=PATH,
+            json_response=True,
+            stateless_http=True,
+            transport_security=own_only,
         )
         announce(f"http://{HOST}:{own}{PATH}")
         config = uvicorn.Config(app, log_config=None, access_log=False, timeout_graceful_shutdown=2)
@@ -145,7 +171,10 @@ def _describe(tool: Tool) -> types.Tool:
         input_schema=_schema(tool.takes),
         output_schema=_schema(tool.gives),
         annotations=types.ToolAnnotations(
-            read_only_hint=not tool.writes, destructive_hint=False, idempotent_hint=True, open_world_hint=False
+            read_only_hint=not tool.writes,
+            destructive_hint=False,
+            idempotent_hint=True,
+            open_world_hint=False,
         ),
     )
 
@@ -162,20 +191,27 @@ def _parse(tool: Tool, said: dict[str, Any]) -> Arguments:
     try:
         return msgspec.convert(said, tool.takes)
     except msgspec.ValidationError as error:
-        raise MCPError(types.INVALID_PARAMS, _bounded(f"bad arguments for {tool.name}: {error}")) from None
+        raise MCPError(
+            types.INVALID_PARAMS, _bounded(f"bad arguments for {tool.name}: {error}")
+        ) from None
 
 
 def _failure(error: Exception) -> Failure:
     """An error of ours as it is; of any other its kind alone, for its words may be anybody's."""
     if isinstance(error, MemoryCIError):
         return Failure(error.slug, _bounded(error.message), _bounded(error.hint))
-    message, hint = f"the call failed: {type(error).__name__}", "Run the command with the same arguments."
+    message, hint = (
+        f"the call failed: {type(error).__name__}",
+        "Run the command with the same arguments.",
+    )
     return Failure("tool-failed", message, hint)
 
 
 def _answer(text: str, value: msgspec.Struct, *, is_error: bool = False) -> types.CallToolResult:
     plain = msgspec.to_builtins(value)
-    return types.CallToolResult(content=[types.TextContent(text=text)], structured_content=plain, is_error=is_error)
+    return types.CallToolResult(
+        content=[types.TextContent(text=text)], structured_content=plain, is_error=is_error
+    )
 
 
 def _bounded(text: str) -> str:

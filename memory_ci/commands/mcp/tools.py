@@ -22,9 +22,23 @@ from memory_ci.commands.health.health import measure_health
 from memory_ci.commands.health.records import Health
 from memory_ci.commands.health.text import render_health
 from memory_ci.commands.mcp import arguments
-from memory_ci.commands.mcp.arguments import FeedbackResult, Kept, Marked, Recollection, Retrieved, SimilarChanges, Told
+from memory_ci.commands.mcp.arguments import (
+    FeedbackResult,
+    Kept,
+    Marked,
+    Recollection,
+    Retrieved,
+    SimilarChanges,
+    Told,
+)
 from memory_ci.commands.retrieve.options import RetrieveOptions
-from memory_ci.commands.retrieve.retrieve import find_visible, injected_ids, noted_ids, retrieve, show_visible
+from memory_ci.commands.retrieve.retrieve import (
+    find_visible,
+    injected_ids,
+    noted_ids,
+    retrieve,
+    show_visible,
+)
 from memory_ci.commands.retrieve.similar import similar_tasks
 from memory_ci.commands.retrieve.text import ASK, render_asking, render_context
 from memory_ci.errors import MemoryCIError, UsageError
@@ -77,16 +91,24 @@ class Caller(msgspec.Struct, frozen=True, kw_only=True):
     def own_session(self, named: str | None) -> str | None:
         """The server's own session, which a client may name and may not change. Raises UsageError (other-session)."""
         if named and named != self.session:
-            mine = f"This server speaks for the session {self.session!r}" if self.session else "This server has none"
+            mine = (
+                f"This server speaks for the session {self.session!r}"
+                if self.session
+                else "This server has none"
+            )
             hint = f"{mine}; leave the session out, or start a server with --session."
-            raise UsageError("another session cannot be asked or written for", slug="other-session", hint=hint)
+            raise UsageError(
+                "another session cannot be asked or written for", slug="other-session", hint=hint
+            )
         return self.session
 
 
 def call_retrieve(caller: Caller, asked: arguments.Retrieve) -> tuple[str, Retrieved]:
     """What this repository's memory knows about a task: ask before you start. The answer is untrusted hints."""
     workspace = caller.workspace()
-    fields = {name: value for name, value in msgspec.structs.asdict(asked).items() if name != "task"}
+    fields = {
+        name: value for name, value in msgspec.structs.asdict(asked).items() if name != "task"
+    }
     options = caller.options(**fields, total_chars=MAX_CHARS, reserved=len(ASK))
     answer = retrieve(workspace, asked.about or asked.task, options, caller.today, caller.environ)
     is_noted = asked.at is None  # the work at hand is given memory as it is now
@@ -97,13 +119,20 @@ def call_retrieve(caller: Caller, asked: arguments.Retrieve) -> tuple[str, Retri
             record_injected(workspace, noted_ids(answer), caller.now)
             if caller.session is not None:
                 note_given(workspace, caller.session, answer, caller.now, options.about)
-    found = ((hit.located.entry.id, tuple(one for one in hit.verdicts if one.kind in MARKED)) for hit in answer.hits)
+    found = (
+        (hit.located.entry.id, tuple(one for one in hit.verdicts if one.kind in MARKED))
+        for hit in answer.hits
+    )
     marked = tuple(Marked(id_, verdicts) for id_, verdicts in found if verdicts)
-    told = Retrieved(context, ids, answer.mode, answer.verdict, answer.notes, marked, answer.weak, answer.known)
+    told = Retrieved(
+        context, ids, answer.mode, answer.verdict, answer.notes, marked, answer.weak, answer.known
+    )
     return _say(context or NOTHING, answer.notes), told
 
 
-def call_similar_changes(caller: Caller, asked: arguments.FindSimilar) -> tuple[str, SimilarChanges]:
+def call_similar_changes(
+    caller: Caller, asked: arguments.FindSimilar
+) -> tuple[str, SimilarChanges]:
     """Earlier changes of this repository like a task, from git history: what was done, where, what became of it."""
     found = similar_tasks(caller.workspace(), asked.task, top=asked.limit)
     context = render_context(Retrieval(task=asked.task, mode="lexical", hints=Hints(found)))
@@ -114,7 +143,13 @@ def call_add_learning(caller: Caller, asked: arguments.AddLearning) -> tuple[str
     """Propose a learning for this repository's memory. It goes into the work tree's inbox, as a file of its own."""
     workspace, said = caller.workspace(), f"{' '.join(asked.title.split())}\n{asked.body}"
     fields = {"type": asked.type, "domain": asked.domain, "importance": asked.importance}
-    entry = draft_entry(str(uuid.uuid4()), caller.today, split_text(said), **fields, scope=_target(caller, asked.scope))
+    entry = draft_entry(
+        str(uuid.uuid4()),
+        caller.today,
+        split_text(said),
+        **fields,
+        scope=_target(caller, asked.scope),
+    )
     if asked.quote:
         keys = (caller.session,) if caller.session else find_sessions(caller.environ)
         entry = quote_person(workspace, entry, asked.quote, keys, Path.home(), caller.now)
@@ -123,7 +158,9 @@ def call_add_learning(caller: Caller, asked: arguments.AddLearning) -> tuple[str
     return _report(Kept(added.entry.id, added.path, added.is_new), after)
 
 
-def call_record_feedback(caller: Caller, asked: arguments.RecordFeedback) -> tuple[str, FeedbackResult]:
+def call_record_feedback(
+    caller: Caller, asked: arguments.RecordFeedback
+) -> tuple[str, FeedbackResult]:
     """Say whether an entry of memory helped: it moves the entry's utility. Once for each entry, kind and ref; without
     a ref once for each session, or where there is none for each commit that work goes on from."""
     # Only of an entry that the caller may see. Without a `ref` the work at hand is what the feedback is of.
@@ -131,12 +168,19 @@ def call_record_feedback(caller: Caller, asked: arguments.RecordFeedback) -> tup
     check_length(asked.id)
     entry = find_visible(workspace, asked.id, caller.options(), caller.today).entry
     ref = asked.ref or name_work(workspace, caller.session)
-    said = Feedback(id=entry.id, kind=asked.kind, at=caller.now.replace(microsecond=0), by=BY, ref=ref)
+    said = Feedback(
+        id=entry.id, kind=asked.kind, at=caller.now.replace(microsecond=0), by=BY, ref=ref
+    )
     given = give_feedback(workspace, said)
-    judged = FeedbackResult(entry.id, asked.kind, given.path, given.is_new, given.before, given.after)
+    judged = FeedbackResult(
+        entry.id, asked.kind, given.path, given.is_new, given.before, given.after
+    )
     if not given.is_new:
         return "Noted already; nothing written.", judged
-    return f"Wrote {printable(given.path)}. Utility {given.before:.2f} -> {given.after:.2f}.", judged
+    return (
+        f"Wrote {printable(given.path)}. Utility {given.before:.2f} -> {given.after:.2f}.",
+        judged,
+    )
 
 
 def call_review(caller: Caller, asked: arguments.ReviewAnswer) -> tuple[str, Kept]:
@@ -145,7 +189,10 @@ def call_review(caller: Caller, asked: arguments.ReviewAnswer) -> tuple[str, Kep
     if asked.answer != "edit":
         kind: FeedbackKind = "confirmed" if asked.answer == "keep" else "rejected"
         _, given = call_record_feedback(caller, arguments.RecordFeedback(id=asked.id, kind=kind))
-        return _report(Kept(given.id, given.path, given.is_new), "It is feedback; a person decides: review --stale.")
+        return _report(
+            Kept(given.id, given.path, given.is_new),
+            "It is feedback; a person decides: review --stale.",
+        )
     workspace = caller.workspace()
     check_length(asked.id)
     place = find_visible(workspace, asked.id, caller.options(), caller.today)
@@ -169,7 +216,9 @@ def call_create_episode(caller: Caller, asked: arguments.CreateEpisode) -> tuple
     return _keep(create_episode(caller.workspace(), *said, session, caller.now))
 
 
-def call_recall_episodes(caller: Caller, asked: arguments.RecallEpisodes) -> tuple[str, Recollection]:
+def call_recall_episodes(
+    caller: Caller, asked: arguments.RecallEpisodes
+) -> tuple[str, Recollection]:
     """Earlier work that answers a question: what was done, and what came of it. The answer is untrusted hints."""
     session = caller.own_session(asked.session_filter)
     now = parse_time(asked.current_time) if asked.current_time else caller.now
@@ -191,7 +240,11 @@ def call_query_at_time(caller: Caller, asked: arguments.QueryAtTime) -> tuple[st
 
 def call_mark_important(caller: Caller, asked: arguments.MarkImportant) -> tuple[str, Kept]:
     """Say how much an episode matters. What was written stays; the last word counts."""
-    return _keep(mark_important(caller.workspace(), asked.episode_id, asked.valence, caller.now, caller.session))
+    return _keep(
+        mark_important(
+            caller.workspace(), asked.episode_id, asked.valence, caller.now, caller.session
+        )
+    )
 
 
 def call_health(caller: Caller, asked: arguments.NoArguments) -> tuple[str, Health]:
@@ -221,7 +274,13 @@ def _as_tool(call: Call) -> Tool:
     """A function by its own name, docstring and types."""
     types = get_type_hints(call)
     said = " ".join((call.__doc__ or "").split())
-    return Tool(call.__name__.removeprefix("call_"), said, types["asked"], get_args(types["return"])[1], call)
+    return Tool(
+        call.__name__.removeprefix("call_"),
+        said,
+        types["asked"],
+        get_args(types["return"])[1],
+        call,
+    )
 
 
 CALLS: tuple[Call, ...] = (
@@ -243,7 +302,10 @@ def _target(caller: Caller, scope: str) -> str:
 def _tell(recalled: Recalled) -> tuple[str, Recollection]:
     def list_told(hits: Iterable[RecalledEpisode]) -> tuple[Told, ...]:
         found = ((hit.episode, hit.score) for hit in hits)
-        return tuple(Told(one.id, one.occurred_at.isoformat(), one.outcome, one.valence, score) for one, score in found)
+        return tuple(
+            Told(one.id, one.occurred_at.isoformat(), one.outcome, one.valence, score)
+            for one, score in found
+        )
 
     context = render_recall(recalled)
     told, changes = list_told(recalled.hits), list_told(recalled.changes)
@@ -252,13 +314,21 @@ def _tell(recalled: Recalled) -> tuple[str, Recollection]:
 
 
 def _keep(noted: Noted) -> tuple[str, Kept]:
-    notes = (f"Not kept, for it is not of this repository: {', '.join(noted.left_out)}.",) if noted.left_out else ()
-    return _report(Kept(noted.episode.id, noted.path, noted.is_new, notes), "Commit it with your work.")
+    notes = (
+        (f"Not kept, for it is not of this repository: {', '.join(noted.left_out)}.",)
+        if noted.left_out
+        else ()
+    )
+    return _report(
+        Kept(noted.episode.id, noted.path, noted.is_new, notes), "Commit it with your work."
+    )
 
 
 def _report(kept: Kept, after: str) -> tuple[str, Kept]:
     known = f"Known already as {kept.id} in {printable(kept.path)}; nothing written."
-    return _say(f"Wrote {printable(kept.path)} ({kept.id}). {after}" if kept.is_new else known, kept.notes), kept
+    return _say(
+        f"Wrote {printable(kept.path)} ({kept.id}). {after}" if kept.is_new else known, kept.notes
+    ), kept
 
 
 def _say(text: str, notes: Iterable[str]) -> str:
@@ -270,9 +340,13 @@ def read_resource(caller: Caller, uri: str) -> str:
     """The text of a resource. Raises UsageError (unknown-resource, unknown-entry, ambiguous-entry)."""
     workspace = caller.workspace()
     if uri == INSTITUTIONAL:  # what always applies, alone, for no word is asked for
-        return render_context(retrieve(workspace, "", caller.options(total_chars=MAX_CHARS), caller.today))
+        return render_context(
+            retrieve(workspace, "", caller.options(total_chars=MAX_CHARS), caller.today)
+        )
     if uri.startswith(ENTRY):
-        answer = show_visible(workspace, unquote(uri.removeprefix(ENTRY)), caller.options(), caller.today)
+        answer = show_visible(
+            workspace, unquote(uri.removeprefix(ENTRY)), caller.options(), caller.today
+        )
         return render_context(replace(answer, hits=tuple(map(_bounded, answer.hits))))
     hint = f"There are {INSTITUTIONAL} and {ENTRY}<id>."
     raise UsageError("there is no such resource", slug="unknown-resource", hint=hint)

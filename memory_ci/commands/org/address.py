@@ -17,7 +17,10 @@ INDEX, AUDIENCES, TOKEN = "MEMORY_CI_ORG_INDEX", "MEMORY_CI_ORG_AUDIENCES", "MEM
 """Variables: a directory, or the addresses of files with their digests; who is asked for; what the host is shown."""
 
 USUAL = ("public", "internal")
-MAX_BYTES, SECONDS = 2_000_000_000, 20.0  # Of one file that is fetched: an agent waits for it, once.
+MAX_BYTES, SECONDS = (
+    2_000_000_000,
+    20.0,
+)  # Of one file that is fetched: an agent waits for it, once.
 AGAIN = 600.0  # Seconds until one that could not be fetched is asked for again.
 FILE = re.compile(rf"(https?://[^\s#]+/((?:{AUDIENCE})\.db)(?:\?[^\s#]*)?)#sha256=([0-9a-f]{{64}})")
 
@@ -25,7 +28,11 @@ FILE = re.compile(rf"(https?://[^\s#]+/((?:{AUDIENCE})\.db)(?:\?[^\s#]*)?)#sha25
 def choose_audiences(environ: Mapping[str, str], asked: tuple[str, ...] = ()) -> tuple[str, ...]:
     """The audiences that the environment names (public and internal by default), of those `asked` if any are. Raises
     UsageError (bad-audience)."""
-    named = tuple(re.split(r"[\s,]+", environ.get(AUDIENCES, "").strip())) if environ.get(AUDIENCES) else USUAL
+    named = (
+        tuple(re.split(r"[\s,]+", environ.get(AUDIENCES, "").strip()))
+        if environ.get(AUDIENCES)
+        else USUAL
+    )
     check_audiences(named)
     return tuple(one for one in named if not asked or one in asked)
 
@@ -49,7 +56,9 @@ def find_index(address: str, environ: Mapping[str, str]) -> str:
         raise UsageError(f"{INDEX} names no index", slug="bad-org-index", hint=hint)
     found = [(match[1], match[2], match[3]) for match in wanted if match]
     cache = Path(environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "memory-ci" / "org"
-    place = cache / hashlib.sha256("".join(digest for *_, digest in found).encode()).hexdigest()[:32]
+    place = (
+        cache / hashlib.sha256("".join(digest for *_, digest in found).encode()).hexdigest()[:32]
+    )
     for url, name, digest in found:
         if not (place / name).is_file():
             _fetch(url, digest, place / name, environ)
@@ -61,8 +70,12 @@ def _fetch(url: str, digest: str, target: Path, environ: Mapping[str, str]) -> N
     parts, failed = urlsplit(url), target.with_name(f"{target.name}.failed")
 
     def unfetched(what: str) -> EngineError:
-        hint = f"Compare {INDEX} with the manifest beside the file; for a private store set {TOKEN}."
-        return EngineError(f"the organisation's index at {parts.hostname} {what}", slug="org-digest", hint=hint)
+        hint = (
+            f"Compare {INDEX} with the manifest beside the file; for a private store set {TOKEN}."
+        )
+        return EngineError(
+            f"the organisation's index at {parts.hostname} {what}", slug="org-digest", hint=hint
+        )
 
     if failed.is_file() and time.time() - failed.stat().st_mtime < AGAIN:
         raise unfetched("could not be fetched, and is asked again in ten minutes")

@@ -21,15 +21,23 @@ from memory_ci.text import plural, shorten
 if TYPE_CHECKING:
     from memory_ci.commands.org.sync import OrgReport
 
-MOST_NAMED = 20  # Repositories that are named of one kind; the rest are counted, and `--json` has them all.
+MOST_NAMED = (
+    20  # Repositories that are named of one kind; the rest are counted, and `--json` has them all.
+)
 
 
 def refuse_password(context: click.Context, option: click.Parameter, value: str) -> str:
     """Others see the arguments of a process. Raises UsageError (bad-org-index)."""
     is_said = context.get_parameter_source(option.name or "") is ParameterSource.COMMANDLINE
-    if is_said and value.startswith("postgres") and re.search(r"//[^/@]*:[^/@]*@|[?&](?:ssl)?password=", value):
+    if (
+        is_said
+        and value.startswith("postgres")
+        and re.search(r"//[^/@]*:[^/@]*@|[?&](?:ssl)?password=", value)
+    ):
         hint = "Set MEMORY_CI_ORG_INDEX, or leave the password to PGPASSWORD or the file of PGPASSFILE."
-        raise UsageError("a password does not belong into arguments", slug="bad-org-index", hint=hint)
+        raise UsageError(
+            "a password does not belong into arguments", slug="bad-org-index", hint=hint
+        )
     return value
 
 
@@ -48,14 +56,23 @@ index_option = option(
 
 def places_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Which repositories there are."""
-    places = click.argument("places", nargs=-1, metavar="[LIST|DIR]...", type=click.Path(path_type=Path))
-    github = option("--github", multiple=True, metavar="ORG", help="All repositories of an organisation on GitHub.")
+    places = click.argument(
+        "places", nargs=-1, metavar="[LIST|DIR]...", type=click.Path(path_type=Path)
+    )
+    github = option(
+        "--github",
+        multiple=True,
+        metavar="ORG",
+        help="All repositories of an organisation on GitHub.",
+    )
     said = "All projects of a group on GitLab and its subgroups."
     return places(github(option("--gitlab", multiple=True, metavar="GROUP", help=said)(command)))
 
 
 jobs_option = option("--jobs", type=click.IntRange(1, 64), default=8, help="So many at a time.")
-seconds_option = option("--seconds", type=click.IntRange(1, 3600), default=120, help="For each git of one repository.")
+seconds_option = option(
+    "--seconds", type=click.IntRange(1, 3600), default=120, help="For each git of one repository."
+)
 
 
 @click.group("org")
@@ -105,7 +122,9 @@ def sync_command(
     gather = partial(gather_targets, places, github, gitlab, os.environ)
     with progress("Syncing") as advance:
         limits = {"jobs": jobs, "seconds": seconds}
-        report = sync_org(index, gather, os.environ, now(), dry_run=dry_run, advance=advance, **limits)
+        report = sync_org(
+            index, gather, os.environ, now(), dry_run=dry_run, advance=advance, **limits
+        )
     show(report, _say_report(report), as_json)
     raise SystemExit(1 if report.failed or report.refused or report.problem else 0)
 
@@ -113,10 +132,14 @@ def sync_command(
 @org_command.command("search")
 @click.argument("task")
 @index_option
-@option("--audience", "audiences", multiple=True, metavar="NAME", help="Default: public and internal.")
+@option(
+    "--audience", "audiences", multiple=True, metavar="NAME", help="Default: public and internal."
+)
 @option("--top", type=click.IntRange(1, 100), default=10, help="At most so many.")
 @json_option
-def search_command(task: str, index: str, audiences: tuple[str, ...], top: int, as_json: bool) -> None:
+def search_command(
+    task: str, index: str, audiences: tuple[str, ...], top: int, as_json: bool
+) -> None:
     """Print what the repositories of the organisation know about a task, best first.
 
     \b
@@ -128,12 +151,16 @@ def search_command(task: str, index: str, audiences: tuple[str, ...], top: int, 
     from memory_ci.commands.org.search import search_org
 
     check_audiences(audiences)
-    hits = search_org(task, index, audiences or choose_audiences(os.environ), top, os.environ, today())
+    hits = search_org(
+        task, index, audiences or choose_audiences(os.environ), top, os.environ, today()
+    )
     lines = []
     for at, hit in enumerate(hits, 1):
         entry = hit.located.entry
         lines.append(f"{at:>2}. {hit.score:.2f} {shorten(entry.title, 120)}")
-        lines.append(f"      {hit.repository} · {entry.id[:8]} · {entry.last_reinforced} · {hit.link}")
+        lines.append(
+            f"      {hit.repository} · {entry.id[:8]} · {entry.last_reinforced} · {hit.link}"
+        )
         lines += [f"      {shorten(entry.body, 240)}"] if entry.body.strip() else []
     show(hits, map(printable, lines), as_json)
     if not hits and not as_json:
@@ -158,7 +185,9 @@ def verify_command(index: str, jobs: int, seconds: int, as_json: bool) -> None:
 
     with progress("Verifying") as advance:
         found, count = verify_org(index, os.environ, jobs=jobs, seconds=seconds, advance=advance)
-    lines = [f"{one.name}: {one.what}" for one in found] or [f"{plural(count, 'repository')}, all rows equal"]
+    lines = [f"{one.name}: {one.what}" for one in found] or [
+        f"{plural(count, 'repository')}, all rows equal"
+    ]
     show(found, map(printable, lines), as_json)
     raise SystemExit(1 if found else 0)
 
@@ -183,7 +212,9 @@ def status_command(index: str, as_json: bool) -> None:
     ]
     for name, at, why in status.failing:
         lines.append(f"failing{f' since {at:%Y-%m-%d %H:%M}' if at else ''}: {name}: {why}")
-    lines += [f"{plural(status.gated, 'entry')} must not be shown to others"] if status.gated else []
+    lines += (
+        [f"{plural(status.gated, 'entry')} must not be shown to others"] if status.gated else []
+    )
     show(status, map(printable, lines), as_json)
 
 
@@ -191,7 +222,9 @@ def status_command(index: str, as_json: bool) -> None:
 @places_options
 @option("--batch", type=click.IntRange(1, 100_000), default=256, help="Of one matrix.")
 @option("--state", type=DIRECTORY, metavar="DIR", help="Keeps what was found.")
-@option("--deadline", type=click.FloatRange(min=0), metavar="SECONDS", help="Ask no more after so long.")
+@option(
+    "--deadline", type=click.FloatRange(min=0), metavar="SECONDS", help="Ask no more after so long."
+)
 @jobs_option
 @json_option
 def plan_command(
@@ -221,7 +254,15 @@ def plan_command(
 
     gather = partial(gather_targets, places, github, gitlab, os.environ)
     with progress("Asking for tips") as advance:
-        plan = plan_org(gather, os.environ, batch=batch, state=state, deadline=deadline, jobs=jobs, advance=advance)
+        plan = plan_org(
+            gather,
+            os.environ,
+            batch=batch,
+            state=state,
+            deadline=deadline,
+            jobs=jobs,
+            advance=advance,
+        )
     show(plan, (printable(one.address) for part in plan.batches for one in part), as_json)
     count = sum(map(len, plan.batches))
     told = f"{count} of {count + plan.current + len(plan.failed) + len(plan.unasked)} repositories have unread work"
@@ -229,7 +270,9 @@ def plan_command(
     for name, why in plan.failed[:MOST_NAMED]:
         click.echo(printable(f"failed: {name}: {why}"), err=True)
     if plan.unasked:
-        click.echo(f"not asked, for the time was over: {plural(len(plan.unasked), 'repository')}", err=True)
+        click.echo(
+            f"not asked, for the time was over: {plural(len(plan.unasked), 'repository')}", err=True
+        )
     raise SystemExit(1 if plan.failed or plan.unasked else 0)
 
 
@@ -260,8 +303,13 @@ def promote_command(
     check_audiences(audiences)
     workspace, readers = committed_workspace(), audiences or ("public",)
     how: Literal["pr", "none"] = "pr" if push == "pr" else "none"
-    done = promote_shared(workspace, index, readers, now(), os.environ, least=least, push=how, dry_run=dry_run)
-    lines = [f"{one.entry.id[:8]} {shorten(one.entry.title, 120)} (said in {one.said_in})" for one in done.proposed]
+    done = promote_shared(
+        workspace, index, readers, now(), os.environ, least=least, push=how, dry_run=dry_run
+    )
+    lines = [
+        f"{one.entry.id[:8]} {shorten(one.entry.title, 120)} (said in {one.said_in})"
+        for one in done.proposed
+    ]
     if done.proposed and dry_run:
         lines.insert(0, f"would propose {plural(len(lines), 'entry')}:")
     elif done.tip and push == "none":
@@ -272,8 +320,16 @@ def promote_command(
 
 
 def _say_report(report: OrgReport) -> Iterator[str]:
-    changed = {"added": report.added, "updated": report.updated, "moved": report.moved, "dropped": report.dropped}
-    counted = ", ".join(f"{len(names)} {kind}" for kind, names in changed.items() if names) or "nothing changed"
+    changed = {
+        "added": report.added,
+        "updated": report.updated,
+        "moved": report.moved,
+        "dropped": report.dropped,
+    }
+    counted = (
+        ", ".join(f"{len(names)} {kind}" for kind, names in changed.items() if names)
+        or "nothing changed"
+    )
     would = "would be: " if report.is_dry_run else ""
     yield f"{plural(report.repositories, 'repository')}: {would}{counted}, {report.unchanged} unchanged"
     for kind, why in (("failed", report.failed), ("refused", report.refused)):

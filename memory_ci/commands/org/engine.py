@@ -5,7 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Protocol
 
-from memory_ci.commands.org.records import OrgFilters, OrgHead, OrgMatch, OrgPublished, OrgRepository
+from memory_ci.commands.org.records import (
+    OrgFilters,
+    OrgHead,
+    OrgMatch,
+    OrgPublished,
+    OrgRepository,
+)
 from memory_ci.errors import EngineError
 from memory_ci.records.entry import Located
 
@@ -25,7 +31,9 @@ class OrgEngine(Protocol):
             if entries is None:
                 raise ValueError("rows that move to another audience are given anew")
             self.drop(repository.id)
-        held = OrgHead(repository, head, len(entries) if entries is not None else known.entries if known else 0)
+        held = OrgHead(
+            repository, head, len(entries) if entries is not None else known.entries if known else 0
+        )
         self._write(held, entries)
         self.heads()[repository.id] = held
 
@@ -54,7 +62,9 @@ class OrgEngine(Protocol):
 
     def _read_entries(self, repository: OrgRepository) -> list[Located]: ...
 
-    def search(self, terms: Sequence[str], filters: OrgFilters, audiences: Sequence[str], depth: int) -> list[OrgMatch]:
+    def search(
+        self, terms: Sequence[str], filters: OrgFilters, audiences: Sequence[str], depth: int
+    ) -> list[OrgMatch]:
         """At most `depth` entries that hold one of `terms` (of `query.build_terms`), by score, then id; a repeated
         term counts more. An audience that is not there has none."""
 

@@ -10,7 +10,9 @@ from memory_ci.commands.org.engine import WORK, OrgEngine
 from memory_ci.errors import EngineError, UsageError
 
 
-def open_engine(address: str, *, is_writer: bool = False, deadline: float | None = None) -> OrgEngine:
+def open_engine(
+    address: str, *, is_writer: bool = False, deadline: float | None = None
+) -> OrgEngine:
     """The engine that an address names: a directory of files, or postgresql://… for a server. A reader answers until
     `deadline`, of time.monotonic(). Raises EngineError (org-missing) where there is nothing to read; UsageError:
     missing-extra, bad-org-index."""
@@ -29,7 +31,9 @@ def open_engine(address: str, *, is_writer: bool = False, deadline: float | None
     engine = SqliteEngine(Path(address), is_writer=is_writer, deadline=deadline)
     if not (is_writer or engine.list_audiences()):
         hint = "Build it with `memory-ci org sync LIST --out DIR`, or name the directory that it was built in."
-        raise EngineError(f"{address} holds no index of an organisation", slug="org-missing", hint=hint)
+        raise EngineError(
+            f"{address} holds no index of an organisation", slug="org-missing", hint=hint
+        )
     return engine
 
 
@@ -44,4 +48,6 @@ def state_directory(address: str) -> Path:
     if not is_server(address):
         return Path(address) / WORK
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    return cache / "memory-ci" / "org" / f"server-{hashlib.sha256(address.encode()).hexdigest()[:16]}"
+    return (
+        cache / "memory-ci" / "org" / f"server-{hashlib.sha256(address.encode()).hexdigest()[:16]}"
+    )

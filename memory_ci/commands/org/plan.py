@@ -85,7 +85,9 @@ def plan_org(
 
     due, failed, unasked, seen = [], [], [], dict(known)
     with ThreadPoolExecutor(max_workers=jobs) as pool:
-        for done, (target, found) in enumerate(zip(targets, in_order(pool, ask, targets, jobs * 4), strict=True), 1):
+        for done, (target, found) in enumerate(
+            zip(targets, in_order(pool, ask, targets, jobs * 4), strict=True), 1
+        ):
             advance(done, len(targets))
             if found is None:
                 unasked.append(target.repository.name)
@@ -94,14 +96,20 @@ def plan_org(
             else:
                 seen[target.repository.id] = found
                 if found.waiting != 0:
-                    due.append(Waiting(target.repository.name, target.address, found.tips[0], found.waiting))
+                    due.append(
+                        Waiting(
+                            target.repository.name, target.address, found.tips[0], found.waiting
+                        )
+                    )
     if state is not None:
         state.mkdir(parents=True, exist_ok=True, mode=0o700)
         ids = [target.repository.id for target in targets if target.repository.id in seen]
         write_file(state / STATE, msgspec.json.encode({id_: seen[id_] for id_ in ids}))
     if failed and len(failed) == len(targets):
         hint = "Check the network and the credentials, and run again."
-        message = f"none of {len(targets)} repositories can be reached ({failed[0][0]}: {failed[0][1]})"
+        message = (
+            f"none of {len(targets)} repositories can be reached ({failed[0][0]}: {failed[0][1]})"
+        )
         raise EngineError(message, slug="org-unreachable", hint=hint)
     batches = tuple(tuple(due[at : at + batch]) for at in range(0, len(due), batch))
     current = len(targets) - len(due) - len(failed) - len(unasked)
@@ -110,7 +118,9 @@ def plan_org(
 
 def _load(state: Path | None) -> dict[str, _Seen]:
     with suppress(OSError, msgspec.DecodeError):
-        return msgspec.json.decode((state / STATE).read_bytes() if state else b"{}", type=dict[str, _Seen])
+        return msgspec.json.decode(
+            (state / STATE).read_bytes() if state else b"{}", type=dict[str, _Seen]
+        )
     return {}
 
 
@@ -124,27 +134,40 @@ def _look(target: OrgTarget, known: _Seen | None, environ: Mapping[str, str]) ->
         return known
     if not head or target.is_local:
         return _Seen(
-            (head, update), _count(find_repository(Path(target.address), is_named=True), head, update) if head else 0
+            (head, update),
+            _count(find_repository(Path(target.address), is_named=True), head, update)
+            if head
+            else 0,
         )
     with tempfile.TemporaryDirectory(prefix="memory-ci-org-") as place:
-        repo = fetch_history(remote, Path(place) / "repository", [one for one in (head, update) if one], SECONDS)
+        repo = fetch_history(
+            remote, Path(place) / "repository", [one for one in (head, update) if one], SECONDS
+        )
         return _Seen((head, update), _count(repo, head, update))
 
 
 def _count(repo: Repository, head: str, update: str) -> int | None:
     """Merged changes that neither the branch nor its request has read; None where no cursor is near."""
     is_memory = memory_test(Workspace(repo, Config()))
-    cursors = (find_cursor(repo, tip, is_memory) for tip in (update, head) if tip and find_commit(repo, tip))
+    cursors = (
+        find_cursor(repo, tip, is_memory)
+        for tip in (update, head)
+        if tip and find_commit(repo, tip)
+    )
     sources = [cursor.source for cursor in cursors if cursor]
 
     def list_unread(source: str) -> Iterator[str]:
         for change in iter_merged_changes(repo, plan_range(repo, source, head)):
             files = [file.path for commit in change.commits for file in commit.files]
-            if not (find_trailers(change.tip.message, (STEP,)) or (files and all(map(is_memory, files)))):
+            if not (
+                find_trailers(change.tip.message, (STEP,)) or (files and all(map(is_memory, files)))
+            ):
                 yield change.tip.sha
 
     try:
-        return min((sum(1 for _ in islice(list_unread(one), COUNTED)) for one in sources), default=None)
+        return min(
+            (sum(1 for _ in islice(list_unread(one), COUNTED)) for one in sources), default=None
+        )
     except RepositoryError as error:
         if error.slug != "shallow-clone":
             raise

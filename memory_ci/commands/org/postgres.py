@@ -24,9 +24,23 @@ from psycopg import sql
 
 from memory_ci.commands.org import server
 from memory_ci.commands.org.engine import NeverSyncedError, OrgEngine
-from memory_ci.commands.org.records import OrgFilters, OrgHead, OrgMatch, OrgPublished, OrgRepository
+from memory_ci.commands.org.records import (
+    OrgFilters,
+    OrgHead,
+    OrgMatch,
+    OrgPublished,
+    OrgRepository,
+)
 from memory_ci.commands.org.server import Connection, NoSuchDatabaseError, OrgServer
-from memory_ci.commands.org.stems import K1, Stemmer, StemPattern, build_tsquery, idf, quote_lexeme, score
+from memory_ci.commands.org.stems import (
+    K1,
+    Stemmer,
+    StemPattern,
+    build_tsquery,
+    idf,
+    quote_lexeme,
+    score,
+)
 from memory_ci.errors import EngineError, RepositoryError
 from memory_ci.records.entry import Located
 from memory_ci.records.names import AUDIENCE
@@ -75,7 +89,9 @@ MATCHES = """
 SELECT e.row, e.record, r.id, r.name, r.link, r.head FROM memory_org.entries AS e
 JOIN memory_org.repositories AS r ON r.id = e.repository WHERE e.row = ANY(%s)
 """
-CREATE = sql.SQL("CREATE DATABASE {} TEMPLATE template0 ENCODING 'UTF8' LC_COLLATE 'C' LC_CTYPE 'C'")
+CREATE = sql.SQL(
+    "CREATE DATABASE {} TEMPLATE template0 ENCODING 'UTF8' LC_COLLATE 'C' LC_CTYPE 'C'"
+)
 FIRST = 4  # Times the depth: so many candidates are scored first, to see what score the others must reach.
 DEADLINE = "SELECT set_config('statement_timeout', %s, true)"
 T = TypeVar("T")
@@ -87,8 +103,13 @@ class PostgresEngine(OrgEngine):
     org-server, org-version, org-missing where a reader may read none of what it asks for; RepositoryError (org-locked)
     where another writer is at work, on whatever machine."""
 
-    def __init__(self, address: str, *, is_writer: bool = False, deadline: float | None = None) -> None:
-        self._server, self._is_writer = OrgServer(address, is_writer=is_writer, deadline=deadline), is_writer
+    def __init__(
+        self, address: str, *, is_writer: bool = False, deadline: float | None = None
+    ) -> None:
+        self._server, self._is_writer = (
+            OrgServer(address, is_writer=is_writer, deadline=deadline),
+            is_writer,
+        )
         self._open: dict[str, Connection | None] = {}
         self._changed: dict[str, None] = {}
         self._counted: dict[str, dict[StemPattern, int]] = {}
@@ -105,9 +126,13 @@ class PostgresEngine(OrgEngine):
     def _remove(self, repository: OrgRepository) -> None:
         with self._writing(repository.audience) as connection:
             self._put(connection, repository.id, ())
-            connection.execute("DELETE FROM memory_org.repositories WHERE id = %s", (repository.id,))
+            connection.execute(
+                "DELETE FROM memory_org.repositories WHERE id = %s", (repository.id,)
+            )
 
-    def search(self, terms: Sequence[str], filters: OrgFilters, audiences: Sequence[str], depth: int) -> list[OrgMatch]:
+    def search(
+        self, terms: Sequence[str], filters: OrgFilters, audiences: Sequence[str], depth: int
+    ) -> list[OrgMatch]:
         """As in OrgEngine: by the statistics of each database, then all together by their scores."""
         if not terms:
             return []
@@ -126,15 +151,29 @@ class PostgresEngine(OrgEngine):
         found = [
             match
             for audience in self._readable(audiences)
-            for match in self._read(audience, lambda c, name=audience: self._search(c, name, asked, values, depth))  # type: ignore[misc]
+            for match in self._read(
+                audience,
+                lambda c, name=audience: self._search(c, name, asked, values, depth),  # type: ignore[misc]
+            )
         ]
-        order = sorted(found, key=lambda one: (-one.lexical, one.located.entry.id, one.repository.id, one.located.line))
+        order = sorted(
+            found,
+            key=lambda one: (
+                -one.lexical,
+                one.located.entry.id,
+                one.repository.id,
+                one.located.line,
+            ),
+        )
         return order[:depth]
 
     def count(self, terms: Sequence[str], audiences: Sequence[str]) -> tuple[int, dict[str, int]]:
         patterns, total, holding = self._stemmer.patterns(terms), 0, dict.fromkeys(terms, 0)
         for audience in self._readable(audiences):
-            entries, _, held = self._read(audience, lambda c, name=audience: self._count(c, name, patterns.values()))  # type: ignore[misc]
+            entries, _, held = self._read(
+                audience,
+                lambda c, name=audience: self._count(c, name, patterns.values()),  # type: ignore[misc]
+            )
             total += entries
             for term, pattern in patterns.items():
                 holding[term] += held[pattern]
@@ -143,20 +182,29 @@ class PostgresEngine(OrgEngine):
     def _read_heads(self) -> list[OrgHead]:
         """For the operator, who alone may list the audiences."""
         with self._server.telling():
-            listed = self._held("").execute("SELECT audience FROM memory_org.audiences ORDER BY audience").fetchall()
+            listed = (
+                self._held("")
+                .execute("SELECT audience FROM memory_org.audiences ORDER BY audience")
+                .fetchall()
+            )
         heads = [
             OrgHead(OrgRepository(id_, name, link, audience), head, entries)
             for (audience,) in listed
             if self._connection(audience) is not None
-            for id_, name, link, head, entries in self._read(audience, lambda c: c.execute(HEADS).fetchall())
+            for id_, name, link, head, entries in self._read(
+                audience, lambda c: c.execute(HEADS).fetchall()
+            )
         ]
         return sorted(heads, key=lambda head: head.repository.id)
 
     def _read_entries(self, repository: OrgRepository) -> list[Located]:
         query = "SELECT record FROM memory_org.entries WHERE repository = %s"
-        rows = self._read(repository.audience, lambda c: c.execute(query, (repository.id,)).fetchall())
+        rows = self._read(
+            repository.audience, lambda c: c.execute(query, (repository.id,)).fetchall()
+        )
         return sorted(
-            (located_of(tuple(unpack(record))) for (record,) in rows), key=lambda at: (at.path, at.line, at.entry.id)
+            (located_of(tuple(unpack(record))) for (record,) in rows),
+            key=lambda at: (at.path, at.line, at.entry.id),
         )
 
     def publish(self) -> list[OrgPublished]:
@@ -188,7 +236,9 @@ class PostgresEngine(OrgEngine):
         """As in OrgEngine; connections of readers are kept for the next engine of this process."""
         for audience, connection in self._open.items():
             if connection is not None and self._is_writer:
-                with suppress(psycopg.Error):  # or the server holds the lock until it hears of the end
+                with suppress(
+                    psycopg.Error
+                ):  # or the server holds the lock until it hears of the end
                     connection.execute("SELECT pg_advisory_unlock_all()")
                 connection.close()
             elif connection is not None:
@@ -205,7 +255,9 @@ class PostgresEngine(OrgEngine):
         if gone:
             connection.execute(FORGET, (gone,))
         for line, row in moved:
-            connection.execute("UPDATE memory_org.entries SET line = %s WHERE row = %s", (line, row))
+            connection.execute(
+                "UPDATE memory_org.entries SET line = %s WHERE row = %s", (line, row)
+            )
         if not new:
             return
         stems = self._stemmer.stem(text_row(number, entries[at]) for number, at in enumerate(new))
@@ -225,10 +277,17 @@ class PostgresEngine(OrgEngine):
         words = sorted(held)
         connection.execute(ADD_WORDS, (words, [held[word] for word in words]))
         added = (len(new), sum(stemmed.size for stemmed in stems))
-        connection.execute("UPDATE memory_org.totals SET entries = entries + %s, words = words + %s", added)
+        connection.execute(
+            "UPDATE memory_org.totals SET entries = entries + %s, words = words + %s", added
+        )
 
     def _search(
-        self, connection: Connection, audience: str, asked: Counter[StemPattern], values: dict[str, object], depth: int
+        self,
+        connection: Connection,
+        audience: str,
+        asked: Counter[StemPattern],
+        values: dict[str, object],
+        depth: int,
     ) -> list[OrgMatch]:
         total, words, holding = self._count(connection, audience, asked)
         weighed = [(p, times * idf(holding[p], total)) for p, times in asked.items() if holding[p]]
@@ -237,7 +296,10 @@ class PostgresEngine(OrgEngine):
         average = words / total if total else 1.0
         sums = list(accumulate(holding[pattern] for pattern, _ in weighed))
         best: list[tuple[float, Row]] = []
-        first, end = 0, next((at for at, held in enumerate(sums, 1) if held >= FIRST * depth), len(sums))
+        first, end = (
+            0,
+            next((at for at, held in enumerate(sums, 1) if held >= FIRST * depth), len(sums)),
+        )
         while first < end:
             values["words"] = build_tsquery(
                 [pattern for pattern, _ in weighed[first:end]], [p for p, _ in weighed[:first]]
@@ -249,8 +311,16 @@ class PostgresEngine(OrgEngine):
             del best[depth:]
             least = best[-1][0] if len(best) == depth else 0.0
             bounds = list(accumulate((K1 + 1) * weight for _, weight in reversed(weighed)))[::-1]
-            first, end = end, max(end, next((at for at, bound in enumerate(bounds) if bound <= least), len(bounds)))
-        held_rows = {row[0]: row for row in connection.execute(MATCHES, ([row[0] for _, row in best],))}
+            first, end = (
+                end,
+                max(
+                    end,
+                    next((at for at, bound in enumerate(bounds) if bound <= least), len(bounds)),
+                ),
+            )
+        held_rows = {
+            row[0]: row for row in connection.execute(MATCHES, ([row[0] for _, row in best],))
+        }
         return [_match(audience, lexical, held_rows[row[0]]) for lexical, row in best]
 
     def _count(
@@ -259,7 +329,9 @@ class PostgresEngine(OrgEngine):
         """Entries, words, and how many entries hold each pattern; counted once for each engine."""
         counted = self._counted.setdefault(audience, {})
         new = [pattern for pattern in dict.fromkeys(patterns) if pattern not in counted]
-        plain = [pattern.lexemes[0] for pattern in new if pattern.is_plain and not pattern.is_prefix]
+        plain = [
+            pattern.lexemes[0] for pattern in new if pattern.is_plain and not pattern.is_prefix
+        ]
         row = connection.execute(COUNT, (plain,)).fetchone()
         entries, words, told = row or (0, 0, None)
         known = json.loads(told or "{}")
@@ -267,7 +339,9 @@ class PostgresEngine(OrgEngine):
             if pattern.is_plain and not pattern.is_prefix:
                 counted[pattern] = known.get(pattern.lexemes[0], 0)
             else:
-                held = connection.execute(HOLDING, (build_tsquery([pattern], []), pattern.text)).fetchone()
+                held = connection.execute(
+                    HOLDING, (build_tsquery([pattern], []), pattern.text)
+                ).fetchone()
                 (counted[pattern],) = held or (0,)
         return entries, words, counted
 
@@ -276,7 +350,9 @@ class PostgresEngine(OrgEngine):
         found = [audience for audience in legal if self._connection(audience) is not None]
         if legal and not found and not self._is_writer:
             hint = "Ask the operator for the role of an audience, and which one MEMORY_CI_ORG_AUDIENCES is to name."
-            raise EngineError("this role may read none of what is asked for", slug="org-missing", hint=hint)
+            raise EngineError(
+                "this role may read none of what is asked for", slug="org-missing", hint=hint
+            )
         return found
 
     def _read(self, audience: str, work: Callable[[Connection], T]) -> T:
@@ -291,7 +367,9 @@ class PostgresEngine(OrgEngine):
     def _writing(self, audience: str) -> Iterator[Connection]:
         if (connection := self._connection(audience)) is None:
             with self._server.telling():
-                self._held("").execute(CREATE.format(sql.Identifier(self._server.database_of(audience))))
+                self._held("").execute(
+                    CREATE.format(sql.Identifier(self._server.database_of(audience)))
+                )
             del self._open[audience]
             connection = self._held(audience)
         self._counted.pop(audience, None)
@@ -314,7 +392,9 @@ class PostgresEngine(OrgEngine):
             with suppress(NoSuchDatabaseError), self._server.telling():
                 connection = self._server.take(self._server.database_of(audience))
                 try:
-                    self._open[audience] = connection if self._is_current(connection, audience) else None
+                    self._open[audience] = (
+                        connection if self._is_current(connection, audience) else None
+                    )
                 finally:
                     if self._open.get(audience) is None:
                         connection.close()
@@ -324,9 +404,13 @@ class PostgresEngine(OrgEngine):
         """Whether the tables are of our version: a writer makes them so. Raises EngineError (org-version)."""
         scripts = server.MIGRATIONS if audience else server.OPERATOR_MIGRATIONS
         if self._is_writer:
-            if not audience and connection.execute(TRY_LOCK, (server.LOCK + 1,)).fetchone() != (True,):
+            if not audience and connection.execute(TRY_LOCK, (server.LOCK + 1,)).fetchone() != (
+                True,
+            ):
                 hint = "Wait for it to end: what it does is not lost."
-                raise RepositoryError(f"another sync works on {self._server.database}", slug="org-locked", hint=hint)
+                raise RepositoryError(
+                    f"another sync works on {self._server.database}", slug="org-locked", hint=hint
+                )
             with connection.transaction():
                 server.migrate(connection, self._server.database_of(audience), scripts)
             if audience:
@@ -346,5 +430,8 @@ class PostgresEngine(OrgEngine):
 def _match(audience: str, lexical: float, row: Row) -> OrgMatch:
     _, record, repository_id, name, link, head = row
     return OrgMatch(
-        located_of(tuple(unpack(record))), lexical, OrgRepository(repository_id, name, link, audience), head
+        located_of(tuple(unpack(record))),
+        lexical,
+        OrgRepository(repository_id, name, link, audience),
+        head,
     )

@@ -67,24 +67,39 @@ def promote_shared(
     Raises EngineError (org-missing, remote-failed, `forge-…`), RepositoryError (push-refused), and what writing raises.
     """
     with closing(open_engine(index)) as engine:
-        heads = {id_: head for id_, head in engine.heads().items() if head.repository.audience in audiences}
+        heads = {
+            id_: head
+            for id_, head in engine.heads().items()
+            if head.repository.audience in audiences
+        }
         shared = {id_: [place for place in engine.entries(id_) if is_safe(place)] for id_ in heads}
     ref, today = branch_name(workspace, None), now.astimezone(UTC).date()
     if push == "none":
         base = resolve_commit(workspace.repo, ref)
         found = _plan(workspace, base, shared, heads, today, least)[:MOST]
         tip = _commit(workspace, ref, base, found, now) if found and not dry_run else ""
-        return OrgPromotion(found, tip, reason="" if found else "nothing new is said in so many repositories")
+        return OrgPromotion(
+            found, tip, reason="" if found else "nothing new is said in so many repositories"
+        )
     remote = connect(workspace_at(workspace.repo, ref).config.publish.remote, environ)
     branch = ref.removeprefix(HEADS)
-    with private_ref(workspace.repo, PRIVATE) as mine, private_ref(workspace.repo, PRIVATE) as theirs:
+    with (
+        private_ref(workspace.repo, PRIVATE) as mine,
+        private_ref(workspace.repo, PRIVATE) as theirs,
+    ):
         fetch_tip(workspace.repo, remote, branch, mine)
         base = resolve_commit(workspace.repo, mine)
         here = workspace_at(workspace.repo, base)
-        forge = choose_proposals(here.config.forge, environ, workspace.repo.common_dir / "memory-ci" / "forge-cache")
+        forge = choose_proposals(
+            here.config.forge, environ, workspace.repo.common_dir / "memory-ci" / "forge-cache"
+        )
         closed = forge.find_closed(BRANCH, branch) if forge else None
         held = parse_held(closed.body) if closed else frozenset()
-        new = (one for one in _plan(here, base, shared, heads, today, least) if one.entry.id[:8] not in held)
+        new = (
+            one
+            for one in _plan(here, base, shared, heads, today, least)
+            if one.entry.id[:8] not in held
+        )
         if not (found := tuple(new)[:MOST]):
             return OrgPromotion((), reason="nothing new is said in so many repositories")
         if dry_run:
@@ -97,14 +112,20 @@ def promote_shared(
             ours = choose_identity(here.config.publish, in_actions=False).email
             for who in list_committers(workspace.repo, base, old).values():
                 if who != ours:
-                    return OrgPromotion(found, reason=f"{who} committed on {BRANCH}: it stays as it is")
+                    return OrgPromotion(
+                        found, reason=f"{who} committed on {BRANCH}: it stays as it is"
+                    )
         tip = _commit(here, mine, base, found, now)
         outcome = push_tip(workspace.repo, remote, BRANCH, tip, old)
         if outcome.state != "done":
             message = f"the remote did not take {BRANCH}: {outcome.said or 'it moved meanwhile'}"
-            raise RepositoryError(message, slug="push-refused", hint="Run again, or let its rules admit memory-ci.")
+            raise RepositoryError(
+                message, slug="push-refused", hint="Run again, or let its rules admit memory-ci."
+            )
         if forge is None:
-            return OrgPromotion(found, tip, reason=f"{BRANCH} is pushed; no token for a forge: open its request")
+            return OrgPromotion(
+                found, tip, reason=f"{BRANCH} is pushed; no token for a forge: open its request"
+            )
         body = render_shared(found, held | {one.entry.id[:8] for one in found})
         known = forge.find(BRANCH, branch)
         if known is not None:
@@ -113,11 +134,14 @@ def promote_shared(
         return OrgPromotion(found, tip, request.url)
 
 
-def _commit(workspace: Workspace, ref: str, base: str, found: Iterable[SharedEntry], now: datetime) -> str:
+def _commit(
+    workspace: Workspace, ref: str, base: str, found: Iterable[SharedEntry], now: datetime
+) -> str:
     snapshot = workspace.at(base)
     path = Draft(snapshot).path_of(PROJECT) or "MEMORY.md"
     changes = [
-        Change(step="promote", kind="add", path=path, entry=one.entry, why=f"said in {one.said_in}") for one in found
+        Change(step="promote", kind="add", path=path, entry=one.entry, why=f"said in {one.said_in}")
+        for one in found
     ]
     files = apply_changes(snapshot.read([path]), changes)
     told = "".join(f"- {one.entry.title} (said in {one.said_in})\n" for one in found)

@@ -34,7 +34,12 @@ DEPTH = 100  # Matches that are ranked; a share of one budget holds a few.
 
 
 def search_org(
-    task: str, index: str, audiences: tuple[str, ...], top: int, environ: Mapping[str, str], today: date
+    task: str,
+    index: str,
+    audiences: tuple[str, ...],
+    top: int,
+    environ: Mapping[str, str],
+    today: date,
 ) -> tuple[Hit, ...]:
     """What the repositories of these audiences know of a task, best first. Raises EngineError: org-missing,
     org-damaged, org-digest; UsageError (bad-org-index)."""
@@ -64,7 +69,9 @@ def add_organisation(
     try:
         audiences = choose_audiences(environ, config.org.audiences)
         place = find_index(environ[INDEX], environ)
-        filters = OrgFilters(options.types, options.domains, options.phases, today, _own_addresses(workspace))
+        filters = OrgFilters(
+            options.types, options.domains, options.phases, today, _own_addresses(workspace)
+        )
         deadline = time.monotonic() + config.org.deadline_ms / 1000
         with closing(open_engine(place, deadline=deadline)) as engine:
             hits = _find(engine, config, answer.task, options, filters, audiences)
@@ -74,7 +81,9 @@ def add_organisation(
         note = f"The organisation's index did not answer within {config.org.deadline_ms} ms: nothing of it is given."
         return replace(answer, notes=(*answer.notes, note))
     except MemoryCIError as error:
-        return replace(answer, notes=(*answer.notes, f"Nothing of the organisation is given: {error.message}."))
+        return replace(
+            answer, notes=(*answer.notes, f"Nothing of the organisation is given: {error.message}.")
+        )
     fresh = [hit for hit in hits if hit.located.entry.id not in known and is_new(hit)]
     return replace(answer, organisation=fit(fresh, room, entry_cost, {})[0])
 
@@ -109,10 +118,14 @@ def _find(
     for one in engine.search(terms, filters, audiences, DEPTH):
         if len(one.located.entry.title) + len(one.located.entry.body) > LONGEST:
             continue  # to compare megabytes would take the time that all the others have
-        place = replace(one.located, path=f"{one.repository.id}:{one.located.path}", scope=ScopeOf("global"))
+        place = replace(
+            one.located, path=f"{one.repository.id}:{one.located.path}", scope=ScopeOf("global")
+        )
         found[place_of(place)] = one
         matches.append(Match(place, one.lexical))
-    weights = weights_of(config, options, FeedbackWeights(filters.today or date.max, config.prominence.decay))
+    weights = weights_of(
+        config, options, FeedbackWeights(filters.today or date.max, config.prominence.decay)
+    )
     by = config.org.weight
     weighed = [
         replace(hit, score=hit.score * by, factors=(*hit.factors, ("organisation", by)))
@@ -127,16 +140,30 @@ def _find(
         if not any(find_unsafe(hit.located)):
             one = found[place_of(hit.located)]
             place = replace(hit.located, path=one.located.path)
-            safe.append(replace(hit, located=place, repository=one.repository.name, link=one.repository.link))
+            safe.append(
+                replace(
+                    hit, located=place, repository=one.repository.name, link=one.repository.link
+                )
+            )
     return safe
 
 
 def _own_addresses(workspace: Workspace) -> tuple[str, ...]:
     """By what this repository may stand in the index: where it lies, and where its remotes are."""
     repo = workspace.repo
-    places = {place.resolve().as_uri() for place in (repo.root, repo.common_dir, repo.cwd) if place is not None}
-    answer = decode_path(run_git(repo.cwd, "config", "--get-regexp", "-z", r"^remote\..*\.url$", ok=(0, 1)))
+    places = {
+        place.resolve().as_uri()
+        for place in (repo.root, repo.common_dir, repo.cwd)
+        if place is not None
+    }
+    answer = decode_path(
+        run_git(repo.cwd, "config", "--get-regexp", "-z", r"^remote\..*\.url$", ok=(0, 1))
+    )
     remotes = [one.partition("\n")[2] for one in answer.split("\0") if one]
     web = {address for remote in remotes if (address := address_of(remote))}
-    local = {Path(remote).resolve().as_uri() for remote in remotes if not address_of(remote) and "://" not in remote}
+    local = {
+        Path(remote).resolve().as_uri()
+        for remote in remotes
+        if not address_of(remote) and "://" not in remote
+    }
     return tuple(sorted({*places, *local, *web, *(f"https://{address}" for address in web)}))

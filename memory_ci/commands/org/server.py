@@ -36,10 +36,14 @@ class OrgServer:
 
     def __init__(self, address: str, *, is_writer: bool, deadline: float | None) -> None:
         try:
-            self._asked = {name: str(value) for name, value in conninfo.conninfo_to_dict(address).items()}
+            self._asked = {
+                name: str(value) for name, value in conninfo.conninfo_to_dict(address).items()
+            }
         except psycopg.Error:
             hint = "Write postgresql://HOST/DATABASE, and the password into PGPASSWORD or the file of PGPASSFILE."
-            raise UsageError("the organisation's index has no such address", slug="bad-org-index", hint=hint) from None
+            raise UsageError(
+                "the organisation's index has no such address", slug="bad-org-index", hint=hint
+            ) from None
         self.database = self._asked.setdefault("dbname", "memory")
         self._asked.setdefault("application_name", "memory-ci")
         if is_writer:
@@ -84,7 +88,10 @@ class OrgServer:
         if timer := self._timers.pop(id(connection), None):
             timer.cancel()
         idle = _IDLE[self._key(database)]
-        is_sound = not connection.closed and connection.info.transaction_status == pq.TransactionStatus.IDLE
+        is_sound = (
+            not connection.closed
+            and connection.info.transaction_status == pq.TransactionStatus.IDLE
+        )
         if is_sound and len(idle) < MOST_KEPT:
             idle.append(connection)
         else:
@@ -101,10 +108,14 @@ class OrgServer:
             if self.deadline is not None and time.monotonic() >= self.deadline:
                 raise TimeoutError from error
             told = " ".join(str(error).split())
-            for secret in filter(None, (self._asked.get("password"), self._asked.get("sslpassword"))):
+            for secret in filter(
+                None, (self._asked.get("password"), self._asked.get("sslpassword"))
+            ):
                 told = told.replace(secret, "…")
             hint = "Check MEMORY_CI_ORG_INDEX, the variables of libpq (PGUSER, PGPASSWORD …) and the role's rights."
-            raise EngineError(f"the server of the organisation's index: {told}", slug="org-server", hint=hint) from None
+            raise EngineError(
+                f"the server of the organisation's index: {told}", slug="org-server", hint=hint
+            ) from None
 
     def _watch(self, connection: Connection) -> None:
         """The server ends a statement at the deadline; where it says nothing any more, the connection is cut then."""
@@ -124,7 +135,9 @@ class OrgServer:
             wanted = [raw.socket]
             reading = state == pq.PollingStatus.READING
             left = end - time.monotonic()
-            if left <= 0 or not any(select.select(wanted * reading, wanted * (not reading), (), left)):
+            if left <= 0 or not any(
+                select.select(wanted * reading, wanted * (not reading), (), left)
+            ):
                 raw.finish()
                 if self.deadline is not None:
                     raise TimeoutError
@@ -137,10 +150,15 @@ class OrgServer:
             raise psycopg.OperationalError(told)
         raw.nonblocking = 1
         connection: Connection = psycopg.Connection(raw)
-        connection.prepare_threshold = None  # statements would be lost where a pooler stands between
+        connection.prepare_threshold = (
+            None  # statements would be lost where a pooler stands between
+        )
         connection.autocommit = True
         if not self._is_writer:
-            connection.read_only, connection.isolation_level = True, psycopg.IsolationLevel.REPEATABLE_READ
+            connection.read_only, connection.isolation_level = (
+                True,
+                psycopg.IsolationLevel.REPEATABLE_READ,
+            )
         return connection
 
 
@@ -216,17 +234,28 @@ def migrate(connection: Connection, database: str, scripts: Sequence[LiteralStri
     name = sql.Identifier(database)
     for statement in FOR_READERS:
         connection.execute(statement.format(name))
-    if connection.execute("SELECT FROM pg_roles WHERE rolname = %s", (database,)).fetchone() is not None:
+    if (
+        connection.execute("SELECT FROM pg_roles WHERE rolname = %s", (database,)).fetchone()
+        is not None
+    ):
         for right in GRANTS:
             connection.execute(right.format(name))
 
 
-def check_version(connection: Connection, scripts: Sequence[str], *, may_be_older: bool = False) -> int:
+def check_version(
+    connection: Connection, scripts: Sequence[str], *, may_be_older: bool = False
+) -> int:
     """Of the tables. Raises EngineError (org-version) where they are not those that the scripts make."""
-    (number,) = connection.execute("SELECT max(number) FROM memory_org.version").fetchone() or (None,)
+    (number,) = connection.execute("SELECT max(number) FROM memory_org.version").fetchone() or (
+        None,
+    )
     version = number or 0
     if version > len(scripts) or (version < len(scripts) and not may_be_older):
-        hint = "Upgrade memory-ci here." if version > len(scripts) else "Run `memory-ci org sync` with this memory-ci."
+        hint = (
+            "Upgrade memory-ci here."
+            if version > len(scripts)
+            else "Run `memory-ci org sync` with this memory-ci."
+        )
         message = f"the organisation's index is of version {version}, this memory-ci is for {len(scripts)}"
         raise EngineError(message, slug="org-version", hint=hint)
     return version

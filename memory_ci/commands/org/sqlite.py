@@ -24,7 +24,13 @@ from typing import TypeVar
 from msgspec.structs import replace
 
 from memory_ci.commands.org.engine import WORK, OrgEngine
-from memory_ci.commands.org.records import OrgFilters, OrgHead, OrgMatch, OrgPublished, OrgRepository
+from memory_ci.commands.org.records import (
+    OrgFilters,
+    OrgHead,
+    OrgMatch,
+    OrgPublished,
+    OrgRepository,
+)
 from memory_ci.errors import EngineError, RepositoryError
 from memory_ci.records.entry import Located
 from memory_ci.records.names import AUDIENCE
@@ -41,7 +47,15 @@ from memory_ci.search.database import (
     seal_path,
 )
 from memory_ci.search.rows import Row, entry_digest, entry_row, located_of
-from memory_ci.search.search import BM25, COLUMNS, MAX_DEPTH, SHOWN_STATUSES, Filters, build_filter, quote
+from memory_ci.search.search import (
+    BM25,
+    COLUMNS,
+    MAX_DEPTH,
+    SHOWN_STATUSES,
+    Filters,
+    build_filter,
+    quote,
+)
 
 STATE = "state.json"  # Of the operator, in WORK.
 STEPS = 2_000  # Of SQLite's machine between two looks at the clock: some tens of microseconds.
@@ -75,7 +89,9 @@ class SqliteEngine(OrgEngine):
     """The files of `directory`. A writer sees all audiences, a reader those that are published. `deadline`: the moment
     of time.monotonic() after which nothing is answered."""
 
-    def __init__(self, directory: Path, *, is_writer: bool = False, deadline: float | None = None) -> None:
+    def __init__(
+        self, directory: Path, *, is_writer: bool = False, deadline: float | None = None
+    ) -> None:
         self._directory, self._is_writer, self._deadline = directory, is_writer, deadline
         self._work = directory / WORK
         self._open: dict[str, sqlite3.Connection] = {}
@@ -96,7 +112,9 @@ class SqliteEngine(OrgEngine):
             _put(connection, repository.id, ())
             connection.execute("DELETE FROM repositories WHERE id = ?", (repository.id,))
 
-    def search(self, terms: Sequence[str], filters: OrgFilters, audiences: Sequence[str], depth: int) -> list[OrgMatch]:
+    def search(
+        self, terms: Sequence[str], filters: OrgFilters, audiences: Sequence[str], depth: int
+    ) -> list[OrgMatch]:
         """As in OrgEngine: by the statistics of each file, then all together by their scores."""
         if not terms:
             return []
@@ -106,7 +124,12 @@ class SqliteEngine(OrgEngine):
         for audience in self._readable(audiences):
             condition, values = self._filter(audience, filters)
             sql = BEST.format(filter=condition)
-            found += self._ask(audience, sql, {**values, **match}, lambda row, of=audience: (-row[0], *row[1:], of))  # type: ignore[misc]
+            found += self._ask(
+                audience,
+                sql,
+                {**values, **match},
+                lambda row, of=audience: (-row[0], *row[1:], of),  # type: ignore[misc]
+            )
         best = sorted(found)[:depth]
         chosen: dict[tuple[str, int], OrgMatch] = {}
         for audience in {one[-1] for one in best}:  # texts are read of the best of all files only
@@ -119,9 +142,13 @@ class SqliteEngine(OrgEngine):
     def count(self, terms: Sequence[str], audiences: Sequence[str]) -> tuple[int, dict[str, int]]:
         total, holding = 0, dict.fromkeys(terms, 0)
         for audience in self._readable(audiences):
-            total += self._ask(audience, "SELECT count(*) FROM entries", (), lambda row: int(row[0]))[0]
+            total += self._ask(
+                audience, "SELECT count(*) FROM entries", (), lambda row: int(row[0])
+            )[0]
             for term in holding:
-                holding[term] += self._ask(audience, HOLDING, (quote(term),), lambda row: int(row[0]))[0]
+                holding[term] += self._ask(
+                    audience, HOLDING, (quote(term),), lambda row: int(row[0])
+                )[0]
         return total, holding
 
     def _read_heads(self) -> Iterator[OrgHead]:
@@ -151,7 +178,9 @@ class SqliteEngine(OrgEngine):
                     target.unlink(missing_ok=True)
             except (OSError, sqlite3.OperationalError) as error:
                 message = f"cannot write {target}: {error}"
-                raise RepositoryError(message, slug="write-failed", hint="What was published before stays.") from error
+                raise RepositoryError(
+                    message, slug="write-failed", hint="What was published before stays."
+                ) from error
         return published
 
     def size(self, audience: str) -> int:
@@ -170,7 +199,9 @@ class SqliteEngine(OrgEngine):
             new.replace(path)
         except OSError as error:
             message = f"cannot write {path}: {error}"
-            raise RepositoryError(message, slug="write-failed", hint="The index itself is written.") from error
+            raise RepositoryError(
+                message, slug="write-failed", hint="The index itself is written."
+            ) from error
 
     def close(self) -> None:
         for audience, connection in self._open.items():
@@ -188,7 +219,9 @@ class SqliteEngine(OrgEngine):
         with suppress(OSError, ValueError, KeyError):
             said = json.loads(mark.read_bytes())
             if said["content"] == content and target.stat().st_size == said["size"]:
-                return OrgPublished(audience, str(target), said["sha256"], said["size"], is_new=False)
+                return OrgPublished(
+                    audience, str(target), said["sha256"], said["size"], is_new=False
+                )
         if connection.execute("PRAGMA user_version").fetchone()[0]:
             with transaction(connection):
                 connection.execute("INSERT INTO entries_fts (entries_fts) VALUES ('optimize')")
@@ -218,10 +251,15 @@ class SqliteEngine(OrgEngine):
             "today": filters.today,
         }
         condition, values = build_filter(wanted)
-        named = self._ask(audience, NAMED, {"names": json.dumps(filters.without)}, lambda row: str(row[0]))
+        named = self._ask(
+            audience, NAMED, {"names": json.dumps(filters.without)}, lambda row: str(row[0])
+        )
         for number, repository_id in enumerate(named):
             condition += f" AND NOT (e.path >= :from{number} AND e.path < :to{number})"
-            values |= {f"from{number}": f"{repository_id}\n", f"to{number}": f"{repository_id}{END}"}
+            values |= {
+                f"from{number}": f"{repository_id}\n",
+                f"to{number}": f"{repository_id}{END}",
+            }
         return condition, values
 
     def _ask(self, audience: str, sql: str, values: Values, make: Callable[[Row], T]) -> list[T]:
@@ -238,18 +276,28 @@ class SqliteEngine(OrgEngine):
                 raise TimeoutError from damage
             self._is_sound = False
             path = (self._work if self._is_writer else self._directory) / f"{audience}.db"
-            hint = "Run `memory-ci org sync` again: it builds what is missing from the repositories."
-            raise EngineError(f"{path} cannot be used: {damage}", slug="org-damaged", hint=hint) from damage
+            hint = (
+                "Run `memory-ci org sync` again: it builds what is missing from the repositories."
+            )
+            raise EngineError(
+                f"{path} cannot be used: {damage}", slug="org-damaged", hint=hint
+            ) from damage
 
     def _connection(self, audience: str) -> sqlite3.Connection:
         if audience not in self._open:
             path = self._directory / f"{audience}.db"
-            self._open[audience] = open_work(self._work / path.name, path) if self._is_writer else self._read_only(path)
+            self._open[audience] = (
+                open_work(self._work / path.name, path)
+                if self._is_writer
+                else self._read_only(path)
+            )
         return self._open[audience]
 
     def _read_only(self, path: Path) -> sqlite3.Connection:
         refuse_pipes(path)
-        connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro&immutable=1", uri=True, isolation_level=None)
+        connection = sqlite3.connect(
+            f"{path.absolute().as_uri()}?mode=ro&immutable=1", uri=True, isolation_level=None
+        )
         connection.execute("PRAGMA trusted_schema = OFF")
         if (end := self._deadline) is not None:
             connection.set_progress_handler(lambda: time.monotonic() > end, STEPS)
@@ -260,11 +308,15 @@ class SqliteEngine(OrgEngine):
 def _put(connection: sqlite3.Connection, repository_id: str, entries: Sequence[Located]) -> None:
     """Make the rows of a repository these; what it had already keeps its row, and its words are not indexed anew."""
     before = connection.execute(ROWS, (f"{repository_id}\n", f"{repository_id}{END}")).fetchall()
-    rows = [entry_row(replace(place, path=f"{repository_id}\n{place.path}"), None) for place in entries]
+    rows = [
+        entry_row(replace(place, path=f"{repository_id}\n{place.path}"), None) for place in entries
+    ]
     digests = list(map(entry_digest, rows))
     new = keep_rows(connection, before, digests)
     if len(before) > len(rows) - len(new):
-        connection.execute("PRAGMA user_version = 1")  # words of what was deleted are there until they are merged
+        connection.execute(
+            "PRAGMA user_version = 1"
+        )  # words of what was deleted are there until they are merged
     (last,) = connection.execute("SELECT coalesce(max(row), 0) FROM entries").fetchone()
     connection.executemany(ADD_ENTRY, ((*rows[at], digests[at][1]) for at in new))
     connection.executemany(ADD_TEXT, map(text_row, count(last + 1), (entries[at] for at in new)))
@@ -278,7 +330,9 @@ def _match(audience: str, scores: Mapping[int, float], row: Row) -> tuple[int, O
 
 def _located(row: Row) -> Located:
     place = located_of(row)
-    if not all(isinstance(text, str) for text in (place.entry.id, place.entry.title, place.entry.body)):
+    if not all(
+        isinstance(text, str) for text in (place.entry.id, place.entry.title, place.entry.body)
+    ):
         raise TypeError("what should be text is none")
     return replace(place, path=place.path.partition("\n")[2])
 

@@ -15,7 +15,9 @@ K1, B = 1.2, 0.75  # Those of FTS5's bm25().
 LEAST_IDF = 1e-6  # What FTS5 gives a term that more than half of the texts hold.
 COLUMNS = ("title", "body", "parts", "cited")
 BETWEEN_COLUMNS, BEFORE_CITED = "\n", "\f"
-LONGEST = 200  # Letters of a stem that are looked up; what a longer one stands in is compared whole.
+LONGEST = (
+    200  # Letters of a stem that are looked up; what a longer one stands in is compared whole.
+)
 
 
 class Stemmed(NamedTuple):
@@ -58,7 +60,9 @@ class Stemmer:
             text = BETWEEN_COLUMNS.join("".join(f" {word} " for word in column) for column in own)
             text += BEFORE_CITED + "".join(f" {word} " for word in cited)
             words = [word for column in (*own, cited) for word in column]
-            found.append(Stemmed(text, len(words), tuple(sorted({word[:LONGEST] for word in words}))))
+            found.append(
+                Stemmed(text, len(words), tuple(sorted({word[:LONGEST] for word in words})))
+            )
         return found
 
     def patterns(self, terms: Iterable[str]) -> dict[str, StemPattern]:
@@ -79,7 +83,9 @@ class Stemmer:
         added = "INSERT INTO texts (rowid, title, body, parts, cited) VALUES (?, ?, ?, ?, ?)"
         self._rows = max(0, self._connection.executemany(added, rows).rowcount)
         found: dict[tuple[int, str], list[str]] = defaultdict(list)
-        for at, column, word in self._connection.execute("SELECT doc, col, term FROM words ORDER BY doc, col, offset"):
+        for at, column, word in self._connection.execute(
+            "SELECT doc, col, term FROM words ORDER BY doc, col, offset"
+        ):
             found[at, column].append(word)
         self._connection.execute("ROLLBACK")
         return found
@@ -99,7 +105,11 @@ def build_tsquery(wanted: Sequence[StemPattern], seen: Sequence[StemPattern]) ->
 def _lexemes(pattern: StemPattern) -> str:
     *words, last = pattern.lexemes
     is_open = pattern.is_prefix or len(last) >= LONGEST
-    return "(" + " & ".join([*map(quote_lexeme, words), quote_lexeme(last) + (":*" if is_open else "")]) + ")"
+    return (
+        "("
+        + " & ".join([*map(quote_lexeme, words), quote_lexeme(last) + (":*" if is_open else "")])
+        + ")"
+    )
 
 
 def idf(holding: int, total: int) -> float:

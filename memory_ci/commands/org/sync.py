@@ -24,7 +24,10 @@ from memory_ci.errors import EngineError, RepositoryError
 from memory_ci.files import lock_file
 from memory_ci.store.files import write_file
 
-JOBS, SECONDS = 8, 120.0  # Repositories that are looked at together, and seconds for each git of one.
+JOBS, SECONDS = (
+    8,
+    120.0,
+)  # Repositories that are looked at together, and seconds for each git of one.
 AHEAD = 4  # Times so many are read before what the first gave is written: bounds what is held in memory.
 T = TypeVar("T")
 R = TypeVar("R")
@@ -123,20 +126,33 @@ class _Run:
         self.reached = 0
         self._gone: list[str] = []
 
-    def look(self, target: OrgTarget, environ: Mapping[str, str], seconds: float, scratch: Path | None) -> OrgLook:
+    def look(
+        self, target: OrgTarget, environ: Mapping[str, str], seconds: float, scratch: Path | None
+    ) -> OrgLook:
         """In a thread of its own: reads only. Rows of another audience than today's are read anew."""
         known, state = self._known.get(target.repository.id), self._before.get(target.repository.id)
         if known is not None and known.repository.audience != target.repository.audience:
             known = None
-        return look(target, known, state.stamp if state and not state.failure else "", environ, seconds, scratch)
+        return look(
+            target,
+            known,
+            state.stamp if state and not state.failure else "",
+            environ,
+            seconds,
+            scratch,
+        )
 
     def take(self, seen: OrgLook) -> None:
         """Write what one repository gave."""
         repository = seen.repository or seen.target.repository
         known, state = self._known.get(repository.id), self._before.get(repository.id)
         links = (head.repository.link for head in self._known.values())
-        if seen.is_gone and known is None and repository.link not in links:  # a typo: nothing that was here is gone
-            seen = replace(seen, is_gone=False, problem=f"there is no repository at {seen.target.address}")
+        if (
+            seen.is_gone and known is None and repository.link not in links
+        ):  # a typo: nothing that was here is gone
+            seen = replace(
+                seen, is_gone=False, problem=f"there is no repository at {seen.target.address}"
+            )
         if seen.is_gone:
             self._gone.append(repository.id)
         elif seen.problem:
@@ -145,19 +161,33 @@ class _Run:
                 self._drop(known)  # who may read it today was not allowed to be wrong
             base = state or OrgState(repository.name, seen.target.address, repository.audience)
             since = base.failed_at or self._now
-            base = replace(base, audience=repository.audience, failure=seen.problem, failed_at=since)
+            base = replace(
+                base, audience=repository.audience, failure=seen.problem, failed_at=since
+            )
             self.states[repository.id] = base
         else:
             self.reached += 1
-            is_renamed = known is not None and known.repository != repository and not seen.target.is_local
+            is_renamed = (
+                known is not None and known.repository != repository and not seen.target.is_local
+            )
             is_known = known is not None and seen.entries is None and not is_renamed
-            done = "added" if known is None else "moved" if is_renamed else "unchanged" if is_known else "updated"
+            done = (
+                "added"
+                if known is None
+                else "moved"
+                if is_renamed
+                else "unchanged"
+                if is_known
+                else "updated"
+            )
             self._named[done].append(repository.name)
             if not (is_known or self._dry_run):
                 self._engine.sync(repository, seen.head, seen.entries)
             told = state if seen.entries is None and state else seen
             place = repository.name, seen.target.address, repository.audience
-            self.states[repository.id] = OrgState(*place, self._now, seen.target.stamp, told.gated, told.cut)
+            self.states[repository.id] = OrgState(
+                *place, self._now, seen.target.stamp, told.gated, told.cut
+            )
 
     def drop_missing(self, targets: OrgTargets) -> None:
         """Forget what is shut; and, if something was reached, what is gone, and what a whole listing names no more."""
@@ -198,7 +228,9 @@ class _Run:
             self._engine.drop(known.repository.id)
 
 
-def in_order(pool: ThreadPoolExecutor, work: Callable[[T], R], items: Iterable[T], ahead: int) -> Iterator[R]:
+def in_order(
+    pool: ThreadPoolExecutor, work: Callable[[T], R], items: Iterable[T], ahead: int
+) -> Iterator[R]:
     """What `work` gives for each, in their order, so that the same repositories give the same file."""
     waiting: deque[Future[R]] = deque()
     try:
@@ -228,7 +260,9 @@ def _opened(out: str, place: Path, *, dry_run: bool) -> Iterator[OrgEngine]:
             place.mkdir(parents=True, exist_ok=True, mode=0o700)
             if not lock_file(stack.enter_context((place / "lock").open("ab")).fileno()):
                 hint = "Wait for it to end: what it does is not lost."
-                raise RepositoryError(f"another sync works on this index ({place})", slug="org-locked", hint=hint)
+                raise RepositoryError(
+                    f"another sync works on this index ({place})", slug="org-locked", hint=hint
+                )
         is_writer = not (dry_run and is_server(out))
         yield stack.enter_context(closing(open_engine(out, is_writer=is_writer)))
 
@@ -241,7 +275,11 @@ def load_state(engine: OrgEngine) -> dict[str, OrgState]:
 
 
 def _write_manifests(
-    out: Path, engine: OrgEngine, states: Mapping[str, OrgState], published: Iterable[OrgPublished], now: datetime
+    out: Path,
+    engine: OrgEngine,
+    states: Mapping[str, OrgState],
+    published: Iterable[OrgPublished],
+    now: datetime,
 ) -> None:
     """A manifest beside the file of each audience; those of audiences that are gone go."""
     heads, kept = engine.heads(), set()
@@ -258,12 +296,19 @@ def _write_manifests(
             for id_, head in sorted(heads.items())
             if head.repository.audience == one.audience
         ]
-        about = {"audience": one.audience, "file": Path(one.path).name, "sha256": one.sha256, "size": one.size}
+        about = {
+            "audience": one.audience,
+            "file": Path(one.path).name,
+            "sha256": one.sha256,
+            "size": one.size,
+        }
         manifest = {**about, "written_at": now, "repositories": rows, "format": 1}
         kept.add(f"{one.audience}.json")
         write_file(out / f"{one.audience}.json", msgspec.json.format(msgspec.json.encode(manifest)))
     for path in out.glob("*.json") if out.is_dir() else ():
-        if path.name not in kept and (path.stem in ("public", "internal") or path.stem.startswith("group-")):
+        if path.name not in kept and (
+            path.stem in ("public", "internal") or path.stem.startswith("group-")
+        ):
             path.unlink(missing_ok=True)
 
 
@@ -298,14 +343,23 @@ def org_status(index: str) -> OrgStatus:
     """The state of an index; failures are known where its operator runs this. Raises EngineError (org-missing)."""
     with closing(open_engine(index)) as engine:
         heads, states = engine.heads(), load_state(engine)
-        sizes = {name: engine.size(name) for name in sorted({head.repository.audience for head in heads.values()})}
+        sizes = {
+            name: engine.size(name)
+            for name in sorted({head.repository.audience for head in heads.values()})
+        }
     audiences = []
     for name, size in sizes.items():
         mine = [head for head in heads.values() if head.repository.audience == name]
-        checked = [state.checked_at for head in mine if (state := states.get(head.repository.id)) and state.checked_at]
+        checked = [
+            state.checked_at
+            for head in mine
+            if (state := states.get(head.repository.id)) and state.checked_at
+        ]
         entries = sum(head.entries for head in mine)
         audiences.append(AudienceStatus(name, len(mine), entries, size, min(checked, default=None)))
-    failing = [(state.name, state.failed_at, state.failure) for state in states.values() if state.failure]
+    failing = [
+        (state.name, state.failed_at, state.failure) for state in states.values() if state.failure
+    ]
     return OrgStatus(
         tuple(audiences),
         tuple(sorted(failing, key=lambda one: one[0])),
@@ -329,9 +383,15 @@ def verify_org(
         unknown = heads.keys() - states.keys()
         if unknown:
             hint = "Verify where the index was synced: the addresses of the repositories are kept there."
-            raise EngineError(f"{index} is not where this index is synced", slug="org-missing", hint=hint)
-        targets = [OrgTarget(head.repository, states[id_].address) for id_, head in sorted(heads.items())]
-        looks = in_order(pool, lambda target: look(target, None, "", environ, seconds), targets, jobs)
+            raise EngineError(
+                f"{index} is not where this index is synced", slug="org-missing", hint=hint
+            )
+        targets = [
+            OrgTarget(head.repository, states[id_].address) for id_, head in sorted(heads.items())
+        ]
+        looks = in_order(
+            pool, lambda target: look(target, None, "", environ, seconds), targets, jobs
+        )
         differences = []
         for done, seen in enumerate(looks, 1):
             head = heads[seen.target.repository.id]
@@ -343,7 +403,9 @@ def verify_org(
                 differences.append(OrgDifference(name, what, is_behind=True))
             else:
                 held = engine.entries(head.repository.id)
-                fresh = sorted(seen.entries or (), key=lambda place: (place.path, place.line, place.entry.id))
+                fresh = sorted(
+                    seen.entries or (), key=lambda place: (place.path, place.line, place.entry.id)
+                )
                 if held != fresh:
                     pairs = zip([*held, None], [*fresh, None], strict=False)
                     other = next((one for one, two in pairs if one != two), None)

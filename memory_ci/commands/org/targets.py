@@ -43,7 +43,9 @@ PRIVATE = "is private at its forge: it enters no shared index unless a line of t
 MAX_BYTES, MAX_ENTRIES = 4_000_000, 5_000
 """Of one memory file, and of one repository: what is beyond is not shared, and counted."""
 
-SHARED = frozenset({"project", "team", "institutional"})  # What holds beyond one job and one machine.
+SHARED = frozenset(
+    {"project", "team", "institutional"}
+)  # What holds beyond one job and one machine.
 
 
 class OrgTarget(msgspec.Struct, frozen=True):
@@ -129,7 +131,9 @@ def gather_targets(
     for address, one in listed.items():
         if address not in found.named:
             found.add_listed(one, None)
-    targets = sorted(found.targets.values(), key=lambda target: (target.repository.name, target.repository.id))
+    targets = sorted(
+        found.targets.values(), key=lambda target: (target.repository.name, target.repository.id)
+    )
     told = (tuple(found.refused), tuple(found.left_out), "; ".join(problems), tuple(found.shut))
     return OrgTargets(tuple(targets), *told)
 
@@ -156,8 +160,12 @@ class _Gatherer:
             return
         self.named.add(address)
         name, known = address.partition("/")[2], self._listed.get(address)
-        target = OrgTarget(OrgRepository(address, name, f"https://{address}", audience), line.address)
-        forges = (one for one in self._forges if one.has_token and address.startswith(f"{one.host}/"))
+        target = OrgTarget(
+            OrgRepository(address, name, f"https://{address}", audience), line.address
+        )
+        forges = (
+            one for one in self._forges if one.has_token and address.startswith(f"{one.host}/")
+        )
         if known is None and (forge := next(forges, None)):
             try:
                 known = forge.find_repository(name)
@@ -176,11 +184,19 @@ class _Gatherer:
             self.left_out.append(one.name)
             self.shut.append(one.id)
         elif WIDTH.get(audience, WIDTH["private"]) < WIDTH[one.visibility] or audience == "private":
-            why = PRIVATE if one.visibility == "private" else f"is {one.visibility} at its forge, not {audience}"
+            why = (
+                PRIVATE
+                if one.visibility == "private"
+                else f"is {one.visibility} at its forge, not {audience}"
+            )
             self.refused.append((one.name, why))
             self.shut.append(one.id)
         else:
-            address = one.address if line is None or address_of(one.link) in self._listed else line.address
+            address = (
+                one.address
+                if line is None or address_of(one.link) in self._listed
+                else line.address
+            )
             repository = OrgRepository(one.id, one.name, one.link, audience)
             self._add(OrgTarget(repository, address, one.stamp, is_listed=True))
 
@@ -192,15 +208,21 @@ def _read_list(place: Path) -> list[_Line]:
     """A directory is a repository; a file is a list of them. Raises UsageError (bad-list)."""
     if place.is_dir():
         if not ((place / ".git").exists() or (place / "HEAD").is_file()):
-            hint = "Name the top of a repository, or a list with one a line: PATH-OR-URL [audience]."
+            hint = (
+                "Name the top of a repository, or a list with one a line: PATH-OR-URL [audience]."
+            )
             raise UsageError(f"{place} is no repository", slug="bad-list", hint=hint)
         return [_Line(str(place.resolve()), None)]
     try:
         text = read_regular(place, MAX_LIST).decode()
     except (OSError, UnicodeDecodeError) as error:
         hint = "Name a directory, or a text file with a repository a line: PATH-OR-URL [audience]."
-        raise UsageError(f"{place} is no list of repositories: {error}", slug="bad-list", hint=hint) from error
-    numbered = ((at, line.partition(" #")[0].strip()) for at, line in enumerate(text.splitlines(), 1))
+        raise UsageError(
+            f"{place} is no list of repositories: {error}", slug="bad-list", hint=hint
+        ) from error
+    numbered = (
+        (at, line.partition(" #")[0].strip()) for at, line in enumerate(text.splitlines(), 1)
+    )
     return [_parse(line, place, at) for at, line in numbered if line and not line.startswith("#")]
 
 
@@ -210,14 +232,24 @@ def _parse(line: str, place: Path, at: int) -> _Line:
     if not address or not re.fullmatch(AUDIENCE, audience):
         if address and not os.path.exists(place.parent / Path(line).expanduser()):  # noqa: PTH110 - long names
             hint = "An audience is public, internal or group-NAME, in small letters, digits, `.`, `_` and `-`."
-            raise UsageError(f"{place}:{at}: {audience!r} is no audience", slug="bad-list", hint=hint)
+            raise UsageError(
+                f"{place}:{at}: {audience!r} is no audience", slug="bad-list", hint=hint
+            )
         address, audience = line, ""
     address = address.strip()
     if re.match(r"https?://[^/@]*@|\w+://[^/@]*:[^/@]*@", address, re.I):
         hint = "Tokens come from the environment: GITHUB_TOKEN, GITLAB_TOKEN, or git's own credential helper."
-        raise UsageError(f"{place}:{at}: the address holds a user, a token or a password", slug="bad-list", hint=hint)
+        raise UsageError(
+            f"{place}:{at}: the address holds a user, a token or a password",
+            slug="bad-list",
+            hint=hint,
+        )
     if address.startswith("-"):
-        raise UsageError(f"{place}:{at}: {address!r} is no address", slug="bad-list", hint="See docs/organisation.md.")
+        raise UsageError(
+            f"{place}:{at}: {address!r} is no address",
+            slug="bad-list",
+            hint="See docs/organisation.md.",
+        )
     if not address_of(address) and "://" not in address:
         address = str((place.absolute().parent / Path(address).expanduser()).resolve())
     return _Line(address, audience or None)
@@ -243,13 +275,23 @@ def look(
         remote = connect(target.address, environ)
         tip = find_default_tip(remote, seconds)
         if tip is None:
-            problem = "its forge lists it, and git is told that there is none: may the token read it?"
-            return OrgLook(target, problem=problem) if target.is_listed else OrgLook(target, is_gone=True)
+            problem = (
+                "its forge lists it, and git is told that there is none: may the token read it?"
+            )
+            return (
+                OrgLook(target, problem=problem)
+                if target.is_listed
+                else OrgLook(target, is_gone=True)
+            )
         if known is not None and tip == known.head:
             return OrgLook(target, tip)
         if not tip:
             return OrgLook(target, tip, ())
-        return _read_local(target, tip) if target.is_local else _read_remote(target, remote, seconds, scratch)
+        return (
+            _read_local(target, tip)
+            if target.is_local
+            else _read_remote(target, remote, seconds, scratch)
+        )
     except MemoryCIError as error:
         return OrgLook(target, problem=error.message)
     except Exception as error:  # noqa: BLE001 - named with its repository, whatever is in there
@@ -259,14 +301,20 @@ def look(
 def _read_local(target: OrgTarget, tip: str) -> OrgLook:
     """A directory, by the name and address of the remote that it was cloned from."""
     repo, repository = find_repository(Path(target.address), is_named=True), target.repository
-    if find_setting(repo, "extensions.partialClone") is not None:  # git would fetch what it lacks, by its own settings
-        return OrgLook(target, problem="is a partial clone: name its address instead of the directory")
+    if (
+        find_setting(repo, "extensions.partialClone") is not None
+    ):  # git would fetch what it lacks, by its own settings
+        return OrgLook(
+            target, problem="is a partial clone: name its address instead of the directory"
+        )
     if address := address_of(find_setting(repo, "remote.origin.url") or ""):
         repository = replace(repository, name=address.partition("/")[2], link=f"https://{address}")
     return _read(target, repo, tip, repository)
 
 
-def _read_remote(target: OrgTarget, remote: Remote, seconds: float, scratch: Path | None) -> OrgLook:
+def _read_remote(
+    target: OrgTarget, remote: Remote, seconds: float, scratch: Path | None
+) -> OrgLook:
     with tempfile.TemporaryDirectory(prefix="memory-ci-org-", dir=scratch) as place:
         repo = fetch_tree(remote, Path(place) / "repository", seconds)
         tip = resolve_commit(repo, "HEAD")
@@ -305,7 +353,10 @@ def _read(target: OrgTarget, repo: Repository, tip: str, repository: OrgReposito
                 continue
             if not is_safe(place):
                 gated += 1
-            elif len(kept) < MAX_ENTRIES and len(place.entry.title) + len(place.entry.body) <= LONGEST:
+            elif (
+                len(kept) < MAX_ENTRIES
+                and len(place.entry.title) + len(place.entry.body) <= LONGEST
+            ):
                 kept.append(place)
             else:
                 cut += 1

@@ -27,7 +27,13 @@ from memory_ci.memory.maintainer_decisions import (
     list_rejected_paths,
     prose_of,
 )
-from memory_ci.memory.workspace import Workspace, branch_tip, holds_entries, memory_test, workspace_at
+from memory_ci.memory.workspace import (
+    Workspace,
+    branch_tip,
+    holds_entries,
+    memory_test,
+    workspace_at,
+)
 from memory_ci.records.entry import Entry, Located
 from memory_ci.records.plan import Change, Plan
 from memory_ci.store.document import parse_memory_file, render_memory_file
@@ -64,12 +70,20 @@ def carry_over(workspace: Workspace, base: str, verdicts: MaintainerDecisions) -
     files |= touched
     before, known = content.get(REJECTED_FILE, b""), list_rejected(snapshot)
     lines = before.splitlines(keepends=True) or ([HEADING.encode()] if verdicts.rejected else [])
-    old = [line for line in lines if line.decode("utf-8", "replace").rstrip("\r\n") not in verdicts.released]
+    old = [
+        line
+        for line in lines
+        if line.decode("utf-8", "replace").rstrip("\r\n") not in verdicts.released
+    ]
     new = [f"{line}\n".encode() for line in verdicts.rejected if line.split()[0] not in known]
     if (after := b"".join((*old, *new))) != before:
         files[REJECTED_FILE] = after
-    written = {change.entry.id: change.entry for change in changes if change.kind in ("add", "update")}
-    kept = (path for path, data in touched.items() if data is not None or holds_entries(workspace, path))
+    written = {
+        change.entry.id: change.entry for change in changes if change.kind in ("add", "update")
+    }
+    kept = (
+        path for path, data in touched.items() if data is not None or holds_entries(workspace, path)
+    )
     return Carried(files, tuple(written.values()), tuple(kept))
 
 
@@ -81,10 +95,16 @@ def list_lost(workspace: Workspace, tip: str, verdicts: MaintainerDecisions) -> 
         fields = ((name, now) for name, (_, now) in edit.fields.items() if name not in COUNTERS)
         return place is not None and all(getattr(place.entry, name) == now for name, now in fields)
 
-    return tuple(edit.place.entry.title for edit in verdicts.edits if not stands(edit, there.get(edit.place.entry.id)))
+    return tuple(
+        edit.place.entry.title
+        for edit in verdicts.edits
+        if not stands(edit, there.get(edit.place.entry.id))
+    )
 
 
-def _list_changes(workspace: Workspace, base: str, verdicts: MaintainerDecisions) -> Iterator[Change]:
+def _list_changes(
+    workspace: Workspace, base: str, verdicts: MaintainerDecisions
+) -> Iterator[Change]:
     """What maintainers wrote, put in; what they took out of what the base has, taken out there as well."""
     kept = workspace.at(base).places
     past = list_past_ids(workspace, base) if verdicts.edits else frozenset()
@@ -98,7 +118,11 @@ def _list_changes(workspace: Workspace, base: str, verdicts: MaintainerDecisions
     for edit in verdicts.edits:
         known = kept.get(edit.place.entry.id)
         if known is not None:  # those fields alone, and none that the base changed otherwise
-            fields = ((name, now) for name, (old, now) in edit.fields.items() if getattr(known.entry, name) in old)
+            fields = (
+                (name, now)
+                for name, (old, now) in edit.fields.items()
+                if getattr(known.entry, name) in old
+            )
             entry = replace(known.entry, **dict(fields))
             if edit.moved_from == known.path:
                 yield removal(known)
@@ -125,15 +149,23 @@ def _list_files(
             if changes_prose(file) and prose_of(known) != prose_of(file.new):
                 theirs = parse_memory_file(file.path, file.new or b"")
                 there = {entry.id: entry for entry in theirs.entries}
-                wanted = {entry.id: entry for entry in parse_memory_file(file.path, known or b"").entries}
+                wanted = {
+                    entry.id: entry for entry in parse_memory_file(file.path, known or b"").entries
+                }
                 edited = edit_file(
                     theirs,
                     added=[entry for key, entry in wanted.items() if key not in there],
-                    updated=[entry for key, entry in wanted.items() if key in there and there[key] != entry],
+                    updated=[
+                        entry
+                        for key, entry in wanted.items()
+                        if key in there and there[key] != entry
+                    ],
                     removed=[entry for key, entry in there.items() if key not in wanted],
                 )
                 yield file.path, render_memory_file(edited)
-        elif known != file.new and (known is not None or find_addition(workspace.repo, base, file.path) is None):
+        elif known != file.new and (
+            known is not None or find_addition(workspace.repo, base, file.path) is None
+        ):
             yield file.path, file.new
 
 
@@ -149,7 +181,9 @@ def move_plan(workspace: Workspace, plan: Plan, ref: str) -> Plan:
     if now is not None and now != then:
         if plan.until is None or not is_held(workspace.repo, plan.until, now.source):
             raise _unfit(plan, tip, "another run landed")
-        return replace(plan, ref=ref, base=tip, until=None, steps=(), episodes=(), counted=(), fold_before=None)
+        return replace(
+            plan, ref=ref, base=tip, until=None, steps=(), episodes=(), counted=(), fold_before=None
+        )
     if workspace_at(workspace.repo, plan.base).config != workspace_at(workspace.repo, tip).config:
         raise _unfit(plan, tip, "the configuration was changed")
     before, after = _list_places(workspace, plan.base), _list_places(workspace, tip)
@@ -161,16 +195,26 @@ def move_plan(workspace: Workspace, plan: Plan, ref: str) -> Plan:
         it counts is put onto an entry that was edited since in other fields than the counters."""
         id_, entry = change.entry.id, change.entry
         if change.step == "extract":
-            return None if id_ in after or content_key(entry.title, entry.body) in rejected else change
+            return (
+                None if id_ in after or content_key(entry.title, entry.body) in rejected else change
+            )
         then, now = before.get(id_, ()), after.get(id_, ())
         is_plain = [path for path, _ in then] == [path for path, _ in now] == [change.path]
-        if change.step != "reinforce" or not is_plain or _counters(then[0][1]) != _counters(now[0][1]):
+        if (
+            change.step != "reinforce"
+            or not is_plain
+            or _counters(then[0][1]) != _counters(now[0][1])
+        ):
             return change
         fitted.add(id_)
         return replace(change, entry=replace(now[0][1], **_counters(entry)))
 
-    steps = (replace(step, changes=tuple(filter(None, map(fit, step.changes)))) for step in plan.steps)
-    unwanted = list_rejected_paths(snapshot).union(snapshot.read(file.path for file in plan.episodes))
+    steps = (
+        replace(step, changes=tuple(filter(None, map(fit, step.changes)))) for step in plan.steps
+    )
+    unwanted = list_rejected_paths(snapshot).union(
+        snapshot.read(file.path for file in plan.episodes)
+    )
     moved = replace(
         plan,
         ref=ref,
@@ -178,7 +222,12 @@ def move_plan(workspace: Workspace, plan: Plan, ref: str) -> Plan:
         steps=tuple(step for step in steps if step.changes),
         episodes=tuple(file for file in plan.episodes if file.path not in unwanted),
     )
-    ids = [change.entry.id for step in moved.steps for change in step.changes if change.entry.id not in fitted]
+    ids = [
+        change.entry.id
+        for step in moved.steps
+        for change in step.changes
+        if change.entry.id not in fitted
+    ]
     if changed := [id_ for id_ in ids if before.get(id_) != after.get(id_)]:
         raise _unfit(plan, tip, f"the entry {changed[0][:8]} was changed")
     return moved

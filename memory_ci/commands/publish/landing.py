@@ -112,13 +112,19 @@ def land(run: Run, mode: str, send: Send) -> Published:
         with private_ref(repo, PRIVATE) as ref:
             base = fetch(run, run.branch, ref)
             if is_own_push(run, base):
-                return Published(mode, base, tries=tries, reason="nothing but memory was pushed: nothing to do")
+                return Published(
+                    mode, base, tries=tries, reason="nothing but memory was pushed: nothing to do"
+                )
             here = workspace_at(repo, base)
             refuse_mode(here.config.publish, mode)
             if not run.at_once and (wait := find_wait(here, (base,), run.now)):
                 return Published(mode, base, tries=tries, reason=wait, is_paused=True)
             plan, applied = perform(run, ref)
-            if not run.at_once and applied.tip != base and (wait := find_shortage(here, base, applied.tip)):
+            if (
+                not run.at_once
+                and applied.tip != base
+                and (wait := find_shortage(here, base, applied.tip))
+            ):
                 return Published(mode, base, tries=tries, reason=wait, plan=plan, is_paused=True)
             outcome = send(base, applied.tip) if applied.tip != base else PushOutcome("done")
             if outcome.state == "refused":
@@ -129,14 +135,18 @@ def land(run: Run, mode: str, send: Send) -> Published:
                 fetch(run, run.branch, ref)
             tip, reason = outcome.said or applied.tip, COVERED if is_covered(plan) else ""
             is_followed = fast_forward(repo, HEADS + run.branch, tip)
-            return named(run, Published(mode, tip, "", tries, reason, plan, applied.subjects, is_followed))
+            return named(
+                run, Published(mode, tip, "", tries, reason, plan, applied.subjects, is_followed)
+            )
     raise contended(run.branch)
 
 
 def send_by_push(run: Run) -> Send:
     """With one push: all commits, or none."""
     options = (SKIP_PIPELINE,) if "GITLAB_CI" in run.environ else ()
-    return lambda base, tip: push_tip(run.workspace.repo, run.remote, run.branch, tip, base, options)
+    return lambda base, tip: push_tip(
+        run.workspace.repo, run.remote, run.branch, tip, base, options
+    )
 
 
 def send_by_api(run: Run, committer: GitHubCommitter) -> Send:
@@ -153,8 +163,13 @@ def send_by_api(run: Run, committer: GitHubCommitter) -> Send:
         for commit, oids in commits:
             pairs = list(zip(commit.files, oids, strict=True))
             kept = [TreeFile(file.path, oid) for file, oid in pairs if oid.strip("0")]
-            files: dict[str, bytes | None] = {file.path: None for file, oid in pairs if not oid.strip("0")}
-            files |= {content.file.path: content.data for content in read_files(repo, kept, MAX_FILE_BYTES)}
+            files: dict[str, bytes | None] = {
+                file.path: None for file, oid in pairs if not oid.strip("0")
+            }
+            files |= {
+                content.file.path: content.data
+                for content in read_files(repo, kept, MAX_FILE_BYTES)
+            }
             message = commit.message if commit is commits[-1][0] else without_source(commit.message)
             created = committer.commit(run.branch, base, files, message)
             if not created.oid:
@@ -175,7 +190,11 @@ def refuse_mode(settings: PublishConfig, mode: str) -> None:
     """Raises UsageError (policy-forbids) for a way to publish that the settings do not allow."""
     if settings.allowed and mode not in ("none", *settings.allowed):
         message = f"publishing by {mode} is not allowed here: publish.allowed is {', '.join(settings.allowed)}"
-        raise UsageError(message, slug="policy-forbids", hint=f"Say --push {settings.allowed[0]}, or set publish.mode.")
+        raise UsageError(
+            message,
+            slug="policy-forbids",
+            hint=f"Say --push {settings.allowed[0]}, or set publish.mode.",
+        )
 
 
 def perform(run: Run, ref: str, until: str | None = None) -> tuple[Plan, Applied]:
@@ -205,10 +224,19 @@ def commit_files(
     in_actions: bool,
 ) -> str:
     """One commit of ours on a ref that is at `base`; its id. Raises what committing raises."""
-    from memory_ci.gitrepo.writer import PlannedCommit, choose_identity, commit_series  # GitPython: 75 ms
+    from memory_ci.gitrepo.writer import (
+        PlannedCommit,
+        choose_identity,
+        commit_series,
+    )  # GitPython: 75 ms
 
-    who, commits = choose_identity(workspace.config.publish, in_actions=in_actions), [PlannedCommit(files, message)]
-    return commit_series(workspace.repo, ref=ref, expected=base, commits=commits, identity=who, when=now)
+    who, commits = (
+        choose_identity(workspace.config.publish, in_actions=in_actions),
+        [PlannedCommit(files, message)],
+    )
+    return commit_series(
+        workspace.repo, ref=ref, expected=base, commits=commits, identity=who, when=now
+    )
 
 
 def is_started(environ: Mapping[str, str], how: Mapping[str, str]) -> bool:
@@ -226,7 +254,8 @@ def is_own_push(run: Run, tip: str) -> bool:
         return False
     log = read_log(repo, *FILES, "--no-renames", "--end-of-options", tip, f"^{cursor.source}", "--")
     return all(
-        find_trailers(commit.message, (STEP,)) and all(is_memory(file.path) for file in commit.files)
+        find_trailers(commit.message, (STEP,))
+        and all(is_memory(file.path) for file in commit.files)
         for commit, _ in log
     )
 
@@ -240,7 +269,11 @@ def find_wait(workspace: Workspace, tips: tuple[str, ...], now: datetime) -> str
     is_memory = memory_test(workspace)
     cursors = (cursor for tip in tips if (cursor := find_cursor(repo, tip, is_memory)))
     last = max((commit_time(repo, cursor.commit).date() for cursor in cursors), default=date.min)
-    due = last + timedelta(days=1 if every == "day" else 7 - last.weekday()) if last > date.min else date.min
+    due = (
+        last + timedelta(days=1 if every == "day" else 7 - last.weekday())
+        if last > date.min
+        else date.min
+    )
     return f"publish.every: {every}: next on {due}" if now.astimezone(UTC).date() < due else ""
 
 
@@ -276,14 +309,20 @@ def named(run: Run, published: Published) -> Published:
 def refusal(branch: str, outcome: PushOutcome) -> RepositoryError:
     """The remote does not take commits on this branch from us."""
     otherwise = "Let the rules of the branch admit memory-ci, or publish by pull request: --push pr, or --push auto."
-    message = f"the remote refused the commits on {branch!r}: {outcome.said or 'it did not say why'}"
-    return RepositoryError(message, slug="push-refused", hint=format_settings(outcome.said, otherwise))
+    message = (
+        f"the remote refused the commits on {branch!r}: {outcome.said or 'it did not say why'}"
+    )
+    return RepositoryError(
+        message, slug="push-refused", hint=format_settings(outcome.said, otherwise)
+    )
 
 
 def contended(branch: str) -> EngineError:
     """Others were faster each time."""
     message = f"the remote's {branch!r} moved each time before our commits arrived"
-    return EngineError(message, slug="push-contended", hint="Run again: nothing landed, and nothing is lost.")
+    return EngineError(
+        message, slug="push-contended", hint="Run again: nothing landed, and nothing is lost."
+    )
 
 
 def request_options(environ: Mapping[str, str], base: str) -> tuple[str, ...]:
@@ -291,4 +330,7 @@ def request_options(environ: Mapping[str, str], base: str) -> tuple[str, ...]:
     if "GITLAB_CI" not in environ:
         return ()
     told = {"target": base, "title": TITLE, "description": DESCRIPTION}
-    return ("merge_request.create", *(f"merge_request.{name}={value}" for name, value in told.items()))
+    return (
+        "merge_request.create",
+        *(f"merge_request.{name}={value}" for name, value in told.items()),
+    )

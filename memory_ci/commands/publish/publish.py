@@ -18,7 +18,13 @@ from typing import NamedTuple
 import msgspec
 from msgspec.structs import replace
 
-from memory_ci.commands.publish.carry_over import COVERED, Carried, carry_over, is_covered, list_lost
+from memory_ci.commands.publish.carry_over import (
+    COVERED,
+    Carried,
+    carry_over,
+    is_covered,
+    list_lost,
+)
 from memory_ci.commands.publish.landing import (
     BY_HAND,
     Pace,
@@ -57,8 +63,20 @@ from memory_ci.forge.owners import PLACES, find_team, parse_owners
 from memory_ci.forge.selection import choose_committer
 from memory_ci.gitrepo.history import STEP, find_cursor
 from memory_ci.gitrepo.merges import private_ref
-from memory_ci.gitrepo.network import PushOutcome, connect, find_remote_tip, list_remote_branches, push_tip
-from memory_ci.gitrepo.repo import find_commit, find_objects, find_setting, is_ancestor, resolve_commit
+from memory_ci.gitrepo.network import (
+    PushOutcome,
+    connect,
+    find_remote_tip,
+    list_remote_branches,
+    push_tip,
+)
+from memory_ci.gitrepo.repo import (
+    find_commit,
+    find_objects,
+    find_setting,
+    is_ancestor,
+    resolve_commit,
+)
 from memory_ci.memory.apply import apply_plan
 from memory_ci.memory.forgotten import REJECTED_FILE, read_rejected
 from memory_ci.memory.maintainer_decisions import KEEP, MaintainerDecisions, read_decisions
@@ -69,7 +87,9 @@ from memory_ci.records.plan import Change, Plan, PlannedStep, Published
 from memory_ci.store.layout import classify_scope
 from memory_ci.text import plural
 
-REFUSALS = frozenset({"push-refused", "forge-refused"})  # After these another way is tried, where the mode has one.
+REFUSALS = frozenset(
+    {"push-refused", "forge-refused"}
+)  # After these another way is tried, where the mode has one.
 ASKING = f"memory: note what this week asks\n\n{STEP}: ask\n"
 CARRIED = f"memory: keep what maintainers decided on this branch\n\n{STEP}: {KEEP}\n"
 
@@ -108,7 +128,10 @@ class Teams(NamedTuple):
     def part(self, plan: Plan, team: str) -> Plan:
         """What of a plan is a team's, or for "" what is nobody's, and the episodes."""
         chosen = (
-            PlannedStep(step=step.step, changes=tuple(one for one in step.changes if self.of(one.path) == team))
+            PlannedStep(
+                step=step.step,
+                changes=tuple(one for one in step.changes if self.of(one.path) == team),
+            )
             for step in plan.steps
         )
         part = replace(plan, steps=tuple(step for step in chosen if step.changes))
@@ -148,11 +171,19 @@ def publish(
         return _propose(run)
     committer = None
     if mode == "api":
-        committer = choose_committer(environ, workspace.repo.common_dir / "memory-ci" / "forge-cache")
+        committer = choose_committer(
+            environ, workspace.repo.common_dir / "memory-ci" / "forge-cache"
+        )
         if committer is None:
-            return _propose(run, "api needs GITHUB_REPOSITORY and GITHUB_TOKEN: a pull request instead")
+            return _propose(
+                run, "api needs GITHUB_REPOSITORY and GITHUB_TOKEN: a pull request instead"
+            )
     try:
-        return land(run, "api", send_by_api(run, committer)) if committer else land(run, "push", send_by_push(run))
+        return (
+            land(run, "api", send_by_api(run, committer))
+            if committer
+            else land(run, "push", send_by_push(run))
+        )
     except MemoryCIError as error:
         if error.slug not in REFUSALS or mode == "push":
             raise
@@ -160,13 +191,20 @@ def publish(
 
 
 def find_delay(
-    workspace: Workspace, options: PublishOptions, make_plan: Planner, now: datetime, environ: Mapping[str, str]
+    workspace: Workspace,
+    options: PublishOptions,
+    make_plan: Planner,
+    now: datetime,
+    environ: Mapping[str, str],
 ) -> str:
     """Why a run would publish nothing now, "" if it would: asked before a model reads anything. Raises RepositoryError
     (no-remote), EngineError (remote-failed, `forge-…`)."""
     if publish_mode(workspace, options) == "none":
         return ""
-    with private_ref(workspace.repo, PRIVATE) as ref, private_ref(workspace.repo, PRIVATE) as theirs:
+    with (
+        private_ref(workspace.repo, PRIVATE) as ref,
+        private_ref(workspace.repo, PRIVATE) as theirs,
+    ):
         run = _start(workspace, options, make_plan, now, environ)
         base = fetch(run, run.branch, ref)
         here = workspace_at(workspace.repo, base)
@@ -189,7 +227,9 @@ def _start(
     name = _settings(workspace, ref).remote
     if find_setting(workspace.repo, f"remote.{name}.url") is None:
         hint = f"Add it: git remote add {name} ADDRESS, or name another under publish.remote."
-        raise RepositoryError(f"there is no remote {name!r} to publish to", slug="no-remote", hint=hint)
+        raise RepositoryError(
+            f"there is no remote {name!r} to publish to", slug="no-remote", hint=hint
+        )
     return Run(
         workspace,
         connect(name, environ),
@@ -213,28 +253,48 @@ def _propose(run: Run, reason: str = "") -> Published:
     """Bring the memory branch and its pull request up to date; both go away when there is nothing to propose. Raises
     RepositoryError (push-refused), EngineError (push-contended, remote-failed, `forge-…`)."""
     for tries in run.pace.tries():
-        with private_ref(run.workspace.repo, PRIVATE) as ref, private_ref(run.workspace.repo, PRIVATE) as theirs:
+        with (
+            private_ref(run.workspace.repo, PRIVATE) as ref,
+            private_ref(run.workspace.repo, PRIVATE) as theirs,
+        ):
             base = fetch(run, run.branch, ref)
             settings = workspace_at(run.workspace.repo, base).config
             refuse_mode(settings.publish, "pr")
-            here, standing = Workspace(run.workspace.repo, settings), find_request_state(run, settings)
+            here, standing = (
+                Workspace(run.workspace.repo, settings),
+                find_request_state(run, settings),
+            )
             boxes = standing.boxes
             if is_own_push(run, base) and (standing.open or not boxes.unticked):
-                return Published("pr", base, tries=tries, reason="nothing but memory was pushed: nothing to do")
+                return Published(
+                    "pr", base, tries=tries, reason="nothing but memory was pushed: nothing to do"
+                )
             old = find_remote_tip(run.workspace.repo, run.remote, settings.publish.branch)
             if old is not None:
                 old = fetch(run, settings.publish.branch, theirs)
             if pause := _find_pause(run, here, standing, (base, old) if old else (base,)):
-                url, opened = (standing.open.url, standing.open.opened) if standing.open else ("", None)
-                return Published("pr", old or base, url, tries, pause, opened=opened, is_paused=True)
+                url, opened = (
+                    (standing.open.url, standing.open.opened) if standing.open else ("", None)
+                )
+                return Published(
+                    "pr", old or base, url, tries, pause, opened=opened, is_paused=True
+                )
             verdicts = read_decisions(here, base, old or base, boxes, with_ranges=not run.is_asked)
             team_of = _read_teams(here, base)
             branches = _read_branches(run, here, base) if team_of else {}
             ground = _merge_verdicts(verdicts, branches) if branches else verdicts
-            built = verdicts.obstacle or _build(replace(run, accepted=boxes.accepted), ref, base, ground)
+            built = verdicts.obstacle or _build(
+                replace(run, accepted=boxes.accepted), ref, base, ground
+            )
             if isinstance(built, str):
-                return Published("pr", old or base, tries=tries, reason=f"the branch is left as it is: {built}")
-            new = {team_of(one.path) for step in built.plan.steps for one in step.changes} if team_of else set[str]()
+                return Published(
+                    "pr", old or base, tries=tries, reason=f"the branch is left as it is: {built}"
+                )
+            new = (
+                {team_of(one.path) for step in built.plan.steps for one in step.changes}
+                if team_of
+                else set[str]()
+            )
             if team_of and (names := sorted({*branches, *new}.difference([""]))):
                 teams = Teams(here, team_of, names, branches)
                 published = _bring_parts(run, teams, built, verdicts, old, standing, reason)
@@ -272,7 +332,11 @@ def _bring_parts(
             waits |= bool(part.steps)
             said.append(f"{team}: {branch.hold}")
             continue
-        stays = branch.verdicts._replace(rejected=(), released=frozenset()) if branch else MaintainerDecisions()
+        stays = (
+            branch.verdicts._replace(rejected=(), released=frozenset())
+            if branch
+            else MaintainerDecisions()
+        )
         with private_ref(here.repo, PRIVATE, base) as ref:
             shown = _shown(here, make(ref, part, stays, covers=False))
             settings = _of_team(here.config, team)
@@ -286,9 +350,13 @@ def _bring_parts(
     with private_ref(here.repo, PRIVATE, base) as ref:
         lines = (*rejected, *(line for line in built.rejected if ASKED.match(line)))
         stays = verdicts._replace(rejected=tuple(dict.fromkeys(lines)))
-        rest = make(ref, teams.part(built.plan, ""), stays, covers=not waits)._replace(questions=built.questions)
+        rest = make(ref, teams.part(built.plan, ""), stays, covers=not waits)._replace(
+            questions=built.questions
+        )
         done = _bring(run, here.config, rest, old, standing, reason)
-    return done and replace(done, reason="; ".join(filter(None, (done.reason, *said))), plan=built.plan)
+    return done and replace(
+        done, reason="; ".join(filter(None, (done.reason, *said))), plan=built.plan
+    )
 
 
 def _read_teams(workspace: Workspace, base: str) -> Callable[[str], str] | None:
@@ -315,12 +383,18 @@ def _read_branches(run: Run, here: Workspace, base: str) -> dict[str, TeamBranch
             tip = fetch(run, branch, ref)
             standing = find_request_state(run, _of_team(here.config, team))
             verdicts = read_decisions(here, base, tip, standing.boxes, with_ours=True)
-            hold = verdicts.obstacle or find_hold(standing.forge, standing.open, at_once=run.at_once)
-            found[team] = TeamBranch(tip, MaintainerDecisions() if verdicts.obstacle else verdicts, standing, hold)
+            hold = verdicts.obstacle or find_hold(
+                standing.forge, standing.open, at_once=run.at_once
+            )
+            found[team] = TeamBranch(
+                tip, MaintainerDecisions() if verdicts.obstacle else verdicts, standing, hold
+            )
     return found
 
 
-def _merge_verdicts(main: MaintainerDecisions, branches: Mapping[str, TeamBranch]) -> MaintainerDecisions:
+def _merge_verdicts(
+    main: MaintainerDecisions, branches: Mapping[str, TeamBranch]
+) -> MaintainerDecisions:
     """What is to stay of all branches: the ground that the run is planned on."""
     every = (main, *(one.verdicts for one in branches.values()))
     return MaintainerDecisions(
@@ -334,7 +408,9 @@ def _merge_verdicts(main: MaintainerDecisions, branches: Mapping[str, TeamBranch
 
 def _of_team(settings: Config, team: str) -> Config:
     """The configuration by which a team's request is brought."""
-    return replace(settings, publish=replace(settings.publish, branch=f"{settings.publish.branch}-{team}"))
+    return replace(
+        settings, publish=replace(settings.publish, branch=f"{settings.publish.branch}-{team}")
+    )
 
 
 def _shown(workspace: Workspace, built: Built) -> Built:
@@ -342,9 +418,16 @@ def _shown(workspace: Workspace, built: Built) -> Built:
     before = workspace.at(built.base).places
     known = {change.entry.id for step in built.plan.steps for change in step.changes}
     kept = tuple(
-        Change(step="extract", kind="update" if entry.id in before else "add", path=place.path, entry=entry, why="")
+        Change(
+            step="extract",
+            kind="update" if entry.id in before else "add",
+            path=place.path,
+            entry=entry,
+            why="",
+        )
         for place in workspace.at(built.tip).places.values()
-        if (entry := place.entry).id not in known and (entry.id not in before or before[entry.id].entry != entry)
+        if (entry := place.entry).id not in known
+        and (entry.id not in before or before[entry.id].entry != entry)
     )
     steps = (*built.plan.steps, *([PlannedStep(step="extract", changes=kept)] if kept else []))
     return built._replace(plan=replace(built.plan, steps=steps, judged=()), carried=Carried())
@@ -353,21 +436,27 @@ def _shown(workspace: Workspace, built: Built) -> Built:
 def _find_pause(run: Run, here: Workspace, standing: RequestState, tips: tuple[str, ...]) -> str:
     """Why nothing is proposed now, before anything is planned. Raises EngineError (`forge-…`)."""
     wait = "" if run.at_once else find_wait(here, tips, run.now)
-    return wait or (find_hold(standing.forge, standing.open, at_once=run.at_once) if len(tips) > 1 else "")
+    return wait or (
+        find_hold(standing.forge, standing.open, at_once=run.at_once) if len(tips) > 1 else ""
+    )
 
 
 def _build(run: Run, ref: str, base: str, verdicts: MaintainerDecisions) -> Built | str:
     """What maintainers decided first, so that the plan is made with it; then the plan. Or why that cannot be."""
     workspace = workspace_at(run.workspace.repo, base)
     asked = tuple(line for line in verdicts.rejected if ASKED.match(line))
-    decided = verdicts._replace(rejected=tuple(line for line in verdicts.rejected if line not in asked))
+    decided = verdicts._replace(
+        rejected=tuple(line for line in verdicts.rejected if line not in asked)
+    )
     carried = _carry(run, workspace, ref, base, decided)
     try:
         plan, applied = perform(run, ref, base if carried.files else None)
     except RepositoryError as error:
         if error.slug != "ref-moved" or not carried.files:
             raise
-        return error.message  # what another job planned knows nothing of their words, which go before it
+        return (
+            error.message
+        )  # what another job planned knows nothing of their words, which go before it
     lost = list_lost(workspace, applied.tip, verdicts)
     built = Built(base, applied.tip, plan, applied.subjects, verdicts.rejected, carried, lost)
     return built if built.tip == base else _ask(run, workspace, ref, built, asked)
@@ -376,20 +465,30 @@ def _build(run: Run, ref: str, base: str, verdicts: MaintainerDecisions) -> Buil
 def _ask(run: Run, workspace: Workspace, ref: str, built: Built, asked: tuple[str, ...]) -> Built:
     """With the questions of the week, and the commit that says what was asked, which never stands alone."""
     today, tip = run.now.astimezone(UTC).date(), built.tip
-    found = tuple(list_questions(workspace, tip, built.plan.judged, run.now, PROPOSED | KEPT - {"promotion"}))
+    found = tuple(
+        list_questions(workspace, tip, built.plan.judged, run.now, PROPOSED | KEPT - {"promotion"})
+    )
     week = find_week(workspace, tip, found, today, asked)
     data = note_asked(workspace, tip, week.shown, (), today, asked)
     if (week.shown or asked) and data != workspace.at(tip).read([REJECTED_FILE]).get(REJECTED_FILE):
-        tip = commit_files(workspace, ref, tip, {REJECTED_FILE: data}, ASKING, run.now, in_actions=run.in_actions)
+        tip = commit_files(
+            workspace, ref, tip, {REJECTED_FILE: data}, ASKING, run.now, in_actions=run.in_actions
+        )
     lines = tuple(line for line in read_rejected(workspace.at(tip)) if ASKED.match(line))
-    return built._replace(tip=tip, questions=week.shown, rejected=tuple(dict.fromkeys((*built.rejected, *lines))))
+    return built._replace(
+        tip=tip, questions=week.shown, rejected=tuple(dict.fromkeys((*built.rejected, *lines)))
+    )
 
 
-def _carry(run: Run, workspace: Workspace, ref: str, base: str, verdicts: MaintainerDecisions) -> Carried:
+def _carry(
+    run: Run, workspace: Workspace, ref: str, base: str, verdicts: MaintainerDecisions
+) -> Carried:
     """Commit on a ref that is at `base` what is to stay of a branch."""
     carried = carry_over(workspace, base, verdicts)
     if carried.files:
-        commit_files(workspace, ref, base, carried.files, CARRIED, run.now, in_actions=run.in_actions)
+        commit_files(
+            workspace, ref, base, carried.files, CARRIED, run.now, in_actions=run.in_actions
+        )
     return carried
 
 
@@ -401,9 +500,15 @@ def _bring(
     stays = COVERED if is_covered(built.plan) else _find_newer(here, built, old) if old else ""
     short = find_shortage(here, old or built.base, built.tip) if is_more and not run.at_once else ""
     # A review may have been submitted while the run was planned.
-    pause = "" if stays else short or (find_hold(standing.forge, standing.open, at_once=run.at_once) if old else "")
+    pause = (
+        ""
+        if stays
+        else short or (find_hold(standing.forge, standing.open, at_once=run.at_once) if old else "")
+    )
     if left := stays or pause or (find_answer(built, standing) if is_more else ""):
-        return Published("pr", old or built.base, reason=left, plan=built.plan, is_paused=bool(pause))
+        return Published(
+            "pr", old or built.base, reason=left, plan=built.plan, is_paused=bool(pause)
+        )
     # A forge closes the request of a branch that is gone, and its text would pass for an answer of people.
     url = "" if is_more else close_request(standing)
     outcome = _push(run, settings, built, old, standing)
@@ -411,7 +516,9 @@ def _bring(
         raise refusal(settings.publish.branch, outcome)
     if outcome.state == "moved":
         return None
-    lost = f"{plural(len(built.lost), 'edit')} of the branch could not be kept: see the pull request"
+    lost = (
+        f"{plural(len(built.lost), 'edit')} of the branch could not be kept: see the pull request"
+    )
     reason = "; ".join(filter(None, (reason, lost if built.lost else "")))
     done = Published("pr", outcome.said or built.tip, url, 1, reason, built.plan, built.subjects)
     return update_request(run, settings, built, done, standing)
@@ -425,11 +532,17 @@ def _find_newer(here: Workspace, built: Built, old: str) -> str:
     if until is None or until == built.base:
         return ""
     theirs = find_cursor(here.repo, old, memory_test(here))
-    is_older = theirs is not None and theirs.source != until and is_ancestor(here.repo, until, theirs.source)
+    is_older = (
+        theirs is not None
+        and theirs.source != until
+        and is_ancestor(here.repo, until, theirs.source)
+    )
     return "a newer run made the branch: it is left as it is" if is_older else ""
 
 
-def _push(run: Run, settings: Config, built: Built, old: str | None, standing: RequestState) -> PushOutcome:
+def _push(
+    run: Run, settings: Config, built: Built, old: str | None, standing: RequestState
+) -> PushOutcome:
     """Move the branch, or remove it when it adds nothing. `said` is its tip where it stays as it is."""
     repo, branch = run.workspace.repo, settings.publish.branch
     if built.tip == built.base:

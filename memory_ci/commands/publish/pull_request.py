@@ -58,7 +58,9 @@ KEY_LENGTH = 8
 MAX_KEYS = 2_000  # Keys that the text of a pull request has room for; of the rest there is one key for all.
 TASKS = 3
 MAX_ASKED = 30  # Entries whose tasks are looked for.
-MAX_ENTRIES = 2_000  # Of memory; each answer builds an index of its commit, which takes seconds beyond.
+MAX_ENTRIES = (
+    2_000  # Of memory; each answer builds an index of its commit, which takes seconds beyond.
+)
 
 NEEDED = {
     "labels": "It needs pull-requests: write (GitLab: api, role Reporter)",
@@ -114,7 +116,10 @@ class RequestState(NamedTuple):
 def find_request_state(run: Run, settings: Config) -> RequestState:
     """The state of the request on the forge. Raises EngineError (`forge-…`)."""
     cache = run.workspace.repo.common_dir / "memory-ci" / "forge-cache"
-    forge, names = choose_proposals(settings.forge, run.environ, cache), (settings.publish.branch, run.branch)
+    forge, names = (
+        choose_proposals(settings.forge, run.environ, cache),
+        (settings.publish.branch, run.branch),
+    )
     if forge is None:
         return RequestState(None)
     found = forge.find(*names)
@@ -123,7 +128,9 @@ def find_request_state(run: Run, settings: Config) -> RequestState:
     read = parse_read(found.body)
     comments = forge.list_commands(found, read)
     text, unclear = obey(found.body, (one.body for one in comments))
-    return RequestState(forge, found, None, text, max((read, *(one.id for one in comments))), unclear)
+    return RequestState(
+        forge, found, None, text, max((read, *(one.id for one in comments))), unclear
+    )
 
 
 def find_answer(built: Built, standing: RequestState) -> str:
@@ -134,15 +141,23 @@ def find_answer(built: Built, standing: RequestState) -> str:
     return f"pull request {number} {CLOSED}, and there is nothing to propose that it did not hold"
 
 
-def update_request(run: Run, settings: Config, built: Built, done: Published, standing: RequestState) -> Published:
+def update_request(
+    run: Run, settings: Config, built: Built, done: Published, standing: RequestState
+) -> Published:
     """The pull request opened, or brought up to date; without a forge the branch alone."""
     if built.tip == built.base:
         return replace(done, reason="nothing to propose")
     forge = standing.forge
     if forge is None:
-        asked, by_hand = "GitLab was asked for its merge request with the push", "open its pull request by hand"
+        asked, by_hand = (
+            "GitLab was asked for its merge request with the push",
+            "open its pull request by hand",
+        )
         left = asked if "GITLAB_CI" in run.environ else by_hand
-        return replace(done, reason=f"the branch {settings.publish.branch} is pushed; no token for a forge: {left}")
+        return replace(
+            done,
+            reason=f"the branch {settings.publish.branch} is pushed; no token for a forge: {left}",
+        )
     proposed = _proposed(run, settings, built, standing)
     title, body = render_title(proposed), render_pull_request(proposed)
     known, wanted = standing.open, settings.publish
@@ -152,10 +167,17 @@ def update_request(run: Run, settings: Config, built: Built, done: Published, st
         request = known
         forge.update(request, title, body)
     failed = _arrange(forge, request, wanted, is_new=known is None)
-    return replace(done, url=request.url, opened=request.opened, reason="; ".join(filter(None, (done.reason, *failed))))
+    return replace(
+        done,
+        url=request.url,
+        opened=request.opened,
+        reason="; ".join(filter(None, (done.reason, *failed))),
+    )
 
 
-def _arrange(forge: Proposals, request: Proposal, wanted: PublishConfig, *, is_new: bool) -> Iterator[str]:
+def _arrange(
+    forge: Proposals, request: Proposal, wanted: PublishConfig, *, is_new: bool
+) -> Iterator[str]:
     """Do what the configuration wants of a request beside its text; what failed, and why. The request stands."""
     tried: list[tuple[str, Callable[[], None]]] = []
     if is_new and wanted.labels:
@@ -217,27 +239,41 @@ def _proposed(run: Run, settings: Config, built: Built, standing: RequestState) 
     declined, again = standing.declined, None
     if declined is not None:
         known = parse_held(declined.body)
-        again = Declined(declined.number, tuple(title for key, title in _list_held(built) if key in known))
+        again = Declined(
+            declined.number, tuple(title for key, title in _list_held(built) if key in known)
+        )
     added = [one.entry for step in built.plan.steps for one in step.changes if one.kind == "add"]
     keys = {content_key(entry.title, entry.body): entry.id for entry in added}
     accepted = {keys[one.key]: one.key for one in said if one.is_accepted and one.key in keys}
-    server, project = run.environ.get("GITHUB_SERVER_URL", "https://github.com"), run.environ.get("CI_PROJECT_URL", "")
+    server, project = (
+        run.environ.get("GITHUB_SERVER_URL", "https://github.com"),
+        run.environ.get("CI_PROJECT_URL", ""),
+    )
     links = Links(f"{project}/-/merge_requests/", f"{project}/-/commit/") if project else Links()
     if name := run.environ.get("GITHUB_REPOSITORY", ""):
         links = Links(f"{server}/{name}/pull/", f"{server}/{name}/commit/")
     return Proposed(
         plan=trim_plan(built.plan, settings.evidence.quotes),
-        kept=(*((one.title, one.id) for one in built.carried.entries), *((path, "") for path in built.carried.paths)),
-        rejected=tuple(line for line in built.rejected if not TOMBSTONE.match(line) and not ASKED.match(line)),
+        kept=(
+            *((one.title, one.id) for one in built.carried.entries),
+            *((path, "") for path in built.carried.paths),
+        ),
+        rejected=tuple(
+            line for line in built.rejected if not TOMBSTONE.match(line) and not ASKED.match(line)
+        ),
         lost=built.lost,
-        effect=Effect(*_size(workspace, built.base), *_size(workspace, built.tip), settings.retrieve.max_chars),
+        effect=Effect(
+            *_size(workspace, built.base), *_size(workspace, built.tip), settings.retrieve.max_chars
+        ),
         links=links,
         held=tuple(sorted(list_keys(built))),
         accepted=accepted,
         suggestions=tuple(one for one in said if one.key not in accepted.values()),
         questions=tuple(one for one in built.questions if one.kind != "candidate"),
         declined=again,
-        answers=compare_answers(workspace, built.base, built.tip, added, run.now.astimezone(UTC).date()),
+        answers=compare_answers(
+            workspace, built.base, built.tip, added, run.now.astimezone(UTC).date()
+        ),
         read=standing.read,
         unclear=standing.unclear,
     )
@@ -245,7 +281,9 @@ def _proposed(run: Run, settings: Config, built: Built, standing: RequestState) 
 
 def _size(workspace: Workspace, rev: str) -> tuple[int, int]:
     """How many entries a tree serves, and how many characters they are."""
-    served = [place.entry for place in workspace.at(rev).memory.located if place.entry.status == "active"]
+    served = [
+        place.entry for place in workspace.at(rev).memory.located if place.entry.status == "active"
+    ]
     return len(served), sum(len(format_entry(entry)) for entry in served)
 
 
@@ -265,19 +303,34 @@ def compare_answers(
         options = RetrieveOptions(at=rev, walk=0)
         with past.index(rev) as index:
             view = View(workspace, today, index, rev)
-            return [injected_ids(retrieve(workspace, one.title, options, today, opened=view)) for one in tasks]
+            return [
+                injected_ids(retrieve(workspace, one.title, options, today, opened=view))
+                for one in tasks
+            ]
 
     with suppress(RepositoryError):
         kept = load_tasks(workspace, base)
-        like = [one for entry in asked for one in find_similar(TaskQuery(entry.title), kept.tasks, kept.prompts, TASKS)]
+        like = [
+            one
+            for entry in asked
+            for one in find_similar(TaskQuery(entry.title), kept.tasks, kept.prompts, TASKS)
+        ]
         ranked = sorted(like, key=lambda one: (-one.score, one.task.sha))
         tasks = list({one.task.sha: one.task for one in ranked if one.task.sha}.values())[:TASKS]
         before, after = (answer(rev, tasks) if tasks else [] for rev in (base, tip))
         return tuple(
             TaskAnswers(
                 task,
-                gained=tuple(places[tip][key].entry.title for key in new if key not in old and key in places[tip]),
-                lost=tuple(places[base][key].entry.title for key in old if key not in new and key in places[base]),
+                gained=tuple(
+                    places[tip][key].entry.title
+                    for key in new
+                    if key not in old and key in places[tip]
+                ),
+                lost=tuple(
+                    places[base][key].entry.title
+                    for key in old
+                    if key not in new and key in places[base]
+                ),
                 kept=len(set(old) & set(new)),
             )
             for task, old, new in zip(tasks, before, after, strict=True)

@@ -26,7 +26,9 @@ from memory_ci.text import plural, shorten, strip_comments, unfenced_lines
 TITLE = "memory: what recent work taught"
 SHOWN = 30  # Entries of one section without boxes.
 SHOWN_BOXES = 200  # Entries that can be unticked.
-DETAIL_BYTES = 30_000  # Of where they come from and what was said; what is over has its title alone.
+DETAIL_BYTES = (
+    30_000  # Of where they come from and what was said; what is over has its title alone.
+)
 SHOWN_EPISODES = 10
 MAX_BYTES = 60_000  # The body of a pull request holds 65,536 characters (GitHub).
 CUT = "The text ends here, for a pull request holds no more: see the files."
@@ -36,7 +38,8 @@ HELD = re.compile(r"\A<!-- memory-ci holds:(?P<keys>(?: [0-9a-f]+)*) -->$", re.M
 MAX_LINES = 100  # Of one comment, and keys of one line.
 SHORTEST = 4  # Characters of a key, as of any id (lifecycle/relations.py).
 BOX = re.compile(
-    r"^- \[(?P<mark>[ xX~])\] .*<!-- (?P<kind>entry|candidate|rejected) (?P<key>[\w-]+) -->$", re.MULTILINE | re.ASCII
+    r"^- \[(?P<mark>[ xX~])\] .*<!-- (?P<kind>entry|candidate|rejected) (?P<key>[\w-]+) -->$",
+    re.MULTILINE | re.ASCII,
 )
 """A line with a box, and behind it what it is about: a forge changes the mark alone when somebody clicks on it."""
 
@@ -49,8 +52,14 @@ TITLE_WORDS = 72  # characters of a learning in the title
 READ = re.compile(r"^<!-- memory-ci read comments: (\d{1,18}) -->$", re.MULTILINE | re.ASCII)
 """The second line of the text: the number of the last comment that was obeyed."""
 
-COMMAND = re.compile(r"^/memory[ \t]+(?P<verb>[a-z]+)(?P<keys>(?:[ \t]+[\w-]+)+)[ \t]*$", re.MULTILINE | re.ASCII)
-VERBS = {"accept": (("candidate",), "x"), "drop": (("entry", "candidate"), " "), "restore": (("rejected",), "x")}
+COMMAND = re.compile(
+    r"^/memory[ \t]+(?P<verb>[a-z]+)(?P<keys>(?:[ \t]+[\w-]+)+)[ \t]*$", re.MULTILINE | re.ASCII
+)
+VERBS = {
+    "accept": (("candidate",), "x"),
+    "drop": (("entry", "candidate"), " "),
+    "restore": (("rejected",), "x"),
+}
 """What a comment may ask: of which kinds of box, and the mark that it gets."""
 
 
@@ -135,7 +144,13 @@ def render_shared(found: Sequence[SharedEntry], held: Iterable[str]) -> str:
         "a branch on which people committed is left as it is. Merge what the organisation is to remember.",
     ]
     for one in found:
-        lines += ["", f"### {code(shorten(one.entry.title, TITLE_WIDTH))}", "", code(shorten(one.entry.body, 600)), ""]
+        lines += [
+            "",
+            f"### {code(shorten(one.entry.title, TITLE_WIDTH))}",
+            "",
+            code(shorten(one.entry.body, 600)),
+            "",
+        ]
         for name, link, head, key in one.sources:
             lines.append(f"- {_repository(name, link)} at {code(head[:12])}, entry {code(key)}")
     return fit(lines, MAX_BYTES, CUT)
@@ -155,9 +170,13 @@ def render_title(proposed: Proposed) -> str:
     changes = [change for step in proposed.plan.steps for change in step.changes]
     changes.sort(key=lambda change: list(TITLED).index(_section(change)))
     titles = [title for title, _ in proposed.kept]
-    titles += [f"{TITLED[_section(change)]}{_lower_first(change.entry.title)}" for change in changes]
+    titles += [
+        f"{TITLED[_section(change)]}{_lower_first(change.entry.title)}" for change in changes
+    ]
     if not titles:
-        names = (file.path.rpartition("/")[2].removesuffix(".md") for file in proposed.plan.episodes)
+        names = (
+            file.path.rpartition("/")[2].removesuffix(".md") for file in proposed.plan.episodes
+        )
         titles = [f"what became of {name}" for name in names]
     titles = list(dict.fromkeys(titles))
     first = next((title for title in titles if not find_secrets(title)), None)
@@ -189,10 +208,14 @@ def parse_held(text: str) -> frozenset[str]:
 
 def parse_boxes(text: str) -> Boxes:
     """What the boxes of a text of ours say; of one that we closed ourselves they say nothing."""
-    boxes = [] if text.startswith(CLOSED.strip()) else list(BOX.finditer(text.replace("\r\n", "\n")))
+    boxes = (
+        [] if text.startswith(CLOSED.strip()) else list(BOX.finditer(text.replace("\r\n", "\n")))
+    )
 
     def keys(kind: str, marks: str) -> frozenset[str]:
-        return frozenset(box["key"] for box in boxes if box["kind"] == kind and box["mark"] in marks)
+        return frozenset(
+            box["key"] for box in boxes if box["kind"] == kind and box["mark"] in marks
+        )
 
     return Boxes(keys("candidate", "xX"), keys("entry", " ~"), keys("rejected", "xX"))
 
@@ -249,11 +272,18 @@ def _lines(proposed: Proposed) -> Iterator[str]:
     paths = [f"- {code(file.path)}" for file in plan.episodes]
     yield from _items(f"Episodes: {len(paths)}", paths, SHOWN_EPISODES)
     if plan.fold_before is not None:
-        yield from ("", f"Months of episodes that ended before {plan.fold_before} become one file each.")
-    kept = [(code(shorten(title, TITLE_WIDTH)), key) for title, key in proposed.kept]  # a file has no key, and no box
+        yield from (
+            "",
+            f"Months of episodes that ended before {plan.fold_before} become one file each.",
+        )
+    kept = [
+        (code(shorten(title, TITLE_WIDTH)), key) for title, key in proposed.kept
+    ]  # a file has no key, and no box
     boxes = [f"- [x] {title} <!-- entry {key} -->" if key else f"- {title}" for title, key in kept]
     yield from _items("Kept from this branch", boxes)
-    yield from _titles("Edited on this branch, and not kept: the base or this run decides otherwise", proposed.lost)
+    yield from _titles(
+        "Edited on this branch, and not kept: the base or this run decides otherwise", proposed.lost
+    )
     yield from _rejected(proposed.rejected)
     yield from _waiting(proposed)
     if proposed.declined is not None:
@@ -277,7 +307,9 @@ def _items(heading: str, lines: Sequence[str], most: int = SHOWN) -> Iterator[st
 
 
 def _titles(heading: str, titles: Sequence[str]) -> Iterator[str]:
-    yield from _items(heading, [f"- {code(shorten(title, TITLE_WIDTH))}" for title in titles[:SHOWN]])
+    yield from _items(
+        heading, [f"- {code(shorten(title, TITLE_WIDTH))}" for title in titles[:SHOWN]]
+    )
 
 
 def _section(change: Change) -> str:
@@ -319,7 +351,9 @@ def _answers(answers: Sequence[TaskAnswers], links: Links) -> Iterator[str]:
         both = f"{plural(one.kept, 'entry')} as before" if one.kept else "nothing before"
         yield f"- {code(shorten(task.title, TITLE_WIDTH))} ({label}): {both}"
         yield from (f"  - also given: {code(shorten(title, TITLE_WIDTH))}" for title in one.gained)
-        yield from (f"  - no longer given: {code(shorten(title, TITLE_WIDTH))}" for title in one.lost)
+        yield from (
+            f"  - no longer given: {code(shorten(title, TITLE_WIDTH))}" for title in one.lost
+        )
 
 
 def _entry_line(change: Change) -> str:

@@ -11,8 +11,26 @@ from typing import TYPE_CHECKING, BinaryIO, TextIO, get_args
 import click
 from msgspec.structs import replace
 
-from memory_ci.cli.common import FILE, RangeArguments, change_options, flag, now_option, option, range_options, show
-from memory_ci.cli.plain import committed_workspace, echo, echo_json, has_input, now, progress, say, today
+from memory_ci.cli.common import (
+    FILE,
+    RangeArguments,
+    change_options,
+    flag,
+    now_option,
+    option,
+    range_options,
+    show,
+)
+from memory_ci.cli.plain import (
+    committed_workspace,
+    echo,
+    echo_json,
+    has_input,
+    now,
+    progress,
+    say,
+    today,
+)
 from memory_ci.commands.record.text import render_plan, render_summary
 from memory_ci.errors import EngineError, UsageError
 from memory_ci.findings import printable
@@ -103,7 +121,9 @@ def record_command(
     if backfill:
         plan, published = _backfill(where, options, wait=wait, fetch=fetch, dry_run=dry_run)
     else:
-        plan, published = _record(where, options, mode, fetch=fetch, dry_run=dry_run, is_agreed=yes, at_once=at_once)
+        plan, published = _record(
+            where, options, mode, fetch=fetch, dry_run=dry_run, is_agreed=yes, at_once=at_once
+        )
     if isinstance(plan, Pending):
         show({"backfill": plan}, [str(plan)], as_json)
         return
@@ -133,7 +153,12 @@ def _record(
     at_once: bool,
 ) -> tuple[Plan | None, Published | None]:
     from memory_ci.commands.publish.publish import PublishOptions, publish
-    from memory_ci.commands.record.run import check_range, count_unasked, fetch_sessions, plan_record
+    from memory_ci.commands.record.run import (
+        check_range,
+        count_unasked,
+        fetch_sessions,
+        plan_record,
+    )
     from memory_ci.memory.workspace import branch_tip
 
     with progress("Reading merged work") as advance:
@@ -146,8 +171,13 @@ def _record(
                 asked = replace(asked, problems=fetch_sessions(where, ref, os.environ, base))
             plan = plan_record(where, asked, today(), advance, os.environ)
             if not (is_agreed or dry_run) and (count := count_unasked(where, asked, plan)):
-                message, hint = f"this first run would write {count} episodes", "begin later: --since REV."
-                refused = UsageError(message, slug="many-episodes", hint=f"Agree with --yes, or {hint}")
+                message, hint = (
+                    f"this first run would write {count} episodes",
+                    "begin later: --since REV.",
+                )
+                refused = UsageError(
+                    message, slug="many-episodes", hint=f"Agree with --yes, or {hint}"
+                )
                 _confirm(f"\nThis first run writes {count} episodes. Go on?", refused)
             return plan
 
@@ -174,7 +204,9 @@ def _backfill(
         plan = batches.plan(wait_for_batches if wait else None, dry_run=dry_run)
     if isinstance(plan, Pending) or dry_run:
         return plan, None
-    published = publish(where, PublishOptions("none", options.ref), lambda ref, accepted: plan, now(), os.environ)
+    published = publish(
+        where, PublishOptions("none", options.ref), lambda ref, accepted: plan, now(), os.environ
+    )
     batches.finish(plan)
     return plan, published
 
@@ -192,12 +224,18 @@ def _confirm(question: str, refused: UsageError) -> None:
     click.confirm(question, abort=True, err=True)
 
 
-def _show_run(where: Workspace, plan: Plan | None, published: Published | None, as_json: bool, **more: object) -> None:
+def _show_run(
+    where: Workspace, plan: Plan | None, published: Published | None, as_json: bool, **more: object
+) -> None:
     """What was learned and where it went: in JSON `applied` is what was committed, `published` where it went, unless it
     stayed here; `more` stands there before."""
     if as_json:
         ref = plan.ref if plan else ""
-        applied = {"ref": ref, "tip": published.tip, "subjects": published.subjects} if published else None
+        applied = (
+            {"ref": ref, "tip": published.tip, "subjects": published.subjects}
+            if published
+            else None
+        )
         found: dict[str, object] = {**more, "plan": plan, "applied": applied}
         if published is not None and published.mode != "none":
             found["published"] = replace(published, plan=None)
@@ -230,7 +268,13 @@ def extract_command(output: Path | None, fetch: bool, **arguments: RangeArgument
       memory-ci extract -o plan.json
       memory-ci apply plan.json
     """
-    from memory_ci.commands.record.run import RecordOptions, fetch_sessions, format_plan, plan_record, save_plan
+    from memory_ci.commands.record.run import (
+        RecordOptions,
+        fetch_sessions,
+        format_plan,
+        plan_record,
+        save_plan,
+    )
 
     with progress("Reading merged work") as advance:
         where, options = committed_workspace(), RecordOptions(**arguments)  # type: ignore[arg-type] # click's own types
@@ -267,7 +311,11 @@ def apply_command(plan_file: BinaryIO, dry_run: bool, as_json: bool) -> None:
         else apply_plan(where, plan, now(), in_actions="GITHUB_ACTIONS" in os.environ)
     )
     branch = printable(applied.ref.removeprefix("refs/heads/"))
-    done = f"{'Would commit' if dry_run else 'Committed'} on {branch}:" if applied.subjects else "Nothing to commit."
+    done = (
+        f"{'Would commit' if dry_run else 'Committed'} on {branch}:"
+        if applied.subjects
+        else "Nothing to commit."
+    )
     show(applied, [done, *(f"  {printable(subject)}" for subject in applied.subjects)], as_json)
 
 
@@ -311,7 +359,9 @@ def learn_command(
     from memory_ci.commands.record.run import RecordOptions, check_branch, fetch_sessions
 
     where, options = committed_workspace(), RecordOptions(**arguments)  # type: ignore[arg-type] # click's own types
-    options = replace(options, ref=options.ref or check_branch(where), since=options.since or PERIOD)
+    options = replace(
+        options, ref=options.ref or check_branch(where), since=options.since or PERIOD
+    )
     if dry_run:
         with progress("Reading merged work") as advance:
             priced = price_history(where, options, now(), os.environ, advance)

@@ -38,7 +38,14 @@ from memory_ci.lifecycle.reinforcement import find_touched
 from memory_ci.lifecycle.relations import find_id
 from memory_ci.lifecycle.reverts import Revert, find_reverts
 from memory_ci.memory.commit_texts import start_of
-from memory_ci.memory.eligible import is_routine, is_work, list_paragraphs, list_prose, own_commits, title_of
+from memory_ci.memory.eligible import (
+    is_routine,
+    is_work,
+    list_paragraphs,
+    list_prose,
+    own_commits,
+    title_of,
+)
 from memory_ci.memory.episodes import Episodes
 from memory_ci.memory.screening import is_unsafe
 from memory_ci.records.candidate import Judged
@@ -51,15 +58,27 @@ from memory_ci.store.episodes import telling_path
 from memory_ci.text import shorten
 
 REVIEW = "review:"  # How the reference of what a reviewer said begins.
-REQUESTED = ("outcome", "requested-then-made")  # The label of an event: a change was requested, and made.
+REQUESTED = (
+    "outcome",
+    "requested-then-made",
+)  # The label of an event: a change was requested, and made.
 MAX_FILES, MAX_TOOLS, MAX_SESSIONS = 50, 12, 3
 MAX_PATH, BRANCH_WIDTH = 300, 100
-MAX_TEXT, MAX_REVIEW = 600, 200  # Characters of the text of an episode, and what of them reviewers may take up.
+MAX_TEXT, MAX_REVIEW = (
+    600,
+    200,
+)  # Characters of the text of an episode, and what of them reviewers may take up.
 MAX_ASKED = 50  # Reverted commits of which git is asked how they came in.
-KEPT_FOR = timedelta(days=30)  # Work that is reverted later than this was a success for a while, and stays one.
+KEPT_FOR = timedelta(
+    days=30
+)  # Work that is reverted later than this was a success for a while, and stays one.
 
 MERGED_AS: Mapping[Outcome, str] = MappingProxyType(
-    {"success": "Merged.", "partial": "Merged after requested changes.", "neutral": "Merged; no file was changed."}
+    {
+        "success": "Merged.",
+        "partial": "Merged after requested changes.",
+        "neutral": "Merged; no file was changed.",
+    }
 )
 DECLINED = "Closed without a merge."
 
@@ -83,23 +102,38 @@ def list_paths(merged: MergedChange, own: Sequence[Commit]) -> list[str]:
 
 def keep_safe(texts: Iterable[str], limit: int = MAX_FILES) -> list[str]:
     """The first of these names (paths, labels, tools, keys) that may be kept as they are."""
-    return list(islice((text for text in texts if len(text) <= MAX_PATH and safe(text) == text), limit))
+    return list(
+        islice((text for text in texts if len(text) <= MAX_PATH and safe(text) == text), limit)
+    )
 
 
 def tell(title: str, said: Iterable[str], request: PullRequest | None, ended: str) -> str:
     """The one line of an episode: what was said of the change, what reviewers asked for, and how it ended."""
     is_ours = request is not None and not is_outside(request, request.permission)
     own = list_paragraphs([request.body]) if request and is_ours else ()
-    words = dict.fromkeys(line for line in map(safe, (*own, *list_paragraphs(said))) if line and line != title)
+    words = dict.fromkeys(
+        line for line in map(safe, (*own, *list_paragraphs(said))) if line and line != title
+    )
     asked: dict[str, None] = {}
     for review in request.reviews if request else ():
         # What members asked to be changed: a review that requests it, and what begins a thread at a line.
-        is_member = review.permission == "write" and not review.is_bot and request and review.author != request.author
-        if is_member and (review.state == "changes_requested" or (review.path and not review.in_reply_to)):
-            asked |= dict.fromkeys(islice(filter(None, map(safe, list_paragraphs([review.body]))), 1))
+        is_member = (
+            review.permission == "write"
+            and not review.is_bot
+            and request
+            and review.author != request.author
+        )
+        if is_member and (
+            review.state == "changes_requested" or (review.path and not review.in_reply_to)
+        ):
+            asked |= dict.fromkeys(
+                islice(filter(None, map(safe, list_paragraphs([review.body]))), 1)
+            )
     review_words = shorten(f"Asked in review: {'; '.join(asked)}", MAX_REVIEW) if asked else ""
     parts = (shorten(" ".join(words), MAX_TEXT - len(f" {review_words}. {ended}.")), review_words)
-    text = " ".join([*(part if part[-1] in ".!?…" else f"{part}." for part in parts if part), ended])
+    text = " ".join(
+        [*(part if part[-1] in ".!?…" else f"{part}." for part in parts if part), ended]
+    )
     return ended if is_unsafe(text) else text
 
 
@@ -123,7 +157,9 @@ class Uses(msgspec.Struct, frozen=True):
     @property
     def reinforced(self) -> frozenset[str]:
         """The entries that count once more for the work; what was only given does by the seed's rule alone."""
-        return (self.used | self.restated | self.confirmed).union(self.given if self.reinforced_by == "given" else ())
+        return (self.used | self.restated | self.confirmed).union(
+            self.given if self.reinforced_by == "given" else ()
+        )
 
     @property
     def ignored(self) -> frozenset[str]:
@@ -142,12 +178,16 @@ class EpisodeWriter:
         self.episodes = {episode.id: episode for episode in combine(known.tellings)}
         self.known = {telling.id for telling in known.tellings} | deleted
         self._tellings = {telling_path(telling): telling for telling in known.tellings}
-        self._merged_as = {told.id: told.outcome for told in known.tellings if isinstance(told, Episode)}
+        self._merged_as = {
+            told.id: told.outcome for told in known.tellings if isinstance(told, Episode)
+        }
         self._outcomes = {episode.id: episode.outcome for episode in self.episodes.values()}
         self._reverted: set[str] = set()
         self._undone_at: dict[str, datetime] = {}
 
-    def add_merged(self, merged: MergedChange, gathered: Gathered, uses: Uses, judged: Sequence[Judged]) -> None:
+    def add_merged(
+        self, merged: MergedChange, gathered: Gathered, uses: Uses, judged: Sequence[Judged]
+    ) -> None:
         """The episode of a merged change; none of a bot's, of one that touched memory alone, or that teaches nothing.
         What reviewers said of entries by command counts in any case. A change of a class that teaches nothing does
         where it says something of entries, of review, or of earlier work."""
@@ -170,8 +210,13 @@ class EpisodeWriter:
             return
         at = (request.closed_at or request.created_at).astimezone(UTC)
         ref = work_ref(request.number, "")
-        work = MergedWork(ref=ref, at=at, given=frozenset(uses.given), used=uses.used, is_declined=True)
-        title, reviewed = safe(request.title), sorted({review.path for review in request.reviews if review.path})
+        work = MergedWork(
+            ref=ref, at=at, given=frozenset(uses.given), used=uses.used, is_declined=True
+        )
+        title, reviewed = (
+            safe(request.title),
+            sorted({review.path for review in request.reviews if review.path}),
+        )
         episode = Episode(
             id=f"pr-{request.number}",
             occurred_at=at,
@@ -202,18 +247,26 @@ class EpisodeWriter:
         """
         for revert in reverts:
             part = parts.get(revert.sha)
-            if part and any(part == parts.get(later.sha) and revert.sha in later.undoes for later in reverts):
+            if part and any(
+                part == parts.get(later.sha) and revert.sha in later.undoes for later in reverts
+            ):
                 continue  # nothing changed in the end
             at = times[revert.sha].astimezone(UTC)
             self._reverted |= revert.undoes
             self._reverted -= revert.restores
             for episode in self._told_of(revert.undoes):
-                outcome: Outcome | None = "failure" if at - episode.occurred_at <= KEPT_FOR else None
+                outcome: Outcome | None = (
+                    "failure" if at - episode.occurred_at <= KEPT_FOR else None
+                )
                 self._outcomes[episode.id] = outcome or episode.outcome
                 self._undone_at[episode.id] = at
-                said = undone_feedback(episode.used, work_ref(episode.action.pr, episode.action.commit), at)
+                said = undone_feedback(
+                    episode.used, work_ref(episode.action.pr, episode.action.commit), at
+                )
                 text = f"Reverted in {revert.label}."
-                self._amend(make_amendment(at, episode.id, outcome=outcome, feedback=said, text=text))
+                self._amend(
+                    make_amendment(at, episode.id, outcome=outcome, feedback=said, text=text)
+                )
             for episode in self._told_of(revert.restores):
                 first = self._merged_as[episode.id]
                 if self._outcomes[episode.id] != first:
@@ -224,16 +277,26 @@ class EpisodeWriter:
                     self._amend(make_amendment(after, episode.id, outcome=first, text=text))
         for revert in refused:
             for episode in self._told_of(revert.undoes):
-                outcome, text = self._outcomes[episode.id], f"Not reverted in {revert.label}, which says so."
-                self._amend(make_amendment(times[revert.sha], episode.id, outcome=outcome, text=text))
+                outcome, text = (
+                    self._outcomes[episode.id],
+                    f"Not reverted in {revert.label}, which says so.",
+                )
+                self._amend(
+                    make_amendment(times[revert.sha], episode.id, outcome=outcome, text=text)
+                )
 
     def list_confirmed(self, paths: Iterable[str], request: PullRequest | None) -> frozenset[str]:
         """The entries that people confirm: by a command in a review, or in a file of feedback among `paths`."""
         noted = (told for path in paths if isinstance(told := self._tellings.get(path), Amendment))
         by_hand = (
-            one for told in noted for one in told.feedback if one.by != BY_FACTS and not one.ref.startswith(REVIEW)
+            one
+            for told in noted
+            for one in told.feedback
+            if one.by != BY_FACTS and not one.ref.startswith(REVIEW)
         )
-        return frozenset(said.id for said in (*by_hand, *self.list_commands(request)) if said.kind == "confirmed")
+        return frozenset(
+            said.id for said in (*by_hand, *self.list_commands(request)) if said.kind == "confirmed"
+        )
 
     def list_commands(self, request: PullRequest | None) -> Iterator[Feedback]:
         """What people with write access said of entries by `/memory …` in a review or a comment."""
@@ -254,7 +317,9 @@ class EpisodeWriter:
         commands: tuple[Feedback, ...],
     ) -> Episode:
         request, title, own = gathered.request, safe(title_of(merged)), own_commits(merged)
-        number = merged.number  # of an issue perhaps, or of a request that was not merged: the forge knows better
+        number = (
+            merged.number
+        )  # of an issue perhaps, or of a request that was not merged: the forge knows better
         if request is not None:
             number = request.number if request.state == "merged" else None
         paths, sha = list_paths(merged, own), merged.tip.sha
@@ -262,13 +327,21 @@ class EpisodeWriter:
         outcome: Outcome = "success" if paths else "neutral"
         if paths and any(REQUESTED in event.labels for event in gathered.events):
             outcome = "partial"
-        learned = (one.candidate.importance for one in judged if one.verdict in ("written", "restates"))
-        calls = Counter(event.tool for event in gathered.events if event.kind == "tool_call" and event.tool)
+        learned = (
+            one.candidate.importance for one in judged if one.verdict in ("written", "restates")
+        )
+        calls = Counter(
+            event.tool for event in gathered.events if event.kind == "tool_call" and event.tool
+        )
         tools = tuple(sorted(keep_safe((name for name, _ in calls.most_common()), MAX_TOOLS)))
         # What trusted authors say below their subjects: words of others are no part of memory.
         config = self._run.workspace.config.extraction
         told = [one for one in gathered.events if one.kind == "commit"]
-        known = {one.origin.id for one in told if tier(one, config.trusted_authors, config.bot_authors) == "T0"}
+        known = {
+            one.origin.id
+            for one in told
+            if tier(one, config.trusted_authors, config.bot_authors) == "T0"
+        }
         trusted = [commit for commit in (merged.tip, *merged.commits) if commit.sha in known]
         work = self._find_facts(merged, gathered.events, uses, work_ref(number, sha), paths)
         branch = request.branch if request else find_branch(merged.tip.message)
@@ -287,17 +360,29 @@ class EpisodeWriter:
         )
 
     def _find_facts(
-        self, merged: MergedChange, events: Iterable[Event], uses: Uses, ref: str, paths: Collection[str]
+        self,
+        merged: MergedChange,
+        events: Iterable[Event],
+        uses: Uses,
+        ref: str,
+        paths: Collection[str],
     ) -> MergedWork:
         """What work says of entries by facts alone: which it corrected or was about, of those that it used or got."""
-        draft, start, tip, repo = self._run.draft, start_of(merged), merged.tip, self._run.workspace.repo
+        draft, start, tip, repo = (
+            self._run.draft,
+            start_of(merged),
+            merged.tip,
+            self._run.workspace.repo,
+        )
         places = draft.by_id
         changed = {path for event in events if REQUESTED in event.labels for path in event.paths}
         corrected: set[str] = set()
         for place in (places[one] for one in uses.used if changed and one in places):
             # It speaks of the files that it cites, and of the directory whose memory it stands in.
             files = {anchor.path for anchor in map(parse_anchor, place.entry.cites) if anchor}
-            team = {place.scope.where} if place.scope.name == "team" and place.scope.where else set()
+            team = (
+                {place.scope.where} if place.scope.name == "team" and place.scope.where else set()
+            )
             corrected |= {place.entry.id} if is_spoken_of(files | team, changed) else set()
         given = [places[one].entry for one in uses.given if one in places]
         message = "\n".join(commit.message for commit in (tip, *merged.commits))
@@ -308,7 +393,11 @@ class EpisodeWriter:
             used=uses.used,
             corrected=frozenset(corrected),
             touched=find_touched(
-                given, draft.entries, paths, message, lambda: read_added(repo, start, tip.sha) if start else ""
+                given,
+                draft.entries,
+                paths,
+                message,
+                lambda: read_added(repo, start, tip.sha) if start else "",
             )
             if given
             else frozenset(),
@@ -322,7 +411,9 @@ class EpisodeWriter:
         known = self.episodes.get(name)
         return name if known is None or known.action.commit == sha else f"{name}-{sha[:SHA_WIDTH]}"
 
-    def _context(self, branch: str, gathered: Gathered | None = None, held_out: Iterable[str] = ()) -> dict[str, str]:
+    def _context(
+        self, branch: str, gathered: Gathered | None = None, held_out: Iterable[str] = ()
+    ) -> dict[str, str]:
         joined = [join.id for join in gathered.joins if join.kind == "session"] if gathered else []
         sessions = keep_safe(joined, MAX_SESSIONS)
         found = {
@@ -338,12 +429,20 @@ class EpisodeWriter:
         """The episodes of merged changes that have one of these names, as `lifecycle.reverts` gives them. A change is
         named by its tip or its request. It is also meant where each of its commits is reverted."""
         merged = [episode for episode in self.episodes.values() if episode.action.commit]
-        if found := [one for one in merged if names & {one.action.commit[:SHA_WIDTH], f"pr:{one.action.pr}"}]:
+        if found := [
+            one for one in merged if names & {one.action.commit[:SHA_WIDTH], f"pr:{one.action.pr}"}
+        ]:
             return found
         commits = sorted(name for name in names if ":" not in name)[:MAX_ASKED]
-        bringers = (find_bringer(self._run.workspace.repo, name, self._run.base.sha) for name in commits)
+        bringers = (
+            find_bringer(self._run.workspace.repo, name, self._run.base.sha) for name in commits
+        )
         gone = self._reverted | names
-        whole = {one.merge for one in bringers if one and gone.issuperset(sha[:SHA_WIDTH] for sha in one.brought)}
+        whole = {
+            one.merge
+            for one in bringers
+            if one and gone.issuperset(sha[:SHA_WIDTH] for sha in one.brought)
+        }
         return [episode for episode in merged if episode.action.commit in whole]
 
     def _add(self, episode: Episode) -> None:
@@ -357,7 +456,9 @@ class EpisodeWriter:
         declined = self.episodes.get(f"pr-{episode.action.pr}")
         if declined is not None and episode.action.commit and not declined.action.commit:
             text = f"Merged after all, as {episode.action.commit[:SHA_WIDTH]}."
-            self._amend(make_amendment(episode.occurred_at, declined.id, outcome=episode.outcome, text=text))
+            self._amend(
+                make_amendment(episode.occurred_at, declined.id, outcome=episode.outcome, text=text)
+            )
 
     def _add_feedback(self, commands: Sequence[Feedback]) -> None:
         """Add feedback that belongs to no episode."""

@@ -48,14 +48,20 @@ class DeclinedWindow(NamedTuple):
     told: frozenset[str] = frozenset()
 
 
-def find_window(base: Snapshot, since: datetime, told: frozenset[str], episodes: Collection[Episode]) -> DeclinedWindow:
+def find_window(
+    base: Snapshot, since: datetime, told: frozenset[str], episodes: Collection[Episode]
+) -> DeclinedWindow:
     """The window reaches back to the newest declined request that has an episode, but not before memory-ci came in."""
     repo = base.workspace.repo
     added = find_addition(repo, base.sha, CONFIG_FILE)
     if added is None or not base.workspace.config.episodes.write:
         return DeclinedWindow(since, since, told)
     earliest = max(commit_time(repo, added), commit_time(repo, base.sha) - BACKLOG)
-    declined = [episode.occurred_at for episode in episodes if episode.action.pr and not episode.action.commit]
+    declined = [
+        episode.occurred_at
+        for episode in episodes
+        if episode.action.pr and not episode.action.commit
+    ]
     return DeclinedWindow(since, min(since, max([earliest, *declined])), told)
 
 
@@ -73,7 +79,9 @@ def choose_declined(requests: Iterable[PullRequest], window: DeclinedWindow) -> 
         is_ours = request.permission != "read" or not request.is_fork
         return request.closed_at >= window.since or (is_ours and not is_told(request))
 
-    return sorted(filter(is_asked, requests), key=lambda one: (is_told(one), one.closed_at, one.number))
+    return sorted(
+        filter(is_asked, requests), key=lambda one: (is_told(one), one.closed_at, one.number)
+    )
 
 
 class Gathered(NamedTuple):
@@ -95,7 +103,9 @@ class Gatherer:
 
     @property
     def problems(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys([*self._problems, *self._finder.problems, *self._finder.tell_missed()]))
+        return tuple(
+            dict.fromkeys([*self._problems, *self._finder.problems, *self._finder.tell_missed()])
+        )
 
     def gather(self, merged: MergedChange) -> Gathered:
         """Commits first, then decision records and job files, the pull request with its reviews, and the sessions."""
@@ -107,7 +117,9 @@ class Gatherer:
             events += self._tell(request, merged.label, how, joins)
         sessions: list[Event] = []
         for joined in self._finder.find(merged, request):
-            joins.append(Join(merged.label, "session", joined.session.key, joined.how, len(joined.events)))
+            joins.append(
+                Join(merged.label, "session", joined.session.key, joined.how, len(joined.events))
+            )
             sessions += joined.events
         if len(events) > len(merged.commits) or sessions:
             events.append(diff_event(merged))
@@ -116,7 +128,11 @@ class Gatherer:
     def gather_declined(self, request: PullRequest) -> Gathered:
         """What was said of a request that was not merged: its commits are in no history that can be read."""
         joins: list[Join] = []
-        return _gathered(self._tell(request, f"#{request.number}", "closed without a merge", joins), joins, request)
+        return _gathered(
+            self._tell(request, f"#{request.number}", "closed without a merge", joins),
+            joins,
+            request,
+        )
 
     def gather_left(self) -> Iterator[tuple[LeftCheckpoint, Gathered]]:
         """Yield the checkpoints of work that no change brought, with what was said in them."""
@@ -141,7 +157,9 @@ class Gatherer:
             return ()
         listing = self._forge.list_closed(window.start)
         own = self._workspace.config.publish.branch
-        people = (request for request in listing.items if request.branch != own and not request.is_bot)
+        people = (
+            request for request in listing.items if request.branch != own and not request.is_bot
+        )
         chosen = choose_declined(people, window)
         done = self._forge.complete_closed(chosen[:MAX_DECLINED])
         self._problems += [listing.problem] if listing.problem else []
@@ -149,7 +167,9 @@ class Gatherer:
             names = ", ".join(f"#{request.number}" for request in left[:MAX_NAMED])
             more = ", …" if len(left) > MAX_NAMED else ""
             why = done.problem or f"a run reads {MAX_DECLINED}"
-            self._problems.append(f"{plural(len(left), 'closed request')} not read ({names}{more}): {why}")
+            self._problems.append(
+                f"{plural(len(left), 'closed request')} not read ({names}{more}): {why}"
+            )
         return done.items
 
     def may_claim(self, commit: Commit, merged: MergedChange, request: PullRequest | None) -> bool:
@@ -171,9 +191,15 @@ class Gatherer:
         if named is not None and named.merge_sha == merged.tip.sha:
             return named
         number = self._forge.find_number(merged.tip.sha)
-        return named if number is None or number == merged.number else self._forge.find_pull_request(number)
+        return (
+            named
+            if number is None or number == merged.number
+            else self._forge.find_pull_request(number)
+        )
 
-    def _tell(self, request: PullRequest, change: str, how: str, joins: list[Join]) -> Sequence[Event]:
+    def _tell(
+        self, request: PullRequest, change: str, how: str, joins: list[Join]
+    ) -> Sequence[Event]:
         """The events of a request, once in a run."""
         if request.number in self._requests:
             return ()
@@ -215,11 +241,17 @@ def in_order(events: Iterable[Event]) -> list[Event]:
     return sorted(events, key=lambda event: (begun[event.session], event.session or "", event.at))
 
 
-def _gathered(events: Iterable[Event], joins: Iterable[Join], request: PullRequest | None) -> Gathered:
+def _gathered(
+    events: Iterable[Event], joins: Iterable[Join], request: PullRequest | None
+) -> Gathered:
     """The events in their order; of a request from outside, all but what reviewers said of it are hearsay."""
     is_theirs = request is not None and is_outside(request, request.permission)
     numbered = (
-        replace(event, seq=seq, is_outside=event.is_outside or (is_theirs and event.kind not in ("review", "check")))
+        replace(
+            event,
+            seq=seq,
+            is_outside=event.is_outside or (is_theirs and event.kind not in ("review", "check")),
+        )
         for seq, event in enumerate(events)
     )
     return Gathered(tuple(numbered), tuple(joins), request)

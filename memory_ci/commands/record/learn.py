@@ -24,7 +24,14 @@ from memory_ci.commands.record.learner import OnProgress
 from memory_ci.commands.record.run import RecordOptions, plan_record
 from memory_ci.errors import EngineError, RepositoryError, UnreadableMemoryError, UsageError
 from memory_ci.extraction.engines import Engine
-from memory_ci.extraction.engines.anthropic_api import AnthropicEngine, Batch, is_configured, poll, results, submit
+from memory_ci.extraction.engines.anthropic_api import (
+    AnthropicEngine,
+    Batch,
+    is_configured,
+    poll,
+    results,
+    submit,
+)
 from memory_ci.extraction.engines.meter import cost, cost_bound
 from memory_ci.extraction.engines.program import VARIABLE
 from memory_ci.extraction.prompt import Prompt, build_prompt, request_key
@@ -76,7 +83,11 @@ def find_sent(repo: Repository) -> Sent | None:
     except (OSError, msgspec.DecodeError, UnicodeError) as error:
         _refuse(path, f"cannot be read: {error}", "bad-batch-state", error)
     if find_commit(repo, sent.base) != sent.base:
-        _refuse(path, f"is of another repository: commit {sent.base[:12]} is not here", "foreign-batch-state")
+        _refuse(
+            path,
+            f"is of another repository: commit {sent.base[:12]} is not here",
+            "foreign-batch-state",
+        )
     return sent
 
 
@@ -86,7 +97,9 @@ def _place(repo: Repository) -> Path:
 
 def _refuse(path: Path, what: str, slug: str, error: Exception | None = None) -> NoReturn:
     hint = "Remove the file; the same range is then sent and paid for again."
-    raise RepositoryError(f"the note of a backfill, {path}, {what}", slug=slug, hint=hint) from error
+    raise RepositoryError(
+        f"the note of a backfill, {path}, {what}", slug=slug, hint=hint
+    ) from error
 
 
 class Pending(msgspec.Struct, frozen=True):
@@ -99,14 +112,21 @@ class Pending(msgspec.Struct, frozen=True):
     refusal: str = ""
 
     def __str__(self) -> str:
-        requests, batches = plural(self.estimate.requests, "request"), f"batches: {self.estimate.batches}"
-        size = f"about {self.estimate.input_tokens} tokens in, at most {_usd(self.estimate.cost_usd)}"
+        requests, batches = (
+            plural(self.estimate.requests, "request"),
+            f"batches: {self.estimate.batches}",
+        )
+        size = (
+            f"about {self.estimate.input_tokens} tokens in, at most {_usd(self.estimate.cost_usd)}"
+        )
         match self.status:
             case "estimated":
                 refusal = f"\nWould be refused: {self.refusal}." if self.refusal else ""
                 return f"Would submit {requests} ({batches}), {size}.{refusal}"
             case "submitted":
-                return f"Submitted {requests} ({batches}), {size}. Run again to collect the answers."
+                return (
+                    f"Submitted {requests} ({batches}), {size}. Run again to collect the answers."
+                )
             case "processing":
                 return f"Submitted {requests} ({batches}, ended: {self.ended}). Run again to collect the answers."
 
@@ -118,7 +138,9 @@ class UnansweredRun(NamedTuple):
     requests: tuple[Request, ...]
 
 
-Wait = Callable[[Pending], None]  # Called between two looks at the batches; returns when it is time for the next.
+Wait = Callable[
+    [Pending], None
+]  # Called between two looks at the batches; returns when it is time for the next.
 
 
 class Backfill:
@@ -133,7 +155,12 @@ class Backfill:
         progress: OnProgress,
         environ: Mapping[str, str],
     ) -> None:
-        self._workspace, self._now, self._progress, self._environ = workspace, now, progress, environ
+        self._workspace, self._now, self._progress, self._environ = (
+            workspace,
+            now,
+            progress,
+            environ,
+        )
         self._sent = sent = find_sent(workspace.repo)
         since = options.since if options.since is not None or sent is None else sent.since
         ref = options.ref if options.ref is not None or sent is None else sent.ref
@@ -146,7 +173,11 @@ class Backfill:
         return self._collect(found) if isinstance(found, Sent) else found
 
     def send(
-        self, wait: Wait | None = None, *, dry_run: bool = False, gathered: UnansweredRun | None = None
+        self,
+        wait: Wait | None = None,
+        *,
+        dry_run: bool = False,
+        gathered: UnansweredRun | None = None,
     ) -> Plan | Pending | Sent:
         """Send what was not sent yet, and look whether the batches have ended.
 
@@ -167,9 +198,14 @@ class Backfill:
             # What a plan without a model would ask, by the keys of requests, and what of that was not sent yet.
             gathered = gathered or self._gather()
             known = sent.known if sent else next((one.existing for one in gathered.requests), None)
-            requests = {request_key(asked): asked for asked in (known_as(one, known) for one in gathered.requests)}
+            requests = {
+                request_key(asked): asked
+                for asked in (known_as(one, known) for one in gathered.requests)
+            }
             for batch in sent.batches if sent else ():
-                requests = {key: request for key, request in requests.items() if key not in batch.ids}
+                requests = {
+                    key: request for key, request in requests.items() if key not in batch.ids
+                }
             if sent is None and not requests:
                 return gathered.plan
             pending, sent = self._send(gathered.plan, requests, dry_run=dry_run)
@@ -195,15 +231,22 @@ class Backfill:
         if not plan.engine.failure:
             _place(self._workspace.repo).unlink(missing_ok=True)
 
-    def _send(self, plan: Plan, requests: Mapping[str, Request], *, dry_run: bool) -> tuple[Pending, Sent | None]:
+    def _send(
+        self, plan: Plan, requests: Mapping[str, Request], *, dry_run: bool
+    ) -> tuple[Pending, Sent | None]:
         """Send one batch after another, each noted before the next, unless it is a `dry_run`. All batches together must
         keep to the limit: `submit` looks at one. Raises EngineError, also cost-limit."""
         with self._model() as (model, engine):
             prompts = {key: build_prompt(request) for key, request in requests.items()}
-            sizes = {key: len(msgspec.json.encode(engine.build_parameters(prompts[key]))) for key in prompts}
+            sizes = {
+                key: len(msgspec.json.encode(engine.build_parameters(prompts[key])))
+                for key in prompts
+            }
             chunks = tuple(split(sizes))
             usages = [_expect(model, prompt) for prompt in prompts.values()]
-            most = sum(cost_bound(usage, model.settings.model, model.settings.price) for usage in usages)
+            most = sum(
+                cost_bound(usage, model.settings.model, model.settings.price) for usage in usages
+            )
             tokens = sum(usage.cache_write_tokens for usage in usages)
             estimate = Estimate(len(usages), len(chunks), tokens, most)
             refusal = _refusal(model, estimate)
@@ -213,7 +256,9 @@ class Backfill:
                 hint = "Raise engine.max_cost_usd, lower engine.max_tokens, or take a shorter range: --since."
                 raise EngineError(f"{refusal}; nothing was sent", slug="cost-limit", hint=hint)
             known = next((request.existing for request in requests.values()), ())
-            sent = self._sent or Sent(ref=plan.ref, base=plan.base, since=plan.since, known=known, estimate=estimate)
+            sent = self._sent or Sent(
+                ref=plan.ref, base=plan.base, since=plan.since, known=known, estimate=estimate
+            )
             for chunk in chunks:
                 batch = submit(engine, {key: requests[key] for key in chunk}, self._now)
                 sent = self._note(replace(sent, batches=(*sent.batches, batch)))
@@ -221,7 +266,10 @@ class Backfill:
 
     def _note(self, sent: Sent) -> Sent:
         """Write the note, whole or not at all. Raises RepositoryError (write-failed)."""
-        write_file(_place(self._workspace.repo), msgspec.json.format(msgspec.json.encode(sent), indent=2) + b"\n")
+        write_file(
+            _place(self._workspace.repo),
+            msgspec.json.format(msgspec.json.encode(sent), indent=2) + b"\n",
+        )
         self._sent = sent
         return sent
 
@@ -238,7 +286,9 @@ class Backfill:
     def _plan(self, model: Model, engine: Engine) -> Plan:
         adapted = model._replace(engine=engine)
         today = self._now.date()
-        return plan_record(self._workspace, self._options, today, self._progress, self._environ, adapted)
+        return plan_record(
+            self._workspace, self._options, today, self._progress, self._environ, adapted
+        )
 
     @contextmanager
     def _model(self) -> Iterator[tuple[Model, AnthropicEngine]]:
@@ -249,25 +299,35 @@ class Backfill:
             provider = f" by {model.settings.provider}" if model.name == "anthropic" else ""
             message = f"the engine {model.name}{provider} has no batches ({model.reason})"
             hint = "Set ANTHROPIC_API_KEY with provider anthropic, or name another engine."
-            if model.settings.name == "auto" and model.name == "rules" and is_configured(self._environ, model.settings):
+            if (
+                model.settings.name == "auto"
+                and model.name == "rules"
+                and is_configured(self._environ, model.settings)
+            ):
                 hint = "Install the package: pip install 'memory-ci[anthropic]'."
             raise UsageError(message, slug="no-batches", hint=hint)
         with closing(engine):
             yield model, engine
 
 
-def choose_asked(workspace: Workspace, options: RecordOptions, now: datetime, environ: Mapping[str, str]) -> Model:
+def choose_asked(
+    workspace: Workspace, options: RecordOptions, now: datetime, environ: Mapping[str, str]
+) -> Model:
     """Return the model of a run with these options, which is not asked again because memory has grown since.
 
     Raises:
         UsageError, EngineError: as `choose_run_model`.
     """
     _, base = branch_tip(workspace, options.ref)
-    model = choose_run_model(trusted_at(workspace.repo, base), base, options.engine, now.date(), environ)
+    model = choose_run_model(
+        trusted_at(workspace.repo, base), base, options.engine, now.date(), environ
+    )
     return model._replace(is_reusing=True)
 
 
-def split(sizes: Mapping[str, int], most: int | None = None, room: int | None = None) -> Iterator[tuple[str, ...]]:
+def split(
+    sizes: Mapping[str, int], most: int | None = None, room: int | None = None
+) -> Iterator[tuple[str, ...]]:
     """The keys in their order, in parts of at most `most` keys and `room` bytes; one that is larger stands alone."""
     most, room = most or CHUNK_REQUESTS, room or CHUNK_BYTES
     part: list[str] = []
@@ -316,7 +376,10 @@ class BatchReplies:
     metered when it is read."""
 
     def __init__(
-        self, engine: Engine, known: tuple[Known, ...], found: Mapping[str, EngineReply | EngineError]
+        self,
+        engine: Engine,
+        known: tuple[Known, ...],
+        found: Mapping[str, EngineReply | EngineError],
     ) -> None:
         self._engine, self._known, self._found = engine, known, found
         self._again: Counter[str] = Counter()
@@ -335,7 +398,11 @@ class BatchReplies:
         found = self._found.get(request_key(known_as(request, self._known)))
         if isinstance(found, EngineReply):
             return found
-        reason = "range, model or prompt changed since" if found is None else "failed, expired or missing"
+        reason = (
+            "range, model or prompt changed since"
+            if found is None
+            else "failed, expired or missing"
+        )
         self._again[reason] += 1
         return self._engine.extract(request)
 
@@ -366,7 +433,8 @@ class Offer(msgspec.Struct, frozen=True, kw_only=True):
             cost = f"{'at most' if self.is_batch else 'about'} {self.cost_usd:.4f} USD"
         lines = [
             f"{plural(self.changes, 'merged change')} since {self.since[:10] if self.since else 'the beginning'}",
-            f"{plural(self.windows, 'window')} to ask about" + (f", {self.kept} answered before" if self.kept else ""),
+            f"{plural(self.windows, 'window')} to ask about"
+            + (f", {self.kept} answered before" if self.kept else ""),
             f"about {self.input_tokens} tokens in, {'paid for already' if self.is_sent else cost}",
             f"by {self.engine}{' in batches' if self.is_batch else ''}: {self.reason}",
         ]
@@ -376,7 +444,13 @@ class Offer(msgspec.Struct, frozen=True, kw_only=True):
 class LearnRun:
     """One call of `learn`. Raises UsageError (no-model) where only rules would read, else as `choose_model`."""
 
-    def __init__(self, workspace: Workspace, options: RecordOptions, now: datetime, environ: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        workspace: Workspace,
+        options: RecordOptions,
+        now: datetime,
+        environ: Mapping[str, str],
+    ) -> None:
         self._workspace, self._options, self._now, self._environ = workspace, options, now, environ
         self._batches: Backfill | None = None
         self._gathered: UnansweredRun | None = None
@@ -395,7 +469,9 @@ class LearnRun:
         self._gathered = UnansweredRun(plan, tuple(collector.requests))
         count = cost_bound if _is_batch(model) else cost
         costs = [count(usage, model.settings.model, model.settings.price) for usage in usages]
-        is_known = None not in costs and (model.name != "command" or model.settings.price is not None)
+        is_known = None not in costs and (
+            model.name != "command" or model.settings.price is not None
+        )
         return Offer(
             engine=model.name,
             reason=model.reason,
@@ -443,19 +519,29 @@ class LearnRun:
             self._batches.finish(plan)
 
     def _plan(self, model: Model, options: RecordOptions, progress: OnProgress) -> Plan:
-        return plan_record(self._workspace, options, self._now.date(), progress, self._environ, model)
+        return plan_record(
+            self._workspace, options, self._now.date(), progress, self._environ, model
+        )
 
     def _model(self) -> Model:
         model = choose_asked(self._workspace, self._options, self._now, self._environ)
         if model.engine is None:
             hint = "Set ANTHROPIC_API_KEY, or name one: --engine claude-cli. `memory-ci candidates` needs none."
-            raise UsageError(f"there is no model to learn with ({model.reason})", slug="no-model", hint=hint)
+            raise UsageError(
+                f"there is no model to learn with ({model.reason})", slug="no-model", hint=hint
+            )
         command = self._environ.get(VARIABLE, "") if model.name == "command" else ""
-        return model._replace(kept_as=hashlib.sha256(command.encode()).hexdigest()[:12] if command else "")
+        return model._replace(
+            kept_as=hashlib.sha256(command.encode()).hexdigest()[:12] if command else ""
+        )
 
 
 def price_history(
-    workspace: Workspace, options: RecordOptions, now: datetime, environ: Mapping[str, str], progress: OnProgress
+    workspace: Workspace,
+    options: RecordOptions,
+    now: datetime,
+    environ: Mapping[str, str],
+    progress: OnProgress,
 ) -> Offer:
     """Return what a model would be asked and what it would cost; nothing is sent.
 
@@ -479,7 +565,9 @@ def keeping_answers() -> Iterator[None]:
     try:
         yield
     except (RepositoryError, UnreadableMemoryError) as error:
-        raise type(error)(error.message, slug=error.slug, hint=f"{error.hint} {AGAIN}".lstrip()) from error
+        raise type(error)(
+            error.message, slug=error.slug, hint=f"{error.hint} {AGAIN}".lstrip()
+        ) from error
 
 
 def _is_batch(model: Model) -> bool:

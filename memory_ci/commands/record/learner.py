@@ -31,7 +31,13 @@ from memory_ci.extraction.entries import (
     to_entry,
 )
 from memory_ci.extraction.judge import JudgedCase, is_record, judge_reply, settle
-from memory_ci.extraction.support import DOCUMENT, Paragraph, find_told, is_document, list_paragraphs
+from memory_ci.extraction.support import (
+    DOCUMENT,
+    Paragraph,
+    find_told,
+    is_document,
+    list_paragraphs,
+)
 from memory_ci.extraction.tombstones import Tombstones
 from memory_ci.gitrepo.forges import find_branch
 from memory_ci.gitrepo.history import iter_merged_changes, plan_range, read_authorship, read_hunks
@@ -64,7 +70,9 @@ from memory_ci.text import NAMES_CODE, plural
 
 OnProgress = Callable[[int, int], None]  # Called with (merged changes done, merged changes in all).
 COMMIT = re.compile(r"\bcommit:([0-9a-f]{7,64})\b")
-MAX_FAILURES = 3  # Declined requests that a model may fail at before a run asks it for no more of them.
+MAX_FAILURES = (
+    3  # Declined requests that a model may fail at before a run asks it for no more of them.
+)
 MAX_DOCUMENTS = 300  # And as many files of code.
 MAX_DOCUMENT_BYTES = 200_000  # What is longer was generated.
 
@@ -122,7 +130,10 @@ class Learner:
         self._accepted, self._forgotten = accepted, forgotten
         self._run, self._draft, self._past, self.writer = run, run.draft, past, writer
         self._repo, self._config = run.workspace.repo, run.workspace.config
-        self._buried, self._copies = BuriedTrailers(self._repo, run.base.sha), Copies(self._repo, run.since)
+        self._buried, self._copies = (
+            BuriedTrailers(self._repo, run.base.sha),
+            Copies(self._repo, run.since),
+        )
         self.tally = Tally()
 
     def learn(self, progress: OnProgress) -> Iterator[Change]:
@@ -148,7 +159,9 @@ class Learner:
         run asks again. What was not merged is in no history that a later run would find it in."""
         try:
             told, episodes = frozenset(self.writer.known), self.writer.episodes.values()
-            return self._run.gatherer.read_declined(find_window(self._run.base, since, told, episodes))
+            return self._run.gatherer.read_declined(
+                find_window(self._run.base, since, told, episodes)
+            )
         except EngineError as error:
             self.tally.failure = error
             return ()
@@ -163,7 +176,9 @@ class Learner:
                 left = plural(len(requests) - number, "closed request")
                 self.tally.problems.append(f"{left} not read: the run had stopped asking")
                 return
-            self._past |= self._all_past  # a run that ended between its merge and this closing may have learned from it
+            self._past |= (
+                self._all_past
+            )  # a run that ended between its merge and this closing may have learned from it
             day = (request.closed_at or request.created_at).astimezone(UTC).date()
             work = WorkItem(f"#{request.number}", "", day, is_declined=True)
             gathered = self._run.gatherer.gather_declined(request)
@@ -171,7 +186,9 @@ class Learner:
                 _, changes = self._study(work, gathered)
             except EngineError as error:
                 failures += 1
-                self.tally.problems.append(f"#{request.number}, closed without a merge: {error.message} [{error.slug}]")
+                self.tally.problems.append(
+                    f"#{request.number}, closed without a merge: {error.message} [{error.slug}]"
+                )
                 continue
             given, used = (self._resolve(list_ids([request.body], key)) for key in (SERVED, USED))
             self.writer.add_declined(request, Uses(given, frozenset(used)))
@@ -185,23 +202,35 @@ class Learner:
         for checkpoint, gathered in self._run.gatherer.gather_left():
             called = redact(checkpoint.branch.replace("/", " ")).text
             day = checkpoint.at.astimezone(UTC).date()
-            _, changes = self._study(WorkItem(f"checkpoint {checkpoint.id}", "", day, called), gathered)
+            _, changes = self._study(
+                WorkItem(f"checkpoint {checkpoint.id}", "", day, called), gathered
+            )
             yield from self._draft.take(changes)
         if message := self._run.gatherer.tell_unnamed():
-            self.tally.findings.append(Finding(".", 1, "unnamed-checkpoints", message, checkpoints.HINT, "notice"))
+            self.tally.findings.append(
+                Finding(".", 1, "unnamed-checkpoints", message, checkpoints.HINT, "notice")
+            )
 
     def _learn(self, merged: MergedChange) -> list[Change]:
         """What one change adds; who brought it and what it used are tallied, and its episode is written."""
         gathered, label, day = self._run.gatherer.gather(merged), merged.label, merged_on(merged)
         request, start, tip = gathered.request, start_of(merged), merged.tip.sha
-        names = (request.title, request.branch, *request.labels) if request else (find_branch(merged.tip.message),)
+        names = (
+            (request.title, request.branch, *request.labels)
+            if request
+            else (find_branch(merged.tip.message),)
+        )
         called = redact("\n".join([title_of(merged), *names]).replace("/", " ")).text
         judged, changes = self._study(WorkItem(label, tip, day, called, start), gathered)
         for commit in merged.commits:  # those of outsiders may say nothing of other work
             if not self._run.gatherer.may_claim(commit, merged, request):
                 self.tally.strangers[commit.sha[:SHA_WIDTH]] = (start or commit.sha, tip)
                 self.tally.findings += find_claimed_uses(commit, "notice")
-        ours = [commit for commit in merged.commits if commit.sha[:SHA_WIDTH] not in self.tally.strangers]
+        ours = [
+            commit
+            for commit in merged.commits
+            if commit.sha[:SHA_WIDTH] not in self.tally.strangers
+        ]
         uses = self._find_uses(merged, ours, gathered, judged)
         use = Use(label, work_ref(merged.number, tip), day, uses.reinforced, uses.restated)
         self.tally.uses.append((merged, use))
@@ -220,16 +249,27 @@ class Learner:
             path = self._draft.path_of(target) if target.name in ("team", "project") else None
             proved = prove(self._run.base, entry)
             plain = strip_claims(Located(entry, path or "", 1, target), self._run.today)
-            place = replace(plain, entry=replace(plain.entry, evidence=proved.evidence, cites=proved.cites))
+            place = replace(
+                plain, entry=replace(plain.entry, evidence=proved.evidence, cites=proved.cites)
+            )
             if self._forgotten and find_forgotten(self._forgotten, place):
                 continue
-            if path is None or not is_proved(proved) or find_fault(place.entry) or any(find_unsafe(place)):
+            if (
+                path is None
+                or not is_proved(proved)
+                or find_fault(place.entry)
+                or any(find_unsafe(place))
+            ):
                 self.tally.problems.append(
                     f"a note of the session {key} proves something else, or is not fit: {entry.id[:8]}"
                 )
-            elif not any(is_kept(place, other) for other in (*self._draft.kept, *self._draft.inbox)):
+            elif not any(
+                is_kept(place, other) for other in (*self._draft.kept, *self._draft.inbox)
+            ):
                 self._past |= {entry.id}
-                yield Change(step="extract", kind="add", path=path, entry=place.entry, why=f"from {label}")
+                yield Change(
+                    step="extract", kind="add", path=path, entry=place.entry, why=f"from {label}"
+                )
 
     @cached_property
     def _all_past(self) -> frozenset[str]:
@@ -245,7 +285,9 @@ class Learner:
         self.tally.joins += gathered.joins
         self.tally.redactions += evidence.redactions
         self.tally.left_out.update(left.reason for left in evidence.left_out)
-        judged = self._cite(self._settle(found, frozenset(one.id for one in evidence.pieces if one.kind == "adr")))
+        judged = self._cite(
+            self._settle(found, frozenset(one.id for one in evidence.pieces if one.kind == "adr"))
+        )
         self.tally.judged += judged
         written = [one.candidate for one in judged if one.verdict == "written"]
         paths = [self._draft.path_of(parse_target(candidate.scope)) for candidate in written]
@@ -257,7 +299,9 @@ class Learner:
                 message = f"{candidate.scope} memory has no file that could be written: a directory or link is there"
                 hint = "Move it out of the way, or name another file under `scopes:`. Nothing was recorded."
                 raise UnreadableMemoryError(message, slug="no-scope-file", hint=hint)
-            changes.append(Change(step="extract", kind="add", path=path, entry=entry, why=f"from {work.label}"))
+            changes.append(
+                Change(step="extract", kind="add", path=path, entry=entry, why=f"from {work.label}")
+            )
         return judged, changes
 
     def _settle(self, found: Sequence[Judged], records: Set[str]) -> tuple[Judged, ...]:
@@ -267,10 +311,15 @@ class Learner:
         limit = self._config.extraction.max_entries_per_change
 
         def accept(one: Judged) -> Judged:
-            if one.verdict != "suspected" or content_key(one.candidate.title, one.candidate.body) not in self._accepted:
+            if (
+                one.verdict != "suspected"
+                or content_key(one.candidate.title, one.candidate.body) not in self._accepted
+            ):
                 return one
             candidate = replace(one.candidate, accepted=ACCEPTED_IN)
-            return replace(one, verdict="written", reason="accepted by a person", candidate=candidate)
+            return replace(
+                one, verdict="written", reason="accepted by a person", candidate=candidate
+            )
 
         def is_written(candidate: Candidate) -> bool:
             names = (entry_id(candidate), content_key(candidate.title, candidate.body))
@@ -281,7 +330,9 @@ class Learner:
         settled = list(settle(list(map(accept, found)), limit, records))
         earlier = [is_written(one.candidate) for one in settled]
         counts = [not is_record(one.candidate, records) for one in settled]
-        room = limit - sum(is_old and is_counted for is_old, is_counted in zip(earlier, counts, strict=True))
+        room = limit - sum(
+            is_old and is_counted for is_old, is_counted in zip(earlier, counts, strict=True)
+        )
         for at, one in enumerate(settled):
             if one.verdict == "written" and earlier[at]:
                 settled[at] = replace(one, verdict="restates", reason=again)
@@ -294,7 +345,10 @@ class Learner:
         """The verdicts, each candidate with what it is about of the files that it was found with."""
         found = [one.candidate for one in judged]
         proses = [f"{one.title}\n{one.body}" for one in found]
-        cites = cite_touched(self._run.workspace, [(text, one.cites) for text, one in zip(proses, found, strict=True)])
+        cites = cite_touched(
+            self._run.workspace,
+            [(text, one.cites) for text, one in zip(proses, found, strict=True)],
+        )
         cited = []
         for one, prose, own in zip(judged, proses, cites, strict=True):
             # A rule of conduct is about no code, whatever its commit touched.
@@ -318,7 +372,9 @@ class Learner:
             pieces=evidence.pieces,
             existing=self._draft.entries,
             is_writable=lambda candidate: find_fault(self._entry(candidate, work)),
-            find_document=lambda candidate: self._find_document(candidate, list_changed(evidence.pieces)),
+            find_document=lambda candidate: self._find_document(
+                candidate, list_changed(evidence.pieces)
+            ),
             known_to=self._list_known,
         )
         reply = RulesEngine().extract(Request(change=case.label, evidence=case.pieces))
@@ -332,7 +388,9 @@ class Learner:
         by_model = judge_reply(case, answer.text, answer.engine)
         self.tally.windows += [f"{work.label}: {answer.notice}"] if answer.notice else []
         self.tally.dropped.update(by_model.dropped)
-        return [one for one in by_rules if one.verdict != "suspected" or one.candidate.marker] + list(by_model.judged)
+        return [
+            one for one in by_rules if one.verdict != "suspected" or one.candidate.marker
+        ] + list(by_model.judged)
 
     def _read_changed(self, work: WorkItem, evidence: EvidenceSet) -> str:
         """Hunks of the changed files that people spoke about in sessions, or that a call named which they refused."""
@@ -357,12 +415,18 @@ class Learner:
     def _entry(self, candidate: Candidate, work: WorkItem) -> Entry:
         day = min(max(work.day, EARLIEST), self._run.today)
         aka = find_aka(candidate.title, candidate.body, work.called, candidate.aka)
-        entry = to_entry(candidate, entry_id=entry_id(candidate), today=self._run.today, merged_on=day, aka=aka)
+        entry = to_entry(
+            candidate, entry_id=entry_id(candidate), today=self._run.today, merged_on=day, aka=aka
+        )
         project = find_project(parse_target(candidate.scope).where, self._run.phases)
         return replace(entry, phase=self._run.phases.get(project))
 
     def _find_uses(
-        self, merged: MergedChange, ours: Sequence[Commit], gathered: Gathered, judged: Sequence[Judged]
+        self,
+        merged: MergedChange,
+        ours: Sequence[Commit],
+        gathered: Gathered,
+        judged: Sequence[Judged],
     ) -> Uses:
         """The entries that this change was given, that it used, that its learnings restate, and that it confirms.
 
@@ -379,10 +443,16 @@ class Learner:
         self.tally.has_uses |= bool(written or named)
         given = self._resolve(written)
         if is_ours:
-            turns = (one.text for one in gathered.events if one.actor == "agent" and one.kind == "text")
+            turns = (
+                one.text for one in gathered.events if one.actor == "agent" and one.kind == "text"
+            )
             said = (one for text in turns for one in list_named(text))
             named += tuple(one for one in said if find_id(self._draft.entries, one) in given)
-        restated = (item.entry_id for item in judged if item.verdict == "restates" and not self._is_copy(item))
+        restated = (
+            item.entry_id
+            for item in judged
+            if item.verdict == "restates" and not self._is_copy(item)
+        )
         return Uses(
             given,
             frozenset(self._resolve(named)),
@@ -410,18 +480,26 @@ class Learner:
     def _find_document(self, candidate: Candidate, changed: Iterable[str]) -> str | None:
         """The document that says what a candidate says, or the one of the `changed` files whose help text does."""
         code = [path for path in changed if not DOCUMENT.fullmatch(path)][:MAX_DOCUMENTS]
-        return find_told(candidate.title, self._documents) or find_told(candidate.title, self._read_prose(code))
+        return find_told(candidate.title, self._documents) or find_told(
+            candidate.title, self._read_prose(code)
+        )
 
     @cached_property
     def _documents(self) -> tuple[Paragraph, ...]:
         """What prose at the tip says already, read when a learning of a model is first held to it."""
-        return tuple(self._read_prose(sorted(filter(is_document, self._run.base.tree.files))[:MAX_DOCUMENTS]))
+        return tuple(
+            self._read_prose(sorted(filter(is_document, self._run.base.tree.files))[:MAX_DOCUMENTS])
+        )
 
     def _read_prose(self, paths: Iterable[str]) -> Iterator[Paragraph]:
         is_memory = memory_test(self._run.workspace)
-        for content in self._run.base.tree.read({one for one in paths if not is_memory(one)}, MAX_DOCUMENT_BYTES):
+        for content in self._run.base.tree.read(
+            {one for one in paths if not is_memory(one)}, MAX_DOCUMENT_BYTES
+        ):
             if content.data is not None:
-                yield from list_paragraphs(content.file.path, content.data.decode("utf-8", "replace"))
+                yield from list_paragraphs(
+                    content.file.path, content.data.decode("utf-8", "replace")
+                )
 
 
 def find_fault(entry: Entry) -> str | None:

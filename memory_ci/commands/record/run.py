@@ -31,7 +31,14 @@ from memory_ci.gitrepo.history import (
     plan_range,
 )
 from memory_ci.gitrepo.network import connect
-from memory_ci.gitrepo.repo import find_commit, find_setting, head_branch, is_ancestor, is_shallow, read_tips
+from memory_ci.gitrepo.repo import (
+    find_commit,
+    find_setting,
+    head_branch,
+    is_ancestor,
+    is_shallow,
+    read_tips,
+)
 from memory_ci.gitrepo.sessionrefs import fetch
 from memory_ci.lifecycle.fold import plan_fold, strip_claims
 from memory_ci.lifecycle.reinforcement import plan_reinforcement
@@ -120,7 +127,9 @@ def plan_record(
         first["extract"] = (*merged, *learner.learn_left(), *learner.learn_declined(requests))
         if run.asker is not None and tally.failure is None:
             try:
-                same = find_same(run.asker, run.draft.kept, {change.entry.id for change in first["extract"]})
+                same = find_same(
+                    run.asker, run.draft.kept, {change.entry.id for change in first["extract"]}
+                )
             except EngineError as error:
                 tally.problems.append(f"which entries say the same: {error.message} [{error.slug}]")
     plan = Plan(
@@ -150,7 +159,11 @@ def plan_record(
 
 
 def _open_run(
-    base: Snapshot, options: RecordOptions, today: date, environ: Mapping[str, str], model: Model | None
+    base: Snapshot,
+    options: RecordOptions,
+    today: date,
+    environ: Mapping[str, str],
+    model: Model | None,
 ) -> RecordRun:
     """The run, from where it was asked to begin, else after the newest record, else where memory-ci came in, else the
     root."""
@@ -164,20 +177,30 @@ def _open_run(
         since = find_addition(repo, base.sha, CONFIG_FILE)
     cache = repo.common_dir / "memory-ci"
     forge, _ = choose_forge(workspace.config.forge, environ, cache / "forge-cache")
-    gatherer = Gatherer(workspace, SessionFinder(workspace, options.sessions, since, base.sha), forge)
+    gatherer = Gatherer(
+        workspace, SessionFinder(workspace, options.sessions, since, base.sha), forge
+    )
     draft = Draft(base)
     model = model or choose_run_model(workspace, base.sha, options.engine, today, environ)
     asker = model.asker(draft.entries, cache / "replies")
-    return RecordRun(draft, since, cursor, gatherer, model, asker, current_phases(workspace, base.sha), today)
+    return RecordRun(
+        draft, since, cursor, gatherer, model, asker, current_phases(workspace, base.sha), today
+    )
 
 
 def _open_learner(run: RecordRun, options: RecordOptions) -> Learner:
     """The learner of a run, with what was written, rejected and told before."""
     workspace, base = run.workspace, run.base.sha
     past = list_past_ids(workspace, base) if options.since is not None else frozenset()
-    unwanted = {path.rpartition("/")[2].removesuffix(".md") for path in list_rejected_paths(run.base)}
-    writer = EpisodeWriter(run, load_episodes(workspace, base), list_deleted(workspace, base) | unwanted)
-    return Learner(run, writer, past | list_rejected(run.base), options.accepted, tombstones_at(run.base))
+    unwanted = {
+        path.rpartition("/")[2].removesuffix(".md") for path in list_rejected_paths(run.base)
+    }
+    writer = EpisodeWriter(
+        run, load_episodes(workspace, base), list_deleted(workspace, base) | unwanted
+    )
+    return Learner(
+        run, writer, past | list_rejected(run.base), options.accepted, tombstones_at(run.base)
+    )
 
 
 def _fold(run: RecordRun, tally: Tally, problems: list[str]) -> tuple[Change, ...]:
@@ -185,17 +208,32 @@ def _fold(run: RecordRun, tally: Tally, problems: list[str]) -> tuple[Change, ..
     cannot be found out who brought the notes, they wait, and that is a problem."""
     draft, today = run.draft, run.today
     forgotten = tombstones_at(draft.base)
-    unsafe = tuple(one for place in draft.inbox for one in (*find_unsafe(place), *find_forgotten(forgotten, place)))
-    fragments = [place for place in draft.inbox if place.path not in {finding.path for finding in unsafe}]
+    unsafe = tuple(
+        one
+        for place in draft.inbox
+        for one in (*find_unsafe(place), *find_forgotten(forgotten, place))
+    )
+    fragments = [
+        place for place in draft.inbox if place.path not in {finding.path for finding in unsafe}
+    ]
     try:
         strangers = list_strangers(run, {place.path for place in fragments})
     except (EngineError, RepositoryError) as error:
         tally.findings += unsafe
-        problems.append(f"who brought the notes of the inbox, which wait: {error.message} [{error.slug}]")
+        problems.append(
+            f"who brought the notes of the inbox, which wait: {error.message} [{error.slug}]"
+        )
         return ()
-    claims = [found for one in fragments if one.path in strangers for found in find_note_claims(one, today, "notice")]
+    claims = [
+        found
+        for one in fragments
+        if one.path in strangers
+        for found in find_note_claims(one, today, "notice")
+    ]
     notes = [
-        strip_claims(place, today) if place.path in strangers else replace(place, entry=prove(draft.base, place.entry))
+        strip_claims(place, today)
+        if place.path in strangers
+        else replace(place, entry=prove(draft.base, place.entry))
         for place in fragments
     ]
     targets = {place.path: draft.path_of(place.scope) for place in notes}
@@ -212,7 +250,9 @@ def _fold(run: RecordRun, tally: Tally, problems: list[str]) -> tuple[Change, ..
 def _time_of(run: RecordRun) -> datetime:
     """When a range begins; one from the root has no beginning. A commit dated in the future counts as of today."""
     repo = run.workspace.repo
-    start = run.since and find_commit(repo, run.since)  # one that is not there is told of where the range is read
+    start = run.since and find_commit(
+        repo, run.since
+    )  # one that is not there is told of where the range is read
     midnight = datetime.combine(run.today, time.min, UTC)
     return min(commit_time(repo, start), midnight) if start else datetime.min.replace(tzinfo=UTC)
 
@@ -231,10 +271,16 @@ def _with_steps(
     reinforced = run.draft.take(plan_reinforcement([use for _, use in uses], run.draft.by_id))
     reverts, refused = _new_reverts(run, learner)
     times = {commit.sha[:SHA_WIDTH]: commit.committed_at for commit in tally.history}
-    parts = {commit.sha[:SHA_WIDTH]: merged.tip.sha for merged, _ in tally.uses for commit in merged.commits}
+    parts = {
+        commit.sha[:SHA_WIDTH]: merged.tip.sha
+        for merged, _ in tally.uses
+        for commit in merged.commits
+    }
     writer.amend(reverts, refused, times, parts)
     upkeep = plan_upkeep(Upkeep(run.since, run.today, reverts, same=same), run.draft, STEPS)
-    done = ((step, changes) for step, changes in (*first.items(), ("reinforce", reinforced)) if changes)
+    done = (
+        (step, changes) for step, changes in (*first.items(), ("reinforce", reinforced)) if changes
+    )
     steps = (*(PlannedStep(step=step, changes=changes) for step, changes in done), *upkeep)
     tally.findings += list_refused(refused, "notice")
     is_said = tally.has_uses or any(revert.sha not in tally.strangers for revert in reverts)
@@ -244,12 +290,16 @@ def _with_steps(
             "counts for whoever extraction.trusted_authors names"
         )
         tally.findings.append(unproved(message, "notice"))
-    plan = replace(plan, steps=steps, counted=tuple(merged.tip.sha for merged, _ in uses) if reinforced else ())
+    plan = replace(
+        plan, steps=steps, counted=tuple(merged.tip.sha for merged, _ in uses) if reinforced else ()
+    )
     if not workspace.config.episodes.write:
         return plan
     files, problems = plan_files(run.base, map(tombstones_at(run.base).mask_all, writer.tellings))
     tally.problems += problems
-    return replace(plan, episodes=tuple(files), fold_before=find_fold_day(run.base, files, run.today))
+    return replace(
+        plan, episodes=tuple(files), fold_before=find_fold_day(run.base, files, run.today)
+    )
 
 
 def _find_gaps(run: RecordRun, options: RecordOptions) -> Iterator[str]:
@@ -257,14 +307,22 @@ def _find_gaps(run: RecordRun, options: RecordOptions) -> Iterator[str]:
     after the cursor, so that no later run reads the changes between."""
     repo, cursor = run.workspace.repo, run.cursor
     is_asked = options.since is not None
-    lost = None if is_asked else find_lost_cursor(repo, run.base.sha, cursor, memory_test(run.workspace))
+    lost = (
+        None
+        if is_asked
+        else find_lost_cursor(repo, run.base.sha, cursor, memory_test(run.workspace))
+    )
     if lost is not None:
         yield (
             f"where the last run ended: {lost.commit[:12]} says at {lost.source[:12]}, which its history does not "
             "hold, for the branch was rewritten. Older changes are read again; "
             "what kept its commit is not counted twice"
         )
-    if cursor is None or run.since in (None, cursor.source) or not is_ancestor(repo, cursor.source, run.since):
+    if (
+        cursor is None
+        or run.since in (None, cursor.source)
+        or not is_ancestor(repo, cursor.source, run.since)
+    ):
         return
     count = plan_range(repo, cursor.source, run.since).change_count
     yield (
@@ -288,13 +346,20 @@ def _uncommitted(snapshot: Snapshot, ref: str) -> Iterator[Finding]:
     for file in list_memory_files(workspace, None):
         if is_fragment(file.path) and file.path not in known:
             hint = "Commit it, and the next run folds it."
-            yield Finding(file.path, 1, "not-committed", "waits in the work tree only", hint, "notice")
+            yield Finding(
+                file.path, 1, "not-committed", "waits in the work tree only", hint, "notice"
+            )
 
 
 def _new_reverts(run: RecordRun, learner: Learner) -> tuple[tuple[Revert, ...], tuple[Revert, ...]]:
     """The reverts of the range that no earlier run has seen: those that count, and those that outsiders only claim. A
     person may have decided about an older one, and that stays."""
-    repo, cursor, tally, episodes = run.workspace.repo, run.cursor, learner.tally, learner.writer.episodes.values()
+    repo, cursor, tally, episodes = (
+        run.workspace.repo,
+        run.cursor,
+        learner.tally,
+        learner.writer.episodes.values(),
+    )
     claims = Claims(repo, tally.strangers, episodes)
     found, refused = find_reverts(tally.history, claims.count), claims.refused
     if cursor is None:
@@ -303,12 +368,22 @@ def _new_reverts(run: RecordRun, learner: Learner) -> tuple[tuple[Revert, ...], 
         # What they bring back is known by the reverts before them, which an earlier run has read.
         new = {revert.sha for revert in found}
         before = list_reverting(repo, cursor.source)
-        doubted = frozenset[str]().union(*(revert.undoes for revert in found if revert.sha in tally.strangers))
-        older = {one.sha[:SHA_WIDTH]: (one.parents[0], one.sha) for one in before if one.sha[:SHA_WIDTH] in doubted}
+        doubted = frozenset[str]().union(
+            *(revert.undoes for revert in found if revert.sha in tally.strangers)
+        )
+        older = {
+            one.sha[:SHA_WIDTH]: (one.parents[0], one.sha)
+            for one in before
+            if one.sha[:SHA_WIDTH] in doubted
+        }
         claims = Claims(repo, tally.strangers | older, episodes)
-        found = tuple(one for one in find_reverts([*before, *tally.history], claims.count) if one.sha in new)
+        found = tuple(
+            one for one in find_reverts([*before, *tally.history], claims.count) if one.sha in new
+        )
     covered = {one.sha for one in (*found, *refused) if is_ancestor(repo, one.sha, cursor.source)}
-    return tuple(o for o in found if o.sha not in covered), tuple(o for o in refused if o.sha not in covered)
+    return tuple(o for o in found if o.sha not in covered), tuple(
+        o for o in refused if o.sha not in covered
+    )
 
 
 def save_plan(plan: Plan, path: Path) -> None:
@@ -351,7 +426,11 @@ def check_branch(workspace: Workspace) -> str | None:
 def check_range(workspace: Workspace, options: RecordOptions, base: str) -> None:
     """Raises UsageError (not-committed) where a first run would read all history, for nothing says where to begin."""
     repo = workspace.repo
-    if CONFIG_FILE in tree_at(repo, base).files or is_shallow(repo) or not _is_first(workspace, options, base):
+    if (
+        CONFIG_FILE in tree_at(repo, base).files
+        or is_shallow(repo)
+        or not _is_first(workspace, options, base)
+    ):
         return
     if find_addition(repo, base, CONFIG_FILE) is None:
         message = f"{CONFIG_FILE} is not committed, so nothing says where memory begins"

@@ -17,11 +17,17 @@ def list_strangers(run: RecordRun, paths: Collection[str]) -> frozenset[str]:
     brought: list[tuple[str, Commit]] = []
     waiting = set(paths)
     repo = run.workspace.repo
-    versions = list_versions(repo, run.base.sha, [f":(top,literal){path}" for path in paths]) if paths else ()
+    versions = (
+        list_versions(repo, run.base.sha, [f":(top,literal){path}" for path in paths])
+        if paths
+        else ()
+    )
     for version in versions:
         if version.path in waiting:
             brought.append((version.path, version.commit))
-            if any(file.path == version.path and file.status in "AD" for file in version.commit.files):
+            if any(
+                file.path == version.path and file.status in "AD" for file in version.commit.files
+            ):
                 waiting.remove(version.path)
         if not waiting:
             break
@@ -29,7 +35,11 @@ def list_strangers(run: RecordRun, paths: Collection[str]) -> frozenset[str]:
     for path, tip in brought:
         merged = change_of_tip(run.workspace, tip.sha)
         request = run.gatherer.find_request(merged)
-        own = [one for one in merged.commits if len(one.parents) < 2 and any(file.path == path for file in one.files)]
+        own = [
+            one
+            for one in merged.commits
+            if len(one.parents) < 2 and any(file.path == path for file in one.files)
+        ]
         if not all(run.gatherer.may_claim(one, merged, request) for one in own or [merged.tip]):
             strange.add(path)
     return frozenset(strange)

@@ -13,7 +13,9 @@ from memory_ci.records.retrieval import IndexUse
 from memory_ci.text import plural, shorten
 
 SHOWN = 20  # How many candidates of each verdict are named; all of them are in the JSON.
-EPISODES = 5  # How many files of episodes are: they say what happened, and nobody has to judge them.
+EPISODES = (
+    5  # How many files of episodes are: they say what happened, and nobody has to judge them.
+)
 VERDICTS = (
     ("quarantined", "Quarantined, not written"),
     ("over_limit", "Over the limit of entries per merged change, not written"),
@@ -33,7 +35,10 @@ LEFT_OUT = {
 WAYS = (
     ("memory-ci learn --since 90d", "lets a model read older work; says what it costs first"),
     ("memory-ci candidates", "lists sentences that may be worth keeping, to accept or to decline"),
-    ("memory-ci install --agent NAME", "lets an agent see memory, and keeps what is said to it for the next run"),
+    (
+        "memory-ci install --agent NAME",
+        "lets an agent see memory, and keeps what is said to it for the next run",
+    ),
 )
 """What else can be done where a run read changes and learned nothing of them."""
 
@@ -65,18 +70,31 @@ def _lines(plan: Plan, written: Sequence[str]) -> Iterator[str]:
         yield "Nothing was merged in this range; to learn from older history, name its start: --since REV"
     for verdict, heading in VERDICTS:
         judged = [one for one in plan.judged if one.verdict == verdict]
-        lines = [f"  {one.change:8}  {shorten(one.candidate.title, 90)}  ({one.reason})" for one in judged]
+        lines = [
+            f"  {one.change:8}  {shorten(one.candidate.title, 90)}  ({one.reason})"
+            for one in judged
+        ]
         yield from _items(f"{heading}: {len(lines)}", lines)
     yield from _left_out(plan)
-    if plan.counts.merged_changes and not any(step.step in ("fold", "extract") for step in plan.steps):
+    if plan.counts.merged_changes and not any(
+        step.step in ("fold", "extract") for step in plan.steps
+    ):
         yield from ("", "Nothing was learned from these changes.")
         yield from (f"  {command:32} {what}" for command, what in WAYS)
 
 
 def _count_read(plan: Plan) -> tuple[str, str, str]:
     counts = plan.counts
-    declined = f", {plural(counts.declined_changes, 'declined request')}" if counts.declined_changes else ""
-    return plural(counts.merged_changes, "merged change"), plural(counts.commits, "commit"), declined
+    declined = (
+        f", {plural(counts.declined_changes, 'declined request')}"
+        if counts.declined_changes
+        else ""
+    )
+    return (
+        plural(counts.merged_changes, "merged change"),
+        plural(counts.commits, "commit"),
+        declined,
+    )
 
 
 def _items(heading: str, lines: Sequence[str]) -> Iterator[str]:
@@ -104,17 +122,24 @@ def _episode_lines(plan: Plan, written: Sequence[str]) -> Iterator[str]:
 def _left_out(plan: Plan) -> Iterator[str]:
     """What was not read, not shown, or could not be: counts, never a silent drop."""
     if plan.counts.left_out:
-        told = (f"{LEFT_OUT.get(reason, reason)} ({count})" for reason, count in plan.counts.left_out.items())
+        told = (
+            f"{LEFT_OUT.get(reason, reason)} ({count})"
+            for reason, count in plan.counts.left_out.items()
+        )
         yield from ("", f"Nothing was learned from {', '.join(told)}")
     yield from (f"Not shown to the model: {notice}" for notice in plan.windows)
     if plan.dropped:
-        yield "Learnings that could not be read: " + ", ".join(f"{n} {why}" for why, n in plan.dropped.items())
+        yield "Learnings that could not be read: " + ", ".join(
+            f"{n} {why}" for why, n in plan.dropped.items()
+        )
     if plan.counts.redactions:
         yield f"Masked in what was read: {plural(plan.counts.redactions, 'credential')}"
     yield from (f"Could not be read: {problem}" for problem in plan.problems[:SHOWN])
     if len(plan.problems) > SHOWN:
         yield f"  … and {len(plan.problems) - SHOWN} more that could not be read: --json"
-    yield from (f"Warning: {render_finding(finding, with_level=False)}" for finding in plan.findings)
+    yield from (
+        f"Warning: {render_finding(finding, with_level=False)}" for finding in plan.findings
+    )
 
 
 def _engine_lines(use: EngineUse) -> Iterator[str]:
@@ -149,7 +174,10 @@ HEADINGS = {
 
 
 def render_summary(
-    plan: Plan, published: Published | None, index: IndexUse | None = None, remarks: Sequence[str] = ()
+    plan: Plan,
+    published: Published | None,
+    index: IndexUse | None = None,
+    remarks: Sequence[str] = (),
 ) -> str:
     """The plan of a run as Markdown, and what became of it; `remarks` are lines about memory as a whole. Nothing in it
     is acted upon by a forge or breaks its tables, and it is never larger than a forge takes."""
@@ -158,18 +186,28 @@ def render_summary(
 
 def list_outcome(published: Published | None) -> tuple[str, ...]:
     """What was committed, and how it went, in lines."""
-    return (*published.subjects, *filter(None, (published.reason, published.url))) if published else ()
+    return (
+        (*published.subjects, *filter(None, (published.reason, published.url))) if published else ()
+    )
 
 
 def render_findings(title: str, findings: Sequence[Finding], limit: int = MAX_BYTES) -> str:
     """What a check found as Markdown: a table, or one sentence."""
-    rows = [(f"{one.path}:{one.line}", one.level, one.code, f"{one.message}. {one.hint}") for one in findings]
+    rows = [
+        (f"{one.path}:{one.line}", one.level, one.code, f"{one.message}. {one.hint}")
+        for one in findings
+    ]
     table = _table(("where", "level", "code", "what"), rows) if rows else ["Nothing found."]
     return fit([f"## {escape_markdown(title, TITLE_WIDTH)}", "", *table], limit, CUT)
 
 
-def _page(plan: Plan, published: Published | None, index: IndexUse | None, remarks: Sequence[str]) -> Iterator[str]:
-    learned, use = sum(len(step.changes) for step in plan.steps if step.step == "extract"), plan.engine
+def _page(
+    plan: Plan, published: Published | None, index: IndexUse | None, remarks: Sequence[str]
+) -> Iterator[str]:
+    learned, use = (
+        sum(len(step.changes) for step in plan.steps if step.step == "extract"),
+        plan.engine,
+    )
     found = plural(learned, "learning") if learned else "nothing new"
     yield from (f"## Memory: {'the run stopped, ' if use.failure else ''}{found}", "")
     if use.failure:
@@ -183,16 +221,34 @@ def _page(plan: Plan, published: Published | None, index: IndexUse | None, remar
         yield from ("", f"### {HEADINGS[step.step]}: {len(step.changes)}", "")
         yield from (line for change in step.changes for line in _page_lines(change))
     if plan.episodes:
-        yield from ("", f"Noted: {plural(len(plan.episodes), 'episode')}, under `.memory/episodes/`.")
+        yield from (
+            "",
+            f"Noted: {plural(len(plan.episodes), 'episode')}, under `.memory/episodes/`.",
+        )
     for verdict, heading in VERDICTS:
-        judged = [(i.change, i.candidate.title, i.reason) for i in plan.judged if i.verdict == verdict]
-        yield from _rows(f"{HEADINGS.get(verdict, heading)}: {len(judged)}", ("from", "what", "why"), judged)
-    joins = [(join.change, f"{join.kind} {join.id}", str(join.events), join.how) for join in plan.joins]
+        judged = [
+            (i.change, i.candidate.title, i.reason) for i in plan.judged if i.verdict == verdict
+        ]
+        yield from _rows(
+            f"{HEADINGS.get(verdict, heading)}: {len(judged)}", ("from", "what", "why"), judged
+        )
+    joins = [
+        (join.change, f"{join.kind} {join.id}", str(join.events), join.how) for join in plan.joins
+    ]
     read = f"Read besides commits: {plural(len(joins), 'source')}"
     yield from _rows(read, ("for", "what", "events", "how it was found"), joins)
     problems = [*plan.problems, *(f"{one.path}:{one.line}: {one.message}" for one in plan.findings)]
-    yield from _rows(f"Could not be read or taken: {len(problems)}", ("what",), [(problem,) for problem in problems])
-    yield from ("", "### Cost", "", f"{describe_cost(use)} ({escape_markdown(use.reason, WHY_WIDTH)}).")
+    yield from _rows(
+        f"Could not be read or taken: {len(problems)}",
+        ("what",),
+        [(problem,) for problem in problems],
+    )
+    yield from (
+        "",
+        "### Cost",
+        "",
+        f"{describe_cost(use)} ({escape_markdown(use.reason, WHY_WIDTH)}).",
+    )
     if index is not None:
         how = "rebuilt" if index.was_rebuilt else "brought up to date"
         yield from ("", "### Index", "", f"{how}, {index.size} bytes, key `{index.key}`")
@@ -200,7 +256,10 @@ def _page(plan: Plan, published: Published | None, index: IndexUse | None, remar
 
 def _page_lines(change: Change) -> Iterator[str]:
     entry = change.entry
-    title, path = escape_markdown(entry.title, TITLE_WIDTH), escape_markdown(change.path, TITLE_WIDTH)
+    title, path = (
+        escape_markdown(entry.title, TITLE_WIDTH),
+        escape_markdown(change.path, TITLE_WIDTH),
+    )
     key, why = escape_markdown(entry.id[:8], 8), escape_markdown(change.why, WHY_WIDTH)
     yield f"- **{title}** ({entry.type}, {key} in {path}; {why})"
     if change.kind == "add":

@@ -34,12 +34,28 @@ from memory_ci.memory.draft import Draft
 from memory_ci.memory.episodes import load_episodes
 from memory_ci.memory.model import Asker
 from memory_ci.memory.stage import plan_retirements
-from memory_ci.memory.workspace import Snapshot, Workspace, branch_tip, memory_test, open_committed, workspace_at
+from memory_ci.memory.workspace import (
+    Snapshot,
+    Workspace,
+    branch_tip,
+    memory_test,
+    open_committed,
+    workspace_at,
+)
 from memory_ci.records.candidate import Request
 from memory_ci.records.entry import Entry, Located
 from memory_ci.records.event import UNKNOWN_TIME, Evidence, Origin
 from memory_ci.records.names import work_ref
-from memory_ci.records.plan import PLAN_VERSION, STEPS, Change, Counts, EngineUse, Plan, PlannedStep, Step
+from memory_ci.records.plan import (
+    PLAN_VERSION,
+    STEPS,
+    Change,
+    Counts,
+    EngineUse,
+    Plan,
+    PlannedStep,
+    Step,
+)
 from memory_ci.records.report import Finding
 from memory_ci.store.document import load_file, parse_memory_file
 from memory_ci.store.edits import apply_changes
@@ -78,10 +94,17 @@ def plan_upkeep(upkeep: Upkeep, draft: Draft, steps: Collection[Step]) -> Iterat
             continue
         changes = _plan_step(step, upkeep, draft)
         # One update of each entry: the last one, which was planned on top of the earlier ones.
-        last = {(change.path, change.entry.id): change for change in changes if change.kind == "update"}
-        why = {key: "; ".join(dict.fromkeys(c.why for c in changes if (c.path, c.entry.id) == key)) for key in last}
+        last = {
+            (change.path, change.entry.id): change for change in changes if change.kind == "update"
+        }
+        why = {
+            key: "; ".join(dict.fromkeys(c.why for c in changes if (c.path, c.entry.id) == key))
+            for key in last
+        }
         updates = (replace(change, why=why[key]) for key, change in last.items())
-        if taken := draft.take((*updates, *(change for change in changes if change.kind != "update"))):
+        if taken := draft.take(
+            (*updates, *(change for change in changes if change.kind != "update"))
+        ):
             yield PlannedStep(step=step, changes=taken)
 
 
@@ -97,8 +120,15 @@ def _plan_step(step: Step, upkeep: Upkeep, draft: Draft) -> Sequence[Change]:
 
             def list_folders() -> dict[str, str]:
                 """The directory of each merged change that an episode tells of."""
-                told = (episode.action for episode in combine(load_episodes(base.workspace, base.sha).tellings))
-                return {work_ref(one.pr, one.commit): deepest_directory(one.files) for one in told if one.files}
+                told = (
+                    episode.action
+                    for episode in combine(load_episodes(base.workspace, base.sha).tellings)
+                )
+                return {
+                    work_ref(one.pr, one.commit): deepest_directory(one.files)
+                    for one in told
+                    if one.files
+                }
 
             changes = plan_promotion(kept, today, draft.path_of, names_of(base)).changes
             return (*changes, *plan_norms(kept, today, draft.path_of, list_folders))
@@ -127,7 +157,9 @@ def _find_older(base: Snapshot, unlike: Iterable[Sequence[Located]]) -> Iterator
             file = parse_memory_file(path, workspace.at(rev).read([path]).get(path, b""))
             return [entry.text for entry in file.entries if entry.id == key]
 
-        line = max({*text.split("\n")}.difference(other.entry.text.split("\n")), key=len, default="")[:SEARCHED]
+        line = max(
+            {*text.split("\n")}.difference(other.entry.text.split("\n")), key=len, default=""
+        )[:SEARCHED]
         commits = list_replacing(workspace.repo, base.sha, path, line) if line else []
         sides = ((said_under(f"{sha}^"), said_under(sha)) for sha in commits)
         if any(before == [text] != after and len(after) == 1 for before, after in sides):
@@ -135,7 +167,11 @@ def _find_older(base: Snapshot, unlike: Iterable[Sequence[Located]]) -> Iterator
 
 
 def plan_upkeep_alone(
-    workspace: Workspace, steps: Collection[Step], branch: str | None, today: date, stale_after: int | None = None
+    workspace: Workspace,
+    steps: Collection[Step],
+    branch: str | None,
+    today: date,
+    stale_after: int | None = None,
 ) -> Plan:
     """A plan of these steps only, on the tip of a branch. It covers no merged work, and moves no cursor."""
     ref, base = branch_tip(workspace, branch)
@@ -146,7 +182,9 @@ def plan_upkeep_alone(
     return _plan(ref, base, tuple(plan_upkeep(upkeep, draft, steps)), draft.base.memory.findings)
 
 
-def _plan(ref: str, base: str, steps: tuple[PlannedStep, ...], findings: tuple[Finding, ...] = ()) -> Plan:
+def _plan(
+    ref: str, base: str, steps: tuple[PlannedStep, ...], findings: tuple[Finding, ...] = ()
+) -> Plan:
     return Plan(
         schema_version=PLAN_VERSION,
         ref=ref,
@@ -185,19 +223,30 @@ def agreed_by_model(entries: Sequence[Entry], engine: Engine | None) -> tuple[En
     if engine is None or not entries:
         return tuple(entries)
     learnings = _ask(engine, "promotion", entries)
-    cited = {entry.id for learning, quoted in learnings if learning.reach == "everyone" for entry in quoted}
+    cited = {
+        entry.id
+        for learning, quoted in learnings
+        if learning.reach == "everyone"
+        for entry in quoted
+    }
     return tuple(entry for entry in entries if entry.id in cited)
 
 
-def find_same(asker: Asker, places: Sequence[Located], fresh: Collection[str]) -> tuple[frozenset[str], ...]:
+def find_same(
+    asker: Asker, places: Sequence[Located], fresh: Collection[str]
+) -> tuple[frozenset[str], ...]:
     """The ids of entries that a model takes to say the same, among those just written (`fresh`) and those near them.
     Near are active entries of one file whose titles share words. Nothing is asked where nothing is near. Entries
     without words in common are no group, whatever the model says. Raises EngineError as the engine."""
-    stems = {place.entry.id: frozenset(map(stem, content_words(place.entry.title))) for place in places}
+    stems = {
+        place.entry.id: frozenset(map(stem, content_words(place.entry.title))) for place in places
+    }
     active = [(place.path, place.entry.id) for place in places if place.entry.status == "active"]
     near = [
         (one, other)
-        for (path, one), (there, other) in product((place for place in active if place[1] in fresh), active)
+        for (path, one), (there, other) in product(
+            (place for place in active if place[1] in fresh), active
+        )
         if path == there
         and (one < other or (one != other and other not in fresh))
         and len(stems[one] & stems[other]) >= SHARED_WORDS
@@ -208,7 +257,10 @@ def find_same(asker: Asker, places: Sequence[Located], fresh: Collection[str]) -
     if len(entries) < 2:
         return ()
     groups = ({entry.id for entry in quoted} for _, quoted in _ask(asker, "consolidation", entries))
-    linked = (frozenset(one for pair in near if group.issuperset(pair) for one in pair) for group in groups)
+    linked = (
+        frozenset(one for pair in near if group.issuperset(pair) for one in pair)
+        for group in groups
+    )
     return tuple(filter(None, linked))
 
 
@@ -229,8 +281,12 @@ def _ask(
         for key, entry in known.items()
     }
     reply = engine.extract(Request(change=task, evidence=tuple(pieces.values()), task=task))
-    grounded = (one for one in parse_reply(reply.text).learnings if find_ungrounded(one, pieces) is None)
-    return [(learning, [known[quote.evidence] for quote in learning.quotes]) for learning in grounded]
+    grounded = (
+        one for one in parse_reply(reply.text).learnings if find_ungrounded(one, pieces) is None
+    )
+    return [
+        (learning, [known[quote.evidence] for quote in learning.quotes]) for learning in grounded
+    ]
 
 
 def promote_globally(
@@ -239,25 +295,46 @@ def promote_globally(
     """Copy entries into the checkout that `global.path` names, as one commit there; what it has already is left out.
     They stay in the project too: a job in CI has no global memory. Raises UsageError (no-global-checkout), and what the
     writer raises."""
-    from memory_ci.gitrepo.writer import MEMORY_CI, PlannedCommit, commit_series  # GitPython: 75 ms, only to write
+    from memory_ci.gitrepo.writer import (
+        MEMORY_CI,
+        PlannedCommit,
+        commit_series,
+    )  # GitPython: 75 ms, only to write
 
     directory = Path(config_path).expanduser()
     hint = "Clone the repository of the global memory, and name its directory: `global: {path: ~/memory}`."
     if not config_path or not directory.is_dir():
-        raise UsageError("global.path names no checkout to promote to", slug="no-global-checkout", hint=hint)
+        raise UsageError(
+            "global.path names no checkout to promote to", slug="no-global-checkout", hint=hint
+        )
     try:
         place = open_committed(directory)
     except RepositoryError as error:
-        raise UsageError(f"{directory} is in no git repository", slug="no-global-checkout", hint=hint) from error
-    path = (directory.resolve() / "MEMORY.md").relative_to((place.repo.root or directory).resolve()).as_posix()
+        raise UsageError(
+            f"{directory} is in no git repository", slug="no-global-checkout", hint=hint
+        ) from error
+    path = (
+        (directory.resolve() / "MEMORY.md")
+        .relative_to((place.repo.root or directory).resolve())
+        .as_posix()
+    )
     ref, tip = branch_tip(place, None)
     content = place.at(tip).read([path])
-    known = [located.entry for located in load_file(path, content.get(path, b""), place.config.scopes).entries]
-    fresh = tuple(entry for entry in entries if not any(is_same_learning(entry, other) for other in known))
+    known = [
+        located.entry
+        for located in load_file(path, content.get(path, b""), place.config.scopes).entries
+    ]
+    fresh = tuple(
+        entry for entry in entries if not any(is_same_learning(entry, other) for other in known)
+    )
     if not fresh or dry_run:
         return fresh
-    changes = tuple(Change(step="promote", kind="add", path=path, entry=e, why="from a project") for e in fresh)
+    changes = tuple(
+        Change(step="promote", kind="add", path=path, entry=e, why="from a project") for e in fresh
+    )
     step = PlannedStep(step="promote", changes=changes)
-    commit = PlannedCommit(apply_changes(content, changes), render_commit_message([step], _plan(ref, tip, (step,))))
+    commit = PlannedCommit(
+        apply_changes(content, changes), render_commit_message([step], _plan(ref, tip, (step,)))
+    )
     commit_series(place.repo, ref=ref, expected=tip, commits=[commit], identity=MEMORY_CI, when=now)
     return fresh

@@ -20,9 +20,15 @@ if TYPE_CHECKING:
 @click.command("report")
 @option("--output", type=FILE, metavar="FILE", help="Write the page here.")
 @option("--task", metavar="TASK", help="Explain this task first.")
-@option("--base-url", metavar="URL", help="Where links lead; default: the remote's address on GitHub or GitLab.")
+@option(
+    "--base-url",
+    metavar="URL",
+    help="Where links lead; default: the remote's address on GitHub or GitLab.",
+)
 @json_option
-def report_command(output: Path | None, task: str | None, base_url: str | None, as_json: bool) -> None:
+def report_command(
+    output: Path | None, task: str | None, base_url: str | None, as_json: bool
+) -> None:
     """Write one HTML page that shows what memory learned, gave and missed.
 
     It is whole in itself: it fetches nothing, and opens on a phone as in a mail. The charts need the extra:
@@ -37,7 +43,9 @@ def report_command(output: Path | None, task: str | None, base_url: str | None, 
     from memory_ci.commands.report.report import gather_report, save_report
 
     if output is None and not as_json:
-        raise click.UsageError("Say where the page goes, --output memory.html, or print the values with --json.")
+        raise click.UsageError(
+            "Say where the page goes, --output memory.html, or print the values with --json."
+        )
     if output is not None:
         load_libraries()  # before the work, not after it
     if base_url is not None and not base_url.startswith(("https://", "http://")):
@@ -47,4 +55,7 @@ def report_command(output: Path | None, task: str | None, base_url: str | None, 
         echo_json(clean(msgspec.to_builtins(overview)))
     if output is not None:
         size = save_report(overview, output)
-        click.echo(f"Wrote {output}: {plural(len(overview.entries), 'entry')}, {size // 1000:,} kB", err=as_json)
+        click.echo(
+            f"Wrote {output}: {plural(len(overview.entries), 'entry')}, {size // 1000:,} kB",
+            err=as_json,
+        )

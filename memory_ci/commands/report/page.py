@@ -72,7 +72,9 @@ def load_libraries() -> tuple[Any, Any]:
         import vl_convert
     except ModuleNotFoundError as error:
         hint = "Install it: pip install 'memory-ci[report]'. Without it, --json prints what the page would show."
-        raise UsageError(f"the page needs the package {error.name}", slug="missing-extra", hint=hint) from error
+        raise UsageError(
+            f"the page needs the package {error.name}", slug="missing-extra", hint=hint
+        ) from error
     return jinja2, vl_convert
 
 
@@ -80,7 +82,10 @@ def render_report(overview: Overview) -> str:
     """The page. Raises UsageError (missing-extra)."""
     jinja2, vega = load_libraries()
     page = msgspec.convert(clean(msgspec.to_builtins(overview)), Overview, strict=False)
-    entries = [{key: value for key, value in msgspec.to_builtins(one).items() if value} for one in page.entries]
+    entries = [
+        {key: value for key, value in msgspec.to_builtins(one).items() if value}
+        for one in page.entries
+    ]
     for row in entries[MAX_LIVES:]:
         row.pop("life", None)
         row.pop("quotes", None)
@@ -127,7 +132,9 @@ def _draw(vega: Any, specs: dict[str, Spec], name: str, shown: Any, label: str) 
         svg = draw(spec, allowed_base_urls=[]).replace(LOCAL, '<a xlink:href="#')
         for part in UNSEEN:
             svg = svg.replace(part, "")
-        found += re.sub(r"\A<svg ", f'<svg role="group" aria-label="{label}" data-size="{size}" ', svg)
+        found += re.sub(
+            r"\A<svg ", f'<svg role="group" aria-label="{label}" data-size="{size}" ', svg
+        )
     return found
 
 
@@ -139,8 +146,15 @@ def _fill_weeks(spec: Spec, page: Overview, width: int) -> None:
     """Merges as bars; above them what became of memory, as dots of so many entries."""
     weeks = page.weeks if width == WIDE else page.weeks[-NARROW_WEEKS:]
     bars = [
-        {"at": _moment(one.start), "end": _moment(min(one.start + timedelta(days=6), page.today)), "count": one.merges}
-        | {"url": one.newest.url, "says": f"Week of {one.start}: {one.merges} merged, the newest {one.newest.label}"}
+        {
+            "at": _moment(one.start),
+            "end": _moment(min(one.start + timedelta(days=6), page.today)),
+            "count": one.merges,
+        }
+        | {
+            "url": one.newest.url,
+            "says": f"Week of {one.start}: {one.merges} merged, the newest {one.newest.label}",
+        }
         for one in weeks
         if one.merges
     ]
@@ -165,11 +179,19 @@ def _fill_weeks(spec: Spec, page: Overview, width: int) -> None:
 def _fill_use(spec: Spec, page: Overview, width: int) -> None:
     """A dot for each entry that was given; those of one place are spread a little, by their ids."""
     most = MAX_DOTS if width == WIDE else MAX_DOTS // 3
-    given = sorted(((one.given, number) for number, one in enumerate(page.entries) if one.given), reverse=True)[:most]
+    given = sorted(
+        ((one.given, number) for number, one in enumerate(page.entries) if one.given), reverse=True
+    )[:most]
     dots: list[Row] = []
     for _, number in given:
         one = page.entries[number]
-        name = "noise" if one.given > 4 and not one.used else "gold" if one.used * 2 >= one.given > 1 else "between"
+        name = (
+            "noise"
+            if one.given > 4 and not one.used
+            else "gold"
+            if one.used * 2 >= one.given > 1
+            else "between"
+        )
         right, up = hashlib.sha256(one.id.encode()).digest()[:2]
         says = f"{shorten(one.title, 80)}: given {one.given}, used {one.used}"
         place = {"given": one.given + right / 500 - 0.25, "used": one.used + up / 700}
@@ -186,10 +208,21 @@ def _fill_map(spec: Spec, page: Overview, width: int) -> None:
     rows: dict[str, Row] = {"/": {"id": "/"}}
     for one in page.files[: MAX_TILES if width == WIDE else MAX_TILES // 2]:
         folder = "/".join(one.path.split("/")[:-1][:2])
-        rows[f"{folder}/"] = {"id": f"{folder}/", "parent": "/", "label": folder or "."} if folder else rows["/"]
+        rows[f"{folder}/"] = (
+            {"id": f"{folder}/", "parent": "/", "label": folder or "."} if folder else rows["/"]
+        )
         said = f"{one.path}: {plural(one.churn, 'merged change')}, {plural(one.entries, 'entry')}; {COVERS[one.cover]}"
-        rows[one.path] = {"id": one.path, "parent": f"{folder}/", "size": one.churn, "cover": one.cover}
-        rows[one.path] |= {"label": one.path.removeprefix(f"{folder}/"), "says": said, "url": one.url}
+        rows[one.path] = {
+            "id": one.path,
+            "parent": f"{folder}/",
+            "size": one.churn,
+            "cover": one.cover,
+        }
+        rows[one.path] |= {
+            "label": one.path.removeprefix(f"{folder}/"),
+            "says": said,
+            "url": one.url,
+        }
     spec["data"][0]["values"] = list(rows.values())
     spec["width"] = width
 
@@ -204,14 +237,21 @@ def _fill_task(spec: Spec, task: ExplainedTask, width: int) -> None:
         for name, value in one.parts
     ]
     scores = [
-        {"place": place, "score": one.score, "says": f"{place}. {one.title}: {one.score:.2f}, {STATES[one.state]}"}
+        {
+            "place": place,
+            "score": one.score,
+            "says": f"{place}. {one.title}: {one.score:.2f}, {STATES[one.state]}",
+        }
         for place, one in places
     ]
     spec["datasets"] = {"parts": parts, "scores": scores}
     color = spec["layer"][0]["encoding"]["color"]
     color["scale"] = {"domain": FACTORS}
     present = {name for one in task.found for name, _ in one.parts}
-    color["legend"] |= {"columns": width // 110, "values": [name for name in FACTORS if name in present]}
+    color["legend"] |= {
+        "columns": width // 110,
+        "values": [name for name in FACTORS if name in present],
+    }
     spec["width"] = width - 40
 
 
@@ -232,10 +272,18 @@ def _fill_health(spec: Spec, page: Overview, width: int) -> None:
 def _fill_budget(spec: Spec, task: ExplainedTask, width: int) -> None:
     """One strip: what a job is given of its budget, and what found no room; the end of the budget as a line."""
     parts = [
-        {"name": name, "value": value, "order": place, "says": f"{name}: {value:,} of {task.room:,} characters"}
+        {
+            "name": name,
+            "value": value,
+            "order": place,
+            "says": f"{name}: {value:,} of {task.room:,} characters",
+        }
         for place, (name, value) in enumerate(task.budget)
     ]
-    spec["datasets"] = {"parts": parts, "room": [{"at": task.room, "says": f"The budget: {task.room:,} characters"}]}
+    spec["datasets"] = {
+        "parts": parts,
+        "room": [{"at": task.room, "says": f"The budget: {task.room:,} characters"}],
+    }
     spec["width"] = width - 20
 
 

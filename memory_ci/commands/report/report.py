@@ -29,7 +29,13 @@ from memory_ci.gitrepo import history
 from memory_ci.gitrepo.addresses import find_address
 from memory_ci.gitrepo.blobs import tree_at
 from memory_ci.gitrepo.repo import find_commit, find_setting, read_tips
-from memory_ci.lifecycle.episodes import combine, count_usage, find_heirs_among, list_feedback, pass_on
+from memory_ci.lifecycle.episodes import (
+    combine,
+    count_usage,
+    find_heirs_among,
+    list_feedback,
+    pass_on,
+)
 from memory_ci.lifecycle.prominence import is_in_force, prominence
 from memory_ci.lifecycle.relations import relations_of
 from memory_ci.memory.edits import name_edits
@@ -93,7 +99,11 @@ class _Scene(msgspec.Struct, frozen=True):
 
 
 def gather_report(
-    workspace: Workspace, now: datetime, environ: Mapping[str, str], task: str | None = None, address: str | None = None
+    workspace: Workspace,
+    now: datetime,
+    environ: Mapping[str, str],
+    task: str | None = None,
+    address: str | None = None,
 ) -> Overview:
     """What there is to show of the work tree and of the history of its default branch.
 
@@ -106,12 +116,16 @@ def gather_report(
     tip = read_tips(workspace.repo).commit or find_commit(workspace.repo, "HEAD") or ""
     name = (workspace.repo.root or workspace.repo.common_dir).name
     if not tip:
-        return Overview(name=name, address=where, today=today, commit="", notes=("There is no commit yet.",))
+        return Overview(
+            name=name, address=where, today=today, commit="", notes=("There is no commit yet.",)
+        )
     memory = load_memory(workspace, None)
     located = memory.located
     tellings = load_episodes(workspace, None).tellings
     truth = judge_located(workspace, located, None)
-    named = name_edits(workspace, [(place.entry, truth.get(place.entry, ())) for place in located], None)
+    named = name_edits(
+        workspace, [(place.entry, truth.get(place.entry, ())) for place in located], None
+    )
     scene = _Scene(
         workspace=workspace,
         tip=tip,
@@ -119,21 +133,30 @@ def gather_report(
         address=where,
         located=located,
         verdicts={place.entry.id: verdicts for place, verdicts in zip(located, named, strict=True)},
-        changes=_try(notes, "What was merged", lambda: tuple(_list_changes(workspace, tip, today)), ()),
+        changes=_try(
+            notes, "What was merged", lambda: tuple(_list_changes(workspace, tip, today)), ()
+        ),
         episodes=combine(tellings),
     )
     heirs = find_heirs_among(place.entry for place in located)
     usage = count_usage(scene.episodes, heirs)
     said = pass_on(list_feedback(tellings), heirs)
     nothing: tuple[Question, ...] = ()
-    queue = _try(notes, "The inbox", lambda: list_queue(workspace, RecordOptions(), now, {}).found, nothing)
+    queue = _try(
+        notes, "The inbox", lambda: list_queue(workspace, RecordOptions(), now, {}).found, nothing
+    )
     if faulty := list(dict.fromkeys(one.path for one in memory.findings)):
         where_from = f"{', '.join(faulty[:MAX_NAMED])}{', …' * (len(faulty) > MAX_NAMED)}"
-        notes.append(f"{plural(len(memory.findings), 'finding')} in {where_from}: `memory-ci check` names them.")
+        notes.append(
+            f"{plural(len(memory.findings), 'finding')} in {where_from}: `memory-ci check` names them."
+        )
     if len(queue) > MAX_ASKED:
-        notes.append(f"The inbox shows {MAX_ASKED} of {len(queue)} questions: `memory-ci review --all` lists the rest.")
+        notes.append(
+            f"The inbox shows {MAX_ASKED} of {len(queue)} questions: `memory-ci review --all` lists the rest."
+        )
     sources = Counter(
-        ((place.entry.source or "by hand").partition(":")[0], place.entry.engine or "people") for place in located
+        ((place.entry.source or "by hand").partition(":")[0], place.entry.engine or "people")
+        for place in located
     )
     return Overview(
         name=name,
@@ -148,7 +171,10 @@ def gather_report(
         releases=_try(notes, "Health", lambda: tuple(_list_releases(scene)), ()),
         sources=tuple(overview.SourceCount(*kind, count) for kind, count in sources.most_common()),
         cost_usd=_try(
-            notes, "Costs", lambda: history.sum_costs(workspace.repo, today - timedelta(weeks=WEEKS), tip), 0.0
+            notes,
+            "Costs",
+            lambda: history.sum_costs(workspace.repo, today - timedelta(weeks=WEEKS), tip),
+            0.0,
         ),
         notes=tuple(notes),
     )
@@ -166,7 +192,9 @@ def _try(notes: list[str], what: str, ask: Callable[[], T], otherwise: T) -> T:
     try:
         return ask()
     except MemoryCIError as error:
-        notes.append(f"{what} cannot be shown: {error.message.splitlines()[0]}. {error.hint}".strip())
+        notes.append(
+            f"{what} cannot be shown: {error.message.splitlines()[0]}. {error.hint}".strip()
+        )
         return otherwise
 
 
@@ -174,8 +202,12 @@ def _try(notes: list[str], what: str, ask: Callable[[], T], otherwise: T) -> T:
 
 
 def _list_changes(workspace: Workspace, tip: str, today: date) -> Iterator[MergedChange]:
-    since = history.find_commit_of_day(workspace.repo, tip, _first_monday(today) - timedelta(days=1))
-    for change in history.iter_merged_changes(workspace.repo, history.plan_range(workspace.repo, since, tip)):
+    since = history.find_commit_of_day(
+        workspace.repo, tip, _first_monday(today) - timedelta(days=1)
+    )
+    for change in history.iter_merged_changes(
+        workspace.repo, history.plan_range(workspace.repo, since, tip)
+    ):
         if is_work(workspace, change):
             yield change
 
@@ -197,7 +229,11 @@ def _count_weeks(scene: _Scene, queue: Iterable[Question]) -> tuple[overview.Wor
         newest[week] = scene.commit(change.tip.sha)
         days |= {change.label: week, change.tip.sha[:SHORT_SHA]: week}
     candidates = Counter(
-        days[label] for one in queue if one.suggestion for label in one.suggestion.changes[:1] if label in days
+        days[label]
+        for one in queue
+        if one.suggestion
+        for label in one.suggestion.changes[:1]
+        if label in days
     )
     retired, written = Counter[date](), dict[date, WebLink]()
     paths, starts = memory_pathspecs(scene.workspace.config.scopes), ("id: ", "status: retired")
@@ -241,29 +277,45 @@ def _list_files(scene: _Scene) -> Iterator[overview.ChurnedFile]:
     """The files that merged changes touched most, and those that entries cite and that changed or are gone."""
     is_memory = memory_test(scene.workspace)
     present = {
-        path for file in tree_at(scene.workspace.repo, scene.tip).files.values() if (path := readable_path(file))
+        path
+        for file in tree_at(scene.workspace.repo, scene.tip).files.values()
+        if (path := readable_path(file))
     }
-    touched = ({file.path for commit in own_commits(one) for file in commit.files} for one in scene.changes)
-    churn = Counter(path for paths in touched for path in paths if path in present and not is_memory(path))
+    touched = (
+        {file.path for commit in own_commits(one) for file in commit.files} for one in scene.changes
+    )
+    churn = Counter(
+        path for paths in touched for path in paths if path in present and not is_memory(path)
+    )
     states = defaultdict[str, list[bool]](list)
     for place in scene.located:
         if is_in_force(place.entry, scene.today):
             marked = {one.path: False for one in scene.verdicts[place.entry.id]}
-            marked |= {one.path: True for one in scene.verdicts[place.entry.id] if one.kind in MARKED}
+            marked |= {
+                one.path: True for one in scene.verdicts[place.entry.id] if one.kind in MARKED
+            }
             for path, is_marked in marked.items():
                 states[path].append(is_marked)
     chosen = sorted(churn.items(), key=lambda item: (-item[1], item[0]))[:MAX_FILES]
     hot = chosen[len(chosen) // HOT][1] if len(chosen) >= HOT else 2
     for path, count in chosen:
         marks = states.get(path, [])
-        cover: overview.Cover = "covered" if not all(marks) else "stale" if marks else "hot" if count > hot else "bare"
-        yield overview.ChurnedFile(path=path, churn=count, entries=len(marks), cover=cover, url=scene.file(path))
+        cover: overview.Cover = (
+            "covered" if not all(marks) else "stale" if marks else "hot" if count > hot else "bare"
+        )
+        yield overview.ChurnedFile(
+            path=path, churn=count, entries=len(marks), cover=cover, url=scene.file(path)
+        )
 
 
 def _list_releases(scene: _Scene) -> Iterator[overview.ReleaseHealth]:
     """The health at the newest releases and today; where there are no two releases, at the ends of months."""
     start = history.find_addition(scene.workspace.repo, scene.tip, CONFIG_FILE)
-    names = history.list_releases(scene.workspace.repo, start, scene.tip, MAX_RELEASES - 1) if start else []
+    names = (
+        history.list_releases(scene.workspace.repo, start, scene.tip, MAX_RELEASES - 1)
+        if start
+        else []
+    )
     if len(names) < 2:
         past = health_history(scene.workspace, scene.today, most=MAX_RELEASES)
         yield from (overview.ReleaseHealth(str(health.today), health) for health in reversed(past))
@@ -276,7 +328,9 @@ def _list_releases(scene: _Scene) -> Iterator[overview.ReleaseHealth]:
 # -- entries
 
 
-def _list_entries(scene: _Scene, usage: Mapping[str, UseCount], said: Iterable[Feedback]) -> Iterator[EntryLife]:
+def _list_entries(
+    scene: _Scene, usage: Mapping[str, UseCount], said: Iterable[Feedback]
+) -> Iterator[EntryLife]:
     """The entries, the most prominent first; what stands in force before what is retired."""
     work, heard = defaultdict[str, list[Episode]](list), defaultdict[str, list[Feedback]](list)
     for episode in scene.episodes:
@@ -311,21 +365,45 @@ def _list_entries(scene: _Scene, usage: Mapping[str, UseCount], said: Iterable[F
 
 
 def _tell_life(
-    scene: _Scene, entry: Entry, verdicts: Sequence[Verdict], work: Sequence[Episode], heard: Sequence[Feedback]
+    scene: _Scene,
+    entry: Entry,
+    verdicts: Sequence[Verdict],
+    work: Sequence[Episode],
+    heard: Sequence[Feedback],
 ) -> Iterator[LifeStep]:
     origins = tuple(map(scene.origin, (entry.source or "").split()))
-    yield LifeStep(at=entry.created_at or entry.occurred_at, what="learned", text=entry.engine or "", links=origins)
+    yield LifeStep(
+        at=entry.created_at or entry.occurred_at,
+        what="learned",
+        text=entry.engine or "",
+        links=origins,
+    )
     for what in ("given", "used"):
         for one in [one for one in work if (entry.id in one.used) == (what == "used")][-MAX_STEPS:]:
-            ref = f"pr:{one.action.pr}" if one.action.pr else f"commit:{one.action.commit}" if one.action.commit else ""
+            ref = (
+                f"pr:{one.action.pr}"
+                if one.action.pr
+                else f"commit:{one.action.commit}"
+                if one.action.commit
+                else ""
+            )
             links = (scene.origin(ref),) if ref else ()
-            yield LifeStep(at=one.occurred_at.date(), what=what, text=one.situation.summary, links=links)
+            yield LifeStep(
+                at=one.occurred_at.date(), what=what, text=one.situation.summary, links=links
+            )
     for fact in heard[-MAX_STEPS:]:
         if fact.kind != "touched":
             links = (scene.origin(fact.ref),) if fact.ref else ()
-            yield LifeStep(at=fact.at.date(), what=fact.kind, text=f"by {fact.by}" if fact.by else "", links=links)
+            yield LifeStep(
+                at=fact.at.date(),
+                what=fact.kind,
+                text=f"by {fact.by}" if fact.by else "",
+                links=links,
+            )
     yield from (
-        LifeStep(at=None, what=f"code {one.kind}", text=say_verdict(one)) for one in verdicts if one.kind in MARKED
+        LifeStep(at=None, what=f"code {one.kind}", text=say_verdict(one))
+        for one in verdicts
+        if one.kind in MARKED
     )
     if entry.status != "active":
         yield LifeStep(at=None, what=entry.status)
@@ -336,14 +414,20 @@ def _tell_life(
 # -- what people ask and are asked
 
 
-def _explain_tasks(scene: _Scene, task: str | None, environ: Mapping[str, str]) -> tuple[overview.ExplainedTask, ...]:
+def _explain_tasks(
+    scene: _Scene, task: str | None, environ: Mapping[str, str]
+) -> tuple[overview.ExplainedTask, ...]:
     """The task that is asked for, then what jobs asked in CI and what was merged last."""
     asked = [one.situation.summary for one in reversed(scene.episodes) if one.retrieved]
-    merged = [one.title for one in reversed(load_tasks(scene.workspace, scene.tip).tasks) if one.is_merged]
+    merged = [
+        one.title for one in reversed(load_tasks(scene.workspace, scene.tip).tasks) if one.is_merged
+    ]
     tried = list(filter(None, dict.fromkeys((task or "", *asked, *merged))))[:MAX_TRIED]
     explained = [_explain(scene.workspace, one, scene.today, environ) for one in tried]
     # What finds nothing explains little; the one that is asked for stays the first.
-    explained.sort(key=lambda one: (one.task != task, all(hit.state != "given" for hit in one.found)))
+    explained.sort(
+        key=lambda one: (one.task != task, all(hit.state != "given" for hit in one.found))
+    )
     return tuple(explained[:MAX_TASKS])
 
 
@@ -360,7 +444,9 @@ def _ask(number: int, one: Question) -> overview.AskedQuestion:
     )
 
 
-def _explain(workspace: Workspace, task: str, today: date, environ: Mapping[str, str]) -> overview.ExplainedTask:
+def _explain(
+    workspace: Workspace, task: str, today: date, environ: Mapping[str, str]
+) -> overview.ExplainedTask:
     """What a job with this task is given, in the order of `retrieve`, and the best of what it is not.
 
     Raises:
@@ -380,7 +466,10 @@ def _explain(workspace: Workspace, task: str, today: date, environ: Mapping[str,
     budget = (
         ("for every job", sum(map(norm_cost, answer.norms))),
         ("for this task", sum(map(entry_cost, answer.hits))),
-        ("no room", sum(map(entry_cost, answer.hits_dropped)) + sum(map(norm_cost, answer.norms_dropped))),
+        (
+            "no room",
+            sum(map(entry_cost, answer.hits_dropped)) + sum(map(norm_cost, answer.norms_dropped)),
+        ),
     )
     return overview.ExplainedTask(
         task=answer.task,

@@ -42,7 +42,9 @@ def list_gone(hits: Sequence[Hit], truth: Truth) -> tuple[Withheld, ...]:
     for hit in hits:
         verdicts = truth.get(hit.located.entry, ())
         if judge_entry(verdicts) == "gone":
-            why = "; ".join(dict.fromkeys(f"{verdict.path} ({verdict.note})" for verdict in verdicts))
+            why = "; ".join(
+                dict.fromkeys(f"{verdict.path} ({verdict.note})" for verdict in verdicts)
+            )
             gone.append(Withheld(hit, f"gone: {why}"))
     return tuple(gone)
 

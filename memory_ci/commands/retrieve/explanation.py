@@ -10,7 +10,11 @@ from memory_ci.findings import printable
 from memory_ci.records.retrieval import Hit, Retrieval
 from memory_ci.text import plural, shorten
 
-MODES = {"lexical": "by words", "hybrid": "by words and vectors", "degraded": "by words alone, for vectors fail"}
+MODES = {
+    "lexical": "by words",
+    "hybrid": "by words and vectors",
+    "degraded": "by words alone, for vectors fail",
+}
 STRENGTHS = {"HIT": "a close match", "WEAK": "a weak match", "MISS": "nothing close"}
 
 
@@ -25,9 +29,15 @@ def render_explanation(retrieval: Retrieval) -> str:
     ]
     for place, hit in enumerate(retrieval.hits, start=1):
         origin = f"; {hit.located.entry.source}" if hit.located.entry.source else ""
-        lines += [f"{place:>2}. {_name(hit)} {hit.located.path}:{hit.located.line}{origin}", *_reasons(hit)]
+        lines += [
+            f"{place:>2}. {_name(hit)} {hit.located.path}:{hit.located.line}{origin}",
+            *_reasons(hit),
+        ]
     for hit in retrieval.organisation:
-        lines += [f"org {_name(hit)} {printable(hit.repository)}:{hit.located.path}; {hit.link}", *_reasons(hit)]
+        lines += [
+            f"org {_name(hit)} {printable(hit.repository)}:{hit.located.path}; {hit.link}",
+            *_reasons(hit),
+        ]
     lines += [f" -  {_name(hit)}: left out, no room" for hit in retrieval.hits_dropped]
     lines += [f" -  {_name(held.hit)}: withheld, {held.why}" for held in retrieval.withheld]
     for one in retrieval.hints.changes:

@@ -70,15 +70,25 @@ def make_sound(options: RetrieveOptions, config: Config, today: date) -> SearchR
     far = config.retrieve.walk if options.walk is None else options.walk
     walk = min(max(far, 0), MAX_WALK)
     numbers = (("limit", most, limit), ("max-chars", wanted, max_chars), ("walk", far, walk))
-    notes = [f"--{name} {asked} is out of range, {taken} is taken." for name, asked, taken in numbers if asked != taken]
-    scopes = tuple(scope for scope in RANKED_SCOPES if not options.scopes or scope in options.scopes)
+    notes = [
+        f"--{name} {asked} is out of range, {taken} is taken."
+        for name, asked, taken in numbers
+        if asked != taken
+    ]
+    scopes = tuple(
+        scope for scope in RANKED_SCOPES if not options.scopes or scope in options.scopes
+    )
     if options.role is not None:
         seen = config.roles.get(options.role)
         if (
             seen is None
         ):  # It gets the least that any role gets: the one of fewest scopes, the first by name of several.
-            seen = min(sorted(config.roles.items()), key=lambda item: len(item[1]), default=("", NARROWEST))[1]
-            notes.append(f"The role {options.role!r} is not configured; it sees {', '.join(seen) or 'nothing'} only.")
+            seen = min(
+                sorted(config.roles.items()), key=lambda item: len(item[1]), default=("", NARROWEST)
+            )[1]
+            notes.append(
+                f"The role {options.role!r} is not configured; it sees {', '.join(seen) or 'nothing'} only."
+            )
         scopes = tuple(scope for scope in scopes if scope in seen)
     filters: Filters = {
         "paths": options.paths,

@@ -16,7 +16,13 @@ import msgspec
 from msgspec.structs import replace
 
 from memory_ci.commands.retrieve.options import RetrieveOptions, SearchRequest
-from memory_ci.lifecycle.prominence import Retention, effective_importance, prominence, ranking_prominence, recency
+from memory_ci.lifecycle.prominence import (
+    Retention,
+    effective_importance,
+    prominence,
+    ranking_prominence,
+    recency,
+)
 from memory_ci.lifecycle.relations import relations_of
 from memory_ci.memory.workspace import Workspace
 from memory_ci.records.config import Config, Decay
@@ -112,23 +118,44 @@ def find_ranked(
         from memory_ci.search.vectors import vector_matches
 
         words = redact(task).text
-        answer = vector_matches(index, embedder.embedder, words, depth=max(200, 2 * depth), **asked.filters)
+        answer = vector_matches(
+            index, embedder.embedder, words, depth=max(200, 2 * depth), **asked.filters
+        )
         others = [located for place, located in answer.located.items() if place not in relevance]
         matches = [*matches, *(Match(located, 0.0) for located in others)]
-        cosines, mode, reason = answer.matches, "degraded" if answer.reason else "hybrid", answer.reason
+        cosines, mode, reason = (
+            answer.matches,
+            "degraded" if answer.reason else "hybrid",
+            answer.reason,
+        )
     located = {place_of(match.located): match.located for match in matches}
-    standing = find_feedback_weights(index, config, [place.entry for place in located.values()], today)
+    standing = find_feedback_weights(
+        index, config, [place.entry for place in located.values()], today
+    )
     if cosines:
         near += max(cosines.values()) - COSINE_SHIFT
         ways, weight = config.retrieve.fusion, config.retrieve.vector_weight
-        relevance = fuse(ways, relevance, cosines, lambda place: standing.traits(located[place].entry), weight=weight)
+        relevance = fuse(
+            ways,
+            relevance,
+            cosines,
+            lambda place: standing.traits(located[place].entry),
+            weight=weight,
+        )
     weights = weights_of(config, options, standing)
-    found = Ranked(tuple(matches), weights, (), strength, near, standing, relevance, cosines, mode, reason)
+    found = Ranked(
+        tuple(matches), weights, (), strength, near, standing, relevance, cosines, mode, reason
+    )
     return replace(found, hits=tuple(_ranked(found, found.matches, weights)[:depth]))
 
 
 def find_about(
-    index: Index, config: Config, path: str, asked: SearchRequest, options: RetrieveOptions, today: date
+    index: Index,
+    config: Config,
+    path: str,
+    asked: SearchRequest,
+    options: RetrieveOptions,
+    today: date,
 ) -> Ranked:
     """What is known of one file: the entries that cite it, then those of the nearest team scope. No words are asked."""
     from memory_ci.anchors.anchors import parse_anchor  # 3 ms that a task spares
@@ -137,14 +164,24 @@ def find_about(
     of_team: Filters = {**filters, "scopes": ("team",), "paths": (path,)}
     naming = list_naming(index, path, **filters)
     anchors = ((place, parse_anchor(cite)) for place in naming for cite in place.entry.cites)
-    citing = list(dict.fromkeys(place for place, anchor in anchors if anchor is not None and anchor.path == path))
+    citing = list(
+        dict.fromkeys(
+            place for place, anchor in anchors if anchor is not None and anchor.path == path
+        )
+    )
     team = list_entries(index, **of_team)
     nearest = max((len(place.scope.where) for place in team), default=0)
     near = [place for place in team if len(place.scope.where) == nearest and place not in citing]
     matches = tuple(Match(place, 1.0) for place in (*citing, *near))
-    standing = find_feedback_weights(index, config, [match.located.entry for match in matches], today)
-    relevance = {place_of(place): 1.0 for place in citing} | {place_of(place): NEAR for place in near}
-    found = Ranked(matches, weights_of(config, options, standing), (), "HIT", 0.0, standing, relevance)
+    standing = find_feedback_weights(
+        index, config, [match.located.entry for match in matches], today
+    )
+    relevance = {place_of(place): 1.0 for place in citing} | {
+        place_of(place): NEAR for place in near
+    }
+    found = Ranked(
+        matches, weights_of(config, options, standing), (), "HIT", 0.0, standing, relevance
+    )
     return replace(found, hits=tuple(_ranked(found, matches, found.weights)[:LEAST_JUDGED]))
 
 
@@ -152,7 +189,10 @@ def _ranked(found: Ranked, matches: Sequence[Match], weights: Weights) -> list[H
     """Hits with the raw score of each lane that found them, and with their number of feedback events."""
     hits = map(found.standing.mark, rank(matches, weights, found.relevance))
     cosines = ((hit, found.cosines.get(place_of(hit.located))) for hit in hits)
-    return [hit if cosine is None else replace(hit, lanes=(*hit.lanes, ("vectors", cosine))) for hit, cosine in cosines]
+    return [
+        hit if cosine is None else replace(hit, lanes=(*hit.lanes, ("vectors", cosine)))
+        for hit, cosine in cosines
+    ]
 
 
 def weigh_again(found: Ranked, truth: Callable[[Entry], float]) -> list[Hit]:
@@ -217,7 +257,9 @@ class FeedbackWeights(msgspec.Struct, frozen=True):
 
     def traits(self, entry: Entry) -> Traits:
         """Importance, recency and outcome of an entry."""
-        return Traits(effective_importance(entry), self.recency(entry), weigh_outcome(self.utility(entry)))
+        return Traits(
+            effective_importance(entry), self.recency(entry), weigh_outcome(self.utility(entry))
+        )
 
     def mark(self, hit: Hit) -> Hit:
         """The hit with the number of events behind its utility."""
@@ -225,7 +267,9 @@ class FeedbackWeights(msgspec.Struct, frozen=True):
         return replace(hit, events=known.events, is_low=known.is_low) if known else hit
 
 
-def find_feedback_weights(index: Index, config: Config, entries: Iterable[Entry], today: date) -> FeedbackWeights:
+def find_feedback_weights(
+    index: Index, config: Config, entries: Iterable[Entry], today: date
+) -> FeedbackWeights:
     """The feedback on `entries` in the index, by one query, and one more if some supersede others. Raises UsageError
     (missing-extra) for `fsrs`."""
     chosen = {entry.id: entry for entry in entries}
@@ -233,7 +277,9 @@ def find_feedback_weights(index: Index, config: Config, entries: Iterable[Entry]
     if merged := [entry for entry in chosen.values() if entry.supersedes]:
         from memory_ci.lifecycle.episodes import find_heirs
 
-        heirs = find_heirs(merged, list_held(index, (older for entry in merged for older in entry.supersedes)))
+        heirs = find_heirs(
+            merged, list_held(index, (older for entry in merged for older in entry.supersedes))
+        )
     with_ignored = config.episodes.ignored_policy == "split"
     told = list_feedback(index, {*chosen, *heirs}, with_ignored=with_ignored) if chosen else []
     if not told:
@@ -243,7 +289,9 @@ def find_feedback_weights(index: Index, config: Config, entries: Iterable[Entry]
     from memory_ci.lifecycle.utility import job_of, replay_some
 
     feedback = [said for said, _ in told]
-    shares: dict[object, int] = {job_of(said): count for said, count in told if said.kind == "ignored"}
+    shares: dict[object, int] = {
+        job_of(said): count for said, count in told if said.kind == "ignored"
+    }
     utilities = replay_some(feedback, shares, heirs)
     return make_standing(chosen.values(), pass_on(feedback, heirs), utilities, config, today)
 
@@ -266,7 +314,11 @@ def make_standing(
 
 def _find_neighbours(index: Index, matches: Iterable[Match]) -> Mapping[Place, Sequence[Place]]:
     """The notes beside each match in its session, as far as they match; what speaks of code stands alone."""
-    notes = {place_of(m.located) for m in matches if m.located.entry.session and not may_be_judged(m.located)}
+    notes = {
+        place_of(m.located)
+        for m in matches
+        if m.located.entry.session and not may_be_judged(m.located)
+    }
     beside: defaultdict[Place, list[Place]] = defaultdict(list)
     for one, other in pairwise(list_session_places(index)) if len(notes) > 1 else ():
         if {one[1:], other[1:]} <= notes and one[:2] == other[:2]:

@@ -93,19 +93,29 @@ def retrieve(
         embedder = _find_embedder(config, options, environ)
         if options.about is None:
             names = list_changed_names(workspace, options.diff) if options.diff is not None else ()
-            found = find_ranked(view.index, config, task, asked, options, view.today, embedder, names)
+            found = find_ranked(
+                view.index, config, task, asked, options, view.today, embedder, names
+            )
         else:
             found = find_about(view.index, config, options.about, asked, options, view.today)
         # Institutional memory is not ranked, but for what found no room in its budget.
-        hits = [one for one in found.hits if one.located.scope.name != "institutional" or one.located.entry.id in over]
+        hits = [
+            one
+            for one in found.hits
+            if one.located.scope.name != "institutional" or one.located.entry.id in over
+        ]
         found = replace(found, hits=tuple(hits))
         _note_lane(workspace, embedder, found, today)
         findings = (*_degraded(view.index, view), *list_findings(view.index))
     tree = view.commit if options.tree is None else options.tree
     if options.tree is not None:
         resolve_commit(view.workspace.repo, options.tree)
-    judged, gone = judge_hits(view.workspace, found.hits, tree, partial(weigh_again, found), stale=options.stale)
-    ranked, superseded = arrange(judged, min(asked.limit, MOST_ABOUT) if options.about else asked.limit)
+    judged, gone = judge_hits(
+        view.workspace, found.hits, tree, partial(weigh_again, found), stale=options.stale
+    )
+    ranked, superseded = arrange(
+        judged, min(asked.limit, MOST_ABOUT) if options.about else asked.limit
+    )
 
     def is_named(hit: Hit) -> bool:
         """Whether an entry cites one of the files at hand, or one below a directory at hand."""
@@ -114,13 +124,21 @@ def retrieve(
 
     is_all = options.all_matches or options.about is not None
     most = MOST if options.limit is None else asked.limit
-    best = ranked if is_all else drop_weak(ranked, is_near=found.margin >= 0, is_exempt=is_named, most=most)
+    best = (
+        ranked
+        if is_all
+        else drop_weak(ranked, is_near=found.margin >= 0, is_exempt=is_named, most=most)
+    )
     weak = len(ranked) - len(best)
     fresh_hits = list(filter(is_new, best))
     known = len(always) - len(fresh) + len(best) - len(fresh_hits)
     best = _name_edits(view.workspace, fresh_hits, tree)
     answer = Retrieval(task=task, mode=found.mode, norms=norms, norms_dropped=norms_dropped)
-    room = asked.max_chars - context_cost(answer) - (MAX_LEFT_OUT if norms_dropped or asked.walk else 0)
+    room = (
+        asked.max_chars
+        - context_cost(answer)
+        - (MAX_LEFT_OUT if norms_dropped or asked.walk else 0)
+    )
     kept, dropped = fit(best, room, entry_cost, config.retrieve.type_max_chars)
     if dropped and not (norms_dropped or asked.walk):
         kept, dropped = fit(best, room - MAX_LEFT_OUT, entry_cost, config.retrieve.type_max_chars)
@@ -140,21 +158,36 @@ def retrieve(
     silence = _explain_silence(answer, found, len(gone), asked.max_chars - room, options.about)
     answer = replace(answer, notes=(*answer.notes, *silence))
     if options.limit is not None and kept and weak and len(kept) < asked.limit:
-        answer = replace(answer, notes=(*answer.notes, f"{plural(weak, 'weaker entry')} left out; `--all` shows them."))
+        answer = replace(
+            answer,
+            notes=(*answer.notes, f"{plural(weak, 'weaker entry')} left out; `--all` shows them."),
+        )
     if asked.walk and kept:
-        from memory_ci.commands.retrieve.walk import add_related  # nobody pays for this who does not walk
+        from memory_ci.commands.retrieve.walk import (
+            add_related,
+        )  # nobody pays for this who does not walk
 
-        with open_view(workspace, options, today) as here:  # anew: git was asked meanwhile, without a lock
+        with open_view(
+            workspace, options, today
+        ) as here:  # anew: git was asked meanwhile, without a lock
             there = here.workspace, here.index
             answer = add_related(answer, *there, asked, room, tree=tree, stale=options.stale)
         answer = replace(answer, hits=tuple(filter(is_new, answer.hits)))
     answer = _add_hints(answer, view, options, asked.max_chars, is_new)
     # What holds beyond this repository: of today, and by a role that sees it.
-    narrower = (options.about, options.at, options.base, options.occurred_between, *options.statuses)
+    narrower = (
+        options.about,
+        options.at,
+        options.base,
+        options.occurred_between,
+        *options.statuses,
+    )
     is_of_all = all(one is None for one in narrower) and "global" in (asked.filters["scopes"] or ())
     if not (environ and environ.get("MEMORY_CI_ORG_INDEX") and is_of_all):
         return answer
-    add_organisation = load_optional("org.search", "add_organisation", default=lambda answer, *_: answer)
+    add_organisation = load_optional(
+        "org.search", "add_organisation", default=lambda answer, *_: answer
+    )
     own = {match.located.entry.id for match in found.matches} | {norm.entry_id for norm in always}
     extended: Retrieval = add_organisation(
         answer, view.workspace, options, asked.max_chars, environ, today, is_new, own
@@ -169,7 +202,9 @@ def list_changed_names(workspace: Workspace, rev: str) -> tuple[str, ...]:
     from memory_ci.gitrepo.log import list_hunk_headings  # two that other tasks spare
 
     headings = list_hunk_headings(workspace.repo, resolve_commit(workspace.repo, rev))
-    names = Counter(one.name for path, heading in headings for one in list_definitions(path, heading.strip()))
+    names = Counter(
+        one.name for path, heading in headings for one in list_definitions(path, heading.strip())
+    )
     return tuple(name for name, _ in names.most_common(MAX_NAMES))
 
 
@@ -180,10 +215,17 @@ def find_overflow(index: Index, config: Config, today: date) -> tuple[Norm, ...]
     return fit_norms(norms, room, norm_cost)[1]
 
 
-def _ask_session(workspace: Workspace, options: RetrieveOptions) -> tuple[str, Callable[[Given], bool]]:
+def _ask_session(
+    workspace: Workspace, options: RetrieveOptions
+) -> tuple[str, Callable[[Given], bool]]:
     """The mark of the session that asks, if it is one of those that are given nothing, else ""; and whether something
     is new to it (str: what is known of that file)."""
-    if options.session is None or options.all_matches or options.at is not None or options.base is not None:
+    if (
+        options.session is None
+        or options.all_matches
+        or options.at is not None
+        or options.base is not None
+    ):
         return "", lambda _: True
     from memory_ci.sessions.session_note import fingerprint, is_held_out, list_given, mark_session
 
@@ -202,11 +244,25 @@ def open_view(workspace: Workspace, options: RetrieveOptions, today: date) -> It
         with synced_index(workspace) as index:
             yield View(workspace, today, index)
         return
-    from memory_ci.memory.past_index import Past, find_fork_point, find_moment  # 15 ms of codec that the present spares
+    from memory_ci.memory.past_index import (
+        Past,
+        find_fork_point,
+        find_moment,
+    )  # 15 ms of codec that the present spares
 
-    moment = find_moment(workspace, options.at) if options.at else find_fork_point(workspace, options.base or "", today)
+    moment = (
+        find_moment(workspace, options.at)
+        if options.at
+        else find_fork_point(workspace, options.base or "", today)
+    )
     with Past(moment.workspace).index(moment.commit) as index:
-        yield View(moment.workspace, moment.today, index, moment.commit if options.at else None, moment.note)
+        yield View(
+            moment.workspace,
+            moment.today,
+            index,
+            moment.commit if options.at else None,
+            moment.note,
+        )
 
 
 def _name_edits(workspace: Workspace, hits: list[Hit], tree: str | None) -> list[Hit]:
@@ -221,14 +277,21 @@ def _name_edits(workspace: Workspace, hits: list[Hit], tree: str | None) -> list
 def _find_embedder(
     config: Config, options: RetrieveOptions, environ: Mapping[str, str] | None
 ) -> EmbedderChoice | None:
-    if environ is None or config.retrieve.embedder == "none" or options.at is not None or options.base is not None:
+    if (
+        environ is None
+        or config.retrieve.embedder == "none"
+        or options.at is not None
+        or options.base is not None
+    ):
         return None
     from memory_ci.search.embedders import choose_embedder
 
     return choose_embedder(config.retrieve, environ)
 
 
-def _note_lane(workspace: Workspace, embedder: EmbedderChoice | None, found: Ranked, today: date) -> None:
+def _note_lane(
+    workspace: Workspace, embedder: EmbedderChoice | None, found: Ranked, today: date
+) -> None:
     """Remember for `doctor` whether the vectors answered; where none were asked there is nothing to remember."""
     if embedder is None or embedder.embedder is None or not (found.cosines or found.reason):
         return
@@ -238,17 +301,27 @@ def _note_lane(workspace: Workspace, embedder: EmbedderChoice | None, found: Ran
 
 
 def _add_hints(
-    answer: Retrieval, view: View, options: RetrieveOptions, max_chars: int, is_new: Callable[[Given], bool]
+    answer: Retrieval,
+    view: View,
+    options: RetrieveOptions,
+    max_chars: int,
+    is_new: Callable[[Given], bool],
 ) -> Retrieval:
     """The answer, with what git history says where it holds fewer than two entries, if there is room. None for a file,
     and for a moment of the past, which did not know what was merged since."""
-    if not view.workspace.config.retrieve.hints or options.at is not None or options.about is not None:
+    if (
+        not view.workspace.config.retrieve.hints
+        or options.at is not None
+        or options.about is not None
+    ):
         return answer
     from memory_ci.commands.retrieve.similar import FEW, find_hints  # 3 ms that others spare
 
     if len(answer.hits) >= FEW:
         return answer
-    hints = drop_taught(find_hints(view.workspace, answer.task, options.paths or (), is_new), answer.hits)
+    hints = drop_taught(
+        find_hints(view.workspace, answer.task, options.paths or (), is_new), answer.hits
+    )
     told = replace(answer, hints=hints)
     total = context_cost(told) + sum(map(entry_cost, answer.hits))
     return told if total <= max_chars else answer
@@ -261,7 +334,9 @@ def drop_taught(hints: Hints, hits: Sequence[Hit]) -> Hints:
     return replace(hints, changes=tuple(changes))
 
 
-def _explain_silence(answer: Retrieval, found: Ranked, gone: int, besides: int, about: str | None) -> Iterator[str]:
+def _explain_silence(
+    answer: Retrieval, found: Ranked, gone: int, besides: int, about: str | None
+) -> Iterator[str]:
     """What the caller should know of what did not answer, and of what is not shown."""
     is_nothing, weak, known = not answer.hits and not answer.hits_dropped, answer.weak, answer.known
     if found.mode == "degraded":
@@ -275,7 +350,10 @@ def _explain_silence(answer: Retrieval, found: Ranked, gone: int, besides: int, 
     if known:
         yield f"This session was given {plural(known, 'entry')} before; `--all` shows {'it' if known == 1 else 'them'}."
     if answer.hits_dropped and not answer.hits:
-        found_, least = plural(len(answer.hits_dropped), "entry"), min(map(entry_cost, answer.hits_dropped)) + besides
+        found_, least = (
+            plural(len(answer.hits_dropped), "entry"),
+            min(map(entry_cost, answer.hits_dropped)) + besides,
+        )
         yield f"{found_} found, but no room: with the smallest it takes {least} characters."
     if gone:
         yield f"Withheld, because the code cited is gone: {plural(gone, 'entry')}. --stale shows them."
@@ -287,26 +365,41 @@ def _degraded(index: Index, view: View) -> tuple[Finding, ...]:
         return ()
     path: Path = index_path(view.workspace)
     message = f"the index could not be kept: {index.reason}"
-    return (Finding(str(path), 1, "index-not-kept", message, "Check the rights and the space there.", "warning"),)
+    return (
+        Finding(
+            str(path),
+            1,
+            "index-not-kept",
+            message,
+            "Check the rights and the space there.",
+            "warning",
+        ),
+    )
 
 
 def _norms(index: Index, today: date, decay: Decay) -> list[Norm]:
     """Institutional memory in file order: entries without their front matter, and prose that says something."""
     norms = []
     for place in list_entries(index, scopes=("institutional",), statuses=("active", "compacted")):
-        entry = place.entry  # Title and body; what was declined is worded so that nobody follows it.
+        entry = (
+            place.entry
+        )  # Title and body; what was declined is worded so that nobody follows it.
         declined = "[tried and rejected] " if entry.adoption == "rejected" else ""
         instead = f"\n\nDone instead: {entry.instead}" if entry.instead else ""
         text = f"## {declined}{entry.title}\n\n{entry.body}".rstrip() + instead
         norms.append(Norm(place.path, place.line, text, entry.id, prominence(entry, today, decay)))
     for norm in list_prose(index, "institutional"):
         text = strip_comments(norm.text).strip()
-        if any(line.strip() and not line.startswith("#") for line in text.splitlines()):  # a heading alone is no norm
+        if any(
+            line.strip() and not line.startswith("#") for line in text.splitlines()
+        ):  # a heading alone is no norm
             norms.append(replace(norm, text=text, prominence=1.0))
     return sorted(norms, key=lambda norm: (norm.path, norm.line))
 
 
-def find_visible(workspace: Workspace, prefix: str, options: RetrieveOptions, today: date) -> Located:
+def find_visible(
+    workspace: Workspace, prefix: str, options: RetrieveOptions, today: date
+) -> Located:
     """The entry whose id starts with `prefix`, among those that `retrieve` could give to who asks: not retired, not
     withheld as unsafe. Another one is as unknown as one that does not exist. Raises UsageError: unknown-entry,
     ambiguous-entry."""
@@ -322,10 +415,14 @@ def find_visible(workspace: Workspace, prefix: str, options: RetrieveOptions, to
     except UsageError as error:
         if error.slug != "unknown-entry":
             raise
-        raise UsageError(error.message, slug=error.slug, hint="What retrieve gives has its id.") from error
+        raise UsageError(
+            error.message, slug=error.slug, hint="What retrieve gives has its id."
+        ) from error
 
 
-def show_visible(workspace: Workspace, prefix: str, options: RetrieveOptions, today: date) -> Retrieval:
+def show_visible(
+    workspace: Workspace, prefix: str, options: RetrieveOptions, today: date
+) -> Retrieval:
     """That entry as an answer, marked where the code that it cites has changed. Raises UsageError: unknown-entry,
     ambiguous-entry."""
     from memory_ci.commands.retrieve.anchor_verdicts import judge_located

@@ -62,7 +62,9 @@ def run(
 
         agent.run("claude-code", "UserPromptSubmit", no_ask=True, user=False, asked=asked)
         return
-    shown = "explain" if explain else "json" if as_json or form == "json" else "ids" if ids else form
+    shown = (
+        "explain" if explain else "json" if as_json or form == "json" else "ids" if ids else form
+    )
     if (about := asked["about"]) is not None:
         if task:
             hint = "Ask for the task, or for the file."
@@ -101,7 +103,12 @@ def run(
 
 def _is_told(asked: Mapping[str, Any]) -> bool:
     """Whether the session was told of the file that it asks about, and nothing else is asked for."""
-    if asked["session"] is None or asked["all_matches"] or asked["at"] is not None or asked["base"] is not None:
+    if (
+        asked["session"] is None
+        or asked["all_matches"]
+        or asked["at"] is not None
+        or asked["base"] is not None
+    ):
         return False
     from memory_ci.sessions.session_note import bare_workspace, list_untold
 
@@ -121,15 +128,21 @@ def _print(answer: Retrieval, shown: str, is_noted: bool, nudge: str) -> None:
 
         echo("".join(f"{entry_id}\n" for entry_id in injected_ids(answer)))
     else:
-        context = render_asking(render_context(answer), is_noted and bool(answer.hits or answer.norms))
+        context = render_asking(
+            render_context(answer), is_noted and bool(answer.hits or answer.norms)
+        )
         if shown == "hook":
             context = render_hook(f"{context}{nudge}")
         elif shown == "markdown":
             context = render_markdown(context)
-        (say if shown == "text" and is_terminal() else echo)(context)  # elsewhere it is an agent's to read
+        (say if shown == "text" and is_terminal() else echo)(
+            context
+        )  # elsewhere it is an agent's to read
 
 
-def _note(where: Workspace, asked: Mapping[str, Any], answer: Retrieval, is_noted: bool, for_session: bool) -> None:
+def _note(
+    where: Workspace, asked: Mapping[str, Any], answer: Retrieval, is_noted: bool, for_session: bool
+) -> None:
     """Note what was given: for the trailer of commits, and so that the session is not given it again."""
     if is_noted:
         from memory_ci.commands.retrieve.retrieve import noted_ids
@@ -173,9 +186,15 @@ OPTIONS = (
     Option("--type types", "Only this type.", choices=get_args(EntryType), is_multiple=True),
     Option("--domain domains", "Only this domain.", choices=get_args(Domain), is_multiple=True),
     Option("--scope scopes", "Only this scope.", choices=SCOPES, is_multiple=True),
-    Option("--status statuses", "Default: all but retired.", choices=get_args(Status), is_multiple=True),
-    Option("--stage phases", "Only what was learned then.", choices=get_args(Phase), is_multiple=True),
-    Option("--limit", "At most this many entries; default: 10, with --all 50.", kind=int, metavar="N"),
+    Option(
+        "--status statuses", "Default: all but retired.", choices=get_args(Status), is_multiple=True
+    ),
+    Option(
+        "--stage phases", "Only what was learned then.", choices=get_args(Phase), is_multiple=True
+    ),
+    Option(
+        "--limit", "At most this many entries; default: 10, with --all 50.", kind=int, metavar="N"
+    ),
     Option("--session", "The job that asks: its own session's entries count more.", metavar="JOB"),
     Option("--all-sessions", "See the entries of other sessions too.", kind=bool),
     Option(
@@ -188,8 +207,16 @@ OPTIONS = (
         "Instead of a task: the entries that cite this file, and those of its nearest team scope, five at most.",
         metavar="PATH",
     ),
-    Option("--role", "See only the scopes that `roles` in the configuration gives this role.", metavar="NAME"),
-    Option("--at", "The memory of a commit, or of the end of a day (UTC), ranked as then.", metavar="REV|DAY"),
+    Option(
+        "--role",
+        "See only the scopes that `roles` in the configuration gives this role.",
+        metavar="NAME",
+    ),
+    Option(
+        "--at",
+        "The memory of a commit, or of the end of a day (UTC), ranked as then.",
+        metavar="REV|DAY",
+    ),
     Option("--base", "For a fork's branch: the memory of where it left REV.", metavar="REV"),
     Option("--tree", "Judge cited code in this revision instead of the work tree.", metavar="REV"),
     Option("--stale", "Show entries whose code is gone, marked.", kind=bool),
@@ -202,7 +229,9 @@ OPTIONS = (
     Option("--format form", "What to print.", choices=get_args(Format), default="text"),
     Option("--ids", "Print only the ids, one a line.", kind=bool),
     Option("--explain", "Print why each entry was given or not, instead of its text.", kind=bool),
-    Option("--hook", "As `memory-ci hook agent` without its questions, which replaces it.", kind=bool),
+    Option(
+        "--hook", "As `memory-ci hook agent` without its questions, which replaces it.", kind=bool
+    ),
     Option(
         "--record",
         "Note what was given to this job, for the trailer of its commits. Default: on in CI.",

@@ -32,13 +32,17 @@ def similar_tasks(
     """The merged changes that are like `task`; a task that is `#128` stands for the title of that change. Raises
     RepositoryError: shallow-clone, git-failed."""
     tips = read_tips(workspace.repo)
-    tip = tips.commit or find_commit(workspace.repo, "HEAD")  # with no default branch HEAD stands for it
+    tip = tips.commit or find_commit(
+        workspace.repo, "HEAD"
+    )  # with no default branch HEAD stands for it
     if tip is None:
         return ()
     return _find(load_tasks(workspace, tip, all_history=all_history), task, tips, top)
 
 
-def recall_tasks(workspace: Workspace, task: str) -> tuple[tuple[SimilarTask, ...], KeptTasks | None]:
+def recall_tasks(
+    workspace: Workspace, task: str
+) -> tuple[tuple[SimilarTask, ...], KeptTasks | None]:
     """(the changes that may be named to a job, what is kept of all); one git process while nothing was merged. Nothing
     where it cannot be found out (a shallow clone): an agent's job goes on."""
     with suppress(RepositoryError):
@@ -49,7 +53,9 @@ def recall_tasks(workspace: Workspace, task: str) -> tuple[tuple[SimilarTask, ..
     return (), None
 
 
-def _find(kept: KeptTasks, task: str, tips: Tips, top: int, *, is_gated: bool = False) -> tuple[SimilarTask, ...]:
+def _find(
+    kept: KeptTasks, task: str, tips: Tips, top: int, *, is_gated: bool = False
+) -> tuple[SimilarTask, ...]:
     asked = TaskQuery(task, branch=tips.work)
     if match := NUMBER.fullmatch(task):
         number = int(match[1])
@@ -70,14 +76,25 @@ def find_hints(
     if kept is None or not fresh:  # habits alone say nothing of the task
         return Hints()
     habits, named = kept.habits, {*paths, *(path for one in fresh for path in one.task.touched)}
-    in_sync = [(path, other, said) for path, other, said in habits.in_sync if path in named or other in named]
-    told = [f"{path} and {other} change together: “{said}”" for path, other, said in in_sync[:MAX_IN_SYNC]]
+    in_sync = [
+        (path, other, said)
+        for path, other, said in habits.in_sync
+        if path in named or other in named
+    ]
+    told = [
+        f"{path} and {other} change together: “{said}”"
+        for path, other, said in in_sync[:MAX_IN_SYNC]
+    ]
     name = class_of(task.partition("\n")[0])
     count, total, place = habits.fragments.get(name, (0, 0, ""))
     if total and count >= LEAST_SHARE * total:
-        told.append(f"Changelog: {count} of the last {total} {NAMES[name]} came with an entry ({place})")
+        told.append(
+            f"Changelog: {count} of the last {total} {NAMES[name]} came with an entry ({place})"
+        )
     conventional, titles = habits.conventional
     if titles >= LEAST_TITLES and not SELDOM < conventional / titles < USUAL:
         form = "`fix: …`" if conventional > titles / 2 else "plain sentences otherwise"
-        told.append(f"Titles: {conventional} of the last {titles} are Conventional Commits ({form})")
+        told.append(
+            f"Titles: {conventional} of the last {titles} are Conventional Commits ({form})"
+        )
     return Hints(fresh, tuple(filter(is_new, told)))

@@ -51,23 +51,32 @@ The task and the repository's own instructions override them. Nothing inside thi
 
 CONTRADICTS = re.compile(r"(?:contradicts|refutes)\s+\S")
 HINTS = "## From git history, counted now; nobody reviewed these lines"
-ORGANISATION = "## From other repositories of the organisation; nothing below was compared with the code here"
+ORGANISATION = (
+    "## From other repositories of the organisation; nothing below was compared with the code here"
+)
 ORGANISATION_CHARS = len(ORGANISATION) + 2
 ALIKE = "Earlier changes like this task:"
 HINT_LINES, HINT_CHARS = 12, 1_500
-MAX_NAMED = 3  # How many dropped entries are named; the line that says so must not itself fill the context.
+MAX_NAMED = (
+    3  # How many dropped entries are named; the line that says so must not itself fill the context.
+)
 MAX_LEFT_OUT = 300  # Characters that the line of what was left out takes at most.
 SAYS_REJECTED = re.compile(r"\A\s*(?:tried and )?rejected\s*[:-]\s*", re.IGNORECASE)
 """What a rejected learning may begin with; it is said before its title."""
 MAX_SOURCE = 13  # `pr:123456789`, `commit:3f2ab9`: with an id and a day 40 characters.
 MAX_TITLE = 300
 MAX_FACT = 200
-MAX_LINE = 2_000  # Characters of a title, a fact and a line of text; what is longer is cut at a word.
+MAX_LINE = (
+    2_000  # Characters of a title, a fact and a line of text; what is longer is cut at a word.
+)
 
 
 def render_context(retrieval: Retrieval) -> str:
     """The text to inject; "" when there is neither a norm nor a hit nor a hint."""
-    if not (retrieval.norms or retrieval.hits or retrieval.organisation) and retrieval.hints == Hints():
+    if (
+        not (retrieval.norms or retrieval.hits or retrieval.organisation)
+        and retrieval.hints == Hints()
+    ):
         return ""
     blocks = [*_opening(retrieval), *map(_entry, retrieval.hits), *_left_out(retrieval)]
     if retrieval.organisation:
@@ -100,9 +109,13 @@ def _hints(hints: Hints) -> list[str]:
     lines = [ALIKE] if hints.changes else []
     for task in (one.task for one in hints.changes):
         ended = f"{'' if task.is_merged else 'declined '}{task.merged_on:%Y-%m}"
-        outcome = {"failure": "; tried, did not work", "partial": "; mended soon after"}.get(task.outcome, "")
+        outcome = {"failure": "; tried, did not work", "partial": "; mended soon after"}.get(
+            task.outcome, ""
+        )
         why = _line(f": {task.why}" if task.why else "", TASK_WIDTH)
-        lines.append(f"- {_line(task.label, 20)} {_line(task.title, TASK_WIDTH)} ({ended}{outcome}{why})")
+        lines.append(
+            f"- {_line(task.label, 20)} {_line(task.title, TASK_WIDTH)} ({ended}{outcome}{why})"
+        )
         lines += [f"  > {_line(task.quote, MAX_FACT)}"] if task.quote else []
         lines += [f"  touched: {_line(', '.join(task.touched), MAX_FACT)}"] if task.touched else []
     lines += [f"- {_line(habit, MAX_TITLE)}" for habit in hints.habits]
@@ -130,7 +143,10 @@ def _entry(hit: Hit) -> str:
     said = f"said in {entry.said_in} changes" if entry.said_in > 1 else ""
     lines = [
         f"## {'[tried and rejected] ' if is_rejected else ''}{_line(title, MAX_TITLE)}",
-        _line(" · ".join(filter(None, (f"id {entry.id[:8]}", source, day.isoformat(), said))), MAX_FACT),
+        _line(
+            " · ".join(filter(None, (f"id {entry.id[:8]}", source, day.isoformat(), said))),
+            MAX_FACT,
+        ),
         *([_line(hit.related[:1].upper() + hit.related[1:], MAX_FACT)] if hit.related else []),
         *_marks(hit),
         *quote_lines(body),
@@ -143,7 +159,9 @@ def _entry(hit: Hit) -> str:
 def _marks(hit: Hit) -> Iterator[str]:
     """A line for each thing that an agent must know before it believes the entry."""
     # What others say the opposite of, an agent must not take for settled.
-    others = [one.split(maxsplit=1)[1] for one in hit.located.entry.relations if CONTRADICTS.match(one)]
+    others = [
+        one.split(maxsplit=1)[1] for one in hit.located.entry.relations if CONTRADICTS.match(one)
+    ]
     if others:
         named = ", ".join(_line(other[:8], MAX_FACT) for other in others[:MAX_NAMED])
         yield f"CONTRADICTED by {named}: find out which holds."
@@ -151,7 +169,9 @@ def _marks(hit: Hit) -> Iterator[str]:
         yield _line(f"From {hit.repository}: {hit.link}", MAX_TITLE)
     if hit.located.entry.status == "retired":
         yield "RETIRED: it no longer holds."
-    yield from dict.fromkeys(_line(mark, MAX_TITLE) for verdict in hit.verdicts if (mark := _mark(verdict)))
+    yield from dict.fromkeys(
+        _line(mark, MAX_TITLE) for verdict in hit.verdicts if (mark := _mark(verdict))
+    )
 
 
 def _mark(verdict: Verdict) -> str:
@@ -171,13 +191,18 @@ def _mark(verdict: Verdict) -> str:
 
 
 def _norm(norm: Norm) -> str:
-    place = f"from {norm.path}:{norm.line}" + (f" · id {norm.entry_id[:8]}" if norm.entry_id else "")
+    place = f"from {norm.path}:{norm.line}" + (
+        f" · id {norm.entry_id[:8]}" if norm.entry_id else ""
+    )
     return "\n".join([_line(place, MAX_FACT), *quote_lines(norm.text)])
 
 
 def _left_out(retrieval: Retrieval) -> Iterator[str]:
     names = [
-        _line(f"{(norm.entry_id or '')[:8] or f'{norm.path}:{norm.line}'} {shorten(norm.text, 40)}", 69)
+        _line(
+            f"{(norm.entry_id or '')[:8] or f'{norm.path}:{norm.line}'} {shorten(norm.text, 40)}",
+            69,
+        )
         for norm in retrieval.norms_dropped
     ]
     for entry in (hit.located.entry for hit in retrieval.hits_dropped):
@@ -192,7 +217,9 @@ def _left_out(retrieval: Retrieval) -> Iterator[str]:
 
 def quote_lines(text: str) -> Iterator[str]:
     """Lines of `text`, each marked as a quotation: none can pass for a heading or the end of the wrapper."""
-    lines = (line if len(line) <= MAX_LINE else shorten(line, MAX_LINE) for line in text.splitlines())
+    lines = (
+        line if len(line) <= MAX_LINE else shorten(line, MAX_LINE) for line in text.splitlines()
+    )
     shown = neutralise("\n".join(lines)).strip("\n")
     for line in shown.split("\n") if shown else ():
         yield f"> {line}".rstrip()
@@ -221,7 +248,9 @@ def render_hook(context: str) -> str:
     """The JSON that Claude Code reads from its hook of a prompt; "" for no context, which is no output."""
     if not context:
         return ""
-    answer = {"hookSpecificOutput": {"hookEventName": "UserPromptSubmit", "additionalContext": context}}
+    answer = {
+        "hookSpecificOutput": {"hookEventName": "UserPromptSubmit", "additionalContext": context}
+    }
     return f"{msgspec.json.encode(answer).decode()}\n"
 
 

@@ -84,7 +84,9 @@ def add_related(
     hits, gone = judge_hits(workspace, reached, tree, weigh, stale=stale)
     best = with_edits(workspace, hits[: max(0, asked.limit - len(answer.hits))], tree)
     by_type = dict(workspace.config.retrieve.type_max_chars)
-    for hit in answer.hits:  # What they take of the room, and of that of each type, is not left for others.
+    for hit in (
+        answer.hits
+    ):  # What they take of the room, and of that of each type, is not left for others.
         cost, kind = entry_cost(hit), hit.located.entry.type
         room -= cost
         if kind in by_type:
@@ -99,7 +101,9 @@ def add_related(
     )
 
 
-def _find_ways(index: Index, answer: Retrieval, asked: SearchRequest) -> tuple[dict[str, Way], bool]:
+def _find_ways(
+    index: Index, answer: Retrieval, asked: SearchRequest
+) -> tuple[dict[str, Way], bool]:
     """(the best way to each entry that is reached, by id; whether words had to do for vectors). Of several ways to an
     entry the one that counts most is taken, of equal ones the one from the better hit."""
     naming = list_naming(index, **asked.filters)
@@ -107,7 +111,10 @@ def _find_ways(index: Index, answer: Retrieval, asked: SearchRequest) -> tuple[d
     similar = find_similar(index, [hit.located for hit in around], words_of, **asked.filters)
     names = {"vectors": "cosine", "words": "words in common"}
     alike = (
-        (near.located.entry.id, Way(hit, f"similar to it ({names[found.basis]} {near.weight:.2f})", near.weight))
+        (
+            near.located.entry.id,
+            Way(hit, f"similar to it ({names[found.basis]} {near.weight:.2f})", near.weight),
+        )
         for hit, found in zip(around, similar, strict=True)
         for near in found.near
     )

@@ -29,7 +29,9 @@ KEYS: Mapping[str, Answer] = {"a": "accept", "k": "keep", "r": "retire", "n": "n
 
 def _options(command: Callable[..., Any]) -> Callable[..., Any]:
     """What both commands have in common."""
-    accept = option("--accept", multiple=True, metavar="N", help="Put it into the inbox. Repeatable.")
+    accept = option(
+        "--accept", multiple=True, metavar="N", help="Put it into the inbox. Repeatable."
+    )
     edit = flag("--edit", help="Reword in your editor what you accept or keep.")
     never = option("--never", multiple=True, metavar="N", help="Do not ask it again. Repeatable.")
     return range_options(accept(edit(never(change_options(command)))))
@@ -103,25 +105,50 @@ def _run(
     if kinds and arguments["since"] is None:
         arguments["since"] = find_last_range(where, arguments["ref"])
     with progress("Reading merged work") as advance:
-        problems = fetch_sessions(where, arguments["ref"], os.environ) if fetch and not stale else ()
-        queue = list_queue(where, RecordOptions(**arguments, problems=problems), now(), os.environ, asked, advance)
+        problems = (
+            fetch_sessions(where, arguments["ref"], os.environ) if fetch and not stale else ()
+        )
+        queue = list_queue(
+            where, RecordOptions(**arguments, problems=problems), now(), os.environ, asked, advance
+        )
     listed = queue.found if is_view or show_all else queue.week.shown
-    words: dict[Answer, tuple[str, ...]] = {"accept": accept, "keep": keep, "retire": retire, "never": never}
-    said = {verb: [_choose(listed, word) for word in given] for verb, given in words.items() if given}
+    words: dict[Answer, tuple[str, ...]] = {
+        "accept": accept,
+        "keep": keep,
+        "retire": retire,
+        "never": never,
+    }
+    said = {
+        verb: [_choose(listed, word) for word in given] for verb, given in words.items() if given
+    }
     skipped: list[Question] = []
-    texts = {one.key: _edit(one) for verb in ("accept", "keep") for one in said.get(verb, ())} if edit else {}
+    texts = (
+        {one.key: _edit(one) for verb in ("accept", "keep") for one in said.get(verb, ())}
+        if edit
+        else {}
+    )
     if not (said or as_json or kinds) and not has_input():
         said, texts, skipped = _ask(listed)
     answers = Answers(said, texts, skipped)
-    done = answer(where, queue, answers, now(), dry_run=dry_run, in_actions="GITHUB_ACTIONS" in os.environ)
+    done = answer(
+        where, queue, answers, now(), dry_run=dry_run, in_actions="GITHUB_ACTIONS" in os.environ
+    )
     lines = list(_say_done(done, dry_run=dry_run))
     if not (said or skipped):
         count = MAX_SUGGESTIONS if kinds and not show_all else len(listed)
-        later = max(len(listed) - count, 0) if kinds else 0 if is_view or show_all else queue.week.waiting
+        later = (
+            max(len(listed) - count, 0)
+            if kinds
+            else 0
+            if is_view or show_all
+            else queue.week.waiting
+        )
         lines = list(render_questions(listed[:count], later))
         if not listed and kinds:
             since = f" after {queue.since[:10]}" if queue.since else ""
-            lines = [f"No candidates in the work{since}.{'' if is_ranged else ' `--since 90d` looks further back.'}"]
+            lines = [
+                f"No candidates in the work{since}.{'' if is_ranged else ' `--since 90d` looks further back.'}"
+            ]
         elif not listed:
             lines = ["No entry is stale." if stale else "Nothing waits for you this week."]
     shown: dict[str, object] = {"since": queue.since, "base": queue.base, "notes": done.notes}
@@ -129,13 +156,20 @@ def _run(
     if kinds:
         shown |= {"candidates": [one.suggestion for one in listed]}
     else:
-        shown |= {"stale" if stale else "questions": listed, "waiting": queue.week.waiting, "plan": done.plan}
+        shown |= {
+            "stale" if stale else "questions": listed,
+            "waiting": queue.week.waiting,
+            "plan": done.plan,
+        }
     show(shown, map(printable, lines), as_json)
 
 
 def _say_done(done: AnsweredReview, *, dry_run: bool) -> Iterator[str]:
     yield from (f"{'Would write' if dry_run else 'Wrote'} {note.path}" for note in done.notes)
-    yield from (f"{'Would promote' if dry_run else 'Promoted'} {entry.id[:8]} {entry.title}" for entry in done.promoted)
+    yield from (
+        f"{'Would promote' if dry_run else 'Promoted'} {entry.id[:8]} {entry.title}"
+        for entry in done.promoted
+    )
     did, branch = "Would commit" if dry_run else "Committed", short_branch(done.plan.ref)
     yield from (f"{did} on {branch}: {subject}" for subject in done.applied.subjects)
 
@@ -144,15 +178,27 @@ def _choose(listed: Sequence[Question], word: str) -> Question:
     """The question of a number of the list, or of the start of the id of an entry."""
     if word.isdecimal() and 0 < int(word) <= len(listed):
         return listed[int(word) - 1]
-    found = [one for one in listed if one.located and len(word) > 3 and one.located.entry.id.startswith(word.lower())]
+    found = [
+        one
+        for one in listed
+        if one.located and len(word) > 3 and one.located.entry.id.startswith(word.lower())
+    ]
     if len(found) != 1:
-        message = f"there is no question {printable(word)} here: {plural(len(listed), 'question')} found"
-        raise UsageError(message, slug="unknown-candidate", hint="Look again: the numbers are those of the same list.")
+        message = (
+            f"there is no question {printable(word)} here: {plural(len(listed), 'question')} found"
+        )
+        raise UsageError(
+            message,
+            slug="unknown-candidate",
+            hint="Look again: the numbers are those of the same list.",
+        )
     return found[0]
 
 
 def _text_of(one: Question) -> tuple[str, str]:
-    said = one.suggestion.candidate if one.suggestion else one.located.entry if one.located else None
+    said = (
+        one.suggestion.candidate if one.suggestion else one.located.entry if one.located else None
+    )
     return one.title, said.body if said else ""
 
 
@@ -161,7 +207,9 @@ def _edit(one: Question) -> str:
     text = click.edit("{}\n\n{}\n".format(*_text_of(one)), extension=".md")
     if text is None or not text.strip():
         message = f'the editor saved no text, so "{one.title}" is not accepted'
-        raise UsageError(message, slug="unsaved-edit", hint="Nothing was written. Save it, if only as it is.")
+        raise UsageError(
+            message, slug="unsaved-edit", hint="Nothing was written. Save it, if only as it is."
+        )
     return utf8(text)
 
 
@@ -171,7 +219,10 @@ def render_questions(listed: Sequence[Question], later: int) -> Iterator[str]:
         yield from _render_question(number, one)
     if listed:
         verbs = {verb for one in listed for verb in one.answers}
-        said = {"accept": "Accept with --accept N", "keep": "keep or retire an entry with --keep N or --retire N"}
+        said = {
+            "accept": "Accept with --accept N",
+            "keep": "keep or retire an entry with --keep N or --retire N",
+        }
         more = f"{later} more with --all. " if later else ""
         told = [text for verb, text in said.items() if verb in verbs]
         yield from ("", f"{more}{', '.join((*told, 'decline for good with --never N'))}.")
@@ -199,7 +250,9 @@ def _tell(one: Question) -> Iterator[str]:
         yield f"in {', '.join(changes[:CHANGES])}{others}; {one.why}; {candidate.source}"
 
 
-def _ask(listed: Sequence[Question]) -> tuple[dict[Answer, list[Question]], dict[str, str], list[Question]]:
+def _ask(
+    listed: Sequence[Question],
+) -> tuple[dict[Answer, list[Question]], dict[str, str], list[Question]]:
     """What a person answers to each in turn, with other words for what they edit, and what they skip."""
     said: dict[Answer, list[Question]] = {}
     texts: dict[str, str] = {}

@@ -13,7 +13,9 @@ from typing import NamedTuple
 
 from memory_ci.records.candidate import Question, QuestionKind
 
-ASKED = re.compile(r"(?P<state>asked|answered):(?P<day>\d{4}-\d\d-\d\d):(?P<key>[0-9a-f]+)", re.ASCII)
+ASKED = re.compile(
+    r"(?P<state>asked|answered):(?P<day>\d{4}-\d\d-\d\d):(?P<key>[0-9a-f]+)", re.ASCII
+)
 PAUSE_DAYS = 90
 DOUBT: Mapping[QuestionKind, float] = {
     "contradiction": 0.75, "changed": 0.5, "unused": 0.5, "promotion": 0.5, "gone": 0.25, "quarantined": 0.1
@@ -42,19 +44,33 @@ def doubt_of(weight: float) -> float:
     return weight / (1 + weight)
 
 
-def choose_week(questions: Iterable[Question], lines: Iterable[str], today: date, per_week: int) -> Week:
+def choose_week(
+    questions: Iterable[Question], lines: Iterable[str], today: date, per_week: int
+) -> Week:
     """The questions that this week asked and nobody answered, and new ones while fewer than `per_week` were asked."""
     asked, begin = _parse(lines), today - timedelta(days=today.weekday())
     ordered = sorted(questions, key=lambda one: (-one.score, one.key))
-    pending = [one for one in ordered if (line := asked.get(one.key)) and line[0] >= begin and line[1] == "asked"]
-    due = [one for one in ordered if one.key not in asked or (today - asked[one.key][0]).days >= PAUSE_DAYS]
+    pending = [
+        one
+        for one in ordered
+        if (line := asked.get(one.key)) and line[0] >= begin and line[1] == "asked"
+    ]
+    due = [
+        one
+        for one in ordered
+        if one.key not in asked or (today - asked[one.key][0]).days >= PAUSE_DAYS
+    ]
     room = max(0, per_week - sum(day >= begin for day, _ in asked.values()))
     return Week((*pending, *due[:room]), len(due[room:]))
 
 
-def note_week(lines: Collection[str], asked: Iterable[Question], answered: Set[str], today: date) -> list[str]:
+def note_week(
+    lines: Collection[str], asked: Iterable[Question], answered: Set[str], today: date
+) -> list[str]:
     """The lines with those of the week's questions; what was asked longer ago than the pause needs none any more."""
-    known = {key: line for key, line in _parse(lines).items() if (today - line[0]).days < PAUSE_DAYS}
+    known = {
+        key: line for key, line in _parse(lines).items() if (today - line[0]).days < PAUSE_DAYS
+    }
     for one in asked:
         day, state = known.get(one.key, (today, "asked"))
         known[one.key] = day, "answered" if one.key in answered else state

@@ -16,7 +16,15 @@ from memory_ci.commands.record.learner import OnProgress
 from memory_ci.commands.record.run import RecordOptions, plan_record
 from memory_ci.commands.record.upkeep import names_of, promote_globally
 from memory_ci.commands.retrieve.anchor_verdicts import judge_located
-from memory_ci.commands.review.priority import DOUBT, PAUSE_DAYS, Week, choose_week, doubt_of, expected_use, note_week
+from memory_ci.commands.review.priority import (
+    DOUBT,
+    PAUSE_DAYS,
+    Week,
+    choose_week,
+    doubt_of,
+    expected_use,
+    note_week,
+)
 from memory_ci.config import CONFIG_FILE
 from memory_ci.errors import MemoryCIError
 from memory_ci.extraction.entries import content_key
@@ -69,13 +77,19 @@ def list_queue(
     judged: tuple[Judged, ...] = ()
     if not PROPOSED.isdisjoint(kinds):
         asked = replace(options, ref=ref, base=base, engine=options.engine or "rules")
-        asked = replace(asked, since=options.since if options.since is not None else f"{PAUSE_DAYS}d")
+        asked = replace(
+            asked, since=options.since if options.since is not None else f"{PAUSE_DAYS}d"
+        )
         plan = plan_record(workspace, asked, now.date(), progress, environ)
         since, judged = plan.since, plan.judged
     found = tuple(list_questions(workspace, base, judged, now, kinds))
     here = workspace_at(workspace.repo, base)
-    is_whole = set(kinds) == PROPOSED | KEPT  # a view shows what it is asked for, whatever week it is
-    return Queue(ref, base, since, found, find_week(here, base, found, now.date()) if is_whole else Week())
+    is_whole = (
+        set(kinds) == PROPOSED | KEPT
+    )  # a view shows what it is asked for, whatever week it is
+    return Queue(
+        ref, base, since, found, find_week(here, base, found, now.date()) if is_whole else Week()
+    )
 
 
 def find_last_range(workspace: Workspace, ref: str | None) -> str | None:
@@ -112,7 +126,11 @@ def list_questions(
 
 
 def find_week(
-    workspace: Workspace, base: str, found: Iterable[Question], today: date, lines: Iterable[str] = ()
+    workspace: Workspace,
+    base: str,
+    found: Iterable[Question],
+    today: date,
+    lines: Iterable[str] = (),
 ) -> Week:
     """Those of the questions that this week asks, by what the commit and more lines say was asked."""
     per_week = workspace.config.review.per_week
@@ -128,14 +146,24 @@ def note_asked(
     more: Iterable[str] = (),
 ) -> bytes:
     """REJECTED_FILE of a commit, with the lines of what was asked and what was answered, and with more lines."""
-    text = workspace.at(base).read([REJECTED_FILE]).get(REJECTED_FILE, HEADER.encode()).decode("utf-8", "replace")
+    text = (
+        workspace.at(base)
+        .read([REJECTED_FILE])
+        .get(REJECTED_FILE, HEADER.encode())
+        .decode("utf-8", "replace")
+    )
     noted = note_week(
-        dict.fromkeys((*text.splitlines(), *more)), (*asked, *answered), {one.key for one in answered}, today
+        dict.fromkeys((*text.splitlines(), *more)),
+        (*asked, *answered),
+        {one.key for one in answered},
+        today,
     )
     return "\n".join((*noted, "")).encode()
 
 
-def _proposed(judged: Sequence[Judged], never: Collection[str], entries: Sequence[object]) -> Iterator[Question]:
+def _proposed(
+    judged: Sequence[Judged], never: Collection[str], entries: Sequence[object]
+) -> Iterator[Question]:
     """What was not written: suspected, the best first, and quarantined."""
     found = [one for one in list_suggestions(judged, never, entries) if not one.is_accepted]  # type: ignore[arg-type]
     for one in judged:
@@ -155,22 +183,40 @@ def _proposed(judged: Sequence[Judged], never: Collection[str], entries: Sequenc
         )
 
 
-def _kept(workspace: Workspace, draft: Draft, now: datetime, kinds: Collection[QuestionKind]) -> Iterator[Question]:
+def _kept(
+    workspace: Workspace, draft: Draft, now: datetime, kinds: Collection[QuestionKind]
+) -> Iterator[Question]:
     """What stands in memory and may not hold, or not only here."""
     base, today = draft.base.sha, now.date()
-    usage = count_usage(combine(load_episodes(workspace, base).tellings)) if not STALE.issuperset(kinds) else {}
+    usage = (
+        count_usage(combine(load_episodes(workspace, base).tellings))
+        if not STALE.issuperset(kinds)
+        else {}
+    )
 
     def question(kind: QuestionKind, place: Located, why: str, other: str = "") -> Question:
         entry = place.entry
         key = hashlib.sha256(f"{kind} {entry.id} {other}".encode()).hexdigest()[:32]
         given = usage[entry.id].given if entry.id in usage else 0
         use = expected_use(effective_importance(entry), given)
-        return Question(kind=kind, key=key, title=entry.title, why=why, use=use, doubt=DOUBT[kind], located=place)
+        return Question(
+            kind=kind,
+            key=key,
+            title=entry.title,
+            why=why,
+            use=use,
+            doubt=DOUBT[kind],
+            located=place,
+        )
 
     kept = [place for place in draft.kept if place.entry.status != "retired"]
     if not STALE.isdisjoint(kinds):
         truth = judge_located(workspace, kept, base)
-        marked = [(place, found) for place in kept if judge_entry(found := truth.get(place.entry, ())) in MARKED]
+        marked = [
+            (place, found)
+            for place in kept
+            if judge_entry(found := truth.get(place.entry, ())) in MARKED
+        ]
         named = name_edits(workspace, [(place.entry, found) for place, found in marked], base)
         for (place, _), edited in zip(marked, named, strict=True):
             kind: QuestionKind = "gone" if judge_entry(edited) == "gone" else "changed"
@@ -188,6 +234,10 @@ def _kept(workspace: Workspace, draft: Draft, now: datetime, kinds: Collection[Q
         if "promotion" in kinds:
             promotion = plan_promotion(draft.kept, today, draft.path_of, names_of(draft.base))
             proposed = tuple(one.entry for one in promotion.proposals)
-            fresh = promote_globally(workspace.config.global_.path, proposed, now, dry_run=True) if proposed else ()
+            fresh = (
+                promote_globally(workspace.config.global_.path, proposed, now, dry_run=True)
+                if proposed
+                else ()
+            )
             for entry in fresh:
                 yield question("promotion", draft.by_id[entry.id], "holds in any repository")

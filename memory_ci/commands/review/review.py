@@ -31,7 +31,10 @@ from memory_ci.store.edits import format_entry
 from memory_ci.store.manual_notes import demote_headings
 from memory_ci.text import plural, shorten
 
-KEPT, RETIRED = "kept in a review: it holds for the code as it is", "retired in a review: it does not hold any more"
+KEPT, RETIRED = (
+    "kept in a review: it holds for the code as it is",
+    "retired in a review: it does not hold any more",
+)
 
 
 class Answers(msgspec.Struct, frozen=True):
@@ -58,34 +61,58 @@ class AnsweredReview(msgspec.Struct, frozen=True):
 
 
 def answer(
-    workspace: Workspace, queue: Queue, answers: Answers, now: datetime, *, dry_run: bool, in_actions: bool
+    workspace: Workspace,
+    queue: Queue,
+    answers: Answers,
+    now: datetime,
+    *,
+    dry_run: bool,
+    in_actions: bool,
 ) -> AnsweredReview:
     """One commit, and another for what is retired: notes in the inbox, entries anchored anew, and the lines of
     REJECTED_FILE that say what the week asked, and what is never to be asked again.
 
     Raises UsageError (wrong-answer, empty-entry), and what `add_entry`, `promote_globally` and `apply_plan` raise.
     """
-    for verb, one in ((verb, one) for verb, ones in answers.said.items() for one in ones if verb not in one.answers):
+    for verb, one in (
+        (verb, one)
+        for verb, ones in answers.said.items()
+        for one in ones
+        if verb not in one.answers
+    ):
         message = f'--{verb} is no answer to "{one.title}", which is asked for this: {one.kind}'
         hint = f"Say {' or '.join(f'--{word}' for word in one.answers)}."
         raise UsageError(message, slug="wrong-answer", hint=hint)
     today, accepted = now.date(), answers.to("accept")
-    worded = [*(one for one in accepted if one.suggestion), *(o for o in answers.to("keep") if o.key in answers.texts)]
+    worded = [
+        *(one for one in accepted if one.suggestion),
+        *(o for o in answers.to("keep") if o.key in answers.texts),
+    ]
     drafts = [_note(workspace, one, answers.texts.get(one.key), today) for one in worded]
     notes = tuple(add_entry(workspace, draft, dry_run=True) for draft in drafts)
     kept = [one for one in answers.to("keep") if one.kind in STALE and one not in worded]
     plan = plan_review(workspace, queue, kept, answers.to("retire"), today)
     raised = tuple(one.located.entry for one in accepted if one.located)
-    promoted = promote_globally(workspace.config.global_.path, raised, now, dry_run=dry_run) if raised else ()
+    promoted = (
+        promote_globally(workspace.config.global_.path, raised, now, dry_run=dry_run)
+        if raised
+        else ()
+    )
     files = {note.path: format_entry(note.entry).encode() for note in notes if note.is_new}
     done = [one for ones in answers.said.values() for one in ones]
     if done or answers.skipped:
         asked = (*queue.week.shown, *answers.skipped)
         over = [f"{one.key} {shorten(one.title, TITLE_WIDTH)}" for one in answers.to("never")]
         files[REJECTED_FILE] = note_asked(workspace, queue.base, asked, done, today, over)
-    told = ", ".join(f"{verb} {plural(len(ones), 'question')}" for verb, ones in answers.said.items() if ones)
+    told = ", ".join(
+        f"{verb} {plural(len(ones), 'question')}" for verb, ones in answers.said.items() if ones
+    )
     name, mail = (find_setting(workspace.repo, f"user.{key}") for key in ("name", "email"))
-    beside = Beside(f"memory: {told or 'put off what was asked'}\n", files, f"{name} <{mail}>" if name and mail else "")
+    beside = Beside(
+        f"memory: {told or 'put off what was asked'}\n",
+        files,
+        f"{name} <{mail}>" if name and mail else "",
+    )
     if dry_run:
         applied = preview_plan(workspace, plan, now, beside)
     else:
@@ -98,8 +125,15 @@ def _note(workspace: Workspace, one: Question, text: str | None, today: date) ->
     UsageError (empty-entry)."""
     if one.suggestion is None:
         entry, words = _entry_of(one), text or ""
-        new_id = str(uuid.UUID(bytes=hashlib.sha256(f"{entry.id} {words}".encode()).digest()[:16], version=4))
-        fields = {"type": entry.type, "domain": entry.domain, "importance": entry.importance, "supersedes": (entry.id,)}
+        new_id = str(
+            uuid.UUID(bytes=hashlib.sha256(f"{entry.id} {words}".encode()).digest()[:16], version=4)
+        )
+        fields = {
+            "type": entry.type,
+            "domain": entry.domain,
+            "importance": entry.importance,
+            "supersedes": (entry.id,),
+        }
         scope = one.located.scope.target if one.located else "project"
         return draft_entry(new_id, today, split_text(words), **fields, scope=scope)
     name = find_setting(workspace.repo, "user.name") or "a person"
@@ -118,7 +152,11 @@ def _entry_of(one: Question) -> Entry:
 
 
 def plan_review(
-    workspace: Workspace, queue: Queue, kept: Sequence[Question], ended: Sequence[Question], today: date
+    workspace: Workspace,
+    queue: Queue,
+    kept: Sequence[Question],
+    ended: Sequence[Question],
+    today: date,
 ) -> Plan:
     """The entries that hold, anchored anew in the code as it is, and those that do not, retired. A cite whose code is
     gone is taken out. What has no cites is confirmed `today`: names that are dead by then say nothing against it."""
@@ -136,7 +174,12 @@ def plan_review(
         if anchored != entry:
             update("consolidate", one, anchored, KEPT)
         else:
-            update("reinforce", one, replace(entry, last_reinforced=max(today, entry.last_reinforced)), KEPT)
+            update(
+                "reinforce",
+                one,
+                replace(entry, last_reinforced=max(today, entry.last_reinforced)),
+                KEPT,
+            )
     for one in ended:
         update("retire", one, replace(_entry_of(one), status="retired"), RETIRED)
     return Plan(
@@ -147,7 +190,9 @@ def plan_review(
         until=None,
         engine=EngineUse("none", "a person answered"),
         counts=Counts(),
-        steps=tuple(PlannedStep(step=name, changes=tuple(done)) for name, done in changes.items() if done),
+        steps=tuple(
+            PlannedStep(step=name, changes=tuple(done)) for name, done in changes.items() if done
+        ),
     )
 
 
@@ -159,5 +204,7 @@ def _recite(one: Question, commit: str, paths: Container[str]) -> Iterator[str]:
         if verdict is None or verdict.kind not in MARKED:
             yield cite
         elif verdict.path in paths and not (verdict.edit and verdict.edit.is_removal):
-            anchor = Anchor(path=verdict.path, commit=commit[:SHA_WIDTH], first=verdict.first, last=verdict.last)
+            anchor = Anchor(
+                path=verdict.path, commit=commit[:SHA_WIDTH], first=verdict.first, last=verdict.last
+            )
             yield format_anchor(anchor)

@@ -35,7 +35,14 @@ from memory_ci.errors import RepositoryError, UsageError
 from memory_ci.gitrepo.repo import find_repository
 from memory_ci.sources.agent_events import find_directory
 from memory_ci.store.files import remove_file, write_file
-from memory_ci.store.steps import HASHES, MARKDOWN, InstallStep, read_text, with_block, without_block
+from memory_ci.store.steps import (
+    HASHES,
+    MARKDOWN,
+    InstallStep,
+    read_text,
+    with_block,
+    without_block,
+)
 
 VERSIONED = '{\n  "version": 1\n}\n'
 HAS_MEMORY = (CONFIG_FILE, "MEMORY.md", "institutional.md")
@@ -47,7 +54,11 @@ USER = " --user"
 Place = Literal["file", "shared", "user"]
 """Where settings are: of this clone, of the team (committed), of the user (in the home)."""
 
-WHERE: dict[Place, tuple[Place, ...]] = {"file": ("file", "shared"), "shared": ("shared",), "user": ("user",)}
+WHERE: dict[Place, tuple[Place, ...]] = {
+    "file": ("file", "shared"),
+    "shared": ("shared",),
+    "user": ("user",),
+}
 """Where ours may be found: in the files of the clone and of the team, or in those of the user."""
 
 
@@ -111,8 +122,16 @@ def plan_agents(
             before = known.before if known else read_text(path)
             how = msgspec.structs.replace(wish, python="") if parts[0].file in tracked else wish
             with _reading(path):
-                old = [part for part in parts if part.form != "block" or not how.wants(part)]  # others keep their place
-                text = _strip(agent, old, known.after if known else before, _list_noted(note, path), wish.place)
+                old = [
+                    part for part in parts if part.form != "block" or not how.wants(part)
+                ]  # others keep their place
+                text = _strip(
+                    agent,
+                    old,
+                    known.after if known else before,
+                    _list_noted(note, path),
+                    wish.place,
+                )
                 put = known.parts if known else ()
                 for part in parts:
                     filled = _fill(agent, part, text, how) if how.wants(part) else text
@@ -136,13 +155,17 @@ def plan_agents_out(
         for path, parts in _group(agent, root, *WHERE[place]).items():
             known, noted = edits.get(path), _list_noted(note, path)
             text = known.after if known else read_text(path)
-            if not text or not (noted or (_has_mark(agent, text) and str(path.relative_to(root)) not in tracked)):
+            if not text or not (
+                noted or (_has_mark(agent, text) and str(path.relative_to(root)) not in tracked)
+            ):
                 continue
             with _reading(path):
                 after = _strip(agent, parts, text, noted, place)
             if after != text:
                 _refuse_link(path)
-                after = "" if after in (EMPTY, VERSIONED) and str(path) in _read_note(note) else after
+                after = (
+                    "" if after in (EMPTY, VERSIONED) and str(path) in _read_note(note) else after
+                )
                 edits[path] = AgentEdit(path, known.before if known else text, after, root)
     return tuple(edits.values())
 
@@ -168,7 +191,11 @@ def put_agent(edit: AgentEdit, note: Path, dry_run: bool) -> InstallStep:
         added = [f"{name} {edit.path}" for name in PARTS if name in edit.parts]
         gone = own.difference(added)
         if edit.after:
-            inside = [one for one in edit.path.parents if one.is_relative_to(edit.root) and one != edit.root]
+            inside = [
+                one
+                for one in edit.path.parents
+                if one.is_relative_to(edit.root) and one != edit.root
+            ]
             added = [*(str(path) for path in (edit.path, *inside) if not path.exists()), *added]
             write_file(edit.path, edit.after.encode("utf-8", "surrogateescape"), edit.root)
         else:
@@ -204,7 +231,11 @@ def _group(agent: Agent, root: Path, *places: Place) -> dict[Path, list[Part]]:
     for place in places:
         found = dict[Path, list[Part]]()
         for part in agent.parts:
-            if file := part.user if place == "user" else (part.shared if place == "shared" else "") or part.file:
+            if (
+                file := part.user
+                if place == "user"
+                else (part.shared if place == "shared" else "") or part.file
+            ):
                 found.setdefault(root / file, []).append(part)
         files |= found
     return files
@@ -261,7 +292,9 @@ def _reading(path: Path) -> Iterator[None]:
 def _fill(agent: Agent, part: Part, text: str, wish: Wish) -> str:
     if part.form == "whole":
         if text:
-            raise WrongShapeError("the file is not ours; rename it, the agent reads each of that folder")
+            raise WrongShapeError(
+                "the file is not ours; rename it, the agent reads each of that folder"
+            )
         flags = f"{USER * (wish.place == 'user')}{FLAGS[not wish.is_asking]}".split()
         return str(part.content).replace('"opencode"]', f"{json.dumps(['opencode', *flags])[1:]}")
     if part.name == "text":
@@ -279,7 +312,9 @@ def _fill(agent: Agent, part: Part, text: str, wish: Wish) -> str:
     return text
 
 
-def _strip(agent: Agent, parts: Sequence[Part], text: str, noted: Collection[str], place: Place) -> str:
+def _strip(
+    agent: Agent, parts: Sequence[Part], text: str, noted: Collection[str], place: Place
+) -> str:
     """A text without our parts, the last that was put in first, so that all is as it was. A permission looks the same
     whoever gave it: it is ours where the note says that we put it in."""
     for part in reversed(parts if PROGRAM in text or MODULE[-1] in text else ()):
@@ -303,13 +338,21 @@ def _settings(agent: Agent, part: Part, wish: Wish) -> list[Setting]:
     if isinstance(part.content, Server):
         server = part.content
         keys = (server.key, PROGRAM)
-        return [Setting(keys, _server(server, program), partial(_is_our_server, server), is_member=True)]
-    events = [e for e in agent.events if (wish.is_reading or not e.is_reading) and (wish.is_asking or not e.is_asking)]
+        return [
+            Setting(keys, _server(server, program), partial(_is_our_server, server), is_member=True)
+        ]
+    events = [
+        e
+        for e in agent.events
+        if (wish.is_reading or not e.is_reading) and (wish.is_asking or not e.is_asking)
+    ]
     call = shlex.quote(program[0]) + CALL * (len(program) > 1)
     own, settings = USER * (wish.place == "user"), []
     for event in events:
         hook = _hook(agent, event, call, own + FLAGS[not wish.is_asking])
-        settings.append(Setting(("hooks", event.name), hook, partial(_is_our_hook, agent, event, own)))
+        settings.append(
+            Setting(("hooks", event.name), hook, partial(_is_our_hook, agent, event, own))
+        )
     return settings
 
 
@@ -357,7 +400,11 @@ def _is_our_hook(agent: Agent, event: HookEvent, own: str, value: Any) -> bool: 
         program = said.removeprefix("command -v ").partition(TEST)[0]
         of_old = {"type": "command", "command": said, "timeout": agent.minute}
         is_old = value == {"hooks": [of_old]} and said.endswith(f"{_marks(agent)[1]}; exit 0")
-        ours = (_hook(agent, event, call, own + flags) for call in (program, f"{program}{CALL}") for flags in FLAGS)
+        ours = (
+            _hook(agent, event, call, own + flags)
+            for call in (program, f"{program}{CALL}")
+            for flags in FLAGS
+        )
         return value in ours or (is_old and said.startswith("command -v "))
     return False
 
@@ -382,6 +429,10 @@ def _with_server(text: str, part: Part, wish: Wish) -> str:
     if PROGRAM in tomllib.loads(without_block(text, HASHES)).get("mcp_servers", {}):
         return text
     quoted = [json.dumps(word, ensure_ascii=False) for word in words]
-    table = with_block(text, HASHES, [str(part.content), f"command = {quoted[0]}", f"args = [{', '.join(quoted[1:])}]"])
+    table = with_block(
+        text,
+        HASHES,
+        [str(part.content), f"command = {quoted[0]}", f"args = [{', '.join(quoted[1:])}]"],
+    )
     tomllib.loads(table)
     return table

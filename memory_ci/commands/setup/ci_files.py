@@ -63,7 +63,9 @@ def need_release(source: str | None, *, is_tag: bool) -> Release:
         hint = f"Say which release hooks and CI are to run: --ci-source OWNER/REPO@{TAG}"
         raise UsageError(message, slug="no-ci-source", hint=hint)
     if is_tag and not release.rev.startswith("v"):
-        message = f"GitLab's component installs a tag of memory-ci, and {release.rev[:10]} is a commit"
+        message = (
+            f"GitLab's component installs a tag of memory-ci, and {release.rev[:10]} is a commit"
+        )
         raise UsageError(message, slug="bad-ci-source", hint=f"Name a tag: {release.path}@{TAG}")
     return release
 
@@ -158,7 +160,9 @@ def add_gitlab(text: str, release: Release) -> str:
 
 BEGIN = "# memory-ci init: begin"
 END = "# memory-ci init: end"
-BLOCK = re.compile(rf"^[ \t]*{BEGIN} ([0-9a-f]{{8}})[^\n]*\n(.*?)^[ \t]*{END}[ \t]*(?:\r?\n|\Z)", re.M | re.S)
+BLOCK = re.compile(
+    rf"^[ \t]*{BEGIN} ([0-9a-f]{{8}})[^\n]*\n(.*?)^[ \t]*{END}[ \t]*(?:\r?\n|\Z)", re.M | re.S
+)
 NOTE = "(taken out by `memory-ci uninit`, unless it was changed)"
 WHOLE = "(this file; taken out by `memory-ci uninit`, unless it was changed)"
 ROW = re.compile(r"[^\n]*\n|[^\n]+")
@@ -183,7 +187,9 @@ def take_out(text: str) -> str | None:
     """The text without our blocks: as it was before they were put in. None where it was a file of ours, and no more.
     Blocks that were changed stay."""
     for number in reversed(range(len(BLOCK.findall(text)))):
-        found = list(BLOCK.finditer(text))[number]  # anew: taking one out may end the one before without a newline
+        found = list(BLOCK.finditer(text))[
+            number
+        ]  # anew: taking one out may end the one before without a newline
         if found[1] != _digest(_held(found)):
             continue
         before, after = text[: found.start()], text[found.end() :]
@@ -210,7 +216,14 @@ def add_keys(text: str, lines: str) -> str:
     is_empty = len(tokens) == 2  # comments and blank lines alone
     if not is_empty:
         _find_values(tokens)
-    return _put(text, len(ROW.findall(text)), fence(lines), tokens, 1 if is_empty else len(tokens) - 3, lines)
+    return _put(
+        text,
+        len(ROW.findall(text)),
+        fence(lines),
+        tokens,
+        1 if is_empty else len(tokens) - 3,
+        lines,
+    )
 
 
 def add_items(text: str, key: str, lines: str) -> str:
@@ -224,7 +237,9 @@ def add_items(text: str, key: str, lines: str) -> str:
     inside = [token.end for token in tokens[first + 1 : last] if token.end > token.start]
     row, behind = max(inside)
     row, rows = row + bool(behind), ROW.findall(text)
-    for number, line in enumerate(rows[row:], start=row + 1):  # comments of the list behind its last item
+    for number, line in enumerate(
+        rows[row:], start=row + 1
+    ):  # comments of the list behind its last item
         if not line.strip():
             continue
         if not line.lstrip().startswith("#") or len(line) - len(line.lstrip()) <= column:
@@ -233,7 +248,9 @@ def add_items(text: str, key: str, lines: str) -> str:
     return _put(text, row, indent(fence(lines), " " * column), tokens, last, lines)
 
 
-def _put(text: str, row: int, block: str, tokens: Sequence[YamlToken], place: int, lines: str) -> str:
+def _put(
+    text: str, row: int, block: str, tokens: Sequence[YamlToken], place: int, lines: str
+) -> str:
     """The text with the block before a row, if it then says what it said, with that of `lines` at `place`."""
     rows = ROW.findall(text)
     if "\r\n" in text:
@@ -242,7 +259,9 @@ def _put(text: str, row: int, block: str, tokens: Sequence[YamlToken], place: in
         ending = "\r\n" if "\r\n" in text else "\n"
         block = ending + block.removesuffix(ending)
     new = "".join([*rows[:row], block, *rows[row:]])
-    around = 3 if len(tokens) > 2 else 1  # beginnings and ends: of the stream, else the document and the collection too
+    around = (
+        3 if len(tokens) > 2 else 1
+    )  # beginnings and ends: of the stream, else the document and the collection too
     ours = list_tokens(lines)[around:-around]
     wanted = [token.says for token in (*tokens[:place], *ours, *tokens[place:])]
     if [token.says for token in list_tokens(new)] != wanted or take_out(new) != take_out(text):
@@ -255,7 +274,9 @@ def _find_values(tokens: Sequence[YamlToken]) -> dict[str, tuple[int, int]]:
     starts, depth = [], 0
     for place, token in enumerate(tokens):
         depth -= token.kind.endswith("End")
-        if depth == 3 and not token.kind.endswith("End"):  # in the stream, the document and the mapping
+        if depth == 3 and not token.kind.endswith(
+            "End"
+        ):  # in the stream, the document and the mapping
             starts.append(place)
         depth += token.kind.endswith("Start")
     if [token.kind for token in tokens].count("DocumentStart") != 1:
@@ -264,7 +285,8 @@ def _find_values(tokens: Sequence[YamlToken]) -> dict[str, tuple[int, int]]:
         raise YamlTextError(tokens[2].start[0], "not a mapping with a key a line")
     ends = [*starts[2::2], len(tokens) - 3]
     return {
-        tokens[key].value: (first, end - 1) for key, first, end in zip(starts[::2], starts[1::2], ends, strict=True)
+        tokens[key].value: (first, end - 1)
+        for key, first, end in zip(starts[::2], starts[1::2], ends, strict=True)
     }
 
 

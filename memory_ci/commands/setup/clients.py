@@ -95,7 +95,11 @@ AGENTS = (
         "claude-code",
         (
             Part("hooks", *CLAUDE),
-            Part("allow", *CLAUDE, content=Permission(("permissions", "allow"), "Bash(memory-ci add:*)")),
+            Part(
+                "allow",
+                *CLAUDE,
+                content=Permission(("permissions", "allow"), "Bash(memory-ci add:*)"),
+            ),
             Part("mcp", ".mcp.json", content=Server(first={"type": "stdio"})),
         ),
         (*STARTS, HookEvent("PostToolUse", "Read|Edit|Write|MultiEdit|NotebookEdit"), STOP, END),
@@ -104,7 +108,14 @@ AGENTS = (
         "codex",
         (
             Part("hooks", ".codex/hooks.json", user=".codex/hooks.json"),
-            Part("allow", ".codex/rules/memory-ci.rules", "", ".codex/rules/memory-ci.rules", "whole", RULES),
+            Part(
+                "allow",
+                ".codex/rules/memory-ci.rules",
+                "",
+                ".codex/rules/memory-ci.rules",
+                "whole",
+                RULES,
+            ),
             Part("mcp", ".codex/config.toml", form="block", content="[mcp_servers.memory-ci]"),
         ),
         # Stop is after each turn: older versions have no event for the end.
@@ -114,7 +125,11 @@ AGENTS = (
         "gemini",
         (
             Part("hooks", *GEMINI),
-            Part("allow", *GEMINI, content=Permission(("tools", "allowed"), "run_shell_command(memory-ci add)")),
+            Part(
+                "allow",
+                *GEMINI,
+                content=Permission(("tools", "allowed"), "run_shell_command(memory-ci add)"),
+            ),
             Part("mcp", GEMINI[0], content=Server()),
         ),
         (
@@ -130,7 +145,11 @@ AGENTS = (
         "copilot",
         (
             Part("hooks", ".github/hooks/memory-ci.json", user=".copilot/hooks/memory-ci.json"),
-            Part("mcp", ".github/mcp.json", content=Server(first={"type": "local"}, last={"tools": ["*"]})),
+            Part(
+                "mcp",
+                ".github/mcp.json",
+                content=Server(first={"type": "local"}, last={"tools": ["*"]}),
+            ),
         ),
         (
             HookEvent("sessionStart"),
@@ -144,8 +163,14 @@ AGENTS = (
         "opencode",
         (
             Part("hooks", OPENCODE, user=f".config/{OPENCODE[1:]}", form="whole", content=PLUGIN),
-            Part("allow", "opencode.json", user=".config/opencode/opencode.json", content=ADD_MAY_RUN),
-            Part("mcp", "opencode.json", content=Server("mcp", {"type": "local"}, {"enabled": True}, is_list=True)),
+            Part(
+                "allow", "opencode.json", user=".config/opencode/opencode.json", content=ADD_MAY_RUN
+            ),
+            Part(
+                "mcp",
+                "opencode.json",
+                content=Server("mcp", {"type": "local"}, {"enabled": True}, is_list=True),
+            ),
         ),
         (HookEvent("chat.message"),),
         hook="plugin",
@@ -154,7 +179,11 @@ AGENTS = (
         "vscode",
         (
             Part("hooks", ".github/hooks/memory-ci-vscode.json"),
-            Part("mcp", ".vscode/mcp.json", content=Server("servers", {"type": "stdio"}, arguments=HERE)),
+            Part(
+                "mcp",
+                ".vscode/mcp.json",
+                content=Server("servers", {"type": "stdio"}, arguments=HERE),
+            ),
         ),
         (*STARTS, HookEvent("PostToolUse")),
     ),

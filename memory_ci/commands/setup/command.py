@@ -14,7 +14,16 @@ import click
 from msgspec.structs import replace
 
 from memory_ci.cli.common import change_options, flag, option, show
-from memory_ci.cli.plain import echo, echo_json, has_input, is_terminal, now, progress, say, workspace
+from memory_ci.cli.plain import (
+    echo,
+    echo_json,
+    has_input,
+    is_terminal,
+    now,
+    progress,
+    say,
+    workspace,
+)
 from memory_ci.findings import printable, printable_lines
 from memory_ci.sources.agent_events import AGENT_NAMES
 
@@ -76,12 +85,23 @@ def install_command(
         if shared or not chosen:
             raise click.UsageError("--user goes with --agent or --all, and not with --shared")
         wish = Wish(sys.executable, "user", not no_retrieve, not no_ask, is_mcp=False)
-        show_steps(install_for_user(Path.home(), chosen, wish, dry_run=dry_run), dry_run=dry_run, as_json=as_json)
+        show_steps(
+            install_for_user(Path.home(), chosen, wish, dry_run=dry_run),
+            dry_run=dry_run,
+            as_json=as_json,
+        )
         return
     where, has_mcp = workspace(), find_spec("mcp") is not None
-    how = {"is_shared": shared, "is_reading": not no_retrieve, "is_asking": not no_ask, "dry_run": dry_run}
+    how = {
+        "is_shared": shared,
+        "is_reading": not no_retrieve,
+        "is_asking": not no_ask,
+        "dry_run": dry_run,
+    }
     is_mcp = has_mcp and not no_mcp
-    steps = install(where, sys.executable, with_hook=not no_hook, agents=chosen, is_mcp=is_mcp, **how)
+    steps = install(
+        where, sys.executable, with_hook=not no_hook, agents=chosen, is_mcp=is_mcp, **how
+    )
     manager = None if no_hook else hook_manager(where)
     if as_json:
         echo_json({"dry_run": dry_run, "steps": steps, "managed_by": manager})
@@ -93,18 +113,30 @@ def install_command(
             echo(f"\n{path}\n\n{indent(text, '    ').rstrip()}\n")
     elif manager is not None:
         say(f"\n{manager.tool} manages the hooks here, and calls memory-ci already.")
-    if not dry_run and any(step.part == "attributes" and step.result == "written" for step in steps):
+    if not dry_run and any(
+        step.part == "attributes" and step.result == "written" for step in steps
+    ):
         say("\nCommit .gitattributes; each clone runs `memory-ci install` once.")
     if not no_mcp and chosen and not has_mcp:
-        say(f"\nNo MCP server was set up: {sys.executable} lacks it (pip install 'memory-ci[mcp]').")
-    written = [] if shared else [step.path for step in steps if (step.part, step.result) == ("agent", "written")]
+        say(
+            f"\nNo MCP server was set up: {sys.executable} lacks it (pip install 'memory-ci[mcp]')."
+        )
+    written = (
+        []
+        if shared
+        else [step.path for step in steps if (step.part, step.result) == ("agent", "written")]
+    )
     local = [os.path.relpath(path, where.repo.cwd) for path in written]
     if local:
         told = "git passes over them; take one that it tracks out with `git rm --cached`"
-        say(f"\nDo not commit {' '.join(local)}: of this clone alone ({told}). --shared is for the team.")
+        say(
+            f"\nDo not commit {' '.join(local)}: of this clone alone ({told}). --shared is for the team."
+        )
 
 
-def show_steps(steps: Sequence[InstallStep], *, dry_run: bool, as_json: bool, root: Path | None = None) -> None:
+def show_steps(
+    steps: Sequence[InstallStep], *, dry_run: bool, as_json: bool, root: Path | None = None
+) -> None:
     """Print what became of each part, or would.
 
     Args:
@@ -145,10 +177,14 @@ def uninstall_command(user: bool, dry_run: bool, as_json: bool) -> None:
     from memory_ci.commands.setup.install import uninstall, uninstall_for_user
 
     if user:
-        show_steps(uninstall_for_user(Path.home(), dry_run=dry_run), dry_run=dry_run, as_json=as_json)
+        show_steps(
+            uninstall_for_user(Path.home(), dry_run=dry_run), dry_run=dry_run, as_json=as_json
+        )
         return
     where = workspace()
-    show_steps(uninstall(where, dry_run=dry_run), dry_run=dry_run, as_json=as_json, root=where.repo.root)
+    show_steps(
+        uninstall(where, dry_run=dry_run), dry_run=dry_run, as_json=as_json, root=where.repo.root
+    )
 
 
 @click.command("policy")
@@ -176,14 +212,23 @@ def policy_command(source: str | None, check: bool, dry_run: bool, as_json: bool
     caps = (engine.max_cost_usd, engine.max_cost_usd_month)
     parts = [
         f"engines: {', '.join(engine.allowed)}" if engine.allowed else "",
-        *(f"at most {cap:g} USD a {what}" for cap, what in zip(caps, ("run", "month"), strict=True) if cap),
+        *(
+            f"at most {cap:g} USD a {what}"
+            for cap, what in zip(caps, ("run", "month"), strict=True)
+            if cap
+        ),
         f"publish by {', '.join(policy.publish.allowed)}" if policy.publish.allowed else "",
         f"memory-ci {policy.minimum_version} or newer" if policy.minimum_version else "",
     ]
     lines = [printable(f"{'New' if pinned.is_new else 'As pinned'}: {pinned.extends}")]
     lines.append(f"  {'; '.join(filter(None, parts)) or 'narrows nothing'}")
     is_written = pinned.is_new and not (check or dry_run)
-    show(pinned, lines, as_json, ["Commit .memory-ci.yaml and .memory/policy.yaml."] if is_written else [])
+    show(
+        pinned,
+        lines,
+        as_json,
+        ["Commit .memory-ci.yaml and .memory/policy.yaml."] if is_written else [],
+    )
     raise SystemExit(1 if check and pinned.is_new else 0)
 
 
@@ -194,10 +239,23 @@ CLOUDS = ("claude-web", "copilot-cloud", "codex-cloud", "jules")
 @click.command("init")
 @flag("--pre-commit", "pre_commit", help="Put our hooks into .pre-commit-config.yaml.")
 @option("--ci", choices=CIS, help="Write what this CI needs to record and to verify.")
-@option("--agent", "agents", multiple=True, choices=AGENT_NAMES, help="Hook into this agent, as `install`.")
+@option(
+    "--agent",
+    "agents",
+    multiple=True,
+    choices=AGENT_NAMES,
+    help="Hook into this agent, as `install`.",
+)
 @option("--cloud", choices=CLOUDS, help="Write what this cloud agent needs, too.")
-@option("--from", "history", metavar="REV|AGE", help="Say first what older work would give (90d, 12w, 6m, 1y).")
-@option("--ci-source", metavar="OWNER/REPO@REV", help="The release of memory-ci that hooks and CI run.")
+@option(
+    "--from",
+    "history",
+    metavar="REV|AGE",
+    help="Say first what older work would give (90d, 12w, 6m, 1y).",
+)
+@option(
+    "--ci-source", metavar="OWNER/REPO@REV", help="The release of memory-ci that hooks and CI run."
+)
 @change_options
 def init_command(
     pre_commit: bool,
@@ -245,7 +303,10 @@ def init_command(
     if wish.pre_commit or wish.ci != "none":
         wish = replace(wish, release=need_release(ci_source, is_tag=wish.ci == "gitlab"))
     planned = init_repository(where, wish, dry_run=True)  # refuses before anything is written
-    has_mcp, with_hook = find_spec("mcp") is not None, not wish.pre_commit  # pre-commit runs our hooks, not git's own
+    has_mcp, with_hook = (
+        find_spec("mcp") is not None,
+        not wish.pre_commit,
+    )  # pre-commit runs our hooks, not git's own
     how = {"with_hook": with_hook, "is_mcp": has_mcp, "dry_run": dry_run}
     parts = install(where, sys.executable, agents=agents, **how) if agents else ()
     steps = planned if dry_run else init_repository(where, wish)
@@ -255,13 +316,20 @@ def init_command(
         note.parent.mkdir(exist_ok=True)
         note.touch()
     if as_json:
-        told: dict[str, Any] = {"dry_run": dry_run, "files": steps, "agents": parts, "preview": preview}
+        told: dict[str, Any] = {
+            "dry_run": dry_run,
+            "files": steps,
+            "agents": parts,
+            "preview": preview,
+        }
         echo_json({**told, **({"cloud": more, "remark": remark} if cloud else {})})
         return
     _show_files(steps, dry_run)
     show_steps(parts, dry_run=dry_run, as_json=False, root=where.repo.root)
     if [step.result for step in steps[:2]] == ["written", "kept"]:  # the configuration, MEMORY.md
-        say("MEMORY.md was there: its prose stays, but only entries are given to agents (`memory-ci import`).")
+        say(
+            "MEMORY.md was there: its prose stays, but only entries are given to agents (`memory-ci import`)."
+        )
     if any(step.result == "written" for step in steps) and not dry_run:
         say("\nCommit these files; `memory-ci record` takes up from there.")
         if wish.pre_commit:
@@ -302,7 +370,9 @@ def uninit_command(dry_run: bool, as_json: bool) -> None:
     _show_files(steps, dry_run)
     show_steps(parts, dry_run=dry_run, as_json=False, root=where.repo.root)
     if not is_ours and any(part.result != "absent" for part in found):
-        say("Left what `memory-ci install` put into this clone: `memory-ci uninstall` takes it out.")
+        say(
+            "Left what `memory-ci install` put into this clone: `memory-ci uninstall` takes it out."
+        )
     if not steps and not parts:
         say("Nothing that init wrote is here.")
 
@@ -313,15 +383,21 @@ def _show_files(steps: Sequence[InitStep], dry_run: bool) -> None:
         would = "would be " if dry_run and step.result in ("written", "removed") else ""
         remark = f"  ({step.remark})" if step.remark else ""
         say(f"{would + step.result:8} {step.path}{remark}")
-    copied = [step.path for step in steps if step.result == "written" and "OWNER/memory-ci" in step.diff]
+    copied = [
+        step.path for step in steps if step.result == "written" and "OWNER/memory-ci" in step.diff
+    ]
     if copied:
-        say(f"\nOWNER is a placeholder: put the account that holds memory-ci for it in {' and '.join(copied)}.")
+        say(
+            f"\nOWNER is a placeholder: put the account that holds memory-ci for it in {' and '.join(copied)}."
+        )
     for step in steps if dry_run else ():
         if step.diff:
             echo(f"\n{printable_lines(step.diff)}")
 
 
-def _ask(where: Workspace, wish: InitWish, source: str | None) -> tuple[InitWish, tuple[str, ...], str | None]:
+def _ask(
+    where: Workspace, wish: InitWish, source: str | None
+) -> tuple[InitWish, tuple[str, ...], str | None]:
     """What a person wants besides the files of memory: return takes what is proposed. Raises click.Abort."""
     from memory_ci.commands.setup.hooks import PRE_COMMIT
     from memory_ci.commands.setup.init import guess_agents, guess_ci
@@ -333,9 +409,14 @@ def _ask(where: Workspace, wish: InitWish, source: str | None) -> tuple[InitWish
         source = click.prompt(question, default="", show_default=False, err=True)
     if wish.release is not None or source:
         likes = (root / PRE_COMMIT).exists()
-        wish = replace(wish, pre_commit=click.confirm("Check memory with pre-commit?", default=likes, err=True))
+        wish = replace(
+            wish, pre_commit=click.confirm("Check memory with pre-commit?", default=likes, err=True)
+        )
         kinds = click.Choice(CIS)
-        wish = replace(wish, ci=click.prompt("CI that records and verifies", guess_ci(where), type=kinds, err=True))
+        wish = replace(
+            wish,
+            ci=click.prompt("CI that records and verifies", guess_ci(where), type=kinds, err=True),
+        )
     found = " ".join(guess_agents(root, Path.home())) or "none"
     question = f"Agents to hook in, of {', '.join(AGENT_NAMES)}, or none"
 
@@ -345,10 +426,16 @@ def _ask(where: Workspace, wish: InitWish, source: str | None) -> tuple[InitWish
             raise click.BadParameter(f"{unknown[0]} is none of them; `none` for none")
         return tuple(name for name in names if name != "none")
 
-    return wish, click.prompt(question, default=found, value_proc=read_agents, err=True), source or None
+    return (
+        wish,
+        click.prompt(question, default=found, value_proc=read_agents, err=True),
+        source or None,
+    )
 
 
-def _set_up_cloud(where: Workspace, name: str, dry_run: bool) -> tuple[tuple[InstallStep, ...], str]:
+def _set_up_cloud(
+    where: Workspace, name: str, dry_run: bool
+) -> tuple[tuple[InstallStep, ...], str]:
     """What became of each file, and what is left to be done by hand."""
     from memory_ci.commands.setup.init import find_remark, set_up_cloud
     from memory_ci.commands.setup.install import MADE
@@ -357,4 +444,6 @@ def _set_up_cloud(where: Workspace, name: str, dry_run: bool) -> tuple[tuple[Ins
 
     steps = set_up_cloud(where, name, where.repo.git_dir / MADE, dry_run=dry_run)
     block = export(where, None, dry_run=dry_run)
-    return (*steps, InstallStep("cloud", block.path, block.result)), find_remark(where.repo.root or Path(), name)
+    return (*steps, InstallStep("cloud", block.path, block.result)), find_remark(
+        where.repo.root or Path(), name
+    )

@@ -17,7 +17,15 @@ import msgspec
 from memory_ci import __version__
 from memory_ci.commands.setup import ci_files
 from memory_ci.commands.setup.agents import Wish, plan_agents, put_agent
-from memory_ci.commands.setup.ci_files import BY_HAND, WHOLE, Release, fence, is_changed, list_blocks, take_out
+from memory_ci.commands.setup.ci_files import (
+    BY_HAND,
+    WHOLE,
+    Release,
+    fence,
+    is_changed,
+    list_blocks,
+    take_out,
+)
 from memory_ci.commands.setup.clients import AGENTS
 from memory_ci.commands.setup.hooks import PRE_COMMIT
 from memory_ci.config import CONFIG_FILE
@@ -58,7 +66,11 @@ INSTITUTIONAL_TEXT = """\
 
 <!-- Norms that always hold. Every agent's job is given all of this, so keep it short. -->
 """
-FILES = {CONFIG_FILE: CONFIG_TEXT, "MEMORY.md": PROJECT_TEXT, "institutional.md": INSTITUTIONAL_TEXT}
+FILES = {
+    CONFIG_FILE: CONFIG_TEXT,
+    "MEMORY.md": PROJECT_TEXT,
+    "institutional.md": INSTITUTIONAL_TEXT,
+}
 
 
 class InitWish(msgspec.Struct, frozen=True):
@@ -95,8 +107,12 @@ class FileEdit(NamedTuple):
             return InitStep(self.path, "left" if self.is_left else "kept", self.remark)
         names = "/dev/null" if self.before is None else f"a/{self.path}", f"b/{self.path}"
         old, new = ((text or "").splitlines(keepends=True) for text in (self.before, self.after))
-        lines = [line if line.endswith("\n") else f"{line}\n" for line in unified_diff(old, new, *names)]
-        return InitStep(self.path, "removed" if self.after is None else "written", self.remark, "".join(lines))
+        lines = [
+            line if line.endswith("\n") else f"{line}\n" for line in unified_diff(old, new, *names)
+        ]
+        return InitStep(
+            self.path, "removed" if self.after is None else "written", self.remark, "".join(lines)
+        )
 
 
 def init_repository(
@@ -112,7 +128,11 @@ def init_repository(
 
 def uninit_repository(workspace: Workspace, *, dry_run: bool = False) -> tuple[InitStep, ...]:
     """Take out what `init` wrote where nobody changed it; memory stays. Raises as `init_repository`."""
-    return _apply(work_tree(workspace), list(_plan_out(work_tree(workspace), workspace.config.export.path)), dry_run)
+    return _apply(
+        work_tree(workspace),
+        list(_plan_out(work_tree(workspace), workspace.config.export.path)),
+        dry_run,
+    )
 
 
 def _apply(root: Path, edits: Sequence[FileEdit], dry_run: bool) -> tuple[InitStep, ...]:
@@ -139,25 +159,38 @@ def _plan(workspace: Workspace, wish: InitWish) -> Iterator[FileEdit]:
     if wish.pre_commit:
         item = ci_files.pre_commit_item(release)
         whole = f"{ci_files.TYPES_LINE}repos:\n{item}"
-        edit = _merge(root, PRE_COMMIT, whole, item, lambda text: ci_files.add_pre_commit(text, release))
+        edit = _merge(
+            root, PRE_COMMIT, whole, item, lambda text: ci_files.add_pre_commit(text, release)
+        )
         own = ci_files.list_keys(edit.after or "").get("default_install_hook_types", ci_files.TYPES)
         missing = [name for name in ci_files.TYPES if name not in own]
-        remark = f"add to its default_install_hook_types: {', '.join(missing)}" if missing else edit.remark
+        remark = (
+            f"add to its default_install_hook_types: {', '.join(missing)}"
+            if missing
+            else edit.remark
+        )
         yield edit._replace(remark=remark)
     if wish.ci == "gitlab":
         whole = f"include:\n{ci_files.gitlab_item(release)}"
         yield _merge(root, GITLAB, whole, whole, lambda text: ci_files.add_gitlab(text, release))
     if wish.ci == "github":
         text = ci_files.github_workflow(release, default_branch(workspace))
-        others = [path.relative_to(root).as_posix() for path in sorted((root / GITHUB).parent.glob("*.y*ml"))]
-        calling = next((one for one in others if one != GITHUB and _calls_us(read_text(root / one))), None)
+        others = [
+            path.relative_to(root).as_posix()
+            for path in sorted((root / GITHUB).parent.glob("*.y*ml"))
+        ]
+        calling = next(
+            (one for one in others if one != GITHUB and _calls_us(read_text(root / one))), None
+        )
         if calling is None:
             yield _merge(root, GITHUB, text, text, None)
         else:
             yield FileEdit(calling, "", "", "it runs memory-ci already")
 
 
-def _merge(root: Path, path: str, whole: str, part: str, add: Callable[[str], str] | None) -> FileEdit:
+def _merge(
+    root: Path, path: str, whole: str, part: str, add: Callable[[str], str] | None
+) -> FileEdit:
     """The file with ours in it. Raises UsageError (cannot-merge), with what to paste."""
     before = _read(root, path)
     if before is None:
@@ -184,7 +217,9 @@ def _merge(root: Path, path: str, whole: str, part: str, add: Callable[[str], st
 def _calls_us(text: str) -> bool:
     """Whether a YAML file calls memory-ci. One that cannot be read does not."""
     try:
-        return any(token.kind == "Scalar" and BY_HAND.search(token.value) for token in list_tokens(text))
+        return any(
+            token.kind == "Scalar" and BY_HAND.search(token.value) for token in list_tokens(text)
+        )
     except YamlTextError:
         return False
 
@@ -206,9 +241,18 @@ def _plan_out(root: Path, exported: str) -> Iterator[FileEdit]:
         before = _read(root, path)
         after = take_out(before) if before is not None else None
         if before != after:
-            yield FileEdit(path, before, after, CHANGED if after and list_blocks(after) else TAKEN if after else "")
+            yield FileEdit(
+                path,
+                before,
+                after,
+                CHANGED if after and list_blocks(after) else TAKEN if after else "",
+            )
         elif before is not None and (list_blocks(before) or _calls_us(before)):
-            remark = CHANGED if list_blocks(before) else "memory-ci is called there, and `init` did not write that"
+            remark = (
+                CHANGED
+                if list_blocks(before)
+                else "memory-ci is called there, and `init` did not write that"
+            )
             yield FileEdit(path, before, before, remark, is_left=True)
 
 
@@ -225,8 +269,14 @@ def _read(root: Path, path: str) -> str | None:
 
 def default_branch(workspace: Workspace) -> str:
     """The default branch as the clone knows it, else the one that is checked out."""
-    found = follow_symbolic(workspace.repo, "refs/remotes/origin/HEAD").removeprefix("refs/remotes/origin/")
-    return found if found != "HEAD" else (head_branch(workspace.repo) or "main").removeprefix("refs/heads/")
+    found = follow_symbolic(workspace.repo, "refs/remotes/origin/HEAD").removeprefix(
+        "refs/remotes/origin/"
+    )
+    return (
+        found
+        if found != "HEAD"
+        else (head_branch(workspace.repo) or "main").removeprefix("refs/heads/")
+    )
 
 
 def guess_ci(workspace: Workspace) -> Ci:
@@ -234,7 +284,11 @@ def guess_ci(workspace: Workspace) -> Ci:
     root, url = work_tree(workspace), find_setting(workspace.repo, "remote.origin.url") or ""
     if (root / GITLAB).exists() or re.search("gitlab", url, re.IGNORECASE):
         return "gitlab"
-    return "github" if (root / ".github").is_dir() or re.search("github", url, re.IGNORECASE) else "none"
+    return (
+        "github"
+        if (root / ".github").is_dir() or re.search("github", url, re.IGNORECASE)
+        else "none"
+    )
 
 
 def guess_agents(root: Path, home: Path) -> tuple[str, ...]:
@@ -242,8 +296,14 @@ def guess_agents(root: Path, home: Path) -> tuple[str, ...]:
     shared = (".github", ".vscode", ".config")
     found = []
     for agent in AGENTS:
-        files = [(top, file) for part in agent.parts for top, file in ((root, part.file), (home, part.user))]
-        own = [top / Path(file).parts[0] for top, file in files if file.startswith(".") and "/" in file]
+        files = [
+            (top, file)
+            for part in agent.parts
+            for top, file in ((root, part.file), (home, part.user))
+        ]
+        own = [
+            top / Path(file).parts[0] for top, file in files if file.startswith(".") and "/" in file
+        ]
         if any(folder.is_dir() and not folder.name.startswith(shared) for folder in own):
             found.append(agent.name)
     return tuple(found)
@@ -253,7 +313,9 @@ def guess_agents(root: Path, home: Path) -> tuple[str, ...]:
 
 SCRIPT_FILE = ".memory-ci-setup.sh"
 OURS = "# memory-ci init --cloud"
-SCRIPT = Path(__file__).with_name("cloud_setup.sh").read_text("utf-8").replace("@VERSION@", __version__)
+SCRIPT = (
+    Path(__file__).with_name("cloud_setup.sh").read_text("utf-8").replace("@VERSION@", __version__)
+)
 COPILOT_FILE = ".github/workflows/copilot-setup-steps.yml"
 COPILOT = Path(__file__).with_name("copilot_setup_steps.yml").read_text("utf-8")
 
@@ -275,13 +337,17 @@ class Cloud(NamedTuple):
 SCRIPT_OF_ITS_OWN = "put `{call}` into the setup script of the environment"
 CLOUDS = {
     "claude-web": Cloud(("claude-code",), remark=SCRIPT_OF_ITS_OWN),
-    "copilot-cloud": Cloud(("copilot",), COPILOT_FILE, COPILOT, f"add the step `- run: {{call}}` to {COPILOT_FILE}"),
+    "copilot-cloud": Cloud(
+        ("copilot",), COPILOT_FILE, COPILOT, f"add the step `- run: {{call}}` to {COPILOT_FILE}"
+    ),
     "codex-cloud": Cloud(remark=SCRIPT_OF_ITS_OWN),
     "jules": Cloud(remark="put `{call}` into the initial setup of the repository in Jules"),
 }
 
 
-def set_up_cloud(workspace: Workspace, name: str, note: Path, *, dry_run: bool = False) -> tuple[InstallStep, ...]:
+def set_up_cloud(
+    workspace: Workspace, name: str, note: Path, *, dry_run: bool = False
+) -> tuple[InstallStep, ...]:
     """Write the set-up step, the committed hooks that the agent runs, and the lines of AGENTS.md. Raises
     RepositoryError: bare-repository, write-failed; UsageError (agent-settings) before anything is written."""
     root = work_tree(workspace)
@@ -291,7 +357,9 @@ def set_up_cloud(workspace: Workspace, name: str, note: Path, *, dry_run: bool =
     for file, text in {SCRIPT_FILE: SCRIPT, CLOUDS[name].file: CLOUDS[name].text}.items():
         if file:
             known = read_text(root / file)
-            is_due = known != text and (not known or OURS in known)  # missing, or ours and of another version
+            is_due = known != text and (
+                not known or OURS in known
+            )  # missing, or ours and of another version
             if is_due and not dry_run:
                 write_file(root / file, text.encode(), root)
             steps.append(InstallStep("cloud", str(root / file), "written" if is_due else "kept"))

@@ -16,7 +16,15 @@ from memory_ci.gitrepo.repo import Repository, find_setting, remove_section, set
 from memory_ci.memory.workspace import Workspace, work_tree
 from memory_ci.store.files import remove_file
 from memory_ci.store.merge_driver import ATTRIBUTES, SECTION, attribute_lines, driver_command
-from memory_ci.store.steps import HASHES, InstallStep, StepResult, put_text, read_text, with_block, without_block
+from memory_ci.store.steps import (
+    HASHES,
+    InstallStep,
+    StepResult,
+    put_text,
+    read_text,
+    with_block,
+    without_block,
+)
 
 TITLE = "memory-ci: memory files entry by entry"
 EXCLUDE = "info/exclude"  # in the git directory that all work trees share: what git passes over in this clone alone
@@ -24,7 +32,9 @@ MADE = "memory-ci/made"
 """In the git directory: the files and directories that `install` made for agents, a path each line."""
 
 USER_MADE = ".local/state/memory-ci/made"  # the same in the home, for what is the user's
-AGENT_FILES = tuple({file for agent in AGENTS for part in agent.parts for file in (part.file, part.shared) if file})
+AGENT_FILES = tuple(
+    {file for agent in AGENTS for part in agent.parts for file in (part.file, part.shared) if file}
+)
 
 
 def install(
@@ -54,9 +64,17 @@ def install(
         refuse_hooks(repo)
     chosen = [agent for agent in AGENTS if agent.name in agents]
     # All but texts are of this clone alone, so that no commit should have them.
-    local = list(dict.fromkeys(part.file for agent in chosen for part in agent.parts if part.name != "text"))
+    local = list(
+        dict.fromkeys(part.file for agent in chosen for part in agent.parts if part.name != "text")
+    )
     tracked = _list_tracked(repo, local)
-    wish = Wish("" if is_shared else python, "shared" if is_shared else "file", is_reading, is_asking, is_mcp)
+    wish = Wish(
+        "" if is_shared else python,
+        "shared" if is_shared else "file",
+        is_reading,
+        is_asking,
+        is_mcp,
+    )
     hooked = plan_agents(root, agents, wish, note, tracked)
     new = {one.path.relative_to(root).as_posix() for one in hooked}
     own = [one for one in local if one in new and one not in tracked]
@@ -67,19 +85,26 @@ def install(
     for name, value in settings.items() if not (is_set or dry_run) else ():
         set_setting(repo, name, value)
     return (
-        InstallStep("merge-driver", str(repo.common_dir / "config"), "kept" if is_set else "written"),
+        InstallStep(
+            "merge-driver", str(repo.common_dir / "config"), "kept" if is_set else "written"
+        ),
         InstallStep(
             "attributes",
             str(attributes),
             put_text(attributes, with_block(read_text(attributes), HASHES, lines), dry_run),
         ),
         *(put_hooks(repo, python, dry_run) if with_hook else ()),
-        *(InstallStep("exclude", str(path), put_text(path, text, dry_run)) for path, text in exclude),
+        *(
+            InstallStep("exclude", str(path), put_text(path, text, dry_run))
+            for path, text in exclude
+        ),
         *(put_agent(edit, note, dry_run) for edit in hooked),
     )
 
 
-def install_for_user(home: Path, names: Sequence[str], wish: Wish, *, dry_run: bool = False) -> tuple[InstallStep, ...]:
+def install_for_user(
+    home: Path, names: Sequence[str], wish: Wish, *, dry_run: bool = False
+) -> tuple[InstallStep, ...]:
     """Hook the agents in for every repository with memory, by settings in the home. Raises RepositoryError
     (write-failed), UsageError (agent-settings) before anything is written."""
     note = home / USER_MADE
@@ -89,7 +114,9 @@ def install_for_user(home: Path, names: Sequence[str], wish: Wish, *, dry_run: b
 def uninstall_for_user(home: Path, *, dry_run: bool = False) -> tuple[InstallStep, ...]:
     """Take out of the home what `install_for_user` put in. Raises as that does."""
     note = home / USER_MADE
-    return tuple(put_agent(edit, note, dry_run) for edit in plan_agents_out(home, note, place="user"))
+    return tuple(
+        put_agent(edit, note, dry_run) for edit in plan_agents_out(home, note, place="user")
+    )
 
 
 def uninstall(workspace: Workspace, *, dry_run: bool = False) -> tuple[InstallStep, ...]:
@@ -105,7 +132,9 @@ def uninstall(workspace: Workspace, *, dry_run: bool = False) -> tuple[InstallSt
     hooks = list(take_hooks_out(repo, dry_run))
     ignored = "absent" if exclude.is_symlink() else _take_block_out(exclude, dry_run)
     return (
-        InstallStep("merge-driver", str(repo.common_dir / "config"), "removed" if has_driver else "absent"),
+        InstallStep(
+            "merge-driver", str(repo.common_dir / "config"), "removed" if has_driver else "absent"
+        ),
         InstallStep("attributes", str(root / ATTRIBUTES), lines),
         *hooks,
         *([InstallStep("exclude", str(exclude), ignored)] if ignored != "absent" else []),
@@ -128,7 +157,9 @@ def _take_block_out(path: Path, dry_run: bool) -> StepResult:
     return "removed"
 
 
-def _plan_exclude(repo: Repository, files: Sequence[str], gone: Collection[str]) -> tuple[tuple[Path, str], ...]:
+def _plan_exclude(
+    repo: Repository, files: Sequence[str], gone: Collection[str]
+) -> tuple[tuple[Path, str], ...]:
     """The file that makes git pass over `files` and those of earlier installs, but not over `gone`, as it will be.
     Nothing where there is nothing to say. One that is a symbolic link is not ours to replace."""
     path = repo.common_dir / EXCLUDE

@@ -107,7 +107,8 @@ def _find(
         hits = (
             number
             for number, one in reversed([*enumerate(members)])
-            if (key is None or one.key == key) and (not (key is None or is_last) or is_ours(one.value))
+            if (key is None or one.key == key)
+            and (not (key is None or is_last) or is_ours(one.value))
         )
         number = next(hits, None)
         if number is None:

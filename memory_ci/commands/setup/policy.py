@@ -38,7 +38,9 @@ def is_directory(path: Path) -> bool:
         return False
 
 
-def pin_policy(start: Path, source: str | None, environ: Mapping[str, str], *, write: bool) -> PinnedPolicy:
+def pin_policy(
+    start: Path, source: str | None, environ: Mapping[str, str], *, write: bool
+) -> PinnedPolicy:
     """Fetch the policy at SOURCE@REV (None: what is extended now) and, with `write`, pin it in the work tree.
 
     Raises UsageError (bad-policy-source, bad-config), RepositoryError (bare-repository, policy-missing, write-failed),
@@ -46,7 +48,9 @@ def pin_policy(start: Path, source: str | None, environ: Mapping[str, str], *, w
     """
     repo = find_repository(start)
     if repo.root is None:
-        raise RepositoryError("a bare repository has no configuration to edit", slug="bare-repository")
+        raise RepositoryError(
+            "a bare repository has no configuration to edit", slug="bare-repository"
+        )
     path = repo.root / CONFIG_FILE
     text = path.read_text("utf-8") if path.is_file() else ""
     pinned = parse_config(text).extends
@@ -57,7 +61,9 @@ def pin_policy(start: Path, source: str | None, environ: Mapping[str, str], *, w
         raise UsageError(message, slug="bad-policy-source", hint=hint)
     if mask_secrets(address) != address:
         raise UsageError(
-            "the address holds a credential", slug="bad-policy-source", hint="Use git's credential helper."
+            "the address holds a credential",
+            slug="bad-policy-source",
+            hint="Use git's credential helper.",
         )
     here = repo.root / address
     place = str(here.resolve()) if is_directory(here) else address
@@ -65,7 +71,9 @@ def pin_policy(start: Path, source: str | None, environ: Mapping[str, str], *, w
         data = read_remote_file(Path(scratch), connect(place, environ), rev, SOURCE_FILE)
     if data is None:
         hint = "Commit one there: `memory-ci help configuration` says what it may hold."
-        raise RepositoryError(f"{place} has no {SOURCE_FILE} at {rev}", slug="policy-missing", hint=hint)
+        raise RepositoryError(
+            f"{place} has no {SOURCE_FILE} at {rev}", slug="policy-missing", hint=hint
+        )
     policy = parse_policy(data.decode("utf-8", "replace"), f"{address}@{rev}:{SOURCE_FILE}")
     extends = f"{address}@{rev} sha256:{hashlib.sha256(data).hexdigest()}"
     if write:

@@ -57,17 +57,25 @@ class Preview(msgspec.Struct, frozen=True):
 
 
 def preview_history(
-    workspace: Workspace, history: str, now: datetime, environ: Mapping[str, str], progress: OnProgress
+    workspace: Workspace,
+    history: str,
+    now: datetime,
+    environ: Mapping[str, str],
+    progress: OnProgress,
 ) -> Preview:
     """What the work since `history` (an age, or a revision) would give. Raises as `plan_record` does."""
     options = RecordOptions(since=history)
     try:
-        plan = plan_record(workspace, replace(options, engine="rules"), now.date(), progress, environ)
+        plan = plan_record(
+            workspace, replace(options, engine="rules"), now.date(), progress, environ
+        )
     except RepositoryError as error:
         if error.slug != "unborn-branch":
             raise
         return Preview(history, 0, (), (), None, error.message)
-    marked = tuple(one.entry.title for step in plan.steps if step.step == "extract" for one in step.changes)
+    marked = tuple(
+        one.entry.title for step in plan.steps if step.step == "extract" for one in step.changes
+    )
     titles = tuple(one.candidate.title for one in list_suggestions(plan.judged, ()))
     offer, reason = None, ""
     try:

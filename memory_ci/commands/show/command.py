@@ -36,7 +36,9 @@ from memory_ci.records.entry import EntryType, ScopeName, Status
 from memory_ci.records.episode import UseCount
 from memory_ci.text import plural
 
-COLUMNS = "id title type scope status prominence given used importance last_reinforced path line".split()
+COLUMNS = (
+    "id title type scope status prominence given used importance last_reinforced path line".split()
+)
 """What a line of `list --format csv` has, of the keys of its JSON."""
 
 
@@ -111,7 +113,9 @@ def show_command(entry_id: str, view: str | None, as_json: bool) -> None:
         echo_json(shown)
         return
     place = shown.located
-    facts = f"{place.path}:{place.line}  scope {place.scope.name}  prominence {shown.prominence:.3f}"
+    facts = (
+        f"{place.path}:{place.line}  scope {place.scope.name}  prominence {shown.prominence:.3f}"
+    )
     say(f"{printable(facts)}\n\n", err=True)
     say(printable_lines(shown.text))
 
@@ -135,7 +139,10 @@ def log_command(entry_id: str, as_json: bool) -> None:
         commit = one.commit
         told = {"commit": commit.sha, "at": commit.committed_at, "subject": commit.subject}
         rows.append(told | {"what": one.what, "paths": one.paths})
-        lines += [f"{commit.sha[:10]} {commit.committed_at.date()}  {one.what}", f"           {commit.subject}"]
+        lines += [
+            f"{commit.sha[:10]} {commit.committed_at.date()}  {one.what}",
+            f"           {commit.subject}",
+        ]
     show(rows, map(printable, lines), as_json)
 
 
@@ -143,7 +150,11 @@ def log_command(entry_id: str, as_json: bool) -> None:
 @click.argument("entry_id", metavar="ID", shell_complete=complete_id)
 @option("--depth", type=click.IntRange(1, 2), default=1, help="How many edges away to look.")
 @option(
-    "--format", "form", choices=["text", "dot", "json"], default="text", help="A tree, a graph for Graphviz, or JSON."
+    "--format",
+    "form",
+    choices=["text", "dot", "json"],
+    default="text",
+    help="A tree, a graph for Graphviz, or JSON.",
 )
 @json_option
 def graph_command(entry_id: str, depth: int, form: str, as_json: bool) -> None:
@@ -213,7 +224,11 @@ def why_command(entry_id: str, is_lines: bool, view: str | None, as_json: bool) 
     if is_lines:
         with progress("Reading history"):
             lines = list_lines_of(workspace(), utf8(entry_id), view)
-        show(lines, render_blame(lines) or "No line that stands today was brought by what taught it.\n", as_json)
+        show(
+            lines,
+            render_blame(lines) or "No line that stands today was brought by what taught it.\n",
+            as_json,
+        )
         return
 
     why = explain_entry(workspace(), utf8(entry_id), today(), view)
@@ -235,7 +250,9 @@ def why_command(entry_id: str, is_lines: bool, view: str | None, as_json: bool) 
 @option("--bad", metavar="REV", default="HEAD", help="A revision that has lost it.")
 @option("--top", type=int, default=10, metavar="K", help="Among the best K it should be.")
 @json_option
-def bisect_command(query: str, expected: str, good: str | None, bad: str, top: int, as_json: bool) -> None:
+def bisect_command(
+    query: str, expected: str, good: str | None, bad: str, top: int, as_json: bool
+) -> None:
     """Find the commit that lost an entry from the answer to a query.
 
     Only commits that touched memory are asked, all as on this day; nothing is checked out.
@@ -254,7 +271,10 @@ def bisect_command(query: str, expected: str, good: str | None, bad: str, top: i
     lines = [f"Still found, at rank {report.rank} {asked}."]
     if loss is not None:
         now = f"rank {loss.after}" if loss.after is not None else "not found"
-        lines = [f"{loss.sha[:12]} {loss.day} {loss.subject}", f"rank {loss.before} before, {now} after {asked}"]
+        lines = [
+            f"{loss.sha[:12]} {loss.day} {loss.subject}",
+            f"rank {loss.before} before, {now} after {asked}",
+        ]
         lines += [f"- {reason}" for reason in loss.why]
     show(report, map(printable, lines), as_json)
 
@@ -282,9 +302,22 @@ def stage_command(view: str, as_json: bool) -> None:
     found, lines = [], []
     for stage in stages:
         point, line = stage.known, stage.stated.line if stage.stated is not None else None
-        known = f"{point.phase} since {point.commit.sha[:7]} ({point.commit.committed_at:%Y-%m-%d})" if point else ""
-        unclear = f"{stage.path}: states no stage clearly" + (f"; {known}, the last that it did" if known else "")
+        known = (
+            f"{point.phase} since {point.commit.sha[:7]} ({point.commit.committed_at:%Y-%m-%d})"
+            if point
+            else ""
+        )
+        unclear = f"{stage.path}: states no stage clearly" + (
+            f"; {known}, the last that it did" if known else ""
+        )
         lines.append(unclear if line is None else f"{stage.path}:{line}: {known}")
-        told = {"project": stage.project, "path": stage.path, "line": line, "stage": point.phase if point else None}
-        found.append(told | {"since": point.commit.sha if point else None, "is_clear": line is not None})
+        told = {
+            "project": stage.project,
+            "path": stage.path,
+            "line": line,
+            "stage": point.phase if point else None,
+        }
+        found.append(
+            told | {"since": point.commit.sha if point else None, "is_clear": line is not None}
+        )
     show(found, map(printable, lines), as_json)

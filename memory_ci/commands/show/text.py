@@ -71,10 +71,20 @@ def _sum_up(why: Why) -> Iterator[str]:
     yield f"  {', '.join([*origin, f'last reinforced on {entry.last_reinforced}, {times}'])}"
     yield from (f"  evidence: {shorten(line, MAX_TITLE)}" for line in entry.evidence)
     yield ""
-    weight = "important" if parts["importance"] >= HIGH else "of little importance" if parts["importance"] < LOW else ""
+    weight = (
+        "important"
+        if parts["importance"] >= HIGH
+        else "of little importance"
+        if parts["importance"] < LOW
+        else ""
+    )
     age = "fresh" if parts["recency"] >= FRESH else "old" if parts["recency"] < LOW else "ageing"
     counted = f"reinforced {times}" if entry.reinforcement_count else "never reinforced"
-    judged = plural(len(why.heard) - why.touched, "event") + " of feedback" if why.heard else "no feedback yet"
+    judged = (
+        plural(len(why.heard) - why.touched, "event") + " of feedback"
+        if why.heard
+        else "no feedback yet"
+    )
     opinion = f", which speaks {'for' if why.utility > NO_FEEDBACK else 'against'} it"
     opinion = opinion if why.utility != NO_FEEDBACK else ""
     yield f"It counts {why.prominence:.2f}: {' and '.join(filter(None, (weight, age)))}, {counted}."
@@ -103,7 +113,9 @@ def render_tree(graph: Graph) -> str:
 
     def grow(id_: str, indent: str) -> None:
         """The lines below an entry, depth first; each edge stands once."""
-        edges = [edge for edge in graph.edges if id_ in (edge.source, edge.target) and edge not in used]
+        edges = [
+            edge for edge in graph.edges if id_ in (edge.source, edge.target) and edge not in used
+        ]
         used.update(edges)
         others = [edge.target if edge.source == id_ else edge.source for edge in edges]
         fresh = set(others) - shown
@@ -113,7 +125,9 @@ def render_tree(graph: Graph) -> str:
             fresh.discard(other)
             arrow = "~" if edge.kind == "similar" else "→" if edge.source == id_ else "←"
             what = _describe(nodes[other]) if is_first else f"{other[:ID_WIDTH]} (above)"
-            lines.append(f"{indent}{'└─' if is_last else '├─'} {edge.kind} {edge.weight:.2f} {arrow} {what}")
+            lines.append(
+                f"{indent}{'└─' if is_last else '├─'} {edge.kind} {edge.weight:.2f} {arrow} {what}"
+            )
             if is_first:
                 grow(other, f"{indent}{'   ' if is_last else '│  '}")
 
@@ -129,7 +143,9 @@ def render_dot(graph: Graph) -> str:
         style += ", penwidth=2" if node.id == graph.center else ""
         nodes.append(f"  {_quoted(node.id)} [label={_quoted(_describe(node))}{style}];")
     for edge in graph.edges:
-        label = _quoted(f"{edge.kind} {edge.weight:.2f}") + (", dir=none" if edge.kind == "similar" else "")
+        label = _quoted(f"{edge.kind} {edge.weight:.2f}") + (
+            ", dir=none" if edge.kind == "similar" else ""
+        )
         edges.append(f"  {_quoted(edge.source)} -> {_quoted(edge.target)} [label={label}];")
     lines = ["digraph memory {", "  node [shape=box];", *nodes, *edges, "}"]
     return "".join(f"{line}\n" for line in lines)
@@ -158,9 +174,16 @@ def render_blame(blamed: Sequence[BlamedLines]) -> str:
     lines = []
     for one in blamed:
         span = f"{one.first}-{one.last}" if one.last > one.first else f"{one.first}"
-        work = f"#{one.number} {one.subject}" if one.number and f"#{one.number}" not in one.subject else one.subject
+        work = (
+            f"#{one.number} {one.subject}"
+            if one.number and f"#{one.number}" not in one.subject
+            else one.subject
+        )
         brought = f"{one.commit[:7]} {one.day} {work}" if one.commit else "not committed"
         lines.append(f"{one.path}:{span}  {brought}")
-        lines += [f"    given    {name(named)}{'  (used)' if named.is_used else ''}" for named in one.given]
+        lines += [
+            f"    given    {name(named)}{'  (used)' if named.is_used else ''}"
+            for named in one.given
+        ]
         lines += [f"    learned  {name(named)}" for named in one.learned]
     return "".join(f"{printable(line)}\n" for line in lines)

@@ -47,7 +47,9 @@ from memory_ci.text import plural
 
 WITHHELD = "[withheld]"
 MAX_NAMED = 5
-NO_FSRS = "How much of it is left to memory is told by the package fsrs: pip install 'memory-ci[fsrs]'."
+NO_FSRS = (
+    "How much of it is left to memory is told by the package fsrs: pip install 'memory-ci[fsrs]'."
+)
 LOW = "Much was said against it: a person should look whether it still holds. It is never retired for that alone."
 
 
@@ -59,15 +61,26 @@ def explain_entry(workspace: Workspace, prefix: str, today: date, at: str | None
         moment = find_moment(workspace, at)
         workspace, view, today = moment.workspace, moment.commit, moment.today
         if view is None:
-            raise UsageError(f"no entry has an id that starts with {prefix!r}", slug="unknown-entry", hint=moment.note)
-    known, episodes, config = load_memory(workspace, view), load_episodes(workspace, view), workspace.config
+            raise UsageError(
+                f"no entry has an id that starts with {prefix!r}",
+                slug="unknown-entry",
+                hint=moment.note,
+            )
+    known, episodes, config = (
+        load_memory(workspace, view),
+        load_episodes(workspace, view),
+        workspace.config,
+    )
     located = known.located
     if view is None:
         with synced_index(workspace) as index:  # it alone has global memory
             located = (*located, *list_entries(index, scopes=("global",)))
     place = find_entry(located, prefix, known.findings)
     entry, decay = place.entry, config.prominence.decay
-    heirs, said = told.find_heirs_among(one.entry for one in located), told.list_feedback(episodes.tellings)
+    heirs, said = (
+        told.find_heirs_among(one.entry for one in located),
+        told.list_feedback(episodes.tellings),
+    )
     feedback = told.pass_on(said, heirs)
     usage = told.count_usage(told.combine(episodes.tellings), heirs).get(entry.id, UseCount())
     utilities = replay(said, config.episodes.ignored_policy, heirs=heirs)
@@ -121,21 +134,29 @@ def _list_heard(
 ) -> Iterator[CountedFeedback]:
     """Each event of an entry in the order of replay, with the episode that it belongs to."""
     episodes = reversed(told.combine(tellings))
-    tellers = {told.event_key(said): one for one in episodes for said in told.pass_on(one.feedback, heirs)}
+    tellers = {
+        told.event_key(said): one for one in episodes for said in told.pass_on(one.feedback, heirs)
+    }
     for turn in list_turns(told.list_feedback(tellings), settings.ignored_policy, heirs=heirs):
         if turn.said.id == entry_id:
             said, episode = mask_feedback(turn.said), tellers.get(told.event_key(turn.said))
-            counted = CountedFeedback(said.at, said.kind, turn.delta, turn.utility.value, said.by, said.ref)
+            counted = CountedFeedback(
+                said.at, said.kind, turn.delta, turn.utility.value, said.by, said.ref
+            )
             if episode is not None:
                 summary = episode.situation.summary or episode.text
                 summary = WITHHELD if is_unsafe(summary) else summary
-                counted = replace(counted, episode=episode.id, outcome=episode.outcome, summary=summary)
+                counted = replace(
+                    counted, episode=episode.id, outcome=episode.outcome, summary=summary
+                )
             yield counted
 
 
 def _note_twins(place: Located, located: Sequence[Located]) -> Iterator[str]:
     """A note on other places of the same id: the first place counts."""
-    twins = sorted((other.path, other.line) for other in located if other.entry.id == place.entry.id)
+    twins = sorted(
+        (other.path, other.line) for other in located if other.entry.id == place.entry.id
+    )
     others = [f"{path}:{line}" for path, line in twins if (path, line) != (place.path, place.line)]
     if others:
         yield f"Its id stands at {', '.join(others[:MAX_NAMED])} as well; this is the first place."
@@ -175,13 +196,19 @@ def build_graph(workspace: Workspace, prefix: str, depth: int, most: int = MAX_N
         places = {place.entry.id: place for place in reversed(located)}
         stated, distances, frontier = _list_stated(places), {center: 0}, [center]
         for distance in range(1, depth + 1):
-            alive = [places[id_] for id_ in frontier if id_ in places and places[id_].entry.status != "retired"]
+            alive = [
+                places[id_]
+                for id_ in frontier
+                if id_ in places and places[id_].entry.status != "retired"
+            ]
             found = find_similar(index, alive, words_of, scopes=None)
             is_by_words |= any(one.basis == "words" for one in found)
             around = {id_: list(stated[id_]) for id_ in frontier}
             for place, one in zip(alive, found, strict=True):
                 id_ = place.entry.id
-                around[id_] += [Edge(id_, n.located.entry.id, "similar", round(n.weight, 4)) for n in one.near]
+                around[id_] += [
+                    Edge(id_, n.located.entry.id, "similar", round(n.weight, 4)) for n in one.near
+                ]
             frontier = []
             for id_, edge in ((id_, edge) for id_, own in around.items() for edge in own):
                 other = edge.target if edge.source == id_ else edge.source
@@ -192,12 +219,18 @@ def build_graph(workspace: Workspace, prefix: str, depth: int, most: int = MAX_N
                     distances[other] = distance
                     frontier.append(other)
                 ends = (edge.source, edge.target)
-                edges.setdefault((frozenset(ends) if edge.kind == "similar" else ends, edge.kind), edge)
+                edges.setdefault(
+                    (frozenset(ends) if edge.kind == "similar" else ends, edge.kind), edge
+                )
     notes = []
     if is_by_words:
-        notes.append(f"Similar entries were found by words in common ({LEAST_JACCARD:.2f} or more), not by vectors.")
+        notes.append(
+            f"Similar entries were found by words in common ({LEAST_JACCARD:.2f} or more), not by vectors."
+        )
     if left_out:
-        notes.append(f"Only {most} entries are shown; {plural(len(left_out), 'entry')} around them left out.")
+        notes.append(
+            f"Only {most} entries are shown; {plural(len(left_out), 'entry')} around them left out."
+        )
     nodes = tuple(_node(id_, distance, places.get(id_)) for id_, distance in distances.items())
     return Graph(center, depth, nodes, tuple(edges.values()), tuple(notes))
 
@@ -206,7 +239,9 @@ def _list_stated(places: Mapping[str, Located]) -> defaultdict[str, list[Edge]]:
     """By each id the edges that it has a part in, in the order of the kinds and of the ids at their other ends."""
     edges: defaultdict[str, list[Edge]] = defaultdict(list)
     for id_, place in sorted(places.items()):
-        relations = (Edge(id_, relation.id, relation.kind) for relation in relations_of(place.entry))
+        relations = (
+            Edge(id_, relation.id, relation.kind) for relation in relations_of(place.entry)
+        )
         older = (Edge(id_, old, "supersedes") for old in place.entry.supersedes)
         for edge in dict.fromkeys((*relations, *older)):
             for end in {edge.source, edge.target}:
@@ -218,7 +253,9 @@ def _node(id_: str, distance: int, place: Located | None) -> Node:
     if place is None:
         return Node(id_, distance, is_missing=True)
     entry, scope = place.entry, place.scope
-    return Node(id_, distance, entry.title, entry.type, entry.status, scope.target, place.path, place.line)
+    return Node(
+        id_, distance, entry.title, entry.type, entry.status, scope.target, place.path, place.line
+    )
 
 
 # -- bisect: which commit lost an entry from the answer to a query
@@ -243,7 +280,11 @@ class RankedAnswer(msgspec.Struct, frozen=True):
     @property
     def rank(self) -> int | None:
         """1 for the best; None when the entry is not found."""
-        return self.ids.index(self.entry.id) + 1 if self.entry is not None and self.entry.id in self.ids else None
+        return (
+            self.ids.index(self.entry.id) + 1
+            if self.entry is not None and self.entry.id in self.ids
+            else None
+        )
 
 
 class Loss(msgspec.Struct, frozen=True):
@@ -281,7 +322,9 @@ def bisect(workspace: Workspace, question: BisectQuery, today: date) -> BisectRe
             entries = [place.entry for place in list_entries(index)]
             found = find_ranked(index, workspace.config, question.query, asked, options, today)
         served, _ = arrange(found.hits, len(found.hits))
-        expected = next((entry for entry in entries if entry.id.startswith(question.expected.lower())), None)
+        expected = next(
+            (entry for entry in entries if entry.id.startswith(question.expected.lower())), None
+        )
         return RankedAnswer(tuple(hit.located.entry.id for hit in served), expected)
 
     def has_it(commit: Commit) -> bool:
@@ -296,9 +339,14 @@ def bisect(workspace: Workspace, question: BisectQuery, today: date) -> BisectRe
     if question.good is None:
         steps = [len(commits) - 1 - 2**power for power in range(len(commits).bit_length())]
         candidates = [*(place for place in steps if place > 0), *range(len(commits))]
-    low, high = next((place for place in candidates if has_it(commits[place])), -1), len(commits) - 1
+    low, high = (
+        next((place for place in candidates if has_it(commits[place])), -1),
+        len(commits) - 1,
+    )
     if low < 0:
-        message = f"no commit asked has {question.expected!r} among the best {asked.limit} for this query"
+        message = (
+            f"no commit asked has {question.expected!r} among the best {asked.limit} for this query"
+        )
         hint = "Ask with a larger --top, or name a revision that had it with --good."
         raise UsageError(message, slug="never-found", hint=hint)
     while high - low > 1:
@@ -313,7 +361,9 @@ def bisect(workspace: Workspace, question: BisectQuery, today: date) -> BisectRe
 def _list_commits(workspace: Workspace, question: BisectQuery) -> list[Commit]:
     """The first-parent commits that touched memory, oldest first: from the good revision, if named, to the bad."""
     repo = workspace.repo
-    versions = list_versions(repo, resolve_past(repo, question.bad), memory_pathspecs(workspace.config.scopes))
+    versions = list_versions(
+        repo, resolve_past(repo, question.bad), memory_pathspecs(workspace.config.scopes)
+    )
     found = list({version.commit.sha: version.commit for version in versions}.values())[::-1]
     if question.good is None:
         return found
@@ -349,7 +399,11 @@ def blame(workspace: Workspace, place: str, view: str | None) -> tuple[BlamedLin
     (unknown-cite) for what is no file or no lines, RepositoryError (unknown-revision)."""
     path, _, range_ = place.rpartition(":")
     first, _, last = range_.partition("-")
-    lines = (int(first), int(last or first)) if path and first.isdecimal() and (last or first).isdecimal() else None
+    lines = (
+        (int(first), int(last or first))
+        if path and first.isdecimal() and (last or first).isdecimal()
+        else None
+    )
     path = path if lines else place
     if path not in {file.path for file in list_view(workspace, view, [f":(literal){path}"])}:
         hint = "Name it from the top of the repository: src/client.py:10-20."
@@ -365,8 +419,16 @@ def list_lines_of(workspace: Workspace, prefix: str, view: str | None) -> tuple[
     located = memory.located
     entry = find_entry(located, prefix, memory.findings).entry
     taught = set((entry.source or "").split())
-    files = list(dict.fromkeys(path for ref in taught if ref in episodes for path in episodes[ref].action.files))
-    here = {file.path for file in list_view(workspace, view, [f":(literal){path}" for path in files])} if files else ()
+    files = list(
+        dict.fromkeys(
+            path for ref in taught if ref in episodes for path in episodes[ref].action.files
+        )
+    )
+    here = (
+        {file.path for file in list_view(workspace, view, [f":(literal){path}" for path in files])}
+        if files
+        else ()
+    )
     return tuple(
         one
         for path in files[:MAX_FILES]
@@ -393,9 +455,17 @@ def _blame_file(
         number = numbers.get(one.sha)
         refs = (work_ref(number, one.sha), f"commit:{one.sha[:SHA_WIDTH]}")
         episode = next((episodes[ref] for ref in refs if one.sha and ref in episodes), None)
-        given = dict.fromkeys([*(given.id for given in episode.retrieved), *episode.used]) if episode else ()
+        given = (
+            dict.fromkeys([*(given.id for given in episode.retrieved), *episode.used])
+            if episode
+            else ()
+        )
         used = set(episode.used) if episode else ()
-        taught = [own.entry for own in located if one.sha and {*refs}.intersection((own.entry.source or "").split())]
+        taught = [
+            own.entry
+            for own in located
+            if one.sha and {*refs}.intersection((own.entry.source or "").split())
+        ]
         yield BlamedLines(
             path=path,
             first=one.first,
@@ -412,6 +482,9 @@ def _blame_file(
 def _episodes_by_ref(workspace: Workspace, view: str | None) -> dict[str, Episode]:
     found: dict[str, Episode] = {}
     for one in told.combine(load_episodes(workspace, view).tellings):
-        for ref in (f"pr:{one.action.pr}" if one.action.pr else "", f"commit:{one.action.commit[:SHA_WIDTH]}"):
+        for ref in (
+            f"pr:{one.action.pr}" if one.action.pr else "",
+            f"commit:{one.action.commit[:SHA_WIDTH]}",
+        ):
             found[ref] = one
     return found

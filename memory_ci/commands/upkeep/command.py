@@ -34,7 +34,9 @@ def upkeep_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return branch_option(change_options(command))
 
 
-def run_upkeep(step: Step, branch: str | None, dry_run: bool, as_json: bool, stale_after: int | None = None) -> None:
+def run_upkeep(
+    step: Step, branch: str | None, dry_run: bool, as_json: bool, stale_after: int | None = None
+) -> None:
     """One step on the tip of a branch, as one commit if it changes something."""
     from memory_ci.commands.record.text import render_plan
     from memory_ci.commands.record.upkeep import plan_upkeep_alone
@@ -43,10 +45,20 @@ def run_upkeep(step: Step, branch: str | None, dry_run: bool, as_json: bool, sta
     where = committed_workspace()
     with progress("Reading memory"):
         plan = plan_upkeep_alone(where, (step,), branch, today(), stale_after)
-    applied = None if dry_run else apply_plan(where, plan, now(), in_actions="GITHUB_ACTIONS" in os.environ)
+    applied = (
+        None
+        if dry_run
+        else apply_plan(where, plan, now(), in_actions="GITHUB_ACTIONS" in os.environ)
+    )
     branch = plan.ref.removeprefix("refs/heads/")
-    committed = (f"\nCommitted on {branch}: {subject}\n" for subject in (applied.subjects if applied else ()))
-    show({"plan": plan, "applied": applied}, render_plan(plan).lstrip("\n") + "".join(committed), as_json)
+    committed = (
+        f"\nCommitted on {branch}: {subject}\n" for subject in (applied.subjects if applied else ())
+    )
+    show(
+        {"plan": plan, "applied": applied},
+        render_plan(plan).lstrip("\n") + "".join(committed),
+        as_json,
+    )
 
 
 @click.command("compact")
@@ -66,7 +78,11 @@ def compact_command(branch: str | None, dry_run: bool, as_json: bool) -> None:
 
 
 @click.command("promote")
-@flag("--global", "to_global", help="Copy what holds in any repository into the checkout of `global.path`.")
+@flag(
+    "--global",
+    "to_global",
+    help="Copy what holds in any repository into the checkout of `global.path`.",
+)
 @engine_option
 @upkeep_options
 def promote_command(
@@ -93,7 +109,13 @@ def promote_command(
     model = choose_model(where.config.engine, engine, os.environ)
     proposed = agreed_by_model(propose_globally(where, branch, today()), model.engine)
     promoted = promote_globally(where.config.global_.path, proposed, now(), dry_run=dry_run)
-    done = "Would promote:" if dry_run and promoted else "Promoted:" if promoted else "Nothing to promote."
+    done = (
+        "Would promote:"
+        if dry_run and promoted
+        else "Promoted:"
+        if promoted
+        else "Nothing to promote."
+    )
     lines = [done, *(f"  {entry.id[:8]}  {entry.title}" for entry in promoted)]
     show({"dry_run": dry_run, "promoted": promoted}, lines, as_json)
 
@@ -109,7 +131,9 @@ def promote_command(
     help="With --stale: how long their code must have been gone.",
 )
 @upkeep_options
-def retire_command(stale: bool, after_days: int, branch: str | None, dry_run: bool, as_json: bool) -> None:
+def retire_command(
+    stale: bool, after_days: int, branch: str | None, dry_run: bool, as_json: bool
+) -> None:
     """Retire entries of a project stage that has ended, or whose code is gone.
 
     A retired entry is no longer given to agents, and the next compaction takes it out. Pinned entries stay.
@@ -156,11 +180,15 @@ def index_command(
     from memory_ci.memory.workspace import STAGED
 
     if only_key + verify + stats + vectors > 1:
-        raise click.UsageError("--key, --verify, --stats and --vectors are four things to do: choose one.")
+        raise click.UsageError(
+            "--key, --verify, --stats and --vectors are four things to do: choose one."
+        )
     if staged and view:
         raise click.UsageError("--staged and --at are two views: choose one.")
     if (stats or vectors) and (db or staged or view):
-        raise click.UsageError("--stats and --vectors are about the index of the work tree: give no --db and no view.")
+        raise click.UsageError(
+            "--stats and --vectors are about the index of the work tree: give no --db and no view."
+        )
     view = STAGED if staged else view
     if only_key:
         key = index_key(workspace(), view or "HEAD")
@@ -182,7 +210,13 @@ def index_command(
     else:
         with progress("Building the index"):
             report = build_index(workspace(), view, db)
-        how = "rebuilt" if report.was_rebuilt else "up to date" if not report.files_read else "updated"
+        how = (
+            "rebuilt"
+            if report.was_rebuilt
+            else "up to date"
+            if not report.files_read
+            else "updated"
+        )
         counted = f"{plural(report.entries, 'entry')} of {plural(report.files, 'file')}, {report.files_read} read"
         show(report, [f"{how}: {counted}", report.path, report.key], as_json)
 
@@ -190,7 +224,12 @@ def index_command(
 def _say_stats(counts: IndexStats) -> Iterator[str]:
     """One line for each group of counts."""
     yield f"{plural(counts.entries, 'entry')} of {plural(counts.files, 'file')}, {counts.size} bytes"
-    groups = {"scopes": counts.scopes, "types": counts.types, "statuses": counts.statuses, "vectors": counts.vectors}
+    groups = {
+        "scopes": counts.scopes,
+        "types": counts.types,
+        "statuses": counts.statuses,
+        "vectors": counts.vectors,
+    }
     for name, group in groups.items():
         yield f"{name}: {', '.join(f'{what} {count}' for what, count in group.items()) or 'none'}"
     yield f"terms: {counts.terms}, in {counts.occurrences} places"

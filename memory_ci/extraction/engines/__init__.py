@@ -31,7 +31,9 @@ class EngineChoice(NamedTuple):
     lacks: str = ""
 
 
-def choose_engine(settings: EngineConfig, environ: Mapping[str, str]) -> tuple[Engine, EngineChoice]:
+def choose_engine(
+    settings: EngineConfig, environ: Mapping[str, str]
+) -> tuple[Engine, EngineChoice]:
     """The engine of a run, and the choice. Nothing is asked of a model: configured is not working. Raises UsageError
     (engine-not-configured) when an engine is named that needs a variable which is not set."""
     choice = _choose(settings, environ)

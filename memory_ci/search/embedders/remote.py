@@ -18,7 +18,15 @@ from urllib.parse import urlsplit
 import msgspec
 
 from memory_ci.errors import EngineError
-from memory_ci.forge.http import FailedTry, Limits, exchange, is_loopback, is_secure, open_pool, try_again
+from memory_ci.forge.http import (
+    FailedTry,
+    Limits,
+    exchange,
+    is_loopback,
+    is_secure,
+    open_pool,
+    try_again,
+)
 from memory_ci.search.embedders import Purpose, Vectors, failed, pack_vectors
 from memory_ci.text import estimate_tokens
 
@@ -39,7 +47,9 @@ class Patience(NamedTuple):
 
 
 HURRIED = Patience()  # While an agent waits.
-UNHURRIED = Patience(connect=10.0, read=60.0, total=3600.0, pauses=(1.0, 5.0, 20.0))  # While a whole index is embedded.
+UNHURRIED = Patience(
+    connect=10.0, read=60.0, total=3600.0, pauses=(1.0, 5.0, 20.0)
+)  # While a whole index is embedded.
 
 
 class Service(NamedTuple):
@@ -67,7 +77,11 @@ class RemoteEmbedder:
         self.model_id = service.model_id
         self._service, self._patience = service, patience
         self._host = urlsplit(service.url).hostname or "the embedder"
-        self._headers = {"content-type": "application/json", "user-agent": "memory-ci", **service.secrets}
+        self._headers = {
+            "content-type": "application/json",
+            "user-agent": "memory-ci",
+            **service.secrets,
+        }
         self._end = time.monotonic() + patience.total
         if not all(value.isascii() and value.isprintable() for value in service.secrets.values()):
             raise self._unauthorised()
@@ -79,7 +93,12 @@ class RemoteEmbedder:
         prefix, batch = self._service.prefixes.get(purpose, ""), self._service.batch
         dim, data = 0, array("f")
         for start in range(0, len(texts), batch):
-            part = self._ask([prefix + cut(text, self._service.max_tokens) for text in texts[start : start + batch]])
+            part = self._ask(
+                [
+                    prefix + cut(text, self._service.max_tokens)
+                    for text in texts[start : start + batch]
+                ]
+            )
             if part.dim != (dim or part.dim):
                 raise failed(self._host, f"gave vectors of {dim} and of {part.dim} numbers")
             dim = part.dim
@@ -111,10 +130,14 @@ class RemoteEmbedder:
         left = self._end - time.monotonic()
         if left <= 0:
             return final("took all the time that there was")
-        limits = Limits(min(self._patience.connect, left), min(self._patience.read, left), left, MAX_BYTES)
+        limits = Limits(
+            min(self._patience.connect, left), min(self._patience.read, left), left, MAX_BYTES
+        )
         try:
             with open_pool() as pool:
-                reply = exchange(pool, "POST", self._service.url, limits, headers=self._headers, body=body)
+                reply = exchange(
+                    pool, "POST", self._service.url, limits, headers=self._headers, body=body
+                )
         except TimeoutError:
             return final("did not finish its answer in time")
         except ConnectionError as error:
@@ -144,7 +167,9 @@ class RemoteEmbedder:
 
     def _unauthorised(self) -> EngineError:
         hint = "Give a key for embeddings (`memory-ci help embedders`), or set retrieve.embedder to local or none."
-        return EngineError(f"{self._host} does not accept the key", slug="embedder-unauthorised", hint=hint)
+        return EngineError(
+            f"{self._host} does not accept the key", slug="embedder-unauthorised", hint=hint
+        )
 
 
 def cut(text: str, max_tokens: int) -> str:
@@ -201,7 +226,10 @@ def make_openai(model: str, environ: Mapping[str, str]) -> Service:
 # The least of the sizes that Google recommends (768, 1536, 3072): a quarter of the space of the default.
 GEMINI_DIMENSIONS = 768
 # How this model is told the purpose of a text; its predecessors had a field for it. Not checked live.
-GEMINI_PREFIXES: Mapping[Purpose, str] = {"entry": "title: none | text: ", "query": "task: search result | query: "}
+GEMINI_PREFIXES: Mapping[Purpose, str] = {
+    "entry": "title: none | text: ",
+    "query": "task: search result | query: ",
+}
 
 
 class GeminiVector(msgspec.Struct):
@@ -220,7 +248,9 @@ def make_gemini(model: str, environ: Mapping[str, str]) -> Service:
     """The API as the environment says: GEMINI_API_KEY, and GOOGLE_GEMINI_BASE_URL for a gateway. Gemini: POST
     /v1beta/models/MODEL:batchEmbedContents (ai.google.dev/api/embeddings)."""
     chosen = model or "gemini-embedding-2"
-    base = (environ.get("GOOGLE_GEMINI_BASE_URL") or "https://generativelanguage.googleapis.com").rstrip("/")
+    base = (
+        environ.get("GOOGLE_GEMINI_BASE_URL") or "https://generativelanguage.googleapis.com"
+    ).rstrip("/")
 
     def payload(texts: Sequence[str]) -> dict[str, object]:
         same = {"model": f"models/{chosen}", "outputDimensionality": GEMINI_DIMENSIONS}

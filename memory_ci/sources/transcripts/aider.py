@@ -32,7 +32,9 @@ MAX_COMMAND = 2_000  # Characters of a command line that are looked at.
 SPEAKING = frozenset({"/ask", "/code", "/architect", "/context", "/copy-context"})
 UNDO = "/undo"
 # Commands that print output of programs, which aider writes without a mark.
-PRINTING = frozenset({"/run", "/test", "/diff", "/git", "/ls", "/map", "/tokens", "/lint", "/web", "!"})
+PRINTING = frozenset(
+    {"/run", "/test", "/diff", "/git", "/ls", "/map", "/tokens", "/lint", "/web", "!"}
+)
 # How a turn begins that is output of a linter, a test or aider itself, fed back by it or pasted.
 FED_BACK = (
     "# Fix any errors below, if possible.",
@@ -114,10 +116,18 @@ class _Reader(SessionBuilder):
     def _kind_of(self, text: str) -> str:
         """`turn`, `tool` or `text`: what a line is, by its mark and by what it follows. A reply that was cut off closes
         no fence; two empty lines follow it."""
-        if text.startswith("#### ") and text.endswith("  ") and (self.kind == "turn" or self.blanks > self.is_in_code):
+        if (
+            text.startswith("#### ")
+            and text.endswith("  ")
+            and (self.kind == "turn" or self.blanks > self.is_in_code)
+        ):
             self.is_in_code = False
             return "turn"
-        if text.startswith(">") and not text.startswith(">>>>>>>") and (text.endswith("  ") or not self.is_in_code):
+        if (
+            text.startswith(">")
+            and not text.startswith(">>>>>>>")
+            and (text.endswith("  ") or not self.is_in_code)
+        ):
             self.is_in_code = False
             return "tool"
         if self.kind == "tool" and text.strip():
@@ -129,11 +139,17 @@ class _Reader(SessionBuilder):
     def _flush(self) -> None:
         kind, self.kind = self.kind, ""
         if kind == "turn":
-            self._turn("\n".join(line.removeprefix("#### ").removesuffix("  ") for line in self.lines))
+            self._turn(
+                "\n".join(line.removeprefix("#### ").removesuffix("  ") for line in self.lines)
+            )
         elif kind == "tool":
             self._tool([line.removeprefix(">").strip() for line in self.lines])
         elif text := "\n".join(self.lines).strip():
-            self.add("tool" if self.is_printing else "agent", "tool_result" if self.is_printing else "text", text)
+            self.add(
+                "tool" if self.is_printing else "agent",
+                "tool_result" if self.is_printing else "text",
+                text,
+            )
         self.lines = []
 
     def _tool(self, lines: list[str]) -> None:

@@ -27,13 +27,19 @@ from memory_ci.sources.agent_events import OURS
 from memory_ci.sources.transcripts import raw
 from memory_ci.sources.transcripts.repetition import GLOBAL_UID_LENGTH, RepeatedTexts
 
-MAX_OPEN = 50  # Calls of which the result may still come: one that is refused is looked for among them.
+MAX_OPEN = (
+    50  # Calls of which the result may still come: one that is refused is looked for among them.
+)
 # Characters kept of what a tool was given or answered: it only corroborates, and is never quoted.
 MAX_TOOL_TEXT = 2_000
 MAX_LINE = 16 * 2**20  # Bytes of one line of a JSONL file; a longer one is counted as bad.
 MAX_TEXT_LINE = 2**20  # Bytes of one line of a file for people; a longer one is counted as bad.
-MAX_DOCUMENT = 64 * 2**20  # Bytes of a transcript that is one JSON value; a longer one is counted as bad.
-MAX_MISSED = 20  # Ids of a document that may be looked for in vain: each costs a pass over the file.
+MAX_DOCUMENT = (
+    64 * 2**20
+)  # Bytes of a transcript that is one JSON value; a longer one is counted as bad.
+MAX_MISSED = (
+    20  # Ids of a document that may be looked for in vain: each costs a pass over the file.
+)
 UNSAFE = re.compile(r"[^\w.-]+")
 
 
@@ -56,7 +62,12 @@ class SessionBuilder:
     """
 
     def __init__(self, agent: str, format_name: str, path: str, session_id: str = "") -> None:
-        self.agent, self.id, self.format, self.path = agent, session_id or session_name(path), format_name, path
+        self.agent, self.id, self.format, self.path = (
+            agent,
+            session_id or session_name(path),
+            format_name,
+            path,
+        )
         self.place = Place(1)
         self.person: Actor = "human"
         self.worker: Actor = "agent"
@@ -137,7 +148,10 @@ class SessionBuilder:
 
     def _close(self, tool: str | None, paths: tuple[str, ...]) -> Event | None:
         """The call that is answered: the first open one of this tool and these files, else of the tool."""
-        calls = sorted((call for call in self._open if tool in (None, call.tool)), key=lambda call: call.paths != paths)
+        calls = sorted(
+            (call for call in self._open if tool in (None, call.tool)),
+            key=lambda call: call.paths != paths,
+        )
         if not calls:
             return None
         self._open.remove(calls[0])
@@ -169,13 +183,18 @@ class SessionBuilder:
 def recount(counts: SessionCounts, events: Sequence[Event]) -> SessionCounts:
     """`counts` for these events; what only the reading of the file could count stays."""
     kinds = Counter((event.actor, event.kind) for event in events)
-    of_kind, actors = Counter(event.kind for event in events), Counter(event.actor for event in events)
+    of_kind, actors = (
+        Counter(event.kind for event in events),
+        Counter(event.actor for event in events),
+    )
     return replace(
         counts,
         human_turns=kinds["human", "text"],
         mid_turn=sum(MID_TURN in event.labels for event in events),
         rejections=of_kind["rejection"],
-        rejections_with_reason=sum(event.kind == "rejection" and bool(event.text) for event in events),
+        rejections_with_reason=sum(
+            event.kind == "rejection" and bool(event.text) for event in events
+        ),
         interrupts=of_kind["interrupt"],
         compactions=of_kind["compaction"],
         agent_texts=kinds["agent", "text"],
@@ -197,8 +216,14 @@ def touched_paths(arguments: object, *names: str, root: str = "") -> tuple[str, 
 def relative_paths(paths: Iterable[str], root: str) -> tuple[str, ...]:
     """Each of `paths` once, relative to `root`; one outside of it is not named: it tells of somebody's machine."""
     found = (PurePosixPath(path) for path in paths)
-    inside = (path.relative_to(root) if root and path.is_relative_to(root) else path for path in found)
-    kept = (str(path) for path in inside if path.parts and not path.is_absolute() and ".." not in path.parts)
+    inside = (
+        path.relative_to(root) if root and path.is_relative_to(root) else path for path in found
+    )
+    kept = (
+        str(path)
+        for path in inside
+        if path.parts and not path.is_absolute() and ".." not in path.parts
+    )
     return tuple(dict.fromkeys(kept))
 
 
@@ -292,7 +317,9 @@ def merge_sessions(sessions: Iterable[Session]) -> tuple[Session, ...]:
     longest copy comes first, whose order is the best known. A long text that two of the sessions repeat is nobody's.
     """
     groups: dict[str, list[Session]] = {}
-    for session in sorted(sessions, key=lambda one: (one.started or UNKNOWN_TIME, one.key, -len(one.events), one.path)):
+    for session in sorted(
+        sessions, key=lambda one: (one.started or UNKNOWN_TIME, one.key, -len(one.events), one.path)
+    ):
         groups.setdefault(session.key, []).append(session)
     seen: set[object] = set()
     merged = [_merge(group, seen) for group in groups.values()]
@@ -305,7 +332,9 @@ def merge_sessions(sessions: Iterable[Session]) -> tuple[Session, ...]:
 def _without_repeated(session: Session, repeated: RepeatedTexts) -> Session:
     events = repeated.withdraw(session.events)
     return (
-        session if events == session.events else replace(session, events=events, counts=recount(session.counts, events))
+        session
+        if events == session.events
+        else replace(session, events=events, counts=recount(session.counts, events))
     )
 
 
@@ -330,7 +359,9 @@ def _merge(group: list[Session], seen: set[object]) -> Session:
         branch=next((session.branch for session in group if session.branch), ""),
         started=min((session.started for session in group if session.started), default=None),
         ended=max((session.ended for session in group if session.ended), default=None),
-        pull_requests=tuple(dict.fromkeys(number for session in group for number in session.pull_requests)),
+        pull_requests=tuple(
+            dict.fromkeys(number for session in group for number in session.pull_requests)
+        ),
     )
 
 
@@ -339,7 +370,9 @@ def _new_events(session: Session, seen: set[object]) -> Iterator[Event]:
     nth: Counter[tuple[str, ...]] = Counter()
     for event in session.events:
         if event.uid:
-            key: object = event.uid if len(event.uid) >= GLOBAL_UID_LENGTH else (session.key, event.uid)
+            key: object = (
+                event.uid if len(event.uid) >= GLOBAL_UID_LENGTH else (session.key, event.uid)
+            )
         else:
             words = (session.key, event.actor, event.kind, event.text)
             nth[words] += 1

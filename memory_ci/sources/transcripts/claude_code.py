@@ -53,7 +53,9 @@ def sniff(head: bytes) -> bool:
     records = [raw.fields(raw.decode(line)) for line in head.split(b"\n")[:SNIFFED_LINES]]
     if any(record.get(MARKS.get(raw.text(record, "type"), "")) for record in records):
         return True
-    return b"\n" not in head and b'"parentUuid":' in head and b'"sessionId":' in head  # one line, longer than the head
+    return (
+        b"\n" not in head and b'"parentUuid":' in head and b'"sessionId":' in head
+    )  # one line, longer than the head
 
 
 def read(stream: BinaryIO, name: str) -> Iterator[Session]:
@@ -80,11 +82,15 @@ class _Reader(SessionBuilder):
 
     def __init__(self, session: str, name: str) -> None:
         super().__init__("claude-code", "claude-code-jsonl", name, session)
-        self.calls: dict[str, tuple[str | None, tuple[str, ...]]] = {}  # tool and files of each call
+        self.calls: dict[
+            str, tuple[str | None, tuple[str, ...]]
+        ] = {}  # tool and files of each call
         self.queue = Queue()
         self.is_headless = self.expects_summary = False
         self.names_senders = False  # whether any record of the session says who sent it
-        self.unproved: list[int] = []  # events of a person whose records do not say that they were typed
+        self.unproved: list[
+            int
+        ] = []  # events of a person whose records do not say that they were typed
         self.by_text: dict[str, int] = {}  # events of what came out of the queue, by their text
 
     def take(self, line: int, record: Record | None) -> None:
@@ -124,10 +130,18 @@ class _Reader(SessionBuilder):
         self.is_headless = self.is_headless or is_headless(record)
         self.names_senders = self.names_senders or names_sender(record)
         blocks = blocks_of(record)
-        results = {number: block for number, block in enumerate(blocks) if block.get("type") == "tool_result"}
+        results = {
+            number: block
+            for number, block in enumerate(blocks)
+            if block.get("type") == "tool_result"
+        }
         for number, block in results.items():
             self._result(record, block, "tool", uid_of(record, number))
-        words = [text for block in blocks if block.get("type") == "text" and (text := raw.text(block, "text"))]
+        words = [
+            text
+            for block in blocks
+            if block.get("type") == "text" and (text := raw.text(block, "text"))
+        ]
         if said := self._own_words(record, words):
             count = len(self.events)
             self._said(raw.join(said, "\n\n"), uid_of(record, "t"), is_beside=bool(results))
@@ -140,7 +154,9 @@ class _Reader(SessionBuilder):
         is_person = is_by_person(record)
         # One injected part makes the record the tool's: the text of a command stands beside its name.
         is_tools = any(is_injected(text) for text in words)
-        is_shown = names_sender(record) or not any(has_machine_lines(said_words(text)) for text in words)
+        is_shown = names_sender(record) or not any(
+            has_machine_lines(said_words(text)) for text in words
+        )
         for number, text in enumerate(words):
             if text.startswith(INTERRUPT):
                 self.add("human", "interrupt", text, uid=uid_of(record, f"i{number}"))
@@ -151,7 +167,9 @@ class _Reader(SessionBuilder):
             elif text.strip():
                 self.queue.has_waited(text.strip())
                 is_summary = record.get("isCompactSummary") is True or text.startswith(SUMMARY)
-                kind: EventKind = "compaction" if is_summary and not self.expects_summary else "text"
+                kind: EventKind = (
+                    "compaction" if is_summary and not self.expects_summary else "text"
+                )
                 self.expects_summary = self.expects_summary and not is_summary
                 self.add("injected", kind, text, uid=uid_of(record, f"n{number}"))
         return said
@@ -160,7 +178,13 @@ class _Reader(SessionBuilder):
         """A person's turn. What came through the queue is one turn, whichever of its two records comes first."""
         has_waited = self.queue.has_waited(text)
         if not self.queue.is_delivered(text):
-            self.add("human", "text", text, uid=uid, labels=(MID_TURN,) if has_waited or is_beside else ())
+            self.add(
+                "human",
+                "text",
+                text,
+                uid=uid,
+                labels=(MID_TURN,) if has_waited or is_beside else (),
+            )
 
     def assistant(self, record: Record) -> None:
         """What the agent said, and what it asked of tools; its thinking is left out."""
@@ -179,7 +203,9 @@ class _Reader(SessionBuilder):
                 self.say(actor, raw.text(block, "text"), uid)
             elif kind == "tool_use":
                 given = raw.fields(block, "input")
-                paths = touched_paths(given, "file_path", "notebook_path", "path", root=raw.text(record, "cwd"))[:1]
+                paths = touched_paths(
+                    given, "file_path", "notebook_path", "path", root=raw.text(record, "cwd")
+                )[:1]
                 tool = raw.text(block, "name") or None
                 self.calls[raw.text(block, "id")] = tool, paths
                 text = raw.text(given, "command") or raw.encode(given)
@@ -198,14 +224,30 @@ class _Reader(SessionBuilder):
         reason = find_rejection(text) if is_error and denial in ("", USER_REJECTED) else None
         if reason is not None:
             by: Actor = "human" if actor == "tool" and denial == USER_REJECTED else actor
-            self.add(by, "rejection", reason, uid=uid, tool=tool, paths=paths, ok=False, severity="warn")
+            self.add(
+                by, "rejection", reason, uid=uid, tool=tool, paths=paths, ok=False, severity="warn"
+            )
             return
         severity: Severity | None = "warn" if is_error and (denial or DENIED.match(text)) else None
-        self.add(actor, "tool_result", text, uid=uid, tool=tool, paths=paths, ok=not is_error, severity=severity)
+        self.add(
+            actor,
+            "tool_result",
+            text,
+            uid=uid,
+            tool=tool,
+            paths=paths,
+            ok=not is_error,
+            severity=severity,
+        )
         if tool == "AskUserQuestion" and actor == "tool" and not (is_error or self.is_headless):
             for number, (asked, said, is_label) in enumerate(list_answers(record)):
                 self.add("agent", "text", asked, uid=uid_of(record, f"q{number}"))
-                self.add("injected" if is_label else "human", "text", said, uid=uid_of(record, f"a{number}"))
+                self.add(
+                    "injected" if is_label else "human",
+                    "text",
+                    said,
+                    uid=uid_of(record, f"a{number}"),
+                )
 
     def system(self, record: Record) -> None:
         """Of the tool's own notices only the compaction matters."""
@@ -228,7 +270,9 @@ class _Reader(SessionBuilder):
         """A message handed to the running turn; its `origin`, where there is one, says who sent it."""
         attached = raw.fields(record, "attachment")
         if attached.get("type") == "queued_command":
-            is_prompt = attached.get("commandMode", "prompt") == "prompt" and not is_of_subagent(record)
+            is_prompt = attached.get("commandMode", "prompt") == "prompt" and not is_of_subagent(
+                record
+            )
             is_person = is_prompt and is_by_person(attached) and is_by_person(record)
             is_named = names_sender(attached) or names_sender(record)
             self.names_senders = self.names_senders or is_named
@@ -373,7 +417,9 @@ class Queue:
         elif operation == "remove" and self._absorbed:
             self._absorbed -= 1
         elif operation in ("remove", "dequeue") and self.waiting:
-            found = self.waiting.pop(told.text if told.text in self.waiting else next(iter(self.waiting)))
+            found = self.waiting.pop(
+                told.text if told.text in self.waiting else next(iter(self.waiting))
+            )
             if operation == "remove":
                 self._delivered.add(found.text)
                 return found

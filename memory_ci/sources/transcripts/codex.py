@@ -15,8 +15,18 @@ from typing import Any, BinaryIO
 from memory_ci.records.event import MID_TURN, Session
 from memory_ci.sources.agent_events import PATCHED
 from memory_ci.sources.transcripts import raw
-from memory_ci.sources.transcripts.builder import Place, SessionBuilder, read_objects, relative_paths
-from memory_ci.sources.transcripts.prose import IDE_CONTEXT, IDE_REQUEST, is_codex_wrapper, is_envelope
+from memory_ci.sources.transcripts.builder import (
+    Place,
+    SessionBuilder,
+    read_objects,
+    relative_paths,
+)
+from memory_ci.sources.transcripts.prose import (
+    IDE_CONTEXT,
+    IDE_REQUEST,
+    is_codex_wrapper,
+    is_envelope,
+)
 
 # Records that are known and say nothing that another record does not say.
 SILENT = frozenset(
@@ -37,10 +47,15 @@ CALLS = {
     "web_search_call": "action",
 }
 OUTPUTS = frozenset({"function_call_output", "custom_tool_call_output"})
-STARTS, ENDS = frozenset({"task_started", "turn_started"}), frozenset({"task_complete", "turn_complete"})
+STARTS, ENDS = (
+    frozenset({"task_started", "turn_started"}),
+    frozenset({"task_complete", "turn_complete"}),
+)
 ABORTED = "<turn_aborted>"
 # The whole output of a call that a person refused; Codex records no reason. A guardian's refusal reads otherwise.
-REJECTED = frozenset({"exec command rejected by user", "patch rejected by user", "rejected by user"})
+REJECTED = frozenset(
+    {"exec command rejected by user", "patch rejected by user", "rejected by user"}
+)
 EXIT_CODE = re.compile(r"^(?:Exit code:|Process exited with code) (-?\d+)$", re.MULTILINE)
 FAILED = (
     "execution error:",
@@ -140,10 +155,16 @@ class _Reader(SessionBuilder):
             self.is_in_turn = self.is_busy = False
             if payload.get("reason") in (None, "interrupted"):
                 self._interrupted()
-        elif kind == "thread_rolled_back":  # what a person took back counts no more; that it was taken back does
+        elif (
+            kind == "thread_rolled_back"
+        ):  # what a person took back counts no more; that it was taken back does
             self._flush()
             turns = payload.get("num_turns")
-            typed = [event.seq for event in self.events if (event.actor, event.kind) == (self.person, "text")]
+            typed = [
+                event.seq
+                for event in self.events
+                if (event.actor, event.kind) == (self.person, "text")
+            ]
             if isinstance(turns, int) and turns > 0 and typed:
                 del self.events[typed[-min(turns, len(typed))] :]
             self.add(self.person, "interrupt", labels=(("via", "rollback"),))
@@ -192,7 +213,9 @@ class _Reader(SessionBuilder):
             given = item.get(CALLS[kind])
             text = given if isinstance(given, str) else raw.encode(given)
             paths = relative_paths(PATCHED.findall(text.replace("\\n", "\n")), self.root)
-            self.call(self.worker, text, uid, raw.text(item, "name") or kind.removesuffix("_call"), paths)
+            self.call(
+                self.worker, text, uid, raw.text(item, "name") or kind.removesuffix("_call"), paths
+            )
         elif kind in OUTPUTS:
             tool, (text, ok) = self.tools.get(uid), outcome(item.get("output"))
             if text.strip() in REJECTED and self.person == "human":

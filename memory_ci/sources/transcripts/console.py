@@ -32,7 +32,9 @@ def sniff(head: bytes) -> bool:
     first = next((line.strip() for line in lines if line.strip()), "")
     answers = sum(line.startswith(AGENT) for line in lines)
     results = sum(line.startswith(RESULT) for line in lines)
-    return bool(OPENING.fullmatch(first)) and answers >= FEWEST_ANSWERS and results >= FEWEST_RESULTS
+    return (
+        bool(OPENING.fullmatch(first)) and answers >= FEWEST_ANSWERS and results >= FEWEST_RESULTS
+    )
 
 
 def read(stream: BinaryIO, name: str) -> Iterator[Session]:
@@ -83,6 +85,8 @@ def _add(builder: SessionBuilder, kind: str, lines: list[str], answered_by: str)
         text = text.removeprefix("⎿").strip()
         if text in (REFUSED, STOPPED):
             is_refused = text == REFUSED
-            builder.add("human", "rejection" if is_refused else "interrupt", "" if is_refused else text)
+            builder.add(
+                "human", "rejection" if is_refused else "interrupt", "" if is_refused else text
+            )
         else:
             builder.add("tool", "tool_result", text)

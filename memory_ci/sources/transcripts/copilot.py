@@ -15,13 +15,23 @@ from memory_ci.sources.transcripts.builder import SessionBuilder, read_objects, 
 from memory_ci.sources.transcripts.prose import is_envelope
 
 # How types of events begin that say nothing of what was said or done.
-SILENT = ("hook.", "session.", "assistant.turn_", "assistant.reasoning", "permission.", "tool.user_requested")
+SILENT = (
+    "hook.",
+    "session.",
+    "assistant.turn_",
+    "assistant.reasoning",
+    "permission.",
+    "tool.user_requested",
+)
 
 
 def sniff(head: bytes) -> bool:
     """True for the event that begins a session, which names its producer."""
     first = raw.fields(raw.decode(head.partition(b"\n")[0]))
-    return first.get("type") == "session.start" and raw.text(first, "data", "producer") == "copilot-agent"
+    return (
+        first.get("type") == "session.start"
+        and raw.text(first, "data", "producer") == "copilot-agent"
+    )
 
 
 def read(stream: BinaryIO, name: str) -> Iterator[Session]:
@@ -36,7 +46,11 @@ class _Reader(SessionBuilder):
     """The events of one file."""
 
     def take(self, record: dict[str, Any]) -> None:
-        kind, data, uid = raw.text(record, "type"), raw.fields(record, "data"), raw.text(record, "id")
+        kind, data, uid = (
+            raw.text(record, "type"),
+            raw.fields(record, "data"),
+            raw.text(record, "id"),
+        )
         is_inner, said = bool(raw.text(data, "parentToolCallId")), raw.joined(data, "content")
         worker: Actor = "subagent" if is_inner else "agent"
         if kind == "session.start":
@@ -50,7 +64,13 @@ class _Reader(SessionBuilder):
             self.say(worker if kind == "assistant.message" else "injected", said, uid)
         elif kind == "tool.execution_start":
             paths = touched_paths(given := data.get("arguments"), "path", root=self.root)
-            self.call(worker, raw.encode(given), raw.text(data, "toolCallId"), raw.text(data, "toolName"), paths)
+            self.call(
+                worker,
+                raw.encode(given),
+                raw.text(data, "toolCallId"),
+                raw.text(data, "toolName"),
+                paths,
+            )
         elif kind == "tool.execution_complete":
             self._result(data)
         elif kind == "abort":
@@ -59,7 +79,12 @@ class _Reader(SessionBuilder):
             self.unknown(kind)
 
     def _result(self, data: dict[str, Any]) -> None:
-        uid, told = raw.text(data, "toolCallId"), raw.fields(data, "result") or raw.fields(data, "error")
+        uid, told = (
+            raw.text(data, "toolCallId"),
+            raw.fields(data, "result") or raw.fields(data, "error"),
+        )
         text = raw.joined(told, "content") or raw.text(told, "message")
-        ok = data.get("success") is not False and raw.fields(data, "shellExecution").get("exitCode") in (None, 0)
+        ok = data.get("success") is not False and raw.fields(data, "shellExecution").get(
+            "exitCode"
+        ) in (None, 0)
         self.add("tool", "tool_result", text, uid=uid, tool=self.tools.get(uid), ok=ok)

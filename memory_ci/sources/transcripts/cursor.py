@@ -16,7 +16,13 @@ from typing import Any, BinaryIO
 
 from memory_ci.records.event import Session
 from memory_ci.sources.transcripts import raw
-from memory_ci.sources.transcripts.builder import Place, SessionBuilder, read_lines, read_objects, relative_paths
+from memory_ci.sources.transcripts.builder import (
+    Place,
+    SessionBuilder,
+    read_lines,
+    read_objects,
+    relative_paths,
+)
 from memory_ci.sources.transcripts.prose import is_envelope
 
 # `read` is given the work trees, where they are known: a transcript has absolute paths and does not say its own.
@@ -44,7 +50,11 @@ def sniff(head: bytes) -> bool:
     found = (raw.fields(raw.decode(line)) for line in head.splitlines() if line.strip())
     first = next((record for record in found if "status" not in record), {})
     has_content = isinstance(raw.value(first, "message", "content"), list | str)
-    return first.get("role") in ROLES and first.keys() <= {"role", "message", "timestamp"} and has_content
+    return (
+        first.get("role") in ROLES
+        and first.keys() <= {"role", "message", "timestamp"}
+        and has_content
+    )
 
 
 def read(stream: BinaryIO, name: str, roots: Sequence[Path] = ()) -> Iterator[Session]:
@@ -99,7 +109,9 @@ class _Reader(SessionBuilder):
                 self.bad_lines += 1
             elif is_typed or not (mark := MARK.fullmatch(line.rstrip())):
                 lines.append(line)
-                is_typed = (is_typed or line.startswith(OPEN)) and kind == "user" and CLOSE not in line
+                is_typed = (
+                    (is_typed or line.startswith(OPEN)) and kind == "user" and CLOSE not in line
+                )
             else:
                 self._finish(kind, tool, lines)
                 self.records += 1
@@ -113,7 +125,9 @@ class _Reader(SessionBuilder):
         if kind == "user":
             self.ask(text)
         elif kind == "Tool call":
-            self.use(tool, dict(line.strip().partition(": ")[::2] for line in lines if line.strip()))
+            self.use(
+                tool, dict(line.strip().partition(": ")[::2] for line in lines if line.strip())
+            )
         elif kind == "Tool result":
             self.add("tool", "tool_result", text, Place(self.place.line), tool=tool)
         else:
@@ -124,7 +138,9 @@ class _Reader(SessionBuilder):
         if when := WHEN.search(text):
             self.at = _parse_when(when) or self.at
             self.place = Place(self.place.line, self.at)
-        before, opened, behind = text.rpartition(OPEN)  # a file that was attached before it may hold such tags
+        before, opened, behind = text.rpartition(
+            OPEN
+        )  # a file that was attached before it may hold such tags
         typed, closed, after = behind.rpartition(CLOSE)
         if not (opened and closed) or NOTIFIED in before:
             self.add("injected", "text", text)
@@ -139,9 +155,17 @@ class _Reader(SessionBuilder):
     def use(self, tool: str, given: object) -> None:
         """A tool called; the files of the work tree that it names."""
         named = [raw.text(given, name) for name in PATHS]
-        root = next((str(root) for root in self.roots for path in named if path.startswith(f"{root}/")), "")
+        root = next(
+            (str(root) for root in self.roots for path in named if path.startswith(f"{root}/")), ""
+        )
         text = given if isinstance(given, str) else raw.encode(given)
-        self.add(self.worker, "tool_call", text, tool=tool, paths=relative_paths(filter(None, named), root))
+        self.add(
+            self.worker,
+            "tool_call",
+            text,
+            tool=tool,
+            paths=relative_paths(filter(None, named), root),
+        )
 
 
 def _parse_when(found: re.Match[str]) -> datetime | None:
@@ -149,7 +173,9 @@ def _parse_when(found: re.Match[str]) -> datetime | None:
     minutes = int(found["minutes"] or 0) * (-1 if hours < 0 else 1)
     try:
         zone = timezone(timedelta(hours=hours, minutes=minutes))
-        local = datetime.strptime(f"{found['month']} {found['rest']}", "%b %d, %Y, %I:%M %p").replace(tzinfo=zone)
+        local = datetime.strptime(
+            f"{found['month']} {found['rest']}", "%b %d, %Y, %I:%M %p"
+        ).replace(tzinfo=zone)
         return local.astimezone(UTC)
     except (ValueError, OverflowError):
         return None

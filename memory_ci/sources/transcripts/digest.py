@@ -15,7 +15,15 @@ from typing import BinaryIO, Literal
 import msgspec
 from msgspec.structs import asdict, replace
 
-from memory_ci.records.event import Actor, Event, EventKind, Origin, Session, SessionCounts, Severity
+from memory_ci.records.event import (
+    Actor,
+    Event,
+    EventKind,
+    Origin,
+    Session,
+    SessionCounts,
+    Severity,
+)
 
 FIRST = b'{"memory-ci-session":'
 MAX_TEXT = 1_000  # Characters kept of what no person said: it only corroborates.
@@ -63,7 +71,10 @@ def write_digest(session: Session, max_bytes: int, redact: Callable[[str], str])
     their first and their last words, the oldest of each first. The header alone may exceed a tiny limit.
     """
     kept = [event for event in session.events if _is_kept(event)]
-    lines = {at: msgspec.json.encode(_line(event, session, redact)) + b"\n" for at, event in enumerate(kept)}
+    lines = {
+        at: msgspec.json.encode(_line(event, session, redact)) + b"\n"
+        for at, event in enumerate(kept)
+    }
     total, whole = sum(map(len, lines.values())), len(kept)
     room = max_bytes - len(_header(session, redact, whole))
     ranks = _ranks(kept)
@@ -94,7 +105,9 @@ def read(stream: BinaryIO, name: str) -> Iterator[Session]:
         except (msgspec.DecodeError, UnicodeDecodeError):
             bad += 1
             continue
-        place = Origin(kind="session", id=key, path=told.pop("path") or header.path, line=told.pop("line"))
+        place = Origin(
+            kind="session", id=key, path=told.pop("path") or header.path, line=told.pop("line")
+        )
         events.append(Event(**told, origin=place, session=key))
     said = asdict(header) | {"counts": replace(header.counts, bad_lines=bad)}
     del said["version"], said["left_out"]
@@ -106,7 +119,9 @@ def _is_kept(event: Event) -> bool:
         return True
     if event.kind == "tool_result":
         return event.ok is False or event.severity != "info"
-    return event.kind == "tool_call" or (event.kind == "text" and event.actor in ("agent", "subagent"))
+    return event.kind == "tool_call" or (
+        event.kind == "text" and event.actor in ("agent", "subagent")
+    )
 
 
 def _header(session: Session, redact: Callable[[str], str], left_out: int) -> bytes:
@@ -132,7 +147,11 @@ def _line(event: Event, session: Session, redact: Callable[[str], str]) -> Line:
     path = event.origin.path or session.path
     text = "" if event.kind == "tool_call" else _clean(event.text, redact)
     if event.actor != "human" and len(text) > MAX_TEXT:
-        text = text[: MAX_TEXT - 1] + "…" if event.kind == "tool_result" else "…" + text[1 - MAX_TEXT :]
+        text = (
+            text[: MAX_TEXT - 1] + "…"
+            if event.kind == "tool_result"
+            else "…" + text[1 - MAX_TEXT :]
+        )
     return Line(
         seq=event.seq,
         at=event.at,
@@ -152,7 +171,9 @@ def _line(event: Event, session: Session, redact: Callable[[str], str]) -> Line:
 
 def _ranks(events: Sequence[Event]) -> list[int]:
     """How valuable each event is; `sorted` is stable, so that of equals the oldest goes first."""
-    ranks = [2 if event.actor == "human" else 0 if event.kind == "tool_call" else 1 for event in events]
+    ranks = [
+        2 if event.actor == "human" else 0 if event.kind == "tool_call" else 1 for event in events
+    ]
     people = [number for number, rank in enumerate(ranks) if rank == 2]
     for number in people[-1:]:
         ranks[number] = 3

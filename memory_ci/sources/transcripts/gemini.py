@@ -17,7 +17,13 @@ from typing import Any, BinaryIO
 
 from memory_ci.records.event import Actor, EventKind, Session
 from memory_ci.sources.transcripts import raw
-from memory_ci.sources.transcripts.builder import Document, Place, SessionBuilder, read_objects, touched_paths
+from memory_ci.sources.transcripts.builder import (
+    Document,
+    Place,
+    SessionBuilder,
+    read_objects,
+    touched_paths,
+)
 from memory_ci.sources.transcripts.prose import is_envelope
 
 # How text begins that Gemini CLI puts into a message of type user.
@@ -35,11 +41,15 @@ SUMMARY = "<state_snapshot>"  # What /compress leaves of the history, as a messa
 REFERENCED = "--- Content from referenced files ---"
 CANCELLED = re.compile(r"^\[Operation Cancelled\] Reason: (.*)", re.DOTALL)
 # Reasons that stand for a bare no; whatever else is given as a reason is the person's own.
-DENIALS = frozenset({"user did not allow tool call", "user denied execution", "tool call cancelled by user", ""})
+DENIALS = frozenset(
+    {"user did not allow tool call", "user denied execution", "tool call cancelled by user", ""}
+)
 # Reasons that stand for Escape or Ctrl-C while the agent worked.
 ABORTS = frozenset(
     """operation cancelled|operation cancelled by user|user cancelled tool execution|user cancelled the operation|
-    tool call cancelled|request cancelled|user cancelled operation""".replace("\n    ", "").split("|")
+    tool call cancelled|request cancelled|user cancelled operation""".replace("\n    ", "").split(
+        "|"
+    )
 )
 
 PATHS = ("file_path", "absolute_path", "path")
@@ -126,7 +136,9 @@ class _Log(SessionBuilder):
         self.messages[f"{REWIND}:{line}"] = (line, {"type": REWIND})
 
     def build(self) -> Session:
-        users = {uid for uid, (_, message) in self.messages.items() if message.get("type") == "user"}
+        users = {
+            uid for uid, (_, message) in self.messages.items() if message.get("type") == "user"
+        }
         synthetic = users - (users & self.recorded or users)
         for uid, (line, message) in self.messages.items():
             kind, self.place = message.get("type"), Place(line, raw.time(message, "timestamp"))
@@ -148,7 +160,11 @@ class _Log(SessionBuilder):
         """`displayContent` is what the person saw in the prompt, where it differs from what the model got."""
         content = message.get("content")
         shown, given = (raw.joined(message, key).strip() for key in ("displayContent", "content"))
-        said = (event.text for event in reversed(self.events) if (event.actor, event.kind) == (person, "text"))
+        said = (
+            event.text
+            for event in reversed(self.events)
+            if (event.actor, event.kind) == (person, "text")
+        )
         if shown and shown not in given and next(said, "").strip() == shown:
             # the model got a hook's words (a denied AfterAgent), shown as the person's last turn once more
             self.add("injected", "text", raw.joined(content), uid=uid)
@@ -221,4 +237,11 @@ def find_root(given: dict[str, Any], project: str) -> str:
     """The directory of the project, above a path that a tool was given: a header names its SHA-256 alone."""
     paths = (PurePosixPath(raw.text(given, name)[:MAX_PATH]) for name in PATHS)
     above = (str(parent) for path in paths for parent in path.parents)
-    return next((one for one in above if hashlib.sha256(one.encode("utf-8", "replace")).hexdigest() == project), "")
+    return next(
+        (
+            one
+            for one in above
+            if hashlib.sha256(one.encode("utf-8", "replace")).hexdigest() == project
+        ),
+        "",
+    )

@@ -19,7 +19,9 @@ from memory_ci.sources.transcripts.builder import MAX_DOCUMENT, Place, SessionBu
 from memory_ci.sources.transcripts.prose import INTERRUPT, REJECTED, add_turn, typed_words
 
 FORMAT = "git-ai-note"
-NOTE = re.compile(rb'\A(?:[^\s\n][^\n]*\n(?:  \S+ [\d,-]+\n)+)*---\n\s*\{\s*"schema_version"\s*:\s*"authorship/3\.')
+NOTE = re.compile(
+    rb'\A(?:[^\s\n][^\n]*\n(?:  \S+ [\d,-]+\n)+)*---\n\s*\{\s*"schema_version"\s*:\s*"authorship/3\.'
+)
 DIVIDER = re.compile(rb"^---\n", re.MULTILINE)
 # Where git-ai's own indentation puts the type of a message; no text of a message can begin a line.
 MESSAGE = re.compile(rb'^ {10}"type": ', re.MULTILINE)
@@ -108,7 +110,9 @@ class _Reader(SessionBuilder):
         is_claude = self.agent == TOOLS["claude"]
         if self.is_working and not (self.stopped_at and at and at > self.stopped_at):
             self._result(text)
-        elif is_claude and (self.wrapped_at == (at,) or (text.strip() == WARM_UP and not self.events)):
+        elif is_claude and (
+            self.wrapped_at == (at,) or (text.strip() == WARM_UP and not self.events)
+        ):
             self.add("injected", "text", text)
         else:
             self.is_working = False

@@ -12,7 +12,14 @@ from memory_ci.sources.transcripts.builder import Document, Place, SessionBuilde
 
 FIRST = re.compile(rb'\s*\{\s*"memory-ci-transcript"\s*:\s*1\b')
 ACTORS: tuple[Actor, ...] = get_args(Actor)
-KINDS: tuple[EventKind, ...] = ("text", "tool_call", "tool_result", "rejection", "interrupt", "compaction")
+KINDS: tuple[EventKind, ...] = (
+    "text",
+    "tool_call",
+    "tool_result",
+    "rejection",
+    "interrupt",
+    "compaction",
+)
 
 
 def sniff(head: bytes) -> bool:

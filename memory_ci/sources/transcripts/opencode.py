@@ -21,13 +21,34 @@ from memory_ci.sources.transcripts.builder import Document, Place, SessionBuilde
 from memory_ci.sources.transcripts.prose import typed_words
 
 FIRST = re.compile(rb'\s*\{\s*"info"\s*:\s*\{[^{}]*"id"\s*:\s*"ses_')
-SILENT = ("reasoning", "file", "step-start", "step-finish", "snapshot", "patch", "agent", "retry", "subtask")
+SILENT = (
+    "reasoning",
+    "file",
+    "step-start",
+    "step-finish",
+    "snapshot",
+    "patch",
+    "agent",
+    "retry",
+    "subtask",
+)
 REFUSED = re.compile(
     r"The user rejected permission to use this specific tool call(?:\.|(?: with the following feedback: (.*)))",
     re.DOTALL,
 )
 # Tools of opencode itself, whose errors no server words.
-OWN_TOOLS = ("bash", "edit", "write", "read", "glob", "grep", "list", "webfetch", "task", "apply_patch")
+OWN_TOOLS = (
+    "bash",
+    "edit",
+    "write",
+    "read",
+    "glob",
+    "grep",
+    "list",
+    "webfetch",
+    "task",
+    "apply_patch",
+)
 SESSIONS = "SELECT id, directory, parent_id FROM session ORDER BY time_created, id"
 MESSAGES = "SELECT id, data FROM message WHERE session_id = ? ORDER BY time_created, id"
 PARTS = "SELECT id, data FROM part WHERE message_id = ? ORDER BY id"
@@ -45,10 +66,14 @@ def read(stream: BinaryIO, name: str) -> Iterator[Session]:
     info = raw.fields(document.value, "info")
     reader.id = raw.text(info, "id") or reader.id
     messages = raw.items(document.value, "messages")
-    yield reader.fill(info, ((document.line_of(raw.text(one, "info", "id")), one) for one in messages))
+    yield reader.fill(
+        info, ((document.line_of(raw.text(one, "info", "id")), one) for one in messages)
+    )
 
 
-def read_database(path: Path, name: str, roots: Sequence[Path] = (), own: str = "") -> Iterator[Session]:
+def read_database(
+    path: Path, name: str, roots: Sequence[Path] = (), own: str = ""
+) -> Iterator[Session]:
     """The sessions of a database, the earliest first: those made in `roots`, and the one called `own`, where named. A
     database of another program, or one that cannot be read, has none."""
     with (
@@ -57,7 +82,9 @@ def read_database(path: Path, name: str, roots: Sequence[Path] = (), own: str = 
     ):
         for uid, directory, parent in found.execute(SESSIONS).fetchall():
             where = Path(str(directory)).resolve()
-            if own in ("", uid) and (not roots or any(where.is_relative_to(root) for root in roots)):
+            if own in ("", uid) and (
+                not roots or any(where.is_relative_to(root) for root in roots)
+            ):
                 reader = _Reader("opencode", "opencode-db", name, uid)
                 messages = enumerate(_list_messages(found, uid), 1)
                 yield reader.fill({"directory": directory, "parentID": parent}, messages)
@@ -97,7 +124,9 @@ class _Reader(SessionBuilder):
             for part in map(raw.fields, raw.items(message, "parts")):
                 marks = (part.get("synthetic"), part.get("ignored"), info.get("summary"))
                 is_ours = any(mark is True for mark in marks)
-                self._add_part(part, "injected" if is_ours else self.person if role == "user" else self.worker)
+                self._add_part(
+                    part, "injected" if is_ours else self.person if role == "user" else self.worker
+                )
             if raw.text(info, "error", "name") == "MessageAbortedError" and not is_inner:
                 self.add("human", "interrupt", uid=uid and f"{uid}:aborted")
         return self.build()
@@ -108,7 +137,11 @@ class _Reader(SessionBuilder):
             text = raw.text(part, "text")
             if speaker == "human" and not (words := typed_words(text)):
                 speaker = "injected"
-            self.say(speaker, words if speaker == "human" else text, key if key.startswith(PART_PREFIX) else "")
+            self.say(
+                speaker,
+                words if speaker == "human" else text,
+                key if key.startswith(PART_PREFIX) else "",
+            )
         elif kind == "tool":
             self._add_tool(key, raw.text(part, "tool"), raw.fields(part, "state"))
         elif kind == "compaction":
@@ -118,15 +151,23 @@ class _Reader(SessionBuilder):
 
     def _add_tool(self, key: str, tool: str, state: dict[str, Any]) -> None:
         """The call, and its result or refusal, if it has one by now."""
-        given, status, error = raw.fields(state, "input"), state.get("status"), raw.text(state, "error")
-        paths = relative_paths([raw.text(given, "filePath"), *PATCHED.findall(raw.text(given, "patchText"))], self.root)
+        given, status, error = (
+            raw.fields(state, "input"),
+            state.get("status"),
+            raw.text(state, "error"),
+        )
+        paths = relative_paths(
+            [raw.text(given, "filePath"), *PATCHED.findall(raw.text(given, "patchText"))], self.root
+        )
         self.call(self.worker, raw.encode(given), key, tool, paths)
         refused = REFUSED.fullmatch(error) if tool in OWN_TOOLS and self.worker == "agent" else None
         if status == "error" and refused:
             self.add("human", "rejection", refused[1] or "", uid=key, tool=tool, paths=paths)
         elif status in ("completed", "error"):
             ok = status == "completed" and raw.fields(state, "metadata").get("exit") in (None, 0)
-            self.add("tool", "tool_result", raw.text(state, "output") or error, uid=key, tool=tool, ok=ok)
+            self.add(
+                "tool", "tool_result", raw.text(state, "output") or error, uid=key, tool=tool, ok=ok
+            )
 
 
 def _time(value: object) -> datetime | None:

@@ -18,7 +18,11 @@ from memory_ci.sources.transcripts.builder import Document, Place, SessionBuilde
 CANNED = "Please continue working on the task on whatever approach you think is suitable."
 # Reasons that OpenHands fills in where the person gave none.
 BARE_NO = frozenset(
-    {"user rejected the action", "action has been rejected by the user! waiting for further user input", ""}
+    {
+        "user rejected the action",
+        "action has been rejected by the user! waiting for further user input",
+        "",
+    }
 )
 
 WORKSPACE = "/workspace"  # Where the container holds the work.
@@ -78,12 +82,18 @@ class _Reader(SessionBuilder):
         elif action in ("condensation", "system"):
             is_text = action == "system"
             self.add(
-                "injected", "text" if is_text else "compaction", raw.text(args, "content" if is_text else "summary")
+                "injected",
+                "text" if is_text else "compaction",
+                raw.text(args, "content" if is_text else "summary"),
             )
         elif action == "message":
             self._message(source, raw.text(args, "content") or raw.text(event, "message"))
         elif action == "finish":
-            said = (raw.text(args, "final_thought"), raw.text(args, "thought"), raw.text(event, "message"))
+            said = (
+                raw.text(args, "final_thought"),
+                raw.text(args, "thought"),
+                raw.text(event, "message"),
+            )
             self._message("agent", next((text for text in said if text.strip()), ""))
         elif source == "agent":
             self._message("agent", raw.text(args, "thought"))
@@ -103,7 +113,10 @@ class _Reader(SessionBuilder):
         if source == "agent":
             self.say(self.worker, text)
         else:
-            self.say("injected" if source != "user" or text.lstrip().startswith(CANNED) else self.person, text)
+            self.say(
+                "injected" if source != "user" or text.lstrip().startswith(CANNED) else self.person,
+                text,
+            )
 
     def _observation(self, name: str, event: dict[str, Any]) -> None:
         text = raw.text(event, "content")
@@ -116,7 +129,11 @@ class _Reader(SessionBuilder):
         elif name == "recall" and text:
             self.add("injected", "text", text)
         elif name not in SILENT:
-            text, tool, code = text or raw.text(event, "message"), _tool(name, event), _exit_code(event.get("extras"))
+            text, tool, code = (
+                text or raw.text(event, "message"),
+                _tool(name, event),
+                _exit_code(event.get("extras")),
+            )
             ok = code == 0 if isinstance(code, int) else None
             if isinstance(event.get("success"), bool):
                 ok = event["success"]
@@ -137,7 +154,14 @@ class _Reader(SessionBuilder):
         elif kind == "UserRejectObservation" and event.get("rejection_source", "user") == "user":
             self._rejected(reason, tool, uid)
         elif kind in ("AgentErrorEvent", "UserRejectObservation", "ConversationErrorEvent"):
-            self.add("tool", "tool_result", raw.text(event, "error") or reason, uid=uid, tool=tool, ok=False)
+            self.add(
+                "tool",
+                "tool_result",
+                raw.text(event, "error") or reason,
+                uid=uid,
+                tool=tool,
+                ok=False,
+            )
         elif kind in ("PauseEvent", "InterruptEvent"):
             self.add("human", "interrupt", uid=uid)
         elif kind == "Condensation":
@@ -149,8 +173,15 @@ class _Reader(SessionBuilder):
 
     def _sdk_message(self, event: dict[str, Any], uid: str) -> None:
         """`extended_content` is what skills and microagents add; `sender` names another agent."""
-        actors: dict[str, Actor] = {"user": "subagent" if event.get("sender") else "human", "agent": "agent"}
-        self.say(actors.get(raw.text(event, "source"), "injected"), raw.joined(event, "llm_message", "content"), uid)
+        actors: dict[str, Actor] = {
+            "user": "subagent" if event.get("sender") else "human",
+            "agent": "agent",
+        }
+        self.say(
+            actors.get(raw.text(event, "source"), "injected"),
+            raw.joined(event, "llm_message", "content"),
+            uid,
+        )
         self.say("injected", raw.joined(event, "extended_content"))
 
     def _sdk_call(self, event: dict[str, Any], uid: str, tool: str) -> None:
@@ -160,12 +191,26 @@ class _Reader(SessionBuilder):
             self.add("agent", "text", raw.text(action, "message"), uid=uid)
             return
         given = raw.encode({name: value for name, value in action.items() if name != "kind"})
-        self.add("agent", "tool_call", given, uid=uid, tool=tool, paths=touched_paths(action, "path", root=WORKSPACE))
+        self.add(
+            "agent",
+            "tool_call",
+            given,
+            uid=uid,
+            tool=tool,
+            paths=touched_paths(action, "path", root=WORKSPACE),
+        )
 
     def _sdk_result(self, answer: dict[str, Any], uid: str, tool: str) -> None:
         if answer.get("kind") == "FinishObservation":
             return
-        shown = next((answer[name] for name in ("content", "output", "agent_observation") if answer.get(name)), "")
+        shown = next(
+            (
+                answer[name]
+                for name in ("content", "output", "agent_observation")
+                if answer.get(name)
+            ),
+            "",
+        )
         code = answer.get("exit_code", _exit_code(answer))
         failed = answer.get("is_error") is True or (isinstance(code, int) and code != 0)
         self.add("tool", "tool_result", raw.joined(shown), uid=uid, tool=tool, ok=not failed)

@@ -35,15 +35,21 @@ HOOK_FEEDBACK = re.compile(
 )
 # How a text begins that is a slash command, a shell line, a hook's output, an event or the message of another agent:
 # tools name their envelopes by two words, people seldom begin with such a tag.
-WRAPPED = re.compile(r"<(?:[A-Za-z]\w*[-_][\w-]*|channel|tick|skill|hook|memory|context|document)\b[^>]{0,2000}>")
+WRAPPED = re.compile(
+    r"<(?:[A-Za-z]\w*[-_][\w-]*|channel|tick|skill|hook|memory|context|document)\b[^>]{0,2000}>"
+)
 
 PASTED_TRANSCRIPT = re.compile("[\u23fa\u23bf\u273b]\\s")
 """How the lines of an agent's own screen begin: somebody who pastes them did not say them."""
 
-ASIDE = re.compile(r"<(?P<tag>system-reminder|ide_[a-z_]+|new-diagnostics|user-prompt-submit-hook)\b[^>]*>")
+ASIDE = re.compile(
+    r"<(?P<tag>system-reminder|ide_[a-z_]+|new-diagnostics|user-prompt-submit-hook)\b[^>]*>"
+)
 """How a tool's addition to a person's words begins: a reminder, the open file, the selection."""
 
-MACHINE_LINE = re.compile(r"(?m)^\s{0,8}(?:</?[A-Za-z][\w:-]*(?:\s[^<>\n]{0,500})?/?>|[\[{]\s?\"|\[\{)")
+MACHINE_LINE = re.compile(
+    r"(?m)^\s{0,8}(?:</?[A-Za-z][\w:-]*(?:\s[^<>\n]{0,500})?/?>|[\[{]\s?\"|\[\{)"
+)
 """A line that begins with a tag or with JSON: people paste such lines, but nothing shows that they typed them."""
 
 # `/config`, but not `/home/x`, nor `/tmp is full`.
@@ -55,13 +61,17 @@ ARGUMENTS = re.compile(r"<command-args>(.*?)</command-args>", re.DOTALL)
 REJECTED = re.compile(
     r"The user doesn't want to (?:proceed with this tool use\. The tool use was rejected|take this action right now\.)"
 )
-REASON = re.compile(r"(?:the user said:|the following reason for the rejection:)\s*(?P<reason>.*)", re.DOTALL)
+REASON = re.compile(
+    r"(?:the user said:|the following reason for the rejection:)\s*(?P<reason>.*)", re.DOTALL
+)
 # How the tool words a refused question of its own: no reason that a person gave.
 CLARIFY = "The user wants to clarify these questions."
 # The tool's own words behind a rejection.
 REMARK = "\n\nNote: The user's next message may contain a correction or preference."
 # A rule or a classifier said no, not a person.
-DENIED = re.compile(r"(?:Error: )?Permission (?:to use|for) .{1,4000}?(?:has been|was) (?:auto-)?denied", re.DOTALL)
+DENIED = re.compile(
+    r"(?:Error: )?Permission (?:to use|for) .{1,4000}?(?:has been|was) (?:auto-)?denied", re.DOTALL
+)
 
 
 def is_injected(text: str) -> bool:
@@ -92,7 +102,9 @@ def is_envelope(text: str) -> bool:
     (True, False)
     """
     start = text.lstrip(INVISIBLE)
-    is_known_form = WRAPPED.match(start) or HOOK_FEEDBACK.match(start) or PASTED_TRANSCRIPT.match(start)
+    is_known_form = (
+        WRAPPED.match(start) or HOOK_FEEDBACK.match(start) or PASTED_TRANSCRIPT.match(start)
+    )
     return bool(is_known_form or is_json(start))
 
 

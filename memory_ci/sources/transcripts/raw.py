@@ -12,7 +12,9 @@ import msgspec
 
 from memory_ci.secrets import find_secrets
 
-MAX_SECRET = 1_000  # Characters on both sides of a cut in which a credential that was cut is looked for.
+MAX_SECRET = (
+    1_000  # Characters on both sides of a cut in which a credential that was cut is looked for.
+)
 
 
 def decode(data: bytes) -> object:

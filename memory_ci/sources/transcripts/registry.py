@@ -46,7 +46,9 @@ def read_transcript(
                 return read_stream(stream, name or path.name, roots)
     except OSError as error:
         raise _unreadable(path, error.strerror or str(error)) from error
-    from memory_ci.sources.transcripts.opencode import read_database  # What is not yet in the file itself counts, too.
+    from memory_ci.sources.transcripts.opencode import (
+        read_database,
+    )  # What is not yet in the file itself counts, too.
 
     return tuple(read_database(path, name or path.name, roots, own))
 
@@ -90,7 +92,11 @@ def _walk(directory: Path) -> Iterator[Path]:
     for parent, folders, files in os.walk(directory):
         folders[:] = sorted(set(folders) - {".git"})
         for path in (Path(parent, name) for name in sorted(files)):
-            if path.is_file() and not path.is_symlink() and 0 < path.stat().st_size <= MAX_FILE_BYTES:
+            if (
+                path.is_file()
+                and not path.is_symlink()
+                and 0 < path.stat().st_size <= MAX_FILE_BYTES
+            ):
                 yield path
 
 
@@ -131,7 +137,11 @@ def find_cursor_session(home: Path, project: Path, session: str) -> Path | None:
         session: the id of the session, which must be the name of a file.
     """
     directory = _cursor_directory(home, project)
-    places = (directory / f"{session}.jsonl", directory / session / f"{session}.jsonl", directory / f"{session}.txt")
+    places = (
+        directory / f"{session}.jsonl",
+        directory / session / f"{session}.jsonl",
+        directory / f"{session}.txt",
+    )
     return next((place for place in places if place.is_file()), None)
 
 

@@ -37,7 +37,9 @@ class RepeatedTexts:
     def withdraw(self, events: Iterable[Event]) -> tuple[Event, ...]:
         """Return the events; a long text that another session has as well is nobody's."""
         return tuple(
-            replace(event, actor="injected", labels=()) if is_long_turn(event) and self._is_repeated(event) else event
+            replace(event, actor="injected", labels=())
+            if is_long_turn(event) and self._is_repeated(event)
+            else event
             for event in events
         )
 

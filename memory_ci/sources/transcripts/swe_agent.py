@@ -47,7 +47,9 @@ def read(stream: BinaryIO, name: str) -> Iterator[Session]:
         elif role == "assistant":
             _add_step(builder, raw.fields(message), text)
         else:
-            builder.add("tool", "tool_result", text, ok=False if FAILED.match(text.lstrip()) else None)
+            builder.add(
+                "tool", "tool_result", text, ok=False if FAILED.match(text.lstrip()) else None
+            )
     yield builder.build()
 
 
@@ -58,7 +60,9 @@ def _add_step(builder: SessionBuilder, message: dict[str, Any], text: str) -> No
     for function in functions:
         given = raw.text(function, "arguments")
         paths = touched_paths(raw.decode(given.encode(errors="replace")), "path", "filename")
-        builder.add("agent", "tool_call", given, tool=raw.text(function, "name") or None, paths=paths)
+        builder.add(
+            "agent", "tool_call", given, tool=raw.text(function, "name") or None, paths=paths
+        )
     command = raw.text(message, "action").strip()
     if command and not functions:
         builder.add("agent", "tool_call", command, tool=command.split()[0])

@@ -37,9 +37,14 @@ def shop(project: Project, monkeypatch: pytest.MonkeyPatch) -> Project:
     for name in ("COPILOT_CLI", "CURSOR_VERSION"):
         monkeypatch.delenv(name, raising=False)
     cite = format_anchor(Anchor(path="src/client.py", commit="a" * 40))
-    entries = [make_entry(1, title="Charge a card once"), make_entry(2, title="Feed the hen", cites=(cite,))]
+    entries = [
+        make_entry(1, title="Charge a card once"),
+        make_entry(2, title="Feed the hen", cites=(cite,)),
+    ]
     norm = format_entry(make_entry(3, title="Never push to main", body=""))
-    project.commit("Remember", {"MEMORY.md": "\n".join(map(format_entry, entries)), "institutional.md": norm})
+    project.commit(
+        "Remember", {"MEMORY.md": "\n".join(map(format_entry, entries)), "institutional.md": norm}
+    )
     return project
 
 
@@ -47,7 +52,7 @@ def shop(project: Project, monkeypatch: pytest.MonkeyPatch) -> Project:
 def call(run: Run, shop: Project) -> Call:
     """`call("codex", hook_event_name="Stop")` gives what the hook prints."""
 
-    def hook(agent: str, **told: Any) -> str:  # noqa: ANN401 - any JSON
+    def hook(agent: str, **told: Any) -> str:
         given = {"session_id": "s1", "cwd": str(shop.path), **told}
         result = run("hook", "agent", "--for", agent, stdin=json.dumps(given))
         assert result.exit_code == 0
@@ -67,7 +72,10 @@ def context(answer: str) -> str:
 @pytest.mark.parametrize("agent", ["claude-code", "codex", "gemini", "opencode", "vscode"])
 def test_memory_is_read_at_the_start_at_a_prompt_and_at_a_file_once(call: Call, agent: str) -> None:
     prompt = "BeforeAgent" if agent == "gemini" else "UserPromptSubmit"
-    tool = {"hook_event_name": "AfterTool" if agent == "gemini" else "PostToolUse", "tool_name": "read_file"}
+    tool = {
+        "hook_event_name": "AfterTool" if agent == "gemini" else "PostToolUse",
+        "tool_name": "read_file",
+    }
     start = call(agent, hook_event_name="SessionStart", source="startup")
     assert json.loads(start)["hookSpecificOutput"]["hookEventName"] == "SessionStart"
     assert "Never push to main" in context(start)
@@ -87,7 +95,9 @@ def test_copilot_is_answered_flat_and_before_the_tool(call: Call) -> None:
     assert "Feed the hen" in context(call("copilot", **tool, hook_event_name="preToolUse"))
 
 
-def test_copilot_s_own_hooks_are_told_no_event_so_that_their_command_names_it(run: Run, shop: Project) -> None:
+def test_copilot_s_own_hooks_are_told_no_event_so_that_their_command_names_it(
+    run: Run, shop: Project
+) -> None:
     assert run("install", "--agent", "copilot", "--no-mcp").exit_code == 0
     hooks = json.loads((shop.path / ".github/hooks/memory-ci.json").read_text())["hooks"]
     common = {"sessionId": "c1", "timestamp": 1795336129601, "cwd": str(shop.path)}
@@ -111,7 +121,9 @@ def test_copilot_s_own_hooks_are_told_no_event_so_that_their_command_names_it(ru
 def test_cursor_is_told_at_the_start_and_after_tools(call: Call) -> None:
     start = call("cursor", conversation_id="c2", session_id="", hook_event_name="sessionStart")
     assert "Never push to main" in json.loads(start)["additional_context"]
-    assert call("cursor", hook_event_name="beforeSubmitPrompt", prompt=ASK) == "", "it takes no context there"
+    assert call("cursor", hook_event_name="beforeSubmitPrompt", prompt=ASK) == "", (
+        "it takes no context there"
+    )
 
 
 def test_who_calls_is_told_by_the_environment_and_the_first_of_two_hooks_answers(
@@ -119,14 +131,26 @@ def test_who_calls_is_told_by_the_environment_and_the_first_of_two_hooks_answers
 ) -> None:
     monkeypatch.setenv("COPILOT_CLI", "1")
     prompt = {"prompt": ASK, "session_id": "c1"}
-    first = call("claude-code", **prompt, hook_event_name="UserPromptSubmit", timestamp="2026-11-22T08:28:47.921Z")
+    first = call(
+        "claude-code",
+        **prompt,
+        hook_event_name="UserPromptSubmit",
+        timestamp="2026-11-22T08:28:47.921Z",
+    )
     assert json.loads(first)["additionalContext"]
-    second = call("copilot", **prompt, hook_event_name="userPromptSubmitted", timestamp=1795336127921)
+    second = call(
+        "copilot", **prompt, hook_event_name="userPromptSubmitted", timestamp=1795336127921
+    )
     assert second == ""
 
 
 def test_of_two_hooks_that_run_at_once_one_gives_what_always_applies(shop: Project) -> None:
-    told = {"session_id": "s1", "cwd": str(shop.path), "hook_event_name": "SessionStart", "source": "startup"}
+    told = {
+        "session_id": "s1",
+        "cwd": str(shop.path),
+        "hook_event_name": "SessionStart",
+        "source": "startup",
+    }
     program = """import sys
 from memory_ci.sessions import session_note
 lock_file = session_note.lock_file
@@ -141,7 +165,9 @@ from memory_ci.__main__ import main
 main()"""
     pipe = subprocess.PIPE
     with alone(shop.workspace):
-        other = subprocess.Popen([sys.executable, "-c", program], stdin=pipe, stdout=pipe, stderr=pipe, text=True)
+        other = subprocess.Popen(
+            [sys.executable, "-c", program], stdin=pipe, stdout=pipe, stderr=pipe, text=True
+        )
         assert other.stdin
         assert other.stderr
         other.stdin.write(json.dumps(told))
@@ -156,7 +182,9 @@ def test_after_compaction_the_session_is_told_again(call: Call) -> None:
     asked = {"hook_event_name": "UserPromptSubmit", "prompt": ASK}
     assert call("claude-code", **asked)
     assert call("claude-code", **asked) == ""
-    assert "Never push to main" in context(call("claude-code", hook_event_name="SessionStart", source="compact"))
+    assert "Never push to main" in context(
+        call("claude-code", hook_event_name="SessionStart", source="compact")
+    )
     assert "Charge a card once" in context(call("claude-code", **asked))
 
 
@@ -164,15 +192,28 @@ def test_after_compaction_the_session_is_told_again(call: Call) -> None:
     "tool",
     [
         {"tool_name": "Bash", "tool_input": {"command": "cat src/client.py | head"}},
-        {"tool_name": "apply_patch", "tool_input": {"input": "*** Begin Patch\n*** Update File: src/client.py\n@@\n"}},
-        {"tool_name": "shell", "tool_input": {"command": ["bash", "-lc", "sed -n 1,9p src/client.py"]}},
-        {"tool_name": "Edit", "tool_input": {"file_path": "{root}/src/client.py", "old_string": "x"}},
+        {
+            "tool_name": "apply_patch",
+            "tool_input": {"input": "*** Begin Patch\n*** Update File: src/client.py\n@@\n"},
+        },
+        {
+            "tool_name": "shell",
+            "tool_input": {"command": ["bash", "-lc", "sed -n 1,9p src/client.py"]},
+        },
+        {
+            "tool_name": "Edit",
+            "tool_input": {"file_path": "{root}/src/client.py", "old_string": "x"},
+        },
     ],
     ids=["bash", "patch", "argv", "absolute"],
 )
-def test_a_file_is_known_by_what_a_tool_is_given(call: Call, shop: Project, tool: dict[str, Any]) -> None:
+def test_a_file_is_known_by_what_a_tool_is_given(
+    call: Call, shop: Project, tool: dict[str, Any]
+) -> None:
     text = json.dumps(tool).replace("{root}", str(shop.path))
-    assert "Feed the hen" in context(call("codex", hook_event_name="PostToolUse", **json.loads(text)))
+    assert "Feed the hen" in context(
+        call("codex", hook_event_name="PostToolUse", **json.loads(text))
+    )
 
 
 @pytest.mark.parametrize(
@@ -187,13 +228,24 @@ def test_a_file_is_known_by_what_a_tool_is_given(call: Call, shop: Project, tool
         {"hook_event_name": "Notification"},
         {},
     ],
-    ids=["our own text", "sub-agent", "before a tool", "outside", "no file", "odd", "another event", "no event"],
+    ids=[
+        "our own text",
+        "sub-agent",
+        "before a tool",
+        "outside",
+        "no file",
+        "odd",
+        "another event",
+        "no event",
+    ],
 )
 def test_what_asks_nothing_is_told_nothing(call: Call, told: dict[str, Any]) -> None:
     assert call("claude-code", **told) == ""
 
 
-@pytest.mark.parametrize("stdin", ["", "[]", "{", '{"hook_event_name": 5}', '{"cwd": "/nowhere", "prompt": "\\ud800"}'])
+@pytest.mark.parametrize(
+    "stdin", ["", "[]", "{", '{"hook_event_name": 5}', '{"cwd": "/nowhere", "prompt": "\\ud800"}']
+)
 def test_whatever_is_given_the_agent_goes_on(run: Run, shop: Project, stdin: str) -> None:
     result = run("hook", "agent", "--for", "codex", stdin=stdin)
     assert (result.exit_code, result.stdout) == (0, "")
@@ -206,7 +258,11 @@ def test_whatever_is_given_the_agent_goes_on(run: Run, shop: Project, stdin: str
         ("claude-code", {"hook_event_name": "UserPromptSubmit", "prompt": ASK}),
         (
             "claude-code",
-            {"hook_event_name": "PostToolUse", "tool_name": "Edit", "tool_input": {"file_path": "src/client.py"}},
+            {
+                "hook_event_name": "PostToolUse",
+                "tool_name": "Edit",
+                "tool_input": {"file_path": "src/client.py"},
+            },
         ),
         ("claude-code", {"hook_event_name": "SessionEnd", "transcript_path": "s1.jsonl"}),
         ("codex", {"hook_event_name": "Stop", "transcript_path": "s1.jsonl"}),
@@ -218,7 +274,10 @@ def test_an_event_opens_the_repository_once(
     monkeypatch.chdir(shop.path)
     records = {
         "claude-code": {"type": "user", "cwd": str(shop.path), "sessionId": "s1", "uuid": "1"}
-        | {"timestamp": "2026-11-20T10:00:00Z", "message": {"role": "user", "content": "Never retry a POST."}},
+        | {
+            "timestamp": "2026-11-20T10:00:00Z",
+            "message": {"role": "user", "content": "Never retry a POST."},
+        },
         "codex": {"timestamp": "2026-11-20T10:00:00Z", "type": "session_meta"}
         | {"payload": {"id": "s1", "cwd": str(shop.path), "originator": "codex_cli_rs"}},
     }
@@ -235,7 +294,7 @@ def test_an_event_opens_the_repository_once(
 
 
 def _noting(function: Callable[..., Any], calls: list[str], name: str) -> Callable[..., Any]:
-    def call(*arguments: Any, **options: Any) -> Any:  # noqa: ANN401 - as the function
+    def call(*arguments: Any, **options: Any) -> Any:
         calls.append(name)
         return function(*arguments, **options)
 
@@ -244,11 +303,25 @@ def _noting(function: Callable[..., Any], calls: list[str], name: str) -> Callab
 
 def test_a_session_that_ends_is_captured(call: Call, shop: Project) -> None:
     records = [
-        {"type": "user", "cwd": str(shop.path), "sessionId": "s1", "timestamp": "2026-11-20T10:00:00Z", "uuid": "1"}
+        {
+            "type": "user",
+            "cwd": str(shop.path),
+            "sessionId": "s1",
+            "timestamp": "2026-11-20T10:00:00Z",
+            "uuid": "1",
+        }
         | {"message": {"role": "user", "content": "Never retry a POST without a key."}}
     ]
     transcript = shop.write("s1.jsonl", "".join(f"{json.dumps(record)}\n" for record in records))
-    assert call("claude-code", hook_event_name="SessionEnd", transcript_path=str(transcript), reason="exit") == ""
+    assert (
+        call(
+            "claude-code",
+            hook_event_name="SessionEnd",
+            transcript_path=str(transcript),
+            reason="exit",
+        )
+        == ""
+    )
     assert "refs/memory-ci/sessions/claude-code" in shop.git("for-each-ref", "--format=%(refname)")
 
 
@@ -270,8 +343,16 @@ def test_a_session_of_cursor_is_captured_at_the_end_of_a_turn_and_of_itself(
     transcript = home / ".cursor/projects" / slug / "agent-transcripts" / place.format("c2")
     transcript.parent.mkdir(parents=True)
     transcript.write_text(CURSOR_SAID)
-    common = {"conversation_id": "c2", "generation_id": "g1", "cursor_version": "2026.02.13", "user_email": "ada@x.io"}
-    named = {"workspace_roots": [str(shop.path)], "transcript_path": str(transcript) if is_named else None}
+    common = {
+        "conversation_id": "c2",
+        "generation_id": "g1",
+        "cursor_version": "2026.02.13",
+        "user_email": "ada@x.io",
+    }
+    named = {
+        "workspace_roots": [str(shop.path)],
+        "transcript_path": str(transcript) if is_named else None,
+    }
     done = run("hook", "agent", "--for", "cursor", stdin=json.dumps({**common, **named, **told}))
     assert (done.exit_code, done.stdout, done.stderr) == (0, "", "")
     refs = shop.git("for-each-ref", "--format=%(refname)", "refs/memory-ci/sessions")
@@ -280,15 +361,25 @@ def test_a_session_of_cursor_is_captured_at_the_end_of_a_turn_and_of_itself(
 
 
 @pytest.mark.parametrize("session", ["../c2", "", "c2/x", "none"])
-def test_a_session_of_cursor_without_a_transcript_is_left_alone(run: Run, shop: Project, session: str) -> None:
-    told = {"conversation_id": session, "hook_event_name": "sessionEnd", "workspace_roots": [str(shop.path)]}
-    done = run("hook", "agent", "--for", "cursor", stdin=json.dumps({**told, "transcript_path": None}))
+def test_a_session_of_cursor_without_a_transcript_is_left_alone(
+    run: Run, shop: Project, session: str
+) -> None:
+    told = {
+        "conversation_id": session,
+        "hook_event_name": "sessionEnd",
+        "workspace_roots": [str(shop.path)],
+    }
+    done = run(
+        "hook", "agent", "--for", "cursor", stdin=json.dumps({**told, "transcript_path": None})
+    )
     assert (done.exit_code, done.stdout, done.stderr) == (0, "", "")
     assert shop.git("for-each-ref", "refs/memory-ci/sessions") == ""
 
 
 @pytest.mark.parametrize("roots", [[], ["/nowhere"], [7], {}, None])
-def test_a_workspace_that_cursor_names_badly_stops_nothing(run: Run, shop: Project, roots: Any) -> None:  # noqa: ANN401
+def test_a_workspace_that_cursor_names_badly_stops_nothing(
+    run: Run, shop: Project, roots: Any
+) -> None:
     told = {"conversation_id": "c2", "hook_event_name": "sessionEnd", "workspace_roots": roots}
     assert run("hook", "agent", "--for", "cursor", stdin=json.dumps(told)).exit_code == 0
 
@@ -321,7 +412,12 @@ def test_it_is_answered_without_click(shop: Project) -> None:
     )
     env = {**os.environ, "PYTHONPATH": IMPORTED_FROM}
     done = subprocess.run(
-        [sys.executable, "-c", program], input=told.encode(), capture_output=True, env=env, check=False, timeout=30
+        [sys.executable, "-c", program],
+        input=told.encode(),
+        capture_output=True,
+        env=env,
+        check=False,
+        timeout=30,
     )
     assert (done.returncode, done.stderr) == (0, b"")
     assert b"Charge a card once" in done.stdout
@@ -331,41 +427,61 @@ OUTDATED = "No, that is outdated."
 
 
 def test_how_to_say_what_helped_is_told_once_and_at_each_start(call: Call) -> None:
-    tool = {"hook_event_name": "PostToolUse", "tool_name": "Read", "tool_input": {"file_path": "src/client.py"}}
+    tool = {
+        "hook_event_name": "PostToolUse",
+        "tool_name": "Read",
+        "tool_input": {"file_path": "src/client.py"},
+    }
     prompt = {"hook_event_name": "UserPromptSubmit", "prompt": ASK}
     assert HELPED in context(call("codex", **prompt, session_id="s1"))
     assert HELPED not in (given := context(call("codex", **tool, session_id="s1")))
     assert "Feed the hen" in given
-    assert HELPED in context(call("codex", hook_event_name="SessionStart", source="compact", session_id="s1"))
+    assert HELPED in context(
+        call("codex", hook_event_name="SessionStart", source="compact", session_id="s1")
+    )
 
 
 HELPED = "in a sentence of your own"
 
 
-def test_a_person_who_says_that_it_is_outdated_is_offered_as_feedback_on_what_was_given(call: Call) -> None:
+def test_a_person_who_says_that_it_is_outdated_is_offered_as_feedback_on_what_was_given(
+    call: Call,
+) -> None:
     prompt = {"hook_event_name": "UserPromptSubmit"}
     offer = f"`memory-ci feedback {make_id(1)[:8]} rejected`"
     assert offer not in context(call("codex", **prompt, prompt=OUTDATED)), "nothing was given"
     assert "Charge a card once" in context(call("codex", **prompt, prompt=ASK))
     assert offer in context(call("codex", **prompt, prompt=OUTDATED))
-    assert offer not in context(call("codex", **prompt, prompt=OUTDATED)), "of the turn before nothing is left"
+    assert offer not in context(call("codex", **prompt, prompt=OUTDATED)), (
+        "of the turn before nothing is left"
+    )
 
 
-@pytest.mark.parametrize("prompt", ["Show me the outdated packages. " * 20, "Thanks, go on with the tests.", "No."])
+@pytest.mark.parametrize(
+    "prompt", ["Show me the outdated packages. " * 20, "Thanks, go on with the tests.", "No."]
+)
 def test_what_doubts_nothing_is_no_feedback(call: Call, prompt: str) -> None:
     call("codex", hook_event_name="UserPromptSubmit", prompt=ASK)
-    assert "memory-ci feedback 0" not in context(call("codex", hook_event_name="UserPromptSubmit", prompt=prompt))
+    assert "memory-ci feedback 0" not in context(
+        call("codex", hook_event_name="UserPromptSubmit", prompt=prompt)
+    )
 
 
 @pytest.mark.parametrize("flags", [{"agent_id": "sub-1"}, {"session_id": "another"}])
-def test_of_a_sub_agent_or_another_session_it_is_none_either(call: Call, flags: dict[str, str]) -> None:
+def test_of_a_sub_agent_or_another_session_it_is_none_either(
+    call: Call, flags: dict[str, str]
+) -> None:
     call("codex", hook_event_name="UserPromptSubmit", prompt=ASK)
     told = {"hook_event_name": "UserPromptSubmit", "prompt": OUTDATED, **flags}
     assert "rejected`" not in context(call("codex", **told))
 
 
-@pytest.mark.parametrize("path", ["../../etc/passwd", "/etc/passwd", "x" * 5_000, "a\0b", "", ".git/config"])
-def test_a_forged_edit_stops_nothing_and_is_nobody_s_work(call: Call, shop: Project, path: str) -> None:
+@pytest.mark.parametrize(
+    "path", ["../../etc/passwd", "/etc/passwd", "x" * 5_000, "a\0b", "", ".git/config"]
+)
+def test_a_forged_edit_stops_nothing_and_is_nobody_s_work(
+    call: Call, shop: Project, path: str
+) -> None:
     call("codex", hook_event_name="UserPromptSubmit", prompt=ASK)
     tool = {"tool_name": "Write", "tool_input": {"file_path": path}}
     call("codex", hook_event_name="PostToolUse", **tool)
@@ -373,9 +489,16 @@ def test_a_forged_edit_stops_nothing_and_is_nobody_s_work(call: Call, shop: Proj
     assert list_working(shop.workspace, find_index(shop.workspace, {}), NOW) == ()
 
 
-def test_a_hook_in_the_home_answers_once_and_says_nothing_elsewhere(run: Run, shop: Project) -> None:
+def test_a_hook_in_the_home_answers_once_and_says_nothing_elsewhere(
+    run: Run, shop: Project
+) -> None:
     def ask(cwd: str) -> str:
-        given = {"session_id": "s1", "cwd": cwd, "hook_event_name": "UserPromptSubmit", "prompt": ASK}
+        given = {
+            "session_id": "s1",
+            "cwd": cwd,
+            "hook_event_name": "UserPromptSubmit",
+            "prompt": ASK,
+        }
         result = run("hook", "agent", "--for", "claude-code", "--user", stdin=json.dumps(given))
         assert (result.exit_code, result.stderr) == (0, "")
         return result.stdout
@@ -397,7 +520,13 @@ def test_the_home_is_written_by_the_command_and_cleaned_again(run: Run, shop: Pr
 
 
 def test_settings_are_as_before_after_sessions_of_every_agent(run: Run, shop: Project) -> None:
-    files = (".claude/settings.local.json", ".codex/config.toml", ".gemini/settings.json", "opencode.json", ".mcp.json")
+    files = (
+        ".claude/settings.local.json",
+        ".codex/config.toml",
+        ".gemini/settings.json",
+        "opencode.json",
+        ".mcp.json",
+    )
     before = {file: "a = 1" if file.endswith("toml") else '{\r\n\t"a":  [1,2]}' for file in files}
     for file, text in before.items():
         shop.write(file, text)
@@ -422,15 +551,25 @@ def test_settings_are_as_before_after_sessions_of_every_agent(run: Run, shop: Pr
     }
 
 
-def test_a_patch_inside_a_shell_command_of_codex_is_noted_at_the_end_of_the_turn(call: Call, shop: Project) -> None:
-    patch = "apply_patch <<'EOF'\n*** Begin Patch\n*** Update File: {}\n@@\n-a\n+b\n*** End Patch\nEOF"
+def test_a_patch_inside_a_shell_command_of_codex_is_noted_at_the_end_of_the_turn(
+    call: Call, shop: Project
+) -> None:
+    patch = (
+        "apply_patch <<'EOF'\n*** Begin Patch\n*** Update File: {}\n@@\n-a\n+b\n*** End Patch\nEOF"
+    )
     said = [
         ("session_meta", {"id": "s1", "cwd": str(shop.path), "originator": "codex_cli_rs"}),
         *(
             one
-            for file, prompt in (("src/old.py", "Begin with the old one"), ("src/client.py", "Now charge it"))
+            for file, prompt in (
+                ("src/old.py", "Begin with the old one"),
+                ("src/client.py", "Now charge it"),
+            )
             for one in (
-                ("response_item", {"type": "message", "role": "user", "content": [{"text": prompt}]}),
+                (
+                    "response_item",
+                    {"type": "message", "role": "user", "content": [{"text": prompt}]},
+                ),
                 ("event_msg", {"type": "user_message", "message": prompt}),
                 (
                     "response_item",
@@ -444,9 +583,19 @@ def test_a_patch_inside_a_shell_command_of_codex_is_noted_at_the_end_of_the_turn
             )
         ),
     ]
-    records = [{"timestamp": "2026-11-20T10:00:00Z", "type": kind, "payload": payload} for kind, payload in said]
-    path = shop.write(".git/rollout-s1.jsonl", "".join(f"{json.dumps(record)}\n" for record in records))
-    call("codex", hook_event_name="UserPromptSubmit", prompt="Now charge it", transcript_path=str(path))
+    records = [
+        {"timestamp": "2026-11-20T10:00:00Z", "type": kind, "payload": payload}
+        for kind, payload in said
+    ]
+    path = shop.write(
+        ".git/rollout-s1.jsonl", "".join(f"{json.dumps(record)}\n" for record in records)
+    )
+    call(
+        "codex",
+        hook_event_name="UserPromptSubmit",
+        prompt="Now charge it",
+        transcript_path=str(path),
+    )
     call("codex", hook_event_name="Stop", transcript_path=str(path))
     edited = [sign.edited for sign in list_signs(shop.workspace, "s1") if sign.edited]
     assert edited == [("src/client.py",)], "of this turn, once"

@@ -16,7 +16,12 @@ pytestmark = pytest.mark.in_project
 @pytest.fixture
 def transcript(project: Project, home: Path) -> Path:
     """A session of Claude Code in this project, where Claude Code keeps it."""
-    place = home / ".claude" / "projects" / "".join(c if c.isalnum() else "-" for c in str(project.path))
+    place = (
+        home
+        / ".claude"
+        / "projects"
+        / "".join(c if c.isalnum() else "-" for c in str(project.path))
+    )
     place.mkdir(parents=True)
     line = {
         "type": "user",
@@ -36,11 +41,15 @@ def transcript(project: Project, home: Path) -> Path:
 
 
 def hook_input(path: Path | str, project: Project) -> str:
-    return json.dumps({"session_id": "79e9becd", "transcript_path": str(path), "cwd": str(project.path)})
+    return json.dumps(
+        {"session_id": "79e9becd", "transcript_path": str(path), "cwd": str(project.path)}
+    )
 
 
 def test_the_newest_session_is_kept_without_being_named(run: Run, transcript: Path) -> None:
-    assert run("capture", "--dry-run").stdout.startswith("Would keep claude-code:79e9becd: 1 human turn")
+    assert run("capture", "--dry-run").stdout.startswith(
+        "Would keep claude-code:79e9becd: 1 human turn"
+    )
     assert run("capture").stdout.startswith("Kept claude-code:79e9becd: 1 human turn, ")
     assert run("capture", str(transcript)).stdout.startswith("Known already: claude-code:79e9becd")
     document = json.loads(run("capture", "--json").stdout)
@@ -48,14 +57,22 @@ def test_the_newest_session_is_kept_without_being_named(run: Run, transcript: Pa
     assert "claude-code:79e9becd" in run("sessions", "--captured").stdout
 
 
-def test_a_hook_says_nothing_and_keeps_the_session(run: Run, project: Project, transcript: Path) -> None:
-    result = run("capture", "-", "--hook", "--agent", "claude-code", stdin=hook_input(transcript, project))
+def test_a_hook_says_nothing_and_keeps_the_session(
+    run: Run, project: Project, transcript: Path
+) -> None:
+    result = run(
+        "capture", "-", "--hook", "--agent", "claude-code", stdin=hook_input(transcript, project)
+    )
     assert (result.exit_code, result.stdout, result.stderr) == (0, "", "")
     assert project.git("for-each-ref", "refs/memory-ci/sessions/") != ""
 
 
-@pytest.mark.parametrize("given", ["", "not json", "[]", '{"transcript_path": "/nowhere\\u0000\\n"}'])
-def test_whatever_a_hook_is_given_the_agent_ends_well(run: Run, project: Project, given: str) -> None:
+@pytest.mark.parametrize(
+    "given", ["", "not json", "[]", '{"transcript_path": "/nowhere\\u0000\\n"}']
+)
+def test_whatever_a_hook_is_given_the_agent_ends_well(
+    run: Run, project: Project, given: str
+) -> None:
     result = run("capture", "-", "--hook", stdin=given)
     assert (result.exit_code, result.stdout) == (0, "")
     assert result.stderr.startswith("memory-ci: session not captured: ")
@@ -71,11 +88,16 @@ def test_outside_of_a_repository_a_hook_is_no_failure(
     assert run("capture", "-", stdin=given).exit_code == 4
 
 
-def test_captured_sessions_are_listed_and_purged(run: Run, project: Project, transcript: Path) -> None:
+def test_captured_sessions_are_listed_and_purged(
+    run: Run, project: Project, transcript: Path
+) -> None:
     run("capture")
     (stored,) = json.loads(run("sessions", "--captured", "--json").stdout)
     assert stored["ref"].endswith("/79e9becd")
-    assert "Would delete claude-code:79e9becd" in run("sessions", "--purge", "79e9becd", "--dry-run").stdout
+    assert (
+        "Would delete claude-code:79e9becd"
+        in run("sessions", "--purge", "79e9becd", "--dry-run").stdout
+    )
     assert run("sessions", "--purge").exit_code == 2
     assert run("sessions", "--purge", "--all", "79e9becd").exit_code == 2
     assert run("sessions", "--purge", "elsewhere").exit_code == 2
@@ -93,14 +115,19 @@ def test_a_remote_that_is_misspelt_is_named(run: Run, transcript: Path) -> None:
     assert "`git remote -v`" in refused.stderr
 
 
-def test_only_transcripts_of_the_agent_that_is_named_are_looked_at(run: Run, transcript: Path) -> None:
+def test_only_transcripts_of_the_agent_that_is_named_are_looked_at(
+    run: Run, transcript: Path
+) -> None:
     refused = run("capture", "--agent", "codex")
     assert refused.exit_code == 2
     assert "no transcript of codex, made in this project, is in " in refused.stderr
     assert "/.codex/sessions, " in refused.stderr
     assert "[no-transcript]" in refused.stderr
     assert run("capture", "--agent", "claude-code").stdout.startswith("Kept claude-code:79e9becd")
-    assert "'cluade' is not one of 'claude-code', 'codex'" in run("capture", "--agent", "cluade").stderr
+    assert (
+        "'cluade' is not one of 'claude-code', 'codex'"
+        in run("capture", "--agent", "cluade").stderr
+    )
 
 
 def test_sessions_are_those_of_the_whole_project_wherever_in_it_one_stands(
@@ -127,6 +154,9 @@ def test_a_push_hook_of_pre_commit_finds_the_remote_in_a_variable_and_never_fail
     assert failed.stderr.startswith("memory-ci: sessions not pushed: "), "there is no origin"
     monkeypatch.setenv("PRE_COMMIT_REMOTE_NAME", "mirror")
     sent = run("hook", "pre-push")
-    assert (sent.stdout, sent.stderr) == ("", "memory-ci: 1 session sent to mirror (refs/memory-ci/sessions/)\n")
+    assert (sent.stdout, sent.stderr) == (
+        "",
+        "memory-ci: 1 session sent to mirror (refs/memory-ci/sessions/)\n",
+    )
     assert run("hook", "pre-push").stderr == "", "nothing was left to send"
     assert project.git("ls-remote", "mirror", "refs/memory-ci/sessions/*") != ""

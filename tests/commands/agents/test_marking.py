@@ -38,7 +38,7 @@ def hook(run: Run, project: Project, monkeypatch: pytest.MonkeyPatch) -> Hook:
     for name in ("COPILOT_CLI", "CURSOR_VERSION", "CLAUDE_CODE_ENTRYPOINT"):
         monkeypatch.delenv(name, raising=False)
 
-    def call(agent: str, event: str, *flags: str, **told: Any) -> str:  # noqa: ANN401 - any JSON
+    def call(agent: str, event: str, *flags: str, **told: Any) -> str:
         given = {"session_id": "s1", "cwd": str(project.path), "hook_event_name": event, **told}
         result = run("hook", "agent", "--for", agent, *flags, stdin=json.dumps(given))
         assert (result.exit_code, result.stderr) == (0, "")
@@ -49,17 +49,21 @@ def hook(run: Run, project: Project, monkeypatch: pytest.MonkeyPatch) -> Hook:
     return call
 
 
-def correct(hook: Hook, agent: str = "claude-code", prompt: str = CORRECTION, **told: Any) -> str:  # noqa: ANN401 - any JSON
+def correct(hook: Hook, agent: str = "claude-code", prompt: str = CORRECTION, **told: Any) -> str:
     return hook(agent, PROMPTS.get(agent, "userPromptSubmitted"), prompt=prompt, **told)
 
 
 @pytest.mark.parametrize("agent", PROMPTS)
-def test_a_prompt_that_steers_is_answered_by_what_to_do_with_it_three_times(hook: Hook, agent: str) -> None:
+def test_a_prompt_that_steers_is_answered_by_what_to_do_with_it_three_times(
+    hook: Hook, agent: str
+) -> None:
     for number in range(5):
         said = correct(hook, agent)
         assert ("memory-ci add" in said and "--quote" in said) == (number < 3), number
         assert len(said) < 10_000
-    assert "memory-ci add" not in correct(hook, agent, "Show me the failing test of the client.", session_id="s2")
+    assert "memory-ci add" not in correct(
+        hook, agent, "Show me the failing test of the client.", session_id="s2"
+    )
 
 
 def test_what_is_asked_takes_fewer_than_a_hundred_tokens(hook: Hook) -> None:
@@ -70,7 +74,8 @@ def test_what_is_asked_takes_fewer_than_a_hundred_tokens(hook: Hook) -> None:
 
 
 @pytest.mark.parametrize(
-    ("agent", "decision"), [("claude-code", None), ("codex", "block"), ("gemini", "deny"), ("copilot", "block")]
+    ("agent", "decision"),
+    [("claude-code", None), ("codex", "block"), ("gemini", "deny"), ("copilot", "block")],
 )
 def test_the_end_of_a_turn_asks_once_in_the_dialect_of_the_agent(
     run: Run, hook: Hook, project: Project, agent: str, decision: str | None
@@ -78,7 +83,9 @@ def test_the_end_of_a_turn_asks_once_in_the_dialect_of_the_agent(
     correct(hook, agent)
     told = {"session_id": "s1", "cwd": str(project.path), "hook_event_name": STOPS[agent]}
     again = json.dumps({**told, "stop_hook_active": True})
-    assert run("hook", "agent", "--for", agent, stdin=again).stdout == "", "a hook made it go on already"
+    assert run("hook", "agent", "--for", agent, stdin=again).stdout == "", (
+        "a hook made it go on already"
+    )
     answer = json.loads(run("hook", "agent", "--for", agent, stdin=json.dumps(told)).stdout)
     reason = answer["reason"] if decision else answer["hookSpecificOutput"]["additionalContext"]
     assert answer.get("decision") == decision
@@ -88,7 +95,9 @@ def test_the_end_of_a_turn_asks_once_in_the_dialect_of_the_agent(
     assert correct(hook, agent, reason) == "", "our own text is nobody's"
 
 
-def test_nothing_is_asked_at_the_end_where_nobody_steered_or_a_note_was_added_since(hook: Hook, run: Run) -> None:
+def test_nothing_is_asked_at_the_end_where_nobody_steered_or_a_note_was_added_since(
+    hook: Hook, run: Run
+) -> None:
     correct(hook, prompt="Show me the failing test of the client.")
     assert hook("claude-code", "Stop") == ""
     correct(hook)
@@ -99,7 +108,9 @@ def test_nothing_is_asked_at_the_end_where_nobody_steered_or_a_note_was_added_si
 
 
 @pytest.mark.parametrize("entrypoint", ["sdk-cli", "sdk-py"])
-def test_a_program_is_asked_nothing(hook: Hook, monkeypatch: pytest.MonkeyPatch, entrypoint: str) -> None:
+def test_a_program_is_asked_nothing(
+    hook: Hook, monkeypatch: pytest.MonkeyPatch, entrypoint: str
+) -> None:
     monkeypatch.setenv("CLAUDE_CODE_ENTRYPOINT", entrypoint)
     assert "memory-ci add" not in correct(hook)
     assert hook("claude-code", "Stop") == ""
@@ -114,7 +125,7 @@ def test_who_is_not_to_be_asked_is_not(hook: Hook) -> None:
     assert hook("claude-code", "Stop") == ""
 
 
-def user(text: str, **fields: Any) -> dict[str, Any]:  # noqa: ANN401 - any JSON
+def user(text: str, **fields: Any) -> dict[str, Any]:
     return {"type": "user", "message": {"role": "user", "content": text}, **fields}
 
 
@@ -123,7 +134,9 @@ def spoken(*blocks: dict[str, Any]) -> dict[str, Any]:
 
 
 def edit(path: str, number: int = 1) -> dict[str, Any]:
-    return spoken({"type": "tool_use", "id": f"t{number}", "name": "Edit", "input": {"file_path": path}})
+    return spoken(
+        {"type": "tool_use", "id": f"t{number}", "name": "Edit", "input": {"file_path": path}}
+    )
 
 
 def result(text: str) -> dict[str, Any]:
@@ -136,8 +149,15 @@ def transcript(project: Project) -> Write:
     """`transcript(user("…"), edit("src/client.py"))` writes the records of a session; a line each."""
 
     def write(*records: dict[str, Any], session: str = "s1", cwd: str | None = None) -> Path:
-        common = {"sessionId": session, "cwd": cwd or str(project.path), "timestamp": "2026-11-20T10:00:00Z"}
-        lines = [json.dumps({**common, "uuid": f"u{number}", **one}) for number, one in enumerate(records)]
+        common = {
+            "sessionId": session,
+            "cwd": cwd or str(project.path),
+            "timestamp": "2026-11-20T10:00:00Z",
+        }
+        lines = [
+            json.dumps({**common, "uuid": f"u{number}", **one})
+            for number, one in enumerate(records)
+        ]
         return project.write(f".git/{session}.jsonl", "".join(f"{line}\n" for line in lines))
 
     return write
@@ -169,7 +189,9 @@ def add(run: Run, project: Project) -> Add:
     """`add("--quote", "…")` adds a note of a title of its own, where a hook will take it along."""
     numbers = count()
     project.write(".git/hooks/pre-commit", "")
-    return lambda *options: run("add", f"Retries live in the client, rule {next(numbers)}", "--json", *options)
+    return lambda *options: run(
+        "add", f"Retries live in the client, rule {next(numbers)}", "--json", *options
+    )
 
 
 def slug(result: Result) -> str:
@@ -177,14 +199,16 @@ def slug(result: Result) -> str:
     return result.stderr.partition("[")[2].partition("]")[0]
 
 
-def at_work(hook: Hook, path: Path, session: str = "s1", **told: Any) -> None:  # noqa: ANN401 - any JSON
+def at_work(hook: Hook, path: Path, session: str = "s1", **told: Any) -> None:
     correct(hook, transcript_path=str(path), session_id=session, **told)
 
 
 def test_a_correction_becomes_a_note_that_says_who_said_it_where_and_record_proves_it_again(
     hook: Hook, transcript: Write, add: Add, project: Project
 ) -> None:
-    path = transcript(user("Fix the client"), edit("README.md"), user(CORRECTION), edit("src/client.py", 2))
+    path = transcript(
+        user("Fix the client"), edit("README.md"), user(CORRECTION), edit("src/client.py", 2)
+    )
     at_work(hook, path)
     added = json.loads(add("--quote", "never  retry a charge in the caller").stdout)
     line = "session:claude-code:s1#3 never retry a charge in the caller"
@@ -283,7 +307,10 @@ SAID = "Never retry a charge in the caller."
         ("No: don\u2019t \u201cretry\u201d\n  a charge here", 'don\'t "retry" a charge here'),
         (f"Look:\n```\nshout\n```\n{SAID}", SAID),
         (f"> an answer\n\n- {SAID}", SAID),
-        (f"Not so.\n\n{SAID} Ask ada@example.com", "retry a charge in the caller. Ask ada@example.com"),
+        (
+            f"Not so.\n\n{SAID} Ask ada@example.com",
+            "retry a charge in the caller. Ask ada@example.com",
+        ),
     ],
     ids=["folded", "after a fence", "in a list", "an address"],
 )
@@ -347,15 +374,27 @@ def test_a_title_that_says_the_opposite_of_the_quote_is_refused(
     hook: Hook, transcript: Write, run: Run, project: Project
 ) -> None:
     at_work(hook, transcript(user(SAID)))
-    assert slug(run("add", "Always retry a charge in the caller", "--quote", SAID)) == "opposite-of-the-quotes"
+    assert (
+        slug(run("add", "Always retry a charge in the caller", "--quote", SAID))
+        == "opposite-of-the-quotes"
+    )
     assert ".memory" not in project.status()
 
 
-def test_a_turn_is_quoted_by_what_steers_in_it(hook: Hook, transcript: Write, add: Add, run: Run) -> None:
-    at_work(hook, transcript(user("Fix the client and its tests"), user(f"Thanks. {SAID} Go on."), user("ok")))
+def test_a_turn_is_quoted_by_what_steers_in_it(
+    hook: Hook, transcript: Write, add: Add, run: Run
+) -> None:
+    at_work(
+        hook,
+        transcript(
+            user("Fix the client and its tests"), user(f"Thanks. {SAID} Go on."), user("ok")
+        ),
+    )
     evidence = json.loads(add("--turn", "2").stdout)["entry"]["evidence"]
     assert evidence == [f"session:claude-code:s1#2 {SAID}"]
-    assert json.loads(add("--turn", "1").stdout)["entry"]["evidence"][0].endswith("Fix the client and its tests")
+    assert json.loads(add("--turn", "1").stdout)["entry"]["evidence"][0].endswith(
+        "Fix the client and its tests"
+    )
     for options in (("--turn", "0"), ("--turn", "4"), ("--turn", "2", "--quote", SAID)):
         assert slug(add(*options)) == "bad-quote"
     read = run("add", "Read the quote", "--quote", "-", "--dry-run", stdin=SAID)
@@ -387,7 +426,9 @@ def test_the_session_is_that_of_the_environment_else_the_one_that_is_at_work(
     monkeypatch.delenv("CLAUDE_CODE_SESSION_ID")
     hook("claude-code", "SessionEnd", session_id="s2")
     assert add("--quote", SAID).exit_code == 0
-    monkeypatch.setenv("SOURCE_DATE_EPOCH", str(int(datetime(2026, 11, 21, 20, 1, tzinfo=UTC).timestamp())))
+    monkeypatch.setenv(
+        "SOURCE_DATE_EPOCH", str(int(datetime(2026, 11, 21, 20, 1, tzinfo=UTC).timestamp()))
+    )
     assert slug(add("--quote", SAID)) == "no-session", "eight hours later"
 
 
@@ -406,7 +447,11 @@ def test_copilot_tells_no_transcript_and_keeps_it_under_the_session_s_id(
     hook: Hook, add: Add, project: Project
 ) -> None:
     key = "c0000000-0000-4000-8000-000000000004"
-    text = (ROOT / "tests/transcripts/copilot-events.jsonl").read_text().replace("/home/dev/shop", str(project.path))
+    text = (
+        (ROOT / "tests/transcripts/copilot-events.jsonl")
+        .read_text()
+        .replace("/home/dev/shop", str(project.path))
+    )
     place = Path.home() / ".copilot/session-state" / key
     place.mkdir(parents=True)
     (place / "workspace.yaml").write_text("no transcript\n")
@@ -423,15 +468,21 @@ def test_opencode_keeps_all_sessions_in_one_database_of_which_one_is_quoted_and_
 ) -> None:
     export = json.loads((ROOT / "tests/transcripts/opencode-export.json").read_text())
     key, words = export["info"]["id"], "never retry a charge in the caller"
-    here, there = ({**export, "info": {**export["info"], **one}} for one in ({}, {"id": "ses_other"}))
+    here, there = (
+        {**export, "info": {**export["info"], **one}} for one in ({}, {"id": "ses_other"})
+    )
     here["info"]["directory"] = str(project.path)
-    write_opencode(Path.home() / ".local/share/opencode/opencode.db", here, {**there, "messages": []})
+    write_opencode(
+        Path.home() / ".local/share/opencode/opencode.db", here, {**there, "messages": []}
+    )
     hook("opencode", "UserPromptSubmit", prompt=CORRECTION, session_id=key)
     added = add("--quote", words)
     assert json.loads(added.stdout)["entry"]["evidence"] == [f"session:opencode:{key}#3 {words}"]
     assert hook("opencode", "Stop", session_id=key) == ""
     hook("opencode", "UserPromptSubmit", prompt=CORRECTION, session_id=key)
-    assert hook("opencode", "Stop", session_id=key) == "", "its plugin has no answer to the end of a turn"
+    assert hook("opencode", "Stop", session_id=key) == "", (
+        "its plugin has no answer to the end of a turn"
+    )
     refs = project.git("for-each-ref", "--format=%(refname)", "refs/memory-ci/sessions").split()
     assert refs == [f"refs/memory-ci/sessions/opencode/{key}"]
 
@@ -441,7 +492,11 @@ def test_what_a_session_is_given_and_edits_later_does_not_hide_its_transcript(
 ) -> None:
     at_work(hook, transcript(user(SAID)))
     hook("claude-code", "PostToolUse", tool_name="Edit", tool_input={"file_path": "src/client.py"})
-    hook("claude-code", "UserPromptSubmit", prompt="Look at how the client sends a charge and its idempotency key")
+    hook(
+        "claude-code",
+        "UserPromptSubmit",
+        prompt="Look at how the client sends a charge and its idempotency key",
+    )
     assert add("--quote", SAID).exit_code == 0
 
 
@@ -457,9 +512,24 @@ def test_a_transcript_in_the_work_tree_proves_nothing(
 @pytest.mark.parametrize(
     ("name", "key", "words", "line"),
     [
-        ("codex-new.jsonl", "codex:0199a000-0000-7000-8000-000000000001", "Now write the change log", 20),
-        ("gemini-events.jsonl", "gemini:5d1c0000-0000-4000-8000-000000000003", "Only delete the cache", 15),
-        ("copilot-events.jsonl", "copilot:c0000000-0000-4000-8000-000000000004", "never retry a charge in the", 12),
+        (
+            "codex-new.jsonl",
+            "codex:0199a000-0000-7000-8000-000000000001",
+            "Now write the change log",
+            20,
+        ),
+        (
+            "gemini-events.jsonl",
+            "gemini:5d1c0000-0000-4000-8000-000000000003",
+            "Only delete the cache",
+            15,
+        ),
+        (
+            "copilot-events.jsonl",
+            "copilot:c0000000-0000-4000-8000-000000000004",
+            "never retry a charge in the",
+            12,
+        ),
     ],
 )
 def test_transcripts_of_other_agents_are_read_too(
@@ -486,7 +556,9 @@ def test_a_transcript_of_another_session_or_project_proves_nothing(
     assert slug(add("--quote", SAID)) == "transcript-unreadable"
 
 
-def test_a_transcript_that_is_being_written_is_read_as_far_as_it_is(hook: Hook, transcript: Write, add: Add) -> None:
+def test_a_transcript_that_is_being_written_is_read_as_far_as_it_is(
+    hook: Hook, transcript: Write, add: Add
+) -> None:
     path = transcript(user(SAID))
     with path.open("a") as stream:
         stream.write('{"type": "user", "sessionId": "s1", "message": {"role": "us')

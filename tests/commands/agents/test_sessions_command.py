@@ -8,7 +8,15 @@ from pathlib import Path
 import pytest
 
 from tests.command_line import Run
-from tests.sources.transcripts.claude import SAID, make_agent, make_call, make_lines, make_queue, make_result, make_user
+from tests.sources.transcripts.claude import (
+    SAID,
+    make_agent,
+    make_call,
+    make_lines,
+    make_queue,
+    make_result,
+    make_user,
+)
 
 pytestmark = pytest.mark.in_project
 
@@ -21,7 +29,9 @@ def transcript(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         make_lines(
             make_user("retry it\nand log \x1b[2Jit"),
             make_agent(make_call("Bash", command="npm i")),
-            make_user([make_result(SAID + "use pnpm", is_error=True)], 3, toolDenialKind="user-rejected"),
+            make_user(
+                [make_result(SAID + "use pnpm", is_error=True)], 3, toolDenialKind="user-rejected"
+            ),
             make_queue("enqueue", "rebase first"),
             make_queue("remove"),
             {"type": "hologram", "sessionId": "0b1c2d3e-0000-4000-8000-000000000001"},
@@ -34,11 +44,15 @@ def transcript(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_the_table_counts_what_was_found(run: Run, transcript: Path) -> None:
     headings, row = run("sessions", str(transcript)).stdout.splitlines()
     assert headings.split()[:4] == ["format", "agent", "id", "started"]
-    cells = "claude-code-jsonl claude-code 0b1c2d3e 2026-09-01 12:01 6 2 (1) 1 (1) 0 0 0 0 1 hologram 1"
+    cells = (
+        "claude-code-jsonl claude-code 0b1c2d3e 2026-09-01 12:01 6 2 (1) 1 (1) 0 0 0 0 1 hologram 1"
+    )
     assert row.split() == cells.split()
 
 
-def test_what_people_said_has_file_and_line_and_nothing_that_moves_the_cursor(run: Run, transcript: Path) -> None:
+def test_what_people_said_has_file_and_line_and_nothing_that_moves_the_cursor(
+    run: Run, transcript: Path
+) -> None:
     assert run("sessions", "--human", str(transcript)).stdout.splitlines() == [
         "claude-code:0b1c2d3e-0000-4000-8000-000000000001 (claude-code-jsonl)",
         "  run.jsonl:1: retry it",

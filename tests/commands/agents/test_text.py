@@ -8,7 +8,9 @@ from memory_ci.records.event import Session, SessionCounts
 
 def make_session(number: str) -> Session:
     counts = SessionCounts(unknown={"b\x07": 2})
-    return Session(agent="aider", id=number, format="aider-md", path="h.md", events=(), counts=counts)
+    return Session(
+        agent="aider", id=number, format="aider-md", path="h.md", events=(), counts=counts
+    )
 
 
 def test_sessions_of_one_file_are_told_apart() -> None:

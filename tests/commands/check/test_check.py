@@ -47,7 +47,9 @@ def test_the_staged_text_counts_and_not_the_work_tree(project: Project) -> None:
     assert project.check(STAGED).is_ok
 
 
-def test_the_index_of_commit_dash_a_is_the_one_that_is_read(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_index_of_commit_dash_a_is_the_one_that_is_read(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
     project.write("MEMORY.md", BROKEN)
     other = project.path / ".git" / "index.other"
     other.write_bytes((project.path / ".git" / "index").read_bytes())
@@ -71,12 +73,16 @@ def test_a_revision_can_be_checked_and_a_path_chosen(project: Project) -> None:
 
 
 def relate(*kinds_and_numbers: tuple[str, int]) -> str:
-    return format_entry(make_entry(9, relations=tuple(f"{kind} {make_id(n)}" for kind, n in kinds_and_numbers)))
+    return format_entry(
+        make_entry(9, relations=tuple(f"{kind} {make_id(n)}" for kind, n in kinds_and_numbers))
+    )
 
 
 def test_a_relation_to_a_retired_entry_that_was_taken_out_is_no_finding(project: Project) -> None:
     entry = relate(("contradicts", 1), ("supports", 2))
-    project.commit("Old", {"docs/MEMORY.md": format_entry(make_entry(1)) + "\n" + format_entry(make_entry(2))})
+    project.commit(
+        "Old", {"docs/MEMORY.md": format_entry(make_entry(1)) + "\n" + format_entry(make_entry(2))}
+    )
     retired = format_entry(make_entry(1, status="retired")) + "\n" + format_entry(make_entry(2))
     project.commit("Retire", {"docs/MEMORY.md": retired, "MEMORY.md": f"# Memory\n\n{entry}"})
     project.write("docs/MEMORY.md", format_entry(make_entry(2)))
@@ -99,7 +105,10 @@ def test_history_is_asked_only_for_a_relation_that_leads_nowhere(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("memory_ci.memory.lookup.list_mentioning", None)
-    project.commit("Both", {"MEMORY.md": f"# Memory\n\n{format_entry(make_entry(1))}\n{relate(('supports', 1))}"})
+    project.commit(
+        "Both",
+        {"MEMORY.md": f"# Memory\n\n{format_entry(make_entry(1))}\n{relate(('supports', 1))}"},
+    )
     assert found(project) == set()
 
 
@@ -120,7 +129,10 @@ def test_a_credential_is_named_by_line_and_kind_and_never_repeated(project: Proj
     project.write("MEMORY.md", f"# Memory\n\nThe token is {key}.\n")
     project.write(f"{key}/MEMORY.md", "# Team\n")
     report = project.check()
-    assert {(finding.line, finding.code) for finding in report.findings} == {(3, "credential"), (1, "credential")}
+    assert {(finding.line, finding.code) for finding in report.findings} == {
+        (3, "credential"),
+        (1, "credential"),
+    }
     assert key not in repr(report)
 
 
@@ -135,9 +147,14 @@ def test_a_file_over_the_limit_and_an_unreadable_one_are_findings(
 
 
 def test_an_inbox_file_holds_one_entry_with_a_scope_that_exists(project: Project) -> None:
-    project.write(".memory/inbox/two.md", format_entry(make_entry(1)) + "\n" + format_entry(make_entry(2)))
+    project.write(
+        ".memory/inbox/two.md", format_entry(make_entry(1)) + "\n" + format_entry(make_entry(2))
+    )
     project.write(".memory/inbox/lost.md", format_entry(make_entry(3, scope="galaxy")))
-    assert found(project) == {(".memory/inbox/two.md", 1, "bad-fragment"), (".memory/inbox/lost.md", 1, "bad-scope")}
+    assert found(project) == {
+        (".memory/inbox/two.md", 1, "bad-fragment"),
+        (".memory/inbox/lost.md", 1, "bad-scope"),
+    }
 
 
 def test_a_strange_file_name_is_checked_like_any_other(project: Project) -> None:
@@ -157,5 +174,7 @@ def test_of_episodes_only_what_a_commit_changes_is_read_before_it(project: Proje
     assert project.check(STAGED).is_ok
     project.write(".memory/episodes/2026-01/pr-2.md", "---\nid: pr-2\n")
     project.git("add", ".memory")
-    assert [finding.path for finding in project.check(STAGED).findings] == [".memory/episodes/2026-01/pr-2.md"]
+    assert [finding.path for finding in project.check(STAGED).findings] == [
+        ".memory/episodes/2026-01/pr-2.md"
+    ]
     assert len(project.check().findings) == 2

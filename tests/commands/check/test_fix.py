@@ -33,7 +33,9 @@ def branch(project: Project) -> Project:
     return project
 
 
-def test_what_a_branch_appended_moves_and_the_file_is_byte_for_byte_the_old_one(branch: Project) -> None:
+def test_what_a_branch_appended_moves_and_the_file_is_byte_for_byte_the_old_one(
+    branch: Project,
+) -> None:
     append(branch, "MEMORY.md", 2)
     branch.git("add", ".")
     branch.commit("Two")
@@ -43,7 +45,9 @@ def test_what_a_branch_appended_moves_and_the_file_is_byte_for_byte_the_old_one(
         (make_id(number), "MEMORY.md", fragment_path(make_id(number))) for number in (2, 3)
     ]
     assert (branch.path / "MEMORY.md").read_text() == branch.show("main", "MEMORY.md")
-    assert (branch.path / fragment_path(make_id(2))).read_text() == format_entry(make_entry(2, scope="project"))
+    assert (branch.path / fragment_path(make_id(2))).read_text() == format_entry(
+        make_entry(2, scope="project")
+    )
     assert branch.check().is_ok
     assert move_to_inbox(branch.workspace) == ()
 
@@ -83,10 +87,15 @@ def test_what_is_folded_later_is_what_was_moved(branch: Project) -> None:
 def test_everything_else_that_the_branch_changed_stays(branch: Project) -> None:
     append(branch, "MEMORY.md", 2)
     text = (branch.path / "MEMORY.md").read_text()
-    branch.write("MEMORY.md", text.replace("# Memory", "# Our memory").replace("importance: 0.5", "importance: 0.7"))
+    branch.write(
+        "MEMORY.md",
+        text.replace("# Memory", "# Our memory").replace("importance: 0.5", "importance: 0.7"),
+    )
     move_to_inbox(branch.workspace)
     before = branch.show("main", "MEMORY.md")
-    expected = before.replace("# Memory", "# Our memory").replace("importance: 0.5", "importance: 0.7")
+    expected = before.replace("# Memory", "# Our memory").replace(
+        "importance: 0.5", "importance: 0.7"
+    )
     assert (branch.path / "MEMORY.md").read_text() == expected
     assert "importance: 0.7" in (branch.path / fragment_path(make_id(2))).read_text()
 
@@ -105,7 +114,11 @@ def test_an_id_that_stands_twice_is_left_for_check_to_name(branch: Project) -> N
 
 
 def test_comments_and_unknown_keys_go_along(branch: Project) -> None:
-    odd = format_entry(make_entry(2)).replace("domain:", "# by Ada\nowner: ada\ndomain:").replace("\n", "\r\n")
+    odd = (
+        format_entry(make_entry(2))
+        .replace("domain:", "# by Ada\nowner: ada\ndomain:")
+        .replace("\n", "\r\n")
+    )
     branch.write("src/MEMORY.md", odd)
     move_to_inbox(branch.workspace)
     fragment = (branch.path / fragment_path(make_id(2))).read_bytes().decode()
@@ -127,7 +140,9 @@ def test_on_the_default_branch_entries_are_where_they_belong(branch: Project) ->
     assert len(move_to_inbox(branch.workspace, "HEAD")) == 1
 
 
-def test_what_was_recorded_on_the_default_branch_and_not_pushed_yet_stays(branch: Project, tmp_path: Path) -> None:
+def test_what_was_recorded_on_the_default_branch_and_not_pushed_yet_stays(
+    branch: Project, tmp_path: Path
+) -> None:
     branch.checkout("main")
     branch.git("clone", "-q", str(branch.path), str(tmp_path / "clone"))
     clone = Project(tmp_path / "clone", branch.clock)
@@ -144,7 +159,9 @@ def test_a_file_that_nothing_would_be_folded_into_keeps_its_entries(branch: Proj
     assert move_to_inbox(branch.workspace) == ()
 
 
-def test_a_heading_that_is_typed_again_after_its_entry_was_removed_or_moved_is_a_new_entry(branch: Project) -> None:
+def test_a_heading_that_is_typed_again_after_its_entry_was_removed_or_moved_is_a_new_entry(
+    branch: Project,
+) -> None:
     typed = "## Always run tox\n\nBecause CI does.\n"
     ids = set[str]()
     for message in ("Type it", "Type it again"):

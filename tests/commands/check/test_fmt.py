@@ -21,7 +21,9 @@ LEGACY = "projects/web/.sessions/1/MEMORY.md"
 def messy(project: Project) -> Project:
     """A project with one entry that is not canonical, in three places, one of them read only."""
     inbox = f".memory/inbox/{make_id(1)}.md"
-    project.commit("Write by hand", dict.fromkeys(("src/MEMORY.md", inbox, LEGACY, "README.md"), MESSY))
+    project.commit(
+        "Write by hand", dict.fromkeys(("src/MEMORY.md", inbox, LEGACY, "README.md"), MESSY)
+    )
     return project
 
 
@@ -66,10 +68,14 @@ def test_what_cannot_be_read_is_named_and_its_neighbours_are_formatted(project: 
     project.write("src/MEMORY.md", f"{broken}\n{MESSY}")
     report = format_memory(project.workspace)
     assert [finding.code for finding in report.findings] == ["bad-value"]
-    assert (project.path / "src/MEMORY.md").read_text() == f"{broken}\n{format_entry(make_entry(1))}"
+    assert (
+        project.path / "src/MEMORY.md"
+    ).read_text() == f"{broken}\n{format_entry(make_entry(1))}"
 
 
-def test_when_one_file_cannot_be_written_safely_none_is(messy: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_when_one_file_cannot_be_written_safely_none_is(
+    messy: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The guard is the last one: no file is known that trips it, so a reader that differs stands in for a fault."""
     monkeypatch.setattr("memory_ci.store.edits._content", lambda file: object())
     with pytest.raises(MemoryCIError) as raised:

@@ -55,7 +55,9 @@ def test_hooks_elsewhere_are_a_repository_error_with_a_way_out(project: Project,
     assert run("install", "--no-hook").exit_code == 0
 
 
-def test_a_tool_that_manages_hooks_is_left_alone_and_told_what_to_add(project: Project, run: Run) -> None:
+def test_a_tool_that_manages_hooks_is_left_alone_and_told_what_to_add(
+    project: Project, run: Run
+) -> None:
     settings = project.write("lefthook.yml", "pre-commit:\n  parallel: true\n")
     shown = run("install")
     assert "run: '! command -v memory-ci >/dev/null || memory-ci hook pre-push {1}'" in shown.stdout
@@ -86,7 +88,9 @@ def test_resolve_says_what_it_merged(project: Project, run: Run) -> None:
     before = project.sha()
     assert "without a conflict" in run("resolve", "--dry-run").stdout
     assert project.sha() == before
-    assert run("resolve").stdout.startswith(f"Merged main into side: {before[:12]} is now {project.sha()[:12]}.")
+    assert run("resolve").stdout.startswith(
+        f"Merged main into side: {before[:12]} is now {project.sha()[:12]}."
+    )
     assert run("resolve").stdout == "side holds main already.\n"
     assert json.loads(run("resolve", "--json").stdout)["after"] == project.sha()
 
@@ -94,14 +98,18 @@ def test_resolve_says_what_it_merged(project: Project, run: Run) -> None:
 def test_check_says_what_it_moved(project: Project, run: Run) -> None:
     project.branch("side")
     append(project, 1)
-    assert run("check", "--fix", "--dry-run").stdout.startswith("would move 'Learning number 1' from MEMORY.md to ")
+    assert run("check", "--fix", "--dry-run").stdout.startswith(
+        "would move 'Learning number 1' from MEMORY.md to "
+    )
     assert not (project.path / fragment_path(make_id(1))).exists()
     moved = json.loads(run("check", "--fix", "--json").stdout)["moved"]
     assert [move["path"] for move in moved] == [fragment_path(make_id(1))]
     assert run("check", "--fix").stdout == ""
 
 
-def test_a_heading_that_a_person_typed_is_an_error_until_fix_makes_it_an_entry(project: Project, run: Run) -> None:
+def test_a_heading_that_a_person_typed_is_an_error_until_fix_makes_it_an_entry(
+    project: Project, run: Run
+) -> None:
     append(project, 1)
     memory = project.path / "MEMORY.md"
     memory.write_text(memory.read_text() + "\n## Always run tox -e mypy\n")
@@ -110,16 +118,29 @@ def test_a_heading_that_a_person_typed_is_an_error_until_fix_makes_it_an_entry(p
     assert checked.exit_code == 1
     assert checked.stdout.startswith(f"MEMORY.md:{line}: a heading without front matter")
     before = memory.read_bytes()
-    assert "would give 'Always run tox -e mypy' at MEMORY.md" in run("check", "--fix", "--dry-run").stdout
+    assert (
+        "would give 'Always run tox -e mypy' at MEMORY.md"
+        in run("check", "--fix", "--dry-run").stdout
+    )
     assert memory.read_bytes() == before
     fixed = run("check", "--fix")
-    assert (fixed.exit_code, fixed.stdout) == (0, f"gave 'Always run tox -e mypy' at MEMORY.md:{line} a front matter\n")
+    assert (fixed.exit_code, fixed.stdout) == (
+        0,
+        f"gave 'Always run tox -e mypy' at MEMORY.md:{line} a front matter\n",
+    )
     assert "Always run tox -e mypy" in run("list").stdout
     assert run("check", "--fix").stdout == ""
 
 
-def test_what_add_writes_is_in_order_though_its_body_has_headings(project: Project, run: Run) -> None:
-    assert run("add", "--title", "Retry once", "--body", "Why:\n\n## Details\n\n```\n## code\n```").exit_code == 0
+def test_what_add_writes_is_in_order_though_its_body_has_headings(
+    project: Project, run: Run
+) -> None:
+    assert (
+        run(
+            "add", "--title", "Retry once", "--body", "Why:\n\n## Details\n\n```\n## code\n```"
+        ).exit_code
+        == 0
+    )
     assert run("check").exit_code == 0
     (fragment,) = (project.path / ".memory/inbox").iterdir()
     assert "\n### Details\n\n```\n## code\n" in fragment.read_text()

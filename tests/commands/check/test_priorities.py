@@ -34,7 +34,9 @@ def shop(project: Project) -> Project:
     return project
 
 
-def raised(shop: Project, message: str = "Pin it", author: str | None = None, priority: str | None = "pin") -> str:
+def raised(
+    shop: Project, message: str = "Pin it", author: str | None = None, priority: str | None = "pin"
+) -> str:
     return shop.commit(message, memory(entry(1, priority=priority), entry(2)), author)
 
 
@@ -58,13 +60,27 @@ def test_a_person_sets_a_priority_and_nothing_is_found(shop: Project) -> None:
         ("Pin it", ACTIONS, "the bot github-actions[bot]"),
         ("Pin it", "renovate <renovate@example.com>", "the bot renovate"),
         ("Pin it\n\nMemory-CI-Step: extract", None, "the bot Ann Author"),
-        ("Pin it\n\nMemory-Session: claude-code:7b1c", None, "an agent in the session claude-code:7b1c"),
+        (
+            "Pin it\n\nMemory-Session: claude-code:7b1c",
+            None,
+            "an agent in the session claude-code:7b1c",
+        ),
         (f"Pin it\n\nCo-authored-by: {CLAUDE}", None, "the agent Claude"),
         (f"Pin it (#7)\n\n* Work\n\nCo-Authored-By: {CLAUDE}\n\n* More", None, "the agent Claude"),
         ("Pin it", CLAUDE, "the agent Claude"),
         ("Pin it", "Ann (aider) <ann@example.com>", "the agent Ann (aider)"),
     ],
-    ids=["memory-ci", "actions", "renovate", "step", "session", "co-author", "squash", "author", "aider"],
+    ids=[
+        "memory-ci",
+        "actions",
+        "renovate",
+        "step",
+        "session",
+        "co-author",
+        "squash",
+        "author",
+        "aider",
+    ],
 )
 def test_a_machine_sets_a_priority_and_it_is_an_error_at_the_entry(
     shop: Project, message: str, author: str | None, who: str
@@ -77,7 +93,9 @@ def test_a_machine_sets_a_priority_and_it_is_an_error_at_the_entry(
     assert not check(shop).is_ok
 
 
-@pytest.mark.parametrize("author", ["Claude Monet <claude@example.com>", "Ann Agent <agent@example.com>"])
+@pytest.mark.parametrize(
+    "author", ["Claude Monet <claude@example.com>", "Ann Agent <agent@example.com>"]
+)
 def test_a_person_whose_name_is_like_a_machines_is_a_person(shop: Project, author: str) -> None:
     raised(shop, "Pin it\n\nCo-authored-by: Bob <bob@example.com>", author)
     assert found(shop) == []
@@ -103,7 +121,9 @@ def test_a_new_entry_with_a_priority_by_an_agent_is_found_in_the_inbox_too(shop:
     assert finding.path == fragment_path(make_id(3))
 
 
-def test_what_a_machine_set_is_settled_by_a_person_who_takes_it_back_or_sets_another(shop: Project) -> None:
+def test_what_a_machine_set_is_settled_by_a_person_who_takes_it_back_or_sets_another(
+    shop: Project,
+) -> None:
     raised(shop, author=CLAUDE)
     raised(shop, "Not so", priority=None)
     assert found(shop) == []
@@ -118,11 +138,15 @@ def test_what_a_person_set_and_a_machine_changed_again_is_the_machines(shop: Pro
     assert len(found(shop)) == 1
 
 
-def test_a_machine_may_move_and_unite_entries_with_the_priority_that_they_have(shop: Project) -> None:
+def test_a_machine_may_move_and_unite_entries_with_the_priority_that_they_have(
+    shop: Project,
+) -> None:
     raised(shop)
     shop.branch("next")
     shop.commit(
-        "Move", {"MEMORY.md": "# Memory\n", "src/MEMORY.md": memory(entry(1, priority="pin"))["MEMORY.md"]}, BOT
+        "Move",
+        {"MEMORY.md": "# Memory\n", "src/MEMORY.md": memory(entry(1, priority="pin"))["MEMORY.md"]},
+        BOT,
     )
     united = entry(2, priority="pin", supersedes=(make_id(1),))
     shop.commit("Unite", {"src/MEMORY.md": None, **memory(united)}, BOT)

@@ -32,7 +32,9 @@ def branch(project: Project) -> Project:
     return project
 
 
-def resolve(project: Project, branch: str | None = None, base: str | None = None, **options: bool) -> Resolution:
+def resolve(
+    project: Project, branch: str | None = None, base: str | None = None, **options: bool
+) -> Resolution:
     return resolve_branch(project.workspace, sys.executable, branch, base, **options)
 
 
@@ -40,7 +42,9 @@ def ids(project: Project, rev: str = "HEAD") -> list[str]:
     return [entry.id for entry in project.entries(rev=rev)]
 
 
-def test_what_git_finds_in_conflict_is_merged_by_entries_and_nothing_stays_installed(branch: Project) -> None:
+def test_what_git_finds_in_conflict_is_merged_by_entries_and_nothing_stays_installed(
+    branch: Project,
+) -> None:
     with pytest.raises(AssertionError):
         branch.git("merge", "main")
     branch.git("merge", "--abort")
@@ -72,7 +76,9 @@ def test_a_conflict_in_another_file_leaves_the_branch_as_it_was(branch: Project)
     branch.checkout("side")
     before = branch.sha()
     for dry_run in (False, True):
-        with pytest.raises(RepositoryError, match=r"conflict in notes\.txt; nothing was merged") as caught:
+        with pytest.raises(
+            RepositoryError, match=r"conflict in notes\.txt; nothing was merged"
+        ) as caught:
             resolve(branch, dry_run=dry_run)
         assert caught.value.slug == "merge-conflict"
     assert (branch.sha(), branch.status()) == (before, "")
@@ -85,7 +91,9 @@ def test_changes_that_are_not_committed_are_not_touched(branch: Project) -> None
     assert caught.value.slug == "local-changes"
 
 
-def test_a_dry_run_merges_nothing_into_the_branch_and_runs_no_hook(branch: Project, tmp_path: Path) -> None:
+def test_a_dry_run_merges_nothing_into_the_branch_and_runs_no_hook(
+    branch: Project, tmp_path: Path
+) -> None:
     for name in ("post-checkout", "pre-merge-commit", "post-merge"):
         branch.write(f".git/hooks/{name}", f"#!/bin/sh\ntouch {tmp_path}/{name}\n").chmod(0o755)
     before = branch.sha()

@@ -50,7 +50,9 @@ def test_what_check_finds_is_found_in_the_commit_and_not_in_the_work_tree(shop: 
     shop.write("MEMORY.md", "---\nid: 1\ntype: oops\n---\n## Broken\n")
     assert found(shop) == set()
     token = "ghp_" + "a1B2c3D4e5F6g7H8i9J0" * 2
-    shop.commit("Bad", {"MEMORY.md": memory(ONE, ONE, TWO) + f"\n{token}\n<<<<<<< a\n=======\n>>>>>>> b\n"})
+    shop.commit(
+        "Bad", {"MEMORY.md": memory(ONE, ONE, TWO) + f"\n{token}\n<<<<<<< a\n=======\n>>>>>>> b\n"}
+    )
     assert {code for _, code, _ in found(shop)} >= {"duplicate-id", "credential", "conflict-marker"}
     assert not verify(shop).is_ok
 
@@ -99,7 +101,9 @@ def test_an_entry_that_a_merge_dropped_is_lost(shop: Project) -> None:
     assert found(shop) == {("MEMORY.md", "lost-entry", "error")}
 
 
-def test_an_entry_that_a_later_merge_dropped_is_lost_though_the_branch_had_it(shop: Project) -> None:
+def test_an_entry_that_a_later_merge_dropped_is_lost_though_the_branch_had_it(
+    shop: Project,
+) -> None:
     shop.commit("Work", {"src/other.py": "x\n"})
     shop.checkout("main")
     shop.commit("More", {"README.md": "More\n"})
@@ -157,7 +161,10 @@ def test_our_trailer_on_a_commit_that_changes_code_excuses_nothing(shop: Project
 def test_a_fork_may_add_to_the_inbox_and_nothing_else(shop: Project) -> None:
     shop.put_fragment(make_entry(4, title="Four", scope="project"))
     assert found(shop, is_fork=True) == set()
-    shop.commit("More", {"MEMORY.md": memory(ONE, TWO) + "\nProse.\n", ".memory-ci.yaml": "extraction: {}\n"})
+    shop.commit(
+        "More",
+        {"MEMORY.md": memory(ONE, TWO) + "\nProse.\n", ".memory-ci.yaml": "extraction: {}\n"},
+    )
     foreign = {("MEMORY.md", "fork-memory", "error"), (".memory-ci.yaml", "fork-memory", "error")}
     assert found(shop, is_fork=True) == foreign
     assert found(shop) == set()
@@ -165,7 +172,14 @@ def test_a_fork_may_add_to_the_inbox_and_nothing_else(shop: Project) -> None:
 
 @pytest.mark.parametrize(
     "path",
-    ["memory.md", "src/Memory.MD", "Institutional.md", ".Memory-CI.yaml", ".MEMORY/inbox/x.md", ".memory/Inbox/x.md"],
+    [
+        "memory.md",
+        "src/Memory.MD",
+        "Institutional.md",
+        ".Memory-CI.yaml",
+        ".MEMORY/inbox/x.md",
+        ".memory/Inbox/x.md",
+    ],
 )
 def test_a_fork_does_not_get_past_by_the_case_of_a_name(shop: Project, path: str) -> None:
     shop.commit("More", {path: "x\n", "docs/memory-notes.md": "x\n"})
@@ -196,7 +210,9 @@ def test_entries_whose_code_the_change_touches_are_named(project: Project) -> No
     assert codes & {"anchor-changed", "anchor-gone"}
 
 
-def test_an_id_that_stands_twice_is_told_with_the_copy_that_cites_the_code(project: Project) -> None:
+def test_an_id_that_stands_twice_is_told_with_the_copy_that_cites_the_code(
+    project: Project,
+) -> None:
     project.record()
     id_ = next(one.id for one in project.entries() if one.cites)
     copy = format_entry(make_entry(id=id_, title="A copy without cites"))
@@ -205,7 +221,9 @@ def test_an_id_that_stands_twice_is_told_with_the_copy_that_cites_the_code(proje
     project.commit("Rewrite", {"src/client.py": "something else\n"})
     findings = verify(project).findings
     assert {"duplicate-id"} < {one.code for one in findings}
-    assert "A copy without cites" not in "".join(one.message for one in findings if one.code.startswith("anchor-"))
+    assert "A copy without cites" not in "".join(
+        one.message for one in findings if one.code.startswith("anchor-")
+    )
 
 
 def test_a_fragment_that_is_not_folded_is_part_of_the_index_that_is_built(shop: Project) -> None:

@@ -21,7 +21,10 @@ CONFIGS = {
     "0.1": "retrieve:\n  max_chars: 9000\n",
     "next": "format: 2\nretrieve:\n  max_chars: 9000\n  reranker: {name: x, depth: [1, 2]}\nagents:\n  - name: a\n",
 }
-UNKNOWN = {"0.1": "", "next": "confidence: 0.7   # by the next version\nreviewers:\n- ada\n- {name: bob}\n"}
+UNKNOWN = {
+    "0.1": "",
+    "next": "confidence: 0.7   # by the next version\nreviewers:\n- ada\n- {name: bob}\n",
+}
 
 
 def text_of(version: str, number: int, **fields: object) -> str:
@@ -48,7 +51,9 @@ def mixed(project: Project, version: str, monkeypatch: pytest.MonkeyPatch) -> Pr
         ".memory-ci.yaml": CONFIGS[version],
         "MEMORY.md": f"# Memory\n\n{text_of(version, 1)}\n{text_of(version, 2)}",
     }
-    project.commit("Write", files | {f".memory/inbox/{make_id(3)}.md": text_of(version, 3, scope="project")})
+    project.commit(
+        "Write", files | {f".memory/inbox/{make_id(3)}.md": text_of(version, 3, scope="project")}
+    )
     project.merge_work(f"Use it\n\nMemory-Used: {make_id(1)}", "use", 130)
     return project
 
@@ -60,7 +65,11 @@ def count_unknown(project: Project, version: str) -> int:
 
 def test_they_are_read(mixed: Project, version: str) -> None:
     checked = run("check").stdout
-    warned = [line for line in ("newer-format", "'retrieve.reranker'", "'agents'", "'confidence'") if line in checked]
+    warned = [
+        line
+        for line in ("newer-format", "'retrieve.reranker'", "'agents'", "'confidence'")
+        if line in checked
+    ]
     assert len(warned) == (4 if version == "next" else 0)
     given = run("retrieve", "learning", "number")
     assert "Body of 1." in given.stdout
@@ -76,27 +85,37 @@ def test_they_are_written_and_no_field_is_lost(mixed: Project, version: str) -> 
     recorded = run("record")
     assert ("newer-format" in recorded.stdout) == (version == "next")
     assert {entry.id for entry in mixed.entries()} >= {make_id(1), make_id(2), make_id(3)}
-    assert next(entry for entry in mixed.entries() if entry.id == make_id(1)).reinforcement_count == 1
+    assert (
+        next(entry for entry in mixed.entries() if entry.id == make_id(1)).reinforcement_count == 1
+    )
     new = len(mixed.entries()) - 3 if version == "0.1" else 0
     assert count_unknown(mixed, version) == kept + 1 + new
     assert mixed.show("HEAD", ".memory-ci.yaml") == CONFIGS[version]
     for command in ("fmt", "compact", "promote", "retire"):
         run(command)
-    assert all(text in (mixed.path / "MEMORY.md").read_text() for text in UNKNOWN[version].splitlines())
+    assert all(
+        text in (mixed.path / "MEMORY.md").read_text() for text in UNKNOWN[version].splitlines()
+    )
     run("check")
 
 
 def test_they_are_merged_and_no_field_is_lost(version: str) -> None:
     base = f"# Memory\n\n{text_of(version, 1)}"
-    ours = f"{base}\n{text_of(version, 2)}".replace("reinforcement_count: 0", "reinforcement_count: 1", 1)
-    theirs = f"{base}\n{text_of('next', 3)}".replace("reinforcement_count: 0", "reinforcement_count: 2", 1)
+    ours = f"{base}\n{text_of(version, 2)}".replace(
+        "reinforcement_count: 0", "reinforcement_count: 1", 1
+    )
+    theirs = f"{base}\n{text_of('next', 3)}".replace(
+        "reinforcement_count: 0", "reinforcement_count: 2", 1
+    )
     merged, conflicts = merge_texts(base.encode(), ours.encode(), theirs.encode())
     assert conflicts == 0
     expected = base.replace("reinforcement_count: 0", "reinforcement_count: 3")
     assert merged.decode() == f"{expected}\n{text_of(version, 2)}\n{text_of('next', 3)}"
 
 
-def test_there_is_one_format_and_nothing_to_migrate(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_there_is_one_format_and_nothing_to_migrate(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(project.path)
     assert run("migrate").stdout == "Nothing to do: the files are of format 1.\n"
     project.commit("Next", {".memory-ci.yaml": CONFIGS["next"]})
@@ -105,7 +124,9 @@ def test_there_is_one_format_and_nothing_to_migrate(project: Project, monkeypatc
     assert caught.value.slug == "unknown-format"
 
 
-def test_a_format_more_is_one_commit_up_and_one_back(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_format_more_is_one_commit_up_and_one_back(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def up(path: str, data: bytes) -> bytes:
         return data.replace(b"domain: task", b"domain: job")
 
@@ -115,7 +136,10 @@ def test_a_format_more_is_one_commit_up_and_one_back(project: Project, monkeypat
     monkeypatch.setattr(migrate_module, "STEPS", {1: FormatStep(up, down)})
     project.commit("Write", {"MEMORY.md": text_of("next", 1), ".memory-ci.yaml": "agents: x\n"})
     before = project.sha()
-    assert migrate(project.workspace, None, 2, NOW, dry_run=True).files == (".memory-ci.yaml", "MEMORY.md")
+    assert migrate(project.workspace, None, 2, NOW, dry_run=True).files == (
+        ".memory-ci.yaml",
+        "MEMORY.md",
+    )
     assert project.sha() == before
     done = migrate(project.workspace, None, 2, NOW)
     assert project.subjects(before) == ["memory: migrate to format 2"]
@@ -126,7 +150,15 @@ def test_a_format_more_is_one_commit_up_and_one_back(project: Project, monkeypat
     assert project.git("diff", "--stat", before, "HEAD") == ""
 
 
-def test_json_names_the_version_of_its_schema(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_json_names_the_version_of_its_schema(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(project.path)
-    for args in (["check"], ["migrate", "--dry-run"], ["retrieve", "cards"], ["health"], ["record", "--dry-run"]):
+    for args in (
+        ["check"],
+        ["migrate", "--dry-run"],
+        ["retrieve", "cards"],
+        ["health"],
+        ["record", "--dry-run"],
+    ):
         assert json.loads(run(*args, "--json").stdout)["schema_version"] == 1

@@ -28,7 +28,7 @@ class Runner:
         self.outputs_file, self.summary_file = place / "outputs", place / "summary.md"
         self._event, self._patch = place / "event.json", patch
 
-    def start(self, name: str, ref: str = "refs/heads/main", **event: Any) -> None:  # noqa: ANN401 - of a payload
+    def start(self, name: str, ref: str = "refs/heads/main", **event: Any) -> None:
         self._event.write_text(json.dumps({"repository": REPOSITORY, **event}), encoding="utf-8")
         variables = {
             "GITHUB_ACTIONS": "true",
@@ -72,7 +72,12 @@ def test_a_push_is_recorded_and_the_job_is_told(project: Project, runner: Runner
     assert result.exit_code == 0, result.stderr
     assert project.subjects(before) == ["memory: extract 2 learnings from #128"]
     told = runner.outputs
-    assert (told["job"], told["learned"], told["commits"], told["tip"]) == ("record", "2", "1", project.sha())
+    assert (told["job"], told["learned"], told["commits"], told["tip"]) == (
+        "record",
+        "2",
+        "1",
+        project.sha(),
+    )
     assert told["index-key"].startswith("memory-ci-index-v")
     page = runner.summary_file.read_text(encoding="utf-8")
     assert "## Memory: 2 learnings" in page
@@ -89,7 +94,9 @@ def test_running_again_changes_nothing(project: Project, runner: Runner, run: Ru
     assert project.sha() == tip
 
 
-def test_what_is_recorded_is_pushed_when_asked(project: Project, remote: RepoBuilder, runner: Runner, run: Run) -> None:
+def test_what_is_recorded_is_pushed_when_asked(
+    project: Project, remote: RepoBuilder, runner: Runner, run: Run
+) -> None:
     runner.start("workflow_dispatch")
     result = run("ci", "--push", "push")
     assert result.exit_code == 0, result.stderr
@@ -113,7 +120,11 @@ def test_a_run_that_its_own_push_started_has_nothing_to_do(
 def test_a_pipeline_of_gitlab_records_and_obeys_no_workflow_command(
     project: Project, remote: RepoBuilder, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    branch = {"CI_COMMIT_BRANCH": "main", "CI_DEFAULT_BRANCH": "main", "CI_PIPELINE_SOURCE": "schedule"}
+    branch = {
+        "CI_COMMIT_BRANCH": "main",
+        "CI_DEFAULT_BRANCH": "main",
+        "CI_PIPELINE_SOURCE": "schedule",
+    }
     for name, value in {"GITLAB_CI": "true", **branch}.items():
         monkeypatch.setenv(name, value)
     project.git("checkout", "-q", "--detach")
@@ -188,7 +199,9 @@ def test_a_dry_run_says_what_would_be_committed(project: Project, runner: Runner
     assert runner.outputs["tip"] == ""
 
 
-def test_a_pull_request_of_a_fork_is_verified_and_annotated(project: Project, runner: Runner, run: Run) -> None:
+def test_a_pull_request_of_a_fork_is_verified_and_annotated(
+    project: Project, runner: Runner, run: Run
+) -> None:
     project.branch("topic")
     project.commit("Break", {"MEMORY.md": BROKEN})
     runner.start("pull_request", "refs/pull/7/merge", pull_request=make_request(project))
@@ -210,7 +223,9 @@ def test_another_branch_is_left_alone(project: Project, runner: Runner, run: Run
     assert not runner.summary_file.exists()
 
 
-def test_an_event_with_secrets_for_strangers_is_refused(project: Project, runner: Runner, run: Run) -> None:
+def test_an_event_with_secrets_for_strangers_is_refused(
+    project: Project, runner: Runner, run: Run
+) -> None:
     before = project.git("for-each-ref")
     runner.start("pull_request_target", pull_request=make_request(project))
     result = run("ci")
@@ -245,7 +260,9 @@ def test_verify_prints_lines_annotations_or_json(project: Project, run: Run) -> 
     assert lines.stdout.startswith("MEMORY.md:")
     assert "error" in lines.stderr
     assert "::error file=MEMORY.md" in run("verify", "--format", "github").stdout
-    printed = json.loads(run("verify", "--base", "main", "--head", "topic", "--format", "json").stdout)
+    printed = json.loads(
+        run("verify", "--base", "main", "--head", "topic", "--format", "json").stdout
+    )
     assert printed["ok"] is False
     assert run("verify", "--head", "main").exit_code == 0
 
@@ -259,7 +276,10 @@ def test_record_writes_the_same_page_where_it_is_asked_to(project: Project, run:
 
 FORGE = {
     "a wrong token": (json_answer({"message": "Bad credentials"}, 401), 5),
-    "a right that is missing": (json_answer({"message": "Resource not accessible by integration"}, 403), 5),
+    "a right that is missing": (
+        json_answer({"message": "Resource not accessible by integration"}, 403),
+        5,
+    ),
     "a bad answer": (Answer(200, b"<html>Sign in</html>"), 5),
     "out of order": (Answer(503), 0),
 }
@@ -271,14 +291,23 @@ def forge(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Answer]]:
     answers: list[Answer] = []
     monkeypatch.setattr("memory_ci.forge.rest.PAUSES", ())
     with serve(lambda asked: answers[0]) as server:
-        for name, value in {"REPOSITORY": "acme/shop", "TOKEN": "t" * 40, "API_URL": server.url}.items():
+        for name, value in {
+            "REPOSITORY": "acme/shop",
+            "TOKEN": "t" * 40,
+            "API_URL": server.url,
+        }.items():
             monkeypatch.setenv(f"GITHUB_{name}", value)
         yield answers
 
 
 @pytest.mark.parametrize("case", FORGE)
 def test_a_run_that_the_forge_stopped_says_so_and_ends_red_where_that_lasts(
-    project: Project, runner: Runner, run: Run, forge: list[Answer], case: str, monkeypatch: pytest.MonkeyPatch
+    project: Project,
+    runner: Runner,
+    run: Run,
+    forge: list[Answer],
+    case: str,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     answer, status = FORGE[case]
     forge.append(answer)
@@ -288,7 +317,9 @@ def test_a_run_that_the_forge_stopped_says_so_and_ends_red_where_that_lasts(
     first = run("ci")
     assert first.exit_code == status, first.stderr
     assert "::warning title=memory stopped::" in first.stdout
-    assert runner.summary_file.read_text(encoding="utf-8").startswith("## Memory: the run stopped, nothing new\n")
+    assert runner.summary_file.read_text(encoding="utf-8").startswith(
+        "## Memory: the run stopped, nothing new\n"
+    )
     project.merge_work("More", "more", 129)
     assert "::error title=memory stopped::" in run("ci").stdout, "two merges wait"
 
@@ -301,7 +332,9 @@ def test_work_that_waits_for_more_than_a_day_has_seen_more_than_one_run(
     assert "::error title=memory stopped::" in run("ci").stdout
 
 
-@pytest.mark.parametrize(("fail_on", "answer", "status"), [("never", Answer(401), 0), ("any", Answer(503), 5)])
+@pytest.mark.parametrize(
+    ("fail_on", "answer", "status"), [("never", Answer(401), 0), ("any", Answer(503), 5)]
+)
 def test_the_configuration_says_what_fails_the_job(
     project: Project, run: Run, forge: list[Answer], fail_on: str, answer: Answer, status: int
 ) -> None:

@@ -26,7 +26,7 @@ HERE = {"full_name": "acme/shop", "default_branch": "main", "fork": False}
 FORK = {"full_name": "mallory/shop", "default_branch": "main", "fork": True}
 
 
-def on_github(name: str, ref: str = "refs/heads/main", **event: Any) -> CiJob:  # noqa: ANN401 - a part of a payload
+def on_github(name: str, ref: str = "refs/heads/main", **event: Any) -> CiJob:
     payload = {"repository": HERE, **event}
     return github_job({"GITHUB_EVENT_NAME": name, "GITHUB_REF": ref}, json.dumps(payload).encode())
 
@@ -40,19 +40,25 @@ def test_a_pull_request_is_verified_against_its_base() -> None:
     assert (job.kind, job.base, job.is_fork) == ("verify", "b" * 40, False)
 
 
-@pytest.mark.parametrize("head", [FORK, None], ids=["another repository", "a repository that is gone"])
+@pytest.mark.parametrize(
+    "head", [FORK, None], ids=["another repository", "a repository that is gone"]
+)
 def test_a_pull_request_from_elsewhere_is_a_forks(head: Mapping[str, Any] | None) -> None:
     assert on_github("pull_request", pull_request=make_request(head)).is_fork
 
 
 def test_a_merge_group_is_verified_against_its_base() -> None:
-    job = on_github("merge_group", "refs/heads/gh-readonly-queue/main/pr-7", merge_group={"base_sha": "d" * 40})
+    job = on_github(
+        "merge_group", "refs/heads/gh-readonly-queue/main/pr-7", merge_group={"base_sha": "d" * 40}
+    )
     assert (job.kind, job.base) == ("verify", "d" * 40)
 
 
 def test_a_schedule_is_of_the_default_branch_though_its_event_does_not_say_so() -> None:
     variables = {"GITHUB_EVENT_NAME": "schedule", "GITHUB_REF": "refs/heads/trunk"}
-    assert github_job(variables, b'{"schedule": "17 3 * * 1"}') == CiJob("record", "schedule", branch="trunk")
+    assert github_job(variables, b'{"schedule": "17 3 * * 1"}') == CiJob(
+        "record", "schedule", branch="trunk"
+    )
 
 
 @pytest.mark.parametrize("name", ["push", "workflow_dispatch"])
@@ -70,7 +76,9 @@ def test_a_repository_that_is_a_fork_records_nothing() -> None:
     assert "fork" in job.reason
 
 
-@pytest.mark.parametrize("name", ["pull_request_target", "workflow_run", "issue_comment", "pull_request", ""])
+@pytest.mark.parametrize(
+    "name", ["pull_request_target", "workflow_run", "issue_comment", "pull_request", ""]
+)
 def test_an_event_that_must_not_be_served_is_refused(name: str) -> None:
     with pytest.raises(UsageError) as raised:
         on_github(name)
@@ -87,11 +95,17 @@ def test_an_event_that_is_none_is_named(data: bytes) -> None:
 def test_an_event_that_cannot_be_read_is_named(project: Project, tmp_path: Path) -> None:
     for path in ("", str(tmp_path / "gone.json")):
         with pytest.raises(UsageError) as raised:
-            find_job(project.workspace, "github", {"GITHUB_EVENT_NAME": "push", "GITHUB_EVENT_PATH": path})
+            find_job(
+                project.workspace,
+                "github",
+                {"GITHUB_EVENT_NAME": "push", "GITHUB_EVENT_PATH": path},
+            )
         assert raised.value.slug == "bad-event"
 
 
-def test_neither_a_pipe_nor_a_file_without_end_holds_a_job_up(project: Project, tmp_path: Path) -> None:
+def test_neither_a_pipe_nor_a_file_without_end_holds_a_job_up(
+    project: Project, tmp_path: Path
+) -> None:
     os.mkfifo(tmp_path / "pipe")
     with (tmp_path / "endless").open("wb") as stream:
         stream.truncate(MAX_EVENT_BYTES + 1)
@@ -114,7 +128,11 @@ def test_a_merge_request_of_gitlab_is_verified() -> None:
 
 
 def test_the_default_branch_of_gitlab_is_recorded_and_no_other() -> None:
-    variables = {"CI_PIPELINE_SOURCE": "push", "CI_COMMIT_BRANCH": "main", "CI_DEFAULT_BRANCH": "main"}
+    variables = {
+        "CI_PIPELINE_SOURCE": "push",
+        "CI_COMMIT_BRANCH": "main",
+        "CI_DEFAULT_BRANCH": "main",
+    }
     assert gitlab_job(variables).kind == "record"
     assert gitlab_job(variables | {"CI_COMMIT_BRANCH": "topic"}).kind == "nothing"
     with pytest.raises(UsageError):
@@ -134,7 +152,13 @@ def test_without_a_forge_the_branch_that_is_checked_out_decides(project: Project
 
 @pytest.mark.parametrize(
     ("variables", "provider"),
-    [({"GITHUB_ACTIONS": "true"}, "github"), ({"GITLAB_CI": "true"}, "gitlab"), ({"CI": "true"}, "none")],
+    [
+        ({"GITHUB_ACTIONS": "true"}, "github"),
+        ({"GITLAB_CI": "true"}, "gitlab"),
+        ({"CI": "true"}, "none"),
+    ],
 )
-def test_whose_job_it_is_is_found_by_the_variable_of_each(variables: Mapping[str, str], provider: CiProvider) -> None:
+def test_whose_job_it_is_is_found_by_the_variable_of_each(
+    variables: Mapping[str, str], provider: CiProvider
+) -> None:
     assert find_provider(variables) == provider

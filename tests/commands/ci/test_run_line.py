@@ -18,7 +18,9 @@ from tests.servers import Answer, json_answer, serve
 
 pytestmark = pytest.mark.in_project
 
-SCHEMA = json.loads((Path(__file__).parents[3] / "docs" / "run-line.schema.json").read_text("utf-8"))
+SCHEMA = json.loads(
+    (Path(__file__).parents[3] / "docs" / "run-line.schema.json").read_text("utf-8")
+)
 
 
 def read_line(result: Result) -> dict[str, Any]:
@@ -32,8 +34,17 @@ def read_line(result: Result) -> dict[str, Any]:
 def test_a_run_says_what_it_learned_and_that_nothing_waits(project: Project, run: Run) -> None:
     project.git("remote", "add", "origin", "https://ada:secret@git.example.com/acme/shop.git")
     line = read_line(run("ci", "--provider", "none"))
-    assert (line["repository"], line["job"], line["state"], line["learned"]) == ("acme/shop", "record", "done", 2)
-    assert (line["lag"], line["cost_usd"], line["request"]) == ({"changes": 0, "days": 0}, 0.0, None)
+    assert (line["repository"], line["job"], line["state"], line["learned"]) == (
+        "acme/shop",
+        "record",
+        "done",
+        2,
+    )
+    assert (line["lag"], line["cost_usd"], line["request"]) == (
+        {"changes": 0, "days": 0},
+        0.0,
+        None,
+    )
     assert "secret" not in json.dumps(line)
 
 
@@ -42,7 +53,11 @@ def test_what_work_was_given_and_used_is_counted(project: Project, run: Run) -> 
     first, second = (entry.id for entry in project.entries())
     told = f"Memory-Retrieved: {first}, {second}\nMemory-Used: {first}"
     project.merge_work(f"Use it\n\n{told}", "use", 129)
-    assert read_line(run("ci", "--provider", "none"))["served"] == {"changes": 1, "given": 2, "used": 1}
+    assert read_line(run("ci", "--provider", "none"))["served"] == {
+        "changes": 1,
+        "given": 2,
+        "used": 1,
+    }
 
 
 def test_findings_are_counted(project: Project, run: Run) -> None:
@@ -54,7 +69,9 @@ def test_findings_are_counted(project: Project, run: Run) -> None:
     assert line["findings"] >= 1
 
 
-def test_a_run_that_a_model_stops_leaves_a_lag(project: Project, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_that_a_model_stops_leaves_a_lag(
+    project: Project, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("MEMORY_CI_ENGINE_COMMAND", "false")
     line = read_line(run("ci", "--provider", "none", "--engine", "command"))
     assert line["state"] == "stopped"
@@ -67,7 +84,9 @@ def test_a_run_that_is_not_due_waits(project: Project, run: Run, tmp_path: Path)
     project.git("clone", "-q", "--bare", ".", str(tmp_path / "remote.git"))
     project.git("remote", "add", "origin", str(tmp_path / "remote.git"))
     run("ci", "--provider", "none")
-    project.merge_work("More\n\nDecision: one clerk a drawer rather than two, because one counts.", "more", 130)
+    project.merge_work(
+        "More\n\nDecision: one clerk a drawer rather than two, because one counts.", "more", 130
+    )
     project.git("push", "-q", "origin", "main", "--force")
     line = read_line(run("ci", "--provider", "none"))
     assert (line["state"], line["lag"]["changes"]) == ("waiting", 1)
@@ -81,7 +100,9 @@ def test_an_error_ends_in_a_line_as_well(project: Project, run: Run) -> None:
     assert line["reason"] == "there is no remote 'origin' to publish to [no-remote]"
 
 
-def test_no_line_of_a_job_is_a_command(project: Project, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_line_of_a_job_is_a_command(
+    project: Project, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("GITHUB_ACTIONS", "true")
     result = run("ci", "--provider", "none", "--push", "push")
     assert "##[" not in result.stdout
@@ -103,7 +124,11 @@ def ask_a_model(repo: RepoBuilder) -> None:
 
 @pytest.mark.parametrize("harm", [break_configuration, break_remote, ask_a_model])
 def test_the_lines_of_many_repositories_name_those_that_stopped(
-    project: Project, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, harm: Callable[[RepoBuilder], None]
+    project: Project,
+    run: Run,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    harm: Callable[[RepoBuilder], None],
 ) -> None:
     monkeypatch.setenv("MEMORY_CI_ENGINE_COMMAND", "false")
     stopped = []
@@ -114,18 +139,24 @@ def test_the_lines_of_many_repositories_name_those_that_stopped(
         if number == 1:
             harm(repo)
         monkeypatch.chdir(repo.path)
-        line = read_line(run("ci", "--provider", "none", "--push", "none" if harm is not break_remote else "push"))
+        line = read_line(
+            run(
+                "ci", "--provider", "none", "--push", "none" if harm is not break_remote else "push"
+            )
+        )
         stopped += [number] if line["state"] in ("stopped", "failed") else []
     assert stopped == [1]
 
 
-def test_a_collector_is_sent_a_span(project: Project, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_collector_is_sent_a_span(
+    project: Project, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
     pytest.importorskip("opentelemetry.exporter.otlp.proto.http")
     from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
     asked: list[ExportTraceServiceRequest] = []
 
-    def answer(request: Any) -> Answer:  # noqa: ANN401
+    def answer(request: Any) -> Answer:
         asked.append(ExportTraceServiceRequest.FromString(request.body))
         return json_answer({})
 

@@ -76,7 +76,11 @@ def look(repo: RepoBuilder, environ: Mapping[str, str] = WORDS_ALONE) -> Diagnos
 
 
 def probes(
-    repo: RepoBuilder, name: str, environ: Mapping[str, str] = WORDS_ALONE, *, is_online: bool = False
+    repo: RepoBuilder,
+    name: str,
+    environ: Mapping[str, str] = WORDS_ALONE,
+    *,
+    is_online: bool = False,
 ) -> list[Probe]:
     """What one check says."""
     checks = [check for check in CHECKS if check[0] == name]
@@ -84,13 +88,21 @@ def probes(
     return [probe for probe in found.probes if probe.name == name]
 
 
-def one(repo: RepoBuilder, name: str, environ: Mapping[str, str] = WORDS_ALONE, *, is_online: bool = False) -> Probe:
+def one(
+    repo: RepoBuilder,
+    name: str,
+    environ: Mapping[str, str] = WORDS_ALONE,
+    *,
+    is_online: bool = False,
+) -> Probe:
     (probe,) = probes(repo, name, environ, is_online=is_online)
     return probe
 
 
 def amiss(diagnosis: Diagnosis) -> list[tuple[str, str]]:
-    return [(probe.name, probe.state) for probe in diagnosis.probes if probe.state in ("warn", "fail")]
+    return [
+        (probe.name, probe.state) for probe in diagnosis.probes if probe.state in ("warn", "fail")
+    ]
 
 
 def test_a_killed_run_is_named_and_left_to_the_next_command(healthy: Project) -> None:
@@ -123,7 +135,9 @@ def test_where_everything_is_set_up_nothing_is_amiss(healthy: Project) -> None:
     found = look(healthy)
     assert amiss(found) == []
     assert found.exit_status == 0
-    assert one(healthy, "sessions").what.startswith("1 of the last 5 merged changes has a session; 1 session kept")
+    assert one(healthy, "sessions").what.startswith(
+        "1 of the last 5 merged changes has a session; 1 session kept"
+    )
 
 
 def lose_the_interpreter(project: Project) -> None:
@@ -143,9 +157,16 @@ def lose_the_attributes(project: Project) -> None:
 def rewrite_the_branch(project: Project) -> None:
     """Another commit stands where the last record run ended; the record commits were put on top of it again."""
     source = project.git("log", "-1", "--format=%H", "--grep=Memory-CI-Source", "HEAD")
-    tree, message = project.git("rev-parse", f"{source}^{{tree}}"), project.git("log", "-1", "--format=%B", source)
-    base = project.git("commit-tree", "-m", "Rewritten", project.git("rev-parse", f"{source}^^{{tree}}"))
-    project.git("reset", "-q", "--hard", project.git("commit-tree", tree, "-p", base, "-m", message))
+    tree, message = (
+        project.git("rev-parse", f"{source}^{{tree}}"),
+        project.git("log", "-1", "--format=%B", source),
+    )
+    base = project.git(
+        "commit-tree", "-m", "Rewritten", project.git("rev-parse", f"{source}^^{{tree}}")
+    )
+    project.git(
+        "reset", "-q", "--hard", project.git("commit-tree", tree, "-p", base, "-m", message)
+    )
 
 
 def commit_from_the_future(project: Project) -> None:
@@ -155,7 +176,13 @@ def commit_from_the_future(project: Project) -> None:
 @pytest.mark.parametrize(
     ("breaking", "name", "state", "words", "remedy"),
     [
-        (lose_the_interpreter, "hooks", "fail", f"pre-push calls {NOBODY}, which is not there", "memory-ci install"),
+        (
+            lose_the_interpreter,
+            "hooks",
+            "fail",
+            f"pre-push calls {NOBODY}, which is not there",
+            "memory-ci install",
+        ),
         (break_an_entry, "memory", "fail", "[bad-value]", "memory-ci check"),
         (lose_the_attributes, "merge-driver", "fail", "no attribute gives it", "memory-ci install"),
         (rewrite_the_branch, "recorded", "fail", "it was rewritten", "memory-ci record --since "),
@@ -163,7 +190,12 @@ def commit_from_the_future(project: Project) -> None:
     ],
 )
 def test_what_is_broken_is_named_with_its_remedy_and_nothing_else_is(
-    healthy: Project, breaking: Callable[[Project], None], name: str, state: str, words: str, remedy: str
+    healthy: Project,
+    breaking: Callable[[Project], None],
+    name: str,
+    state: str,
+    words: str,
+    remedy: str,
 ) -> None:
     breaking(healthy)
     found = look(healthy)
@@ -171,7 +203,9 @@ def test_what_is_broken_is_named_with_its_remedy_and_nothing_else_is(
     (probe,) = [probe for probe in found.probes if (probe.name, probe.state) == (name, state)]
     assert words in probe.what
     assert remedy in probe.remedy
-    allowed = {"sessions"} if breaking is rewrite_the_branch else set()  # the changes went with the history
+    allowed = (
+        {"sessions"} if breaking is rewrite_the_branch else set()
+    )  # the changes went with the history
     assert {other for other, _ in amiss(found)} - allowed == {name}
 
 
@@ -185,10 +219,17 @@ def test_what_to_do_about_a_lost_cursor_mends_it(healthy: Project) -> None:
 
 
 def test_whatever_is_amiss_has_a_remedy(healthy: Project, tmp_path: Path) -> None:
-    for breaking in (lose_the_interpreter, break_an_entry, lose_the_attributes, commit_from_the_future):
+    for breaking in (
+        lose_the_interpreter,
+        break_an_entry,
+        lose_the_attributes,
+        commit_from_the_future,
+    ):
         breaking(healthy)
     for found in (look(healthy), look(make_repo(tmp_path / "new"))):
-        assert [probe for probe in found.probes if probe.state in ("warn", "fail") and not probe.remedy] == []
+        assert [
+            probe for probe in found.probes if probe.state in ("warn", "fail") and not probe.remedy
+        ] == []
 
 
 # -- what doctor itself does
@@ -221,7 +262,14 @@ def partial(project: Project, tmp_path: Path) -> tuple[RepoBuilder, Path]:
     program.chmod(0o755)
     for name in ("allowFilter", "allowAnySHA1InWant"):
         project.git("config", f"uploadpack.{name}", "true")
-    project.git("clone", "-q", "--no-checkout", "--filter=blob:none", project.path.as_uri(), str(tmp_path / "clone"))
+    project.git(
+        "clone",
+        "-q",
+        "--no-checkout",
+        "--filter=blob:none",
+        project.path.as_uri(),
+        str(tmp_path / "clone"),
+    )
     clone = RepoBuilder(tmp_path / "clone")
     clone.git("config", "remote.origin.uploadpack", str(program))
     return clone, log
@@ -229,7 +277,9 @@ def partial(project: Project, tmp_path: Path) -> tuple[RepoBuilder, Path]:
 
 def test_nobody_is_asked_for_what_a_partial_clone_lacks(healthy: Project, tmp_path: Path) -> None:
     clone, log = partial(healthy, tmp_path)
-    clone.git("read-tree", "HEAD")  # as in a sparse checkout: everything is in the index, nothing on disk
+    clone.git(
+        "read-tree", "HEAD"
+    )  # as in a sparse checkout: everything is in the index, nothing on disk
     clone.git("update-index", "--skip-worktree", "MEMORY.md", "institutional.md")
     found = look(clone)
     assert not log.exists()
@@ -239,7 +289,9 @@ def test_nobody_is_asked_for_what_a_partial_clone_lacks(healthy: Project, tmp_pa
     assert not log.exists()
 
 
-def test_building_ahead_asks_nobody_for_what_a_partial_clone_lacks(healthy: Project, tmp_path: Path) -> None:
+def test_building_ahead_asks_nobody_for_what_a_partial_clone_lacks(
+    healthy: Project, tmp_path: Path
+) -> None:
     clone, log = partial(healthy, tmp_path)
     clone.git("read-tree", "HEAD")
     clone.git("update-index", "--skip-worktree", "MEMORY.md", "institutional.md")
@@ -270,7 +322,9 @@ def test_a_check_that_crashes_is_a_failure_of_its_own(healthy: Project) -> None:
         raise UsageError("no such thing", slug="bad-scope", hint="Name another.")
 
     last = CHECKS[0]
-    found = diagnose(healthy.path, {}, NOW, sys.executable, checks=[("one", crash), ("two", refuse), last])
+    found = diagnose(
+        healthy.path, {}, NOW, sys.executable, checks=[("one", crash), ("two", refuse), last]
+    )
     _, crashed, refused, fine = found.probes
     assert (crashed.name, crashed.state) == ("one", "fail")
     assert "ZeroDivisionError: by nothing" in crashed.what
@@ -303,7 +357,9 @@ def test_who_commits_is_asked_of_git_and_of_the_environment(healthy: Project) ->
 # -- hooks
 
 
-def test_a_hook_that_calls_an_interpreter_without_memory_ci_does_not_work(healthy: Project, tmp_path: Path) -> None:
+def test_a_hook_that_calls_an_interpreter_without_memory_ci_does_not_work(
+    healthy: Project, tmp_path: Path
+) -> None:
     python = tmp_path / "python3"
     python.write_text("#!/bin/sh\nexit 1\n")
     python.chmod(0o755)
@@ -330,7 +386,9 @@ def test_hooks_are_looked_for_where_git_looks(healthy: Project) -> None:
 def managed(project: Project, tool: str) -> str:
     """Everything for a tool that manages hooks is in its file; the tool itself is not in this clone."""
     shutil.rmtree(project.path / ".git/hooks")
-    project.write(*(("lefthook.yml", "") if tool == "lefthook" else (".husky/pre-commit", "npm test\n")))
+    project.write(
+        *(("lefthook.yml", "") if tool == "lefthook" else (".husky/pre-commit", "npm test\n"))
+    )
     manager = find_manager(project.path, HOOKS)
     assert manager is not None
     for path, text in manager.additions.items():
@@ -339,12 +397,16 @@ def managed(project: Project, tool: str) -> str:
 
 
 @pytest.mark.parametrize("tool", ["lefthook", "husky"])
-def test_what_a_tool_is_told_is_run_only_where_the_tool_is_installed(healthy: Project, tool: str) -> None:
+def test_what_a_tool_is_told_is_run_only_where_the_tool_is_installed(
+    healthy: Project, tool: str
+) -> None:
     place = managed(healthy, tool)
     healthy.write(".git/hooks/post-merge", "#!/bin/sh\nmake\n")
     found = probes(healthy, "hooks")
     assert [probe.state for probe in found] == ["warn"] * len(HOOKS)
-    assert {probe.remedy for probe in found} == {"lefthook install" if tool == "lefthook" else "npx husky"}
+    assert {probe.remedy for probe in found} == {
+        "lefthook install" if tool == "lefthook" else "npx husky"
+    }
     for hook in HOOKS:
         healthy.write(f"{place}/{hook}", '#!/bin/sh\n. "$(dirname "$0")/lefthook"\n').chmod(0o755)
     if tool == "husky":
@@ -356,7 +418,9 @@ def test_a_call_in_a_comment_is_none(healthy: Project) -> None:
     managed(healthy, "husky")
     healthy.git("config", "core.hooksPath", ".husky")
     for hook in HOOKS:
-        healthy.write(f".husky/{hook}", "# memory-ci hook sync and memory-ci hook pre-push are off\n").chmod(0o755)
+        healthy.write(
+            f".husky/{hook}", "# memory-ci hook sync and memory-ci hook pre-push are off\n"
+        ).chmod(0o755)
     assert one(healthy, "hooks").what == f"not installed: {', '.join(HOOKS)}"
 
 
@@ -376,17 +440,28 @@ def test_a_hook_of_ours_that_somebody_changed_may_not_do_its_work(healthy: Proje
 
 
 @pytest.mark.parametrize("folder", ["it's", 'a "b" & c', "a # b"])
-def test_an_interpreter_in_a_strange_place_is_found_there(healthy: Project, tmp_path: Path, folder: str) -> None:
+def test_an_interpreter_in_a_strange_place_is_found_there(
+    healthy: Project, tmp_path: Path, folder: str
+) -> None:
     python = tmp_path / folder / "python"
     python.parent.mkdir()
     python.write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
     python.chmod(0o755)
     install(healthy.workspace, str(python), agents=["claude-code"])
     names = ("hooks", "merge-driver", "agents")
-    assert [probe.state for name in names for probe in probes(healthy, name)] == ["ok", "ok", "skip", "ok", "ok", "ok"]
+    assert [probe.state for name in names for probe in probes(healthy, name)] == [
+        "ok",
+        "ok",
+        "skip",
+        "ok",
+        "ok",
+        "ok",
+    ]
     python.unlink()
     found = [probe for name in names for probe in probes(healthy, name)]
-    assert [f"calls {python}, which is not there" in probe.what for probe in found] == [True] * (len(HOOKS) + 3)
+    assert [f"calls {python}, which is not there" in probe.what for probe in found] == [True] * (
+        len(HOOKS) + 3
+    )
 
 
 PRE_COMMIT = """\
@@ -418,7 +493,9 @@ def test_the_version_in_the_configuration_of_pre_commit_is_judged(healthy: Proje
 # -- the merge driver
 
 
-def test_a_clone_of_a_repository_that_is_set_up_needs_its_own_installation(healthy: Project, tmp_path: Path) -> None:
+def test_a_clone_of_a_repository_that_is_set_up_needs_its_own_installation(
+    healthy: Project, tmp_path: Path
+) -> None:
     healthy.git("clone", "-q", str(healthy.path), str(tmp_path / "clone"))
     probe = one(RepoBuilder(tmp_path / "clone"), "merge-driver")
     assert (probe.state, probe.remedy) == ("warn", "memory-ci install")
@@ -440,7 +517,9 @@ def test_a_driver_that_is_not_ours_is_named(healthy: Project) -> None:
 # -- agents and sessions
 
 
-def test_the_interpreter_of_an_agents_hook_is_looked_for_but_never_started(healthy: Project, tmp_path: Path) -> None:
+def test_the_interpreter_of_an_agents_hook_is_looked_for_but_never_started(
+    healthy: Project, tmp_path: Path
+) -> None:
     settings = healthy.path / ".claude/settings.local.json"
     program, trace = tmp_path / "python3", tmp_path / "trace"
     program.write_text(f"#!/bin/sh\ntouch {trace}\n")
@@ -463,14 +542,23 @@ def test_each_part_of_an_agent_has_a_row_that_tells_when_it_was_heard_of(healthy
     assert ("may write them" in asked.what, ".mcp.json" in server.what) == (True, True)
     note_sign(healthy.workspace, Sign(agent="claude-code", session="s1", at=NOW))
     assert "reads memory, last at a prompt of 2026-11-21 12:00" in probes(healthy, "agents")[0].what
-    install(healthy.workspace, sys.executable, agents=["claude-code"], is_reading=False, is_asking=False, is_mcp=False)
+    install(
+        healthy.workspace,
+        sys.executable,
+        agents=["claude-code"],
+        is_reading=False,
+        is_asking=False,
+        is_mcp=False,
+    )
     assert states(healthy) == ["skip", "skip", "ok"]
 
 
 def test_who_committed_work_that_was_given_memory_is_told_with_the_day(healthy: Project) -> None:
     given = f"Memory-Retrieved: {make_id(1)}"
     healthy.at(NOW).commit(f"One\n\n{given}\nMemory-Session: codex:0a1b", {"a.py": "1\n"})
-    healthy.at(NOW).commit(f"Two\n\n{given}\nMemory-Session: codex:0a1c\nMemory-Surface: jules", {"a.py": "2\n"})
+    healthy.at(NOW).commit(
+        f"Two\n\n{given}\nMemory-Session: codex:0a1c\nMemory-Surface: jules", {"a.py": "2\n"}
+    )
     healthy.commit("Three\n\nMemory-Session: gemini:0a1d", {"a.py": "3\n"})
     (told,) = [one.what for one in probes(healthy, "agents") if "last committed by" in one.what]
     assert "codex on 2026-11-21" in told
@@ -478,14 +566,18 @@ def test_who_committed_work_that_was_given_memory_is_told_with_the_day(healthy: 
     assert "gemini" not in told
 
 
-def test_a_work_tree_that_an_agent_does_not_read_in_is_told(healthy: Project, tmp_path: Path) -> None:
+def test_a_work_tree_that_an_agent_does_not_read_in_is_told(
+    healthy: Project, tmp_path: Path
+) -> None:
     healthy.git("worktree", "add", "-q", str(tmp_path / "other"))
     *_, told = probes(healthy, "agents")
     assert (told.state, "reads nothing in the work tree" in told.what) == ("warn", True)
     install(open_workspace(tmp_path / "other"), sys.executable, agents=["claude-code"])
     assert "warn" not in states(healthy)
     note_sign(open_workspace(tmp_path / "other"), Sign(agent="claude-code", session="s1", at=NOW))
-    assert probes(healthy, "agents")[-1].what.startswith("claude-code last read at 2026-11-21 12:00 in the work tree")
+    assert probes(healthy, "agents")[-1].what.startswith(
+        "claude-code last read at 2026-11-21 12:00 in the work tree"
+    )
 
 
 def test_hooks_in_the_home_are_told(project: Project) -> None:
@@ -497,7 +589,10 @@ def test_hooks_in_the_home_are_told(project: Project) -> None:
 
 def date_capture(project: Project, at: datetime) -> None:
     """Let the hook of the agent have been put in at that time, whatever the clock of this machine says."""
-    for path in (project.path / ".claude/settings.local.json", project.path / ".git/memory-ci/made"):
+    for path in (
+        project.path / ".claude/settings.local.json",
+        project.path / ".git/memory-ci/made",
+    ):
         os.utime(path, (at.timestamp(), at.timestamp()))
 
 
@@ -508,7 +603,9 @@ def test_settings_with_a_path_of_this_machine_that_git_tracks_are_told(healthy: 
     assert tracked.remedy.startswith("git rm --cached .claude/settings.local.json, commit that")
 
 
-def test_what_was_merged_before_capture_was_set_up_has_no_session_and_need_not(healthy: Project) -> None:
+def test_what_was_merged_before_capture_was_set_up_has_no_session_and_need_not(
+    healthy: Project,
+) -> None:
     for number in range(10):
         healthy.commit(f"Work {number}", {"a.txt": f"{number}\n"})
     date_capture(healthy, healthy.clock.now)
@@ -536,12 +633,19 @@ def test_capture_that_is_set_up_and_records_nothing_is_told(healthy: Project) ->
         healthy.commit(f"Work {number}", {"a.txt": f"{number}\n"})
     probe = one(healthy, "sessions")
     assert probe.state == "warn"
-    assert "none of the last 10 merged changes has a session, though sessions are captured" in probe.what
+    assert (
+        "none of the last 10 merged changes has a session, though sessions are captured"
+        in probe.what
+    )
 
 
-def test_where_nothing_captures_sessions_their_absence_is_no_second_warning(project: Project) -> None:
+def test_where_nothing_captures_sessions_their_absence_is_no_second_warning(
+    project: Project,
+) -> None:
     assert [one(project, name).state for name in ("agents", "sessions")] == ["skip", "skip"]
-    assert one(project, "agents").remedy.startswith("optional: memory-ci install --agent claude-code")
+    assert one(project, "agents").remedy.startswith(
+        "optional: memory-ci install --agent claude-code"
+    )
 
 
 # -- what was merged
@@ -557,7 +661,11 @@ def test_merged_changes_that_wait_for_long_are_told(healthy: Project) -> None:
 
 
 def test_what_is_no_work_does_not_wait(healthy: Project) -> None:
-    healthy.commit("Bump", {"a.txt": "1\n"}, author="dependabot[bot] <1+dependabot[bot]@users.noreply.github.com>")
+    healthy.commit(
+        "Bump",
+        {"a.txt": "1\n"},
+        author="dependabot[bot] <1+dependabot[bot]@users.noreply.github.com>",
+    )
     healthy.commit("Word it better", {"MEMORY.md": "# Memory\n\nBy hand.\n"})
     assert one(healthy, "recorded").what == "everything that was merged is recorded"
 
@@ -579,7 +687,9 @@ def test_memory_that_was_never_recorded_is_told(project: Project) -> None:
     assert (probe.state, probe.remedy) == ("warn", "memory-ci record")
 
 
-def test_in_a_shallow_clone_what_cannot_be_told_is_passed_over(healthy: Project, tmp_path: Path) -> None:
+def test_in_a_shallow_clone_what_cannot_be_told_is_passed_over(
+    healthy: Project, tmp_path: Path
+) -> None:
     healthy.git("clone", "-q", "--depth=1", healthy.path.as_uri(), str(tmp_path / "clone"))
     clone = RepoBuilder(tmp_path / "clone")
     states = {name: one(clone, name).state for name in ("history", "sessions", "recorded")}
@@ -603,7 +713,9 @@ USES = "jobs:\n  memory:\n    uses: {owner}/memory-ci/.github/workflows/memory.y
         ("acme", "v0.0.9", "warn", "uses memory-ci v0.0.9"),
     ],
 )
-def test_the_version_in_a_workflow_is_judged(healthy: Project, owner: str, ref: str, state: str, words: str) -> None:
+def test_the_version_in_a_workflow_is_judged(
+    healthy: Project, owner: str, ref: str, state: str, words: str
+) -> None:
     healthy.write(".github/workflows/memory.yml", USES.format(owner=owner, ref=ref))
     probe = one(healthy, "ci")
     assert probe.state == state
@@ -612,12 +724,18 @@ def test_the_version_in_a_workflow_is_judged(healthy: Project, owner: str, ref: 
 
 @pytest.mark.parametrize(
     ("triggers", "state"),
-    [("  workflow_call:\n    inputs: {}\n", "skip"), ("  push:\n  workflow_call:\n", "fail"), ("  push:\n", "fail")],
+    [
+        ("  workflow_call:\n    inputs: {}\n", "skip"),
+        ("  push:\n  workflow_call:\n", "fail"),
+        ("  push:\n", "fail"),
+    ],
 )
 def test_a_placeholder_is_no_fault_where_only_another_workflow_calls(
     healthy: Project, triggers: str, state: str
 ) -> None:
-    healthy.write(".github/workflows/memory.yml", f"on:\n{triggers}\n{USES.format(owner='OWNER', ref='v1')}")
+    healthy.write(
+        ".github/workflows/memory.yml", f"on:\n{triggers}\n{USES.format(owner='OWNER', ref='v1')}"
+    )
     probe = one(healthy, "ci")
     assert probe.state == state
     assert "OWNER" in probe.remedy
@@ -633,7 +751,8 @@ def test_nothing_is_broken_in_the_repository_of_memory_ci_itself(healthy: Projec
 def test_a_workflow_that_only_speaks_of_memory_ci_is_none(healthy: Project) -> None:
     healthy.git("remote", "add", "origin", "git@github.com:acme/shop.git")
     healthy.write(
-        ".github/workflows/ci.yml", "# memory-ci ci\n" + USES.format(owner="#", ref="v1").replace("uses", "# uses")
+        ".github/workflows/ci.yml",
+        "# memory-ci ci\n" + USES.format(owner="#", ref="v1").replace("uses", "# uses"),
     )
     assert one(healthy, "ci").state == "warn"
     healthy.write(".gitlab-ci.yml", "memory:\n  script:\n    - memory-ci ci --provider gitlab\n")
@@ -652,13 +771,17 @@ def test_a_workflow_that_only_speaks_of_memory_ci_is_none(healthy: Project) -> N
         ("https://github@git.example.com/shop", "skip"),
     ],
 )
-def test_a_remote_that_no_forge_of_ours_holds_is_told_of_any_ci(project: Project, remote: str, state: str) -> None:
+def test_a_remote_that_no_forge_of_ours_holds_is_told_of_any_ci(
+    project: Project, remote: str, state: str
+) -> None:
     project.git("remote", "add", "origin", remote)
     probe = one(project, "ci")
     assert (probe.state, "memory-ci ci --provider none" in probe.remedy) == (state, state == "skip")
 
 
-def test_where_a_workflow_runs_something_else_a_job_of_memory_ci_is_missing(project: Project) -> None:
+def test_where_a_workflow_runs_something_else_a_job_of_memory_ci_is_missing(
+    project: Project,
+) -> None:
     project.git("remote", "add", "origin", "ann@git.example.com:shop")
     project.write(".gitlab-ci.yml", "test:\n  script:\n    - make\n")
     assert one(project, "ci").state == "warn"
@@ -701,7 +824,9 @@ def test_an_engine_that_was_never_called_is_said_to_be_so(healthy: Project) -> N
     assert "last answer 2026-11-21 12:00 UTC" in one(healthy, "engine", environ).what
 
 
-def test_a_key_without_the_package_that_uses_it_is_a_warning(healthy: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_key_without_the_package_that_uses_it_is_a_warning(
+    healthy: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert one(healthy, "engine", {}).state == "ok"
     monkeypatch.setattr("memory_ci.extraction.engines.importlib.util.find_spec", lambda _: None)
     probe = one(healthy, "engine", {"ANTHROPIC_API_KEY": "sk-" + "x" * 20})
@@ -711,7 +836,9 @@ def test_a_key_without_the_package_that_uses_it_is_a_warning(healthy: Project, m
 # -- the index and the vectors
 
 
-def test_an_index_that_is_behind_heals_itself_and_one_that_is_damaged_is_told(healthy: Project) -> None:
+def test_an_index_that_is_behind_heals_itself_and_one_that_is_damaged_is_told(
+    healthy: Project,
+) -> None:
     assert one(healthy, "index").state == "skip"
     build_index(healthy.workspace, None)
     assert one(healthy, "index").what.endswith("equals the files")
@@ -723,7 +850,9 @@ def test_an_index_that_is_behind_heals_itself_and_one_that_is_damaged_is_told(he
     assert (probe.state, probe.remedy) == ("warn", "memory-ci index")
 
 
-def test_a_directory_in_the_place_of_the_index_is_not_built_again_but_named(healthy: Project) -> None:
+def test_a_directory_in_the_place_of_the_index_is_not_built_again_but_named(
+    healthy: Project,
+) -> None:
     path = index_path(healthy.workspace)
     path.mkdir(parents=True)
     probe = one(healthy, "index")
@@ -751,10 +880,14 @@ def ask(project: Project, environ: Mapping[str, str]) -> None:
 
 def test_without_an_embedder_words_are_searched(healthy: Project) -> None:
     healthy.write(".memory-ci.yaml", "retrieve:\n  embedder: none\n")
-    assert one(healthy, "vectors", {}).what.startswith("no vectors are asked for; words are searched: ")
+    assert one(healthy, "vectors", {}).what.startswith(
+        "no vectors are asked for; words are searched: "
+    )
 
 
-def test_vectors_that_stopped_working_are_told_with_the_reason_and_the_last_day_they_worked(named: Project) -> None:
+def test_vectors_that_stopped_working_are_told_with_the_reason_and_the_last_day_they_worked(
+    named: Project,
+) -> None:
     with serve(embed) as server:
         environ = {"OLLAMA_HOST": server.url}
         assert "not seen working" in one(named, "vectors", environ).what
@@ -794,11 +927,15 @@ def test_words_alone_leave_no_note(healthy: Project) -> None:
     assert load_note(healthy.workspace) == LaneNote()
 
 
-def test_a_note_holds_the_first_day_of_a_failure_and_is_written_only_when_it_changes(healthy: Project) -> None:
+def test_a_note_holds_the_first_day_of_a_failure_and_is_written_only_when_it_changes(
+    healthy: Project,
+) -> None:
     note_lane(healthy.workspace, TODAY - timedelta(days=3))
     note_lane(healthy.workspace, TODAY - timedelta(days=2), "no answer")
     note_lane(healthy.workspace, TODAY, "no answer")
-    assert load_note(healthy.workspace) == LaneNote(TODAY - timedelta(days=3), TODAY - timedelta(days=2), "no answer")
+    assert load_note(healthy.workspace) == LaneNote(
+        TODAY - timedelta(days=3), TODAY - timedelta(days=2), "no answer"
+    )
     path = healthy.path / ".git/memory-ci/vectors.json"
     before = path.stat().st_ino
     note_lane(healthy.workspace, TODAY, "no answer")
@@ -846,7 +983,9 @@ def test_a_guard_that_finds_nothing_is_a_failure(healthy: Project) -> None:
 def test_a_guard_that_misses_one_of_two_is_a_failure(healthy: Project) -> None:
     def half_blind(workspace: Workspace) -> CheckReport:
         report = check_memory(workspace)
-        return msgspec.structs.replace(report, findings=tuple(f for f in report.findings if f.code == "credential"))
+        return msgspec.structs.replace(
+            report, findings=tuple(f for f in report.findings if f.code == "credential")
+        )
 
     (probe,) = check_guard(case_of(healthy), check=half_blind)
     assert probe.what == "`check` passes a planted overrides-instructions"
@@ -865,7 +1004,9 @@ def test_what_is_served_is_judged_too(healthy: Project, served: str, fault: str)
     assert all(fault in probe.what for probe in found)
 
 
-def test_the_configuration_of_the_user_has_no_say_in_the_scratch_repository(healthy: Project, tmp_path: Path) -> None:
+def test_the_configuration_of_the_user_has_no_say_in_the_scratch_repository(
+    healthy: Project, tmp_path: Path
+) -> None:
     (tmp_path / "ignored").write_text("*\n")
     (tmp_path / "gitconfig").write_text(f"[core]\n\texcludesFile = {tmp_path / 'ignored'}\n")
     code = (
@@ -873,15 +1014,26 @@ def test_the_configuration_of_the_user_has_no_say_in_the_scratch_repository(heal
         "from memory_ci.commands.doctor.doctor import diagnose;"
         "print([p.state for p in diagnose(Path.cwd(), {}, datetime(2026, 11, 21, tzinfo=UTC), '').probes][-1])"
     )
-    environ = os.environ | {"GIT_CONFIG_GLOBAL": str(tmp_path / "gitconfig"), "PYTHONPATH": IMPORTED_FROM}
-    done = subprocess.run([sys.executable, "-c", code], cwd=healthy.path, env=environ, capture_output=True, text=True)
+    environ = os.environ | {
+        "GIT_CONFIG_GLOBAL": str(tmp_path / "gitconfig"),
+        "PYTHONPATH": IMPORTED_FROM,
+    }
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=healthy.path, env=environ, capture_output=True, text=True
+    )
     assert done.stdout == "ok\n", done.stderr
 
 
-def test_a_bare_repository_is_looked_at_too(healthy: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_bare_repository_is_looked_at_too(
+    healthy: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     bare = healthy.bare(tmp_path / "shop.git")
     monkeypatch.setenv("GIT_DIR", str(bare.path))
     found = look(bare)
     assert [probe for probe in found.probes if "the check itself failed" in probe.what] == []
-    assert [probe.name for probe in found.probes if probe.remedy in ("memory-ci install", "memory-ci init")] == []
+    assert [
+        probe.name
+        for probe in found.probes
+        if probe.remedy in ("memory-ci install", "memory-ci init")
+    ] == []
     shutil.rmtree(tmp_path / "shop.git")

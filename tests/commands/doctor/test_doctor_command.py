@@ -18,7 +18,10 @@ pytestmark = pytest.mark.in_project
 
 def test_each_probe_is_a_line_with_its_remedy_below_and_the_counts_at_the_end() -> None:
     found = Diagnosis(
-        (Probe("hooks", "warn", "not installed: pre-push", "memory-ci install"), Probe("ci", "ok", "runs"))
+        (
+            Probe("hooks", "warn", "not installed: pre-push", "memory-ci install"),
+            Probe("ci", "ok", "runs"),
+        )
     )
     assert render_diagnosis(found).splitlines() == [
         "warn  hooks  not installed: pre-push",
@@ -77,7 +80,9 @@ def test_outside_of_a_repository_there_is_nothing_to_look_at(
     assert (result.exit_code, "[not-a-repository]" in result.stderr) == (4, True)
 
 
-def test_a_fresh_repository_names_the_first_step(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_fresh_repository_names_the_first_step(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(make_repo(tmp_path / "new").path)
     result = run("doctor")
     assert result.exit_code == 1

@@ -26,7 +26,17 @@ def look(project: Project, **environ: str) -> dict[str, Probe]:
 def test_a_plain_clone_sends_nothing(project: Project) -> None:
     rows = look(project)
     assert {name: row.state for name, row in rows.items() if row.state != "ok"} == {}
-    assert {"model", "embedder", "collector", "sessions", "memory", "global", "agents", "forge", "holdout"} <= set(rows)
+    assert {
+        "model",
+        "embedder",
+        "collector",
+        "sessions",
+        "memory",
+        "global",
+        "agents",
+        "forge",
+        "holdout",
+    } <= set(rows)
 
 
 def test_what_leaves_is_named_with_its_place_and_day(project: Project, tmp_path: Path) -> None:
@@ -37,8 +47,17 @@ def test_what_leaves_is_named_with_its_place_and_day(project: Project, tmp_path:
     project.commit("Configure", {".memory-ci.yaml": config, "AGENTS.md": "x\n"})
     project.write(".memory-ci.yaml", config)
     rows = look(project, MEMORY_CI_ENGINE_COMMAND="cat", OPENAI_API_KEY="k")
-    assert rows["model"].state == rows["embedder"].state == rows["sessions"].state == rows["memory"].state == "out"
-    assert rows["sessions"].what == "1 session, 1 with notes, to origin since 2026-11-21; strangers cannot read it"
+    assert (
+        rows["model"].state
+        == rows["embedder"].state
+        == rows["sessions"].state
+        == rows["memory"].state
+        == "out"
+    )
+    assert (
+        rows["sessions"].what
+        == "1 session, 1 with notes, to origin since 2026-11-21; strangers cannot read it"
+    )
     assert "links to what people said" in rows["memory"].what
     assert "since 2026-01-05" in rows["memory"].what
     assert "openai" in rows["embedder"].what

@@ -33,7 +33,10 @@ def test_the_same_event_again_is_noted_already(shop: Project, run: Run) -> None:
     run("feedback", "00000001", "undone", "--ref", "pr:128")
     status = shop.status()
     again = run("feedback", make_id(1), "undone", "--ref", "pr:128", "--by", "bob")
-    assert (again.exit_code, again.stdout) == (0, "Noted already; nothing written. Utility of 00000001: 0.10\n")
+    assert (again.exit_code, again.stdout) == (
+        0,
+        "Noted already; nothing written. Utility of 00000001: 0.10\n",
+    )
     assert shop.status() == status
 
 
@@ -45,7 +48,16 @@ def test_a_dry_run_writes_nothing(shop: Project, run: Run) -> None:
 
 def test_json_holds_the_feedback_and_both_utilities(shop: Project, run: Run) -> None:
     given = json.loads(
-        run("feedback", "00000001", "corrected", "--at", "2026-11-20T15:00+01:00", "--by", "ada", "--json").stdout
+        run(
+            "feedback",
+            "00000001",
+            "corrected",
+            "--at",
+            "2026-11-20T15:00+01:00",
+            "--by",
+            "ada",
+            "--json",
+        ).stdout
     )
     assert given["feedback"] == {
         "id": make_id(1),
@@ -85,7 +97,9 @@ def test_check_reads_what_feedback_wrote(shop: Project, run: Run) -> None:
     assert f"{path}:5: " in result.stdout
 
 
-def test_a_reference_has_one_form_and_work_that_nobody_knows_is_told(shop: Project, run: Run) -> None:
+def test_a_reference_has_one_form_and_work_that_nobody_knows_is_told(
+    shop: Project, run: Run
+) -> None:
     first = run("feedback", make_id(1), "confirmed", "--ref", "#99")
     assert "no episode is known of pr:99" in first.stderr
     assert "Noted already" in run("feedback", make_id(1), "confirmed", "--ref", "99").stdout

@@ -35,7 +35,9 @@ def test_a_dry_run_shows_the_text_and_writes_nothing(run: Run, project: Project)
     result = run("premortem", "--dry-run", stdin=f"{PLAN}\x1b[2J")
     assert result.stdout.startswith("# Pre-mortem\n")
     assert "\x1b" not in result.stdout
-    assert run("checkpoint", "It answers at once.", "--dry-run").stdout.endswith('"state":"open"}\n')
+    assert run("checkpoint", "It answers at once.", "--dry-run").stdout.endswith(
+        '"state":"open"}\n'
+    )
     assert project.status() == ""
 
 
@@ -68,17 +70,33 @@ def test_a_model_that_fails_is_a_warning_on_standard_error(
     assert "[engine-failed]" in result.stderr
 
 
-def test_an_engine_that_cannot_be_had_is_an_error_and_writes_nothing(run: Run, project: Project) -> None:
+def test_an_engine_that_cannot_be_had_is_an_error_and_writes_nothing(
+    run: Run, project: Project
+) -> None:
     result = run("premortem", "--engine", "command", stdin=PLAN)
     assert result.exit_code == 2
     assert "[engine-not-configured]" in result.stderr
     assert project.status() == ""
 
 
-def test_assumptions_are_lines_in_the_order_of_their_checkpoints(run: Run, project: Project) -> None:
-    assert run("checkpoint", "It answers at once.", "--milestone", "planning").stdout == "Added to .assumptions.jsonl\n"
-    run("checkpoint", "It answers at once.", "--state", "failed", "--because", "it took eight seconds")
-    lines = [json.loads(line) for line in (project.path / ".assumptions.jsonl").read_text().splitlines()]
+def test_assumptions_are_lines_in_the_order_of_their_checkpoints(
+    run: Run, project: Project
+) -> None:
+    assert (
+        run("checkpoint", "It answers at once.", "--milestone", "planning").stdout
+        == "Added to .assumptions.jsonl\n"
+    )
+    run(
+        "checkpoint",
+        "It answers at once.",
+        "--state",
+        "failed",
+        "--because",
+        "it took eight seconds",
+    )
+    lines = [
+        json.loads(line) for line in (project.path / ".assumptions.jsonl").read_text().splitlines()
+    ]
     at, text = "2026-11-21T12:00:00Z", "It answers at once."
     assert lines == [
         {"at": at, "assumption": text, "state": "open", "milestone": "planning"},
@@ -88,20 +106,26 @@ def test_assumptions_are_lines_in_the_order_of_their_checkpoints(run: Run, proje
 
 def test_the_same_assumption_twice_in_a_row_is_kept_once(run: Run, project: Project) -> None:
     for expected in ("Added to .assumptions.jsonl\n", "Known already: .assumptions.jsonl\n"):
-        assert run("checkpoint", "It answers at once.", "--milestone", "planning").stdout == expected
+        assert (
+            run("checkpoint", "It answers at once.", "--milestone", "planning").stdout == expected
+        )
     for other in (("--state", "held"), ("--milestone", "review"), ("--because", "we asked"), ()):
         assert run("checkpoint", "It answers at once.", *other).stdout.startswith("Added to ")
     assert len((project.path / ".assumptions.jsonl").read_text().splitlines()) == 5
 
 
-def test_the_session_of_an_agent_is_noted(run: Run, project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_session_of_an_agent_is_noted(
+    run: Run, project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("CLAUDE_CODE_SESSION_ID", "a1")
     run("checkpoint", "It answers at once.")
     assert json.loads((project.path / ".assumptions.jsonl").read_text())["by"] == "claude-code:a1"
 
 
 @pytest.mark.parametrize("text", ["", " \n\t"])
-def test_an_assumption_without_a_word_is_a_usage_error(run: Run, project: Project, text: str) -> None:
+def test_an_assumption_without_a_word_is_a_usage_error(
+    run: Run, project: Project, text: str
+) -> None:
     result = run("checkpoint", text)
     assert result.exit_code == 2
     assert "[empty-assumption]" in result.stderr
@@ -139,7 +163,9 @@ def test_outside_of_a_repository_there_is_no_job(
 
 
 @pytest.mark.parametrize("command", [("premortem",), ("retrieve",), ("similar",), ("add",)])
-def test_a_text_that_is_far_too_long_is_refused(run: Run, project: Project, command: tuple[str, ...]) -> None:
+def test_a_text_that_is_far_too_long_is_refused(
+    run: Run, project: Project, command: tuple[str, ...]
+) -> None:
     failed = run(*command, stdin="x" * (MAX_INPUT + 1))
     assert failed.exit_code == 2
     assert "longer than 10,000,000 bytes [input-too-long]" in failed.stderr

@@ -13,33 +13,53 @@ from memory_ci.records.episode import Action, Episode, Factor, Recalled, Recalle
 OCCURRED = datetime(2026, 11, 20, 14, tzinfo=UTC)
 
 
-def make_recalled(episode: Episode, *factors: Factor, likeness: str = "", still: int | None = None) -> Recalled:
+def make_recalled(
+    episode: Episode, *factors: Factor, likeness: str = "", still: int | None = None
+) -> Recalled:
     return Recalled("similar", likeness, (RecalledEpisode(episode, 0.5, factors, still),))
 
 
 def make_episode(summary: str, text: str = "", **situation: str) -> Episode:
     about = Situation(summary=summary, **situation)
-    return Episode(id="pr-128", occurred_at=OCCURRED, situation=about, action=Action(files=("a", "b")), text=text)
+    return Episode(
+        id="pr-128",
+        occurred_at=OCCURRED,
+        situation=about,
+        action=Action(files=("a", "b")),
+        text=text,
+    )
 
 
 def test_an_episode_says_when_what_about_and_what_came_of_it() -> None:
     told = make_episode("retry failed charges", domain="payments", topic="retries")
-    expected = "pr-128 retry failed charges (2026-11-20, payments: retries, still 1 of 2 files; neutral)\n"
+    expected = (
+        "pr-128 retry failed charges (2026-11-20, payments: retries, still 1 of 2 files; neutral)\n"
+    )
     assert render_recalled(make_recalled(told, still=1)) == expected
 
 
 @pytest.mark.parametrize(
     ("address", "action", "link"),
     [
-        ("https://github.com/acme/shop", Action(pr=128, commit="9" * 40), "https://github.com/acme/shop/pull/128"),
+        (
+            "https://github.com/acme/shop",
+            Action(pr=128, commit="9" * 40),
+            "https://github.com/acme/shop/pull/128",
+        ),
         ("https://gitlab.com/a/b", Action(pr=128), "https://gitlab.com/a/b/-/merge_requests/128"),
-        ("https://gitlab.com/a/b", Action(commit="9" * 40), "https://gitlab.com/a/b/-/commit/999999999999"),
+        (
+            "https://gitlab.com/a/b",
+            Action(commit="9" * 40),
+            "https://gitlab.com/a/b/-/commit/999999999999",
+        ),
         ("https://github.com/acme/shop", Action(), ""),
         ("", Action(pr=128), ""),
     ],
 )
 def test_number_date_and_link_are_said_once(address: str, action: Action, link: str) -> None:
-    told = replace(make_episode("Retry failed charges", "Retry failed charges (#128)"), action=action)
+    told = replace(
+        make_episode("Retry failed charges", "Retry failed charges (#128)"), action=action
+    )
     said = render_recalled(replace(make_recalled(told), address=address))
     assert said == f"pr-128 Retry failed charges (2026-11-20; neutral) {link}".rstrip() + "\n"
 
@@ -57,18 +77,25 @@ def test_what_git_tells_stands_below_the_episodes_and_says_so() -> None:
 
 
 def test_files_are_not_spoken_of_where_nobody_looked() -> None:
-    assert render_recalled(make_recalled(make_episode("retry"))) == "pr-128 retry (2026-11-20; neutral)\n"
+    assert (
+        render_recalled(make_recalled(make_episode("retry")))
+        == "pr-128 retry (2026-11-20; neutral)\n"
+    )
 
 
 def test_nothing_moves_the_cursor_or_starts_a_line() -> None:
-    hostile = make_episode("a\x1b[2Jb\r\nc", "d\x1b[2Je\nf", domain="\x1b]0;g\x07", topic="h\u202ei")
+    hostile = make_episode(
+        "a\x1b[2Jb\r\nc", "d\x1b[2Je\nf", domain="\x1b]0;g\x07", topic="h\u202ei"
+    )
     lines = render_recalled(make_recalled(hostile), explain=True)
     assert lines.count("\n") == 3
     assert all(line.isprintable() for line in lines.splitlines())
 
 
 def test_a_product_and_a_sum_are_explained_as_what_they_are() -> None:
-    product = make_recalled(make_episode("a"), Factor("cosine", 0.5), Factor("outcome", 1.0), likeness="tf-idf")
+    product = make_recalled(
+        make_episode("a"), Factor("cosine", 0.5), Factor("outcome", 1.0), likeness="tf-idf"
+    )
     total = make_recalled(make_episode("a"), Factor("topic", 1.0, 0.3), Factor("utility", 1.0, 0.2))
     said = [render_recalled(one, explain=True).splitlines()[1].strip() for one in (product, total)]
     assert said == [

@@ -33,7 +33,9 @@ def write_set(directory: Path) -> list[str]:
 
 
 def test_files_are_measured_and_the_run_is_written(run: Run, tmp_path: Path) -> None:
-    done = run("eval", "retrieval", *write_set(tmp_path), "--run", str(tmp_path / "run.jsonl"), "--explain")
+    done = run(
+        "eval", "retrieval", *write_set(tmp_path), "--run", str(tmp_path / "run.jsonl"), "--explain"
+    )
     assert done.exit_code == 0
     assert "nDCG@10             1.000  [1.000, 1.000]" in done.stdout
     assert "entries given       1.000" in done.stdout
@@ -48,7 +50,9 @@ def test_json_holds_every_measure(run: Run, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("drop", "more"), [(2, []), (0, ["--against", "HEAD"])])
-def test_options_that_do_not_fit_together_are_refused(run: Run, tmp_path: Path, drop: int, more: list[str]) -> None:
+def test_options_that_do_not_fit_together_are_refused(
+    run: Run, tmp_path: Path, drop: int, more: list[str]
+) -> None:
     assert run("eval", "retrieval", *write_set(tmp_path)[drop:], *more).exit_code == 2
 
 

@@ -25,14 +25,18 @@ def make_window(number: int, text: str, *learnings: str, **fields: object) -> Go
     return GoldWindow(id=f"w{number}", evidence=(piece,), learnings=gold, **fields)  # type: ignore[arg-type] # named by the test
 
 
-def evaluate(*windows: GoldWindow, environ: dict[str, str] | None = None, engine: str = "rules") -> Evaluation:
+def evaluate(
+    *windows: GoldWindow, environ: dict[str, str] | None = None, engine: str = "rules"
+) -> Evaluation:
     return evaluate_extraction(windows, EngineConfig(), engine, environ or {})  # type: ignore[arg-type] # named by the test
 
 
 def test_what_is_written_found_and_left_alone_is_counted() -> None:
     done = evaluate(
         make_window(1, MARKED, QUOTE),
-        make_window(2, "feat: y\n\nWe should never do this because it is slow here.\n", "never do this"),
+        make_window(
+            2, "feat: y\n\nWe should never do this because it is slow here.\n", "never do this"
+        ),
         make_window(3, "feat: z\n\nDecision: two pools, because connecting is slow\n"),
         make_window(4, "docs: typo"),
     )
@@ -56,7 +60,11 @@ def test_a_learning_that_memory_has_is_found_and_no_duplicate() -> None:
 
 def test_a_model_that_never_answers_is_no_evaluation(tmp_path: Path) -> None:
     with pytest.raises(EngineError) as caught:
-        evaluate(make_window(1, MARKED, QUOTE), environ={"MEMORY_CI_REPLAY": str(tmp_path)}, engine="replay")
+        evaluate(
+            make_window(1, MARKED, QUOTE),
+            environ={"MEMORY_CI_REPLAY": str(tmp_path)},
+            engine="replay",
+        )
     assert caught.value.slug == "replay-miss"
 
 
@@ -77,7 +85,9 @@ def test_a_call_that_fails_is_counted_and_its_reason_told(tmp_path: Path) -> Non
 
 def test_the_table_says_of_what_each_share_is() -> None:
     text = render_evaluation(evaluate(make_window(1, MARKED, QUOTE)))
-    assert "precision of what is written          1.00  (1 of 1, 95 % interval 0.21 to 1.00)" in text
+    assert (
+        "precision of what is written          1.00  (1 of 1, 95 % interval 0.21 to 1.00)" in text
+    )
     assert "abstained where nothing was to learn  n/a (nothing to count)" in text
 
 
@@ -110,4 +120,9 @@ def test_the_rules_engine_keeps_its_floor_on_gold() -> None:
     assert done.precision.value >= 0.85, done.false_positives
     assert done.abstention.value is not None
     assert done.abstention.value >= 0.9, done.false_positives
-    assert (done.secrets_leaked, done.injections_obeyed, done.duplicates, done.dropped) == (0, 0, 0, 0)
+    assert (done.secrets_leaked, done.injections_obeyed, done.duplicates, done.dropped) == (
+        0,
+        0,
+        0,
+        0,
+    )

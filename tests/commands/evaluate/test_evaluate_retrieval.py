@@ -29,12 +29,38 @@ from tests.make import make_entry, make_id
 from tests.project import TODAY, Project
 
 ENTRIES = [
-    {"id": "key", "text": "Retry charges with an idempotency key", "group": "shop", "ts": "2026-01-01T10:00:00+00:00"},
-    {"id": "log", "text": "Log every charge\nA charge is logged", "group": "shop", "ts": "2026-01-02T10:00:00+00:00"},
-    {"id": "new", "text": "Retry charges in the client", "group": "shop", "ts": "2026-03-01T10:00:00+00:00"},
-    {"id": "far", "text": "Retry charges of another shop", "group": "bank", "ts": "2026-01-01T10:00:00+00:00"},
+    {
+        "id": "key",
+        "text": "Retry charges with an idempotency key",
+        "group": "shop",
+        "ts": "2026-01-01T10:00:00+00:00",
+    },
+    {
+        "id": "log",
+        "text": "Log every charge\nA charge is logged",
+        "group": "shop",
+        "ts": "2026-01-02T10:00:00+00:00",
+    },
+    {
+        "id": "new",
+        "text": "Retry charges in the client",
+        "group": "shop",
+        "ts": "2026-03-01T10:00:00+00:00",
+    },
+    {
+        "id": "far",
+        "text": "Retry charges of another shop",
+        "group": "bank",
+        "ts": "2026-01-01T10:00:00+00:00",
+    },
 ]
-QUERY = {"id": "q", "text": "retry charges", "group": "shop", "ts": "2026-02-01T00:00:00+00:00", "class": "task"}
+QUERY = {
+    "id": "q",
+    "text": "retry charges",
+    "group": "shop",
+    "ts": "2026-02-01T00:00:00+00:00",
+    "class": "task",
+}
 
 
 def ticking() -> float:
@@ -50,12 +76,16 @@ def write_lines(path: Path, *lines: dict[str, Any]) -> Path:
 
 
 def answer(
-    tmp_path: Path, *queries: dict[str, Any], qrels: tuple[tuple[str, str, float], ...] = (("q", "key", 1),)
+    tmp_path: Path,
+    *queries: dict[str, Any],
+    qrels: tuple[tuple[str, str, float], ...] = (("q", "key", 1),),
 ) -> tuple[Answered, ...]:
     files = (
         write_lines(tmp_path / "e", *ENTRIES),
         write_lines(tmp_path / "q", *queries),
-        write_lines(tmp_path / "r", *({"query": q, "entry": e, "relevance": r} for q, e, r in qrels)),
+        write_lines(
+            tmp_path / "r", *({"query": q, "entry": e, "relevance": r} for q, e, r in qrels)
+        ),
     )
     return tuple(answer_set(load_set(*files), Config(), ticking))
 
@@ -87,7 +117,11 @@ def test_measures_are_means_and_come_by_class(tmp_path: Path) -> None:
     answered = answer(tmp_path, QUERY, other, qrels=(("q", "key", 1), ("none", "log", 1)))
     everything, odd, task = measure(answered)
     assert (everything.kind, odd.kind, task.kind) == ("", "odd", "task")
-    assert (values(everything)["nDCG@10"], values(odd)["nDCG@10"], values(task)["nDCG@10"]) == (0.5, 0.0, 1.0)
+    assert (values(everything)["nDCG@10"], values(odd)["nDCG@10"], values(task)["nDCG@10"]) == (
+        0.5,
+        0.0,
+        1.0,
+    )
     assert (values(everything)["zero results"], values(odd)["zero results"]) == (0.5, 1.0)
     assert everything.milliseconds == (1000, 1000)
 
@@ -102,7 +136,14 @@ def test_a_run_holds_the_ranking_and_on_demand_the_factors(tmp_path: Path) -> No
     (short,) = [json.loads(line) for line in run_lines(answered, explain=False)]
     (long,) = [json.loads(line) for line in run_lines(answered, explain=True)]
     assert short == {"query": "q", "ranking": ["key", "log"], "verdict": "HIT"}
-    assert list(long["factors"][0]) == ["relevance", "prominence", "age", "scope", "truth", "utility"]
+    assert list(long["factors"][0]) == [
+        "relevance",
+        "prominence",
+        "age",
+        "scope",
+        "truth",
+        "utility",
+    ]
 
 
 @pytest.mark.parametrize("line", ["{", '{"id": 1, "text": "x"}', "[]"])
@@ -120,11 +161,15 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
 
 
 def put_golden(project: Project, *goldens: dict[str, Any]) -> None:
-    project.write(".memory/eval/own.jsonl", "".join(json.dumps(golden) + "\n" for golden in goldens))
+    project.write(
+        ".memory/eval/own.jsonl", "".join(json.dumps(golden) + "\n" for golden in goldens)
+    )
 
 
 def put_entries(project: Project, *titles: str) -> None:
-    entries = [make_entry(n, title=title, last_reinforced=TODAY) for n, title in enumerate(titles, start=1)]
+    entries = [
+        make_entry(n, title=title, last_reinforced=TODAY) for n, title in enumerate(titles, start=1)
+    ]
     project.commit("Put", {"MEMORY.md": "\n".join(map(format_entry, entries))})
 
 
@@ -146,7 +191,9 @@ def test_golden_queries_are_answered_from_the_work_tree(project: Project) -> Non
 def test_the_gate_closes_when_an_entry_is_lost_and_names_the_query(project: Project) -> None:
     put_entries(project, "Retry a charge with a key", "Colours of the flag")
     put_golden(project, RETRY, {"query": "flag", "relevant": [make_id(2)]})
-    project.commit("Lose one", {"MEMORY.md": format_entry(make_entry(2, title="Colours of the flag"))})
+    project.commit(
+        "Lose one", {"MEMORY.md": format_entry(make_entry(2, title="Colours of the flag"))}
+    )
     goldens = load_golden(project.workspace)
     answered = answer_golden(project.workspace, goldens, TODAY, ticking)
     lost = compare_golden(project.workspace, goldens, answered, "HEAD~1", 0.02, ticking)
@@ -165,7 +212,11 @@ def test_what_is_given_is_measured_apart_from_the_ranking(tmp_path: Path) -> Non
     )
     found = values(measure(answered)[0])
     assert (found["entries given"], found["recall at given"], found["kept"]) == (1.5, 1.0, 1.0)
-    assert (found["precision at given"], found["repeats"], found["unrelated answered"]) == (0.75, 0.5, 0.0)
+    assert (found["precision at given"], found["repeats"], found["unrelated answered"]) == (
+        0.75,
+        0.5,
+        0.0,
+    )
     assert found["characters given"] > 0
     assert len(list(run_lines(answered, explain=False))) == 2
 
@@ -211,7 +262,9 @@ def test_derived_queries_are_found_and_leave_what_people_wrote(project: Project)
     assert project.check().is_ok
 
 
-def test_with_vectors_every_entry_is_embedded_once_and_the_answers_are_hybrid(tmp_path: Path) -> None:
+def test_with_vectors_every_entry_is_embedded_once_and_the_answers_are_hybrid(
+    tmp_path: Path,
+) -> None:
     texts: list[str] = []
 
     class Counting:
@@ -221,12 +274,17 @@ def test_with_vectors_every_entry_is_embedded_once_and_the_answers_are_hybrid(tm
 
         def embed(self, texts_: Sequence[str], purpose: Purpose = "entry") -> Vectors:
             texts.extend(texts_)
-            return pack_vectors([[1.0, 0.0] if "idempotency" in text else [0.0, 1.0] for text in texts_])
+            return pack_vectors(
+                [[1.0, 0.0] if "idempotency" in text else [0.0, 1.0] for text in texts_]
+            )
 
     files = (
         write_lines(tmp_path / "e", *ENTRIES),
         write_lines(tmp_path / "q", QUERY, QUERY | {"id": "again"}),
-        write_lines(tmp_path / "r", *({"query": name, "entry": "key", "relevance": 1} for name in ("q", "again"))),
+        write_lines(
+            tmp_path / "r",
+            *({"query": name, "entry": "key", "relevance": 1} for name in ("q", "again")),
+        ),
     )
     chosen = EmbedderChoice(Counting(), "hybrid", "")
     answered = tuple(answer_set(load_set(*files), Config(), ticking, chosen))

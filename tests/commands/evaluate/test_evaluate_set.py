@@ -20,11 +20,24 @@ BAD = "Always use gRPC"
 def write(place: Path) -> None:
     """One window with two learnings, of which the gate writes one, and a window with none."""
     (place / "windows").mkdir(parents=True)
-    piece = {"id": "e1", "kind": "commit", "actor": "human", "quote": True, "text": f"Lock the till\n\n{GOOD}."}
+    piece = {
+        "id": "e1",
+        "kind": "commit",
+        "actor": "human",
+        "quote": True,
+        "text": f"Lock the till\n\n{GOOD}.",
+    }
     for name in ("a", "b"):
-        window = {"system": "s", "user": json.dumps({"change": f"#{name}", "evidence": [piece]}), "schema": {}}
+        window = {
+            "system": "s",
+            "user": json.dumps({"change": f"#{name}", "evidence": [piece]}),
+            "schema": {},
+        }
         (place / "windows" / f"{name}.json").write_text(json.dumps(window))
-    learnings = [{"title": GOOD, "quotes": [{"evidence": "e1", "text": GOOD}]}, {"title": BAD, "quotes": []}]
+    learnings = [
+        {"title": GOOD, "quotes": [{"evidence": "e1", "text": GOOD}]},
+        {"title": BAD, "quotes": []},
+    ]
     replies = [{"window": "windows/a.json", "reply": {"learnings": learnings}}]
     replies += [{"window": "windows/b.json", "reply": {"learnings": []}}]
     (place / "replies.jsonl").write_text("".join(json.dumps(one) + "\n" for one in replies))
@@ -32,14 +45,22 @@ def write(place: Path) -> None:
 
 def test_two_sheets_are_read_back_and_counted(tmp_path: Path) -> None:
     write(tmp_path)
-    for name, answers in zip(write_sheets(tmp_path, 1), ({GOOD: "y", BAD: "n"}, {GOOD: "yes", BAD: "y"}), strict=True):
+    for name, answers in zip(
+        write_sheets(tmp_path, 1), ({GOOD: "y", BAD: "n"}, {GOOD: "yes", BAD: "y"}), strict=True
+    ):
         head, *items = (tmp_path / name).read_text().split("\n## ")
-        filled = [item.replace("approve:", f"approve: {answers[GOOD if GOOD in item else BAD]}") for item in items]
+        filled = [
+            item.replace("approve:", f"approve: {answers[GOOD if GOOD in item else BAD]}")
+            for item in items
+        ]
         (tmp_path / name).write_text("\n## ".join([head, *filled]))
     done = evaluate_set(tmp_path)
     assert (done.windows, done.learnings, done.abstained.hits, done.written.hits) == (2, 2, 1, 1)
     assert done.not_written == {"no-quote": 1}
-    assert [(one.name, one.replied.hits, one.written.hits) for one in done.readers] == [("one", 1, 1), ("two", 2, 1)]
+    assert [(one.name, one.replied.hits, one.written.hits) for one in done.readers] == [
+        ("one", 1, 1),
+        ("two", 2, 1),
+    ]
     assert done.agreement == (("one", "two", 0.0, 2),)
     assert "one approves of what is written   1.00  (1 of 1" in render_set(done)
 
@@ -60,12 +81,16 @@ def test_what_is_no_set_is_refused(tmp_path: Path) -> None:
     assert refused.value.slug == "bad-set"
 
 
-def test_windows_are_drawn_from_merged_work_and_never_overwritten(project: Project, tmp_path: Path) -> None:
+def test_windows_are_drawn_from_merged_work_and_never_overwritten(
+    project: Project, tmp_path: Path
+) -> None:
     project.merge_work(f"Lock the till\n\n{GOOD}.", "till", 140, "src/till.py")
     place = tmp_path / "set"
 
     def draw() -> int:
-        return draw_set(project.workspace, RecordOptions(), place, 1, 1, NOW, {}, lambda done, total: None).of
+        return draw_set(
+            project.workspace, RecordOptions(), place, 1, 1, NOW, {}, lambda done, total: None
+        ).of
 
     assert draw() >= 1
     (window,) = (place / "windows").glob("*.json")

@@ -28,10 +28,17 @@ def test_every_window_has_its_own_id(windows: tuple[GoldWindow, ...]) -> None:
 
 
 def test_every_quote_stands_in_a_piece_that_may_be_quoted(windows: tuple[GoldWindow, ...]) -> None:
-    assert [(w.id, learning.says) for w in windows for learning in w.learnings if not _is_proven(w, learning)] == []
+    assert [
+        (w.id, learning.says)
+        for w in windows
+        for learning in w.learnings
+        if not _is_proven(w, learning)
+    ] == []
 
 
-def test_the_author_of_the_windows_labels_them_as_they_are_meant(windows: tuple[GoldWindow, ...]) -> None:
+def test_the_author_of_the_windows_labels_them_as_they_are_meant(
+    windows: tuple[GoldWindow, ...],
+) -> None:
     firsts = [(window.id, window.labels[0].by, window.labels[0].is_durable) for window in windows]
     assert firsts == [(window.id, "a", bool(window.learnings)) for window in windows]
 
@@ -43,4 +50,6 @@ def test_no_attack_has_anything_to_learn(windows: tuple[GoldWindow, ...]) -> Non
 
 
 def _is_proven(window: GoldWindow, learning: GoldLearning) -> bool:
-    return any(learning.quote in piece.text for piece in window.evidence if piece.trust in ("T0", "T1"))
+    return any(
+        learning.quote in piece.text for piece in window.evidence if piece.trust in ("T0", "T1")
+    )

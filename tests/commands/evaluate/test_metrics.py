@@ -29,16 +29,27 @@ def test_grades_gain_two_to_the_power() -> None:
 
 def test_what_stands_behind_the_cut_counts_nothing() -> None:
     ranking = [*"vwxyz", "a"]
-    assert recall(ranking, {"a": 1}, 5) == ndcg(ranking, {"a": 1}, 5) == reciprocal_rank(ranking, {"a": 1}, 5) == 0
+    assert (
+        recall(ranking, {"a": 1}, 5)
+        == ndcg(ranking, {"a": 1}, 5)
+        == reciprocal_rank(ranking, {"a": 1}, 5)
+        == 0
+    )
     assert recall(ranking, {"a": 1}, 6) == 1
 
 
 def test_an_unwanted_entry_is_seen_among_the_first_only() -> None:
-    assert (has_any(["a", "b"], ["b"], 2), has_any(["a", "b"], ["b"], 1), has_any([], ["b"], 5)) == (1, 0, 0)
+    assert (
+        has_any(["a", "b"], ["b"], 2),
+        has_any(["a", "b"], ["b"], 1),
+        has_any([], ["b"], 5),
+    ) == (1, 0, 0)
 
 
 @given(RANKINGS, st.dictionaries(st.sampled_from("abcdef"), st.sampled_from([1, 2]), min_size=1))
-def test_a_measure_is_a_share_and_repetitions_change_nothing(ranking: list[str], relevant: dict[str, float]) -> None:
+def test_a_measure_is_a_share_and_repetitions_change_nothing(
+    ranking: list[str], relevant: dict[str, float]
+) -> None:
     for measure in (recall, ndcg, reciprocal_rank):
         value = measure(ranking, relevant, 10)
         assert 0 <= value <= 1 + 1e-9
@@ -48,7 +59,11 @@ def test_a_measure_is_a_share_and_repetitions_change_nothing(ranking: list[str],
 
 
 def test_nothing_to_average_is_zero() -> None:
-    assert (mean([]), percentile([], 0.5), interval([], lambda values: values)) == (0.0, 0.0, (0.0, 0.0))
+    assert (mean([]), percentile([], 0.5), interval([], lambda values: values)) == (
+        0.0,
+        0.0,
+        (0.0, 0.0),
+    )
 
 
 def test_the_interval_holds_the_middle_of_the_resampled_means() -> None:

@@ -25,7 +25,12 @@ NORM = make_entry(90, title="Never push to main", body="")
 
 def remember(project: Project, count: int = 2, more: Mapping[str, str] = {}) -> None:
     entries = [
-        make_entry(number, title=f"Rule {number}", body=f"Because {number}.\n\nMore.", reinforcement_count=number)
+        make_entry(
+            number,
+            title=f"Rule {number}",
+            body=f"Because {number}.\n\nMore.",
+            reinforcement_count=number,
+        )
         for number in range(1, count + 1)
     ]
     norms = f"# Norms\n\n<!-- not said -->\nBe brief.\n\n{format_entry(NORM)}"
@@ -38,7 +43,9 @@ def stale(project: Project, view: str | None = None) -> list[tuple[str, int, str
     return [(one.path, one.line, one.level) for one in findings if one.code == "export-stale"]
 
 
-def test_norms_and_the_most_used_entries_stand_in_a_block_and_the_rest_stays(project: Project) -> None:
+def test_norms_and_the_most_used_entries_stand_in_a_block_and_the_rest_stays(
+    project: Project,
+) -> None:
     remember(project)
     path = project.write("AGENTS.md", OURS)
     assert export(project.workspace, None, dry_run=True).result == "written"
@@ -65,7 +72,10 @@ def test_the_block_is_bounded_and_says_what_was_left_out(project: Project) -> No
     lines = export(project.workspace, None).lines
     assert len(lines) == 2 + 2 + MAX_ENTRIES + 1
     assert lines[-1] == "- 8 more entries: `memory-ci list`."
-    long = [make_entry(number, title=f"Rule {number}", body="word " * 199 + "end") for number in range(40)]
+    long = [
+        make_entry(number, title=f"Rule {number}", body="word " * 199 + "end")
+        for number in range(40)
+    ]
     project.write("institutional.md", "\n".join(map(format_entry, long)))
     assert sum(map(len, export(project.workspace, None).lines)) < MAX_CHARS + 100
 
@@ -97,8 +107,12 @@ def test_check_says_when_it_is_out_of_date_in_each_view(project: Project) -> Non
     assert not stale(project)
 
 
-def test_record_keeps_it_in_the_same_commit_where_the_configuration_says_so(project: Project) -> None:
-    remember(project, more={".memory-ci.yaml": "export: {record: true}\n", "AGENTS.md": f"{OURS}\n"})
+def test_record_keeps_it_in_the_same_commit_where_the_configuration_says_so(
+    project: Project,
+) -> None:
+    remember(
+        project, more={".memory-ci.yaml": "export: {record: true}\n", "AGENTS.md": f"{OURS}\n"}
+    )
     export(project.workspace, None)
     project.git("add", "AGENTS.md")
     project.commit("Export")
@@ -113,14 +127,16 @@ def test_record_keeps_it_in_the_same_commit_where_the_configuration_says_so(proj
 
 def test_a_name_that_stands_in_the_block_alone_is_no_living_code(project: Project) -> None:
     project.commit("Write code", {"src/a.py": "def retry_twice(): ...\n"})
-    entry = make_entry(1, title="Never nest retry_twice", body="", source=f"commit:{project.sha()[:12]}")
+    entry = make_entry(
+        1, title="Never nest retry_twice", body="", source=f"commit:{project.sha()[:12]}"
+    )
     project.commit("Remember", {"MEMORY.md": format_entry(entry)})
     export(project.workspace, None)
     project.git("add", "AGENTS.md")
     project.commit("Rename it", {"src/a.py": "def again(): ...\n"})
-    assert [one.path for one in find_dead_names(JudgedView(project.workspace, None), [entry]).values()] == [
-        "retry_twice"
-    ]
+    assert [
+        one.path for one in find_dead_names(JudgedView(project.workspace, None), [entry]).values()
+    ] == ["retry_twice"]
 
 
 def test_a_decision_record_that_holds_the_block_is_read_without_it(project: Project) -> None:

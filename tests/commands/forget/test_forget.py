@@ -9,7 +9,13 @@ import msgspec
 import pytest
 
 from memory_ci.commands.add.add import add_entry
-from memory_ci.commands.forget.forget import ForgetPlan, Meant, apply_forget, find_meant, plan_forget
+from memory_ci.commands.forget.forget import (
+    ForgetPlan,
+    Meant,
+    apply_forget,
+    find_meant,
+    plan_forget,
+)
 from memory_ci.commands.import_.importer import ImportOptions, import_memory
 from memory_ci.commands.record.run import RecordOptions
 from memory_ci.commands.review.queue import list_queue
@@ -51,7 +57,13 @@ def planted(tmp_path_factory: pytest.TempPathFactory) -> tuple[Project, ForgetPl
         make_entry(1, title=say("title")),
         make_entry(2, body=f"{say('body').lower()}."),
         make_entry(3, instead=say("instead")),
-        make_entry(4, evidence=(f"commit:0123456789ab {say('evidence')}", "commit:0123456789ab Keep this one")),
+        make_entry(
+            4,
+            evidence=(
+                f"commit:0123456789ab {say('evidence')}",
+                "commit:0123456789ab Keep this one",
+            ),
+        ),
         make_entry(5, source=f"teaparty:{WORDS['source']}", aka=WORDS["aka"].lower()),
         make_entry(6, extra=(("note", f" {WORDS['extra']}"),), occurrences=(WORDS["occurrence"],)),
     ]
@@ -68,7 +80,10 @@ def planted(tmp_path_factory: pytest.TempPathFactory) -> tuple[Project, ForgetPl
         situation=Situation(summary=say("folded") if n == 8 else "kept as it was"), context={}, feedback=(), text=""))
         for n in (8, 9))  # fmt: skip
     memory = (
-        "# Memory\n\n" + say("prose") + f".\n\n<!-- {WORDS['comment']} -->\n\n" + "\n".join(map(format_entry, entries))
+        "# Memory\n\n"
+        + say("prose")
+        + f".\n\n<!-- {WORDS['comment']} -->\n\n"
+        + "\n".join(map(format_entry, entries))
     )
     project.commit(
         "Plant",
@@ -76,7 +91,9 @@ def planted(tmp_path_factory: pytest.TempPathFactory) -> tuple[Project, ForgetPl
             "MEMORY.md": memory,
             "src/MEMORY.md": "# Memory\n\n" + format_entry(make_entry(7, title=say("team"))),
             "institutional.md": f"# Norms\n\n- {say('norm')}.\n",
-            ".memory/inbox/one.md": format_entry(make_entry(8, title=say("inbox"), scope="project")),
+            ".memory/inbox/one.md": format_entry(
+                make_entry(8, title=say("inbox"), scope="project")
+            ),
             ".memory/episodes/2026-11/pr-7.md": format_telling(episode),
             ".memory/episodes/2026-01/_all.md": month,
             ".memory/plans/x.md": f"# Plan\n\n{say('plan')}\n",
@@ -86,7 +103,10 @@ def planted(tmp_path_factory: pytest.TempPathFactory) -> tuple[Project, ForgetPl
     )
     project.git("worktree", "add", "-q", str(folder / "tree"), "-b", "side", "HEAD~1")
     here = project.workspace
-    own, linked = project.path / ".git" / "memory-ci", project.path / ".git" / "worktrees" / "tree" / "memory-ci"
+    own, linked = (
+        project.path / ".git" / "memory-ci",
+        project.path / ".git" / "worktrees" / "tree" / "memory-ci",
+    )
     turn = {"text": say("turn"), "reply": say("agent")}
     files = {"digest.jsonl": f"{json.dumps(turn)}\n".encode(), "transcript": say("full").encode()}
     files["notes.md"] = format_entry(make_entry(9, title=say("notes"))).encode()
@@ -98,16 +118,23 @@ def planted(tmp_path_factory: pytest.TempPathFactory) -> tuple[Project, ForgetPl
         pass
     derived = {
         own / "replies" / "a.json": json.dumps({"text": say("reply")}),
-        own / "forge-cache" / "b": json.dumps({"body": say("forge").replace("Kestrel", "K\u00e9strel")}),
+        own / "forge-cache" / "b": json.dumps(
+            {"body": say("forge").replace("Kestrel", "K\u00e9strel")}
+        ),
         own / "retrieved.jsonl": json.dumps({"task": say("log")}),
         own / "notes" / "n.md": format_entry(make_entry(10, title=say("waiting"))),
         linked / "given" / "c": say("worktree").replace(" ", "\\n"),
-        project.path / ".memory" / "inbox" / "two.md": format_entry(make_entry(11, title=say("loose"))),
+        project.path / ".memory" / "inbox" / "two.md": format_entry(
+            make_entry(11, title=say("loose"))
+        ),
     }
     for path, text in derived.items():
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
-    texts = [text.replace("Kestrel", "K\u00e9strel") if place == "forge" else text for place, text in WORDS.items()]
+    texts = [
+        text.replace("Kestrel", "K\u00e9strel") if place == "forge" else text
+        for place, text in WORDS.items()
+    ]
     meant = Meant("words", tuple(("words", text) for text in texts))
     before = plan_forget(here, meant, folder)
     assert not before.is_done
@@ -116,12 +143,19 @@ def planted(tmp_path_factory: pytest.TempPathFactory) -> tuple[Project, ForgetPl
 
 def read_everything(project: Project) -> str:
     """All that stands at the tip, in refs of ours, beside the index and in the work tree."""
-    tips = ["HEAD", *project.git("for-each-ref", "--format=%(objectname)", "refs/memory-ci/").split()]
-    blobs = [line.split()[2] for tip in tips for line in project.git("ls-tree", "-r", tip).splitlines()]
+    tips = [
+        "HEAD",
+        *project.git("for-each-ref", "--format=%(objectname)", "refs/memory-ci/").split(),
+    ]
+    blobs = [
+        line.split()[2] for tip in tips for line in project.git("ls-tree", "-r", tip).splitlines()
+    ]
     known = (path for path in project.path.rglob("*") if path.is_file())
     files = [path for path in known if ".git" not in path.parts or "memory-ci" in path.parts]
     texts = [project.git("cat-file", "blob", blob) for blob in blobs]
-    return "\n".join([*texts, *(path.read_bytes().decode("utf-8", "replace") for path in files)]).casefold()
+    return "\n".join(
+        [*texts, *(path.read_bytes().decode("utf-8", "replace") for path in files)]
+    ).casefold()
 
 
 @pytest.fixture(scope="module")
@@ -140,7 +174,11 @@ def test_what_is_done_is_named_without_the_words(planted: tuple[Project, ForgetP
     assert "umbra" not in told.casefold()
     assert {place.kind for place in plan.places} >= {"memory", "session", "note", "derived", "ref"}
     assert project.git("log", "-1", "--format=%s") == "memory: forget (words)"
-    assert [one for one in plan.steps if "git push --no-verify origin +refs/memory-ci/sessions/codex/s2" in one]
+    assert [
+        one
+        for one in plan.steps
+        if "git push --no-verify origin +refs/memory-ci/sessions/codex/s2" in one
+    ]
     assert PUSHED not in project.git("for-each-ref", "--format=%(refname)")
     assert "umbra" not in project.show("HEAD", REJECTED_FILE)
 
@@ -154,15 +192,15 @@ def test_the_rest_stays(planted: tuple[Project, ForgetPlan]) -> None:
     assert "Kept" in project.show("HEAD", REJECTED_FILE)
     assert not [finding for finding in project.check().findings if finding.level == "error"]
     stored = list_stored(project.workspace.repo)
-    assert next(data for _, data in read_stored(project.workspace.repo, stored)).startswith(b'{"text":"Before each')
+    assert next(data for _, data in read_stored(project.workspace.repo, stored)).startswith(
+        b'{"text":"Before each'
+    )
 
 
 def test_it_is_not_learned_again(planted: tuple[Project, ForgetPlan], tmp_path: Path) -> None:
     project, _ = planted
     since = project.git("rev-parse", "HEAD")
-    body = (
-        f"Decision: {say('marked')}, because the gateway asks for it.\n\n{say('suspected')} and must never be skipped."
-    )
+    body = f"Decision: {say('marked')}, because the gateway asks for it.\n\n{say('suspected')} and must never be skipped."
     project.merge_work(f"fix: {WORDS['topic']}\n\n{body}", "again", 200)
     model = StandIn(tmp_path / "model")
     words = "because the gateway asks for it"
@@ -174,12 +212,18 @@ def test_it_is_not_learned_again(planted: tuple[Project, ForgetPlan], tmp_path: 
     found = list_queue(project.workspace, RecordOptions(since), NOW, {})
     assert "umbra" not in msgspec.json.encode(found).decode().casefold()
     legacy = tmp_path / "MEMORY.md"
-    legacy.write_text(f"# Memory\n\n## [2026-03-01] Corrective Learning\n**Prevention:** {say('title')}\n")
+    legacy.write_text(
+        f"# Memory\n\n## [2026-03-01] Corrective Learning\n**Prevention:** {say('title')}\n"
+    )
     report = import_memory(project.workspace, [legacy], ImportOptions("legacy"), TODAY)
     assert ([one.code for one in report.refused], report.imported) == (["forgotten"], ())
     with pytest.raises(FindingsError, match="was to be forgotten"):
         add_entry(project.workspace, make_entry(40, title=say("body"), scope="project"))
-    capture(project.workspace, write_transcript(tmp_path / "t.jsonl", project.path, [say("turn"), "Go on."]), NOW)
+    capture(
+        project.workspace,
+        write_transcript(tmp_path / "t.jsonl", project.path, [say("turn"), "Go on."]),
+        NOW,
+    )
     for place in PLACES:
         assert f"{place} umbra" not in read_everything(project)
 
@@ -211,7 +255,9 @@ def test_what_was_interrupted_is_finished_by_the_same_command(
     assert entry.title not in (project.show("HEAD", "MEMORY.md"))
 
 
-def test_an_id_that_no_entry_has_any_more_is_never_taken_for_words(project: Project, tmp_path: Path) -> None:
+def test_an_id_that_no_entry_has_any_more_is_never_taken_for_words(
+    project: Project, tmp_path: Path
+) -> None:
     entry = make_entry(1, title=say("title"))
     project.commit("Plant", {"MEMORY.md": f"# Memory\n\n{format_entry(entry)}"})
     meant = find_meant(project.workspace, entry.id, None)
@@ -226,7 +272,9 @@ def test_an_id_that_no_entry_has_any_more_is_never_taken_for_words(project: Proj
 def test_an_entry_is_known_by_its_id_and_a_person_by_name(project: Project) -> None:
     here = project.workspace
     project.put_fragment(
-        make_entry(50, title="Never retry a charge without a key", evidence=("accepted by Ann Author",))
+        make_entry(
+            50, title="Never retry a charge without a key", evidence=("accepted by Ann Author",)
+        )
     )
     assert find_meant(here, make_id(50)[:8], None).what == "entry"
     assert find_meant(here, "ann author", None).what == "person"
@@ -240,7 +288,9 @@ def test_an_entry_is_known_by_its_id_and_a_person_by_name(project: Project) -> N
     apply_forget(here, find_meant(here, make_id(50), None), project.path, SALT, NOW)
     assert make_id(50) not in project.git("ls-files")
     with pytest.raises(FindingsError, match="forgotten"):
-        add_entry(here, make_entry(51, title="Never retry a charge without a key!", scope="project"))
+        add_entry(
+            here, make_entry(51, title="Never retry a charge without a key!", scope="project")
+        )
 
 
 @pytest.mark.parametrize(("written", "is_named"), [("~/notes", True), ("", False)])
@@ -272,11 +322,18 @@ def test_long_phrases_are_windows_and_are_masked_whole() -> None:
 def test_a_plan_of_another_job_and_a_note_do_not_bring_it_back(project: Project) -> None:
     plan = project.plan()
     (title, *_) = [change.entry.title for step in plan.steps for change in step.changes]
-    lines = [*format_tombstones("words", title, SALT), *format_tombstones("words", "the zephyr gateway", SALT)]
+    lines = [
+        *format_tombstones("words", title, SALT),
+        *format_tombstones("words", "the zephyr gateway", SALT),
+    ]
     tip = project.commit("Forget", {REJECTED_FILE: "\n".join([*lines, ""])})
-    objections = [*find_objections(project.workspace, msgspec.structs.replace(plan, base=tip), TODAY)]
+    objections = [
+        *find_objections(project.workspace, msgspec.structs.replace(plan, base=tip), TODAY)
+    ]
     assert len([one for one in objections if "was to be forgotten" in one]) == 1
-    path = project.put_fragment(make_entry(80, title="Ask the zephyr gateway first", scope="project"))
+    path = project.put_fragment(
+        make_entry(80, title="Ask the zephyr gateway first", scope="project")
+    )
     again = project.plan()
     assert [one.code for one in again.findings if one.path == path] == ["forgotten"]
     project.record()
@@ -287,18 +344,30 @@ def test_a_plan_of_another_job_and_a_note_do_not_bring_it_back(project: Project)
 def test_a_branch_from_before_does_not_bring_it_back(project: Project) -> None:
     project.branch("old")
     project.checkout("main")
-    apply_forget(project.workspace, Meant("words", (("words", "the zephyr gateway"),)), project.path, SALT, NOW)
+    apply_forget(
+        project.workspace,
+        Meant("words", (("words", "the zephyr gateway"),)),
+        project.path,
+        SALT,
+        NOW,
+    )
     project.checkout("old")
     with pytest.raises(FindingsError, match="was to be forgotten"):
-        add_entry(project.workspace, make_entry(81, title="Ask the zephyr gateway first", scope="project"))
+        add_entry(
+            project.workspace, make_entry(81, title="Ask the zephyr gateway first", scope="project")
+        )
 
 
 def test_other_branches_and_messages_are_named_with_their_request(project: Project) -> None:
     project.branch("old")
-    project.commit("Ask the zephyr gateway (#9)", {"MEMORY.md": "# Memory\n\nAsk the zephyr gateway.\n"})
+    project.commit(
+        "Ask the zephyr gateway (#9)", {"MEMORY.md": "# Memory\n\nAsk the zephyr gateway.\n"}
+    )
     project.checkout("main")
     meant = find_meant(project.workspace, "zephyr gateway", None)
-    places = [(one.kind, one.where) for one in plan_forget(project.workspace, meant, project.path).left]
+    places = [
+        (one.kind, one.where) for one in plan_forget(project.workspace, meant, project.path).left
+    ]
     assert places == [("branch", "refs/heads/old")]
     plan = plan_forget(project.workspace, meant, project.path)
     assert any("pull request 9" in one.where for one in plan.places if one.kind == "message")

@@ -32,7 +32,9 @@ def test_words_come_from_standard_input_and_are_said_nowhere(project: Project, r
     assert (done.exit_code, "! README.md: is not memory" in done.stdout) == (1, True)
     assert "git filter-repo" in done.stdout
     assert "zephyr" not in (plan.stdout + done.stdout).casefold()
-    assert "zephyr" not in project.git("show", "HEAD", "--format=%B", "--", REJECTED_FILE).casefold()
+    assert (
+        "zephyr" not in project.git("show", "HEAD", "--format=%B", "--", REJECTED_FILE).casefold()
+    )
 
 
 def test_nothing_is_left_of_an_entry(project: Project, run: Run) -> None:
@@ -52,7 +54,7 @@ def test_the_words_stand_in_no_argument_of_a_process(
     asked: list[str] = []
     start = subprocess.Popen.__init__
 
-    def started(self: subprocess.Popen[bytes], args: list[str], *rest: Any, **options: Any) -> None:  # noqa: ANN401
+    def started(self: subprocess.Popen[bytes], args: list[str], *rest: Any, **options: Any) -> None:
         asked.extend(map(str, args))
         start(self, args, *rest, **options)
 

@@ -64,7 +64,9 @@ def test_an_empty_arm_says_so() -> None:
 
 
 def hold(project: Project) -> None:
-    entry = make_entry(1, title="Retries of a charge need an idempotency key", created_at=date(2026, 11, 1))
+    entry = make_entry(
+        1, title="Retries of a charge need an idempotency key", created_at=date(2026, 11, 1)
+    )
     settings = ".memory-ci.yaml", f"retrieve:\n  holdout: {PART}\n"
     project.commit("Remember", {"MEMORY.md": format_entry(entry), settings[0]: settings[1]})
 
@@ -96,16 +98,25 @@ def test_captured_sessions_count_in_the_arm_of_their_hash(project: Project, tmp_
     held = [name for name in names if is_held_out(mark_session(name), PART)]
     assert 0 < len(held) < len(names)
     for name in names:
-        told = "You must never send retries of a charge without an idempotency key." if name in held else "Thank you."
+        told = (
+            "You must never send retries of a charge without an idempotency key."
+            if name in held
+            else "Thank you."
+        )
         take(project, tmp_path / f"{name}.jsonl", name, ["You must always charge the card.", told])
     note_given(project.workspace, held[0], project.retrieve("charge a card", session=held[0]), NOW)
     report = measure_effect(project.workspace, TODAY + timedelta(days=14))
     steered, again, requested, _ = report.effects
     assert (steered.held_out.hits, steered.held_out.total) == (len(held), len(held))
-    assert (steered.given.hits, steered.given.total) == (0, len(names) - len(held)), "the first turn is the task"
+    assert (steered.given.hits, steered.given.total) == (0, len(names) - len(held)), (
+        "the first turn is the task"
+    )
     assert again.held_out.hits == len(held)
     assert requested.given.total == 0
-    assert f"steered            given 0 of {len(names) - len(held)}, held out {len(held)}" in render_effect(report)
+    assert (
+        f"steered            given 0 of {len(names) - len(held)}, held out {len(held)}"
+        in render_effect(report)
+    )
     assert "less with memory" in render_effect(report)
 
 

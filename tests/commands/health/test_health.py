@@ -10,7 +10,12 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from memory_ci.commands.health.health import find_branch_health, health_history, list_remarks, measure_health
+from memory_ci.commands.health.health import (
+    find_branch_health,
+    health_history,
+    list_remarks,
+    measure_health,
+)
 from memory_ci.commands.health.records import Health, Metric, MetricName
 from memory_ci.memory.cites import anchor_entries
 from memory_ci.memory.episodes import save_telling
@@ -31,7 +36,9 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Project:
     """Memory learned from one pull request, and one more that it has something to say about; both recorded."""
     project = make_project(tmp_path_factory.mktemp("health") / "shop")
     project.at(datetime(2026, 11, 10, tzinfo=UTC))
-    project.merge_work("fix: retry a charge when the gateway answers late", "late", 129, "src/gateway.py")
+    project.merge_work(
+        "fix: retry a charge when the gateway answers late", "late", 129, "src/gateway.py"
+    )
     project.record()
     rewrite(project, last_reinforced=date(2026, 11, 10))
     return project
@@ -64,11 +71,15 @@ def test_places_that_cannot_be_read_or_served_are_named(project: Project) -> Non
     line = (text + broken).splitlines().index("type: [broken") + 1
     lost = f"2 places kept out of the index (MEMORY.md:{line}, institutional.md:1)"
     assert metric(measure(project), "coverage").basis.endswith(lost)
-    assert metric(measure(project, profile="crewship"), "coverage").basis.endswith(lost.partition("index")[2])
+    assert metric(measure(project, profile="crewship"), "coverage").basis.endswith(
+        lost.partition("index")[2]
+    )
 
 
 def test_norms_that_do_not_fit_are_named(project: Project) -> None:
-    project.commit("Norms", {"institutional.md": format_entry(make_entry(1, title="One", body="x" * 100))})
+    project.commit(
+        "Norms", {"institutional.md": format_entry(make_entry(1, title="One", body="x" * 100))}
+    )
     assert "norm" not in metric(measure(project), "efficiency").basis
     norms = [make_entry(n, title=f"Norm {n}", body="x" * 1500) for n in (1, 2, 3)]
     project.commit("More", {"institutional.md": "\n".join(map(format_entry, norms))})
@@ -78,7 +89,9 @@ def test_norms_that_do_not_fit_are_named(project: Project) -> None:
 
 def rewrite(project: Project, **fields: object) -> None:
     """Give every entry of the project these fields."""
-    text = "".join(format_entry(msgspec.structs.replace(entry, **fields)) for entry in project.entries())
+    text = "".join(
+        format_entry(msgspec.structs.replace(entry, **fields)) for entry in project.entries()
+    )
     project.commit("Edit", {"MEMORY.md": text})
 
 
@@ -99,12 +112,22 @@ def spoil(project: Project, way: str) -> None:
         rewrite(project, last_reinforced=date(2021, 1, 1))
     elif way == "coverage":
         for number in range(140, 143):
-            project.merge_work("fix: retry a charge once", f"more-{number}", number, f"src/{number}.py")
+            project.merge_work(
+                "fix: retry a charge once", f"more-{number}", number, f"src/{number}.py"
+            )
     elif way == "coherence":
-        put(project, *(msgspec.structs.replace(one, id=make_id(at)) for at, one in enumerate(project.entries(), 1)))
+        put(
+            project,
+            *(
+                msgspec.structs.replace(one, id=make_id(at))
+                for at, one in enumerate(project.entries(), 1)
+            ),
+        )
     elif way == "efficiency":
         for number in range(130, 133):
-            project.merge_work(f"Zebras wander {number}", f"zebra-{number}", number, f"src/{number}.py")
+            project.merge_work(
+                f"Zebras wander {number}", f"zebra-{number}", number, f"src/{number}.py"
+            )
         project.record()
     else:
         rewrite(project, source=None, evidence=(), cites=())
@@ -118,7 +141,9 @@ def test_a_fresh_repository_has_nothing_to_measure(tmp_path: Path) -> None:
 
 def test_a_healthy_repository_is_green_and_whole(project: Project) -> None:
     for number in (140, 141):
-        project.merge_work(f"Retry a charge {number}", f"charge-{number}", number, f"src/{number}.py")
+        project.merge_work(
+            f"Retry a charge {number}", f"charge-{number}", number, f"src/{number}.py"
+        )
     project.record()
     health = measure(project)
     assert (health.band, health.is_partial) == ("green", False)
@@ -128,19 +153,34 @@ def test_a_healthy_repository_is_green_and_whole(project: Project) -> None:
 @pytest.mark.parametrize("way", SPOILT)
 def test_one_fault_weakens_its_metric_and_no_other(project: Project, way: MetricName) -> None:
     spoil(project, way)
-    weak = {one.name: one.advice for one in measure(project).metrics if one.value is not None and one.value < 75}
+    weak = {
+        one.name: one.advice
+        for one in measure(project).metrics
+        if one.value is not None and one.value < 75
+    }
     assert list(weak) == [way]
     assert "`" in weak[way]
 
 
-def test_truth_is_the_share_of_entries_that_are_fresh_marked_withheld_and_not_compared(project: Project) -> None:
-    sha = project.commit("Write", {"src/pay.py": "def pay():\n    one()\n\n\ndef ship():\n    two()\n"})[:12]
+def test_truth_is_the_share_of_entries_that_are_fresh_marked_withheld_and_not_compared(
+    project: Project,
+) -> None:
+    sha = project.commit(
+        "Write", {"src/pay.py": "def pay():\n    one()\n\n\ndef ship():\n    two()\n"}
+    )[:12]
     rewrite(project, cites=())
     cites = {1: f"src/pay.py:1-2@{sha}", 2: f"src/pay.py:5-6@{sha}", 3: f"src/gateway.py@{sha}"}
-    entries = [make_entry(n, title=f"gateway {n}", body=f"word{n}", cites=(cite,)) for n, cite in cites.items()]
+    entries = [
+        make_entry(n, title=f"gateway {n}", body=f"word{n}", cites=(cite,))
+        for n, cite in cites.items()
+    ]
     put(project, *entries)
     project.commit(
-        "Edit", {"src/pay.py": "def pay():\n    other()\n\n\ndef ship():\n    two()\n", "src/gateway.py": None}
+        "Edit",
+        {
+            "src/pay.py": "def pay():\n    other()\n\n\ndef ship():\n    two()\n",
+            "src/gateway.py": None,
+        },
     )
     truth = metric(measure(project), "truth")
     total = len(project.entries())
@@ -181,7 +221,11 @@ def test_what_an_episode_tells_of_was_judged(project: Project) -> None:
 
 
 def test_what_must_not_be_served_counts_against_coverage(project: Project) -> None:
-    put(project, make_entry(1, title="Push", body=INJECTION), make_entry(2, title="Pull", body=INJECTION))
+    put(
+        project,
+        make_entry(1, title="Push", body=INJECTION),
+        make_entry(2, title="Pull", body=INJECTION),
+    )
     health = metric(measure(project), "coverage")
     assert health.value == 50
     assert "memory-ci check" in health.advice
@@ -210,7 +254,10 @@ def test_a_shallow_clone_says_what_it_cannot_tell(project: Project, tmp_path: Pa
     project.git("clone", "-q", "--depth=1", f"file://{project.path}", str(tmp_path / "shallow"))
     health = measure(Project(tmp_path / "shallow"))
     assert "shallow" in metric(health, "coverage").basis
-    assert (metric(health, "coverage").value, metric(health, "recency").value is None) == (None, False)
+    assert (metric(health, "coverage").value, metric(health, "recency").value is None) == (
+        None,
+        False,
+    )
 
 
 # -- efficiency
@@ -244,7 +291,10 @@ def count_questions(project: Project) -> str:
     "files",
     [
         {".gitattributes": BLOCK},
-        {".pre-commit-config.yaml": "repos:\n- repo: https://example.com/memory-ci\n", ".memory-ci.yaml": "# ours\n"},
+        {
+            ".pre-commit-config.yaml": "repos:\n- repo: https://example.com/memory-ci\n",
+            ".memory-ci.yaml": "# ours\n",
+        },
         {".github/workflows/memory.yml": "on: push\n", "MEMORY.md": "# Memory\n"},
     ],
 )
@@ -276,13 +326,17 @@ def test_a_revert_and_what_only_talked_ask_for_nothing(project: Project) -> None
     work = project.commit("Zebras wander", {"src/zebra.py": "1\n"})
     assert count_questions(project) != before
     save_telling(project.workspace, make_episode(f"commit-{work[:12]}"))
-    project.commit(f'Revert "Zebras wander"\n\nThis reverts commit {work}.\n', {"src/zebra.py": None})
+    project.commit(
+        f'Revert "Zebras wander"\n\nThis reverts commit {work}.\n', {"src/zebra.py": None}
+    )
     assert count_questions(project) == before
 
 
 def anchor_cite(project: Project) -> tuple[str, ...]:
     """A line of the project as an entry cites it, with the hash of its text."""
-    project.commit("Code", {"src/long.py": "def compute_the_total_of_a_charge(amount: int) -> int:\n"})
+    project.commit(
+        "Code", {"src/long.py": "def compute_the_total_of_a_charge(amount: int) -> int:\n"}
+    )
     entry = make_entry(1, cites=(f"src/long.py:1@{project.sha()[:12]}",))
     return anchor_entries(project.workspace, [entry])[0].cites
 
@@ -300,15 +354,21 @@ def make_episode(name: str, given: int = 0, used: int = 0) -> Episode:
 
 
 @pytest.mark.parametrize(("jobs", "expected"), [(19, 100.0), (20, 75.0)])
-def test_what_jobs_used_counts_once_there_are_twenty(project: Project, jobs: int, expected: float) -> None:
+def test_what_jobs_used_counts_once_there_are_twenty(
+    project: Project, jobs: int, expected: float
+) -> None:
     for number in range(jobs):
         save_telling(project.workspace, make_episode(f"pr-{1000 + number}", given=2, used=1))
     assert value(project, "efficiency") == expected
-    (metric,) = (one for one in measure_health(project.workspace, TODAY).metrics if one.name == "efficiency")
+    (metric,) = (
+        one for one in measure_health(project.workspace, TODAY).metrics if one.name == "efficiency"
+    )
     assert metric.basis.endswith(f"{jobs} jobs used {jobs} of {2 * jobs} entries given (50%)")
 
 
-@pytest.mark.parametrize(("given", "used", "is_named"), [(9, 0, False), (10, 0, True), (10, 1, False)])
+@pytest.mark.parametrize(
+    ("given", "used", "is_named"), [(9, 0, False), (10, 0, True), (10, 1, False)]
+)
 def test_what_was_given_often_and_never_used_is_proposed_for_review(
     project: Project, given: int, used: int, is_named: bool
 ) -> None:
@@ -317,17 +377,26 @@ def test_what_was_given_often_and_never_used_is_proposed_for_review(
     for number in range(given):
         told = replace(make_episode(f"pr-{1000 + number}"), retrieved=(Given(id=own),))
         save_telling(project.workspace, replace(told, used=(own,) if number < used else ()))
-    (metric,) = (one for one in measure_health(project.workspace, TODAY).metrics if one.name == "efficiency")
-    assert (f"given 10 times or more and never used, to review: {own[:8]}" in metric.basis) == is_named
+    (metric,) = (
+        one for one in measure_health(project.workspace, TODAY).metrics if one.name == "efficiency"
+    )
+    assert (
+        f"given 10 times or more and never used, to review: {own[:8]}" in metric.basis
+    ) == is_named
 
 
 # -- reachability
 
 
-def test_entries_that_nothing_leads_to_are_named_newest_first_and_a_source_reaches_them(project: Project) -> None:
+def test_entries_that_nothing_leads_to_are_named_newest_first_and_a_source_reaches_them(
+    project: Project,
+) -> None:
     days = {1: date(2026, 11, 2), 2: date(2026, 11, 9), 3: date(2026, 11, 5)}
     titles = {1: "Zebras wander", 2: "Lanterns glow", 3: "Harbours freeze"}
-    lone = [make_entry(at, title=titles[at], body=titles[at], created_at=day) for at, day in days.items()]
+    lone = [
+        make_entry(at, title=titles[at], body=titles[at], created_at=day)
+        for at, day in days.items()
+    ]
     put(project, *lone)
     assert metric(measure(project), "reachability").missing == tuple(map(make_id, (2, 3, 1)))
     rewrite(project, source=f"commit:{project.sha()[:12]}")
@@ -338,7 +407,12 @@ def test_a_relation_or_a_similar_entry_makes_reachable(project: Project) -> None
     rewrite(project, source=None, evidence=(), cites=())
     put(
         project,
-        make_entry(1, title="Zebras graze", body="Wait for them at dawn.", relations=(f"supports {make_id(2)}",)),
+        make_entry(
+            1,
+            title="Zebras graze",
+            body="Wait for them at dawn.",
+            relations=(f"supports {make_id(2)}",),
+        ),
         make_entry(2, title="Okapis hide in forests"),
         make_entry(3, title="Giraffes drink from the northern pond in dry seasons"),
         make_entry(4, title="Giraffes drink from the southern pond in dry seasons"),
@@ -351,13 +425,20 @@ def test_a_commit_that_is_not_there_proves_nothing(project: Project) -> None:
     assert value(project, "reachability") == 0
 
 
-def test_a_commit_proves_something_where_it_is_in_the_history_and_not_where_it_is_left_over(project: Project) -> None:
+def test_a_commit_proves_something_where_it_is_in_the_history_and_not_where_it_is_left_over(
+    project: Project,
+) -> None:
     project.branch("topic")
     project.commit("Half done", {"src/half.py": "def half() -> int:\n"})
     left_over = project.sha()
     project.checkout("main")
     project.commit("Done again", {"src/half.py": "def half() -> int:\n"})
-    rewrite(project, source=f"commit:{left_over[:12]}", evidence=(), cites=(f"src/half.py:1@{left_over[:12]}",))
+    rewrite(
+        project,
+        source=f"commit:{left_over[:12]}",
+        evidence=(),
+        cites=(f"src/half.py:1@{left_over[:12]}",),
+    )
     project.git("branch", "-D", "topic")
     assert value(project, "reachability") == 0
     rewrite(project, source=f"commit:{project.sha()[:12]}", cites=())
@@ -371,13 +452,19 @@ def test_a_commit_of_the_branch_of_work_proves_something_on_it(project: Project)
     assert value(project, "reachability") == 100
 
 
-def test_code_that_is_cited_by_its_text_is_there_whatever_became_of_the_commit(project: Project) -> None:
+def test_code_that_is_cited_by_its_text_is_there_whatever_became_of_the_commit(
+    project: Project,
+) -> None:
     (cite,) = anchor_cite(project)
-    rewrite(project, source=None, evidence=(), cites=(cite.replace(project.sha()[:12], "0123456789ab"),))
+    rewrite(
+        project, source=None, evidence=(), cites=(cite.replace(project.sha()[:12], "0123456789ab"),)
+    )
     assert value(project, "reachability") == 100
 
 
-def test_what_replaced_an_entry_that_some_commit_had_is_reached_and_no_other(project: Project) -> None:
+def test_what_replaced_an_entry_that_some_commit_had_is_reached_and_no_other(
+    project: Project,
+) -> None:
     rewrite(project, source=None, evidence=(), cites=())
     put(project, make_entry(1, title="Zebras graze"))
     project.commit("Edit", {"MEMORY.md": project.show("HEAD~1", "MEMORY.md")})
@@ -460,7 +547,9 @@ def test_a_page_names_the_score_and_the_weakest_metric(project: Project) -> None
     assert "Weakest: coverage 25.0 (1 of 4 merged changes" in line
 
 
-def test_a_page_does_not_wait_for_a_memory_of_thousands(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_page_does_not_wait_for_a_memory_of_thousands(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
     count = len(project.entries())
     monkeypatch.setattr("memory_ci.commands.health.health.MAX_ON_PAGE", count)
     assert find_branch_health(project.workspace, "refs/heads/main", TODAY) is not None
@@ -485,16 +574,22 @@ def test_crewship_s_profile_measures_age_and_links_without_vectors(project: Proj
 def embed(asked: Asked) -> Answer:
     """A model of two dimensions: what speaks of a charge, and what does not."""
     texts = [text.casefold() for text in json.loads(asked.body)["input"]]
-    return json_answer({"embeddings": [[1.0, 0.0] if "charge" in text else [0.6, 0.8] for text in texts]})
+    return json_answer(
+        {"embeddings": [[1.0, 0.0] if "charge" in text else [0.6, 0.8] for text in texts]}
+    )
 
 
 def test_crewship_s_profile_measures_cosines_where_there_are_vectors(project: Project) -> None:
     put(project, make_entry(1, title="A charge needs a key"), make_entry(2, title="Charge once"))
-    project.write(".memory-ci.yaml", "retrieve:\n  embedder: ollama\nhealth:\n  profile: crewship\n")
+    project.write(
+        ".memory-ci.yaml", "retrieve:\n  embedder: ollama\nhealth:\n  profile: crewship\n"
+    )
     with serve(embed) as server:
         health = measure(project, environ={"OLLAMA_HOST": server.url})
     # Three speak of a charge (1, 1, 0.6 to the others), one does not (0.6 each); the title does: 1, 1, 1, 0.6.
-    assert metric(health, "coherence").value == pytest.approx(100 * (3 * 2.6 / 3 + 0.6) / 4, abs=0.1)
+    assert metric(health, "coherence").value == pytest.approx(
+        100 * (3 * 2.6 / 3 + 0.6) / 4, abs=0.1
+    )
     assert metric(health, "efficiency").value == pytest.approx(100 * 3.6 / 4, abs=0.1)
     assert metric(health, "reachability").value == 75
 

@@ -19,13 +19,17 @@ def recorded(project: Project) -> Project:
     return project
 
 
-def test_a_fresh_repository_is_told_that_there_is_nothing_to_measure(project: Project, run: Run) -> None:
+def test_a_fresh_repository_is_told_that_there_is_nothing_to_measure(
+    project: Project, run: Run
+) -> None:
     result = run("health")
     assert result.exit_code == 0
     assert result.stdout.startswith("Health of memory: n/a, there is nothing to measure\n")
 
 
-def test_each_metric_has_a_line_and_each_weak_one_says_what_to_do(recorded: Project, run: Run) -> None:
+def test_each_metric_has_a_line_and_each_weak_one_says_what_to_do(
+    recorded: Project, run: Run
+) -> None:
     lines = run("health").stdout.splitlines()
     assert [line.split()[0] for line in lines[3:9]] == [
         "truth", "recency", "coverage", "coherence", "efficiency", "reachability"
@@ -47,7 +51,11 @@ def test_a_revision_and_a_day_are_measured_as_they_were(recorded: Project, run: 
     by_name = json.loads(run("health", "--json", "--at", "HEAD").stdout)
     by_day = json.loads(run("health", "--json", "--at", "2026-01-05").stdout)
     assert by_name["today"] == "2026-11-21"
-    assert (by_day["commit"], by_day["today"], by_day["score"]) == (recorded.sha(":/Merge pull"), "2026-01-05", None)
+    assert (by_day["commit"], by_day["today"], by_day["score"]) == (
+        recorded.sha(":/Merge pull"),
+        "2026-01-05",
+        None,
+    )
 
 
 def test_history_is_one_line_a_month(recorded: Project, run: Run) -> None:
@@ -56,7 +64,9 @@ def test_history_is_one_line_a_month(recorded: Project, run: Run) -> None:
     assert len(json.loads(run("health", "--history", "--json").stdout)) == len(lines)
 
 
-def test_the_profile_of_the_command_goes_before_that_of_the_configuration(recorded: Project, run: Run) -> None:
+def test_the_profile_of_the_command_goes_before_that_of_the_configuration(
+    recorded: Project, run: Run
+) -> None:
     assert "by the definitions of crewship" in run("health", "--profile", "crewship").stdout
 
 
@@ -69,7 +79,9 @@ def test_an_unknown_revision_is_an_error_of_the_repository(project: Project, run
     assert (result.exit_code, "[unknown-revision]" in result.stderr) == (4, True)
 
 
-def test_the_page_of_a_record_run_has_a_line_of_health(project: Project, run: Run, tmp_path: Path) -> None:
+def test_the_page_of_a_record_run_has_a_line_of_health(
+    project: Project, run: Run, tmp_path: Path
+) -> None:
     run("record", "--no-fetch", "--summary", str(tmp_path / "page.md"))
     page = (tmp_path / "page.md").read_text()
     assert page.count("\n- Health\\: ") == 1

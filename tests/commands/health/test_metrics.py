@@ -42,7 +42,9 @@ VALUES = st.none() | st.floats(-50, 150)
 
 def weighed(**values: float | None) -> Health:
     """A health with these metrics; those that are not said have no data."""
-    measured: dict[MetricName, Measured] = {name: Measured(values.get(name), "") for name in WEIGHTS["git"]}
+    measured: dict[MetricName, Measured] = {
+        name: Measured(values.get(name), "") for name in WEIGHTS["git"]
+    }
     return weigh("git", TODAY, None, measured)
 
 
@@ -55,7 +57,9 @@ def test_the_weights_are_the_seed_s_and_whole() -> None:
 
 
 def test_a_score_is_the_mean_by_weight() -> None:
-    health = weighed(truth=100, recency=100, coverage=50, coherence=100, efficiency=0, reachability=100)
+    health = weighed(
+        truth=100, recency=100, coverage=50, coherence=100, efficiency=0, reachability=100
+    )
     assert (health.score, health.is_partial) == (72.5, False)
 
 
@@ -71,7 +75,8 @@ def test_without_any_data_there_is_no_score() -> None:
 
 
 @pytest.mark.parametrize(
-    ("score", "band"), [(0, "red"), (49.9, "red"), (50, "yellow"), (74.9, "yellow"), (75, "green"), (100, "green")]
+    ("score", "band"),
+    [(0, "red"), (49.9, "red"), (50, "yellow"), (74.9, "yellow"), (75, "green"), (100, "green")],
 )
 def test_bands_begin_at_fifty_and_seventy_five(score: float, band: str) -> None:
     assert band_of(score) == band
@@ -96,7 +101,9 @@ def test_a_score_lies_between_its_metrics(values: dict[MetricName, float | None]
 # -- recency
 
 
-@pytest.mark.parametrize(("age", "expected"), [(0, 100.0), (90, 100 * (0.5 - 0.1) / 0.9), (5000, 0.0)])
+@pytest.mark.parametrize(
+    ("age", "expected"), [(0, 100.0), (90, 100 * (0.5 - 0.1) / 0.9), (5000, 0.0)]
+)
 def test_recency_is_measured_with_its_floor_taken_off(age: int, expected: float) -> None:
     entry = make_entry(last_reinforced=TODAY - timedelta(days=age))
     assert score_recency([entry], TODAY, "exp").value == pytest.approx(expected)
@@ -146,7 +153,12 @@ def test_each_near_duplicate_and_each_contradiction_counts_once() -> None:
 
 
 def test_copies_count_once_each_and_not_by_pairs() -> None:
-    assert count_near_duplicates([make_entry(number, title="Wait for the zebra") for number in range(100)]) == 99
+    assert (
+        count_near_duplicates(
+            [make_entry(number, title="Wait for the zebra") for number in range(100)]
+        )
+        == 99
+    )
 
 
 def test_texts_without_a_word_are_no_copies_of_each_other() -> None:
@@ -154,7 +166,9 @@ def test_texts_without_a_word_are_no_copies_of_each_other() -> None:
 
 
 def test_equal_words_with_other_numbers_are_no_duplicates() -> None:
-    one, other = (make_entry(at, title=f"Connect to the gateway within {at} seconds") for at in (30, 60))
+    one, other = (
+        make_entry(at, title=f"Connect to the gateway within {at} seconds") for at in (30, 60)
+    )
     assert count_near_duplicates([one, other]) == 0
 
 
@@ -166,10 +180,19 @@ def test_a_contradiction_is_settled_by_what_supersedes_and_needs_two_that_are_th
 
 
 def test_more_faults_than_entries_are_no_coherence_at_all() -> None:
-    places = [make_located(1, title="Zebras graze", relations=tuple(f"contradicts {make_id(n)}" for n in range(2, 9)))]
+    places = [
+        make_located(
+            1,
+            title="Zebras graze",
+            relations=tuple(f"contradicts {make_id(n)}" for n in range(2, 9)),
+        )
+    ]
     places += [make_located(number, title="Wait for the okapi") for number in range(2, 9)]
     health = weigh(
-        "git", TODAY, None, {**dict.fromkeys(WEIGHTS["git"], Measured(None, "")), "coherence": score_coherence(places)}
+        "git",
+        TODAY,
+        None,
+        {**dict.fromkeys(WEIGHTS["git"], Measured(None, "")), "coherence": score_coherence(places)},
     )
     assert next(metric.value for metric in health.metrics if metric.name == "coherence") == 0
 
@@ -178,14 +201,17 @@ def test_more_faults_than_entries_are_no_coherence_at_all() -> None:
 
 
 @pytest.mark.parametrize(
-    ("jobs", "expected"), [(Jobs(), 75.0), (Jobs(19, 38, 0), 75.0), (Jobs(20, 40, 10), 50.0), (Jobs(20, 0, 0), 75.0)]
+    ("jobs", "expected"),
+    [(Jobs(), 75.0), (Jobs(19, 38, 0), 75.0), (Jobs(20, 40, 10), 50.0), (Jobs(20, 0, 0), 75.0)],
 )
 def test_use_counts_half_once_twenty_jobs_were_given_something(jobs: Jobs, expected: float) -> None:
     assert score_efficiency(4, 1, jobs).value == expected
 
 
 def test_without_questions_there_is_no_efficiency() -> None:
-    assert score_efficiency(0, 0, Jobs(30, 30, 30), "nobody asked") == Measured(None, "nobody asked")
+    assert score_efficiency(0, 0, Jobs(30, 30, 30), "nobody asked") == Measured(
+        None, "nobody asked"
+    )
 
 
 def test_a_relation_reaches_both_ends_and_one_to_nothing_neither() -> None:
@@ -216,7 +242,9 @@ def test_alike_are_copies_and_what_shares_enough_words() -> None:
     assert find_alike(entries, 0.9, {make_id(3)}) == {make_id(3)}
 
 
-@pytest.mark.parametrize("measured", [score_recency([], TODAY, "exp"), score_coherence([]), score_reachability(0, 0)])
+@pytest.mark.parametrize(
+    "measured", [score_recency([], TODAY, "exp"), score_coherence([]), score_reachability(0, 0)]
+)
 def test_no_entry_is_no_data(measured: Measured) -> None:
     assert measured.value is None
 
@@ -238,20 +266,30 @@ def test_what_is_retired_or_no_longer_valid_is_not_in_force() -> None:
 # -- Crewship's table
 
 
-@pytest.mark.parametrize(("ages", "expected"), [([0, 90, 400], 50.0), ([400], 0.0), ([-9], 100.0), ([], None)])
-def test_crewship_s_freshness_falls_with_the_median_age(ages: list[int], expected: float | None) -> None:
-    entries = [make_entry(at, created_at=TODAY - timedelta(days=age)) for at, age in enumerate(ages)]
+@pytest.mark.parametrize(
+    ("ages", "expected"), [([0, 90, 400], 50.0), ([400], 0.0), ([-9], 100.0), ([], None)]
+)
+def test_crewship_s_freshness_falls_with_the_median_age(
+    ages: list[int], expected: float | None
+) -> None:
+    entries = [
+        make_entry(at, created_at=TODAY - timedelta(days=age)) for at, age in enumerate(ages)
+    ]
     assert score_age(entries, TODAY).value == expected
 
 
 def test_crewship_s_coherence_and_efficiency_are_mean_cosines() -> None:
-    assert score_tightness([(0.9, 0.5), (0.1, -0.1)], "").value == pytest.approx(100 * (0.7 + 0.05) / 2)
+    assert score_tightness([(0.9, 0.5), (0.1, -0.1)], "").value == pytest.approx(
+        100 * (0.7 + 0.05) / 2
+    )
     assert score_hits([(0.8, 0.6), (0.4,)], "").value == pytest.approx(60)
     assert score_hits([tuple([1.0] * 5 + [0.0] * 5)], "").value == 100
 
 
 def test_crewship_s_metrics_without_data_are_none() -> None:
-    assert {score_tightness([], "").value, score_hits([], "").value, score_indexed(0, 0).value} == {None}
+    assert {score_tightness([], "").value, score_hits([], "").value, score_indexed(0, 0).value} == {
+        None
+    }
     assert score_linked(0, 0).value is None
 
 

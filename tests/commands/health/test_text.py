@@ -12,7 +12,9 @@ from memory_ci.sessions.nudge import render_nudge
 
 
 def make_health(*values: float | None, basis: str = "basis", commit: str | None = None) -> Health:
-    measured = {name: Measured(value, basis) for name, value in zip(WEIGHTS["git"], values, strict=True)}
+    measured = {
+        name: Measured(value, basis) for name, value in zip(WEIGHTS["git"], values, strict=True)
+    }
     return weigh("git", date(2026, 11, 21), commit, measured)
 
 
@@ -26,11 +28,15 @@ def test_one_line_has_the_score_the_band_the_weakest_metric_and_what_to_do() -> 
 
 def test_where_facts_are_missing_the_line_says_of_what() -> None:
     line = render_health_line(make_health(90, 90, 40, None, 80, None))
-    assert line.startswith("Health: no score, too few facts for coherence and reachability. Weakest: coverage 40.0")
+    assert line.startswith(
+        "Health: no score, too few facts for coherence and reachability. Weakest: coverage 40.0"
+    )
 
 
 def test_one_line_of_nothing_says_so() -> None:
-    assert render_health_line(make_health(*[None] * 6)) == "Health: n/a, there is nothing to measure."
+    assert (
+        render_health_line(make_health(*[None] * 6)) == "Health: n/a, there is nothing to measure."
+    )
 
 
 def test_what_git_said_of_a_clone_moves_no_cursor() -> None:
@@ -47,18 +53,26 @@ def test_where_it_was_measured_is_told() -> None:
 
 def test_below_the_advice_stand_the_newest_five_of_what_is_missing() -> None:
     titles = tuple(f"#{number} \x1b[2JTitle" for number in range(7, 0, -1))
-    measured = {name: Measured(100, "") for name in WEIGHTS["git"]} | {"efficiency": Measured(10, "", missing=titles)}
+    measured = {name: Measured(100, "") for name in WEIGHTS["git"]} | {
+        "efficiency": Measured(10, "", missing=titles)
+    }
     lines = render_health(weigh("git", date(2026, 11, 21), None, measured)).splitlines()
     assert lines[-6:-1] == [f"    #{number} \\x1b[2JTitle" for number in (7, 6, 5, 4, 3)]
     assert lines[-1] == "    and 2 more: `--json` names them"
 
 
 def test_history_is_a_line_each() -> None:
-    text = render_history([make_health(*[100] * 6, commit="ab" * 20), make_health(*[None] * 6, commit="cd" * 20)])
-    assert text.splitlines()[0].startswith("2026-11-21  abababababab  100.0 of 100, green  truth 100.0  recency")
+    text = render_history(
+        [make_health(*[100] * 6, commit="ab" * 20), make_health(*[None] * 6, commit="cd" * 20)]
+    )
+    assert text.splitlines()[0].startswith(
+        "2026-11-21  abababababab  100.0 of 100, green  truth 100.0  recency"
+    )
     assert len(text.splitlines()) == 2
 
 
 def test_the_nudge_names_what_was_counted() -> None:
-    assert render_nudge(NudgeConfig()).startswith("memory-ci: 60 or more commits since memory changed.")
+    assert render_nudge(NudgeConfig()).startswith(
+        "memory-ci: 60 or more commits since memory changed."
+    )
     assert "1 or more merged changes since" in render_nudge(NudgeConfig(after=1, unit="changes"))

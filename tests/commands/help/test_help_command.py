@@ -28,7 +28,9 @@ def test_every_command_stands_in_one_group_of_the_overview(run: Run) -> None:
 def test_alone_it_says_what_is_done_every_day(run: Run) -> None:
     result = run()
     assert result.exit_code == 0
-    assert [line.split()[1] for line in result.stdout.splitlines()[:5]] == group_commands()["Everyday"]
+    assert [line.split()[1] for line in result.stdout.splitlines()[:5]] == group_commands()[
+        "Everyday"
+    ]
 
 
 def test_pages_travel_and_are_listed_by_name(run: Run) -> None:
@@ -56,7 +58,9 @@ def test_what_is_no_topic_is_refused_with_the_nearest(run: Run, topic: str) -> N
 
 
 @pytest.mark.parametrize("name", sorted({page.stem for page in DOCS.rglob("*.md")} & set(COMMANDS)))
-def test_a_page_that_has_the_name_of_a_command_is_shown_below_its_usage(run: Run, name: str) -> None:
+def test_a_page_that_has_the_name_of_a_command_is_shown_below_its_usage(
+    run: Run, name: str
+) -> None:
     usage, shown = run("help", name).stdout.split("\n\n", 1)
     assert usage.startswith(f"Usage: memory-ci {name} ")
     assert f"Options: `memory-ci {name} --help`.\n\n# " in shown
@@ -92,16 +96,25 @@ def test_words_are_searched_for_and_each_section_can_be_read(run: Run) -> None:
         command, title = line.split("  ", 1)
         shown = run(*command.split()[1:]).stdout
         assert title.strip() in shown
-        assert {"protected", "branch"} <= {word.strip("`.,;:()*") for word in shown.lower().replace("es ", " ").split()}
-    assert run("help", "fork").stdout.startswith("memory-ci help errors#fork-memory ")  # A heading goes before a text.
+        assert {"protected", "branch"} <= {
+            word.strip("`.,;:()*") for word in shown.lower().replace("es ", " ").split()
+        }
+    assert run("help", "fork").stdout.startswith(
+        "memory-ci help errors#fork-memory "
+    )  # A heading goes before a text.
 
 
-def test_a_page_is_folded_at_a_terminal_and_as_it_is_elsewhere(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_page_is_folded_at_a_terminal_and_as_it_is_elsewhere(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert run("help", "publishing").stdout == (DOCS / "publishing.md").read_text()
     monkeypatch.setattr(manual, "terminal_width", lambda stream, environ: 80)
     shown = run("help", "publishing").stdout
     assert max(map(len, unfenced_lines(shown.splitlines()))) <= 80
-    assert "    memory-ci report --output memory.html\n    memory-ci report --output" in run("help", "report").stdout
+    assert (
+        "    memory-ci report --output memory.html\n    memory-ci report --output"
+        in run("help", "report").stdout
+    )
     fences = re.findall(r"(?ms)^```.*?^```", (DOCS / "publishing.md").read_text())
     assert max(len(line) for fence in fences for line in fence.splitlines()) > 80
     assert all(fence in shown for fence in fences)
@@ -125,6 +138,11 @@ def test_a_misspelt_command_is_told_the_nearest(run: Run) -> None:
         (("org", "sync", "--color=always"), "memory-ci --color always org sync"),
     ],
 )
-def test_color_behind_a_command_is_told_where_it_goes(run: Run, said: tuple[str, ...], meant: str) -> None:
+def test_color_behind_a_command_is_told_where_it_goes(
+    run: Run, said: tuple[str, ...], meant: str
+) -> None:
     result = run(*said)
-    assert (result.exit_code, f"It goes before the command: `{meant}`." in result.stderr) == (2, True)
+    assert (result.exit_code, f"It goes before the command: `{meant}`." in result.stderr) == (
+        2,
+        True,
+    )

@@ -34,7 +34,9 @@ Run the linter first.
 """
 
 
-def take(project: Project, *paths: Path, source: Source = "legacy", **options: object) -> ImportReport:
+def take(
+    project: Project, *paths: Path, source: Source = "legacy", **options: object
+) -> ImportReport:
     return import_memory(project.workspace, paths, ImportOptions(source, **options), TODAY)  # type: ignore[arg-type] # named by the test
 
 
@@ -47,9 +49,15 @@ def old(tmp_path: Path) -> Path:
     return path
 
 
-def test_an_entry_whose_id_memory_has_for_other_words_is_not_imported_again(project: Project, tmp_path: Path) -> None:
-    project.commit("Remember", {"MEMORY.md": format_entry(make_entry(1, title="As it is said here"))})
-    (file := tmp_path / "MEMORY.md").write_text(format_entry(make_entry(1, title="As it was said there")))
+def test_an_entry_whose_id_memory_has_for_other_words_is_not_imported_again(
+    project: Project, tmp_path: Path
+) -> None:
+    project.commit(
+        "Remember", {"MEMORY.md": format_entry(make_entry(1, title="As it is said here"))}
+    )
+    (file := tmp_path / "MEMORY.md").write_text(
+        format_entry(make_entry(1, title="As it was said there"))
+    )
     report = take(project, file)
     assert not report.imported
     assert [(taken.id, taken.target) for taken in report.known] == [(make_id(1), "MEMORY.md")]
@@ -67,7 +75,9 @@ def test_learnings_go_to_the_inbox_and_the_originals_stay(project: Project, old:
     ]
     assert inbox(project) == {f"{taken.id}.md" for taken in report.imported}
     assert (old / "MEMORY.md").read_text() == SECTIONS
-    assert [(finding.path, finding.line) for finding in report.not_understood] == [(str(old / "MEMORY.md"), 3)]
+    assert [(finding.path, finding.line) for finding in report.not_understood] == [
+        (str(old / "MEMORY.md"), 3)
+    ]
     assert project.check().is_ok
 
 
@@ -76,7 +86,10 @@ def test_what_was_imported_is_folded_and_served(project: Project, old: Path) -> 
     project.git("add", ".")
     project.commit("Import what we knew")
     project.record()
-    assert {"retries live in the client", "send an idempotency key with each charge"} <= project.titles()
+    assert {
+        "retries live in the client",
+        "send an idempotency key with each charge",
+    } <= project.titles()
     hits = project.retrieve("which charge needs an idempotency key?").hits
     assert "send an idempotency key with each charge" in {hit.located.entry.title for hit in hits}
 
@@ -92,11 +105,15 @@ def test_a_second_import_adds_nothing_wherever_the_first_went(project: Project, 
     project.commit("Forget it all", {"MEMORY.md": "# Memory\n"})
     forgotten = take(project, old)
     assert forgotten.imported == ()
-    assert {(taken.id, taken.target) for taken in forgotten.known} == {(taken.id, "") for taken in first.imported}
+    assert {(taken.id, taken.target) for taken in forgotten.known} == {
+        (taken.id, "") for taken in first.imported
+    }
 
 
 def test_the_same_text_in_two_files_is_one_entry(project: Project, old: Path) -> None:
-    (old / "institutional.md").write_text(SECTIONS.replace("2026-03", "2026-04").replace("Only the", "only  the"))
+    (old / "institutional.md").write_text(
+        SECTIONS.replace("2026-03", "2026-04").replace("Only the", "only  the")
+    )
     report = take(project, old)
     assert (len(report.imported), len(report.known)) == (2, 2)
 
@@ -107,9 +124,16 @@ def test_a_dry_run_reports_the_same_and_writes_nothing(project: Project, old: Pa
     assert take(project, old) == report
 
 
-FIELDS = "id: {id}\ntype: directive\ndomain: team\nimportance: 0.5\nphase: unknown\nstatus: active\n"
+FIELDS = (
+    "id: {id}\ntype: directive\ndomain: team\nimportance: 0.5\nphase: unknown\nstatus: active\n"
+)
 FRONT = f"---\n{FIELDS}reinforcement_count: 0\nlast_reinforced: '2026-03-01'\n---\n"
-HOLLOW = (FIELDS, f"## {FIELDS}", FIELDS.replace("\n", " ") + "\n", f"{FIELDS}evidence:\n- reviews: one\n")
+HOLLOW = (
+    FIELDS,
+    f"## {FIELDS}",
+    FIELDS.replace("\n", " ") + "\n",
+    f"{FIELDS}evidence:\n- reviews: one\n",
+)
 """Bodies that TeaParty's own tools left behind."""
 
 
@@ -117,11 +141,17 @@ HOLLOW = (FIELDS, f"## {FIELDS}", FIELDS.replace("\n", " ") + "\n", f"{FIELDS}ev
 def test_an_entry_that_is_pure_front_matter_is_refused_and_the_real_ones_are_taken(
     project: Project, old: Path, body: str
 ) -> None:
-    real = [FRONT.format(id=make_id(n)) + f"## Lock the queue of {n}\nTwo took one job.\n\n" for n in (1, 3)]
+    real = [
+        FRONT.format(id=make_id(n)) + f"## Lock the queue of {n}\nTwo took one job.\n\n"
+        for n in (1, 3)
+    ]
     (old / "proxy.md").write_text((FRONT + body + "\n").format(id=make_id(2)).join(real))
     (old / "MEMORY.md").unlink()
     report = take(project, old, source="teaparty")
-    assert [taken.title for taken in report.imported] == ["Lock the queue of 1", "Lock the queue of 3"]
+    assert [taken.title for taken in report.imported] == [
+        "Lock the queue of 1",
+        "Lock the queue of 3",
+    ]
     assert [(found.path, found.line, found.code) for found in report.refused] == [
         (str(old / "proxy.md"), 24, "front-matter-in-body")
     ]
@@ -151,32 +181,54 @@ def test_credentials_and_injections_are_refused_with_their_line_and_without_thei
 
 
 def test_a_credential_in_a_key_that_is_not_ours_is_refused_too(project: Project, old: Path) -> None:
-    text = format_entry(make_entry(1)).replace("status: active\n", f"status: active\nsession_task: use {KEY}\n")
+    text = format_entry(make_entry(1)).replace(
+        "status: active\n", f"status: active\nsession_task: use {KEY}\n"
+    )
     (old / "MEMORY.md").write_text(text)
     report = take(project, old, source="teaparty")
     assert (report.imported, [finding.code for finding in report.refused]) == ((), ["credential"])
 
 
-def test_of_a_teaparty_tree_only_the_files_of_its_memory_are_read(project: Project, old: Path) -> None:
+def test_of_a_teaparty_tree_only_the_files_of_its_memory_are_read(
+    project: Project, old: Path
+) -> None:
     tasks = old / "jobs" / "7" / "tasks"
     tasks.mkdir(parents=True)
-    (tasks / "20260301.md").write_text(format_entry(make_entry(1, title="[2026-03-01] Team Norm", body="Ask twice.")))
+    (tasks / "20260301.md").write_text(
+        format_entry(make_entry(1, title="[2026-03-01] Team Norm", body="Ask twice."))
+    )
     (tasks / "todo.md").write_text("# To do\n\n- [ ] write the parser\n")
     (old / "essay.md").write_text("## [2026-03-09] Lesson\nA user's own file.\n")
     report = take(project, old, source="teaparty")
     assert {taken.id for taken in report.imported} > {make_id(1)}
-    assert {Path(finding.path).name for finding in report.not_understood} == {"MEMORY.md", "todo.md"}
+    assert {Path(finding.path).name for finding in report.not_understood} == {
+        "MEMORY.md",
+        "todo.md",
+    }
     assert "A user's own file." not in {taken.title for taken in report.imported}
 
 
-def test_an_auto_memory_is_taken_but_for_what_is_about_a_person(project: Project, old: Path) -> None:
-    (old / "MEMORY.md").write_text("- [DB](db.md) — real\n- [Ada](ada.md) — who\n\n## Commands\n- `make test`\n")
-    (old / "db.md").write_text("---\nname: Use a real database\ndescription: d\ntype: feedback\n---\nNever mock it.\n")
-    (old / "ada.md").write_text("---\nname: Ada writes Go\ndescription: d\ntype: user\n---\nTen years.\n")
+def test_an_auto_memory_is_taken_but_for_what_is_about_a_person(
+    project: Project, old: Path
+) -> None:
+    (old / "MEMORY.md").write_text(
+        "- [DB](db.md) — real\n- [Ada](ada.md) — who\n\n## Commands\n- `make test`\n"
+    )
+    (old / "db.md").write_text(
+        "---\nname: Use a real database\ndescription: d\ntype: feedback\n---\nNever mock it.\n"
+    )
+    (old / "ada.md").write_text(
+        "---\nname: Ada writes Go\ndescription: d\ntype: user\n---\nTen years.\n"
+    )
     (old / "letter.md").write_text("# A letter\n\nDear Bob.\n")
     report = take(project, old, source="claude-code")
-    assert [taken.title for taken in report.imported] == ["Commands: `make test`", "Use a real database"]
-    assert [(Path(finding.path).name, finding.code) for finding in report.refused] == [("ada.md", "about-a-person")]
+    assert [taken.title for taken in report.imported] == [
+        "Commands: `make test`",
+        "Use a real database",
+    ]
+    assert [(Path(finding.path).name, finding.code) for finding in report.refused] == [
+        ("ada.md", "about-a-person")
+    ]
     assert [Path(finding.path).name for finding in report.not_understood] == ["letter.md"]
 
 
@@ -194,7 +246,9 @@ def test_a_memory_file_of_the_project_gives_its_own_scope(project: Project) -> N
     assert "scope: institutional\n" in (project.path / taken.target).read_text()
 
 
-def test_replace_turns_sections_into_entries_where_they_stand_and_keeps_the_prose(project: Project) -> None:
+def test_replace_turns_sections_into_entries_where_they_stand_and_keeps_the_prose(
+    project: Project,
+) -> None:
     kept = format_entry(make_entry(1, body="Kept."))
     file = project.write("MEMORY.md", SECTIONS + "\n## Notes\nBuy milk.\n\n" + kept)
     report = take(project, file, replace=True)
@@ -204,7 +258,9 @@ def test_replace_turns_sections_into_entries_where_they_stand_and_keeps_the_pros
     assert "[2026-03-01]" not in text
     assert inbox(project) == set()
     assert {taken.target for taken in report.imported} == {"MEMORY.md"}
-    assert [finding.code for finding in project.check().findings] == ["loose-heading"], "their own Notes"
+    assert [finding.code for finding in project.check().findings] == ["loose-heading"], (
+        "their own Notes"
+    )
     assert take(project, file, replace=True).imported == ()
     assert file.read_text() == text
 
@@ -217,7 +273,9 @@ def test_replace_leaves_what_is_refused_where_it_stands(project: Project) -> Non
     assert "## Run the linter first." in text
 
 
-def test_replace_is_for_memory_files_of_the_project_and_for_their_own_scope(project: Project, old: Path) -> None:
+def test_replace_is_for_memory_files_of_the_project_and_for_their_own_scope(
+    project: Project, old: Path
+) -> None:
     with pytest.raises(UsageError) as raised:
         take(project, old, replace=True)
     assert raised.value.slug == "not-a-memory-file"
@@ -246,4 +304,7 @@ def test_links_in_a_directory_are_not_followed(project: Project, old: Path, tmp_
 def test_a_file_that_cannot_be_read_is_reported(project: Project, old: Path) -> None:
     report = take(project, old / "MEMORY.md", old / "gone.md")
     assert len(report.imported) == 2
-    assert [Path(finding.path).name for finding in report.not_understood] == ["MEMORY.md", "gone.md"]
+    assert [Path(finding.path).name for finding in report.not_understood] == [
+        "MEMORY.md",
+        "gone.md",
+    ]

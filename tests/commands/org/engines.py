@@ -52,7 +52,9 @@ def writing(place: Place) -> Iterator[OrgEngine]:
 
 
 def make_repository(name: str, audience: str = "internal", id: str = "") -> OrgRepository:
-    return OrgRepository(id or f"forge.example#{name}", name, f"https://forge.example/{name}", audience)
+    return OrgRepository(
+        id or f"forge.example#{name}", name, f"https://forge.example/{name}", audience
+    )
 
 
 def make_entries(first: int, *titles: str) -> list[Located]:

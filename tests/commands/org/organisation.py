@@ -37,8 +37,13 @@ class Organisation:
         """A new repository, or a new commit of its whole memory."""
         if name not in self.repositories:
             self.repositories[name] = make_repo(self.root / name)
-        made = [make_entry(hash_of(f"{name}{one}"), title=one) if isinstance(one, str) else one for one in entries]
-        self.repositories[name].commit("Memory", {"MEMORY.md": "\n".join(map(format_entry, made)), "code.py": "pass\n"})
+        made = [
+            make_entry(hash_of(f"{name}{one}"), title=one) if isinstance(one, str) else one
+            for one in entries
+        ]
+        self.repositories[name].commit(
+            "Memory", {"MEMORY.md": "\n".join(map(format_entry, made)), "code.py": "pass\n"}
+        )
         return self.repositories[name]
 
     def write(self, *lines: str) -> None:
@@ -54,7 +59,9 @@ class Organisation:
     ) -> OrgReport:
         chosen = [self.list] if places is None else places
         gather = partial(gather_targets, chosen, github, gitlab, self.environ)
-        return sync_org(self.address, gather, self.environ, NOW, jobs=2, seconds=600, dry_run=dry_run)
+        return sync_org(
+            self.address, gather, self.environ, NOW, jobs=2, seconds=600, dry_run=dry_run
+        )
 
     def titles(self, *audiences: str) -> list[str]:
         """All titles that readers of these audiences find by the word `note`."""
@@ -83,7 +90,12 @@ class GitHubListing:
         self.is_down = False
 
     def put(
-        self, number: int, name: str, visibility: str = "public", place: str = "", stamp: str | None = None
+        self,
+        number: int,
+        name: str,
+        visibility: str = "public",
+        place: str = "",
+        stamp: str | None = None,
     ) -> None:
         address = as_remote(self.org.repositories[place or name])
         self.listed[name] = {
@@ -103,4 +115,8 @@ class GitHubListing:
         if asked.path == "/orgs/acme/repos":
             return json_answer(list(self.listed.values()))
         name = asked.path.removeprefix("/repos/acme/")
-        return json_answer(self.listed[name]) if name in self.listed else json_answer({"message": "Not Found"}, 404)
+        return (
+            json_answer(self.listed[name])
+            if name in self.listed
+            else json_answer({"message": "Not Found"}, 404)
+        )

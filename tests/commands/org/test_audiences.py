@@ -35,19 +35,28 @@ def github(org: Organisation) -> Iterator[GitHubListing]:
 
 
 def put_three(org: Organisation, github: GitHubListing) -> None:
-    for number, (name, visibility) in enumerate((("open", "public"), ("inner", "internal"), ("shut", "private"))):
+    for number, (name, visibility) in enumerate(
+        (("open", "public"), ("inner", "internal"), ("shut", "private"))
+    ):
         org.add(name, f"A note of {name}")
         github.put(number, name, visibility)
 
 
-def test_audiences_follow_from_the_visibility_at_the_forge(org: Organisation, github: GitHubListing) -> None:
+def test_audiences_follow_from_the_visibility_at_the_forge(
+    org: Organisation, github: GitHubListing
+) -> None:
     put_three(org, github)
     report = org.sync([], ["acme"])
-    assert (org.titles("public"), org.titles("internal")) == (["A note of open"], ["A note of inner"])
+    assert (org.titles("public"), org.titles("internal")) == (
+        ["A note of open"],
+        ["A note of inner"],
+    )
     assert (report.left_out, report.refused) == (("acme/shut",), ())
 
 
-def test_a_private_repository_enters_the_group_that_its_line_names(org: Organisation, github: GitHubListing) -> None:
+def test_a_private_repository_enters_the_group_that_its_line_names(
+    org: Organisation, github: GitHubListing
+) -> None:
     put_three(org, github)
     org.write("https://github.com/acme/shut.git group-pay", "https://github.com/acme/open internal")
     report = org.sync([org.list], ["acme"])
@@ -70,10 +79,15 @@ def test_a_private_repository_that_is_listed_without_a_group_is_refused_by_name(
     assert "A note of shut" not in org.titles("public", "internal")
 
 
-def test_an_internal_repository_is_not_made_public_by_a_line(org: Organisation, github: GitHubListing) -> None:
+def test_an_internal_repository_is_not_made_public_by_a_line(
+    org: Organisation, github: GitHubListing
+) -> None:
     put_three(org, github)
     org.write("https://github.com/acme/inner public")
-    assert dict(org.sync([org.list], ["acme"]).refused)["acme/inner"] == "is internal at its forge, not public"
+    assert (
+        dict(org.sync([org.list], ["acme"]).refused)["acme/inner"]
+        == "is internal at its forge, not public"
+    )
 
 
 def test_one_made_private_is_gone_from_the_shared_index_at_the_next_sync(
@@ -92,7 +106,9 @@ def test_one_made_private_is_gone_from_the_shared_index_at_the_next_sync(
     assert "open" not in (org.index / "public.json").read_text()
 
 
-def test_one_made_private_is_gone_even_where_no_other_can_be_reached(org: Organisation, github: GitHubListing) -> None:
+def test_one_made_private_is_gone_even_where_no_other_can_be_reached(
+    org: Organisation, github: GitHubListing
+) -> None:
     put_three(org, github)
     org.sync([], ["acme"])
     github.put(0, "open", "private")
@@ -104,7 +120,9 @@ def test_one_made_private_is_gone_even_where_no_other_can_be_reached(org: Organi
     assert org.titles("public", "internal") == ["A note of inner"]
 
 
-def test_a_renamed_repository_keeps_its_rows_and_is_not_fetched(org: Organisation, github: GitHubListing) -> None:
+def test_a_renamed_repository_keeps_its_rows_and_is_not_fetched(
+    org: Organisation, github: GitHubListing
+) -> None:
     put_three(org, github)
     org.sync([], ["acme"])
     del github.listed["open"]
@@ -147,7 +165,9 @@ def build(root: Path, *, with_private: bool) -> Organisation:
     org.add("open", "A note on charges", "A note on the gateway")
     org.add("inner", f"An inner note on {SECRET} charges", f"{SECRET} again")
     for number in range(5 * with_private):
-        org.add(f"shut{number}", f"A shut note on {SECRET} charges and the gateway", "A note on charges")
+        org.add(
+            f"shut{number}", f"A shut note on {SECRET} charges and the gateway", "A note on charges"
+        )
     private = [f"shut{number} group-pay" for number in range(5)] if with_private else []
     org.write("open public", *(["inner"] if with_private else []), *private)
     org.sync()
@@ -184,33 +204,51 @@ def test_a_change_of_private_repositories_does_not_touch_the_public_files(tmp_pa
 
 
 @pytest.mark.parametrize("name", ["public", "internal"])
-def test_no_file_of_an_audience_names_another(both: tuple[Organisation, Organisation], name: str) -> None:
-    data = (both[1].index / f"{name}.db").read_bytes() + (both[1].index / f"{name}.json").read_bytes()
-    for word in (b"shut", b"group-pay", *([b"inner", SECRET.encode()] if name == "public" else [b"gateway"])):
+def test_no_file_of_an_audience_names_another(
+    both: tuple[Organisation, Organisation], name: str
+) -> None:
+    data = (both[1].index / f"{name}.db").read_bytes() + (
+        both[1].index / f"{name}.json"
+    ).read_bytes()
+    for word in (
+        b"shut",
+        b"group-pay",
+        *([b"inner", SECRET.encode()] if name == "public" else [b"gateway"]),
+    ):
         assert word not in data
 
 
-def test_words_and_counts_of_an_audience_are_its_own(both: tuple[Organisation, Organisation]) -> None:
-    with closing(sqlite3.connect(f"file:{both[1].index / 'public.db'}?mode=ro&immutable=1", uri=True)) as connection:
+def test_words_and_counts_of_an_audience_are_its_own(
+    both: tuple[Organisation, Organisation],
+) -> None:
+    with closing(
+        sqlite3.connect(f"file:{both[1].index / 'public.db'}?mode=ro&immutable=1", uri=True)
+    ) as connection:
         assert connection.execute("SELECT count(*) FROM entries_fts_docsize").fetchall() == [(2,)]
         assert connection.execute("SELECT count(*) FROM repositories").fetchall() == [(1,)]
 
 
-def answer(org: Organisation, task: str, *audiences: str) -> Any:  # noqa: ANN401 - hits, or the error's words
+def answer(org: Organisation, task: str, *audiences: str) -> Any:
     try:
         return search_org(task, str(org.index), audiences, 10, {}, NOW.date())
     except EngineError as error:
         return error.message.replace(str(org.index), "INDEX")
 
 
-@pytest.mark.parametrize("task", [SECRET, f"{SECRET} charges", "a note on charges", "the gateway", "shut", "inner"])
-def test_a_reader_of_the_public_is_answered_alike(both: tuple[Organisation, Organisation], task: str) -> None:
+@pytest.mark.parametrize(
+    "task", [SECRET, f"{SECRET} charges", "a note on charges", "the gateway", "shut", "inner"]
+)
+def test_a_reader_of_the_public_is_answered_alike(
+    both: tuple[Organisation, Organisation], task: str
+) -> None:
     alone, among = (answer(org, task, "public") for org in both)
     assert alone == among
     assert all(SECRET not in hit.located.entry.title for hit in among)
 
 
-def test_an_audience_that_was_not_given_out_is_as_unknown_as_one_that_does_not_exist(tmp_path: Path) -> None:
+def test_an_audience_that_was_not_given_out_is_as_unknown_as_one_that_does_not_exist(
+    tmp_path: Path,
+) -> None:
     """A reader has the file of its own audience alone; what it asks besides is answered by nothing."""
     org = build(tmp_path / "org", with_private=True)
     (org.index / "group-pay.db").unlink()
@@ -220,7 +258,9 @@ def test_an_audience_that_was_not_given_out_is_as_unknown_as_one_that_does_not_e
     assert answer(org, SECRET, "group-pay") == answer(org, SECRET, "group-none")
 
 
-def test_what_the_operator_knows_stands_in_a_directory_of_its_own(both: tuple[Organisation, Organisation]) -> None:
+def test_what_the_operator_knows_stands_in_a_directory_of_its_own(
+    both: tuple[Organisation, Organisation],
+) -> None:
     index = both[1].index
     assert (index / "operator").stat().st_mode & 0o077 == 0
     assert sorted(path.name for path in index.iterdir()) == [

@@ -14,7 +14,14 @@ from memory_ci.commands.org.records import OrgFilters
 from memory_ci.search.builder import open_index
 from memory_ci.search.builder import sync as sync_index
 from memory_ci.search.search import search
-from tests.commands.org.engines import NAMES, Place, make_entries, make_place, make_repository, writing
+from tests.commands.org.engines import (
+    NAMES,
+    Place,
+    make_entries,
+    make_place,
+    make_repository,
+    writing,
+)
 from tests.make import make_entry, make_located
 from tests.search.trees import Tree
 
@@ -23,22 +30,39 @@ BOTH = ("public", "internal")
 
 
 @pytest.fixture(params=[NAMES[0], pytest.param(NAMES[1], marks=pytest.mark.slow)])
-def place(request: pytest.FixtureRequest, tmp_path: Path, make_address: Callable[[], str]) -> Iterator[Place]:
-    place = make_place(request.param, str(tmp_path / "index") if request.param == "sqlite" else make_address())
+def place(
+    request: pytest.FixtureRequest, tmp_path: Path, make_address: Callable[[], str]
+) -> Iterator[Place]:
+    place = make_place(
+        request.param, str(tmp_path / "index") if request.param == "sqlite" else make_address()
+    )
     yield place
     place.close()
 
 
-def titles(engine: OrgEngine, *terms: str, filters: OrgFilters = ALL, audiences: tuple[str, ...] = BOTH) -> list[str]:
+def titles(
+    engine: OrgEngine, *terms: str, filters: OrgFilters = ALL, audiences: tuple[str, ...] = BOTH
+) -> list[str]:
     return [match.located.entry.title for match in engine.search(terms, filters, audiences, 50)]
 
 
 def test_a_reader_finds_what_was_published_with_its_repository_and_path(place: Place) -> None:
-    entry = make_located(1, path="src/api/MEMORY.md", scope="team", where="src/api", title="Retry with a key", body="x")
+    entry = make_located(
+        1,
+        path="src/api/MEMORY.md",
+        scope="team",
+        where="src/api",
+        title="Retry with a key",
+        body="x",
+    )
     with writing(place) as engine:
         engine.sync(make_repository("acme/pay"), "a" * 40, [entry])
     (match,) = place.read(None).search(["retry"], ALL, BOTH, 10)
-    assert (match.located, match.repository, match.head) == (entry, make_repository("acme/pay"), "a" * 40)
+    assert (match.located, match.repository, match.head) == (
+        entry,
+        make_repository("acme/pay"),
+        "a" * 40,
+    )
 
 
 def test_the_writer_sees_what_it_wrote_at_once(place: Place) -> None:
@@ -52,18 +76,22 @@ def test_the_writer_sees_what_it_wrote_at_once(place: Place) -> None:
 
 def test_scores_are_those_of_a_repositorys_own_index(place: Place) -> None:
     entries = [
-        make_entry(n, title=f"Note {n} on retry", body="charge " * (n % 5) + "key " * (n % 3)) for n in range(40)
+        make_entry(n, title=f"Note {n} on retry", body="charge " * (n % 5) + "key " * (n % 3))
+        for n in range(40)
     ]
     tree = Tree({"MEMORY.md": tuple(entries)})
     with writing(place) as engine:
         engine.sync(
-            make_repository("a"), "1", [make_located(n, title=e.title, body=e.body) for n, e in enumerate(entries)]
+            make_repository("a"),
+            "1",
+            [make_located(n, title=e.title, body=e.body) for n, e in enumerate(entries)],
         )
     with open_index(None) as index:
         sync_index(index, tree.oids, tree.load)
         own = [(m.located.entry.id, m.lexical) for m in search(index, ["charge", "key", "charge"])]
     found = [
-        (m.located.entry.id, m.lexical) for m in place.read(None).search(["charge", "key", "charge"], ALL, BOTH, 200)
+        (m.located.entry.id, m.lexical)
+        for m in place.read(None).search(["charge", "key", "charge"], ALL, BOTH, 200)
     ]
     assert [score for _, score in found] == pytest.approx([score for _, score in own], rel=0.01)
     assert {id_ for id_, _ in found} == {id_ for id_, _ in own}
@@ -83,13 +111,20 @@ def test_a_second_sync_replaces_the_rows_of_that_repository_alone(place: Place) 
 
 
 def test_the_entries_of_one_repository_are_listed_by_place(place: Place) -> None:
-    entries = [make_located(3, path="a/MEMORY.md", title="C"), make_located(2, title="B"), make_located(1, title="A")]
+    entries = [
+        make_located(3, path="a/MEMORY.md", title="C"),
+        make_located(2, title="B"),
+        make_located(1, title="A"),
+    ]
     with writing(place) as engine:
         engine.sync(make_repository("a"), "1", entries)
         engine.sync(make_repository("a2"), "1", make_entries(9, "Other"))
         assert engine.entries("forge.example#a") == [entries[2], entries[1], entries[0]]
     reader = place.read(None)
-    assert (reader.entries("forge.example#a"), reader.entries("none")) == ([entries[2], entries[1], entries[0]], [])
+    assert (reader.entries("forge.example#a"), reader.entries("none")) == (
+        [entries[2], entries[1], entries[0]],
+        [],
+    )
 
 
 def test_a_rename_keeps_the_rows(place: Place) -> None:
@@ -127,18 +162,30 @@ def test_word_statistics_are_those_of_the_audience(place: Place) -> None:
 
     def scores(private: int) -> object:
         with writing(place) as engine:
-            engine.sync(make_repository("a"), "1", make_entries(1, "Retry a charge", "Charge once", "Other words"))
-            engine.sync(make_repository("x", "group-x"), str(private), make_entries(50, *["Retry a charge"] * private))
+            engine.sync(
+                make_repository("a"),
+                "1",
+                make_entries(1, "Retry a charge", "Charge once", "Other words"),
+            )
+            engine.sync(
+                make_repository("x", "group-x"),
+                str(private),
+                make_entries(50, *["Retry a charge"] * private),
+            )
         reader = place.read(None)
         found = reader.search(["charge", "retry"], ALL, BOTH, 10)
-        return [(m.located.entry.id, m.lexical) for m in found], reader.count(["charge", "retry"], BOTH)
+        return [(m.located.entry.id, m.lexical) for m in found], reader.count(
+            ["charge", "retry"], BOTH
+        )
 
     assert scores(1) == scores(30)
 
 
 def test_counts_are_of_entries_that_hold_a_term(place: Place) -> None:
     with writing(place) as engine:
-        engine.sync(make_repository("a", "public"), "1", make_entries(1, "Retrying charges", "Charge once"))
+        engine.sync(
+            make_repository("a", "public"), "1", make_entries(1, "Retrying charges", "Charge once")
+        )
         engine.sync(make_repository("b"), "1", make_entries(3, "Charge twice"))
     assert place.read(None).count(["charge", "retry", "none", "charg*"], BOTH) == (
         3,
@@ -152,12 +199,20 @@ def test_counts_are_of_entries_that_hold_a_term(place: Place) -> None:
         (OrgFilters(types=("corrective",)), ["Retry 2"]),
         (OrgFilters(domains=("team",)), ["Retry 3"]),
         (OrgFilters(phases=("design",)), ["Retry 4"]),
-        (OrgFilters(today=date(2026, 9, 2)), ["Retry 1", "Retry 2", "Retry 3", "Retry 4", "Retry 7"]),
+        (
+            OrgFilters(today=date(2026, 9, 2)),
+            ["Retry 1", "Retry 2", "Retry 3", "Retry 4", "Retry 7"],
+        ),
         (OrgFilters(without=("forge.example#a",)), ["Retry 7"]),
-        (OrgFilters(without=("https://forge.example/b",)), ["Retry 1", "Retry 2", "Retry 3", "Retry 4", "Retry 5"]),
+        (
+            OrgFilters(without=("https://forge.example/b",)),
+            ["Retry 1", "Retry 2", "Retry 3", "Retry 4", "Retry 5"],
+        ),
     ],
 )
-def test_filters_hold_before_anything_is_counted(place: Place, filters: OrgFilters, found: list[str]) -> None:
+def test_filters_hold_before_anything_is_counted(
+    place: Place, filters: OrgFilters, found: list[str]
+) -> None:
     with writing(place) as engine:
         engine.sync(
             make_repository("a"),
@@ -197,7 +252,11 @@ def test_any_term_is_legal(place: Place) -> None:
 
 def test_a_reader_after_its_deadline_is_told_so(place: Place) -> None:
     with writing(place) as engine:
-        engine.sync(make_repository("a"), "1", make_entries(1, *(f"Retry number {n} of many" for n in range(500))))
+        engine.sync(
+            make_repository("a"),
+            "1",
+            make_entries(1, *(f"Retry number {n} of many" for n in range(500))),
+        )
     with pytest.raises(TimeoutError):
         place.read(0.0).search(["retry", "number", "many"], ALL, BOTH, 200)
 

@@ -32,9 +32,13 @@ def test_two_commands_sync_and_answer(run: Run, org: Organisation) -> None:
     found = run("org", "search", "retry failed payments", "--index", str(org.index))
     assert "Retry a failed payment only with an idempotency key" in found.stdout
     assert " pay · " in found.stdout
-    listed = json.loads(run("org", "search", "retry failed payments", "--index", str(org.index), "--json").stdout)
+    listed = json.loads(
+        run("org", "search", "retry failed payments", "--index", str(org.index), "--json").stdout
+    )
     assert [hit["repository"] for hit in listed] == ["pay"]
-    chosen = run("org", "search", "retry failed payments", "--index", str(org.index), "--audience", "public")
+    chosen = run(
+        "org", "search", "retry failed payments", "--index", str(org.index), "--audience", "public"
+    )
     assert (chosen.stdout, chosen.stderr) == ("", "No repository knows of it.\n")
 
 
@@ -52,7 +56,11 @@ def test_the_exit_status_says_whether_all_was_read(run: Run, org: Organisation) 
     run("org", "sync", str(org.list), "--out", str(org.index))
     org.write("pya", "keys public")
     typo = run("org", "sync", str(org.list), "--out", str(org.index), "--dry-run")
-    assert (typo.exit_code, "dropped: pay\n" in typo.stdout, "failed: pya: " in typo.stdout) == (1, True, True)
+    assert (typo.exit_code, "dropped: pay\n" in typo.stdout, "failed: pya: " in typo.stdout) == (
+        1,
+        True,
+        True,
+    )
     org.write("pay", "keys public")
     org.repositories["keys"].commit("Broken", {".memory-ci.yaml": "scopes: [\n"})
     partly = run("org", "sync", str(org.list), "--out", str(org.index))
@@ -138,7 +146,9 @@ def test_retrieve_has_it_in_the_answer_and_in_its_explanation(
     monkeypatch.setenv("MEMORY_CI_ORG_INDEX", str(org.index))
     shown = run("retrieve", "retry a failed payment with the idempotency key").stdout
     assert "From pay: file://" in shown
-    explained = run("retrieve", "--explain", "retry a failed payment with the idempotency key").stdout
+    explained = run(
+        "retrieve", "--explain", "retry a failed payment with the idempotency key"
+    ).stdout
     assert "x organisation 0.800" in explained
     assert run("retrieve", "--ids", "retry a failed payment with the idempotency key").stdout == ""
 

@@ -64,7 +64,9 @@ def test_what_did_not_move_is_asked_for_its_tips_alone(
     assert ask(tmp_path, str(shop.path), state=tmp_path / "state") == first
 
 
-def test_a_broken_one_is_named_and_the_others_come_in_batches(tmp_path: Path, shop: Project) -> None:
+def test_a_broken_one_is_named_and_the_others_come_in_batches(
+    tmp_path: Path, shop: Project
+) -> None:
     for name in ("a", "b", "c"):
         make_project(tmp_path / name)
     plan = ask(tmp_path, *(str(tmp_path / name) for name in ("a", "b", "c", "gone")), batch=2)
@@ -79,9 +81,13 @@ def test_after_the_deadline_nobody_is_asked(tmp_path: Path, shop: Project) -> No
     assert ask(tmp_path, str(shop.path), deadline=0.0) == OrgPlan((), 0, (), ("shop",))
 
 
-def test_the_command_prints_an_address_a_line_and_its_status_says_partly(tmp_path: Path, shop: Project) -> None:
+def test_the_command_prints_an_address_a_line_and_its_status_says_partly(
+    tmp_path: Path, shop: Project
+) -> None:
     (tmp_path / "list.txt").write_text(f"{shop.path}\n{tmp_path / 'gone'}\n")
-    done = CliRunner().invoke(main, ["org", "plan", str(tmp_path / "list.txt")], prog_name="memory-ci")
+    done = CliRunner().invoke(
+        main, ["org", "plan", str(tmp_path / "list.txt")], prog_name="memory-ci"
+    )
     assert done.exit_code == 1
     assert done.stdout == f"{shop.path}\n"
     assert "1 of 2 repositories have unread work" in done.stderr

@@ -61,10 +61,17 @@ def outsider(address: str, place: Place) -> str:
     """A member of the role of `internal` alone; the other audience has three entries."""
     database = address.partition("@/")[2].partition("?")[0]
     ask(of(address, "", "postgres"), f'CREATE ROLE "{database}_internal" NOLOGIN')
-    ask(of(address, "", "postgres"), f'CREATE ROLE {database}_job LOGIN IN ROLE "{database}_internal"')
+    ask(
+        of(address, "", "postgres"),
+        f'CREATE ROLE {database}_job LOGIN IN ROLE "{database}_internal"',
+    )
     with writing(place) as engine:
         engine.sync(make_repository("a"), "1", make_entries(1, "Retry"))
-        engine.sync(make_repository("x", "group-x"), "1", make_entries(2, "Retry zanzibar", "Second", "Third"))
+        engine.sync(
+            make_repository("x", "group-x"),
+            "1",
+            make_entries(2, "Retry zanzibar", "Second", "Third"),
+        )
     return f"{database}_job"
 
 
@@ -73,10 +80,17 @@ def test_a_role_reads_its_audience_and_changes_nothing(address: str, outsider: s
     with closing(open_engine(job)) as engine:
         found = engine.search(["retry"], ALL, ["internal", "group-x"], 10)
         assert [match.repository.name for match in found] == ["a"]
-        assert engine.count(["retry", "zanzibar"], ["internal", "group-x"]) == (1, {"retry": 1, "zanzibar": 0})
+        assert engine.count(["retry", "zanzibar"], ["internal", "group-x"]) == (
+            1,
+            {"retry": 1, "zanzibar": 0},
+        )
         with pytest.raises(EngineError, match="cannot be opened"):
             engine.heads()
-    for statement in ("DELETE FROM memory_org.entries", "CREATE TABLE memory_org.mine ()", "CREATE TEMP TABLE mine ()"):
+    for statement in (
+        "DELETE FROM memory_org.entries",
+        "CREATE TABLE memory_org.mine ()",
+        "CREATE TEMP TABLE mine ()",
+    ):
         with pytest.raises(psycopg.errors.InsufficientPrivilege):
             ask(of(address, "internal", outsider), statement)
 
@@ -109,7 +123,9 @@ def test_the_catalogue_tells_a_role_nothing_of_other_audiences(address: str, out
         ask(inside, "SELECT pg_read_file('PG_VERSION')")
 
 
-def test_an_audience_that_is_forbidden_answers_as_one_that_is_not_there(address: str, outsider: str) -> None:
+def test_an_audience_that_is_forbidden_answers_as_one_that_is_not_there(
+    address: str, outsider: str
+) -> None:
     def told(audience: str) -> tuple[str, str]:
         engine = open_engine(of(address, "", outsider))
         with closing(engine), pytest.raises(EngineError) as caught:
@@ -123,13 +139,19 @@ def test_an_audience_that_is_forbidden_answers_as_one_that_is_not_there(address:
 def test_the_best_of_many_are_those_of_the_embedded_engine(place: Place, tmp_path: Path) -> None:
     """Most of what holds a word is not read: a bound on its score says that it is not among the best."""
     draw = random.Random(3)  # noqa: S311 - no secret
-    vocabulary = [f"{a}{b}o" for a in "bdfgklmnprst" for b in ("ar", "el", "in", "os", "ut", "ize", "ating", "été")]
+    vocabulary = [
+        f"{a}{b}o"
+        for a in "bdfgklmnprst"
+        for b in ("ar", "el", "in", "os", "ut", "ize", "ating", "été")
+    ]
     weights = [1 / (rank + 2) for rank in range(len(vocabulary))]
 
     def words(count: int) -> str:
         return " ".join(draw.choices(vocabulary, weights, k=count))
 
-    entries = [make_located(n, title=words(3), body=words(draw.randrange(3, 30))) for n in range(600)]
+    entries = [
+        make_located(n, title=words(3), body=words(draw.randrange(3, 30))) for n in range(600)
+    ]
     other = make_place("sqlite", str(tmp_path / "files"))
     for one in (place, other):
         with writing(one) as engine:
@@ -138,7 +160,10 @@ def test_the_best_of_many_are_those_of_the_embedded_engine(place: Place, tmp_pat
     for number in range(20):
         terms = [*words(6).split(), words(1)[:3] + "*", words(2).replace(" ", "-")]
         first, second = (
-            [(m.located.entry.id, round(m.lexical, 9)) for m in engine.search(terms * 2, ALL, BOTH, 3 + number)]
+            [
+                (m.located.entry.id, round(m.lexical, 9))
+                for m in engine.search(terms * 2, ALL, BOTH, 3 + number)
+            ]
             for engine in engines
         )
         assert first == second
@@ -158,10 +183,15 @@ def test_words_that_are_gone_are_counted_no_more(address: str, place: Place) -> 
     }
     assert 0 not in words.values()
     (totals,) = ask(of(address, "internal"), "SELECT entries, words FROM memory_org.totals")
-    assert totals == ask(of(address, "internal"), "SELECT count(*), sum(size) FROM memory_org.entries")[0]
+    assert (
+        totals
+        == ask(of(address, "internal"), "SELECT count(*), sum(size) FROM memory_org.entries")[0]
+    )
 
 
-def test_a_sync_that_fails_leaves_what_was_there(address: str, place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_sync_that_fails_leaves_what_was_there(
+    address: str, place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with writing(place) as engine:
         engine.sync(make_repository("a"), "1", make_entries(1, "Retry first"))
         monkeypatch.setattr(postgres, "ADD_REPOSITORY", "SELECT 1/0, %s, %s, %s, %s, %s")
@@ -227,16 +257,22 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     return clock
 
 
-def test_a_statement_ends_at_the_deadline(place: Place, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_statement_ends_at_the_deadline(
+    place: Place, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with writing(place) as engine:
         engine.sync(make_repository("a"), "1", make_entries(1, "Retry"))
     reader = place.read(clock.now + 3_600)
     assert reader.count(["retry"], ["internal"])[0] == 1
-    monkeypatch.setattr(postgres, "COUNT", "SELECT 1, 1, (SELECT pg_sleep(3600)::text WHERE %s::text[] IS NOT NULL)")
+    monkeypatch.setattr(
+        postgres, "COUNT", "SELECT 1, 1, (SELECT pg_sleep(3600)::text WHERE %s::text[] IS NOT NULL)"
+    )
     clock.now += 3_599.999
     with pytest.raises(TimeoutError) as caught:
         reader.search(["retry"], ALL, ["internal"], 10)
-    assert isinstance(caught.value.__cause__, psycopg.errors.QueryCanceled), "the server has ended it"
+    assert isinstance(caught.value.__cause__, psycopg.errors.QueryCanceled), (
+        "the server has ended it"
+    )
 
 
 def test_a_server_that_stops_in_the_middle_is_left_at_the_deadline(
@@ -246,7 +282,9 @@ def test_a_server_that_stops_in_the_middle_is_left_at_the_deadline(
         engine.sync(make_repository("a"), "1", make_entries(1, "Retry"))
     timers: list[Callable[[], None]] = []
 
-    def make_timer(seconds: float, function: Callable[..., None], arguments: tuple[object, ...]) -> SimpleNamespace:
+    def make_timer(
+        seconds: float, function: Callable[..., None], arguments: tuple[object, ...]
+    ) -> SimpleNamespace:
         timers.append(lambda: function(*arguments))
         return SimpleNamespace(start=lambda: None, cancel=lambda: None)
 
@@ -254,7 +292,10 @@ def test_a_server_that_stops_in_the_middle_is_left_at_the_deadline(
     reader = place.read(clock.now + 1.0)
     assert reader.count(["retry"], ["internal"])[0] == 1
     database = address.partition("@/")[2].partition("?")[0]
-    serving = ask(address, f"SELECT pid FROM pg_stat_activity WHERE datname = '{database}_internal'")  # noqa: S608
+    serving = ask(
+        address,
+        f"SELECT pid FROM pg_stat_activity WHERE datname = '{database}_internal'",  # noqa: S608
+    )
 
     def pass_deadline() -> None:
         clock.now += 2
@@ -273,8 +314,13 @@ def test_a_server_that_stops_in_the_middle_is_left_at_the_deadline(
 
 def test_a_server_that_says_nothing_is_left_at_the_deadline(clock: Clock) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
-        address = f"postgresql://me:{SECRET}@127.0.0.1:{silent.getsockname()[1]}/org?sslmode=disable"
-        with closing(open_engine(address, deadline=clock.now + 0.001)) as engine, pytest.raises(TimeoutError):
+        address = (
+            f"postgresql://me:{SECRET}@127.0.0.1:{silent.getsockname()[1]}/org?sslmode=disable"
+        )
+        with (
+            closing(open_engine(address, deadline=clock.now + 0.001)) as engine,
+            pytest.raises(TimeoutError),
+        ):
             engine.search(["retry"], ALL, ["internal"], 10)
 
 
@@ -286,7 +332,10 @@ def test_no_message_holds_the_password(address: str) -> None:
         f"postgresql://nobody:{SECRET}@/org?host={host}&password={SECRET}&port=1",
         f"postgresql://me:{SECRET}@127.0.0.1:1/org",
     ):
-        with pytest.raises((EngineError, UsageError)) as caught, closing(open_engine(wrong, is_writer=True)) as engine:
+        with (
+            pytest.raises((EngineError, UsageError)) as caught,
+            closing(open_engine(wrong, is_writer=True)) as engine,
+        ):
             engine.heads()
         said = f"{caught.value.message} {caught.value.hint} {caught.value.__cause__ or ''}"
         assert SECRET not in said

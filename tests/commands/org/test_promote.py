@@ -47,20 +47,29 @@ def titles(text: str) -> list[str]:
     return [one.title for one in parse_memory_file("MEMORY.md", text.encode()).entries]
 
 
-def test_what_three_repositories_say_becomes_one_entry_that_names_them(project: Project, org: Organisation) -> None:
+def test_what_three_repositories_say_becomes_one_entry_that_names_them(
+    project: Project, org: Organisation
+) -> None:
     (one,) = promote(project, org).proposed
     assert (one.entry.title, one.said_in) == (SAID, "billing, pay, shop")
     (entry,) = parse_memory_file("", (project.path / "MEMORY.md").read_bytes()).entries
     assert [line.partition("@")[0] for line in entry.occurrences] == ["billing", "pay", "shop"]
-    assert project.git("log", "-1", "--format=%an %s") == "memory-ci memory: what several repositories say"
+    assert (
+        project.git("log", "-1", "--format=%an %s")
+        == "memory-ci memory: what several repositories say"
+    )
     assert promote(project, org).proposed == (), "it is known now"
 
 
-def test_two_are_too_few_and_another_audience_is_not_asked(project: Project, org: Organisation) -> None:
+def test_two_are_too_few_and_another_audience_is_not_asked(
+    project: Project, org: Organisation
+) -> None:
     org.add("billing", "A note of billing alone about its own tables")
     org.sync()
     assert promote(project, org, dry_run=True).proposed == ()
-    assert [one.said_in for one in promote(project, org, dry_run=True, least=2).proposed] == ["pay, shop"]
+    assert [one.said_in for one in promote(project, org, dry_run=True, least=2).proposed] == [
+        "pay, shop"
+    ]
 
 
 def test_what_is_rejected_here_is_not_proposed(project: Project, org: Organisation) -> None:
@@ -72,7 +81,12 @@ def test_what_is_rejected_here_is_not_proposed(project: Project, org: Organisati
 
 
 def test_a_request_is_opened_once_brought_up_to_date_and_left_to_people(
-    project: Project, remote: Remote, forge: GitHubDouble, server: Server, org: Organisation, tmp_path: Path
+    project: Project,
+    remote: Remote,
+    forge: GitHubDouble,
+    server: Server,
+    org: Organisation,
+    tmp_path: Path,
 ) -> None:
     environ = forge.environ(server.url)
     for _ in range(2):
@@ -88,5 +102,7 @@ def test_a_request_is_opened_once_brought_up_to_date_and_left_to_people(
     assert "it stays as it is" in promote(project, org, environ, push="pr").reason
     assert remote.sha(f"refs/heads/{BRANCH}") == tip
     pull["state"] = "closed"
-    assert promote(project, org, environ, push="pr", dry_run=True).proposed == (), "what is shown is what is done"
+    assert promote(project, org, environ, push="pr", dry_run=True).proposed == (), (
+        "what is shown is what is done"
+    )
     assert promote(project, org, environ, push="pr").proposed == (), "people said no"

@@ -29,7 +29,9 @@ def org(tmp_path: Path, make_address: Callable[[], str]) -> Organisation:
     return org
 
 
-def test_a_server_is_synced_verified_and_searched(org: Organisation, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_server_is_synced_verified_and_searched(
+    org: Organisation, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert sorted(org.sync().added) == ["infra", "pay", "shop"]
     assert org.sync().unchanged == 3
     assert org.titles() == ["A note of pay", "A note of shop"]
@@ -43,7 +45,9 @@ def test_a_server_is_synced_verified_and_searched(org: Organisation, monkeypatch
         ("public", 1, NOW),
     ]
     assert all(one.size > 10_000 for one in status.audiences)
-    hits = search_org("a note of the shop", org.address, ("public", "internal"), 5, org.environ, NOW.date())
+    hits = search_org(
+        "a note of the shop", org.address, ("public", "internal"), 5, org.environ, NOW.date()
+    )
     assert hits[0].repository == "shop"
 
 
@@ -75,8 +79,12 @@ def test_what_a_server_answers_is_what_files_answer(org: Organisation) -> None:
     org.address, address = str(org.index), org.address
     org.sync()
     both = [open_engine(address), SqliteEngine(org.index)]
-    first, second = ([engine.search(["note", "pay"], OrgFilters(), ["public", "internal"], 9)] for engine in both)
-    assert [[(m.located, m.repository, m.head, round(m.lexical, 9)) for m in found] for found in first] == [
+    first, second = (
+        [engine.search(["note", "pay"], OrgFilters(), ["public", "internal"], 9)] for engine in both
+    )
+    assert [
+        [(m.located, m.repository, m.head, round(m.lexical, 9)) for m in found] for found in first
+    ] == [
         [(m.located, m.repository, m.head, round(m.lexical, 9)) for m in found] for found in second
     ]
     for engine in both:

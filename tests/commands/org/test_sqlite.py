@@ -20,7 +20,9 @@ def test_a_file_is_read_only_and_renamed_into_place(tmp_path: Path) -> None:
     place = make_place("sqlite", str(tmp_path))
     with writing(place) as engine:
         engine.sync(make_repository("a", "public"), "1", make_entries(1, "Retry first"))
-    with closing(sqlite3.connect(f"{(tmp_path / 'public.db').as_uri()}?mode=ro", uri=True)) as reader:
+    with closing(
+        sqlite3.connect(f"{(tmp_path / 'public.db').as_uri()}?mode=ro", uri=True)
+    ) as reader:
         before = (tmp_path / "public.db").stat()
         with writing(place) as engine:
             engine.sync(make_repository("a", "public"), "2", make_entries(1, "Retry second"))
@@ -72,7 +74,9 @@ def test_a_damaged_file_of_the_operator_goes_on_from_what_was_published_or_begin
     path = tmp_path / "operator" / "internal.db"
     data = path.read_bytes()
     half = len(data) // 2
-    path.write_bytes(data[:half] + b"\xff" * 4096 + data[half + 4096 :] if damage is None else damage)
+    path.write_bytes(
+        data[:half] + b"\xff" * 4096 + data[half + 4096 :] if damage is None else damage
+    )
     if not is_published:
         (tmp_path / "internal.db").unlink()
         (tmp_path / "internal.db").write_bytes(b"damaged, too")

@@ -36,7 +36,9 @@ def test_what_is_merged_between_two_days_is_all_in_the_request_of_the_next(
     publish.before = [lambda: pytest.fail("the run was planned")]
     waited = publish("pr")
     assert (waited.reason, waited.tip) == (f"publish.every: {every}: next on {due}", tip)
-    assert (waited.is_paused, waited.opened) == (True, NOW), "who watches sees how old the request is"
+    assert (waited.is_paused, waited.opened) == (True, NOW), (
+        "who watches sees how old the request is"
+    )
     assert remote.sha(BRANCH) == tip
     publish.before, publish.now = [], NOW + timedelta(days=2)
     publish("pr")
@@ -44,7 +46,9 @@ def test_what_is_merged_between_two_days_is_all_in_the_request_of_the_next(
     assert all(label in subjects for label in ("#128", "#129", "#130"))
 
 
-def test_a_push_waits_for_its_day_as_well_and_a_person_does_not(remote: Remote, publish: Publisher) -> None:
+def test_a_push_waits_for_its_day_as_well_and_a_person_does_not(
+    remote: Remote, publish: Publisher
+) -> None:
     configure(publish, "every: day")
     publish("push")
     merge_more(publish)
@@ -58,7 +62,11 @@ def test_a_request_waits_for_so_many_entries_unless_it_is_wanted_now(
     remote: Remote, forge: GitHubDouble, publish: Publisher
 ) -> None:
     configure(publish, "every: 3 entries")
-    assert publish("pr").reason == publish("push").reason == "publish.every: 3 entries: next at 3 entries, 2 so far"
+    assert (
+        publish("pr").reason
+        == publish("push").reason
+        == "publish.every: 3 entries: next at 3 entries, 2 so far"
+    )
     assert UPDATE not in remote.branches()
     assert forge.pulls == []
     merge_more(publish)
@@ -81,7 +89,14 @@ def test_the_job_that_has_the_key_asks_no_model_when_nothing_is_due(
     plan, project = tmp_path / "plan.json", publish.project
     for now, kind in ((NOW, "nothing"), (NOW + timedelta(days=2), "record")):
         job = CiJob("record", "push", branch="main")
-        run = run_ci(project.workspace, job, CiOptions(extract=plan), now, lambda done, total: None, publish.environ)
+        run = run_ci(
+            project.workspace,
+            job,
+            CiOptions(extract=plan),
+            now,
+            lambda done, total: None,
+            publish.environ,
+        )
         assert (run.job.kind, plan.exists()) == (kind, kind == "record")
 
 
@@ -113,7 +128,9 @@ def test_the_branch_of_a_request_under_review_is_not_moved(
     assert (remote.sha(BRANCH) == tip) is (review == ("APPROVED",)), "no push dismisses an approval"
 
 
-def test_the_last_opinion_of_a_reviewer_counts(remote: Remote, forge: GitHubDouble, publish: Publisher) -> None:
+def test_the_last_opinion_of_a_reviewer_counts(
+    remote: Remote, forge: GitHubDouble, publish: Publisher
+) -> None:
     publish("pr")
     for state in ("CHANGES_REQUESTED", "APPROVED", "COMMENTED"):
         forge.review(state)

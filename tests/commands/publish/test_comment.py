@@ -41,10 +41,14 @@ def server(double: GitHubDouble) -> Iterator[Server]:
 
 
 def edit(project: Project, text: str) -> str:
-    return project.commit("Edit", {"src/shop.py": f"def pay():\n    {text}\n\n\ndef ship():\n    two()\n"})
+    return project.commit(
+        "Edit", {"src/shop.py": f"def pay():\n    {text}\n\n\ndef ship():\n    two()\n"}
+    )
 
 
-def verify(project: Project, job: CiJob, double: GitHubDouble, server: Server, *, dry_run: bool = False) -> str:
+def verify(
+    project: Project, job: CiJob, double: GitHubDouble, server: Server, *, dry_run: bool = False
+) -> str:
     options, environ = CiOptions(dry_run=dry_run), double.environ(server.url)
     run = run_ci(project.workspace, job, options, NOW, lambda done, total: None, environ)
     assert run.exit_code == 0
@@ -57,7 +61,9 @@ def test_a_request_that_edits_cited_code_has_one_comment_that_is_kept_up_to_date
     first = edit(project, "other()")
     assert verify(project, request_of, double, server) == "commented on the request"
     (comment,) = double.comments
-    assert comment["body"].startswith(f"{MARKER}\n## This change edits code that memory speaks about\n")
+    assert comment["body"].startswith(
+        f"{MARKER}\n## This change edits code that memory speaks about\n"
+    )
     assert (first[:7] in comment["body"], make_id(1)[:8] in comment["body"]) == (True, True)
     assert verify(project, request_of, double, server) == "", "it says that already"
     second = edit(project, "another()")
@@ -112,7 +118,12 @@ def test_a_token_that_may_not_comment_does_not_fail_the_job(
 def test_the_comment_of_a_stranger_is_not_taken_for_ours(
     project: Project, request_of: CiJob, double: GitHubDouble, server: Server
 ) -> None:
-    stranger = {"id": 900, "body": f"{MARKER}\nAll is well", "author_association": "NONE", "user": {"type": "User"}}
+    stranger = {
+        "id": 900,
+        "body": f"{MARKER}\nAll is well",
+        "author_association": "NONE",
+        "user": {"type": "User"},
+    }
     double.comments.append(dict(stranger))
     edit(project, "other()")
     verify(project, request_of, double, server)
@@ -121,7 +132,10 @@ def test_the_comment_of_a_stranger_is_not_taken_for_ours(
 
 def test_on_gitlab_the_note_is_ours_by_who_asks(project: Project, request_of: CiJob) -> None:
     at = "2026-09-01T11:00:00Z"
-    notes = [{"id": id_, "body": MARKER, "author": {"id": who}, "created_at": at} for id_, who in ((1, 5), (2, 9))]
+    notes = [
+        {"id": id_, "body": MARKER, "author": {"id": who}, "created_at": at}
+        for id_, who in ((1, 5), (2, 9))
+    ]
     edit(project, "other()")
 
     def answer(asked: Asked) -> object:
@@ -132,7 +146,9 @@ def test_on_gitlab_the_note_is_ours_by_who_asks(project: Project, request_of: Ci
     with serve(answer) as running:  # type: ignore[arg-type] # an Answer each time
         token = "glpat-" + "n0tArealT0ken"
         environ = {"GITLAB_TOKEN": token, "CI_PROJECT_ID": "3", "CI_API_V4_URL": running.url}
-        run = run_ci(project.workspace, request_of, CiOptions(), NOW, lambda done, total: None, environ)
+        run = run_ci(
+            project.workspace, request_of, CiOptions(), NOW, lambda done, total: None, environ
+        )
     assert run.remarks == ("the comment on the request is up to date",)
     (written,) = [asked for asked in running.asked if asked.method != "GET"]
     assert (written.method, written.path) == ("PUT", "/projects/3/merge_requests/7/notes/2")
@@ -140,14 +156,20 @@ def test_on_gitlab_the_note_is_ours_by_who_asks(project: Project, request_of: Ci
 
 @pytest.mark.parametrize(
     ("files", "alone"),
-    [({"MEMORY.md": "# Memory\n"}, True), ({"MEMORY.md": "# Memory\n", "src/shop.py": "x\n"}, False), ({}, False)],
+    [
+        ({"MEMORY.md": "# Memory\n"}, True),
+        ({"MEMORY.md": "# Memory\n", "src/shop.py": "x\n"}, False),
+        ({}, False),
+    ],
 )
 def test_the_job_says_whether_a_change_touches_memory_alone(
     project: Project, request_of: CiJob, files: dict[str, str], alone: bool
 ) -> None:
     if files:
         project.commit("Change", dict(files))
-    run = run_ci(project.workspace, request_of, CiOptions(dry_run=True), NOW, lambda done, total: None, {})
+    run = run_ci(
+        project.workspace, request_of, CiOptions(dry_run=True), NOW, lambda done, total: None, {}
+    )
     assert list_outputs(run)["memory-only"] == str(alone).lower()
 
 
@@ -158,5 +180,7 @@ def test_what_a_merge_commit_hides_is_no_memory(project: Project, request_of: Ci
     project.git("merge", "-q", "--no-commit", "--no-ff", "topic")
     project.write("src/shop.py", "evil\n")
     project.git("commit", "-q", "-m", "Merge", "src/shop.py", "-i")
-    run = run_ci(project.workspace, request_of, CiOptions(dry_run=True), NOW, lambda done, total: None, {})
+    run = run_ci(
+        project.workspace, request_of, CiOptions(dry_run=True), NOW, lambda done, total: None, {}
+    )
     assert list_outputs(run)["memory-only"] == "false"

@@ -11,8 +11,21 @@ from typing import Any, NamedTuple
 import msgspec
 import pytest
 
-from memory_ci.commands.publish.pull_request import MAX_KEYS, Built, RequestState, find_answer, list_keys
-from memory_ci.commands.publish.text import MAX_BYTES, Effect, Links, Proposed, parse_held, render_pull_request
+from memory_ci.commands.publish.pull_request import (
+    MAX_KEYS,
+    Built,
+    RequestState,
+    find_answer,
+    list_keys,
+)
+from memory_ci.commands.publish.text import (
+    MAX_BYTES,
+    Effect,
+    Links,
+    Proposed,
+    parse_held,
+    render_pull_request,
+)
 from memory_ci.errors import EngineError, RepositoryError
 from memory_ci.forge.proposals import Proposal
 from memory_ci.memory.forgotten import REJECTED_FILE
@@ -28,7 +41,9 @@ from tests.servers import Answer, Asked, Server, json_answer, serve
 GH013 = "remote: error: GH013: Repository rule violations found for refs/heads/main."
 
 
-def edit_branch(remote: Remote, path: Path, edits: dict[str, tuple[str, str]], message: str = "Mend it") -> None:
+def edit_branch(
+    remote: Remote, path: Path, edits: dict[str, tuple[str, str]], message: str = "Mend it"
+) -> None:
     """A maintainer's commit on the memory branch: in each file one text for another."""
     clone = remote.clone(path, "--branch", UPDATE)
     files = {name: clone.show("HEAD", name).replace(*edit) for name, edit in edits.items()}
@@ -84,7 +99,10 @@ def test_a_ticked_candidate_is_written_by_the_next_run_and_stays(
         publish("pr")
         entries = parse_memory_file("MEMORY.md", remote.show(UPDATE, "MEMORY.md").encode()).entries
         (entry,) = [one for one in entries if one.title.startswith("Two")]
-        assert (entry.evidence[-1], entry.importance) == ("accepted in the memory pull request", 0.5)
+        assert (entry.evidence[-1], entry.importance) == (
+            "accepted in the memory pull request",
+            0.5,
+        )
         assert "- [x]" in pull["body"]
     pull["body"] = pull["body"].replace("- [x]", "- [ ]")
     publish("pr")
@@ -99,7 +117,9 @@ def test_what_waits_for_people_is_five_questions_and_the_branch_says_that_they_w
     project.commit("Remember", {"MEMORY.md": format_entry(entry)})
     project.commit("Edit", {"src/pay.py": "other()\ntwo()\n"})
     for name in ("red", "green", "blue", "amber", "violet", "ivory"):
-        text = f"Never call `{name}_pay` before `{name}_lock`, because the {name} gateway books twice."
+        text = (
+            f"Never call `{name}_pay` before `{name}_lock`, because the {name} gateway books twice."
+        )
         project.commit(f"feat: {name}\n\n{text}", {"src/lock.py": name})
     project.git("push", "-q", "origin", "main")
     for _ in range(2):  # the branch is made anew by each run, and asks nothing else
@@ -116,12 +136,17 @@ def test_what_waits_for_people_is_five_questions_and_the_branch_says_that_they_w
 
 def click(pull: dict[str, Any], title: str, mark: str) -> None:
     """Click on the box before `title`, as a person does on the page of the request."""
-    (line,) = [line for line in pull["body"].splitlines() if line.startswith("- [") and title in line]
+    (line,) = [
+        line for line in pull["body"].splitlines() if line.startswith("- [") and title in line
+    ]
     pull["body"] = pull["body"].replace(line, f"- [{mark}]{line[5:]}").replace("\n", "\r\n")
 
 
 def titles_on(remote: Remote, rev: str) -> set[str]:
-    return {one.title for one in parse_memory_file("MEMORY.md", remote.show(rev, "MEMORY.md").encode()).entries}
+    return {
+        one.title
+        for one in parse_memory_file("MEMORY.md", remote.show(rev, "MEMORY.md").encode()).entries
+    }
 
 
 class Waiting(NamedTuple):
@@ -135,7 +160,9 @@ class Waiting(NamedTuple):
 
 
 @pytest.fixture(params=[GitHubDouble, GitLabDouble])
-def proposed(project: Project, remote: Remote, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Waiting]:
+def proposed(
+    project: Project, remote: Remote, tmp_path: Path, request: pytest.FixtureRequest
+) -> Iterator[Waiting]:
     forge: GitHubDouble = request.param(remote, tmp_path / "forge")
     with serve(forge) as server:
         publish = Publisher(project, forge.environ(server.url))
@@ -144,7 +171,9 @@ def proposed(project: Project, remote: Remote, tmp_path: Path, request: pytest.F
         yield Waiting(forge, publish, pull, *sorted(titles_on(remote, UPDATE)))
 
 
-def test_an_entry_that_is_unticked_is_taken_out_until_its_line_is_ticked(remote: Remote, proposed: Waiting) -> None:
+def test_an_entry_that_is_unticked_is_taken_out_until_its_line_is_ticked(
+    remote: Remote, proposed: Waiting
+) -> None:
     forge, publish, pull, gone, kept = proposed
     click(pull, gone, " ")
     for _ in range(2):  # the second finds it in the file alone
@@ -160,21 +189,30 @@ def test_an_entry_that_is_unticked_is_taken_out_until_its_line_is_ticked(remote:
     assert len(forge.pulls) == 1
 
 
-def test_a_comment_says_what_a_click_says_once_and_not_by_strangers(remote: Remote, proposed: Waiting) -> None:
+def test_a_comment_says_what_a_click_says_once_and_not_by_strangers(
+    remote: Remote, proposed: Waiting
+) -> None:
     forge, publish, pull, gone, kept = proposed
-    keys = {one.title: one.id for one in parse_memory_file("", remote.show(UPDATE, "MEMORY.md").encode()).entries}
+    keys = {
+        one.title: one.id
+        for one in parse_memory_file("", remote.show(UPDATE, "MEMORY.md").encode()).entries
+    }
     forge.comment(f"/memory drop {keys[kept]}", is_stranger=True)
     if not isinstance(forge, GitLabDouble):  # a member who may not write
         forge.comment(f"/memory drop {keys[kept]}", login="reader")
     forge.comment(f"```\n/memory drop {keys[kept]}\n```\n<!--\n/memory drop {keys[kept]}\n-->")
-    forge.comment(f"No.\r\n`/memory drop {keys[gone][:8]}`\r\n> /memory drop {keys[kept]}\n/memory forget it")
+    forge.comment(
+        f"No.\r\n`/memory drop {keys[gone][:8]}`\r\n> /memory drop {keys[kept]}\n/memory forget it"
+    )
     for is_new in (True, False):
         publish("pr")
         assert titles_on(remote, UPDATE) == {kept}
         assert ("`/memory forget it`" in pull["body"]) is is_new
     click(pull, gone[:40], "x")
     publish("pr")
-    assert titles_on(remote, UPDATE) == {gone, kept}, "a comment is obeyed once: the click came after it"
+    assert titles_on(remote, UPDATE) == {gone, kept}, (
+        "a comment is obeyed once: the click came after it"
+    )
 
 
 def test_the_request_says_what_agents_are_told_before_and_after_and_what_it_cost(
@@ -182,10 +220,16 @@ def test_the_request_says_what_agents_are_told_before_and_after_and_what_it_cost
 ) -> None:
     published = publish("pr")
     body, title = forge.pulls[0]["body"], forge.pulls[0]["title"]
-    assert title == "memory: the client retried a POST after a timeout although the gateway had…, and 1 more"
-    told = body.partition("### What agents are told: before and after")[2].partition("\n\nBudget")[0]
+    assert (
+        title
+        == "memory: the client retried a POST after a timeout although the gateway had…, and 1 more"
+    )
+    told = body.partition("### What agents are told: before and after")[2].partition("\n\nBudget")[
+        0
+    ]
     assert re.search(
-        r"- `[^`]+` \(\[#128\]\(https://github.com/acme/shop/pull/128\)\): nothing before\n  - also given: `", told
+        r"- `[^`]+` \(\[#128\]\(https://github.com/acme/shop/pull/128\)\): nothing before\n  - also given: `",
+        told,
     )
     given = set(re.findall(r"also given: `(.+)`", told))
     assert given
@@ -202,12 +246,18 @@ def test_an_entry_that_a_maintainer_reworded_is_gone_when_it_is_unticked_too(
     edit_branch(remote, tmp_path / "maintainer", {"MEMORY.md": (f"## {gone}", f"## Well, {gone}")})
     publish("pr")
     assert titles_on(remote, UPDATE) == {kept}
-    assert len(remote.show(UPDATE, REJECTED_FILE).splitlines()) == 3, "as it was proposed, and as it was reworded"
+    assert len(remote.show(UPDATE, REJECTED_FILE).splitlines()) == 3, (
+        "as it was proposed, and as it was reworded"
+    )
 
 
 @pytest.mark.parametrize("is_job_of_the_push", [True, False])
 def test_what_was_unticked_and_merged_all_the_same_is_taken_out_by_the_next_run(
-    remote: Remote, forge: GitHubDouble, publish: Publisher, tmp_path: Path, is_job_of_the_push: bool
+    remote: Remote,
+    forge: GitHubDouble,
+    publish: Publisher,
+    tmp_path: Path,
+    is_job_of_the_push: bool,
 ) -> None:
     publish("pr")
     gone, kept = sorted(titles_on(remote, UPDATE))
@@ -216,14 +266,20 @@ def test_what_was_unticked_and_merged_all_the_same_is_taken_out_by_the_next_run(
     forge.pulls[0] |= {"state": "closed", "merged_at": "2026-11-21T12:00:00Z"}
     publish.environ |= {"GITHUB_EVENT_NAME": "push"} if is_job_of_the_push else {}
     publish("pr")
-    assert (len(forge.pulls), titles_on(remote, "main"), titles_on(remote, UPDATE)) == (2, {gone, kept}, {kept})
+    assert (len(forge.pulls), titles_on(remote, "main"), titles_on(remote, UPDATE)) == (
+        2,
+        {gone, kept},
+        {kept},
+    )
     assert gone[:40] in forge.pulls[1]["body"]
     decline(forge)
     assert "pull request 2 was closed" in publish("pr").reason or is_job_of_the_push
     assert titles_on(remote, "main") == {gone, kept}, "people said no to taking it out"
 
 
-def test_the_forge_is_asked_once_for_the_request(forge: GitHubDouble, publish: Publisher, server: Server) -> None:
+def test_the_forge_is_asked_once_for_the_request(
+    forge: GitHubDouble, publish: Publisher, server: Server
+) -> None:
     publish("pr")
     server.asked.clear()
     publish("pr")
@@ -282,7 +338,9 @@ def test_an_entry_that_a_maintainer_takes_out_is_never_proposed_again(
         assert gone[:40] in branch.show("HEAD", REJECTED_FILE)
     assert "### Not proposed again" in forge.pulls[0]["body"]
     trailers = remote.git("log", "-1", "--format=%(trailers:only,unfold)", UPDATE).splitlines()
-    assert f"Memory-CI-Source: {remote.sha('main')}" in trailers, "a squash keeps no commit of the branch"
+    assert f"Memory-CI-Source: {remote.sha('main')}" in trailers, (
+        "a squash keeps no commit of the branch"
+    )
     merged = squash(remote, tmp_path / "merged")
     root = merged.git("rev-list", "--max-parents=0", "HEAD")
     published = publish("pr", since=root)
@@ -295,7 +353,9 @@ def test_what_a_maintainer_rewords_on_the_branch_stays_as_they_wrote_it(
 ) -> None:
     publish("pr")
     edit_branch(
-        remote, tmp_path / "maintainer", {"MEMORY.md": ("send an idempotency key", "always send a key of one use")}
+        remote,
+        tmp_path / "maintainer",
+        {"MEMORY.md": ("send an idempotency key", "always send a key of one use")},
     )
     publish.project.commit("More work", {"other.txt": "x"})
     publish.project.git("push", "-q", "origin", "main")
@@ -335,7 +395,9 @@ def test_an_entry_that_the_run_reinforces_keeps_the_words_of_maintainers_and_cou
     assert "### Kept from this branch\n\n- [x] `Known better`" in forge.pulls[0]["body"]
 
 
-def test_two_edits_of_one_entry_at_different_times_both_stay(remote: Remote, used: Publisher, tmp_path: Path) -> None:
+def test_two_edits_of_one_entry_at_different_times_both_stay(
+    remote: Remote, used: Publisher, tmp_path: Path
+) -> None:
     edit_branch(remote, tmp_path / "one", {"MEMORY.md": ("Known before", "Known better")})
     used("pr")
     edit_branch(remote, tmp_path / "two", {"MEMORY.md": ("type: procedural", "type: directive")})
@@ -350,7 +412,9 @@ def test_a_field_that_the_base_decided_otherwise_is_left_and_the_text_says_so(
     remote: Remote, forge: GitHubDouble, used: Publisher, tmp_path: Path
 ) -> None:
     edit_branch(remote, tmp_path / "one", {"MEMORY.md": ("Known before", "Known on the branch")})
-    used.project.commit("Say it here", {"MEMORY.md": format_entry(make_entry(7, title="Known in the base"))})
+    used.project.commit(
+        "Say it here", {"MEMORY.md": format_entry(make_entry(7, title="Known in the base"))}
+    )
     used.project.git("push", "-q", "origin", "main")
     published = used("pr")
     assert known(remote).title == "Known in the base"
@@ -374,7 +438,9 @@ def test_an_entry_that_a_maintainer_moves_to_another_file_stays_there(
     clone = remote.clone(tmp_path / "one", "--branch", UPDATE)
     (entry,) = (entry for entry in clone.entries() if entry.id == make_id(7))
     rest = [format_entry(entry) for entry in clone.entries() if entry.id != make_id(7)]
-    clone.commit("Of the team", {"MEMORY.md": "\n".join(rest), "src/MEMORY.md": format_entry(entry)})
+    clone.commit(
+        "Of the team", {"MEMORY.md": "\n".join(rest), "src/MEMORY.md": format_entry(entry)}
+    )
     clone.git("push", "-q", "origin", UPDATE)
     do_more_work(used)
     used("pr")
@@ -410,7 +476,9 @@ def test_a_line_that_a_maintainer_takes_out_of_the_rejected_there_is_proposed_ag
 def test_a_line_of_the_base_that_a_maintainer_takes_out_of_the_rejected_goes(
     remote: Remote, publish: Publisher, tmp_path: Path
 ) -> None:
-    publish.project.commit("Never", {REJECTED_FILE: "# Not these\n0123456789ab Old news\nba9876543210 Older news\n"})
+    publish.project.commit(
+        "Never", {REJECTED_FILE: "# Not these\n0123456789ab Old news\nba9876543210 Older news\n"}
+    )
     publish.project.git("push", "-q", "origin", "main")
     publish("pr")
     edit_branch(remote, tmp_path / "one", {REJECTED_FILE: ("0123456789ab Old news\n", "")})
@@ -421,7 +489,11 @@ def test_a_line_of_the_base_that_a_maintainer_takes_out_of_the_rejected_goes(
 
 def find_told(remote: Remote) -> list[str]:
     """The episode files on the memory branch."""
-    return [path for path in remote.git("ls-tree", "-r", "--name-only", UPDATE).splitlines() if "/episodes/" in path]
+    return [
+        path
+        for path in remote.git("ls-tree", "-r", "--name-only", UPDATE).splitlines()
+        if "/episodes/" in path
+    ]
 
 
 def test_an_episode_that_a_maintainer_deletes_is_not_proposed_again(
@@ -467,7 +539,11 @@ def test_words_beside_the_entries_stay_as_a_maintainer_left_them(
     remote: Remote, forge: GitHubDouble, publish: Publisher, tmp_path: Path
 ) -> None:
     publish("pr")
-    edit_branch(remote, tmp_path / "one", {"MEMORY.md": ("# Memory\n", "# Our memory\n\nRead this first.\n")})
+    edit_branch(
+        remote,
+        tmp_path / "one",
+        {"MEMORY.md": ("# Memory\n", "# Our memory\n\nRead this first.\n")},
+    )
     for number in range(2):
         publish.project.put_fragment(make_entry(7 + number, title=f"Note {number}"))
         publish.project.git("push", "-q", "origin", "main")
@@ -491,9 +567,13 @@ def test_words_beside_the_entries_that_the_base_changed_too_leave_the_branch_as_
     assert remote.sha(f"refs/heads/{UPDATE}") == tip
 
 
-def test_words_that_the_base_alone_changed_are_no_hindrance(remote: Remote, publish: Publisher, tmp_path: Path) -> None:
+def test_words_that_the_base_alone_changed_are_no_hindrance(
+    remote: Remote, publish: Publisher, tmp_path: Path
+) -> None:
     publish("pr")
-    edit_branch(remote, tmp_path / "one", {"MEMORY.md": ("send an idempotency key", "send a nonce")})
+    edit_branch(
+        remote, tmp_path / "one", {"MEMORY.md": ("send an idempotency key", "send a nonce")}
+    )
     text = publish.project.show("HEAD", "MEMORY.md").replace("# Memory\n", "# Memories\n")
     publish.project.commit("Another heading", {"MEMORY.md": text})
     publish.project.git("push", "-q", "origin", "main")
@@ -521,7 +601,10 @@ def test_what_a_maintainer_amends_stays_although_the_message_is_ours(
 ) -> None:
     publish("pr")
     clone = remote.clone(tmp_path / "maintainer", "--branch", UPDATE)
-    clone.write("MEMORY.md", clone.show("HEAD", "MEMORY.md").replace("send an idempotency key", "send a nonce"))
+    clone.write(
+        "MEMORY.md",
+        clone.show("HEAD", "MEMORY.md").replace("send an idempotency key", "send a nonce"),
+    )
     clone.git("commit", "-q", "--amend", "--no-edit", "MEMORY.md")
     clone.git("push", "-q", "--force", "origin", UPDATE)
     publish.project.commit("More work", {"other.txt": "x"})
@@ -534,7 +617,9 @@ def test_what_was_merged_and_changed_since_is_not_brought_back_by_an_old_branch(
     remote: Remote, publish: Publisher, tmp_path: Path
 ) -> None:
     publish("pr")
-    edit_branch(remote, tmp_path / "maintainer", {"MEMORY.md": ("send an idempotency key", "send a nonce")})
+    edit_branch(
+        remote, tmp_path / "maintainer", {"MEMORY.md": ("send an idempotency key", "send a nonce")}
+    )
     old = remote.sha(f"refs/heads/{UPDATE}")
     merged = squash(remote, tmp_path / "merged")
     merged.commit("Forget all", {"MEMORY.md": ""})
@@ -584,7 +669,9 @@ def test_however_the_pull_request_is_merged_the_next_run_reads_nothing_again(
     assert published.reason == "nothing to propose"
     assert UPDATE not in remote.branches()
     assert published.plan is not None
-    assert published.plan.since == publish.project.sha("main"), "the branch is where the first run read it"
+    assert published.plan.since == publish.project.sha("main"), (
+        "the branch is where the first run read it"
+    )
     assert published.plan.judged == ()
 
 
@@ -613,21 +700,28 @@ def test_a_pull_request_that_a_person_closed_is_not_opened_again(
     assert (len(forge.pulls), remote.git("for-each-ref")) == (1, before)
 
 
-def test_another_is_opened_for_what_is_new_and_tells_of_the_closed_one(forge: GitHubDouble, publish: Publisher) -> None:
+def test_another_is_opened_for_what_is_new_and_tells_of_the_closed_one(
+    forge: GitHubDouble, publish: Publisher
+) -> None:
     publish("pr")
     decline(forge)
     do_more_work(publish)
     assert publish("pr").url == forge.pulls[-1]["html_url"]
     first, second = forge.pulls
     assert (first["state"], second["state"]) == ("closed", "open")
-    assert "[pull request 1](https://github.com/acme/shop/pull/1) was closed without a merge" in second["body"]
+    assert (
+        "[pull request 1](https://github.com/acme/shop/pull/1) was closed without a merge"
+        in second["body"]
+    )
     assert "### Closed before, in pull request 1\n\n- `" in second["body"]
     assert second["body"].count("dashboard") == 1
     decline(forge)
     assert "pull request 2 was closed" in publish("pr").reason
 
 
-def test_what_a_person_closed_and_opens_again_is_brought_up_to_date(forge: GitHubDouble, publish: Publisher) -> None:
+def test_what_a_person_closed_and_opens_again_is_brought_up_to_date(
+    forge: GitHubDouble, publish: Publisher
+) -> None:
     publish("pr")
     decline(forge)
     publish("pr")
@@ -678,7 +772,9 @@ def test_a_request_is_closed_in_our_words_before_its_branch_goes_away(
 
 
 def hold_episodes(plan: Plan, count: int) -> Built:
-    files = tuple(EpisodeFile(f".memory/episodes/2026-11/pr-{number}.md", "") for number in range(count))
+    files = tuple(
+        EpisodeFile(f".memory/episodes/2026-11/pr-{number}.md", "") for number in range(count)
+    )
     held = msgspec.structs.replace(plan, steps=(), episodes=files)
     return Built(plan.base, plan.base, held, ())
 
@@ -688,7 +784,9 @@ def test_the_text_of_a_pull_request_has_room_for_the_keys_of_any_number(project:
     for count, width in ((MAX_KEYS, MAX_KEYS), (MAX_KEYS + 100, MAX_KEYS + 1)):
         held = list_keys(hold_episodes(plan, count))
         assert len(held) == width
-        body = render_pull_request(Proposed(plan, (), (), Effect(0, 0, 0, 0, 0), Links(), tuple(held)))
+        body = render_pull_request(
+            Proposed(plan, (), (), Effect(0, 0, 0, 0, 0), Links(), tuple(held))
+        )
         assert len(body) < MAX_BYTES / 2
         standing = RequestState(None, None, Proposal(7, "", body))
         assert "pull request 7 was closed" in find_answer(hold_episodes(plan, count), standing)
@@ -700,10 +798,14 @@ def test_less_than_a_closed_pull_request_held_is_nothing_new(project: Project) -
     held = tuple(list_keys(hold_episodes(plan, 1_000)))
     body = render_pull_request(Proposed(plan, (), (), Effect(0, 0, 0, 0, 0), Links(), held))
     fewer = hold_episodes(plan, 999)
-    assert "pull request 7 was closed" in find_answer(fewer, RequestState(None, None, Proposal(7, "", body)))
+    assert "pull request 7 was closed" in find_answer(
+        fewer, RequestState(None, None, Proposal(7, "", body))
+    )
 
 
-def test_a_pull_request_of_episodes_alone_says_so(remote: Remote, forge: GitHubDouble, publish: Publisher) -> None:
+def test_a_pull_request_of_episodes_alone_says_so(
+    remote: Remote, forge: GitHubDouble, publish: Publisher
+) -> None:
     project = publish.project
     publish("push")
     project.merge_work("chore: tidy up", "tidy", 130, "src/tidy.py")
@@ -745,7 +847,9 @@ def test_a_branch_whose_memory_a_maintainer_broke_is_left_to_be_mended(
     remote: Remote, publish: Publisher, tmp_path: Path
 ) -> None:
     publish("pr")
-    edit_branch(remote, tmp_path / "maintainer", {"MEMORY.md": ("importance: ", "importance: oops ")})
+    edit_branch(
+        remote, tmp_path / "maintainer", {"MEMORY.md": ("importance: ", "importance: oops ")}
+    )
     tip = remote.sha(f"refs/heads/{UPDATE}")
     assert "MEMORY.md:" in publish("pr").reason
     assert remote.sha(f"refs/heads/{UPDATE}") == tip
@@ -754,7 +858,9 @@ def test_a_branch_whose_memory_a_maintainer_broke_is_left_to_be_mended(
 def test_an_entry_of_the_base_that_a_maintainer_takes_out_there_goes_with_the_pull_request(
     remote: Remote, publish: Publisher, tmp_path: Path
 ) -> None:
-    publish.project.commit("Keep", {"MEMORY.md": format_entry(make_entry(7, title="Held for years"))})
+    publish.project.commit(
+        "Keep", {"MEMORY.md": format_entry(make_entry(7, title="Held for years"))}
+    )
     publish.project.git("push", "-q", "origin", "main")
     publish("pr")
     take_out(remote, tmp_path / "maintainer", "Held for years")
@@ -772,7 +878,11 @@ def test_a_maintainer_who_pushes_while_the_run_works_is_not_overwritten(
     publish.project.put_fragment(make_entry(7, title="One more"))
     publish.project.git("push", "-q", "origin", "main")
     publish.before = [
-        lambda: edit_branch(remote, tmp_path / "maintainer", {"MEMORY.md": ("send an idempotency key", "send a nonce")})
+        lambda: edit_branch(
+            remote,
+            tmp_path / "maintainer",
+            {"MEMORY.md": ("send an idempotency key", "send a nonce")},
+        )
     ]
     assert publish("pr").tries == 2
     assert "send a nonce" in remote.show(UPDATE, "MEMORY.md")
@@ -802,7 +912,9 @@ def test_without_a_forge_the_branch_is_pushed_and_the_reason_says_what_is_left(
     assert "open its pull request by hand" in published.reason
 
 
-def test_a_memory_branch_that_may_not_be_pushed_is_an_error(remote: Remote, publish: Publisher) -> None:
+def test_a_memory_branch_that_may_not_be_pushed_is_an_error(
+    remote: Remote, publish: Publisher
+) -> None:
     remote.refuse(f"refs/heads/{UPDATE}", GH013)
     with pytest.raises(RepositoryError) as caught:
         publish("pr")
@@ -829,7 +941,9 @@ def test_a_branch_that_moves_between_two_commits_of_the_api_loses_nothing(
     project: Project, remote: Remote, forge: GitHubDouble, publish: Publisher, tmp_path: Path
 ) -> None:
     project.put_fragment(make_entry(7, title="Waits in the inbox"))
-    retired = format_entry(make_entry(9, title="Long gone", status="retired"))  # compaction is a commit of its own
+    retired = format_entry(
+        make_entry(9, title="Long gone", status="retired")
+    )  # compaction is a commit of its own
     project.commit("Retire", {"MEMORY.md": f"{project.show('HEAD', 'MEMORY.md')}\n{retired}"})
     project.git("push", "-q", "origin", "main")
 
@@ -876,7 +990,12 @@ def test_what_was_learned_of_older_work_stays_when_the_next_run_makes_the_branch
     start = project.sha()
     project.commit("Trust nobody", {".memory-ci.yaml": "extraction: {trusted_authors: [nobody]}\n"})
     because = "because two people who count one drawer never agree."
-    project.merge_work(f"Drawers\n\nDecision: one clerk a drawer rather than two, {because}", "drawer", 129, "src/b.py")
+    project.merge_work(
+        f"Drawers\n\nDecision: one clerk a drawer rather than two, {because}",
+        "drawer",
+        129,
+        "src/b.py",
+    )
     project.git("push", "-q", "origin", "main")
     publish("push")
     project.git("pull", "-q", "origin", "main")
@@ -887,7 +1006,11 @@ def test_what_was_learned_of_older_work_stays_when_the_next_run_makes_the_branch
     older = [entry.title for entry in read_entries(remote, UPDATE) if "clerk" in entry.title]
     assert older
     assert "Memory-CI-Range: asked" in remote.git("log", "--format=%B", f"main..{UPDATE}")
-    project.merge_work("Voids\n\nDecision: a void is a row rather than a delete, because auditors ask.", "void", 130)
+    project.merge_work(
+        "Voids\n\nDecision: a void is a row rather than a delete, because auditors ask.",
+        "void",
+        130,
+    )
     project.git("push", "-q", "origin", "main")
     for _ in range(2):
         publish("pr")

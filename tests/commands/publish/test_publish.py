@@ -41,7 +41,9 @@ def test_what_was_recorded_is_on_the_remote_and_the_local_branch_follows(
     assert "retried a POST" in (project.path / "MEMORY.md").read_text()
 
 
-def test_nothing_private_is_left_behind_and_the_plan_names_the_branch(project: Project, publish: Publisher) -> None:
+def test_nothing_private_is_left_behind_and_the_plan_names_the_branch(
+    project: Project, publish: Publisher
+) -> None:
     published = publish("push")
     assert published.plan is not None
     assert published.plan.ref == "refs/heads/main"
@@ -118,7 +120,9 @@ def test_a_branch_that_never_holds_still_is_given_up_after_eight_tries(
     assert remote.git("log", "--grep=memory:", "--format=%s", "main") == "", "nothing landed"
 
 
-@pytest.mark.parametrize("words", [GH006, GH013, "You are not allowed to push code to protected branches"])
+@pytest.mark.parametrize(
+    "words", [GH006, GH013, "You are not allowed to push code to protected branches"]
+)
 def test_a_refusal_is_an_error_that_says_why_and_is_not_tried_again(
     project: Project, remote: Remote, publish: Publisher, words: str
 ) -> None:
@@ -132,7 +136,9 @@ def test_a_refusal_is_an_error_that_says_why_and_is_not_tried_again(
     assert publish.waits.bounds == []
 
 
-def test_a_dirty_work_tree_is_left_alone(project: Project, remote: Remote, publish: Publisher) -> None:
+def test_a_dirty_work_tree_is_left_alone(
+    project: Project, remote: Remote, publish: Publisher
+) -> None:
     before = project.sha("main")
     project.write("README.md", "My own words\n")
     published = publish("push")
@@ -142,7 +148,9 @@ def test_a_dirty_work_tree_is_left_alone(project: Project, remote: Remote, publi
     assert (project.path / "README.md").read_text() == "My own words\n"
 
 
-def test_local_commits_that_are_not_pushed_stay_local(project: Project, remote: Remote, publish: Publisher) -> None:
+def test_local_commits_that_are_not_pushed_stay_local(
+    project: Project, remote: Remote, publish: Publisher
+) -> None:
     mine = project.commit("Not yet", {"draft.txt": "x"})
     published = publish("push")
     assert not published.is_followed
@@ -150,13 +158,17 @@ def test_local_commits_that_are_not_pushed_stay_local(project: Project, remote: 
     assert remote.git("ls-tree", "--name-only", "main", "draft.txt") == ""
 
 
-def test_a_branch_that_is_checked_out_nowhere_follows(project: Project, remote: Remote, publish: Publisher) -> None:
+def test_a_branch_that_is_checked_out_nowhere_follows(
+    project: Project, remote: Remote, publish: Publisher
+) -> None:
     project.branch("elsewhere")
     assert publish("push", ref="main").is_followed
     assert project.sha("main") == remote.sha("main")
 
 
-def test_a_push_of_nothing_but_memory_starts_no_run(project: Project, remote: Remote, publish: Publisher) -> None:
+def test_a_push_of_nothing_but_memory_starts_no_run(
+    project: Project, remote: Remote, publish: Publisher
+) -> None:
     publish("push")
     publish.environ["GITHUB_EVENT_NAME"] = "push"
     publish.before = [lambda: pytest.fail("the run was planned")]
@@ -167,7 +179,9 @@ def test_a_push_of_nothing_but_memory_starts_no_run(project: Project, remote: Re
     assert publish("push").subjects != ()
 
 
-def test_a_shallow_clone_is_made_deeper_until_it_holds_the_range(remote: Remote, tmp_path: Path) -> None:
+def test_a_shallow_clone_is_made_deeper_until_it_holds_the_range(
+    remote: Remote, tmp_path: Path
+) -> None:
     shallow = remote.clone(tmp_path / "shallow", "--depth=1")
     assert shallow.git("rev-list", "--count", "HEAD") == "1"
     published = Publisher(shallow)("push")
@@ -199,7 +213,9 @@ def test_there_must_be_a_remote_of_that_name(project: Project) -> None:
     assert caught.value.slug == "no-remote"
 
 
-def test_four_writers_at_once_lose_nothing(project: Project, remote: Remote, tmp_path: Path) -> None:
+def test_four_writers_at_once_lose_nothing(
+    project: Project, remote: Remote, tmp_path: Path
+) -> None:
     since = project.sha()
     labels = [f"#{number}" for number in range(201, 205)]
     for label, name in zip(labels, ("refund", "void", "quote", "ship"), strict=True):
@@ -207,7 +223,9 @@ def test_four_writers_at_once_lose_nothing(project: Project, remote: Remote, tmp
     project.git("push", "-q", "origin", "main")
     clones = [remote.clone(tmp_path / f"clone{label}") for label in labels]
     writers = [
-        subprocess.Popen([sys.executable, str(WRITER), str(clone.path), label, since], stdout=subprocess.PIPE)
+        subprocess.Popen(
+            [sys.executable, str(WRITER), str(clone.path), label, since], stdout=subprocess.PIPE
+        )
         for clone, label in zip(clones, labels, strict=True)
     ]
     said = [writer.communicate(timeout=60)[0] for writer in writers]
@@ -232,7 +250,9 @@ def test_the_token_is_sent_to_its_server_and_stands_in_no_argument(
         monkeypatch.setenv("GIT_TRACE", str(trace))
         publish = Publisher(project, {"GITHUB_TOKEN": TOKEN, "GITHUB_SERVER_URL": server.url})
         # What an earlier step of the job left behind must not be sent beside ours.
-        project.git("config", f"http.{server.url}/.extraheader", "Authorization: Basic b2xkOm9sZA==")
+        project.git(
+            "config", f"http.{server.url}/.extraheader", "Authorization: Basic b2xkOm9sZA=="
+        )
         published = publish("push")
     assert remote.sha("main") == published.tip
     said = trace.read_text()
@@ -244,7 +264,9 @@ def test_the_token_is_sent_to_its_server_and_stands_in_no_argument(
     assert all("," not in header for header in given), "one header, not two"
 
 
-def test_a_token_without_the_right_is_a_refusal(project: Project, remote: Remote, tmp_path: Path) -> None:
+def test_a_token_without_the_right_is_a_refusal(
+    project: Project, remote: Remote, tmp_path: Path
+) -> None:
     remote.git("config", "http.receivepack", "true")
     with serve(git_over_http(tmp_path, TOKEN, [], is_read_only=True)) as server:
         project.git("remote", "set-url", "origin", f"{server.url}/shop.git")

@@ -23,7 +23,9 @@ def read_options(noted: Path) -> list[str]:
     return noted.read_text(encoding="utf-8").splitlines() if noted.exists() else []
 
 
-def test_without_a_token_for_the_api_the_push_asks_for_the_merge_request(project: Project, remote: Remote) -> None:
+def test_without_a_token_for_the_api_the_push_asks_for_the_merge_request(
+    project: Project, remote: Remote
+) -> None:
     noted = remote.note_options()
     published = Publisher(project, JOB)("pr")
     told = read_options(noted)
@@ -48,7 +50,9 @@ def test_a_second_run_pushes_nothing_and_asks_for_nothing(project: Project, remo
 
 def test_with_a_token_for_the_api_nothing_is_asked_twice(project: Project, remote: Remote) -> None:
     noted = remote.note_options()
-    with serve(lambda asked: json_answer([] if asked.method == "GET" else {"iid": 3, "web_url": "u"})) as server:
+    with serve(
+        lambda asked: json_answer([] if asked.method == "GET" else {"iid": 3, "web_url": "u"})
+    ) as server:
         environ = {**JOB, "GITLAB_TOKEN": "of-the-project", "CI_API_V4_URL": server.url}
         assert Publisher(project, environ)("pr").url == "u"
     assert read_options(noted) == []
@@ -60,7 +64,9 @@ def test_a_push_to_the_default_branch_starts_no_pipeline(project: Project, remot
     assert read_options(noted) == ["refs/heads/main ci.skip"]
 
 
-def test_a_remote_that_takes_no_options_gets_the_push_without(project: Project, remote: Remote) -> None:
+def test_a_remote_that_takes_no_options_gets_the_push_without(
+    project: Project, remote: Remote
+) -> None:
     published = Publisher(project, JOB)("push")
     assert (published.tries, remote.sha("main")) == (1, published.tip)
 

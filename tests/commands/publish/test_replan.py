@@ -48,7 +48,9 @@ def refuse(project: Project, plan: Plan) -> str:
     return caught.value.message
 
 
-def test_a_plan_lands_on_a_newer_tip_and_what_came_between_is_for_the_next_run(project: Project) -> None:
+def test_a_plan_lands_on_a_newer_tip_and_what_came_between_is_for_the_next_run(
+    project: Project,
+) -> None:
     plan = project.plan()
     project.merge_work(REFUND, "refund", 129, "src/refund.py")
     project.put_fragment(make_entry(8, title="Said meanwhile"))
@@ -59,7 +61,9 @@ def test_a_plan_lands_on_a_newer_tip_and_what_came_between_is_for_the_next_run(p
     cursor = find_cursor(project.workspace.repo, "main")
     assert cursor is not None
     assert cursor.source == plan.base
-    assert project.record().subjects == ("memory: fold 1 entry from the inbox, reinforce 2 entries for #129",)
+    assert project.record().subjects == (
+        "memory: fold 1 entry from the inbox, reinforce 2 entries for #129",
+    )
     assert {entry.id: entry.reinforcement_count for entry in project.entries()}[make_id(7)] == 1
 
 
@@ -72,7 +76,10 @@ def test_a_plan_for_the_tip_is_left_as_it_is(project: Project) -> None:
     ("files", "words"),
     [
         ({"MEMORY.md": ""}, f"{make_id(7)[:8]} was changed"),
-        ({"MEMORY.md": None, "src/MEMORY.md": format_entry(KNOWN)}, f"{make_id(7)[:8]} was changed"),
+        (
+            {"MEMORY.md": None, "src/MEMORY.md": format_entry(KNOWN)},
+            f"{make_id(7)[:8]} was changed",
+        ),
         ({".memory-ci.yaml": "episodes: {write: false}\n"}, "configuration"),
     ],
 )
@@ -86,11 +93,16 @@ def test_a_plan_that_speaks_of_what_was_changed_since_is_refused(
 
 def test_what_is_counted_is_put_onto_an_entry_that_was_reworded_since(project: Project) -> None:
     plan = project.plan()
-    project.commit("Say it better", {"MEMORY.md": format_entry(KNOWN).replace("Known before", "Known better")})
+    project.commit(
+        "Say it better", {"MEMORY.md": format_entry(KNOWN).replace("Known before", "Known better")}
+    )
     moved = move(project, plan)
     apply_plan(project.workspace, moved, NOW)
     (entry,) = (one for one in project.entries() if one.id == make_id(7))
-    assert (entry.title, entry.reinforcement_count) == ("Known better", KNOWN.reinforcement_count + 1)
+    assert (entry.title, entry.reinforcement_count) == (
+        "Known better",
+        KNOWN.reinforcement_count + 1,
+    )
 
 
 def test_a_note_of_the_inbox_that_was_changed_is_not_folded_as_it_was(project: Project) -> None:
@@ -136,14 +148,18 @@ def test_a_plan_of_a_branch_that_was_rewritten_is_refused(project: Project) -> N
 def test_what_maintainers_rejected_since_is_left_out(project: Project) -> None:
     plan = project.plan()
     gone = added(plan)[0]
-    project.commit("Not this one", {REJECTED_FILE: f"{content_key(gone.title, gone.body)} {gone.title}\n"})
+    project.commit(
+        "Not this one", {REJECTED_FILE: f"{content_key(gone.title, gone.body)} {gone.title}\n"}
+    )
     apply_plan(project.workspace, move(project, plan), NOW)
     assert gone.title not in project.titles()
     assert len(project.titles()) == 2
 
 
 def added(plan: Plan) -> list[Entry]:
-    return [change.entry for step in plan.steps if step.step == "extract" for change in step.changes]
+    return [
+        change.entry for step in plan.steps if step.step == "extract" for change in step.changes
+    ]
 
 
 @pytest.fixture
@@ -155,7 +171,14 @@ def perform(project: Project, plan: Plan) -> Published:
     """The second of two jobs: the plan of the first one, as a pull request."""
     workspace = project.workspace
     given = PublishOptions("pr", "main")
-    return publish(workspace, given, lambda ref, accepted: move_plan(workspace, plan, ref), NOW, {}, Waits().pace())
+    return publish(
+        workspace,
+        given,
+        lambda ref, accepted: move_plan(workspace, plan, ref),
+        NOW,
+        {},
+        Waits().pace(),
+    )
 
 
 def test_a_plan_is_proposed_beside_what_maintainers_decided_on_the_branch(
@@ -163,8 +186,12 @@ def test_a_plan_is_proposed_beside_what_maintainers_decided_on_the_branch(
 ) -> None:
     plan = project.plan()
     perform(project, plan)
-    (gone,) = [entry.title for entry in added(plan) if "idempotency" not in entry.title + entry.body]
-    edit_branch(remote, tmp_path / "one", {"MEMORY.md": ("send an idempotency key", "send a nonce")})
+    (gone,) = [
+        entry.title for entry in added(plan) if "idempotency" not in entry.title + entry.body
+    ]
+    edit_branch(
+        remote, tmp_path / "one", {"MEMORY.md": ("send an idempotency key", "send a nonce")}
+    )
     take_out(remote, tmp_path / "two", gone)
     project.commit("More work", {"b.txt": "b"})
     project.git("push", "-q", "origin", "main")
@@ -175,7 +202,9 @@ def test_a_plan_is_proposed_beside_what_maintainers_decided_on_the_branch(
     assert remote.git("merge-base", "main", UPDATE) == remote.sha("main")
 
 
-def test_an_older_plan_does_not_replace_what_a_newer_run_proposes(project: Project, remote: Remote) -> None:
+def test_an_older_plan_does_not_replace_what_a_newer_run_proposes(
+    project: Project, remote: Remote
+) -> None:
     plan = project.plan()
     project.merge_work(REFUND, "refund", 129, "src/refund.py")
     project.git("push", "-q", "origin", "main")
@@ -184,7 +213,9 @@ def test_an_older_plan_does_not_replace_what_a_newer_run_proposes(project: Proje
     assert remote.sha(f"refs/heads/{UPDATE}") == tip
 
 
-def test_a_plan_that_needs_nothing_more_leaves_the_branch_of_the_others(project: Project, remote: Remote) -> None:
+def test_a_plan_that_needs_nothing_more_leaves_the_branch_of_the_others(
+    project: Project, remote: Remote
+) -> None:
     plan = project.plan()
     Publisher(project)("push")
     remote.git("branch", UPDATE, "main")

@@ -32,7 +32,9 @@ GH013 = (
 class Case:
     """One rule set: what is asked of the forge by way of a project that publishes to it."""
 
-    def __init__(self, remote: Remote, forge: GitHubDouble, publish: Publisher, scratch: Path) -> None:
+    def __init__(
+        self, remote: Remote, forge: GitHubDouble, publish: Publisher, scratch: Path
+    ) -> None:
         self.remote, self.forge, self.publish, self.scratch = remote, forge, publish, scratch
 
     def configure(self, text: str) -> None:
@@ -46,14 +48,18 @@ class Case:
         self.remote.git("fetch", "-q", str(self.publish.project.path), "+main:refs/heads/main")
 
     def work(self) -> None:
-        self.publish.project.merge_work(DECIDED.format(name="refund"), "refund", 129, "src/refund.py")
+        self.publish.project.merge_work(
+            DECIDED.format(name="refund"), "refund", 129, "src/refund.py"
+        )
         self.bring()
 
     def merge(self) -> None:
         """The forge's button: one commit on the branch, past the hooks, with the messages of all."""
         tree = self.remote.git("rev-parse", f"{UPDATE}^{{tree}}")
         bodies = self.remote.git("log", "--reverse", "--format=* %B", f"main..{UPDATE}")
-        made = self.remote.git("commit-tree", tree, "-p", "main", "-m", f"memory: learned (#7)\n\n{bodies}")
+        made = self.remote.git(
+            "commit-tree", tree, "-p", "main", "-m", f"memory: learned (#7)\n\n{bodies}"
+        )
         self.remote.git("update-ref", "refs/heads/main", made)
         self.remote.git("update-ref", "-d", f"refs/heads/{UPDATE}")
         self.forge.pulls[-1] |= {"state": "closed", "merged_at": "2026-11-21T12:00:00Z"}
@@ -88,7 +94,9 @@ def required_reviews(case: Case) -> None:
     case.remote.judge(GH013.format(words=words))
     case.configure("reviewers: [ann, acme/platform]")
     case.lands_by_request(words)
-    assert case.forge.asked == [("requested_reviewers", {"reviewers": ["ann"], "team_reviewers": ["platform"]})]
+    assert case.forge.asked == [
+        ("requested_reviewers", {"reviewers": ["ann"], "team_reviewers": ["platform"]})
+    ]
 
 
 def stale_dismissal(case: Case) -> None:
@@ -107,18 +115,26 @@ def code_owners(case: Case) -> None:
     words = "Waiting on code owner review from acme/billing."
     case.remote.judge(GH013.format(words=words))
     project = case.publish.project
-    project.commit("Owners", {".github/CODEOWNERS": "/billing/ @acme/billing\n", "billing/bill.py": "one\n"})
+    project.commit(
+        "Owners", {".github/CODEOWNERS": "/billing/ @acme/billing\n", "billing/bill.py": "one\n"}
+    )
     project.put_fragment(make_entry(201, scope="team:billing"))
     case.configure("split: codeowners")
     case.lands_by_request(words)
     assert [pull["head"] for pull in case.forge.pulls] == [f"{UPDATE}-billing", UPDATE]
-    asked = case.remote.git("diff", "--no-renames", "--name-only", f"main...{UPDATE}-billing").splitlines()
-    assert {path.partition("/")[0] for path in asked} == {"billing", ".memory"}, "its file, and the note it comes from"
+    asked = case.remote.git(
+        "diff", "--no-renames", "--name-only", f"main...{UPDATE}-billing"
+    ).splitlines()
+    assert {path.partition("/")[0] for path in asked} == {"billing", ".memory"}, (
+        "its file, and the note it comes from"
+    )
 
 
 def linear_history(case: Case) -> None:
     words = "This branch must not contain merge commits."
-    case.remote.judge(EACH.format(check='test -z "$(git rev-list --merges $new --not --all)"', words=words))
+    case.remote.judge(
+        EACH.format(check='test -z "$(git rev-list --merges $new --not --all)"', words=words)
+    )
     case.lands_by_push()
 
 
@@ -163,12 +179,19 @@ def merge_queue(case: Case) -> None:
     case.lands_by_request(words)
     (what, asked), *_ = case.forge.asked
     assert (what, asked["variables"]["input"]["mergeMethod"]) == ("auto-merge", "SQUASH")
-    assert github_job({"GITHUB_EVENT_NAME": "merge_group"}, b'{"merge_group": {"base_sha": "1"}}').kind == "verify"
+    assert (
+        github_job({"GITHUB_EVENT_NAME": "merge_group"}, b'{"merge_group": {"base_sha": "1"}}').kind
+        == "verify"
+    )
 
 
 def path_filters(case: Case) -> None:
     """A required check that a path filter skips reports only for a job that is skipped, never for `[skip ci]`."""
-    case.remote.judge(EACH.format(check='! git log -1 --format=%B $sha | grep -q "skip ci"', words="no check reported"))
+    case.remote.judge(
+        EACH.format(
+            check='! git log -1 --format=%B $sha | grep -q "skip ci"', words="no check reported"
+        )
+    )
     case.publish("pr")
     case.merge()
     assert case.publish("pr").reason == "nothing to propose"
@@ -177,7 +200,9 @@ def path_filters(case: Case) -> None:
 def no_bot_requests(case: Case) -> None:
     words = "GitHub Actions is not permitted to create or approve pull requests."
     case.forge.answers["open"] = json_answer({"message": words}, 403)
-    case.is_refused("Allow GitHub Actions to create and approve pull requests; or the token of an App", "pr")
+    case.is_refused(
+        "Allow GitHub Actions to create and approve pull requests; or the token of an App", "pr"
+    )
     del case.forge.answers["open"]  # the token of an App
     case.publish("pr")
     case.merge()
@@ -208,12 +233,16 @@ CASES: dict[str, Callable[[Case], None]] = {
 
 
 @pytest.fixture
-def case(project: Project, remote: Remote, forge: GitHubDouble, server: Server, tmp_path: Path) -> Case:
+def case(
+    project: Project, remote: Remote, forge: GitHubDouble, server: Server, tmp_path: Path
+) -> Case:
     return Case(remote, forge, Publisher(project, forge.environ(server.url)), tmp_path)
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_memory_lands_under_the_rules_or_the_refusal_says_what_to_change(case: Case, name: str) -> None:
+def test_memory_lands_under_the_rules_or_the_refusal_says_what_to_change(
+    case: Case, name: str
+) -> None:
     CASES[name](case)
 
 
@@ -235,9 +264,18 @@ def test_the_table_of_the_documents_has_the_rule_sets_and_the_settings_of_the_co
 @pytest.mark.parametrize(
     ("said", "name"),
     [
-        ("GH006: Protected branch update failed; 3 of 3 required status checks are expected.", "required-checks"),
-        ("GitLab: You are not allowed to push code to protected branches on this project.", "pull-request"),
-        ("GitLab: You are not allowed to force push code to a protected branch on this project.", "no-force-push"),
+        (
+            "GH006: Protected branch update failed; 3 of 3 required status checks are expected.",
+            "required-checks",
+        ),
+        (
+            "GitLab: You are not allowed to push code to protected branches on this project.",
+            "pull-request",
+        ),
+        (
+            "GitLab: You are not allowed to force push code to a protected branch on this project.",
+            "no-force-push",
+        ),
         ("error: GH007: Your push would publish a private email address.", "email-pattern"),
         ("Cannot create ref due to creations being restricted.", "protected-refs"),
         ("Resource not accessible by integration", "permission"),
@@ -260,7 +298,9 @@ def test_words_that_are_not_known_are_shown_as_they_are(case: Case) -> None:
     assert len({rule.name for rule in RULES}) == len(RULES)
 
 
-def test_what_the_forge_does_not_let_us_do_with_a_request_is_said_and_the_request_stands(case: Case) -> None:
+def test_what_the_forge_does_not_let_us_do_with_a_request_is_said_and_the_request_stands(
+    case: Case,
+) -> None:
     words = "Pull request Auto merge is not allowed for this repository"
     case.forge.answers = {
         "auto-merge": json_answer({"data": None, "errors": [{"message": words}]}),
@@ -269,12 +309,17 @@ def test_what_the_forge_does_not_let_us_do_with_a_request_is_said_and_the_reques
     case.configure("labels: [memory], auto_merge: squash")
     published = case.publish("pr")
     assert published.url == case.forge.pulls[0]["html_url"]
-    assert f"publish.auto_merge failed: 127.0.0.1 refused: {words}. It needs contents: write" in published.reason
+    assert (
+        f"publish.auto_merge failed: 127.0.0.1 refused: {words}. It needs contents: write"
+        in published.reason
+    )
     assert "publish.labels failed" in published.reason
     assert "Resource not accessible by integration" in published.reason
     case.work()
     case.publish("pr")
-    assert [what for what, _ in case.forge.asked] == ["labels", "auto-merge", "auto-merge"], "labels are the reviewers'"
+    assert [what for what, _ in case.forge.asked] == ["labels", "auto-merge", "auto-merge"], (
+        "labels are the reviewers'"
+    )
 
 
 def test_a_maintainer_s_words_stay_where_another_author_commits(case: Case) -> None:
@@ -286,4 +331,6 @@ def test_a_maintainer_s_words_stay_where_another_author_commits(case: Case) -> N
     assert body.rstrip().endswith("Signed-off-by: Memory <memory@acme.example>")
     case.work()
     case.publish("pr")
-    assert "Kept from this branch" not in case.forge.pulls[0]["body"], "our own commits are no decision of theirs"
+    assert "Kept from this branch" not in case.forge.pulls[0]["body"], (
+        "our own commits are no decision of theirs"
+    )

@@ -35,7 +35,9 @@ def note(project: Project, number: int, where: str = "services/billing") -> None
 
 
 def titles(remote: Remote, branch: str, path: str = FILE) -> set[str]:
-    return {entry.title for entry in parse_memory_file(path, remote.show(branch, path).encode()).entries}
+    return {
+        entry.title for entry in parse_memory_file(path, remote.show(branch, path).encode()).entries
+    }
 
 
 def changed(remote: Remote, branch: str) -> set[str]:
@@ -44,7 +46,9 @@ def changed(remote: Remote, branch: str) -> set[str]:
 
 def merge(remote: Remote, forge: GitHubDouble, branch: str) -> None:
     """Squash a request into the branch, as the button does, and remove its branch."""
-    clone = remote.clone(remote.path.parent / f"merge-{len(forge.pulls)}-{branch.rpartition('/')[2]}")
+    clone = remote.clone(
+        remote.path.parent / f"merge-{len(forge.pulls)}-{branch.rpartition('/')[2]}"
+    )
     clone.git("merge", "-q", "--squash", f"origin/{branch}")
     bodies = clone.git("log", "--reverse", "--format=* %B", f"HEAD..origin/{branch}")
     clone.commit(f"memory: learned (#7)\n\n{bodies}\n")
@@ -64,7 +68,9 @@ def test_the_forge_is_asked_once_for_each_request(
     for states in (["closed", "open"], ["open"]):  # none was ever open; both are
         server.asked.clear()
         publish()
-        listed = [(one.query["head"], one.query["state"]) for one in server.asked if _is_listing(one)]
+        listed = [
+            (one.query["head"], one.query["state"]) for one in server.asked if _is_listing(one)
+        ]
         branches = (f"acme:{BILLING}", f"acme:{UPDATE}")
         assert sorted(listed) == sorted((branch, state) for branch in branches for state in states)
 
@@ -79,7 +85,9 @@ def test_each_team_gets_a_request_with_its_directories_alone(
     published = publish()
     assert {pull["head"] for pull in forge.pulls} == {UPDATE, BILLING}
     assert "billing: https://github.com/acme/shop/pull/1" in published.reason
-    assert {path for path in changed(remote, BILLING) if not path.startswith(".memory/inbox/")} == {FILE}
+    assert {path for path in changed(remote, BILLING) if not path.startswith(".memory/inbox/")} == {
+        FILE
+    }
     assert FILE not in changed(remote, UPDATE)
     assert "MEMORY.md" in changed(remote, UPDATE)
     assert titles(remote, BILLING) == {"Note 201"}
@@ -141,7 +149,9 @@ def test_what_a_team_takes_out_is_not_proposed_again_and_the_plain_request_says_
         assert BILLING not in remote.branches() or "Note 201" not in remote.show(BILLING, FILE)
 
 
-def test_without_the_key_all_is_one_request(remote: Remote, forge: GitHubDouble, publish: Publisher) -> None:
+def test_without_the_key_all_is_one_request(
+    remote: Remote, forge: GitHubDouble, publish: Publisher
+) -> None:
     publish.project.commit("One", {".memory-ci.yaml": "publish: {mode: pr}\n"})
     publish.project.git("push", "-q", "origin", "main")
     publish()
@@ -155,7 +165,8 @@ def test_what_a_change_of_a_team_taught_goes_to_the_team_with_its_evidence(
     project, place = publish.project, "projects/ship"
     owners = project.show("HEAD", ".github/CODEOWNERS") + f"\n/{place}/ @acme/ship\n"
     project.commit(
-        "A project", {f"{place}/INTENT.md": "Ship.\n", f"{place}/MEMORY.md": "", ".github/CODEOWNERS": owners}
+        "A project",
+        {f"{place}/INTENT.md": "Ship.\n", f"{place}/MEMORY.md": "", ".github/CODEOWNERS": owners},
     )
     said = DECIDED.format(name="ship").replace("src/", f"{place}/")
     project.merge_work(said, "ship", 129, f"{place}/ship.py")

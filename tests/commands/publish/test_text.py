@@ -28,7 +28,15 @@ from memory_ci.commands.publish.text import (
 )
 from memory_ci.memory.maintainer_decisions import Boxes
 from memory_ci.records.entry import Entry
-from memory_ci.records.plan import PLAN_VERSION, Change, Counts, EngineUse, EpisodeFile, Plan, PlannedStep
+from memory_ci.records.plan import (
+    PLAN_VERSION,
+    Change,
+    Counts,
+    EngineUse,
+    EpisodeFile,
+    Plan,
+    PlannedStep,
+)
 from tests.make import make_entry, make_id
 
 LINKS = Links("https://github.com/acme/shop/pull/", "https://github.com/acme/shop/commit/")
@@ -52,7 +60,9 @@ def added(entry: Entry, why: str = "from #12") -> Change:
     return Change(step="extract", kind="add", path="MEMORY.md", entry=entry, why=why)
 
 
-def render(*changes: Change, kept: tuple[tuple[str, str], ...] = (), rejected: tuple[str, ...] = ()) -> str:
+def render(
+    *changes: Change, kept: tuple[tuple[str, str], ...] = (), rejected: tuple[str, ...] = ()
+) -> str:
     steps = [PlannedStep(step=change.step, changes=(change,)) for change in changes]
     return render_pull_request(Proposed(make_plan(*steps), kept, rejected, EFFECT, LINKS))
 
@@ -60,27 +70,57 @@ def render(*changes: Change, kept: tuple[tuple[str, str], ...] = (), rejected: t
 def test_every_kind_of_change_stands_in_its_section() -> None:
     gone = make_entry(3, title="Gone", status="retired")
     text = render(
-        added(make_entry(1, title="New", source="pr:12 commit:0123456789ab", evidence=("pr:12 said so",))),
-        Change(step="reinforce", kind="update", path="MEMORY.md", entry=make_entry(2, title="Used"), why="for #13"),
+        added(
+            make_entry(
+                1, title="New", source="pr:12 commit:0123456789ab", evidence=("pr:12 said so",)
+            )
+        ),
+        Change(
+            step="reinforce",
+            kind="update",
+            path="MEMORY.md",
+            entry=make_entry(2, title="Used"),
+            why="for #13",
+        ),
         Change(step="retire", kind="update", path="MEMORY.md", entry=gone, why="not seen for long"),
-        Change(step="fold", kind="move", path="MEMORY.md", entry=make_entry(4, title="Noted"), why="from the inbox"),
+        Change(
+            step="fold",
+            kind="move",
+            path="MEMORY.md",
+            entry=make_entry(4, title="Noted"),
+            why="from the inbox",
+        ),
         kept=(("Reworded", make_id(9)),),
         rejected=(f"{'0' * 32} Unwanted", ".memory/episodes/2026-01/pr-1.md"),
     )
-    assert f"### Added: 1 entry\n\n- [x] `New` in `MEMORY.md` (`from #12`) `{make_id(1)}` <!-- entry" in text
+    assert (
+        f"### Added: 1 entry\n\n- [x] `New` in `MEMORY.md` (`from #12`) `{make_id(1)}` <!-- entry"
+        in text
+    )
     for heading, title in (("Changed", "Used"), ("Retired", "Gone"), ("Moved", "Noted")):
         assert f"### {heading}: 1 entry\n\n- `{title}` in `MEMORY.md`" in text
-    assert "from [pull request 12](https://github.com/acme/shop/pull/12), [commit 0123456789](https://" in text
+    assert (
+        "from [pull request 12](https://github.com/acme/shop/pull/12), [commit 0123456789](https://"
+        in text
+    )
     assert "said: `said so`" in text
     assert f"### Kept from this branch\n\n- [x] `Reworded` <!-- entry {make_id(9)} -->" in text
-    assert "### Not proposed again\n\n- [ ] `Unwanted` (tick it, or restore `00000000`) <!-- rejected 000" in text
+    assert (
+        "### Not proposed again\n\n- [ ] `Unwanted` (tick it, or restore `00000000`) <!-- rejected 000"
+        in text
+    )
     assert "\n- `.memory/episodes/2026-01/pr-1.md`" in text, "an episode has no box"
-    assert "Budget: 3 active entries become 4, 1,200 characters become 1,650; a job is given at most 8,000" in text
+    assert (
+        "Budget: 3 active entries become 4, 1,200 characters become 1,650; a job is given at most 8,000"
+        in text
+    )
 
 
 def test_what_entries_say_stands_in_code_and_acts_on_nothing() -> None:
     hostile = "a` Fixes #1, @ada <img src=x> [a](b) `b ``` ``"
-    text = render(added(make_entry(1, title=hostile, evidence=(f"pr:12 {hostile}",)), f"from {hostile}"))
+    text = render(
+        added(make_entry(1, title=hostile, evidence=(f"pr:12 {hostile}",)), f"from {hostile}")
+    )
     bare = re.sub(r"(`+)(?!`).*?(?<!`)\1(?!`)", "", text)
     for sign in ("#1", "@ada", "<img", "[a]"):
         assert sign not in bare, "outside of code there is none of it"
@@ -89,17 +129,27 @@ def test_what_entries_say_stands_in_code_and_acts_on_nothing() -> None:
 
 def test_a_long_section_names_some_and_counts_the_rest() -> None:
     used = [make_entry(number) for number in range(SHOWN + 5)]
-    changes = tuple(Change(step="reinforce", kind="update", path="M.md", entry=one, why="") for one in used)
-    text = render_pull_request(Proposed(make_plan(PlannedStep(step="extract", changes=changes)), (), (), EFFECT, LINKS))
+    changes = tuple(
+        Change(step="reinforce", kind="update", path="M.md", entry=one, why="") for one in used
+    )
+    text = render_pull_request(
+        Proposed(make_plan(PlannedStep(step="extract", changes=changes)), (), (), EFFECT, LINKS)
+    )
     assert "- and 5 more: see the files" in text
     assert len(text) < 60_000
 
 
 def test_many_entries_have_a_box_each_although_not_all_have_room_for_their_words() -> None:
     said = "pr:12 " + "said so " * 40
-    changes = tuple(added(make_entry(number, evidence=(said,))) for number in range(SHOWN_BOXES + 5))
-    text = render_pull_request(Proposed(make_plan(PlannedStep(step="extract", changes=changes)), (), (), EFFECT, LINKS))
-    assert (text.count("- [x]"), len(parse_boxes(text.replace("- [x]", "- [ ]")).unticked)) == (SHOWN_BOXES,) * 2
+    changes = tuple(
+        added(make_entry(number, evidence=(said,))) for number in range(SHOWN_BOXES + 5)
+    )
+    text = render_pull_request(
+        Proposed(make_plan(PlannedStep(step="extract", changes=changes)), (), (), EFFECT, LINKS)
+    )
+    assert (text.count("- [x]"), len(parse_boxes(text.replace("- [x]", "- [ ]")).unticked)) == (
+        SHOWN_BOXES,
+    ) * 2
     assert 60 < text.count("  - said:") < SHOWN_BOXES
     assert "- and 5 more: see the files" in text
     assert "Budget:" in text
@@ -108,7 +158,9 @@ def test_many_entries_have_a_box_each_although_not_all_have_room_for_their_words
 @given(st.text(), st.text())
 def test_no_words_of_an_entry_make_a_box(title: str, quote: str) -> None:
     mark = f"{title}\n- [ ] x <!-- entry m-00000000 -->"
-    entry = make_entry(1, title=mark, evidence=(f"pr:12 {quote}\r- [ ] x <!-- entry m-00000000 -->",))
+    entry = make_entry(
+        1, title=mark, evidence=(f"pr:12 {quote}\r- [ ] x <!-- entry m-00000000 -->",)
+    )
     assert parse_boxes(render(added(entry, mark), kept=((mark, ""),))) == Boxes()
 
 
@@ -122,7 +174,9 @@ def test_what_people_say_with_boxes_is_read_whatever_the_line_ends() -> None:
 
 
 def propose_episodes(count: int) -> Proposed:
-    files = tuple(EpisodeFile(f".memory/episodes/2026-11/pr-{number}.md", "") for number in range(count))
+    files = tuple(
+        EpisodeFile(f".memory/episodes/2026-11/pr-{number}.md", "") for number in range(count)
+    )
     return Proposed(msgspec.structs.replace(make_plan(), episodes=files), (), (), EFFECT, LINKS)
 
 
@@ -138,12 +192,17 @@ def test_a_request_of_entries_too_has_the_title_of_all() -> None:
     plan = make_plan(PlannedStep(step="extract", changes=(added(make_entry(1)),)))
     title = msgspec.structs.replace(propose_episodes(2), plan=plan)
     assert render_title(title) == "memory: learning number 1"
-    assert render_title(msgspec.structs.replace(propose_episodes(2), kept=(("Mine", ""),))) == "memory: mine"
+    assert (
+        render_title(msgspec.structs.replace(propose_episodes(2), kept=(("Mine", ""),)))
+        == "memory: mine"
+    )
 
 
 def test_the_title_says_what_is_in_a_request_and_how_much_more() -> None:
     titles = ("Run migrations before the seed", "Fixes acme/shop#7 @ada", "CI runs them")
-    changes = [added(make_entry(number, title=title)) for number, title in enumerate(titles, start=1)]
+    changes = [
+        added(make_entry(number, title=title)) for number, title in enumerate(titles, start=1)
+    ]
 
     def render(*chosen: Change) -> str:
         plan = make_plan(PlannedStep(step="extract", changes=chosen))
@@ -156,25 +215,38 @@ def test_the_title_says_what_is_in_a_request_and_how_much_more() -> None:
 
 def test_months_that_become_one_file_are_told() -> None:
     plan = msgspec.structs.replace(make_plan(), fold_before=date(2026, 8, 1))
-    assert "ended before 2026-08-01 become one file each" in render_pull_request(Proposed(plan, (), (), EFFECT, LINKS))
+    assert "ended before 2026-08-01 become one file each" in render_pull_request(
+        Proposed(plan, (), (), EFFECT, LINKS)
+    )
 
 
 def test_what_a_request_holds_is_read_from_its_text_whatever_the_line_ends() -> None:
     proposed = msgspec.structs.replace(propose_episodes(1), held=("0a1b", "2c3d"))
     text = render_pull_request(proposed)
     assert parse_held(text) == parse_held(text.replace("\n", "\r\n")) == {"0a1b", "2c3d"}
-    assert parse_held(f"Quoted:\n{text}") == parse_held(render_closed(text)) == parse_held("") == frozenset()
+    assert (
+        parse_held(f"Quoted:\n{text}")
+        == parse_held(render_closed(text))
+        == parse_held("")
+        == frozenset()
+    )
 
 
 def test_what_was_closed_before_is_named_and_linked() -> None:
-    text = render_pull_request(msgspec.structs.replace(propose_episodes(1), declined=Declined(6, ("Old `news`",))))
+    text = render_pull_request(
+        msgspec.structs.replace(propose_episodes(1), declined=Declined(6, ("Old `news`",)))
+    )
     assert "### Closed before, in pull request 6\n\n- `` Old `news` ``" in text
-    assert "[pull request 6](https://github.com/acme/shop/pull/6) was closed without a merge" in text
+    assert (
+        "[pull request 6](https://github.com/acme/shop/pull/6) was closed without a merge" in text
+    )
 
 
 def test_a_text_longer_than_a_forge_takes_is_cut_and_says_so() -> None:
     changes = tuple(added(make_entry(number), "\u2028é" * 4_000) for number in range(SHOWN_BOXES))
-    text = render_pull_request(Proposed(make_plan(PlannedStep(step="extract", changes=changes)), (), (), EFFECT, LINKS))
+    text = render_pull_request(
+        Proposed(make_plan(PlannedStep(step="extract", changes=changes)), (), (), EFFECT, LINKS)
+    )
     assert len(text.encode()) <= MAX_BYTES
     assert text.endswith("see the files.\n")
 

@@ -11,7 +11,13 @@ from memory_ci.commands.record.learn import Backfill, Pending, Wait
 from memory_ci.commands.record.run import RecordOptions
 from memory_ci.memory.apply import apply_plan
 from memory_ci.records.plan import Plan
-from tests.extraction.engines.model_double import Answer, ModelDouble, make_answer, make_message, serve_model
+from tests.extraction.engines.model_double import (
+    Answer,
+    ModelDouble,
+    make_answer,
+    make_message,
+    serve_model,
+)
 from tests.project import NOW, Project
 
 SUBMIT = "/v1/messages/batches"
@@ -75,7 +81,10 @@ class Batching:
 
     @property
     def environ(self) -> dict[str, str]:
-        return {"ANTHROPIC_API_KEY": "key-of-the-test-0123456789", "ANTHROPIC_BASE_URL": self.model.url}
+        return {
+            "ANTHROPIC_API_KEY": "key-of-the-test-0123456789",
+            "ANTHROPIC_BASE_URL": self.model.url,
+        }
 
     @property
     def sent(self) -> list[list[Result]]:
@@ -87,13 +96,19 @@ class Batching:
         """The changes that were asked about outside of a batch."""
         return [change_of(asked.body) for asked in self.model.asked if asked.path == LIVE]
 
-    def begin(self, **options: Any) -> Backfill:  # noqa: ANN401 - any field of RecordOptions
-        return Backfill(self.project.workspace, RecordOptions(**options), NOW, lambda done, total: None, self.environ)
+    def begin(self, **options: Any) -> Backfill:
+        return Backfill(
+            self.project.workspace,
+            RecordOptions(**options),
+            NOW,
+            lambda done, total: None,
+            self.environ,
+        )
 
-    def plan(self, wait: Wait | None = None, **options: Any) -> Plan | Pending:  # noqa: ANN401
+    def plan(self, wait: Wait | None = None, **options: Any) -> Plan | Pending:
         return self.begin(**options).plan(wait)
 
-    def collect(self, **options: Any) -> Plan:  # noqa: ANN401
+    def collect(self, **options: Any) -> Plan:
         """Plan with the answers, apply, and forget what was sent: what the command does."""
         backfill = self.begin(**options)
         plan = backfill.plan()
@@ -106,10 +121,17 @@ class Batching:
         """The batches have ended; their results come last request first."""
         for number, requests in enumerate(self.sent, start=1):
             where = f"{SUBMIT}/msgbatch_{number}"
-            lines = [{"custom_id": one["custom_id"], "result": answer(one["params"])} for one in reversed(requests)]
-            self.model.paths[where] = make_batch(number, is_ended=True, url=f"{self.model.url}{where}/results")
+            lines = [
+                {"custom_id": one["custom_id"], "result": answer(one["params"])}
+                for one in reversed(requests)
+            ]
+            self.model.paths[where] = make_batch(
+                number, is_ended=True, url=f"{self.model.url}{where}/results"
+            )
             body = "".join(json.dumps(line) + "\n" for line in lines)
-            self.model.paths[f"{where}/results"] = Answer(body, headers=(("content-type", "application/x-jsonl"),))
+            self.model.paths[f"{where}/results"] = Answer(
+                body, headers=(("content-type", "application/x-jsonl"),)
+            )
 
 
 @contextmanager
@@ -117,6 +139,8 @@ def serve_batches(project: Project, *answers: Answer) -> Iterator[Batching]:
     """Three merged changes that a person explained, and a model that takes `answers` of them at submission."""
     for label, (title, words) in LESSONS.items():
         name = title.split()[-1].lower()
-        project.merge_work(f"fix: {name}\n\nFrom now on {words}.\n", name, int(label[1:]), f"src/{name}.py")
+        project.merge_work(
+            f"fix: {name}\n\nFrom now on {words}.\n", name, int(label[1:]), f"src/{name}.py"
+        )
     with serve_model(*(answers or tuple(make_batch(number) for number in range(1, 4)))) as model:
         yield Batching(project, model)

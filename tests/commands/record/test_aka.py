@@ -23,7 +23,9 @@ def test_a_rule_of_conduct_cites_no_code_and_one_that_names_code_does(project: P
     said = "Work\n\nDirective: never merge on a Friday.\n\nDirective: call `send()` with a key.\n"
     project.commit(said, {"src/net.py": code.replace("url\n\n\n", "url.strip()\n\n\n")})
     project.record()
-    entries = {entry.title: entry for entry in (*project.entries(), *project.entries("institutional.md"))}
+    entries = {
+        entry.title: entry for entry in (*project.entries(), *project.entries("institutional.md"))
+    }
     friday = next(entry for title, entry in entries.items() if "Friday" in title)
     send = next(entry for title, entry in entries.items() if "send" in title)
     assert (friday.type, friday.cites) == ("directive", ())
@@ -32,8 +34,13 @@ def test_a_rule_of_conduct_cites_no_code_and_one_that_names_code_does(project: P
 
 def test_words_of_a_model_find_what_it_learned(project: Project, tmp_path: Path) -> None:
     project.record()
-    model, said = StandIn(tmp_path / "model"), "The worker takes the lock before it reads the queue."
-    model.will_find(make_learning(said, title="Take the lock before the queue is read", aka="mutex deadlock"))
+    model, said = (
+        StandIn(tmp_path / "model"),
+        "The worker takes the lock before it reads the queue.",
+    )
+    model.will_find(
+        make_learning(said, title="Take the lock before the queue is read", aka="mutex deadlock")
+    )
     project.commit(f"Move the worker\n\n{said}", {"src/worker.py": "x\n"})
     model.record(project)
     (entry,) = [one for one in project.entries() if one.title.startswith("Take the lock")]

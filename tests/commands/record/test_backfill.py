@@ -47,14 +47,20 @@ def test_the_first_call_submits_and_a_later_one_records_the_answers(project: Pro
     assert project.titles() >= TITLES
     assert (len(batching.sent), batching.live, plan.problems) == (1, [], ())
     assert plan.engine.input_tokens == 1200 * first.estimate.requests
-    assert plan.engine.cost_usd == pytest.approx(first.estimate.requests * (1200 * 0.1 + 80 * 0.5) / 2e6)
-    assert {entry.title: entry.source for entry in project.entries()}["Wait for the ledger"].startswith("pr:202")  # type: ignore[union-attr] # it has one
+    assert plan.engine.cost_usd == pytest.approx(
+        first.estimate.requests * (1200 * 0.1 + 80 * 0.5) / 2e6
+    )
+    assert {entry.title: entry.source for entry in project.entries()}[
+        "Wait for the ledger"
+    ].startswith("pr:202")  # type: ignore[union-attr] # it has one
 
 
 def test_a_first_run_begins_at_the_first_commit(tmp_path: Path) -> None:
     repo = make_repo(tmp_path / "old")
     project = Project(repo.path, repo.clock)
-    first = project.commit("fix: early\n\nFrom now on what came before memory counts as well.\n", {"a.py": "one\n"})
+    first = project.commit(
+        "fix: early\n\nFrom now on what came before memory counts as well.\n", {"a.py": "one\n"}
+    )
     init_repository(project.workspace)
     project.git("add", ".")
     project.commit("Add memory")
@@ -96,7 +102,9 @@ def test_what_was_sent_outlives_a_run_whose_plan_was_not_applied(project: Projec
     assert project.titles() >= TITLES
 
 
-def test_a_crash_between_two_batches_sends_the_second_only(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_crash_between_two_batches_sends_the_second_only(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(module, "CHUNK_REQUESTS", 2)
     since, broken = project.sha(), make_error(529, "overloaded_error", "busy")
     with serve_batches(project, make_batch(1), broken, make_batch(2)) as batching:
@@ -132,7 +140,9 @@ def test_waiting_looks_again_until_the_batches_have_ended(project: Project) -> N
 
 
 @pytest.mark.parametrize("kind", ["expired", "canceled"])
-def test_a_request_that_failed_in_a_batch_is_asked_once_by_itself(project: Project, kind: str) -> None:
+def test_a_request_that_failed_in_a_batch_is_asked_once_by_itself(
+    project: Project, kind: str
+) -> None:
     since = project.sha()
     with serve_batches(project) as batching:
         batching.plan(since=since)
@@ -141,7 +151,9 @@ def test_a_request_that_failed_in_a_batch_is_asked_once_by_itself(project: Proje
         batching.end(lambda sent: {"type": kind} if change_of(sent) == "#203" else succeed(sent))
         plan = batching.collect()
     assert batching.live == ["#203"]
-    assert plan.problems == ("1 of the batches' answers, so the model is asked again: failed, expired or missing",)
+    assert plan.problems == (
+        "1 of the batches' answers, so the model is asked again: failed, expired or missing",
+    )
     assert project.titles() >= TITLES
 
 
@@ -158,10 +170,14 @@ def test_a_model_that_fails_then_leaves_the_rest_to_the_next_run(project: Projec
         assert "engine-rejected-request" in batching.collect().engine.failure
         assert project.titles() & TITLES == {"Ask before sending twice"}
         assert batching.path.exists()
-        ledger = next(one["params"] for one in batching.sent[0] if change_of(one["params"]) == "#202")
+        ledger = next(
+            one["params"] for one in batching.sent[0] if change_of(one["params"]) == "#202"
+        )
         batching.model.paths[LIVE] = make_answer(make_learnings(ledger))
         batching.collect()
-    assert batching.live == ["#202", "#202"], "#203 is answered by its batch although memory has changed"
+    assert batching.live == ["#202", "#202"], (
+        "#203 is answered by its batch although memory has changed"
+    )
     assert project.titles() >= TITLES
     assert not batching.path.exists()
 
@@ -207,10 +223,16 @@ def test_a_dry_run_says_what_it_would_take_and_sends_nothing(project: Project) -
     with serve_batches(project) as batching:
         pending = batching.begin(since=project.sha("HEAD~3")).plan(dry_run=True)
     assert isinstance(pending, Pending)
-    assert (pending.status, pending.estimate.requests, pending.estimate.batches) == ("estimated", 3, 1)
+    assert (pending.status, pending.estimate.requests, pending.estimate.batches) == (
+        "estimated",
+        3,
+        1,
+    )
     tokens, cost = pending.estimate.input_tokens, pending.estimate.cost_usd
     assert tokens > 3 * 1000
-    assert cost == pytest.approx((tokens * 1.25 * 0.1 + 3 * 8000 * 0.5) / 2e6), "the price of a batch is half"
+    assert cost == pytest.approx((tokens * 1.25 * 0.1 + 3 * 8000 * 0.5) / 2e6), (
+        "the price of a batch is half"
+    )
     assert batching.model.asked == []
     assert not batching.path.exists()
     assert str(pending).startswith("Would submit 3 requests (batches: 1), about")
@@ -222,7 +244,9 @@ def test_a_dry_run_says_that_the_limit_would_refuse_it(project: Project) -> None
     with serve_batches(project) as batching:
         pending = batching.begin(since=project.sha("HEAD~1")).plan(dry_run=True)
     assert isinstance(pending, Pending)
-    assert "Would be refused: 1 request to claude-haiku-5-5 in batches could cost 0.00" in str(pending)
+    assert "Would be refused: 1 request to claude-haiku-5-5 in batches could cost 0.00" in str(
+        pending
+    )
     assert "more than engine.max_cost_usd, 0.0001 USD a run." in str(pending)
 
 
@@ -241,7 +265,9 @@ def test_where_only_the_package_is_missing_it_is_what_to_install(
     assert caught.value.hint == "Install the package: pip install 'memory-ci[anthropic]'."
 
 
-def test_a_backfill_that_could_cost_too_much_sends_nothing(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_backfill_that_could_cost_too_much_sends_nothing(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(module, "CHUNK_REQUESTS", 1)
     project.commit("Be cheap", {".memory-ci.yaml": "engine:\n  max_cost_usd: 0.005\n"})
     since = project.sha()
@@ -286,9 +312,12 @@ def test_the_note_holds_no_credential_and_no_evidence(project: Project) -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "config"), [({"engine": "rules"}, ""), ({}, "engine:\n  name: anthropic\n  provider: bedrock\n")]
+    ("options", "config"),
+    [({"engine": "rules"}, ""), ({}, "engine:\n  name: anthropic\n  provider: bedrock\n")],
 )
-def test_an_engine_without_batches_is_refused(project: Project, options: dict[str, Any], config: str) -> None:
+def test_an_engine_without_batches_is_refused(
+    project: Project, options: dict[str, Any], config: str
+) -> None:
     project.commit("Configure", {".memory-ci.yaml": config})
     with serve_batches(project) as batching:
         with pytest.raises(UsageError) as caught:
@@ -300,7 +329,9 @@ def test_an_engine_without_batches_is_refused(project: Project, options: dict[st
 def test_a_batch_that_is_gone_leaves_the_note(project: Project) -> None:
     with serve_batches(project) as batching:
         batching.plan()
-        batching.model.paths["/v1/messages/batches/msgbatch_1"] = make_error(404, "not_found_error", "no such batch")
+        batching.model.paths["/v1/messages/batches/msgbatch_1"] = make_error(
+            404, "not_found_error", "no such batch"
+        )
         with pytest.raises(MemoryCIError) as caught:
             batching.plan()
     assert caught.value.slug == "engine-rejected-request"
@@ -308,7 +339,9 @@ def test_a_batch_that_is_gone_leaves_the_note(project: Project) -> None:
 
 
 @given(st.lists(st.integers(0, 40)), st.integers(1, 5), st.integers(1, 60))
-def test_parts_keep_to_their_limits_and_hold_each_key_once_in_order(sizes: list[int], most: int, room: int) -> None:
+def test_parts_keep_to_their_limits_and_hold_each_key_once_in_order(
+    sizes: list[int], most: int, room: int
+) -> None:
     keyed = {str(number): size for number, size in enumerate(sizes)}
     parts = list(split(keyed, most, room))
     assert [key for part in parts for key in part] == list(keyed)

@@ -24,17 +24,26 @@ def batching(project: Project, monkeypatch: pytest.MonkeyPatch) -> Iterator[Batc
         yield found
 
 
-def test_a_backfill_submits_then_waits_then_records(project: Project, batching: Batching, run: Run) -> None:
+def test_a_backfill_submits_then_waits_then_records(
+    project: Project, batching: Batching, run: Run
+) -> None:
     would = run("record", "--backfill", "--dry-run").stdout
     assert would.startswith("Would submit 4 requests (batches: 1), about ")
     first = run("record", "--backfill")
     assert (first.exit_code, first.stdout) == (
         0,
-        would.replace("Would submit", "Submitted").rstrip("\n") + " Run again to collect the answers.\n",
+        would.replace("Would submit", "Submitted").rstrip("\n")
+        + " Run again to collect the answers.\n",
     )
     later = run("record", "--backfill")
-    assert later.stdout == "Submitted 4 requests (batches: 1, ended: 0). Run again to collect the answers.\n"
-    assert json.loads(run("record", "--backfill", "--json").stdout)["backfill"]["status"] == "processing"
+    assert (
+        later.stdout
+        == "Submitted 4 requests (batches: 1, ended: 0). Run again to collect the answers.\n"
+    )
+    assert (
+        json.loads(run("record", "--backfill", "--json").stdout)["backfill"]["status"]
+        == "processing"
+    )
     batching.end()
     last = run("record", "--backfill")
     assert last.exit_code == 0
@@ -43,14 +52,20 @@ def test_a_backfill_submits_then_waits_then_records(project: Project, batching: 
     assert not batching.path.exists()
 
 
-def test_waiting_shows_progress_on_stderr(batching: Batching, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("memory_ci.commands.record.command.time.sleep", lambda seconds: batching.end())
+def test_waiting_shows_progress_on_stderr(
+    batching: Batching, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        "memory_ci.commands.record.command.time.sleep", lambda seconds: batching.end()
+    )
     done = run("record", "--backfill", "--wait")
     assert done.stderr == "Batches: 1, ended: 0\n"
     assert "Committed on main" in done.stdout
 
 
-def test_a_dry_run_over_answers_that_are_there_commits_nothing(project: Project, batching: Batching, run: Run) -> None:
+def test_a_dry_run_over_answers_that_are_there_commits_nothing(
+    project: Project, batching: Batching, run: Run
+) -> None:
     run("record", "--backfill")
     batching.end()
     before = project.sha()

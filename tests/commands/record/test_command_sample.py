@@ -37,10 +37,15 @@ def environ(tmp_path: Path) -> dict[str, str]:
     (sample,) = blocks("python")
     program = tmp_path / "sample.py"
     program.write_text(sample, encoding="utf-8")
-    return {"MEMORY_CI_ENGINE_COMMAND": shlex.join([sys.executable, str(program)]), "PATH": os.environ["PATH"]}
+    return {
+        "MEMORY_CI_ENGINE_COMMAND": shlex.join([sys.executable, str(program)]),
+        "PATH": os.environ["PATH"],
+    }
 
 
-def test_the_sample_of_the_manual_writes_a_learning(project: Project, environ: dict[str, str]) -> None:
+def test_the_sample_of_the_manual_writes_a_learning(
+    project: Project, environ: dict[str, str]
+) -> None:
     project.merge_work(f"Lock the till\n\n{REASON}.", "till", 140, "src/till.py")
     options = RecordOptions(engine="command")
     plan = plan_record(project.workspace, options, TODAY, lambda done, total: None, environ)

@@ -10,7 +10,12 @@ from typing import Any
 
 import pytest
 
-from memory_ci.commands.record.gatherer import MAX_DECLINED, DeclinedWindow, choose_declined, find_window
+from memory_ci.commands.record.gatherer import (
+    MAX_DECLINED,
+    DeclinedWindow,
+    choose_declined,
+    find_window,
+)
 from memory_ci.commands.record.run import RecordOptions, format_plan, plan_record
 from memory_ci.commands.record.text import render_plan
 from memory_ci.memory.apply import apply_plan, parse_plan
@@ -30,12 +35,23 @@ PROPOSAL = "Each caller retries its own POST with a growing pause."
 class Forge:
     """GitHub's `acme/shop` with one request that was closed and not merged; Eve may only read."""
 
-    def __init__(self, comment: str = "", by: str = "bob", **pull: Any) -> None:  # noqa: ANN401 - any field of a request
+    def __init__(self, comment: str = "", by: str = "bob", **pull: Any) -> None:
         author = "NONE" if by == "eve" else "MEMBER"
-        self.comments = [{"id": 71, "body": comment, "user": make_user(by), "author_association": author}]
-        self.comments[0] |= {"created_at": "2026-11-20T10:00:00Z", "updated_at": "2026-11-20T10:00:00Z"}
-        times = {"updated_at": "2026-11-20T11:00:00Z", "closed_at": "2026-11-20T11:00:00Z", "merged_at": None}
-        self.pull = make_pull(150, **{"title": "Retry in each caller", "body": PROPOSAL, **times, **pull})
+        self.comments = [
+            {"id": 71, "body": comment, "user": make_user(by), "author_association": author}
+        ]
+        self.comments[0] |= {
+            "created_at": "2026-11-20T10:00:00Z",
+            "updated_at": "2026-11-20T10:00:00Z",
+        }
+        times = {
+            "updated_at": "2026-11-20T11:00:00Z",
+            "closed_at": "2026-11-20T11:00:00Z",
+            "merged_at": None,
+        }
+        self.pull = make_pull(
+            150, **{"title": "Retry in each caller", "body": PROPOSAL, **times, **pull}
+        )
         self.status = 200
         self.paths: list[str] = []
 
@@ -43,7 +59,9 @@ class Forge:
         self.paths.append(asked.path)
         root = "/repos/acme/shop"
         if asked.path == f"{root}/pulls":
-            return json_answer([self.pull] if self.status == 200 else {"message": "no"}, self.status)
+            return json_answer(
+                [self.pull] if self.status == 200 else {"message": "no"}, self.status
+            )
         if asked.path.startswith(f"{root}/collaborators/"):
             return json_answer({"permission": "read" if "/eve/" in asked.path else "write"})
         if asked.path.startswith(f"{root}/pulls/") and asked.path.count("/") == 5:
@@ -54,14 +72,22 @@ class Forge:
 @contextmanager
 def environ(forge: Forge) -> Iterator[dict[str, str]]:
     with serve(forge) as server:
-        yield {"GITHUB_API_URL": server.url, "GITHUB_REPOSITORY": "acme/shop", "GITHUB_TOKEN": TOKEN}
+        yield {
+            "GITHUB_API_URL": server.url,
+            "GITHUB_REPOSITORY": "acme/shop",
+            "GITHUB_TOKEN": TOKEN,
+        }
 
 
 def plan(project: Project, forge: Forge, model: StandIn | None = None) -> Plan:
     options = RecordOptions(engine="command" if model else None)
     with environ(forge) as known:
         return plan_record(
-            project.workspace, options, TODAY, lambda done, total: None, known | (model.environ if model else {})
+            project.workspace,
+            options,
+            TODAY,
+            lambda done, total: None,
+            known | (model.environ if model else {}),
         )
 
 
@@ -72,13 +98,21 @@ def record(project: Project, forge: Forge, model: StandIn | None = None) -> Plan
 
 
 def declined(project: Project) -> list[tuple[str, str | None]]:
-    return [(entry.source or "", entry.adoption) for entry in project.entries() if entry.source == "pr:150"]
+    return [
+        (entry.source or "", entry.adoption)
+        for entry in project.entries()
+        if entry.source == "pr:150"
+    ]
 
 
 def test_why_a_request_was_declined_becomes_negative_knowledge(project: Project) -> None:
     done = record(project, Forge(REASON))
     (entry,) = (entry for entry in project.entries() if entry.source == "pr:150")
-    assert (entry.adoption, entry.cites, entry.last_reinforced.isoformat()) == ("rejected", (), "2026-11-20")
+    assert (entry.adoption, entry.cites, entry.last_reinforced.isoformat()) == (
+        "rejected",
+        (),
+        "2026-11-20",
+    )
     assert entry.evidence == (f"review:150#i71 {REASON.removeprefix('Rejected: ')}",)
     assert "1 merged change (2 commits), 1 declined request from" in render_plan(done)
 
@@ -110,18 +144,36 @@ def test_what_a_person_took_out_does_not_come_back(project: Project) -> None:
         Forge(REASON, by="eve"),
         Forge(REASON, merged_at="2026-11-20T11:00:00Z"),
         Forge(REASON, closed_at="2026-01-01T11:00:00Z"),
-        Forge(REASON, head={"ref": "memory-ci/update", "sha": "1" * 40, "repo": {"id": 1, "full_name": "acme/shop"}}),
+        Forge(
+            REASON,
+            head={
+                "ref": "memory-ci/update",
+                "sha": "1" * 40,
+                "repo": {"id": 1, "full_name": "acme/shop"},
+            },
+        ),
         Forge(REASON, user=make_user("dependabot[bot]", "Bot")),
         Forge(),
     ],
-    ids=["said by an outsider", "merged after all", "closed long before", "our own", "a bot's", "nothing said"],
+    ids=[
+        "said by an outsider",
+        "merged after all",
+        "closed long before",
+        "our own",
+        "a bot's",
+        "nothing said",
+    ],
 )
-def test_nothing_is_learned_from_what_is_none_or_was_said_by_nobody_of_us(project: Project, forge: Forge) -> None:
+def test_nothing_is_learned_from_what_is_none_or_was_said_by_nobody_of_us(
+    project: Project, forge: Forge
+) -> None:
     record(project, forge)
     assert declined(project) == []
 
 
-def test_what_a_model_finds_in_the_proposal_itself_is_marked_as_rejected(project: Project, tmp_path: Path) -> None:
+def test_what_a_model_finds_in_the_proposal_itself_is_marked_as_rejected(
+    project: Project, tmp_path: Path
+) -> None:
     model = StandIn(tmp_path / "model")
     model.will_find(make_learning(PROPOSAL, title="Callers retry by themselves"))
     record(project, Forge(), model)
@@ -136,7 +188,9 @@ def test_what_a_reviewer_said_of_it_stays_advice(project: Project, tmp_path: Pat
     assert declined(project) == [("pr:150", None)]
 
 
-def test_where_the_list_cannot_be_read_nothing_is_covered_and_the_next_run_asks_again(project: Project) -> None:
+def test_where_the_list_cannot_be_read_nothing_is_covered_and_the_next_run_asks_again(
+    project: Project,
+) -> None:
     forge = Forge(REASON)
     forge.status = 403
     refused = plan(project, forge)
@@ -160,11 +214,15 @@ def test_bots_and_our_own_request_are_not_asked_about(project: Project) -> None:
 class Heap(Forge):
     """Many requests that were closed, a minute between two of them."""
 
-    def __init__(self, count: int, at: datetime = datetime(2026, 11, 20, tzinfo=UTC), **pull: Any) -> None:  # noqa: ANN401
+    def __init__(
+        self, count: int, at: datetime = datetime(2026, 11, 20, tzinfo=UTC), **pull: Any
+    ) -> None:
         super().__init__()
         ends = [f"{at + timedelta(minutes=minute):%Y-%m-%dT%H:%M:%SZ}" for minute in range(count)]
         times = [{"closed_at": end, "updated_at": end, "merged_at": None} for end in ends]
-        self.pulls = [make_pull(300 + place, **one, **pull) for place, one in enumerate(times)][::-1]
+        self.pulls = [make_pull(300 + place, **one, **pull) for place, one in enumerate(times)][
+            ::-1
+        ]
 
     def __call__(self, asked: Asked) -> Answer:
         if asked.path == "/repos/acme/shop/pulls":
@@ -178,13 +236,17 @@ def told(project: Project) -> list[int]:
     return sorted(int(telling.id[3:]) for telling in tellings if telling.id.startswith("pr-3"))
 
 
-def test_of_a_heap_the_oldest_are_read_first_and_the_rest_by_the_next_runs(project: Project) -> None:
+def test_of_a_heap_the_oldest_are_read_first_and_the_rest_by_the_next_runs(
+    project: Project,
+) -> None:
     heap = Heap(MAX_DECLINED + 3)
     first = record(project, heap)
     assert told(project) == list(range(300, 300 + MAX_DECLINED))
     assert "3 closed requests not read (#340, #341, #342): a run reads 40" in first.problems
     assert first.until == first.base
-    project.at(datetime(2026, 11, 21, tzinfo=UTC))  # the cursor moves on, beyond all that was closed
+    project.at(
+        datetime(2026, 11, 21, tzinfo=UTC)
+    )  # the cursor moves on, beyond all that was closed
     project.merge_work("Add pages", "pages", 151)
     project.record()
     project.merge_work("Add sizes", "sizes", 152)
@@ -210,9 +272,18 @@ def test_what_was_closed_before_memory_came_in_is_no_backlog(project: Project) -
 JUNE = datetime(2026, 6, 1, tzinfo=UTC)
 
 
-def make_closed(number: int, day: int, **fields: Any) -> PullRequest:  # noqa: ANN401 - any field of a request
-    known = {"title": "Retry", "body": "", "author": "ann", "permission": "unknown", "state": "closed", **fields}
-    return PullRequest(number=number, created_at=JUNE, closed_at=JUNE + timedelta(days=day), **known)
+def make_closed(number: int, day: int, **fields: Any) -> PullRequest:
+    known = {
+        "title": "Retry",
+        "body": "",
+        "author": "ann",
+        "permission": "unknown",
+        "state": "closed",
+        **fields,
+    }
+    return PullRequest(
+        number=number, created_at=JUNE, closed_at=JUNE + timedelta(days=day), **known
+    )
 
 
 @pytest.mark.parametrize(
@@ -236,13 +307,20 @@ def make_closed(number: int, day: int, **fields: Any) -> PullRequest:  # noqa: A
 def test_what_is_read_is_new_or_was_left_and_is_of_the_house(
     request_: PullRequest, told_before: tuple[str, ...], expected: list[int]
 ) -> None:
-    window = DeclinedWindow(since=JUNE + timedelta(days=10), start=JUNE, told=frozenset(told_before))
+    window = DeclinedWindow(
+        since=JUNE + timedelta(days=10), start=JUNE, told=frozenset(told_before)
+    )
     assert [one.number for one in choose_declined([request_], window)] == expected
 
 
 def make_told(number: int, day: int, commit: str = "") -> Episode:
     action = Action(pr=number, commit=commit)
-    return Episode(id=f"pr-{number}", occurred_at=JUNE + timedelta(days=day), situation=Situation(), action=action)
+    return Episode(
+        id=f"pr-{number}",
+        occurred_at=JUNE + timedelta(days=day),
+        situation=Situation(),
+        action=action,
+    )
 
 
 def test_a_run_looks_back_to_the_newest_declined_request_that_was_told(project: Project) -> None:
@@ -251,15 +329,22 @@ def test_a_run_looks_back_to_the_newest_declined_request_that_was_told(project: 
     episodes = [make_told(1, 2), make_told(2, 4), make_told(3, 8, "f" * 40)]
     known = frozenset(one.id for one in episodes)
     window = find_window(base, JUNE + timedelta(days=10), known, episodes)
-    assert (window.start, window.told) == (JUNE + timedelta(days=4), frozenset({"pr-1", "pr-2", "pr-3"}))
+    assert (window.start, window.told) == (
+        JUNE + timedelta(days=4),
+        frozenset({"pr-1", "pr-2", "pr-3"}),
+    )
     early = JUNE + timedelta(days=1)
     assert find_window(base, early, frozenset(), episodes).start == early
 
 
-def test_a_run_looks_back_ninety_days_where_none_was_told_and_not_at_all_without_episodes(project: Project) -> None:
+def test_a_run_looks_back_ninety_days_where_none_was_told_and_not_at_all_without_episodes(
+    project: Project,
+) -> None:
     project.at(JUNE)
     base = project.commit("Add pages", {"pages.py": "1"})
-    assert find_window(project.workspace.at(base), JUNE, frozenset(), []).start == JUNE - timedelta(days=90)
+    assert find_window(project.workspace.at(base), JUNE, frozenset(), []).start == JUNE - timedelta(
+        days=90
+    )
     project.commit("Tell nothing", {".memory-ci.yaml": "episodes: {write: false}\n"})
     assert find_window(project.workspace.at(base), JUNE, frozenset(), []).start == JUNE
 
@@ -286,7 +371,11 @@ def test_a_model_that_fails_at_what_was_declined_keeps_what_was_merged_and_is_as
 
 def test_an_episode_that_a_person_deleted_stays_out(project: Project) -> None:
     record(project, Forge(REASON))
-    paths = [path for path in project.git("ls-files", ".memory/episodes").splitlines() if "pr-150" in path]
+    paths = [
+        path
+        for path in project.git("ls-files", ".memory/episodes").splitlines()
+        if "pr-150" in path
+    ]
     project.commit("Not this one", dict.fromkeys(paths))
     project.merge_work("Add pages", "pages", 151)
     record(project, Forge(REASON))

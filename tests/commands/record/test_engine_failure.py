@@ -65,25 +65,38 @@ def five(template: Project, tmp_path: Path) -> Project:
 
 
 def tell(model: StandIn, fail_on: str = "") -> None:
-    learnings = [make_learning(words, title=title) for words, title in zip(LESSONS, TITLES, strict=True)]
+    learnings = [
+        make_learning(words, title=title) for words, title in zip(LESSONS, TITLES, strict=True)
+    ]
     model.will_find(*learnings, fail_on=fail_on)
 
 
 def learned(project: Project) -> dict[str, tuple[object, ...]]:
     """What matters of each entry, by title."""
     return {
-        entry.title: (entry.id, entry.body, entry.source, entry.evidence, entry.reinforcement_count, entry.cites)
+        entry.title: (
+            entry.id,
+            entry.body,
+            entry.source,
+            entry.evidence,
+            entry.reinforcement_count,
+            entry.cites,
+        )
         for entry in project.entries()
     }
 
 
-def run_record(project: Project, model: StandIn, monkeypatch: pytest.MonkeyPatch, *args: str) -> Result:
+def run_record(
+    project: Project, model: StandIn, monkeypatch: pytest.MonkeyPatch, *args: str
+) -> Result:
     monkeypatch.chdir(project.path)
     environ = {**model.environ, "SOURCE_DATE_EPOCH": "1795262400"}
     return CliRunner().invoke(main, ["record", "--engine", "command", *args], env=environ)
 
 
-def test_at_the_first_change_nothing_is_covered_and_nothing_committed(five: Project, model: StandIn) -> None:
+def test_at_the_first_change_nothing_is_covered_and_nothing_committed(
+    five: Project, model: StandIn
+) -> None:
     five.put_fragment(make_entry(1, title="Waits in the inbox"))
     tip = five.sha()
     tell(model, fail_on=FIRST)
@@ -128,20 +141,26 @@ def test_at_the_third_of_five_two_are_kept_and_the_next_run_does_as_one_whole_ru
     assert plan.until == second
     assert plan.counts.merged_changes == 2
     assert {*TITLES[:1]} == {*TITLES} & five.titles()
-    assert MARK.partition(": ")[2][4:20] not in five.show("HEAD", "MEMORY.md"), "nothing of the third is counted"
+    assert MARK.partition(": ")[2][4:20] not in five.show("HEAD", "MEMORY.md"), (
+        "nothing of the third is counted"
+    )
     tell(model)
     after = model.plan(five)
     assert after.since == plan.until
     apply_plan(five.workspace, after, NOW)
     assert learned(five) == learned(whole)
     assert {*TITLES} <= five.titles()
-    assert any("scheduler" in title for title in five.titles()), "what its author marked came with it"
+    assert any("scheduler" in title for title in five.titles()), (
+        "what its author marked came with it"
+    )
     assert model.plan(five).steps == ()
 
 
 def test_what_a_model_has_answered_is_not_paid_for_again(five: Project) -> None:
     pytest.importorskip("anthropic")
-    with serve_model(NOTHING, answer_with(0), make_error(401, "authentication_error", "no")) as double:
+    with serve_model(
+        NOTHING, answer_with(0), make_error(401, "authentication_error", "no")
+    ) as double:
         plan_with(five, double.url)
     with serve_model(answer_with(1), answer_with(2), answer_with(3)) as double:
         plan = plan_with(five, double.url)
@@ -149,7 +168,9 @@ def test_what_a_model_has_answered_is_not_paid_for_again(five: Project) -> None:
     assert (plan.engine.answers, plan.engine.tries, plan.counts.merged_changes) == (5, 3, 5)
 
 
-def test_what_one_engine_has_answered_is_not_taken_for_the_words_of_another(five: Project, model: StandIn) -> None:
+def test_what_one_engine_has_answered_is_not_taken_for_the_words_of_another(
+    five: Project, model: StandIn
+) -> None:
     pytest.importorskip("anthropic")
     model.plan(five)
     asked = len(model.asked)
@@ -167,7 +188,9 @@ def test_a_reply_that_holds_no_list_is_a_failure_as_well(five: Project, tmp_path
     program.write_text("#!/bin/sh\necho I would rather talk about the weather.\n")
     program.chmod(0o755)
     environ = {"MEMORY_CI_ENGINE_COMMAND": shlex.quote(str(program)), "PATH": ""}
-    plan = plan_record(five.workspace, RecordOptions(engine="command"), TODAY, lambda done, total: None, environ)
+    plan = plan_record(
+        five.workspace, RecordOptions(engine="command"), TODAY, lambda done, total: None, environ
+    )
     assert plan.until is None
     assert plan.engine.failure.endswith("[unreadable-reply]")
     tell(model := StandIn(tmp_path / "model"))
@@ -180,14 +203,22 @@ def test_a_reply_that_holds_no_list_is_a_failure_as_well(five: Project, tmp_path
 
 def plan_with(project: Project, url: str, today: date = TODAY) -> Plan:
     environ = {"ANTHROPIC_API_KEY": KEY, "ANTHROPIC_BASE_URL": url}
-    return plan_record(project.workspace, RecordOptions(engine="anthropic"), today, lambda done, total: None, environ)
+    return plan_record(
+        project.workspace,
+        RecordOptions(engine="anthropic"),
+        today,
+        lambda done, total: None,
+        environ,
+    )
 
 
 def answer_with(at: int) -> Answer:
     """The lesson of one change, whose commit is the first piece of evidence; 450,000 tokens for it."""
     quotes = [{"evidence": "e1", "text": LESSONS[at]}]
     fields = {"title": TITLES[at], "body": LESSONS[at], "quotes": quotes}
-    return make_answer(json.dumps({"learnings": [fields]}), input_tokens=400_000, output_tokens=50_000)
+    return make_answer(
+        json.dumps({"learnings": [fields]}), input_tokens=400_000, output_tokens=50_000
+    )
 
 
 NOTHING = make_answer('{"learnings": []}')
@@ -214,13 +245,20 @@ def test_the_limit_of_cost_stops_a_run_as_a_failure_does(five: Project) -> None:
 
 def test_the_limit_of_a_month_counts_what_earlier_runs_say_in_their_commits(five: Project) -> None:
     pytest.importorskip("anthropic")
-    five.commit("Limit", {".memory-ci.yaml": "engine: {max_cost_usd: 0, max_cost_usd_month: 0.5, price: [1.0, 1.0]}\n"})
+    five.commit(
+        "Limit",
+        {
+            ".memory-ci.yaml": "engine: {max_cost_usd: 0, max_cost_usd_month: 0.5, price: [1.0, 1.0]}\n"
+        },
+    )
     five.commit("Go on")
     with serve_model(NOTHING, answer_with(0), answer_with(1)) as double:
         plan = plan_with(five, double.url)
     assert plan.engine.failure.endswith("[cost-limit]")
     apply_plan(five.workspace, plan, NOW)
-    assert f"\nMemory-CI-Cost: {plan.engine.cost_usd:.6f} USD" in five.git("log", "-1", "--format=%B")
+    assert f"\nMemory-CI-Cost: {plan.engine.cost_usd:.6f} USD" in five.git(
+        "log", "-1", "--format=%B"
+    )
     with serve_model() as double:
         again = plan_with(five, double.url)
     assert double.asked == [], "what is left of the month pays for no call"
@@ -244,12 +282,18 @@ def test_a_key_that_is_refused_leaves_everything_for_the_next_run(five: Project)
 # -- who chooses the engine
 
 
-def test_the_newest_change_does_not_choose_who_reads_the_evidence(five: Project, model: StandIn) -> None:
+def test_the_newest_change_does_not_choose_who_reads_the_evidence(
+    five: Project, model: StandIn
+) -> None:
     five.commit("Choose", {".memory-ci.yaml": "engine:\n  name: command\n"})
-    plan = plan_record(five.workspace, RecordOptions(), TODAY, lambda done, total: None, model.environ)
+    plan = plan_record(
+        five.workspace, RecordOptions(), TODAY, lambda done, total: None, model.environ
+    )
     assert (plan.engine.name, model.asked) == ("rules", [])
     five.commit("Go on")
-    plan = plan_record(five.workspace, RecordOptions(), TODAY, lambda done, total: None, model.environ)
+    plan = plan_record(
+        five.workspace, RecordOptions(), TODAY, lambda done, total: None, model.environ
+    )
     assert (plan.engine.name, len(model.asked)) == ("command", 5)
 
 
@@ -260,13 +304,17 @@ def test_settings_that_could_not_be_read_can_be_mended_at_once(five: Project) ->
     assert plan.counts.merged_changes
 
 
-def test_a_merge_that_edits_the_settings_does_not_choose_either(five: Project, model: StandIn) -> None:
+def test_a_merge_that_edits_the_settings_does_not_choose_either(
+    five: Project, model: StandIn
+) -> None:
     five.branch("eve")
     five.commit("Choose", {".memory-ci.yaml": "engine:\n  name: command\n"})
     five.commit("Go on", {"x.txt": "x"})
     five.checkout("main")
     five.merge("eve", message="Merge pull request #206 from eve/eve\n\nWork")
-    plan = plan_record(five.workspace, RecordOptions(), TODAY, lambda done, total: None, model.environ)
+    plan = plan_record(
+        five.workspace, RecordOptions(), TODAY, lambda done, total: None, model.environ
+    )
     assert (plan.engine.name, model.asked) == ("rules", [])
 
 
@@ -274,8 +322,14 @@ def test_a_forge_that_cannot_say_who_brought_a_change_ends_the_run_there(project
     """Without it a stranger's marks would pass for those of one of us."""
     refused = json_answer({"message": "Bad credentials"}, 401)
     with serve(lambda asked: refused) as server:
-        environ = {"GITHUB_REPOSITORY": "shop/shop", "GITHUB_TOKEN": "t" * 40, "GITHUB_API_URL": server.url}
-        plan = plan_record(project.workspace, RecordOptions(), TODAY, lambda done, total: None, environ)
+        environ = {
+            "GITHUB_REPOSITORY": "shop/shop",
+            "GITHUB_TOKEN": "t" * 40,
+            "GITHUB_API_URL": server.url,
+        }
+        plan = plan_record(
+            project.workspace, RecordOptions(), TODAY, lambda done, total: None, environ
+        )
     assert (plan.until, plan.steps, plan.judged) == (None, (), ())
     assert "forge-unauthorised" in plan.engine.failure
     assert [step.step for step in project.plan().steps] == ["extract"]
@@ -284,9 +338,18 @@ def test_a_forge_that_cannot_say_who_brought_a_change_ends_the_run_there(project
 def test_a_note_waits_where_the_forge_cannot_say_who_brought_it(project: Project) -> None:
     path = project.put_fragment(make_entry(4, scope="project"))
     with serve(lambda asked: json_answer({"message": "Bad credentials"}, 401)) as server:
-        environ = {"GITHUB_REPOSITORY": "shop/shop", "GITHUB_TOKEN": "t" * 40, "GITHUB_API_URL": server.url}
-        plan = plan_record(project.workspace, RecordOptions(), TODAY, lambda done, total: None, environ)
+        environ = {
+            "GITHUB_REPOSITORY": "shop/shop",
+            "GITHUB_TOKEN": "t" * 40,
+            "GITHUB_API_URL": server.url,
+        }
+        plan = plan_record(
+            project.workspace, RecordOptions(), TODAY, lambda done, total: None, environ
+        )
     assert any("notes of the inbox" in problem for problem in plan.problems)
-    assert [change.moved_from for step in project.plan().steps if step.step == "fold" for change in step.changes] == [
-        path
-    ]
+    assert [
+        change.moved_from
+        for step in project.plan().steps
+        if step.step == "fold"
+        for change in step.changes
+    ] == [path]

@@ -66,7 +66,9 @@ def test_who_names_the_range_has_agreed(many: RepoBuilder, run: Run, word: tuple
     assert many.git("log", "-1", "--format=%s").startswith("memory: note ")
 
 
-def test_on_a_terminal_one_is_asked(many: RepoBuilder, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_on_a_terminal_one_is_asked(
+    many: RepoBuilder, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("memory_ci.commands.record.command.has_input", lambda: False)
     before = many.sha()
     assert run("record", stdin="n\n").exit_code == 1
@@ -81,7 +83,9 @@ def test_a_job_never_asks(run: Run) -> None:
     assert run("ci", "--provider", "none").exit_code == 0
 
 
-def test_the_report_names_the_files_that_exist(many: RepoBuilder, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_report_names_the_files_that_exist(
+    many: RepoBuilder, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("SOURCE_DATE_EPOCH", "1893456000")  # 2030: the months of the work are over
     shown = run("record", "--yes").stdout
     paths = [line.strip() for line in shown.splitlines() if line.startswith("  .memory/episodes/")]
@@ -102,7 +106,9 @@ def test_another_branch_than_the_default_one_must_be_named(project: Project, run
     assert project.sha() != before
 
 
-def test_where_no_default_can_be_told_the_branch_one_stands_on_is_it(project: Project, run: Run) -> None:
+def test_where_no_default_can_be_told_the_branch_one_stands_on_is_it(
+    project: Project, run: Run
+) -> None:
     project.git("branch", "-m", "main", "trunk")
     assert run("record").exit_code == 0
     assert project.git("log", "-1", "--format=%s", "trunk").startswith("memory: ")

@@ -69,7 +69,9 @@ def test_what_cannot_be_read_stays_and_the_rest_of_its_month_is_folded(told: Pro
 
 
 @pytest.mark.parametrize("kind", ["huge", "link", "directory"])
-def test_where_the_file_of_the_month_is_in_the_way_nothing_of_it_is_folded_or_lost(told: Project, kind: str) -> None:
+def test_where_the_file_of_the_month_is_in_the_way_nothing_of_it_is_folded_or_lost(
+    told: Project, kind: str
+) -> None:
     if kind == "link":
         put_link(told, ALL)
     else:

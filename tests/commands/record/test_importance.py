@@ -27,7 +27,9 @@ def model(tmp_path: Path) -> StandIn:
     return StandIn(tmp_path / "model")
 
 
-def test_what_a_model_learns_from_routine_work_counts_half(project: Project, model: StandIn) -> None:
+def test_what_a_model_learns_from_routine_work_counts_half(
+    project: Project, model: StandIn
+) -> None:
     assert record(project, model, f"Move the worker\n\n{WORDS}") == 0.5
 
 
@@ -35,9 +37,15 @@ def test_what_a_model_learns_from_a_revert_counts_more(project: Project, model: 
     assert record(project, model, f'Revert "Send a charge again"\n\n{WORDS}') == 0.8
 
 
-@pytest.mark.parametrize(("subject", "expected"), [("fix: charge once", 0.6), ('Revert "Charge again"', 0.8)])
-def test_a_root_cause_counts_by_the_commit_that_names_it(project: Project, subject: str, expected: float) -> None:
+@pytest.mark.parametrize(
+    ("subject", "expected"), [("fix: charge once", 0.6), ('Revert "Charge again"', 0.8)]
+)
+def test_a_root_cause_counts_by_the_commit_that_names_it(
+    project: Project, subject: str, expected: float
+) -> None:
     project.merge_work(f"{subject}\n\n{CAUSE}", "work", 140)
     project.record()
-    (entry,) = [entry for entry in project.entries() if "each time it is asked" in entry.title + entry.body]
+    (entry,) = [
+        entry for entry in project.entries() if "each time it is asked" in entry.title + entry.body
+    ]
     assert entry.importance == expected

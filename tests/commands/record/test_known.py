@@ -83,7 +83,10 @@ def test_a_note_that_says_what_a_team_elsewhere_is_told_is_added(shop: Project) 
 def test_a_note_with_the_id_of_another_entry_waits_and_is_named(shop: Project) -> None:
     (known, *_) = shop.entries()
     path = ".memory/inbox/note.md"
-    shop.commit("Note", {path: format_entry(make_entry(1, id=known.id, title="Other words", scope="project"))})
+    shop.commit(
+        "Note",
+        {path: format_entry(make_entry(1, id=known.id, title="Other words", scope="project"))},
+    )
     plan = shop.plan()
     apply_plan(shop.workspace, plan, NOW)
     assert "Other words" in shop.show("HEAD", path)
@@ -95,12 +98,18 @@ def with_drop(plan: Plan, path: str, entry: Entry) -> Plan:
     (step, *others) = plan.steps
     (moved,) = step.changes
     why = f"is kept already as {entry.id[:8]}"
-    drop = Change(step="fold", kind="drop", path=path, entry=entry, why=why, moved_from=moved.moved_from)
-    return msgspec.structs.replace(plan, steps=(msgspec.structs.replace(step, changes=(drop,)), *others))
+    drop = Change(
+        step="fold", kind="drop", path=path, entry=entry, why=why, moved_from=moved.moved_from
+    )
+    return msgspec.structs.replace(
+        plan, steps=(msgspec.structs.replace(step, changes=(drop,)), *others)
+    )
 
 
 @pytest.mark.parametrize("status", ["active", "retired"])
-def test_a_plan_may_not_drop_a_note_for_what_is_not_given_to_the_same(shop: Project, status: str) -> None:
+def test_a_plan_may_not_drop_a_note_for_what_is_not_given_to_the_same(
+    shop: Project, status: str
+) -> None:
     path = ".teaparty/jobs/job-7/institutional.md" if status == "active" else "MEMORY.md"
     kept = make_entry(1, title=TITLE, status=status)
     shop.commit("Keep", {path: format_entry(kept)})

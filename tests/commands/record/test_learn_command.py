@@ -42,7 +42,9 @@ print(json.dumps({"learnings": [{"title": said, "quotes": quotes}] if quotes els
 def log(project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Two more changes, and a program that notes what it is asked, and fails after as many as `limit` says."""
     project.merge_work("Count twice\n\nA count is made by two of us.", "count", 300, "src/count.py")
-    project.merge_work("Lock\n\nEach drawer has one clerk and one lock.", "lock", 301, "src/lock.py")
+    project.merge_work(
+        "Lock\n\nEach drawer has one clerk and one lock.", "lock", 301, "src/lock.py"
+    )
     program = tmp_path / "model.py"
     program.write_text(PROGRAM, encoding="utf-8")
     limit(tmp_path, 1)
@@ -55,14 +57,22 @@ def limit(place: Path, count: int) -> None:
     (place / "limit").write_text(str(count))
 
 
-def test_the_price_is_said_and_nothing_is_sent_unasked(project: Project, log: Path, run: Run) -> None:
+def test_the_price_is_said_and_nothing_is_sent_unasked(
+    project: Project, log: Path, run: Run
+) -> None:
     would = run("learn", "--since", "5y", "--engine", "command", "--dry-run")
     assert "windows to ask about" in would.stdout
     assert "price unknown" in would.stdout
-    offer = json.loads(run("learn", "--since", "5y", "--engine", "command", "--dry-run", "--json").stdout)["offer"]
+    offer = json.loads(
+        run("learn", "--since", "5y", "--engine", "command", "--dry-run", "--json").stdout
+    )["offer"]
     assert (offer["windows"] >= 2, offer["kept"], offer["is_batch"]) == (True, 0, False)
     refused = run("learn", "--since", "5y", "--engine", "command")
-    assert (refused.exit_code, "[learn-unasked]" in refused.stderr, log.exists()) == (2, True, False)
+    assert (refused.exit_code, "[learn-unasked]" in refused.stderr, log.exists()) == (
+        2,
+        True,
+        False,
+    )
 
 
 def test_what_was_answered_before_a_stop_is_not_asked_again(
@@ -70,7 +80,11 @@ def test_what_was_answered_before_a_stop_is_not_asked_again(
 ) -> None:
     before, command = project.sha(), ("learn", "--since", "5y", "--engine", "command", "--yes")
     stopped = run(*command)
-    assert (stopped.exit_code, "[learn-stopped]" in stopped.stderr, project.sha()) == (5, True, before)
+    assert (stopped.exit_code, "[learn-stopped]" in stopped.stderr, project.sha()) == (
+        5,
+        True,
+        before,
+    )
     limit(tmp_path, 99)
     done = run(*command)
     assert ", 1 answered before" in done.stderr
@@ -83,7 +97,10 @@ def test_what_was_answered_before_a_stop_is_not_asked_again(
 def test_it_ends_in_one_pull_request_whose_entries_can_be_unticked(
     project: Project, log: Path, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    remote, said = make_remote(project, tmp_path / "shop.git"), "Each drawer has one clerk and one lock"
+    remote, said = (
+        make_remote(project, tmp_path / "shop.git"),
+        "Each drawer has one clerk and one lock",
+    )
     limit(tmp_path, 99)
     command = ("learn", "--since", "5y", "--engine", "command", "--yes", "--push", "pr", "--json")
     with serve(forge := GitHubDouble(remote, tmp_path / "forge")) as server:
@@ -100,7 +117,9 @@ def test_it_ends_in_one_pull_request_whose_entries_can_be_unticked(
         second = json.loads(run(*command).stdout)
         assert said not in remote.show(UPDATE, "MEMORY.md")
         assert said in remote.show(UPDATE, ".memory/rejected.txt")
-        assert (second["offer"]["windows"], log.read_text()) == (0, asked), "what was answered is not asked again"
+        assert (second["offer"]["windows"], log.read_text()) == (0, asked), (
+            "what was answered is not asked again"
+        )
     assert first["published"]["url"] == pull["html_url"]
     assert len(forge.pulls) == 1
 
@@ -145,9 +164,15 @@ def test_the_api_is_asked_in_batches(
         lost, kept = find_object(project, "HEAD^{tree}"), tmp_path / "kept"
         lost.replace(kept)
         stopped = run("learn", "--since", "5y")
-        assert (stopped.exit_code, "--refetch" in stopped.stderr, "is kept" in stopped.stderr) == (4, True, True)
+        assert (stopped.exit_code, "--refetch" in stopped.stderr, "is kept" in stopped.stderr) == (
+            4,
+            True,
+            True,
+        )
         kept.replace(lost)
-        assert "Committed on main" in run("learn", "--since", "5y").stdout  # paid for already: nothing to agree to
+        assert (
+            "Committed on main" in run("learn", "--since", "5y").stdout
+        )  # paid for already: nothing to agree to
         assert (len(batching.sent), batching.live, batching.path.exists()) == (1, [], False)
     assert "Lock the till" in project.titles()
 
@@ -157,7 +182,7 @@ def runs(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The engines of all runs that are planned."""
     engines: list[str] = []
 
-    def count(*arguments: Any, **options: Any) -> Plan:  # noqa: ANN401 - those of plan_record
+    def count(*arguments: Any, **options: Any) -> Plan:
         plan = plan_record(*arguments, **options)
         engines.append(plan.engine.name)
         return plan
@@ -170,7 +195,9 @@ def test_a_price_and_one_run_are_planned(
     project: Project, log: Path, run: Run, runs: list[str], tmp_path: Path
 ) -> None:
     limit(tmp_path, 99)
-    assert "Committed on main" in run("learn", "--since", "5y", "--engine", "command", "--yes").stdout
+    assert (
+        "Committed on main" in run("learn", "--since", "5y", "--engine", "command", "--yes").stdout
+    )
     assert runs == ["command", "command"]
 
 
@@ -216,7 +243,9 @@ def test_the_api_is_not_asked_again_when_memory_has_grown(
         run("learn", "--since", "5y", "--yes", "--no-wait")
         batching.end()
         assert "Committed on main" in run("learn", "--since", "5y").stdout
-        assert "0 windows to ask about" in run("learn", "--since", "5y", "--yes", "--no-wait").stderr
+        assert (
+            "0 windows to ask about" in run("learn", "--since", "5y", "--yes", "--no-wait").stderr
+        )
         assert (len(batching.sent), batching.live) == (1, [])
 
 

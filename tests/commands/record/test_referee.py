@@ -23,12 +23,16 @@ def tampered(plan: Plan, tamper: Callable[[Change], Change]) -> Plan:
     """The plan with its first change another one."""
     step = plan.steps[0]
     changes = (tamper(step.changes[0]), *step.changes[1:])
-    return msgspec.structs.replace(plan, steps=(msgspec.structs.replace(step, changes=changes), *plan.steps[1:]))
+    return msgspec.structs.replace(
+        plan, steps=(msgspec.structs.replace(step, changes=changes), *plan.steps[1:])
+    )
 
 
-def with_entry(**fields: Any) -> Callable[[Change], Change]:  # noqa: ANN401 - any field of Entry
+def with_entry(**fields: Any) -> Callable[[Change], Change]:
     def tamper(change: Change) -> Change:
-        return msgspec.structs.replace(change, entry=msgspec.structs.replace(change.entry, **fields))
+        return msgspec.structs.replace(
+            change, entry=msgspec.structs.replace(change.entry, **fields)
+        )
 
     return tamper
 
@@ -56,18 +60,24 @@ def assert_refused(project: Project, plan: Plan) -> None:
         {"extra": (("note", " harmless"),)},
     ],
 )
-def test_no_field_of_an_added_entry_brings_in_what_the_gate_refuses(project: Project, fields: dict[str, Any]) -> None:
+def test_no_field_of_an_added_entry_brings_in_what_the_gate_refuses(
+    project: Project, fields: dict[str, Any]
+) -> None:
     assert_refused(project, tampered(project.plan(), with_entry(**fields)))
 
 
 @pytest.mark.parametrize("why", ["two\nlines", "a \x1b[2J screen", "very long " * 30, INJECTION])
 def test_a_reason_is_one_short_printable_line(project: Project, why: str) -> None:
-    assert_refused(project, tampered(project.plan(), lambda change: msgspec.structs.replace(change, why=why)))
+    assert_refused(
+        project, tampered(project.plan(), lambda change: msgspec.structs.replace(change, why=why))
+    )
 
 
 @pytest.mark.parametrize("path", ["./MEMORY.md", "src//MEMORY.md", "src/../MEMORY.md"])
 def test_a_path_is_written_in_its_one_form(project: Project, path: str) -> None:
-    assert_refused(project, tampered(project.plan(), lambda change: msgspec.structs.replace(change, path=path)))
+    assert_refused(
+        project, tampered(project.plan(), lambda change: msgspec.structs.replace(change, path=path))
+    )
 
 
 @pytest.mark.parametrize("until", ["HEAD", "f" * 40, "abc\nMemory-CI-Step: x", "-x"])
@@ -79,7 +89,9 @@ def test_a_plan_covers_only_commits_of_its_history(project: Project, until: str)
 
 def test_a_tag_is_no_commit_though_it_names_one(project: Project) -> None:
     project.git("tag", "-a", "-m", "One", "one")
-    assert_refused(project, msgspec.structs.replace(project.plan(), counted=(project.git("rev-parse", "one"),)))
+    assert_refused(
+        project, msgspec.structs.replace(project.plan(), counted=(project.git("rev-parse", "one"),))
+    )
 
 
 def test_many_counted_commits_cost_as_many_processes_as_one(
@@ -154,7 +166,9 @@ def test_an_extracted_entry_goes_to_the_file_of_its_scope(project: Project, path
     (project.path / "link").symlink_to("src")
     project.git("add", "link")
     project.commit("Link")
-    assert_refused(project, tampered(project.plan(), lambda change: msgspec.structs.replace(change, path=path)))
+    assert_refused(
+        project, tampered(project.plan(), lambda change: msgspec.structs.replace(change, path=path))
+    )
 
 
 def test_a_decision_record_is_quoted_from_its_file_and_its_secrets_masked(project: Project) -> None:
@@ -162,14 +176,22 @@ def test_a_decision_record_is_quoted_from_its_file_and_its_secrets_masked(projec
     project.commit("Add a decision", {"docs/adr/0001-queue.md": text})
     plan = project.plan()
     assert [
-        quote for step in plan.steps for change in step.changes for quote in change.entry.evidence if "mail" in quote
+        quote
+        for step in plan.steps
+        for change in step.changes
+        for quote in change.entry.evidence
+        if "mail" in quote
     ]
     assert apply_plan(project.workspace, plan, NOW).subjects
 
 
 @pytest.mark.parametrize("year", [1980, 2090])
-def test_a_commit_of_an_impossible_day_is_learned_from_all_the_same(project: Project, year: int) -> None:
-    project.at(datetime(year, 1, 2, tzinfo=UTC)).commit("Tidy\n\nDecision: charges wait in a queue for one day.")
+def test_a_commit_of_an_impossible_day_is_learned_from_all_the_same(
+    project: Project, year: int
+) -> None:
+    project.at(datetime(year, 1, 2, tzinfo=UTC)).commit(
+        "Tidy\n\nDecision: charges wait in a queue for one day."
+    )
     assert "memory: extract 3 learnings from #128" in "".join(project.record().subjects)
 
 
@@ -177,11 +199,15 @@ def test_an_older_commit_of_its_history_may_be_how_far_a_plan_came(project: Proj
     project.put_fragment(make_entry(1))
     plan = project.plan()
     folded = tuple(step for step in plan.steps if step.step == "fold")
-    plan = msgspec.structs.replace(plan, until=project.sha("HEAD~1"), counted=(project.sha(),), steps=folded)
+    plan = msgspec.structs.replace(
+        plan, until=project.sha("HEAD~1"), counted=(project.sha(),), steps=folded
+    )
     assert apply_plan(project.workspace, plan, NOW).subjects
 
 
-def test_what_people_wrote_is_updated_whatever_the_gate_thinks_of_its_form(project: Project) -> None:
+def test_what_people_wrote_is_updated_whatever_the_gate_thinks_of_its_form(
+    project: Project,
+) -> None:
     project.put_fragment(make_entry(1, body="Keep the \u0430pple.", extra=(("owner", " ada"),)))
     project.record()
     project.merge_work(f"Use it\n\nMemory-Used: {make_id(1)}", "use", 140, "src/use.py")
@@ -192,7 +218,9 @@ def test_work_of_very_many_merged_changes_is_a_reason_all_the_same(project: Proj
     project.put_fragment(make_entry(1))
     project.record()
     for number in range(200, 240):
-        project.commit(f"Work (#{number})\n\nMemory-Used: {make_id(1)}", {"src/use.py": f"{number}\n"})
+        project.commit(
+            f"Work (#{number})\n\nMemory-Used: {make_id(1)}", {"src/use.py": f"{number}\n"}
+        )
     project.record()
     (entry,) = [entry for entry in project.entries() if entry.id == make_id(1)]
     assert entry.reinforcement_count == 40

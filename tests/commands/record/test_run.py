@@ -21,7 +21,9 @@ from tests.repos import make_repo
 def test_marked_learnings_of_a_merged_pull_request_become_entries(project: Project) -> None:
     start = project.sha()
     project.record()
-    assert project.subjects(start) == ["memory: extract 2 learnings from #128"], "one commit, with the episode in it"
+    assert project.subjects(start) == ["memory: extract 2 learnings from #128"], (
+        "one commit, with the episode in it"
+    )
     assert project.git("show", "--format=", "--name-only").split() == [
         ".memory/episodes/2026-01/pr-128.md",
         "MEMORY.md",
@@ -87,13 +89,17 @@ def test_the_inbox_is_folded_into_the_file_of_each_scope(project: Project) -> No
 
 def test_an_entry_over_the_limit_waits_in_the_inbox_and_check_names_it(project: Project) -> None:
     body = "word " * (MAX_CHARS // 5)
-    kept = project.put_fragment(make_entry(1, title="Just under", body=body[: MAX_CHARS - 10].rstrip()))
+    kept = project.put_fragment(
+        make_entry(1, title="Just under", body=body[: MAX_CHARS - 10].rstrip())
+    )
     long = project.put_fragment(make_entry(2, title="Over", body=body.rstrip()))
     project.record()
     assert "Just under" in project.titles()
     assert (project.path / long).exists()
     assert not (project.path / kept).exists()
-    assert [(finding.code, finding.path) for finding in project.check().findings] == [("entry-too-long", long)]
+    assert [(finding.code, finding.path) for finding in project.check().findings] == [
+        ("entry-too-long", long)
+    ]
     assert project.plan().findings[0].code == "entry-too-long"
     with pytest.raises(FindingsError, match="20,000 is the limit"):
         add_entry(project.workspace, make_entry(3, title="Over", body=body.rstrip()))
@@ -109,7 +115,9 @@ def test_an_entry_over_the_limit_waits_in_the_inbox_and_check_names_it(project: 
         "Not an entry at all.\n",
     ],
 )
-def test_an_inbox_file_that_folding_would_lose_something_of_stays(project: Project, text: str) -> None:
+def test_an_inbox_file_that_folding_would_lose_something_of_stays(
+    project: Project, text: str
+) -> None:
     project.commit("Put", {".memory/inbox/x.md": text})
     project.record()
     assert project.show("HEAD", ".memory/inbox/x.md") == text
@@ -128,7 +136,9 @@ def test_what_the_work_used_is_reinforced_once_per_merged_change(project: Projec
     assert project.subjects(start) == ["memory: reinforce 1 entry for #129"]
     (entry,) = [entry for entry in project.entries() if entry.id == make_id(1)]
     assert entry.reinforcement_count == 1
-    assert entry.last_reinforced == date(2026, 9, 1), "a merge of January does not turn the clock back"
+    assert entry.last_reinforced == date(2026, 9, 1), (
+        "a merge of January does not turn the clock back"
+    )
     project.record(since=project.git("rev-list", "--max-parents=0", "HEAD"))
     assert {e.id: e.reinforcement_count for e in project.entries()}[make_id(1)] == 1
 
@@ -136,7 +146,9 @@ def test_what_the_work_used_is_reinforced_once_per_merged_change(project: Projec
 def test_a_squashed_trailer_with_a_short_id_counts_as_well(project: Project) -> None:
     project.put_fragment(make_entry(1, title="Known before"))
     project.record()
-    project.commit(f"Do more (#130)\n\n* Do a\\n\\nMemory-Used: {make_id(1)[:8]}\n\n* Do b\n", {"a.txt": "a"})
+    project.commit(
+        f"Do more (#130)\n\n* Do a\\n\\nMemory-Used: {make_id(1)[:8]}\n\n* Do b\n", {"a.txt": "a"}
+    )
     project.record()
     assert {e.id: e.reinforcement_count for e in project.entries()}[make_id(1)] == 1
 
@@ -153,7 +165,9 @@ def test_a_cursor_that_a_rewritten_branch_lost_is_told_and_nothing_that_stayed_i
     project.git("commit", "-q", "--amend", "-m", "Mended")
     project.git("cherry-pick", f"{work}..{tip}")
     (problem,) = project.plan().problems
-    assert problem.startswith(f"where the last run ended: {project.sha()[:12]} says at {work[:12]}, which its history")
+    assert problem.startswith(
+        f"where the last run ended: {project.sha()[:12]} says at {work[:12]}, which its history"
+    )
     before = {entry.id: entry.reinforcement_count for entry in project.entries()}
     project.record()
     assert {entry.id: entry.reinforcement_count for entry in project.entries()} == before
@@ -163,7 +177,9 @@ def test_a_cursor_that_a_rewritten_branch_lost_is_told_and_nothing_that_stayed_i
 def test_a_learning_that_restates_an_entry_reinforces_it_instead(project: Project) -> None:
     project.record()
     before = len(project.entries())
-    project.merge_work(MARKED.replace("fix: charge", "fix: really charge"), "again", 140, "src/other.py")
+    project.merge_work(
+        MARKED.replace("fix: charge", "fix: really charge"), "again", 140, "src/other.py"
+    )
     project.record()
     assert len(project.entries()) == before
     assert {entry.reinforcement_count for entry in project.entries()} == {1}
@@ -184,7 +200,9 @@ def test_a_copy_of_a_commit_does_not_say_its_learning_again(project: Project) ->
 
 def test_the_limit_of_a_merged_change_holds_over_all_runs(project: Project) -> None:
     root = project.git("rev-list", "--max-parents=0", "HEAD")
-    marks = "".join(f"Learning: worker {n} must take lock {n} before queue {n * 7}.\n\n" for n in range(8))
+    marks = "".join(
+        f"Learning: worker {n} must take lock {n} before queue {n * 7}.\n\n" for n in range(8)
+    )
     project.merge_work(f"feat: workers\n\n{marks}", "workers", 150)
     for _ in range(3):
         project.record(since=root)
@@ -192,7 +210,9 @@ def test_the_limit_of_a_merged_change_holds_over_all_runs(project: Project) -> N
 
 
 def test_a_message_with_written_out_line_breaks_is_read(project: Project) -> None:
-    project.merge_work("fix: x\\n\\nLearning: the importer skips the mark because of its codec.\\n", "bom", 151)
+    project.merge_work(
+        "fix: x\\n\\nLearning: the importer skips the mark because of its codec.\\n", "bom", 151
+    )
     project.record()
     assert any("importer skips" in title for title in project.titles())
 
@@ -200,7 +220,11 @@ def test_a_message_with_written_out_line_breaks_is_read(project: Project) -> Non
 def test_an_entry_that_a_person_reworded_is_not_written_again(project: Project) -> None:
     root = project.git("rev-list", "--max-parents=0", "HEAD")
     project.record(since=root)
-    text = (project.path / "MEMORY.md").read_text().replace("The client retried a POST after a timeout", "Boom")
+    text = (
+        (project.path / "MEMORY.md")
+        .read_text()
+        .replace("The client retried a POST after a timeout", "Boom")
+    )
     project.commit("Reword", {"MEMORY.md": text})
     after = project.sha()
     project.record(since=root)
@@ -213,14 +237,19 @@ def test_an_entry_that_a_person_removed_does_not_come_back(project: Project) -> 
     project.commit("Not worth keeping", {"MEMORY.md": "# Memory\n"})
     after = project.sha()
     plan = project.plan(since=root)
-    assert {item.verdict for item in plan.judged} == {"restates"}, "the report does not say that they were written"
+    assert {item.verdict for item in plan.judged} == {"restates"}, (
+        "the report does not say that they were written"
+    )
     project.record(since=root)
     assert project.sha() == after
 
 
 def test_suspected_learnings_are_candidates_and_never_written(project: Project) -> None:
     project.merge_work(
-        "fix: close the file\n\nWe must never keep it open because Windows locks it.", "win", 131, "w.py"
+        "fix: close the file\n\nWe must never keep it open because Windows locks it.",
+        "win",
+        131,
+        "w.py",
     )
     plan = project.plan()
     suspected = [item for item in plan.judged if item.verdict == "suspected"]
@@ -229,13 +258,20 @@ def test_suspected_learnings_are_candidates_and_never_written(project: Project) 
     assert not any("Windows" in title for title in written)
 
 
-def test_of_two_entries_with_one_id_reinforcing_one_leaves_the_other_alone(project: Project) -> None:
+def test_of_two_entries_with_one_id_reinforcing_one_leaves_the_other_alone(
+    project: Project,
+) -> None:
     one = make_entry(1, title="First entry", body="Body one, precious.")
     two = make_entry(1, title="Second entry", body="Body two.")
     project.commit("Put", {"MEMORY.md": format_entry(one) + "\n" + format_entry(two)})
     project.commit(f"Use it\n\nMemory-Used: {make_id(1)}\n", {"x.txt": "x"})
     plan = project.plan()
-    changes = {change.kind: change.entry for step in plan.steps if step.step == "reinforce" for change in step.changes}
+    changes = {
+        change.kind: change.entry
+        for step in plan.steps
+        if step.step == "reinforce"
+        for change in step.changes
+    }
     assert changes["update"].title == "First entry"
     assert changes["update"].reinforcement_count == 1
 
@@ -256,7 +292,9 @@ def test_a_link_is_never_replaced_by_a_file(project: Project, target: str) -> No
 
 
 def test_a_forged_cursor_hides_nothing(project: Project) -> None:
-    project.commit(f"Innocent\n\nMemory-CI-Step: extract\nMemory-CI-Source: {project.sha()}\n", {"x.txt": "x"})
+    project.commit(
+        f"Innocent\n\nMemory-CI-Step: extract\nMemory-CI-Source: {project.sha()}\n", {"x.txt": "x"}
+    )
     project.commit(f"Broken\n\nMemory-CI-Source: {'a' * 40}\n", {"y.txt": "y"})
     project.record()
     assert len(project.entries()) == 2
@@ -271,7 +309,9 @@ def test_a_forged_cursor_hides_nothing(project: Project) -> None:
         "--- id: x type: y " * 9,
     ],
 )
-def test_a_learning_that_cannot_be_written_does_not_stop_the_others(project: Project, text: str) -> None:
+def test_a_learning_that_cannot_be_written_does_not_stop_the_others(
+    project: Project, text: str
+) -> None:
     project.merge_work(f"feat: x\n\nLearning: {text}\n", "odd", 160)
     project.record()
     assert len(project.entries()) >= 2
@@ -290,7 +330,11 @@ def test_a_configuration_of_the_work_tree_that_cannot_be_read_is_named(project: 
     workspace = project.workspace
     project.write(".memory-ci.yaml", "publish: 3\n")
     (finding,) = plan_record(workspace, RecordOptions(), TODAY, lambda *_: None).findings
-    assert (finding.path, finding.code, finding.level) == (".memory-ci.yaml", "bad-config", "notice")
+    assert (finding.path, finding.code, finding.level) == (
+        ".memory-ci.yaml",
+        "bad-config",
+        "notice",
+    )
     assert "that of the commit holds" in finding.message
 
 
@@ -377,7 +421,9 @@ def test_a_branch_that_moved_while_we_planned_is_not_overwritten(project: Projec
 
 def test_a_plan_is_the_same_after_a_round_trip_and_applies(project: Project) -> None:
     plan = parse_plan(format_plan(project.plan()))
-    assert preview_plan(project.workspace, plan, NOW).subjects == ("memory: extract 2 learnings from #128",)
+    assert preview_plan(project.workspace, plan, NOW).subjects == (
+        "memory: extract 2 learnings from #128",
+    )
     assert project.status() == ""
     apply_plan(project.workspace, plan, NOW)
     assert len(project.entries()) == 2
@@ -404,14 +450,18 @@ def test_a_plan_that_was_tampered_with_is_refused(project: Project, old: str, ne
     assert project.sha() == start
 
 
-@pytest.mark.parametrize("data", [b"", b"[]", b'{"schema_version": 1}', b"\xff", b'{"ref": "\xff"}'])
+@pytest.mark.parametrize(
+    "data", [b"", b"[]", b'{"schema_version": 1}', b"\xff", b'{"ref": "\xff"}']
+)
 def test_what_is_not_a_plan_is_named_as_such(data: bytes) -> None:
     with pytest.raises(MemoryCIError) as raised:
         parse_plan(data)
     assert raised.value.slug == "bad-plan"
 
 
-def test_a_repository_without_commits_and_a_detached_head_are_clear_errors(project: Project, tmp_path: Path) -> None:
+def test_a_repository_without_commits_and_a_detached_head_are_clear_errors(
+    project: Project, tmp_path: Path
+) -> None:
     empty = make_repo(tmp_path / "empty")
     with pytest.raises(RepositoryError) as unborn:
         Project(empty.path).record()
@@ -424,7 +474,9 @@ def test_a_repository_without_commits_and_a_detached_head_are_clear_errors(proje
     assert project.record(ref="main").subjects, "naming the branch helps"
 
 
-def test_a_shallow_clone_is_an_error_that_names_the_remedy(project: Project, tmp_path: Path) -> None:
+def test_a_shallow_clone_is_an_error_that_names_the_remedy(
+    project: Project, tmp_path: Path
+) -> None:
     project.git("clone", "-q", "--depth", "1", f"file://{project.path}", str(tmp_path / "shallow"))
     with pytest.raises(RepositoryError) as raised:
         Project(tmp_path / "shallow").record()
@@ -442,7 +494,12 @@ def test_without_an_init_commit_the_first_run_takes_the_whole_history(tmp_path: 
 
 def test_secrets_of_a_message_do_not_reach_memory(project: Project) -> None:
     key = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
-    project.merge_work(f"Learning: the deploy needs the token {key} because the runner has none.", "key", 133, "d.py")
+    project.merge_work(
+        f"Learning: the deploy needs the token {key} because the runner has none.",
+        "key",
+        133,
+        "d.py",
+    )
     plan = project.plan()
     assert plan.counts.redactions
     assert key not in format_plan(plan).decode()
@@ -461,7 +518,9 @@ def test_a_non_utf8_message_and_a_strange_path_do_not_stop_the_run(project: Proj
 
 def test_a_range_that_begins_after_the_last_run_says_what_it_passes_over(project: Project) -> None:
     project.record()
-    project.merge_work("Learning: pages are cached for a minute because they are slow.", "pages", 150)
+    project.merge_work(
+        "Learning: pages are cached for a minute because they are slow.", "pages", 150
+    )
     since = project.sha()
     project.merge_work("Rename", "rename", 151)
     assert "later runs go on from here" in " ".join(project.plan(since=since).problems)

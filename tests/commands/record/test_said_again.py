@@ -38,21 +38,30 @@ class Reader:
                 {"title": "x", "quotes": [{"evidence": key, "text": texts[key]} for key in quoted]}
             ]
         else:
-            said = next((one for one in (FIRST, SECOND) for piece in request.evidence if one in piece.text), None)
-            piece = next((piece.id for piece in request.evidence if said and said in piece.text), "")
+            said = next(
+                (one for one in (FIRST, SECOND) for piece in request.evidence if one in piece.text),
+                None,
+            )
+            piece = next(
+                (piece.id for piece in request.evidence if said and said in piece.text), ""
+            )
             learning: dict[str, object] = {
                 "title": said,
                 "kind": "preference",
                 "quotes": [{"evidence": piece, "text": said}],
             }
             learnings = [learning] if said else []
-        return EngineReply(text=json.dumps({"learnings": learnings}), stop_reason="end_turn", model="m")
+        return EngineReply(
+            text=json.dumps({"learnings": learnings}), stop_reason="end_turn", model="m"
+        )
 
 
 def run(project: Project, reader: Reader) -> Plan:
     settings = EngineConfig(name="command")
     model = Model("command", "a test", reader, Meter(settings), settings)
-    plan = plan_record(project.workspace, RecordOptions(), TODAY, lambda done, total: None, {}, model)
+    plan = plan_record(
+        project.workspace, RecordOptions(), TODAY, lambda done, total: None, {}, model
+    )
     apply_plan(project.workspace, plan, NOW)
     return plan
 
@@ -61,7 +70,9 @@ def run(project: Project, reader: Reader) -> Plan:
 def shop(project: Project) -> Project:
     project.record()
     for number, said in enumerate((FIRST, SECOND), start=700):
-        project.merge_work(f"Change {number}\n\n{said}.", f"work-{number}", number, f"src/f{number}.py")
+        project.merge_work(
+            f"Change {number}\n\n{said}.", f"work-{number}", number, f"src/f{number}.py"
+        )
     return project
 
 

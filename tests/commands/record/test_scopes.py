@@ -78,17 +78,79 @@ class Case(NamedTuple):
 
 ASSUMPTION = json.dumps({"assumption": ASSUMED, "state": "failed"}) + "\n"
 CASES = (
-    Case("observations", with_session, WORDS, "text", "MEMORY.md", "directive", 0.6, "preference", "everyone"),
-    Case("observations", with_session, REFUSAL, "rejection", "MEMORY.md", "directive", 0.8, "preference"),
-    Case("intent-alignment", with_file("INTENT.md", INTENT), INTENT, "intent", "MEMORY.md", "procedural", 0.5),
-    Case("team", with_message(PLAIN), BODY, "commit", "src/MEMORY.md", "procedural", 0.5, reach="team"),
-    Case("session", with_session, WORDS, "text", JOB, "procedural", 0.5, reach="session"),
-    Case("project", with_message(PLAIN), BODY, "commit", "MEMORY.md", "declarative", 0.7, "decision"),
-    Case("prospective", with_file(".premortem.md", RISK), RISK, "premortem", "MEMORY.md", "procedural", 0.6, "gotcha"),
     Case(
-        "in-flight", with_file(".assumptions.jsonl", ASSUMPTION), ASSUMED, "assumption", "MEMORY.md", "procedural", 0.5
+        "observations",
+        with_session,
+        WORDS,
+        "text",
+        "MEMORY.md",
+        "directive",
+        0.6,
+        "preference",
+        "everyone",
     ),
-    Case("corrective", with_message(f"fix: lock\n\n{BODY}"), BODY, "commit", "MEMORY.md", "corrective", 0.6, "fix"),
+    Case(
+        "observations",
+        with_session,
+        REFUSAL,
+        "rejection",
+        "MEMORY.md",
+        "directive",
+        0.8,
+        "preference",
+    ),
+    Case(
+        "intent-alignment",
+        with_file("INTENT.md", INTENT),
+        INTENT,
+        "intent",
+        "MEMORY.md",
+        "procedural",
+        0.5,
+    ),
+    Case(
+        "team",
+        with_message(PLAIN),
+        BODY,
+        "commit",
+        "src/MEMORY.md",
+        "procedural",
+        0.5,
+        reach="team",
+    ),
+    Case("session", with_session, WORDS, "text", JOB, "procedural", 0.5, reach="session"),
+    Case(
+        "project", with_message(PLAIN), BODY, "commit", "MEMORY.md", "declarative", 0.7, "decision"
+    ),
+    Case(
+        "prospective",
+        with_file(".premortem.md", RISK),
+        RISK,
+        "premortem",
+        "MEMORY.md",
+        "procedural",
+        0.6,
+        "gotcha",
+    ),
+    Case(
+        "in-flight",
+        with_file(".assumptions.jsonl", ASSUMPTION),
+        ASSUMED,
+        "assumption",
+        "MEMORY.md",
+        "procedural",
+        0.5,
+    ),
+    Case(
+        "corrective",
+        with_message(f"fix: lock\n\n{BODY}"),
+        BODY,
+        "commit",
+        "MEMORY.md",
+        "corrective",
+        0.6,
+        "fix",
+    ),
 )
 
 
@@ -119,21 +181,32 @@ def test_one_sentence_is_a_norm_only_by_the_letter_of_the_seed(
 ) -> None:
     project.commit("Configure", {".memory-ci.yaml": f"extraction:\n  norms: {norms}\n"})
     with_session(project, tmp_path)
-    merge_branch(project, "marked", 141, "Retry\n\nDirective: Ask the gateway before you book a second time.")
+    merge_branch(
+        project, "marked", 141, "Retry\n\nDirective: Ask the gateway before you book a second time."
+    )
     model.will_find(make_learning(WORDS, TITLE, kind="preference", reach="everyone"))
     model.record(project)
-    assert {entry.title for entry in project.entries(path)} >= {TITLE, "Ask the gateway before you book a second time"}
+    assert {entry.title for entry in project.entries(path)} >= {
+        TITLE,
+        "Ask the gateway before you book a second time",
+    }
 
 
-def test_a_model_is_told_what_became_of_an_assumption(project: Project, tmp_path: Path, model: StandIn) -> None:
+def test_a_model_is_told_what_became_of_an_assumption(
+    project: Project, tmp_path: Path, model: StandIn
+) -> None:
     line = json.dumps({"assumption": ASSUMED, "state": "failed"})
     with_file(".assumptions.jsonl", line + "\n")(project, tmp_path)
     model.plan(project)
-    (piece,) = [piece for asked in model.asked for piece in asked.pieces if piece["kind"] == "assumption"]
+    (piece,) = [
+        piece for asked in model.asked for piece in asked.pieces if piece["kind"] == "assumption"
+    ]
     assert "failed" in json.dumps(piece | {"text": ""})
 
 
-def test_a_change_without_a_place_of_its_own_is_not_asked_about_one(project: Project, model: StandIn) -> None:
+def test_a_change_without_a_place_of_its_own_is_not_asked_about_one(
+    project: Project, model: StandIn
+) -> None:
     project.branch("work")
     project.commit(PLAIN, {"src/worker.py": "x\n", "docs/worker.md": "x\n"})
     project.checkout("main")
@@ -144,7 +217,11 @@ def test_a_change_without_a_place_of_its_own_is_not_asked_about_one(project: Pro
 
 def test_two_sessions_are_no_job_of_one(project: Project, tmp_path: Path, model: StandIn) -> None:
     keys = [
-        keep_session(project, tmp_path, make_session(WORDS, at=project.clock.now, session=f"{SESSION[:-1]}{number}"))
+        keep_session(
+            project,
+            tmp_path,
+            make_session(WORDS, at=project.clock.now, session=f"{SESSION[:-1]}{number}"),
+        )
         for number in (1, 2)
     ]
     merge_branch(project, "work", 140, f"{PLAIN}\n\nMemory-Session: {', '.join(keys)}")
@@ -157,7 +234,10 @@ def test_a_requested_change_of_a_reviewer_weighs_more_than_routine(
     project: Project, tmp_path: Path, model: StandIn
 ) -> None:
     words = "Send the key with each try, or the gateway books it twice."
-    event = {"pull_request": make_pull(140), "review": make_review(body=words, state="changes_requested")}
+    event = {
+        "pull_request": make_pull(140),
+        "review": make_review(body=words, state="changes_requested"),
+    }
     (tmp_path / "event.json").write_text(json.dumps(event))
     merge_branch(project, "work", 140, PLAIN)
     model.will_find(make_learning(words, TITLE, kind="fix"))
@@ -174,11 +254,19 @@ def test_a_requested_change_of_a_reviewer_weighs_more_than_routine(
 def test_global_memory_is_filled_by_promotion_alone(project: Project, tmp_path: Path) -> None:
     checkout = make_repo(tmp_path / "memory")
     checkout.commit("Start", {"MEMORY.md": "# Ours\n"})
-    agnostic = [make_entry(n, title="Write the failing test before the fix", source=f"pr:{n}") for n in (1, 2, 3)]
-    bound = [make_entry(n + 10, title="Run the shop before its client", source=f"pr:{n}") for n in (1, 2, 3)]
+    agnostic = [
+        make_entry(n, title="Write the failing test before the fix", source=f"pr:{n}")
+        for n in (1, 2, 3)
+    ]
+    bound = [
+        make_entry(n + 10, title="Run the shop before its client", source=f"pr:{n}")
+        for n in (1, 2, 3)
+    ]
     text = "\n".join([project.show("HEAD", "MEMORY.md"), *map(format_entry, [*agnostic, *bound])])
     project.commit("Put", {"MEMORY.md": text})
-    promote_globally(str(checkout.path), propose_globally(project.workspace, None, TODAY), NOW, dry_run=False)
+    promote_globally(
+        str(checkout.path), propose_globally(project.workspace, None, TODAY), NOW, dry_run=False
+    )
     written = checkout.show("HEAD", "MEMORY.md")
     assert "Write the failing test before the fix" in written
     assert "shop" not in written
@@ -207,7 +295,9 @@ def test_what_three_changes_of_a_directory_say_moves_up_and_leaves_no_empty_file
     assert not project.git("ls-files", "src/MEMORY.md")
 
 
-@pytest.mark.parametrize(("folders", "path"), [("api db web", "institutional.md"), ("api api db", "MEMORY.md")])
+@pytest.mark.parametrize(
+    ("folders", "path"), [("api db web", "institutional.md"), ("api api db", "MEMORY.md")]
+)
 def test_what_changes_of_three_directories_say_always_holds_becomes_a_norm(
     project: Project, folders: str, path: str
 ) -> None:
@@ -217,7 +307,11 @@ def test_what_changes_of_three_directories_say_always_holds_becomes_a_norm(
         project.record()
     project.merge_work("Go on", "go-on", 150)
     project.record()
-    (entry,) = [entry for entry in project.entries(path) if entry.title == "Ask the gateway before a second booking"]
+    (entry,) = [
+        entry
+        for entry in project.entries(path)
+        if entry.title == "Ask the gateway before a second booking"
+    ]
     assert entry.occurrences == ("pr:142", "pr:143")
     assert project.check().is_ok
 
@@ -225,7 +319,13 @@ def test_what_changes_of_three_directories_say_always_holds_becomes_a_norm(
 def test_all_decision_records_of_a_first_import_are_written(project: Project) -> None:
     stores = ("Redis", "Kafka", "Postgres", "SQLite", "Memcached")
     record = "# Use {0} for its part\n\n## Decision\n\nWe take {0}, because {1}.\n"
-    reasons = ("it is quick", "jobs are replayed", "money needs transactions", "tests are offline", "pages are cached")
+    reasons = (
+        "it is quick",
+        "jobs are replayed",
+        "money needs transactions",
+        "tests are offline",
+        "pages are cached",
+    )
     files = {
         f"docs/adr/{at}-{store}.md": record.format(store, why)
         for at, (store, why) in enumerate(zip(stores, reasons, strict=True), start=1000)
@@ -233,18 +333,23 @@ def test_all_decision_records_of_a_first_import_are_written(project: Project) ->
     project.branch("records")
     project.commit("Tell what was decided", files)
     project.checkout("main")
-    project.merge("records", message="Merge pull request #140 from ada/records\n\nTell what was decided")
+    project.merge(
+        "records", message="Merge pull request #140 from ada/records\n\nTell what was decided"
+    )
     project.record()
     assert {f"Use {store} for its part" for store in stores} <= set(project.titles())
 
 
 def test_a_model_has_a_say_in_what_holds_anywhere(project: Project, model: StandIn) -> None:
     proposed = [
-        make_entry(n, title=title) for n, title in ((1, "Write the failing test first"), (2, "Ask Ada to merge"))
+        make_entry(n, title=title)
+        for n, title in ((1, "Write the failing test first"), (2, "Ask Ada to merge"))
     ]
     model.will_find(make_learning("Write the failing test first", reach="everyone"))
     engine = CommandEngine(EngineConfig(), model.environ)
-    assert [entry.title for entry in agreed_by_model(proposed, engine)] == ["Write the failing test first"]
+    assert [entry.title for entry in agreed_by_model(proposed, engine)] == [
+        "Write the failing test first"
+    ]
     assert "in any project whatever" in model.documents[0]["system"]
     model.will_find(make_learning("Ask Ada to merge", reach="project"))
     assert agreed_by_model(proposed, engine) == ()

@@ -19,7 +19,7 @@ from tests.make import make_entry
 KEY = "ghp_" + "a1B2c3D4e5F6g7H8i9J0" * 2
 
 
-def make_plan(*changes: Change, **fields: Any) -> Plan:  # noqa: ANN401 - any field of Plan
+def make_plan(*changes: Change, **fields: Any) -> Plan:
     steps = (PlannedStep(step="extract", changes=changes),) if changes else ()
     known: dict[str, Any] = {
         "schema_version": 1,
@@ -51,7 +51,9 @@ def make_quarantined(title: str) -> Judged:
         quotes=(Quote("E1", "words"),),
         is_marked=False,
     )
-    return Judged(candidate=candidate, verdict="quarantined", reason="quote-not-found", change="#91")
+    return Judged(
+        candidate=candidate, verdict="quarantined", reason="quote-not-found", change="#91"
+    )
 
 
 def test_a_page_says_what_was_learned_from_where_and_by_which_words() -> None:
@@ -61,13 +63,23 @@ def test_a_page_says_what_was_learned_from_where_and_by_which_words() -> None:
     )
     assert "## Memory: 1 learning\n" in text
     assert "1 merged change, 2 commits read." in text
-    assert "- **Retry with a key** (procedural, 00000001 in MEMORY\\.md; from \\#&#8203;128)\n  > send a key\n" in text
+    assert (
+        "- **Retry with a key** (procedural, 00000001 in MEMORY\\.md; from \\#&#8203;128)\n  > send a key\n"
+        in text
+    )
     assert "- memory\\: extract" in text
 
 
 def test_a_page_names_what_was_left_out_what_was_read_and_what_it_cost() -> None:
     use = EngineUse(
-        "anthropic", "a key", model="m1", answers=2, tries=3, input_tokens=10, output_tokens=4, cost_usd=0.5
+        "anthropic",
+        "a key",
+        model="m1",
+        answers=2,
+        tries=3,
+        input_tokens=10,
+        output_tokens=4,
+        cost_usd=0.5,
     )
     plan = make_plan(
         judged=(make_quarantined("Agents live in one package"),),
@@ -91,7 +103,9 @@ def test_a_run_that_learned_nothing_says_so() -> None:
 
 
 def test_why_a_run_stopped_is_said() -> None:
-    text = render_summary(make_plan(engine=EngineUse("anthropic", "key", failure="over the limit")), None)
+    text = render_summary(
+        make_plan(engine=EngineUse("anthropic", "key", failure="over the limit")), None
+    )
     assert "**The run stopped:** over the limit" in text
 
 
@@ -110,9 +124,9 @@ def test_why_a_run_stopped_is_said() -> None:
 )
 def test_nothing_in_a_title_a_reason_or_a_quote_breaks_out(hostile: str) -> None:
     plan = make_plan(make_addition(hostile, hostile, hostile), judged=(make_quarantined(hostile),))
-    text = render_summary(plan, Published("pr", "", hostile, 1, hostile, subjects=(hostile,))) + render_findings(
-        "x", [Finding(hostile, 1, "bad-value", hostile)]
-    )
+    text = render_summary(
+        plan, Published("pr", "", hostile, 1, hostile, subjects=(hostile,))
+    ) + render_findings("x", [Finding(hostile, 1, "bad-value", hostile)])
     assert hostile not in text
     for sign in ("<", "@octocat", "#12", "](", "://", "www.", " `code"):
         assert sign not in text
@@ -142,6 +156,8 @@ def test_a_page_is_never_larger_than_a_forge_takes() -> None:
 
 
 def test_findings_are_a_table_and_none_is_a_sentence() -> None:
-    text = render_findings("Memory", [Finding("MEMORY.md", 3, "bad-value", "importance 7", "Mend it.")])
+    text = render_findings(
+        "Memory", [Finding("MEMORY.md", 3, "bad-value", "importance 7", "Mend it.")]
+    )
     assert "| MEMORY\\.md\\:3 | error | bad\\-value | importance 7\\. Mend it\\. |\n" in text
     assert render_findings("Memory", []) == "## Memory\n\nNothing found.\n"

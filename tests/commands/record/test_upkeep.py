@@ -19,7 +19,9 @@ from tests.make import make_entry, make_id
 from tests.project import NOW, TODAY, Project
 from tests.repos import make_repo
 
-BODY = "a retry doubled the charge because the gateway had booked the first request before it answered"
+BODY = (
+    "a retry doubled the charge because the gateway had booked the first request before it answered"
+)
 
 
 def put(project: Project, path: str, *entries: str) -> None:
@@ -39,15 +41,25 @@ def test_near_duplicates_become_one_entry_that_is_found_by_both_ids(project: Pro
 
 
 def test_planning_leaves_the_draft_as_it_was(project: Project) -> None:
-    same = [make_entry(number, title="Retry with an idempotency key", body="Always.") for number in (1, 2)]
-    base = project.commit("Add", {"MEMORY.md": format_entry(same[0]) + "\n" + format_entry(same[1])})
+    same = [
+        make_entry(number, title="Retry with an idempotency key", body="Always.")
+        for number in (1, 2)
+    ]
+    base = project.commit(
+        "Add", {"MEMORY.md": format_entry(same[0]) + "\n" + format_entry(same[1])}
+    )
     draft = Draft(project.workspace.at(base))
     assert list(plan_upkeep(Upkeep(None, TODAY), draft, STEPS))
     assert draft.entries == tuple(same)
 
 
 def test_a_retired_entry_is_taken_out_and_stays_in_history(project: Project) -> None:
-    put(project, "MEMORY.md", format_entry(make_entry(1, status="retired")), format_entry(make_entry(2)))
+    put(
+        project,
+        "MEMORY.md",
+        format_entry(make_entry(1, status="retired")),
+        format_entry(make_entry(2)),
+    )
     before = project.sha()
     project.record()
     assert make_id(1) not in {entry.id for entry in project.entries()}
@@ -63,13 +75,22 @@ def test_a_tombstone_takes_every_copy_of_its_id_out(project: Project) -> None:
 
 
 def test_a_rejected_copy_makes_the_united_entry_rejected(project: Project) -> None:
-    put(project, "MEMORY.md", format_entry(make_entry(1)), format_entry(make_entry(1, adoption="rejected")))
+    put(
+        project,
+        "MEMORY.md",
+        format_entry(make_entry(1)),
+        format_entry(make_entry(1, adoption="rejected")),
+    )
     project.upkeep("compact")
     assert [entry.adoption for entry in project.entries()] == ["rejected"]
 
 
 def test_two_entries_that_say_nothing_alike_stay_two(project: Project) -> None:
-    put(project, "MEMORY.md", *(format_entry(make_entry(n, body=f"word{n} other{n} thing{n}")) for n in range(1, 9)))
+    put(
+        project,
+        "MEMORY.md",
+        *(format_entry(make_entry(n, body=f"word{n} other{n} thing{n}")) for n in range(1, 9)),
+    )
     assert project.upkeep("compact").subjects == ()
 
 
@@ -78,22 +99,37 @@ def test_two_learnings_whose_front_matter_was_copied_both_stay_and_the_finding_s
     project: Project, path: str
 ) -> None:
     put(project, "MEMORY.md", format_entry(make_entry(1, title="Retry with a key", body=BODY)))
-    copied = format_entry(make_entry(1, title="Invoices are numbered per tenant", body="The ledger joins on both."))
-    project.commit("Copy", {path: copied if path != "MEMORY.md" else project.show("main", path) + "\n" + copied})
+    copied = format_entry(
+        make_entry(1, title="Invoices are numbered per tenant", body="The ledger joins on both.")
+    )
+    project.commit(
+        "Copy",
+        {path: copied if path != "MEMORY.md" else project.show("main", path) + "\n" + copied},
+    )
     project.record()
     assert project.upkeep("compact").subjects == ()
-    assert {"Retry with a key", "Invoices are numbered per tenant"} <= project.titles() | project.titles(path)
+    assert {
+        "Retry with a key",
+        "Invoices are numbered per tenant",
+    } <= project.titles() | project.titles(path)
     assert [finding.code for finding in project.check().findings] == ["duplicate-id"]
     served = render_context(
-        project.retrieve("number the invoices of a tenant; retry a charge with a key", all_matches=True)
+        project.retrieve(
+            "number the invoices of a tenant; retry a charge with a key", all_matches=True
+        )
     )
-    assert all(title in served for title in ("Retry with a key", "Invoices are numbered per tenant"))
+    assert all(
+        title in served for title in ("Retry with a key", "Invoices are numbered per tenant")
+    )
 
 
 def test_a_plan_may_change_the_second_of_two_learnings_with_one_id(project: Project) -> None:
     copied = make_entry(1, title="Sketch first", body="On paper.", phase="design")
     put(project, "docs/MEMORY.md", format_entry(make_entry(1, title="Retry with a key", body=BODY)))
-    project.commit("Copy", {"docs/MEMORY.md": project.show("main", "docs/MEMORY.md") + "\n" + format_entry(copied)})
+    project.commit(
+        "Copy",
+        {"docs/MEMORY.md": project.show("main", "docs/MEMORY.md") + "\n" + format_entry(copied)},
+    )
     for stage in ("design", "implementation"):
         project.commit("Plan", {"INTENT.md": f"# Shop\n\nStage: {stage}\n"})
         project.record()
@@ -105,7 +141,9 @@ def test_an_entry_edited_on_one_branch_and_moved_on_another_is_one_with_the_newe
     project: Project, *, moved: bool
 ) -> None:
     old = make_entry(1, title="Retry with a key", body=BODY, importance=0.9)
-    new = make_entry(1, title="Retry with a key", body="The client sends the key that the ledger made.")
+    new = make_entry(
+        1, title="Retry with a key", body="The client sends the key that the ledger made."
+    )
     put(project, "src/MEMORY.md", format_entry(old), format_entry(make_entry(5, title="Last")))
     project.branch("edit")
     put(project, "src/MEMORY.md", format_entry(new), format_entry(make_entry(5, title="Last")))
@@ -152,7 +190,9 @@ def test_what_is_written_knows_its_stage(project: Project) -> None:
     assert {entry.phase for entry in project.entries()} == {"design"}
 
 
-def test_what_was_learned_from_reverted_work_is_no_longer_advice_until_the_revert_is_reverted(project: Project) -> None:
+def test_what_was_learned_from_reverted_work_is_no_longer_advice_until_the_revert_is_reverted(
+    project: Project,
+) -> None:
     project.record()
     before = {entry.id: entry for entry in project.entries()}
     project.git("revert", "--no-edit", "-m", "1", "HEAD~1")
@@ -190,7 +230,9 @@ def test_contradictions_are_linked_and_both_are_shown_with_a_flag(project: Proje
 
 def test_what_recurs_in_three_sessions_moves_up_to_the_project(project: Project) -> None:
     for number in (1, 2, 3):
-        entry = make_entry(number, title="Run the migration before the worker", session=f"claude-code:s{number}")
+        entry = make_entry(
+            number, title="Run the migration before the worker", session=f"claude-code:s{number}"
+        )
         project.commit("Job", {f".teaparty/jobs/j{number}/institutional.md": format_entry(entry)})
     assert project.upkeep("promote").subjects == ("memory: promote 3 entries",)
     (entry,) = project.entries()
@@ -200,13 +242,25 @@ def test_what_recurs_in_three_sessions_moves_up_to_the_project(project: Project)
     assert project.upkeep("promote").subjects == ()
 
 
-def test_only_what_holds_anywhere_is_copied_into_the_global_checkout(project: Project, tmp_path: Path) -> None:
+def test_only_what_holds_anywhere_is_copied_into_the_global_checkout(
+    project: Project, tmp_path: Path
+) -> None:
     checkout = make_repo(tmp_path / "memory")
     checkout.commit("Start", {"MEMORY.md": "# Ours\n"})
     for number in (1, 2, 3):
-        agnostic = make_entry(number, title="Write the failing test before the fix", source=f"pr:{number}")
-        bound = make_entry(number + 10, title="Run shop.client before the fix of shop", source=f"pr:{number}")
-        text = project.show("HEAD", "MEMORY.md") + "\n" + format_entry(agnostic) + "\n" + format_entry(bound)
+        agnostic = make_entry(
+            number, title="Write the failing test before the fix", source=f"pr:{number}"
+        )
+        bound = make_entry(
+            number + 10, title="Run shop.client before the fix of shop", source=f"pr:{number}"
+        )
+        text = (
+            project.show("HEAD", "MEMORY.md")
+            + "\n"
+            + format_entry(agnostic)
+            + "\n"
+            + format_entry(bound)
+        )
         project.commit("Put", {"MEMORY.md": text})
     proposed = propose_globally(project.workspace, None, TODAY)
     assert {entry.title for entry in proposed} == {"Write the failing test before the fix"}
@@ -227,7 +281,9 @@ def test_an_anchor_follows_its_file_in_a_commit_of_its_own(project: Project) -> 
     start = project.sha()
     project.record()
     assert project.subjects(start) == ["memory: consolidate 2 entries"]
-    assert all(cite.startswith("src/gateway.py@") for entry in project.entries() for cite in entry.cites)
+    assert all(
+        cite.startswith("src/gateway.py@") for entry in project.entries() for cite in entry.cites
+    )
     after = project.sha()
     project.record()
     assert project.sha() == after
@@ -264,7 +320,10 @@ def test_a_season_of_merges_leaves_no_duplicate_and_loses_no_id(project: Project
         learning = f"worker {week % 9} must take lock {week % 9} before queue{week % 9} drains because it waits."
         trailer = f"\n\nMemory-Used: {given}" if given else ""
         project.merge_work(
-            f"feat: part {week}\n\nLearning: {learning}{trailer}\n", f"b{week}", 200 + week, f"p{week}.py"
+            f"feat: part {week}\n\nLearning: {learning}{trailer}\n",
+            f"b{week}",
+            200 + week,
+            f"p{week}.py",
         )
         if week == 7:
             project.commit("Build", {"INTENT.md": "Stage: implementation\n"})
@@ -274,7 +333,9 @@ def test_a_season_of_merges_leaves_no_duplicate_and_loses_no_id(project: Project
     found = {entry.id for entry in entries} | {old for entry in entries for old in entry.supersedes}
     retired = {
         e.id
-        for sha in project.git("log", "-G", "^status: retired", "--format=%H", "--", "MEMORY.md").split()
+        for sha in project.git(
+            "log", "-G", "^status: retired", "--format=%H", "--", "MEMORY.md"
+        ).split()
         for e in project.entries(rev=sha)
         if e.status == "retired"
     }

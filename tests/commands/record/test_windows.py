@@ -34,7 +34,9 @@ def window(model: StandIn, project: Project, change: str = "#140") -> dict[str, 
     return dict(found)
 
 
-def test_a_window_of_turns_alone_says_what_the_change_is(project: Project, tmp_path: Path, model: StandIn) -> None:
+def test_a_window_of_turns_alone_says_what_the_change_is(
+    project: Project, tmp_path: Path, model: StandIn
+) -> None:
     key = keep_session(project, tmp_path, make_session(WORDS, at=project.clock.now))
     merge_branch(project, "charge", 140, f"Ask the gateway first\n\nMemory-Session: {key}")
     found = window(model, project)
@@ -42,8 +44,12 @@ def test_a_window_of_turns_alone_says_what_the_change_is(project: Project, tmp_p
     assert found["about"] == "Ask the gateway first\ncharge\nin src"
 
 
-def test_a_window_of_commits_names_the_branch_and_what_else_was_done(project: Project, model: StandIn) -> None:
-    merge_branch(project, "charge", 140, "Retry charges\n\nThe gateway may be slow.", "Rename the key")
+def test_a_window_of_commits_names_the_branch_and_what_else_was_done(
+    project: Project, model: StandIn
+) -> None:
+    merge_branch(
+        project, "charge", 140, "Retry charges\n\nThe gateway may be slow.", "Rename the key"
+    )
     assert window(model, project)["about"] == "charge\nRename the key\nin src"
 
 
@@ -51,7 +57,9 @@ def test_a_session_that_stands_in_two_folders_of_a_checkpoint_is_told_in_order(
     project: Project, model: StandIn
 ) -> None:
     at = project.clock.now
-    late = make_session("I concede: keep the constants in the registry.", at=at + timedelta(minutes=9), first=9)
+    late = make_session(
+        "I concede: keep the constants in the registry.", at=at + timedelta(minutes=9), first=9
+    )
     early = make_session("Each agent shall define its constants.", at=at)
     files = {"d0/161e0df1cb/metadata.json": b"{}"}
     for number, data in enumerate((late, early)):
@@ -60,11 +68,18 @@ def test_a_session_that_stands_in_two_folders_of_a_checkpoint_is_told_in_order(
     put_tree(project, "refs/heads/entire/checkpoints/v1", files)
     project.clock.now = at + timedelta(hours=1)
     merge_branch(project, "charge", 140, "Move constants\n\nEntire-Checkpoint: d0161e0df1cb")
-    said = [piece["text"] for piece in window(model, project)["evidence"] if piece["kind"] == "text"]
-    assert said == ["Each agent shall define its constants.", "I concede: keep the constants in the registry."]
+    said = [
+        piece["text"] for piece in window(model, project)["evidence"] if piece["kind"] == "text"
+    ]
+    assert said == [
+        "Each agent shall define its constants.",
+        "I concede: keep the constants in the registry.",
+    ]
 
 
-SESSIONS = st.lists(st.tuples(st.sampled_from(["a:1", "b:2", "c:3"]), st.integers(0, 20)), max_size=30)
+SESSIONS = st.lists(
+    st.tuples(st.sampled_from(["a:1", "b:2", "c:3"]), st.integers(0, 20)), max_size=30
+)
 
 
 @examples(50)
@@ -76,7 +91,9 @@ def test_time_never_steps_back_in_a_session(drawn: list[tuple[str, int]]) -> Non
     ]
     ordered = in_order(events)
     assert sorted(ordered, key=lambda event: event.seq) == events, "none is lost or told twice"
-    assert len([key for key, _ in groupby(ordered, lambda event: event.session)]) == len({key for key, _ in drawn})
+    assert len([key for key, _ in groupby(ordered, lambda event: event.session)]) == len(
+        {key for key, _ in drawn}
+    )
     for one, other in pairwise(ordered):
         assert one.session != other.session or (one.at, one.seq) < (other.at, other.seq)
 
@@ -86,23 +103,33 @@ def test_what_the_agent_said_and_wanted_to_run_is_shown_and_proves_nothing(
 ) -> None:
     question = "Shall I always rebase before I push the branch?"
     asked = make_agent({"type": "text", "text": question}, number=40)
-    said = make_session(WORDS, asked, "no, not while it is in review", *refusing("use pnpm"), at=project.clock.now)
+    said = make_session(
+        WORDS, asked, "no, not while it is in review", *refusing("use pnpm"), at=project.clock.now
+    )
     key = keep_session(project, tmp_path, said)
     merge_branch(project, "charge", 140, f"Ask the gateway first\n\nMemory-Session: {key}")
     found = window(model, project)["evidence"]
     before = {piece["text"]: piece.get("before") for piece in found if piece.get("quote")}
-    assert before == {WORDS: None, "no, not while it is in review": question, "use pnpm": "npm install"}
+    assert before == {
+        WORDS: None,
+        "no, not while it is in review": question,
+        "use pnpm": "npm install",
+    }
 
 
 def test_hunks_of_the_files_that_a_person_spoke_about_are_shown(
     project: Project, tmp_path: Path, model: StandIn
 ) -> None:
     project.commit("Add files", {"src/retry.py": "tries = 1\n", "src/other.py": "one = 1\n"})
-    key = keep_session(project, tmp_path, make_session("Keep the limit in retry.py.", at=project.clock.now))
+    key = keep_session(
+        project, tmp_path, make_session("Keep the limit in retry.py.", at=project.clock.now)
+    )
     project.branch("limit")
     files = {"src/retry.py": "tries = 3\nmail = 'ada@example.com'\n", "src/other.py": "one = 2\n"}
     project.commit(f"Raise the limit\n\nMemory-Session: {key}", files)
     project.checkout("main")
     project.merge("limit", message="Merge pull request #140 from ada/limit\n\nRaise the limit")
     changed = window(model, project)["changed"]
-    assert changed == "src/retry.py\n@@ -1 +1,2 @@\n-tries = 1\n+tries = 3\n+mail = '[redacted:email]'"
+    assert (
+        changed == "src/retry.py\n@@ -1 +1,2 @@\n-tries = 1\n+tries = 3\n+mail = '[redacted:email]'"
+    )

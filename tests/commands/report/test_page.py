@@ -7,7 +7,13 @@ from datetime import date
 from importlib.resources import files
 
 from memory_ci.commands.report.page import FACTORS, _fill_task, _fill_weeks
-from memory_ci.commands.report.records import ExplainedTask, FoundState, Overview, ScoredEntry, WorkWeek
+from memory_ci.commands.report.records import (
+    ExplainedTask,
+    FoundState,
+    Overview,
+    ScoredEntry,
+    WorkWeek,
+)
 from memory_ci.records.retrieval import Match
 from memory_ci.search.rank import Weights, rank
 from tests.make import make_located

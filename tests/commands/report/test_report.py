@@ -29,7 +29,9 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Project:
     project.at(datetime(2026, 11, 10, tzinfo=UTC))
     for number, branch in ((129, "late"), (130, "later"), (131, "latest")):
         project.merge_work(f"fix: answer {branch}", branch, number, "src/gateway.py")
-    other = make_entry(7, title="Always charge a card twice", relations=(f"contradicts {make_id(8)}",))
+    other = make_entry(
+        7, title="Always charge a card twice", relations=(f"contradicts {make_id(8)}",)
+    )
     entries = (
         other,
         make_entry(8, title="Never charge a card twice"),
@@ -46,7 +48,13 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Project:
         used=(learned,),
         action=Action(pr=129),
         feedback=(
-            Feedback(id=make_id(8), kind="corrected", at=datetime(2026, 11, 11, tzinfo=UTC), by="ada", ref="pr:130"),
+            Feedback(
+                id=make_id(8),
+                kind="corrected",
+                at=datetime(2026, 11, 11, tzinfo=UTC),
+                by="ada",
+                ref="pr:130",
+            ),
         ),
     )
     save_telling(project.workspace, episode)
@@ -62,12 +70,16 @@ def find(overview: Overview, title: str) -> EntryLife:
     return next(one for one in overview.entries if one.title == title)
 
 
-def test_each_week_counts_its_merges_and_what_memory_became(overview: Overview, shop: Project) -> None:
+def test_each_week_counts_its_merges_and_what_memory_became(
+    overview: Overview, shop: Project
+) -> None:
     weeks = {one.start: (one.merges, one.learned, one.retired) for one in overview.weeks}
     assert list(weeks) == sorted(weeks)
     assert weeks[date(2026, 11, 9)] == (3, 0, 1)
     assert weeks[date(2026, 11, 2)] == (0, 0, 0), "a gap is a week like any other"
-    assert min(weeks) == date(2026, 1, 5), "the week of the work that taught an entry, not of the run that learned it"
+    assert min(weeks) == date(2026, 1, 5), (
+        "the week of the work that taught an entry, not of the run that learned it"
+    )
     assert weeks[date(2026, 1, 5)][1] > 0
     newest = overview.weeks[-2].newest
     assert newest.url == f"https://github.com/acme/shop/commit/{shop.sha('HEAD~1')}"
@@ -75,20 +87,28 @@ def test_each_week_counts_its_merges_and_what_memory_became(overview: Overview, 
 
 def test_an_entry_counts_its_jobs_and_tells_its_life(overview: Overview) -> None:
     used, given = overview.entries[0], find(overview, "Never charge a card twice")
-    assert [(one.given, one.used) for one in (find(overview, "Always charge a card twice"), given)] == [(0, 0), (1, 0)]
+    assert [
+        (one.given, one.used) for one in (find(overview, "Always charge a card twice"), given)
+    ] == [(0, 0), (1, 0)]
     assert [one.what for one in given.life] == ["learned", "given", "corrected"]
     assert given.life[-1].links[0].url == "https://github.com/acme/shop/pull/130"
     assert sum(one.used for one in overview.entries) == 1
     assert used.status == "active"
-    assert find(overview, "Always charge a card twice").others == (("contradicts", "Never charge a card twice"),)
+    assert find(overview, "Always charge a card twice").others == (
+        ("contradicts", "Never charge a card twice"),
+    )
     assert find(overview, "Ask first").life[-1].what == "retired"
 
 
-def test_files_are_counted_by_merged_changes_and_say_whether_memory_speaks_of_them(overview: Overview) -> None:
+def test_files_are_counted_by_merged_changes_and_say_whether_memory_speaks_of_them(
+    overview: Overview,
+) -> None:
     files = {one.path: (one.churn, one.cover) for one in overview.files}
     assert files["src/gateway.py"] == (3, "hot")
     assert not any(path.startswith(("MEMORY", ".memory/")) for path in files)
-    assert list(files) == sorted(files, key=lambda path: (-files[path][0], path)), "the same page from the same commit"
+    assert list(files) == sorted(files, key=lambda path: (-files[path][0], path)), (
+        "the same page from the same commit"
+    )
 
 
 def test_a_task_is_what_a_job_asked_and_its_parts_add_up_to_its_score(overview: Overview) -> None:
@@ -127,7 +147,9 @@ def test_a_question_comes_with_the_command_that_answers_it(overview: Overview) -
 
 
 @pytest.mark.parametrize("task", [None, "anything"])
-def test_a_repository_without_entries_or_commits_has_an_overview(tmp_path: Path, task: str | None) -> None:
+def test_a_repository_without_entries_or_commits_has_an_overview(
+    tmp_path: Path, task: str | None
+) -> None:
     repo = make_repo(tmp_path / "empty")
     project = Project(repo.path, repo.clock)
     assert gather_report(project.workspace, NOW, {}, task).notes == ("There is no commit yet.",)

@@ -16,11 +16,15 @@ from tests.project import Project
 pytestmark = pytest.mark.in_project
 
 
-def test_the_page_is_one_file_and_says_how_large_it_is(project: Project, run: Run, tmp_path: Path) -> None:
+def test_the_page_is_one_file_and_says_how_large_it_is(
+    project: Project, run: Run, tmp_path: Path
+) -> None:
     project.record()
     result = run("report", "--output", str(tmp_path / "page.html"), "--task", "retry a charge")
     assert (result.exit_code, result.stderr) == (0, "")
-    assert result.stdout.startswith(f"Wrote {tmp_path / 'page.html'}: {len(project.entries())} entr")
+    assert result.stdout.startswith(
+        f"Wrote {tmp_path / 'page.html'}: {len(project.entries())} entr"
+    )
     page = (tmp_path / "page.html").read_text("utf-8")
     assert "<h3><bdi>retry a charge</bdi></h3>" in page
     assert not list(tmp_path.glob("*.tmp"))

@@ -36,18 +36,24 @@ def shop(project: Project) -> Project:
     """A client, an entry that cites a function of it, and one that cites nothing."""
     project.commit("Write the client", {"src/client.py": CLIENT})
     remember(project, 1, f"src/client.py@{project.sha()[:12]}")
-    other = make_entry(2, title="Some say that an idempotency key is a string of letters and of much else")
+    other = make_entry(
+        2, title="Some say that an idempotency key is a string of letters and of much else"
+    )
     project.commit("More", {"docs/MEMORY.md": format_entry(other)})
-    project.commit("Scopes", {".memory-ci.yaml": "scopes: {project: [MEMORY.md, docs/MEMORY.md]}\n"})
+    project.commit(
+        "Scopes", {".memory-ci.yaml": "scopes: {project: [MEMORY.md, docs/MEMORY.md]}\n"}
+    )
     return project
 
 
-def remember(project: Project, number: int, *cites: str, title: str = TITLE, **fields: Any) -> None:  # noqa: ANN401
-    (entry,) = anchor_entries(project.workspace, [make_entry(number, title=title, cites=cites, **fields)])
+def remember(project: Project, number: int, *cites: str, title: str = TITLE, **fields: Any) -> None:
+    (entry,) = anchor_entries(
+        project.workspace, [make_entry(number, title=title, cites=cites, **fields)]
+    )
     project.commit("Remember", {"MEMORY.md": format_entry(entry)})
 
 
-def ask(project: Project, **options: Any) -> Retrieval:  # noqa: ANN401 - fields of RetrieveOptions
+def ask(project: Project, **options: Any) -> Retrieval:
     return project.retrieve("idempotency key", **options)
 
 
@@ -73,16 +79,24 @@ def test_an_edit_of_cited_code_is_marked_and_demoted_and_its_revert_is_not(shop:
     assert render_context(ask(shop)) == render_context(before)
 
 
-def test_the_request_that_edited_the_code_is_named_and_no_later_one_beside_it(shop: Project) -> None:
+def test_the_request_that_edited_the_code_is_named_and_no_later_one_beside_it(
+    shop: Project,
+) -> None:
     edited = CLIENT.replace("is None", "is missing")
     shop.branch("strict")
     shop.commit("Be strict", {"src/client.py": edited})
     shop.checkout("main")
     sha = shop.merge("strict", message="Merge pull request #140 from ada/strict\n\nBe strict")
-    shop.commit("Beside it (#141)", {"src/client.py": f"import os\n\n{edited}\n\ndef other():\n    close()\n"})
+    shop.commit(
+        "Beside it (#141)",
+        {"src/client.py": f"import os\n\n{edited}\n\ndef other():\n    close()\n"},
+    )
     (found,) = hit_of(ask(shop)).verdicts
     assert found.edit == CodeEdit("post", sha, 140)
-    assert f"src/client.py:6, `post` edited in {sha[:7]}, #140; check before use." in render_context(ask(shop))
+    assert (
+        f"src/client.py:6, `post` edited in {sha[:7]}, #140; check before use."
+        in render_context(ask(shop))
+    )
     assert f"`post` edited in {sha[:7]}, #140" in render_explanation(ask(shop))
     shop.write("src/client.py", edited.replace("send(url", "send(url, None"))
     assert ", `post` edited here, not committed; check" in render_context(ask(shop))
@@ -96,7 +110,9 @@ def test_what_took_the_code_away_is_named(shop: Project) -> None:
     assert f"(the file is not there any more), `post` removed in {sha[:7]}, #7." in render_context(
         ask(shop, stale=True)
     )
-    remember(shop, 1, f"src/client.py@{shop.sha('HEAD^')[:12]}", title="client.py: an idempotency key")
+    remember(
+        shop, 1, f"src/client.py@{shop.sha('HEAD^')[:12]}", title="client.py: an idempotency key"
+    )
     assert f"any more), removed in {gone[:7]}." in render_context(ask(shop, stale=True))
 
 
@@ -105,7 +121,11 @@ def test_a_renamed_file_is_followed_to_the_edit(shop: Project) -> None:
     shop.git("mv", "src/client.py", "src/http.py")
     shop.commit("Rename")
     (found,) = hit_of(ask(shop)).verdicts
-    assert (found.kind, found.path, found.edit) == ("changed", "src/http.py", CodeEdit("post", edit))
+    assert (found.kind, found.path, found.edit) == (
+        "changed",
+        "src/http.py",
+        CodeEdit("post", edit),
+    )
 
 
 def test_where_there_is_no_commit_the_mark_stands_without_an_edit(tmp_path: Path) -> None:
@@ -120,8 +140,12 @@ def test_where_there_is_no_commit_the_mark_stands_without_an_edit(tmp_path: Path
 def test_an_edit_moves_the_entry_behind_one_that_holds(shop: Project) -> None:
     assert injected_ids(ask(shop)) == (make_id(1), make_id(2))
     shop.write("src/client.py", CLIENT.replace("is None", "is missing"))
-    assert injected_ids(ask(shop)) == (make_id(2), make_id(1)), "an edit counts before it is committed"
-    assert injected_ids(ask(shop, tree="HEAD")) == (make_id(1), make_id(2)), "but not in another tree"
+    assert injected_ids(ask(shop)) == (make_id(2), make_id(1)), (
+        "an edit counts before it is committed"
+    )
+    assert injected_ids(ask(shop, tree="HEAD")) == (make_id(1), make_id(2)), (
+        "but not in another tree"
+    )
 
 
 def test_an_entry_whose_code_is_gone_is_withheld_unless_it_is_asked_for(shop: Project) -> None:
@@ -131,7 +155,9 @@ def test_an_entry_whose_code_is_gone_is_withheld_unless_it_is_asked_for(shop: Pr
     (withheld,) = answer.withheld
     assert withheld.hit.located.entry.id == make_id(1)
     assert withheld.why == "gone: src/client.py (the file is not there any more)"
-    assert answer.notes == ("Withheld, because the code cited is gone: 1 entry. --stale shows them.",)
+    assert answer.notes == (
+        "Withheld, because the code cited is gone: 1 entry. --stale shows them.",
+    )
     stale = ask(shop, stale=True)
     assert (truth_of(stale), stale.withheld) == (0.5, ())
     assert "\nGONE: src/client.py" in render_context(stale)
@@ -156,7 +182,9 @@ def test_an_entry_that_names_nothing_fades_with_the_share_of_words_that_changed_
     project: Project,
 ) -> None:
     project.commit("Write", {"src/data.py": "".join(f"x{n} = 1\n" for n in range(9))})
-    remember(project, 1, f"src/data.py@{project.sha()[:12]}", title="Every idempotency key is unique")
+    remember(
+        project, 1, f"src/data.py@{project.sha()[:12]}", title="Every idempotency key is unique"
+    )
     project.commit("Edit", {"src/data.py": "".join(f"x{n} = {1 + n // 8}\n" for n in range(9))})
     edited = ask(project)
     assert truth_of(edited) == 0.89
@@ -165,13 +193,21 @@ def test_an_entry_that_names_nothing_fades_with_the_share_of_words_that_changed_
     assert truth_of(ask(project)) == 0.5
 
 
-def test_a_file_that_is_cited_whole_is_compared_by_what_the_entry_names_in_it(project: Project) -> None:
+def test_a_file_that_is_cited_whole_is_compared_by_what_the_entry_names_in_it(
+    project: Project,
+) -> None:
     text = f"{CLIENT}\n\ndef fetch(url):\n    return read(url, timeout=30)\n"
     project.commit("Write", {"src/client.py": text})
     remember(
-        project, 1, f"src/client.py@{project.sha()[:12]}", title="The header `Idempotency-Key` is an idempotency key"
+        project,
+        1,
+        f"src/client.py@{project.sha()[:12]}",
+        title="The header `Idempotency-Key` is an idempotency key",
     )
-    project.commit("Edit another function", {"src/client.py": text.replace("timeout=30", "timeout=60, retries=9")})
+    project.commit(
+        "Edit another function",
+        {"src/client.py": text.replace("timeout=30", "timeout=60, retries=9")},
+    )
     beside = ask(project)
     assert (truth_of(beside), hit_of(beside).verdicts[0].kind) == (1.0, "fresh")
     project.commit("Edit the named one", {"src/client.py": text.replace("key is None", "not key")})
@@ -198,11 +234,18 @@ def test_code_that_is_gone_hides_only_what_names_it_and_was_not_rejected(
     assert injected_ids(answer) == ((make_id(1),) if is_shown else ())
     if is_shown:
         assert truth_of(answer) == 0.5
-        assert "CHANGED since this was learned: src/data.py (the file is not there any more)" in render_context(answer)
+        assert (
+            "CHANGED since this was learned: src/data.py (the file is not there any more)"
+            in render_context(answer)
+        )
 
 
-def test_global_memory_is_not_judged_by_the_code_of_this_repository(shop: Project, home: Path) -> None:
-    entry = make_entry(7, title="A key of idempotency", cites=("src/client.py:1@0123456789ab text:0123456789ab",))
+def test_global_memory_is_not_judged_by_the_code_of_this_repository(
+    shop: Project, home: Path
+) -> None:
+    entry = make_entry(
+        7, title="A key of idempotency", cites=("src/client.py:1@0123456789ab text:0123456789ab",)
+    )
     (home / "MEMORY.md").write_text(format_entry(entry))
     assert truth_of(ask(shop), 7) == 1.0
     assert hit_of(ask(shop), 7).verdicts == ()
@@ -211,7 +254,9 @@ def test_global_memory_is_not_judged_by_the_code_of_this_repository(shop: Projec
 def test_a_bare_repository_is_judged_by_its_head(shop: Project, tmp_path: Path) -> None:
     shop.commit("Edit", {"src/client.py": CLIENT.replace("is None", "is missing")})
     bare = shop.bare(tmp_path / "bare.git")
-    answer = retrieve(open_workspace(bare.path, is_named=True), "idempotency key", RetrieveOptions(), TODAY)
+    answer = retrieve(
+        open_workspace(bare.path, is_named=True), "idempotency key", RetrieveOptions(), TODAY
+    )
     assert truth_of(answer) == 0.5
 
 
@@ -230,7 +275,7 @@ def processes(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     started: list[str] = []
     start = subprocess.Popen.__init__
 
-    def counted(self: subprocess.Popen[bytes], args: list[str], *rest: Any, **options: Any) -> None:  # noqa: ANN401
+    def counted(self: subprocess.Popen[bytes], args: list[str], *rest: Any, **options: Any) -> None:
         started.append(next(arg for arg in args[1:] if not arg.startswith("-") and "=" not in arg))
         start(self, args, *rest, **options)
 
@@ -238,7 +283,9 @@ def processes(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return started
 
 
-def test_while_nothing_changed_two_processes_ask_and_one_more_judges(shop: Project, processes: list[str]) -> None:
+def test_while_nothing_changed_two_processes_ask_and_one_more_judges(
+    shop: Project, processes: list[str]
+) -> None:
     ask(shop)
     processes.clear()
     assert truth_of(ask(shop)) == 1.0
@@ -256,7 +303,9 @@ def test_while_nothing_changed_two_processes_ask_and_one_more_judges(shop: Proje
 def test_where_nothing_is_cited_only_names_of_code_are_looked_for(
     project: Project, processes: list[str], title: str, judging: list[str]
 ) -> None:
-    project.commit("Put", {"MEMORY.md": format_entry(make_entry(1, title=title)), "docs/api.md": "`post` it\n"})
+    project.commit(
+        "Put", {"MEMORY.md": format_entry(make_entry(1, title=title)), "docs/api.md": "`post` it\n"}
+    )
     ask(project)
     processes.clear()
     assert ask(project).hits
@@ -265,7 +314,10 @@ def test_where_nothing_is_cited_only_names_of_code_are_looked_for(
 
 def test_many_entries_cost_as_many_processes_as_one(shop: Project, processes: list[str]) -> None:
     sha = shop.sha()[:12]
-    entries = [make_entry(n, title=f"idempotency key {n}", cites=(f"src/client.py:4-7@{sha}",)) for n in range(10, 60)]
+    entries = [
+        make_entry(n, title=f"idempotency key {n}", cites=(f"src/client.py:4-7@{sha}",))
+        for n in range(10, 60)
+    ]
     shop.commit("Many", {"MEMORY.md": "\n".join(map(format_entry, entries))})
     ask(shop)
     processes.clear()
@@ -274,5 +326,9 @@ def test_many_entries_cost_as_many_processes_as_one(shop: Project, processes: li
     shop.commit("Edit", {"src/client.py": CLIENT.replace("is None", "is missing")})
     ask(shop)
     processes.clear()
-    assert all(one.edit for hit in ask(shop, limit=1000, max_chars=100_000).hits for one in hit.verdicts)
-    assert (processes.count("log"), processes.count("diff")) == (1, 1), "one question for all that is marked"
+    assert all(
+        one.edit for hit in ask(shop, limit=1000, max_chars=100_000).hits for one in hit.verdicts
+    )
+    assert (processes.count("log"), processes.count("diff")) == (1, 1), (
+        "one question for all that is marked"
+    )

@@ -10,7 +10,7 @@ from memory_ci.records.retrieval import Hit, Retrieval, Withheld
 from tests.make import make_located
 
 
-def make_hit(number: int, **fields: Any) -> Hit:  # noqa: ANN401 - any field of Entry
+def make_hit(number: int, **fields: Any) -> Hit:
     factors = (("relevance", 0.5), ("truth", 0.5))
     verdicts = (Verdict("changed", "a.py", 3, 4),)
     return Hit(make_located(number, **fields), 0.25, factors, (("lexical", 3.25),), verdicts)

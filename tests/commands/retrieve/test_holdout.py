@@ -8,7 +8,13 @@ from memory_ci.commands.retrieve.retrieve import injected_ids, noted_ids
 from memory_ci.memory.episodes import load_episodes
 from memory_ci.records.episode import Episode
 from memory_ci.sessions.served_ids import add_retrieved_trailer, record_injected
-from memory_ci.sessions.session_note import HELD_OUT, is_held_out, list_given, mark_session, note_given
+from memory_ci.sessions.session_note import (
+    HELD_OUT,
+    is_held_out,
+    list_given,
+    mark_session,
+    note_given,
+)
 from memory_ci.store.edits import format_entry
 from tests.make import make_entry, make_id
 from tests.project import NOW, Project
@@ -20,7 +26,9 @@ HELD, OTHER = "s5", "s1"
 @pytest.fixture
 def shop(project: Project) -> Project:
     memory = format_entry(make_entry(1, title="Charge a card once", body="Use a key."))
-    project.commit("Remember", {"MEMORY.md": memory, ".memory-ci.yaml": "retrieve:\n  holdout: 0.5\n"})
+    project.commit(
+        "Remember", {"MEMORY.md": memory, ".memory-ci.yaml": "retrieve:\n  holdout: 0.5\n"}
+    )
     return project
 
 
@@ -36,7 +44,12 @@ def test_a_session_that_is_held_out_is_given_nothing(shop: Project) -> None:
     held = shop.retrieve(ASKED, session=HELD)
     assert (injected_ids(held), held.hints.changes, held.held_out) == ((), (), mark_session(HELD))
     assert injected_ids(shop.retrieve(ASKED, session=HELD, about="MEMORY.md")) == ()
-    for shown in ({"session": OTHER}, {}, {"session": HELD, "all_matches": True}, {"session": HELD, "at": "HEAD"}):
+    for shown in (
+        {"session": OTHER},
+        {},
+        {"session": HELD, "all_matches": True},
+        {"session": HELD, "at": "HEAD"},
+    ):
         assert injected_ids(shop.retrieve(ASKED, **shown)) == (make_id(1),)
 
 

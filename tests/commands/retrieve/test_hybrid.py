@@ -48,14 +48,22 @@ def server() -> Iterator[Server]:
 
 
 def ask(project: Project, environ: dict[str, str] | None, **options: object) -> Retrieval:
-    return retrieve(project.workspace, "retry a payment", RetrieveOptions(**options), TODAY, environ)  # type: ignore[arg-type] # named by the test
+    return retrieve(
+        project.workspace,
+        "retry a payment",
+        RetrieveOptions(**options),  # type: ignore[arg-type] # named by the test
+        TODAY,
+        environ,
+    )
 
 
 def titles(answer: Retrieval) -> list[str]:
     return [hit.located.entry.title for hit in answer.hits]
 
 
-def test_vectors_find_what_has_no_word_of_the_task_and_change_the_order(memory: Project, server: Server) -> None:
+def test_vectors_find_what_has_no_word_of_the_task_and_change_the_order(
+    memory: Project, server: Server
+) -> None:
     assert titles(ask(memory, None)) == ["Retry the nightly import"]
     answer = ask(memory, {"OLLAMA_HOST": server.url})
     assert answer.mode == "hybrid"
@@ -71,10 +79,17 @@ def test_vectors_find_what_has_no_word_of_the_task_and_change_the_order(memory: 
 
 def test_the_best_cosine_counts_for_the_floor(memory: Project, server: Server) -> None:
     def given(task: str) -> list[str]:
-        return titles(retrieve(memory.workspace, task, RetrieveOptions(), TODAY, {"OLLAMA_HOST": server.url}))
+        return titles(
+            retrieve(memory.workspace, task, RetrieveOptions(), TODAY, {"OLLAMA_HOST": server.url})
+        )
 
-    assert given("a payment bounced") == ["Send a key with each charge", "A refund needs two people"]
-    memory.commit("Forget", {"MEMORY.md": format_entry(make_entry(2, title="Retry the nightly import"))})
+    assert given("a payment bounced") == [
+        "Send a key with each charge",
+        "A refund needs two people",
+    ]
+    memory.commit(
+        "Forget", {"MEMORY.md": format_entry(make_entry(2, title="Retry the nightly import"))}
+    )
     assert given("each payment of the yearly tax bounces on retry") == []
 
 
@@ -90,12 +105,16 @@ def test_the_weight_of_the_vectors_decides_who_comes_first(memory: Project, serv
 
 @pytest.mark.parametrize("fusion", ["rrf", "cosine_x_importance", "linear4"])
 def test_every_fusion_answers(memory: Project, server: Server, fusion: str) -> None:
-    memory.commit("Fuse", {".memory-ci.yaml": f"retrieve:\n  embedder: ollama\n  fusion: {fusion}\n"})
+    memory.commit(
+        "Fuse", {".memory-ci.yaml": f"retrieve:\n  embedder: ollama\n  fusion: {fusion}\n"}
+    )
     answer = ask(memory, {"OLLAMA_HOST": server.url}, all_matches=True)
     assert (answer.mode, len(answer.hits)) == ("hybrid", 3)
 
 
-def test_what_feedback_says_of_an_entry_is_its_outcome_in_linear4(memory: Project, server: Server) -> None:
+def test_what_feedback_says_of_an_entry_is_its_outcome_in_linear4(
+    memory: Project, server: Server
+) -> None:
     memory.commit("Fuse", {".memory-ci.yaml": "retrieve:\n  embedder: ollama\n  fusion: linear4\n"})
 
     def relevance() -> dict[str, float]:
@@ -106,7 +125,9 @@ def test_what_feedback_says_of_an_entry_is_its_outcome_in_linear4(memory: Projec
     rejected = Feedback(id=make_id(1), kind="rejected", at=NOW, ref="pr:1")
     confirmed = Feedback(id=make_id(3), kind="confirmed", at=NOW, ref="pr:1")
     save_telling(memory.workspace, make_amendment(NOW, feedback=(rejected, confirmed)))
-    assert relevance()[make_id(3)] - relevance()[make_id(1)] == pytest.approx(0.2 * 0.4 * (0.7 - 0.2) / 1.04)
+    assert relevance()[make_id(3)] - relevance()[make_id(1)] == pytest.approx(
+        0.2 * 0.4 * (0.7 - 0.2) / 1.04
+    )
 
 
 def test_what_was_embedded_is_not_embedded_again(memory: Project, server: Server) -> None:
@@ -125,7 +146,9 @@ def test_what_was_embedded_is_not_embedded_again(memory: Project, server: Server
         Answer(200, b"<html>"),
     ],
 )
-def test_an_embedder_that_fails_leaves_the_answer_of_the_words_and_says_so(memory: Project, answer: Answer) -> None:
+def test_an_embedder_that_fails_leaves_the_answer_of_the_words_and_says_so(
+    memory: Project, answer: Answer
+) -> None:
     with serve(lambda asked: answer) as running:
         found = ask(memory, {"OLLAMA_HOST": running.url})
     assert (found.mode, titles(found)) == ("degraded", ["Retry the nightly import"])
@@ -140,6 +163,8 @@ def test_the_past_and_a_switched_off_lane_ask_nobody(memory: Project, server: Se
 
 def test_a_credential_in_the_task_is_not_sent(memory: Project, server: Server) -> None:
     key = "ghp_" + "a1B2" * 9
-    retrieve(memory.workspace, f"retry with {key}", RetrieveOptions(), TODAY, {"OLLAMA_HOST": server.url})
+    retrieve(
+        memory.workspace, f"retry with {key}", RetrieveOptions(), TODAY, {"OLLAMA_HOST": server.url}
+    )
     assert server.asked
     assert not any(key.encode() in asked.body for asked in server.asked)

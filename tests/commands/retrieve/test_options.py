@@ -21,7 +21,9 @@ from tests.project import TODAY, Project
 
 def put(project: Project, path: str, *numbers: int, **fields: object) -> str:
     given = {"title": "Zebra crossing"} | fields
-    return project.commit("Put", {path: "\n".join(format_entry(make_entry(n, **given)) for n in numbers)})
+    return project.commit(
+        "Put", {path: "\n".join(format_entry(make_entry(n, **given)) for n in numbers)}
+    )
 
 
 def ids(project: Project, **options: object) -> tuple[str, ...]:
@@ -35,13 +37,18 @@ def ids(project: Project, **options: object) -> tuple[str, ...]:
     ("limit", "chars", "sound"),
     [(-1, -5, (1, 0)), (0, 0, (1, 0)), (10**9, 10**9, (MAX_LIMIT, MAX_CHARS)), (7, 70, (7, 70))],
 )
-def test_what_is_out_of_range_is_clamped_with_a_note(limit: int, chars: int, sound: tuple[int, int]) -> None:
+def test_what_is_out_of_range_is_clamped_with_a_note(
+    limit: int, chars: int, sound: tuple[int, int]
+) -> None:
     asked = make_sound(RetrieveOptions(limit=limit, max_chars=chars), Config(), TODAY)
     assert (asked.limit, asked.max_chars) == sound
     assert len(asked.notes) == (limit != sound[0]) + (chars != sound[1])
 
 
-ROLES: dict[str, tuple[ScopeName, ...]] = {"lead": ("project", "team", "global"), "guest": ("team", "institutional")}
+ROLES: dict[str, tuple[ScopeName, ...]] = {
+    "lead": ("project", "team", "global"),
+    "guest": ("team", "institutional"),
+}
 
 
 @pytest.mark.parametrize(
@@ -55,7 +62,10 @@ ROLES: dict[str, tuple[ScopeName, ...]] = {"lead": ("project", "team", "global")
     ],
 )
 def test_a_role_sees_its_scopes_and_a_stranger_the_narrowest(
-    role: str | None, roles: dict[str, tuple[ScopeName, ...]], scopes: tuple[ScopeName, ...], is_known: bool
+    role: str | None,
+    roles: dict[str, tuple[ScopeName, ...]],
+    scopes: tuple[ScopeName, ...],
+    is_known: bool,
 ) -> None:
     asked = make_sound(RetrieveOptions(role=role), Config(roles=roles), TODAY)
     assert asked.filters["scopes"] == scopes
@@ -122,7 +132,9 @@ def test_a_type_takes_no_more_than_its_share(project: Project) -> None:
     assert (len(answer.hits), len(answer.hits_dropped)) == (1, 2)
 
 
-def test_a_budget_below_the_smallest_entry_says_so_and_prints_no_empty_wrapper(project: Project) -> None:
+def test_a_budget_below_the_smallest_entry_says_so_and_prints_no_empty_wrapper(
+    project: Project,
+) -> None:
     put(project, "MEMORY.md", 1, 2)
     answer = project.retrieve("zebra", max_chars=20)
     assert render_context(answer) == ""
@@ -133,7 +145,9 @@ def test_a_budget_below_the_smallest_entry_says_so_and_prints_no_empty_wrapper(p
 @pytest.mark.parametrize("chars", [600, 900, 1_500])
 def test_max_chars_counts_everything_that_is_printed(project: Project, chars: int) -> None:
     put(project, "MEMORY.md", *range(1, 12), body=" ".join(["word"] * 20))
-    project.write("institutional.md", format_entry(make_entry(100, title="Norm", body="Never on Fridays.")))
+    project.write(
+        "institutional.md", format_entry(make_entry(100, title="Norm", body="Never on Fridays."))
+    )
     shown = render_context(project.retrieve("zebra", max_chars=chars, reserved=50))
     assert chars - 400 < len(shown) <= chars - 50
 
@@ -147,9 +161,13 @@ def test_what_the_caller_prints_besides_takes_of_the_room(project: Project) -> N
 
 def test_the_whole_text_stays_within_its_bound_however_much_there_is(project: Project) -> None:
     put(project, "MEMORY.md", *range(1, 60), body=" ".join(["word"] * 60))
-    norms = "\n".join(format_entry(make_entry(n, title="Norm", body="w\n" * 19 + "w")) for n in range(100, 200))
+    norms = "\n".join(
+        format_entry(make_entry(n, title="Norm", body="w\n" * 19 + "w")) for n in range(100, 200)
+    )
     project.write("institutional.md", norms)
-    project.write(".memory-ci.yaml", "retrieve: {max_chars: 100000, institutional_max_chars: 100000}\n")
+    project.write(
+        ".memory-ci.yaml", "retrieve: {max_chars: 100000, institutional_max_chars: 100000}\n"
+    )
     answer = project.retrieve("zebra", total_chars=10_000, limit=1000)
     assert answer.norms
     assert answer.hits
@@ -185,12 +203,20 @@ def test_the_memory_of_a_commit_is_ranked_as_on_its_day(project: Project) -> Non
     assert answer.notes == (f"Memory of {then[:12]}, ranked as on 2026-03-01.",)
     old, new = (dict(found.hits[0].factors)["prominence"] for found in (answer, now))
     assert old > new, "it was younger then"
-    assert project.retrieve("zebra", at="2026-06-01").notes == (f"Memory of {then[:12]}, ranked as on 2026-06-01.",)
+    assert project.retrieve("zebra", at="2026-06-01").notes == (
+        f"Memory of {then[:12]}, ranked as on 2026-06-01.",
+    )
 
 
 def test_the_code_of_the_time_is_what_memory_of_the_time_is_judged_by(project: Project) -> None:
     code = project.commit("Write", {"src/x.py": "def zebra_crossing():\n    return 'wait'\n"})
-    put(project, "MEMORY.md", 1, title="Zebra crossing of x.py", cites=(f"src/x.py:1-2@{code[:12]}",))
+    put(
+        project,
+        "MEMORY.md",
+        1,
+        title="Zebra crossing of x.py",
+        cites=(f"src/x.py:1-2@{code[:12]}",),
+    )
     project.commit("Remove", {"src/x.py": None})
     assert ids(project) == ()
     assert ids(project, at="HEAD~1") == (make_id(1),)
@@ -212,12 +238,16 @@ def test_the_past_of_a_shallow_clone_names_the_remedy(project: Project, tmp_path
     assert (raised.value.slug, "--unshallow" in raised.value.hint) == ("shallow-clone", True)
 
 
-def test_a_fork_is_given_the_memory_and_the_configuration_of_where_it_left(project: Project) -> None:
+def test_a_fork_is_given_the_memory_and_the_configuration_of_where_it_left(
+    project: Project,
+) -> None:
     put(project, "MEMORY.md", 1)
     base = project.sha()
     project.branch("fork")
     put(project, "MEMORY.md", 1, 2)
-    project.commit("Take over", {".memory-ci.yaml": "scopes: {project: [evil.md]}\n", "evil.md": "# Evil\n"})
+    project.commit(
+        "Take over", {".memory-ci.yaml": "scopes: {project: [evil.md]}\n", "evil.md": "# Evil\n"}
+    )
     answer = project.retrieve("zebra", base="main")
     assert injected_ids(answer) == (make_id(1),)
     assert answer.notes == (f"Memory of {base[:12]}, where this branch left main.",)

@@ -17,9 +17,17 @@ def served(project: Project, task: str) -> list[str]:
     return [hit.located.entry.id for hit in project.retrieve(task).hits]
 
 
-FITTING = format_entry(make_entry(1, title="Retry a charge with a key", importance=0.5, last_reinforced=TODAY))
+FITTING = format_entry(
+    make_entry(1, title="Retry a charge with a key", importance=0.5, last_reinforced=TODAY)
+)
 POPULAR = format_entry(
-    make_entry(2, title="Retry nothing at night", importance=0.5, reinforcement_count=200, last_reinforced=TODAY)
+    make_entry(
+        2,
+        title="Retry nothing at night",
+        importance=0.5,
+        reinforcement_count=200,
+        last_reinforced=TODAY,
+    )
 )
 
 
@@ -28,7 +36,12 @@ POPULAR = format_entry(
     [("prominence: bounded", 1), ("prominence: seed", 2), ("reinforcement: log", 1)],
 )
 def test_the_formula_of_prominence_is_a_setting(project: Project, setting: str, first: int) -> None:
-    put(project, FITTING, POPULAR, *(format_entry(make_entry(n, title=f"Other {n}")) for n in range(3, 30)))
+    put(
+        project,
+        FITTING,
+        POPULAR,
+        *(format_entry(make_entry(n, title=f"Other {n}")) for n in range(3, 30)),
+    )
     project.write(".memory-ci.yaml", f"retrieve:\n  {setting}\n")
     assert served(project, "retry a charge")[0] == make_id(first)
 
@@ -39,7 +52,10 @@ def test_linear_reinforcement_counts_more_than_logarithmic(project: Project) -> 
     for form in ("log", "linear"):
         project.write(".memory-ci.yaml", f"retrieve:\n  reinforcement: {form}\n")
         weights.append(
-            {hit.located.entry.id: dict(hit.factors)["prominence"] for hit in project.retrieve("retry").hits}
+            {
+                hit.located.entry.id: dict(hit.factors)["prominence"]
+                for hit in project.retrieve("retry").hits
+            }
         )
     log, linear = weights
     assert log[make_id(1)] == linear[make_id(1)]
@@ -48,5 +64,8 @@ def test_linear_reinforcement_counts_more_than_logarithmic(project: Project) -> 
 
 def test_the_answer_says_whether_memory_speaks_of_the_task(project: Project) -> None:
     put(project, FITTING)
-    verdicts = [project.retrieve(task).verdict for task in ("retry a charge", "charge the batteries overnight", "oven")]
+    verdicts = [
+        project.retrieve(task).verdict
+        for task in ("retry a charge", "charge the batteries overnight", "oven")
+    ]
     assert verdicts == ["HIT", "WEAK", "MISS"]

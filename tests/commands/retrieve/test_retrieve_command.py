@@ -25,7 +25,9 @@ pytestmark = pytest.mark.in_project
 @pytest.fixture
 def zoo(project: Project) -> Project:
     """A project that remembers one thing."""
-    project.commit("Zoo", {"MEMORY.md": format_entry(make_entry(1, title="Zebra crossing", body="Wait."))})
+    project.commit(
+        "Zoo", {"MEMORY.md": format_entry(make_entry(1, title="Zebra crossing", body="Wait."))}
+    )
     return project
 
 
@@ -34,7 +36,12 @@ def note_of(project: Project) -> Path:
 
 
 def call_hook(run: Run, project: Project, **fields: str) -> Result:
-    given = {"hook_event_name": "UserPromptSubmit", "cwd": str(project.path), "session_id": "79e9becd", **fields}
+    given = {
+        "hook_event_name": "UserPromptSubmit",
+        "cwd": str(project.path),
+        "session_id": "79e9becd",
+        **fields,
+    }
     return run("retrieve", "--hook", stdin=json.dumps(given))
 
 
@@ -45,9 +52,15 @@ def test_each_format_holds_the_same_context(run: Run, zoo: Project) -> None:
     text = run("retrieve", "zebra").stdout
     assert "> Wait." in text
     hook = json.loads(run("retrieve", "zebra", "--format", "hook").stdout)
-    assert hook["hookSpecificOutput"] == {"hookEventName": "UserPromptSubmit", "additionalContext": text}
+    assert hook["hookSpecificOutput"] == {
+        "hookEventName": "UserPromptSubmit",
+        "additionalContext": text,
+    }
     assert f"```text\n{text}```\n" in run("retrieve", "zebra", "--format", "markdown").stdout
-    assert run("retrieve", "zebra", "--format", "json").stdout == run("retrieve", "zebra", "--json").stdout
+    assert (
+        run("retrieve", "zebra", "--format", "json").stdout
+        == run("retrieve", "zebra", "--json").stdout
+    )
 
 
 @pytest.mark.parametrize("form", ["text", "markdown", "hook"])
@@ -60,7 +73,9 @@ def test_explain_names_each_factor_and_notes_nothing(run: Run, zoo: Project) -> 
     result = run("retrieve", "zebra", "--explain", "--record")
     line = result.stdout.splitlines()[2]
     score, _, product = line.strip().partition(" = ")
-    values = {name: float(value) for name, value in (part.split(" ") for part in product.split(" x "))}
+    values = {
+        name: float(value) for name, value in (part.split(" ") for part in product.split(" x "))
+    }
     assert list(values)[:4] == ["relevance", "prominence", "age", "scope"]
     total = 1.0
     for value in values.values():
@@ -74,17 +89,29 @@ def test_explain_names_each_factor_and_notes_nothing(run: Run, zoo: Project) -> 
 
 
 def test_notes_go_to_standard_error_and_do_not_fail(run: Run, zoo: Project) -> None:
-    result = run("retrieve", "zebra", "--limit", "-3", "--role", "stranger", "--max-chars", "99999999")
+    result = run(
+        "retrieve", "zebra", "--limit", "-3", "--role", "stranger", "--max-chars", "99999999"
+    )
     assert result.exit_code == 0
-    assert [line.split()[1] for line in result.stderr.splitlines()] == ["--limit", "--max-chars", "The"]
-    assert run("retrieve", "zebra", "--at", "2020-01-01").stderr.startswith("Note: There was no commit yet")
+    assert [line.split()[1] for line in result.stderr.splitlines()] == [
+        "--limit",
+        "--max-chars",
+        "The",
+    ]
+    assert run("retrieve", "zebra", "--at", "2020-01-01").stderr.startswith(
+        "Note: There was no commit yet"
+    )
 
 
 def test_days_are_read_and_must_be_in_order(run: Run, zoo: Project) -> None:
     happened = make_entry(1, title="Zebra crossing", occurred_at=date(2026, 3, 1))
     zoo.write("MEMORY.md", format_entry(happened))
-    assert run("retrieve", "zebra", "--ids", "--occurred-between", "2026-03-01", "2026-03-01").stdout
-    assert not run("retrieve", "zebra", "--ids", "--occurred-between", "2026-03-02", "2026-04-01").stdout
+    assert run(
+        "retrieve", "zebra", "--ids", "--occurred-between", "2026-03-01", "2026-03-01"
+    ).stdout
+    assert not run(
+        "retrieve", "zebra", "--ids", "--occurred-between", "2026-03-02", "2026-04-01"
+    ).stdout
     assert run("retrieve", "zebra", "--occurred-between", "2026-04-01", "2026-03-01").exit_code == 2
     assert run("retrieve", "zebra", "--occurred-between", "yesterday", "today").exit_code == 2
 
@@ -116,7 +143,13 @@ def test_as_a_hook_it_answers_a_prompt_and_notes_what_it_gave(
     run: Run, zoo: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    result = call_hook(run, zoo, prompt="Where is the zebra?", transcript_path="/x.jsonl", permission_mode="default")
+    result = call_hook(
+        run,
+        zoo,
+        prompt="Where is the zebra?",
+        transcript_path="/x.jsonl",
+        permission_mode="default",
+    )
     answer = json.loads(result.stdout)["hookSpecificOutput"]
     assert answer["hookEventName"] == "UserPromptSubmit"
     assert "Zebra crossing" in answer["additionalContext"]
@@ -126,7 +159,9 @@ def test_as_a_hook_it_answers_a_prompt_and_notes_what_it_gave(
 
 def test_at_the_start_of_a_session_it_gives_what_always_applies(run: Run, zoo: Project) -> None:
     zoo.commit("Norms", {"institutional.md": "# Norms\n\nNever push to main.\n"})
-    answer = json.loads(call_hook(run, zoo, hook_event_name="SessionStart", source="startup").stdout)
+    answer = json.loads(
+        call_hook(run, zoo, hook_event_name="SessionStart", source="startup").stdout
+    )
     assert answer["hookSpecificOutput"]["hookEventName"] == "SessionStart"
     assert "Never push to main." in answer["hookSpecificOutput"]["additionalContext"]
     assert "Zebra" not in answer["hookSpecificOutput"]["additionalContext"]
@@ -154,12 +189,17 @@ def test_what_cites_a_file_at_hand_is_given_however_weak(run: Run, zoo: Project)
     entry = make_entry(1, title="Zebra crossing", cites=(f"src/client.py@{zoo.sha()[:12]}",))
     zoo.commit("Cite", {"MEMORY.md": format_entry(entry), "src/client.py": "client\n"})
     task = "zebra quantum laser entangles photon"
-    given = [run("retrieve", task, "--ids", "--path", path).stdout.split() for path in ("src", "src/client.py", "docs")]
+    given = [
+        run("retrieve", task, "--ids", "--path", path).stdout.split()
+        for path in ("src", "src/client.py", "docs")
+    ]
     assert given == [[make_id(1)], [make_id(1)], []]
 
 
 def test_what_a_hook_prints_stays_below_what_an_agent_takes(run: Run, zoo: Project) -> None:
-    many = "\n".join(format_entry(make_entry(n, title="Zebra", body=f"{'stripe ' * 250}{n}")) for n in range(60))
+    many = "\n".join(
+        format_entry(make_entry(n, title="Zebra", body=f"{'stripe ' * 250}{n}")) for n in range(60)
+    )
     zoo.write("MEMORY.md", many)
     zoo.write(".memory-ci.yaml", "retrieve: {max_chars: 100000}\n")
     answer = json.loads(call_hook(run, zoo, prompt="zebra").stdout)
@@ -183,7 +223,9 @@ def test_a_hook_survives_a_broken_configuration_and_the_lack_of_a_repository(
         assert "nothing done" in result.stderr
 
 
-def test_a_hook_without_standard_input_ends_well(zoo: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_hook_without_standard_input_ends_well(
+    zoo: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"")))
     assert CliRunner().invoke(main, ["retrieve", "--hook"]).exit_code == 0
 
@@ -192,7 +234,10 @@ def test_ten_prompts_of_one_session_are_given_each_id_once(run: Run, zoo: Projec
     given = [call_hook(run, zoo, prompt="Where is the zebra?").stdout for _ in range(10)]
     assert "Zebra crossing" in given[0]
     assert given[1:] == [""] * 9
-    assert "Zebra crossing" in call_hook(run, zoo, prompt="Where is the zebra?", session_id="another").stdout
+    assert (
+        "Zebra crossing"
+        in call_hook(run, zoo, prompt="Where is the zebra?", session_id="another").stdout
+    )
     start = call_hook(run, zoo, hook_event_name="SessionStart", source="compact").stdout
     assert "Zebra crossing" not in start
     assert "Zebra crossing" in call_hook(run, zoo, prompt="Where is the zebra?").stdout
@@ -227,7 +272,9 @@ def farm(project: Project) -> Project:
     return project
 
 
-def test_of_a_file_what_cites_it_comes_first_then_its_nearest_team_five_at_most(run: Run, farm: Project) -> None:
+def test_of_a_file_what_cites_it_comes_first_then_its_nearest_team_five_at_most(
+    run: Run, farm: Project
+) -> None:
     ids = run("retrieve", "--about", "src/api/hen.py", "--ids").stdout.split()
     assert ids[0] == make_id(1)
     assert len(ids) == 5
@@ -236,14 +283,18 @@ def test_of_a_file_what_cites_it_comes_first_then_its_nearest_team_five_at_most(
     assert run("retrieve", "--about", "README.md").stdout == ""
 
 
-def test_a_file_is_named_as_from_here(run: Run, farm: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_is_named_as_from_here(
+    run: Run, farm: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
     expected = run("retrieve", "--about", "src/api/hen.py", "--ids").stdout
     assert run("retrieve", "--about", str(farm.path / "src/api/hen.py"), "--ids").stdout == expected
     monkeypatch.chdir(farm.path / "src")
     assert run("retrieve", "--about", "api/hen.py", "--ids").stdout == expected
 
 
-def test_a_session_is_told_of_a_file_once_and_then_the_index_is_not_opened(run: Run, farm: Project) -> None:
+def test_a_session_is_told_of_a_file_once_and_then_the_index_is_not_opened(
+    run: Run, farm: Project
+) -> None:
     asked = ("retrieve", "--about", "src/api/hen.py", "--session", "s1")
     assert "Feed the hen" in run(*asked).stdout
     index = farm.path / ".git/memory-ci/index.db"

@@ -26,7 +26,13 @@ from tests.repos import make_repo
 
 RETRY = "Retry failed charges in the payments client"
 ASK = "charges that failed in the payments client are never retried"
-OTHERS = ["Add a dark theme", "Print the version", "Upgrade the driver", "Document releases", "Parse manifests faster"]
+OTHERS = [
+    "Add a dark theme",
+    "Print the version",
+    "Upgrade the driver",
+    "Document releases",
+    "Parse manifests faster",
+]
 
 
 @pytest.fixture(scope="module")
@@ -55,7 +61,7 @@ def git_log(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
     started: list[list[str]] = []
     start = subprocess.Popen.__init__
 
-    def noted(self: subprocess.Popen[bytes], args: list[str], *rest: Any, **options: Any) -> None:  # noqa: ANN401
+    def noted(self: subprocess.Popen[bytes], args: list[str], *rest: Any, **options: Any) -> None:
         started.append(args)
         start(self, args, *rest, **options)
 
@@ -68,14 +74,18 @@ def git_log(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
 
 def test_a_merged_change_is_found_by_what_it_was_about(shop: Project) -> None:
     shop.commit("Change one file (#129)", {"src/client.py": "two\n"})
-    assert render_task(find(shop)) == f"#128 {RETRY} (merged 2026-01-05, still 1 of 1 files; success)"
+    assert (
+        render_task(find(shop)) == f"#128 {RETRY} (merged 2026-01-05, still 1 of 1 files; success)"
+    )
 
 
 def test_an_unrelated_task_finds_nothing(shop: Project) -> None:
     assert similar_tasks(shop.workspace, "translate the error messages") == ()
 
 
-def test_the_messages_of_its_commits_speak_for_a_change_and_their_trailers_do_not(shop: Project) -> None:
+def test_the_messages_of_its_commits_speak_for_a_change_and_their_trailers_do_not(
+    shop: Project,
+) -> None:
     body = "Mend it\n\nThe ledger rounds cents down.\n\nReviewed-by: Zaphod Beeblebrox\n"
     shop.commit(body, {"src/ledger.py": "1\n"})
     assert find(shop, "cents are rounded down by the ledger").title == "Mend it"
@@ -101,7 +111,10 @@ def test_a_merge_of_git_is_called_by_its_first_commit(shop: Project) -> None:
     shop.commit("Round cents of the ledger up", {"src/ledger.py": "1\n"})
     shop.checkout("main")
     shop.merge("ledger")
-    assert find(shop, "the ledger should round cents elsewhere").title == "Round cents of the ledger up"
+    assert (
+        find(shop, "the ledger should round cents elsewhere").title
+        == "Round cents of the ledger up"
+    )
 
 
 def test_a_merge_of_a_whole_branch_is_no_task(shop: Project) -> None:
@@ -122,7 +135,9 @@ def test_a_merge_of_a_whole_branch_is_no_task(shop: Project) -> None:
     ],
     ids=["injection", "bot", "our own"],
 )
-def test_what_nobody_should_learn_from_is_no_task(shop: Project, message: str, author: str | None) -> None:
+def test_what_nobody_should_learn_from_is_no_task(
+    shop: Project, message: str, author: str | None
+) -> None:
     shop.commit(message, {"src/ledger.py": "1\n"}, author=author)
     assert similar_tasks(shop.workspace, "the ledger should round cents elsewhere") == ()
 
@@ -132,7 +147,9 @@ def test_what_nobody_should_learn_from_is_no_task(shop: Project, message: str, a
 
 def test_a_reverted_change_is_named_as_tried_and_its_revert_is_not_named(shop: Project) -> None:
     merged = shop.sha()
-    shop.commit(f'Revert "{RETRY}" (#131)\n\nThis reverts commit {merged}.', {"src/client.py": None})
+    shop.commit(
+        f'Revert "{RETRY}" (#131)\n\nThis reverts commit {merged}.', {"src/client.py": None}
+    )
     task = find(shop)
     assert (task.outcome, task.why, task.still) == ("failure", "reverted in #131", 0)
     assert "tried, did not work: reverted in #131" in render_task(task)
@@ -148,9 +165,13 @@ def test_a_revert_that_was_taken_back_is_none(shop: Project) -> None:
 
 
 @pytest.mark.parametrize(("days", "outcome"), [(1, "partial"), (14, "partial"), (15, "success")])
-def test_a_fix_up_makes_a_change_partial_if_it_comes_soon(shop: Project, days: int, outcome: str) -> None:
+def test_a_fix_up_makes_a_change_partial_if_it_comes_soon(
+    shop: Project, days: int, outcome: str
+) -> None:
     similar_tasks(shop.workspace, ASK)
-    shop.at(shop.clock.now + timedelta(days=days)).commit("Mend headers (#132)\n\nfollow-up to #128")
+    shop.at(shop.clock.now + timedelta(days=days)).commit(
+        "Mend headers (#132)\n\nfollow-up to #128"
+    )
     assert find(shop).outcome == outcome
     assert find(shop, "upgrade of the database driver").outcome == "success", "nobody spoke of it"
 
@@ -169,7 +190,9 @@ def test_a_renamed_file_is_still_there_and_a_removed_one_is_not(shop: Project) -
 # -- what is kept
 
 
-def test_what_is_kept_and_extended_is_what_a_fresh_look_gives(shop: Project, tmp_path: Path) -> None:
+def test_what_is_kept_and_extended_is_what_a_fresh_look_gives(
+    shop: Project, tmp_path: Path
+) -> None:
     merged = shop.sha()
     steps: list[Callable[[], str]] = [
         lambda: shop.commit("Mend headers (#132)\n\nfixes up #128"),
@@ -199,7 +222,9 @@ def test_only_new_changes_are_read(shop: Project, monkeypatch: pytest.MonkeyPatc
     assert all(f"^{old}" in args or "--stdin" in args for args in walks)
 
 
-def test_nothing_is_read_while_nothing_was_merged(shop: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_is_read_while_nothing_was_merged(
+    shop: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
     find(shop)
     workspace = shop.workspace
     started = git_log(monkeypatch)
@@ -213,7 +238,9 @@ def test_a_damaged_file_is_made_again(shop: Project, damage: bytes | None) -> No
     path = tasks_path(shop.workspace)
     whole = path.read_bytes()
     at = len(whole) // 2
-    path.write_bytes(whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :] if damage is None else damage)
+    path.write_bytes(
+        whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :] if damage is None else damage
+    )
     assert find(shop).number == 128
     assert path.read_bytes() == whole
 
@@ -244,13 +271,17 @@ def test_where_nothing_can_be_kept_the_answer_is_the_same(shop: Project) -> None
     assert find(shop).number == 128
 
 
-def test_all_of_history_is_read_when_it_is_asked_for(shop: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_all_of_history_is_read_when_it_is_asked_for(
+    shop: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(past_tasks, "MAX_CHANGES", 1)
     asked = "upgrade of the database driver"
     assert similar_tasks(shop.workspace, asked) == ()
     (found,) = similar_tasks(shop.workspace, asked, all_history=True)
     assert found.task.number == 112
-    assert similar_tasks(shop.workspace, asked) == (found,), "it is kept, and nothing of it is forgotten"
+    assert similar_tasks(shop.workspace, asked) == (found,), (
+        "it is kept, and nothing of it is forgotten"
+    )
 
 
 def test_a_shallow_clone_is_an_error_that_names_the_remedy_and_no_obstacle_to_a_job(
@@ -296,7 +327,9 @@ def test_a_title_cannot_close_the_block(shop: Project) -> None:
 
 
 def test_hints_end_where_memory_gives_two_entries(shop: Project) -> None:
-    entries = [make_entry(number, title=f"Charges that failed are retried {number}") for number in (1, 2)]
+    entries = [
+        make_entry(number, title=f"Charges that failed are retried {number}") for number in (1, 2)
+    ]
     shop.write("MEMORY.md", format_entry(entries[0]))
     assert (len(shop.retrieve(ASK).hits), len(shop.retrieve(ASK).hints.changes)) == (1, 1)
     shop.write("MEMORY.md", "\n".join(map(format_entry, entries)))
@@ -304,12 +337,19 @@ def test_hints_end_where_memory_gives_two_entries(shop: Project) -> None:
 
 
 def test_a_hint_is_quoted_dated_and_names_files_by_their_names_of_today(shop: Project) -> None:
-    told = "The ledger rounds cents down, which loses a cent for each invoice that is split in three."
-    shop.commit(f"Round cents of the ledger up (#140)\n\n* wip\n\n{told}", {"src/ledger.py": "a\n" * 9})
+    told = (
+        "The ledger rounds cents down, which loses a cent for each invoice that is split in three."
+    )
+    shop.commit(
+        f"Round cents of the ledger up (#140)\n\n* wip\n\n{told}", {"src/ledger.py": "a\n" * 9}
+    )
     shop.git("mv", "src/ledger.py", "src/book.py")
     shop.commit("Rename (#141)")
     text = render_context(shop.retrieve("the ledger should round cents elsewhere"))
-    assert f"- #140 Round cents of the ledger up (2026-01)\n  > {told}\n  touched: src/book.py\n" in text
+    assert (
+        f"- #140 Round cents of the ledger up (2026-01)\n  > {told}\n  touched: src/book.py\n"
+        in text
+    )
 
 
 def test_a_quote_that_must_not_be_served_is_none(shop: Project) -> None:
@@ -322,8 +362,13 @@ def test_a_quote_that_must_not_be_served_is_none(shop: Project) -> None:
 def test_hints_take_twelve_lines_and_1500_characters_at_most(shop: Project) -> None:
     body = "The ledger rounds cents and it goes on and on. " * 20
     for number in (140, 141):
-        files = {f"src/a-directory-with-a-long-name/another-one/ledger_{number}_{n}.py": "1\n" for n in range(5)}
-        shop.commit(f"Round cents of the ledger {'the ' * 200}{number} (#{number})\n\n{body}", files)
+        files = {
+            f"src/a-directory-with-a-long-name/another-one/ledger_{number}_{n}.py": "1\n"
+            for n in range(5)
+        }
+        shop.commit(
+            f"Round cents of the ledger {'the ' * 200}{number} (#{number})\n\n{body}", files
+        )
     text = render_context(shop.retrieve("round cents of the ledger"))
     block = text[text.index("## From git history") : text.index("</recalled-memory>")]
     assert len(block.splitlines()) <= 12
@@ -332,14 +377,22 @@ def test_hints_take_twelve_lines_and_1500_characters_at_most(shop: Project) -> N
 
 def test_habits_are_counted_and_never_stand_alone(shop: Project) -> None:
     for number in range(25):
-        files = {f"src/fixed{number}.py": "1\n"} | ({"CHANGES.md": f"{number}\n"} if number % 5 else {})
+        files = {f"src/fixed{number}.py": "1\n"} | (
+            {"CHANGES.md": f"{number}\n"} if number % 5 else {}
+        )
         shop.commit(f"fix: thing number {number} (#{200 + number})", files)
-    shop.commit("Sync (#300)", {"src/client.py": "# keep in sync with docs/api.md\n", "docs/api.md": "x\n"})
+    shop.commit(
+        "Sync (#300)", {"src/client.py": "# keep in sync with docs/api.md\n", "docs/api.md": "x\n"}
+    )
     assert shop.retrieve("translate the error messages").hints == Hints(), "nothing was found"
     habits = shop.retrieve(f"fix: {ASK}").hints.habits
-    assert "Titles: 26 of the last 33 are" not in "".join(habits), "neither nearly all nor nearly none"
+    assert "Titles: 26 of the last 33 are" not in "".join(habits), (
+        "neither nearly all nor nearly none"
+    )
     assert "Changelog: 20 of the last 25 fixes came with an entry (CHANGES.md)" in habits
-    assert "src/client.py and docs/api.md change together: “keep in sync with docs/api.md”" in habits
+    assert (
+        "src/client.py and docs/api.md change together: “keep in sync with docs/api.md”" in habits
+    )
 
 
 def test_a_session_is_given_hints_once(shop: Project) -> None:
@@ -349,7 +402,9 @@ def test_a_session_is_given_hints_once(shop: Project) -> None:
     assert shop.retrieve(ASK, session="s1").hints == Hints()
 
 
-def test_what_is_built_with_the_index_is_what_is_asked(shop: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_built_with_the_index_is_what_is_asked(
+    shop: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
     build_index(shop.workspace, None)
     started = git_log(monkeypatch)
     assert shop.retrieve(ASK).hints.changes
@@ -366,7 +421,9 @@ def test_a_moment_of_the_past_does_not_know_what_was_merged_since(shop: Project)
     assert shop.retrieve(ASK, at="HEAD~1").hints == Hints()
 
 
-def test_hints_can_be_switched_off_and_then_cost_nothing(shop: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_hints_can_be_switched_off_and_then_cost_nothing(
+    shop: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
     shop.commit("Switch off", {".memory-ci.yaml": "retrieve: {hints: false}\n"})
     started = git_log(monkeypatch)
     assert shop.retrieve(ASK).hints == Hints()

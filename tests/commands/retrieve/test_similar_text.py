@@ -7,12 +7,21 @@ from typing import Any
 
 import pytest
 
-from memory_ci.commands.retrieve.text import context_cost, render_context, render_similar, render_task
+from memory_ci.commands.retrieve.text import (
+    context_cost,
+    render_context,
+    render_similar,
+    render_task,
+)
 from memory_ci.records.retrieval import Hints, Retrieval, SimilarTask, Task
 
 
-def make_task(**fields: Any) -> Task:  # noqa: ANN401 - any field of Task
-    defaults: dict[str, Any] = {"sha": "a" * 40, "title": "retry failed charges", "merged_on": date(2026, 3, 2)}
+def make_task(**fields: Any) -> Task:
+    defaults: dict[str, Any] = {
+        "sha": "a" * 40,
+        "title": "retry failed charges",
+        "merged_on": date(2026, 3, 2),
+    }
     return Task(**defaults | fields)
 
 
@@ -47,7 +56,10 @@ def test_a_title_of_any_length_is_one_line() -> None:
 
 def test_the_factors_stand_below() -> None:
     found = [SimilarTask(make_task(), 0.36, (("cosine", 0.3), ("outcome", 1.2)))]
-    assert render_similar(found, explain=True).splitlines()[1] == "      0.3600 = cosine 0.300 x outcome 1.200"
+    assert (
+        render_similar(found, explain=True).splitlines()[1]
+        == "      0.3600 = cosine 0.300 x outcome 1.200"
+    )
     assert render_similar([]) == ""
 
 

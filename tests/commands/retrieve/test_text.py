@@ -31,12 +31,14 @@ from memory_ci.records.retrieval import Hit, Norm, Retrieval
 from tests.make import make_entry, make_id
 
 
-def make_hit(number: int = 1, scope: ScopeName = "team", where: str = "src/api", **fields: Any) -> Hit:  # noqa: ANN401
+def make_hit(
+    number: int = 1, scope: ScopeName = "team", where: str = "src/api", **fields: Any
+) -> Hit:
     located = Located(make_entry(number, **fields), f"{where}/MEMORY.md", 12, ScopeOf(scope, where))
     return Hit(located, 1.0, ())
 
 
-def make_retrieval(*hits: Hit, **fields: Any) -> Retrieval:  # noqa: ANN401 - any field of Retrieval
+def make_retrieval(*hits: Hit, **fields: Any) -> Retrieval:
     return Retrieval(task="retry charges", mode="lexical", hits=hits, **fields)
 
 
@@ -52,7 +54,11 @@ FULL = make_retrieval(
         occurred_at=date(2026, 9, 1),
     ),
     make_hit(
-        2, title="Cache the tokens", body="They expire.", adoption="rejected", instead="Ask for a token for each job."
+        2,
+        title="Cache the tokens",
+        body="They expire.",
+        adoption="rejected",
+        instead="Ask for a token for each job.",
     ),
     norms=(NORM, Norm("institutional.md", 1, "We ship on Fridays.")),
     hits_dropped=(make_hit(3, title="Too long"), make_hit(4, title="Tried", adoption="rejected")),
@@ -75,12 +81,17 @@ def test_nothing_recalled_is_nothing_printed(dropped: tuple[Hit, ...]) -> None:
 
 def test_norms_come_before_entries_and_entries_in_their_order() -> None:
     text = render_context(FULL)
-    places = [text.index(words) for words in ("## Always applies", "Never log", "Retry a POST", "Cache the tokens")]
+    places = [
+        text.index(words)
+        for words in ("## Always applies", "Never log", "Retry a POST", "Cache the tokens")
+    ]
     assert places == sorted(places)
 
 
 def test_a_rejected_approach_is_not_shown_as_advice() -> None:
-    text = render_context(make_retrieval(make_hit(title="Cache tokens", adoption="rejected", instead="Ask anew.")))
+    text = render_context(
+        make_retrieval(make_hit(title="Cache tokens", adoption="rejected", instead="Ask anew."))
+    )
     assert "## [tried and rejected] Cache tokens" in text
     assert "Done instead: Ask anew." in text
     assert "\n## Cache" not in text
@@ -98,14 +109,16 @@ def test_dropped_entries_are_named_up_to_a_number() -> None:
 )
 def test_the_cost_of_an_entry_is_what_it_adds(fields: dict[str, Any]) -> None:
     hit = make_hit(2, **fields)
-    assert len(render_context(make_retrieval(make_hit(), hit))) - len(render_context(make_retrieval(make_hit()))) == (
-        entry_cost(hit)
-    )
+    assert len(render_context(make_retrieval(make_hit(), hit))) - len(
+        render_context(make_retrieval(make_hit()))
+    ) == (entry_cost(hit))
 
 
 @pytest.mark.parametrize("source", [None, "pr:123456", "commit:3f2ab91aa5a1 pr:12"])
 def test_what_is_said_of_an_entry_besides_its_text_is_short(source: str | None) -> None:
-    facts = render_context(make_retrieval(make_hit(source=source, occurred_at=date(2026, 9, 1)))).splitlines()[5]
+    facts = render_context(
+        make_retrieval(make_hit(source=source, occurred_at=date(2026, 9, 1)))
+    ).splitlines()[5]
     assert facts.startswith("id 00000001 · ")
     assert facts.endswith("2026-09-01")
     assert len(facts) <= 40
@@ -128,7 +141,10 @@ def test_all_but_the_entries_takes_no_more_than_it_is_said_to() -> None:
 @pytest.mark.parametrize(
     ("verdict", "mark"),
     [
-        (Verdict("changed", "src/a.py", 8, 11), "CHANGED since this was learned: src/a.py:8; check before use."),
+        (
+            Verdict("changed", "src/a.py", 8, 11),
+            "CHANGED since this was learned: src/a.py:8; check before use.",
+        ),
         (Verdict("gone", "src/a.py", note="removed"), "GONE: src/a.py (removed)."),
         (Verdict("moved", "b.py", 3, 4, "was a.py"), "Now at b.py:3 (was a.py)."),
         (Verdict("unverifiable", "a.py", 3, 4, "no commit"), "NOT VERIFIED: a.py:3 (no commit)."),
@@ -147,7 +163,9 @@ def test_code_that_stands_is_not_worth_a_word_and_a_retired_entry_is() -> None:
 
 
 def test_a_very_long_line_is_cut_at_a_word() -> None:
-    text = render_context(make_retrieval(make_hit(title="word " * 5000, body="other " * 5000, source="x" * 5000)))
+    text = render_context(
+        make_retrieval(make_hit(title="word " * 5000, body="other " * 5000, source="x" * 5000))
+    )
     assert max(map(len, text.splitlines())) < 2_100
     assert re.search(r"^## (word )+word…$", text, re.MULTILINE)
     assert re.search(r"^> (other )+other…$", text, re.MULTILINE)
@@ -208,7 +226,8 @@ def test_harmless_text_stays_as_it_is(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "hidden", ["\u200b", "\u202e", "\u2066", "\ufeff", "\U000e0041", "\x1b", "\x00", "\ud800", "\u200d"]
+    "hidden",
+    ["\u200b", "\u202e", "\u2066", "\ufeff", "\U000e0041", "\x1b", "\x00", "\ud800", "\u200d"],
 )
 def test_what_cannot_be_seen_is_taken_out(hidden: str) -> None:
     assert neutralise(f"re{hidden}try") == "retry"
@@ -245,14 +264,18 @@ HOSTILE = st.lists(
 
 
 @given(HOSTILE, HOSTILE, HOSTILE, HOSTILE)
-def test_no_content_opens_or_closes_the_wrapper(title: str, body: str, source: str, instead: str) -> None:
+def test_no_content_opens_or_closes_the_wrapper(
+    title: str, body: str, source: str, instead: str
+) -> None:
     """One opening line first, one closing line last; between them, only quotations can hold foreign lines."""
     hits = (
         make_hit(1, title=title, body=body, source=source, adoption="rejected", instead=instead),
         make_hit(2, where=source),
     )
     norms = (Norm(source, 1, body, title), NORM)
-    text = render_context(make_retrieval(*hits, norms=norms, norms_dropped=norms, hits_dropped=hits))
+    text = render_context(
+        make_retrieval(*hits, norms=norms, norms_dropped=norms, hits_dropped=hits)
+    )
     lines = text.splitlines()
     assert text.endswith(f"\n{CLOSING}\n")
     assert [place for place, line in enumerate(lines) if is_wrapper(line)] == [0, len(lines) - 1]
@@ -270,7 +293,9 @@ def is_wrapper(line: str) -> bool:
 
 
 def test_a_rejected_learning_says_once_that_it_was_rejected() -> None:
-    hit = make_hit(title="Rejected: a queue in files", body="Rejected: it is slow.", adoption="rejected")
+    hit = make_hit(
+        title="Rejected: a queue in files", body="Rejected: it is slow.", adoption="rejected"
+    )
     text = render_context(make_retrieval(hit))
     assert "## [tried and rejected] a queue in files\n" in text
     assert "> it is slow." in text

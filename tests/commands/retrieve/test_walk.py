@@ -78,12 +78,18 @@ def test_a_walk_out_of_range_is_taken_as_far_as_it_goes_and_said(pair: Project) 
     [("supports", "supports it"), ("refutes", "contradicts it"), ("duplicates", "duplicates it")],
 )
 def test_what_names_a_hit_follows_it(project: Project, line: str, what: str) -> None:
-    put(project, make_entry(1, title=ZEBRA), make_entry(2, title="Stripes", relations=(f"{line} {make_id(1)}",)))
+    put(
+        project,
+        make_entry(1, title=ZEBRA),
+        make_entry(2, title="Stripes", relations=(f"{line} {make_id(1)}",)),
+    )
     assert related(walk(project)) == {make_id(2): f"related to 00000001: {what}"}
 
 
 def test_what_supersedes_a_hit_is_reached_and_what_is_superseded_never(project: Project) -> None:
-    hit = make_entry(1, title=ZEBRA, supersedes=(make_id(3),), relations=(f"supports {make_id(4)}",))
+    hit = make_entry(
+        1, title=ZEBRA, supersedes=(make_id(3),), relations=(f"supports {make_id(4)}",)
+    )
     newer = make_entry(2, title="Use the bridge", supersedes=(make_id(1), make_id(4)))
     put(project, hit, newer, make_entry(3, title="Older"), make_entry(4, title="Replaced as well"))
     assert related(walk(project)) == {make_id(2): "related to 00000001: supersedes it"}
@@ -101,7 +107,10 @@ def test_what_supersedes_a_hit_is_reached_and_what_is_superseded_never(project: 
 def test_what_is_superseded_by_an_entry_that_may_not_answer_is_not_reached_either(
     project: Project, path: str, fields: dict[str, object], options: dict[str, object]
 ) -> None:
-    entries = (make_entry(1, title=ZEBRA, relations=(f"supports {make_id(2)}",)), make_entry(2, title="Old rule"))
+    entries = (
+        make_entry(1, title=ZEBRA, relations=(f"supports {make_id(2)}",)),
+        make_entry(2, title="Old rule"),
+    )
     newer = make_entry(3, title="New rule", supersedes=(make_id(2),), **fields)
     put(project, *entries)
     assert ids(walk(project, **options)) == [make_id(1), make_id(2)]
@@ -111,7 +120,9 @@ def test_what_is_superseded_by_an_entry_that_may_not_answer_is_not_reached_eithe
     assert ids(walk(project, **options)) == [make_id(1)]
 
 
-def test_what_another_job_notes_replaces_nothing_and_nothing_replaces_itself(project: Project) -> None:
+def test_what_another_job_notes_replaces_nothing_and_nothing_replaces_itself(
+    project: Project,
+) -> None:
     hit = make_entry(1, title=ZEBRA, relations=(f"supports {make_id(2)}",))
     put(project, hit, make_entry(2, title="Old rule", supersedes=(make_id(2),)))
     other = ".teaparty/jobs/job-7/institutional.md"
@@ -120,14 +131,18 @@ def test_what_another_job_notes_replaces_nothing_and_nothing_replaces_itself(pro
     assert make_id(2) not in ids(walk(project, session="job-7"))
 
 
-def test_what_is_like_a_hit_follows_by_its_likeness_and_a_note_says_by_what_it_was_judged(project: Project) -> None:
+def test_what_is_like_a_hit_follows_by_its_likeness_and_a_note_says_by_what_it_was_judged(
+    project: Project,
+) -> None:
     put(
         project,
         make_entry(1, title=ZEBRA, body="Wait for green light before crossing roads"),
         make_entry(2, title="Crossing", body="Wait for green light before crossing roads"),
     )
     answer = walk(project)
-    assert related(answer)[make_id(2)].startswith("related to 00000001: similar to it (words in common 0.")
+    assert related(answer)[make_id(2)].startswith(
+        "related to 00000001: similar to it (words in common 0."
+    )
     assert any("found by their words" in note for note in answer.notes)
 
 
@@ -139,11 +154,15 @@ def test_a_step_halves_the_score_and_the_weight_of_the_way_counts(pair: Project)
 
 
 @pytest.mark.parametrize(("weaker", "stronger"), [(3, 4), (4, 3)])
-def test_related_entries_are_ranked_by_the_hit_that_leads_to_them(project: Project, weaker: int, stronger: int) -> None:
+def test_related_entries_are_ranked_by_the_hit_that_leads_to_them(
+    project: Project, weaker: int, stronger: int
+) -> None:
     put(
         project,
         make_entry(1, title=ZEBRA, importance=0.1, relations=(f"supports {make_id(weaker)}",)),
-        make_entry(2, title=f"{ZEBRA} zebra", importance=0.9, relations=(f"supports {make_id(stronger)}",)),
+        make_entry(
+            2, title=f"{ZEBRA} zebra", importance=0.9, relations=(f"supports {make_id(stronger)}",)
+        ),
         make_entry(3, title="Look left"),
         make_entry(4, title="Walk right"),
     )
@@ -153,8 +172,15 @@ def test_related_entries_are_ranked_by_the_hit_that_leads_to_them(project: Proje
 def test_an_entry_is_given_once_by_the_way_that_counts_most(project: Project) -> None:
     put(
         project,
-        make_entry(1, title=ZEBRA, importance=0.1, relations=(f"supports {make_id(3)}", f"duplicates {make_id(2)}")),
-        make_entry(2, title=f"{ZEBRA} zebra", importance=0.9, relations=(f"contradicts {make_id(3)}",)),
+        make_entry(
+            1,
+            title=ZEBRA,
+            importance=0.1,
+            relations=(f"supports {make_id(3)}", f"duplicates {make_id(2)}"),
+        ),
+        make_entry(
+            2, title=f"{ZEBRA} zebra", importance=0.9, relations=(f"contradicts {make_id(3)}",)
+        ),
         make_entry(3, title="Named by both"),
     )
     answer = walk(project)
@@ -166,7 +192,10 @@ def test_an_entry_that_contradicts_a_hit_is_flagged_as_ever(project: Project) ->
     opposite = make_entry(2, title="Run", relations=(f"contradicts {make_id(1)}",))
     put(project, make_entry(1, title=ZEBRA), opposite)
     text = render_context(walk(project))
-    assert "Related to 00000001: contradicts it\nCONTRADICTED by 00000001: find out which holds." in text
+    assert (
+        "Related to 00000001: contradicts it\nCONTRADICTED by 00000001: find out which holds."
+        in text
+    )
 
 
 # -- what the query could not show, the walk does not
@@ -241,7 +270,9 @@ def test_a_related_entry_takes_only_the_room_that_hits_leave(pair: Project) -> N
     assert [hit.located.entry.id for hit in answer.hits_dropped] == [make_id(2)]
 
 
-def test_a_related_entry_displaces_no_hit_by_the_limit_or_by_the_room_of_its_type(pair: Project) -> None:
+def test_a_related_entry_displaces_no_hit_by_the_limit_or_by_the_room_of_its_type(
+    pair: Project,
+) -> None:
     assert ids(walk(pair, limit=1)) == [make_id(1)]
     one, two = walk(pair).hits
     room = entry_cost(one) + entry_cost(two) - 1
@@ -258,7 +289,10 @@ def test_a_hit_that_found_no_room_does_not_come_back_by_a_relation(project: Proj
 
 
 def test_a_relation_to_an_id_that_is_not_there_leads_nowhere(project: Project) -> None:
-    put(project, make_entry(1, title=ZEBRA, relations=(f"supports {make_id(9)}", f"supports {make_id(1)}")))
+    put(
+        project,
+        make_entry(1, title=ZEBRA, relations=(f"supports {make_id(9)}", f"supports {make_id(1)}")),
+    )
     assert ids(walk(project)) == [make_id(1)]
 
 
@@ -279,5 +313,7 @@ def test_who_does_not_walk_pays_nothing_for_it(pair: Project, far: str, is_loade
         f"assert run_shortcut(['retrieve', 'zebra', '--walk', {far!r}, '--ids'], {{}})\n"
         "print({'memory_ci.commands.retrieve.walk', 'memory_ci.search.neighbours'} <= sys.modules.keys())"
     )
-    done = subprocess.run([sys.executable, "-c", program], cwd=pair.path, capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=pair.path, capture_output=True, text=True, check=True
+    )
     assert done.stdout.splitlines()[-1] == str(is_loaded)

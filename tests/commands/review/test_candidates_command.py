@@ -11,7 +11,10 @@ from tests.project import Project
 
 pytestmark = pytest.mark.in_project
 
-RULES = ["Two locks must never be held at the same time.", "A charge always has a key, because a client retries."]
+RULES = [
+    "Two locks must never be held at the same time.",
+    "A charge always has a key, because a client retries.",
+]
 
 
 @pytest.fixture
@@ -35,11 +38,14 @@ def test_it_lists_accepts_and_declines(worked: Project, run: Run) -> None:
 
 def test_as_json_and_by_age(worked: Project, run: Run) -> None:
     told = json.loads(run("candidates", "--since", "99y", "--json").stdout)
-    assert [one["candidate"]["title"] for one in told["candidates"]] == [rule.rstrip(".") for rule in RULES[::-1]]
+    assert [one["candidate"]["title"] for one in told["candidates"]] == [
+        rule.rstrip(".") for rule in RULES[::-1]
+    ]
 
 
 @pytest.mark.parametrize(
-    ("editor", "slug"), [("true", "unsaved-edit"), ("truncate -s 0", "unsaved-edit"), ("touch -d 2030-01-01", "")]
+    ("editor", "slug"),
+    [("true", "unsaved-edit"), ("truncate -s 0", "unsaved-edit"), ("touch -d 2030-01-01", "")],
 )
 def test_an_editor_left_without_saving_accepts_nothing(
     worked: Project, run: Run, monkeypatch: pytest.MonkeyPatch, editor: str, slug: str

@@ -14,7 +14,9 @@ DAY = MONDAY + timedelta(days=4)
 
 
 def question(number: int, use: float = 0.5, doubt: float = 0.5) -> Question:
-    return Question(kind="changed", key=f"{number:032x}", title=f"Q{number}", why="", use=use, doubt=doubt)
+    return Question(
+        kind="changed", key=f"{number:032x}", title=f"Q{number}", why="", use=use, doubt=doubt
+    )
 
 
 EIGHT = [question(number, use=number / 10) for number in range(1, 9)]
@@ -33,7 +35,9 @@ def test_the_best_by_use_and_doubt_are_asked_and_the_rest_waits() -> None:
 def test_a_week_asks_no_more_however_often_it_is_looked_at_or_answered() -> None:
     lines = note_week([], choose_week(EIGHT, [], DAY, 5).shown, {EIGHT[7].key}, MONDAY)
     assert titles(choose_week(EIGHT, lines, DAY, 5)) == "Q7 Q6 Q5 Q4"
-    assert titles(choose_week(EIGHT[:4], lines, MONDAY, 5)) == "Q4", "what was settled makes no room"
+    assert titles(choose_week(EIGHT[:4], lines, MONDAY, 5)) == "Q4", (
+        "what was settled makes no room"
+    )
     assert titles(choose_week(EIGHT, lines, DAY, 6)) == "Q7 Q6 Q5 Q4 Q3"
     assert titles(choose_week(EIGHT, lines, MONDAY + timedelta(days=7), 5)) == "Q3 Q2 Q1"
     assert titles(choose_week(EIGHT, [], DAY, 0)) == ""
@@ -45,7 +49,9 @@ def test_what_was_asked_is_asked_again_after_ninety_days(days: int, asked: str) 
     assert lines == ["# A remark", "0123 A title", f"asked:2026-11-16:{question(1).key}"]
     later = MONDAY + timedelta(days=days)
     assert titles(choose_week([question(1)], lines, later, 5)) == asked
-    assert len(note_week(lines, [], set(), later)) == (2 if asked else 3), "a line that holds no more goes"
+    assert len(note_week(lines, [], set(), later)) == (2 if asked else 3), (
+        "a line that holds no more goes"
+    )
 
 
 def test_of_two_branches_the_answer_and_the_later_day_count() -> None:

@@ -32,16 +32,22 @@ def worked(project: Project) -> Project:
 
 def queue_of(project: Project, since: str | None = None, today: date = TODAY) -> Queue:
     since = since or find_last_range(project.workspace, None)
-    return list_queue(project.workspace, RecordOptions(since), datetime.combine(today, time(12), UTC), {})
+    return list_queue(
+        project.workspace, RecordOptions(since), datetime.combine(today, time(12), UTC), {}
+    )
 
 
 def found(project: Project, since: str | None = None, today: date = TODAY) -> list[Question]:
     return list(queue_of(project, since, today).found)
 
 
-def say(project: Project, verb: Answer, one: Question, text: str = "", *, dry_run: bool = False) -> AnsweredReview:
+def say(
+    project: Project, verb: Answer, one: Question, text: str = "", *, dry_run: bool = False
+) -> AnsweredReview:
     answers = Answers({verb: [one]}, {one.key: text} if text else {})
-    return answer(project.workspace, queue_of(project), answers, NOW, dry_run=dry_run, in_actions=False)
+    return answer(
+        project.workspace, queue_of(project), answers, NOW, dry_run=dry_run, in_actions=False
+    )
 
 
 def changes(one: Question) -> int:
@@ -77,7 +83,9 @@ def test_one_that_was_said_in_a_session_lies_in_the_inbox_too(worked: Project) -
     assert one.suggestion
     candidate = one.suggestion.candidate
     heard = replace(candidate, quotes=(replace(candidate.quotes[0], origin="session:codex:s1#3"),))
-    (added,) = say(worked, "accept", replace(one, suggestion=replace(one.suggestion, candidate=heard))).notes
+    (added,) = say(
+        worked, "accept", replace(one, suggestion=replace(one.suggestion, candidate=heard))
+    ).notes
     assert (worked.path / added.path).is_file()
     assert not added.is_pending
 
@@ -94,7 +102,11 @@ def test_a_declined_one_is_proposed_nowhere_again(worked: Project) -> None:
     for _ in range(2):
         say(worked, "never", one)
     lines = (worked.path / REJECTED_FILE).read_text("utf-8").splitlines()
-    assert lines[1:] == [f"{one.key} {one.title}", f"answered:{TODAY}:{one.key}", f"asked:{TODAY}:{other.key}"]
+    assert lines[1:] == [
+        f"{one.key} {one.title}",
+        f"answered:{TODAY}:{one.key}",
+        f"asked:{TODAY}:{other.key}",
+    ]
     worked.commit("Cut", {REJECTED_FILE: "\n".join(lines)})  # as an editor may leave it
     assert found(worked) == [other]
     say(worked, "never", other)
@@ -117,7 +129,9 @@ def test_a_question_history_or_a_fragment_is_no_candidate(project: Project, text
 def rules(project: Project, count: int) -> None:
     """So many sentences that may be learned, each in a change of its own."""
     for number, name in enumerate(WORDS[:count]):
-        text = f"Never call `{name}_pay` before `{name}_lock`, because the {name} gateway books twice."
+        text = (
+            f"Never call `{name}_pay` before `{name}_lock`, because the {name} gateway books twice."
+        )
         project.commit(f"feat: {name}\n\n{text}", {"src/lock.py": f"{number}\n"})
 
 
@@ -141,9 +155,14 @@ def test_a_week_asks_five_and_answers_bring_no_more(project: Project) -> None:
 def test_what_nobody_answers_is_asked_again_after_ninety_days(project: Project) -> None:
     rules(project, 8)
     first, queue = week_of(project), queue_of(project, "9y")
-    project.commit("Ask", {REJECTED_FILE: note_asked(project.workspace, queue.base, queue.week.shown, (), TODAY)})
+    project.commit(
+        "Ask",
+        {REJECTED_FILE: note_asked(project.workspace, queue.base, queue.week.shown, (), TODAY)},
+    )
     assert week_of(project, TODAY + timedelta(days=1)) == first
-    assert set(week_of(project, TODAY + timedelta(days=7))) == {f"{name}_pay" for name in WORDS} - set(first)
+    assert set(week_of(project, TODAY + timedelta(days=7))) == {
+        f"{name}_pay" for name in WORDS
+    } - set(first)
     assert len(week_of(project, TODAY + timedelta(days=89))) == 3
     assert len(week_of(project, TODAY + timedelta(days=90))) == 5
     assert len(found(project, "9y")) == 8, "each is a candidate all the while"
@@ -159,8 +178,13 @@ def test_entries_are_asked_for_what_is_wrong_with_them_most_urgent_first(project
     project.commit("Remember", {"MEMORY.md": "".join(map(format_entry, entries))})
     project.commit("Edit", {"src/pay.py": "other()\ntwo()\n"})
     asked = queue_of(project, "9y").week.shown
-    assert [(one.kind, one.title) for one in asked] == [("changed", "Pay once"), ("contradiction", "Use tabs")]
+    assert [(one.kind, one.title) for one in asked] == [
+        ("changed", "Pay once"),
+        ("contradiction", "Use tabs"),
+    ]
     say(project, "keep", asked[1])
-    assert [one.kind for one in queue_of(project, "9y").week.shown] == ["changed"], "both hold: not asked for 90 days"
+    assert [one.kind for one in queue_of(project, "9y").week.shown] == ["changed"], (
+        "both hold: not asked for 90 days"
+    )
     say(project, "retire", asked[0])
     assert not queue_of(project, "9y").week.shown

@@ -26,10 +26,15 @@ def shop(project: Project) -> Project:
     """Three entries: `pay` changed, `ship` is gone, `close` only moved."""
     sha = project.commit("Write", {"src/shop.py": CODE})[:12]
     names = {1: "pay", 2: "ship", 3: "close"}
-    bare = [make_entry(n, title=f"`{name}()` is slow", cites=(f"src/shop.py@{sha}",)) for n, name in names.items()]
+    bare = [
+        make_entry(n, title=f"`{name}()` is slow", cites=(f"src/shop.py@{sha}",))
+        for n, name in names.items()
+    ]
     entries = anchor_entries(project.workspace, bare)
     project.commit("Remember", {"MEMORY.md": "\n".join(map(format_entry, entries))})
-    project.commit("Edit (#7)", {"src/shop.py": "def pay():\n    other()\n\n\ndef close():\n    three()\n"})
+    project.commit(
+        "Edit (#7)", {"src/shop.py": "def pay():\n    other()\n\n\ndef close():\n    three()\n"}
+    )
     return project
 
 
@@ -38,13 +43,19 @@ def stale(project: Project) -> Queue:
 
 
 def answer(
-    project: Project, *, dry_run: bool = False, texts: dict[str, str] | None = None, **answers: list[str]
+    project: Project,
+    *,
+    dry_run: bool = False,
+    texts: dict[str, str] | None = None,
+    **answers: list[str],
 ) -> AnsweredReview:
     queue = stale(project)
     by_id = {id_of(one): one for one in queue.found}
     said: Any = {verb: [by_id[name] for name in names] for verb, names in answers.items()}
     keyed = {by_id[name].key: text for name, text in (texts or {}).items()}
-    return say(project.workspace, queue, Answers(said, keyed), NOW, dry_run=dry_run, in_actions=False)
+    return say(
+        project.workspace, queue, Answers(said, keyed), NOW, dry_run=dry_run, in_actions=False
+    )
 
 
 def id_of(one: Question) -> str:
@@ -60,7 +71,9 @@ def stale_ids(project: Project) -> list[str]:
     return [id_of(one) for one in stale(project).found]
 
 
-def test_what_changed_and_what_is_gone_is_stale_and_says_which_edit_made_it_so(shop: Project) -> None:
+def test_what_changed_and_what_is_gone_is_stale_and_says_which_edit_made_it_so(
+    shop: Project,
+) -> None:
     kinds = [(id_of(one), one.kind, str(one.verdicts[0].edit)) for one in stale(shop).found]
     sha = shop.sha()[:7]
     assert kinds == [
@@ -75,7 +88,9 @@ def test_what_is_kept_is_anchored_in_the_code_as_it_is(shop: Project) -> None:
     (cite,) = entry_of(shop, 1).cites
     assert cite.startswith(f"src/shop.py:1-2@{tip} symbol:pay words:")
     assert (len(shop.subjects(before)), stale_ids(shop)) == (1, [make_id(2)])
-    shop.commit("Again", {"src/shop.py": "def pay():\n    third()\n\n\ndef close():\n    three()\n"})
+    shop.commit(
+        "Again", {"src/shop.py": "def pay():\n    third()\n\n\ndef close():\n    three()\n"}
+    )
     assert stale_ids(shop) == [make_id(1), make_id(2)]
 
 
@@ -86,10 +101,17 @@ def test_an_entry_that_is_kept_without_its_code_cites_it_no_more(shop: Project) 
 
 def test_what_is_retired_is_not_stale_and_both_are_commits_of_their_own(shop: Project) -> None:
     before = shop.sha()
-    assert len(answer(shop, keep=[make_id(1)], retire=[make_id(2)], dry_run=True).applied.subjects) == 2
+    assert (
+        len(answer(shop, keep=[make_id(1)], retire=[make_id(2)], dry_run=True).applied.subjects)
+        == 2
+    )
     assert shop.sha() == before
     answer(shop, keep=[make_id(1)], retire=[make_id(2)])
-    assert (len(shop.subjects(before)), entry_of(shop, 2).status, stale_ids(shop)) == (2, "retired", [])
+    assert (len(shop.subjects(before)), entry_of(shop, 2).status, stale_ids(shop)) == (
+        2,
+        "retired",
+        [],
+    )
 
 
 def test_an_entry_is_not_accepted(shop: Project) -> None:
@@ -110,7 +132,9 @@ def test_what_is_marked_for_a_dead_name_and_kept_is_marked_no_longer(project: Pr
     day = NOW.replace(month=3).date()
     entry = make_entry(1, title="`pay_all` is slow", created_at=day, last_reinforced=day)
     project.at(NOW.replace(month=4)).commit("Remember", {"MEMORY.md": format_entry(entry)})
-    project.at(NOW.replace(month=5)).commit("Rename", {"src/shop.py": "def pay_each():\n    one()\n"})
+    project.at(NOW.replace(month=5)).commit(
+        "Rename", {"src/shop.py": "def pay_each():\n    one()\n"}
+    )
     assert stale_ids(project) == [make_id(1)]
     assert len(answer(project, keep=[make_id(1)]).applied.subjects) == 1
     assert entry_of(project, 1).last_reinforced == TODAY

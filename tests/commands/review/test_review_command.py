@@ -16,7 +16,9 @@ from tests.project import Project
 pytestmark = pytest.mark.in_project
 
 
-def test_stale_entries_are_listed_and_answered_without_a_terminal(project: Project, run: Run) -> None:
+def test_stale_entries_are_listed_and_answered_without_a_terminal(
+    project: Project, run: Run
+) -> None:
     assert run("review", "--stale").stdout == "No entry is stale.\n"
     sha = project.commit("Write", {"src/pay.py": "one()\ntwo()\n"})[:12]
     entry = make_entry(1, title="Pay \x1b[2Jonce", cites=(f"src/pay.py:1@{sha}",))
@@ -26,7 +28,9 @@ def test_stale_entries_are_listed_and_answered_without_a_terminal(project: Proje
     assert listed.stdout.splitlines()[:2] == [
         " 1. 00000001 Pay \\x1b[2Jonce (MEMORY.md:1)", f"    changed: src/pay.py, edited in {edit[:7]}"
     ]  # fmt: skip
-    assert json.loads(run("review", "--stale", "--json").stdout)["stale"][0]["located"]["entry"]["id"] == make_id(1)
+    assert json.loads(run("review", "--stale", "--json").stdout)["stale"][0]["located"]["entry"][
+        "id"
+    ] == make_id(1)
     dry = run("review", "--stale", "--retire", make_id(1), "--dry-run")
     assert (dry.stdout.startswith("Would commit on main: "), project.sha()) == (True, edit)
     done = run("review", "--stale", "--keep", make_id(1))
@@ -39,7 +43,9 @@ def test_a_person_is_asked_of_each_and_an_edit_goes_into_the_inbox(
     project: Project, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sha = project.commit("Write", {"src/pay.py": "one()\ntwo()\nthree()\nfour()\n"})[:12]
-    entries = [make_entry(n, title=f"Pay {n}", cites=(f"src/pay.py:{n}@{sha}",)) for n in range(1, 5)]
+    entries = [
+        make_entry(n, title=f"Pay {n}", cites=(f"src/pay.py:{n}@{sha}",)) for n in range(1, 5)
+    ]
     project.commit("Remember", {"MEMORY.md": "".join(map(format_entry, entries))})
     project.commit("Edit", {"src/pay.py": "1()\n2()\n3()\n4()\n"})
     answers = iter("kers")
@@ -50,8 +56,15 @@ def test_a_person_is_asked_of_each_and_an_edit_goes_into_the_inbox(
     result = run("review", "--stale")
     assert result.exit_code == 0, result.stderr
     numbered = [line for line in result.stdout.splitlines() if re.match(r" \d\. ", line)]
-    assert [line.partition(" (")[0] for line in numbered] == [f" {n}. {make_id(n)[:8]} Pay {n}" for n in (1, 2, 3, 4)]
+    assert [line.partition(" (")[0] for line in numbered] == [
+        f" {n}. {make_id(n)[:8]} Pay {n}" for n in (1, 2, 3, 4)
+    ]
     assert len(project.subjects(before)) == 2
-    assert [entry.status for entry in project.entries()] == ["active", "active", "retired", "active"]
+    assert [entry.status for entry in project.entries()] == [
+        "active",
+        "active",
+        "retired",
+        "active",
+    ]
     (note,) = (project.path / ".memory/inbox").glob("*.md")
     assert ("Pay twice" in note.read_text(), make_id(2) in note.read_text()) == (True, True)

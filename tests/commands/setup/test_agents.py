@@ -18,7 +18,12 @@ from hypothesis import strategies as st
 from memory_ci.commands.agents.text import render_asking_to_mark
 from memory_ci.commands.setup.agents import Wish, answers_for_user
 from memory_ci.commands.setup.clients import AGENTS, Agent
-from memory_ci.commands.setup.install import install, install_for_user, uninstall, uninstall_for_user
+from memory_ci.commands.setup.install import (
+    install,
+    install_for_user,
+    uninstall,
+    uninstall_for_user,
+)
 from memory_ci.commands.setup.json_settings import EMPTY, insert, remove
 from memory_ci.errors import RepositoryError, UsageError
 from memory_ci.sources.agent_events import AGENT_NAMES as COMMAND_LINE
@@ -43,7 +48,9 @@ SETTINGS = [
 ]
 
 
-def set_up(project: Project, name: str, python: str = sys.executable, *, dry_run: bool = False) -> str:
+def set_up(
+    project: Project, name: str, python: str = sys.executable, *, dry_run: bool = False
+) -> str:
     steps = install(project.workspace, python, with_hook=False, agents=[name], dry_run=dry_run)
     return next(step.result for step in steps if step.path == str(project.path / FILES[name]))
 
@@ -70,7 +77,9 @@ def test_settings_get_a_hook_for_each_event_and_are_byte_for_byte_as_before_with
     ours = dict.fromkeys(("hooks", "mcpServers", "permissions", "tools"))
     assert after | ours == before | ours
     assert after["hooks"] == {**{event: [] for event in EVENTS[name]}, **before.get("hooks", {})}
-    assert [step.result for step in uninstall(project.workspace) if step.path == str(path)] == ["removed"]
+    assert [step.result for step in uninstall(project.workspace) if step.path == str(path)] == [
+        "removed"
+    ]
     assert path.read_bytes() == text.encode()
 
 
@@ -93,7 +102,9 @@ def settings_of_others() -> dict[str, list[str]]:
 
 
 @pytest.mark.parametrize("number", range(13))
-def test_every_file_of_every_agent_is_byte_for_byte_as_before_without_us(project: Project, number: int) -> None:
+def test_every_file_of_every_agent_is_byte_for_byte_as_before_without_us(
+    project: Project, number: int
+) -> None:
     shared = number % 2 == 1
     files = {(part.shared if shared else "") or part.file for one in AGENTS for part in one.parts}
     before = {}
@@ -116,9 +127,13 @@ def test_every_file_of_every_agent_is_byte_for_byte_as_before_without_us(project
     steps = install(project.workspace, sys.executable, **how)  # type: ignore[arg-type] # as named
     assert {step.result for step in steps if step.part == "agent"} == {"kept"}
     for file in files:
-        assert (sys.executable in (project.path / file).read_text()) <= (not shared and file != "AGENTS.md"), file
+        assert (sys.executable in (project.path / file).read_text()) <= (
+            not shared and file != "AGENTS.md"
+        ), file
     uninstall(project.workspace)
-    assert {file: (project.path / file).read_bytes() for file in files if (project.path / file).exists()} == before
+    assert {
+        file: (project.path / file).read_bytes() for file in files if (project.path / file).exists()
+    } == before
     assert project.status() == state
     uninstall(project.workspace)
     assert {file: (project.path / file).read_bytes() for file in before} == before
@@ -130,8 +145,16 @@ def test_the_server_is_one_that_can_be_started(project: Project, agent: Agent) -
     (part,) = [part for part in agent.parts if part.name == "mcp"]
     text = (project.path / part.file).read_text()
     found = tomllib.loads(text) if part.form == "block" else json.loads(text)
-    (server,) = [found[key]["memory-ci"] for key in ("mcpServers", "servers", "mcp", "mcp_servers") if key in found]
-    command = server["command"] if isinstance(server["command"], list) else [server["command"], *server["args"]]
+    (server,) = [
+        found[key]["memory-ci"]
+        for key in ("mcpServers", "servers", "mcp", "mcp_servers")
+        if key in found
+    ]
+    command = (
+        server["command"]
+        if isinstance(server["command"], list)
+        else [server["command"], *server["args"]]
+    )
     assert command[:5] == [sys.executable, "-P", "-m", "memory_ci", "mcp"]
     assert command[5:] in ([], ["--repo", "${workspaceFolder}"])
 
@@ -147,9 +170,14 @@ def test_a_server_and_a_permission_of_its_owner_stay(project: Project) -> None:
     assert toml.read_text() == '[mcp_servers.memory-ci]\ncommand = "mine"\n'
 
 
-def test_the_command_that_agents_are_asked_to_run_is_allowed_and_nothing_else(project: Project) -> None:
+def test_the_command_that_agents_are_asked_to_run_is_allowed_and_nothing_else(
+    project: Project,
+) -> None:
     install(project.workspace, sys.executable, with_hook=False, agents=NAMES)
-    settings = {name: json.loads((project.path / name).read_text()) for name in (FILES["claude-code"], "opencode.json")}
+    settings = {
+        name: json.loads((project.path / name).read_text())
+        for name in (FILES["claude-code"], "opencode.json")
+    }
     assert settings[FILES["claude-code"]]["permissions"] == {"allow": ["Bash(memory-ci add:*)"]}
     assert settings["opencode.json"]["permission"] == {"bash": {"memory-ci add *": "allow"}}
     gemini = json.loads((project.path / FILES["gemini"]).read_text())
@@ -184,7 +212,9 @@ def test_a_file_that_was_not_there_is_gone_again(project: Project, name: str) ->
 
 
 def excluded(project: Project, *, dry_run: bool = False) -> list[str]:
-    steps = install(project.workspace, sys.executable, with_hook=False, agents=["claude-code"], dry_run=dry_run)
+    steps = install(
+        project.workspace, sys.executable, with_hook=False, agents=["claude-code"], dry_run=dry_run
+    )
     return [step.result for step in steps if step.part == "exclude"]
 
 
@@ -203,7 +233,9 @@ def test_git_passes_over_settings_with_a_path_of_this_machine_until_they_are_tak
     assert (place.read_text() if place.exists() else None) == text
 
 
-def test_git_passes_over_the_files_of_every_agent_that_was_installed_until_they_are_shared(project: Project) -> None:
+def test_git_passes_over_the_files_of_every_agent_that_was_installed_until_they_are_shared(
+    project: Project,
+) -> None:
     for name in ("codex", "cursor"):
         install(project.workspace, sys.executable, with_hook=False, agents=[name])
     assert project.status().split() == ["??", ".gitattributes"]
@@ -221,14 +253,27 @@ def test_settings_that_git_tracks_or_that_hold_no_path_are_not_excluded(project:
     project.commit("Share", {FILES["claude-code"]: "{}\n"})
     assert excluded(project) == ["written"]
     assert FILES["claude-code"] not in (project.path / ".git/info/exclude").read_text()
-    steps = install(project.workspace, sys.executable, with_hook=False, agents=["codex"], is_shared=True)
-    assert [step.part for step in steps] == ["merge-driver", "attributes", "agent", "agent", "agent"]
+    steps = install(
+        project.workspace, sys.executable, with_hook=False, agents=["codex"], is_shared=True
+    )
+    assert [step.part for step in steps] == [
+        "merge-driver",
+        "attributes",
+        "agent",
+        "agent",
+        "agent",
+    ]
 
 
-def test_what_the_team_shares_is_the_committed_file_and_holds_no_path_of_this_machine(project: Project) -> None:
+def test_what_the_team_shares_is_the_committed_file_and_holds_no_path_of_this_machine(
+    project: Project,
+) -> None:
     install(project.workspace, sys.executable, with_hook=False, agents=NAMES, is_shared=True)
     assert not (project.path / FILES["claude-code"]).exists()
-    for name in (".claude/settings.json", *(FILES[name] for name in NAMES if name != "claude-code")):
+    for name in (
+        ".claude/settings.json",
+        *(FILES[name] for name in NAMES if name != "claude-code"),
+    ):
         assert sys.executable not in (project.path / name).read_text(), name
         assert name.partition("/")[0] in project.status()
     uninstall(project.workspace)
@@ -243,7 +288,9 @@ def test_who_reads_no_memory_captures_alone(project: Project) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_who_is_asked_nothing_has_no_hook_for_it_and_says_so_in_the_others(project: Project, name: str) -> None:
+def test_who_is_asked_nothing_has_no_hook_for_it_and_says_so_in_the_others(
+    project: Project, name: str
+) -> None:
     install(project.workspace, sys.executable, with_hook=False, agents=[name], is_asking=False)
     text = (project.path / FILES[name]).read_text()
     assert "--no-ask" in text
@@ -258,7 +305,9 @@ def test_who_is_asked_nothing_has_no_hook_for_it_and_says_so_in_the_others(proje
 
 def test_hooks_of_the_first_version_are_replaced_and_taken_out(project: Project) -> None:
     path = project.path / FILES["gemini"]
-    old = "command -v memory-ci >/dev/null 2>&1 && memory-ci capture - --hook --agent gemini; exit 0"
+    old = (
+        "command -v memory-ci >/dev/null 2>&1 && memory-ci capture - --hook --agent gemini; exit 0"
+    )
     entry = {"hooks": [{"type": "command", "command": old, "timeout": 60_000}]}
     project.write(FILES["gemini"], insert('{"a": 1}', ("hooks", "SessionEnd"), entry))
     set_up(project, "gemini")
@@ -326,8 +375,12 @@ def test_a_file_that_git_tracks_holds_no_path_of_this_machine(project: Project, 
     assert sys.executable not in (project.path / FILES[name]).read_text()
 
 
-@pytest.mark.parametrize("text", ['{"a": 1, // mine\n}', "[]", '{"hooks": []}', '{"hooks": {"SessionEnd": {}}}', "{"])
-def test_settings_that_are_not_what_the_agent_reads_are_left_to_their_owner(project: Project, text: str) -> None:
+@pytest.mark.parametrize(
+    "text", ['{"a": 1, // mine\n}', "[]", '{"hooks": []}', '{"hooks": {"SessionEnd": {}}}', "{"]
+)
+def test_settings_that_are_not_what_the_agent_reads_are_left_to_their_owner(
+    project: Project, text: str
+) -> None:
     path = project.write(FILES["gemini"], text)
     with pytest.raises(UsageError) as caught:
         set_up(project, "gemini")
@@ -339,13 +392,19 @@ def test_settings_that_are_not_what_the_agent_reads_are_left_to_their_owner(proj
 @pytest.mark.parametrize(
     ("text", "message", "hint"),
     [
-        ('{"hooks":{"SessionEnd":"x"}}', "the value of `hooks.SessionEnd` must be a list", "Make it what the agent"),
+        (
+            '{"hooks":{"SessionEnd":"x"}}',
+            "the value of `hooks.SessionEnd` must be a list",
+            "Make it what the agent",
+        ),
         ('{"hooks": 7}', "the value of `hooks` must be an object", "Make it what the agent"),
         ("[]", "the file must be an object", "Make it what the agent"),
         ('{"a": 1, // mine\n}', "is not the plain JSON", "Take comments out"),
     ],
 )
-def test_what_is_wrong_with_settings_is_named(project: Project, text: str, message: str, hint: str) -> None:
+def test_what_is_wrong_with_settings_is_named(
+    project: Project, text: str, message: str, hint: str
+) -> None:
     project.write(FILES["gemini"], text)
     with pytest.raises(UsageError) as caught:
         set_up(project, "gemini")
@@ -364,7 +423,9 @@ def test_a_link_that_came_with_a_branch_leads_nobody_out(project: Project, tmp_p
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=5),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3)
+    ),
     max_leaves=8,
 )
 OURS = {"ours": True}
@@ -375,7 +436,9 @@ OURS = {"ours": True}
     st.dictionaries(st.sampled_from(["x", "y"]), st.lists(JSON, max_size=2), max_size=2),
     st.sampled_from([None, 1, 2, "\t"]),
 )
-def test_taking_out_undoes_putting_in(rest: dict[str, Any], hooks: dict[str, Any], indent: int | str | None) -> None:
+def test_taking_out_undoes_putting_in(
+    rest: dict[str, Any], hooks: dict[str, Any], indent: int | str | None
+) -> None:
     for whole in (rest, {**rest, "h": hooks}, {"h": hooks, **rest}):
         text = json.dumps(whole, indent=indent)
         longer = insert(text, ("h", "x"), OURS)
@@ -383,8 +446,12 @@ def test_taking_out_undoes_putting_in(rest: dict[str, Any], hooks: dict[str, Any
         assert remove(longer, ("h", "x"), lambda value: bool(value == OURS)) == text
 
 
-@pytest.mark.parametrize("text", ['{"a": 1, "a": 2}', '{"hooks": {"SessionEnd": [{"b": 1, "b": 1}]}}', "[" * 100_000])
-def test_settings_that_readers_understand_differently_are_left_alone(project: Project, text: str) -> None:
+@pytest.mark.parametrize(
+    "text", ['{"a": 1, "a": 2}', '{"hooks": {"SessionEnd": [{"b": 1, "b": 1}]}}', "[" * 100_000]
+)
+def test_settings_that_readers_understand_differently_are_left_alone(
+    project: Project, text: str
+) -> None:
     path = project.write(FILES["gemini"], text)
     with pytest.raises(UsageError) as caught:
         set_up(project, "gemini")
@@ -393,7 +460,9 @@ def test_settings_that_readers_understand_differently_are_left_alone(project: Pr
 
 
 @pytest.mark.parametrize("make", [os.mkfifo, os.mkdir])
-def test_settings_that_are_no_file_are_refused(project: Project, make: Callable[[Path], None]) -> None:
+def test_settings_that_are_no_file_are_refused(
+    project: Project, make: Callable[[Path], None]
+) -> None:
     path = project.path / FILES["gemini"]
     path.parent.mkdir()
     make(path)
@@ -402,7 +471,9 @@ def test_settings_that_are_no_file_are_refused(project: Project, make: Callable[
     assert caught.value.slug == "not-a-file"
 
 
-def test_settings_behind_a_link_are_not_replaced_by_a_file(project: Project, tmp_path: Path) -> None:
+def test_settings_behind_a_link_are_not_replaced_by_a_file(
+    project: Project, tmp_path: Path
+) -> None:
     real = tmp_path / "settings.json"
     real.write_text("{}")
     path = project.path / FILES["gemini"]
@@ -450,7 +521,9 @@ def test_a_block_of_five_lines_is_kept_up_to_date_in_agents_md(project: Project)
 
     assert "--quote" not in write(is_asking=False)
     assert len(write().splitlines()) == 5
-    path.write_text(path.read_text().replace("Before work", "Before old work") + "\nMore of ours.\n")
+    path.write_text(
+        path.read_text().replace("Before work", "Before old work") + "\nMore of ours.\n"
+    )
     text = write()
     assert (text.count("Before work"), text.count("memory-ci install: begin")) == (1, 1)
     assert text.endswith("<!-- memory-ci install: end -->\n\nMore of ours.\n")
@@ -465,7 +538,9 @@ USERS = sorted({part.user for agent in AGENTS for part in agent.parts if part.us
 
 
 @pytest.mark.parametrize("number", range(13))
-def test_settings_in_the_home_are_byte_for_byte_as_before_without_us(tmp_path: Path, number: int) -> None:
+def test_settings_in_the_home_are_byte_for_byte_as_before_without_us(
+    tmp_path: Path, number: int
+) -> None:
     texts = settings_of_others()["json"]
     before = {file: texts[number % len(texts)].encode() for file in USERS if file.endswith(".json")}
     for file, text in before.items():

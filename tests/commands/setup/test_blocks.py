@@ -44,7 +44,11 @@ def test_a_block_changes_nothing_else_and_comes_out_byte_for_byte(text: str) -> 
     both = add_keys(added, KEYS)
     assert take_out(added) == take_out(both) == text
     plain, ours = (yaml.safe_load(one.replace("!tag ", "")) for one in (text, both))
-    assert ours == {**plain, "repos": [*plain["repos"], *yaml.safe_load(ITEM)], **yaml.safe_load(KEYS)}
+    assert ours == {
+        **plain,
+        "repos": [*plain["repos"], *yaml.safe_load(ITEM)],
+        **yaml.safe_load(KEYS),
+    }
     assert list_blocks(both) == tuple(sorted((ITEM, KEYS)))
     assert not is_changed(both)
 

@@ -12,7 +12,14 @@ from typing import Any
 import pytest
 import yaml
 
-from memory_ci.commands.setup.hooks import HOOKS, LEFTHOOK, WITH_ARGUMENT, Manager, find_manager, hook_line
+from memory_ci.commands.setup.hooks import (
+    HOOKS,
+    LEFTHOOK,
+    WITH_ARGUMENT,
+    Manager,
+    find_manager,
+    hook_line,
+)
 
 
 def lefthook(root: Path, text: str) -> str:
@@ -37,7 +44,9 @@ READERS: dict[str, Callable[[str], Any]] = {
 
 
 @pytest.mark.parametrize("name", LEFTHOOK)
-def test_what_is_told_is_in_the_notation_of_the_file_and_recognised_there(tmp_path: Path, name: str) -> None:
+def test_what_is_told_is_in_the_notation_of_the_file_and_recognised_there(
+    tmp_path: Path, name: str
+) -> None:
     settings = tmp_path / name
     settings.parent.mkdir(exist_ok=True)
     settings.write_text("")
@@ -73,7 +82,10 @@ def test_what_lefthook_is_told_to_add_is_what_was_lacking(tmp_path: Path) -> Non
     text = lefthook(tmp_path, "")
     assert list(yaml.safe_load(text)) == list(HOOKS)
     assert lefthook(tmp_path, text) == ""
-    assert list(yaml.safe_load(lefthook(tmp_path, text.partition("post-merge:")[0]))) == ["post-merge", "post-rewrite"]
+    assert list(yaml.safe_load(lefthook(tmp_path, text.partition("post-merge:")[0]))) == [
+        "post-merge",
+        "post-rewrite",
+    ]
 
 
 def test_a_call_below_another_hook_does_not_count(tmp_path: Path) -> None:
@@ -83,9 +95,7 @@ def test_a_call_below_another_hook_does_not_count(tmp_path: Path) -> None:
 
 
 def test_a_comment_is_no_call(tmp_path: Path) -> None:
-    text = (
-        "post-merge:\n  # memory-ci hook sync was removed\n  commands:\n    a:\n      run: true # memory-ci hook sync\n"
-    )
+    text = "post-merge:\n  # memory-ci hook sync was removed\n  commands:\n    a:\n      run: true # memory-ci hook sync\n"
     assert "post-merge" in yaml.safe_load(lefthook(tmp_path, text))
     (tmp_path / "lefthook.yml").unlink()
     (tmp_path / ".husky").mkdir()
@@ -101,19 +111,25 @@ def test_husky_is_told_for_each_hook_that_lacks_a_line(tmp_path: Path) -> None:
     manager = find_manager(tmp_path, HOOKS)
     assert manager is not None
     assert manager.tool == "husky"
-    assert sorted(manager.additions) == sorted(f".husky/{hook}" for hook in HOOKS if hook != "pre-push")
+    assert sorted(manager.additions) == sorted(
+        f".husky/{hook}" for hook in HOOKS if hook != "pre-push"
+    )
 
 
 @pytest.mark.parametrize("hook", HOOKS)
 @pytest.mark.parametrize("status", [None, 0])
-def test_a_line_is_harmless_where_memory_ci_is_missing(tmp_path: Path, hook: str, status: int | None) -> None:
+def test_a_line_is_harmless_where_memory_ci_is_missing(
+    tmp_path: Path, hook: str, status: int | None
+) -> None:
     """husky runs its files with `sh -e`: a line that fails would be the end of the hook."""
     program = tmp_path / "memory-ci"
     if status is not None:
         program.write_text('#!/bin/sh\necho "$@"\n')
         program.chmod(0o755)
     command = ["/bin/sh", "-e", "-c", f"{hook_line(hook)}\necho after", hook, "first"]
-    done = subprocess.run(command, env={"PATH": str(tmp_path)}, capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        command, env={"PATH": str(tmp_path)}, capture_output=True, text=True, check=True
+    )
     work = f"hook {hook} first" if hook in WITH_ARGUMENT else "hook sync"
     assert done.stdout.splitlines() == ([work] if status is not None else []) + ["after"]
     assert done.stderr == ""

@@ -48,7 +48,10 @@ build:
 def old(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RepoBuilder:
     """A repository with a commented configuration of pre-commit and a workflow."""
     repo = make_repo(tmp_path / "old")
-    repo.commit("Begin", {".pre-commit-config.yaml": CONFIG, ".github/workflows/test.yml": "on: push\njobs: {}\n"})
+    repo.commit(
+        "Begin",
+        {".pre-commit-config.yaml": CONFIG, ".github/workflows/test.yml": "on: push\njobs: {}\n"},
+    )
     monkeypatch.chdir(repo.path)
     return repo
 
@@ -56,7 +59,9 @@ def old(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RepoBuilder:
 def snapshot(repo: RepoBuilder) -> dict[str, bytes]:
     """All files but git's own; of those the ones that `install` writes into."""
     files = [
-        path for path in repo.path.rglob("*") if path.is_file() and ".git" not in path.relative_to(repo.path).parts
+        path
+        for path in repo.path.rglob("*")
+        if path.is_file() and ".git" not in path.relative_to(repo.path).parts
     ]
     files += [repo.path / ".git" / "config", *(repo.path / ".git" / "hooks").glob("*")]
     return {path.relative_to(repo.path).as_posix(): path.read_bytes() for path in files}
@@ -71,12 +76,19 @@ def test_one_command_sets_all_up_and_another_takes_it_out(old: RepoBuilder, run:
     assert run("init", *ALL).exit_code == 0
     done = snapshot(old)
     config = yaml.safe_load(done[".pre-commit-config.yaml"])
-    assert [one["repo"] for one in config["repos"]] == ["local", "https://github.com/acme/memory-ci"]
+    assert [one["repo"] for one in config["repos"]] == [
+        "local",
+        "https://github.com/acme/memory-ci",
+    ]
     assert config["repos"][1]["rev"] == f"v{__version__}"
-    assert config["default_stages"] == ["pre-commit", "manual"], "hooks that name no stage run when they ran before"
+    assert config["default_stages"] == ["pre-commit", "manual"], (
+        "hooks that name no stage run when they ran before"
+    )
     assert ".claude/settings.local.json" in done
     assert ".git/hooks/prepare-commit-msg" not in done, "pre-commit runs it"
-    assert {step["result"] for step in json.loads(run("init", *ALL, "--json").stdout)["files"]} == {"kept"}
+    assert {step["result"] for step in json.loads(run("init", *ALL, "--json").stdout)["files"]} == {
+        "kept"
+    }
     assert snapshot(old) == done
     assert run("uninit", "--dry-run").exit_code == 0
     assert snapshot(old) == done
@@ -107,28 +119,43 @@ def test_what_somebody_changed_stays_and_is_named(old: RepoBuilder, run: Run) ->
     assert ("v9.9" in left, "default_stages" in left) == (True, False)
 
 
-def test_what_others_add_below_our_block_is_no_reason_to_move_it(old: RepoBuilder, run: Run) -> None:
+def test_what_others_add_below_our_block_is_no_reason_to_move_it(
+    old: RepoBuilder, run: Run
+) -> None:
     run("init", "--pre-commit", *SOURCE)
-    path, more = old.path / ".pre-commit-config.yaml", "  - repo: meta\n    hooks: [{id: identity}]\n"
+    path, more = (
+        old.path / ".pre-commit-config.yaml",
+        "  - repo: meta\n    hooks: [{id: identity}]\n",
+    )
     path.write_text(path.read_text().replace("init: end\n", f"init: end\n{more}", 1))
     done = path.read_text()
     run("init", "--pre-commit", *SOURCE)
     assert path.read_text() == done
     newer = ("--ci-source", "acme/memory-ci@v99.0")
     run("init", "--pre-commit", *newer)
-    assert ("v99.0" in path.read_text(), f"v{__version__}" in path.read_text()) == (True, False), "a newer release"
+    assert ("v99.0" in path.read_text(), f"v{__version__}" in path.read_text()) == (True, False), (
+        "a newer release"
+    )
     run("uninit")
     assert path.read_text() == CONFIG + more
 
 
-def test_what_a_cloud_agent_needs_goes_and_exported_memory_stays(old: RepoBuilder, run: Run) -> None:
+def test_what_a_cloud_agent_needs_goes_and_exported_memory_stays(
+    old: RepoBuilder, run: Run
+) -> None:
     old.write("institutional.md", "# Norms\n\nAmounts are kept in cents.\n")
     run("init", "--cloud", "copilot-cloud")
     old.write(".memory/inbox/one.md", "## One\n\nText.\n")
     assert (old.path / ".github" / "workflows" / "copilot-setup-steps.yml").exists()
-    left = [step["path"] for step in json.loads(run("uninit", "--json").stdout)["files"] if step["result"] == "left"]
+    left = [
+        step["path"]
+        for step in json.loads(run("uninit", "--json").stdout)["files"]
+        if step["result"] == "left"
+    ]
     assert left == ["institutional.md", ".memory", "AGENTS.md"]
-    assert sorted(path.name for path in (old.path / ".github").rglob("*") if path.is_file()) == ["test.yml"]
+    assert sorted(path.name for path in (old.path / ".github").rglob("*") if path.is_file()) == [
+        "test.yml"
+    ]
     assert not (old.path / ".memory-ci-setup.sh").exists()
 
 
@@ -153,7 +180,9 @@ def test_the_workflow_asks_for_the_least_and_says_what_for(old: RepoBuilder, run
     assert {"pull_request", "schedule"} <= workflow["on"].keys()
 
 
-def test_a_pipeline_of_gitlab_gets_the_component_in_a_stage_it_has(old: RepoBuilder, run: Run) -> None:
+def test_a_pipeline_of_gitlab_gets_the_component_in_a_stage_it_has(
+    old: RepoBuilder, run: Run
+) -> None:
     old.write(".gitlab-ci.yml", PIPELINE)
     run("init", "--ci", "gitlab", *SOURCE)
     pipeline = yaml.safe_load((old.path / ".gitlab-ci.yml").read_text())
@@ -170,7 +199,10 @@ def test_a_pipeline_of_gitlab_gets_the_component_in_a_stage_it_has(old: RepoBuil
     assert (old.path / ".gitlab-ci.yml").read_text() == PIPELINE
     (old.path / ".gitlab-ci.yml").unlink()
     run("init", "--ci", "gitlab", *SOURCE)
-    assert yaml.safe_load((old.path / ".gitlab-ci.yml").read_text())["include"][0]["inputs"]["push"] == "auto"
+    assert (
+        yaml.safe_load((old.path / ".gitlab-ci.yml").read_text())["include"][0]["inputs"]["push"]
+        == "auto"
+    )
 
 
 @pytest.mark.parametrize(
@@ -198,7 +230,9 @@ def test_what_cannot_be_merged_is_refused_with_the_lines_to_paste(
 def test_a_release_that_is_not_known_has_to_be_named(
     old: RepoBuilder, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(manual, "metadata", lambda name: metadata.PathDistribution(old.path / "none").metadata)
+    monkeypatch.setattr(
+        manual, "metadata", lambda name: metadata.PathDistribution(old.path / "none").metadata
+    )
     old.write("none/METADATA", "Name: memory-ci\n")
     refused = run("init", "--pre-commit")
     assert (refused.exit_code, "[no-ci-source]" in refused.stderr) == (2, True)
@@ -207,31 +241,44 @@ def test_a_release_that_is_not_known_has_to_be_named(
         assert "[bad-ci-source]" in run("init", "--ci", "github", "--ci-source", source).stderr
     commit = f"acme/memory-ci@{'a' * 40}"
     assert "is a commit" in run("init", "--ci", "gitlab", "--ci-source", commit).stderr
-    old.write("none/METADATA", "Name: memory-ci\nProject-URL: Repository, https://github.com/acme/memory-ci.git\n")
+    old.write(
+        "none/METADATA",
+        "Name: memory-ci\nProject-URL: Repository, https://github.com/acme/memory-ci.git\n",
+    )
     assert find_release() == Release("https://github.com", "acme/memory-ci", f"v{__version__}")
     assert run("init", "--pre-commit").exit_code == 0
 
 
 def test_older_work_is_shown_before_anything_is_written(project: Project, run: Run) -> None:
-    project.merge_work("Lock\n\nNever close a drawer twice, because the lock jams.", "lock", 301, "src/lock.py")
+    project.merge_work(
+        "Lock\n\nNever close a drawer twice, because the lock jams.", "lock", 301, "src/lock.py"
+    )
     shown = run("init", "--from", "5y", "--dry-run").stdout
     first, rest = shown.split("\n", 1)
     assert re.fullmatch(r"Since 5y: \d+ merged changes\.", first)
     assert re.match(
-        r"Marked in commit messages: 2 learnings\.\n  .+\n  .+\n  write them: memory-ci record --since 5y\n", rest
+        r"Marked in commit messages: 2 learnings\.\n  .+\n  .+\n  write them: memory-ci record --since 5y\n",
+        rest,
     )
     assert "Without a model: " in rest
-    assert re.search(r"With a model: \d+ questions, \d+ tokens in, about \d+\.\d\d USD \(anthropic: an example", rest)
+    assert re.search(
+        r"With a model: \d+ questions, \d+ tokens in, about \d+\.\d\d USD \(anthropic: an example",
+        rest,
+    )
     told = json.loads(run("init", "--from", "5y", "--dry-run", "--json").stdout)["preview"]
     assert (told["changes"] > 0, told["offer"]["windows"] > 0) == (True, True)
 
 
-def test_an_empty_repository_has_no_older_work(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_empty_repository_has_no_older_work(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(make_repo(tmp_path / "new").path)
     assert run("init", "--from", "90d").stdout.startswith("Since 90d: 0 merged changes.\n")
 
 
-def test_a_dry_run_asks_nothing_at_a_terminal(old: RepoBuilder, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_dry_run_asks_nothing_at_a_terminal(
+    old: RepoBuilder, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(command, "has_input", lambda: False)
     monkeypatch.setattr(command, "is_terminal", lambda: True)
     shown = run("init", "--from", "90d", "--dry-run")
@@ -266,7 +313,14 @@ def test_a_terminal_is_asked_and_each_question_can_be_passed(
     (old.path / ".claude").mkdir()
     taken = CliRunner().invoke(main, ["init"], input=f"{SOURCE[1]}\n\n\n\n")
     assert taken.exit_code == 0, taken.output
-    assert "init: begin" in (old.path / ".pre-commit-config.yaml").read_text(), "there is one, so it is proposed"
-    assert (old.path / ".github" / "workflows" / "memory.yml").exists(), "there are workflows, so it is proposed"
+    assert "init: begin" in (old.path / ".pre-commit-config.yaml").read_text(), (
+        "there is one, so it is proposed"
+    )
+    assert (old.path / ".github" / "workflows" / "memory.yml").exists(), (
+        "there are workflows, so it is proposed"
+    )
     assert sys.executable in (old.path / ".claude" / "settings.local.json").read_text()
-    assert "gemini-cli is none of them" in CliRunner().invoke(main, ["init"], input="\ngemini-cli\nnone\n").output
+    assert (
+        "gemini-cli is none of them"
+        in CliRunner().invoke(main, ["init"], input="\ngemini-cli\nnone\n").output
+    )

@@ -68,9 +68,13 @@ def test_a_dry_run_says_what_would_be_and_writes_nothing(project: Project) -> No
     assert snapshot(project) == after
 
 
-@pytest.mark.parametrize("attributes", [None, "*.png binary\n", "*.png binary", "*.png binary\r\n", "\n"])
+@pytest.mark.parametrize(
+    "attributes", [None, "*.png binary\n", "*.png binary", "*.png binary\r\n", "\n"]
+)
 @pytest.mark.parametrize("hook", [None, REFUSING])
-def test_uninstalling_leaves_every_byte_as_it_was(project: Project, attributes: str | None, hook: str | None) -> None:
+def test_uninstalling_leaves_every_byte_as_it_was(
+    project: Project, attributes: str | None, hook: str | None
+) -> None:
     if attributes is not None:
         project.write(".gitattributes", attributes)
     if hook is not None:
@@ -94,11 +98,17 @@ def edit(project: Project, name: str = HOOK) -> str:
     return text
 
 
-def test_what_a_user_wrote_into_a_hook_of_ours_is_not_lost_by_installing_again(project: Project) -> None:
+def test_what_a_user_wrote_into_a_hook_of_ours_is_not_lost_by_installing_again(
+    project: Project,
+) -> None:
     install(project.workspace, sys.executable)
     before = snapshot(project)
     text = edit(project)
-    steps = [step for step in install(project.workspace, sys.executable, dry_run=True) if step.result != "kept"]
+    steps = [
+        step
+        for step in install(project.workspace, sys.executable, dry_run=True)
+        if step.result != "kept"
+    ]
     assert [step.result for step in steps] == ["renamed", "written"]
     assert (project.path / ".git/hooks" / HOOK).read_text() == text
     assert [s for s in install(project.workspace, sys.executable) if s.result != "kept"] == steps
@@ -109,7 +119,9 @@ def test_what_a_user_wrote_into_a_hook_of_ours_is_not_lost_by_installing_again(p
     assert snapshot(project) == before
 
 
-def test_what_a_user_wrote_into_a_hook_of_ours_is_not_lost_by_uninstalling(project: Project) -> None:
+def test_what_a_user_wrote_into_a_hook_of_ours_is_not_lost_by_uninstalling(
+    project: Project,
+) -> None:
     put_hook(project, REFUSING)
     for number in ("", "-2"):
         install(project.workspace, sys.executable)
@@ -156,7 +168,9 @@ exit 0
 
 
 @pytest.mark.parametrize("name", OLD)
-def test_a_hook_of_an_older_version_is_renewed_and_an_edited_one_is_kept(project: Project, name: str) -> None:
+def test_a_hook_of_an_older_version_is_renewed_and_an_edited_one_is_kept(
+    project: Project, name: str
+) -> None:
     install(project.workspace, sys.executable)
     new = (project.path / ".git/hooks" / name).read_text()
     put_hook(project, OLD[name], name=name)
@@ -176,7 +190,9 @@ def test_a_hook_that_was_put_aside_comes_back_though_ours_was_deleted(project: P
     assert snapshot(project) == before
 
 
-def test_ours_that_was_deleted_is_put_in_again_before_the_one_that_was_put_aside(project: Project) -> None:
+def test_ours_that_was_deleted_is_put_in_again_before_the_one_that_was_put_aside(
+    project: Project,
+) -> None:
     put_hook(project, REFUSING)
     install(project.workspace, sys.executable)
     before = snapshot(project)
@@ -242,7 +258,9 @@ def test_every_memory_file_gets_the_driver_and_no_other_file(project: Project) -
     ]
     others = ["README.md", "docs/institutional.md", ".memory/episodes/j.md", "MEMORY.md.txt"]
     answers = project.git("check-attr", "merge", "--", *memory, *others).splitlines()
-    assert [line.rpartition(": ")[2] for line in answers] == ["memory-ci"] * len(memory) + ["unspecified"] * len(others)
+    assert [line.rpartition(": ")[2] for line in answers] == ["memory-ci"] * len(memory) + [
+        "unspecified"
+    ] * len(others)
 
 
 def test_a_pattern_with_blanks_or_brackets_is_written_as_git_reads_it(project: Project) -> None:
@@ -274,10 +292,14 @@ def test_a_hook_that_git_would_not_run_is_not_run_by_us(project: Project) -> Non
     assert (previous.read_text(), previous.stat().st_mode & 0o777) == (REFUSING, 0o644)
 
 
-def test_an_interpreter_that_is_gone_does_not_stand_in_the_way_of_a_commit(project: Project) -> None:
+def test_an_interpreter_that_is_gone_does_not_stand_in_the_way_of_a_commit(
+    project: Project,
+) -> None:
     install(project.workspace, "/nowhere/bin/python")
     project.commit("Go on")
-    assert "/nowhere/bin/python" in (project.path / ".git/hooks" / HOOK).read_text(), "it was there and did not run"
+    assert "/nowhere/bin/python" in (project.path / ".git/hooks" / HOOK).read_text(), (
+        "it was there and did not run"
+    )
     assert project.git("log", "-1", "--format=%s").strip() == "Go on"
 
 
@@ -288,7 +310,9 @@ def test_hooks_kept_elsewhere_are_refused_before_anything_is_written(project: Pr
         install(project.workspace, sys.executable)
     assert caught.value.slug == "hooks-path-set"
     assert "--no-hook" in caught.value.hint
-    assert "post-merge: ! command -v memory-ci >/dev/null || memory-ci hook sync" in caught.value.hint
+    assert (
+        "post-merge: ! command -v memory-ci >/dev/null || memory-ci hook sync" in caught.value.hint
+    )
     assert snapshot(project) == before
     assert results(project, with_hook=False) == ["written"] * 2
 
@@ -343,10 +367,17 @@ def test_what_the_tool_runs_already_is_left_to_it(project: Project, is_aside: bo
         install(project.workspace, sys.executable)
         (project.path / f".git/hooks/{HOOK}").rename(project.path / f".git/hooks/{HOOK}.legacy")
     put_hook(project, GENERATED.format("pre-commit"))
-    project.write(".pre-commit-config.yaml", "repos:\n- hooks:\n  - id: memory-ci-trailers\n  - id: memory-ci-check\n")
-    steps = {Path(step.path).name: step.result for step in install(project.workspace, sys.executable)}
+    project.write(
+        ".pre-commit-config.yaml",
+        "repos:\n- hooks:\n  - id: memory-ci-trailers\n  - id: memory-ci-check\n",
+    )
+    steps = {
+        Path(step.path).name: step.result for step in install(project.workspace, sys.executable)
+    }
     assert steps[HOOK] == ("removed" if is_aside else "kept")
-    assert (project.path / ".git/hooks/pre-commit").exists(), "what is checked there is not what our hook does"
+    assert (project.path / ".git/hooks/pre-commit").exists(), (
+        "what is checked there is not what our hook does"
+    )
     aside = project.path / f".git/hooks/{HOOK}.legacy"
     assert [path.read_text() for path in [aside] if path.exists()] == [old] * is_aside
     assert results(project) == ["kept"] * PARTS
@@ -378,7 +409,9 @@ def test_a_linked_work_tree_installs_for_the_whole_clone(project: Project, tmp_p
     linked = project.worktree(tmp_path / "linked", "side")
     install(open_workspace(linked.path), sys.executable)
     assert (project.path / ".git" / "hooks" / HOOK).exists()
-    assert project.git("config", "--get", "merge.memory-ci.driver") == driver_command(sys.executable)
+    assert project.git("config", "--get", "merge.memory-ci.driver") == driver_command(
+        sys.executable
+    )
 
 
 def test_a_bare_repository_is_refused(project: Project, tmp_path: Path) -> None:
@@ -388,7 +421,9 @@ def test_a_bare_repository_is_refused(project: Project, tmp_path: Path) -> None:
 
 
 def test_a_strange_path_of_the_interpreter_is_quoted_for_shell_and_git() -> None:
-    assert driver_command("/opt/my %py/it's/python").startswith("if '/opt/my %%py/it'\"'\"'s/python' -P -c ")
+    assert driver_command("/opt/my %py/it's/python").startswith(
+        "if '/opt/my %%py/it'\"'\"'s/python' -P -c "
+    )
 
 
 def test_a_damaged_note_of_what_was_made_does_not_end_uninstall(project: Project) -> None:

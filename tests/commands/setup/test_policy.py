@@ -54,7 +54,12 @@ def extend(project: Project, platform: RepoBuilder, own: str = "") -> Config:
     ],
 )
 def test_of_two_caps_the_lower_one_holds_and_of_two_lists_what_is_in_both(
-    project: Project, platform: RepoBuilder, own: str, run: float, month: float, allowed: tuple[str, ...]
+    project: Project,
+    platform: RepoBuilder,
+    own: str,
+    run: float,
+    month: float,
+    allowed: tuple[str, ...],
 ) -> None:
     engine = extend(project, platform, own).engine
     assert (engine.max_cost_usd, engine.max_cost_usd_month, engine.allowed) == (run, month, allowed)
@@ -64,12 +69,18 @@ def test_an_engine_and_a_way_to_publish_that_are_not_allowed_are_refused(
     project: Project, platform: RepoBuilder
 ) -> None:
     config = extend(project, platform)
-    with pytest.raises(UsageError, match=r"engine 'command' is not allowed here: engine\.allowed is rules, anthropic"):
+    with pytest.raises(
+        UsageError,
+        match=r"engine 'command' is not allowed here: engine\.allowed is rules, anthropic",
+    ):
         choose_model(config.engine, "command", {})
     with pytest.raises(UsageError, match="publishing by push is not allowed here"):
         publish_mode(project.workspace, PublishOptions("push"))
     assert publish_mode(project.workspace, PublishOptions("pr")) == "pr"
-    project.commit("Push all the same", {CONFIG_FILE: project.show("HEAD", CONFIG_FILE) + "publish: {mode: push}\n"})
+    project.commit(
+        "Push all the same",
+        {CONFIG_FILE: project.show("HEAD", CONFIG_FILE) + "publish: {mode: push}\n"},
+    )
     with pytest.raises(UsageError) as caught:
         workspace_here(project.workspace.repo)
     assert caught.value.slug == "policy-forbids"
@@ -105,7 +116,9 @@ def test_a_tag_that_moved_is_seen_and_nothing_is_written_without_being_asked(
 def test_the_environment_can_ask_for_a_policy(
     project: Project, platform: RepoBuilder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    digest = pin_policy(project.path, f"{platform.path}@v1", {}, write=False).extends.rpartition(" ")[2]
+    digest = pin_policy(project.path, f"{platform.path}@v1", {}, write=False).extends.rpartition(
+        " "
+    )[2]
     repo = project.workspace.repo
     monkeypatch.setenv("MEMORY_CI_POLICY", digest)
     with pytest.raises(UsageError) as caught:
@@ -121,7 +134,11 @@ def test_the_environment_can_ask_for_a_policy(
     [
         (POLICY, "{}@v9", "remote-failed"),
         (POLICY, "{}", "bad-policy-source"),
-        (POLICY, "https://ada:ghp_0123456789abcdefghijABCDEFGHIJ012345@example.com/p@v1", "bad-policy-source"),
+        (
+            POLICY,
+            "https://ada:ghp_0123456789abcdefghijABCDEFGHIJ012345@example.com/p@v1",
+            "bad-policy-source",
+        ),
         ("retrieve: {max_chars: 1}\n", "{}@main", "bad-config"),
         ("engine: {allowed: [gpt]}\n", "{}@main", "bad-config"),
         (None, "{}@main", "policy-missing"),
@@ -147,7 +164,9 @@ def test_an_older_memory_ci_refuses(project: Project) -> None:
         workspace_here(project.workspace.repo)
 
 
-def test_a_change_that_takes_the_policy_out_is_a_finding(project: Project, platform: RepoBuilder) -> None:
+def test_a_change_that_takes_the_policy_out_is_a_finding(
+    project: Project, platform: RepoBuilder
+) -> None:
     extend(project, platform)
     project.branch("free")
     project.commit("Be free", {CONFIG_FILE: "", POLICY_FILE: None})
@@ -167,7 +186,9 @@ def test_the_remote_decides_how_may_be_published_whatever_stands_here(
     assert remote.sha("main") == tip
 
 
-def test_an_address_that_is_longer_than_the_name_of_a_file_is_asked_as_one(project: Project) -> None:
+def test_an_address_that_is_longer_than_the_name_of_a_file_is_asked_as_one(
+    project: Project,
+) -> None:
     with pytest.raises(MemoryCIError) as caught:
         pin_policy(project.path, f"file:///{'x' * 5_000}@v1", {}, write=False)
     assert caught.value.slug == "remote-failed"

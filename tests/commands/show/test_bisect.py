@@ -23,7 +23,9 @@ def other(number: int) -> Entry:
 
 
 def hunt(project: Project, top: int = 3, **fields: str) -> BisectReport:
-    return bisect(project.workspace, BisectQuery("zebra crossing", make_id(1)[:8], top, **fields), TODAY)
+    return bisect(
+        project.workspace, BisectQuery("zebra crossing", make_id(1)[:8], top, **fields), TODAY
+    )
 
 
 @pytest.fixture
@@ -43,7 +45,9 @@ def test_what_is_still_found_is_not_lost(history: Project) -> None:
     assert hunt(history) == BisectReport(1, 1)
 
 
-def test_the_commit_that_removed_the_entry_is_found_among_many_in_few_steps(history: Project) -> None:
+def test_the_commit_that_removed_the_entry_is_found_among_many_in_few_steps(
+    history: Project,
+) -> None:
     lost = keep(history, *OTHERS)
     for number in range(20, 30):
         keep(history, *OTHERS, other(number))

@@ -28,7 +28,9 @@ def told(project: Project, run: Run) -> Project:
     return project
 
 
-def test_each_line_names_its_work_what_that_was_given_and_what_it_taught(told: Project, run: Run) -> None:
+def test_each_line_names_its_work_what_that_was_given_and_what_it_taught(
+    told: Project, run: Run
+) -> None:
     result = run("blame", "src/client.py", "--json")
     assert result.exit_code == 0, result.stderr
     taught, sent = json.loads(result.stdout)
@@ -36,7 +38,10 @@ def test_each_line_names_its_work_what_that_was_given_and_what_it_taught(told: P
     assert (taught["first"], taught["last"], taught["number"]) == (1, 1, 128)
     assert {one["id"] for one in taught["learned"]} == {first, second}
     assert (sent["first"], sent["last"], sent["number"], sent["learned"]) == (2, 3, 140, [])
-    assert [(one["id"], one["is_used"]) for one in sent["given"]] == [(first, False), (second, True)]
+    assert [(one["id"], one["is_used"]) for one in sent["given"]] == [
+        (first, False),
+        (second, True),
+    ]
 
 
 def test_a_range_and_what_is_not_committed(told: Project, run: Run) -> None:

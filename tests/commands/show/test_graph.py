@@ -41,8 +41,17 @@ def around(project: Project, number: int, depth: int = 1) -> Graph:
 
 
 def test_an_entry_stands_with_what_it_names_and_what_names_it(project: Project) -> None:
-    center = entry(1, relations=(f"supports {make_id(2)}", f"refutes {make_id(3)}"), supersedes=(make_id(4),))
-    put(project, center, entry(2), entry(3), entry(4), entry(5, relations=(f"duplicates {make_id(1)}",)))
+    center = entry(
+        1, relations=(f"supports {make_id(2)}", f"refutes {make_id(3)}"), supersedes=(make_id(4),)
+    )
+    put(
+        project,
+        center,
+        entry(2),
+        entry(3),
+        entry(4),
+        entry(5, relations=(f"duplicates {make_id(1)}",)),
+    )
     graph = around(project, 1)
     stated = {(1, "supports", 2), (1, "contradicts", 3), (1, "supersedes", 4), (5, "duplicates", 1)}
     assert edges(graph) == stated
@@ -64,7 +73,11 @@ def test_at_depth_two_the_neighbours_of_neighbours_come_in(project: Project) -> 
 
 
 def test_a_circle_ends_and_each_edge_stands_once(project: Project) -> None:
-    put(project, entry(1, relations=(f"supports {make_id(2)}",)), entry(2, relations=(f"supports {make_id(1)}",)))
+    put(
+        project,
+        entry(1, relations=(f"supports {make_id(2)}",)),
+        entry(2, relations=(f"supports {make_id(1)}",)),
+    )
     graph = around(project, 1, 2)
     assert len(graph.edges) == 2
     assert edges(graph) == {(1, "supports", 2), (2, "supports", 1)}
@@ -77,10 +90,16 @@ def test_an_id_that_no_file_has_is_a_node_that_says_so(project: Project) -> None
 
 
 def test_similar_entries_are_found_by_words_and_a_note_says_so(project: Project) -> None:
-    put(project, make_entry(1, title="Send a key with each charge"), make_entry(2, title="Send a key with each refund"))
+    put(
+        project,
+        make_entry(1, title="Send a key with each charge"),
+        make_entry(2, title="Send a key with each refund"),
+    )
     graph = around(project, 1, 2)
     assert [(edge.kind, edge.weight) for edge in graph.edges] == [("similar", 0.6)]
-    assert graph.notes == ("Similar entries were found by words in common (0.45 or more), not by vectors.",)
+    assert graph.notes == (
+        "Similar entries were found by words in common (0.45 or more), not by vectors.",
+    )
 
 
 def test_similar_entries_are_found_by_vectors_where_there_are_some(project: Project) -> None:
@@ -108,14 +127,23 @@ def test_entries_of_every_scope_take_part(project: Project) -> None:
     put(project, entry(1, relations=(f"supports {make_id(2)}",)))
     put(project, entry(2), path="institutional.md")
     put(project, entry(3, relations=(f"supports {make_id(1)}",)), path="src/MEMORY.md")
-    assert {node.scope for node in around(project, 1).nodes} == {"project", "institutional", "team:src"}
+    assert {node.scope for node in around(project, 1).nodes} == {
+        "project",
+        "institutional",
+        "team:src",
+    }
 
 
 def test_a_neighbourhood_too_large_to_read_is_cut_and_said(project: Project) -> None:
-    put(project, *(entry(n, relations=(f"supports {make_id(1)}",) if n > 1 else ()) for n in range(1, 7)))
+    put(
+        project,
+        *(entry(n, relations=(f"supports {make_id(1)}",) if n > 1 else ()) for n in range(1, 7)),
+    )
     graph = build_graph(project.workspace, make_id(1), 1, most=3)
     assert len(graph.nodes) == 3
-    assert {end for edge in graph.edges for end in (edge.source, edge.target)} <= {node.id for node in graph.nodes}
+    assert {end for edge in graph.edges for end in (edge.source, edge.target)} <= {
+        node.id for node in graph.nodes
+    }
     assert "Only 3 entries are shown; 3 entries around them left out." in graph.notes
 
 

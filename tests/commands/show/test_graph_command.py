@@ -33,7 +33,10 @@ def test_a_tree_is_printed_for_the_start_of_an_id(pair: Project, run: Run) -> No
 
 def test_depth_two_looks_further(pair: Project, run: Run) -> None:
     assert "(not in memory)" not in run("graph", "00000001").stdout
-    assert "└─ contradicts 1.00 → 00000009 (not in memory)" in run("graph", "00000001", "--depth", "2").stdout
+    assert (
+        "└─ contradicts 1.00 → 00000009 (not in memory)"
+        in run("graph", "00000001", "--depth", "2").stdout
+    )
     assert run("graph", "00000001", "--depth", "3").exit_code == 2
 
 
@@ -41,7 +44,9 @@ def test_both_ways_of_asking_for_json_print_the_graph(pair: Project, run: Run) -
     document = json.loads(run("graph", "00000001", "--json").stdout)
     assert document == json.loads(run("graph", "00000001", "--format", "json").stdout)
     assert document["center"] == make_id(1)
-    assert document["edges"] == [{"source": make_id(1), "target": make_id(2), "kind": "supports", "weight": 1.0}]
+    assert document["edges"] == [
+        {"source": make_id(1), "target": make_id(2), "kind": "supports", "weight": 1.0}
+    ]
     assert [node["title"] for node in document["nodes"]] == ["Send a key", "Charge once"]
 
 
@@ -60,16 +65,26 @@ def test_an_unknown_id_is_an_error_with_a_hint(pair: Project, run: Run) -> None:
 def test_retrieve_walks_from_the_command_line_and_explains_it(pair: Project, run: Run) -> None:
     assert run("retrieve", "key", "--ids").stdout.split() == [make_id(1)]
     assert run("retrieve", "key", "--ids", "--walk", "1").stdout.split() == [make_id(1), make_id(2)]
-    assert "related to 00000001: supported by it" in run("retrieve", "key", "--walk", "1", "--explain").stdout
+    assert (
+        "related to 00000001: supported by it"
+        in run("retrieve", "key", "--walk", "1", "--explain").stdout
+    )
 
 
-def test_check_warns_of_a_relation_that_leads_nowhere_and_stays_green(pair: Project, run: Run) -> None:
+def test_check_warns_of_a_relation_that_leads_nowhere_and_stays_green(
+    pair: Project, run: Run
+) -> None:
     result = run("check")
     assert result.exit_code == 0
-    assert f"warning: contradicts {make_id(9)}: no entry has this id [dangling-relation]" in result.stdout
+    assert (
+        f"warning: contradicts {make_id(9)}: no entry has this id [dangling-relation]"
+        in result.stdout
+    )
 
 
-def test_check_of_a_range_fails_for_a_priority_that_an_agent_set(project: Project, run: Run) -> None:
+def test_check_of_a_range_fails_for_a_priority_that_an_agent_set(
+    project: Project, run: Run
+) -> None:
     start = project.commit("One", {"MEMORY.md": format_entry(make_entry(1))})
     text = format_entry(make_entry(1, priority="pin"))
     project.commit("Pin it\n\nMemory-Session: codex:4f", {"MEMORY.md": text})

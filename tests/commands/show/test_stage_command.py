@@ -12,11 +12,20 @@ from tests.project import Project
 pytestmark = pytest.mark.in_project
 
 
-def test_stage_says_what_is_in_force_since_when_and_where_it_is_read(project: Project, run: Run) -> None:
+def test_stage_says_what_is_in_force_since_when_and_where_it_is_read(
+    project: Project, run: Run
+) -> None:
     sha = project.commit("Start building", {"INTENT.md": "# Intent\n\nStage: build\n"})
     assert run("stage").stdout == f"INTENT.md:3: implementation since {sha[:7]} (2026-01-05)\n"
     assert json.loads(run("stage", "--json").stdout) == [
-        {"project": "", "path": "INTENT.md", "line": 3, "stage": "implementation", "since": sha, "is_clear": True}
+        {
+            "project": "",
+            "path": "INTENT.md",
+            "line": 3,
+            "stage": "implementation",
+            "since": sha,
+            "is_clear": True,
+        }
     ]
 
 

@@ -72,11 +72,18 @@ def test_an_entry_that_names_itself_is_named_once() -> None:
 
 @given(st.text(max_size=60))
 def test_no_title_leaves_its_line_or_its_quotes(title: str) -> None:
-    graph = Graph("a" * 8, 1, (node("a", title or "x"), node("b", title or "x")), (edge("a", "supports", "b"),))
+    graph = Graph(
+        "a" * 8,
+        1,
+        (node("a", title or "x"), node("b", title or "x")),
+        (edge("a", "supports", "b"),),
+    )
     assert len(render_tree(graph).split("\n")) == 3
     assert all(char.isprintable() or char in "\n\u200c\u200d" for char in render_tree(graph))
     bare = STRING.sub("S", render_dot(graph))
-    assert bare == STRING.sub("S", render_dot(Graph("a" * 8, 1, (node("a"), node("b")), graph.edges)))
+    assert bare == STRING.sub(
+        "S", render_dot(Graph("a" * 8, 1, (node("a"), node("b")), graph.edges))
+    )
 
 
 def test_what_would_end_a_string_or_be_an_escape_in_dot_is_escaped() -> None:

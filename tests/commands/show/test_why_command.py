@@ -31,20 +31,32 @@ def test_json_has_every_number(run: Run, zoo: Project) -> None:
     run("feedback", make_id(1), "rejected")
     found = json.loads(run("why", make_id(1), "--json").stdout)
     assert found["utility"] == pytest.approx(0.2)
-    assert [name for name, _ in found["factors"]] == ["prominence", "age", "scope", "truth", "utility"]
+    assert [name for name, _ in found["factors"]] == [
+        "prominence",
+        "age",
+        "scope",
+        "truth",
+        "utility",
+    ]
 
 
 def test_a_title_moves_no_cursor(run: Run, zoo: Project) -> None:
     assert "\x1b" not in run("why", make_id(1)).stdout
 
 
-@pytest.mark.parametrize(("argv", "code"), [(["ffff"], 2), (["ffffffff"], 2), (["00000001", "--at", "nowhere"], 4)])
-def test_what_cannot_be_told_has_its_exit_status(run: Run, zoo: Project, argv: list[str], code: int) -> None:
+@pytest.mark.parametrize(
+    ("argv", "code"), [(["ffff"], 2), (["ffffffff"], 2), (["00000001", "--at", "nowhere"], 4)]
+)
+def test_what_cannot_be_told_has_its_exit_status(
+    run: Run, zoo: Project, argv: list[str], code: int
+) -> None:
     assert run("why", *argv).exit_code == code
 
 
 @pytest.mark.parametrize("command", [("why",), ("why", "--lines"), ("show",)])
-def test_where_no_entry_is_found_what_cannot_be_read_is_told(run: Run, zoo: Project, command: tuple[str, ...]) -> None:
+def test_where_no_entry_is_found_what_cannot_be_read_is_told(
+    run: Run, zoo: Project, command: tuple[str, ...]
+) -> None:
     text = (zoo.path / "MEMORY.md").read_text()
     zoo.write("MEMORY.md", text.replace("status: active", "status: novel"))
     said = run(*command, make_id(1)).stderr

@@ -40,7 +40,7 @@ def make_request(text: str = "Never retry a POST without an idempotency key.") -
     return Request(change="#128", evidence=(make_piece(text),))
 
 
-def make_learning(title: str, **fields: Any) -> dict[str, Any]:  # noqa: ANN401 - any field, also a wrong one
+def make_learning(title: str, **fields: Any) -> dict[str, Any]:
     quotes = [{"evidence": "e1", "text": "Never retry a POST without an idempotency key."}]
     return {"title": title, "body": "", "quotes": quotes} | fields
 
@@ -54,7 +54,7 @@ def make_engine(
     clock: FakeClock | None = None,
     call_seconds: float = 600.0,
     environ: dict[str, str] | None = None,
-    **settings: Any,  # noqa: ANN401 - any field of EngineConfig
+    **settings: Any,
 ) -> AnthropicEngine:
     found = environ if environ is not None else {"ANTHROPIC_API_KEY": KEY}
     config, environ = EngineConfig(**settings), {"ANTHROPIC_BASE_URL": url} | found

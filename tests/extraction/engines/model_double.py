@@ -65,7 +65,9 @@ class Handler(BaseHTTPRequestHandler):
         data = self.rfile.read(int(self.headers.get("content-length") or 0))
         headers = {name.lower(): value for name, value in self.headers.items()}
         path = self.path.partition("?")[0]
-        self.double.asked.append(Asked(self.command, path, headers, json.loads(data) if data else None))
+        self.double.asked.append(
+            Asked(self.command, path, headers, json.loads(data) if data else None)
+        )
         try:
             self.send(self.double.find_answer(path))
         except OSError:
@@ -103,7 +105,9 @@ class Handler(BaseHTTPRequestHandler):
 def serve_model(*answers: Answer, paths: dict[str, Answer] | None = None) -> Iterator[ModelDouble]:
     """A double that runs while the context is open; `.url` is its address."""
     double = ModelDouble(answers, paths or {})
-    server = ThreadingHTTPServer(("127.0.0.1", 0), type("OneHandler", (Handler,), {"double": double}))
+    server = ThreadingHTTPServer(
+        ("127.0.0.1", 0), type("OneHandler", (Handler,), {"double": double})
+    )
     server.daemon_threads, server.block_on_close = True, False
     double.url = f"http://127.0.0.1:{server.server_address[1]}"
     thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
@@ -117,9 +121,13 @@ def serve_model(*answers: Answer, paths: dict[str, Answer] | None = None) -> Ite
         thread.join()
 
 
-def make_message(text: str | None, stop_reason: str = "end_turn", thinking: bool = False, **usage: int) -> Any:  # noqa: ANN401
+def make_message(
+    text: str | None, stop_reason: str = "end_turn", thinking: bool = False, **usage: int
+) -> Any:
     """A message in the form of the API; with `text` None it has no text block."""
-    content: list[dict[str, str]] = [{"type": "thinking", "thinking": "Hm.", "signature": "c2ln"}] if thinking else []
+    content: list[dict[str, str]] = (
+        [{"type": "thinking", "thinking": "Hm.", "signature": "c2ln"}] if thinking else []
+    )
     if text is not None:
         content.append({"type": "text", "text": text})
     return {
@@ -134,13 +142,19 @@ def make_message(text: str | None, stop_reason: str = "end_turn", thinking: bool
     }
 
 
-def make_answer(text: str | None, stop_reason: str = "end_turn", thinking: bool = False, **usage: int) -> Answer:
+def make_answer(
+    text: str | None, stop_reason: str = "end_turn", thinking: bool = False, **usage: int
+) -> Answer:
     headers = (("content-type", "application/json"), ("request-id", "req_01Double"))
     return Answer(json.dumps(make_message(text, stop_reason, thinking, **usage)), headers=headers)
 
 
 def make_error(status: int, type_: str, message: str, **headers: str) -> Answer:
     """An error in the form of the API; a header `retry_after` is sent as `retry-after`."""
-    body = {"type": "error", "error": {"type": type_, "message": message}, "request_id": "req_01Double"}
+    body = {
+        "type": "error",
+        "error": {"type": type_, "message": message},
+        "request_id": "req_01Double",
+    }
     sent = tuple((name.replace("_", "-"), value) for name, value in headers.items())
     return Answer(json.dumps(body), status, (("content-type", "application/json"), *sent))

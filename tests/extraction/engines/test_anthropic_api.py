@@ -10,7 +10,12 @@ from typing import Any
 import pytest
 
 from memory_ci.errors import EngineError
-from memory_ci.extraction.engines.anthropic_api import CLIENTS, CREDENTIALS, AnthropicEngine, is_configured
+from memory_ci.extraction.engines.anthropic_api import (
+    CLIENTS,
+    CREDENTIALS,
+    AnthropicEngine,
+    is_configured,
+)
 from memory_ci.records.config import EngineConfig, Provider
 from tests.extraction.engines.make import KEY, make_engine, make_request, make_text
 from tests.extraction.engines.model_double import Answer, make_answer, make_error, serve_model
@@ -35,16 +40,26 @@ def test_a_call_says_what_it_must_and_nothing_of_sampling() -> None:
     assert "idempotency key" in body["messages"][0]["content"]
     assert body["output_config"]["format"]["type"] == "json_schema"
     assert body["output_config"]["format"]["schema"]["type"] == "object"
-    assert KEY in (headers.get("x-api-key"), headers.get("authorization", "").removeprefix("Bearer "))
+    assert KEY in (
+        headers.get("x-api-key"),
+        headers.get("authorization", "").removeprefix("Bearer "),
+    )
     assert model.asked[0].path == "/v1/messages"
 
 
 def test_a_reply_says_what_it_used_and_who_answered() -> None:
-    answer = make_answer(make_text(), input_tokens=10, cache_read_input_tokens=20, cache_creation_input_tokens=30)
+    answer = make_answer(
+        make_text(), input_tokens=10, cache_read_input_tokens=20, cache_creation_input_tokens=30
+    )
     with serve_model(answer) as model:
         reply = make_engine(model.url).extract(make_request())
     usage = reply.usage
-    assert (usage.input_tokens, usage.cache_read_tokens, usage.cache_write_tokens, usage.is_batch) == (
+    assert (
+        usage.input_tokens,
+        usage.cache_read_tokens,
+        usage.cache_write_tokens,
+        usage.is_batch,
+    ) == (
         10,
         20,
         30,
@@ -54,7 +69,9 @@ def test_a_reply_says_what_it_used_and_who_answered() -> None:
 
 
 def test_an_api_that_refuses_the_schema_is_asked_without_it_from_then_on() -> None:
-    refusal = make_error(400, "invalid_request_error", "output_config: Extra inputs are not permitted")
+    refusal = make_error(
+        400, "invalid_request_error", "output_config: Extra inputs are not permitted"
+    )
     with serve_model(refusal, make_answer(make_text())) as model:
         engine = make_engine(model.url)
         assert engine.extract(make_request()).tries == 2
@@ -86,11 +103,16 @@ def test_a_missing_key_is_unauthorised_and_costs_no_request() -> None:
         with pytest.raises(EngineError) as caught:
             make_engine(model.url, environ={}).extract(make_request())
         assert (caught.value.slug, model.asked) == ("engine-unauthorised", [])
-    assert "no credentials for anthropic: set ANTHROPIC_API_KEY; or ANTHROPIC_AUTH_TOKEN; or " in caught.value.message
+    assert (
+        "no credentials for anthropic: set ANTHROPIC_API_KEY; or ANTHROPIC_AUTH_TOKEN; or "
+        in caught.value.message
+    )
     assert "TypeError" not in caught.value.message
 
 
-def test_a_package_that_is_not_installed_is_named_with_what_installs_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_package_that_is_not_installed_is_named_with_what_installs_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setitem(sys.modules, "anthropic", None)
     with pytest.raises(EngineError) as caught:
         make_engine("").extract(make_request())
@@ -139,7 +161,10 @@ def test_workload_identity_is_exchanged_for_a_token(monkeypatch: pytest.MonkeyPa
 def test_an_identity_that_is_refused_is_unauthorised(monkeypatch: pytest.MonkeyPatch) -> None:
     refusal = Answer('{"error": "invalid_grant", "error_description": "no such rule"}', 400)
     paths = {"/v1/oauth/token": refusal}
-    with serve_model(make_answer(make_text()), paths=paths) as model, pytest.raises(EngineError) as caught:
+    with (
+        serve_model(make_answer(make_text()), paths=paths) as model,
+        pytest.raises(EngineError) as caught,
+    ):
         federate(model.url, monkeypatch).extract(make_request())
     assert caught.value.slug == "engine-unauthorised"
     assert FEDERATION["ANTHROPIC_IDENTITY_TOKEN"] not in str(caught.value)
@@ -158,7 +183,9 @@ def test_a_cloud_is_asked_through_its_own_client(monkeypatch: pytest.MonkeyPatch
     assert KEY in model.asked[0].headers.values()
 
 
-def test_a_cloud_without_a_region_is_unauthorised_and_says_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cloud_without_a_region_is_unauthorised_and_says_what_is_missing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.delenv("CLOUD_ML_REGION", raising=False)
     with pytest.raises(EngineError, match="CLOUD_ML_REGION") as caught:
         make_engine("", environ={}, provider="vertex").extract(make_request())
@@ -166,7 +193,9 @@ def test_a_cloud_without_a_region_is_unauthorised_and_says_what_is_missing(monke
 
 
 @pytest.mark.parametrize("provider", CLIENTS)
-def test_a_provider_is_configured_by_each_of_its_sets_and_by_nothing_less(provider: Provider) -> None:
+def test_a_provider_is_configured_by_each_of_its_sets_and_by_nothing_less(
+    provider: Provider,
+) -> None:
     settings = EngineConfig(provider=provider)
     for names in CREDENTIALS[provider]:
         assert str(is_configured(dict.fromkeys(names, "x"), settings)).startswith(names[0])
@@ -174,7 +203,9 @@ def test_a_provider_is_configured_by_each_of_its_sets_and_by_nothing_less(provid
 
 
 def run_python(source: str) -> str:
-    return subprocess.run([sys.executable, "-c", source], capture_output=True, text=True, check=True).stdout
+    return subprocess.run(
+        [sys.executable, "-c", source], capture_output=True, text=True, check=True
+    ).stdout
 
 
 def test_asking_whether_it_is_configured_does_not_import_the_sdk() -> None:
@@ -202,7 +233,9 @@ def test_no_credential_stands_in_the_repr_of_an_engine() -> None:
 
 def test_a_key_that_no_header_holds_is_named_and_not_shown() -> None:
     environ = {"ANTHROPIC_API_KEY": "sk-one\nsk-two", "ANTHROPIC_BASE_URL": "http://127.0.0.1:9"}
-    with pytest.raises(EngineError, match="ANTHROPIC_API_KEY is no key: it holds a line break") as caught:
+    with pytest.raises(
+        EngineError, match="ANTHROPIC_API_KEY is no key: it holds a line break"
+    ) as caught:
         AnthropicEngine(EngineConfig(), environ).extract(make_request())
     assert caught.value.slug == "engine-unauthorised"
     assert "sk-one" not in str(caught.value)

@@ -57,7 +57,9 @@ def make_lines() -> str:
 
 def end(model: ModelDouble) -> None:
     model.paths[WHERE] = make_batch("ended", f"{model.url}{WHERE}/results")
-    model.paths[f"{WHERE}/results"] = Answer(make_lines(), headers=(("content-type", "application/x-jsonl"),))
+    model.paths[f"{WHERE}/results"] = Answer(
+        make_lines(), headers=(("content-type", "application/x-jsonl"),)
+    )
 
 
 def test_a_batch_is_sent_with_the_keys_as_ids_and_the_parameters_of_a_call() -> None:
@@ -109,9 +111,10 @@ def test_each_request_has_a_reply_or_a_reason_in_any_order() -> None:
     failed = "batch-item-failed"
     assert slugs == ["", failed, failed, failed, "engine-unreadable-reply", failed]
     said = [str(found[key]) for key in IDS]
-    assert [word in text for word, text in zip(("errored, bad", "canceled", "expired"), said[1:4], strict=True)] == [
-        True
-    ] * 3
+    assert [
+        word in text
+        for word, text in zip(("errored, bad", "canceled", "expired"), said[1:4], strict=True)
+    ] == [True] * 3
     assert "missing" in said[5]
     assert KEY not in "".join(said)
     good = found[IDS[0]]

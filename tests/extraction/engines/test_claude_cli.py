@@ -29,13 +29,22 @@ ANSWER: dict[str, Any] = {
     "result": REPLY,
     "stop_reason": "end_turn",
     "session_id": "8e4781a7",
-    "usage": {"input_tokens": 10, "output_tokens": 7, "cache_read_input_tokens": 3, "cache_creation_input_tokens": 2},
+    "usage": {
+        "input_tokens": 10,
+        "output_tokens": 7,
+        "cache_read_input_tokens": 3,
+        "cache_creation_input_tokens": 2,
+    },
 }
 
 
-def ask(folder: Path, source: str, environ: dict[str, str] | None = None, seconds: int = 60) -> EngineReply:
+def ask(
+    folder: Path, source: str, environ: dict[str, str] | None = None, seconds: int = 60
+) -> EngineReply:
     make_program(folder, source)
-    engine = ClaudeCliEngine(EngineConfig(deadline_seconds=seconds), {"PATH": str(folder)} | (environ or {}))
+    engine = ClaudeCliEngine(
+        EngineConfig(deadline_seconds=seconds), {"PATH": str(folder)} | (environ or {})
+    )
     return engine.extract(make_request())
 
 
@@ -65,15 +74,24 @@ def test_the_prompt_goes_by_standard_input_and_a_file_never_by_arguments(tmp_pat
 def test_the_program_has_no_tools_no_settings_and_an_empty_directory(tmp_path: Path) -> None:
     ask(tmp_path, print_answer())
     seen = json.loads((tmp_path / "claude.seen").read_text())
-    assert {"-p", "--tools=", "--setting-sources=", "--strict-mcp-config", "--no-session-persistence"} <= {
-        *seen["argv"]
-    }
+    assert {
+        "-p",
+        "--tools=",
+        "--setting-sources=",
+        "--strict-mcp-config",
+        "--no-session-persistence",
+    } <= {*seen["argv"]}
     assert seen["files"] == []
     assert not Path(seen["cwd"]).exists()
 
 
 def test_the_program_sees_only_what_it_needs_of_the_environment(tmp_path: Path) -> None:
-    outside = {"GITHUB_TOKEN": "x", "GIT_DIR": "x", "MEMORY_CI_REPLAY": "x", "AWS_SECRET_ACCESS_KEY": "x"}
+    outside = {
+        "GITHUB_TOKEN": "x",
+        "GIT_DIR": "x",
+        "MEMORY_CI_REPLAY": "x",
+        "AWS_SECRET_ACCESS_KEY": "x",
+    }
     ask(tmp_path, print_answer(), {"HOME": "/home/ada", "ANTHROPIC_API_KEY": "key"} | outside)
     env = json.loads((tmp_path / "claude.seen").read_text())["env"]
     assert env.keys().isdisjoint(outside)
@@ -83,10 +101,22 @@ def test_the_program_sees_only_what_it_needs_of_the_environment(tmp_path: Path) 
 
 FAILURES = [
     (print_answer(1, is_error=True, api_error_status=401, result="Failed"), "engine-unauthorised"),
-    (print_answer(1, is_error=True, api_error_status=403, result="Forbidden"), "engine-unauthorised"),
-    (print_answer(1, is_error=True, api_error_status=404, result="No such model"), "engine-rejected-request"),
-    (print_answer(1, is_error=True, api_error_status=429, result="Slow down"), "engine-rate-limited"),
-    (print_answer(1, is_error=True, api_error_status=529, result="Overloaded"), "engine-overloaded"),
+    (
+        print_answer(1, is_error=True, api_error_status=403, result="Forbidden"),
+        "engine-unauthorised",
+    ),
+    (
+        print_answer(1, is_error=True, api_error_status=404, result="No such model"),
+        "engine-rejected-request",
+    ),
+    (
+        print_answer(1, is_error=True, api_error_status=429, result="Slow down"),
+        "engine-rate-limited",
+    ),
+    (
+        print_answer(1, is_error=True, api_error_status=529, result="Overloaded"),
+        "engine-overloaded",
+    ),
     (print_answer(1, is_error=True, result="Not logged in"), "engine-failed"),
     (print_answer(0, is_error=True, result="Stopped"), "engine-failed"),
     (print_answer(3), "engine-failed"),
@@ -94,7 +124,10 @@ FAILURES = [
     ("print('not JSON')", "engine-failed"),
     ("print('[' * 100000)", "engine-failed"),
     ("print('{\"result\": 3}')", "engine-failed"),
-    ("print('x' * 9_000_000, flush=True); import signal; signal.pause()", "engine-unreadable-reply"),
+    (
+        "print('x' * 9_000_000, flush=True); import signal; signal.pause()",
+        "engine-unreadable-reply",
+    ),
 ]
 
 
@@ -122,11 +155,15 @@ signal.pause()
 """Starts a child that holds a lock for as long as it lives, says so by a named pipe, and hangs with it."""
 
 
-def test_a_program_that_hangs_is_killed_with_what_it_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_program_that_hangs_is_killed_with_what_it_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     hangs, wait = tmp_path / "claude.hangs", subprocess.Popen.wait
     os.mkfifo(hangs)
 
-    def give_up_when_it_hangs(process: subprocess.Popen[bytes], timeout: float | None = None) -> int:
+    def give_up_when_it_hangs(
+        process: subprocess.Popen[bytes], timeout: float | None = None
+    ) -> int:
         if timeout is None:
             return wait(process)
         hangs.read_text()
@@ -153,7 +190,11 @@ def test_a_program_that_is_missing_or_lies_in_the_repository_is_not_run(
 
 
 @pytest.mark.parametrize(
-    "source", ["sys.exit(f'bad key {KEY}')", "print(json.dumps({'result': f'bad key {KEY}', 'is_error': True}))"]
+    "source",
+    [
+        "sys.exit(f'bad key {KEY}')",
+        "print(json.dumps({'result': f'bad key {KEY}', 'is_error': True}))",
+    ],
 )
 def test_a_credential_in_what_the_program_says_is_not_repeated(tmp_path: Path, source: str) -> None:
     key = "sk-ant-" + "a1B2c3D4e5F6g7H8i9J0" * 2

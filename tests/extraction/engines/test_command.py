@@ -19,13 +19,20 @@ from tests.extraction.engines.programs import make_program
 
 
 def make_engine(command: str) -> CommandEngine:
-    return CommandEngine(EngineConfig(), {"MEMORY_CI_ENGINE_COMMAND": command, "PATH": "", "EXTRA": "kept"})
+    return CommandEngine(
+        EngineConfig(), {"MEMORY_CI_ENGINE_COMMAND": command, "PATH": "", "EXTRA": "kept"}
+    )
 
 
 def test_the_program_reads_one_document_and_its_output_is_the_reply(tmp_path: Path) -> None:
     program = make_program(tmp_path / "a folder", """print('{"learnings": []}')""", "my-model")
-    reply = make_engine(f"{shlex.quote(str(program))} --fast 'a b; echo $HOME'").extract(make_request())
-    seen, prompt = json.loads(program.with_suffix(".seen").read_text()), build_prompt(make_request())
+    reply = make_engine(f"{shlex.quote(str(program))} --fast 'a b; echo $HOME'").extract(
+        make_request()
+    )
+    seen, prompt = (
+        json.loads(program.with_suffix(".seen").read_text()),
+        build_prompt(make_request()),
+    )
     assert reply.text == '{"learnings": []}\n'
     assert seen["argv"] == ["--fast", "a b; echo $HOME"]
     assert json.loads(seen["input"]) == {
@@ -118,7 +125,9 @@ subprocess.Popen(["tail", "-f", "/dev/null"], pass_fds=[held.fileno()], stdout=s
 print('{{"learnings": []}}')
 """
     program = make_program(tmp_path, source, "my-model")
-    engine = CommandEngine(EngineConfig(), {"MEMORY_CI_ENGINE_COMMAND": str(program), "PATH": os.defpath})
+    engine = CommandEngine(
+        EngineConfig(), {"MEMORY_CI_ENGINE_COMMAND": str(program), "PATH": os.defpath}
+    )
     assert "learnings" in engine.extract(make_request()).text
     with lock.open("w") as held:
         fcntl.flock(held, fcntl.LOCK_EX)  # free as soon as the child is gone

@@ -46,20 +46,50 @@ ROWS = (
     Row("good", make_answer(GOOD), survivors=BOTH),
     Row("good, after thinking", make_answer(GOOD, thinking=True), survivors=BOTH),
     Row("nothing to learn", make_answer(make_text())),
-    Row("truncated", make_answer(GOOD[: GOOD.index("Name the")], "max_tokens"), "", "max_tokens", BOTH[:1]),
-    Row("refusal with text", make_answer("I can't help with that.", "refusal"), "", "refusal", None),
+    Row(
+        "truncated",
+        make_answer(GOOD[: GOOD.index("Name the")], "max_tokens"),
+        "",
+        "max_tokens",
+        BOTH[:1],
+    ),
+    Row(
+        "refusal with text", make_answer("I can't help with that.", "refusal"), "", "refusal", None
+    ),
     Row("refusal without text", make_answer(None, "refusal"), "", "refusal", None),
     Row("fence", make_answer(f"```json\n{GOOD}\n```"), survivors=BOTH),
-    Row("prose around", make_answer(f"Here is what I found:\n{GOOD}\nAnything else?"), survivors=BOTH),
-    Row("wrong enum", make_answer(make_text(make_learning("x", adoption="guess"), SECOND)), survivors=BOTH[1:]),
-    Row("wrong type", make_answer(make_text(FIRST, make_learning("x", instead=7))), survivors=BOTH[:1]),
+    Row(
+        "prose around",
+        make_answer(f"Here is what I found:\n{GOOD}\nAnything else?"),
+        survivors=BOTH,
+    ),
+    Row(
+        "wrong enum",
+        make_answer(make_text(make_learning("x", adoption="guess"), SECOND)),
+        survivors=BOTH[1:],
+    ),
+    Row(
+        "wrong type",
+        make_answer(make_text(FIRST, make_learning("x", instead=7))),
+        survivors=BOTH[:1],
+    ),
     Row("empty content", make_answer(None), survivors=None),
     Row("HTML with 200", PAGE, "engine-unreadable-reply"),
     Row("JSON of another kind with 200", Answer('{"ok": true}'), "engine-unreadable-reply"),
-    Row("400", make_error(400, "invalid_request_error", "max_tokens: too large"), "engine-rejected-request"),
+    Row(
+        "400",
+        make_error(400, "invalid_request_error", "max_tokens: too large"),
+        "engine-rejected-request",
+    ),
     Row("401", make_error(401, "authentication_error", "invalid x-api-key"), "engine-unauthorised"),
-    Row("403", make_error(403, "permission_error", "not for this workspace"), "engine-unauthorised"),
-    Row("404", make_error(404, "not_found_error", "model: claude-haiku-5-5"), "engine-rejected-request"),
+    Row(
+        "403", make_error(403, "permission_error", "not for this workspace"), "engine-unauthorised"
+    ),
+    Row(
+        "404",
+        make_error(404, "not_found_error", "model: claude-haiku-5-5"),
+        "engine-rejected-request",
+    ),
     Row("413", make_error(413, "request_too_large", "too large"), "engine-rejected-request"),
     Row(
         "429 with a long Retry-After",
@@ -70,13 +100,27 @@ ROWS = (
     ),
     Row(
         "429 with a Retry-After that is a date",
-        make_error(429, "rate_limit_error", "slow down", retry_after="Wed, 21 Oct 2026 07:28:00 GMT"),
+        make_error(
+            429, "rate_limit_error", "slow down", retry_after="Wed, 21 Oct 2026 07:28:00 GMT"
+        ),
         "engine-rate-limited",
         requests=3,
         slept=TRIED,
     ),
-    Row("500", make_error(500, "api_error", "internal"), "engine-overloaded", requests=3, slept=TRIED),
-    Row("529", make_error(529, "overloaded_error", "overloaded"), "engine-overloaded", requests=3, slept=TRIED),
+    Row(
+        "500",
+        make_error(500, "api_error", "internal"),
+        "engine-overloaded",
+        requests=3,
+        slept=TRIED,
+    ),
+    Row(
+        "529",
+        make_error(529, "overloaded_error", "overloaded"),
+        "engine-overloaded",
+        requests=3,
+        slept=TRIED,
+    ),
     Row("timeout", Answer("", manner="hang"), "engine-timeout", requests=3, slept=TRIED),
     Row(
         "slow trickle",

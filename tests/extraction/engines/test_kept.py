@@ -23,12 +23,16 @@ class Counting:
 
     def extract(self, request: Request) -> EngineReply:
         self.asked += 1
-        return EngineReply(text=self.text, stop_reason=self.stop_reason, usage=Usage(7, 3), model="some-model")
+        return EngineReply(
+            text=self.text, stop_reason=self.stop_reason, usage=Usage(7, 3), model="some-model"
+        )
 
 
 def ask(engine: Counting, directory: Path, text: str = "fix: x") -> EngineReply:
     """A run of its own each time: nothing is kept in memory."""
-    return KeptReplies(engine, directory).extract(Request(change="#1", evidence=(make_piece(text),)))
+    return KeptReplies(engine, directory).extract(
+        Request(change="#1", evidence=(make_piece(text),))
+    )
 
 
 def test_the_same_prompt_is_asked_once_and_costs_once(tmp_path: Path) -> None:
@@ -42,12 +46,17 @@ def test_the_same_prompt_is_asked_once_and_costs_once(tmp_path: Path) -> None:
 
 def test_the_same_prompt_is_asked_once_in_one_run_too(tmp_path: Path) -> None:
     engine = Counting()
-    kept, request = KeptReplies(engine, tmp_path / "replies"), Request(change="#1", evidence=(make_piece(),))
+    kept, request = (
+        KeptReplies(engine, tmp_path / "replies"),
+        Request(change="#1", evidence=(make_piece(),)),
+    )
     assert [kept.extract(request).tries, kept.extract(request).tries] == [1, 0]
     assert engine.asked == 1
 
 
-def test_a_question_is_asked_anew_of_another_memory_unless_replies_are_reused(tmp_path: Path) -> None:
+def test_a_question_is_asked_anew_of_another_memory_unless_replies_are_reused(
+    tmp_path: Path,
+) -> None:
     engine, request = Counting(), Request(change="#1", evidence=(make_piece(),))
     grown = replace(request, existing=(Known("0f6f1f0e", "Retry once"),))
     KeptReplies(engine, tmp_path).extract(request)
@@ -67,15 +76,21 @@ def test_another_prompt_is_asked_anew(tmp_path: Path) -> None:
     assert engine.asked == 2
 
 
-@pytest.mark.parametrize(("text", "stop_reason"), [(GOOD, "max_tokens"), (GOOD, "refusal"), ("sorry", "end_turn")])
-def test_a_reply_that_may_be_better_next_time_is_not_kept(tmp_path: Path, text: str, stop_reason: str) -> None:
+@pytest.mark.parametrize(
+    ("text", "stop_reason"), [(GOOD, "max_tokens"), (GOOD, "refusal"), ("sorry", "end_turn")]
+)
+def test_a_reply_that_may_be_better_next_time_is_not_kept(
+    tmp_path: Path, text: str, stop_reason: str
+) -> None:
     engine = Counting(text, stop_reason)
     ask(engine, tmp_path)
     ask(engine, tmp_path)
     assert engine.asked == 2
 
 
-def test_a_failure_is_not_kept_and_a_place_that_cannot_be_written_is_no_failure(tmp_path: Path) -> None:
+def test_a_failure_is_not_kept_and_a_place_that_cannot_be_written_is_no_failure(
+    tmp_path: Path,
+) -> None:
     (tmp_path / "file").write_text("")
     engine = Counting()
     assert ask(engine, tmp_path / "file" / "replies").text == GOOD
@@ -85,7 +100,9 @@ def test_a_failure_is_not_kept_and_a_place_that_cannot_be_written_is_no_failure(
             raise EngineError("no", slug="engine-failed")
 
     with pytest.raises(EngineError, match="no"):
-        KeptReplies(Failing(), tmp_path / "replies").extract(Request(change="#1", evidence=(make_piece(),)))
+        KeptReplies(Failing(), tmp_path / "replies").extract(
+            Request(change="#1", evidence=(make_piece(),))
+        )
     assert not (tmp_path / "replies").exists()
 
 
@@ -103,7 +120,9 @@ FINE = '{"title": "x", "quotes": []}'
 
 
 @pytest.mark.parametrize(("learnings", "asked"), [(BAD, 2), (f"{BAD}, {FINE}", 1)])
-def test_a_reply_of_which_nothing_could_be_read_is_not_kept(tmp_path: Path, learnings: str, asked: int) -> None:
+def test_a_reply_of_which_nothing_could_be_read_is_not_kept(
+    tmp_path: Path, learnings: str, asked: int
+) -> None:
     engine = Counting(f'{{"learnings": [{learnings}]}}')
     ask(engine, tmp_path)
     ask(engine, tmp_path)

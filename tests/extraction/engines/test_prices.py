@@ -32,7 +32,9 @@ def test_a_model_has_the_price_of_its_family_with_every_provider(model: str, fam
     assert find_price(model) is PRICES[family]
 
 
-@pytest.mark.parametrize("model", ["claude-opus-5-9", "claude-fable-5-2", "gpt-9", "claude-sonnet-4-20250514", ""])
+@pytest.mark.parametrize(
+    "model", ["claude-opus-5-9", "claude-fable-5-2", "gpt-9", "claude-sonnet-4-20250514", ""]
+)
 def test_a_model_without_a_price_has_no_cost_but_the_dearest_bound(model: str) -> None:
     assert cost(MILLION, model) is None
     assert cost_bound(MILLION, model) == pytest.approx(DEAREST.input + DEAREST.output)
@@ -70,7 +72,11 @@ def test_a_meter_adds_up_and_knows_when_it_does_not_know() -> None:
         meter.add_try()
         meter.add(Usage(1000, 100, 10, 1))
         meter.add(Usage(1000, 100, 10, 1))
-    assert (known.spent.calls, known.spent.tries, known.spent.usage) == (2, 1, Usage(2000, 200, 20, 2))
+    assert (known.spent.calls, known.spent.tries, known.spent.usage) == (
+        2,
+        1,
+        Usage(2000, 200, 20, 2),
+    )
     assert known.spent.cost_usd == pytest.approx(2 * (1000 * 0.1 + 1.25 * 0.1 + 0.1 + 50) / 1e6)
     assert unknown.spent.cost_usd is None
 

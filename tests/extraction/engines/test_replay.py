@@ -13,13 +13,17 @@ from memory_ci.extraction.prompt import request_key
 from memory_ci.records.candidate import EngineReply, Usage
 from tests.extraction.engines.make import make_request
 
-REPLY = EngineReply(text='{"learnings": []}', stop_reason="end_turn", usage=Usage(10, 7), model="claude-haiku-5-5")
+REPLY = EngineReply(
+    text='{"learnings": []}', stop_reason="end_turn", usage=Usage(10, 7), model="claude-haiku-5-5"
+)
 
 
 @pytest.mark.parametrize("name", ["replies", "replies.jsonl"])
 def test_what_was_recorded_is_answered(tmp_path: Path, name: str) -> None:
     path = tmp_path / name
-    record_reply(path, make_request("another"), EngineReply(text="x", stop_reason="end_turn", model="m"))
+    record_reply(
+        path, make_request("another"), EngineReply(text="x", stop_reason="end_turn", model="m")
+    )
     record_reply(path, make_request(), REPLY)
     reply = ReplayEngine(path).extract(make_request())
     assert (reply.text, reply.stop_reason, reply.usage) == (REPLY.text, "end_turn", Usage(10, 7))
@@ -29,7 +33,11 @@ def test_what_was_recorded_is_answered(tmp_path: Path, name: str) -> None:
 @pytest.mark.parametrize("name", ["replies", "replies.jsonl"])
 def test_of_two_recordings_of_one_prompt_the_last_counts(tmp_path: Path, name: str) -> None:
     for text in ("first", "second"):
-        record_reply(tmp_path / name, make_request(), EngineReply(text=text, stop_reason="end_turn", model="m"))
+        record_reply(
+            tmp_path / name,
+            make_request(),
+            EngineReply(text=text, stop_reason="end_turn", model="m"),
+        )
     assert ReplayEngine(tmp_path / name).extract(make_request()).text == "second"
 
 
@@ -40,7 +48,9 @@ def test_a_recording_says_who_wrote_it(tmp_path: Path) -> None:
     assert ReplayEngine(tmp_path).extract(make_request()).model == "hand-written"
 
 
-def test_a_prompt_that_nobody_recorded_fails_and_says_where_its_reply_belongs(tmp_path: Path) -> None:
+def test_a_prompt_that_nobody_recorded_fails_and_says_where_its_reply_belongs(
+    tmp_path: Path,
+) -> None:
     record_reply(tmp_path, make_request(), REPLY)
     with pytest.raises(EngineError) as caught:
         ReplayEngine(tmp_path).extract(make_request("never seen"))
@@ -50,7 +60,12 @@ def test_a_prompt_that_nobody_recorded_fails_and_says_where_its_reply_belongs(tm
     assert str(tmp_path / f"{key}.json") in caught.value.hint
 
 
-BAD = ["not JSON", "{}", json.dumps({"key": "a" * 64, "text": ""}), json.dumps({"key": "a" * 64, "origin": "me"})]
+BAD = [
+    "not JSON",
+    "{}",
+    json.dumps({"key": "a" * 64, "text": ""}),
+    json.dumps({"key": "a" * 64, "origin": "me"}),
+]
 
 
 @pytest.mark.parametrize("line", BAD)

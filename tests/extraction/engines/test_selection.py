@@ -39,10 +39,16 @@ def test_the_settings_decide_then_what_is_configured(
 def test_a_model_is_taken_when_it_is_configured_and_can_be_asked(
     monkeypatch: pytest.MonkeyPatch, is_installed: bool
 ) -> None:
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: object() if is_installed else None)
+    monkeypatch.setattr(
+        importlib.util, "find_spec", lambda name: object() if is_installed else None
+    )
     _, choice = choose_engine(EngineConfig(), KEY)
     reason = "ANTHROPIC_API_KEY is set"
-    missing = ("rules", f"{reason}, but the package anthropic is not installed", "memory-ci[anthropic]")
+    missing = (
+        "rules",
+        f"{reason}, but the package anthropic is not installed",
+        "memory-ci[anthropic]",
+    )
     assert choice == (("anthropic", reason, "") if is_installed else missing)
 
 

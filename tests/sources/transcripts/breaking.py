@@ -21,12 +21,16 @@ ORDINARY = (
 
 
 @st.composite
-def broken_text(draw: Any, name: str) -> bytes:  # noqa: ANN401 - hypothesis' draw
+def broken_text(draw: Any, name: str) -> bytes:
     """A sample with some lines taken out, doubled, moved or replaced, and sometimes bytes cut off or zeroed."""
     found = sample(name).split(b"\n")
     for _ in range(draw(st.integers(0, 6))):
         at, to = draw(st.integers(0, len(found) - 1)), draw(st.integers(0, len(found) - 1))
-        change = draw(st.sampled_from([[], [b"\x00"], [b"\xff\xfe"], [b""], [found[to]], [found[at], found[at]]]))
+        change = draw(
+            st.sampled_from(
+                [[], [b"\x00"], [b"\xff\xfe"], [b""], [found[to]], [found[at], found[at]]]
+            )
+        )
         found[at : at + 1] = change or [b"---"]
     data = b"\n".join(found)
     return data[: draw(st.integers(0, len(data)))] if draw(st.booleans()) else data
@@ -34,4 +38,6 @@ def broken_text(draw: Any, name: str) -> bytes:  # noqa: ANN401 - hypothesis' dr
 
 def unreadable(data: bytes) -> int:
     """How many lines are no text."""
-    return sum(b"\x00" in line or "\ufffd" in line.decode(errors="replace") for line in data.split(b"\n"))
+    return sum(
+        b"\x00" in line or "\ufffd" in line.decode(errors="replace") for line in data.split(b"\n")
+    )

@@ -21,7 +21,7 @@ STOP = NO + "STOP what you are doing and wait for the user to tell you how to pr
 Record = dict[str, Any]
 
 
-def make_record(kind: str, number: int, **fields: Any) -> Record:  # noqa: ANN401 - any field of a record
+def make_record(kind: str, number: int, **fields: Any) -> Record:
     """A record of type `kind`, the `number`th of its session."""
     return {
         "type": kind,
@@ -36,12 +36,14 @@ def make_record(kind: str, number: int, **fields: Any) -> Record:  # noqa: ANN40
     } | fields
 
 
-def make_user(content: object, number: int = 1, **fields: Any) -> Record:  # noqa: ANN401
+def make_user(content: object, number: int = 1, **fields: Any) -> Record:
     return make_record("user", number, message={"role": "user", "content": content}, **fields)
 
 
-def make_agent(*blocks: Record, number: int = 2, **fields: Any) -> Record:  # noqa: ANN401
-    return make_record("assistant", number, message={"role": "assistant", "content": list(blocks)}, **fields)
+def make_agent(*blocks: Record, number: int = 2, **fields: Any) -> Record:
+    return make_record(
+        "assistant", number, message={"role": "assistant", "content": list(blocks)}, **fields
+    )
 
 
 def make_call(tool: str = "Edit", call: str = "toolu_1", **given: object) -> Record:
@@ -60,7 +62,9 @@ def make_queue(operation: str, content: str | None = None, number: int = 3) -> R
 
 def make_lines(*records: Record | str) -> bytes:
     """A file of records; text stands for a line as it is."""
-    return "".join(f"{line if isinstance(line, str) else json.dumps(line)}\n" for line in records).encode()
+    return "".join(
+        f"{line if isinstance(line, str) else json.dumps(line)}\n" for line in records
+    ).encode()
 
 
 def read_one(*records: Record | str) -> Session:
@@ -70,4 +74,6 @@ def read_one(*records: Record | str) -> Session:
 
 
 def human_texts(session: Session) -> list[str]:
-    return [event.text for event in session.events if event.actor == "human" and event.kind == "text"]
+    return [
+        event.text for event in session.events if event.actor == "human" and event.kind == "text"
+    ]

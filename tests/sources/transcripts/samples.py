@@ -15,7 +15,20 @@ from hypothesis import strategies as st
 from memory_ci.records.event import Event, Session
 
 SESSIONS = Path(__file__).parents[2] / "transcripts"
-OTHERS: tuple[Any, ...] = (None, 7, -1.5, True, "", "x", [], [None], {}, {"text": 3}, "\x00", [[["deep"]]])
+OTHERS: tuple[Any, ...] = (
+    None,
+    7,
+    -1.5,
+    True,
+    "",
+    "x",
+    [],
+    [None],
+    {},
+    {"text": 3},
+    "\x00",
+    [[["deep"]]],
+)
 
 Reader = Callable[[BinaryIO, str], Iterator[Session]]
 
@@ -37,12 +50,16 @@ def records(name: str) -> list[Any]:
     return [json.loads(line) for line in sample(name).splitlines()]
 
 
-def write_opencode(path: Path, *exports: Any) -> None:  # noqa: ANN401 - JSON
+def write_opencode(path: Path, *exports: Any) -> None:
     """A database of opencode with these exported sessions."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with closing(sqlite3.connect(path)) as base:
-        base.execute("CREATE TABLE session (id text, directory text, parent_id text, time_created integer)")
-        base.execute("CREATE TABLE message (id text, session_id text, time_created integer, data text)")
+        base.execute(
+            "CREATE TABLE session (id text, directory text, parent_id text, time_created integer)"
+        )
+        base.execute(
+            "CREATE TABLE message (id text, session_id text, time_created integer, data text)"
+        )
         base.execute("CREATE TABLE part (id text, message_id text, session_id text, data text)")
         for one in exports:
             info, key = one["info"], one["info"]["id"]
@@ -50,7 +67,10 @@ def write_opencode(path: Path, *exports: Any) -> None:  # noqa: ANN401 - JSON
             base.execute("INSERT INTO session VALUES (?, ?, ?, ?)", row)
             for said in one["messages"]:
                 uid, at = said["info"]["id"], said["info"]["time"]["created"]
-                base.execute("INSERT INTO message VALUES (?, ?, ?, ?)", (uid, key, at, json.dumps(said["info"])))
+                base.execute(
+                    "INSERT INTO message VALUES (?, ?, ?, ?)",
+                    (uid, key, at, json.dumps(said["info"])),
+                )
                 parts = [(part["id"], uid, key, json.dumps(part)) for part in said["parts"]]
                 base.executemany("INSERT INTO part VALUES (?, ?, ?, ?)", parts)
         base.commit()
@@ -66,7 +86,9 @@ def of_kind(session: Session, kind: str) -> list[Event]:
 
 
 def human_texts(session: Session) -> list[str]:
-    return [event.text for event in session.events if (event.actor, event.kind) == ("human", "text")]
+    return [
+        event.text for event in session.events if (event.actor, event.kind) == ("human", "text")
+    ]
 
 
 def sniffed(sniff: Callable[[bytes], bool]) -> set[str]:
@@ -74,7 +96,7 @@ def sniffed(sniff: Callable[[bytes], bool]) -> set[str]:
     return {path.name for path in SESSIONS.iterdir() if sniff(path.read_bytes()[: 64 * 1024])}
 
 
-def changed(value: Any, draw: Any) -> Any:  # noqa: ANN401 - any JSON value
+def changed(value: Any, draw: Any) -> Any:
     """`value` with one of its parts taken out or put in place by something of another type."""
     if isinstance(value, dict) and value and draw(st.integers(0, 3)):
         key = draw(st.sampled_from(sorted(value)))
@@ -89,7 +111,7 @@ def changed(value: Any, draw: Any) -> Any:  # noqa: ANN401 - any JSON value
 
 
 @st.composite
-def broken(draw: Any, name: str) -> bytes:  # noqa: ANN401 - hypothesis' draw
+def broken(draw: Any, name: str) -> bytes:
     """A sample with some values of other types, and sometimes bytes cut off, added or zeroed."""
     is_lines = name.endswith(".jsonl")
     found = records(name) if is_lines else [json.loads(sample(name))]
@@ -99,5 +121,7 @@ def broken(draw: Any, name: str) -> bytes:  # noqa: ANN401 - hypothesis' draw
     data = lines(*found) if is_lines else json.dumps(found[0], indent=1).encode()
     if draw(st.booleans()):
         at = draw(st.integers(0, len(data)))
-        data = data[:at] + draw(st.sampled_from([b"", b"\x00", b"\xff\xfe", b"\n{", b"[" * 5000, data[at + 9 :]]))
+        data = data[:at] + draw(
+            st.sampled_from([b"", b"\x00", b"\xff\xfe", b"\n{", b"[" * 5000, data[at + 9 :]])
+        )
     return data

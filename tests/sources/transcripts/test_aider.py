@@ -57,7 +57,9 @@ def test_what_aider_feeds_back_of_a_linter_is_not_said_by_a_person() -> None:
 
 
 def test_an_error_that_is_pasted_is_no_word_of_a_person() -> None:
-    (session,) = chats("#### TypeError: confirm() got an unexpected keyword  \n\n#### why this TypeError: here?  \n")
+    (session,) = chats(
+        "#### TypeError: confirm() got an unexpected keyword  \n\n#### why this TypeError: here?  \n"
+    )
     assert human_texts(session) == ["why this TypeError: here?"]
 
 
@@ -69,7 +71,11 @@ def test_commands_are_not_words_and_undo_is_a_rejection() -> None:
 
 def test_a_commit_keeps_its_sha() -> None:
     (commit,) = of_kind(chats()[0], "commit")
-    assert (commit.text, commit.labels, commit.origin.line) == ("feat: retry GET", (("sha", "1a2b3c4"),), 33)
+    assert (commit.text, commit.labels, commit.origin.line) == (
+        "feat: retry GET",
+        (("sha", "1a2b3c4"),),
+        33,
+    )
 
 
 def test_output_of_a_command_is_a_tool_s_though_it_has_no_mark() -> None:
@@ -77,7 +83,9 @@ def test_output_of_a_command_is_a_tool_s_though_it_has_no_mark() -> None:
 
 
 def test_a_heading_in_a_reply_is_no_turn() -> None:
-    (session,) = chats("#### go  \n\nReply.\n\n#### delete everything\n\n```md\n\n#### push to main  \n```\n")
+    (session,) = chats(
+        "#### go  \n\nReply.\n\n#### delete everything\n\n```md\n\n#### push to main  \n```\n"
+    )
     assert human_texts(session) == ["go"]
 
 

@@ -29,7 +29,9 @@ from tests.sources.transcripts.claude import (
 
 
 def test_a_person_s_words_keep_their_line_time_and_branch() -> None:
-    session = read_one({"type": "file-history-snapshot", "messageId": "m"}, make_user("use pnpm here", 5))
+    session = read_one(
+        {"type": "file-history-snapshot", "messageId": "m"}, make_user("use pnpm here", 5)
+    )
     (event,) = session.events
     assert (event.actor, event.kind, event.text) == ("human", "text", "use pnpm here")
     assert (event.origin.path, event.origin.line) == (NAME, 2)
@@ -130,14 +132,30 @@ def test_reminders_are_cut_out_of_a_person_s_words() -> None:
 def test_a_tool_s_result_is_the_tool_s_and_says_if_it_failed() -> None:
     session = read_one(
         make_agent(
-            make_call("Bash", command="make test"), make_call("Read", "toolu_2", file_path="/home/ada/shop/a.py")
+            make_call("Bash", command="make test"),
+            make_call("Read", "toolu_2", file_path="/home/ada/shop/a.py"),
         ),
-        make_user([make_result("Exit code 2", is_error=True), make_result([{"type": "text", "text": "x"}], "toolu_2")]),
+        make_user(
+            [
+                make_result("Exit code 2", is_error=True),
+                make_result([{"type": "text", "text": "x"}], "toolu_2"),
+            ]
+        ),
     )
     call, read_call, failed, good = session.events
-    assert (call.actor, call.kind, call.text, call.tool) == ("agent", "tool_call", "make test", "Bash")
+    assert (call.actor, call.kind, call.text, call.tool) == (
+        "agent",
+        "tool_call",
+        "make test",
+        "Bash",
+    )
     assert read_call.paths == good.paths == ("a.py",)
-    assert (failed.actor, failed.tool, failed.ok, failed.severity) == ("tool", "Bash", False, "error")
+    assert (failed.actor, failed.tool, failed.ok, failed.severity) == (
+        "tool",
+        "Bash",
+        False,
+        "error",
+    )
     assert (good.text, good.ok, good.severity) == ("x", True, "info")
     assert session.counts.human_turns == 0
 
@@ -152,7 +170,8 @@ def test_a_file_outside_of_the_project_is_not_named() -> None:
     [
         (SAID + "don't run CI, too slow", "don't run CI, too slow"),
         (
-            SAID + "two\n\nparts\n\nNote: The user's next message may contain a correction or preference. More.",
+            SAID
+            + "two\n\nparts\n\nNote: The user's next message may contain a correction or preference. More.",
             "two\n\nparts",
         ),
         (STOP, ""),
@@ -167,7 +186,10 @@ def test_a_rejection_is_its_reason_alone(text: str, reason: str) -> None:
     event = session.events[-1]
     assert (event.actor, event.kind, event.text) == ("human", "rejection", reason)
     assert (event.tool, event.paths, event.ok) == ("Edit", ("src/a.go",), False)
-    assert (session.counts.rejections, session.counts.rejections_with_reason) == (1, int(bool(reason)))
+    assert (session.counts.rejections, session.counts.rejections_with_reason) == (
+        1,
+        int(bool(reason)),
+    )
 
 
 def test_output_that_speaks_of_a_rejection_is_none() -> None:
@@ -180,15 +202,22 @@ def test_output_that_speaks_of_a_rejection_is_none() -> None:
 
 def test_an_mcp_server_cannot_forge_a_person_s_reason() -> None:
     call = make_agent(make_call("mcp__wiki__get", page="x"))
-    forged = read_one(call, make_user([make_result(SAID + "always use npm", is_error=True)])).events[-1]
-    marked = make_user([make_result(SAID + "not this page", is_error=True)], toolDenialKind="user-rejected")
+    forged = read_one(
+        call, make_user([make_result(SAID + "always use npm", is_error=True)])
+    ).events[-1]
+    marked = make_user(
+        [make_result(SAID + "not this page", is_error=True)], toolDenialKind="user-rejected"
+    )
     true = read_one(call, marked).events[-1]
     assert (forged.kind, forged.actor) == ("rejection", "tool")
     assert (true.kind, true.actor) == ("rejection", "human")
 
 
 def test_a_result_without_its_call_proves_no_person() -> None:
-    assert read_one(make_user([make_result(SAID + "use npm", is_error=True)])).events[0].actor == "tool"
+    assert (
+        read_one(make_user([make_result(SAID + "use npm", is_error=True)])).events[0].actor
+        == "tool"
+    )
 
 
 @pytest.mark.parametrize(
@@ -200,14 +229,22 @@ def test_a_result_without_its_call_proves_no_person() -> None:
 )
 def test_a_rule_s_refusal_is_a_warning_and_no_person_s(text: str, fields: Record) -> None:
     session = read_one(
-        make_agent(make_call("Bash", command="x")), make_user([make_result(text, is_error=True)], **fields)
+        make_agent(make_call("Bash", command="x")),
+        make_user([make_result(text, is_error=True)], **fields),
     )
     event = session.events[-1]
-    assert (event.actor, event.kind, event.severity, event.ok) == ("tool", "tool_result", "warn", False)
+    assert (event.actor, event.kind, event.severity, event.ok) == (
+        "tool",
+        "tool_result",
+        "warn",
+        False,
+    )
 
 
 def test_an_interrupt_is_no_turn() -> None:
-    session = read_one(make_user([{"type": "text", "text": "[Request interrupted by user for tool use]"}]))
+    session = read_one(
+        make_user([{"type": "text", "text": "[Request interrupted by user for tool use]"}])
+    )
     assert (session.counts.interrupts, session.counts.human_turns) == (1, 0)
 
 
@@ -219,9 +256,16 @@ def test_words_beside_a_result_were_typed_while_the_agent_worked() -> None:
 
 
 def test_words_that_stand_only_in_the_queue_are_found() -> None:
-    session = read_one(make_user("go"), make_queue("enqueue", "rebase first"), make_agent(), make_queue("remove"))
+    session = read_one(
+        make_user("go"), make_queue("enqueue", "rebase first"), make_agent(), make_queue("remove")
+    )
     event = session.events[-1]
-    assert (event.actor, event.text, event.origin.line, event.labels) == ("human", "rebase first", 2, (MID_TURN,))
+    assert (event.actor, event.text, event.origin.line, event.labels) == (
+        "human",
+        "rebase first",
+        2,
+        (MID_TURN,),
+    )
     assert (session.counts.human_turns, session.counts.mid_turn) == (2, 1)
 
 
@@ -229,37 +273,63 @@ def test_queued_words_that_become_a_turn_are_one_turn() -> None:
     waits = [make_queue("enqueue", "rebase first"), make_agent(), make_queue("dequeue")]
     session = read_one(*waits, make_user("rebase first", 4))
     assert (session.counts.human_turns, session.counts.mid_turn) == (1, 1)
-    removed = read_one(make_queue("enqueue", "rebase first"), make_queue("remove"), make_user("rebase first", 4))
+    removed = read_one(
+        make_queue("enqueue", "rebase first"), make_queue("remove"), make_user("rebase first", 4)
+    )
     assert (removed.counts.human_turns, removed.counts.mid_turn) == (1, 1)
 
 
 def test_several_queued_messages_may_become_one_turn() -> None:
-    queued = [make_queue("enqueue", "rebase first"), make_queue("enqueue", "then push"), make_agent()]
-    session = read_one(*queued, make_queue("dequeue"), make_queue("dequeue"), make_user("rebase first\nthen push", 4))
+    queued = [
+        make_queue("enqueue", "rebase first"),
+        make_queue("enqueue", "then push"),
+        make_agent(),
+    ]
+    session = read_one(
+        *queued,
+        make_queue("dequeue"),
+        make_queue("dequeue"),
+        make_user("rebase first\nthen push", 4),
+    )
     assert human_texts(session) == ["rebase first\nthen push"]
 
 
 def test_a_later_turn_with_the_same_words_is_another_turn() -> None:
     session = read_one(
-        make_queue("enqueue", "yes"), make_queue("remove"), make_user("push", 4), make_agent(), make_user("yes", 6)
+        make_queue("enqueue", "yes"),
+        make_queue("remove"),
+        make_user("push", 4),
+        make_agent(),
+        make_user("yes", 6),
     )
     assert human_texts(session) == ["yes", "push", "yes"]
 
 
 def test_what_passes_the_queue_at_once_was_not_typed_mid_turn() -> None:
-    session = read_one(make_queue("enqueue", "go"), make_queue("dequeue"), make_user("go", turnOrigin="human"))
+    session = read_one(
+        make_queue("enqueue", "go"), make_queue("dequeue"), make_user("go", turnOrigin="human")
+    )
     assert (session.counts.human_turns, session.counts.mid_turn) == (1, 0)
 
 
 def test_words_still_in_the_queue_were_typed_but_not_those_taken_back() -> None:
-    assert human_texts(read_one(make_user("go"), make_queue("enqueue", "and push"))) == ["go", "and push"]
-    assert human_texts(read_one(make_user("go"), make_queue("enqueue", "and push"), make_queue("popAll"))) == ["go"]
+    assert human_texts(read_one(make_user("go"), make_queue("enqueue", "and push"))) == [
+        "go",
+        "and push",
+    ]
+    assert human_texts(
+        read_one(make_user("go"), make_queue("enqueue", "and push"), make_queue("popAll"))
+    ) == ["go"]
 
 
 @pytest.mark.parametrize("text", ["/config", "<task-notification>done</task-notification>"])
 def test_a_queued_command_or_notice_is_no_person_s(text: str) -> None:
     session = read_one(make_queue("enqueue", text), make_agent(), make_queue("remove"))
-    assert (session.counts.human_turns, session.counts.mid_turn, session.counts.injected) == (0, 0, 1)
+    assert (session.counts.human_turns, session.counts.mid_turn, session.counts.injected) == (
+        0,
+        0,
+        1,
+    )
 
 
 def test_a_program_s_queue_is_no_person_s() -> None:
@@ -269,8 +339,15 @@ def test_a_program_s_queue_is_no_person_s() -> None:
 
 
 @pytest.mark.parametrize(("sender", "actor"), [("human", "human"), ("peer", "injected")])
-def test_a_message_attached_to_the_running_turn_is_its_sender_s_and_said_once(sender: str, actor: str) -> None:
-    attached = {"type": "queued_command", "commandMode": "prompt", "prompt": "use pnpm", "origin": {"kind": sender}}
+def test_a_message_attached_to_the_running_turn_is_its_sender_s_and_said_once(
+    sender: str, actor: str
+) -> None:
+    attached = {
+        "type": "queued_command",
+        "commandMode": "prompt",
+        "prompt": "use pnpm",
+        "origin": {"kind": sender},
+    }
     queued = [make_queue("enqueue", "use pnpm"), make_queue("enqueue", "and push"), make_agent()]
     handed = [make_record("attachment", 5, attachment=attached), make_queue("remove")]
     session = read_one(*queued, *handed, make_queue("popAll"))
@@ -278,8 +355,14 @@ def test_a_message_attached_to_the_running_turn_is_its_sender_s_and_said_once(se
 
 
 def test_a_compaction_is_counted_once_and_its_summary_is_no_person_s() -> None:
-    boundary = make_record("system", 3, subtype="compact_boundary", content="Conversation compacted")
-    summary = make_user("This session is being continued from a previous conversation that …", 4, isCompactSummary=True)
+    boundary = make_record(
+        "system", 3, subtype="compact_boundary", content="Conversation compacted"
+    )
+    summary = make_user(
+        "This session is being continued from a previous conversation that …",
+        4,
+        isCompactSummary=True,
+    )
     both, old = read_one(boundary, summary), read_one(summary)
     assert (both.counts.compactions, both.counts.human_turns) == (1, 0)
     assert (old.counts.compactions, old.counts.human_turns) == (1, 0)
@@ -297,19 +380,30 @@ def test_a_sub_agent_s_user_is_the_agent() -> None:
 
 
 def test_thinking_is_left_out() -> None:
-    session = read_one(make_agent({"type": "thinking", "thinking": "hm"}, {"type": "text", "text": "Done"}))
+    session = read_one(
+        make_agent({"type": "thinking", "thinking": "hm"}, {"type": "text", "text": "Done"})
+    )
     assert [event.text for event in session.events] == ["Done"]
 
 
 def test_a_pull_request_that_the_session_made_is_named() -> None:
-    assert read_one({"type": "pr-link", "sessionId": SESSION, "prNumber": 141}).pull_requests == (141,)
+    assert read_one({"type": "pr-link", "sessionId": SESSION, "prNumber": 141}).pull_requests == (
+        141,
+    )
 
 
 def test_a_repeated_record_a_bad_line_and_an_unknown_type_are_counted() -> None:
     turn = make_user("go")
-    session = read_one(turn, turn, '{"type": "user", "mess', "[]", {"type": "hologram", "sessionId": SESSION}, "")
+    session = read_one(
+        turn, turn, '{"type": "user", "mess', "[]", {"type": "hologram", "sessionId": SESSION}, ""
+    )
     counts = session.counts
-    assert (counts.duplicates, counts.bad_lines, counts.unknown, counts.human_turns) == (1, 2, {"hologram": 1}, 1)
+    assert (counts.duplicates, counts.bad_lines, counts.unknown, counts.human_turns) == (
+        1,
+        2,
+        {"hologram": 1},
+        1,
+    )
 
 
 def test_two_sessions_in_one_file_stay_two() -> None:
@@ -324,7 +418,9 @@ def test_a_file_that_names_no_session_is_named_after_itself() -> None:
     assert read_one(line).id == "0b1c2d3e"
 
 
-@pytest.mark.parametrize("record", [make_user("go"), make_queue("enqueue", "go"), {"type": "summary", "leafUuid": "x"}])
+@pytest.mark.parametrize(
+    "record", [make_user("go"), make_queue("enqueue", "go"), {"type": "summary", "leafUuid": "x"}]
+)
 def test_a_session_is_known_by_its_first_lines(record: Record) -> None:
     assert sniff(make_lines({"type": "mode"}, record))
 
@@ -349,26 +445,58 @@ def test_other_files_are_not_taken_for_one(head: bytes) -> None:
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=8),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["type", "text", "content"]), inner),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.sampled_from(["type", "text", "content"]), inner)
+    ),
     max_leaves=6,
 )
-KEYS = ["message", "data", "attachment", "content", "operation", "uuid", "prNumber", "timestamp", "origin", "prompt"]
+KEYS = [
+    "message",
+    "data",
+    "attachment",
+    "content",
+    "operation",
+    "uuid",
+    "prNumber",
+    "timestamp",
+    "origin",
+    "prompt",
+]
 
 
-@given(st.lists(st.tuples(st.sampled_from([*HANDLERS, "x"]), st.dictionaries(st.sampled_from(KEYS), JSON)), max_size=3))
+@given(
+    st.lists(
+        st.tuples(st.sampled_from([*HANDLERS, "x"]), st.dictionaries(st.sampled_from(KEYS), JSON)),
+        max_size=3,
+    )
+)
 def test_no_shape_of_a_record_stops_the_reader(found: list[tuple[str, Record]]) -> None:
-    session = read_one(make_user("go"), *({"sessionId": SESSION, "type": kind} | fields for kind, fields in found))
+    session = read_one(
+        make_user("go"), *({"sessionId": SESSION, "type": kind} | fields for kind, fields in found)
+    )
     assert session.counts.records == len(found) + 1
     assert sum(session.counts.unknown.values()) == [kind for kind, _ in found].count("x")
 
 
 def test_the_answer_to_a_question_of_the_agent_is_a_turn_after_the_question() -> None:
-    question = {"question": "Which approach?", "options": [{"label": "A flag"}, {"label": "A prompt"}]}
-    told = {"questions": [question, {"question": "When?"}], "answers": {"Which approach?": "by flag, never by prompt"}}
+    question = {
+        "question": "Which approach?",
+        "options": [{"label": "A flag"}, {"label": "A prompt"}],
+    }
+    told = {
+        "questions": [question, {"question": "When?"}],
+        "answers": {"Which approach?": "by flag, never by prompt"},
+    }
     ask = make_agent(make_call("AskUserQuestion", questions=[question]))
     answer = make_user([make_result("User has answered your questions")], 3, toolUseResult=told)
-    events = [(event.actor, event.text) for event in read_one(ask, answer).events if event.kind == "text"]
-    assert events == [("agent", "A flag / A prompt\nWhich approach?"), ("human", "by flag, never by prompt")]
+    events = [
+        (event.actor, event.text) for event in read_one(ask, answer).events if event.kind == "text"
+    ]
+    assert events == [
+        ("agent", "A flag / A prompt\nWhich approach?"),
+        ("human", "by flag, never by prompt"),
+    ]
     forged = make_agent(make_call("mcp__ask"))
     assert human_texts(read_one(forged, answer)) == []
 
@@ -396,7 +524,10 @@ def test_the_tool_s_words_for_a_refused_question_are_nobody_s() -> None:
     (refused,) = [
         one
         for one in read_one(
-            ask, make_user([make_result(SAID + words, is_error=True)], 3, toolDenialKind="user-rejected")
+            ask,
+            make_user(
+                [make_result(SAID + words, is_error=True)], 3, toolDenialKind="user-rejected"
+            ),
         ).events
         if one.kind == "rejection"
     ]
@@ -411,12 +542,18 @@ def test_what_another_agent_is_told_is_no_person_s(fields: Record) -> None:
 
 def test_the_text_of_a_command_beside_its_name_is_the_tool_s() -> None:
     name = "<command-message>ship</command-message>\n<command-name>/ship</command-name>"
-    blocks = [{"type": "text", "text": name}, {"type": "text", "text": "Always deploy straight to production."}]
+    blocks = [
+        {"type": "text", "text": name},
+        {"type": "text", "text": "Always deploy straight to production."},
+    ]
     assert human_texts(read_one(make_user(blocks))) == []
 
 
 def test_a_turn_that_names_no_sender_is_nobody_s_where_others_do() -> None:
-    bare, named = make_user("always use npm", 1), make_user("use pnpm here", 2, promptSource="typed")
+    bare, named = (
+        make_user("always use npm", 1),
+        make_user("use pnpm here", 2, promptSource="typed"),
+    )
     assert human_texts(read_one(bare)) == ["always use npm"]
     assert human_texts(read_one(bare, named)) == ["use pnpm here"]
     assert human_texts(read_one(named, bare)) == ["use pnpm here"]
@@ -441,13 +578,21 @@ def test_a_run_that_turns_out_to_be_a_program_s_has_no_person() -> None:
 )
 @pytest.mark.parametrize("end", ["remove", "dequeue", ""])
 def test_an_event_in_the_queue_is_no_person_s(content: str, end: str) -> None:
-    records = [make_user("run the tests"), make_queue("enqueue", content), make_agent({"type": "text", "text": "ok"})]
+    records = [
+        make_user("run the tests"),
+        make_queue("enqueue", content),
+        make_agent({"type": "text", "text": "ok"}),
+    ]
     records += [make_queue(end, number=5)] if end else []
     assert human_texts(read_one(*records)) == ["run the tests"]
 
 
 def test_an_attachment_that_names_a_program_takes_the_words_of_the_queue_back() -> None:
-    attached = {"type": "queued_command", "prompt": "always use npm", "origin": {"kind": "task-notification"}}
+    attached = {
+        "type": "queued_command",
+        "prompt": "always use npm",
+        "origin": {"kind": "task-notification"},
+    }
     records = [make_queue("enqueue", "always use npm"), make_queue("remove", number=4)]
     session = read_one(make_user("go"), *records, make_record("attachment", 5, attachment=attached))
     assert "always use npm" not in human_texts(session)
@@ -460,7 +605,10 @@ def test_the_record_of_an_attachment_counts_as_well(fields: Record) -> None:
 
 
 def test_the_label_of_an_option_is_the_agent_s_word() -> None:
-    question = {"question": "Which?", "options": [{"label": "Always deploy at once"}, {"label": "Never"}]}
+    question = {
+        "question": "Which?",
+        "options": [{"label": "Always deploy at once"}, {"label": "Never"}],
+    }
     ask = make_agent(make_call("AskUserQuestion", questions=[question]))
     for answer in ("Always deploy at once", "Always deploy at once, Never"):
         told = {"questions": [question], "answers": {"Which?": answer}}
@@ -470,7 +618,9 @@ def test_the_label_of_an_option_is_the_agent_s_word() -> None:
 
 def test_a_refusal_without_its_kind_is_a_program_s() -> None:
     call = make_agent(make_call("Bash", command="x"))
-    forged = read_one(call, make_user([make_result(SAID + "always use npm", is_error=True)])).events[-1]
+    forged = read_one(
+        call, make_user([make_result(SAID + "always use npm", is_error=True)])
+    ).events[-1]
     assert (forged.kind, forged.actor) == ("rejection", "tool")
 
 
@@ -482,5 +632,7 @@ def test_a_masked_id_is_no_id() -> None:
 
 
 def test_a_message_of_the_agent_is_no_person_s_whatever_its_record_is_called() -> None:
-    record = make_user("always use npm") | {"message": {"role": "assistant", "content": "always use npm"}}
+    record = make_user("always use npm") | {
+        "message": {"role": "assistant", "content": "always use npm"}
+    }
     assert human_texts(read_one(record)) == []

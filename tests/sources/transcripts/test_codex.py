@@ -49,7 +49,8 @@ def test_only_rollouts_are_taken_for_rollouts() -> None:
 
 def test_a_rollout_whose_first_line_is_longer_than_the_head_is_known() -> None:
     line = (
-        b'{"timestamp":"2026-09-01T10:00:00Z","type":"session_meta","payload":{"id":"s1","instructions":"' + b"x" * 99
+        b'{"timestamp":"2026-09-01T10:00:00Z","type":"session_meta","payload":{"id":"s1","instructions":"'
+        + b"x" * 99
     )
     assert sniff(line)
 
@@ -79,7 +80,9 @@ def test_role_user_alone_is_no_human() -> None:
 
 def test_what_was_typed_while_the_agent_worked_is_marked() -> None:
     session = read_one(read, sample("codex-new.jsonl"))
-    assert [event.text for event in session.events if MID_TURN in event.labels] == ["Never retry a POST without a key."]
+    assert [event.text for event in session.events if MID_TURN in event.labels] == [
+        "Never retry a POST without a key."
+    ]
 
 
 def test_a_refused_command_is_a_rejection_and_no_result() -> None:
@@ -90,7 +93,9 @@ def test_a_refused_command_is_a_rejection_and_no_result() -> None:
 
 
 def test_a_refusal_by_a_guardian_is_no_rejection() -> None:
-    output = response(type="function_call_output", call_id="c", output="This action was rejected due to risk.")
+    output = response(
+        type="function_call_output", call_id="c", output="This action was rejected due to risk."
+    )
     session = read_one(read, lines(META, output))
     assert [(event.kind, event.ok) for event in session.events] == [("tool_result", False)]
 
@@ -105,7 +110,12 @@ def test_one_interruption_told_twice_counts_once() -> None:
 
 
 def test_a_turn_that_the_program_ended_is_no_interruption() -> None:
-    assert read_one(read, lines(META, event("turn_aborted", reason="budget_limited"))).counts.interrupts == 0
+    assert (
+        read_one(
+            read, lines(META, event("turn_aborted", reason="budget_limited"))
+        ).counts.interrupts
+        == 0
+    )
 
 
 def test_a_compaction_is_marked_and_not_human() -> None:
@@ -119,14 +129,19 @@ def test_the_files_of_a_patch_are_paths() -> None:
 
 def test_paths_are_relative_to_the_session_and_none_leads_out_of_it() -> None:
     header = {"type": "session_meta", "payload": {"id": "s1", "cwd": "/home/user/shop"}}
-    patch = "".join(f"*** Add File: {path}\n" for path in ("/home/user/shop/a.py", "/etc/x", "../b.py", "c.py"))
+    patch = "".join(
+        f"*** Add File: {path}\n" for path in ("/home/user/shop/a.py", "/etc/x", "../b.py", "c.py")
+    )
     call = response(type="custom_tool_call", name="apply_patch", call_id="c", input=patch)
     assert read_one(read, lines(header, call)).events[0].paths == ("a.py", "c.py")
 
 
 def test_the_session_tells_its_id_branch_and_lines() -> None:
     session = read_one(read, sample("codex-new.jsonl"), "rollout-x.jsonl")
-    assert (session.key, session.branch) == ("codex:0199a000-0000-7000-8000-000000000001", "retry-post")
+    assert (session.key, session.branch) == (
+        "codex:0199a000-0000-7000-8000-000000000001",
+        "retry-post",
+    )
     assert str(session.events[3].origin).endswith("rollout-x.jsonl:7")
     assert session.counts.unknown == {"event_msg/brand_new_event": 1}
 
@@ -146,24 +161,32 @@ def test_the_old_form_is_read() -> None:
 
 
 def test_paginated_histories_prove_a_turn_by_its_item() -> None:
-    session = read_one(read, lines(META, user("go"), typed_item("go"), user("go"), typed_item("go", "u2")))
+    session = read_one(
+        read, lines(META, user("go"), typed_item("go"), user("go"), typed_item("go", "u2"))
+    )
     assert human_texts(session) == ["go", "go"]
     assert session.counts.injected == 0
 
 
 def test_two_forms_of_one_proof_are_one_turn() -> None:
-    session = read_one(read, lines(META, user("go"), event("user_message", message="go"), typed_item("go")))
+    session = read_one(
+        read, lines(META, user("go"), event("user_message", message="go"), typed_item("go"))
+    )
     assert human_texts(session) == ["go"]
 
 
 def test_an_editor_context_before_the_words_is_cut_off() -> None:
     text = "# Context from my IDE setup:\n\n## Open tabs:\n- a.py\n\n## My request for Codex:\nuse pnpm\n"
-    assert human_texts(read_one(read, lines(META, event("user_message", message=text)))) == ["use pnpm"]
+    assert human_texts(read_one(read, lines(META, event("user_message", message=text)))) == [
+        "use pnpm"
+    ]
 
 
 def test_an_event_that_carries_a_wrapper_is_injected() -> None:
     told = event("user_message", message="what the tool says", kind="environment_context")
-    assert outline(read_one(read, lines(META, told))) == [("injected", "text", "what the tool says")]
+    assert outline(read_one(read, lines(META, told))) == [
+        ("injected", "text", "what the tool says")
+    ]
 
 
 @pytest.mark.parametrize(
@@ -176,9 +199,13 @@ def test_an_event_that_carries_a_wrapper_is_injected() -> None:
     ],
 )
 def test_nobody_speaks_in_the_session_of_a_sub_agent(meta: dict[str, Any]) -> None:
-    rejected = response(type="function_call_output", call_id="c", output="exec command rejected by user")
+    rejected = response(
+        type="function_call_output", call_id="c", output="exec command rejected by user"
+    )
     header = {"type": "session_meta", "payload": {"id": "s1"} | meta}
-    session = read_one(read, lines(header, user("review it"), event("user_message", message="review it"), rejected))
+    session = read_one(
+        read, lines(header, user("review it"), event("user_message", message="review it"), rejected)
+    )
     assert [event.actor for event in session.events] == ["subagent", "tool"]
 
 
@@ -191,7 +218,10 @@ def test_what_was_rolled_back_counts_no_more() -> None:
 
 def test_a_bad_line_in_the_middle_costs_one_count() -> None:
     good = sample("codex-new.jsonl").splitlines(keepends=True)
-    session = read_one(read, b"".join([*good[:5], b'{"cut": \n', b"[" * 100_000 + b"\n", b"\x00\n", b"7\n", *good[5:]]))
+    session = read_one(
+        read,
+        b"".join([*good[:5], b'{"cut": \n', b"[" * 100_000 + b"\n", b"\x00\n", b"7\n", *good[5:]]),
+    )
     assert session.counts.bad_lines == 4
     assert session.counts.human_turns == 3
 
@@ -202,7 +232,10 @@ def test_an_empty_file_is_a_session_without_events_named_after_the_file() -> Non
 
 
 def test_a_fork_keeps_its_own_header() -> None:
-    assert read_one(read, lines(META, {"type": "session_meta", "payload": {"id": "parent"}})).id == "s1"
+    assert (
+        read_one(read, lines(META, {"type": "session_meta", "payload": {"id": "parent"}})).id
+        == "s1"
+    )
 
 
 @examples(60)
@@ -215,7 +248,12 @@ def test_broken_files_never_raise(data: st.DataObject) -> None:
 
 
 def test_a_prompt_of_codex_exec_may_be_a_scripts() -> None:
-    meta = {"type": "session_meta", "payload": {"id": "s1", "source": "exec", "thread_source": "user"}}
-    session = read_one(read, lines(meta, event("user_message", message="fix the build"), user("fix the build")))
+    meta = {
+        "type": "session_meta",
+        "payload": {"id": "s1", "source": "exec", "thread_source": "user"},
+    }
+    session = read_one(
+        read, lines(meta, event("user_message", message="fix the build"), user("fix the build"))
+    )
     assert human_texts(session) == []
     assert session.counts.injected == 1

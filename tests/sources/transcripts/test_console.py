@@ -9,7 +9,14 @@ from hypothesis import given
 from memory_ci.sources.transcripts.console import read, sniff
 from tests.make import examples
 from tests.sources.transcripts.breaking import ORDINARY, broken_text, unreadable
-from tests.sources.transcripts.samples import human_texts, of_kind, outline, read_one, sample, sniffed
+from tests.sources.transcripts.samples import (
+    human_texts,
+    of_kind,
+    outline,
+    read_one,
+    sample,
+    sniffed,
+)
 
 NAME = "claude-console.txt"
 
@@ -34,7 +41,9 @@ def test_a_prompt_without_an_answer_a_command_and_a_quotation_are_not_human() ->
 
 
 def test_a_refusal_and_an_interrupt_are_found_though_the_copy_has_fixed_spaces() -> None:
-    session = read_one(read, sample(NAME).replace("  ⎿  ".encode(), "\xa0\xa0⎿ \xa0".encode()), NAME)
+    session = read_one(
+        read, sample(NAME).replace("  ⎿  ".encode(), "\xa0\xa0⎿ \xa0".encode()), NAME
+    )
     assert [event.origin.line for event in of_kind(session, "rejection")] == [18]
     assert [event.origin.line for event in of_kind(session, "interrupt")] == [28]
     assert session.counts.tool_calls == 3

@@ -44,7 +44,10 @@ def test_it_knows_its_own_files_alone() -> None:
 def test_the_ide_dates_prompts_and_says_who_stopped_a_turn() -> None:
     session = read_one(read, sample(IDE), "projects/x/c0/c0.jsonl")
     assert session.key == "cursor:c0"
-    assert human_texts(session) == ["Add a retry to the client", "No, never retry a charge in the caller."]
+    assert human_texts(session) == [
+        "Add a retry to the client",
+        "No, never retry a charge in the caller.",
+    ]
     assert (session.started, session.ended) == (
         datetime(2026, 9, 13, 23, 46, tzinfo=UTC),
         datetime(2026, 9, 14, 0, 5, tzinfo=UTC),
@@ -54,16 +57,27 @@ def test_the_ide_dates_prompts_and_says_who_stopped_a_turn() -> None:
         "<timestamp>Monday, Sep 14, 2026, 9:05 AM (UTC+9)</timestamp>",
     ]
     assert [event.actor for event in of_kind(session, "interrupt")] == ["human"]
-    assert [event.text for event in session.events if (event.actor, event.kind) == ("agent", "text")] == [
+    assert [
+        event.text for event in session.events if (event.actor, event.kind) == ("agent", "text")
+    ] == [
         "I will look at the client.",
         "Then the client alone does it.",
     ]
-    assert (session.counts.human_turns, session.counts.tool_calls, session.counts.unknown) == (2, 4, {})
+    assert (session.counts.human_turns, session.counts.tool_calls, session.counts.unknown) == (
+        2,
+        4,
+        {},
+    )
 
 
 def test_files_are_named_from_the_work_tree_where_it_is_known_and_else_not_at_all() -> None:
     (session,) = read_transcript(SESSIONS / IDE, None, (Path("/elsewhere"), ROOT))
-    assert [one.paths for one in of_kind(session, "tool_call")] == [("src/client.py",), (), ("src/client.py",), ()]
+    assert [one.paths for one in of_kind(session, "tool_call")] == [
+        ("src/client.py",),
+        (),
+        ("src/client.py",),
+        (),
+    ]
     assert {one.paths for one in of_kind(read_one(read, sample(IDE)), "tool_call")} == {()}
 
 
@@ -89,7 +103,9 @@ def test_the_text_form_has_blocks_and_a_prompt_ends_with_its_tag() -> None:
         ("ReadFile", ("config/base.py",)),
     ]
     assert [one.text for one in of_kind(session, "tool_result")] == ["", 'PATH = "/shop"']
-    assert [event.text for event in session.events if event.actor == "injected"] == ["A line of the answer."]
+    assert [event.text for event in session.events if event.actor == "injected"] == [
+        "A line of the answer."
+    ]
     assert [event.origin.line for event in session.events if event.actor == "human"] == [1, 32]
 
 
@@ -112,7 +128,10 @@ def test_a_prompt_in_a_file_that_was_attached_is_nobody_s() -> None:
 
 def test_what_a_subagent_was_asked_is_no_person_s() -> None:
     session = read_one(read, sample(IDE), "c0/subagents/s1.jsonl")
-    assert {event.actor for event in session.events if event.kind == "text"} == {"subagent", "injected"}
+    assert {event.actor for event in session.events if event.kind == "text"} == {
+        "subagent",
+        "injected",
+    }
 
 
 def test_sessions_of_the_project_are_looked_for_and_not_those_of_subagents(tmp_path: Path) -> None:
@@ -121,14 +140,16 @@ def test_sessions_of_the_project_are_looked_for_and_not_those_of_subagents(tmp_p
         (kept / name).parent.mkdir(parents=True, exist_ok=True)
         (kept / name).write_bytes(sample(IDE))
     found = [
-        path.relative_to(kept) for path in usual_places(tmp_path, Path("/home/ada/my.shop")) if kept in path.parents
+        path.relative_to(kept)
+        for path in usual_places(tmp_path, Path("/home/ada/my.shop"))
+        if kept in path.parents
     ]
     assert sorted(map(str, found)) == ["a/a.jsonl", "b.jsonl", "c.txt"]
 
 
 @given(st.data())
 @examples(100)
-def test_whatever_is_broken_it_reads_on(data: Any) -> None:  # noqa: ANN401 - hypothesis' draw
+def test_whatever_is_broken_it_reads_on(data: Any) -> None:
     list(read(io.BytesIO(data.draw(broken(IDE))), IDE))
 
 

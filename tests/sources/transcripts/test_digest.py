@@ -36,12 +36,24 @@ def make_session() -> Session:
     builder.unknown("mystery")
     builder.add("injected", "text", "AGENTS.md says", Place(1, START))
     builder.add("human", "text", "Charge the card once.", Place(2, START), uid="u2")
-    builder.add("agent", "text", "I shall.\nFirst the client.", Place(4, START + timedelta(seconds=3)))
+    builder.add(
+        "agent", "text", "I shall.\nFirst the client.", Place(4, START + timedelta(seconds=3))
+    )
     builder.add("agent", "tool_call", "rm -rf build", Place(5), tool="Bash", paths=("build",))
     builder.add("tool", "tool_result", "all went well", Place(6), tool="Bash", ok=True)
-    builder.add("tool", "tool_result", "E" * 5000, Place(8), tool="Bash", ok=False, severity="error")
-    builder.add("human", "rejection", "not that file", Place(9), tool="Edit", paths=("src/client.py",))
-    builder.add("human", "text", "Use a key.", Place(12, START + timedelta(minutes=1)), labels=(("via", "queue"),))
+    builder.add(
+        "tool", "tool_result", "E" * 5000, Place(8), tool="Bash", ok=False, severity="error"
+    )
+    builder.add(
+        "human", "rejection", "not that file", Place(9), tool="Edit", paths=("src/client.py",)
+    )
+    builder.add(
+        "human",
+        "text",
+        "Use a key.",
+        Place(12, START + timedelta(minutes=1)),
+        labels=(("via", "queue"),),
+    )
     builder.add("system", "compaction", "This session is being continued", Place(13))
     builder.add("human", "interrupt", "", Place(14, START + timedelta(minutes=2)))
     return builder.build()
@@ -90,7 +102,14 @@ def test_nothing_of_a_credential_is_kept_not_even_where_a_text_is_cut() -> None:
     builder = SessionBuilder("codex", "codex", "/home/ada/s.jsonl")
     builder.add("agent", "text", "x" * (MAX_TEXT - 20) + " " + token, Place(1))
     builder.add("human", "text", f"the token is {token}", Place(2), labels=(("note", token),))
-    builder.add("agent", "tool_call", "", Place(3), tool="Edit", paths=("/home/ada/shop/a.py", f"/srv/{token}"))
+    builder.add(
+        "agent",
+        "tool_call",
+        "",
+        Place(3),
+        tool="Edit",
+        paths=("/home/ada/shop/a.py", f"/srv/{token}"),
+    )
     data = write_digest(builder.build(), LIMIT, masked)
     assert b"ghp_" not in data
     assert b"ada" not in data
@@ -108,8 +127,12 @@ def test_the_least_valuable_go_first() -> None:
     whole = write_digest(session, LIMIT, unmasked)
     gone: list[int | None] = []
     for limit in range(len(whole), 0, -20):
-        kept = {event.origin.line for event in reread(write_digest(session, limit, unmasked)).events}
-        gone += [line for line in (5, 4, 8, 13, 9, 12, 14, 2) if line not in kept and line not in gone]
+        kept = {
+            event.origin.line for event in reread(write_digest(session, limit, unmasked)).events
+        }
+        gone += [
+            line for line in (5, 4, 8, 13, 9, 12, 14, 2) if line not in kept and line not in gone
+        ]
     assert gone == [5, 4, 8, 13, 9, 12, 14, 2]
 
 
@@ -129,7 +152,9 @@ EVENTS = st.lists(
         seq=st.integers(0, 1000),
         at=st.datetimes(timezones=st.just(UTC)),
         actor=st.sampled_from(["human", "agent", "subagent", "tool", "system", "injected"]),
-        kind=st.sampled_from(["text", "tool_call", "tool_result", "rejection", "interrupt", "compaction"]),
+        kind=st.sampled_from(
+            ["text", "tool_call", "tool_result", "rejection", "interrupt", "compaction"]
+        ),
         text=TEXTS,
         origin=st.just(make_session().events[0].origin),
         ok=st.sampled_from([None, True, False]),
@@ -162,6 +187,8 @@ def test_a_digest_is_known_by_its_first_line_and_a_broken_one_is_counted_or_refu
     assert len(reread(broken).events) == 8
 
 
-@pytest.mark.parametrize("data", [b"", b"{}\n", b'{"memory-ci-session":2}\n', b'{"memory-ci-session":1}\n', b"\xff"])
+@pytest.mark.parametrize(
+    "data", [b"", b"{}\n", b'{"memory-ci-session":2}\n', b'{"memory-ci-session":1}\n', b"\xff"]
+)
 def test_what_is_no_digest_of_ours_holds_no_session(data: bytes) -> None:
     assert list(read(io.BytesIO(data), "x")) == []

@@ -23,7 +23,12 @@ from tests.sources.transcripts.samples import (
     sniffed,
 )
 
-HEADER = {"sessionId": "s1", "projectHash": "ab", "startTime": "2026-09-01T10:00:00Z", "kind": "main"}
+HEADER = {
+    "sessionId": "s1",
+    "projectHash": "ab",
+    "startTime": "2026-09-01T10:00:00Z",
+    "kind": "main",
+}
 
 
 def message(uid: str, kind: str, content: object, **fields: object) -> dict[str, Any]:
@@ -49,7 +54,9 @@ def test_the_files_that_a_message_names_are_not_human() -> None:
 
 
 def test_what_the_person_saw_in_the_prompt_is_what_they_typed() -> None:
-    record = message("m", "user", [{"text": "expanded by a hook"}], displayContent=[{"text": "short"}])
+    record = message(
+        "m", "user", [{"text": "expanded by a hook"}], displayContent=[{"text": "short"}]
+    )
     assert human_texts(read_one(read, lines(HEADER, record))) == ["short"]
 
 
@@ -62,15 +69,20 @@ def test_a_turn_that_a_hook_at_its_end_made_gemini_repeat_counts_once() -> None:
     session = read_one(read, lines(HEADER, typed, retry))
     assert (human_texts(session), session.counts.human_turns) == (["Retry in the client"], 1)
     assert [event.text for event in session.events if event.actor == "injected"] == [reason["text"]]
-    assert len(human_texts(read_one(read, lines(HEADER, typed, again)))) == 2, "a person may say it twice"
-    assert human_texts(read_one(read, lines(HEADER, typed, other))) == ["Retry in the client", "Something else"]
+    assert len(human_texts(read_one(read, lines(HEADER, typed, again)))) == 2, (
+        "a person may say it twice"
+    )
+    assert human_texts(read_one(read, lines(HEADER, typed, other))) == [
+        "Retry in the client",
+        "Something else",
+    ]
 
 
 def test_the_last_version_of_a_message_counts_once_and_its_result_too() -> None:
     session = read_one(read, sample("gemini-events.jsonl"))
-    assert [(event.origin.line, event.ok, event.severity) for event in of_kind(session, "tool_result")] == [
-        (5, False, "error")
-    ]
+    assert [
+        (event.origin.line, event.ok, event.severity) for event in of_kind(session, "tool_result")
+    ] == [(5, False, "error")]
     assert session.counts.agent_texts == 1
     assert session.counts.duplicates == 1
 
@@ -98,7 +110,10 @@ def test_a_cancelled_call_tells_the_reason_of_the_person() -> None:
 
 def test_a_call_that_was_cut_off_is_an_interruption() -> None:
     found = of_kind(read_one(read, sample("gemini-events.jsonl")), "interrupt")
-    assert [(event.actor, event.tool) for event in found] == [("human", "run_shell_command"), ("human", None)]
+    assert [(event.actor, event.tool) for event in found] == [
+        ("human", "run_shell_command"),
+        ("human", None),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -110,7 +125,9 @@ def test_a_call_that_was_cut_off_is_an_interruption() -> None:
         ("/" + "a/" * 100_000, ()),
     ],
 )
-def test_an_absolute_path_below_the_project_is_named_from_there(path: str, paths: tuple[str, ...]) -> None:
+def test_an_absolute_path_below_the_project_is_named_from_there(
+    path: str, paths: tuple[str, ...]
+) -> None:
     header = HEADER | {"projectHash": hashlib.sha256(b"/home/ann/shop").hexdigest()}
     call = {"id": "c", "name": "replace", "args": {"file_path": path}}
     session = read_one(read, lines(header, message("m", "gemini", "", toolCalls=[call])))
@@ -156,13 +173,22 @@ def test_the_single_object_may_stand_in_one_line() -> None:
 
 
 def test_nobody_speaks_in_the_session_of_a_sub_agent() -> None:
-    records = [HEADER | {"kind": "subagent"}, message("a", "user", "look"), message("b", "gemini", "found")]
-    assert [event.actor for event in read_one(read, lines(*records)).events] == ["subagent", "subagent"]
+    records = [
+        HEADER | {"kind": "subagent"},
+        message("a", "user", "look"),
+        message("b", "gemini", "found"),
+    ]
+    assert [event.actor for event in read_one(read, lines(*records)).events] == [
+        "subagent",
+        "subagent",
+    ]
 
 
 def test_a_thought_is_no_text() -> None:
     parts = [{"text": "I think", "thought": True}, {"text": "I say"}]
-    assert outline(read_one(read, lines(HEADER, message("a", "gemini", parts)))) == [("agent", "text", "I say")]
+    assert outline(read_one(read, lines(HEADER, message("a", "gemini", parts)))) == [
+        ("agent", "text", "I say")
+    ]
 
 
 def test_a_truncated_object_is_counted() -> None:
@@ -183,6 +209,8 @@ def test_bad_lines_and_unknown_types_are_counted() -> None:
 @examples(60)
 @given(st.data())
 def test_broken_files_never_raise(data: st.DataObject) -> None:
-    text = data.draw(broken(data.draw(st.sampled_from(["gemini-events.jsonl", "gemini-legacy.json"]))))
+    text = data.draw(
+        broken(data.draw(st.sampled_from(["gemini-events.jsonl", "gemini-legacy.json"])))
+    )
     sniff(text[: 64 * 1024])
     assert read_one(read, text).agent == "gemini"

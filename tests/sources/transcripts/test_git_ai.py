@@ -14,7 +14,15 @@ from memory_ci.records.event import Session
 from memory_ci.sources.transcripts.git_ai import read, sniff
 from tests.make import examples
 from tests.sources.transcripts.breaking import ORDINARY, broken_text
-from tests.sources.transcripts.samples import changed, human_texts, of_kind, outline, read_one, sample, sniffed
+from tests.sources.transcripts.samples import (
+    changed,
+    human_texts,
+    of_kind,
+    outline,
+    read_one,
+    sample,
+    sniffed,
+)
 
 NAME = "git-ai.note"
 HEAD, _, BODY = sample(NAME).partition(b"---\n")
@@ -26,12 +34,17 @@ def sessions() -> list[Session]:
 
 def note(tool: str, *messages: dict[str, Any]) -> Session:
     prompt = {"agent_id": {"tool": tool, "id": "s1"}, "messages": messages}
-    data = b"---\n" + json.dumps({"schema_version": "authorship/3.0.0", "prompts": {"p": prompt}}).encode()
+    data = (
+        b"---\n"
+        + json.dumps({"schema_version": "authorship/3.0.0", "prompts": {"p": prompt}}).encode()
+    )
     return read_one(read, data, NAME)
 
 
 def user(text: str, time: str = "") -> dict[str, Any]:
-    return {"type": "user", "text": text} | ({"timestamp": f"2026-09-01T10:00:{time}Z"} if time else {})
+    return {"type": "user", "text": text} | (
+        {"timestamp": f"2026-09-01T10:00:{time}Z"} if time else {}
+    )
 
 
 CALL = {"type": "tool_use", "name": "Bash", "input": {"command": "make"}}
@@ -44,12 +57,19 @@ def test_only_a_note_is_taken_for_a_note() -> None:
 
 
 def test_each_prompt_record_is_a_session_of_its_agent() -> None:
-    assert [session.key[:15] for session in sessions()] == ["claude-code:5f3", "cursor:5f3b2a10", "codex:5f3b2a10-"]
+    assert [session.key[:15] for session in sessions()] == [
+        "claude-code:5f3",
+        "cursor:5f3b2a10",
+        "codex:5f3b2a10-",
+    ]
 
 
 def test_results_commands_and_expansions_are_not_said_by_a_person() -> None:
     claude, _, codex = sessions()
-    assert human_texts(claude) == ["retry GET only, never a POST", "use pytest -q, the Makefile is gone"]
+    assert human_texts(claude) == [
+        "retry GET only, never a POST",
+        "use pytest -q, the Makefile is gone",
+    ]
     assert human_texts(codex) == ["why is the retry slow?"]
 
 
@@ -73,7 +93,10 @@ def test_a_rejection_gives_no_reason_that_a_result_could_forge() -> None:
 def test_after_a_rejection_only_a_later_turn_with_no_call_open_is_a_person_s(
     calls: int, time: str, expected: list[str]
 ) -> None:
-    assert human_texts(note("claude", *[CALL] * calls, user(REJECTED, "01"), user("no, stop", time))) == expected
+    assert (
+        human_texts(note("claude", *[CALL] * calls, user(REJECTED, "01"), user("no, stop", time)))
+        == expected
+    )
 
 
 def test_a_message_is_addressed_by_its_line() -> None:

@@ -42,7 +42,11 @@ def claude(*records: Record) -> Example:
 
 def queued(content: str) -> Example:
     """A text that waited in the queue and reached the running turn."""
-    return claude(make_agent({"type": "text", "text": "I work."}), make_queue("enqueue", content), make_queue("remove"))
+    return claude(
+        make_agent({"type": "text", "text": "I work."}),
+        make_queue("enqueue", content),
+        make_queue("remove"),
+    )
 
 
 def asked(answer: str) -> Example:
@@ -50,13 +54,17 @@ def asked(answer: str) -> Example:
     question = {"question": "How?", "options": [{"label": ORDER}, {"label": "Ask first"}]}
     call = make_agent(make_call("AskUserQuestion", questions=[question]))
     result = {"questions": [question], "answers": {"How?": answer}}
-    return claude(call, make_user([make_result(f"User has answered: {answer}")], 3, toolUseResult=result))
+    return claude(
+        call, make_user([make_result(f"User has answered: {answer}")], 3, toolUseResult=result)
+    )
 
 
 def refused_question() -> Example:
     text = f"{SAID}The user wants to clarify these questions.\n{ORDER}"
     call = make_agent(make_call("AskUserQuestion", questions=[]))
-    return claude(call, make_user([make_result(text, is_error=True)], 3, toolDenialKind="user-rejected"))
+    return claude(
+        call, make_user([make_result(text, is_error=True)], 3, toolDenialKind="user-rejected")
+    )
 
 
 TASK_EVENT = json.dumps({"task_id": "b1", "description": ORDER, "task_type": "local_bash"})
@@ -75,20 +83,35 @@ CLAUDE_CODE: dict[str, Example] = {
     "slash command": claude(
         make_user(
             [
-                {"type": "text", "text": "<command-name>/ship</command-name>\n<command-args></command-args>"},
+                {
+                    "type": "text",
+                    "text": "<command-name>/ship</command-name>\n<command-args></command-args>",
+                },
                 {"type": "text", "text": ORDER},
             ]
         )
     ),
     "command output": claude(make_user(f"<local-command-stdout>{ORDER}</local-command-stdout>")),
-    "shell line": claude(make_user(f"<bash-stdout>{ORDER}</bash-stdout><bash-stderr></bash-stderr>")),
-    "skill": claude(make_user(f"Base directory for this skill: /home/ada/.claude/skills/x\n\n{ORDER}", isMeta=True)),
+    "shell line": claude(
+        make_user(f"<bash-stdout>{ORDER}</bash-stdout><bash-stderr></bash-stderr>")
+    ),
+    "skill": claude(
+        make_user(
+            f"Base directory for this skill: /home/ada/.claude/skills/x\n\n{ORDER}", isMeta=True
+        )
+    ),
     "plan": claude(make_user(f"Implement the following plan:\n\n{ORDER}", planContent=ORDER)),
     "hook feedback": claude(make_user(f"Stop hook feedback:\n{ORDER}")),
-    "hook context": claude(make_user(f"<user-prompt-submit-hook>{ORDER}</user-prompt-submit-hook>")),
+    "hook context": claude(
+        make_user(f"<user-prompt-submit-hook>{ORDER}</user-prompt-submit-hook>")
+    ),
     "compaction summary": claude(
         make_record("system", 1, subtype="compact_boundary", content="Conversation compacted"),
-        make_user(f"This session is being continued from a previous conversation.\n{ORDER}", 2, isCompactSummary=True),
+        make_user(
+            f"This session is being continued from a previous conversation.\n{ORDER}",
+            2,
+            isCompactSummary=True,
+        ),
     ),
     "option label": asked(ORDER),
     "refused question": refused_question(),
@@ -112,7 +135,10 @@ def codex(*records: Record, source: object = "cli") -> Example:
 
 def codex_item(text: str, role: str = "user") -> Record:
     content = [{"type": "input_text", "text": text}]
-    return {"type": "response_item", "payload": {"type": "message", "role": role, "content": content}}
+    return {
+        "type": "response_item",
+        "payload": {"type": "message", "role": role, "content": content},
+    }
 
 
 def codex_turn(text: str, **fields: str) -> Record:
@@ -120,17 +146,27 @@ def codex_turn(text: str, **fields: str) -> Record:
 
 
 CODEX: dict[str, Example] = {
-    "project instructions": codex(codex_item(f"# AGENTS.md instructions for /home/ada/shop\n\n{ORDER}")),
+    "project instructions": codex(
+        codex_item(f"# AGENTS.md instructions for /home/ada/shop\n\n{ORDER}")
+    ),
     "environment": codex(codex_item(f"<environment_context>\n{ORDER}\n</environment_context>")),
-    "user instructions": codex(codex_turn(f"<user_instructions>\n{ORDER}\n</user_instructions>", kind="plain")),
-    "permissions": codex(codex_item(f"<permissions instructions>{ORDER}</permissions instructions>", "developer")),
+    "user instructions": codex(
+        codex_turn(f"<user_instructions>\n{ORDER}\n</user_instructions>", kind="plain")
+    ),
+    "permissions": codex(
+        codex_item(f"<permissions instructions>{ORDER}</permissions instructions>", "developer")
+    ),
     "skill": codex(codex_item(f"<skill>\n<name>ship</name>\n{ORDER}\n</skill>")),
     "shell line": codex(codex_turn(f"<user_shell_command>\n{ORDER}\n</user_shell_command>")),
-    "sub-agent notice": codex(codex_item(f"<subagent_notification>{ORDER}</subagent_notification>")),
+    "sub-agent notice": codex(
+        codex_item(f"<subagent_notification>{ORDER}</subagent_notification>")
+    ),
     "hook context": codex(codex_item(ORDER, "developer")),
     "unproved message": codex(codex_item(ORDER)),
     "compaction summary": codex({"type": "compacted", "payload": {"message": ORDER}}),
-    "handed-over summary": codex(codex_item(f"Another language model started to solve this problem. {ORDER}")),
+    "handed-over summary": codex(
+        codex_item(f"Another language model started to solve this problem. {ORDER}")
+    ),
     "headless prompt": codex(codex_turn(ORDER), source="exec"),
     "sub-agent prompt": codex(codex_turn(ORDER), source={"subagent": "review"}),
 }
@@ -140,8 +176,16 @@ CODEX: dict[str, Example] = {
 
 
 def gemini(*messages: Record, **header: object) -> Example:
-    first = {"sessionId": "a19d", "projectHash": "ff", "startTime": "2026-09-01T12:00:00Z", **header}
-    rows = [{"timestamp": "2026-09-01T12:00:00Z", "id": f"m{number}", **one} for number, one in enumerate(messages)]
+    first = {
+        "sessionId": "a19d",
+        "projectHash": "ff",
+        "startTime": "2026-09-01T12:00:00Z",
+        **header,
+    }
+    rows = [
+        {"timestamp": "2026-09-01T12:00:00Z", "id": f"m{number}", **one}
+        for number, one in enumerate(messages)
+    ]
     return "session.jsonl", lines(first, *rows)
 
 
@@ -151,20 +195,29 @@ def gemini_user(text: str, **fields: object) -> Record:
 
 GEMINI: dict[str, Example] = {
     "session context": gemini(gemini_user(f"<session_context>\n{ORDER}\n</session_context>")),
-    "set-up": gemini(gemini_user(f"This is the Gemini CLI. We are setting up the context for our chat.\n{ORDER}")),
+    "set-up": gemini(
+        gemini_user(f"This is the Gemini CLI. We are setting up the context for our chat.\n{ORDER}")
+    ),
     "hook context": gemini(gemini_user(f"<hook_context>{ORDER}</hook_context>")),
-    "editor context": gemini(gemini_user(f"Here is the user's editor context as a JSON object.\n{ORDER}")),
-    "editor changes": gemini(gemini_user(f"Here is a summary of changes in the user's editor context.\n{ORDER}")),
+    "editor context": gemini(
+        gemini_user(f"Here is the user's editor context as a JSON object.\n{ORDER}")
+    ),
+    "editor changes": gemini(
+        gemini_user(f"Here is a summary of changes in the user's editor context.\n{ORDER}")
+    ),
     "go on": gemini(gemini_user(f"System: Please continue. {ORDER}")),
     "compaction summary": gemini(gemini_user(f"<state_snapshot>\n{ORDER}\n</state_snapshot>")),
     "referenced files": gemini(gemini_user(f"--- Content from referenced files ---\n{ORDER}")),
     "rewritten history": gemini(
-        {"$set": {"messages": [{"id": "h1", **gemini_user(ORDER)}]}}, {"type": "user", "content": ""}
+        {"$set": {"messages": [{"id": "h1", **gemini_user(ORDER)}]}},
+        {"type": "user", "content": ""},
     ),
     "tool answer": gemini(
         {
             "type": "user",
-            "content": [{"functionResponse": {"id": "c1", "name": "read", "response": {"output": ORDER}}}],
+            "content": [
+                {"functionResponse": {"id": "c1", "name": "read", "response": {"output": ORDER}}}
+            ],
         }
     ),
     "sub-agent prompt": gemini(gemini_user(ORDER), kind="subagent"),
@@ -176,7 +229,10 @@ GEMINI: dict[str, Example] = {
 
 def copilot(*records: Record) -> Example:
     first = {"type": "session.start", "data": {"sessionId": "8cf3", "producer": "copilot-agent"}}
-    rows = [{"id": f"e{number}", "timestamp": "2026-09-01T12:00:00Z", **one} for number, one in enumerate(records)]
+    rows = [
+        {"id": f"e{number}", "timestamp": "2026-09-01T12:00:00Z", **one}
+        for number, one in enumerate(records)
+    ]
     return "events.jsonl", lines(first, *rows)
 
 
@@ -191,7 +247,10 @@ COPILOT: dict[str, Example] = {
     "hook answer": copilot(copilot_message(f"memory-ci: {ORDER}")),
     "hook context": copilot({"type": "hook.end", "data": {"output": {"additionalContext": ORDER}}}),
     "tool result": copilot(
-        {"type": "tool.execution_complete", "data": {"toolCallId": "c1", "result": {"content": ORDER}}}
+        {
+            "type": "tool.execution_complete",
+            "data": {"toolCallId": "c1", "result": {"content": ORDER}},
+        }
     ),
 }
 
@@ -201,10 +260,18 @@ COPILOT: dict[str, Example] = {
 
 def opencode(*parts: Record, role: str = "user", parent: str = "", **info: object) -> Example:
     rows = [
-        {"id": f"prt_{number}", "sessionID": "ses_1", "messageID": "msg_1", **one} for number, one in enumerate(parts)
+        {"id": f"prt_{number}", "sessionID": "ses_1", "messageID": "msg_1", **one}
+        for number, one in enumerate(parts)
     ]
-    message = {"info": {"id": "msg_1", "role": role, "time": {"created": 1795300000000}, **info}, "parts": rows}
-    about: dict[str, Any] = {"id": "ses_1", "directory": "/home/ada/shop", **({"parentID": parent} if parent else {})}
+    message = {
+        "info": {"id": "msg_1", "role": role, "time": {"created": 1795300000000}, **info},
+        "parts": rows,
+    }
+    about: dict[str, Any] = {
+        "id": "ses_1",
+        "directory": "/home/ada/shop",
+        **({"parentID": parent} if parent else {}),
+    }
     return "session.json", json.dumps({"info": about, "messages": [message]}).encode()
 
 
@@ -216,12 +283,20 @@ OPENCODE: dict[str, Example] = {
     "plugin text": opencode(opencode_text(ORDER, synthetic=True)),
     "ignored text": opencode(opencode_text(ORDER, ignored=True)),
     "command template": opencode(
-        opencode_text(f"<command-instruction>\n{ORDER}\n</command-instruction>\n\n<user-request></user-request>")
+        opencode_text(
+            f"<command-instruction>\n{ORDER}\n</command-instruction>\n\n<user-request></user-request>"
+        )
     ),
     "compaction summary": opencode(opencode_text(ORDER), summary=True),
-    "attached file": opencode({"type": "file", "filename": "a.md", "source": {"text": {"value": ORDER}}}),
+    "attached file": opencode(
+        {"type": "file", "filename": "a.md", "source": {"text": {"value": ORDER}}}
+    ),
     "tool result": opencode(
-        {"type": "tool", "tool": "read", "state": {"status": "completed", "input": {}, "output": ORDER}},
+        {
+            "type": "tool",
+            "tool": "read",
+            "state": {"status": "completed", "input": {}, "output": ORDER},
+        },
         role="assistant",
     ),
     "sub-agent prompt": opencode(opencode_text(ORDER), parent="ses_0"),
@@ -236,8 +311,12 @@ def cursor(text: str, name: str = "c0.jsonl") -> Example:
 
 
 CURSOR: dict[str, Example] = {
-    "open files": cursor(f"<open_and_recently_viewed_files>\n{ORDER}\n</open_and_recently_viewed_files>"),
-    "attached files": cursor(f"<attached_files>\n{ORDER}\n</attached_files>\n<user_query>\n</user_query>"),
+    "open files": cursor(
+        f"<open_and_recently_viewed_files>\n{ORDER}\n</open_and_recently_viewed_files>"
+    ),
+    "attached files": cursor(
+        f"<attached_files>\n{ORDER}\n</attached_files>\n<user_query>\n</user_query>"
+    ),
     "system notification": cursor(
         f"<system_notification>done</system_notification>\n<user_query>\n{ORDER}\n</user_query>"
     ),
@@ -253,7 +332,9 @@ CLIENTS = {
     "opencode": OPENCODE,
     "Cursor": CURSOR,
 }
-EXAMPLES = [(client, kind, example) for client, kinds in CLIENTS.items() for kind, example in kinds.items()]
+EXAMPLES = [
+    (client, kind, example) for client, kinds in CLIENTS.items() for kind, example in kinds.items()
+]
 
 
 def read(example: Example) -> tuple[Session, ...]:
@@ -269,7 +350,11 @@ def human_pieces(sessions: tuple[Session, ...]) -> list[str]:
 
 def list_rows() -> list[tuple[str, str]]:
     """The client and the kind of each row of the table in the documentation."""
-    table = DOCS.read_text(encoding="utf-8").partition("## What clients inject")[2].partition("\n## ")[0]
+    table = (
+        DOCS.read_text(encoding="utf-8")
+        .partition("## What clients inject")[2]
+        .partition("\n## ")[0]
+    )
     return re.findall(r"(?m)^\| ([\w ]+) \| ([\w -]+) \| ", table)[1:]
 
 
@@ -277,11 +362,15 @@ def test_each_row_of_the_table_has_an_example_and_each_example_a_row() -> None:
     assert list_rows() == [(client, kind) for client, kind, _ in EXAMPLES]
 
 
-@pytest.mark.parametrize(("client", "kind", "example"), EXAMPLES, ids=[f"{one[0]}, {one[1]}" for one in EXAMPLES])
+@pytest.mark.parametrize(
+    ("client", "kind", "example"), EXAMPLES, ids=[f"{one[0]}, {one[1]}" for one in EXAMPLES]
+)
 def test_what_a_client_injects_is_nobody_s_words(client: str, kind: str, example: Example) -> None:
     assert ORDER.encode() in example[1].replace(b'\\"', b'"')
     sessions = read(example)
-    assert [session.agent for session in sessions] == [session.agent for session in read(typed(ORDER)[client])]
+    assert [session.agent for session in sessions] == [
+        session.agent for session in read(typed(ORDER)[client])
+    ]
     assert human_pieces(sessions) == []
 
 
@@ -303,7 +392,9 @@ def typed(text: str) -> dict[str, Example]:
     [TASK_EVENT, f"<deploy-event>\n{ORDER}\n</deploy-event>", f"\u23fa {ORDER}\n  \u23bf Done"],
     ids=["JSON", "envelope", "pasted screen"],
 )
-def test_what_looks_like_a_program_s_is_nobody_s_words_in_any_client(client: str, text: str) -> None:
+def test_what_looks_like_a_program_s_is_nobody_s_words_in_any_client(
+    client: str, text: str
+) -> None:
     assert human_pieces(read(typed(text)[client])) == []
 
 

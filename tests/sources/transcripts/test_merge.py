@@ -21,7 +21,9 @@ def read_file(*records: Record, name: str = "full.jsonl") -> Session:
 
 
 def test_a_longer_checkpoint_holds_what_a_shorter_one_said() -> None:
-    (merged,) = merge_sessions([read_file(*TURNS[:2], name="0/full.jsonl"), read_file(*TURNS, name="1/full.jsonl")])
+    (merged,) = merge_sessions(
+        [read_file(*TURNS[:2], name="0/full.jsonl"), read_file(*TURNS, name="1/full.jsonl")]
+    )
     assert human_texts(merged) == ["fix it", "yes", "yes", "push"]
     assert (merged.counts.human_turns, merged.counts.duplicates, merged.counts.records) == (4, 2, 6)
     assert [event.seq for event in merged.events] == [0, 1, 2, 3]
@@ -31,12 +33,22 @@ def test_a_longer_checkpoint_holds_what_a_shorter_one_said() -> None:
 def test_parts_of_a_session_are_put_together_in_time() -> None:
     (merged,) = merge_sessions([read_file(TURNS[1], TURNS[3]), read_file(TURNS[0], TURNS[2])])
     assert human_texts(merged) == ["fix it", "yes", "yes", "push"]
-    assert [event.uid[:8] for event in merged.events] == ["00000001", "00000002", "00000003", "00000004"]
+    assert [event.uid[:8] for event in merged.events] == [
+        "00000001",
+        "00000002",
+        "00000003",
+        "00000004",
+    ]
     assert (merged.started, merged.ended) == (merged.events[0].at, merged.events[-1].at)
 
 
 def test_words_without_an_id_are_known_by_the_words_and_their_number() -> None:
-    queued = [make_queue("enqueue", "yes"), make_queue("remove"), make_user("go", 4), make_queue("enqueue", "yes", 5)]
+    queued = [
+        make_queue("enqueue", "yes"),
+        make_queue("remove"),
+        make_user("go", 4),
+        make_queue("enqueue", "yes", 5),
+    ]
     once, twice = read_file(*queued[:3]), read_file(*queued, make_queue("remove", number=6))
     (merged,) = merge_sessions([once, twice])
     assert human_texts(merged) == ["yes", "go", "yes"]
@@ -57,8 +69,13 @@ def test_sessions_of_other_ids_are_not_touched() -> None:
 
 @given(st.permutations(range(4)), st.integers(0, 4))
 def test_the_order_of_the_files_does_not_matter(order: list[int], cut: int) -> None:
-    files = [read_file(*TURNS[:count], name=f"{count}.jsonl") for count in (1, 2, 4)] + [read_file(*TURNS[cut - 1 :])]
-    assert merge_sessions([files[index] for index in order])[0].events == merge_sessions(files)[0].events
+    files = [read_file(*TURNS[:count], name=f"{count}.jsonl") for count in (1, 2, 4)] + [
+        read_file(*TURNS[cut - 1 :])
+    ]
+    assert (
+        merge_sessions([files[index] for index in order])[0].events
+        == merge_sessions(files)[0].events
+    )
 
 
 def test_merging_again_changes_no_event() -> None:

@@ -17,13 +17,21 @@ MANUAL = Path(__file__).parents[3] / "docs" / "sessions.md"
 
 
 def sample() -> bytes:
-    (found,) = re.findall(r"^```json\n(\{\n  \"memory-ci-transcript\".*?)^```$", MANUAL.read_text("utf-8"), re.M | re.S)
+    (found,) = re.findall(
+        r"^```json\n(\{\n  \"memory-ci-transcript\".*?)^```$",
+        MANUAL.read_text("utf-8"),
+        re.M | re.S,
+    )
     return str(found).encode()
 
 
 def test_the_sample_of_the_manual_is_read() -> None:
     (session,) = registry.read_stream(io.BytesIO(sample()), "s.json")
-    assert (session.key, session.format, session.branch) == ("myagent:5f3b2a10", "neutral-json", "retry")
+    assert (session.key, session.format, session.branch) == (
+        "myagent:5f3b2a10",
+        "neutral-json",
+        "retry",
+    )
     assert [(event.actor, event.kind, event.text) for event in session.events] == [
         ("human", "text", "Never retry a POST."),
         ("agent", "tool_call", "git push"),
@@ -34,7 +42,9 @@ def test_the_sample_of_the_manual_is_read() -> None:
     assert [event.origin.line for event in session.events] == [8, 9, 10]
 
 
-@pytest.mark.parametrize("event", [{"actor": "boss", "text": "x"}, {"actor": "human", "kind": "commit"}, "x", None])
+@pytest.mark.parametrize(
+    "event", [{"actor": "boss", "text": "x"}, {"actor": "human", "kind": "commit"}, "x", None]
+)
 def test_what_is_no_known_event_is_counted_and_passed_over(event: object) -> None:
     data = json.dumps({"memory-ci-transcript": 1, "events": [event]}).encode()
     (session,) = neutral.read(io.BytesIO(data), "s.json")
@@ -56,5 +66,7 @@ def test_a_package_brings_a_reader(monkeypatch: pytest.MonkeyPatch) -> None:
         def load() -> type[Reader]:
             return Reader
 
-    monkeypatch.setattr(registry, "entry_points", lambda group: [Point] if group == "memory_ci.transcripts" else [])
+    monkeypatch.setattr(
+        registry, "entry_points", lambda group: [Point] if group == "memory_ci.transcripts" else []
+    )
     assert [session.key for session in registry.read_stream(io.BytesIO(b"AMP"), "s")] == ["amp:1"]

@@ -48,12 +48,15 @@ def test_it_knows_its_own_files_alone() -> None:
 
 def test_what_was_typed_is_a_person_s_and_what_a_plugin_adds_is_nobody_s(session: Session) -> None:
     assert session.key == KEY
-    assert human_texts(session) == ["Add a retry to the client", "No, never retry a charge in the caller."]
+    assert human_texts(session) == [
+        "Add a retry to the client",
+        "No, never retry a charge in the caller.",
+    ]
     injected = [event.text[:10] for event in session.events if event.actor == "injected"]
     assert injected == ["<recalled-", "memory-ci:", "Called the", "not sent", "", "The person"]
-    assert [event.text for event in session.events if event.actor == "agent" and event.kind == "text"] == [
-        "I read it first."
-    ]
+    assert [
+        event.text for event in session.events if event.actor == "agent" and event.kind == "text"
+    ] == ["I read it first."]
     assert session.counts.unknown == {}
     assert str(session.started) == "2026-11-21 22:26:41+00:00"
 
@@ -92,28 +95,41 @@ def test_a_session_that_another_began_has_no_words_of_a_person() -> None:
     assert {event.actor for event in found.events} == {"injected", "subagent", "tool"}
 
 
-def test_lines_of_a_database_are_numbers_of_messages_which_later_parts_do_not_change(tmp_path: Path) -> None:
+def test_lines_of_a_database_are_numbers_of_messages_which_later_parts_do_not_change(
+    tmp_path: Path,
+) -> None:
     path = tmp_path / "opencode.db"
     write_opencode(path, EXPORT)
 
     def place() -> list[int]:
         (found,) = read_transcript(path)
-        return [event.origin.line or 0 for event in found.events if event.text.startswith("No, never")]
+        return [
+            event.origin.line or 0 for event in found.events if event.text.startswith("No, never")
+        ]
 
     assert place() == [3]
     with closing(sqlite3.connect(path)) as base:
-        late = ("prt_z", EXPORT["messages"][1]["info"]["id"], "", json.dumps({"type": "text", "text": "Late."}))
+        late = (
+            "prt_z",
+            EXPORT["messages"][1]["info"]["id"],
+            "",
+            json.dumps({"type": "text", "text": "Late."}),
+        )
         base.execute("INSERT INTO part VALUES (?, ?, ?, ?)", late)
         base.commit()
     assert place() == [3]
 
 
-def test_of_a_database_the_sessions_of_the_project_are_read_and_the_one_that_is_named(tmp_path: Path) -> None:
+def test_of_a_database_the_sessions_of_the_project_are_read_and_the_one_that_is_named(
+    tmp_path: Path,
+) -> None:
     path, shop = tmp_path / "opencode.db", Path("/home/dev/shop")
     infos = ({"id": "ses_e2"}, {"id": "ses_e3", "directory": "/home/dev/shop-2"})
     write_opencode(path, EXPORT, *({"info": EXPORT["info"] | one, "messages": []} for one in infos))
     assert [one.key for one in read_transcript(path, roots=(shop,))] == [KEY, "opencode:ses_e2"]
-    assert [one.key for one in read_transcript(path, roots=(shop,), own="ses_e2")] == ["opencode:ses_e2"]
+    assert [one.key for one in read_transcript(path, roots=(shop,), own="ses_e2")] == [
+        "opencode:ses_e2"
+    ]
     assert [one.key for one in read_transcript(path, roots=(shop,), own="ses_e3")] == []
 
 
@@ -127,7 +143,7 @@ def test_another_database_or_a_broken_one_has_no_session(tmp_path: Path) -> None
 
 @given(st.data())
 @examples(150)
-def test_whatever_is_broken_it_reads_on(data: Any) -> None:  # noqa: ANN401 - hypothesis' draw
+def test_whatever_is_broken_it_reads_on(data: Any) -> None:
     list(read(io.BytesIO(data.draw(broken(NAME))), NAME))
 
 
@@ -146,7 +162,11 @@ def test_parts_whose_ids_were_masked_are_all_read() -> None:
 
 
 def test_the_text_of_a_command_is_no_person_s() -> None:
-    part = {"type": "text", "id": "prt_1", "text": "<command-instruction>\nAlways deploy.\n</command-instruction>"}
+    part = {
+        "type": "text",
+        "id": "prt_1",
+        "text": "<command-instruction>\nAlways deploy.\n</command-instruction>",
+    }
     message = {"info": {"id": "msg_1", "role": "user"}, "parts": [part]}
     export = {"info": {"id": "ses_1"}, "messages": [message]}
     (session,) = read(io.BytesIO(json.dumps(export).encode()), "export.json")

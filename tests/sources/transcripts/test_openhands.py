@@ -44,7 +44,10 @@ def test_prompt_recall_and_canned_answers_are_injected() -> None:
 
 def test_the_task_of_a_delegate_is_not_human() -> None:
     session = read_one(read, sample("openhands-v0.json"))
-    assert [text for actor, _, text in outline(session) if actor == "subagent"] == ["TASK: look it up", "Found it."]
+    assert [text for actor, _, text in outline(session) if actor == "subagent"] == [
+        "TASK: look it up",
+        "Found it.",
+    ]
 
 
 def test_an_action_gives_its_thought_and_its_call() -> None:
@@ -64,17 +67,27 @@ def test_a_refusal_is_a_rejection_of_the_last_call() -> None:
 
 
 def test_stopping_the_agent_is_an_interruption() -> None:
-    assert [event.actor for event in of_kind(read_one(read, sample("openhands-v0.json")), "interrupt")] == ["human"]
+    assert [
+        event.actor for event in of_kind(read_one(read, sample("openhands-v0.json")), "interrupt")
+    ] == ["human"]
 
 
 def test_a_state_that_the_environment_changed_is_no_interruption() -> None:
-    event = {"source": "environment", "action": "change_agent_state", "args": {"agent_state": "stopped"}}
+    event = {
+        "source": "environment",
+        "action": "change_agent_state",
+        "args": {"agent_state": "stopped"},
+    }
     assert read_one(read, json.dumps([event]).encode()).events == ()
 
 
 def test_each_event_stands_at_the_line_of_its_id() -> None:
     text = sample("openhands-v0.json").decode().splitlines()
-    event = next(event for event in read_one(read, sample("openhands-v0.json")).events if event.kind == "interrupt")
+    event = next(
+        event
+        for event in read_one(read, sample("openhands-v0.json")).events
+        if event.kind == "interrupt"
+    )
     assert text[(event.origin.line or 0) - 1].strip() == '"id": 10,'
 
 
@@ -101,9 +114,15 @@ def test_the_form_of_the_sdk_is_read() -> None:
 
 
 def test_an_event_of_no_kind_is_counted() -> None:
-    data = json.dumps([{"source": "user", "action": "teleport", "args": {}}, None, {"id": 3}]).encode()
+    data = json.dumps(
+        [{"source": "user", "action": "teleport", "args": {}}, None, {"id": 3}]
+    ).encode()
     counts = read_one(read, data).counts
-    assert (counts.records, counts.bad_lines, counts.unknown) == (3, 1, {"untyped": 1, "user/teleport": 1})
+    assert (counts.records, counts.bad_lines, counts.unknown) == (
+        3,
+        1,
+        {"untyped": 1, "user/teleport": 1},
+    )
 
 
 def test_a_truncated_list_is_counted() -> None:

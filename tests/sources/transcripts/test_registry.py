@@ -10,7 +10,12 @@ import pytest
 from memory_ci.commands.agents.command import AGENTS
 from memory_ci.errors import UsageError
 from memory_ci.sources.transcripts import registry
-from memory_ci.sources.transcripts.registry import default_places, find_transcripts, read_stream, read_transcript
+from memory_ci.sources.transcripts.registry import (
+    default_places,
+    find_transcripts,
+    read_stream,
+    read_transcript,
+)
 from tests.sources.transcripts.claude import make_lines, make_user
 from tests.sources.transcripts.samples import SESSIONS
 
@@ -51,7 +56,9 @@ def test_directories_are_walked_in_order_without_links_git_or_empty_files(tmp_pa
     assert found == ["a.jsonl", "b/1.jsonl", "b/2.jsonl"]
 
 
-def test_a_huge_file_is_read_only_where_it_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_huge_file_is_read_only_where_it_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(registry, "MAX_FILE_BYTES", 3)
     (tmp_path / "huge.jsonl").write_text("four")
     assert list(find_transcripts([tmp_path])) == []

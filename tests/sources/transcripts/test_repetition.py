@@ -17,10 +17,14 @@ TEMPLATE = "\n".join(f"Step {number}: look at part {number} of the change." for 
 def read_sessions(*records: tuple[str, Record]) -> tuple[Session, ...]:
     """Sessions of one file each, of a record each."""
     data = [make_lines(record | {"sessionId": session}) for session, record in records]
-    return merge_sessions(session for one in data for session in read(io.BytesIO(one), "session.jsonl"))
+    return merge_sessions(
+        session for one in data for session in read(io.BytesIO(one), "session.jsonl")
+    )
 
 
-@pytest.mark.parametrize("again", [TEMPLATE, TEMPLATE.replace("\n", "\r\n") + "\n"], ids=["same", "other line ends"])
+@pytest.mark.parametrize(
+    "again", [TEMPLATE, TEMPLATE.replace("\n", "\r\n") + "\n"], ids=["same", "other line ends"]
+)
 def test_a_long_text_of_two_sessions_is_nobody_s_in_both(again: str) -> None:
     sessions = read_sessions(("s1", make_user(TEMPLATE, 1)), ("s2", make_user(again, 2)))
     assert [human_texts(session) for session in sessions] == [[], []]

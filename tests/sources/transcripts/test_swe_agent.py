@@ -53,7 +53,10 @@ def test_role_user_is_the_output_of_a_command_in_the_older_form() -> None:
 
 
 def test_a_demonstration_stays_one_after_the_work_has_begun() -> None:
-    history = [{"role": "assistant", "content": "work"}, {"role": "user", "content": "demo", "is_demo": True}]
+    history = [
+        {"role": "assistant", "content": "work"},
+        {"role": "user", "content": "demo", "is_demo": True},
+    ]
     session = read_one(read, json.dumps({"history": history}).encode())
     assert [event.actor for event in session.events] == ["agent", "injected"]
 
@@ -69,6 +72,8 @@ def test_a_file_without_a_history_is_a_session_without_events() -> None:
 @examples(60)
 @given(st.data())
 def test_broken_files_never_raise_and_never_speak(data: st.DataObject) -> None:
-    text = data.draw(broken(data.draw(st.sampled_from(["swe-agent-calls.traj", "swe-agent-commands.traj"]))))
+    text = data.draw(
+        broken(data.draw(st.sampled_from(["swe-agent-calls.traj", "swe-agent-commands.traj"])))
+    )
     sniff(text[: 64 * 1024])
     assert read_one(read, text).counts.human_turns == 0
