@@ -161,7 +161,7 @@ def measure(index: str, repositories: int, entries: int, seed: int) -> None:
                     tuple(audiences),
                     10,
                     {},
-                    NOW.date(),  # noqa: B023
+                    NOW.date(),
                 )
             )
             for _ in range(50)

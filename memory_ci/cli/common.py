@@ -138,7 +138,7 @@ def show_rows(
     value: Any,
     text: str,
     head: Sequence[str],
-    rows: Sequence[Sequence[object]],  # noqa: ANN401
+    rows: Sequence[Sequence[object]],
 ) -> None:
     """A record as `--format` says; the first of each row, which `head` names, is its id."""
     if form == "csv":
