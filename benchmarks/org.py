@@ -158,7 +158,7 @@ def measure(index: str, repositories: int, entries: int, seed: int) -> None:
                 lambda: search_org(
                     " ".join(writer.words(8)),
                     index,
-                    tuple(audiences),
+                    tuple(audiences),  # noqa: B023 - called in this turn of the loop
                     10,
                     {},
                     NOW.date(),

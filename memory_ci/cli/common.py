@@ -135,7 +135,7 @@ format_option = option(
 
 def show_rows(
     form: str,
-    value: Any,
+    value: Any,  # noqa: ANN401 - any record
     text: str,
     head: Sequence[str],
     rows: Sequence[Sequence[object]],
