@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import inspect
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from textwrap import dedent
 from typing import Any
@@ -15,6 +15,7 @@ import msgspec
 import yaml
 
 import memory_ci.config
+from memory_ci.api import Memory
 from memory_ci.commands.root import main
 from memory_ci.commands.table import group_commands
 from memory_ci.records import config
@@ -122,8 +123,87 @@ def read_meanings() -> dict[tuple[str, str], str]:
     return found
 
 
-PAGES = {"commands.md": render_commands, "settings.md": render_settings}
+API_INTRODUCTION = """# API
+
+<!-- Written from the code by `make reference`. -->
+
+memory-ci is a library with a command line. What is on this page is public; any other name in the package may change with
+any release.
+
+This script prints what an agent is served for a task, then counts the entries of many clones by the directory that they
+belong to:
+
+```python
+import sys
+from collections import Counter
+
+from memory_ci import Memory, MemoryCIError
+
+task, *clones = sys.argv[1:]
+for hit in Memory.open(clones[0]).retrieve(task, max_chars=4000).hits:
+    print(hit.located.entry.title)
+
+owners = Counter()
+for clone in clones:
+    try:
+        owners.update(located.scope.where or clone for located in Memory.open(clone).entries())
+    except MemoryCIError as error:
+        print(f"{clone}: {error.message} [{error.slug}] {error.hint}", file=sys.stderr)
+for owner, count in owners.most_common():
+    print(f"{count:5} {owner}")
+```
+
+"""
+
+
+def render_api() -> str:
+    """Return the page of the API, from the docstrings of `Memory`."""
+    parts = [API_INTRODUCTION, f"## Memory\n\n{inspect.getdoc(Memory)}\n"]
+    for name, member in vars(Memory).items():
+        if name.startswith("_"):
+            continue
+        function = getattr(member, "__func__", member)
+        parts.append(f"### Memory.{name}\n\n```python\n{format_signature(name, function)}\n```\n")
+        parts.append(f"{format_docstring(inspect.getdoc(function) or '')}\n")
+    return "\n".join(parts)
+
+
+def format_signature(name: str, function: Callable[..., Any]) -> str:
+    """Return the signature of a method of `Memory` as a caller writes it."""
+    signature = inspect.signature(function)
+    parameters = []
+    for parameter in list(signature.parameters.values())[1:]:
+        default = "" if parameter.default is parameter.empty else f" = {parameter.default!r}"
+        is_first_keyword = parameter.kind is parameter.KEYWORD_ONLY and "*" not in parameters
+        parameters += ["*"] if is_first_keyword else []
+        parameters.append(f"{parameter.name}: {parameter.annotation}{default}")
+    return f"Memory.{name}({', '.join(parameters)}) -> {signature.return_annotation}"
+
+
+def format_docstring(text: str) -> str:
+    """Return a docstring in Google style as Markdown: its sections as lists, its examples as code."""
+    lines: list[str] = []
+    for line in text.splitlines():
+        if line in ("Args:", "Returns:", "Raises:"):
+            lines += [f"**{line.removesuffix(':')}**", ""]
+        elif line.startswith("        "):
+            lines[-1] += f" {line.strip()}"
+        elif match := re.fullmatch(r"    (\w+): (.+)", line):
+            lines.append(f"- `{match[1]}`: {match[2]}")
+        elif line.startswith("    "):
+            lines.append(line.strip())
+        else:
+            lines.append(line)
+    formatted = "\n".join(lines)
+    return re.sub(r"(?ms)^(>>> .*?)(?=\n\n|\Z)", r"```pycon\n\1\n```", formatted)
+
+
+PAGES = {
+    "reference/commands.md": render_commands,
+    "reference/settings.md": render_settings,
+    "api.md": render_api,
+}
 
 if __name__ == "__main__":
     for page, render in PAGES.items():
-        (ROOT / "docs" / "reference" / page).write_text(render(), encoding="utf-8")
+        (ROOT / "docs" / page).write_text(render(), encoding="utf-8")

@@ -1,3 +1,28 @@
-"""Git-native memory for coding agents."""
+"""Git-native memory for coding agents.
+
+The API is `Memory` (docs/api.md), with the errors that its methods raise.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from memory_ci.api import Memory
+    from memory_ci.errors import MemoryCIError
 
 __version__ = "0.2.0"
+__all__ = ["Memory", "MemoryCIError"]
+
+
+def __getattr__(name: str) -> Any:  # noqa: ANN401 - PEP 562
+    """Import the API when it is first used, so that a hook does not pay for it."""
+    if name == "Memory":
+        from memory_ci.api import Memory
+
+        return Memory
+    if name == "MemoryCIError":
+        from memory_ci.errors import MemoryCIError
+
+        return MemoryCIError
+    raise AttributeError(name)

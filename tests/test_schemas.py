@@ -66,9 +66,7 @@ def test_the_published_schema_is_that_of_the_record(
 
 @pytest.mark.parametrize("page", REFERENCE["PAGES"])
 def test_the_reference_is_what_the_code_says(page: str) -> None:
-    assert (DOCS / "reference" / page).read_text("utf-8") == REFERENCE["PAGES"][page](), (
-        "make reference"
-    )
+    assert (DOCS / page).read_text("utf-8") == REFERENCE["PAGES"][page](), "make reference"
 
 
 def test_a_real_plan_fits_the_schema(tmp_path: Path) -> None:
