@@ -95,11 +95,6 @@ COMMANDS = {
         "Understand",
         "Write one HTML page of what memory learned, gave and missed.",
     ),
-    "bisect": Command(
-        "show.command",
-        "Understand",
-        "Find the commit that lost an entry from the answer to a query.",
-    ),
     "stage": Command("show.command", "Understand", "Print the stage each project is in."),
     "eval": Command("evaluate.command", "Understand", "Judge an engine on labelled data."),
     "check": Command(

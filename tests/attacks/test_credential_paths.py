@@ -123,7 +123,6 @@ OUTPUTS: tuple[tuple[str, ...], ...] = (
     ),
     *(
         ("ci", "--provider", "none"),
-        ("bisect", "gateway", "--expect", ID),
         ("sessions",),
         ("org", "plan", "list.txt"),
     ),

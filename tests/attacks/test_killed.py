@@ -69,7 +69,7 @@ COPIES = frozenset(("job-4/MEMORY.md", "job-5/MEMORY.md"))
 
 HOLDS = (LOST, ERROR, BOUNDED)
 READ_ONLY = frozenset(
-    """bisect blame completion doctor graph health help list log mcp migrate recall sessions show similar stage
+    """blame completion doctor graph health help list log mcp migrate recall sessions show similar stage
     verify why""".split()
 )
 ELSEWHERE = frozenset(

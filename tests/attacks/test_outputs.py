@@ -205,7 +205,6 @@ TERMINAL: tuple[tuple[str, ...], ...] = (
     ),
     *(
         ("forget", ID, "--plan"),
-        ("bisect", "retry", "--expect", ID),
         ("compact", "--dry-run"),
         ("index", "--stats"),
     ),

@@ -21,11 +21,9 @@ FORMATS = (
     "opencode",
     "cursor",
     "openhands",
-    "swe_agent",
     "git_ai",
     "specstory",
     "aider",
-    "console",
 )
 
 IMPORT_ALL = """

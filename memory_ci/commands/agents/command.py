@@ -23,7 +23,6 @@ AGENTS = (
     "cursor",
     "aider",
     "openhands",
-    "swe-agent",
 )
 """As the readers of transcripts name them."""
 

@@ -1,4 +1,4 @@
-"""Commands that look at memory: list, show, log, graph, blame, why, bisect, stage; retrieve, similar, recall."""
+"""Commands that look at memory: list, show, log, graph, blame, why and stage."""
 
 from __future__ import annotations
 
@@ -34,7 +34,6 @@ from memory_ci.cli.plain import (
 from memory_ci.findings import printable, printable_lines
 from memory_ci.records.entry import EntryType, ScopeName, Status
 from memory_ci.records.episode import UseCount
-from memory_ci.text import plural
 
 COLUMNS = (
     "id title type scope status prominence given used importance last_reinforced path line".split()
@@ -234,49 +233,6 @@ def why_command(entry_id: str, is_lines: bool, view: str | None, as_json: bool) 
     why = explain_entry(workspace(), utf8(entry_id), today(), view)
     warn(why.findings)
     show(why, render_why(why), as_json)
-
-
-@click.command("bisect")
-@click.argument("query")
-@option(
-    "--expect",
-    "expected",
-    required=True,
-    metavar="ID",
-    shell_complete=complete_id,
-    help="The entry that should be found, or its start.",
-)
-@option("--good", metavar="REV", help="A revision that had it. Without it one is searched.")
-@option("--bad", metavar="REV", default="HEAD", help="A revision that has lost it.")
-@option("--top", type=int, default=10, metavar="K", help="Among the best K it should be.")
-@json_option
-def bisect_command(
-    query: str, expected: str, good: str | None, bad: str, top: int, as_json: bool
-) -> None:
-    """Find the commit that lost an entry from the answer to a query.
-
-    Only commits that touched memory are asked, all as on this day; nothing is checked out.
-
-    \b
-    Example:
-      memory-ci bisect "retry failed payments" --expect 3f2ab91c
-    """
-    from memory_ci.commands.show.why import BisectQuery, bisect
-
-    if not expected.strip():
-        raise click.UsageError("--expect names no entry.")
-    with progress("Asking commits"):
-        report = bisect(workspace(), BisectQuery(utf8(query), expected, top, good, bad), today())
-    asked, loss = f"({plural(report.probed, 'commit')} asked)", report.loss
-    lines = [f"Still found, at rank {report.rank} {asked}."]
-    if loss is not None:
-        now = f"rank {loss.after}" if loss.after is not None else "not found"
-        lines = [
-            f"{loss.sha[:12]} {loss.day} {loss.subject}",
-            f"rank {loss.before} before, {now} after {asked}",
-        ]
-        lines += [f"- {reason}" for reason in loss.why]
-    show(report, map(printable, lines), as_json)
 
 
 @click.command("stage")

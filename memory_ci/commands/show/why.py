@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import date
-from functools import cache, partial
+from functools import partial
 
-import msgspec
 from msgspec.structs import replace
 
 from memory_ci.commands.retrieve.anchor_verdicts import judge_located, weigh_truth
-from memory_ci.commands.retrieve.options import RetrieveOptions, make_sound
-from memory_ci.commands.retrieve.ranking import arrange, find_ranked, make_standing, weights_of
+from memory_ci.commands.retrieve.options import RetrieveOptions
+from memory_ci.commands.retrieve.ranking import make_standing, weights_of
 from memory_ci.commands.show.records import CountedFeedback, Edge, Graph, Node, Retrievability, Why
 from memory_ci.errors import UsageError
 from memory_ci.gitrepo.edits import blame_lines
 from memory_ci.gitrepo.forges import find_number
-from memory_ci.gitrepo.history import list_versions, resolve_past
 from memory_ci.gitrepo.log import read_log
-from memory_ci.gitrepo.repo import is_ancestor
 from memory_ci.lifecycle import episodes as told
 from memory_ci.lifecycle.prominence import effective_importance, prominence, retrievability
 from memory_ci.lifecycle.relations import relations_of
@@ -30,19 +26,18 @@ from memory_ci.memory.edits import name_edits
 from memory_ci.memory.episodes import load_episodes, mask_feedback
 from memory_ci.memory.index import synced_index
 from memory_ci.memory.lookup import find_entry
-from memory_ci.memory.past_index import Past, find_moment
+from memory_ci.memory.past_index import find_moment
 from memory_ci.memory.screening import find_unsafe, is_unsafe
 from memory_ci.memory.workspace import Workspace, list_view, load_memory
 from memory_ci.records.config import EpisodesConfig
-from memory_ci.records.entry import Entry, Located
+from memory_ci.records.entry import Located
 from memory_ci.records.episode import Episode, Telling, UseCount
-from memory_ci.records.history import BlamedLines, Commit, NamedEntry
+from memory_ci.records.history import BlamedLines, NamedEntry
 from memory_ci.records.names import SHA_WIDTH, work_ref
 from memory_ci.records.retrieval import Match
 from memory_ci.search.neighbours import LEAST_JACCARD, find_similar
 from memory_ci.search.rank import rank
 from memory_ci.search.search import list_entries
-from memory_ci.store.layout import memory_pathspecs
 from memory_ci.text import plural
 
 WITHHELD = "[withheld]"
@@ -256,137 +251,6 @@ def _node(id_: str, distance: int, place: Located | None) -> Node:
     return Node(
         id_, distance, entry.title, entry.type, entry.status, scope.target, place.path, place.line
     )
-
-
-# -- bisect: which commit lost an entry from the answer to a query
-
-
-class BisectQuery(msgspec.Struct, frozen=True):
-    """The query, the entry that its answer should hold (a prefix of its id), and among how many."""
-
-    query: str
-    expected: str
-    top: int = 10
-    good: str | None = None
-    bad: str = "HEAD"
-
-
-class RankedAnswer(msgspec.Struct, frozen=True):
-    """One commit's answer: the ids of all that was found, best first, and the entry as it stood there."""
-
-    ids: tuple[str, ...]
-    entry: Entry | None
-
-    @property
-    def rank(self) -> int | None:
-        """1 for the best; None when the entry is not found."""
-        return (
-            self.ids.index(self.entry.id) + 1
-            if self.entry is not None and self.entry.id in self.ids
-            else None
-        )
-
-
-class Loss(msgspec.Struct, frozen=True):
-    """The commit that lost the entry, the ranks before and after it, and what it did."""
-
-    sha: str
-    subject: str
-    day: date
-    before: int
-    after: int | None
-    why: tuple[str, ...]
-
-
-class BisectReport(msgspec.Struct, frozen=True):
-    """What bisecting found: `loss` is None while the entry is still there, at `rank`. `probed`: commits looked at."""
-
-    rank: int | None
-    probed: int
-    loss: Loss | None = None
-
-
-def bisect(workspace: Workspace, question: BisectQuery, today: date) -> BisectReport:
-    """The first-parent commit after which the entry is no longer among the best `top` for the query.
-
-    Every commit is asked on the same day, and cited code is taken as it was learned: only memory differs. Without a
-    good revision one is searched backwards in growing steps: a commit that has the entry in its answer.
-    Raises UsageError (never-found), RepositoryError (unknown-revision, shallow-clone).
-    """
-    past, options = Past(workspace), RetrieveOptions(limit=question.top)
-    asked = make_sound(options, workspace.config, today)
-
-    @cache
-    def ask(sha: str) -> RankedAnswer:
-        with past.index(sha) as index:
-            entries = [place.entry for place in list_entries(index)]
-            found = find_ranked(index, workspace.config, question.query, asked, options, today)
-        served, _ = arrange(found.hits, len(found.hits))
-        expected = next(
-            (entry for entry in entries if entry.id.startswith(question.expected.lower())), None
-        )
-        return RankedAnswer(tuple(hit.located.entry.id for hit in served), expected)
-
-    def has_it(commit: Commit) -> bool:
-        place = ask(commit.sha).rank
-        return place is not None and place <= asked.limit
-
-    commits = _list_commits(workspace, question)
-    last = ask(commits[-1].sha) if commits else RankedAnswer((), None)
-    if commits and has_it(commits[-1]):
-        return BisectReport(last.rank, ask.cache_info().misses)
-    candidates = [0] if commits else []
-    if question.good is None:
-        steps = [len(commits) - 1 - 2**power for power in range(len(commits).bit_length())]
-        candidates = [*(place for place in steps if place > 0), *range(len(commits))]
-    low, high = (
-        next((place for place in candidates if has_it(commits[place])), -1),
-        len(commits) - 1,
-    )
-    if low < 0:
-        message = (
-            f"no commit asked has {question.expected!r} among the best {asked.limit} for this query"
-        )
-        hint = "Ask with a larger --top, or name a revision that had it with --good."
-        raise UsageError(message, slug="never-found", hint=hint)
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if has_it(commits[middle]) else (low, middle)
-    old, new, lost = ask(commits[low].sha), ask(commits[high].sha), commits[high]
-    reasons = tuple(_list_reasons(old, new, asked.limit))
-    loss = Loss(lost.sha, lost.subject, lost.committed_at.date(), old.rank or 0, new.rank, reasons)
-    return BisectReport(last.rank, ask.cache_info().misses, loss)
-
-
-def _list_commits(workspace: Workspace, question: BisectQuery) -> list[Commit]:
-    """The first-parent commits that touched memory, oldest first: from the good revision, if named, to the bad."""
-    repo = workspace.repo
-    versions = list_versions(
-        repo, resolve_past(repo, question.bad), memory_pathspecs(workspace.config.scopes)
-    )
-    found = list({version.commit.sha: version.commit for version in versions}.values())[::-1]
-    if question.good is None:
-        return found
-    good = resolve_past(repo, question.good)
-    newer = bisect_left(found, True, key=lambda one: not is_ancestor(repo, one.sha, good))
-    return found[max(newer - 1, 0) :]
-
-
-def _list_reasons(old: RankedAnswer, new: RankedAnswer, top: int) -> Iterator[str]:
-    """What a commit did to the entry, and to those that rank before it now."""
-    if old.entry is None or new.entry is None:
-        yield "the entry was removed"
-        return
-    was, is_ = old.entry, new.entry
-    if is_.status != was.status:
-        yield f"the entry was {is_.status}"
-    for name in Entry.__struct_fields__:
-        if name != "status" and getattr(was, name) != getattr(is_, name):
-            yield f"{name} was edited"
-    ahead = set(old.ids[: (old.rank or 1) - 1])
-    passed = [id_[:8] for id_ in new.ids[: min(top, (new.rank or top + 1) - 1)] if id_ not in ahead]
-    if passed:
-        yield f"outranked by {', '.join(passed)}"
 
 
 # -- blame: for each line the work that brought it, what that was given and used, and what was learned of it

@@ -15,7 +15,7 @@ from memory_ci.files import open_regular
 from memory_ci.records.event import Session
 
 READERS = """
-    digest neutral claude_code codex gemini copilot opencode cursor openhands swe_agent git_ai specstory aider console
+    digest neutral claude_code codex gemini copilot opencode cursor openhands git_ai specstory aider
 """.split()
 """The modules of this folder that read a format, each with `sniff(head)` and `read(stream, name)`.
 

@@ -1,4 +1,4 @@
-"""retrieve and bisect as they are called: by people, by scripts, and by an agent as its hook."""
+"""retrieve as it is called: by people, by scripts, and by an agent as its hook."""
 
 from __future__ import annotations
 
@@ -307,21 +307,3 @@ def test_a_session_is_told_of_a_file_once_and_then_the_index_is_not_opened(
 def test_a_task_and_a_file_exclude_each_other(run: Run, farm: Project) -> None:
     result = run("retrieve", "--about", "README.md", "feed the hen")
     assert (result.exit_code, "option-conflict" in result.stderr) == (2, True)
-
-
-# -- bisect
-
-
-def test_bisect_names_the_commit_and_what_it_did(run: Run, zoo: Project) -> None:
-    found = run("bisect", "zebra", "--expect", make_id(1)[:8])
-    assert found.stdout == "Still found, at rank 1 (1 commit asked).\n"
-    retired = make_entry(1, title="Zebra crossing", body="Wait.", status="retired")
-    sha = zoo.commit("Retire \x1b[31mit", {"MEMORY.md": format_entry(retired)})
-    lost = run("bisect", "zebra", "--expect", make_id(1)[:8])
-    first, second, third = lost.stdout.splitlines()
-    assert first.startswith(f"{sha[:12]} 2026-01-05 Retire \\x1b[31mit")
-    assert second.startswith("rank 1 before, not found after")
-    assert third == "- the entry was retired"
-    report = json.loads(run("bisect", "zebra", "--expect", make_id(1)[:8], "--json").stdout)
-    assert report["loss"]["sha"] == sha
-    assert "[never-found]" in run("bisect", "quantum", "--expect", make_id(1)).stderr
