@@ -20,6 +20,7 @@ from memory_ci.evidence.filters import (
     find_reason_to_leave_out,
     message_words,
 )
+from memory_ci.evidence.paste import withdraw_pasted
 from memory_ci.evidence.trust import tier
 from memory_ci.records.config import ExtractionConfig
 from memory_ci.records.event import (
@@ -79,7 +80,7 @@ def collect(events: Iterable[Event], policy: ExtractionConfig, called: str = "")
     `MAX_LENGTH` the beginning is evidence, and its rest is left out as `too-long`. A rejection or an interrupt without
     a reason is a piece with an empty text: that it happened counts, and nothing of it can be quoted.
     """
-    events = tuple(events)
+    events = withdraw_pasted(events, policy)
     admitted, left_out = _admit(events, policy)
     pieces: list[Evidence] = []
     redactions = 0

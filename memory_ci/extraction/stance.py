@@ -22,6 +22,7 @@ from memory_ci.text import STOP_WORDS, stem, words
 TABLES = Path(__file__).with_name("stance.toml")
 LEAST_SHARED = 0.75  # The share of the words of the shorter clause that the other must have.
 MAX_OTHER_WORDS = 3  # Words of a clause that may be compared with a clause of one word.
+MIN_ROOT = 3  # Characters of a verb without its endings.
 MIN_PREFIX, PREFIX_SHARE = (
     4,
     0.7,
@@ -35,19 +36,12 @@ SCRIPTS = {
 }
 ORDER = ("before", "after")
 EXCLUDING = ("instead", "without", "instead_behind", "without_behind")
+THEN = ("then", "then_behind")
 # Roles in the order in which they are looked for at one place of a text.
 ROLES = (
-    "reminder",
-    "past",
-    *EXCLUDING,
-    "condition",
-    *ORDER,
-    "never",
-    "always",
-    "split",
-    "use",
-    "light",
-)
+    "reminder", "past", *EXCLUDING, "condition", *ORDER, "never", "always", "split", "prefer", "use", "first", *THEN,
+    "over", "light",
+)  # fmt: skip
 PAIRS_AFTER = "past"  # Pairs of opposites are looked for behind this role.
 QUESTION = ("?", "\uff1f")
 BREAK = re.compile(
@@ -69,6 +63,11 @@ class StanceWords(msgspec.Struct, frozen=True):
     condition: tuple[str, ...] = ()
     before: tuple[str, ...] = ()
     after: tuple[str, ...] = ()
+    first: tuple[str, ...] = ()
+    then: tuple[str, ...] = ()
+    then_behind: tuple[str, ...] = ()
+    prefer: tuple[str, ...] = ()
+    over: tuple[str, ...] = ()
     use: tuple[str, ...] = ()
     light: tuple[str, ...] = ()
     split: tuple[str, ...] = ()
@@ -110,7 +109,7 @@ class Clause(NamedTuple):
 def is_opposite(statement: str, quotes: Iterable[str]) -> bool:
     """Return whether a statement says the opposite of the quotes.
 
-    A clause that agrees with a part of the statement outweighs one that opposes the same part.
+    A clause that agrees with a part of the statement outweighs one that opposes a part of the same words.
     """
     quoted = [clause for quote in quotes for clause in read_clauses(quote)]
     return any(_is_opposed(clause, quoted) for clause in read_clauses(statement))
@@ -125,17 +124,21 @@ def read_clauses(text: str) -> list[Clause]:
 
 
 def _is_opposed(claim: Clause, quoted: Sequence[Clause]) -> bool:
-    against = 0
-    agreeing = 0
+    against: list[frozenset[str]] = []
+    agreeing: list[frozenset[str]] = []
     for clause in quoted:
-        shared = _count_shared(claim.words, clause.words)
-        if not _is_comparable(claim, clause, shared):
+        shared = frozenset(word for word in claim.words if _matches(word, clause.words))
+        if not _is_comparable(claim, clause, _count_shared(claim.words, clause.words)):
             continue
         if _differ_oddly(claim, clause):
-            against = max(against, shared)
+            against.append(shared)
         else:
-            agreeing = max(agreeing, shared)
-    return against > agreeing
+            agreeing.append(shared)
+    return any(not any(_outweighs(other, shared) for other in agreeing) for shared in against)
+
+
+def _outweighs(agreeing: frozenset[str], opposing: frozenset[str]) -> bool:
+    return len(agreeing) >= len(opposing) and (not opposing or not agreeing.isdisjoint(opposing))
 
 
 def _is_comparable(claim: Clause, quote: Clause, shared: int) -> bool:
@@ -163,27 +166,34 @@ def _differ_oddly(claim: Clause, quote: Clause) -> bool:
     for pair in claim.sides.keys() | quote.sides.keys():
         differences += _differ_in(pair, claim, quote)
     if claim.pivot and quote.pivot:
-        is_swapped = _overlap(claim.first, quote.second) and _overlap(claim.second, quote.first)
-        is_straight = _overlap(claim.first, quote.first) or _overlap(claim.second, quote.second)
-        if is_swapped or is_straight:
-            differences += (claim.pivot != quote.pivot) != (is_swapped and not is_straight)
+        # The verb may stand on the same side of both orders, so the order with more words in common counts.
+        straight = _count_shared(claim.first, quote.first) + _count_shared(
+            claim.second, quote.second
+        )
+        crossing = (
+            _count_shared(claim.first, quote.second),
+            _count_shared(claim.second, quote.first),
+        )
+        is_swapped = all(crossing) and sum(crossing) > straight
+        if straight or is_swapped:
+            differences += (claim.pivot != quote.pivot) != is_swapped
     return differences % 2 == 1
 
 
 def _differ_in(pair: str, claim: Clause, quote: Clause) -> bool:
-    """Return whether two clauses name the two sides of a pair. To undo a thing is the opposite of any use of it."""
+    """Return whether two clauses name the two sides of a pair.
+
+    To undo a thing is the opposite of any use of it, and not to undo it agrees with whatever else is done.
+    """
     if pair in claim.sides and pair in quote.sides:
         sides = (claim.sides[pair], quote.sides[pair])
         return None not in sides and sides[0] != sides[1]
     undoing, other = (claim, quote) if pair in claim.sides else (quote, claim)
-    return pair in undoing.undone and not other.undone and (other.is_denied or other.is_order)
+    is_about_use = other.is_denied or other.is_order or undoing.is_denied
+    return pair in undoing.undone and not other.undone and is_about_use
 
 
 # -- words of two clauses
-
-
-def _overlap(left: frozenset[str], right: frozenset[str]) -> bool:
-    return any(_matches(word, right) for word in left)
 
 
 def _count_shared(left: frozenset[str], right: frozenset[str]) -> int:
@@ -197,6 +207,18 @@ def _matches(word: str, others: Iterable[str]) -> bool:
 
 
 def _is_same_word(word: str, other: str) -> bool:
+    return _begin_alike(word, other) or _is_participle(word, other) or _is_participle(other, word)
+
+
+def _is_participle(word: str, other: str) -> bool:
+    """Return whether a word is the German participle of another: `geloggt` of `logge`, `gebaut` of `baue`."""
+    if not (word.startswith("ge") and word.endswith(("t", "n"))) or other.startswith("ge"):
+        return False
+    root = re.sub("(?:e?t|en)$", "", word.removeprefix("ge"))
+    return len(root) >= MIN_ROOT and root == re.sub("(?:en|e?s?t|e)$", "", other)
+
+
+def _begin_alike(word: str, other: str) -> bool:
     longer = max(len(word), len(other))
     least = max(MIN_PREFIX, PREFIX_SHARE * longer)
     if min(len(word), len(other)) < least:
@@ -292,10 +314,13 @@ def _list_parts(text: str) -> Iterator[list[Piece]]:
     opening: list[Piece] = []
     for part in _split(text):
         for pieces in _divide(_list_pieces(part, language), "split"):
+            if _begins_with(opening, ("first",)) and not _begins_with(pieces, THEN):
+                yield opening
+                opening = []
             if opening and pieces:
                 yield [*pieces, *opening] if _begins_with(opening, ORDER) else [*opening, *pieces]
                 opening = []
-            elif _begins_with(pieces, (*ORDER, "condition")) or _ends_with(pieces, ORDER):
+            elif _begins_with(pieces, (*ORDER, "condition", "first")) or _ends_with(pieces, ORDER):
                 opening = pieces
             else:
                 yield pieces
@@ -334,6 +359,7 @@ def _ends_with(pieces: Sequence[Piece], roles: Sequence[str]) -> bool:
 
 def _read_part(pieces: Sequence[Piece]) -> Iterator[Clause]:
     """Yield the clause that pieces make; a second one for what `instead of` or `without` excludes in it."""
+    pieces = _resolve(pieces)
     roles = [piece.mark.role for piece in pieces if piece.mark]
     if "past" in roles:
         return
@@ -352,6 +378,35 @@ def _read_part(pieces: Sequence[Piece]) -> Iterator[Clause]:
         yield _read_clause(main, is_denied=is_denied)
     if main:
         yield _read_clause(excluded, is_denied=not is_denied, is_order=True)
+
+
+def _resolve(pieces: Sequence[Piece]) -> list[Piece]:
+    """Return the pieces with marks that two words make together: `prefer … over`, and `first … then`.
+
+    Behind `prefer` must be what is preferred: `we prefer to use pnpm` excludes nothing.
+    """
+    roles = {piece.mark.role for piece in pieces if piece.mark}
+    is_sequence = "first" in roles
+    meanings = {
+        "prefer": "use",
+        "first": "light",
+        "then": "before" if is_sequence else "light",
+        "then_behind": "after" if is_sequence else "light",
+    }
+    resolved: list[Piece] = []
+    has_prefer = has_preferred = False
+    for piece in pieces:
+        role = piece.mark.role if piece.mark else ""
+        meaning = meanings.get(role, role)
+        if role == "over":
+            meaning = "instead" if has_preferred else "light"
+        elif role == "prefer":
+            has_prefer = True
+            has_preferred = piece.text.endswith("ed")  # what is preferred comes before it
+        elif not role:
+            has_preferred = has_preferred or has_prefer
+        resolved.append(piece if meaning == role else piece._replace(mark=StanceMark(meaning)))
+    return resolved
 
 
 def _read_clause(pieces: Sequence[Piece], *, is_denied: bool, is_order: bool = False) -> Clause:
@@ -393,12 +448,12 @@ def _find_opening(spoken: Sequence[Piece]) -> str:
 
 
 def _find_head(pieces: Sequence[Piece]) -> str:
-    """Return the first word behind an English negation: what it forbids."""
+    """Return the first word behind a negation, what it forbids; "" where it has letters that English lacks."""
     is_behind = False
     for piece in pieces:
         is_behind = is_behind or (piece.mark is not None and piece.mark.role == "never")
-        if is_behind and piece.mark is None and piece.text.isascii():
-            return next(_content(piece.text), "")
+        if is_behind and piece.mark is None and (word := next(_content(piece.text), "")):
+            return word if word.isascii() else ""
     return ""
 
 
@@ -413,6 +468,6 @@ def _content_of(parts: Iterable[Sequence[Piece]]) -> frozenset[str]:
 
 
 def _content(text: str) -> Iterator[str]:
-    for word in words(text):
+    for word in words(text.replace("-", " ")):
         if word not in STOP_WORDS and (len(word) > 1 or not word.isascii()):
             yield stem(word)

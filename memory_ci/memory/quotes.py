@@ -16,6 +16,7 @@ from memory_ci.gitrepo.sessionrefs import StoredSession, read_stored, session_re
 from memory_ci.memory.workspace import Workspace
 from memory_ci.records.event import Event, Session
 from memory_ci.sources.transcripts.digest import read
+from memory_ci.sources.transcripts.prose import is_output
 from memory_ci.text import plural, unfenced_lines
 
 MAX_TURN = 2_000  # Characters of a turn that is quoted: a longer one was not typed.
@@ -25,15 +26,6 @@ MAX_LINES = 10  # Lines without a blank one between them that a person may have 
 
 
 PASTED = re.compile(r" {4}|\t| {0,3}>")
-
-
-LOG_LINE = re.compile(
-    r"\s*(?:\[?\d{4}-\d\d-\d\d[T ]|\[?\d\d:\d\d:\d\d"
-    r"|\[?(?:TRACE|DEBUG|INFO|NOTICE|WARN|WARNING|ERROR|FATAL|CRITICAL)\b)"
-)
-"""How a line of a log begins: with a time or a level."""
-
-
 CURLY = str.maketrans("\u2018\u2019\u201a\u201c\u201d\u201e\u00ab\u00bb", '\'\'\'"""""')
 
 
@@ -162,14 +154,8 @@ def _list_passages(text: str) -> Iterator[str]:
         lines, lambda line: bool(line.strip()) and not PASTED.match(line)
     ):
         passage = list(group)
-        if is_typed and len(passage) <= MAX_LINES and not _is_log(passage):
+        if is_typed and len(passage) <= MAX_LINES and not is_output(passage):
             yield "\n".join(passage)
-
-
-def _is_log(lines: Sequence[str]) -> bool:
-    """Whether lines are of a program's log: two of them or more, and at least half, begin as such lines do."""
-    count = sum(1 for line in lines if LOG_LINE.match(line))
-    return count >= 2 and 2 * count >= len(lines)
 
 
 def _is_said(turn: Event, wanted: str) -> bool:

@@ -17,6 +17,7 @@ from memory_ci.gitrepo.history import iter_merged_changes, plan_range
 from memory_ci.gitrepo.log import read_log
 from memory_ci.gitrepo.repo import Repository, find_commit
 from memory_ci.gitrepo.trailers import find_trailers, split_ids
+from memory_ci.records.event import UNKNOWN_TIME
 from memory_ci.records.history import Commit, MergedChange
 from memory_ci.sources.commits import author_of
 from memory_ci.sources.entire import CheckpointSummary, list_metadata, summarize
@@ -95,6 +96,14 @@ class UnnamedCheckpoints:
         left = (summary for summary in self._free if summary.id not in self._joined)
         return tuple(one for one in left if one.at <= end and (start is None or one.at > start))
 
+    def survey(self) -> str:
+        """Return what became of all checkpoints that no commit names, as runs over the whole history join them."""
+        start = next((summary.at for summary in self.unnamed if summary.at != UNKNOWN_TIME), None)
+        for merged in self._iter_changes(start - GRACE, self._base) if start and self._base else ():
+            for _ in self.join(merged, find_branch(merged.tip.message)):
+                pass
+        return self.describe()
+
     def describe(self) -> str:
         """Return how many checkpoints no commit names and what became of them, "" if none is so recent as the run."""
         left = len(self.list_left())
@@ -104,7 +113,10 @@ class UnnamedCheckpoints:
         verb = "is" if len(self.unnamed) == 1 else "are"
         joined = f"{len(self._joined)} joined by branch, files and time"
         read = f"{left} of no change read for what people asked"
-        return f"{count} {verb} named by no commit: {joined}, {read}, {self._count_waiting()} may be merged yet"
+        waiting = self._count_waiting()
+        earlier = len(self.unnamed) - len(self._joined) - left - waiting
+        told = f"{count} {verb} named by no commit: {joined}, {read}, {waiting} may be merged yet"
+        return f"{told}, {earlier} left to earlier runs" if earlier else told
 
     def _count_waiting(self) -> int:
         """Return how many were joined with nothing and are so new that their work may be merged yet."""
@@ -139,13 +151,24 @@ class UnnamedCheckpoints:
 
     def _iter_earlier(self) -> Iterator[MergedChange]:
         """Yield the changes before `since` that a checkpoint may belong to which is not too old for this run."""
-        if self._since is None:
-            return
-        start = int((self._committed_at(self._since) - WINDOW - GRACE).timestamp())
-        asked = ("-1", "--first-parent", f"--before={start}", "--end-of-options", self._since, "--")
+        if self._since is not None:
+            yield from self._iter_changes(
+                self._committed_at(self._since) - WINDOW - GRACE, self._since
+            )
+
+    def _iter_changes(self, start: datetime, end: str) -> Iterator[MergedChange]:
+        """Yield the changes up to the commit `end` that were merged after `start`, none where a shallow clone ends."""
+        asked = (
+            "-1",
+            "--first-parent",
+            f"--before={int(start.timestamp())}",
+            "--end-of-options",
+            end,
+            "--",
+        )
         older = next((commit.sha for commit, _ in read_log(self._repo, *asked)), None)
         try:
-            yield from iter_merged_changes(self._repo, plan_range(self._repo, older, self._since))
+            yield from iter_merged_changes(self._repo, plan_range(self._repo, older, end))
         except RepositoryError as error:
             if error.slug != "shallow-clone":
                 raise

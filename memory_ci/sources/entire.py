@@ -2,7 +2,8 @@
 
 A checkpoint is the folder `<2 hex>/<10 hex>/` of the branch, with one folder a session (`0/`, `1/` …; the oldest
 layout has its last session in the checkpoint's own folder). A transcript is a snapshot of the whole session so far: the
-part of this checkpoint starts after the line that its metadata names. Large ones go on in `full.jsonl.001` and so on.
+part of this checkpoint starts after the line that its metadata names, in an export after the message. Large ones go on
+in `full.jsonl.001` and so on.
 Labels of agents are not read: they are wrong at times. Summaries in the metadata are written by a model.
 """
 
@@ -19,7 +20,7 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec.structs import replace
 
-from memory_ci.records.event import UNKNOWN_TIME, Session
+from memory_ci.records.event import UNKNOWN_TIME, Event, Session
 from memory_ci.sources.transcripts import raw
 from memory_ci.sources.transcripts.builder import Place, SessionBuilder, recount
 from memory_ci.sources.transcripts.registry import read_stream
@@ -142,14 +143,14 @@ class _Reader:
         metadata = self.metadata(f"{folder}{METADATA}")
         sessions = read_stream(BytesIO(transcript), f"{folder}{TRANSCRIPT}")
         lines = transcript.count(b"\n") + (not transcript.endswith(b"\n"))
-        # Of an export, one JSON value, the messages are counted.
-        start = self._start(
-            folder, metadata, max([lines, *(session.counts.records for session in sessions)])
-        )
+        messages = _list_messages(transcript)
+        start = self._start(folder, metadata, max(lines, len(messages)))
         if not sessions:
             self.problems.append(f"{folder}{TRANSCRIPT} is in no known format")
+        older = _count_events(transcript, messages[:start]) if 0 < start <= len(messages) else None
         for session in sessions:
-            yield _part_of(session, start, metadata, f"{folder}{METADATA}"), start
+            part = session.events[older:] if older is not None else _list_after(session, start)
+            yield _part_of(session, part, metadata, f"{folder}{METADATA}"), start
 
     def _start(self, folder: str, metadata: dict[str, Any], lines: int) -> int:
         """How many lines are older than the checkpoint; 0, and a problem, for what cannot be."""
@@ -162,10 +163,29 @@ class _Reader:
         return 0
 
 
-def _part_of(session: Session, start: int, metadata: dict[str, Any], path: str) -> Session:
-    """The events after line `start`, and what a model says of the session; counts of records are of the whole file."""
+def _list_messages(transcript: bytes) -> list[Any]:
+    """Return the messages of an export, one JSON value; none of a transcript of lines."""
+    return raw.items(raw.decode(transcript), "messages")
+
+
+def _count_events(transcript: bytes, messages: Sequence[Any]) -> int:
+    """Return how many events an export has that holds these messages alone, its first ones."""
+    export = raw.fields(raw.decode(transcript)) | {"messages": messages}
+    shorter = msgspec.json.format(
+        msgspec.json.encode(export), indent=1
+    )  # one line would be taken for a log
+    return sum(len(session.events) for session in read_stream(BytesIO(shorter), TRANSCRIPT))
+
+
+def _list_after(session: Session, start: int) -> Sequence[Event]:
+    return [event for event in session.events if (event.origin.line or 0) > start]
+
+
+def _part_of(
+    session: Session, part: Sequence[Event], metadata: dict[str, Any], path: str
+) -> Session:
+    """The events of the part, and what a model says of the session; counts of records are of the whole file."""
     builder = SessionBuilder(session.agent, session.format, path, session.id)
-    part = [event for event in session.events if (event.origin.line or 0) > start]
     builder.events = [replace(event, seq=number) for number, event in enumerate(part)]
     builder.place = Place(1, raw.time(metadata, "created_at"))
     for section, text, paths in _summary_texts(raw.fields(metadata, "summary")):

@@ -639,6 +639,35 @@ def test_what_people_asked_in_a_checkpoint_of_no_change_is_proposed_once(
     assert notices(later) == []
 
 
+def test_a_survey_joins_checkpoints_over_the_whole_history(project: Project) -> None:
+    keep_checkpoint(project, at=project.clock.now, branch="charge")
+    squash(project)
+    project.clock.now += timedelta(days=40)
+    project.commit("Name the pool (#141)", {"src/pool.py": "pool\n"})
+    unnamed = SessionFinder(project.workspace).unnamed
+    assert unnamed is not None
+    told = "1 of 1 checkpoint of Entire is named by no commit: 1 joined by branch, files and time"
+    assert (
+        unnamed.survey()
+        == f"{told}, 0 of no change read for what people asked, 0 may be merged yet"
+    )
+
+
+def test_the_checkpoints_of_earlier_runs_are_counted(project: Project, model: StandIn) -> None:
+    at = project.clock.now
+    data = make_session(WORDS, at=at)
+    about = {"created_at": at.isoformat()}
+    kept = checkpoint(data, files_touched=["src/retry.py"], **about)
+    other = checkpoint(data, CHECKPOINT[::-1], files_touched=["src/pool.py"], **about)
+    put_tree(project, ENTIRE, kept | other)
+    squash(project)
+    since = project.git("rev-parse", "HEAD").strip()
+    project.commit("Name the pool (#141)", {"src/pool.py": "pool\n"})
+    (told,) = notices(model.plan(project, since=since))
+    assert told.startswith("2 of 2 checkpoints of Entire are named by no commit: 1 joined")
+    assert told.endswith(", 1 left to earlier runs")
+
+
 def test_a_checkpoint_that_may_still_be_merged_waits(project: Project, model: StandIn) -> None:
     keep_checkpoint(project, at=project.clock.now, files=("src/gone.py",), said=ASKED)
     project.clock.now += timedelta(days=3)

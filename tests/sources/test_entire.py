@@ -78,6 +78,35 @@ def test_only_the_part_after_the_start_belongs_to_the_checkpoint(name: str) -> N
     assert session.started.second == 3
 
 
+@pytest.mark.parametrize("indent", [None, 2])
+@pytest.mark.parametrize("client", ["opencode", "gemini"])
+def test_of_an_export_the_start_counts_messages(client: str, indent: int | None) -> None:
+    words = ["use pnpm", "small commits", "no merges"]
+    if client == "opencode":
+        parts = [
+            [{"id": f"prt_{number}", "type": "text", "text": said}]
+            for number, said in enumerate(words)
+        ]
+        messages = [
+            {"info": {"id": f"msg_{at}", "role": "user"}, "parts": part}
+            for at, part in enumerate(parts)
+        ]
+        export: dict[str, object] = {"info": {"id": "ses_1"}, "messages": messages}
+    else:
+        export = {
+            "sessionId": "a19d",
+            "projectHash": "ff",
+            "startTime": "2026-09-01T12:00:00Z",
+            "messages": [
+                {"id": f"m{at}", "type": "user", "content": said} for at, said in enumerate(words)
+            ],
+        }
+    transcript = json.dumps(export, indent=indent).encode()
+    found = checkpoint(branch(transcript=transcript, checkpoint_transcript_start=1))
+    assert found.problems == ()
+    assert texts(found) == ["small commits", "no merges"]
+
+
 @pytest.mark.parametrize("start", [9, -1, "2", True, [1]])
 def test_a_start_that_cannot_be_is_a_problem_and_the_whole_session_is_read(start: object) -> None:
     found = checkpoint(branch(transcript_lines_at_start=start))

@@ -260,10 +260,7 @@ def check_sessions(case: Surroundings) -> Iterator[Probe]:
     else:
         what = f"none {of} has a session, though sessions are captured; {kept or 'none kept here'}"
         yield Probe("sessions", "warn", what, CAPTURE)
-    if finder.unnamed and finder.unnamed.unnamed:
-        count = f"{len(finder.unnamed.unnamed)} of {plural(finder.unnamed.count, 'checkpoint')} of Entire"
-        what = f"{count} are named by no commit: `record` joins them by branch, files and time, or reads them alone"
-        yield Probe("checkpoints", "warn", what, checkpoints.HINT)
+    yield from _judge_checkpoints(finder)
     for missed in finder.tell_missed():
         remedy = (
             "Name the session in the commit, by our hook or by hand: Memory-Session: <agent>:<id>."
@@ -276,6 +273,12 @@ def check_sessions(case: Surroundings) -> Iterator[Probe]:
             problem,
             "Where sessions are kept and fetched from: `memory-ci help sessions`.",
         )
+
+
+def _judge_checkpoints(finder: SessionFinder) -> Iterator[Probe]:
+    """Say what becomes of the checkpoints of Entire that no commit names, if there are any."""
+    if finder.unnamed and finder.unnamed.unnamed and (what := finder.unnamed.survey()):
+        yield Probe("checkpoints", "warn", what, checkpoints.HINT)
 
 
 def _find_capture(case: Surroundings) -> datetime | None:

@@ -101,8 +101,8 @@ def _identified(data: object, uid: str) -> dict[str, Any]:
     return raw.fields(raw.decode(str(data).encode())) | {"id": uid}
 
 
-PART_PREFIX = "prt"
-"""How the id of a part begins; one that does not was masked, and is no id."""
+PART_PREFIX, MESSAGE_PREFIX = "prt", "msg"
+"""How ids of parts and of messages begin; one that does not was masked, and is no id."""
 
 
 class _Reader(SessionBuilder):
@@ -128,20 +128,21 @@ class _Reader(SessionBuilder):
                     part, "injected" if is_ours else self.person if role == "user" else self.worker
                 )
             if raw.text(info, "error", "name") == "MessageAbortedError" and not is_inner:
-                self.add("human", "interrupt", uid=uid and f"{uid}:aborted")
+                self.add(
+                    "human",
+                    "interrupt",
+                    uid=f"{uid}:aborted" if uid.startswith(MESSAGE_PREFIX) else "",
+                )
         return self.build()
 
     def _add_part(self, part: dict[str, Any], speaker: Actor) -> None:
         kind, key = raw.text(part, "type"), raw.text(part, "id")
+        key = key if key.startswith(PART_PREFIX) else ""
         if kind == "text":
             text = raw.text(part, "text")
             if speaker == "human" and not (words := typed_words(text)):
                 speaker = "injected"
-            self.say(
-                speaker,
-                words if speaker == "human" else text,
-                key if key.startswith(PART_PREFIX) else "",
-            )
+            self.say(speaker, words if speaker == "human" else text, key)
         elif kind == "tool":
             self._add_tool(key, raw.text(part, "tool"), raw.fields(part, "state"))
         elif kind == "compaction":

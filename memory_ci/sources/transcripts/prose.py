@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from memory_ci.sources.transcripts import raw
 from memory_ci.sources.transcripts.builder import SessionBuilder
@@ -41,6 +42,18 @@ WRAPPED = re.compile(
 
 PASTED_TRANSCRIPT = re.compile("[\u23fa\u23bf\u273b]\\s")
 """How the lines of an agent's own screen begin: somebody who pastes them did not say them."""
+
+PASTED_FINDING = re.compile(
+    r"(?:[^\n]{1,200}\n\s*\n)?(?:Low|Medium|High|Critical) Severity[ \t]*(?:\n|\Z)"
+)
+"""How a review bot's finding begins that somebody pastes: its title, and how grave it is on a line of its own."""
+
+OUTPUT_LINE = re.compile(
+    r"\s*(?:\[?\d{4}-\d\d-\d\d[T ]|\[?\d\d:\d\d:\d\d|\[?(?:TRACE|DEBUG|INFO|NOTICE|WARN|WARNING|ERROR|FATAL|CRITICAL)\b"
+    r"|=== (?:RUN|NAME|PAUSE|CONT)\b|--- (?:FAIL|PASS|SKIP):|(?:ok|FAIL)\s*(?:\t|\Z)"
+    r"|Traceback \(most recent call last\):|npm (?:ERR!|error)\s|panic: |at [\w.$<>]{1,200} ?\()"
+)
+"""How a line of a log or of a test run begins: with a time, a level or the name of a test."""
 
 ASIDE = re.compile(
     r"<(?P<tag>system-reminder|ide_[a-z_]+|new-diagnostics|user-prompt-submit-hook)\b[^>]*>"
@@ -96,16 +109,28 @@ def is_json(text: str) -> bool:
 
 
 def is_envelope(text: str) -> bool:
-    """Return whether a text looks like a program's: JSON, a tag of two words, a hook's feedback, an agent's screen.
+    """Return whether a text looks like a program's: JSON, a tag of two words, a hook's feedback, what a screen showed.
 
     >>> is_envelope("<ci-monitor-event>failed</ci-monitor-event>"), is_envelope("/home/ada/x is <b>bold</b>")
     (True, False)
     """
     start = text.lstrip(INVISIBLE)
-    is_known_form = (
-        WRAPPED.match(start) or HOOK_FEEDBACK.match(start) or PASTED_TRANSCRIPT.match(start)
+    known_forms = (WRAPPED, HOOK_FEEDBACK, PASTED_TRANSCRIPT, PASTED_FINDING)
+    return (
+        any(form.match(start) for form in known_forms)
+        or is_json(start)
+        or is_output(start.splitlines())
     )
-    return bool(is_known_form or is_json(start))
+
+
+def is_output(lines: Sequence[str]) -> bool:
+    """Return whether lines are of a log or a test run: half of them, or the first and the last, begin so.
+
+    >>> is_output(["--- FAIL: TestRetry (0.05s)", "    got 2", "FAIL"]), is_output(["ERROR is a level"])
+    (True, False)
+    """
+    marked = [bool(OUTPUT_LINE.match(line)) for line in lines if line.strip()]
+    return sum(marked) >= 2 and (2 * sum(marked) >= len(marked) or (marked[0] and marked[-1]))
 
 
 def has_machine_lines(text: str) -> bool:

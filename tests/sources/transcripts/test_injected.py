@@ -389,8 +389,15 @@ def typed(text: str) -> dict[str, Example]:
 @pytest.mark.parametrize("client", CLIENTS)
 @pytest.mark.parametrize(
     "text",
-    [TASK_EVENT, f"<deploy-event>\n{ORDER}\n</deploy-event>", f"\u23fa {ORDER}\n  \u23bf Done"],
-    ids=["JSON", "envelope", "pasted screen"],
+    [
+        TASK_EVENT,
+        f"<deploy-event>\n{ORDER}\n</deploy-event>",
+        f"\u23fa {ORDER}\n  \u23bf Done",
+        f"Shared state leaks\n\nMedium Severity\n\n{ORDER}",
+        f"--- FAIL: TestRetry (0.05s)\n    --- FAIL: TestRetry/once (0.01s)\n        {ORDER}\nFAIL",
+        f"2026-11-23 10:00:00 start\n2026-11-23 10:00:01 {ORDER}",
+    ],
+    ids=["JSON", "envelope", "pasted screen", "finding of a review bot", "test run", "log"],
 )
 def test_what_looks_like_a_program_s_is_nobody_s_words_in_any_client(
     client: str, text: str

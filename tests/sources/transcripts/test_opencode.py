@@ -161,6 +161,17 @@ def test_parts_whose_ids_were_masked_are_all_read() -> None:
     assert human_texts(session) == texts
 
 
+def test_calls_and_interrupts_whose_ids_were_masked_are_all_read() -> None:
+    state = {"status": "completed", "input": {"command": "make"}, "output": "done"}
+    message = {
+        "info": {"id": "x", "role": "assistant", "error": {"name": "MessageAbortedError"}},
+        "parts": [{"type": "tool", "tool": "bash", "id": "x", "state": state}],
+    }
+    export = {"info": {"id": "ses_1"}, "messages": [message, message]}
+    (session,) = read(io.BytesIO(json.dumps(export).encode()), "export.json")
+    assert [event.kind for event in session.events] == ["tool_call", "tool_result", "interrupt"] * 2
+
+
 def test_the_text_of_a_command_is_no_person_s() -> None:
     part = {
         "type": "text",
