@@ -285,7 +285,7 @@ def record_scene(scene: Scene, commands: Sequence[Command], results: Path, progr
     """Run the command lines in copies of a scene and write one result file for each."""
     folder = results / scene.name
     folder.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory() as scratch:
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as scratch:
         shared = copy_repository(scene, Path(scratch, "shared"))
         for number, command in enumerate(commands, 1):
             place = shared
@@ -400,7 +400,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     scenes = options.scenes.absolute()
     if options.verb == "prepare":
         scenes.mkdir(parents=True)
-        with tempfile.TemporaryDirectory() as scratch:
+        with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as scratch:
             for history in (make_shop(Path(scratch), program), *options.histories):
                 prepare_scene(history.absolute(), scenes, program)
         return
