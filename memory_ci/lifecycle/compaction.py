@@ -1,4 +1,8 @@
-"""Compaction: one id in one place, like entries in one, retired ones out; and retirement. git is the archive."""
+"""Compaction and retirement of entries; git keeps what they take out.
+
+Compaction makes one entry of several places of one id and of near duplicates in one file, and
+removes retired entries. Retirement marks entries that no longer apply.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from datetime import date
 from fractions import Fraction
 from math import comb
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from msgspec.structs import replace
 
@@ -15,26 +19,37 @@ from memory_ci.lifecycle.fold import is_proved
 from memory_ci.lifecycle.prominence import effective_importance, priority_floor
 from memory_ci.lifecycle.reinforcement import unite_occurrences
 from memory_ci.lifecycle.relations import relations_of
-from memory_ci.lifecycle.similarity import said, similar_pairs, title_stems
+from memory_ci.lifecycle.similarity import NEAR_DUPLICATE, said, similar_pairs, title_stems
 from memory_ci.records.entry import Entry, EntryType, Located, Phase, ScopeName
 from memory_ci.records.plan import Change
 
-# Of one id in several places the widest stays: promotion moved it up, and a merge brought the old place back.
-WIDTHS: Mapping[ScopeName, int] = {
+SCOPE_ORDER: Mapping[ScopeName, int] = {
     "institutional": 0,
     "global": 1,
     "project": 2,
     "session": 3,
     "team": 4,
 }
-RULES: frozenset[EntryType] = frozenset(
-    ("directive", "procedural")
-)  # One title is one rule, whatever its reason.
-MORE_WORDS = Fraction(
-    7499, 10000
-)  # Of two titles, one of which has all words of the other, 3 in 4 are shared.
+"""The widest scope first. Of several copies of an id the copy in the widest scope stays: promotion
+moved the entry up, and a merge restored the old place."""
+
+RULE_TYPES: frozenset[EntryType] = frozenset(("directive", "procedural"))
+"""Types whose titles are compared on their own: one title is one rule, whatever its reason."""
+
+CONTAINED_TITLE = Fraction(7499, 10000)
+"""Threshold for two titles one of which has all words of the other: 3 words in 4 are shared."""
+
+PINNED_PRIORITIES = ("pin", "permanent")
+"""Priorities that only a person gives and only a person takes back."""
+
 T = TypeVar("T")
-Planned = tuple[Located, Change]  # A change and where the entry that it is about stands now.
+
+
+class PlannedChange(NamedTuple):
+    """A change, and the place of the entry that it changes."""
+
+    place: Located
+    change: Change
 
 
 def plan_compaction(
@@ -42,206 +57,269 @@ def plan_compaction(
     older: Collection[Located] = (),
     same: Collection[frozenset[str]] = (),
 ) -> tuple[Change, ...]:
-    """Updates of the entries that stay and removals of the others; the same for any order of `located`.
-    `located` are entries of files that may be rewritten: no inbox fragments, nothing outside of the repository. `older`
-    are those of which history says that a copy of the same id replaced them. Copies of one id that say different
-    things, and are no versions of each other, stay as they are. `same` are ids of entries of which a model says that
-    they say the same. Every id is afterwards an entry, or in the `supersedes` of one, unless a copy of it was retired.
-    Doing the changes and planning again gives none."""
-    live = {
-        entry_id: copies for entry_id, copies in _by_id(located).items() if _is_one(copies, older)
+    """Plan updates of the entries that stay and removals of the others.
+
+    The plan does not depend on the order of `located`. After it, every id is the id of an entry or
+    in the `supersedes` of one, unless a copy of it was retired. Planning again after the changes
+    gives no change. Copies of one id that say different things, and are not versions of each
+    other, stay unchanged.
+
+    Args:
+        located: entries of files that may be rewritten; no inbox fragments.
+        older: copies that, by history, another copy of the same id replaced.
+        same: groups of ids whose entries say the same according to a model.
+    """
+    copies_by_id = {
+        entry_id: copies
+        for entry_id, copies in _group_by_id(located).items()
+        if _is_one_learning(copies, older)
     }
-    # By whichever copy says so: were a tombstone taken out alone, an older active copy would come back to life.
-    retired = {place.entry.id for place in located if place.entry.status == "retired"} & live.keys()
-    planned = [_removal(place, "retired") for entry_id in retired for place in live.pop(entry_id)]
-    for copies in live.values():
-        planned += [_removal(place, f"stands in {copies[0].path}") for place in copies[1:]]
-    clusters = list(_clusters([_unite(copies, older) for copies in live.values()]))
-    for members in _joined(clusters, same):
-        survivor, *others = members
-        planned += [
-            _removal(live[other.entry.id][0], f"part of {survivor.entry.id[:8]}")
-            for other in others
-        ]
-        planned += _update(live[survivor.entry.id], members)
-    return tuple(change for _, change in sorted(planned, key=_turn))
+    planned: list[PlannedChange] = []
+
+    # One retired copy retires all: if only that copy went, an older active copy would be served again.
+    retired_ids = {place.entry.id for place in located if place.entry.status == "retired"}
+    for entry_id in retired_ids & copies_by_id.keys():
+        copies = copies_by_id.pop(entry_id)
+        planned += [_plan_removal(place, "retired") for place in copies]
+
+    for first, *duplicates in copies_by_id.values():
+        planned += [_plan_removal(place, f"stands in {first.path}") for place in duplicates]
+
+    united = [_unite_copies(copies, older) for copies in copies_by_id.values()]
+    for cluster in _join_clusters(list(_find_clusters(united)), same):
+        survivor, *absorbed = cluster
+        why = f"part of {survivor.entry.id[:8]}"
+        planned += [_plan_removal(copies_by_id[place.entry.id][0], why) for place in absorbed]
+        planned += _plan_update(copies_by_id[survivor.entry.id], cluster)
+    return tuple(change for _, change in sorted(planned, key=_file_order))
 
 
 def list_unlike(located: Iterable[Located]) -> tuple[tuple[Located, ...], ...]:
-    """The copies of each id under which different things are said."""
-    return tuple(tuple(copies) for copies in _by_id(located).values() if not _is_one(copies, ()))
+    """Return the copies of each id whose copies say different things."""
+    groups = _group_by_id(located).values()
+    return tuple(tuple(copies) for copies in groups if not _is_one_learning(copies, ()))
 
 
-def _by_id(located: Iterable[Located]) -> dict[str, list[Located]]:
+def _group_by_id(located: Iterable[Located]) -> dict[str, list[Located]]:
+    """Return the copies of each id, the copy in the widest scope first."""
+
+    def order(place: Located) -> tuple[int, str, int]:
+        return SCOPE_ORDER[place.scope.name], place.path, place.line
+
     copies: dict[str, list[Located]] = defaultdict(list)
-    for place in sorted(
-        located, key=lambda place: (WIDTHS[place.scope.name], place.path, place.line)
-    ):
+    for place in sorted(located, key=order):
         copies[place.entry.id].append(place)
     return copies
 
 
-def _is_one(copies: Sequence[Located], older: Collection[Located]) -> bool:
-    """Whether the copies of one id are one learning: each is like every other, but for those that another replaced."""
+def _is_one_learning(copies: Sequence[Located], older: Collection[Located]) -> bool:
+    """Return whether all copies of an id say the same, apart from those that another replaced."""
     if len(copies) == 1:
         return True
-    spoken = {said(place.entry) for place in copies if place not in older}
-    texts = [text.words for text in spoken]
-    is_alike = len({text.claims for text in spoken}) == 1 and len(similar_pairs(texts)) == comb(
-        len(texts), 2
-    )
-    kept = {key for key, _ in copies[0].entry.extra}
-    return is_alike and all(kept.issuperset(dict(place.entry.extra)) for place in copies)
+    current = [said(place.entry) for place in copies if place not in older]
+    if len({entry_words.claims for entry_words in current}) != 1:
+        return False
+    # As a set: copies with the same words and claims count once.
+    word_sets = [entry_words.words for entry_words in set(current)]
+    if len(similar_pairs(word_sets)) != comb(len(word_sets), 2):
+        return False
+    kept_keys = {key for key, _ in copies[0].entry.extra}
+    return all(kept_keys.issuperset(dict(place.entry.extra)) for place in copies)
 
 
-def _clusters(places: Iterable[Located]) -> Iterator[list[Located]]:
-    """The places in groups that become one entry each, the survivor first. Only entries of one file, one type, one
-    validity and one adoption are compared, and only if they make the same claims. An entry is always compared with the
-    survivor itself: a chain of likenesses does not make its ends alike."""
-    groups: dict[object, list[tuple[Located, frozenset[str]]]] = defaultdict(list)
+def _find_clusters(places: Iterable[Located]) -> Iterator[list[Located]]:
+    """Yield groups of places that become one entry each, the survivor first.
+
+    Only entries of one file, type, validity and adoption that make the same claims are compared.
+    Each entry is compared with the survivor: a chain of similar entries does not make its ends
+    similar.
+    """
+    comparable: dict[object, list[Located]] = defaultdict(list)
     for place in sorted(places, key=rank):
-        entry, (words, claims) = place.entry, said(place.entry)
-        if entry.status != "retired":
-            groups[place.path, entry.type, entry.adoption, entry.valid_until, claims].append(
-                (place, words)
-            )
-        else:
+        entry = place.entry
+        if entry.status == "retired":
             yield [place]
-    for group in groups.values():
-        yield from _split(group)
+            continue
+        claims = said(entry).claims
+        key = (place.path, entry.type, entry.adoption, entry.valid_until, claims)
+        comparable[key].append(place)
+    for group in comparable.values():
+        yield from _split_group(group)
 
 
-def _split(group: Sequence[tuple[Located, frozenset[str]]]) -> Iterator[list[Located]]:
-    """The clusters of a group, best entry first: each takes in what is like it and not yet taken."""
-    views = [_neighbours([words for _, words in group])]
-    if group[0][0].entry.type in RULES:
-        views.append(_neighbours([title_stems(place.entry) for place, _ in group], is_part=True))
+def _split_group(group: Sequence[Located]) -> Iterator[list[Located]]:
+    """Yield the clusters of comparable entries; each takes what is similar and still free."""
+    word_sets = [said(place.entry).words for place in group]
+    duplicates = find_near_duplicates(word_sets)
+    if group[0].entry.type in RULE_TYPES:
+        titles = [title_stems(place.entry) for place in group]
+        similar_titles = find_near_duplicates(titles, contained_only=True)
+        duplicates = [
+            by_words | by_title
+            for by_words, by_title in zip(duplicates, similar_titles, strict=True)
+        ]
     taken: set[str] = set()
-    for at, (place, _) in enumerate(group):
-        if place.entry.id not in taken:
-            taken.add(place.entry.id)
-            like = {other for near in views for other in near(at)}
-            free = (
-                group[other][0] for other in sorted(like) if group[other][0].entry.id not in taken
-            )
-            members = _take_in(place, free)
-            taken |= {member.entry.id for member in members}
-            yield members
+    for index, place in enumerate(group):
+        if place.entry.id in taken:
+            continue
+        taken.add(place.entry.id)
+        similar = [group[other] for other in sorted(duplicates[index])]
+        free = [candidate for candidate in similar if candidate.entry.id not in taken]
+        members = _select_compatible(place, free)
+        taken |= {member.entry.id for member in members}
+        yield members
 
 
-def _neighbours(
-    texts: Sequence[frozenset[str]], *, is_part: bool = False
-) -> Callable[[int], Iterator[int]]:
-    """What gives for the place of a text the places of those like it, its own among them if it says anything.
-    `is_part`: like is what has all words of the other, and few more; one that has another word instead is not."""
-    saying: dict[frozenset[str], list[int]] = defaultdict(list)
-    for at, text in enumerate(texts):
-        saying[text].append(at)
-    known = tuple(saying)
-    near = {text: [text] if text else [] for text in known}
-    for one, other in similar_pairs(known, MORE_WORDS) if is_part else similar_pairs(known):
-        if not is_part or known[one] <= known[other] or known[other] <= known[one]:
-            near[known[one]].append(known[other])
-            near[known[other]].append(known[one])
-    return lambda at: (other for words in near[texts[at]] for other in saying[words])
+def find_near_duplicates(
+    token_sets: Sequence[frozenset[str]], *, contained_only: bool = False
+) -> list[set[int]]:
+    """Return for each token set the indices of its near duplicates, itself included.
+
+    Args:
+        token_sets: one set of words per entry; an empty set has no duplicates.
+        contained_only: count a pair only if one set contains the other and is not much smaller.
+    """
+    indices_by_set: dict[frozenset[str], list[int]] = defaultdict(list)
+    for index, token_set in enumerate(token_sets):
+        indices_by_set[token_set].append(index)
+    distinct = tuple(indices_by_set)
+    similar_sets = {token_set: {token_set} for token_set in distinct if token_set}
+    threshold = CONTAINED_TITLE if contained_only else NEAR_DUPLICATE
+    for first_index, second_index in similar_pairs(distinct, threshold):
+        first, second = distinct[first_index], distinct[second_index]
+        if contained_only and not (first <= second or second <= first):
+            continue
+        similar_sets[first].add(second)
+        similar_sets[second].add(first)
+    duplicates = {
+        token_set: {index for similar in sets for index in indices_by_set[similar]}
+        for token_set, sets in similar_sets.items()
+    }
+    return [duplicates.get(token_set, set()) for token_set in token_sets]
 
 
-def _joined(
+def _join_clusters(
     clusters: Sequence[list[Located]], same: Collection[frozenset[str]]
 ) -> Iterator[list[Located]]:
-    """The clusters, those that hold entries of one set of `same` as one, where they could be one entry."""
+    """Yield the clusters, with those joined that hold entries of one group of `same`.
+
+    Clusters are joined only where their entries could be one entry: same file, adoption and
+    validity, not retired.
+    """
     joined: dict[object, list[Located]] = {}
-    for members in clusters:
-        entry, ids = members[0].entry, {member.entry.id for member in members}
-        named = next((group for group in same if group & ids), None)
-        is_open = named is not None and entry.status != "retired"
-        key = (named, members[0].path, entry.adoption, entry.valid_until) if is_open else entry.id
-        joined.setdefault(key, []).extend(members)
+    for cluster in clusters:
+        entry = cluster[0].entry
+        ids = {member.entry.id for member in cluster}
+        group = next((group for group in same if group & ids), None)
+        key: object = entry.id
+        if group is not None and entry.status != "retired":
+            key = (group, cluster[0].path, entry.adoption, entry.valid_until)
+        joined.setdefault(key, []).extend(cluster)
     for places in joined.values():
         best, *others = sorted(places, key=rank)
-        members = _take_in(best, others)
-        left = [place for place in others if place not in members]
+        members = _select_compatible(best, others)
         yield members
-        yield from ([place] for place in left)
+        for place in places:
+            if place not in members:
+                yield [place]
 
 
-def _take_in(survivor: Located, others: Iterable[Located]) -> list[Located]:
-    """The survivor and the others that contradict no member by their relations, and say nothing it could not keep."""
+def _select_compatible(survivor: Located, candidates: Iterable[Located]) -> list[Located]:
+    """Return the survivor and the candidates that it can absorb.
+
+    A candidate is left out if a relation contradicts a member, or if it has an unknown key that the
+    survivor could not keep.
+    """
     members = [survivor]
-    names, opposed = _names_and_opposed(survivor.entry)
-    unknown = {key for key, _ in survivor.entry.extra}
-    for other in others:
-        own, against = _names_and_opposed(other.entry)
-        if (
-            opposed.isdisjoint(own)
-            and names.isdisjoint(against)
-            and unknown.issuperset(dict(other.entry.extra))
-        ):
-            members.append(other)
-            names |= own
-            opposed |= against
+    ids, contradicted = _list_ids_and_contradicted(survivor.entry)
+    survivor_keys = {key for key, _ in survivor.entry.extra}
+    for candidate in candidates:
+        candidate_ids, candidate_contradicts = _list_ids_and_contradicted(candidate.entry)
+        is_contradicted = contradicted & candidate_ids or ids & candidate_contradicts
+        if is_contradicted or not survivor_keys.issuperset(dict(candidate.entry.extra)):
+            continue
+        members.append(candidate)
+        ids |= candidate_ids
+        contradicted |= candidate_contradicts
     return members
 
 
-def _names_and_opposed(entry: Entry) -> tuple[set[str], set[str]]:
-    """The ids that an entry stands for, and those that it contradicts."""
-    opposed = {relation.id for relation in relations_of(entry) if relation.kind == "contradicts"}
-    return {entry.id, *map(str.lower, entry.supersedes)}, opposed - {entry.id}
+def _list_ids_and_contradicted(entry: Entry) -> tuple[set[str], set[str]]:
+    """Return the ids that an entry replaces, its own included, and the ids it contradicts."""
+    ids = {entry.id, *(old_id.lower() for old_id in entry.supersedes)}
+    relations = relations_of(entry)
+    contradicted = {relation.id for relation in relations if relation.kind == "contradicts"}
+    return ids, contradicted - {entry.id}
 
 
-def _unite(copies: Sequence[Located], older: Collection[Located]) -> Located:
-    """The first of several places of one id, with what all copies say. The count is of the same uses: the highest."""
+def _unite_copies(copies: Sequence[Located], older: Collection[Located]) -> Located:
+    """Return the first copy of an id with what all copies say.
+
+    All copies count the same uses, so the highest count is kept.
+    """
     if len(copies) == 1:
         return copies[0]
-    ranked = [
-        place.entry for place in sorted(copies, key=lambda place: (place in older, *rank(place)))
-    ]
-    merged = _merge(copies[0].entry, ranked, max)
-    origin = {
-        name: _first(getattr(entry, name) for entry in ranked)
-        for name in ("source", "session", "engine")
-    }
-    return replace(copies[0], entry=replace(merged, **origin))
+    ranked_places = sorted(copies, key=lambda place: (place in older, *rank(place)))
+    ranked = [place.entry for place in ranked_places]
+    merged = _merge_entries(copies[0].entry, ranked, max)
+    entry = replace(
+        merged,
+        source=_first_value(entry.source for entry in ranked),
+        session=_first_value(entry.session for entry in ranked),
+        engine=_first_value(entry.engine for entry in ranked),
+    )
+    return replace(copies[0], entry=entry)
 
 
-def _merge(kept: Entry, ranked: Sequence[Entry], count: Callable[[Iterable[int]], int]) -> Entry:
-    """`kept` with what the entries say together, best one first; its type and its unknown keys stay its own. Retirement
-    by stage takes `task` entries of one phase: the result is only open to it where all of them were."""
+def _merge_entries(
+    base: Entry, ranked: Sequence[Entry], combine_counts: Callable[[Iterable[int]], int]
+) -> Entry:
+    """Return `base` with what all entries say; its type and its unknown keys stay.
+
+    Retirement by stage takes `task` entries of one phase, so the result has a phase only if all
+    entries had the same one.
+
+    Args:
+        base: the entry whose id, type and unknown keys are kept.
+        ranked: all entries, the best first; its title and body are kept.
+        combine_counts: how reinforcement counts are combined, `max` or `sum`.
+    """
     ids = {entry.id for entry in ranked}
-    phases = {entry.phase for entry in ranked}
+    is_one_phase = len({entry.phase for entry in ranked}) == 1
+    superseded = [old_id for entry in ranked for old_id in (entry.id, *entry.supersedes)]
+    relations = [relation for entry in ranked for relation in entry.relations]
     return replace(
-        kept,
+        base,
         title=ranked[0].title,
         body=ranked[0].body,
         domain="team" if any(entry.domain == "team" for entry in ranked) else "task",
-        phase=kept.phase if len(phases) == 1 else None,
+        phase=base.phase if is_one_phase else None,
         status="compacted" if any(entry.status == "compacted" for entry in ranked) else "active",
         importance=max(entry.importance for entry in ranked),
         priority=max((entry.priority for entry in ranked), key=priority_floor),
-        reinforcement_count=count(entry.reinforcement_count for entry in ranked),
+        reinforcement_count=combine_counts(entry.reinforcement_count for entry in ranked),
         last_reinforced=max(entry.last_reinforced for entry in ranked),
         created_at=_earliest(entry.created_at for entry in ranked),
         occurred_at=_earliest(entry.occurred_at for entry in ranked),
         valid_until=_earliest(entry.valid_until for entry in ranked),
-        supersedes=_union(
-            (old for old in (entry.id, *entry.supersedes) if old != kept.id) for entry in ranked
-        ),
-        evidence=_union(entry.evidence for entry in ranked),
-        occurrences=unite_occurrences(kept, ranked),
-        cites=_union(entry.cites for entry in ranked),
-        aka=_first(entry.aka for entry in ranked),
-        relations=_union(
-            (r for r in entry.relations if ids.isdisjoint(r.split()[1:])) for entry in ranked
-        ),
-        adoption=_first(entry.adoption for entry in ranked),
-        instead=_first(entry.instead for entry in ranked),
+        supersedes=_distinct(old_id for old_id in superseded if old_id != base.id),
+        evidence=_distinct(line for entry in ranked for line in entry.evidence),
+        occurrences=unite_occurrences(base, ranked),
+        cites=_distinct(cite for entry in ranked for cite in entry.cites),
+        aka=_first_value(entry.aka for entry in ranked),
+        relations=_distinct(line for line in relations if ids.isdisjoint(line.split()[1:])),
+        adoption=_first_value(entry.adoption for entry in ranked),
+        instead=_first_value(entry.instead for entry in ranked),
     )
 
 
 def rank(place: Located) -> tuple[bool, float, int, str, str, str]:
-    """The order in which entries survive: those that are proved, the most important, then the longest, then by id. What
-    is proved lends its evidence to no other words. Copies of one id that say the same are told apart by nothing here:
-    they keep the order of their places."""
+    """Return the sort key by which entries survive, the best first.
+
+    Proved entries come first, because evidence is not lent to other words; then the most important,
+    the longest, and by id. Copies of one id that say the same are equal here and keep the order of
+    their places.
+    """
     entry = place.entry
     length = len(entry.title) + len(entry.body)
     return (
@@ -258,64 +336,77 @@ def _earliest(days: Iterable[date | None]) -> date | None:
     return min((day for day in days if day is not None), default=None)
 
 
-def _first(values: Iterable[T | None]) -> T | None:
+def _first_value(values: Iterable[T | None]) -> T | None:
     return next((value for value in values if value is not None), None)
 
 
-def _union(lists: Iterable[Iterable[str]]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(item for items in lists for item in items))
+def _distinct(lines: Iterable[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(lines))
 
 
-def _update(copies: Sequence[Located], members: Sequence[Located]) -> list[Planned]:
-    """The update of the survivor, if anything came to it; `members` begins with it."""
-    place, others = copies[0], members[1:]
-    entry = (
-        _merge(members[0].entry, [member.entry for member in members], sum)
-        if others
-        else members[0].entry
-    )
+def _plan_update(copies: Sequence[Located], cluster: Sequence[Located]) -> list[PlannedChange]:
+    """Return the update of a cluster's survivor, if it changes.
+
+    Args:
+        copies: the places of the survivor's id; the first is the one that is updated.
+        cluster: the survivor, then the entries that it absorbs.
+    """
+    survivor, *absorbed = cluster
+    entry = survivor.entry
+    if absorbed:
+        entry = _merge_entries(entry, [member.entry for member in cluster], sum)
+    place = copies[0]
     if entry == place.entry:
         return []
-    why = [f"one of {len(copies)} copies"] if len(copies) > 1 else []
-    why += [f"merged with {', '.join(other.entry.id[:8] for other in others)}"] if others else []
-    return [
-        (
-            place,
-            Change(step="compact", kind="update", path=place.path, entry=entry, why="; ".join(why)),
-        )
-    ]
+    reasons: list[str] = []
+    if len(copies) > 1:
+        reasons.append(f"one of {len(copies)} copies")
+    if absorbed:
+        reasons.append(f"merged with {', '.join(member.entry.id[:8] for member in absorbed)}")
+    why = "; ".join(reasons)
+    change = Change(step="compact", kind="update", path=place.path, entry=entry, why=why)
+    return [PlannedChange(place, change)]
 
 
-def _removal(place: Located, why: str) -> Planned:
-    return place, Change(step="compact", kind="remove", path=place.path, entry=place.entry, why=why)
+def _plan_removal(place: Located, why: str) -> PlannedChange:
+    change = Change(step="compact", kind="remove", path=place.path, entry=place.entry, why=why)
+    return PlannedChange(place, change)
 
 
-def _turn(planned: Planned) -> tuple[str, bool, int, str]:
-    """By file: updates from the top, then removals from the bottom, as each takes out the last entry of its id."""
+def _file_order(planned: PlannedChange) -> tuple[str, bool, int, str]:
+    """Sort by file: updates from the top, then removals from the bottom.
+
+    Each removal takes out the last entry of its id, so the lower ones must go first.
+    """
     place, change = planned
     is_removal = change.kind == "remove"
-    return place.path, is_removal, -place.line if is_removal else place.line, place.entry.id
-
-
-KEPT = ("pin", "permanent")  # Priorities that only a person gives, and only a person takes back.
+    line = -place.line if is_removal else place.line
+    return place.path, is_removal, line, place.entry.id
 
 
 def plan_stage_retirement(
     located: Iterable[Located], ended: Phase, today: date
 ) -> tuple[Change, ...]:
-    """Retire the task entries of the phase that has ended, in every scope; a compacted one is like an active one. What
-    the team knows outlives a stage, and so does what a person pinned. Of what is retired already nothing changes."""
+    """Plan the retirement of the task entries of a phase that has ended, in every scope.
+
+    Compacted entries are retired like active ones. Entries of domain `team` outlive a stage, and so
+    do entries that a person pinned.
+    """
     why = f"the stage {ended} ended, seen {today.isoformat()}"
-    of_stage = (
-        place for place in located if place.entry.domain == "task" and place.entry.phase == ended
-    )
-    return tuple(retire(place, why) for place in of_stage if may_retire(place.entry))
+    changes = []
+    for place in located:
+        entry = place.entry
+        if entry.domain == "task" and entry.phase == ended and may_retire(entry):
+            changes.append(retire(place, why))
+    return tuple(changes)
 
 
 def may_retire(entry: Entry) -> bool:
-    return entry.status != "retired" and entry.priority not in KEPT
+    """Return whether an entry is not retired already and not pinned by a person."""
+    return entry.status != "retired" and entry.priority not in PINNED_PRIORITIES
 
 
 def retire(place: Located, why: str) -> Change:
+    """Return the change that retires an entry."""
     entry = replace(place.entry, status="retired")
     return Change(step="retire", kind="update", path=place.path, entry=entry, why=why)
