@@ -1,8 +1,8 @@
-"""Promotion: what several changes or sessions said holds in a wider scope than the one it was learned in.
+"""Promotion of entries to a wider scope than the one they were learned in.
 
-The way up is team, session, project, global: a task of a job goes up to the session of that job, the directory of a
-team and a session go up to the project. What the project is told always to do becomes a norm once changes of several
-directories have said so.
+The scopes from narrow to wide are team, session, project, global: a task of a job is promoted to the
+session of that job, a team's directory and a session to the project. A directive of the project
+becomes a norm once changes of several directories have said it.
 """
 
 from __future__ import annotations
@@ -25,9 +25,11 @@ from memory_ci.records.entry import Entry, Located, ScopeOf
 from memory_ci.records.plan import Change
 
 RECURRENCES = 3
-RECURRING = Fraction(
-    7999, 10000
-)  # Jaccard above this is 0.8 or more, for up to 2000 different words.
+"""Changes or sessions that must say an entry before it is promoted."""
+
+RECURRING = Fraction(7999, 10000)
+"""Jaccard index above which two entries say the same: 0.8, for up to 2,000 different words."""
+
 PERSONAL = re.compile(
     r"\b(?i:i|we|he|she|they|users?|reviewers?|maintainers?|authors?|team|people|everyone)\s+"
     r"(?:(?:all|both|personally|usually|really|strongly|would|do|does|don't|doesn't|not)\s+)*"
@@ -36,18 +38,27 @@ PERSONAL = re.compile(
     r"|\b(?i:i|we|they|he|she)'d (?:prefer|like|rather)\b"
     r"|\b(?i:my|our|his|her|their|[a-z]+'s) (?:personal )?(?:preference|favou?rite|taste)\b"
     r"|\b(?i:preferred|preference) (?:by|of)\b"
-)  # Somebody prefers: that is a fact about a person, not about the work. `Prefer short names` is a rule.
+)
+"""Somebody's preference. `Prefer short names` is a rule and does not match."""
+
 SPECIFIC = re.compile(
     r"\d|[`@#/\\_]|\w\.\w|\w\(|[a-z][A-Z]"
     r"|\b(?i:this|our|the) (?:repo|repository|project|codebase|package|module|service)\b"
-)  # A number, code, a path, a URL, an identifier: what may hold in one repository alone.
+)
+"""A number, code, a path, a URL or an identifier: text that may apply in one repository alone."""
 
-
-LEGACY = re.compile(r"(?:^|/)\.sessions/")  # Memory of before: read, never written.
+LEGACY_SESSIONS = re.compile(r"(?:^|/)\.sessions/")
+"""Memory files of an older layout, which are read and never written."""
 
 
 class GlobalProposal(NamedTuple):
-    """An entry for global memory, as it would stand there, and the entries that it is made of."""
+    """An entry proposed for global memory.
+
+    Attributes:
+        entry: the entry as it would be written there.
+        merged: the entries that it is made of.
+        why: the reason, for people.
+    """
 
     entry: Entry
     merged: tuple[Located, ...]
@@ -55,7 +66,7 @@ class GlobalProposal(NamedTuple):
 
 
 class Promotion(NamedTuple):
-    """Changes inside the repository, and what is proposed for the memory outside of it."""
+    """Changes inside the repository, and proposals for the memory outside of it."""
 
     changes: tuple[Change, ...]
     proposals: tuple[GlobalProposal, ...]
@@ -67,37 +78,51 @@ def plan_promotion(
     path_of: Callable[[ScopeOf], str | None],
     names: Collection[str],
 ) -> Promotion:
-    """Moves of what three or more distinct changes or sessions said one scope up: removals, then an addition.
-    `path_of` gives the file of a scope, None where it has none; `names` are those of the repository and its packages.
-    The best of the entries keeps its id and supersedes the others. What the wider scope says already stays where it is,
-    so that planning again on the outcome gives nothing. Global memory lies elsewhere: only agnostic entries are
-    proposed for it."""
+    """Plan the moves of recurring entries one scope up.
+
+    An entry recurs if `RECURRENCES` distinct changes or sessions said it. Each move is the removals,
+    then an addition. The best entry keeps its id and supersedes the others. An entry that the wider
+    scope has already is not moved, so planning again after the changes gives none. Global memory is
+    outside of the repository: entries that name nothing of this repository are proposed for it.
+
+    Args:
+        located: all entries.
+        today: the date of the promotion.
+        path_of: returns the memory file of a scope, or None if it has none.
+        names: names of the repository and of its packages.
+    """
     changes: list[Change] = []
     proposals: list[GlobalProposal] = []
     places = sorted(located, key=lambda place: (place.entry.id, place.path, place.line))
-    moving: defaultdict[ScopeOf, list[Located]] = defaultdict(list)
+    movable: defaultdict[ScopeOf, list[Located]] = defaultdict(list)
     for place in places:
-        if (wider := wider_scope(place)) is not None and _may_move(place.entry):
-            moving[wider].append(place)
-    for target in sorted(moving, key=lambda scope: (scope.name, scope.where)):
-        path, held = path_of(target), [place for place in places if place.scope == target]
-        changes += _remove_left_over(moving[target], held)
-        for members in _recurring(moving[target] + held, target):
-            entry = _promoted(members, today)
-            why = f"said in {len(_said_by(members))} changes or sessions"
-            if target.name == "global":
-                proposals += (
-                    [GlobalProposal(entry, members, why)] if is_agnostic(entry, names) else []
-                )
-            elif path is not None:
-                changes += _moves(members, entry, target, path, why)
+        wider = wider_scope(place)
+        if wider is not None and _may_move(place.entry):
+            movable[wider].append(place)
+    for target in sorted(movable, key=lambda scope: (scope.name, scope.where)):
+        path = path_of(target)
+        wide_places = [place for place in places if place.scope == target]
+        changes += _remove_promoted(movable[target], wide_places)
+        for members in _find_recurring(movable[target] + wide_places, target):
+            entry = _build_promoted(members, today)
+            why = f"said in {len(_list_sources(members))} changes or sessions"
+            if target.name != "global" and path is not None:
+                changes += _plan_moves(members, entry, target, path, why)
+            elif target.name == "global" and is_agnostic(entry, names):
+                proposals.append(GlobalProposal(entry, members, why))
     return Promotion(tuple(changes), tuple(proposals))
 
 
-def _remove_left_over(narrow: Iterable[Located], wide: Iterable[Located]) -> Iterator[Change]:
-    """Removals of entries that went up before and stand below still: a person committed half of a killed run."""
-    promoted = [place.entry for place in wide if place.entry.promoted_from is not None]
-    survivors = {name: entry for entry in promoted for name in (entry.id, *entry.supersedes)}
+def _remove_promoted(narrow: Iterable[Located], wide: Iterable[Located]) -> Iterator[Change]:
+    """Yield removals of entries that were promoted before and are still in the narrow scope.
+
+    This happens when a person committed half of what a killed run had written.
+    """
+    survivors: dict[str, Entry] = {}
+    for place in wide:
+        entry = place.entry
+        if entry.promoted_from is not None:
+            survivors |= dict.fromkeys((entry.id, *entry.supersedes), entry)
     for place in narrow:
         survivor = survivors.get(place.entry.id)
         if survivor is not None:
@@ -111,160 +136,198 @@ def plan_norms(
     path_of: Callable[[ScopeOf], str | None],
     folders: Callable[[], Mapping[str, str]],
 ) -> tuple[Change, ...]:
-    """Moves of directives of the project to institutional memory that changes of three different directories said.
-    `folders` tells the directory of each merged change by what entries call it (`pr:128`). What came up once stays
-    where people put it."""
+    """Plan the moves of project directives to institutional memory.
+
+    A directive is moved if changes of three different directories said it. One that was promoted
+    before is not moved again: people put it back.
+
+    Args:
+        located: all entries.
+        today: the date of the promotion.
+        path_of: returns the memory file of a scope, or None if it has none.
+        folders: returns the directory of each merged change, by the name that entries have for it
+            (`pr:128`). It is called only if a directive has enough sources.
+    """
     target = ScopeOf("institutional")
     path = path_of(target)
-    said = {
-        place: {*place.entry.occurrences, *(place.entry.source or "").split()} for place in located
-    }
-    rules = [
-        place for place in said if place.scope.name == "project" and place.entry.type == "directive"
-    ]
-    active = [
-        place
-        for place in rules
-        if place.entry.status == "active" and place.entry.promoted_from != "project"
-    ]
-    near = [place for place in active if len(said[place]) >= RECURRENCES and _may_move(place.entry)]
-    where = folders() if near and path is not None else {}
+    if path is None:
+        return ()
+    candidates = [place for place in located if _is_norm_candidate(place)]
+    if not candidates:
+        return ()
+    folder_by_source = folders()
     changes: list[Change] = []
-    for place in near:
-        told = {where[ref] for ref in said[place] if ref in where}
-        if path is not None and len(told) >= RECURRENCES:
-            entry = _promoted([place], today)
-            changes += _moves(
-                [place], entry, target, path, f"said in changes of {len(told)} directories"
-            )
+    for place in candidates:
+        sources = _list_norm_sources(place.entry)
+        directories = {folder_by_source[name] for name in sources if name in folder_by_source}
+        if len(directories) >= RECURRENCES:
+            entry = _build_promoted([place], today)
+            why = f"said in changes of {len(directories)} directories"
+            changes += _plan_moves([place], entry, target, path, why)
     return tuple(changes)
 
 
+def _is_norm_candidate(place: Located) -> bool:
+    """Return whether an entry is an active directive of the project with enough sources."""
+    entry = place.entry
+    is_rule = place.scope.name == "project" and entry.type == "directive"
+    is_open = entry.status == "active" and entry.promoted_from != "project"
+    has_sources = len(_list_norm_sources(entry)) >= RECURRENCES
+    return is_rule and is_open and has_sources and _may_move(entry)
+
+
+def _list_norm_sources(entry: Entry) -> set[str]:
+    return {*entry.occurrences, *(entry.source or "").split()}
+
+
 def is_agnostic(entry: Entry, names: Collection[str]) -> bool:
-    """Whether an entry can hold in any repository: it names no place, thing or amount of this one. Doubt means no."""
-    text = entry.text
-    spelled = "".join(char if char.isalnum() else " " for char in text.lower())
-    is_named = any(
-        f" {' '.join(re.findall('[a-z0-9]+', name.lower()))} " in f" {spelled} " for name in names
-    )
-    return not is_named and SPECIFIC.search(text) is None
+    """Return whether an entry can apply in any repository.
+
+    It may name no place, thing or amount of this repository; in doubt the answer is no.
+
+    Args:
+        entry: the entry.
+        names: names of the repository and of its packages.
+    """
+    letters = [char if char.isalnum() else " " for char in entry.text.lower()]
+    spelled = f" {''.join(letters)} "
+    for name in names:
+        words = re.findall("[a-z0-9]+", name.lower())
+        if f" {' '.join(words)} " in spelled:
+            return False
+    return SPECIFIC.search(entry.text) is None
 
 
 def is_personal(entry: Entry) -> bool:
+    """Return whether an entry is about the preference of a person."""
     return PERSONAL.search(entry.text) is not None
 
 
 def wider_scope(place: Located) -> ScopeOf | None:
-    """The scope one up; None from where nothing is promoted."""
+    """Return the next wider scope of an entry, or None if it is not promoted from its place."""
     if place.scope.name == "team" and place.path.startswith(JOBS):
-        return ScopeOf("session", place.path.removeprefix(JOBS).partition("/")[0])
+        job = place.path.removeprefix(JOBS).partition("/")[0]
+        return ScopeOf("session", job)
     if place.scope.name in ("team", "session"):
-        return None if LEGACY.search(place.path) else ScopeOf("project")
+        return None if LEGACY_SESSIONS.search(place.path) else ScopeOf("project")
     return ScopeOf("global") if place.scope.name == "project" else None
 
 
 def _may_move(entry: Entry) -> bool:
-    """Not what is over, disputed, bound to a phase of the work, or a matter of taste."""
-    is_over = (
-        entry.status == "retired" or entry.adoption == "rejected" or entry.valid_until is not None
-    )
-    is_passing = entry.domain == "task" and entry.phase is not None
+    """Return whether an entry is in force, undisputed, and no matter of a phase or of taste."""
+    if entry.status == "retired" or entry.adoption == "rejected" or entry.valid_until is not None:
+        return False
+    if entry.domain == "task" and entry.phase is not None:
+        return False
     is_disputed = any(relation.kind == "contradicts" for relation in relations_of(entry))
-    return not (is_over or is_passing or is_disputed or is_personal(entry))
+    return not is_disputed and not is_personal(entry)
 
 
 def plan_shared(
     shared: Mapping[str, Sequence[Located]], known: Iterable[Located], least: int = RECURRENCES
 ) -> tuple[tuple[frozenset[str], tuple[Located, ...]], ...]:
-    """Groups of entries that say the same in `least` repositories, and `known` does not: (who says so, the entries).
-    `shared` has the entries by the id of their repository, which the scope of each that is returned names."""
+    """Return groups of entries that several repositories say and global memory does not.
+
+    Args:
+        shared: the entries of each repository, by the repository's id.
+        known: the entries of global memory.
+        least: in how many repositories a group must be said.
+
+    Returns:
+        For each group the ids of its repositories and its entries, the best first; the scope of
+        each entry names its repository.
+    """
     target = ScopeOf("global")
-    group = [
-        Located(place.entry, f"{name}/{place.path}", place.line, ScopeOf("team", name))
-        for name, places in sorted(shared.items())
-        for place in places
-        if _may_move(place.entry)
-    ]
-    group += [Located(place.entry, place.path, place.line, target) for place in known]
+    places: list[Located] = []
+    for repository, located in sorted(shared.items()):
+        scope = ScopeOf("team", repository)
+        for place in located:
+            if _may_move(place.entry):
+                path = f"{repository}/{place.path}"
+                places.append(Located(place.entry, path, place.line, scope))
+    places += [Located(place.entry, place.path, place.line, target) for place in known]
 
-    def where(places: Iterable[Located]) -> set[str]:
-        return {place.scope.where for place in places}
+    def list_repositories(members: Iterable[Located]) -> set[str]:
+        return {place.scope.where for place in members}
 
-    return tuple(
-        (frozenset(where(members)), members) for members in _recurring(group, target, where, least)
-    )
+    groups = _find_recurring(places, target, list_repositories, least)
+    return tuple((frozenset(list_repositories(members)), members) for members in groups)
 
 
-def _recurring(
-    group: Sequence[Located],
+def _find_recurring(
+    places: Sequence[Located],
     target: ScopeOf,
-    said_by: Callable[[Iterable[Located]], set[str]] | None = None,
+    list_sources: Callable[[Iterable[Located]], set[str]] | None = None,
     least: int = RECURRENCES,
 ) -> Iterator[tuple[Located, ...]]:
-    """Entries alike from enough sessions, the best first; each is compared with the best itself, and taken once."""
-    said_by = said_by or _said_by
-    spoken = [said(place.entry) for place in group]
-    near: defaultdict[int, list[int]] = defaultdict(list)
-    for one, other in similar_pairs([text.words for text in spoken], RECURRING):
-        if spoken[one].claims == spoken[other].claims:
-            near[one].append(other)
-            near[other].append(one)
-    known = {place.entry.id for place in group if place.scope == target}
+    """Yield groups of similar entries that enough sources say, the best entry first.
+
+    Each entry is compared with the best of its group, and is in one group at most. A group that has
+    an entry of the target scope is left out.
+    """
+    list_sources = list_sources or _list_sources
+    entry_words = [said(place.entry) for place in places]
+    similar: defaultdict[int, list[int]] = defaultdict(list)
+    for first, second in similar_pairs([text.words for text in entry_words], RECURRING):
+        if entry_words[first].claims == entry_words[second].claims:
+            similar[first].append(second)
+            similar[second].append(first)
+    target_ids = {place.entry.id for place in places if place.scope == target}
+    order = [(*rank(place)[:4], place.path) for place in places]
     taken: set[int] = set()
-    order = [(*rank(place)[:4], place.path) for place in group]
-    for best in sorted(range(len(group)), key=order.__getitem__):
-        alike = [best, *sorted(near[best], key=order.__getitem__)]
-        is_known = any(group[at].entry.id in known for at in alike)
-        members = [at for at in alike if at not in taken]
-        if best in taken or is_known or len(said_by(group[at] for at in members)) < least:
+    for best in sorted(range(len(places)), key=order.__getitem__):
+        if best in taken:
             continue
-        taken.update(members)
-        yield tuple(group[at] for at in members)
+        group = [best, *sorted(similar[best], key=order.__getitem__)]
+        if any(places[index].entry.id in target_ids for index in group):
+            continue
+        free = [index for index in group if index not in taken]
+        members = tuple(places[index] for index in free)
+        if len(list_sources(members)) >= least:
+            taken.update(free)
+            yield members
 
 
-def _said_by(places: Iterable[Located]) -> set[str]:
-    """The changes and sessions that said one of these; where none is known, the places where they stand."""
-    return set().union(*(list_occurrences(place.entry) or {place.scope.target} for place in places))
+def _list_sources(members: Iterable[Located]) -> set[str]:
+    """Return the changes and sessions that said the entries; for one without any, its scope."""
+    sources: set[str] = set()
+    for place in members:
+        sources |= set(list_occurrences(place.entry) or {place.scope.target})
+    return sources
 
 
-def _promoted(members: Sequence[Located], today: date) -> Entry:
-    """The best entry with what the others count and prove; copies of one id count once."""
+def _build_promoted(members: Sequence[Located], today: date) -> Entry:
+    """Return the best entry with the counts and the evidence of all; copies of one id count once."""
     best = members[0]
     entries = [place.entry for place in members]
-    counts = {
-        entry.id: entry.reinforcement_count
-        for entry in sorted(entries, key=lambda one: one.reinforcement_count)
-    }
-    old = {name for entry in entries for name in (entry.id, *entry.supersedes)} - {best.entry.id}
+    counts: dict[str, int] = {}
+    for entry in entries:
+        counts[entry.id] = max(entry.reinforcement_count, counts.get(entry.id, 0))
+    superseded = {old_id for entry in entries for old_id in (entry.id, *entry.supersedes)}
+    superseded.discard(best.entry.id)
+    relations = best.entry.relations
     return replace(
         best.entry,
         reinforcement_count=sum(counts.values()),
         last_reinforced=max(entry.last_reinforced for entry in entries),
         created_at=min((entry.created_at for entry in entries if entry.created_at), default=None),
-        supersedes=tuple(sorted(old)),
+        supersedes=tuple(sorted(superseded)),
         evidence=tuple(dict.fromkeys(line for entry in entries for line in entry.evidence)),
         occurrences=unite_occurrences(best.entry, entries),
-        relations=tuple(line for line in best.entry.relations if old.isdisjoint(line.split())),
+        relations=tuple(line for line in relations if superseded.isdisjoint(line.split())),
         promoted_from=best.scope.target,
         promoted_at=today,
     )
 
 
-def _moves(
+def _plan_moves(
     members: Iterable[Located], survivor: Entry, target: ScopeOf, path: str, why: str
 ) -> Iterator[Change]:
-    """The removal of each of the members, then the addition of what stands for them."""
-    for one in members:
-        gone = (
-            "moves up to"
-            if one.entry.id == survivor.id
-            else f"is part of {survivor.id[:8]}, now in"
-        )
-        yield Change(
-            step="promote",
-            kind="remove",
-            path=one.path,
-            entry=one.entry,
-            why=f"{gone} {target.target}",
-        )
+    """Yield the removal of each member, then the addition of the entry that replaces them."""
+    for place in members:
+        if place.entry.id == survivor.id:
+            reason = f"moves up to {target.target}"
+        else:
+            reason = f"is part of {survivor.id[:8]}, now in {target.target}"
+        yield Change(step="promote", kind="remove", path=place.path, entry=place.entry, why=reason)
     yield Change(step="promote", kind="add", path=path, entry=survivor, why=why)
