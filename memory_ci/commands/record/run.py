@@ -1,12 +1,16 @@
-"""Record: merged work in, decisions out. Planning writes nothing but caches; `flows.record.apply` performs a plan."""
+"""Planning of a record run: merged work is read, and a plan says what memory learns from it.
+
+Planning writes nothing but caches; `memory.apply` commits a plan.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from datetime import UTC, date, datetime, time
 from pathlib import Path
 from types import MappingProxyType
+from typing import NamedTuple
 
 import msgspec
 from msgspec.structs import replace
@@ -65,6 +69,8 @@ from memory_ci.memory.workspace import (
     workspace_here,
 )
 from memory_ci.records.config import EngineName
+from memory_ci.records.entry import Located
+from memory_ci.records.history import PullRequest
 from memory_ci.records.names import SHA_WIDTH
 from memory_ci.records.plan import PLAN_VERSION, STEPS, Change, Counts, Plan, PlannedStep, Step
 from memory_ci.records.report import Finding
@@ -74,17 +80,24 @@ from memory_ci.store.layout import is_fragment
 from memory_ci.text import plural
 
 NOTHING: Mapping[str, str] = MappingProxyType({})
-FREE_EPISODES = 50  # New episode files that a first run writes unasked.
+
+FREE_EPISODES = 50
+"""New episode files that a first run writes without asking."""
 
 
 class RecordOptions(msgspec.Struct, frozen=True):
-    """`since` excludes that commit; None takes up where the last record run ended. `ref` None: HEAD's branch; `base` is
-    the commit that it is at, where that was asked already.
+    """The range that a run reads, and with what.
 
-    `sessions` are transcripts that the caller names, beside those that the repository knows of; `engine` goes before
-    the configuration's; `problems` are those that the caller met before (`fetch_sessions`). A first run begins where
-    memory-ci came in, or with `from_root` at the first commit. `since` may be an age, too (`90d`, `12w`, `6m`, `1y`).
-    `accepted` are the content keys of candidates that a person accepted in the memory pull request.
+    Attributes:
+        since: begin after this revision, or so long ago (`90d`, `12w`, `6m`, `1y`); None takes up
+            where the last run ended.
+        ref: the branch; None for the one that is checked out.
+        sessions: transcripts that the caller names, beside those that the repository has.
+        engine: the engine to use instead of the configuration's.
+        from_root: on a first run, begin at the first commit and not where memory-ci was set up.
+        base: the commit that the branch is at, if the caller knows it.
+        problems: problems that the caller met before (`fetch_sessions`).
+        accepted: content keys of candidates that a person accepted in the memory pull request.
     """
 
     since: str | None = None
@@ -96,6 +109,23 @@ class RecordOptions(msgspec.Struct, frozen=True):
     problems: tuple[str, ...] = ()
     accepted: frozenset[str] = frozenset()
 
+    @property
+    def is_range_named(self) -> bool:
+        """Whether the caller said where the range begins."""
+        return self.since is not None or self.from_root
+
+
+class NewReverts(NamedTuple):
+    """Reverts that no earlier run has read.
+
+    Attributes:
+        proved: those that count.
+        refused: those that only outsiders claim.
+    """
+
+    proved: tuple[Revert, ...]
+    refused: tuple[Revert, ...]
+
 
 def plan_record(
     workspace: Workspace,
@@ -105,40 +135,179 @@ def plan_record(
     environ: Mapping[str, str] = NOTHING,
     model: Model | None = None,
 ) -> Plan:
-    """Everything a run over the range would do, on the tree of the branch's tip. Writes nothing but caches.
+    """Return the plan of a run over a range, made on the tree of the branch's tip.
 
-    `environ` says which engine and which forge can be reached; `model` goes before what it says. An engine that fails
-    ends the range where it failed: what comes after is for the next run. Raises RepositoryError: unborn-branch,
-    detached-head, unknown-revision, shallow-clone, unreachable-cursor; UsageError for an engine that is asked for and
-    cannot be had.
+    If an engine fails, the range ends where it failed, and the next run reads the rest.
+
+    Args:
+        workspace: the repository.
+        options: the range.
+        today: the date of the run.
+        progress: called as merged changes are read.
+        environ: says which engine and which forge can be reached.
+        model: the model to use instead of the one that `environ` names.
+
+    Raises:
+        RepositoryError: unborn-branch, detached-head, unknown-revision, shallow-clone,
+            unreachable-cursor.
+        UsageError: for an engine that is named and not available.
     """
     ref, base = branch_tip(workspace, options.ref, options.base)
     run = _open_run(trusted_at(workspace.repo, base).at(base), options, today, environ, model)
     learner = _open_learner(run, options)
     tally = learner.tally
-    problems = [*_find_gaps(run, options)]
-    tally.findings += (*workspace_at(workspace.repo, base).findings, *run.base.memory.findings)
-    first: dict[Step, tuple[Change, ...]] = {"fold": _fold(run, tally, problems)}
-    tally.findings += _uncommitted(run.base, ref)
-    same: tuple[frozenset[str], ...] = ()
+    problems = list(_find_gaps(run, options))
+    tally.findings += workspace_at(workspace.repo, base).findings
+    tally.findings += run.base.memory.findings
+    folded = _fold_inbox(run, tally, problems)
+    tally.findings += _find_uncommitted(run.base, ref)
     with closing(run.model):
-        requests = learner.read_declined(_time_of(run)) if run.gatherer.has_forge else ()
-        merged = tuple(learner.learn(progress))
-        first["extract"] = (*merged, *learner.learn_left(), *learner.learn_declined(requests))
-        if run.asker is not None and tally.failure is None:
-            try:
-                same = find_same(
-                    run.asker, run.draft.kept, {change.entry.id for change in first["extract"]}
-                )
-            except EngineError as error:
-                tally.problems.append(f"which entries say the same: {error.message} [{error.slug}]")
-    plan = Plan(
+        extracted = _extract(run, learner, progress)
+        same = _find_same_entries(run, tally, extracted)
+    plan = _describe_range(run, options, tally, ref)
+    if plan.until is not None:
+        first_steps: dict[Step, tuple[Change, ...]] = {"fold": folded, "extract": extracted}
+        plan = _add_steps(plan, run, learner, first_steps, same)
+    problems += (*options.problems, *run.gatherer.problems, *tally.problems)
+    return replace(plan, findings=tuple(tally.findings), problems=tuple(problems))
+
+
+def _open_run(
+    base: Snapshot,
+    options: RecordOptions,
+    today: date,
+    environ: Mapping[str, str],
+    model: Model | None,
+) -> RecordRun:
+    """Return the run, with where its range begins.
+
+    That is where the caller says, else after the last run, else where memory-ci was set up, else
+    the first commit.
+    """
+    workspace = base.workspace
+    repo = workspace.repo
+    cursor = find_cursor(repo, base.sha, memory_test(workspace))
+    since = None
+    if options.since is not None:
+        since = find_start(repo, options.since, base.sha, today)
+    elif cursor is not None:
+        since = cursor.source
+    elif not options.from_root and not is_shallow(repo):
+        # In a shallow clone the oldest commit seems to add every file.
+        since = find_addition(repo, base.sha, CONFIG_FILE)
+    cache = repo.common_dir / "memory-ci"
+    forge, _ = choose_forge(workspace.config.forge, environ, cache / "forge-cache")
+    finder = SessionFinder(workspace, options.sessions, since, base.sha)
+    draft = Draft(base)
+    model = model or choose_run_model(workspace, base.sha, options.engine, today, environ)
+    return RecordRun(
+        draft=draft,
+        since=since,
+        cursor=cursor,
+        gatherer=Gatherer(workspace, finder, forge),
+        model=model,
+        asker=model.asker(draft.entries, cache / "replies"),
+        phases=current_phases(workspace, base.sha),
+        today=today,
+    )
+
+
+def _open_learner(run: RecordRun, options: RecordOptions) -> Learner:
+    """Return the learner of a run, with what was written, rejected and forgotten before."""
+    workspace, base = run.workspace, run.base
+    past_ids: frozenset[str] = frozenset()
+    if options.since is not None:
+        past_ids = list_past_ids(workspace, base.sha)
+    rejected_episodes = {
+        path.rpartition("/")[2].removesuffix(".md") for path in list_rejected_paths(base)
+    }
+    unwanted = list_deleted(workspace, base.sha) | rejected_episodes
+    writer = EpisodeWriter(run, load_episodes(workspace, base.sha), unwanted)
+    rejected = past_ids | list_rejected(base)
+    return Learner(run, writer, rejected, options.accepted, tombstones_at(base))
+
+
+def _fold_inbox(run: RecordRun, tally: Tally, problems: list[str]) -> tuple[Change, ...]:
+    """Plan how the notes of the inbox become entries in the files of their scopes.
+
+    Notes that must not be served stay in the inbox, with a finding. If it cannot be found out who
+    brought the notes, all of them wait, and that is a problem of the run.
+    """
+    draft = run.draft
+    forgotten = tombstones_at(draft.base)
+    unsafe: list[Finding] = []
+    for note in draft.inbox:
+        unsafe += [*find_unsafe(note), *find_forgotten(forgotten, note)]
+    unsafe_paths = {finding.path for finding in unsafe}
+    safe_notes = [note for note in draft.inbox if note.path not in unsafe_paths]
+    try:
+        strange_paths = list_strangers(run, {note.path for note in safe_notes})
+    except (EngineError, RepositoryError) as error:
+        tally.findings += unsafe
+        reason = f"{error.message} [{error.slug}]"
+        problems.append(f"who brought the notes of the inbox, which wait: {reason}")
+        return ()
+    notes: list[Located] = []
+    claims: list[Finding] = []
+    for note in safe_notes:
+        if note.path in strange_paths:
+            claims += find_note_claims(note, run.today, "notice")
+            notes.append(strip_claims(note, run.today))
+        else:
+            notes.append(replace(note, entry=prove(draft.base, note.entry)))
+    targets = {note.path: draft.path_of(note.scope) for note in notes}
+    planned, findings = plan_fold(notes, draft.kept, targets, strange_paths)
+    cited = cite_named(draft.base.workspace, [change.entry for change in planned], draft.base.sha)
+    changes = [
+        replace(change, entry=entry) if change.kind == "move" else change
+        for change, entry in zip(planned, cited, strict=True)
+    ]
+    tally.findings += (*findings, *claims, *unsafe)
+    return draft.take(changes)
+
+
+def _extract(run: RecordRun, learner: Learner, progress: OnProgress) -> tuple[Change, ...]:
+    """Return what is learned from merged changes, unmerged checkpoints and declined requests."""
+    requests: Sequence[PullRequest] = ()
+    if run.gatherer.has_forge:
+        requests = learner.read_declined(_find_start_time(run))
+    merged = tuple(learner.learn(progress))
+    return (*merged, *learner.learn_left(), *learner.learn_declined(requests))
+
+
+def _find_start_time(run: RecordRun) -> datetime:
+    """Return when the range begins; a commit dated in the future counts as of today."""
+    repo = run.workspace.repo
+    # A revision that does not exist is reported where the range is read.
+    start = find_commit(repo, run.since) if run.since else None
+    if not start:
+        return datetime.min.replace(tzinfo=UTC)
+    midnight = datetime.combine(run.today, time.min, UTC)
+    return min(commit_time(repo, start), midnight)
+
+
+def _find_same_entries(
+    run: RecordRun, tally: Tally, extracted: Sequence[Change]
+) -> tuple[frozenset[str], ...]:
+    """Return groups of ids whose entries say the same according to the model."""
+    if run.asker is None or tally.failure is not None:
+        return ()
+    try:
+        return find_same(run.asker, run.draft.kept, {change.entry.id for change in extracted})
+    except EngineError as error:
+        tally.problems.append(f"which entries say the same: {error.message} [{error.slug}]")
+        return ()
+
+
+def _describe_range(run: RecordRun, options: RecordOptions, tally: Tally, ref: str) -> Plan:
+    """Return the plan without its steps: what was read, and what was judged."""
+    return Plan(
         schema_version=PLAN_VERSION,
         ref=ref,
-        base=base,
+        base=run.base.sha,
         since=run.since,
-        until=base if tally.failure is None else tally.covered,
-        is_asked=options.since is not None or options.from_root,
+        until=run.base.sha if tally.failure is None else tally.covered,
+        is_asked=options.is_range_named,
         engine=run.model.use(run.asker, tally.failure),
         counts=Counts(
             merged_changes=sum(not is_own_run(merged) for merged, _ in tally.uses),
@@ -152,177 +321,85 @@ def plan_record(
         windows=tuple(tally.windows),
         dropped=dict(sorted(tally.dropped.items())),
     )
-    if plan.until is not None:
-        plan = _with_steps(plan, run, learner, first, same)
-    problems += (*options.problems, *run.gatherer.problems, *tally.problems)
-    return replace(plan, findings=tuple(tally.findings), problems=tuple(problems))
 
 
-def _open_run(
-    base: Snapshot,
-    options: RecordOptions,
-    today: date,
-    environ: Mapping[str, str],
-    model: Model | None,
-) -> RecordRun:
-    """The run, from where it was asked to begin, else after the newest record, else where memory-ci came in, else the
-    root."""
-    workspace, repo = base.workspace, base.workspace.repo
-    since, cursor = None, find_cursor(repo, base.sha, memory_test(workspace))
-    if options.since is not None:
-        since = find_start(repo, options.since, base.sha, today)
-    elif cursor is not None:
-        since = cursor.source
-    elif not options.from_root and not is_shallow(repo):  # where the oldest commit seems to add all
-        since = find_addition(repo, base.sha, CONFIG_FILE)
-    cache = repo.common_dir / "memory-ci"
-    forge, _ = choose_forge(workspace.config.forge, environ, cache / "forge-cache")
-    gatherer = Gatherer(
-        workspace, SessionFinder(workspace, options.sessions, since, base.sha), forge
-    )
-    draft = Draft(base)
-    model = model or choose_run_model(workspace, base.sha, options.engine, today, environ)
-    asker = model.asker(draft.entries, cache / "replies")
-    return RecordRun(
-        draft, since, cursor, gatherer, model, asker, current_phases(workspace, base.sha), today
-    )
-
-
-def _open_learner(run: RecordRun, options: RecordOptions) -> Learner:
-    """The learner of a run, with what was written, rejected and told before."""
-    workspace, base = run.workspace, run.base.sha
-    past = list_past_ids(workspace, base) if options.since is not None else frozenset()
-    unwanted = {
-        path.rpartition("/")[2].removesuffix(".md") for path in list_rejected_paths(run.base)
-    }
-    writer = EpisodeWriter(
-        run, load_episodes(workspace, base), list_deleted(workspace, base) | unwanted
-    )
-    return Learner(
-        run, writer, past | list_rejected(run.base), options.accepted, tombstones_at(run.base)
-    )
-
-
-def _fold(run: RecordRun, tally: Tally, problems: list[str]) -> tuple[Change, ...]:
-    """Fold the inbox into the files of its scopes; notes that must not be given to agents stay, with a finding. If it
-    cannot be found out who brought the notes, they wait, and that is a problem."""
-    draft, today = run.draft, run.today
-    forgotten = tombstones_at(draft.base)
-    unsafe = tuple(
-        one
-        for place in draft.inbox
-        for one in (*find_unsafe(place), *find_forgotten(forgotten, place))
-    )
-    fragments = [
-        place for place in draft.inbox if place.path not in {finding.path for finding in unsafe}
-    ]
-    try:
-        strangers = list_strangers(run, {place.path for place in fragments})
-    except (EngineError, RepositoryError) as error:
-        tally.findings += unsafe
-        problems.append(
-            f"who brought the notes of the inbox, which wait: {error.message} [{error.slug}]"
-        )
-        return ()
-    claims = [
-        found
-        for one in fragments
-        if one.path in strangers
-        for found in find_note_claims(one, today, "notice")
-    ]
-    notes = [
-        strip_claims(place, today)
-        if place.path in strangers
-        else replace(place, entry=prove(draft.base, place.entry))
-        for place in fragments
-    ]
-    targets = {place.path: draft.path_of(place.scope) for place in notes}
-    planned, findings = plan_fold(notes, draft.kept, targets, strangers)
-    cited = cite_named(draft.base.workspace, [change.entry for change in planned], draft.base.sha)
-    changes = [
-        replace(change, entry=entry) if change.kind == "move" else change
-        for change, entry in zip(planned, cited, strict=True)
-    ]
-    tally.findings += (*findings, *claims, *unsafe)
-    return draft.take(changes)
-
-
-def _time_of(run: RecordRun) -> datetime:
-    """When a range begins; one from the root has no beginning. A commit dated in the future counts as of today."""
-    repo = run.workspace.repo
-    start = run.since and find_commit(
-        repo, run.since
-    )  # one that is not there is told of where the range is read
-    midnight = datetime.combine(run.today, time.min, UTC)
-    return min(commit_time(repo, start), midnight) if start else datetime.min.replace(tzinfo=UTC)
-
-
-def _with_steps(
+def _add_steps(
     plan: Plan,
     run: RecordRun,
     learner: Learner,
-    first: Mapping[Step, tuple[Change, ...]],
+    first_steps: Mapping[Step, tuple[Change, ...]],
     same: tuple[frozenset[str], ...],
 ) -> Plan:
-    """The plan with its steps and episodes, once it is known what it covers."""
-    tally, writer, workspace = learner.tally, learner.writer, run.workspace
-    seen = list_counted(workspace.repo, run.base.sha, memory_test(workspace))
-    uses = [(merged, use) for merged, use in tally.uses if use.ids and merged.tip.sha not in seen]
-    reinforced = run.draft.take(plan_reinforcement([use for _, use in uses], run.draft.by_id))
-    reverts, refused = _new_reverts(run, learner)
-    times = {commit.sha[:SHA_WIDTH]: commit.committed_at for commit in tally.history}
-    parts = {
-        commit.sha[:SHA_WIDTH]: merged.tip.sha
-        for merged, _ in tally.uses
-        for commit in merged.commits
-    }
-    writer.amend(reverts, refused, times, parts)
-    upkeep = plan_upkeep(Upkeep(run.since, run.today, reverts, same=same), run.draft, STEPS)
-    done = (
-        (step, changes) for step, changes in (*first.items(), ("reinforce", reinforced)) if changes
-    )
-    steps = (*(PlannedStep(step=step, changes=changes) for step, changes in done), *upkeep)
-    tally.findings += list_refused(refused, "notice")
-    is_said = tally.has_uses or any(revert.sha not in tally.strangers for revert in reverts)
-    if is_said and not run.gatherer.has_forge:
-        message = (
-            "no forge was asked who may write: what commits say of other work (reverts, Memory-Retrieved, Memory-Used) "
-            "counts for whoever extraction.trusted_authors names"
-        )
-        tally.findings.append(unproved(message, "notice"))
-    plan = replace(
-        plan, steps=steps, counted=tuple(merged.tip.sha for merged, _ in uses) if reinforced else ()
-    )
-    if not workspace.config.episodes.write:
+    """Return the plan with its steps and episodes, now that its range is known."""
+    tally, writer = learner.tally, learner.writer
+    repo = run.workspace.repo
+    counted = list_counted(repo, run.base.sha, memory_test(run.workspace))
+    uses = [
+        (merged, use) for merged, use in tally.uses if use.ids and merged.tip.sha not in counted
+    ]
+    planned = plan_reinforcement([use for _, use in uses], run.draft.by_id)
+    reinforced = run.draft.take(planned)
+    reverts = _find_new_reverts(run, learner)
+    _amend_episodes(writer, tally, reverts)
+    steps: list[PlannedStep] = []
+    for step, changes in {**first_steps, "reinforce": reinforced}.items():
+        if changes:
+            steps.append(PlannedStep(step=step, changes=changes))
+    upkeep = Upkeep(run.since, run.today, reverts.proved, same=same)
+    steps += plan_upkeep(upkeep, run.draft, STEPS)
+    tally.findings += list_refused(reverts.refused, "notice")
+    tally.findings += _find_unproved_claims(run, tally, reverts)
+    counted_now = tuple(merged.tip.sha for merged, _ in uses) if reinforced else ()
+    plan = replace(plan, steps=tuple(steps), counted=counted_now)
+    if not run.workspace.config.episodes.write:
         return plan
-    files, problems = plan_files(run.base, map(tombstones_at(run.base).mask_all, writer.tellings))
+    tellings = map(tombstones_at(run.base).mask_all, writer.tellings)
+    files, problems = plan_files(run.base, tellings)
     tally.problems += problems
-    return replace(
-        plan, episodes=tuple(files), fold_before=find_fold_day(run.base, files, run.today)
+    fold_before = find_fold_day(run.base, files, run.today)
+    return replace(plan, episodes=tuple(files), fold_before=fold_before)
+
+
+def _amend_episodes(writer: EpisodeWriter, tally: Tally, reverts: NewReverts) -> None:
+    """Note in the episodes which work was reverted."""
+    commit_times = {commit.sha[:SHA_WIDTH]: commit.committed_at for commit in tally.history}
+    change_tips: dict[str, str] = {}
+    for merged, _ in tally.uses:
+        for commit in merged.commits:
+            change_tips[commit.sha[:SHA_WIDTH]] = merged.tip.sha
+    writer.amend(reverts.proved, reverts.refused, commit_times, change_tips)
+
+
+def _find_unproved_claims(run: RecordRun, tally: Tally, reverts: NewReverts) -> list[Finding]:
+    """Return a notice if commits make claims about other work and no forge says who may."""
+    has_reverts = any(revert.sha not in tally.strangers for revert in reverts.proved)
+    if run.gatherer.has_forge or not (tally.has_uses or has_reverts):
+        return []
+    message = (
+        "no forge was asked who may write: what commits say of other work (reverts, Memory-Retrieved, Memory-Used) "
+        "counts for whoever extraction.trusted_authors names"
     )
+    return [unproved(message, "notice")]
 
 
 def _find_gaps(run: RecordRun, options: RecordOptions) -> Iterator[str]:
-    """Problems: history was rewritten below the newest record, so that the range begins earlier; or the range begins
-    after the cursor, so that no later run reads the changes between."""
+    """Yield problems with where the range begins.
+
+    Either the branch was rewritten below the last run, so that the range begins earlier; or the
+    range begins after the last run's end, so that no later run reads the changes between.
+    """
     repo, cursor = run.workspace.repo, run.cursor
-    is_asked = options.since is not None
-    lost = (
-        None
-        if is_asked
-        else find_lost_cursor(repo, run.base.sha, cursor, memory_test(run.workspace))
-    )
-    if lost is not None:
-        yield (
-            f"where the last run ended: {lost.commit[:12]} says at {lost.source[:12]}, which its history does not "
-            "hold, for the branch was rewritten. Older changes are read again; "
-            "what kept its commit is not counted twice"
-        )
-    if (
-        cursor is None
-        or run.since in (None, cursor.source)
-        or not is_ancestor(repo, cursor.source, run.since)
-    ):
+    if options.since is None:
+        lost = find_lost_cursor(repo, run.base.sha, cursor, memory_test(run.workspace))
+        if lost is not None:
+            yield (
+                f"where the last run ended: {lost.commit[:12]} says at {lost.source[:12]}, which its history does not "
+                "hold, for the branch was rewritten. Older changes are read again; "
+                "what kept its commit is not counted twice"
+            )
+    if cursor is None or run.since in (None, cursor.source):
+        return
+    if not is_ancestor(repo, cursor.source, run.since):
         return
     count = plan_range(repo, cursor.source, run.since).change_count
     yield (
@@ -331,77 +408,96 @@ def _find_gaps(run: RecordRun, options: RecordOptions) -> Iterator[str]:
     )
 
 
-def _uncommitted(snapshot: Snapshot, ref: str) -> Iterator[Finding]:
-    """What of the work tree a run does not see: each file that waits in the inbox and is not committed, and a
-    configuration that cannot be read, for the commit's holds."""
+def _find_uncommitted(snapshot: Snapshot, ref: str) -> Iterator[Finding]:
+    """Yield findings for files of the work tree that a run does not read.
+
+    These are notes of the inbox that are not committed, and a configuration that cannot be read,
+    for which the committed one is used.
+    """
     workspace = snapshot.workspace
     if workspace.repo.root is None or head_branch(workspace.repo) != ref:
         return
     try:
         workspace_here(workspace.repo)
     except UsageError as error:
-        message = f"the configuration of the work tree cannot be read, and that of the commit holds: {error.message}"
+        message = (
+            "the configuration of the work tree cannot be read, and that of the commit holds: "
+            f"{error.message}"
+        )
         yield Finding(CONFIG_FILE, 1, error.slug, message, error.hint, "notice")
-    known = {file.path for file in snapshot.memory.files}
+    committed_paths = {file.path for file in snapshot.memory.files}
+    hint = "Commit it, and the next run folds it."
     for file in list_memory_files(workspace, None):
-        if is_fragment(file.path) and file.path not in known:
-            hint = "Commit it, and the next run folds it."
-            yield Finding(
-                file.path, 1, "not-committed", "waits in the work tree only", hint, "notice"
-            )
+        if is_fragment(file.path) and file.path not in committed_paths:
+            message = "waits in the work tree only"
+            yield Finding(file.path, 1, "not-committed", message, hint, "notice")
 
 
-def _new_reverts(run: RecordRun, learner: Learner) -> tuple[tuple[Revert, ...], tuple[Revert, ...]]:
-    """The reverts of the range that no earlier run has seen: those that count, and those that outsiders only claim. A
-    person may have decided about an older one, and that stays."""
-    repo, cursor, tally, episodes = (
-        run.workspace.repo,
-        run.cursor,
-        learner.tally,
-        learner.writer.episodes.values(),
-    )
+def _find_new_reverts(run: RecordRun, learner: Learner) -> NewReverts:
+    """Return the reverts that no earlier run has read.
+
+    A person may have decided about an older one, and that decision stays.
+    """
+    repo, cursor = run.workspace.repo, run.cursor
+    tally = learner.tally
+    episodes = learner.writer.episodes.values()
     claims = Claims(repo, tally.strangers, episodes)
-    found, refused = find_reverts(tally.history, claims.count), claims.refused
+    reverts = find_reverts(tally.history, claims.count)
     if cursor is None:
-        return found, refused
-    if found:
-        # What they bring back is known by the reverts before them, which an earlier run has read.
-        new = {revert.sha for revert in found}
-        before = list_reverting(repo, cursor.source)
-        doubted = frozenset[str]().union(
-            *(revert.undoes for revert in found if revert.sha in tally.strangers)
-        )
-        older = {
-            one.sha[:SHA_WIDTH]: (one.parents[0], one.sha)
-            for one in before
-            if one.sha[:SHA_WIDTH] in doubted
+        return NewReverts(reverts, claims.refused)
+    refused = claims.refused
+    if reverts:
+        # A revert of a revert restores what the first one took back, and an earlier run read that.
+        new_shas = {revert.sha for revert in reverts}
+        earlier = list_reverting(repo, cursor.source)
+        doubted: set[str] = set()
+        for revert in reverts:
+            if revert.sha in tally.strangers:
+                doubted |= revert.undoes
+        earlier_ranges = {
+            commit.sha[:SHA_WIDTH]: (commit.parents[0], commit.sha)
+            for commit in earlier
+            if commit.sha[:SHA_WIDTH] in doubted
         }
-        claims = Claims(repo, tally.strangers | older, episodes)
-        found = tuple(
-            one for one in find_reverts([*before, *tally.history], claims.count) if one.sha in new
+        claims = Claims(repo, tally.strangers | earlier_ranges, episodes)
+        history = [*earlier, *tally.history]
+        reverts = tuple(
+            revert for revert in find_reverts(history, claims.count) if revert.sha in new_shas
         )
-    covered = {one.sha for one in (*found, *refused) if is_ancestor(repo, one.sha, cursor.source)}
-    return tuple(o for o in found if o.sha not in covered), tuple(
-        o for o in refused if o.sha not in covered
-    )
+
+    def is_new(revert: Revert) -> bool:
+        return not is_ancestor(repo, revert.sha, cursor.source)
+
+    return NewReverts(tuple(filter(is_new, reverts)), tuple(filter(is_new, refused)))
 
 
 def save_plan(plan: Plan, path: Path) -> None:
-    """Write a plan as JSON. Raises RepositoryError (write-failed)."""
+    """Write a plan as JSON.
+
+    Raises:
+        RepositoryError: write-failed.
+    """
     write_file(path, format_plan(plan))
 
 
 def format_plan(plan: Plan) -> bytes:
-    """A plan as indented JSON: what `flows.record.apply.parse_plan` reads."""
+    """Return a plan as indented JSON, which `memory.apply.parse_plan` reads."""
     return msgspec.json.format(msgspec.json.encode(plan), indent=2) + b"\n"
 
 
 def fetch_sessions(
     workspace: Workspace, ref: str | None, environ: Mapping[str, str], base: str | None = None
 ) -> tuple[str, ...]:
-    """Bring the sessions that others captured, for `RecordOptions.problems`: why that could not be done. A repository
-    without a remote has none. Raises RepositoryError: unborn-branch, detached-head."""
-    config = trusted_at(workspace.repo, branch_tip(workspace, ref, base)[1]).config
+    """Fetch the sessions that others captured, if the repository has a remote.
+
+    Returns:
+        Why that was not possible, for `RecordOptions.problems`; else nothing.
+
+    Raises:
+        RepositoryError: unborn-branch, detached-head.
+    """
+    _, tip = branch_tip(workspace, ref, base)
+    config = trusted_at(workspace.repo, tip).config
     remote = config.publish.remote
     if not config.sessions.read or find_setting(workspace.repo, f"remote.{remote}.url") is None:
         return ()
@@ -413,39 +509,56 @@ def fetch_sessions(
 
 
 def check_branch(workspace: Workspace) -> str | None:
-    """The full name of the branch that is checked out, if one is that has a commit. Raises UsageError (other-branch)
-    where it is another than the default one, if one can be told."""
+    """Return the full name of the branch that is checked out, or None if it has no commit.
+
+    Raises:
+        UsageError: other-branch if it is not the default branch, where that is known.
+    """
     tips = read_tips(workspace.repo, workspace_at(workspace.repo, "HEAD").config.publish.remote)
     if tips.default and tips.work:
         hint = f"Check out {tips.name!r}, or say that you mean this branch: --branch {tips.work}"
-        message = f"{tips.work!r} is checked out, and memory is recorded on {tips.name!r}, the default branch"
+        message = (
+            f"{tips.work!r} is checked out, and memory is recorded on {tips.name!r}, "
+            "the default branch"
+        )
         raise UsageError(message, slug="other-branch", hint=hint)
     return tips.branch or None
 
 
 def check_range(workspace: Workspace, options: RecordOptions, base: str) -> None:
-    """Raises UsageError (not-committed) where a first run would read all history, for nothing says where to begin."""
+    """Refuse a first run that would read all history because nothing says where to begin.
+
+    Raises:
+        UsageError: nothing-committed.
+    """
     repo = workspace.repo
-    if (
-        CONFIG_FILE in tree_at(repo, base).files
-        or is_shallow(repo)
-        or not _is_first(workspace, options, base)
-    ):
+    if CONFIG_FILE in tree_at(repo, base).files or is_shallow(repo):
+        return
+    if not _is_first_run(workspace, options, base):
         return
     if find_addition(repo, base, CONFIG_FILE) is None:
         message = f"{CONFIG_FILE} is not committed, so nothing says where memory begins"
-        hint = f"Commit {CONFIG_FILE} first (`memory-ci init` writes it), or say --since REV or --from-root."
+        hint = (
+            f"Commit {CONFIG_FILE} first (`memory-ci init` writes it), or say --since REV or "
+            "--from-root."
+        )
         raise UsageError(message, slug="nothing-committed", hint=hint)
 
 
 def count_unasked(workspace: Workspace, options: RecordOptions, plan: Plan) -> int:
-    """How many new episodes a person has to agree to: those of a first run whose range nobody named, over the limit."""
+    """Return how many new episodes a person has to agree to.
+
+    These are the episodes of a first run whose range nobody named, if they are over the limit.
+    """
     count = len(plan.episodes)
-    return count if count > FREE_EPISODES and _is_first(workspace, options, plan.base) else 0
+    if count <= FREE_EPISODES or not _is_first_run(workspace, options, plan.base):
+        return 0
+    return count
 
 
-def _is_first(workspace: Workspace, options: RecordOptions, base: str) -> bool:
-    if options.since is not None or options.from_root:
+def _is_first_run(workspace: Workspace, options: RecordOptions, base: str) -> bool:
+    """Return whether no run has recorded yet and the caller named no range."""
+    if options.is_range_named:
         return False
-    here = workspace_at(workspace.repo, base)
-    return find_cursor(workspace.repo, base, memory_test(here)) is None
+    committed = workspace_at(workspace.repo, base)
+    return find_cursor(workspace.repo, base, memory_test(committed)) is None
