@@ -1,13 +1,14 @@
-"""Upkeep: the steps that keep memory in shape, planned on a draft, alone or at the end of a record run.
+"""The steps that keep memory in shape: consolidation, promotion, retirement, compaction.
 
-Beyond the repository: what holds anywhere is copied into the global memory, as a commit there.
+They are planned on a draft, alone or at the end of a record run. Entries that apply in any repository
+can be copied to the global memory, as a commit there.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from datetime import date, datetime
-from itertools import chain, permutations, product
+from itertools import permutations
 from pathlib import Path
 from typing import Literal
 
@@ -61,23 +62,36 @@ from memory_ci.store.document import load_file, parse_memory_file
 from memory_ci.store.edits import apply_changes
 from memory_ci.text import content_words, jaccard, stem
 
-SEARCHED = 1000
-"""Characters of the line that is looked for in history: enough to be found by, and no longer than an argument."""
+MAX_SEARCHED_CHARS = 1000
+"""Characters of a line that is searched for in history: enough to identify it, and no longer than an
+argument may be."""
 
-COMMON = frozenset(
+COMMON_NAMES = frozenset(
     "app apps bin ci cmd config docs examples internal lib libs pkg scripts site src test tests tools web".split()
 )
-"""Names of directories that many repositories have: they tell nothing about this one."""
+"""Names of directories that many repositories have, so that they do not identify this one."""
 
-MIN_NAME = 3
+MIN_NAME_CHARS = 3
 
-SHARED_WORDS, SHARED_PART, MAX_COMPARED = 2, 0.2, 200
-"""What two titles share of which a model is asked whether they say the same; entries that it is shown."""
+MIN_SHARED_WORDS = 2
+MIN_SHARED_PART = 0.2
+"""Stems, and their Jaccard index, that two titles share before a model is asked whether they say the
+same."""
+
+MAX_COMPARED = 200
+"""Entries that a model is shown at once."""
 
 
 class Upkeep(msgspec.Struct, frozen=True):
-    """What the steps need beside the draft: where merged work begins, the day, reverts, when stale ones retire. `same`
-    are ids of entries of which a model says that they say the same."""
+    """What the steps need beside the draft.
+
+    Attributes:
+        since: where merged work begins; None for the first commit.
+        today: the date of the run.
+        reverts: the reverts of the range.
+        stale_after: days after which stale entries are retired; None retires none.
+        same: groups of ids whose entries say the same according to a model.
+    """
 
     since: str | None
     today: date
@@ -87,83 +101,128 @@ class Upkeep(msgspec.Struct, frozen=True):
 
 
 def plan_upkeep(upkeep: Upkeep, draft: Draft, steps: Collection[Step]) -> Iterator[PlannedStep]:
-    """The steps that change something, in order, each planned on what the one before leaves of the draft."""
+    """Yield the steps that change something, each planned on what the step before leaves.
+
+    The draft of the caller is not changed.
+    """
     draft = draft.copy()
     for step in STEPS:
-        if step not in steps:
-            continue
-        changes = _plan_step(step, upkeep, draft)
-        # One update of each entry: the last one, which was planned on top of the earlier ones.
-        last = {
-            (change.path, change.entry.id): change for change in changes if change.kind == "update"
-        }
-        why = {
-            key: "; ".join(dict.fromkeys(c.why for c in changes if (c.path, c.entry.id) == key))
-            for key in last
-        }
-        updates = (replace(change, why=why[key]) for key, change in last.items())
-        if taken := draft.take(
-            (*updates, *(change for change in changes if change.kind != "update"))
-        ):
-            yield PlannedStep(step=step, changes=taken)
+        if step in steps:
+            changes = _unite_updates(_plan_step(step, upkeep, draft))
+            taken = draft.take(changes)
+            if taken:
+                yield PlannedStep(step=step, changes=taken)
+
+
+def _unite_updates(changes: Sequence[Change]) -> list[Change]:
+    """Return the changes with one update per entry, updates first.
+
+    The last update of an entry was planned on top of the earlier ones, so it is kept, with the
+    reasons of all.
+    """
+    updates: dict[tuple[str, str], Change] = {}
+    reasons: dict[tuple[str, str], list[str]] = {}
+    others: list[Change] = []
+    for change in changes:
+        key = (change.path, change.entry.id)
+        reasons.setdefault(key, []).append(change.why)
+        if change.kind == "update":
+            updates[key] = change
+        else:
+            others.append(change)
+    united = [
+        replace(change, why="; ".join(dict.fromkeys(reasons[key])))
+        for key, change in updates.items()
+    ]
+    return united + others
 
 
 def _plan_step(step: Step, upkeep: Upkeep, draft: Draft) -> Sequence[Change]:
-    base, kept, today = draft.base, draft.kept, upkeep.today
+    """Return the changes of one step; consolidation takes its first two parts into the draft."""
+    base = draft.base
     match step:
         case "consolidate":
-            verdicts = judge_anchors(base.workspace, kept, base.sha)
-            repointed = draft.take(plan_repoint(kept, verdicts, base.sha))
-            undone = draft.take(plan_undone(kept, upkeep.reverts))
-            return (*repointed, *undone, *plan_consolidation(kept, today))
+            verdicts = judge_anchors(base.workspace, draft.kept, base.sha)
+            repointed = draft.take(plan_repoint(draft.kept, verdicts, base.sha))
+            undone = draft.take(plan_undone(draft.kept, upkeep.reverts))
+            return (*repointed, *undone, *plan_consolidation(draft.kept, upkeep.today))
         case "promote":
-
-            def list_folders() -> dict[str, str]:
-                """The directory of each merged change that an episode tells of."""
-                told = (
-                    episode.action
-                    for episode in combine(load_episodes(base.workspace, base.sha).tellings)
-                )
-                return {
-                    work_ref(one.pr, one.commit): deepest_directory(one.files)
-                    for one in told
-                    if one.files
-                }
-
-            changes = plan_promotion(kept, today, draft.path_of, names_of(base)).changes
-            return (*changes, *plan_norms(kept, today, draft.path_of, list_folders))
+            return _plan_promotions(draft, upkeep.today)
         case "retire":
-            changes = plan_retirements(base, kept, upkeep.since, today)
-            if upkeep.stale_after is None:
-                return changes
-            verdicts = judge_anchors(base.workspace, kept, base.sha)
-            gone = gone_since(base.workspace, kept, verdicts, base.sha)
-            ended = {change.entry.id for change in changes}
-            stale = plan_stale_retirement(kept, verdicts, gone, today, upkeep.stale_after)
-            return (*changes, *(change for change in stale if change.entry.id not in ended))
+            return _plan_retirements(upkeep, draft)
         case "compact":
-            return plan_compaction(kept, tuple(_find_older(base, list_unlike(kept))), upkeep.same)
+            older = tuple(_find_replaced_copies(base, list_unlike(draft.kept)))
+            return plan_compaction(draft.kept, older, upkeep.same)
     return ()
 
 
-def _find_older(base: Snapshot, unlike: Iterable[Sequence[Located]]) -> Iterator[Located]:
-    """The older copies of an id, if a commit made another of them: edited on one branch, moved on the other, merged."""
+def _plan_promotions(draft: Draft, today: date) -> Sequence[Change]:
+    """Return the moves of recurring entries, and of directives that become norms."""
+    base = draft.base
+
+    def list_folders() -> dict[str, str]:
+        """Return the directory of each merged change that has an episode."""
+        tellings = load_episodes(base.workspace, base.sha).tellings
+        actions = [episode.action for episode in combine(tellings)]
+        return {
+            work_ref(action.pr, action.commit): deepest_directory(action.files)
+            for action in actions
+            if action.files
+        }
+
+    promotion = plan_promotion(draft.kept, today, draft.path_of, names_of(base))
+    norms = plan_norms(draft.kept, today, draft.path_of, list_folders)
+    return (*promotion.changes, *norms)
+
+
+def _plan_retirements(upkeep: Upkeep, draft: Draft) -> Sequence[Change]:
+    """Return the retirements of entries of ended stages, and of stale ones if they are asked for."""
+    base = draft.base
+    changes = plan_retirements(base, draft.kept, upkeep.since, upkeep.today)
+    if upkeep.stale_after is None:
+        return changes
+    verdicts = judge_anchors(base.workspace, draft.kept, base.sha)
+    gone = gone_since(base.workspace, draft.kept, verdicts, base.sha)
+    stale = plan_stale_retirement(draft.kept, verdicts, gone, upkeep.today, upkeep.stale_after)
+    retired_ids = {change.entry.id for change in changes}
+    return (*changes, *(change for change in stale if change.entry.id not in retired_ids))
+
+
+def _find_replaced_copies(base: Snapshot, unlike: Iterable[Sequence[Located]]) -> Iterator[Located]:
+    """Yield the copies of an id that a commit replaced by another copy.
+
+    This happens where an entry was edited on one branch, moved on another, and both were merged.
+
+    Args:
+        base: the commit that is compacted.
+        unlike: the copies of each id whose copies say different things.
+    """
+    for copies in unlike:
+        for candidate, successor in permutations(copies, 2):
+            if _was_replaced(base, candidate.entry, successor):
+                yield candidate
+
+
+def _was_replaced(base: Snapshot, entry: Entry, successor: Located) -> bool:
+    """Return whether a commit put the successor where the file had the entry."""
     workspace = base.workspace
-    for one, other in (pair for copies in unlike for pair in permutations(copies, 2)):
-        text, path = one.entry.text, other.path
+    path = successor.path
 
-        def said_under(rev: str, path: str = path, key: str = one.entry.id) -> list[str]:
-            """What a file of a revision says under the id."""
-            file = parse_memory_file(path, workspace.at(rev).read([path]).get(path, b""))
-            return [entry.text for entry in file.entries if entry.id == key]
+    def read_texts(rev: str) -> list[str]:
+        """Return what the successor's file had under the id at a revision."""
+        content = workspace.at(rev).read([path]).get(path, b"")
+        entries = parse_memory_file(path, content).entries
+        return [version.text for version in entries if version.id == entry.id]
 
-        line = max(
-            {*text.split("\n")}.difference(other.entry.text.split("\n")), key=len, default=""
-        )[:SEARCHED]
-        commits = list_replacing(workspace.repo, base.sha, path, line) if line else []
-        sides = ((said_under(f"{sha}^"), said_under(sha)) for sha in commits)
-        if any(before == [text] != after and len(after) == 1 for before, after in sides):
-            yield one
+    own_lines = set(entry.text.split("\n")) - set(successor.entry.text.split("\n"))
+    line = max(own_lines, key=len, default="")[:MAX_SEARCHED_CHARS]
+    if not line:
+        return False
+    for sha in list_replacing(workspace.repo, base.sha, path, line):
+        before, after = read_texts(f"{sha}^"), read_texts(sha)
+        if before == [entry.text] and len(after) == 1 and after != before:
+            return True
+    return False
 
 
 def plan_upkeep_alone(
@@ -173,16 +232,28 @@ def plan_upkeep_alone(
     today: date,
     stale_after: int | None = None,
 ) -> Plan:
-    """A plan of these steps only, on the tip of a branch. It covers no merged work, and moves no cursor."""
+    """Return a plan of upkeep steps on the tip of a branch.
+
+    It covers no merged work, so the next record run begins where it would have begun.
+
+    Args:
+        workspace: the repository.
+        steps: the steps to plan.
+        branch: the branch; None for the one that is checked out.
+        today: the date of the plan.
+        stale_after: days after which stale entries are retired; None retires none.
+    """
     ref, base = branch_tip(workspace, branch)
     workspace = workspace_at(workspace.repo, base)
     draft = Draft(workspace.at(base))
     cursor = find_cursor(workspace.repo, base, memory_test(workspace))
-    upkeep = Upkeep(cursor.source if cursor else None, today, stale_after=stale_after)
-    return _plan(ref, base, tuple(plan_upkeep(upkeep, draft, steps)), draft.base.memory.findings)
+    since = cursor.source if cursor else None
+    upkeep = Upkeep(since, today, stale_after=stale_after)
+    planned = tuple(plan_upkeep(upkeep, draft, steps))
+    return _build_plan(ref, base, planned, draft.base.memory.findings)
 
 
-def _plan(
+def _build_plan(
     ref: str, base: str, steps: tuple[PlannedStep, ...], findings: tuple[Finding, ...] = ()
 ) -> Plan:
     return Plan(
@@ -199,16 +270,21 @@ def _plan(
 
 
 def names_of(snapshot: Snapshot) -> frozenset[str]:
-    """What the repository and its packages are called: words that no entry for every repository may hold."""
+    """Return the names of a repository and of its packages.
+
+    An entry that has one of these words does not apply in every repository.
+    """
     repo = snapshot.workspace.repo
-    root, remote = repo.root or repo.common_dir, find_setting(repo, "remote.origin.url") or ""
-    top = {path.partition("/")[0] for path in snapshot.tree.files if "/" in path}
-    named = {root.name, remote.rstrip("/").rpartition("/")[2], *top}
-    return frozenset(name.removesuffix(".git") for name in named if len(name) >= MIN_NAME) - COMMON
+    root = repo.root or repo.common_dir
+    remote = find_setting(repo, "remote.origin.url") or ""
+    top_directories = {path.partition("/")[0] for path in snapshot.tree.files if "/" in path}
+    names = {root.name, remote.rstrip("/").rpartition("/")[2], *top_directories}
+    long_names = {name.removesuffix(".git") for name in names if len(name) >= MIN_NAME_CHARS}
+    return frozenset(long_names) - COMMON_NAMES
 
 
 def propose_globally(workspace: Workspace, branch: str | None, today: date) -> tuple[Entry, ...]:
-    """The entries of a branch that recur and hold in any repository. Doubt means no."""
+    """Return the entries of a branch that recur and can apply in any repository."""
     _, base = branch_tip(workspace, branch)
     workspace = workspace_at(workspace.repo, base)
     draft = Draft(workspace.at(base))
@@ -217,60 +293,89 @@ def propose_globally(workspace: Workspace, branch: str | None, today: date) -> t
 
 
 def agreed_by_model(entries: Sequence[Entry], engine: Engine | None) -> tuple[Entry, ...]:
-    """The proposed entries that a model agrees hold anywhere: those it quotes with reach to everyone. The text of an
-    entry stays as it is. Without a model all are agreed. Raises EngineError as the engine does: nothing is promoted
-    unasked."""
+    """Return the proposed entries that a model agrees apply anywhere.
+
+    The model agrees with an entry by quoting it in a learning whose reach is everyone. The text of
+    an entry stays unchanged. Without a model all entries are returned.
+
+    Raises:
+        EngineError: as the engine does; then nothing is promoted.
+    """
     if engine is None or not entries:
         return tuple(entries)
-    learnings = _ask(engine, "promotion", entries)
-    cited = {
-        entry.id
-        for learning, quoted in learnings
-        if learning.reach == "everyone"
-        for entry in quoted
-    }
-    return tuple(entry for entry in entries if entry.id in cited)
+    agreed_ids: set[str] = set()
+    for learning, quoted_entries in _ask_model(engine, "promotion", entries):
+        if learning.reach == "everyone":
+            agreed_ids |= {entry.id for entry in quoted_entries}
+    return tuple(entry for entry in entries if entry.id in agreed_ids)
 
 
 def find_same(
     asker: Asker, places: Sequence[Located], fresh: Collection[str]
 ) -> tuple[frozenset[str], ...]:
-    """The ids of entries that a model takes to say the same, among those just written (`fresh`) and those near them.
-    Near are active entries of one file whose titles share words. Nothing is asked where nothing is near. Entries
-    without words in common are no group, whatever the model says. Raises EngineError as the engine."""
-    stems = {
-        place.entry.id: frozenset(map(stem, content_words(place.entry.title))) for place in places
-    }
-    active = [(place.path, place.entry.id) for place in places if place.entry.status == "active"]
-    near = [
-        (one, other)
-        for (path, one), (there, other) in product(
-            (place for place in active if place[1] in fresh), active
-        )
-        if path == there
-        and (one < other or (one != other and other not in fresh))
-        and len(stems[one] & stems[other]) >= SHARED_WORDS
-        and jaccard(stems[one], stems[other]) >= SHARED_PART
-    ]
-    named = frozenset(chain.from_iterable(near))
-    entries = [place.entry for place in places if place.entry.id in named][:MAX_COMPARED]
+    """Return groups of ids whose entries say the same according to a model.
+
+    Only new entries are compared, with active entries of the same file whose titles share words.
+    Entries without such a pair are in no group, whatever the model says, and nothing is asked where
+    there is no pair.
+
+    Args:
+        asker: the model.
+        places: all entries.
+        fresh: the ids of new entries.
+
+    Raises:
+        EngineError: as the engine does.
+    """
+    pairs = _pair_similar_titles(places, fresh)
+    paired_ids = {entry_id for pair in pairs for entry_id in pair}
+    entries = [place.entry for place in places if place.entry.id in paired_ids][:MAX_COMPARED]
     if len(entries) < 2:
         return ()
-    groups = ({entry.id for entry in quoted} for _, quoted in _ask(asker, "consolidation", entries))
-    linked = (
-        frozenset(one for pair in near if group.issuperset(pair) for one in pair)
-        for group in groups
-    )
-    return tuple(filter(None, linked))
+    groups: list[frozenset[str]] = []
+    for _, quoted_entries in _ask_model(asker, "consolidation", entries):
+        quoted_ids = {entry.id for entry in quoted_entries}
+        agreed = [pair for pair in pairs if quoted_ids.issuperset(pair)]
+        if agreed:
+            groups.append(frozenset(entry_id for pair in agreed for entry_id in pair))
+    return tuple(groups)
 
 
-def _ask(
+def _pair_similar_titles(
+    places: Sequence[Located], fresh: Collection[str]
+) -> list[tuple[str, str]]:
+    """Return pairs of ids of active entries of one file whose titles share words.
+
+    One entry of each pair is new; each pair is returned once.
+    """
+    stems: dict[str, frozenset[str]] = {}
+    for place in places:
+        words = content_words(place.entry.title)
+        stems[place.entry.id] = frozenset(stem(word) for word in words)
+    active = [(place.path, place.entry.id) for place in places if place.entry.status == "active"]
+    pairs: list[tuple[str, str]] = []
+    for path, fresh_id in active:
+        if fresh_id not in fresh:
+            continue
+        for other_path, other_id in active:
+            is_counted_once = fresh_id < other_id or other_id not in fresh
+            if path != other_path or fresh_id == other_id or not is_counted_once:
+                continue
+            first, second = stems[fresh_id], stems[other_id]
+            shared = len(first & second)
+            if shared >= MIN_SHARED_WORDS and jaccard(first, second) >= MIN_SHARED_PART:
+                pairs.append((fresh_id, other_id))
+    return pairs
+
+
+def _ask_model(
     engine: Engine, task: Literal["promotion", "consolidation"], entries: Sequence[Entry]
 ) -> list[tuple[Learning, list[Entry]]]:
-    """What a model answers about entries: each grounded learning with the entries that it quotes."""
-    known = {f"e{number}": entry for number, entry in enumerate(entries, start=1)}
-    pieces = {
-        key: Evidence(
+    """Return each grounded learning that a model gives, with the entries that it quotes."""
+    entry_by_key = {f"e{number}": entry for number, entry in enumerate(entries, start=1)}
+    pieces: dict[str, Evidence] = {}
+    for key, entry in entry_by_key.items():
+        pieces[key] = Evidence(
             id=key,
             kind="entry",
             text=f"{entry.title}\n\n{entry.body}".strip(),
@@ -278,63 +383,80 @@ def _ask(
             origin=Origin(kind="file", id=entry.id),
             at=UNKNOWN_TIME,
         )
-        for key, entry in known.items()
-    }
-    reply = engine.extract(Request(change=task, evidence=tuple(pieces.values()), task=task))
-    grounded = (
-        one for one in parse_reply(reply.text).learnings if find_ungrounded(one, pieces) is None
-    )
-    return [
-        (learning, [known[quote.evidence] for quote in learning.quotes]) for learning in grounded
-    ]
+    request = Request(change=task, evidence=tuple(pieces.values()), task=task)
+    reply = engine.extract(request)
+    answers: list[tuple[Learning, list[Entry]]] = []
+    for learning in parse_reply(reply.text).learnings:
+        if find_ungrounded(learning, pieces) is None:
+            answers.append((learning, [entry_by_key[quote.evidence] for quote in learning.quotes]))
+    return answers
 
 
 def promote_globally(
     config_path: str, entries: tuple[Entry, ...], now: datetime, *, dry_run: bool
 ) -> tuple[Entry, ...]:
-    """Copy entries into the checkout that `global.path` names, as one commit there; what it has already is left out.
-    They stay in the project too: a job in CI has no global memory. Raises UsageError (no-global-checkout), and what the
-    writer raises."""
-    from memory_ci.gitrepo.writer import (
-        MEMORY_CI,
-        PlannedCommit,
-        commit_series,
-    )  # GitPython: 75 ms, only to write
+    """Copy entries to the global memory, as one commit there.
+
+    The entries stay in the project too, because a job in CI has no global memory.
+
+    Args:
+        config_path: the checkout that `global.path` names.
+        entries: the entries to copy.
+        now: the time of the commit.
+        dry_run: commit nothing.
+
+    Returns:
+        The entries that the global memory did not have.
+
+    Raises:
+        UsageError: no-global-checkout, and what the writer raises.
+    """
+    # GitPython takes 75 ms to import, so it is imported only to write.
+    from memory_ci.gitrepo.writer import MEMORY_CI, PlannedCommit, commit_series
 
     directory = Path(config_path).expanduser()
-    hint = "Clone the repository of the global memory, and name its directory: `global: {path: ~/memory}`."
-    if not config_path or not directory.is_dir():
-        raise UsageError(
-            "global.path names no checkout to promote to", slug="no-global-checkout", hint=hint
-        )
-    try:
-        place = open_committed(directory)
-    except RepositoryError as error:
-        raise UsageError(
-            f"{directory} is in no git repository", slug="no-global-checkout", hint=hint
-        ) from error
-    path = (
-        (directory.resolve() / "MEMORY.md")
-        .relative_to((place.repo.root or directory).resolve())
-        .as_posix()
+    workspace = _open_global_checkout(config_path, directory)
+    root = (workspace.repo.root or directory).resolve()
+    path = (directory.resolve() / "MEMORY.md").relative_to(root).as_posix()
+    ref, tip = branch_tip(workspace, None)
+    content = workspace.at(tip).read([path])
+    loaded = load_file(path, content.get(path, b""), workspace.config.scopes)
+    existing = [located.entry for located in loaded.entries]
+    new_entries = tuple(
+        entry
+        for entry in entries
+        if not any(is_same_learning(entry, existing_entry) for existing_entry in existing)
     )
-    ref, tip = branch_tip(place, None)
-    content = place.at(tip).read([path])
-    known = [
-        located.entry
-        for located in load_file(path, content.get(path, b""), place.config.scopes).entries
-    ]
-    fresh = tuple(
-        entry for entry in entries if not any(is_same_learning(entry, other) for other in known)
-    )
-    if not fresh or dry_run:
-        return fresh
+    if not new_entries or dry_run:
+        return new_entries
     changes = tuple(
-        Change(step="promote", kind="add", path=path, entry=e, why="from a project") for e in fresh
+        Change(step="promote", kind="add", path=path, entry=entry, why="from a project")
+        for entry in new_entries
     )
     step = PlannedStep(step="promote", changes=changes)
-    commit = PlannedCommit(
-        apply_changes(content, changes), render_commit_message([step], _plan(ref, tip, (step,)))
+    message = render_commit_message([step], _build_plan(ref, tip, (step,)))
+    commit = PlannedCommit(apply_changes(content, changes), message)
+    commit_series(
+        workspace.repo, ref=ref, expected=tip, commits=[commit], identity=MEMORY_CI, when=now
     )
-    commit_series(place.repo, ref=ref, expected=tip, commits=[commit], identity=MEMORY_CI, when=now)
-    return fresh
+    return new_entries
+
+
+def _open_global_checkout(config_path: str, directory: Path) -> Workspace:
+    """Open the checkout of the global memory.
+
+    Raises:
+        UsageError: no-global-checkout.
+    """
+    hint = (
+        "Clone the repository of the global memory, and name its directory: "
+        "`global: {path: ~/memory}`."
+    )
+    if not config_path or not directory.is_dir():
+        message = "global.path names no checkout to promote to"
+        raise UsageError(message, slug="no-global-checkout", hint=hint)
+    try:
+        return open_committed(directory)
+    except RepositoryError as error:
+        message = f"{directory} is in no git repository"
+        raise UsageError(message, slug="no-global-checkout", hint=hint) from error
