@@ -1,11 +1,10 @@
-"""Learning from merged changes: events, evidence, candidates, and the entries that are written."""
+"""Learning from merged changes: events become evidence, candidates, and the entries that are written."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence, Set
-from contextlib import suppress
 from datetime import UTC, date, datetime
 from functools import cached_property
 from typing import NamedTuple
@@ -68,22 +67,39 @@ from memory_ci.store.edits import format_entry
 from memory_ci.store.layout import parse_target
 from memory_ci.text import NAMES_CODE, plural
 
-OnProgress = Callable[[int, int], None]  # Called with (merged changes done, merged changes in all).
-COMMIT = re.compile(r"\bcommit:([0-9a-f]{7,64})\b")
-MAX_FAILURES = (
-    3  # Declined requests that a model may fail at before a run asks it for no more of them.
-)
-MAX_DOCUMENTS = 300  # And as many files of code.
-MAX_DOCUMENT_BYTES = 200_000  # What is longer was generated.
+OnProgress = Callable[[int, int], None]
+"""Called with how many merged changes are done, and how many there are."""
 
-MAX_CHANGED, CHANGED_WIDTH = 3, 2_000
-"""Files that people spoke about of which hunks are shown to a model, and the characters of all."""
+COMMIT = re.compile(r"\bcommit:([0-9a-f]{7,64})\b")
+
+MAX_FAILURES = 3
+"""Declined requests that a model may fail at before a run stops asking it about them."""
+
+MAX_DOCUMENTS = 300
+"""Documents that are read for what they say already, and as many files of code."""
+
+MAX_DOCUMENT_BYTES = 200_000
+"""A longer document was generated and is not read."""
+
+MAX_CHANGED_FILES = 3
+"""Files that people spoke about of which a model is shown hunks."""
+
+CHANGED_WIDTH = 2_000
+"""Characters of all these hunks."""
 
 
 class WorkItem(NamedTuple):
-    """A merged change, or work that was not merged, whose `tip` is "": a declined request, or a checkpoint that belongs
-    to no change. `day` is when it was merged or closed. `called` are its title, branch and labels, masked; `start` is
-    the commit that it is based on."""
+    """One piece of work that is learned from.
+
+    Attributes:
+        label: its name for people, such as `#128`.
+        tip: the last commit of a merged change; "" for a declined request, or for a checkpoint that
+            belongs to no change.
+        day: when it was merged or closed.
+        called: title, branch and labels, with secrets masked.
+        start: the commit that it is based on.
+        is_declined: whether it was closed without a merge.
+    """
 
     label: str
     tip: str
@@ -94,8 +110,25 @@ class WorkItem(NamedTuple):
 
 
 class Tally(msgspec.Struct):
-    """What a run found: for its report, and for the steps that follow. `failure` says why the model stopped the run;
-    `covered` is then the tip of the last change before that."""
+    """What a run finds, for its report and for the steps that follow.
+
+    Attributes:
+        history: the commits of the range, without their files.
+        strangers: commits of outsiders by shortened id, each with the range of its change.
+        uses: what each merged change used of memory.
+        judged: the candidates with their outcome.
+        joins: sessions and requests that were joined to changes.
+        windows: notes about what a model was not shown.
+        findings: remarks on files.
+        problems: what could not be read or asked.
+        dropped: why learnings of replies could not be read, counted.
+        left_out: why events were left out of the evidence, counted.
+        redactions: how many secrets were masked.
+        declined: how many declined requests were read.
+        has_uses: whether a commit names entries it was served or used.
+        failure: why the model stopped the run.
+        covered: the last change before the failure.
+    """
 
     history: list[Commit] = []
     strangers: dict[str, tuple[str, str]] = {}
@@ -115,9 +148,7 @@ class Tally(msgspec.Struct):
 
 
 class Learner:
-    """Reads a range once, oldest change first, and tallies what it finds. `past` has the ids of what was written
-    before, and the content keys of what was rejected; `accepted` the keys of candidates that a person accepted. What is
-    `forgotten` is neither read nor written."""
+    """Reads a range once, the oldest change first, and tallies what it finds."""
 
     def __init__(
         self,
@@ -127,24 +158,39 @@ class Learner:
         accepted: frozenset[str],
         forgotten: Tombstones,
     ) -> None:
-        self._accepted, self._forgotten = accepted, forgotten
-        self._run, self._draft, self._past, self.writer = run, run.draft, past, writer
-        self._repo, self._config = run.workspace.repo, run.workspace.config
-        self._buried, self._copies = (
-            BuriedTrailers(self._repo, run.base.sha),
-            Copies(self._repo, run.since),
-        )
+        """Create a learner.
+
+        Args:
+            run: what the parts of the run share.
+            writer: writes the episodes of the changes.
+            past: ids of entries that were written before, and content keys of rejected ones.
+            accepted: content keys of candidates that a person accepted.
+            forgotten: what is neither read nor written.
+        """
+        self.writer = writer
         self.tally = Tally()
+        self._run = run
+        self._draft = run.draft
+        self._repo = run.workspace.repo
+        self._config = run.workspace.config
+        self._past = past
+        self._accepted = accepted
+        self._forgotten = forgotten
+        self._buried = BuriedTrailers(self._repo, run.base.sha)
+        self._copies = Copies(self._repo, run.since)
 
     def learn(self, progress: OnProgress) -> Iterator[Change]:
-        """The additions of every merged change in the range; each is in the draft before the next is read. A model that
-        fails ends it: the changes before that are learned from, the rest is for the next run."""
+        """Yield the additions of every merged change in the range.
+
+        Each addition is in the draft before the next change is read. A model that fails ends the
+        range: the changes before are learned from, the rest is for the next run.
+        """
         history = plan_range(self._repo, self._run.since, self._run.base.sha)
         if self.tally.failure is not None:
             return
         for done, merged in enumerate(iter_merged_changes(self._repo, history), start=1):
             try:
-                changes = self._learn(merged)
+                changes = self._learn_from_change(merged)
             except EngineError as error:
                 self.tally.failure = error
                 return
@@ -154,31 +200,37 @@ class Learner:
             progress(done, history.change_count)
 
     def read_declined(self, since: datetime) -> tuple[PullRequest, ...]:
-        """The next requests that were closed without a merge since then, or left by earlier runs; a failure is tallied.
-        Comes before the range is learned from: where the list cannot be read nothing of it is covered, so that the next
-        run asks again. What was not merged is in no history that a later run would find it in."""
+        """Return the next requests that were closed without a merge, and tally a failure.
+
+        It comes before the range is learned from: if the list cannot be read, nothing of the range
+        is covered and the next run asks again, because no history holds what was not merged.
+
+        Args:
+            since: when the range begins; requests that earlier runs left are returned as well.
+        """
         try:
-            told, episodes = frozenset(self.writer.known), self.writer.episodes.values()
-            return self._run.gatherer.read_declined(
-                find_window(self._run.base, since, told, episodes)
-            )
+            known_ids = frozenset(self.writer.known)
+            episodes = self.writer.episodes.values()
+            window = find_window(self._run.base, since, known_ids, episodes)
+            return self._run.gatherer.read_declined(window)
         except EngineError as error:
             self.tally.failure = error
             return ()
 
     def learn_declined(self, requests: Sequence[PullRequest]) -> Iterator[Change]:
-        """The additions of what was declined: negative knowledge, and what reviewers said. Comes after what was merged.
-        What a model fails at is a problem of the run, and is found again by the next one; after `MAX_FAILURES` of them
-        the rest is left to it as well."""
+        """Yield the additions of declined requests: what was rejected, and what reviewers said.
+
+        It comes after the merged changes. A request that a model fails at is a problem of the run
+        and is found again by the next one; after `MAX_FAILURES` the rest is left to it as well.
+        """
         failures = 0
-        for number, request in enumerate(requests):
+        for index, request in enumerate(requests):
             if self.tally.failure is not None or failures == MAX_FAILURES:
-                left = plural(len(requests) - number, "closed request")
-                self.tally.problems.append(f"{left} not read: the run had stopped asking")
+                unread = plural(len(requests) - index, "closed request")
+                self.tally.problems.append(f"{unread} not read: the run had stopped asking")
                 return
-            self._past |= (
-                self._all_past
-            )  # a run that ended between its merge and this closing may have learned from it
+            # A run that ended between the request's merge and its closing may have learned from it.
+            self._past |= self._all_past
             day = (request.closed_at or request.created_at).astimezone(UTC).date()
             work = WorkItem(f"#{request.number}", "", day, is_declined=True)
             gathered = self._run.gatherer.gather_declined(request)
@@ -186,197 +238,210 @@ class Learner:
                 _, changes = self._study(work, gathered)
             except EngineError as error:
                 failures += 1
-                self.tally.problems.append(
-                    f"#{request.number}, closed without a merge: {error.message} [{error.slug}]"
-                )
+                reason = f"{error.message} [{error.slug}]"
+                self.tally.problems.append(f"#{request.number}, closed without a merge: {reason}")
                 continue
-            given, used = (self._resolve(list_ids([request.body], key)) for key in (SERVED, USED))
-            self.writer.add_declined(request, Uses(given, frozenset(used)))
+            served = self._resolve(list_ids([request.body], SERVED))
+            used = self._resolve(list_ids([request.body], USED))
+            self.writer.add_declined(request, Uses(served, frozenset(used)))
             self.tally.declined += 1
             yield from self._draft.take(changes)
 
     def learn_left(self) -> Iterator[Change]:
-        """Yield the additions of sessions that were joined to no change; the rules alone read them."""
+        """Yield the additions of sessions that were joined to no change; only the rules read them."""
         if self.tally.failure is not None:
             return
         for checkpoint, gathered in self._run.gatherer.gather_left():
             called = redact(checkpoint.branch.replace("/", " ")).text
             day = checkpoint.at.astimezone(UTC).date()
-            _, changes = self._study(
-                WorkItem(f"checkpoint {checkpoint.id}", "", day, called), gathered
-            )
+            work = WorkItem(f"checkpoint {checkpoint.id}", "", day, called)
+            _, changes = self._study(work, gathered)
             yield from self._draft.take(changes)
-        if message := self._run.gatherer.tell_unnamed():
-            self.tally.findings.append(
-                Finding(".", 1, "unnamed-checkpoints", message, checkpoints.HINT, "notice")
-            )
+        message = self._run.gatherer.tell_unnamed()
+        if message:
+            code, hint = "unnamed-checkpoints", checkpoints.HINT
+            self.tally.findings.append(Finding(".", 1, code, message, hint, "notice"))
 
-    def _learn(self, merged: MergedChange) -> list[Change]:
-        """What one change adds; who brought it and what it used are tallied, and its episode is written."""
-        gathered, label, day = self._run.gatherer.gather(merged), merged.label, merged_on(merged)
-        request, start, tip = gathered.request, start_of(merged), merged.tip.sha
-        names = (
-            (request.title, request.branch, *request.labels)
-            if request
-            else (find_branch(merged.tip.message),)
-        )
+    def _learn_from_change(self, merged: MergedChange) -> list[Change]:
+        """Return what one change adds; tally who brought it and what it used, write its episode."""
+        gathered = self._run.gatherer.gather(merged)
+        request = gathered.request
+        start, tip, day = start_of(merged), merged.tip.sha, merged_on(merged)
+        if request:
+            names = (request.title, request.branch, *request.labels)
+        else:
+            names = (find_branch(merged.tip.message),)
         called = redact("\n".join([title_of(merged), *names]).replace("/", " ")).text
-        judged, changes = self._study(WorkItem(label, tip, day, called, start), gathered)
-        for commit in merged.commits:  # those of outsiders may say nothing of other work
-            if not self._run.gatherer.may_claim(commit, merged, request):
-                self.tally.strangers[commit.sha[:SHA_WIDTH]] = (start or commit.sha, tip)
-                self.tally.findings += find_claimed_uses(commit, "notice")
-        ours = [
+        judged, changes = self._study(WorkItem(merged.label, tip, day, called, start), gathered)
+        members_commits: list[Commit] = []
+        for commit in merged.commits:
+            if self._run.gatherer.may_claim(commit, merged, request):
+                members_commits.append(commit)
+                continue
+            # What outsiders say of other work counts for nothing.
+            self.tally.strangers[commit.sha[:SHA_WIDTH]] = (start or commit.sha, tip)
+            self.tally.findings += find_claimed_uses(commit, "notice")
+        members_commits = [
             commit
-            for commit in merged.commits
+            for commit in members_commits
             if commit.sha[:SHA_WIDTH] not in self.tally.strangers
         ]
-        uses = self._find_uses(merged, ours, gathered, judged)
-        use = Use(label, work_ref(merged.number, tip), day, uses.reinforced, uses.restated)
+        uses = self._find_uses(merged, members_commits, gathered, judged)
+        work_name = work_ref(merged.number, tip)
+        use = Use(merged.label, work_name, day, uses.reinforced, uses.restated)
         self.tally.uses.append((merged, use))
         self.writer.add_merged(merged, gathered, uses, judged)
-        return [*changes, *(self._take_notes(label, gathered) if merged.tip in ours else ())]
+        if merged.tip in members_commits:
+            changes += self._take_notes(merged.label, gathered)
+        return changes
 
     def _take_notes(self, label: str, gathered: Gathered) -> Iterator[Change]:
-        """What an agent marked in a session of this change, and no commit brought along; nothing twice. What the
-        session does not prove is no learning. It is a problem of the run."""
-        keys = [join.id for join in gathered.joins if join.kind == "session"]
-        for key, entry in read_session_notes(self._run.base, keys):
-            content = content_key(entry.title, entry.body)
-            if {entry.id, content} & {*self._past, *self._all_past, *self._draft.by_id}:
+        """Yield the notes that an agent made in a session of this change and no commit holds.
+
+        A note that its session does not prove is no learning but a problem of the run.
+        """
+        session_keys = [join.id for join in gathered.joins if join.kind == "session"]
+        for key, entry in read_session_notes(self._run.base, session_keys):
+            written_before = {*self._past, *self._all_past, *self._draft.by_id}
+            if {entry.id, content_key(entry.title, entry.body)} & written_before:
                 continue
             target = parse_target(entry.scope or "project")
             path = self._draft.path_of(target) if target.name in ("team", "project") else None
             proved = prove(self._run.base, entry)
             plain = strip_claims(Located(entry, path or "", 1, target), self._run.today)
-            place = replace(
-                plain, entry=replace(plain.entry, evidence=proved.evidence, cites=proved.cites)
-            )
+            note = replace(plain.entry, evidence=proved.evidence, cites=proved.cites)
+            place = replace(plain, entry=note)
             if self._forgotten and find_forgotten(self._forgotten, place):
                 continue
-            if (
-                path is None
-                or not is_proved(proved)
-                or find_fault(place.entry)
-                or any(find_unsafe(place))
-            ):
+            is_fit = is_proved(proved) and not find_fault(note) and not any(find_unsafe(place))
+            if path is None or not is_fit:
                 self.tally.problems.append(
                     f"a note of the session {key} proves something else, or is not fit: {entry.id[:8]}"
                 )
-            elif not any(
-                is_kept(place, other) for other in (*self._draft.kept, *self._draft.inbox)
-            ):
+                continue
+            existing = (*self._draft.kept, *self._draft.inbox)
+            if not any(is_kept(place, existing_place) for existing_place in existing):
                 self._past |= {entry.id}
-                yield Change(
-                    step="extract", kind="add", path=path, entry=place.entry, why=f"from {label}"
-                )
+                why = f"from {label}"
+                yield Change(step="extract", kind="add", path=path, entry=note, why=why)
 
     @cached_property
     def _all_past(self) -> frozenset[str]:
         return list_past_ids(self._run.workspace, self._run.base.sha)
 
     def _study(self, work: WorkItem, gathered: Gathered) -> tuple[tuple[Judged, ...], list[Change]]:
-        """The verdicts on all that was found in one piece of work, and the additions that they make."""
+        """Return the outcomes of all candidates of one piece of work, and its additions.
+
+        Raises:
+            EngineError: if the model fails; then nothing of the work is tallied.
+            UnreadableMemoryError: no-scope-file.
+        """
         forgotten = self._forgotten
         called = forgotten.mask(work.called)
-        evidence = collect(forgotten.mask_all(gathered.events), self._config.extraction, called)
-        found = self._judge(work, evidence)  # may fail: nothing of the change is counted before
-        found = [one for one in found if not forgotten.refuses_candidate(one.candidate)]
+        events = forgotten.mask_all(gathered.events)
+        evidence = collect(events, self._config.extraction, called)
+        proposed = [
+            judged
+            for judged in self._judge(work, evidence)
+            if not forgotten.refuses_candidate(judged.candidate)
+        ]
         self.tally.joins += gathered.joins
         self.tally.redactions += evidence.redactions
-        self.tally.left_out.update(left.reason for left in evidence.left_out)
-        judged = self._cite(
-            self._settle(found, frozenset(one.id for one in evidence.pieces if one.kind == "adr"))
-        )
-        self.tally.judged += judged
-        written = [one.candidate for one in judged if one.verdict == "written"]
-        paths = [self._draft.path_of(parse_target(candidate.scope)) for candidate in written]
-        entries = [self._entry(candidate, work) for candidate in written]
-        anchored = cite_named(self._run.workspace, entries, work.tip or self._run.base.sha)
+        self.tally.left_out.update(left_out.reason for left_out in evidence.left_out)
+        records = frozenset(piece.id for piece in evidence.pieces if piece.kind == "adr")
+        outcomes = self._cite(self._settle(proposed, records))
+        self.tally.judged += outcomes
+        written = [judged.candidate for judged in outcomes if judged.verdict == "written"]
+        return outcomes, self._plan_additions(work, written)
+
+    def _plan_additions(self, work: WorkItem, candidates: Sequence[Candidate]) -> list[Change]:
+        """Return the additions of candidates that are written.
+
+        Raises:
+            UnreadableMemoryError: no-scope-file if the memory file of a scope cannot be written.
+        """
+        paths = [self._draft.path_of(parse_target(candidate.scope)) for candidate in candidates]
+        entries = [self._build_entry(candidate, work) for candidate in candidates]
+        cited = cite_named(self._run.workspace, entries, work.tip or self._run.base.sha)
         changes: list[Change] = []
-        for candidate, path, entry in zip(written, paths, anchored, strict=True):
+        for candidate, path, entry in zip(candidates, paths, cited, strict=True):
             if path is None:
                 message = f"{candidate.scope} memory has no file that could be written: a directory or link is there"
                 hint = "Move it out of the way, or name another file under `scopes:`. Nothing was recorded."
                 raise UnreadableMemoryError(message, slug="no-scope-file", hint=hint)
-            changes.append(
-                Change(step="extract", kind="add", path=path, entry=entry, why=f"from {work.label}")
-            )
-        return judged, changes
+            why = f"from {work.label}"
+            changes.append(Change(step="extract", kind="add", path=path, entry=entry, why=why))
+        return changes
 
-    def _settle(self, found: Sequence[Judged], records: Set[str]) -> tuple[Judged, ...]:
-        """The verdicts of a change together: what a person accepted is written, what an earlier run wrote is not, even
-        if a person reworded or removed it, and counts towards the limit; `records` are pieces, and count for nothing.
+    def _settle(self, proposed: Sequence[Judged], records: Set[str]) -> tuple[Judged, ...]:
+        """Return the final outcomes of the candidates of one change.
+
+        A candidate that a person accepted is written. One that an earlier run wrote is not written
+        again, even if a person reworded or removed it, and counts towards the limit.
+
+        Args:
+            proposed: the candidates.
+            records: ids of evidence from decision records, whose candidates do not count.
         """
         limit = self._config.extraction.max_entries_per_change
-
-        def accept(one: Judged) -> Judged:
-            if (
-                one.verdict != "suspected"
-                or content_key(one.candidate.title, one.candidate.body) not in self._accepted
-            ):
-                return one
-            candidate = replace(one.candidate, accepted=ACCEPTED_IN)
-            return replace(
-                one, verdict="written", reason="accepted by a person", candidate=candidate
-            )
-
-        def is_written(candidate: Candidate) -> bool:
-            names = (entry_id(candidate), content_key(candidate.title, candidate.body))
-            return names[0] in self._draft.by_id or not self._past.isdisjoint(names)
-
-        again = "written by an earlier run, and reworded or removed since"
-        over = f"earlier runs wrote {limit} of this change"
-        settled = list(settle(list(map(accept, found)), limit, records))
-        earlier = [is_written(one.candidate) for one in settled]
-        counts = [not is_record(one.candidate, records) for one in settled]
-        room = limit - sum(
-            is_old and is_counted for is_old, is_counted in zip(earlier, counts, strict=True)
-        )
-        for at, one in enumerate(settled):
-            if one.verdict == "written" and earlier[at]:
-                settled[at] = replace(one, verdict="restates", reason=again)
-            elif one.verdict == "written" and counts[at]:
-                settled[at] = one if room > 0 else replace(one, verdict="over_limit", reason=over)
-                room -= 1
+        settled = list(settle([self._accept(judged) for judged in proposed], limit, records))
+        was_written = [self._was_written(judged.candidate) for judged in settled]
+        counts = [not is_record(judged.candidate, records) for judged in settled]
+        available = limit
+        for written, counted in zip(was_written, counts, strict=True):
+            available -= written and counted
+        for index, judged in enumerate(settled):
+            if judged.verdict != "written":
+                continue
+            if was_written[index]:
+                reason = "written by an earlier run, and reworded or removed since"
+                settled[index] = replace(judged, verdict="restates", reason=reason)
+            elif counts[index]:
+                if available <= 0:
+                    reason = f"earlier runs wrote {limit} of this change"
+                    settled[index] = replace(judged, verdict="over_limit", reason=reason)
+                available -= 1
         return tuple(settled)
 
-    def _cite(self, judged: Sequence[Judged]) -> tuple[Judged, ...]:
-        """The verdicts, each candidate with what it is about of the files that it was found with."""
-        found = [one.candidate for one in judged]
-        proses = [f"{one.title}\n{one.body}" for one in found]
-        cites = cite_touched(
-            self._run.workspace,
-            [(text, one.cites) for text, one in zip(proses, found, strict=True)],
-        )
-        cited = []
-        for one, prose, own in zip(judged, proses, cites, strict=True):
-            # A rule of conduct is about no code, whatever its commit touched.
+    def _accept(self, judged: Judged) -> Judged:
+        """Return a suspected candidate as written if a person accepted it."""
+        candidate = judged.candidate
+        if judged.verdict != "suspected":
+            return judged
+        if content_key(candidate.title, candidate.body) not in self._accepted:
+            return judged
+        accepted = replace(candidate, accepted=ACCEPTED_IN)
+        return replace(judged, verdict="written", reason="accepted by a person", candidate=accepted)
+
+    def _was_written(self, candidate: Candidate) -> bool:
+        own_id = entry_id(candidate)
+        content = content_key(candidate.title, candidate.body)
+        return own_id in self._draft.by_id or not self._past.isdisjoint((own_id, content))
+
+    def _cite(self, outcomes: Sequence[Judged]) -> tuple[Judged, ...]:
+        """Return the outcomes with what each candidate cites of the files it was found with."""
+        candidates = [judged.candidate for judged in outcomes]
+        proses = [f"{candidate.title}\n{candidate.body}" for candidate in candidates]
+        texts = [
+            (prose, candidate.cites) for prose, candidate in zip(proses, candidates, strict=True)
+        ]
+        cites = cite_touched(self._run.workspace, texts)
+        cited: list[Judged] = []
+        for judged, prose, touched in zip(outcomes, proses, cites, strict=True):
+            candidate = judged.candidate
+            # A rule of conduct cites no code, whatever its commit touched.
             names_code = NAMES_CODE.search(prose) or list_mentions(prose)
-            kept = own if one.candidate.type != "directive" or names_code else ()
-            cited.append(replace(one, candidate=replace(one.candidate, cites=kept)))
+            own_cites = touched if candidate.type != "directive" or names_code else ()
+            cited.append(replace(judged, candidate=replace(candidate, cites=own_cites)))
         return tuple(cited)
 
     def _judge(self, work: WorkItem, evidence: EvidenceSet) -> list[Judged]:
-        """What the rules find, and what the model finds: the rules write only what is marked, and lose nothing of it.
-        What the rules merely suspect shows the model where to look; it is proposed where there is none."""
-        where = common_directory(evidence.pieces)
-        project = find_project(where, self._run.phases)
-        has_file = self._draft.path_of(ScopeOf("team", project)) is not None
-        case = JudgedCase(
-            label=work.label,
-            project=f"team:{project}" if project and has_file else self._draft.home_of(where),
-            takes_norms=self._config.extraction.norms == "seed",
-            tip=work.tip,
-            is_declined=work.is_declined,
-            pieces=evidence.pieces,
-            existing=self._draft.entries,
-            is_writable=lambda candidate: find_fault(self._entry(candidate, work)),
-            find_document=lambda candidate: self._find_document(
-                candidate, list_changed(evidence.pieces)
-            ),
-            known_to=self._list_known,
-        )
+        """Return the candidates that the rules and the model find, judged.
+
+        The rules write only what is marked, and lose none of it. What they merely suspect shows the
+        model where to look, and is proposed where there is no model.
+        """
+        case = self._open_case(work, evidence)
         reply = RulesEngine().extract(Request(change=case.label, evidence=case.pieces))
         by_rules = list(judge_reply(case, reply.text).judged)
         if self._run.asker is None or not (work.tip or work.is_declined):
@@ -386,33 +451,64 @@ class Learner:
         if answer is None:
             return by_rules
         by_model = judge_reply(case, answer.text, answer.engine)
-        self.tally.windows += [f"{work.label}: {answer.notice}"] if answer.notice else []
+        if answer.notice:
+            self.tally.windows.append(f"{work.label}: {answer.notice}")
         self.tally.dropped.update(by_model.dropped)
-        return [
-            one for one in by_rules if one.verdict != "suspected" or one.candidate.marker
-        ] + list(by_model.judged)
+        marked = [
+            judged
+            for judged in by_rules
+            if judged.verdict != "suspected" or judged.candidate.marker
+        ]
+        return [*marked, *by_model.judged]
+
+    def _open_case(self, work: WorkItem, evidence: EvidenceSet) -> JudgedCase:
+        """Return the case of one piece of work: its evidence, and what candidates are judged by."""
+        directory = common_directory(evidence.pieces)
+        project = find_project(directory, self._run.phases)
+        has_file = self._draft.path_of(ScopeOf("team", project)) is not None
+        changed = list_changed(evidence.pieces)
+        return JudgedCase(
+            label=work.label,
+            project=f"team:{project}" if project and has_file else self._draft.home_of(directory),
+            takes_norms=self._config.extraction.norms == "seed",
+            tip=work.tip,
+            is_declined=work.is_declined,
+            pieces=evidence.pieces,
+            existing=self._draft.entries,
+            is_writable=lambda candidate: find_fault(self._build_entry(candidate, work)),
+            find_document=lambda candidate: self._find_document(candidate, changed),
+            known_to=self._list_known,
+        )
 
     def _read_changed(self, work: WorkItem, evidence: EvidenceSet) -> str:
-        """Hunks of the changed files that people spoke about in sessions, or that a call named which they refused."""
+        """Return hunks of changed files that people spoke about in sessions.
+
+        Files count as well that a tool call named which a person refused.
+        """
         turns = [piece for piece in evidence.pieces if piece.session and piece.actor == "human"]
-        if not (turns and work.start):
+        if not turns or not work.start:
             return ""
         changed = list_changed(evidence.pieces)
-        named = name_places("\n".join(f"{turn.text}\n{turn.before}" for turn in turns), changed)
-        touched = (path for turn in turns for path in turn.paths if path in changed)
-        paths = list(dict.fromkeys([*named, *touched]))[:MAX_CHANGED]
-        with suppress(RepositoryError):  # a blob that is missing here
-            found = read_hunks(self._repo, work.start, work.tip, paths) if paths else {}
-            width = CHANGED_WIDTH // max(len(found), 1)
-            return "\n".join(f"{path}\n{redact(text).text[:width]}" for path, text in found.items())
-        return ""
+        spoken = "\n".join(f"{turn.text}\n{turn.before}" for turn in turns)
+        paths = list(name_places(spoken, changed))
+        for turn in turns:
+            paths += [path for path in turn.paths if path in changed]
+        paths = list(dict.fromkeys(paths))[:MAX_CHANGED_FILES]
+        if not paths:
+            return ""
+        try:
+            hunks = read_hunks(self._repo, work.start, work.tip, paths)
+        except RepositoryError:  # a blob that is missing in this clone
+            return ""
+        width = CHANGED_WIDTH // max(len(hunks), 1)
+        return "\n".join(f"{path}\n{redact(text).text[:width]}" for path, text in hunks.items())
 
     def _list_known(self, candidate: Candidate) -> list[Entry]:
-        """The entries that everybody already has for whom the candidate is meant."""
+        """Return the entries that everybody is served already whom the candidate is for."""
         wanted = parse_target(candidate.scope)
         return [place.entry for place in self._draft.kept if is_covered(wanted, place.scope)]
 
-    def _entry(self, candidate: Candidate, work: WorkItem) -> Entry:
+    def _build_entry(self, candidate: Candidate, work: WorkItem) -> Entry:
         day = min(max(work.day, EARLIEST), self._run.today)
         aka = find_aka(candidate.title, candidate.body, work.called, candidate.aka)
         entry = to_entry(
@@ -424,86 +520,98 @@ class Learner:
     def _find_uses(
         self,
         merged: MergedChange,
-        ours: Sequence[Commit],
+        members_commits: Sequence[Commit],
         gathered: Gathered,
-        judged: Sequence[Judged],
+        outcomes: Sequence[Judged],
     ) -> Uses:
-        """The entries that this change was given, that it used, that its learnings restate, and that it confirms.
+        """Return the entries that a change was served, used, restated and confirmed.
 
-        Used is what a trailer names, and of what was given what the agent names in a sentence of its own. Trailers of
-        outsiders count for nothing, only those of `ours`: in messages, in those that a squash buried, in the request.
+        An entry was used if a trailer says so, or if the agent names a served entry in a sentence
+        of its own. Trailers count in messages, in messages that a squash buried, and in the text of
+        the request, but only those of members.
         """
-        request, is_ours = gathered.request, merged.tip in ours
-        texts = [commit.message for commit in ours if self._copies.claim(commit)]
-        if is_ours:
+        request = gathered.request
+        is_by_member = merged.tip in members_commits
+        texts = [commit.message for commit in members_commits if self._copies.claim(commit)]
+        if is_by_member:
             buried = self._buried.find(merged, request.commits if request else ())
-            texts += [format_trailers(one.trailers) for one in buried if one.how != "commit"]
+            texts += [
+                format_trailers(trailers.trailers)
+                for trailers in buried
+                if trailers.how != "commit"
+            ]
             texts += [request.body] if request else []
-        written, named = list_ids(texts, SERVED), list_ids(texts, USED)
-        self.tally.has_uses |= bool(written or named)
-        given = self._resolve(written)
-        if is_ours:
-            turns = (
-                one.text for one in gathered.events if one.actor == "agent" and one.kind == "text"
-            )
-            said = (one for text in turns for one in list_named(text))
-            named += tuple(one for one in said if find_id(self._draft.entries, one) in given)
-        restated = (
-            item.entry_id
-            for item in judged
-            if item.verdict == "restates" and not self._is_copy(item)
+        served_as_written = list_ids(texts, SERVED)
+        used_as_written = list_ids(texts, USED)
+        self.tally.has_uses |= bool(served_as_written or used_as_written)
+        served = self._resolve(served_as_written)
+        if is_by_member:
+            used_as_written += tuple(self._list_named_by_agent(gathered, served))
+        restated = frozenset(
+            judged.entry_id
+            for judged in outcomes
+            if judged.verdict == "restates" and judged.entry_id and not self._is_copy(judged)
         )
+        paths = [file.path for commit in members_commits for file in commit.files]
         return Uses(
-            given,
-            frozenset(self._resolve(named)),
-            frozenset(filter(None, restated)),
-            self.writer.list_confirmed([file.path for one in ours for file in one.files], request),
+            served,
+            frozenset(self._resolve(used_as_written)),
+            restated,
+            self.writer.list_confirmed(paths, request),
             self._config.prominence.reinforced_by,
             list_ids(texts, HOLDOUT),
         )
 
-    def _is_copy(self, item: Judged) -> bool:
-        """Whether the words come from the commit that the entry came from, or from a copy of it. A cherry-pick or
-        rebase keeps author and time: it brings old words, it does not say them again."""
-        known = self._draft.by_id.get(item.entry_id or "")
-        if known is None or known.entry.id == entry_id(item.candidate):
-            return True
-        shas = COMMIT.findall(known.entry.source or "") + COMMIT.findall(item.candidate.source)
-        made = {read_authorship(self._repo, sha) for sha in shas}
-        return len(shas) == 2 and len(made) == 1 and None not in made
+    def _list_named_by_agent(self, gathered: Gathered, served: Sequence[str]) -> Iterator[str]:
+        """Yield the ids, as written, of served entries that the agent names in its own text."""
+        for event in gathered.events:
+            if event.actor == "agent" and event.kind == "text":
+                for name in list_named(event.text):
+                    if find_id(self._draft.entries, name) in served:
+                        yield name
 
-    def _resolve(self, written: Iterable[str]) -> tuple[str, ...]:
-        """The ids of known entries for the ids as written, in order."""
-        found = (find_id(self._draft.entries, text) for text in dict.fromkeys(written))
-        return tuple(dict.fromkeys(filter(None, found)))
+    def _is_copy(self, judged: Judged) -> bool:
+        """Return whether a restating candidate comes from a copy of the entry's own commit.
+
+        A cherry-pick or rebase keeps author and time: it repeats old words and is no new statement.
+        """
+        place = self._draft.by_id.get(judged.entry_id or "")
+        if place is None or place.entry.id == entry_id(judged.candidate):
+            return True
+        shas = COMMIT.findall(place.entry.source or "") + COMMIT.findall(judged.candidate.source)
+        authorships = {read_authorship(self._repo, sha) for sha in shas}
+        return len(shas) == 2 and len(authorships) == 1 and None not in authorships
+
+    def _resolve(self, ids_as_written: Iterable[str]) -> tuple[str, ...]:
+        """Return the full ids of existing entries for ids as people write them, in order."""
+        ids = (find_id(self._draft.entries, text) for text in dict.fromkeys(ids_as_written))
+        return tuple(dict.fromkeys(filter(None, ids)))
 
     def _find_document(self, candidate: Candidate, changed: Iterable[str]) -> str | None:
-        """The document that says what a candidate says, or the one of the `changed` files whose help text does."""
+        """Return the document that says what a candidate says, or the changed file of code."""
+        document = find_told(candidate.title, self._documents)
+        if document:
+            return document
         code = [path for path in changed if not DOCUMENT.fullmatch(path)][:MAX_DOCUMENTS]
-        return find_told(candidate.title, self._documents) or find_told(
-            candidate.title, self._read_prose(code)
-        )
+        return find_told(candidate.title, self._read_prose(code))
 
     @cached_property
     def _documents(self) -> tuple[Paragraph, ...]:
-        """What prose at the tip says already, read when a learning of a model is first held to it."""
-        return tuple(
-            self._read_prose(sorted(filter(is_document, self._run.base.tree.files))[:MAX_DOCUMENTS])
-        )
+        """The paragraphs of the documents at the tip, read when a model's learning needs them."""
+        documents = sorted(filter(is_document, self._run.base.tree.files))
+        return tuple(self._read_prose(documents[:MAX_DOCUMENTS]))
 
     def _read_prose(self, paths: Iterable[str]) -> Iterator[Paragraph]:
         is_memory = memory_test(self._run.workspace)
-        for content in self._run.base.tree.read(
-            {one for one in paths if not is_memory(one)}, MAX_DOCUMENT_BYTES
-        ):
+        wanted = {path for path in paths if not is_memory(path)}
+        for content in self._run.base.tree.read(wanted, MAX_DOCUMENT_BYTES):
             if content.data is not None:
-                yield from list_paragraphs(
-                    content.file.path, content.data.decode("utf-8", "replace")
-                )
+                text = content.data.decode("utf-8", "replace")
+                yield from list_paragraphs(content.file.path, text)
 
 
 def find_fault(entry: Entry) -> str | None:
-    """Why an entry cannot be written, or None: one that cannot must not stop the others."""
+    """Return the slug of why an entry cannot be written, or None; it must not stop the others."""
     try:
         format_entry(entry)
     except UsageError as error:
