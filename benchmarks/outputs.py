@@ -120,6 +120,7 @@ def make_environment(home: Path, program: Path, now: str) -> dict[str, str]:
         "LD_PRELOAD": str(library),
         "FAKETIME": now,
         "FAKETIME_DONT_FAKE_MONOTONIC": "1",
+        "DONT_FAKE_MONOTONIC": "1",  # its name in older versions
         "NO_FAKE_STAT": "1",
         "TZ": "UTC",
         "PYTHONHASHSEED": "0",

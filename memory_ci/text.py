@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Set
+from collections.abc import Iterable, Iterator, Sequence, Set
 from functools import lru_cache
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
@@ -160,6 +160,26 @@ def unfenced_lines(lines: Iterable[str]) -> Iterator[str]:
             fence = mark[1]
         elif mark and mark[1].startswith(fence) and not mark[2].strip():
             fence = ""
+
+
+def unquoted_lines(lines: Sequence[str]) -> Iterator[str]:
+    """The lines with those of HTML block quotations blanked; one that nothing closes is text.
+
+    >>> list(unquoted_lines(["one", "<blockquote>", "two", "</blockquote>", "three"]))
+    ['one', '', '', '', 'three']
+    """
+    folded = [line.casefold() for line in lines]
+    last_close = max(
+        (number for number, line in enumerate(folded) if "</blockquote" in line), default=-1
+    )
+    depth = 0
+    for number, line in enumerate(folded):
+        is_opening = number <= last_close and line.lstrip().startswith("<blockquote")
+        if depth or is_opening:
+            depth = max(0, depth + line.count("<blockquote") - line.count("</blockquote"))
+            yield ""
+        else:
+            yield lines[number]
 
 
 def strip_comments(text: str, *, keeps_lines: bool = False) -> str:

@@ -103,7 +103,7 @@ def say(text: str, *, err: bool = False) -> None:
     from memory_ci.secrets import mask_secrets  # a hook with nothing to say does not need it
 
     text = mask_secrets(text)
-    if is_job_of_actions(os.environ):
+    if is_job_of_runner(os.environ):
         text = disarm_workflow_commands(text)
     stream = sys.stderr if err else sys.stdout
     if text and not text.endswith("\n"):
@@ -191,24 +191,26 @@ def echo(text: str, *, err: bool = False) -> None:
     stream.flush()
 
 
-def is_job_of_actions(environ: Mapping[str, str]) -> bool:
-    """Whether GitHub Actions runs us: it obeys what it finds in the log."""
-    return environ.get("GITHUB_ACTIONS") == "true"
+def is_job_of_runner(environ: Mapping[str, str]) -> bool:
+    """Whether GitHub Actions, Azure Pipelines or TeamCity runs us: they obey what they find in the log."""
+    is_actions = environ.get("GITHUB_ACTIONS") == "true"
+    return is_actions or "TF_BUILD" in environ or "TEAMCITY_VERSION" in environ
 
 
 def disarm_workflow_commands(text: str) -> str:
     r"""Return text in which the runner finds no workflow command.
 
     A command is `::` at the start of a line, or `##[` anywhere (actions/runner, ActionCommand.cs).
+    Azure Pipelines reads `##vso[`, TeamCity `##teamcity[`.
 
-    >>> disarm_workflow_commands("::error::x\nand ##[endgroup]")
-    ': :error::x\nand ## [endgroup]'
+    >>> disarm_workflow_commands("::error::x\nand ##[endgroup]##vso[task.setvariable]")
+    ': :error::x\nand ## [endgroup]## vso[task.setvariable]'
     """
-    return re.sub(r"(?m)(?:^|(?<=\r))(\s*:)(?=:)|##(?=\[)", r"\g<0> ", text)
+    return re.sub(r"(?m)(?:^|(?<=\r))(\s*:)(?=:)|##(?=(?:vso|teamcity)?\[)", r"\g<0> ", text)
 
 
 class JobLog(io.TextIOWrapper):
-    """Standard error in a job of GitHub Actions: whatever is written, the runner finds no workflow command in it."""
+    """Standard error in a job of a forge: whatever is written, the runner finds no workflow command in it."""
 
     def write(self, text: str) -> int:
         """Write `text`, with a blank in what would be a command."""
@@ -218,7 +220,7 @@ class JobLog(io.TextIOWrapper):
 
 def guard_job_log(environ: Mapping[str, str]) -> None:
     """Make standard error a `JobLog` in a job; on standard output `say` does the same, and data stays as it is."""
-    if is_job_of_actions(environ) and sys.stderr is not None:
+    if is_job_of_runner(environ) and sys.stderr is not None:
         sys.stderr = JobLog(
             sys.stderr.buffer, encoding="utf-8", errors="backslashreplace", line_buffering=True
         )

@@ -7,7 +7,7 @@ import re
 import msgspec
 
 from memory_ci.secrets import find_secrets
-from memory_ci.text import count_words, shorten, words
+from memory_ci.text import count_words, shorten, unquoted_lines, words
 
 # Words that assent, thank or tell an agent to go on. `no`, `stop`, `undo`, `not` are no filler: they correct.
 FILLER = frozenset(
@@ -77,7 +77,7 @@ def last_words(text: str, width: int) -> str:
 
 def own_words(comment: str) -> str:
     """`comment` without the lines that quote somebody: those are not its author's, and he does not vouch for them."""
-    return QUOTED.sub("", comment).strip("\n")
+    return QUOTED.sub("", "\n".join(unquoted_lines(comment.split("\n")))).strip("\n")
 
 
 def interrupt_words(text: str) -> str:

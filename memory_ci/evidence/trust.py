@@ -14,7 +14,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+from memory_ci.evidence.content import own_words
 from memory_ci.records.event import Event, Trust
+from memory_ci.text import unfenced_lines
 
 MERGED = frozenset({"commit", "adr"})
 # Turns of sessions and files of jobs: nobody reviewed them, so they are worth what their author is.
@@ -47,11 +49,10 @@ def tier(event: Event, trusted_authors: Iterable[str], bot_authors: Iterable[str
 
 
 def _is_remembered(event: Event) -> bool:
-    return (
-        event.kind == "review"
-        and WRITE_ACCESS in event.labels
-        and bool(REMEMBER.search(event.text))
-    )
+    if event.kind != "review" or WRITE_ACCESS not in event.labels:
+        return False
+    lines = unfenced_lines(own_words(event.text).splitlines())
+    return bool(REMEMBER.search("\n".join(lines)))
 
 
 def is_author(author: str, patterns: Iterable[str]) -> bool:

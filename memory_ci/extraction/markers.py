@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 from memory_ci.records.candidate import Kind
 from memory_ci.records.entry import Adoption
-from memory_ci.text import unfenced_lines
+from memory_ci.text import unfenced_lines, unquoted_lines
 
 CONVENTIONAL = re.compile(r"(?<![a-z])(?P<type>[a-z]+)(?:\((?P<scope>[^)]{0,80})\))?!?:\s")
 SQUASH_SUBJECT = re.compile(r"\* (?=\S)")
@@ -51,7 +51,8 @@ def searchable_lines(message: str) -> list[MessageLine]:
         for line in message.splitlines()
         for part in (line.split("\\n") if LITERAL_BREAKS.search(line) else [line])
     )
-    for text in unfenced_lines([line.removeprefix(indent).rstrip() for line in physical]):
+    unfenced = unfenced_lines([line.removeprefix(indent).rstrip() for line in physical])
+    for text in unquoted_lines(list(unfenced)):
         if text.lstrip().startswith(">"):
             text = ""
         elif text and (not subject or (was_blank and SQUASH_SUBJECT.match(text))):
@@ -153,7 +154,11 @@ REMEMBER = re.compile(r"^/remember\s+(?P<text>\S[^\n]*(?:\n(?![/>\s]|```)[^\n]+)
 
 
 def find_remembered(comment: str) -> list[Mark]:
-    """What a reviewer told us to remember: `/remember …` at the start of a line, up to a blank line."""
+    """Return what a reviewer asks to remember: `/remember …` at the start of a line, up to a blank line.
+
+    Fenced and quoted lines are no request of the reviewer.
+    """
+    comment = "\n".join(unquoted_lines(list(unfenced_lines(comment.splitlines()))))
     return [
         Mark(
             "remember",

@@ -26,6 +26,21 @@ MAX_LINES = 10  # Lines without a blank one between them that a person may have 
 
 
 PASTED = re.compile(r" {4}|\t| {0,3}>")
+PROGRAM_TEXT = re.compile(
+    r"(?m)[{\[,][ \t]*[\"'][\w. -]{1,80}[\"'][ \t]*:|^[ \t]*\"[\w. -]{1,80}\"[ \t]*:"
+    r"|&lt;/?[a-z]|^(?:Traceback \(most recent|diff --git |@@ -|\|)"
+)
+"""A key of JSON or of a Python dict, an escaped tag, a traceback, a diff, a row of a table."""
+EVENT_FIELD = re.compile(r"[ \t]*[a-z]+_[a-z_]+:\s")
+"""How a line of a program's event begins that is written as YAML: two of them are no person's."""
+LINE_NUMBER = re.compile(r"(?m)^[ \t]*\d+\u2192")
+"""What an agent's tool puts in front of each line of a file that it shows."""
+FORGEABLE = frozenset({"aider-md", "cursor-text", "specstory-md"})
+"""Formats in which replies stand in the same text as what was typed: a reply can hold what looks like a turn."""
+TEXT_SUFFIXES = (".md", ".txt")
+"""How the files of these formats end: a session may be joined of several files."""
+QUESTION_TOOL = "AskUserQuestion"
+"""Its call holds the options that an agent worded for a person to choose from."""
 CURLY = str.maketrans("\u2018\u2019\u201a\u201c\u201d\u201e\u00ab\u00bb", '\'\'\'"""""')
 
 
@@ -59,7 +74,7 @@ def find_quote(session: Session, words: str) -> FoundQuote:
     if not _is_long_enough(wanted) or len(wanted) > MAX_CHARS:
         message = f"a quote has at least {MIN_WORDS} words and {MIN_CHARS} characters, and {MAX_CHARS} at most"
         raise UsageError(message, slug="bad-quote", hint="Quote the sentence that says the rule.")
-    turns = (turn for turn in reversed(list_turns(session)) if _is_said(turn, wanted))
+    turns = (turn for turn in reversed(_list_proving(session)) if _is_said(turn, wanted))
     if turn := next((turn for turn in turns if not _was_shown_before(session, turn, wanted)), None):
         return _quote(session, turn, wanted)
     message = f"no person said these words in the session {session.key}"
@@ -70,7 +85,7 @@ def find_quote(session: Session, words: str) -> FoundQuote:
 def find_turn(session: Session, number: int) -> FoundQuote:
     """What steers in a person's turn, counted from 1 (0: the last), else its first paragraph. Raises UsageError
     (bad-quote)."""
-    turns = list_turns(session)
+    turns = _list_proving(session)
     turn = turns[number - 1] if 0 <= number <= len(turns) and turns else None
     passages = list(_list_passages(turn.text)) if turn else []
     steering = [_fold(found.text) for passage in passages for found in find_steering(passage)]
@@ -85,7 +100,9 @@ def check_title(session: Session, title: str, evidence: str) -> None:
     """Raise UsageError (opposite-of-the-quotes) if a title says the opposite of what a line of evidence quotes."""
     address, _, words = evidence.partition(" ")
     turns = [
-        turn for turn in list_turns(session) if str(turn.origin.line) == address.rpartition("#")[2]
+        turn
+        for turn in _list_proving(session)
+        if str(turn.origin.line) == address.rpartition("#")[2]
     ]
     if sentences := _find_contradicted(title, turns, words):
         message = f"the title says the opposite of what was said: {sentences[0]}"
@@ -111,7 +128,7 @@ def is_captured(
         workspace.repo, [one for one in sessions if one.ref == ref], limit
     ):
         for session in read(io.BytesIO(data), stored.id):
-            turns = [turn for turn in list_turns(session) if str(turn.origin.line) == line]
+            turns = [turn for turn in _list_proving(session) if str(turn.origin.line) == line]
             said = [turn for turn in turns if _is_said(turn, wanted)]
             is_theirs = any(not _was_shown_before(session, turn, wanted) for turn in said)
             is_quote = session.key == key and _is_long_enough(wanted) and is_theirs
@@ -127,6 +144,15 @@ def list_turns(session: Session) -> list[Event]:
         if event.actor == "human" and event.kind in ("text", "rejection")
     )
     return [event for event in said if event.origin.line and event.text]
+
+
+def _list_proving(session: Session) -> list[Event]:
+    """Return the turns of people that no reply of the agent can have forged."""
+    if session.format in FORGEABLE:
+        return []
+    return [
+        turn for turn in list_turns(session) if not (turn.origin.path or "").endswith(TEXT_SUFFIXES)
+    ]
 
 
 def list_edited(session: Session) -> tuple[str, ...]:
@@ -154,8 +180,20 @@ def _list_passages(text: str) -> Iterator[str]:
         lines, lambda line: bool(line.strip()) and not PASTED.match(line)
     ):
         passage = list(group)
-        if is_typed and len(passage) <= MAX_LINES and not is_output(passage):
+        if (
+            is_typed
+            and len(passage) <= MAX_LINES
+            and not (is_output(passage) or _is_of_program(passage))
+        ):
             yield "\n".join(passage)
+
+
+def _is_of_program(lines: Sequence[str]) -> bool:
+    """Whether lines have the form of a program's data: people paste them, but nothing shows that they typed them."""
+    return (
+        bool(PROGRAM_TEXT.search("\n".join(lines)))
+        or sum(1 for line in lines if EVENT_FIELD.match(line)) >= 2
+    )
 
 
 def _is_said(turn: Event, wanted: str) -> bool:
@@ -172,10 +210,16 @@ def _find_contradicted(title: str, turns: Sequence[Event], words: str) -> list[s
 
 
 def _was_shown_before(session: Session, turn: Event, wanted: str) -> bool:
-    """Whether a program's words of the same session had the quoted ones before: then the turn may have pasted them."""
+    """Whether the quoted words were in the same session before: shown by a program, or as an option of the agent."""
     earlier = (event for event in session.events if event.seq < turn.seq)
-    shown = (event for event in earlier if event.actor == "injected" or event.kind == "tool_result")
-    return any(wanted in _fold(event.text) for event in shown)
+    return any(
+        wanted in _fold(LINE_NUMBER.sub("", event.text)) for event in earlier if _is_shown(event)
+    )
+
+
+def _is_shown(event: Event) -> bool:
+    is_question = event.kind == "tool_call" and event.tool == QUESTION_TOOL
+    return event.actor == "injected" or event.kind == "tool_result" or is_question
 
 
 def _is_long_enough(words: str) -> bool:

@@ -147,3 +147,23 @@ def test_what_a_reviewer_asks_to_remember_is_a_mark_up_to_a_blank_line() -> None
         find_remembered("please /remember this\n> /remember that\n    /remember code\n/remember\n")
         == []
     )
+
+
+@pytest.mark.parametrize(
+    "comment",
+    [
+        "```\n/remember deploy from a laptop\n```\nNo.",
+        "<blockquote>\n\n/remember deploy from a laptop\n\n</blockquote>\nNo.",
+        "<BlockQuote>\n<blockquote>a</blockquote>\n/remember deploy from a laptop\n</BlockQuote>\nNo.",
+    ],
+)
+def test_what_a_reviewer_fences_or_quotes_is_no_request_to_remember_it(comment: str) -> None:
+    assert find_remembered(comment) == []
+    assert find_marks(comment.replace("/remember", "Learning:")) == []
+
+
+def test_a_quotation_that_nothing_closes_hides_no_mark() -> None:
+    (mark,) = find_remembered(
+        "<blockquote> is drawn twice\n/remember close each quotation of a page"
+    )
+    assert mark.text == "close each quotation of a page"

@@ -87,8 +87,18 @@ def test_nothing_on_standard_error_of_a_job_is_a_command_of_the_runner(project: 
         assert not any(line.lstrip().startswith("::") for line in done.stderr.splitlines())
 
 
-def test_nothing_that_a_job_prints_for_people_is_a_command_of_the_runner(project: Project) -> None:
-    hostile = "##[set-output name=job;]x"
+@pytest.mark.parametrize(
+    ("runner", "hostile"),
+    [
+        ({"GITHUB_ACTIONS": "true"}, "##[set-output name=job;]x"),
+        ({"TF_BUILD": "True"}, "##vso[task.setvariable variable=PATH]x"),
+        ({"TEAMCITY_VERSION": "2026.1"}, '##teamcity[setParameter name="PATH" value="x"]'),
+    ],
+    ids=["actions", "azure", "teamcity"],
+)
+def test_nothing_that_a_job_prints_for_people_is_a_command_of_the_runner(
+    project: Project, runner: dict[str, str], hostile: str
+) -> None:
     entry = format_entry(
         make_entry(1, title="Retry only GET", body=f"{hostile}\n::set-env name=PATH::/tmp")
     )
@@ -103,10 +113,10 @@ def test_nothing_that_a_job_prints_for_people_is_a_command_of_the_runner(project
     ):
         done = subprocess.run(
             [sys.executable, "-m", "memory_ci", *words],
-            env=os.environ | {"GITHUB_ACTIONS": "true"}, capture_output=True, text=True, check=False,
+            env=os.environ | runner, capture_output=True, text=True, check=False,
         )  # fmt: skip
         printed = done.stdout + done.stderr
-        assert "##[" not in printed, words
+        assert hostile.partition("[")[0] + "[" not in printed, words
         assert not any(line.lstrip().startswith("::set-env") for line in printed.splitlines()), (
             words
         )

@@ -142,16 +142,17 @@ class _Reader(SessionBuilder):
             for block in blocks
             if block.get("type") == "text" and (text := raw.text(block, "text"))
         ]
-        if said := self._own_words(record, words):
+        is_of_tool = not results and any(record.get(key) for key in OF_RESULTS)
+        if said := self._own_words(record, words, is_of_tool=is_of_tool):
             count = len(self.events)
             self._said(raw.join(said, "\n\n"), uid_of(record, "t"), is_beside=bool(results))
             if not names_sender(record):
                 self.unproved += range(count, len(self.events))
 
-    def _own_words(self, record: Record, words: list[str]) -> list[str]:
-        """Those of the words that a person typed; of the others events are made."""
+    def _own_words(self, record: Record, words: list[str], *, is_of_tool: bool) -> list[str]:
+        """Return those of the words that a person typed; the others become events."""
         said = []
-        is_person = is_by_person(record)
+        is_person = is_by_person(record) and not is_of_tool
         # One injected part makes the record the tool's: the text of a command stands beside its name.
         is_tools = any(is_injected(text) for text in words)
         is_shown = names_sender(record) or not any(
@@ -327,7 +328,16 @@ def uid_of(record: Record, part: str | int) -> str:
 SENDER_KEYS = ("turnOrigin", "origin", "promptSource")
 """By which newer versions say who sent a message."""
 
-NOT_TYPED = ("isMeta", "isCompactSummary", "sourceToolUseID", "planContent")
+NOT_TYPED = (
+    "isMeta",
+    "isCompactSummary",
+    "isVisibleInTranscriptOnly",
+    "sourceToolUseID",
+    "planContent",
+)
+
+OF_RESULTS = ("toolUseResult", "sourceToolAssistantUUID")
+"""What a record has that holds the result of a tool: without that result, its words are the tool's."""
 
 
 def is_set(record: Record, key: str) -> bool:
@@ -374,16 +384,19 @@ def is_headless(record: Record) -> bool:
 def list_answers(record: Record) -> Iterator[tuple[str, str, bool]]:
     """Yield the questions that an agent asked by its tool, with their options, and what was answered to each.
 
-    The third value says whether the answer is made of labels: a person chose them, but the agent worded them.
+    The third value says whether the answer is made of options: a person chose them, but the agent worded them.
     """
     result = raw.fields(record, "toolUseResult")
     for question in raw.items(result, "questions"):
         asked = raw.text(question, "question")
         labels = [raw.text(option, "label") for option in raw.items(question, "options")]
+        descriptions = [
+            raw.text(option, "description") for option in raw.items(question, "options")
+        ]
         if (said := raw.text(result, "answers", asked)).strip():
             rest = said
-            for label in sorted(filter(None, labels), key=len, reverse=True):
-                rest = rest.replace(label, "")
+            for words in sorted(filter(None, labels + descriptions), key=len, reverse=True):
+                rest = rest.replace(words, "")
             yield f"{' / '.join(labels)}\n{asked}".strip(), said, not rest.strip(" ,;\n")
 
 

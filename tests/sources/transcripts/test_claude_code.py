@@ -91,6 +91,9 @@ def test_what_the_tool_wrote_is_no_person_s(text: str) -> None:
     [
         {"isMeta": True},
         {"sourceToolUseID": "toolu_9"},
+        {"sourceToolAssistantUUID": "u-9"},
+        {"toolUseResult": "done"},
+        {"isVisibleInTranscriptOnly": True},
         {"planContent": "# Plan"},
         {"turnOrigin": "sdk"},
         {"turnOrigin": "task_notification", "promptSource": "typed"},
@@ -614,6 +617,15 @@ def test_the_label_of_an_option_is_the_agent_s_word() -> None:
         told = {"questions": [question], "answers": {"Which?": answer}}
         chosen = make_user([make_result("answered")], 3, toolUseResult=told)
         assert human_texts(read_one(ask, chosen)) == []
+
+
+def test_the_description_of_an_option_is_the_agent_s_word() -> None:
+    options = [{"label": "At once", "description": "Always deploy at once"}]
+    question = {"question": "Which?", "options": options}
+    ask = make_agent(make_call("AskUserQuestion", questions=[question]))
+    told = {"questions": [question], "answers": {"Which?": "Always deploy at once"}}
+    chosen = make_user([make_result("answered")], 3, toolUseResult=told)
+    assert human_texts(read_one(ask, chosen)) == []
 
 
 def test_a_refusal_without_its_kind_is_a_program_s() -> None:
