@@ -1,8 +1,8 @@
-"""Gathering: all that is known of a merged change or a declined request, as events, and where it was found.
+"""Gathering: everything that is known of a merged change or a declined request, as events.
 
-Of requests that were closed without a merge a run reads so many, the oldest first. What one run leaves the next ones
-find: work of the house has an episode as soon as it was read. Of strangers there is none, so theirs are only looked for
-among what was closed since the last run.
+A run completes a limited number of requests that were closed without a merge, the oldest first, and the
+next runs find the rest. Members' requests have an episode as soon as they are read. Requests of
+strangers have none, so theirs are looked for among those closed since the last run alone.
 """
 
 from __future__ import annotations
@@ -35,13 +35,24 @@ from memory_ci.sources.commits import (
 from memory_ci.sources.reviews import is_outside, review_events
 from memory_ci.text import plural
 
-MAX_DECLINED = 40  # Requests that one run completes: each costs three questions or more, of the 600 that it may ask.
-MAX_NAMED = 10  # Requests that one line of the report names.
+MAX_DECLINED = 40
+"""Requests that one run completes: each costs three queries or more, of the 600 that a run may make."""
+
+MAX_NAMED = 10
+"""Requests that one line of the report names."""
+
 BACKLOG = timedelta(days=90)
+"""How far back declined requests are looked for that earlier runs left."""
 
 
 class DeclinedWindow(NamedTuple):
-    """The last run ended at `since`; earlier runs may have left some back to `start`; `told` are ids of episodes."""
+    """Which declined requests a run reads.
+
+    Attributes:
+        since: when the last run ended.
+        start: how far back earlier runs may have left some.
+        told: ids of episodes that exist.
+    """
 
     since: datetime
     start: datetime
@@ -51,41 +62,60 @@ class DeclinedWindow(NamedTuple):
 def find_window(
     base: Snapshot, since: datetime, told: frozenset[str], episodes: Collection[Episode]
 ) -> DeclinedWindow:
-    """The window reaches back to the newest declined request that has an episode, but not before memory-ci came in."""
+    """Return the window of declined requests.
+
+    It reaches back to the newest declined request that has an episode, but not before memory-ci was
+    set up.
+
+    Args:
+        base: the commit that the run reads.
+        since: when the last run ended.
+        told: ids of episodes that exist or were deleted.
+        episodes: the episodes.
+    """
     repo = base.workspace.repo
-    added = find_addition(repo, base.sha, CONFIG_FILE)
-    if added is None or not base.workspace.config.episodes.write:
+    setup_commit = find_addition(repo, base.sha, CONFIG_FILE)
+    if setup_commit is None or not base.workspace.config.episodes.write:
         return DeclinedWindow(since, since, told)
-    earliest = max(commit_time(repo, added), commit_time(repo, base.sha) - BACKLOG)
-    declined = [
+    earliest = max(commit_time(repo, setup_commit), commit_time(repo, base.sha) - BACKLOG)
+    declined_at = [
         episode.occurred_at
         for episode in episodes
         if episode.action.pr and not episode.action.commit
     ]
-    return DeclinedWindow(since, min(since, max([earliest, *declined])), told)
+    return DeclinedWindow(since, min(since, max([earliest, *declined_at])), told)
 
 
 def choose_declined(requests: Iterable[PullRequest], window: DeclinedWindow) -> list[PullRequest]:
-    """The requests to read, by the time of their closing: new ones first, then those that may have new comments. They
-    were closed since the last run; or before, if a member opened them, as far as the list shows, and they have no
-    episode."""
+    """Return the declined requests to read, by the time of their closing.
 
-    def is_told(request: PullRequest) -> bool:
+    New requests come first, then those that may have new comments. A request is read if it was
+    closed since the last run; or before, if a member opened it and it has no episode.
+    """
+
+    def has_episode(request: PullRequest) -> bool:
         return f"pr-{request.number}" in window.told
 
-    def is_asked(request: PullRequest) -> bool:
+    def is_wanted(request: PullRequest) -> bool:
         if request.closed_at is None or request.closed_at < window.start:
             return False
-        is_ours = request.permission != "read" or not request.is_fork
-        return request.closed_at >= window.since or (is_ours and not is_told(request))
+        is_by_member = request.permission != "read" or not request.is_fork
+        return request.closed_at >= window.since or (is_by_member and not has_episode(request))
 
+    wanted = [request for request in requests if is_wanted(request)]
     return sorted(
-        filter(is_asked, requests), key=lambda one: (is_told(one), one.closed_at, one.number)
+        wanted, key=lambda request: (has_episode(request), request.closed_at, request.number)
     )
 
 
 class Gathered(NamedTuple):
-    """The events of one change, numbered in their order, the sessions and requests they come from, and its request."""
+    """What is known of one change.
+
+    Attributes:
+        events: its events, numbered in their order.
+        joins: the sessions and requests that they come from.
+        request: its pull request.
+    """
 
     events: tuple[Event, ...]
     joins: tuple[Join, ...]
@@ -93,117 +123,144 @@ class Gathered(NamedTuple):
 
 
 class Gatherer:
-    """Asks every source about one merged change after another. `problems` tell what could not be asked."""
+    """Queries every source about one change after another."""
 
     def __init__(self, workspace: Workspace, finder: SessionFinder, forge: Forge | None) -> None:
-        self._workspace, self._finder, self._forge = workspace, finder, forge
-        self._requests: set[int] = set()
+        """Create a gatherer that reads git, the sessions of `finder`, and a forge if there is one."""
+        self._workspace = workspace
+        self._finder = finder
+        self._forge = forge
+        self._read_requests: set[int] = set()
         self._problems: list[str] = []
         self.has_forge = forge is not None
 
     @property
     def problems(self) -> tuple[str, ...]:
-        return tuple(
-            dict.fromkeys([*self._problems, *self._finder.problems, *self._finder.tell_missed()])
-        )
+        """What could not be read, each once."""
+        problems = [*self._problems, *self._finder.problems, *self._finder.tell_missed()]
+        return tuple(dict.fromkeys(problems))
 
     def gather(self, merged: MergedChange) -> Gathered:
-        """Commits first, then decision records and job files, the pull request with its reviews, and the sessions."""
+        """Return what is known of a merged change.
+
+        The events are those of commits, then of decision records and job files, of the pull request
+        with its reviews, and of sessions.
+
+        Raises:
+            EngineError: `forge-…` if the forge cannot be queried.
+        """
         request = self.find_request(merged)
         joins: list[Join] = []
         events = [*commit_events(merged), *file_events(self._workspace, merged)]
         if request is not None:
             how = "named by its commit" if merged.number == request.number else "named by the forge"
-            events += self._tell(request, merged.label, how, joins)
-        sessions: list[Event] = []
+            events += self._read_request(request, merged.label, how, joins)
+        session_events: list[Event] = []
         for joined in self._finder.find(merged, request):
-            joins.append(
-                Join(merged.label, "session", joined.session.key, joined.how, len(joined.events))
-            )
-            sessions += joined.events
-        if len(events) > len(merged.commits) or sessions:
+            count = len(joined.events)
+            joins.append(Join(merged.label, "session", joined.session.key, joined.how, count))
+            session_events += joined.events
+        if len(events) > len(merged.commits) or session_events:
             events.append(diff_event(merged))
-        return _gathered([*events, *in_order(sessions)], joins, request)
+        return _number_events([*events, *in_order(session_events)], joins, request)
 
     def gather_declined(self, request: PullRequest) -> Gathered:
-        """What was said of a request that was not merged: its commits are in no history that can be read."""
+        """Return what is known of a request that was not merged; no history holds its commits."""
         joins: list[Join] = []
-        return _gathered(
-            self._tell(request, f"#{request.number}", "closed without a merge", joins),
-            joins,
-            request,
-        )
+        label = f"#{request.number}"
+        events = self._read_request(request, label, "closed without a merge", joins)
+        return _number_events(events, joins, request)
 
     def gather_left(self) -> Iterator[tuple[LeftCheckpoint, Gathered]]:
-        """Yield the checkpoints of work that no change brought, with what was said in them."""
+        """Yield the checkpoints of work that no change brought, with their sessions' events."""
         for checkpoint in self._finder.read_left():
             label = f"checkpoint {checkpoint.id}"
-            joins = [
-                Join(label, "session", session.key, "of no merged change", len(events))
-                for session, events in checkpoint.sessions
-            ]
-            said = (event for _, events in checkpoint.sessions for event in events)
-            yield checkpoint, _gathered(in_order(said), joins, None)
+            joins: list[Join] = []
+            session_events: list[Event] = []
+            for session, events in checkpoint.sessions:
+                how = "of no merged change"
+                joins.append(Join(label, "session", session.key, how, len(events)))
+                session_events += events
+            yield checkpoint, _number_events(in_order(session_events), joins, None)
 
     def tell_unnamed(self) -> str:
-        """Return how many checkpoints no commit names, "" where none is to be told of."""
+        """Return how many checkpoints no commit names, or "" if there is nothing to report."""
         return self._finder.tell_unnamed()
 
     def read_declined(self, window: DeclinedWindow) -> tuple[PullRequest, ...]:
-        """The next requests that were closed without a merge, oldest first; not our own, and not those of bots. A run
-        reads `MAX_DECLINED`. What could not be read of them is a problem. Raises EngineError when the forge cannot be
-        asked at all."""
+        """Return the next requests that were closed without a merge, oldest first.
+
+        Our own requests and those of bots are left out. A run reads `MAX_DECLINED`; the rest is a
+        problem of the run.
+
+        Raises:
+            EngineError: `forge-…` if the forge cannot be queried at all.
+        """
         if self._forge is None:
             return ()
         listing = self._forge.list_closed(window.start)
-        own = self._workspace.config.publish.branch
-        people = (
-            request for request in listing.items if request.branch != own and not request.is_bot
-        )
-        chosen = choose_declined(people, window)
-        done = self._forge.complete_closed(chosen[:MAX_DECLINED])
-        self._problems += [listing.problem] if listing.problem else []
-        if left := chosen[len(done.items) :]:
-            names = ", ".join(f"#{request.number}" for request in left[:MAX_NAMED])
-            more = ", …" if len(left) > MAX_NAMED else ""
-            why = done.problem or f"a run reads {MAX_DECLINED}"
-            self._problems.append(
-                f"{plural(len(left), 'closed request')} not read ({names}{more}): {why}"
-            )
-        return done.items
+        if listing.problem:
+            self._problems.append(listing.problem)
+        own_branch = self._workspace.config.publish.branch
+        by_people = [
+            request
+            for request in listing.items
+            if request.branch != own_branch and not request.is_bot
+        ]
+        chosen = choose_declined(by_people, window)
+        completed = self._forge.complete_closed(chosen[:MAX_DECLINED])
+        unread = chosen[len(completed.items) :]
+        if unread:
+            names = ", ".join(f"#{request.number}" for request in unread[:MAX_NAMED])
+            names += ", …" if len(unread) > MAX_NAMED else ""
+            why = completed.problem or f"a run reads {MAX_DECLINED}"
+            count = plural(len(unread), "closed request")
+            self._problems.append(f"{count} not read ({names}): {why}")
+        return completed.items
 
     def may_claim(self, commit: Commit, merged: MergedChange, request: PullRequest | None) -> bool:
-        """Whether members brought a commit: the forge says so, or without a forge the trusted authors. A merge commit
-        speaks for a branch, so all of its authors must be trusted."""
+        """Return whether members brought a commit.
+
+        The forge says so, or without a forge the trusted authors. A merge commit speaks for a
+        branch, so all of its authors must be trusted.
+        """
         if request is not None:
             return not is_outside(request, request.permission)
-        makers = merged.commits if len(commit.parents) > 1 else (commit,)
-        trusted = self._workspace.config.extraction.trusted_authors
-        return self.has_forge or all(is_author(author_of(one), trusted) for one in makers)
+        if self.has_forge:
+            return True
+        trusted_authors = self._workspace.config.extraction.trusted_authors
+        commits = merged.commits if len(commit.parents) > 1 else (commit,)
+        return all(is_author(author_of(brought), trusted_authors) for brought in commits)
 
     def find_request(self, merged: MergedChange) -> PullRequest | None:
-        """The pull request of the change, which says who brought it. Anyone can write a number into a message. If the
-        forge does not confirm it, the forge is asked for the number. Raises EngineError when the forge cannot be asked:
-        without it an outsider would pass for a member."""
+        """Return the pull request of a change, which says who brought it.
+
+        Anyone can write a number into a message, so the number counts only if the forge confirms
+        it; else the forge is queried for the number.
+
+        Raises:
+            EngineError: `forge-…` if the forge cannot be queried; without it an outsider would pass
+                for a member.
+        """
         if self._forge is None:
             return None
-        named = self._forge.find_pull_request(merged.number) if merged.number is not None else None
+        named = None
+        if merged.number is not None:
+            named = self._forge.find_pull_request(merged.number)
         if named is not None and named.merge_sha == merged.tip.sha:
             return named
         number = self._forge.find_number(merged.tip.sha)
-        return (
-            named
-            if number is None or number == merged.number
-            else self._forge.find_pull_request(number)
-        )
+        if number is None or number == merged.number:
+            return named
+        return self._forge.find_pull_request(number)
 
-    def _tell(
+    def _read_request(
         self, request: PullRequest, change: str, how: str, joins: list[Join]
     ) -> Sequence[Event]:
-        """The events of a request, once in a run."""
-        if request.number in self._requests:
+        """Return the events of a request, once in a run, and add its join."""
+        if request.number in self._read_requests:
             return ()
-        self._requests.add(request.number)
+        self._read_requests.add(request.number)
         self._problems += [f"#{request.number}: {problem}" for problem in request.problems]
         events = review_events(request)
         joins.append(Join(change, "pull-request", f"#{request.number}", how, len(events)))
@@ -211,8 +268,18 @@ class Gatherer:
 
 
 class RecordRun(NamedTuple):
-    """What the parts of one run share: it reads from `since` (None: the first commit) to `base`. `cursor` is where the
-    last run ended, `phases` has the stages of projects."""
+    """What the parts of one run share.
+
+    Attributes:
+        draft: memory as the changes planned so far leave it.
+        since: where the range begins; None for the first commit.
+        cursor: where the last run ended.
+        gatherer: queries the sources.
+        model: the model of the run.
+        asker: asks the model about changes; None without a model.
+        phases: the stage of each project.
+        today: the date of the run.
+    """
 
     draft: Draft
     since: str | None
@@ -225,33 +292,38 @@ class RecordRun(NamedTuple):
 
     @property
     def base(self) -> Snapshot:
+        """The commit that the run reads."""
         return self.draft.base
 
     @property
     def workspace(self) -> Workspace:
+        """The repository, with the configuration that the run trusts."""
         return self.draft.base.workspace
 
 
 def in_order(events: Iterable[Event]) -> list[Event]:
-    """One list of events for each session, by time; the session that began first stands first. A session may stand in
-    two places: copy after copy, what was taken back would read as the last word."""
+    """Return the events by session and time, the session that began first at the start.
+
+    A session may be in two places. Copy after copy, what was taken back in the first would read as
+    the last word of the second.
+    """
+    events = list(events)
     begun: dict[str | None, datetime] = {}
-    for event in (events := list(events)):
+    for event in events:
         begun[event.session] = min(event.at, begun.get(event.session, event.at))
     return sorted(events, key=lambda event: (begun[event.session], event.session or "", event.at))
 
 
-def _gathered(
+def _number_events(
     events: Iterable[Event], joins: Iterable[Join], request: PullRequest | None
 ) -> Gathered:
-    """The events in their order; of a request from outside, all but what reviewers said of it are hearsay."""
-    is_theirs = request is not None and is_outside(request, request.permission)
-    numbered = (
-        replace(
-            event,
-            seq=seq,
-            is_outside=event.is_outside or (is_theirs and event.kind not in ("review", "check")),
-        )
-        for seq, event in enumerate(events)
-    )
+    """Return the events, numbered.
+
+    Of a request from outside everything is from outside, but what reviewers and checks said.
+    """
+    is_from_outside = request is not None and is_outside(request, request.permission)
+    numbered: list[Event] = []
+    for number, event in enumerate(events):
+        is_strange = is_from_outside and event.kind not in ("review", "check")
+        numbered.append(replace(event, seq=number, is_outside=event.is_outside or is_strange))
     return Gathered(tuple(numbered), tuple(joins), request)
