@@ -1,4 +1,4 @@
-"""Truth: what became of the code that ranked entries cite, in the tree of the caller (docs/anchors.md)."""
+"""The verdicts on the code that ranked entries cite, in the caller's tree (docs/anchors.md)."""
 
 from __future__ import annotations
 
@@ -16,44 +16,60 @@ from memory_ci.records.entry import Entry, Located
 from memory_ci.records.retrieval import Hit, Withheld
 
 STALE_FACTOR = 0.5
-"""What an entry whose code is gone counts when it is asked for all the same: as much as one whose code changed."""
+"""The factor of an entry whose code is gone, if the caller wants it all the same: that of changed code."""
 
-Truth = Mapping[Entry, tuple[Verdict, ...]]  # The verdicts on what each entry cites.
+Truth = Mapping[Entry, tuple[Verdict, ...]]
+"""The verdicts on the cites of each entry."""
 
 
 def judge_located(workspace: Workspace, located: Sequence[Located], view: str | None) -> Truth:
-    """The verdicts on entries. Two git processes while nothing changed. Raises RepositoryError (unknown-revision)."""
-    shown = JudgedView(workspace, view)
-    (verdicts,) = judge_views(located, shown)
-    dead = find_dead_names(shown, [place.entry for place in located])
-    judged = {place.entry: tuple(soften(place.entry, verdicts)) for place in located}
-    return judged | {entry: (*judged[entry], verdict) for entry, verdict in dead.items()}
+    """Return the verdicts on entries; it takes two git processes if nothing changed.
+
+    Raises:
+        RepositoryError: unknown-revision.
+    """
+    judged_view = JudgedView(workspace, view)
+    (verdicts,) = judge_views(located, judged_view)
+    truth = {place.entry: tuple(soften(place.entry, verdicts)) for place in located}
+    dead_names = find_dead_names(judged_view, [place.entry for place in located])
+    for entry, verdict in dead_names.items():
+        truth[entry] = (*truth[entry], verdict)
+    return truth
 
 
 def weigh_truth(truth: Truth, entry: Entry, *, stale: bool) -> float:
-    """The factor of an entry in ranking; 0, so that it is withheld, if all its code is gone, unless `stale`."""
+    """Return the factor of an entry in ranking; 0 withholds it.
+
+    Args:
+        truth: the verdicts on entries.
+        entry: the entry.
+        stale: withhold no entry.
+    """
     factor = truth_factor(truth.get(entry, ()))
     return factor or (STALE_FACTOR if stale else 0.0)
 
 
 def list_gone(hits: Sequence[Hit], truth: Truth) -> tuple[Withheld, ...]:
-    """The hits of which none of the code they cite is there any more."""
-    gone = []
+    """Return the hits whose cited code is gone altogether."""
+    gone: list[Withheld] = []
     for hit in hits:
         verdicts = truth.get(hit.located.entry, ())
         if judge_entry(verdicts) == "gone":
-            why = "; ".join(
-                dict.fromkeys(f"{verdict.path} ({verdict.note})" for verdict in verdicts)
-            )
-            gone.append(Withheld(hit, f"gone: {why}"))
+            notes = dict.fromkeys(f"{verdict.path} ({verdict.note})" for verdict in verdicts)
+            gone.append(Withheld(hit, f"gone: {'; '.join(notes)}"))
     return tuple(gone)
 
 
 def soften(entry: Entry, verdicts: Mapping[tuple[str, str], Verdict]) -> list[Verdict]:
-    """The verdicts on an entry. Any edit changes a file that is cited whole: the entry fades with the share of it."""
-    softened = []
+    """Return the verdicts on an entry for ranking.
+
+    Any edit changes a file that is cited whole, so such a cite stays fresh and its entry loses rank
+    with the share of the file that was edited.
+    """
+    softened: list[Verdict] = []
     for cite in entry.cites:
-        anchor, verdict = parse_anchor(cite), verdicts.get((entry.id, cite))
+        anchor = parse_anchor(cite)
+        verdict = verdicts.get((entry.id, cite))
         if anchor is None or verdict is None:
             continue
         if verdict.kind == "changed" and verdict.edited:

@@ -1,6 +1,6 @@
-"""Ranking: what the words of a task find, in the order in which it is served, and what feedback changes of that.
+"""Ranking: the entries that a task's words find, in the order in which they are served.
 
-`eval retrieval` judges this.
+`eval retrieval` measures it.
 """
 
 from __future__ import annotations
@@ -64,18 +64,69 @@ if TYPE_CHECKING:
     from memory_ci.search.embedders import EmbedderChoice
 
 LEAST_JUDGED = 100
-"""So many of the best candidates are judged and diversified at least, and twice as many as are asked for."""
+"""Candidates that are judged and diversified at least; also twice as many as are requested."""
 
 NEAR = 0.01
-"""What an entry of a file's team scope counts beside one that cites the file: it comes after that, whatever its age."""
+"""The relevance of an entry of a file's team scope beside one that cites the file: it comes after that
+one, whatever its age."""
+
+
+class FeedbackWeights(msgspec.Struct, frozen=True):
+    """What feedback says of entries, by id; entries without feedback are missing.
+
+    Attributes:
+        today: the day that ages are counted to.
+        decay: the curve of recency.
+        utilities: the utility of each entry.
+        retentions: how long each entry is retained, under the decay `fsrs`.
+    """
+
+    today: date
+    decay: Decay
+    utilities: Mapping[str, Utility] = {}
+    retentions: Mapping[str, Retention] = {}
+
+    def utility(self, entry: Entry) -> float:
+        """Return the utility of an entry, from 0 to 1."""
+        utility = self.utilities.get(entry.id)
+        return utility.value if utility else NO_FEEDBACK
+
+    def touched(self, entry: Entry) -> int:
+        """Return how often work that was served an entry was about the same thing."""
+        utility = self.utilities.get(entry.id)
+        return utility.touched if utility else 0
+
+    def recency(self, entry: Entry) -> float:
+        """Return the recency of an entry, from 0 to 1."""
+        return recency(entry, self.today, self.decay, self.retentions.get(entry.id))
+
+    def traits(self, entry: Entry) -> Traits:
+        """Return importance, recency and outcome of an entry."""
+        outcome = weigh_outcome(self.utility(entry))
+        return Traits(effective_importance(entry), self.recency(entry), outcome)
+
+    def mark(self, hit: Hit) -> Hit:
+        """Return a hit with the number of feedback events behind its utility."""
+        utility = self.utilities.get(hit.located.entry.id)
+        if utility is None:
+            return hit
+        return replace(hit, events=utility.events, is_low=utility.is_low)
 
 
 class Ranked(msgspec.Struct, frozen=True):
-    """The best matches of a task, ranked before the code they cite is judged, and how they are weighed.
+    """The best matches of a task, ranked before the code that they cite is judged.
 
-    `relevance` is what the lanes were fused to, that of the words where only these answered; `cosines` are those of the
-    vector lane. `mode` says which lanes answered, `reason` what one of them lacks. `standing`: what feedback says of
-    them. Where `margin` is below 0 none is near enough to the task to be given.
+    Attributes:
+        matches: what the index found.
+        weights: what entries are weighed by besides their relevance.
+        hits: the candidates, best first.
+        verdict: how close the best match is to the task.
+        margin: how far the best match is above the floor; below 0 nothing is close enough.
+        standing: what feedback says of the matches.
+        relevance: the relevance of each match, of words or of words and vectors.
+        cosines: the similarity of vectors, where they were searched.
+        mode: which searches answered.
+        reason: what one of them lacks.
     """
 
     matches: tuple[Match, ...]
@@ -100,53 +151,77 @@ def find_ranked(
     embedder: EmbedderChoice | None = None,
     names: Sequence[str] = (),
 ) -> Ranked:
-    """What is found for `task`, ranked: twice as many as are asked for, so that some may be withheld.
+    """Return what is found for a task, ranked.
 
-    `names` are those of definitions that the work changes, which are asked as the words of its paths are.
-    Without an embedder only words are asked. One that fails, or lacks vectors, leaves the order of the words.
+    Twice as many candidates are returned as are requested, so that some can be withheld. Without an
+    embedder only words are searched; one that fails, or lacks vectors, leaves the order of the words.
+
+    Args:
+        index: the search index.
+        config: the configuration.
+        task: the task in words.
+        asked: filters and limits.
+        options: the session, and the paths that the work touches.
+        today: the day that ages are counted to.
+        embedder: the embedder, or why there is none.
+        names: definitions that the work changes, searched for as the words of its paths are.
     """
     depth = max(LEAST_JUDGED, 2 * asked.limit)
+    search_depth = max(200, 2 * depth)
     corpus = Corpus(count_entries(index), lru_cache(None)(partial(count_holding, index)))
     terms = build_terms(task, corpus, (*names, *(options.paths or ())))
-    matches = search(index, terms, depth=max(200, 2 * depth), **asked.filters)
-    strength, near = verdict(matches, terms, corpus), margin(task, matches, terms, corpus)
+    matches = search(index, terms, depth=search_depth, **asked.filters)
+    strength = verdict(matches, terms, corpus)
+    distance = margin(task, matches, terms, corpus)
     relevance = lexical_lane(task, matches, _find_neighbours(index, matches))
     cosines: Lane = {}
-    mode, reason = (embedder.mode, embedder.reason) if embedder else ("lexical", "")
+    mode: Mode = "lexical"
+    reason = ""
+    if embedder is not None:
+        mode, reason = embedder.mode, embedder.reason
     if embedder is not None and embedder.embedder is not None:
         from memory_ci.evidence.content import redact
         from memory_ci.search.vectors import vector_matches
 
         words = redact(task).text
         answer = vector_matches(
-            index, embedder.embedder, words, depth=max(200, 2 * depth), **asked.filters
+            index, embedder.embedder, words, depth=search_depth, **asked.filters
         )
-        others = [located for place, located in answer.located.items() if place not in relevance]
-        matches = [*matches, *(Match(located, 0.0) for located in others)]
-        cosines, mode, reason = (
-            answer.matches,
-            "degraded" if answer.reason else "hybrid",
-            answer.reason,
-        )
-    located = {place_of(match.located): match.located for match in matches}
-    standing = find_feedback_weights(
-        index, config, [place.entry for place in located.values()], today
-    )
+        found_by_vectors = [
+            Match(located, 0.0)
+            for place, located in answer.located.items()
+            if place not in relevance
+        ]
+        matches = [*matches, *found_by_vectors]
+        cosines = answer.matches
+        mode = "degraded" if answer.reason else "hybrid"
+        reason = answer.reason
+    located_by_place = {place_of(match.located): match.located for match in matches}
+    entries = [located.entry for located in located_by_place.values()]
+    standing = find_feedback_weights(index, config, entries, today)
     if cosines:
-        near += max(cosines.values()) - COSINE_SHIFT
-        ways, weight = config.retrieve.fusion, config.retrieve.vector_weight
+        distance += max(cosines.values()) - COSINE_SHIFT
         relevance = fuse(
-            ways,
+            config.retrieve.fusion,
             relevance,
             cosines,
-            lambda place: standing.traits(located[place].entry),
-            weight=weight,
+            lambda place: standing.traits(located_by_place[place].entry),
+            weight=config.retrieve.vector_weight,
         )
     weights = weights_of(config, options, standing)
-    found = Ranked(
-        tuple(matches), weights, (), strength, near, standing, relevance, cosines, mode, reason
+    ranked = Ranked(
+        matches=tuple(matches),
+        weights=weights,
+        hits=(),
+        verdict=strength,
+        margin=distance,
+        standing=standing,
+        relevance=relevance,
+        cosines=cosines,
+        mode=mode,
+        reason=reason,
     )
-    return replace(found, hits=tuple(_ranked(found, found.matches, weights)[:depth]))
+    return replace(ranked, hits=tuple(_rank(ranked, ranked.matches, weights)[:depth]))
 
 
 def find_about(
@@ -157,71 +232,90 @@ def find_about(
     options: RetrieveOptions,
     today: date,
 ) -> Ranked:
-    """What is known of one file: the entries that cite it, then those of the nearest team scope. No words are asked."""
-    from memory_ci.anchors.anchors import parse_anchor  # 3 ms that a task spares
-
+    """Return the entries about one file: those that cite it, then those of the nearest team scope."""
     filters: Filters = {"statuses": SHOWN_STATUSES, **asked.filters, "paths": None}
-    of_team: Filters = {**filters, "scopes": ("team",), "paths": (path,)}
-    naming = list_naming(index, path, **filters)
-    anchors = ((place, parse_anchor(cite)) for place in naming for cite in place.entry.cites)
-    citing = list(
-        dict.fromkeys(
-            place for place, anchor in anchors if anchor is not None and anchor.path == path
-        )
-    )
-    team = list_entries(index, **of_team)
+    citing = _list_citing(index, path, filters)
+    team_filters: Filters = {**filters, "scopes": ("team",), "paths": (path,)}
+    team = list_entries(index, **team_filters)
     nearest = max((len(place.scope.where) for place in team), default=0)
     near = [place for place in team if len(place.scope.where) == nearest and place not in citing]
+    relevance = {place_of(place): 1.0 for place in citing}
+    relevance |= {place_of(place): NEAR for place in near}
     matches = tuple(Match(place, 1.0) for place in (*citing, *near))
-    standing = find_feedback_weights(
-        index, config, [match.located.entry for match in matches], today
+    entries = [match.located.entry for match in matches]
+    standing = find_feedback_weights(index, config, entries, today)
+    ranked = Ranked(
+        matches=matches,
+        weights=weights_of(config, options, standing),
+        hits=(),
+        verdict="HIT",
+        margin=0.0,
+        standing=standing,
+        relevance=relevance,
     )
-    relevance = {place_of(place): 1.0 for place in citing} | {
-        place_of(place): NEAR for place in near
-    }
-    found = Ranked(
-        matches, weights_of(config, options, standing), (), "HIT", 0.0, standing, relevance
-    )
-    return replace(found, hits=tuple(_ranked(found, matches, found.weights)[:LEAST_JUDGED]))
+    return replace(ranked, hits=tuple(_rank(ranked, matches, ranked.weights)[:LEAST_JUDGED]))
 
 
-def _ranked(found: Ranked, matches: Sequence[Match], weights: Weights) -> list[Hit]:
-    """Hits with the raw score of each lane that found them, and with their number of feedback events."""
-    hits = map(found.standing.mark, rank(matches, weights, found.relevance))
-    cosines = ((hit, found.cosines.get(place_of(hit.located))) for hit in hits)
-    return [
-        hit if cosine is None else replace(hit, lanes=(*hit.lanes, ("vectors", cosine)))
-        for hit, cosine in cosines
-    ]
+def _list_citing(index: Index, path: str, filters: Filters) -> list[Located]:
+    """Return the entries that cite a file."""
+    # This module takes 3 ms to import, which a task does not need.
+    from memory_ci.anchors.anchors import parse_anchor
+
+    citing: dict[Located, None] = {}
+    for place in list_naming(index, path, **filters):
+        anchors = [parse_anchor(cite) for cite in place.entry.cites]
+        if any(anchor is not None and anchor.path == path for anchor in anchors):
+            citing[place] = None
+    return list(citing)
+
+
+def _rank(ranked: Ranked, matches: Sequence[Match], weights: Weights) -> list[Hit]:
+    """Return the hits with the raw score of each search, and with their number of feedback events."""
+    hits: list[Hit] = []
+    for hit in rank(matches, weights, ranked.relevance):
+        marked = ranked.standing.mark(hit)
+        cosine = ranked.cosines.get(place_of(hit.located))
+        if cosine is not None:
+            marked = replace(marked, lanes=(*marked.lanes, ("vectors", cosine)))
+        hits.append(marked)
+    return hits
 
 
 def weigh_again(found: Ranked, truth: Callable[[Entry], float]) -> list[Hit]:
-    """The candidates ranked by the truth of what they cite as well; those of truth 0 are left out."""
-    chosen = {place_of(hit.located) for hit in found.hits}
-    matches = [match for match in found.matches if place_of(match.located) in chosen]
-    return _ranked(found, matches, replace(found.weights, truth=truth))
+    """Return the candidates ranked by the truth of what they cite as well.
+
+    Args:
+        found: the candidates.
+        truth: returns the factor of an entry; entries of factor 0 are left out.
+    """
+    candidates = {place_of(hit.located) for hit in found.hits}
+    matches = [match for match in found.matches if place_of(match.located) in candidates]
+    return _rank(found, matches, replace(found.weights, truth=truth))
 
 
 def arrange(hits: Sequence[Hit], limit: int) -> tuple[list[Hit], tuple[Withheld, ...]]:
-    """(the best `limit`, what others of them supersede): diversified, corrections first."""
+    """Return the best hits, diversified and with corrections first, and those that they supersede."""
 
-    def contradicted(entry: Entry) -> list[str]:
-        return [relation.id for relation in relations_of(entry) if relation.kind == "contradicts"]
+    def list_contradicted(entry: Entry) -> list[str]:
+        relations = relations_of(entry)
+        return [relation.id for relation in relations if relation.kind == "contradicts"]
 
-    served, superseded = put_corrections_first(diversify(hits), contradicted)
+    served, superseded = put_corrections_first(diversify(hits), list_contradicted)
     return served[:limit], superseded
 
 
 def weights_of(config: Config, options: RetrieveOptions, standing: FeedbackWeights) -> Weights:
-    """What entries count for besides their relevance, and before what they cite is judged."""
+    """Return what entries are weighed by besides their relevance, before their cites are judged."""
     settings, decay = config.retrieve, config.prominence.decay
     is_literal = settings.prominence == "seed"
-    formula = prominence if is_literal or settings.reinforcement == "linear" else ranking_prominence
+    is_linear = is_literal or settings.reinforcement == "linear"
+    formula = prominence if is_linear else ranking_prominence
 
     def weigh(entry: Entry) -> float:
-        # Who asks for retired entries gets them ranked by what they counted before.
-        alive = replace(entry, status="active") if "retired" in options.statuses else entry
-        return formula(alive, standing.today, decay, standing.retentions.get(entry.id))
+        # Retired entries that the caller wants are ranked as they were before they retired.
+        if "retired" in options.statuses:
+            entry = replace(entry, status="active")
+        return formula(entry, standing.today, decay, standing.retentions.get(entry.id))
 
     return Weights(
         prominence=weigh,
@@ -233,67 +327,42 @@ def weights_of(config: Config, options: RetrieveOptions, standing: FeedbackWeigh
     )
 
 
-class FeedbackWeights(msgspec.Struct, frozen=True):
-    """The utilities of entries, and under the decay `fsrs` their retentions, by id; none of those nobody spoke of."""
-
-    today: date
-    decay: Decay
-    utilities: Mapping[str, Utility] = {}
-    retentions: Mapping[str, Retention] = {}
-
-    def utility(self, entry: Entry) -> float:
-        """What feedback says of an entry, in [0, 1]."""
-        known = self.utilities.get(entry.id)
-        return known.value if known else NO_FEEDBACK
-
-    def touched(self, entry: Entry) -> int:
-        """How often work that was given an entry was about the same thing."""
-        known = self.utilities.get(entry.id)
-        return known.touched if known else 0
-
-    def recency(self, entry: Entry) -> float:
-        """What its age leaves of an entry."""
-        return recency(entry, self.today, self.decay, self.retentions.get(entry.id))
-
-    def traits(self, entry: Entry) -> Traits:
-        """Importance, recency and outcome of an entry."""
-        return Traits(
-            effective_importance(entry), self.recency(entry), weigh_outcome(self.utility(entry))
-        )
-
-    def mark(self, hit: Hit) -> Hit:
-        """The hit with the number of events behind its utility."""
-        known = self.utilities.get(hit.located.entry.id)
-        return replace(hit, events=known.events, is_low=known.is_low) if known else hit
-
-
 def find_feedback_weights(
     index: Index, config: Config, entries: Iterable[Entry], today: date
 ) -> FeedbackWeights:
-    """The feedback on `entries` in the index, by one query, and one more if some supersede others. Raises UsageError
-    (missing-extra) for `fsrs`."""
-    chosen = {entry.id: entry for entry in entries}
-    heirs: Heirs = {}  # Of feedback on entries that no file has any more.
-    if merged := [entry for entry in chosen.values() if entry.supersedes]:
+    """Return what feedback in the index says of entries.
+
+    It takes one query, and one more if some entries supersede others, whose feedback they inherit.
+
+    Raises:
+        UsageError: missing-extra for the decay `fsrs`.
+    """
+    entry_by_id = {entry.id: entry for entry in entries}
+    no_feedback = FeedbackWeights(today, config.prominence.decay)
+    if not entry_by_id:
+        return no_feedback
+    heirs: Heirs = {}
+    merged = [entry for entry in entry_by_id.values() if entry.supersedes]
+    if merged:
         from memory_ci.lifecycle.episodes import find_heirs
 
-        heirs = find_heirs(
-            merged, list_held(index, (older for entry in merged for older in entry.supersedes))
-        )
+        older_ids = [older_id for entry in merged for older_id in entry.supersedes]
+        heirs = find_heirs(merged, list_held(index, older_ids))
     with_ignored = config.episodes.ignored_policy == "split"
-    told = list_feedback(index, {*chosen, *heirs}, with_ignored=with_ignored) if chosen else []
-    if not told:
-        return FeedbackWeights(today, config.prominence.decay)
-    # Nobody pays for these of whose entries nothing was said.
+    rows = list_feedback(index, {*entry_by_id, *heirs}, with_ignored=with_ignored)
+    if not rows:
+        return no_feedback
+    # These modules are imported only for entries that have feedback.
     from memory_ci.lifecycle.episodes import pass_on
     from memory_ci.lifecycle.utility import job_of, replay_some
 
-    feedback = [said for said, _ in told]
+    feedback = [event for event, _ in rows]
     shares: dict[object, int] = {
-        job_of(said): count for said, count in told if said.kind == "ignored"
+        job_of(event): count for event, count in rows if event.kind == "ignored"
     }
     utilities = replay_some(feedback, shares, heirs)
-    return make_standing(chosen.values(), pass_on(feedback, heirs), utilities, config, today)
+    inherited = pass_on(feedback, heirs)
+    return make_standing(entry_by_id.values(), inherited, utilities, config, today)
 
 
 def make_standing(
@@ -303,34 +372,52 @@ def make_standing(
     config: Config,
     today: date,
 ) -> FeedbackWeights:
-    """The standing of entries after their `feedback`, of which `utilities` were replayed."""
+    """Return the feedback weights of entries.
+
+    Args:
+        entries: the entries.
+        feedback: their feedback.
+        utilities: the utilities that it gives.
+        config: the configuration.
+        today: the day that ages are counted to.
+    """
     decay = config.prominence.decay
     if decay != "fsrs":
         return FeedbackWeights(today, decay, utilities)
-    from memory_ci.lifecycle.utility import find_retentions  # for those who choose it
+    from memory_ci.lifecycle.utility import find_retentions
 
     return FeedbackWeights(today, decay, utilities, find_retentions(entries, feedback))
 
 
 def _find_neighbours(index: Index, matches: Iterable[Match]) -> Mapping[Place, Sequence[Place]]:
-    """The notes beside each match in its session, as far as they match; what speaks of code stands alone."""
+    """Return for each matching note of a session the matching notes beside it.
+
+    A note that names code has none, because it is understood alone.
+    """
     notes = {
-        place_of(m.located)
-        for m in matches
-        if m.located.entry.session and not may_be_judged(m.located)
+        place_of(match.located)
+        for match in matches
+        if match.located.entry.session and not may_be_judged(match.located)
     }
-    beside: defaultdict[Place, list[Place]] = defaultdict(list)
-    for one, other in pairwise(list_session_places(index)) if len(notes) > 1 else ():
-        if {one[1:], other[1:]} <= notes and one[:2] == other[:2]:
-            beside[one[1:]].append(other[1:])
-            beside[other[1:]].append(one[1:])
-    return beside
+    neighbours: defaultdict[Place, list[Place]] = defaultdict(list)
+    if len(notes) < 2:
+        return neighbours
+    for first, second in pairwise(list_session_places(index)):
+        is_same_session = first[:2] == second[:2]
+        if is_same_session and {first[1:], second[1:]} <= notes:
+            neighbours[first[1:]].append(second[1:])
+            neighbours[second[1:]].append(first[1:])
+    return neighbours
 
 
 def may_be_judged(place: Located) -> bool:
-    """Whether the tree can tell anything of an entry: it is of this repository, and has cites or seems to name code."""
-    entry, is_own = place.entry, place.scope.name != "global"
-    return is_own and (bool(entry.cites) or NAMES_CODE.search(entry.text) is not None)
+    """Return whether the tree can say anything of an entry.
+
+    That is an entry of this repository that has cites or seems to name code.
+    """
+    if place.scope.name == "global":
+        return False
+    return bool(place.entry.cites) or NAMES_CODE.search(place.entry.text) is not None
 
 
 def judge_hits(
@@ -341,18 +428,24 @@ def judge_hits(
     *,
     stale: bool,
 ) -> tuple[list[Hit], tuple[Withheld, ...]]:
-    """(the hits as `weigh` has them by the truth of what they cite in `tree`, those withheld because it is gone).
-    Global memory cites other repositories: it is not judged here."""
-    citing = [hit.located for hit in hits if may_be_judged(hit.located)]
-    if not citing:
-        return list(hits), ()
-    from memory_ci.commands.retrieve.anchor_verdicts import (  # 10 ms that others spare
-        judge_located,
-        list_gone,
-        weigh_truth,
-    )
+    """Return the hits weighed by the truth of what they cite, and those withheld as gone.
 
-    truth = judge_located(workspace, citing, tree)
+    Global memory cites other repositories and is not judged.
+
+    Args:
+        workspace: the repository.
+        hits: the hits.
+        tree: the revision in which code is judged; None for the work tree.
+        weigh: returns the hits weighed by a factor for each entry.
+        stale: withhold nothing.
+    """
+    judged_places = [hit.located for hit in hits if may_be_judged(hit.located)]
+    if not judged_places:
+        return list(hits), ()
+    # This module takes 10 ms to import, which other tasks do not need.
+    from memory_ci.commands.retrieve.anchor_verdicts import judge_located, list_gone, weigh_truth
+
+    truth = judge_located(workspace, judged_places, tree)
     weighed = weigh(partial(weigh_truth, truth, stale=stale))
     judged = [replace(hit, verdicts=truth.get(hit.located.entry, ())) for hit in weighed]
     return judged, () if stale else list_gone(hits, truth)
