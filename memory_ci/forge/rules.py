@@ -38,7 +38,7 @@ RULES = (
         r"approving review|changes have been requested",
         "publish.mode: pr, publish.reviewers",
     ),
-    _rule("code-owners", r"code ?owner", "publish.mode: pr, publish.split: codeowners"),
+    _rule("code-owners", r"code ?owner", "publish.mode: pr"),
     _rule(
         "linear-history",
         r"must not contain merge commits",

@@ -211,13 +211,6 @@ def find_remote_tip(repo: Repository, remote: Remote, branch: str) -> str | None
     )
 
 
-def list_remote_branches(repo: Repository, remote: Remote, prefix: str) -> list[str]:
-    """The branches of the remote (short names) that begin with `prefix`. Raises EngineError (remote-failed)."""
-    asked = ("ls-remote", "--quiet", "--", remote.name, f"{HEADS}{prefix}*")
-    answer = run_remote_git(repo.cwd, *asked, env=remote.env).decode("utf-8", "replace")
-    return [line.partition("\t")[2].removeprefix(HEADS) for line in answer.splitlines()]
-
-
 def fetch_tip(repo: Repository, remote: Remote, branch: str, into: str) -> None:
     """Put the tip of a branch of the remote into the ref `into`, and touch no other. Raises EngineError."""
     spec = f"+{HEADS}{branch}:{into}"

@@ -142,9 +142,6 @@ class PublishConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     ] = "merge"
     """How often a run publishes: at each `merge`, once a `day` or a `week`, or at `N entries`
     (docs/publishing.md#how-often)."""
-    split: Literal["none", "codeowners"] = "none"
-    """`codeowners`: a request for each team that owns directories with memory of their own
-    (docs/publishing.md#one-request-for-each-team)."""
     labels: tuple[Annotated[str, like(r"^[^,\n]{1,50}(?!\n)$", "memory")], ...] = ()
     """Labels of a request that is opened (docs/publishing.md#labels-drafts-reviewers-auto-merge)."""
     draft: bool = False

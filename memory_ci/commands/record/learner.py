@@ -259,8 +259,9 @@ class Learner:
             yield from self._draft.take(changes)
         message = self._run.gatherer.tell_unnamed()
         if message:
-            code, hint = "unnamed-checkpoints", checkpoints.HINT
-            self.tally.findings.append(Finding(".", 1, code, message, hint, "notice"))
+            self.tally.findings.append(
+                Finding(".", 1, "unnamed-checkpoints", message, checkpoints.HINT, "notice")
+            )
 
     def _learn_from_change(self, merged: MergedChange) -> list[Change]:
         """Return what one change adds; tally who brought it and what it used, write its episode."""
