@@ -19,16 +19,20 @@ from memory_ci.records.names import short_branch
 from memory_ci.text import plural
 
 if TYPE_CHECKING:
+    from memory_ci.commands.review.queue import Queue
     from memory_ci.commands.review.review import AnsweredReview
+    from memory_ci.memory.workspace import Workspace
     from memory_ci.records.candidate import Answer, Question, QuestionKind
 
-CHANGES = 3  # Changes that are named.
+MAX_CHANGES = 3
+"""Changes that a question names."""
+
 entries = partial(option, multiple=True, metavar="N|ID", shell_complete=complete_id)
 KEYS: Mapping[str, Answer] = {"a": "accept", "k": "keep", "r": "retire", "n": "never"}
 
 
 def _options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """What both commands have in common."""
+    """Add the options that both commands have."""
     accept = option(
         "--accept", multiple=True, metavar="N", help="Put it into the inbox. Repeatable."
     )
@@ -95,180 +99,236 @@ def _run(
     as_json: bool,
     **arguments: Any,  # noqa: ANN401 - the fields of RecordOptions
 ) -> None:
-    from memory_ci.commands.record.run import RecordOptions, fetch_sessions
-    from memory_ci.commands.review.queue import KEPT, PROPOSED, STALE, find_last_range, list_queue
+    """List questions, or commit the answers to them.
+
+    Args:
+        kinds: show these kinds of questions alone; None for a review.
+        stale: show entries whose code has changed alone.
+        show_all: show more than the questions of this week, or than the best candidates.
+        accept: numbers of questions whose candidate is accepted.
+        keep: numbers or ids of entries that hold.
+        retire: numbers or ids of entries that do not hold.
+        never: numbers of questions that are not asked again.
+        edit: reword in an editor what is accepted or kept.
+        fetch: fetch captured sessions first.
+        dry_run: commit nothing.
+        as_json: print JSON.
+        **arguments: the branch and the range.
+    """
     from memory_ci.commands.review.review import Answers, answer
 
-    where, is_view = workspace(), stale or kinds is not None
-    asked = STALE if stale else kinds or PROPOSED | KEPT
-    is_ranged = arguments["since"] is not None
-    if kinds and arguments["since"] is None:
-        arguments["since"] = find_last_range(where, arguments["ref"])
-    with progress("Reading merged work") as advance:
-        problems = (
-            fetch_sessions(where, arguments["ref"], os.environ) if fetch and not stale else ()
-        )
-        queue = list_queue(
-            where, RecordOptions(**arguments, problems=problems), now(), os.environ, asked, advance
-        )
-    listed = queue.found if is_view or show_all else queue.week.shown
-    words: dict[Answer, tuple[str, ...]] = {
+    repository = workspace()
+    is_range_named = arguments["since"] is not None
+    queue = _read_queue(repository, kinds, arguments, stale=stale, fetch=fetch)
+    is_view = stale or kinds is not None or show_all
+    listed = queue.found if is_view else queue.week.shown
+    named: dict[Answer, tuple[str, ...]] = {
         "accept": accept,
         "keep": keep,
         "retire": retire,
         "never": never,
     }
     said = {
-        verb: [_choose(listed, word) for word in given] for verb, given in words.items() if given
+        verb: [_choose(listed, word) for word in words] for verb, words in named.items() if words
     }
+    texts: dict[str, str] = {}
     skipped: list[Question] = []
-    texts = (
-        {one.key: _edit(one) for verb in ("accept", "keep") for one in said.get(verb, ())}
-        if edit
-        else {}
-    )
+    if edit:
+        reworded = [*said.get("accept", ()), *said.get("keep", ())]
+        texts = {question.key: _edit(question) for question in reworded}
     if not (said or as_json or kinds) and not has_input():
         said, texts, skipped = _ask(listed)
-    answers = Answers(said, texts, skipped)
     done = answer(
-        where, queue, answers, now(), dry_run=dry_run, in_actions="GITHUB_ACTIONS" in os.environ
+        repository,
+        queue,
+        Answers(said, texts, skipped),
+        now(),
+        dry_run=dry_run,
+        in_actions="GITHUB_ACTIONS" in os.environ,
     )
-    lines = list(_say_done(done, dry_run=dry_run))
-    if not (said or skipped):
+    if said or skipped:
+        lines = list(_render_done(done, dry_run=dry_run))
+    elif listed:
         count = MAX_SUGGESTIONS if kinds and not show_all else len(listed)
-        later = (
-            max(len(listed) - count, 0)
-            if kinds
-            else 0
-            if is_view or show_all
-            else queue.week.waiting
-        )
-        lines = list(render_questions(listed[:count], later))
-        if not listed and kinds:
-            since = f" after {queue.since[:10]}" if queue.since else ""
-            lines = [
-                f"No candidates in the work{since}.{'' if is_ranged else ' `--since 90d` looks further back.'}"
-            ]
-        elif not listed:
-            lines = ["No entry is stale." if stale else "Nothing waits for you this week."]
-    shown: dict[str, object] = {"since": queue.since, "base": queue.base, "notes": done.notes}
-    shown |= {"applied": None if dry_run else done.applied}
-    if kinds:
-        shown |= {"candidates": [one.suggestion for one in listed]}
+        later = len(listed) - count if kinds else 0
+        if not is_view:
+            later = queue.week.waiting
+        lines = list(render_questions(listed[:count], max(later, 0)))
     else:
-        shown |= {
-            "stale" if stale else "questions": listed,
-            "waiting": queue.week.waiting,
-            "plan": done.plan,
-        }
-    show(shown, map(printable, lines), as_json)
+        lines = [_render_none(queue, kinds, stale=stale, is_range_named=is_range_named)]
+    result: dict[str, object] = {"since": queue.since, "base": queue.base, "notes": done.notes}
+    result["applied"] = None if dry_run else done.applied
+    if kinds:
+        result["candidates"] = [question.suggestion for question in listed]
+    else:
+        result["stale" if stale else "questions"] = listed
+        result["waiting"] = queue.week.waiting
+        result["plan"] = done.plan
+    show(result, map(printable, lines), as_json)
 
 
-def _say_done(done: AnsweredReview, *, dry_run: bool) -> Iterator[str]:
-    yield from (f"{'Would write' if dry_run else 'Wrote'} {note.path}" for note in done.notes)
-    yield from (
-        f"{'Would promote' if dry_run else 'Promoted'} {entry.id[:8]} {entry.title}"
-        for entry in done.promoted
-    )
-    did, branch = "Would commit" if dry_run else "Committed", short_branch(done.plan.ref)
-    yield from (f"{did} on {branch}: {subject}" for subject in done.applied.subjects)
+def _read_queue(
+    repository: Workspace,
+    kinds: set[QuestionKind] | None,
+    arguments: dict[str, Any],
+    *,
+    stale: bool,
+    fetch: bool,
+) -> Queue:
+    """Return the questions of some kinds; candidates are those since the last record run."""
+    from memory_ci.commands.record.run import RecordOptions, fetch_sessions
+    from memory_ci.commands.review.queue import KEPT, PROPOSED, STALE, find_last_range, list_queue
+
+    wanted = STALE if stale else kinds or PROPOSED | KEPT
+    ref = arguments["ref"]
+    if kinds and arguments["since"] is None:
+        arguments["since"] = find_last_range(repository, ref)
+    with progress("Reading merged work") as advance:
+        problems: tuple[str, ...] = ()
+        if fetch and not stale:
+            problems = fetch_sessions(repository, ref, os.environ)
+        options = RecordOptions(**arguments, problems=problems)
+        return list_queue(repository, options, now(), os.environ, wanted, advance)
+
+
+def _render_none(
+    queue: Queue, kinds: set[QuestionKind] | None, *, stale: bool, is_range_named: bool
+) -> str:
+    """Return the line that says that nothing is asked."""
+    if stale:
+        return "No entry is stale."
+    if not kinds:
+        return "Nothing waits for you this week."
+    since = f" after {queue.since[:10]}" if queue.since else ""
+    advice = "" if is_range_named else " `--since 90d` looks further back."
+    return f"No candidates in the work{since}.{advice}"
+
+
+def _render_done(done: AnsweredReview, *, dry_run: bool) -> Iterator[str]:
+    """Yield the lines that say what answers did."""
+    wrote = "Would write" if dry_run else "Wrote"
+    promoted = "Would promote" if dry_run else "Promoted"
+    committed = "Would commit" if dry_run else "Committed"
+    branch = short_branch(done.plan.ref)
+    yield from (f"{wrote} {note.path}" for note in done.notes)
+    yield from (f"{promoted} {entry.id[:8]} {entry.title}" for entry in done.promoted)
+    yield from (f"{committed} on {branch}: {subject}" for subject in done.applied.subjects)
 
 
 def _choose(listed: Sequence[Question], word: str) -> Question:
-    """The question of a number of the list, or of the start of the id of an entry."""
+    """Return the question with a number of the list, or about the entry whose id starts so.
+
+    Raises:
+        UsageError: unknown-candidate.
+    """
     if word.isdecimal() and 0 < int(word) <= len(listed):
         return listed[int(word) - 1]
-    found = [
-        one
-        for one in listed
-        if one.located and len(word) > 3 and one.located.entry.id.startswith(word.lower())
-    ]
-    if len(found) != 1:
-        message = (
-            f"there is no question {printable(word)} here: {plural(len(listed), 'question')} found"
-        )
-        raise UsageError(
-            message,
-            slug="unknown-candidate",
-            hint="Look again: the numbers are those of the same list.",
-        )
-    return found[0]
+    matching: list[Question] = []
+    if len(word) > 3:
+        for question in listed:
+            if question.located and question.located.entry.id.startswith(word.lower()):
+                matching.append(question)
+    if len(matching) != 1:
+        count = plural(len(listed), "question")
+        message = f"there is no question {printable(word)} here: {count} found"
+        hint = "Look again: the numbers are those of the same list."
+        raise UsageError(message, slug="unknown-candidate", hint=hint)
+    return matching[0]
 
 
-def _text_of(one: Question) -> tuple[str, str]:
-    said = (
-        one.suggestion.candidate if one.suggestion else one.located.entry if one.located else None
-    )
-    return one.title, said.body if said else ""
+def _text_of(question: Question) -> tuple[str, str]:
+    """Return the title and the body of what a question is about."""
+    if question.suggestion:
+        return question.title, question.suggestion.candidate.body
+    return question.title, question.located.entry.body if question.located else ""
 
 
-def _edit(one: Question) -> str:
-    """The text as saved in the editor, if only as it was. Raises UsageError (unsaved-edit), as `git commit -t`."""
-    text = click.edit("{}\n\n{}\n".format(*_text_of(one)), extension=".md")
+def _edit(question: Question) -> str:
+    """Return the text as saved in the editor, even if unchanged.
+
+    Raises:
+        UsageError: unsaved-edit if nothing was saved, as `git commit -t`.
+    """
+    text = click.edit("{}\n\n{}\n".format(*_text_of(question)), extension=".md")
     if text is None or not text.strip():
-        message = f'the editor saved no text, so "{one.title}" is not accepted'
-        raise UsageError(
-            message, slug="unsaved-edit", hint="Nothing was written. Save it, if only as it is."
-        )
+        message = f'the editor saved no text, so "{question.title}" is not accepted'
+        hint = "Nothing was written. Save it, if only as it is."
+        raise UsageError(message, slug="unsaved-edit", hint=hint)
     return utf8(text)
 
 
 def render_questions(listed: Sequence[Question], later: int) -> Iterator[str]:
-    """The lines of questions, numbered from 1; `later` is how many wait for another week."""
-    for number, one in enumerate(listed, start=1):
-        yield from _render_question(number, one)
-    if listed:
-        verbs = {verb for one in listed for verb in one.answers}
-        said = {
-            "accept": "Accept with --accept N",
-            "keep": "keep or retire an entry with --keep N or --retire N",
-        }
-        more = f"{later} more with --all. " if later else ""
-        told = [text for verb, text in said.items() if verb in verbs]
-        yield from ("", f"{more}{', '.join((*told, 'decline for good with --never N'))}.")
+    """Yield the lines of questions.
+
+    Args:
+        listed: the questions, numbered from 1.
+        later: how many wait for another week.
+    """
+    for number, question in enumerate(listed, start=1):
+        yield from _render_question(number, question)
+    if not listed:
+        return
+    verbs = {verb for question in listed for verb in question.answers}
+    advice: list[str] = []
+    if "accept" in verbs:
+        advice.append("Accept with --accept N")
+    if "keep" in verbs:
+        advice.append("keep or retire an entry with --keep N or --retire N")
+    advice.append("decline for good with --never N")
+    more = f"{later} more with --all. " if later else ""
+    yield from ("", f"{more}{', '.join(advice)}.")
 
 
 def _render_question(number: int, question: Question) -> Iterator[str]:
-    """Return the lines of a question below its number, by which options of the command name it."""
-    first, *rest = _tell(question)
+    """Yield the lines of a question, with the number by which options name it."""
+    first, *others = _describe_question(question)
     yield f"{number:>2}. {first}"
-    yield from (f"    {line}" for line in rest)
+    yield from (f"    {line}" for line in others)
 
 
-def _tell(one: Question) -> Iterator[str]:
-    """What is asked, in lines: first what it says, then why it is asked and where it stands."""
-    if one.located:
-        yield f"{one.located.entry.id[:8]} {one.title} ({one.located.path}:{one.located.line})"
-        yield one.why if one.verdicts else f"{one.kind}: {one.why}"
-    elif one.suggestion:
-        candidate, changes = one.suggestion.candidate, one.suggestion.changes
-        yield one.title
+def _describe_question(question: Question) -> Iterator[str]:
+    """Yield what a question is about, then why it is asked and where it comes from."""
+    if question.located:
+        place = question.located
+        yield f"{place.entry.id[:8]} {question.title} ({place.path}:{place.line})"
+        yield question.why if question.verdicts else f"{question.kind}: {question.why}"
+    elif question.suggestion:
+        candidate, changes = question.suggestion.candidate, question.suggestion.changes
+        yield question.title
         quote = " ".join(candidate.quotes[0].text.split()) if candidate.quotes else ""
-        if quote.rstrip(".") != one.title:
+        if quote.rstrip(".") != question.title:
             yield f'"{quote}"'
-        others = f" and {len(changes) - CHANGES} more" if len(changes) > CHANGES else ""
-        yield f"in {', '.join(changes[:CHANGES])}{others}; {one.why}; {candidate.source}"
+        names = ", ".join(changes[:MAX_CHANGES])
+        others = f" and {len(changes) - MAX_CHANGES} more" if len(changes) > MAX_CHANGES else ""
+        yield f"in {names}{others}; {question.why}; {candidate.source}"
 
 
 def _ask(
     listed: Sequence[Question],
 ) -> tuple[dict[Answer, list[Question]], dict[str, str], list[Question]]:
-    """What a person answers to each in turn, with other words for what they edit, and what they skip."""
+    """Ask a person each question in turn.
+
+    Returns:
+        The questions by answer, other words by the question's key, and what was skipped.
+    """
     said: dict[Answer, list[Question]] = {}
     texts: dict[str, str] = {}
     skipped: list[Question] = []
-    for number, one in enumerate(listed, start=1):
-        body = indent(_text_of(one)[1], "    ").splitlines()
-        say("".join(f"{printable(line)}\n" for line in (*_render_question(number, one), *body)))
-        keys = [key for key, verb in KEYS.items() if verb in one.answers]
-        asked = f"{', '.join((*(KEYS[key] for key in keys), 'edit, skip, quit'))}"
-        reply = click.prompt(asked, type=click.Choice([*keys, *"esq"]), default="s")
+    for number, question in enumerate(listed, start=1):
+        body = indent(_text_of(question)[1], "    ").splitlines()
+        lines = [*_render_question(number, question), *body]
+        say("".join(f"{printable(line)}\n" for line in lines))
+        keys = [key for key, verb in KEYS.items() if verb in question.answers]
+        verbs = [*(KEYS[key] for key in keys), "edit, skip, quit"]
+        choices = click.Choice([*keys, *"esq"])
+        reply = click.prompt(", ".join(verbs), type=choices, default="s")
         if reply == "q":
             break
         if reply == "s":
-            skipped.append(one)
-            continue
-        if reply == "e":
-            texts[one.key] = _edit(one)
-        said.setdefault(one.answers[0] if reply == "e" else KEYS[reply], []).append(one)
+            skipped.append(question)
+        elif reply == "e":
+            texts[question.key] = _edit(question)
+            said.setdefault(question.answers[0], []).append(question)
+        else:
+            said.setdefault(KEYS[reply], []).append(question)
     return said, texts, skipped

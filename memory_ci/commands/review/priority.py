@@ -1,4 +1,4 @@
-"""The review queue: what a week asks of people, by expected use x doubt, and the lines that say what was asked.
+"""Which questions a week asks, by expected use x doubt, and the lines that say what was asked.
 
 A line is `asked:2026-11-16:<key>`, or `answered:…` where somebody answered. It holds for 90 days.
 """
@@ -16,22 +16,47 @@ from memory_ci.records.candidate import Question, QuestionKind
 ASKED = re.compile(
     r"(?P<state>asked|answered):(?P<day>\d{4}-\d\d-\d\d):(?P<key>[0-9a-f]+)", re.ASCII
 )
+
 PAUSE_DAYS = 90
+"""Days after which a question may be asked again."""
+
 DOUBT: Mapping[QuestionKind, float] = {
-    "contradiction": 0.75, "changed": 0.5, "unused": 0.5, "promotion": 0.5, "gone": 0.25, "quarantined": 0.1
-}  # fmt: skip
-"""How likely an answer changes what agents are given, where nothing was counted. What is gone is withheld already."""
+    "contradiction": 0.75,
+    "changed": 0.5,
+    "unused": 0.5,
+    "promotion": 0.5,
+    "gone": 0.25,
+    "quarantined": 0.1,
+}
+"""How likely an answer changes what agents are served, where nothing was counted. An entry whose code is
+gone is withheld already."""
 
 
 class Week(NamedTuple):
-    """What is asked in one week, the best first, and how many more may be asked later."""
+    """The questions of one week.
+
+    Attributes:
+        shown: the questions, the most useful first.
+        waiting: how many more may be asked later.
+    """
 
     shown: tuple[Question, ...] = ()
     waiting: int = 0
 
 
+class AskedLine(NamedTuple):
+    """When a question was last asked, and whether somebody answered."""
+
+    day: date
+    state: str
+
+
 def expected_use(importance: float, count: int) -> float:
-    """How much agents would be given it: its importance, and how often it was given, or said in one more change.
+    """Return how much agents would be served an entry.
+
+    Args:
+        importance: its importance, from 0 to 1.
+        count: how often it was served, or in how many more changes it was said.
 
     >>> expected_use(0.5, 0), expected_use(0.5, 3)
     (0.5, 1.5)
@@ -40,53 +65,79 @@ def expected_use(importance: float, count: int) -> float:
 
 
 def doubt_of(weight: float) -> float:
-    """The doubt of a candidate, by what speaks for it: the more, the likelier somebody accepts it."""
+    """Return the doubt of a candidate: the more speaks for it, the likelier somebody accepts it."""
     return weight / (1 + weight)
 
 
 def choose_week(
     questions: Iterable[Question], lines: Iterable[str], today: date, per_week: int
 ) -> Week:
-    """The questions that this week asked and nobody answered, and new ones while fewer than `per_week` were asked."""
-    asked, begin = _parse(lines), today - timedelta(days=today.weekday())
-    ordered = sorted(questions, key=lambda one: (-one.score, one.key))
-    pending = [
-        one
-        for one in ordered
-        if (line := asked.get(one.key)) and line[0] >= begin and line[1] == "asked"
-    ]
-    due = [
-        one
-        for one in ordered
-        if one.key not in asked or (today - asked[one.key][0]).days >= PAUSE_DAYS
-    ]
-    room = max(0, per_week - sum(day >= begin for day, _ in asked.values()))
-    return Week((*pending, *due[:room]), len(due[room:]))
+    """Return the questions of this week.
+
+    These are the ones that were asked this week and nobody answered, and new ones while fewer than
+    `per_week` were asked.
+
+    Args:
+        questions: all questions.
+        lines: what was asked before.
+        today: the day.
+        per_week: how many questions a week asks.
+    """
+    asked = _parse_lines(lines)
+    week_start = today - timedelta(days=today.weekday())
+    pending: list[Question] = []
+    due: list[Question] = []
+    for question in sorted(questions, key=lambda question: (-question.score, question.key)):
+        line = asked.get(question.key)
+        if line is not None and line.day >= week_start and line.state == "asked":
+            pending.append(question)
+        if line is None or (today - line.day).days >= PAUSE_DAYS:
+            due.append(question)
+    asked_this_week = sum(line.day >= week_start for line in asked.values())
+    available = max(0, per_week - asked_this_week)
+    return Week((*pending, *due[:available]), len(due[available:]))
 
 
 def note_week(
     lines: Collection[str], asked: Iterable[Question], answered: Set[str], today: date
 ) -> list[str]:
-    """The lines with those of the week's questions; what was asked longer ago than the pause needs none any more."""
-    known = {
-        key: line for key, line in _parse(lines).items() if (today - line[0]).days < PAUSE_DAYS
-    }
-    for one in asked:
-        day, state = known.get(one.key, (today, "asked"))
-        known[one.key] = day, "answered" if one.key in answered else state
-    others = [line for line in lines if not ASKED.fullmatch(line)]
-    return [*others, *sorted(f"{state}:{day}:{key}" for key, (day, state) in known.items())]
+    """Return the lines with those of the week's questions.
+
+    Lines that are older than the pause are left out.
+
+    Args:
+        lines: the lines of the file.
+        asked: the questions that were asked.
+        answered: the keys of those that somebody answered.
+        today: the day.
+    """
+    current: dict[str, AskedLine] = {}
+    for key, line in _parse_lines(lines).items():
+        if (today - line.day).days < PAUSE_DAYS:
+            current[key] = line
+    for question in asked:
+        line = current.get(question.key, AskedLine(today, "asked"))
+        if question.key in answered:
+            line = line._replace(state="answered")
+        current[question.key] = line
+    other_lines = [line for line in lines if not ASKED.fullmatch(line)]
+    asked_lines = sorted(f"{line.state}:{line.day}:{key}" for key, line in current.items())
+    return other_lines + asked_lines
 
 
-def _parse(lines: Iterable[str]) -> dict[str, tuple[date, str]]:
-    """When each was asked last, and whether somebody answered, by key; a line that is no date is none."""
-    found: dict[str, tuple[date, str]] = {}
-    for match in filter(None, map(ASKED.fullmatch, lines)):
+def _parse_lines(lines: Iterable[str]) -> dict[str, AskedLine]:
+    """Return by key when each question was last asked; a line with an impossible date is left out."""
+    asked: dict[str, AskedLine] = {}
+    for text in lines:
+        match = ASKED.fullmatch(text)
+        if match is None:
+            continue
         try:
             day = date.fromisoformat(match["day"])
         except ValueError:
             continue
-        known = found.get(match["key"], (date.min, ""))
-        if day > known[0] or (day == known[0] and match["state"] == "answered"):
-            found[match["key"]] = day, match["state"]
-    return found
+        previous = asked.get(match["key"])
+        is_answer = previous is not None and day == previous.day and match["state"] == "answered"
+        if previous is None or day > previous.day or is_answer:
+            asked[match["key"]] = AskedLine(day, match["state"])
+    return asked

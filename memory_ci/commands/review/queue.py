@@ -43,17 +43,30 @@ from memory_ci.memory.forgotten import HEADER, REJECTED_FILE, read_rejected
 from memory_ci.memory.workspace import Workspace, branch_tip, memory_test, workspace_at
 from memory_ci.records.anchor import MARKED
 from memory_ci.records.candidate import Judged, Question, QuestionKind, Suggestion
-from memory_ci.records.entry import Located
+from memory_ci.records.entry import Entry, Located
+from memory_ci.records.episode import UseCount
 from memory_ci.text import plural
 
 PROPOSED: frozenset[QuestionKind] = frozenset({"candidate", "quarantined"})
+"""Questions about what was not written."""
+
 STALE: frozenset[QuestionKind] = frozenset({"changed", "gone"})
+"""Questions about entries whose code has changed."""
+
 KEPT: frozenset[QuestionKind] = STALE | {"contradiction", "unused", "promotion"}
+"""Questions about entries."""
 
 
 class Queue(msgspec.Struct, frozen=True):
-    """The questions of a branch as one commit has them, and those of the week; `since` is where the work that was read
-    for candidates begins (None: at the root)."""
+    """The questions of one commit of a branch.
+
+    Attributes:
+        ref: the branch.
+        base: the commit.
+        since: where the work begins that was read for candidates; None for the first commit.
+        found: all questions.
+        week: the questions of this week.
+    """
 
     ref: str
     base: str
@@ -70,31 +83,42 @@ def list_queue(
     kinds: Collection[QuestionKind] = PROPOSED | KEPT,
     progress: OnProgress = lambda done, count: None,
 ) -> Queue:
-    """The questions of these kinds on the tip of a branch; candidates are those of the last 90 days, unless the options
-    name a range. Nothing is kept between calls. Raises what `plan_record` raises."""
+    """Return the questions of some kinds on the tip of a branch.
+
+    Candidates are those of the last 90 days, unless the options name a range. Nothing is kept
+    between calls.
+
+    Args:
+        workspace: the repository.
+        options: the branch and the range.
+        now: the time of the review.
+        environ: says which forge can be reached.
+        kinds: the kinds of questions.
+        progress: called as merged changes are read.
+
+    Raises:
+        Everything that `plan_record` raises.
+    """
     ref, base = branch_tip(workspace, options.ref, options.base)
     since: str | None = None
     judged: tuple[Judged, ...] = ()
     if not PROPOSED.isdisjoint(kinds):
-        asked = replace(options, ref=ref, base=base, engine=options.engine or "rules")
-        asked = replace(
-            asked, since=options.since if options.since is not None else f"{PAUSE_DAYS}d"
-        )
-        plan = plan_record(workspace, asked, now.date(), progress, environ)
+        range_start = options.since if options.since is not None else f"{PAUSE_DAYS}d"
+        engine = options.engine or "rules"
+        run_options = replace(options, ref=ref, base=base, engine=engine, since=range_start)
+        plan = plan_record(workspace, run_options, now.date(), progress, environ)
         since, judged = plan.since, plan.judged
-    found = tuple(list_questions(workspace, base, judged, now, kinds))
-    here = workspace_at(workspace.repo, base)
-    is_whole = (
-        set(kinds) == PROPOSED | KEPT
-    )  # a view shows what it is asked for, whatever week it is
-    return Queue(
-        ref, base, since, found, find_week(here, base, found, now.date()) if is_whole else Week()
-    )
+    questions = tuple(list_questions(workspace, base, judged, now, kinds))
+    week = Week()
+    if set(kinds) == PROPOSED | KEPT:  # a view of some kinds does not depend on the week
+        committed = workspace_at(workspace.repo, base)
+        week = find_week(committed, base, questions, now.date())
+    return Queue(ref, base, since, questions, week)
 
 
 def find_last_range(workspace: Workspace, ref: str | None) -> str | None:
-    """Where the range of the last record run began: where the run before it ended, or memory-ci came in."""
-    base = branch_tip(workspace, ref)[1]
+    """Return where the last record run began: where the run before ended, or the set-up commit."""
+    _, base = branch_tip(workspace, ref)
     is_memory = memory_test(workspace_at(workspace.repo, base))
     last = find_cursor(workspace.repo, base, is_memory)
     start = find_commit(workspace.repo, f"{last.commit}^") if last else None
@@ -109,20 +133,35 @@ def list_questions(
     now: datetime,
     kinds: Collection[QuestionKind] = PROPOSED | KEPT,
 ) -> Iterator[Question]:
-    """The questions of a commit and of what a run judged; not those that a person never wants to see again. Of an entry
-    there is one, the most urgent."""
-    there = workspace_at(workspace.repo, base)
-    draft = Draft(there.at(base))
-    never = {line.split()[0] for line in read_rejected(draft.base)}
+    """Yield the questions of a commit and of what a run judged.
+
+    Questions that a person never wants to see again are left out. For an entry there is one
+    question, the most urgent.
+
+    Args:
+        workspace: the repository.
+        base: the commit.
+        judged: the candidates that a run judged.
+        now: the time of the review.
+        kinds: the kinds of questions.
+    """
+    committed = workspace_at(workspace.repo, base)
+    draft = Draft(committed.at(base))
+    declined_keys = {line.split()[0] for line in read_rejected(draft.base)}
     if not PROPOSED.isdisjoint(kinds):
         entries = [*draft.entries, *(place.entry for place in draft.inbox)]
-        yield from (one for one in _proposed(tuple(judged), never, entries) if one.kind in kinds)
-    best: dict[str, Question] = {}
-    for one in _kept(there, draft, now, kinds):
-        if one.located and one.kind in kinds and one.key not in never:
-            known = best.setdefault(one.located.entry.id, one)
-            best[one.located.entry.id] = max(known, one, key=lambda question: question.score)
-    yield from best.values()
+        for question in _list_proposed(tuple(judged), declined_keys, entries):
+            if question.kind in kinds:
+                yield question
+    most_urgent: dict[str, Question] = {}
+    for question in _list_kept(committed, draft, now, kinds):
+        if question.located is None or question.key in declined_keys:
+            continue
+        entry_id = question.located.entry.id
+        current = most_urgent.get(entry_id)
+        if current is None or question.score > current.score:
+            most_urgent[entry_id] = question
+    yield from most_urgent.values()
 
 
 def find_week(
@@ -132,9 +171,17 @@ def find_week(
     today: date,
     lines: Iterable[str] = (),
 ) -> Week:
-    """Those of the questions that this week asks, by what the commit and more lines say was asked."""
-    per_week = workspace.config.review.per_week
-    return choose_week(found, (*read_rejected(workspace.at(base)), *lines), today, per_week)
+    """Return the questions that this week asks.
+
+    Args:
+        workspace: the repository, with the configuration at the commit.
+        base: the commit, whose file says what was asked.
+        found: all questions.
+        today: the day.
+        lines: more lines that say what was asked.
+    """
+    asked_lines = (*read_rejected(workspace.at(base)), *lines)
+    return choose_week(found, asked_lines, today, workspace.config.review.per_week)
 
 
 def note_asked(
@@ -145,99 +192,146 @@ def note_asked(
     today: date,
     more: Iterable[str] = (),
 ) -> bytes:
-    """REJECTED_FILE of a commit, with the lines of what was asked and what was answered, and with more lines."""
-    text = (
-        workspace.at(base)
-        .read([REJECTED_FILE])
-        .get(REJECTED_FILE, HEADER.encode())
-        .decode("utf-8", "replace")
-    )
-    noted = note_week(
-        dict.fromkeys((*text.splitlines(), *more)),
-        (*asked, *answered),
-        {one.key for one in answered},
-        today,
-    )
+    """Return REJECTED_FILE of a commit with the lines of what was asked and answered.
+
+    Args:
+        workspace: the repository.
+        base: the commit.
+        asked: the questions that were asked.
+        answered: the questions that somebody answered.
+        today: the day.
+        more: more lines for the file.
+    """
+    content = workspace.at(base).read([REJECTED_FILE]).get(REJECTED_FILE, HEADER.encode())
+    text = content.decode("utf-8", "replace")
+    lines = dict.fromkeys((*text.splitlines(), *more))
+    answered_keys = {question.key for question in answered}
+    noted = note_week(lines, (*asked, *answered), answered_keys, today)
     return "\n".join((*noted, "")).encode()
 
 
-def _proposed(
-    judged: Sequence[Judged], never: Collection[str], entries: Sequence[object]
+def _list_proposed(
+    judged: Sequence[Judged], declined_keys: Collection[str], entries: Sequence[Entry]
 ) -> Iterator[Question]:
-    """What was not written: suspected, the best first, and quarantined."""
-    found = [one for one in list_suggestions(judged, never, entries) if not one.is_accepted]  # type: ignore[arg-type]
-    for one in judged:
-        key = content_key(one.candidate.title, one.candidate.body)
-        if one.verdict == "quarantined" and key not in never:
-            found.append(Suggestion(key, one.candidate, one.reason, (one.change,)))
-    for suggestion in {one.key: one for one in found}.values():
+    """Yield questions about what was not written: suspected, the best first, and quarantined."""
+    suggestions: dict[str, Suggestion] = {}
+    for suggestion in list_suggestions(judged, declined_keys, entries):
+        if not suggestion.is_accepted:
+            suggestions[suggestion.key] = suggestion
+    for outcome in judged:
+        candidate = outcome.candidate
+        key = content_key(candidate.title, candidate.body)
+        if outcome.verdict == "quarantined" and key not in declined_keys:
+            suggestions[key] = Suggestion(key, candidate, outcome.reason, (outcome.change,))
+    for suggestion in suggestions.values():
         kind: QuestionKind = "candidate" if suggestion.weight else "quarantined"
+        doubt = doubt_of(suggestion.weight) if suggestion.weight else DOUBT[kind]
+        repetitions = len(suggestion.changes) - 1
         yield Question(
             kind=kind,
             key=suggestion.key,
             title=suggestion.candidate.title,
             why=suggestion.reason,
-            use=expected_use(suggestion.candidate.importance, len(suggestion.changes) - 1),
-            doubt=doubt_of(suggestion.weight) if suggestion.weight else DOUBT[kind],
+            use=expected_use(suggestion.candidate.importance, repetitions),
+            doubt=doubt,
             suggestion=suggestion,
         )
 
 
-def _kept(
+def _list_kept(
     workspace: Workspace, draft: Draft, now: datetime, kinds: Collection[QuestionKind]
 ) -> Iterator[Question]:
-    """What stands in memory and may not hold, or not only here."""
+    """Yield questions about entries that may not hold, or not only in this repository."""
     base, today = draft.base.sha, now.date()
-    usage = (
-        count_usage(combine(load_episodes(workspace, base).tellings))
-        if not STALE.issuperset(kinds)
-        else {}
+    usage: Mapping[str, UseCount] = {}
+    if not STALE.issuperset(kinds):
+        usage = count_usage(combine(load_episodes(workspace, base).tellings))
+    places = [place for place in draft.kept if place.entry.status != "retired"]
+    active = [place for place in places if is_in_force(place.entry, today)]
+    if not STALE.isdisjoint(kinds):
+        for question in _list_stale(workspace, places, base, usage):
+            if question.kind in kinds:
+                yield question
+    if "contradiction" in kinds:
+        yield from _list_contradictions(active, usage)
+    if "unused" in kinds:
+        for place in active:
+            count = usage.get(place.entry.id)
+            if count and is_idle(count):
+                why = f"given {plural(count.given, 'time')}, and never used"
+                yield _build_question("unused", place, why, usage)
+    if "promotion" in kinds:
+        with suppress(MemoryCIError):  # there is no global memory that could be written
+            yield from _list_promotions(workspace, draft, now, usage)
+
+
+def _build_question(
+    kind: QuestionKind,
+    place: Located,
+    why: str,
+    usage: Mapping[str, UseCount],
+    subject: str = "",
+) -> Question:
+    """Return a question about an entry.
+
+    Args:
+        kind: the kind of question.
+        place: the entry.
+        why: why it is asked, for people.
+        usage: how often each entry was served and used.
+        subject: what else tells the question apart from others of its kind about the entry.
+    """
+    entry = place.entry
+    count = usage.get(entry.id)
+    use = expected_use(effective_importance(entry), count.given if count else 0)
+    return Question(
+        kind=kind,
+        key=hashlib.sha256(f"{kind} {entry.id} {subject}".encode()).hexdigest()[:32],
+        title=entry.title,
+        why=why,
+        use=use,
+        doubt=DOUBT[kind],
+        located=place,
     )
 
-    def question(kind: QuestionKind, place: Located, why: str, other: str = "") -> Question:
-        entry = place.entry
-        key = hashlib.sha256(f"{kind} {entry.id} {other}".encode()).hexdigest()[:32]
-        given = usage[entry.id].given if entry.id in usage else 0
-        use = expected_use(effective_importance(entry), given)
-        return Question(
-            kind=kind,
-            key=key,
-            title=entry.title,
-            why=why,
-            use=use,
-            doubt=DOUBT[kind],
-            located=place,
-        )
 
-    kept = [place for place in draft.kept if place.entry.status != "retired"]
-    if not STALE.isdisjoint(kinds):
-        truth = judge_located(workspace, kept, base)
-        marked = [
-            (place, found)
-            for place in kept
-            if judge_entry(found := truth.get(place.entry, ())) in MARKED
-        ]
-        named = name_edits(workspace, [(place.entry, found) for place, found in marked], base)
-        for (place, _), edited in zip(marked, named, strict=True):
-            kind: QuestionKind = "gone" if judge_entry(edited) == "gone" else "changed"
-            why = "; ".join(say_verdict(verdict) for verdict in edited if verdict.kind in MARKED)
-            yield replace(question(kind, place, why, " ".join(place.entry.cites)), verdicts=edited)
-    active = [place for place in kept if is_in_force(place.entry, today)]
-    for one, other, reason in find_contradictions(active) if "contradiction" in kinds else ():
-        older, newer = sorted((one, other), key=lambda place: place.entry.created_at or date.min)
+def _list_stale(
+    workspace: Workspace, places: Sequence[Located], base: str, usage: Mapping[str, UseCount]
+) -> Iterator[Question]:
+    """Yield questions about entries whose code has changed or is gone."""
+    truth = judge_located(workspace, places, base)
+    marked = [place for place in places if judge_entry(truth.get(place.entry, ())) in MARKED]
+    entries = [(place.entry, truth[place.entry]) for place in marked]
+    for place, verdicts in zip(marked, name_edits(workspace, entries, base), strict=True):
+        kind: QuestionKind = "gone" if judge_entry(verdicts) == "gone" else "changed"
+        why = "; ".join(say_verdict(verdict) for verdict in verdicts if verdict.kind in MARKED)
+        cites = " ".join(place.entry.cites)
+        yield replace(_build_question(kind, place, why, usage, cites), verdicts=verdicts)
+
+
+def _list_contradictions(
+    active: Sequence[Located], usage: Mapping[str, UseCount]
+) -> Iterator[Question]:
+    """Yield questions about the older entry of each pair that contradicts itself."""
+    for first, second, reason in find_contradictions(active):
+        pair = sorted((first, second), key=lambda place: place.entry.created_at or date.min)
+        older, newer = pair
         why = f"contradicts {newer.entry.id[:8]} {newer.entry.title}: {reason}"
-        yield question("contradiction", older, why, newer.entry.id)
-    for place in active if "unused" in kinds else ():
-        if is_idle(count := usage.get(place.entry.id)) and count:
-            yield question("unused", place, f"given {plural(count.given, 'time')}, and never used")
-    with suppress(MemoryCIError):  # no global memory, or none that could be written
-        if "promotion" in kinds:
-            promotion = plan_promotion(draft.kept, today, draft.path_of, names_of(draft.base))
-            proposed = tuple(one.entry for one in promotion.proposals)
-            fresh = (
-                promote_globally(workspace.config.global_.path, proposed, now, dry_run=True)
-                if proposed
-                else ()
-            )
-            for entry in fresh:
-                yield question("promotion", draft.by_id[entry.id], "holds in any repository")
+        yield _build_question("contradiction", older, why, usage, newer.entry.id)
+
+
+def _list_promotions(
+    workspace: Workspace, draft: Draft, now: datetime, usage: Mapping[str, UseCount]
+) -> Iterator[Question]:
+    """Yield questions about entries that the global memory lacks.
+
+    Raises:
+        MemoryCIError: if there is no global memory.
+    """
+    promotion = plan_promotion(draft.kept, now.date(), draft.path_of, names_of(draft.base))
+    proposed = tuple(proposal.entry for proposal in promotion.proposals)
+    if proposed:
+        checkout = workspace.config.global_.path
+        for entry in promote_globally(checkout, proposed, now, dry_run=True):
+            place = draft.by_id[entry.id]
+            yield _build_question("promotion", place, "holds in any repository", usage)

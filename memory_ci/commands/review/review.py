@@ -1,4 +1,4 @@
-"""Review: what people answer to the questions of the queue, as commits of what they said."""
+"""Answers of people to the questions of the review queue, as commits of what they said."""
 
 from __future__ import annotations
 
@@ -31,28 +31,43 @@ from memory_ci.store.edits import format_entry
 from memory_ci.store.manual_notes import demote_headings
 from memory_ci.text import plural, shorten
 
-KEPT, RETIRED = (
-    "kept in a review: it holds for the code as it is",
-    "retired in a review: it does not hold any more",
-)
+KEPT = "kept in a review: it holds for the code as it is"
+RETIRED = "retired in a review: it does not hold any more"
 
 
 class Answers(msgspec.Struct, frozen=True):
-    """What a person says to which questions. `texts` are other words for what is accepted or kept, by key: a note then,
-    which takes the place of an entry once it is folded. `skipped` are not asked again for 90 days."""
+    """What a person answers.
+
+    Attributes:
+        said: the questions, by answer.
+        texts: other words for what is accepted or kept, by the question's key. They become a note,
+            which replaces the entry once it is folded.
+        skipped: questions that are not asked again for 90 days.
+    """
 
     said: Mapping[Answer, Sequence[Question]]
     texts: Mapping[str, str] = {}
     skipped: Sequence[Question] = ()
 
     def to(self, verb: Answer) -> Sequence[Question]:
-        """The questions that were answered so."""
+        """Return the questions with an answer."""
         return self.said.get(verb, ())
+
+    @property
+    def answered(self) -> list[Question]:
+        """The questions with any answer."""
+        return [question for questions in self.said.values() for question in questions]
 
 
 class AnsweredReview(msgspec.Struct, frozen=True):
-    """What became of answers: the plan for what stands in memory, the commits, notes for the inbox, what was copied
-    into global memory."""
+    """What answers did.
+
+    Attributes:
+        plan: the plan for entries.
+        applied: the commits.
+        notes: notes in the inbox.
+        promoted: entries that were copied to the global memory.
+    """
 
     plan: Plan
     applied: Applied
@@ -69,50 +84,46 @@ def answer(
     dry_run: bool,
     in_actions: bool,
 ) -> AnsweredReview:
-    """One commit, and another for what is retired: notes in the inbox, entries anchored anew, and the lines of
-    REJECTED_FILE that say what the week asked, and what is never to be asked again.
+    """Commit answers: one commit, and another for what is retired.
 
-    Raises UsageError (wrong-answer, empty-entry), and what `add_entry`, `promote_globally` and `apply_plan` raise.
+    The first holds notes in the inbox, entries that are anchored again, and the lines of
+    REJECTED_FILE that say what the week asked and what is never to be asked again.
+
+    Args:
+        workspace: the repository.
+        queue: the questions.
+        answers: the answers.
+        now: the time of the commits.
+        dry_run: commit nothing.
+        in_actions: whether a job of GitHub Actions commits.
+
+    Raises:
+        UsageError: wrong-answer, empty-entry.
+        MemoryCIError: as `add_entry`, `promote_globally` and `apply_plan`.
     """
-    for verb, one in (
-        (verb, one)
-        for verb, ones in answers.said.items()
-        for one in ones
-        if verb not in one.answers
-    ):
-        message = f'--{verb} is no answer to "{one.title}", which is asked for this: {one.kind}'
-        hint = f"Say {' or '.join(f'--{word}' for word in one.answers)}."
-        raise UsageError(message, slug="wrong-answer", hint=hint)
-    today, accepted = now.date(), answers.to("accept")
-    worded = [
-        *(one for one in accepted if one.suggestion),
-        *(o for o in answers.to("keep") if o.key in answers.texts),
+    _refuse_wrong_answers(answers)
+    today = now.date()
+    reworded = [question for question in answers.to("keep") if question.key in answers.texts]
+    accepted_candidates = [question for question in answers.to("accept") if question.suggestion]
+    notes = tuple(
+        add_entry(
+            workspace,
+            _draft_note(workspace, question, answers.texts.get(question.key), today),
+            dry_run=True,
+        )
+        for question in (*accepted_candidates, *reworded)
+    )
+    kept = [
+        question
+        for question in answers.to("keep")
+        if question.kind in STALE and question not in reworded
     ]
-    drafts = [_note(workspace, one, answers.texts.get(one.key), today) for one in worded]
-    notes = tuple(add_entry(workspace, draft, dry_run=True) for draft in drafts)
-    kept = [one for one in answers.to("keep") if one.kind in STALE and one not in worded]
     plan = plan_review(workspace, queue, kept, answers.to("retire"), today)
-    raised = tuple(one.located.entry for one in accepted if one.located)
-    promoted = (
-        promote_globally(workspace.config.global_.path, raised, now, dry_run=dry_run)
-        if raised
-        else ()
-    )
+    promoted = _promote(workspace, answers, now, dry_run=dry_run)
     files = {note.path: format_entry(note.entry).encode() for note in notes if note.is_new}
-    done = [one for ones in answers.said.values() for one in ones]
-    if done or answers.skipped:
-        asked = (*queue.week.shown, *answers.skipped)
-        over = [f"{one.key} {shorten(one.title, TITLE_WIDTH)}" for one in answers.to("never")]
-        files[REJECTED_FILE] = note_asked(workspace, queue.base, asked, done, today, over)
-    told = ", ".join(
-        f"{verb} {plural(len(ones), 'question')}" for verb, ones in answers.said.items() if ones
-    )
-    name, mail = (find_setting(workspace.repo, f"user.{key}") for key in ("name", "email"))
-    beside = Beside(
-        f"memory: {told or 'put off what was asked'}\n",
-        files,
-        f"{name} <{mail}>" if name and mail else "",
-    )
+    if answers.answered or answers.skipped:
+        files[REJECTED_FILE] = _note_answers(workspace, queue, answers, today)
+    beside = Beside(_describe(answers), files, _find_author(workspace))
     if dry_run:
         applied = preview_plan(workspace, plan, now, beside)
     else:
@@ -120,24 +131,76 @@ def answer(
     return AnsweredReview(plan, applied, notes, promoted)
 
 
-def _note(workspace: Workspace, one: Question, text: str | None, today: date) -> Entry:
-    """What is accepted, with its quotes and who accepted it, or what holds now in the place of an entry. Raises
-    UsageError (empty-entry)."""
-    if one.suggestion is None:
-        entry, words = _entry_of(one), text or ""
-        new_id = str(
-            uuid.UUID(bytes=hashlib.sha256(f"{entry.id} {words}".encode()).digest()[:16], version=4)
-        )
-        fields = {
-            "type": entry.type,
-            "domain": entry.domain,
-            "importance": entry.importance,
-            "supersedes": (entry.id,),
-        }
-        scope = one.located.scope.target if one.located else "project"
-        return draft_entry(new_id, today, split_text(words), **fields, scope=scope)
+def _refuse_wrong_answers(answers: Answers) -> None:
+    """Refuse an answer that a question does not take.
+
+    Raises:
+        UsageError: wrong-answer.
+    """
+    for verb, questions in answers.said.items():
+        for question in questions:
+            if verb not in question.answers:
+                message = (
+                    f'--{verb} is no answer to "{question.title}", which is asked for this: '
+                    f"{question.kind}"
+                )
+                hint = f"Say {' or '.join(f'--{word}' for word in question.answers)}."
+                raise UsageError(message, slug="wrong-answer", hint=hint)
+
+
+def _promote(
+    workspace: Workspace, answers: Answers, now: datetime, *, dry_run: bool
+) -> tuple[Entry, ...]:
+    """Copy accepted entries to the global memory."""
+    accepted = [question.located for question in answers.to("accept") if question.located]
+    if not accepted:
+        return ()
+    entries = tuple(place.entry for place in accepted)
+    return promote_globally(workspace.config.global_.path, entries, now, dry_run=dry_run)
+
+
+def _note_answers(workspace: Workspace, queue: Queue, answers: Answers, today: date) -> bytes:
+    """Return REJECTED_FILE with what was asked, answered and declined for good."""
+    asked = (*queue.week.shown, *answers.skipped)
+    declined = [
+        f"{question.key} {shorten(question.title, TITLE_WIDTH)}" for question in answers.to("never")
+    ]
+    return note_asked(workspace, queue.base, asked, answers.answered, today, declined)
+
+
+def _describe(answers: Answers) -> str:
+    """Return the message of the commit."""
+    counts = [
+        f"{verb} {plural(len(questions), 'question')}"
+        for verb, questions in answers.said.items()
+        if questions
+    ]
+    return f"memory: {', '.join(counts) or 'put off what was asked'}\n"
+
+
+def _find_author(workspace: Workspace) -> str:
+    """Return the person whom git's configuration names, or ""."""
+    name = find_setting(workspace.repo, "user.name")
+    mail = find_setting(workspace.repo, "user.email")
+    return f"{name} <{mail}>" if name and mail else ""
+
+
+def _draft_note(workspace: Workspace, question: Question, text: str | None, today: date) -> Entry:
+    """Return the note of an accepted candidate, or the one that replaces an entry.
+
+    Args:
+        workspace: the repository.
+        question: the question.
+        text: other words, title first.
+        today: the day.
+
+    Raises:
+        UsageError: empty-entry.
+    """
+    if question.suggestion is None:
+        return _draft_replacement(question, text or "", today)
     name = find_setting(workspace.repo, "user.name") or "a person"
-    candidate = replace(one.suggestion.candidate, accepted=f"by {name}")
+    candidate = replace(question.suggestion.candidate, accepted=f"by {name}")
     entry = to_entry(candidate, entry_id=entry_id(candidate), today=today, merged_on=today)
     if text is not None:
         title, body = split_text(text)
@@ -145,10 +208,27 @@ def _note(workspace: Workspace, one: Question, text: str | None, today: date) ->
     return replace(entry, scope=candidate.scope)
 
 
-def _entry_of(one: Question) -> Entry:
-    if one.located is None:
-        raise ValueError(f"{one.kind} is no question about an entry")
-    return one.located.entry
+def _draft_replacement(question: Question, text: str, today: date) -> Entry:
+    """Return a note that says with other words what an entry says, and supersedes it."""
+    entry = _entry_of(question)
+    digest = hashlib.sha256(f"{entry.id} {text}".encode()).digest()
+    note_id = uuid.UUID(bytes=digest[:16], version=4)
+    return draft_entry(
+        str(note_id),
+        today,
+        split_text(text),
+        type=entry.type,
+        domain=entry.domain,
+        importance=entry.importance,
+        supersedes=(entry.id,),
+        scope=question.located.scope.target if question.located else "project",
+    )
+
+
+def _entry_of(question: Question) -> Entry:
+    if question.located is None:
+        raise ValueError(f"{question.kind} is no question about an entry")
+    return question.located.entry
 
 
 def plan_review(
@@ -158,30 +238,40 @@ def plan_review(
     ended: Sequence[Question],
     today: date,
 ) -> Plan:
-    """The entries that hold, anchored anew in the code as it is, and those that do not, retired. A cite whose code is
-    gone is taken out. What has no cites is confirmed `today`: names that are dead by then say nothing against it."""
-    there = workspace_at(workspace.repo, queue.base)
-    paths = there.at(queue.base).tree.files.keys()
-    bare = [replace(_entry_of(one), cites=tuple(_recite(one, queue.base, paths))) for one in kept]
+    """Return the plan that anchors the entries that hold, and retires those that do not.
+
+    A cite whose code is gone is taken out. An entry without cites is confirmed today: names that no
+    longer exist by then say nothing against it.
+
+    Args:
+        workspace: the repository.
+        queue: the questions.
+        kept: questions about entries that hold.
+        ended: questions about entries that do not hold any more.
+        today: the day.
+    """
+    committed = workspace_at(workspace.repo, queue.base)
+    paths = committed.at(queue.base).tree.files.keys()
+    recited = [
+        replace(_entry_of(question), cites=tuple(_cite_again(question, queue.base, paths)))
+        for question in kept
+    ]
     changes: dict[Step, list[Change]] = {"reinforce": [], "consolidate": [], "retire": []}
-
-    def update(step: Step, one: Question, entry: Entry, why: str) -> None:
-        path = one.located.path if one.located else ""
-        changes[step].append(Change(step=step, kind="update", path=path, entry=entry, why=why))
-
-    for one, anchored in zip(kept, anchor_entries(there, bare), strict=True):
-        entry = _entry_of(one)
+    for question, anchored in zip(kept, anchor_entries(committed, recited), strict=True):
+        entry = _entry_of(question)
         if anchored != entry:
-            update("consolidate", one, anchored, KEPT)
+            changes["consolidate"].append(_update("consolidate", question, anchored, KEPT))
         else:
-            update(
-                "reinforce",
-                one,
-                replace(entry, last_reinforced=max(today, entry.last_reinforced)),
-                KEPT,
-            )
-    for one in ended:
-        update("retire", one, replace(_entry_of(one), status="retired"), RETIRED)
+            confirmed = replace(entry, last_reinforced=max(today, entry.last_reinforced))
+            changes["reinforce"].append(_update("reinforce", question, confirmed, KEPT))
+    for question in ended:
+        retired = replace(_entry_of(question), status="retired")
+        changes["retire"].append(_update("retire", question, retired, RETIRED))
+    steps = [
+        PlannedStep(step=step, changes=tuple(planned))
+        for step, planned in changes.items()
+        if planned
+    ]
     return Plan(
         schema_version=PLAN_VERSION,
         ref=queue.ref,
@@ -190,20 +280,25 @@ def plan_review(
         until=None,
         engine=EngineUse("none", "a person answered"),
         counts=Counts(),
-        steps=tuple(
-            PlannedStep(step=name, changes=tuple(done)) for name, done in changes.items() if done
-        ),
+        steps=tuple(steps),
     )
 
 
-def _recite(one: Question, commit: str, paths: Container[str]) -> Iterator[str]:
-    """The cites of an entry that is kept: those that stand as they are, the others bare at the commit."""
-    found = iter(one.verdicts)
-    for cite in _entry_of(one).cites:
-        verdict = next(found, None) if parse_anchor(cite) else None
+def _update(step: Step, question: Question, entry: Entry, why: str) -> Change:
+    path = question.located.path if question.located else ""
+    return Change(step=step, kind="update", path=path, entry=entry, why=why)
+
+
+def _cite_again(question: Question, commit: str, paths: Container[str]) -> Iterator[str]:
+    """Yield the cites of an entry that is kept: those that hold unchanged, the others at the commit."""
+    verdicts = iter(question.verdicts)
+    for cite in _entry_of(question).cites:
+        verdict = next(verdicts, None) if parse_anchor(cite) else None
         if verdict is None or verdict.kind not in MARKED:
             yield cite
-        elif verdict.path in paths and not (verdict.edit and verdict.edit.is_removal):
+            continue
+        is_removed = verdict.edit is not None and verdict.edit.is_removal
+        if verdict.path in paths and not is_removed:
             anchor = Anchor(
                 path=verdict.path, commit=commit[:SHA_WIDTH], first=verdict.first, last=verdict.last
             )
