@@ -1,4 +1,4 @@
-"""Fold: inbox fragments become entries of their scope's file."""
+"""Folding: notes of the inbox become entries in the files of their scopes."""
 
 from __future__ import annotations
 
@@ -13,62 +13,84 @@ from memory_ci.records.plan import Change
 from memory_ci.records.report import Finding
 from memory_ci.text import content_words
 
-CLAIMED = (
-    "claimed:"  # Stands before an address in `source` and `evidence` that nobody could look up.
+CLAIMED = "claimed:"
+"""Precedes an address in `source` and `evidence` that could not be looked up."""
+
+CHECKED_ADDRESSES = ("commit:", "pr:", "review:", "session:")
+"""Addresses of words and of work. Anything else in a source (`teaparty:MEMORY.md`) proves nothing."""
+
+MAX_CLOCK_ERROR = timedelta(days=365)
+"""A note's date that is later by more than this was set by hand, and not by a wrong clock."""
+
+HARMLESS_FIELDS = frozenset(
+    {
+        "id",
+        "type",
+        "title",
+        "body",
+        "scope",
+        "domain",
+        "phase",
+        "importance",
+        "last_reinforced",
+        "created_at",
+    }
 )
-# Addresses of words and of work; what else a source says (`teaparty:MEMORY.md`) proves nothing, and claims nothing.
-OURS = ("commit:", "pr:", "review:", "session:")
-AHEAD = timedelta(
-    days=365
-)  # So much later than it was brought a note's date is by hand, and not of a wrong clock.
-# What a note has that says nothing of its own weight, or is looked at by itself.
-OWN_FIELDS = frozenset(
-    {"id", "type", "title", "body", "scope", "domain", "phase", "importance", "last_reinforced"}
-)
+"""Fields that give a note no weight of its own, or that are checked separately."""
 
 
 def strip_claims(note: Located, day: date) -> Located:
-    """A stranger's note: title, body and type are his; that it is for a team or the project; all else is as if new."""
+    """Return a stranger's note with its title, body and type; everything else is that of a new one.
+
+    Its scope is kept if it is a team or the project.
+    """
     old = note.entry
     entry = new_entry(old.id, old.title, old.body, (old.type, "task", NEW_IMPORTANCE), day)
-    return Located(
-        entry,
-        note.path,
-        note.line,
-        note.scope if note.scope.name in ("team", "project") else PROJECT,
-    )
+    scope = note.scope if note.scope.name in ("team", "project") else PROJECT
+    return Located(entry, note.path, note.line, scope)
 
 
 def list_claims(note: Located, day: date) -> list[str]:
-    """The fields by which a note gives itself a weight, a past or a place that a stranger cannot give."""
-    entry, new = note.entry, strip_claims(note, day)
-    dates = [
-        name
-        for name in ("last_reinforced", "created_at")
-        if (getattr(entry, name) or day) - day > AHEAD
-    ]
-    others = [
-        name for name in Entry.__struct_fields__ if name not in OWN_FIELDS and name != "created_at"
-    ]
-    found = [name for name in others if getattr(entry, name) != getattr(new.entry, name)]
-    weight = ["importance"] if entry.importance > NEW_IMPORTANCE else []
-    return [*weight, *dates, *found, *(["scope"] if note.scope != new.scope else [])]
+    """Return the fields by which a note claims a weight, a past or a place that strangers cannot."""
+    entry = note.entry
+    stripped = strip_claims(note, day)
+    claims: list[str] = []
+    if entry.importance > NEW_IMPORTANCE:
+        claims.append("importance")
+    for name in ("last_reinforced", "created_at"):
+        if (getattr(entry, name) or day) - day > MAX_CLOCK_ERROR:
+            claims.append(name)
+    for name in Entry.__struct_fields__:
+        is_new = getattr(entry, name) == getattr(stripped.entry, name)
+        if name not in HARMLESS_FIELDS and not is_new:
+            claims.append(name)
+    if note.scope != stripped.scope:
+        claims.append("scope")
+    return claims
 
 
 def mark_claimed(entry: Entry, is_found: Callable[[str, str], bool]) -> Entry:
-    """The entry with a mark on each address of its source, and of its evidence with the words, that is not found."""
+    """Return an entry with a mark on each address that is not found.
+
+    Args:
+        entry: the entry.
+        is_found: returns whether an address exists, and whether words are there.
+    """
 
     def mark(line: str) -> str:
         address, _, words = line.partition(" ")
-        return line if not line.startswith(OURS) or is_found(address, words) else f"{CLAIMED}{line}"
+        is_proved = not line.startswith(CHECKED_ADDRESSES) or is_found(address, words)
+        return line if is_proved else f"{CLAIMED}{line}"
 
-    source = " ".join(map(mark, entry.source.split())) if entry.source else None
-    return replace(entry, source=source, evidence=tuple(map(mark, entry.evidence)))
+    source = None
+    if entry.source:
+        source = " ".join(mark(address) for address in entry.source.split())
+    return replace(entry, source=source, evidence=tuple(mark(line) for line in entry.evidence))
 
 
 def is_proved(entry: Entry) -> bool:
-    """Whether words of somebody stand behind an entry, and were looked up."""
-    return any(line.startswith(OURS) for line in entry.evidence)
+    """Return whether an entry has evidence that was looked up."""
+    return any(line.startswith(CHECKED_ADDRESSES) for line in entry.evidence)
 
 
 def plan_fold(
@@ -77,80 +99,102 @@ def plan_fold(
     targets: Mapping[str, str | None],
     strangers: Collection[str] = (),
 ) -> tuple[tuple[Change, ...], tuple[Finding, ...]]:
-    """A move for each fragment, a drop for one that is kept already, word for word, where it is for. `targets` gives,
-    by fragment path, the file of its scope; None leaves the fragment where it is, with a finding. So does an id that an
-    entry of other words has: what nobody kept must not go. Of notes that share id or words the first counts: the
-    `strangers` (paths) come last."""
-    known = {place.entry.id: place for place in reversed(kept)}
-    said: defaultdict[object, list[Located]] = defaultdict(list)
+    """Plan how notes become entries.
+
+    A note is moved to the file of its scope, or dropped if an entry there says the same word for
+    word. A note waits, with a finding, if its scope has no file or if its id belongs to an entry
+    with other words. Of notes that share id or words the first counts, and strangers come last.
+
+    Args:
+        fragments: the notes.
+        kept: the entries.
+        targets: by the note's path the file of its scope, or None if it has none.
+        strangers: paths of notes that strangers brought.
+
+    Returns:
+        The changes and the findings.
+    """
+    place_by_id = {place.entry.id: place for place in reversed(kept)}
+    places_by_words: defaultdict[object, list[Located]] = defaultdict(list)
     for place in kept:
-        said[_words(place.entry)].append(place)
+        places_by_words[_words(place.entry)].append(place)
     changes: list[Change] = []
     findings: list[Finding] = []
-    for place in sorted(
-        fragments, key=lambda place: (place.path in strangers, place.entry.id, place.path)
+    for note in sorted(
+        fragments, key=lambda note: (note.path in strangers, note.entry.id, note.path)
     ):
-        target = targets[place.path]
-        twin = next((other for other in said[_words(place.entry)] if is_kept(place, other)), None)
+        target = targets[note.path]
+        same_words = places_by_words[_words(note.entry)]
+        twin = next((place for place in same_words if is_kept(note, place)), None)
         if twin is not None:
-            why = f"is kept already as {twin.entry.id[:8]}"
-            changes.append(
-                Change(
-                    step="fold",
-                    kind="drop",
-                    path=twin.path,
-                    entry=twin.entry,
-                    why=why,
-                    moved_from=place.path,
-                )
-            )
-        elif place.entry.id in known:
-            other = known[place.entry.id].path
-            message = (
-                f"its id is that of an entry in {other}, which does not say this where it is for"
-            )
-            hint = "Give the note an id of its own (`uuidgen`); it waits in the inbox until then."
-            findings.append(Finding(place.path, place.line, "taken-id", message, hint, "notice"))
+            changes.append(_drop(note, twin))
+        elif note.entry.id in place_by_id:
+            findings.append(_report_taken_id(note, place_by_id[note.entry.id]))
         elif target is None:
-            message = f"the scope {place.entry.scope or 'project'!r} has no file that could be written here"
-            hint = "Give the entry another `scope:`; it waits in the inbox until then."
-            findings.append(
-                Finding(place.path, place.line, "no-scope-file", message, hint, "warning")
-            )
+            findings.append(_report_no_file(note))
         else:
-            entry = replace(place.entry, scope=None)
-            moved = Located(entry, target, 0, place.scope)
-            known[entry.id] = moved
-            said[_words(entry)].append(moved)
-            changes.append(
-                Change(
-                    step="fold",
-                    kind="move",
-                    path=target,
-                    entry=entry,
-                    why="from the inbox",
-                    moved_from=place.path,
-                )
-            )
+            change = _move(note, target)
+            changes.append(change)
+            moved = Located(change.entry, target, 0, note.scope)
+            place_by_id[change.entry.id] = moved
+            places_by_words[_words(change.entry)].append(moved)
     return tuple(changes), tuple(findings)
 
 
-def is_kept(new: Located, other: Located) -> bool:
-    """Whether `other` keeps what `new` says: the same words, for all that it is for. What is retired keeps nothing but
-    itself."""
-    is_held = new.entry.id == other.entry.id or other.entry.status != "retired"
-    return (
-        is_held and _words(new.entry) == _words(other.entry) and is_covered(new.scope, other.scope)
+def _move(note: Located, target: str) -> Change:
+    return Change(
+        step="fold",
+        kind="move",
+        path=target,
+        entry=replace(note.entry, scope=None),
+        why="from the inbox",
+        moved_from=note.path,
     )
 
 
+def _drop(note: Located, twin: Located) -> Change:
+    return Change(
+        step="fold",
+        kind="drop",
+        path=twin.path,
+        entry=twin.entry,
+        why=f"is kept already as {twin.entry.id[:8]}",
+        moved_from=note.path,
+    )
+
+
+def _report_taken_id(note: Located, place: Located) -> Finding:
+    message = f"its id is that of an entry in {place.path}, which does not say this where it is for"
+    hint = "Give the note an id of its own (`uuidgen`); it waits in the inbox until then."
+    return Finding(note.path, note.line, "taken-id", message, hint, "notice")
+
+
+def _report_no_file(note: Located) -> Finding:
+    scope = note.entry.scope or "project"
+    message = f"the scope {scope!r} has no file that could be written here"
+    hint = "Give the entry another `scope:`; it waits in the inbox until then."
+    return Finding(note.path, note.line, "no-scope-file", message, hint, "warning")
+
+
+def is_kept(new: Located, other: Located) -> bool:
+    """Return whether an entry says a note's words to everybody whom the note is for.
+
+    A retired entry does so only for its own id.
+    """
+    is_in_force = new.entry.id == other.entry.id or other.entry.status != "retired"
+    has_same_words = _words(new.entry) == _words(other.entry)
+    return is_in_force and has_same_words and is_covered(new.scope, other.scope)
+
+
 def is_covered(wanted: ScopeOf, scope: ScopeOf) -> bool:
-    """Whether all that `wanted` is for are given what stands in `scope`.
+    """Return whether everybody in the wanted scope is served the entries of a scope.
 
-    A session's entries are given to that session alone, a team's to those who work in its directory.
+    Entries of a session are served to that session alone, those of a team to work in its directory.
 
-    >>> [is_covered(wanted, ScopeOf("team", "src")) for wanted in (ScopeOf("team", "src/api"), ScopeOf("project"))]
-    [True, False]
+    >>> is_covered(ScopeOf("team", "src/api"), ScopeOf("team", "src"))
+    True
+    >>> is_covered(ScopeOf("project"), ScopeOf("team", "src"))
+    False
     """
     if scope.name == "session":
         return wanted == scope
@@ -160,7 +204,7 @@ def is_covered(wanted: ScopeOf, scope: ScopeOf) -> bool:
 
 
 def is_same_learning(one: Entry, other: Entry) -> bool:
-    """Whether two entries are one learning: the same id, or the same words, whatever their spacing and case."""
+    """Return whether two entries have the same id, or the same words in any spacing and case."""
     return one.id == other.id or _words(one) == _words(other)
 
 

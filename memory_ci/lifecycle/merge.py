@@ -1,27 +1,35 @@
-"""Merge: one entry, three ways. What only one side changed, and what both can have, never needs a person."""
+"""Three-way merge of one entry. A person decides only what both sides changed differently."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from datetime import date
 from typing import Any
 
 import msgspec
 
 from memory_ci.records.entry import Entry, Status
 
-STATUS_ORDER: tuple[Status, ...] = (
-    "retired",
-    "compacted",
-    "active",
-)  # The first that one of two sides has, wins.
+STATUS_ORDER: tuple[Status, ...] = ("retired", "compacted", "active")
+"""Of two statuses the first in this order wins."""
+
 COUNTER = "reinforcement_count"
-KNOWN = tuple(name for name in Entry.__struct_fields__ if name != "extra")
-UNKNOWN = ":"  # Stands before the name of an unknown key, which may be spelt like a field of ours (`title`).
+KNOWN_FIELDS = tuple(name for name in Entry.__struct_fields__ if name != "extra")
+
+UNKNOWN = ":"
+"""Precedes the name of an unknown key, which may be spelt like a field of ours (`title`)."""
+
+Values = dict[str, Any]
 
 
 class Conflict(msgspec.Struct, frozen=True):
-    """What a person must decide: the fields that both sides changed differently. `ours` and `theirs` are the two
-    versions with every other field settled: they differ in these alone."""
+    """What a person must decide.
+
+    Attributes:
+        fields: the fields that both sides changed differently.
+        ours: our version; it differs from theirs in these fields alone.
+        theirs: their version.
+    """
 
     fields: tuple[str, ...]
     ours: Entry
@@ -31,77 +39,113 @@ class Conflict(msgspec.Struct, frozen=True):
 def merge_entries(
     base: Entry | None, ours: Entry | None, theirs: Entry | None
 ) -> Entry | Conflict | None:
-    """What both sides' changes to `base` make of it; None stands for an entry that is not there. It commutes in `ours`
-    and `theirs`. Deleted on one side and changed on the other is kept with the change: a deletion can be repeated, a
-    lost text cannot be guessed."""
+    """Return the merge of both sides' changes to a base; None stands for an entry that is missing.
+
+    The result does not depend on which side is ours. An entry that one side deleted and the other
+    changed is kept with the change: a deletion can be repeated, a lost text cannot be guessed.
+    """
     if ours is None or theirs is None:
-        kept = ours or theirs
-        return None if kept == base else kept
-    before, mine, yours = _values(base), _values(ours), _values(theirs)
-    keys = [[name for name in side if name.startswith(UNKNOWN)] for side in (before, mine, yours)]
-    unknown = (
-        _merge_lists(*keys) if is_contested(*keys) else keys[2] if keys[1] == keys[0] else keys[1]
-    )
-    names = [*KNOWN, *dict.fromkeys([*unknown, *sorted({*keys[1], *keys[2]})])]
-    settled: dict[str, Any] = {}
+        remaining = ours or theirs
+        return None if remaining == base else remaining
+    base_values, our_values, their_values = _values(base), _values(ours), _values(theirs)
+    names = [*KNOWN_FIELDS, *_merge_unknown_keys(base_values, our_values, their_values)]
+    settled: Values = {}
     disputed: list[str] = []
     for name in names:
-        sides = old, one, other = before.get(name), mine.get(name), yours.get(name)
-        if not is_contested(*sides) and name != COUNTER:
-            settled[name] = other if one == old else one
+        before = base_values.get(name)
+        our_value, their_value = our_values.get(name), their_values.get(name)
+        if name != COUNTER and not is_contested(before, our_value, their_value):
+            settled[name] = their_value if our_value == before else our_value
         elif name in RULES:
-            settled[name] = RULES[name](*sides)
+            settled[name] = RULES[name](before, our_value, their_value)
         else:
             disputed.append(name)
     if not disputed:
-        return _entry(settled)
-    versions = (
-        _entry({name: settled.get(name, own.get(name)) for name in names}) for own in (mine, yours)
+        return _build_entry(settled)
+    fields = tuple(name.removeprefix(UNKNOWN) for name in disputed)
+    our_version = {name: settled.get(name, our_values.get(name)) for name in names}
+    their_version = {name: settled.get(name, their_values.get(name)) for name in names}
+    return Conflict(fields, _build_entry(our_version), _build_entry(their_version))
+
+
+def _merge_unknown_keys(base: Values, ours: Values, theirs: Values) -> list[str]:
+    """Return the unknown keys of all sides in the order of the merged entry."""
+    base_keys, our_keys, their_keys = (
+        [name for name in values if name.startswith(UNKNOWN)] for values in (base, ours, theirs)
     )
-    return Conflict(tuple(name.removeprefix(UNKNOWN) for name in disputed), *versions)
+    merged: Iterable[str] = their_keys if our_keys == base_keys else our_keys
+    if is_contested(base_keys, our_keys, their_keys):
+        merged = _merge_lists(base_keys, our_keys, their_keys)
+    return list(dict.fromkeys([*merged, *sorted({*our_keys, *their_keys})]))
 
 
 def is_contested(base: object, ours: object, theirs: object) -> bool:
-    """Whether the two sides disagree: both changed `base`, and differently."""
+    """Return whether both sides changed the base, and differently."""
     return ours not in (base, theirs) and theirs != base
 
 
 def _merge_lists(
     base: Iterable[str] | None, ours: Iterable[str], theirs: Iterable[str]
 ) -> tuple[str, ...]:
-    """What neither side took out of `base`, in its order, then what they added, each in its own order."""
-    before, mine, yours = dict.fromkeys(base or ()), dict.fromkeys(ours), dict.fromkeys(theirs)
-    kept = [item for item in before if item in mine and item in yours]
-    # Sorted, so that it does not matter which side is called ours.
-    added = sorted([item for item in side if item not in before] for side in (mine, yours))
-    return tuple(dict.fromkeys([*kept, *added[0], *added[1]]))
+    """Return what neither side removed, then what each side added, in their own orders."""
+    before = dict.fromkeys(base or ())
+    our_items, their_items = dict.fromkeys(ours), dict.fromkeys(theirs)
+    remaining = [item for item in before if item in our_items and item in their_items]
+    our_additions = [item for item in our_items if item not in before]
+    their_additions = [item for item in their_items if item not in before]
+    # Sorted, so that it does not matter which side is ours.
+    first, second = sorted([our_additions, their_additions])
+    return tuple(dict.fromkeys([*remaining, *first, *second]))
+
+
+def _merge_counters(base: int | None, ours: int, theirs: int) -> int:
+    """Return the base with both deltas: +1 on each side is +2. Without a base, the higher count."""
+    return max(ours, theirs) if base is None else max(0, ours + theirs - base)
+
+
+def _choose_later(_: date | None, ours: date, theirs: date) -> date:
+    return max(ours, theirs)
+
+
+def _choose_earlier(_: date | None, ours: date | None, theirs: date | None) -> date:
+    return min(day for day in (ours, theirs) if day is not None)
+
+
+def _choose_status(_: Status | None, ours: Status, theirs: Status) -> Status:
+    return min(ours, theirs, key=STATUS_ORDER.index)
 
 
 RULES: Mapping[str, Callable[[Any, Any, Any], Any]] = {
-    # Base and both deltas, so it is asked even where both agree: +1 on each side is +2. Without a base, the higher.
-    COUNTER: lambda base, ours, theirs: (
-        max(ours, theirs) if base is None else max(0, ours + theirs - base)
-    ),
-    "last_reinforced": lambda _, ours, theirs: max(ours, theirs),
-    "created_at": lambda _, ours, theirs: min(day for day in (ours, theirs) if day is not None),
-    "status": lambda _, ours, theirs: min(ours, theirs, key=STATUS_ORDER.index),
-    **dict.fromkeys(("supersedes", "evidence", "occurrences", "cites", "relations"), _merge_lists),
-}  # Fields of which both sides' changes can be had.
+    COUNTER: _merge_counters,
+    "last_reinforced": _choose_later,
+    "created_at": _choose_earlier,
+    "status": _choose_status,
+    "supersedes": _merge_lists,
+    "evidence": _merge_lists,
+    "occurrences": _merge_lists,
+    "cites": _merge_lists,
+    "relations": _merge_lists,
+}
+"""How fields are merged of which both sides' changes can be kept."""
 
 
-def _values(entry: Entry | None) -> dict[str, Any]:
+def _values(entry: Entry | None) -> Values:
+    """Return the fields and unknown keys of an entry by name."""
     if entry is None:
         return {}
-    return {name: getattr(entry, name) for name in KNOWN} | {
-        f"{UNKNOWN}{key}": raw for key, raw in entry.extra
-    }
+    values = {name: getattr(entry, name) for name in KNOWN_FIELDS}
+    for key, raw in entry.extra:
+        values[f"{UNKNOWN}{key}"] = raw
+    return values
 
 
-def _entry(values: Mapping[str, Any]) -> Entry:
-    known = {name: value for name, value in values.items() if not name.startswith(UNKNOWN)}
-    extra = [
-        (name.removeprefix(UNKNOWN), raw)
-        for name, raw in values.items()
-        if name.startswith(UNKNOWN)
-    ]
-    return Entry(**known, extra=tuple((key, raw) for key, raw in extra if raw is not None))
+def _build_entry(values: Mapping[str, Any]) -> Entry:
+    """Return the entry with these fields and unknown keys; a key without a value is left out."""
+    fields: Values = {}
+    extra: list[tuple[str, str]] = []
+    for name, value in values.items():
+        if not name.startswith(UNKNOWN):
+            fields[name] = value
+        elif value is not None:
+            extra.append((name.removeprefix(UNKNOWN), value))
+    return Entry(**fields, extra=tuple(extra))

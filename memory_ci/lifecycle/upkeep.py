@@ -1,4 +1,4 @@
-"""Upkeep of anchors: a rename followed, and what was lost long ago retired."""
+"""Upkeep of anchors: renames are followed, and entries whose code is long gone are retired."""
 
 from __future__ import annotations
 
@@ -18,26 +18,55 @@ from memory_ci.records.plan import Change
 from memory_ci.records.report import Finding, Level
 from memory_ci.text import plural, shorten
 
-Verdicts = Mapping[tuple[str, str], Verdict]  # What became of an anchor, by (entry id, cite).
+Verdicts = Mapping[tuple[str, str], Verdict]
+"""What became of each anchor, by entry id and cite."""
+
+MAX_NAMED = 3
+"""Entries that a finding names."""
+
+
+class Touch(msgspec.Struct, frozen=True):
+    """An anchor of an entry before a range of commits and after it.
+
+    Attributes:
+        place: the entry.
+        before: the verdict at the start of the range.
+        after: the verdict at its end.
+        old: the text of the cited file at the start, "" if there is none.
+        new: its text at the end.
+    """
+
+    place: Located
+    before: Verdict
+    after: Verdict
+    old: str
+    new: str
 
 
 def plan_repoint(located: Iterable[Located], verdicts: Verdicts, commit: str) -> tuple[Change, ...]:
-    """An update of `cites` for each entry whose code lives in another file now, as it stands at `commit`. `verdicts`
-    are those of that commit. Lines that merely shifted inside a file are found each time, and not rewritten."""
+    """Plan an update of `cites` for each entry whose code is in another file now.
+
+    Lines that shifted inside a file are found again at each reading, and not rewritten.
+
+    Args:
+        located: the entries.
+        verdicts: the verdicts at the commit.
+        commit: the commit that new cites name.
+    """
     changes: list[Change] = []
     for place in located:
         if place.entry.status == "retired":
             continue
-        pointed = {
-            cite: _follow(cite, verdicts.get((place.entry.id, cite)), commit)
-            for cite in place.entry.cites
-        }
-        moved = [
-            f"{_path(cite)} is now {_path(new)}" for cite, new in pointed.items() if cite != new
-        ]
-        if moved:
-            entry = replace(place.entry, cites=tuple(dict.fromkeys(pointed.values())))
-            why = shorten(", ".join(dict.fromkeys(moved)), 150)
+        cites: list[str] = []
+        moves: list[str] = []
+        for cite in place.entry.cites:
+            followed = _follow(cite, verdicts.get((place.entry.id, cite)), commit)
+            cites.append(followed)
+            if followed != cite:
+                moves.append(f"{_path(cite)} is now {_path(followed)}")
+        if moves:
+            entry = replace(place.entry, cites=tuple(dict.fromkeys(cites)))
+            why = shorten(", ".join(dict.fromkeys(moves)), 150)
             changes.append(
                 Change(step="consolidate", kind="update", path=place.path, entry=entry, why=why)
             )
@@ -51,38 +80,57 @@ def plan_stale_retirement(
     today: date,
     after_days: int = 90,
 ) -> tuple[Change, ...]:
-    """The retirement of entries all of whose anchors have been gone for more than `after_days` days. What a person
-    pinned stays, and so does an entry about a rejected approach: that its code is gone is what it says."""
-    return tuple(
-        retire(place, f"its code has been gone since {gone_since[place.entry.id]}")
-        for place in located
-        if may_retire(place.entry) and is_gone(place.entry, verdicts)
-        if (today - gone_since.get(place.entry.id, today)).days > after_days
-    )
+    """Plan the retirement of entries whose anchors have all been gone for longer than `after_days`.
+
+    Entries that a person pinned are left, and entries about a rejected approach: that its code is
+    gone is what they say.
+
+    Args:
+        located: the entries.
+        verdicts: the verdicts on their cites.
+        gone_since: since when all code of an entry is gone, by id.
+        today: the day.
+        after_days: how long the code must have been gone.
+    """
+    changes: list[Change] = []
+    for place in located:
+        entry = place.entry
+        since = gone_since.get(entry.id, today)
+        if may_retire(entry) and is_gone(entry, verdicts) and (today - since).days > after_days:
+            changes.append(retire(place, f"its code has been gone since {since}"))
+    return tuple(changes)
 
 
 def list_verdicts(entry: Entry, verdicts: Verdicts) -> tuple[Verdict, ...]:
-    return tuple(verdicts[entry.id, cite] for cite in entry.cites if (entry.id, cite) in verdicts)
+    """Return the verdicts on the cites of an entry, in the order of the cites."""
+    keys = [(entry.id, cite) for cite in entry.cites]
+    return tuple(verdicts[key] for key in keys if key in verdicts)
 
 
 def is_gone(entry: Entry, verdicts: Verdicts) -> bool:
-    """Whether an entry has anchors, all of them are gone, and one of them may hide it."""
-    found = list_verdicts(entry, verdicts)
-    anchors = (anchor for cite in entry.cites if (anchor := parse_anchor(cite)))
-    return judge_entry(found) == "gone" and any(may_hide(anchor, entry) for anchor in anchors)
+    """Return whether all code of an entry is gone, and one of its anchors may withhold it."""
+    if judge_entry(list_verdicts(entry, verdicts)) != "gone":
+        return False
+    anchors = [parse_anchor(cite) for cite in entry.cites]
+    return any(may_hide(anchor, entry) for anchor in anchors if anchor)
 
 
 def _follow(cite: str, verdict: Verdict | None, commit: str) -> str:
+    """Return a cite of the file that the code moved to, or the same cite if it did not move."""
     anchor = parse_anchor(cite)
     if anchor is None or verdict is None or verdict.kind != "moved" or verdict.path == anchor.path:
         return cite
-    lines = {"first": verdict.first, "last": verdict.last}
-    is_whole = anchor.first is None and anchor.symbol is None
-    text = (
-        None if is_whole else anchor.text
-    )  # other parts of the file may have been edited: it is hashed once more
-    commit = commit[: len(anchor.commit)]
-    return format_anchor(replace(anchor, path=verdict.path, **lines, commit=commit, text=text))
+    is_whole_file = anchor.first is None and anchor.symbol is None
+    followed = replace(
+        anchor,
+        path=verdict.path,
+        first=verdict.first,
+        last=verdict.last,
+        commit=commit[: len(anchor.commit)],
+        # Other parts of a whole file may have been edited, so it is hashed again.
+        text=None if is_whole_file else anchor.text,
+    )
+    return format_anchor(followed)
 
 
 def _path(cite: str) -> str:
@@ -90,59 +138,53 @@ def _path(cite: str) -> str:
     return anchor.path if anchor else cite
 
 
-MAX_NAMED = 3
-
-
-class Touch(msgspec.Struct, frozen=True):
-    """An anchor of an entry before a range and after it; `old` and `new` are the texts of its file, "" if none."""
-
-    place: Located
-    before: Verdict
-    after: Verdict
-    old: str
-    new: str
-
-
 def list_touch_findings(touches: Iterable[Touch]) -> tuple[Finding, ...]:
-    """One finding for each place and what happened there, naming the entries that speak about it."""
+    """Return one finding for each place that was touched, with the entries that speak about it."""
     groups: defaultdict[tuple[str, Finding], list[Touch]] = defaultdict(list)
     for touch in touches:
-        if one := _find_touched(touch):
-            groups[touch.before.path, one].append(touch)
-    found: list[Finding] = []
-    for (_, one), own in sorted(groups.items(), key=lambda item: (*_place(item[0][1]), item[0][0])):
-        edits = dict.fromkeys(
-            str(touch.after.edit)
-            for touch in own
-            if touch.after.edit and one.code != "anchor-moved"
-        )
-        said = f" ({', '.join(edits)})" if edits else ""
-        places = list({touch.place.entry.id: touch.place for touch in own}.values())
-        named = ", ".join(
-            f'{place.entry.id[:8]} "{shorten(place.entry.title, 60)}" at {place.path}:{place.line}'
-            for place in places[:MAX_NAMED]
-        )
-        more = (
-            f" and {plural(len(places) - MAX_NAMED, 'entry')} more"
-            if len(places) > MAX_NAMED
-            else ""
-        )
-        found.append(replace(one, message=f"{one.message}{said}: {named}{more}"))
-    return tuple(found)
+        finding = _find_touched(touch)
+        if finding:
+            groups[touch.before.path, finding].append(touch)
+
+    def order(group: tuple[tuple[str, Finding], list[Touch]]) -> tuple[str, str, int, Level, str]:
+        (path, finding), _ = group
+        return finding.code, finding.path, finding.line, finding.level, path
+
+    findings: list[Finding] = []
+    for (_, finding), group in sorted(groups.items(), key=order):
+        edits = ""
+        if finding.code != "anchor-moved":
+            names = dict.fromkeys(str(touch.after.edit) for touch in group if touch.after.edit)
+            edits = f" ({', '.join(names)})" if names else ""
+        places = {touch.place.entry.id: touch.place for touch in group}
+        message = f"{finding.message}{edits}: {_name_entries(list(places.values()))}"
+        findings.append(replace(finding, message=message))
+    return tuple(findings)
 
 
-def _place(finding: Finding) -> tuple[str, str, int, Level]:
-    return finding.code, finding.path, finding.line, finding.level
+def _name_entries(places: Sequence[Located]) -> str:
+    """Return the first entries by id, title and place, and how many more there are."""
+    names: list[str] = []
+    for place in places[:MAX_NAMED]:
+        title = shorten(place.entry.title, 60)
+        names.append(f'{place.entry.id[:8]} "{title}" at {place.path}:{place.line}')
+    text = ", ".join(names)
+    if len(places) > MAX_NAMED:
+        text += f" and {plural(len(places) - MAX_NAMED, 'entry')} more"
+    return text
 
 
 def _find_touched(touch: Touch) -> Finding | None:
+    """Return what a range did to the code of an anchor; None if it left the code as it was."""
     before, after = touch.before, touch.after
     if before.kind in ("gone", "unverifiable") or after.kind == "unverifiable":
         return None
     lines = lines_of(before)
-    line = first_change(touch.old, touch.new, lines) if after.kind in ("changed", "gone") else None
+    line = None
+    if after.kind in ("changed", "gone"):
+        line = first_change(touch.old, touch.new, lines)
     if line is not None and lines is None and after.first is not None:
-        line = after.first  # of a file that is cited whole the part that the entry names
+        line = after.first  # the part of a whole file that the entry names
     if after.kind == "gone":
         hint = (
             "Reword it or set `status: retired`; retrieval withholds an entry whose code is gone."
@@ -152,9 +194,8 @@ def _find_touched(touch: Touch) -> Finding | None:
     if line is not None:
         hint = "If it no longer holds, reword it or set `status: retired`."
         message = "memory speaks about the code that changes here"
-        return Finding(
-            after.path, line, "anchor-changed", message, hint, "warning" if lines else "notice"
-        )
+        level: Level = "warning" if lines else "notice"
+        return Finding(after.path, line, "anchor-changed", message, hint, level)
     if after.path != before.path:
         hint = "Nothing to do: `memory-ci record` points the entry at the new place."
         message = f"was {before.path}, which memory speaks about"
@@ -163,31 +204,48 @@ def _find_touched(touch: Touch) -> Finding | None:
 
 
 def first_change(old: str, new: str, lines: tuple[int, int] | None) -> int | None:
-    """The line of `new` at which the lines `lines` of `old` (None: all) are another text; None if they are not. White
-    space and blank lines do not count. Where lines were only removed, it is the line after them."""
-    before, after = _numbered(old), _numbered(new)
-    for opcode in list_differences([text for _, text in before], [text for _, text in after]):
-        _, start, end, there, there_end = opcode
-        inside = _inside(before, start, end, lines)
-        if inside is not None:
-            at = min(there + inside, max(there, there_end - 1), len(after) - 1)
-            return after[at][0] if at >= 0 else 1
+    """Return the line of the new text at which some lines of the old text changed.
+
+    White space and blank lines do not count. If lines were only removed, it is the line after them.
+
+    Args:
+        old: the old text.
+        new: the new text.
+        lines: the first and the last line of the old text; None for all.
+
+    Returns:
+        A 1-based line, or None if these lines did not change.
+    """
+    old_lines, new_lines = _number_lines(old), _number_lines(new)
+    old_texts = [text for _, text in old_lines]
+    new_texts = [text for _, text in new_lines]
+    for _, start, end, new_start, new_end in list_differences(old_texts, new_texts):
+        offset = _find_offset(old_lines, start, end, lines)
+        if offset is not None:
+            last_changed = max(new_start, new_end - 1)
+            index = min(new_start + offset, last_changed, len(new_lines) - 1)
+            return new_lines[index][0] if index >= 0 else 1
     return None
 
 
-def _numbered(text: str) -> list[tuple[int, str]]:
-    lines = enumerate(map(fold, text.split("\n")), start=1)
-    return [(number, line) for number, line in lines if line]
+def _number_lines(text: str) -> list[tuple[int, str]]:
+    """Return the lines that are not blank, white space folded, with their 1-based numbers."""
+    numbered = enumerate((fold(line) for line in text.split("\n")), start=1)
+    return [(number, line) for number, line in numbered if line]
 
 
-def _inside(
+def _find_offset(
     old: Sequence[tuple[int, str]], start: int, end: int, lines: tuple[int, int] | None
 ) -> int | None:
-    """How far into a difference of old[start:end] the lines begin; None if it does not touch them."""
+    """Return how far into the difference old[start:end] the lines begin; None if it leaves them."""
     if lines is None:
         return 0
     first, last = lines
-    if start == end:  # an insertion touches what it splits
-        is_split = 0 < start < len(old) and old[start - 1][0] >= first and old[start][0] <= last
+    if start == end:  # an insertion touches the lines that it splits
+        has_neighbours = 0 < start < len(old)
+        is_split = has_neighbours and old[start - 1][0] >= first and old[start][0] <= last
         return 0 if is_split else None
-    return next((at - start for at in range(start, end) if first <= old[at][0] <= last), None)
+    for index in range(start, end):
+        if first <= old[index][0] <= last:
+            return index - start
+    return None
