@@ -1,4 +1,4 @@
-"""Consolidation: what opposes each other is linked, what is replaced is closed. Nothing is deleted."""
+"""Consolidation: entries that contradict each other are linked, superseded ones are closed; none is deleted."""
 
 from __future__ import annotations
 
@@ -17,10 +17,20 @@ from memory_ci.records.entry import Entry, Located, ScopeOf
 from memory_ci.records.plan import Change
 
 JOBS = ".teaparty/jobs/"
+"""The directory of jobs, whose tasks belong to the session of the job."""
+
+Key = tuple[str, str]
+"""The path and the id of an entry."""
 
 
 class Contradiction(NamedTuple):
-    """Two entries that cannot both hold, the smaller id first, and in what they oppose each other."""
+    """Two entries that cannot both hold.
+
+    Attributes:
+        one: the entry with the smaller id.
+        other: the other entry.
+        reason: in what they oppose each other.
+    """
 
     one: Located
     other: Located
@@ -28,78 +38,94 @@ class Contradiction(NamedTuple):
 
 
 def find_contradictions(located: Iterable[Located]) -> tuple[Contradiction, ...]:
-    """Pairs of active entries of one scope chain that say the opposite of one thing (docs/lifecycle.md), by id.
-    Rejected entries give no advice that could be opposed, and a pair whose authors have settled it is none: one
-    supersedes, supports or duplicates the other."""
+    """Return pairs of active entries of one scope chain that say opposite things, by id.
+
+    Rejected entries give no advice that could be opposed. A pair is settled if one entry
+    supersedes, supports or duplicates the other. See docs/lifecycle.md.
+    """
+    contradictions: dict[Key, Contradiction] = {}
+    for stances in _group_by_subject(located):
+        for claim, opposite in combinations(sorted(stances, key=repr), 2):
+            reason = find_opposition(claim, opposite)
+            if reason is None:
+                continue
+            for pair in product(stances[claim], stances[opposite]):
+                one, other = sorted(pair, key=lambda place: place.entry.id)
+                if _can_contradict(one, other):
+                    ids = (one.entry.id, other.entry.id)
+                    contradictions.setdefault(ids, Contradiction(one, other, reason))
+    return tuple(contradictions[ids] for ids in sorted(contradictions))
+
+
+def _group_by_subject(located: Iterable[Located]) -> list[dict[Claim, list[Located]]]:
+    """Return for each subject the entries that speak about it, by their claim."""
     subjects: defaultdict[object, dict[Claim, list[Located]]] = defaultdict(
         lambda: defaultdict(list)
     )
     for place in sorted(located, key=lambda place: (place.entry.id, place.path)):
-        if place.entry.status == "active" and place.entry.adoption != "rejected":
-            for claim in claims_of(place.entry):
+        entry = place.entry
+        if entry.status == "active" and entry.adoption != "rejected":
+            for claim in claims_of(entry):
                 subjects[claim.subject][claim].append(place)
-    found: dict[tuple[str, str], Contradiction] = {}
-    for stances in subjects.values():
-        for claim, opposite in combinations(sorted(stances, key=repr), 2):
-            if (reason := find_opposition(claim, opposite)) is None:
-                continue
-            for pair in product(stances[claim], stances[opposite]):
-                one, other = sorted(pair, key=lambda place: place.entry.id)
-                share_chain = _holds(one.scope, other) or _holds(other.scope, one)
-                if (
-                    one.entry.id != other.entry.id
-                    and share_chain
-                    and not _is_settled(one.entry, other.entry)
-                ):
-                    found.setdefault(
-                        (one.entry.id, other.entry.id), Contradiction(one, other, reason)
-                    )
-    return tuple(found[ids] for ids in sorted(found))
+    return list(subjects.values())
+
+
+def _can_contradict(one: Located, other: Located) -> bool:
+    """Return whether two entries are served together and their pair is not settled."""
+    if one.entry.id == other.entry.id:
+        return False
+    is_one_chain = _contains(one.scope, other) or _contains(other.scope, one)
+    return is_one_chain and not _is_settled(one.entry, other.entry)
 
 
 def plan_consolidation(located: Sequence[Located], today: date) -> tuple[Change, ...]:
-    """Close what an active entry explicitly supersedes, and link what contradicts: one update per entry that changes. A
-    replaced entry is valid until its successor came (`occurred_at`, else `created_at`, else today) and loses importance
-    once, for `valid_until` says that it is closed. It then contradicts nothing any more."""
-    edited: dict[tuple[str, str], Entry] = {}
-    reasons: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
+    """Plan one update for each entry that is superseded or contradicted.
 
-    def now(place: Located) -> Entry:
+    A superseded entry is valid until its successor came (`occurred_at`, else `created_at`, else
+    today), and loses importance once. After that it contradicts nothing any more.
+    """
+    edited: dict[Key, Entry] = {}
+    reasons: defaultdict[Key, list[str]] = defaultdict(list)
+
+    def current(place: Located) -> Entry:
         return edited.get((place.path, place.entry.id), place.entry)
 
     def edit(place: Located, entry: Entry, why: str) -> None:
         edited[place.path, entry.id] = entry
         reasons[place.path, entry.id].append(why)
 
-    for place, successor in _superseded(located):
-        came, importance = (
-            successor.occurred_at or successor.created_at or today,
-            demote(place.entry.importance),
-        )
-        closed = replace(place.entry, valid_until=came, importance=importance)
+    for place, successor in _list_superseded(located):
+        valid_until = successor.occurred_at or successor.created_at or today
+        importance = demote(place.entry.importance)
+        closed = replace(place.entry, valid_until=valid_until, importance=importance)
         edit(place, closed, f"superseded by {successor.id[:8]}")
-    in_force = [
-        place for place in located if (until := now(place).valid_until) is None or until > today
-    ]
+    in_force: list[Located] = []
+    for place in located:
+        valid_until_day = current(place).valid_until
+        if valid_until_day is None or valid_until_day > today:
+            in_force.append(place)
     for one, other, reason in find_contradictions(in_force):
-        for place, against in ((one, other.entry), (other, one.entry)):
-            names = {
-                against.id,
-                *against.supersedes,
-            }  # what the relation names may have been merged into `against`
-            if not any(
-                kind == "contradicts" and name in names for kind, name in relations_of(place.entry)
-            ):
-                linked = with_relation(now(place), Relation("contradicts", against.id))
-                edit(place, linked, f"contradicts {against.id[:8]}: {reason}")
-    whys = {key: "; ".join(sorted(reasons[key])) for key in sorted(edited)}
-    return tuple(
-        Change(step="consolidate", kind="update", path=key[0], entry=edited[key], why=why)
-        for key, why in whys.items()
-    )
+        for place, opponent in ((one, other.entry), (other, one.entry)):
+            if not _says_that_it_contradicts(place.entry, opponent):
+                linked = with_relation(current(place), Relation("contradicts", opponent.id))
+                edit(place, linked, f"contradicts {opponent.id[:8]}: {reason}")
+    changes: list[Change] = []
+    for key in sorted(edited):
+        why = "; ".join(sorted(reasons[key]))
+        changes.append(
+            Change(step="consolidate", kind="update", path=key[0], entry=edited[key], why=why)
+        )
+    return tuple(changes)
 
 
-def _holds(wide: ScopeOf, place: Located) -> bool:
+def _says_that_it_contradicts(entry: Entry, opponent: Entry) -> bool:
+    """Return whether an entry has the relation already, also to an entry that was merged since."""
+    names = {opponent.id, *opponent.supersedes}
+    return any(kind == "contradicts" and name in names for kind, name in relations_of(entry))
+
+
+def _contains(wide: ScopeOf, place: Located) -> bool:
+    """Return whether everybody who is served an entry is served those of a scope as well."""
     if wide.name not in ("team", "session") or wide == place.scope:
         return True
     if wide.name == "session":
@@ -108,33 +134,38 @@ def _holds(wide: ScopeOf, place: Located) -> bool:
 
 
 def _is_settled(one: Entry, other: Entry) -> bool:
-    for entry, against in ((one, other), (other, one)):
-        kinds = {relation.kind for relation in relations_of(entry) if relation.id == against.id}
-        if against.id in entry.supersedes or kinds & {"supports", "duplicates"}:
+    """Return whether one entry supersedes, supports or duplicates the other."""
+    for entry, opponent in ((one, other), (other, one)):
+        if opponent.id in entry.supersedes:
             return True
+        for relation in relations_of(entry):
+            if relation.id == opponent.id and relation.kind in ("supports", "duplicates"):
+                return True
     return False
 
 
-def _superseded(located: Sequence[Located]) -> Iterator[tuple[Located, Entry]]:
-    """Each active entry that is open and named by an active one, with the earliest to name it. Two that name each other
-    close neither, and an id of two that say different things is of neither: that is for a person to sort out."""
+def _list_superseded(located: Sequence[Located]) -> Iterator[tuple[Located, Entry]]:
+    """Yield each open active entry that an active entry supersedes, with the earliest to do so.
+
+    Two that supersede each other close neither. An id whose copies say different things is left to
+    a person.
+    """
     active = [place for place in located if place.entry.status == "active"]
-    successors: defaultdict[str, list[Entry]] = defaultdict(list)
-    said: defaultdict[str, set[tuple[str, str]]] = defaultdict(set)
+    texts_by_id: defaultdict[str, set[tuple[str, str]]] = defaultdict(set)
     for place in located:
-        said[place.entry.id].add((place.entry.title, place.entry.body))
+        texts_by_id[place.entry.id].add((place.entry.title, place.entry.body))
+    successors: defaultdict[str, list[Entry]] = defaultdict(list)
     for place in active:
-        for old in place.entry.supersedes:
-            successors[old].append(place.entry)
+        for old_id in place.entry.supersedes:
+            successors[old_id].append(place.entry)
+
+    def order(entry: Entry) -> tuple[date, str]:
+        return entry.occurred_at or entry.created_at or date.max, entry.id
+
     for place in active:
-        named_by = [
-            entry for entry in successors[place.entry.id] if entry.id not in place.entry.supersedes
+        entry = place.entry
+        superseding = [
+            successor for successor in successors[entry.id] if successor.id not in entry.supersedes
         ]
-        if len(said[place.entry.id]) == 1 and named_by and place.entry.valid_until is None:
-            yield (
-                place,
-                min(
-                    named_by,
-                    key=lambda entry: (entry.occurred_at or entry.created_at or date.max, entry.id),
-                ),
-            )
+        if superseding and len(texts_by_id[entry.id]) == 1 and entry.valid_until is None:
+            yield place, min(superseding, key=order)

@@ -16,14 +16,42 @@ from memory_ci.records.entry import NO_FEEDBACK, Entry
 from memory_ci.records.episode import EventKind, Feedback, UseCount
 
 DELTAS: Mapping[str, float] = {
-    "confirmed": 0.2, "corrected": -0.1, "rejected": -0.3, "undone": -0.4, "ignored": -0.05, "touched": 0.0
-}  # fmt: skip
+    "confirmed": 0.2,
+    "corrected": -0.1,
+    "rejected": -0.3,
+    "undone": -0.4,
+    "ignored": -0.05,
+    "touched": 0.0,
+}
+"""What one event of each kind adds to the utility of an entry."""
+
 LOW_UTILITY = 0.2
-LEAST_EVENTS = 3  # Below this utility, by so many events, a person should look at an entry. It is never retired for it.
+MIN_EVENTS = 3
+"""Below this utility, after so many events, a person should look at an entry. It is never retired for it."""
+
+OFTEN = 10
+"""An entry that was served so many times and never used is proposed for review."""
+
+GRADES: Mapping[EventKind, str] = {
+    "undone": "Again",
+    "rejected": "Again",
+    "corrected": "Hard",
+    "confirmed": "Good",
+}
+"""How a review went, in FSRS's words; to be ignored is no review."""
+
+PROVEN_BY = 2
+"""From so many different jobs on, a confirmation is graded Easy."""
 
 
 class Utility(msgspec.Struct, frozen=True):
-    """The worth of an entry in [0, 1], of how many events that is made, and how often work touched what it is about."""
+    """How much an entry has helped.
+
+    Attributes:
+        value: from 0 to 1.
+        events: how many events it is made of.
+        touched: how often work was about the same thing.
+    """
 
     value: float
     events: int
@@ -31,16 +59,30 @@ class Utility(msgspec.Struct, frozen=True):
 
     @property
     def is_low(self) -> bool:
+        """Whether a person should look at the entry."""
         # Sums of tenths miss 0.2 by a last digit, on either side.
-        return round(self.value, 9) < LOW_UTILITY and self.events >= LEAST_EVENTS
+        return round(self.value, 9) < LOW_UTILITY and self.events >= MIN_EVENTS
 
 
 class UtilityStep(msgspec.Struct, frozen=True):
-    """One event as it was replayed: what it adds, and what the entry is worth after it, kept within [0, 1]."""
+    """One event as it was replayed.
+
+    Attributes:
+        said: the event.
+        delta: what it adds.
+        utility: the utility of the entry after it, kept within [0, 1].
+    """
 
     said: Feedback
     delta: float
     utility: Utility
+
+
+class FsrsReview(msgspec.Struct, frozen=True):
+    """One event as a review: the day (UTC), and how it went."""
+
+    day: date
+    grade: str
 
 
 def replay(
@@ -49,19 +91,33 @@ def replay(
     start: float = NO_FEEDBACK,
     heirs: Heirs = NO_HEIRS,
 ) -> dict[str, Utility]:
-    """The utility of each entry of which something was said, whatever order that comes in; each event counts once.
-    Raises UsageError (unknown-feedback)."""
-    return {turn.said.id: turn.utility for turn in list_turns(feedback, policy, start, heirs)}
+    """Return the utility of each entry that has feedback; each event counts once.
+
+    Args:
+        feedback: all feedback, in any order.
+        policy: how the price of being ignored is taken, as in `list_turns`.
+        start: the utility without feedback.
+        heirs: which entries inherit the feedback of entries that are gone.
+
+    Raises:
+        UsageError: unknown-feedback.
+    """
+    steps = list_turns(feedback, policy, start, heirs)
+    return {step.said.id: step.utility for step in steps}
 
 
 def replay_some(
     feedback: Iterable[Feedback], shares: Mapping[object, int], heirs: Heirs = NO_HEIRS
 ) -> dict[str, Utility]:
-    """The utility of each entry that `feedback` speaks of, where that is not all: `shares` says what is not in it. That
-    is among how many entries the price of being ignored is split, by `job_of`."""
-    return {
-        turn.said.id: turn.utility for turn in _turns(pass_on(feedback, heirs), shares, NO_FEEDBACK)
-    }
+    """Return the utility of some entries, without the feedback of the others.
+
+    Args:
+        feedback: the feedback on these entries.
+        shares: among how many entries the price of being ignored is split, by `job_of`.
+        heirs: which entries inherit the feedback of entries that are gone.
+    """
+    steps = _replay(pass_on(feedback, heirs), shares, NO_FEEDBACK)
+    return {step.said.id: step.utility for step in steps}
 
 
 def list_turns(
@@ -70,33 +126,50 @@ def list_turns(
     start: float = NO_FEEDBACK,
     heirs: Heirs = NO_HEIRS,
 ) -> Iterator[UtilityStep]:
-    """Each event and what it made of its entry, or of the `heirs` of one that is gone, in the order of replay. `split`
-    shares the price of being ignored among all that one job ignored, `full` takes it from each. The order of events
-    matters, for the value is kept within [0, 1] at each of them. Raises UsageError (unknown-feedback)."""
+    """Yield each event with what it makes of its entry, or of the heirs of one that is gone.
+
+    The order of events matters, because the utility is kept within [0, 1] after each of them.
+
+    Args:
+        feedback: all feedback, in any order.
+        policy: `split` shares the price of being ignored among all entries that a job ignored,
+            `full` takes it from each.
+        start: the utility without feedback.
+        heirs: which entries inherit the feedback of entries that are gone.
+
+    Raises:
+        UsageError: unknown-feedback.
+    """
     events = unique_events(feedback)
-    ignored = {
-        (job_of(said), said.id) for said in events if said.kind == "ignored" and policy == "split"
-    }
-    return _turns(pass_on(events, heirs), Counter(job for job, _ in ignored), start)
+    shares: Counter[object] = Counter()
+    if policy == "split":
+        ignored = {(job_of(event), event.id) for event in events if event.kind == "ignored"}
+        shares.update(job for job, _ in ignored)
+    return _replay(pass_on(events, heirs), shares, start)
 
 
-def _turns(
+def _replay(
     events: Iterable[Feedback], shares: Mapping[object, int], start: float
 ) -> Iterator[UtilityStep]:
-    found: dict[str, Utility] = {}
-    for said in events:
-        before = found.get(said.id, Utility(start, 0))
-        delta = delta_of(said.kind)
-        if said.kind == "ignored":
-            delta /= shares.get(job_of(said), 1)
-        is_touch = said.kind == "touched"
+    utilities: dict[str, Utility] = {}
+    for event in events:
+        before = utilities.get(event.id, Utility(start, 0))
+        delta = delta_of(event.kind)
+        if event.kind == "ignored":
+            delta /= shares.get(job_of(event), 1)
+        is_touch = event.kind == "touched"
         value = min(1.0, max(0.0, before.value + delta))
-        found[said.id] = Utility(value, before.events + (not is_touch), before.touched + is_touch)
-        yield UtilityStep(said, delta, found[said.id])
+        after = Utility(value, before.events + (not is_touch), before.touched + is_touch)
+        utilities[event.id] = after
+        yield UtilityStep(event, delta, after)
 
 
 def delta_of(kind: str) -> float:
-    """What one event of a kind adds to a utility. Raises UsageError (unknown-feedback)."""
+    """Return what one event of a kind adds to a utility.
+
+    Raises:
+        UsageError: unknown-feedback.
+    """
     if kind not in DELTAS:
         hint = f"Feedback is one of {', '.join(DELTAS)}."
         raise UsageError(f"{kind!r} is not a kind of feedback", slug="unknown-feedback", hint=hint)
@@ -104,79 +177,70 @@ def delta_of(kind: str) -> float:
 
 
 def job_of(said: Feedback) -> object:
-    """The piece of work that an event came from, as far as it can be told."""
+    """Return the piece of work that an event came from, as far as it is known."""
     return said.ref or (said.by, said.at)
 
 
-# How a review went, in FSRS's words; to be ignored is no review.
-GRADES: Mapping[EventKind, str] = {
-    "undone": "Again",
-    "rejected": "Again",
-    "corrected": "Hard",
-    "confirmed": "Good",
-}
-PROVEN_BY = 2  # From so many different jobs on, a confirmation is Easy.
-
-
-class FsrsReview(msgspec.Struct, frozen=True):
-    """What one event is as a review: the day (UTC), and how it went."""
-
-    day: date
-    grade: str
-
-
 def list_reviews(feedback: Iterable[Feedback]) -> tuple[FsrsReview, ...]:
-    """The reviews of one entry, each event once, in the order of their times; two of one day stay in that order."""
-    found: list[FsrsReview] = []
-    jobs: set[str] = set()
-    for said in unique_events(feedback):
-        grade = GRADES.get(said.kind)
-        if said.kind == "confirmed" and said.ref:
-            jobs.add(said.ref)
-        if grade is not None:
-            is_proven = said.kind == "confirmed" and len(jobs) >= PROVEN_BY
-            found.append(FsrsReview(said.at.astimezone(UTC).date(), "Easy" if is_proven else grade))
-    return tuple(found)
+    """Return the reviews of one entry, each event once, in the order of their times."""
+    reviews: list[FsrsReview] = []
+    confirming_jobs: set[str] = set()
+    for event in unique_events(feedback):
+        grade = GRADES.get(event.kind)
+        if event.kind == "confirmed" and event.ref:
+            confirming_jobs.add(event.ref)
+        if grade is None:
+            continue
+        if event.kind == "confirmed" and len(confirming_jobs) >= PROVEN_BY:
+            grade = "Easy"
+        reviews.append(FsrsReview(event.at.astimezone(UTC).date(), grade))
+    return tuple(reviews)
 
 
 def find_retentions(entries: Iterable[Entry], feedback: Iterable[Feedback]) -> dict[str, Retention]:
-    """The retention of each entry that was reviewed, by id. Raises UsageError (missing-extra).
-    The card of an entry begins on the day of learning with a stability of S = 90 days, so that one of which nothing was
-    said yet has the curve that it has today; a review from before that day makes it begin then."""
-    by_entry: defaultdict[str, list[Feedback]] = defaultdict(list)
-    for said in feedback:
-        by_entry[said.id].append(said)
-    reviewed = [
-        (entry, found) for entry in entries if (found := list_reviews(by_entry.get(entry.id, ())))
-    ]
+    """Return the retention of each entry that was reviewed, by id.
+
+    The card of an entry begins on the day of learning with a stability of S = 90 days, so that an
+    entry without reviews has the curve that it has without FSRS. A review before that day makes the
+    card begin then.
+
+    Raises:
+        UsageError: missing-extra.
+    """
+    feedback_by_id: defaultdict[str, list[Feedback]] = defaultdict(list)
+    for event in feedback:
+        feedback_by_id[event.id].append(event)
+    reviewed: list[tuple[Entry, tuple[FsrsReview, ...]]] = []
+    for entry in entries:
+        reviews = list_reviews(feedback_by_id.get(entry.id, ()))
+        if reviews:
+            reviewed.append((entry, reviews))
     if not reviewed:
         return {}
     try:
-        from fsrs import Card, Rating, Scheduler  # an extra: most repositories never ask for it
+        from fsrs import Card, Rating, Scheduler  # an extra that few repositories use
     except ImportError as error:
         raise missing_fsrs() from error
-    # No steps of minutes, so that the card stays in review; no chance in the intervals, which nobody reads.
+    # Without steps of minutes the card stays in review; intervals, which nobody reads, have no chance.
     scheduler = Scheduler(learning_steps=(), relearning_steps=(), enable_fuzzing=False)
-    kept: dict[str, Retention] = {}
+    retentions: dict[str, Retention] = {}
     for entry, reviews in reviewed:
-        # The day on which an entry was learned; where it does not say so, the last on which it was reinforced.
-        day = _midnight(min(entry.created_at or entry.last_reinforced, reviews[0].day))
-        # The difficulty is the one that FSRS gives to what went well at first.
-        card, _ = scheduler.review_card(Card(card_id=0, due=day), Rating.Good, day)
+        learned_on = entry.created_at or entry.last_reinforced
+        start = _midnight(min(learned_on, reviews[0].day))
+        # The difficulty is the one that FSRS gives to a first review that went well.
+        card, _ = scheduler.review_card(Card(card_id=0, due=start), Rating.Good, start)
         card.stability = HALF_LIFE_DAYS
         for review in reviews:
             card, _ = scheduler.review_card(card, Rating[review.grade], _midnight(review.day))
-        kept[entry.id] = Retention(card.stability or HALF_LIFE_DAYS, reviews[-1].day, len(reviews))
-    return kept
+        stability = card.stability or HALF_LIFE_DAYS
+        retentions[entry.id] = Retention(stability, reviews[-1].day, len(reviews))
+    return retentions
 
 
 def _midnight(day: date) -> datetime:
     return datetime.combine(day, time(), UTC)
 
 
-OFTEN = 10  # An entry that was given so many times and never used is proposed for review.
-
-
 def is_idle(count: UseCount | None) -> bool:
-    """Whether an entry was given often and never used."""
+    """Return whether an entry was served often and never used."""
     return count is not None and count.given >= OFTEN and not count.used
