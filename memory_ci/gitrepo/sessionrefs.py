@@ -256,7 +256,7 @@ def _move(repo: Repository, ref: str, oid: str, expected: str) -> None:
         with (
             signals_held()
         ):  # a git that is killed leaves its lock behind, and no later capture gets past it
-            run_git(repo.cwd, *NO_HOOKS, "update-ref", ref, oid, expected, apart=())
+            run_git(repo.cwd, *NO_HOOKS, "update-ref", ref, oid, expected, shared_files=())
     except RepositoryError as error:
         now = next(iter(_list(repo, ref)), None)
         if now is not None and now.oid == oid:
@@ -271,7 +271,7 @@ def _update(repo: Repository, commands: list[str]) -> None:
     if commands:
         lines = "".join(f"{one}\n" for one in commands).encode()
         with signals_held():
-            run_git(repo.cwd, *NO_HOOKS, "update-ref", "--stdin", input=lines, apart=())
+            run_git(repo.cwd, *NO_HOOKS, "update-ref", "--stdin", input=lines, shared_files=())
 
 
 def _push(repo: Repository, remote: str, specs: list[str]) -> None:
