@@ -1,1 +1,1 @@
-"""GitHub and GitLab: pull requests, reviews, permissions and checks, by REST or from a job's event file."""
+"""GitHub and GitLab: requests, reviews, permissions and checks, by REST or from a job's event."""

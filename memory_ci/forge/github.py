@@ -1,17 +1,17 @@
 """GitHub: pull requests over REST (version 2022-11-28) or from the event of the job alone.
 
-Of the shapes only fields that are read stand here; the payloads of events have the same.
+The shapes have only the fields that are read; the payloads of events have the same.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import Literal, TypeVar, get_args
+from typing import Literal, NamedTuple, TypeVar, get_args
 from urllib.parse import quote
 
 import msgspec
@@ -22,42 +22,66 @@ from memory_ci.forge.rest import Client, Listing, Problems, RequestReader, requi
 from memory_ci.records.history import Check, Permission, PullRequest, Review, ReviewState, Time
 from memory_ci.text import shorten
 
-SUMMARY_WIDTH = 400  # Characters of a check's own summary: the rest of it is its log.
-# A review that is `pending` was not sent yet.
+T = TypeVar("T")
+API = "https://api.github.com"
+HEADERS = {"accept": "application/vnd.github+json", "x-github-api-version": "2022-11-28"}
+
 STATES: dict[str, ReviewState] = {state: state for state in get_args(ReviewState)}
+"""States of reviews. A review that is `pending` was not sent yet, and has none of them."""
+
+SUMMARY_WIDTH = 400  # Characters of a check's own summary: after them comes its log.
 PASSED = frozenset({"success"})
-# What is neither (neutral, skipped, cancelled, stale, pending) says nothing about the commit.
 FAILED = frozenset({"failure", "timed_out", "startup_failure", "error"})
+"""Outcomes of checks. Others (neutral, skipped, cancelled, stale, pending) are ignored."""
+
+MAX_CHECKED = 30
+"""The newest commits of one pull request whose checks are read: each costs a request."""
+
+MAX_BYTES = 25_000_000
+"""GitHub sends no larger payload (docs.github.com, "Webhook events and payloads")."""
+
+QUEUED = re.compile(r"refs/heads/gh-readonly-queue/.+/pr-([1-9][0-9]{0,8})-[0-9a-f]{40,64}")
+"""The branch on which a merge queue tries a pull request."""
+
+PROBLEM = "only the event of this job was read: no other reviews, commits or checks"
+
+
+# -- shapes of the API
 
 
 class GitHubUser(msgspec.Struct, frozen=True):
-    """`null` in place of a user is an account that was deleted."""
+    """A user; `null` in place of a user is an account that was deleted."""
 
     login: str = ""
     type: str = ""
 
     @property
     def is_bot(self) -> bool:
+        """Whether an app or a bot has this account."""
         return self.type == "Bot" or self.login.endswith("[bot]")
 
 
 class GitHubRepository(msgspec.Struct, frozen=True):
+    """The repository of a branch."""
+
     full_name: str = ""
 
 
 class Branch(msgspec.Struct, frozen=True):
-    """`repo` is null where the fork was deleted."""
+    """A branch; `repo` is null where the fork was deleted."""
 
     ref: str = ""
     repo: GitHubRepository | None = None
 
 
 class Label(msgspec.Struct, frozen=True):
+    """A label of a pull request."""
+
     name: str = ""
 
 
 class Pull(msgspec.Struct, frozen=True):
-    """One of GET /repos/…/pulls; a list of them has all of these fields too."""
+    """An item of GET /repos/…/pulls, in which lists have all of these fields, too."""
 
     number: int
     created_at: Time
@@ -76,7 +100,7 @@ class Pull(msgspec.Struct, frozen=True):
 
 
 class Remark(msgspec.Struct, frozen=True):
-    """What reviews and comments have alike."""
+    """The common fields of reviews and comments."""
 
     id: int
     body: str | None = None
@@ -85,20 +109,20 @@ class Remark(msgspec.Struct, frozen=True):
 
 
 class PullReview(Remark, frozen=True, kw_only=True):
-    """One of GET …/pulls/N/reviews."""
+    """An item of GET …/pulls/N/reviews."""
 
     state: str
     submitted_at: Time | None = None
 
 
 class IssueComment(Remark, frozen=True, kw_only=True):
-    """One of GET …/issues/N/comments, under the pull request."""
+    """An item of GET …/issues/N/comments, below the pull request."""
 
     created_at: Time
 
 
 class PullComment(IssueComment, frozen=True, kw_only=True):
-    """One of GET …/pulls/N/comments, in a thread; `line` is null where the code has gone on since."""
+    """An item of GET …/pulls/N/comments, in a thread; `line` is null where the code has changed."""
 
     path: str = ""
     line: int | None = None
@@ -108,27 +132,33 @@ class PullComment(IssueComment, frozen=True, kw_only=True):
 
 
 class Signature(msgspec.Struct, frozen=True):
+    """The committer of a commit."""
+
     date: Time | None = None
 
 
 class GitCommit(msgspec.Struct, frozen=True):
+    """The part of a commit that git knows."""
+
     committer: Signature | None = None
 
 
 class PullCommit(msgspec.Struct, frozen=True):
-    """One of GET …/pulls/N/commits."""
+    """An item of GET …/pulls/N/commits."""
 
     sha: str
     commit: GitCommit = GitCommit()
 
 
 class Output(msgspec.Struct, frozen=True):
+    """The output of a check run."""
+
     title: str | None = None
     summary: str | None = None
 
 
 class CheckRun(msgspec.Struct, frozen=True):
-    """One of GET …/commits/SHA/check-runs."""
+    """An item of GET …/commits/SHA/check-runs."""
 
     name: str
     conclusion: str | None = None
@@ -137,7 +167,7 @@ class CheckRun(msgspec.Struct, frozen=True):
 
 
 class Status(msgspec.Struct, frozen=True):
-    """One of GET …/commits/SHA/status: what a check is called that is no app."""
+    """An item of GET …/commits/SHA/status: a check that is not by an app."""
 
     context: str
     state: str
@@ -145,21 +175,53 @@ class Status(msgspec.Struct, frozen=True):
     description: str | None = None
 
 
-# The permission of a user whose association with the repository is known.
+class Granted(msgspec.Struct, frozen=True):
+    """The reply of GET …/collaborators/LOGIN/permission.
+
+    It has write for the role maintain, and read for triage.
+    """
+
+    permission: str = ""
+
+    @property
+    def level(self) -> Permission:
+        """The permission in our terms."""
+        return "write" if self.permission in ("admin", "write", "maintain") else "read"
+
+
+class MergeGroup(msgspec.Struct, frozen=True):
+    """The merge queue's group of an event."""
+
+    head_sha: str = ""
+    head_ref: str = ""
+
+
+class _Outcome(NamedTuple):
+    """What check runs and statuses have in common."""
+
+    name: str
+    conclusion: str | None
+    at: datetime | None
+    summary: str
+
+
+# -- records from the shapes
+
 PermissionOf = Callable[[GitHubUser, str], Permission]
+"""Returns the permission of a user with a given association with the repository."""
 
 
 def format_request(pull: Pull, permission_of: PermissionOf) -> PullRequest:
-    """The record of a pull request, without what other addresses say of it."""
+    """Return the record of a pull request, without parts that other requests read."""
     user = pull.user or GitHubUser()
-    merged = pull.merged_at is not None
+    is_merged = pull.merged_at is not None
     return PullRequest(
         number=pull.number,
         title=pull.title or "",
         body=pull.body or "",
         author=user.login,
         permission=permission_of(user, pull.author_association),
-        state="merged" if merged else pull.state,
+        state="merged" if is_merged else pull.state,
         created_at=pull.created_at,
         is_fork=pull.head.repo is None or pull.head.repo != pull.base.repo,
         is_bot=user.is_bot,
@@ -167,13 +229,13 @@ def format_request(pull: Pull, permission_of: PermissionOf) -> PullRequest:
         labels=tuple(label.name for label in pull.labels),
         merged_at=pull.merged_at,
         closed_at=pull.closed_at,
-        merge_sha=pull.merge_commit_sha or "" if merged else "",
+        merge_sha=(pull.merge_commit_sha or "") if is_merged else "",
     )
 
 
 def sketch_request(pull: Pull) -> PullRequest:
-    """The record as a list of requests, or an event, gives it: nobody was asked who may write."""
-    return format_request(pull, lambda _, association: by_association(association))
+    """Return the record of a pull request from a list or an event, without reading permissions."""
+    return format_request(pull, _proved_permission)
 
 
 def list_reviews(
@@ -182,39 +244,39 @@ def list_reviews(
     comments: Iterable[IssueComment],
     permission_of: PermissionOf,
 ) -> tuple[Review, ...]:
-    """Reviews, comments of threads and comments below, in the order of time. The first comment of a thread has the
-    state of the review that it was sent with: there the requested change stands. Whether a thread was resolved only
-    GraphQL tells, so `is_resolved` stays None."""
-    sent = [review for review in reviews if review.state.lower() in STATES]
-    states = {review.id: STATES[review.state.lower()] for review in sent}
-    found = [
-        *(
-            _review("r", one, one.submitted_at, permission_of, states[one.id])
-            for one in sent
-            if one.submitted_at
-        ),
-        *(_thread_comment(comment, permission_of, states) for comment in threads),
-        *(_review("i", comment, comment.created_at, permission_of) for comment in comments),
-    ]
-    return tuple(sorted(found, key=lambda review: review.at))
+    """Return reviews, comments of threads and comments below, in the order of time.
 
-
-def _list_checks(
-    found: Iterable[tuple[str, str | None, datetime | None, str]], sha: str
-) -> Iterator[Check]:
-    """Of (name, outcome, when, words) on the commit `sha`, what passed or failed."""
-    for name, outcome, at, said in found:
-        if at and outcome in PASSED | FAILED:
-            summary = shorten(said, SUMMARY_WIDTH)
-            yield Check(name=name, sha=sha, is_success=outcome in PASSED, at=at, summary=summary)
+    The first comment of a thread has the state of the review that it was sent with, for the
+    requested change is there. Only GraphQL has whether a thread was resolved, so `is_resolved` is
+    None.
+    """
+    records: list[Review] = []
+    states: dict[int, ReviewState] = {}
+    for review in reviews:
+        state = STATES.get(review.state.lower())
+        if state is None:
+            continue
+        states[review.id] = state
+        if review.submitted_at:
+            records.append(_review("r", review, review.submitted_at, permission_of, state))
+    records += [_thread_review(comment, permission_of, states) for comment in threads]
+    records += [_review("i", comment, comment.created_at, permission_of) for comment in comments]
+    return tuple(sorted(records, key=lambda record: record.at))
 
 
 def by_association(association: str) -> Permission:
-    """What the association of an author says of the permission, as long as the forge says no more. An owner writes.
-    Members and collaborators may have been given no more than reading; anybody else is no member."""
+    """Return the permission that the association of an author proves.
+
+    An owner may write. Members and collaborators may have no more than reading. Anybody else may
+    read only.
+    """
     if association == "OWNER":
         return "write"
     return "unknown" if association in ("MEMBER", "COLLABORATOR", "") else "read"
+
+
+def _proved_permission(_user: GitHubUser, association: str) -> Permission:
+    return by_association(association)
 
 
 def _review(
@@ -236,14 +298,13 @@ def _review(
     )
 
 
-def _thread_comment(
+def _thread_review(
     comment: PullComment, permission_of: PermissionOf, states: dict[int, ReviewState]
 ) -> Review:
     is_reply = comment.in_reply_to_id is not None
-    is_request = (
-        not is_reply and states.get(comment.pull_request_review_id or 0) == "changes_requested"
-    )
-    state: ReviewState = "changes_requested" if is_request else "commented"
+    review_state = states.get(comment.pull_request_review_id or 0)
+    is_requested_change = not is_reply and review_state == "changes_requested"
+    state: ReviewState = "changes_requested" if is_requested_change else "commented"
     return replace(
         _review("c", comment, comment.created_at, permission_of, state),
         path=comment.path,
@@ -252,63 +313,80 @@ def _thread_comment(
     )
 
 
-API = "https://api.github.com"
-HEADERS = {"accept": "application/vnd.github+json", "x-github-api-version": "2022-11-28"}
-MAX_CHECKED = (
-    30  # Commits of one pull request, the newest, whose checks are read: each costs a request.
-)
+def _list_checks(outcomes: Iterable[_Outcome], sha: str) -> list[Check]:
+    """Return the checks on the commit `sha` that passed or failed."""
+    checks: list[Check] = []
+    for outcome in outcomes:
+        is_success = outcome.conclusion in PASSED
+        if outcome.at and (is_success or outcome.conclusion in FAILED):
+            summary = shorten(outcome.summary, SUMMARY_WIDTH)
+            check = Check(
+                name=outcome.name, sha=sha, is_success=is_success, at=outcome.at, summary=summary
+            )
+            checks.append(check)
+    return checks
 
 
-class Granted(msgspec.Struct, frozen=True):
-    """What GET …/collaborators/LOGIN/permission says; maintain is told as write, triage as read."""
+def _run_outcome(run: CheckRun) -> _Outcome:
+    summary = ": ".join(text for text in (run.output.title, run.output.summary) if text)
+    return _Outcome(run.name, run.conclusion, run.completed_at, summary)
 
-    permission: str = ""
 
-    @property
-    def level(self) -> Permission:
-        return "write" if self.permission in ("admin", "write", "maintain") else "read"
+def _status_outcome(status: Status) -> _Outcome:
+    return _Outcome(status.context, status.state, status.updated_at, status.description or "")
+
+
+# -- readers
 
 
 class GitHub(RequestReader[Pull]):
-    """The pull requests of `repository` (`owner/name`). Its functions raise EngineError (`forge-…`) when it cannot be
-    asked; a part of a pull request that could not be read is one of its `problems`, not an error."""
+    """Reader of the pull requests of a repository.
+
+    Methods raise EngineError (`forge-…`) when GitHub cannot be reached. A part of a pull request
+    that could not be read is one of its `problems`, not an error.
+    """
 
     def __init__(self, client: Client, repository: str) -> None:
+        """`repository` is `owner/name`."""
         super().__init__(client, f"/repos/{quote(repository)}")
 
     def find_pull_request(self, number: int) -> PullRequest | None:
-        """The pull request with this number, or None when there is none (or the token may not see it)."""
+        """Return a pull request, or None when there is none (or the token may not read it)."""
         pull = self._client.find(f"{self._root}/pulls/{number}", Pull)
         return self._complete(pull) if pull else None
 
     def find_number(self, sha: str) -> int | None:
-        """The number of the merged pull request that brought the commit `sha`, as a rebase merge does not say it."""
-        pulls = (
-            self._client.find(f"{self._root}/commits/{quote(sha)}/pulls", tuple[Pull, ...]) or ()
-        )
+        """Return the number of the merged pull request of a commit, as of a rebase merge."""
+        path = f"{self._root}/commits/{quote(sha)}/pulls"
+        pulls = self._client.find(path, tuple[Pull, ...]) or ()
         return next((pull.number for pull in pulls if pull.merged_at), None)
 
     def list_closed(self, since: datetime) -> Listing[PullRequest]:
-        """Pull requests closed without a merge and changed at or after `since`, the last changed first. As the list
-        shows them: without reviews and commits, and with the permission that the list alone proves."""
-        query = {"state": "closed", "sort": "updated", "direction": "desc"}
+        """Return pull requests closed without a merge and changed at or after `since`.
+
+        The last changed comes first. They are as the list has them: without reviews and commits,
+        and with the permission that the list alone proves.
+        """
 
         def is_past(pull: Pull) -> bool:
             return pull.updated_at is not None and pull.updated_at < since
 
+        query = {"state": "closed", "sort": "updated", "direction": "desc"}
         listing = self._client.list_all(f"{self._root}/pulls", Pull, query=query, is_past=is_past)
         closed = [pull for pull in require(listing).items if pull.merged_at is None]
         self._closed |= {pull.number: pull for pull in closed}
-        return Listing(tuple(map(sketch_request, closed)), listing.problem, listing.slug)
+        requests = tuple(sketch_request(pull) for pull in closed)
+        return Listing(requests, listing.problem, listing.slug)
 
-    def _with_reviews(self, pull: Pull, problems: Problems) -> PullRequest:
-        pulls, issues = f"{self._root}/pulls/{pull.number}", f"{self._root}/issues/{pull.number}"
-        reviews = problems.note(self._client.list_all(f"{pulls}/reviews", PullReview))
-        threads = problems.note(self._client.list_all(f"{pulls}/comments", PullComment))
-        comments = problems.note(self._client.list_all(f"{issues}/comments", IssueComment))
+    def _with_reviews(self, payload: Pull, problems: Problems) -> PullRequest:
+        pull_path = f"{self._root}/pulls/{payload.number}"
+        issue_path = f"{self._root}/issues/{payload.number}"
+        reviews = problems.note(self._client.list_all(f"{pull_path}/reviews", PullReview))
+        threads = problems.note(self._client.list_all(f"{pull_path}/comments", PullComment))
+        comments = problems.note(self._client.list_all(f"{issue_path}/comments", IssueComment))
         permission_of = partial(self._permission, problems)
-        said = list_reviews(reviews, threads, comments, permission_of)
-        return replace(format_request(pull, permission_of), reviews=said)
+        records = list_reviews(reviews, threads, comments, permission_of)
+        return replace(format_request(payload, permission_of), reviews=records)
 
     def _with_commits(self, request: PullRequest, problems: Problems) -> PullRequest:
         path = f"{self._root}/pulls/{request.number}/commits"
@@ -321,86 +399,74 @@ class GitHub(RequestReader[Pull]):
         )
 
     def _checks(self, request: PullRequest, problems: Problems) -> tuple[Check, ...]:
-        """Check runs of each commit, or else its statuses. The first refusal is the last: it holds for all commits."""
+        """Return the check runs of each commit, or else its statuses.
+
+        After a refusal no more commits are read: it holds for all of them.
+        """
         shas = request.commits
         if len(shas) > MAX_CHECKED:
             problems.add(f"the checks of the first {len(shas) - MAX_CHECKED} commits were not read")
-        found: list[Check] = []
+        checks: list[Check] = []
         for sha in shas[-MAX_CHECKED:]:
-            commit = f"{self._root}/commits/{sha}"
-            runs = self._client.list_all(f"{commit}/check-runs", CheckRun, key="check_runs")
-            told = []
-            for run in problems.note(runs):
-                said = ": ".join(filter(None, (run.output.title, run.output.summary)))
-                told.append((run.name, run.conclusion, run.completed_at, said))
-            found += _list_checks(told, sha)
-            if runs.problem and not runs.items:
+            path = f"{self._root}/commits/{sha}"
+            listing = self._client.list_all(f"{path}/check-runs", CheckRun, key="check_runs")
+            runs = problems.note(listing)
+            checks += _list_checks(map(_run_outcome, runs), sha)
+            if listing.problem and not runs:
                 break
-            if not runs.items:
-                statuses = self._client.list_all(f"{commit}/status", Status, key="statuses")
-                noted = problems.note(statuses)
-                found += _list_checks(
-                    ((s.context, s.state, s.updated_at, s.description or "") for s in noted), sha
-                )
-        return tuple(found)
+            if not runs:
+                listed = self._client.list_all(f"{path}/status", Status, key="statuses")
+                statuses = problems.note(listed)
+                checks += _list_checks(map(_status_outcome, statuses), sha)
+        return tuple(checks)
 
     def _permission(self, problems: Problems, user: GitHubUser, association: str) -> Permission:
-        """What the repository grants to `user`, asked once; where it does not say, what the association proves."""
+        """Return the permission of a user, read once; else the one that the association proves."""
         if user.is_bot or not user.login:
             return by_association(association)
         path = f"{self._root}/collaborators/{quote(user.login, safe='')}/permission"
-        level = self._ask_once(
-            path, Granted, problems, lambda granted: granted.level if granted else None
-        )
+        level = self._find_level_once(path, Granted, problems, _granted_level)
         return level or by_association(association)
 
 
-T = TypeVar("T")
-MAX_BYTES = (
-    25_000_000  # GitHub sends no greater payload (docs.github.com, "Webhook events and payloads").
-)
-# The branch on which a merge queue tries a pull request.
-QUEUED = re.compile(r"refs/heads/gh-readonly-queue/.+/pr-([1-9][0-9]{0,8})-[0-9a-f]{40,64}")
-PROBLEM = "only the event of this job was read: no other reviews, commits or checks"
-
-
-class MergeGroup(msgspec.Struct, frozen=True):
-    head_sha: str = ""
-    head_ref: str = ""
+def _granted_level(granted: Granted | None) -> Permission | None:
+    return granted.level if granted else None
 
 
 class Offline:
-    """The pull request of one event (`$GITHUB_EVENT_PATH`), whose file is read at once; else none is known. The event
-    holds the words of strangers: no shape of it is an error, only less is known."""
+    """The pull request of one event (`$GITHUB_EVENT_PATH`); without one there is none.
+
+    Strangers wrote parts of the event, so no shape of it is an error: what is malformed is missing.
+    """
 
     def __init__(self, path: Path) -> None:
+        """Read the file of the event."""
         event: object = None
         with suppress(OSError, ValueError, RecursionError):
             event = msgspec.json.decode(read_regular(path, MAX_BYTES))
         if not isinstance(event, dict):
             event = {}
-        self._group = _part(event, "merge_group", MergeGroup) or MergeGroup()
+        self._group = _convert_part(event, "merge_group", MergeGroup) or MergeGroup()
         self._request: PullRequest | None = None
-        if pull := _part(event, "pull_request", Pull):
-            # The review or the comment that the event is about; events write the state of a review in lower case.
-            review, comment = (
-                _part(event, "review", PullReview),
-                _part(event, "comment", PullComment),
-            )
-            said = list_reviews(
-                [review] if review else [],
-                [comment] if comment else [],
-                [],
-                lambda _, told: by_association(told),
-            )
-            self._request = replace(sketch_request(pull), reviews=said, problems=(PROBLEM,))
+        pull = _convert_part(event, "pull_request", Pull)
+        if pull is not None:
+            # The review or the comment of the event; its state is in lower case there.
+            review = _convert_part(event, "review", PullReview)
+            comment = _convert_part(event, "comment", PullComment)
+            reviews = [review] if review else []
+            threads = [comment] if comment else []
+            records = list_reviews(reviews, threads, [], _proved_permission)
+            self._request = replace(sketch_request(pull), reviews=records, problems=(PROBLEM,))
 
     def find_pull_request(self, number: int) -> PullRequest | None:
-        """As in GitHub, when it is the one of the event."""
+        """Return the pull request of the event, if it has this number."""
         return self._request if self._request and self._request.number == number else None
 
     def find_number(self, sha: str) -> int | None:
-        """As in GitHub; a merge queue names the number in its branch."""
+        """Return the number of the pull request of a commit.
+
+        A merge queue names it in its branch.
+        """
         if not sha:
             return None
         if self._request and self._request.merge_sha == sha:
@@ -409,23 +475,19 @@ class Offline:
         return int(match[1]) if match and self._group.head_sha == sha else None
 
     def list_closed(self, since: datetime) -> Listing[PullRequest]:
-        """As in GitHub: the one of the event, when it was closed without a merge."""
+        """Return the pull request of the event, if it was closed without a merge after `since`."""
         request = self._request
-        if (
-            request
-            and request.state == "closed"
-            and request.closed_at
-            and request.closed_at >= since
-        ):
-            return Listing((request,))
-        return Listing(())
+        if request is None or request.state != "closed":
+            return Listing(())
+        is_recent = request.closed_at is not None and request.closed_at >= since
+        return Listing((request,) if is_recent else ())
 
     def complete_closed(self, requests: Sequence[PullRequest]) -> Listing[PullRequest]:
-        """As in GitHub: nothing more is known."""
+        """Return the requests: the event has no other parts of them."""
         return Listing(tuple(requests))
 
 
-def _part(event: dict[str, object], key: str, shape: type[T]) -> T | None:
+def _convert_part(event: dict[str, object], key: str, shape: type[T]) -> T | None:
     try:
         return msgspec.convert(event.get(key), shape)
     except (ValueError, RecursionError):

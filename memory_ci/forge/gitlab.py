@@ -1,4 +1,4 @@
-"""GitLab: merge requests over REST (v4). Of the shapes only fields that are read stand here."""
+"""GitLab: merge requests over REST (v4). The shapes have only the fields that are read."""
 
 from __future__ import annotations
 
@@ -15,27 +15,43 @@ from msgspec.structs import replace
 from memory_ci.forge.rest import Client, Listing, Problems, RequestReader, require
 from memory_ci.records.history import Check, Permission, PullRequest, Review, ReviewState, Time
 
-# Names that GitLab gives to the users of access tokens, and those that bots give themselves.
+API = "https://gitlab.com/api/v4"
+DEVELOPER = 30  # The lowest access level that may push (docs.gitlab.com, "Members API").
+EARLIEST = datetime(2000, 1, 1, tzinfo=UTC)
+"""The earliest date in a query: a range from the root begins in year 1, which has no four digits.
+"""
+
+MAX_CHECKED = 20
+"""The newest pipelines of one merge request whose jobs are read: each costs a request."""
+
 BOT = re.compile(r"(?:project|group)_\d+_bot(?:_\w+)?|.*\[bot\]|.*-bot|GitLabDuo")
-# System notes that are a review. Others tell of pushes and labels.
+"""Names that GitLab gives to the users of access tokens, and usual names of bots."""
+
 DECISIONS: dict[str, ReviewState] = {
     "approved this merge request": "approved",
     "requested changes": "changes_requested",
     "unapproved this merge request": "dismissed",
 }
+"""System notes that are a review; others are about pushes and labels."""
+
+
+# -- shapes of the API
 
 
 class GitLabUser(msgspec.Struct, frozen=True):
+    """A user."""
+
     id: int = 0
     username: str = ""
 
     @property
     def is_bot(self) -> bool:
+        """Whether the name is one of a bot."""
         return bool(BOT.fullmatch(self.username))
 
 
 class MergeRequest(msgspec.Struct, frozen=True):
-    """One of GET /projects/ID/merge_requests."""
+    """An item of GET /projects/ID/merge_requests."""
 
     iid: int
     created_at: Time
@@ -55,6 +71,8 @@ class MergeRequest(msgspec.Struct, frozen=True):
 
 
 class Position(msgspec.Struct, frozen=True):
+    """The lines that a note is about."""
+
     new_path: str | None = None
     old_path: str | None = None
     new_line: int | None = None
@@ -62,6 +80,8 @@ class Position(msgspec.Struct, frozen=True):
 
 
 class Note(msgspec.Struct, frozen=True):
+    """A comment, or a remark of GitLab itself (`system`)."""
+
     id: int
     created_at: Time
     body: str | None = None
@@ -73,27 +93,27 @@ class Note(msgspec.Struct, frozen=True):
 
 
 class Discussion(msgspec.Struct, frozen=True):
-    """One of GET …/merge_requests/N/discussions: a thread, or a note on its own."""
+    """An item of GET …/merge_requests/N/discussions: a thread, or a single note."""
 
     notes: tuple[Note, ...] = ()
 
 
 class MergeCommit(msgspec.Struct, frozen=True):
-    """One of GET …/merge_requests/N/commits, the newest first."""
+    """An item of GET …/merge_requests/N/commits, the newest first."""
 
     id: str
     committed_date: Time | None = None
 
 
 class Pipeline(msgspec.Struct, frozen=True):
-    """One of GET …/merge_requests/N/pipelines."""
+    """An item of GET …/merge_requests/N/pipelines."""
 
     id: int
     sha: str
 
 
 class Job(msgspec.Struct, frozen=True):
-    """One of GET /projects/ID/pipelines/N/jobs; without those that were tried again."""
+    """An item of GET /projects/ID/pipelines/N/jobs; without jobs that were retried."""
 
     name: str
     status: str
@@ -101,65 +121,84 @@ class Job(msgspec.Struct, frozen=True):
     failure_reason: str | None = None
 
 
+class GitLabMember(msgspec.Struct, frozen=True):
+    """The reply of GET /projects/ID/members/all/USER."""
+
+    access_level: int = 0
+
+
+# -- records from the shapes
+
 PermissionOf = Callable[[GitLabUser], Permission]
+"""Returns the permission of a user."""
 
 
 def format_request(request: MergeRequest, permission_of: PermissionOf) -> PullRequest:
-    """The record of a merge request, without what other addresses say of it."""
+    """Return the record of a merge request, without parts that other requests read."""
     user = request.author or GitLabUser()
-    is_merged = request.state == "merged"
+    is_fork = (
+        request.source_project_id is None or request.source_project_id != request.target_project_id
+    )
+    state: Literal["open", "merged", "closed"] = "closed"
+    merge_sha = ""
+    if request.state in ("opened", "locked"):
+        state = "open"
+    elif request.state == "merged":
+        state = "merged"
+        merge_sha = request.merge_commit_sha or request.squash_commit_sha or request.sha or ""
     return PullRequest(
         number=request.iid,
         title=request.title or "",
         body=request.description or "",
         author=user.username,
         permission=permission_of(user),
-        state="open"
-        if request.state in ("opened", "locked")
-        else "merged"
-        if is_merged
-        else "closed",
+        state=state,
         created_at=request.created_at,
-        is_fork=request.source_project_id is None
-        or request.source_project_id != request.target_project_id,
+        is_fork=is_fork,
         is_bot=user.is_bot,
         branch=request.source_branch,
         labels=request.labels,
         merged_at=request.merged_at,
         closed_at=request.closed_at,
-        merge_sha=(request.merge_commit_sha or request.squash_commit_sha or request.sha or "")
-        if is_merged
-        else "",
+        merge_sha=merge_sha,
     )
 
 
 def sketch_request(request: MergeRequest) -> PullRequest:
-    """The record as a list of requests gives it: who comes from a fork has proven no right to write."""
-    sketch = format_request(request, lambda _: "unknown")
-    return replace(sketch, permission="read" if sketch.is_fork else "unknown")
+    """Return the record of a merge request from a list.
+
+    Its author is taken for a reader where it comes from a fork; else their permission is unknown.
+    """
+    sketch = format_request(request, _unknown_permission)
+    return replace(sketch, permission="read") if sketch.is_fork else sketch
+
+
+def _unknown_permission(_user: GitLabUser) -> Permission:
+    return "unknown"
 
 
 def list_reviews(
     discussions: Iterable[Discussion], permission_of: PermissionOf
 ) -> tuple[Review, ...]:
-    """Every note that a person or a bot wrote, and the decisions that GitLab notes itself, in the order of time."""
-    found = [
-        _review(note, discussion.notes[0], permission_of)
-        for discussion in discussions
-        for note in discussion.notes
-        if not note.system or note.body in DECISIONS
-    ]
-    return tuple(sorted(found, key=lambda review: review.at))
+    """Return the notes of people and bots, and the reviews that GitLab notes, in order of time."""
+    reviews: list[Review] = []
+    for discussion in discussions:
+        notes = [note for note in discussion.notes if not note.system or note.body in DECISIONS]
+        reviews += [_review(note, discussion.notes[0], permission_of) for note in notes]
+    return tuple(sorted(reviews, key=lambda review: review.at))
 
 
 def _review(note: Note, first: Note, permission_of: PermissionOf) -> Review:
-    user, position = note.author or GitLabUser(), note.position or Position()
+    """Return the record of a note; `first` is the first note of its thread."""
+    user = note.author or GitLabUser()
+    position = note.position or Position()
+    body = note.body or ""
     return Review(
         id=f"n{note.id}",
         author=user.username,
         permission=permission_of(user),
-        state=DECISIONS[note.body or ""] if note.system else "commented",
-        body="" if note.system else note.body or "",
+        state=DECISIONS[body] if note.system else "commented",
+        body="" if note.system else body,
         at=note.created_at,
         path=position.new_path or position.old_path or "",
         line=position.new_line or position.old_line,
@@ -169,52 +208,59 @@ def _review(note: Note, first: Note, permission_of: PermissionOf) -> Review:
     )
 
 
-API = "https://gitlab.com/api/v4"
-DEVELOPER = 30  # The least access level that may push (docs.gitlab.com, "Members API").
-# Of what is asked for: a range from the root begins in year 1, which is not written with four digits.
-EARLIEST = datetime(2000, 1, 1, tzinfo=UTC)
-MAX_CHECKED = (
-    20  # Pipelines of one merge request, the newest, whose jobs are read: each costs a request.
-)
+def _list_checks(jobs: Iterable[Job], sha: str) -> list[Check]:
+    """Return the jobs on the commit `sha` that passed or failed."""
+    checks: list[Check] = []
+    for job in jobs:
+        if job.finished_at and job.status in ("success", "failed"):
+            check = Check(
+                name=job.name,
+                sha=sha,
+                is_success=job.status == "success",
+                at=job.finished_at,
+                summary=(job.failure_reason or "").replace("_", " "),
+            )
+            checks.append(check)
+    return checks
 
 
-class GitLabMember(msgspec.Struct, frozen=True):
-    """What GET /projects/ID/members/all/USER says."""
-
-    access_level: int = 0
+# -- reader
 
 
 class GitLab(RequestReader[MergeRequest]):
-    """The merge requests of `project`, its number or its path, as in GitHub."""
+    """Reader of the merge requests of a project, with the methods of GitHub."""
 
     def __init__(self, client: Client, project: str) -> None:
+        """`project` is its number or its path."""
         super().__init__(client, f"/projects/{quote(project, safe='')}")
 
     def find_pull_request(self, number: int) -> PullRequest | None:
+        """Return a merge request, or None when there is none (or the token may not read it)."""
         request = self._client.find(f"{self._root}/merge_requests/{number}", MergeRequest)
         return self._complete(request) if request else None
 
     def find_number(self, sha: str) -> int | None:
+        """Return the number of the merge request that brought a commit."""
         path = f"{self._root}/repository/commits/{quote(sha)}/merge_requests"
-        found = self._client.find(path, tuple[MergeRequest, ...]) or ()
-        return next((request.iid for request in found if request.state == "merged"), None)
+        requests = self._client.find(path, tuple[MergeRequest, ...]) or ()
+        return next((request.iid for request in requests if request.state == "merged"), None)
 
     def list_closed(self, since: datetime) -> Listing[PullRequest]:
+        """Return merge requests closed without a merge and changed at or after `since`."""
         after = max(since, EARLIEST).astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         query = {"state": "closed", "updated_after": after, "order_by": "updated_at"}
-        listing = require(
-            self._client.list_all(f"{self._root}/merge_requests", MergeRequest, query=query)
-        )
-        self._closed |= {request.iid: request for request in listing.items}
-        found = tuple(sketch_request(request) for request in listing.items)
-        return Listing(found, listing.problem, listing.slug)
+        listing = self._client.list_all(f"{self._root}/merge_requests", MergeRequest, query=query)
+        closed = require(listing).items
+        self._closed |= {request.iid: request for request in closed}
+        requests = tuple(sketch_request(request) for request in closed)
+        return Listing(requests, listing.problem, listing.slug)
 
-    def _with_reviews(self, found: MergeRequest, problems: Problems) -> PullRequest:
-        path = f"{self._root}/merge_requests/{found.iid}/discussions"
+    def _with_reviews(self, payload: MergeRequest, problems: Problems) -> PullRequest:
+        path = f"{self._root}/merge_requests/{payload.iid}/discussions"
         discussions = problems.note(self._client.list_all(path, Discussion))
         permission_of = partial(self._permission, problems)
-        said = list_reviews(discussions, permission_of)
-        return replace(format_request(found, permission_of), reviews=said)
+        reviews = list_reviews(discussions, permission_of)
+        return replace(format_request(payload, permission_of), reviews=reviews)
 
     def _with_commits(self, request: PullRequest, problems: Problems) -> PullRequest:
         path = f"{self._root}/merge_requests/{request.number}/commits"
@@ -226,38 +272,31 @@ class GitLab(RequestReader[MergeRequest]):
         )
 
     def _checks(self, request: PullRequest, problems: Problems) -> tuple[Check, ...]:
-        """The jobs of each pipeline, the oldest first. The first refusal is the last: it holds for all pipelines."""
+        """Return the jobs of each pipeline, the oldest first.
+
+        After a refusal no more pipelines are read: it holds for all of them.
+        """
         path = f"{self._root}/merge_requests/{request.number}/pipelines"
         pipelines = problems.note(self._client.list_all(path, Pipeline))
-        if len(pipelines) > MAX_CHECKED:
-            problems.add(
-                f"the jobs of the first {len(pipelines) - MAX_CHECKED} pipelines were not read"
-            )
-        found: list[Check] = []
+        unread = len(pipelines) - MAX_CHECKED
+        if unread > 0:
+            problems.add(f"the jobs of the first {unread} pipelines were not read")
+        checks: list[Check] = []
         for pipeline in reversed(pipelines[:MAX_CHECKED]):
-            jobs = self._client.list_all(f"{self._root}/pipelines/{pipeline.id}/jobs", Job)
-            found += [
-                Check(
-                    name=job.name,
-                    sha=pipeline.sha,
-                    is_success=job.status == "success",
-                    at=job.finished_at,
-                    summary=(job.failure_reason or "").replace("_", " "),
-                )
-                for job in problems.note(jobs)
-                if job.finished_at and job.status in ("success", "failed")
-            ]
-            if jobs.problem and not jobs.items:
+            listing = self._client.list_all(f"{self._root}/pipelines/{pipeline.id}/jobs", Job)
+            jobs = problems.note(listing)
+            checks += _list_checks(jobs, pipeline.sha)
+            if listing.problem and not jobs:
                 break
-        return tuple(found)
+        return tuple(checks)
 
     def _permission(self, problems: Problems, user: GitLabUser) -> Permission:
-        """What the project grants to `user`, asked once; who is no member may read."""
+        """Return the permission of a user, read once; who is no member may read."""
         if user.is_bot or not user.id:
             return "unknown"
-
-        def level(member: GitLabMember | None) -> Permission:
-            return "write" if member and member.access_level >= DEVELOPER else "read"
-
         path = f"{self._root}/members/all/{user.id}"
-        return self._ask_once(path, GitLabMember, problems, level) or "unknown"
+        return self._find_level_once(path, GitLabMember, problems, _member_level) or "unknown"
+
+
+def _member_level(member: GitLabMember | None) -> Permission:
+    return "write" if member and member.access_level >= DEVELOPER else "read"

@@ -1,11 +1,12 @@
-"""HTTPS, bounded in time and size, and careful whom it shows the token; what a forge allows, and its errors.
+"""HTTPS requests bounded in time and size, the budget of a run, and the errors of a forge.
 
-The token goes to the host of the API and to no other, wherever a redirect leads. Messages name host and path, never a
-header or a query.
+The token goes to the host of the API and to no other, wherever a redirect leads. Messages name host
+and path, never a header or a query.
 
-GitHub refuses with 403 or 429: over the primary limit `x-ratelimit-remaining` is 0 and `x-ratelimit-reset` says when
-it is lifted; over a secondary one there is `retry-after`, or only a sentence, and then a minute is asked for
-(docs.github.com, "Rate limits for the REST API"). GitLab refuses with 429 and `retry-after`.
+GitHub refuses with 403 or 429. Over the primary limit `x-ratelimit-remaining` is 0 and
+`x-ratelimit-reset` says when it is lifted. Over a secondary one there is `retry-after`, or only a
+sentence, and then a wait of a minute is expected (docs.github.com, "Rate limits for the REST API").
+GitLab refuses with 429 and `retry-after`.
 """
 
 from __future__ import annotations
@@ -29,56 +30,94 @@ from memory_ci.forge.rules import format_settings
 if TYPE_CHECKING:
     from urllib3 import PoolManager
 
+T = TypeVar("T")
 NEXT = re.compile(r'<([^<>]{1,2000})>\s*;[^,<]{0,500}?\brel="?next\b')
+
+LASTING = frozenset({"forge-rate-limited", "forge-budget-spent"})
+"""Errors after which no request succeeds: the run fails, not one part of a pull request."""
+
+RIGHTS = (
+    "Give the token the right to write contents and pull requests "
+    "(`memory-ci help publishing` says where)."
+)
+
+SECONDARY = b"secondary rate limit"
+SECONDARY_WAIT = 60.0  # Seconds.
+UNSTATED_WAIT = 1.0  # Seconds to wait after a 429 that names no time.
+
+# A GITHUB_TOKEN may send 1,000 requests an hour and repository; other jobs of the hour need some.
+MAX_REQUESTS = 600
+MAX_SECONDS = 300.0
+MAX_WAIT = 60.0  # Seconds that a run waits for a limit to pass or a server to come back.
+
+CONNECT_SECONDS = 10.0
+READ_SECONDS = 30.0
+REPLY_SECONDS = 60.0
+"""For a whole reply, headers included: a byte now and then keeps within any bound on one read."""
+
+MAX_HOPS = 4  # Requests until the end of redirects.
+MAX_BYTES = 20_000_000
+CHUNK = 65_536
+REDIRECTS = frozenset({301, 302, 303, 307, 308})
+
+
+# -- addresses
 
 
 def split_url(url: str) -> SplitResult:
-    """The parts of `url`; all are empty where it is none."""
+    """Split a URL; all parts are empty where it is invalid."""
     try:
         parts = urlsplit(url)
-        _ = parts.port  # checked only when it is read
+        _ = parts.port  # It is validated only when it is read.
     except ValueError:
         return SplitResult("", "", "", "", "")
     return parts
 
 
 def host_of(url: str) -> str:
-    """The host of `url`, for a message."""
+    """Return the host of a URL, for a message."""
     return split_url(url).hostname or "the forge"
 
 
-def is_same_host(url: str, other: str) -> bool:
-    """Whether both have one scheme, host and port: what may see the same token."""
-    ours, theirs = split_url(url), split_url(other)
-    return (ours.scheme, ours.hostname, ours.port) == (theirs.scheme, theirs.hostname, theirs.port)
+def is_same_host(url: str, base: str) -> bool:
+    """Return whether both have one scheme, host and port, and so may get the same token."""
+    url_parts = split_url(url)
+    base_parts = split_url(base)
+    return (
+        url_parts.scheme == base_parts.scheme
+        and url_parts.hostname == base_parts.hostname
+        and url_parts.port == base_parts.port
+    )
 
 
 def is_secure(url: str) -> bool:
-    """Whether nobody on the way can read along."""
+    """Return whether the connection to a URL is encrypted."""
     return split_url(url).scheme == "https"
 
 
 def is_loopback(url: str) -> bool:
-    """Whether `url` is http on this machine."""
+    """Return whether a URL is http on this machine."""
     parts = split_url(url)
+    if parts.scheme != "http":
+        return False
+    if parts.hostname == "localhost":
+        return True
     try:
-        return parts.scheme == "http" and (
-            parts.hostname == "localhost" or ip_address(parts.hostname or "").is_loopback
-        )
+        return ip_address(parts.hostname or "").is_loopback
     except ValueError:
         return False
 
 
-def join_url(url: str, other: str) -> str:
-    """`other` as seen from `url`, or "" where it is no address."""
+def join_url(url: str, reference: str) -> str:
+    """Resolve a reference relative to `url`; "" where it is invalid."""
     try:
-        return urljoin(url, other)
+        return urljoin(url, reference)
     except ValueError:
         return ""
 
 
 def next_page(url: str, link: str) -> str:
-    """Where a `Link` header (RFC 8288) says that the next page is, or "".
+    """Return the next page that a `Link` header (RFC 8288) of `url` names, or "".
 
     >>> next_page("https://api.example/pulls", '<https://api.example/pulls?page=2>; rel="next"')
     'https://api.example/pulls?page=2'
@@ -87,105 +126,112 @@ def next_page(url: str, link: str) -> str:
     return join_url(url, match[1]) if match else ""
 
 
-# After these nothing more can be asked: what fails is the run, not one part of a pull request.
-LASTING = frozenset({"forge-rate-limited", "forge-budget-spent"})
+# -- errors
 
 
-def failed(url: str, what: str) -> EngineError:
-    """The forge, or what stands in its place, did not give what was asked for."""
-    hint = "Try again later; if it stays, see whether the token may read pull requests (`memory-ci help forge`)."
-    parts = split_url(url)
-    place = f"{parts.hostname}{parts.path}" if parts.hostname else "an address without a host"
-    return EngineError(f"{place} {what}", slug="forge-failed", hint=hint)
-
-
-def unreachable(url: str, what: str) -> EngineError:
-    """The network, or the forge behind it, is out of order for now."""
-    return EngineError(
-        failed(url, what).message, slug="forge-unreachable", hint="The next run tries again."
+def forge_failed(url: str, problem: str) -> EngineError:
+    """Return the error of an unusable reply of the forge, or of a proxy in its place."""
+    hint = (
+        "Try again later; if it stays, see whether the token may read pull requests "
+        "(`memory-ci help forge`)."
     )
+    return EngineError(f"{_format_place(url)} {problem}", slug="forge-failed", hint=hint)
 
 
-def unauthorised(url: str) -> EngineError:
-    """The token is wrong, has expired, or is no token."""
-    hint = "Give a token that is valid and may read the repository (`memory-ci help forge` says which rights)."
-    return EngineError(
-        f"{host_of(url)} does not accept the token", slug="forge-unauthorised", hint=hint
+def forge_unreachable(url: str, problem: str) -> EngineError:
+    """Return the error of a network, or of the forge behind it, that is temporarily down."""
+    message = f"{_format_place(url)} {problem}"
+    return EngineError(message, slug="forge-unreachable", hint="The next run tries again.")
+
+
+def forge_unauthorised(url: str) -> EngineError:
+    """Return the error of a token that is wrong, expired or malformed."""
+    message = f"{host_of(url)} does not accept the token"
+    hint = (
+        "Give a token that is valid and may read the repository "
+        "(`memory-ci help forge` says which rights)."
     )
+    return EngineError(message, slug="forge-unauthorised", hint=hint)
 
 
-RIGHTS = "Give the token the right to write contents and pull requests (`memory-ci help publishing` says where)."
+def forge_refused(place: str, action: str, reason: str) -> EngineError:
+    """Return the error of an action that the forge does not allow with this token.
+
+    Args:
+        place: host, or host and path.
+        action: what it refused, as the end of the sentence; may be empty.
+        reason: the words of the forge; may be empty.
+    """
+    words = f": {reason}" if reason else ""
+    hint = format_settings(reason, RIGHTS)
+    return EngineError(f"{place} refused{action}{words}", slug="forge-refused", hint=hint)
 
 
-def refused(place: str, what: str, said: str) -> EngineError:
-    """The forge does not let this token do it; `said` are its words, if it has any."""
-    words = f": {said}" if said else ""
-    return EngineError(
-        f"{place} refused{what}{words}", slug="forge-refused", hint=format_settings(said, RIGHTS)
-    )
-
-
-def budget_spent(what: str) -> EngineError:
-    """This run asked enough."""
+def forge_budget_spent(message: str) -> EngineError:
+    """Return the error of a run that has spent its budget."""
     hint = "Run again: what did not change is kept, and costs no more."
-    return EngineError(what, slug="forge-budget-spent", hint=hint)
+    return EngineError(message, slug="forge-budget-spent", hint=hint)
 
 
-SECONDARY = b"secondary rate limit"
-SECONDARY_WAIT = 60.0
-UNSTATED_WAIT = 1.0  # Seconds to wait after a 429 that says nothing.
+def _format_place(url: str) -> str:
+    parts = split_url(url)
+    return f"{parts.hostname}{parts.path}" if parts.hostname else "an address without a host"
+
+
+# -- rate limits
 
 
 class Limit(NamedTuple):
-    """How long to wait in seconds, and when that is over, in words."""
+    """How many seconds to wait, and when they are over, in words."""
 
     seconds: float
     until: str
 
 
 def find_limit(status: int, headers: Mapping[str, str], body: bytes) -> Limit | None:
-    """The limit that a reply refuses by, or None when it is no such refusal. Header names are in lower case."""
+    """Return the rate limit of a reply; None when it is no refusal for a rate limit.
+
+    Header names are in lower case.
+    """
     if status not in (403, 429):
         return None
-    asked, reset = headers.get("retry-after", ""), headers.get("x-ratelimit-reset", "")
-    if asked.isdecimal():
-        return Limit(float(asked), f"in {asked} s")
-    if limit := _at(_date(asked), headers):
-        return limit
+    retry_after = headers.get("retry-after", "")
+    if retry_after.isdecimal():
+        return Limit(float(retry_after), f"in {retry_after} s")
+    retry_date = _parse_date(retry_after)
+    if retry_date is not None:
+        return _limit_until(retry_date, headers)
+
+    reset = headers.get("x-ratelimit-reset", "")
     if headers.get("x-ratelimit-remaining") == "0" and reset.isdecimal():
         with suppress(OverflowError, ValueError, OSError):
-            return _at(datetime.fromtimestamp(int(reset), UTC), headers)
+            return _limit_until(datetime.fromtimestamp(int(reset), UTC), headers)
         return None
     if SECONDARY in body[:10_000]:
         return Limit(SECONDARY_WAIT, "in a minute")
     return Limit(UNSTATED_WAIT, "later: it did not say when") if status == 429 else None
 
 
-def _at(end: datetime | None, headers: Mapping[str, str]) -> Limit | None:
-    """The time until `end` by the forge's own clock; without its Date there is no telling, and so no waiting."""
-    if end is None:
-        return None
-    now = _date(headers.get("date", ""))
+def _limit_until(end: datetime, headers: Mapping[str, str]) -> Limit:
+    """Return the limit until `end` by the forge's clock; without its Date a run does not wait."""
+    now = _parse_date(headers.get("date", ""))
     seconds = max((end - now).total_seconds(), UNSTATED_WAIT) if now else math.inf
     return Limit(seconds, f"at {end:%Y-%m-%d %H:%M:%S} UTC")
 
 
-def _date(text: str) -> datetime | None:
+def _parse_date(text: str) -> datetime | None:
     try:
-        found = parsedate_to_datetime(text)
+        date = parsedate_to_datetime(text)
     except (ValueError, OverflowError):
         return None
-    return found.astimezone(UTC) if found.tzinfo else found.replace(tzinfo=UTC)
+    return date.astimezone(UTC) if date.tzinfo else date.replace(tzinfo=UTC)
 
 
-# A GITHUB_TOKEN may ask 1,000 times an hour and repository; other jobs of the hour want some of them.
-MAX_REQUESTS = 600
-MAX_SECONDS = 300.0
-MAX_WAIT = 60.0  # Seconds of waiting, in a run, for a limit to pass or a server to come back.
+# -- the budget of a run
 
 
 class Budget:
-    """Requests, seconds and waiting that are left. `clock` gives seconds that never go back; `sleep` waits."""
+    """The requests, seconds and waiting that a run may still spend."""
 
     def __init__(
         self,
@@ -195,6 +241,14 @@ class Budget:
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
+        """Start the budget.
+
+        Args:
+            requests: the maximum of requests.
+            seconds: the maximum time from now.
+            clock: returns seconds that never go back.
+            sleep: waits for seconds.
+        """
         self._requests = requests
         self._wait = MAX_WAIT
         self._clock = clock
@@ -202,40 +256,49 @@ class Budget:
         self._end = clock() + seconds
 
     @property
-    def left(self) -> float:
-        """Seconds."""
+    def seconds(self) -> float:
+        """The seconds until the end of the time."""
         return max(0.0, self._end - self._clock())
 
     def spend(self) -> None:
-        """Count one request. Raises EngineError (forge-budget-spent) when there is none left, or no time."""
+        """Count one request.
+
+        Raises:
+            EngineError: forge-budget-spent, when no request or no time remains.
+        """
         if self._requests <= 0:
-            raise budget_spent("all requests of this run to the forge are made")
+            raise forge_budget_spent("all requests of this run to the forge are made")
         self._requests -= 1
         self.check_deadline()
 
     def refund(self) -> None:
-        """Take the last request back: an unchanged reply costs nothing."""
+        """Restore the last request: an unchanged reply costs nothing."""
         self._requests += 1
 
     @contextmanager
     def half(self) -> Iterator[None]:
-        """Within it half of the requests and of the time that are left may be spent: the rest is for what follows."""
-        kept, end = self._requests // 2, self._end
-        self._requests -= kept
-        self._end -= max(0.0, end - self._clock()) / 2
+        """Reserve half of the remaining requests and time for what follows the block."""
+        reserved = self._requests // 2
+        end = self._end
+        self._requests -= reserved
+        self._end -= self.seconds / 2
         try:
             yield
         finally:
-            self._requests += kept
+            self._requests += reserved
             self._end = end
 
     def check_deadline(self) -> None:
-        """Raises EngineError (forge-budget-spent) when the time of the run is over."""
+        """Make sure that time remains.
+
+        Raises:
+            EngineError: forge-budget-spent.
+        """
         if self._clock() >= self._end:
-            raise budget_spent("the time of this run for asking the forge is over")
+            raise forge_budget_spent("the time of this run for asking the forge is over")
 
     def wait(self, seconds: float) -> bool:
-        """Wait, or return False at once when that is more than is left."""
+        """Wait; return False at once when that is longer than the budget allows."""
         if seconds > self._wait or self._clock() + seconds >= self._end:
             return False
         self._wait -= seconds
@@ -243,19 +306,11 @@ class Budget:
         return True
 
 
-CONNECT_SECONDS = 10.0
-READ_SECONDS = 30.0
-# For one reply in all, headers included: a byte now and then keeps within any bound on a single read.
-REPLY_SECONDS = 60.0
-MAX_HOPS = 4
-T = TypeVar("T")
-MAX_BYTES = 20_000_000
-CHUNK = 65_536
-REDIRECTS = frozenset({301, 302, 303, 307, 308})
+# -- requests
 
 
 class HttpReply(NamedTuple):
-    """What came back. Header names are in lower case."""
+    """A reply; header names are in lower case."""
 
     status: int
     headers: Mapping[str, str]
@@ -263,7 +318,14 @@ class HttpReply(NamedTuple):
 
 
 class Limits(NamedTuple):
-    """Of one exchange: seconds to connect, of one silence, and from the connection to the last byte; bytes of body."""
+    """The limits of one exchange.
+
+    Attributes:
+        connect: seconds to connect.
+        read: seconds without a byte.
+        total: seconds from the connection to the last byte.
+        max_bytes: the maximum size of the body.
+    """
 
     connect: float
     read: float
@@ -272,7 +334,13 @@ class Limits(NamedTuple):
 
 
 class FailedTry(NamedTuple):
-    """Why a try failed. `pause`: seconds to wait before the next one, None for the usual; `is_final`: no next one."""
+    """The error of an attempt, and what follows it.
+
+    Attributes:
+        error: the error.
+        pause: seconds before the next attempt; None for the usual pause.
+        is_final: whether there must be no other attempt.
+    """
 
     error: EngineError
     pause: float | None = None
@@ -282,20 +350,25 @@ class FailedTry(NamedTuple):
 def try_again(
     attempt: Callable[[], T | FailedTry], pauses: Iterable[float], wait: Callable[[float], bool]
 ) -> T | FailedTry:
-    """What `attempt` gives; made again after each of `pauses` (or the one it names), unless its failure is final.
-    `wait` waits for so many seconds, or gives False when there is no time for it."""
+    """Return the outcome of `attempt`, which is repeated until it succeeds or fails for good.
+
+    Args:
+        attempt: returns the outcome.
+        pauses: the usual pause before each repetition, in seconds.
+        wait: waits for seconds; returns False when there is no time for it.
+    """
     outcome = attempt()
-    for usual in pauses:
+    for usual_pause in pauses:
         if not isinstance(outcome, FailedTry) or outcome.is_final:
             break
-        if not wait(usual if outcome.pause is None else outcome.pause):
+        if not wait(usual_pause if outcome.pause is None else outcome.pause):
             break
         outcome = attempt()
     return outcome
 
 
 def open_pool() -> PoolManager:
-    """Connections to be used again; a context manager that closes them."""
+    """Return a pool of connections for reuse, a context manager that closes them."""
     from urllib3 import PoolManager
 
     return PoolManager()
@@ -310,47 +383,63 @@ def exchange(
     headers: Mapping[str, str],
     body: bytes = b"",
 ) -> HttpReply:
-    """One request and its whole reply; redirects are not followed, and nothing is tried again. Raises TimeoutError when
-    it takes longer than `limits.total`, headers included, OverflowError for a body that is too large, ConnectionError
-    that says what broke."""
-    from urllib3 import Timeout
-    from urllib3.exceptions import HTTPError
-    from urllib3.exceptions import TimeoutError as NoAnswer
+    """Send one request and read its whole reply, without redirects and repetitions.
+
+    Raises:
+        TimeoutError: it takes longer than `limits.total`, headers included.
+        OverflowError: the body is too large.
+        ConnectionError: the connection broke; the message says how.
+    """
 
     def send(_seconds: float) -> HttpReply:
-        answer = bytearray()
-        try:
-            response = pool.request(
-                method,
-                url,
-                body=body or None,
-                headers=headers,
-                redirect=False,
-                retries=False,
-                preload_content=False,
-                timeout=Timeout(connect=limits.connect, read=limits.read),
-            )
-            try:
-                # Piece by piece: what is compressed can grow a thousandfold.
-                while piece := response.read1(CHUNK):
-                    answer += piece
-                    if len(answer) > limits.max_bytes:
-                        raise OverflowError
-            finally:
-                response.close()  # a connection whose reply was read to its end is back in the pool by now
-        except (HTTPError, OSError) as error:
-            said = "no answer in time" if isinstance(error, NoAnswer) else type(error).__name__
-            raise ConnectionError(said) from error
-        names = {name.lower(): value for name, value in response.headers.items()}
-        return HttpReply(response.status, names, bytes(answer))
+        return _send(pool, method, url, limits, headers=headers, body=body)
 
     return call_bounded(send, limits.total)
 
 
+def _send(
+    pool: PoolManager,
+    method: str,
+    url: str,
+    limits: Limits,
+    *,
+    headers: Mapping[str, str],
+    body: bytes,
+) -> HttpReply:
+    from urllib3 import Timeout
+    from urllib3.exceptions import HTTPError
+    from urllib3.exceptions import TimeoutError as NoAnswer
+
+    answer = bytearray()
+    try:
+        response = pool.request(
+            method,
+            url,
+            body=body or None,
+            headers=headers,
+            redirect=False,
+            retries=False,
+            preload_content=False,
+            timeout=Timeout(connect=limits.connect, read=limits.read),
+        )
+        try:
+            # Piece by piece: compressed data can grow a thousandfold.
+            while piece := response.read1(CHUNK):
+                answer += piece
+                if len(answer) > limits.max_bytes:
+                    raise OverflowError
+        finally:
+            # After a complete reply the connection is in the pool already.
+            response.close()
+    except (HTTPError, OSError) as error:
+        reason = "no answer in time" if isinstance(error, NoAnswer) else type(error).__name__
+        raise ConnectionError(reason) from error
+    reply_headers = {name.lower(): value for name, value in response.headers.items()}
+    return HttpReply(response.status, reply_headers, bytes(answer))
+
+
 class Transport:
-    """Sends requests to the API at `base` (https, or http on this machine) and to where it redirects. `secrets` are the
-    headers that only the host of `base` is sent. Raises EngineError: forge-unauthorised for a token that no header can
-    hold (the library below would print it), forge-failed for a `base` that is not secure."""
+    """Sends requests to an API (https, or http on this machine) and to where it redirects."""
 
     def __init__(
         self,
@@ -361,63 +450,82 @@ class Transport:
         budget: Budget,
         max_bytes: int = MAX_BYTES,
     ) -> None:
+        """Check address and secrets.
+
+        Args:
+            base: the address of the API.
+            headers: headers of all requests.
+            secrets: headers of requests to the host of `base` only.
+            budget: the budget that requests are counted on.
+            max_bytes: the maximum size of a reply.
+
+        Raises:
+            EngineError: forge-unauthorised for a token that no header can hold, since urllib3 would
+                print it; forge-failed for a `base` that is not secure.
+        """
         if not all(value.isascii() and value.isprintable() for value in secrets.values()):
-            raise unauthorised(base)
+            raise forge_unauthorised(base)
         self.base = base.rstrip("/")
         self.budget = budget
         self._max_bytes = max_bytes
-        self._reply_seconds = REPLY_SECONDS * max(
-            1, max_bytes // MAX_BYTES
-        )  # a large file takes its time
+        self._reply_seconds = REPLY_SECONDS * max(1, max_bytes // MAX_BYTES)  # In proportion.
         self._headers = {"user-agent": "memory-ci", **headers}
         self._secrets = dict(secrets)
-        self._check(self.base)
+        self._check_secure(self.base)
 
     def send(self, url: str, etag: str = "") -> HttpReply:
-        """The reply at the end of at most three redirects; `etag` is that of the reply already known. Raises
-        EngineError (forge-failed, forge-budget-spent), or ConnectionError when the wire breaks."""
+        """Return the reply at the end of at most three redirects.
+
+        Args:
+            url: the address.
+            etag: the ETag of a cached reply.
+
+        Raises:
+            EngineError: forge-failed, forge-budget-spent.
+            ConnectionError: the connection broke.
+        """
         target = url
         for _ in range(MAX_HOPS):
-            reply = self._request(target, self._headers_for(target, etag))
+            reply = self._request("GET", target, self._headers_for(target, etag))
             if reply.status not in REDIRECTS:
                 return reply
             target = join_url(target, reply.headers.get("location", ""))
-            self._check(target)
-        raise failed(url, "redirects in a circle")
+            self._check_secure(target)
+        raise forge_failed(url, "redirects in a circle")
 
     def write(self, method: str, url: str, body: bytes) -> HttpReply:
-        """The reply to JSON sent to our own host; not sent again anywhere, whatever the reply. Raises as `send`;
-        EngineError (forge-failed) for another host."""
+        """Send JSON to the host of the API once, and return the reply.
+
+        Raises:
+            EngineError: as `send`; forge-failed for another host.
+            ConnectionError: the connection broke.
+        """
         if not is_same_host(url, self.base):
-            raise failed(url, "was not written to: it is another host")
-        return self._request(
-            url, self._headers_for(url, "") | {"content-type": "application/json"}, method, body
-        )
+            raise forge_failed(url, "was not written to: it is another host")
+        headers = self._headers_for(url, "") | {"content-type": "application/json"}
+        return self._request(method, url, headers, body)
 
     def _headers_for(self, url: str, etag: str) -> dict[str, str]:
         if not is_same_host(url, self.base):
             return self._headers
-        return self._headers | self._secrets | ({"if-none-match": etag} if etag else {})
+        condition = {"if-none-match": etag} if etag else {}
+        return self._headers | self._secrets | condition
 
     def _request(
-        self, url: str, headers: Mapping[str, str], method: str = "GET", body: bytes = b""
+        self, method: str, url: str, headers: Mapping[str, str], body: bytes = b""
     ) -> HttpReply:
         self.budget.spend()
-        limits = Limits(
-            CONNECT_SECONDS,
-            READ_SECONDS,
-            min(self._reply_seconds, self.budget.left),
-            self._max_bytes,
-        )
+        seconds = min(self._reply_seconds, self.budget.seconds)
+        limits = Limits(CONNECT_SECONDS, READ_SECONDS, seconds, self._max_bytes)
         try:
             reply = exchange(self._pool, method, url, limits, headers=headers, body=body)
         except OverflowError:
-            raise failed(url, f"answered with more than {self._max_bytes:,} bytes") from None
+            problem = f"answered with more than {self._max_bytes:,} bytes"
+            raise forge_failed(url, problem) from None
         except TimeoutError:
             self.budget.check_deadline()
-            raise unreachable(
-                url, f"did not end its reply within {self._reply_seconds:g} seconds"
-            ) from None
+            problem = f"did not end its reply within {self._reply_seconds:g} seconds"
+            raise forge_unreachable(url, problem) from None
         self.budget.check_deadline()
         return reply
 
@@ -425,6 +533,6 @@ class Transport:
     def _pool(self) -> PoolManager:
         return open_pool()
 
-    def _check(self, url: str) -> None:
+    def _check_secure(self, url: str) -> None:
         if not is_secure(url) and not (is_loopback(url) and is_loopback(self.base)):
-            raise failed(url, "was not asked: only https addresses are")
+            raise forge_failed(url, "was not asked: only https addresses are")

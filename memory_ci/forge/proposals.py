@@ -1,4 +1,4 @@
-"""What is written to a forge: the request of a branch, comments on it, and commits that GitHub makes and signs."""
+"""Writing to a forge: the request of a branch, comments on it, and commits that GitHub signs."""
 
 from __future__ import annotations
 
@@ -13,19 +13,54 @@ import msgspec
 from memory_ci.errors import EngineError
 from memory_ci.forge.github import Granted, IssueComment, PullReview, Remark
 from memory_ci.forge.gitlab import DEVELOPER, GitLabMember, GitLabUser, Note
-from memory_ci.forge.http import host_of, refused
+from memory_ci.forge.http import forge_refused, host_of
 from memory_ci.forge.rest import Client, T, require
 
-COMMAND = "/memory"  # What the line of a comment begins with that asks for something.
-DRAFT = "Draft: "  # What the title of a merge request begins with that may not be merged yet.
-# Whose comments may be ours, where a person's token writes them (docs.github.com, `author_association`).
+COMMAND = "/memory"  # What a line of a comment that is a command begins with.
+DRAFT = "Draft: "  # What the title of a draft merge request begins with.
 TRUSTED = frozenset({"OWNER", "MEMBER", "COLLABORATOR"})
-# What people of the house said of a request: "" where none did. An approval counts most.
-Review = Literal["", "reviewed", "changes requested", "approved"]
+"""Associations of people whose comments may be ours, where a person's token writes them.
+
+See docs.github.com, `author_association`.
+"""
+
+ReviewOutcome = Literal["", "reviewed", "changes requested", "approved"]
+"""What members said of a request; "" where none did. An approval counts most."""
+
+GITHUB_OUTCOMES: Mapping[str, ReviewOutcome] = {
+    "APPROVED": "approved",
+    "CHANGES_REQUESTED": "changes requested",
+    "COMMENTED": "reviewed",
+}
+"""The outcome by the state of a review, the most important first."""
+
+AUTO_MERGE = (
+    "mutation($input: EnablePullRequestAutoMergeInput!) "
+    "{ enablePullRequestAutoMerge(input: $input) { clientMutationId } }"
+)
+CREATE_COMMIT = (
+    "mutation($input: CreateCommitOnBranchInput!) { createCommitOnBranch(input: $input) "
+    "{ commit { oid } } }"
+)
+MAX_BYTES = 256 * 1024
+"""Of the new contents of one commit: a larger request is slow, or refused, and a push is better."""
+
+STALE = "STALE_DATA"  # The type of the error when the branch is not at `expectedHeadOid`.
+STALE_WORDS = "expected branch to point to"  # In its message.
 
 
 class Proposal(msgspec.Struct, frozen=True):
-    """A request, where people see it, its text, and whether it was merged. `node` is its id in GraphQL, on GitHub."""
+    """A request of a branch.
+
+    Attributes:
+        number: its number.
+        url: its web page.
+        body: its text.
+        is_merged: whether it was merged.
+        opened: when it was opened.
+        node: its id in GraphQL, on GitHub.
+        is_draft: whether it is a draft.
+    """
 
     number: int
     url: str
@@ -44,26 +79,36 @@ class Comment(msgspec.Struct, frozen=True):
 
 
 def _list_whole(client: Client, path: str, shape: type[T]) -> tuple[T, ...]:
+    """Return a list of which no part could not be read.
+
+    Raises:
+        EngineError: `forge-…`.
+    """
     listing = client.list_all(path, shape)
-    return require(listing._replace(items=()) if listing.problem else listing).items
+    if listing.problem:
+        listing = listing._replace(items=())
+    return require(listing).items
+
+
+# -- GitHub
 
 
 class GraphQLError(msgspec.Struct, frozen=True):
-    """One error of a GraphQL reply."""
+    """An error of a GraphQL reply."""
 
     type: str = ""
     message: str = ""
 
 
 class Response(msgspec.Struct, frozen=True):
-    """A GraphQL reply, of status 200 also for errors; `data` is what each mutation gives, by its fields."""
+    """A GraphQL reply, with status 200 also for errors; `data` has the fields of each mutation."""
 
     data: dict[str, dict[str, dict[str, str] | None] | None] | None = None
     errors: tuple[GraphQLError, ...] = ()
 
 
 class GitHubProposal(msgspec.Struct, frozen=True):
-    """What GitHub says of a pull request (docs.github.com, "REST API endpoints for pull requests")."""
+    """A pull request (docs.github.com, "REST API endpoints for pull requests")."""
 
     number: int
     html_url: str = ""
@@ -73,76 +118,99 @@ class GitHubProposal(msgspec.Struct, frozen=True):
     node_id: str = ""
 
     def to_proposal(self) -> Proposal:
-        body, is_merged = self.body or "", bool(self.merged_at)
-        return Proposal(self.number, self.html_url, body, is_merged, self.created_at, self.node_id)
-
-
-AUTO_MERGE = (
-    "mutation($input: EnablePullRequestAutoMergeInput!) { enablePullRequestAutoMerge(input: $input) "
-    "{ clientMutationId } }"
-)
-STATES: tuple[tuple[str, Review], ...] = (
-    ("APPROVED", "approved"), ("CHANGES_REQUESTED", "changes requested"), ("COMMENTED", "reviewed")
-)  # fmt: skip
+        """Return the record of the request."""
+        return Proposal(
+            number=self.number,
+            url=self.html_url,
+            body=self.body or "",
+            is_merged=bool(self.merged_at),
+            opened=self.created_at,
+            node=self.node_id,
+        )
 
 
 class GitHubProposals:
-    """Pull requests of `repository` (`owner/name`); `graphql` is the address of that API. All methods raise
-    EngineError (forge-refused, `forge-…`)."""
+    """The pull requests of a repository.
+
+    All methods raise EngineError (forge-refused, `forge-…`).
+    """
 
     def __init__(self, client: Client, repository: str, graphql: str = "") -> None:
-        self._client, self._owner, self._graphql = client, repository.partition("/")[0], graphql
+        """Prepare requests to the API.
+
+        Args:
+            client: the client.
+            repository: `owner/name`.
+            graphql: the address of the GraphQL API.
+        """
+        self._client = client
+        self._owner = repository.partition("/")[0]
+        self._graphql = graphql
         root = f"/repos/{quote(repository)}"
-        self._path, self._issues, self._people = (
-            f"{root}/pulls",
-            f"{root}/issues",
-            f"{root}/collaborators",
-        )
+        self._pulls = f"{root}/pulls"
+        self._issues = f"{root}/issues"
+        self._collaborators = f"{root}/collaborators"
 
     def find(self, branch: str, base: str) -> Proposal | None:
-        """The open request that brings `branch` into `base`, both of this repository."""
-        return next(self._list("open", branch, base), None)
+        """Return the open request of `branch` into `base`, both of this repository."""
+        return next(self._iter_proposals("open", branch, base), None)
 
     def find_closed(self, branch: str, base: str) -> Proposal | None:
-        """The newest of the requests that are not open."""
-        return next(self._list("closed", branch, base), None)
+        """Return the newest request of `branch` into `base` that is not open."""
+        return next(self._iter_proposals("closed", branch, base), None)
 
-    def find_review(self, proposal: Proposal) -> Review:
-        """Whether people review a request, or approve of it as it is; what bots and strangers say is none. The last
-        opinion of each counts, and one that was dismissed is none."""
-        path = f"{self._path}/{proposal.number}/reviews?per_page=100"
-        said: dict[str, str] = {}
-        for one in self._client.find(path, tuple[PullReview, ...]) or ():
-            if one.user is None or one.user.is_bot or one.author_association not in TRUSTED:
+    def find_review(self, proposal: Proposal) -> ReviewOutcome:
+        """Return whether members review a request, or approve of its present version.
+
+        Bots and strangers do not count. The last opinion of each person counts, unless it was
+        dismissed.
+        """
+        path = f"{self._pulls}/{proposal.number}/reviews?per_page=100"
+        states: dict[str, str] = {}  # By login of the reviewer.
+        for review in self._client.find(path, tuple[PullReview, ...]) or ():
+            user = review.user
+            if user is None or user.is_bot or review.author_association not in TRUSTED:
                 continue
-            if one.state in ("APPROVED", "CHANGES_REQUESTED"):
-                said[one.user.login] = one.state
-            elif one.state == "COMMENTED":
-                said.setdefault(one.user.login, one.state)
-        return next((name for state, name in STATES if state in said.values()), "")
+            if review.state in ("APPROVED", "CHANGES_REQUESTED"):
+                states[user.login] = review.state
+            elif review.state == "COMMENTED":
+                states.setdefault(user.login, review.state)
+        for state, outcome in GITHUB_OUTCOMES.items():
+            if state in states.values():
+                return outcome
+        return ""
 
     def list_commands(self, proposal: Proposal, after: int) -> tuple[Comment, ...]:
-        """What those who may write said on a request with `/memory`, by ids above `after`, oldest first. Of those who
-        may write to the repository, which members and collaborators need not."""
-        listed = self._client.list_all(f"{self._issues}/{proposal.number}/comments", IssueComment)
-        told = [
-            (one, one.user.login)
-            for one in sorted(listed.items, key=lambda one: one.id)
-            if one.id > after and COMMAND in (one.body or "") and one.author_association in TRUSTED
-            if one.user is not None and not one.user.is_bot
-        ]
-        paths = {name: f"{self._people}/{quote(name, safe='')}/permission" for _, name in told}
-        granted = {name: self._client.find(path, Granted) for name, path in paths.items()}
-        return tuple(
-            Comment(one.id, one.body or "")
-            for one, name in told
-            if (may := granted[name]) and may.level == "write"
-        )
+        """Return the comments with `/memory` and an id above `after`, oldest first.
+
+        Only comments of people who may write to the repository count, which members and
+        collaborators need not.
+        """
+        path = f"{self._issues}/{proposal.number}/comments"
+        listing = self._client.list_all(path, IssueComment)
+        commands: list[tuple[str, Comment]] = []  # With the login of the author.
+        for comment in sorted(listing.items, key=lambda comment: comment.id):
+            body = comment.body or ""
+            user = comment.user
+            if comment.id <= after or COMMAND not in body:
+                continue
+            if comment.author_association not in TRUSTED or user is None or user.is_bot:
+                continue
+            commands.append((user.login, Comment(comment.id, body)))
+
+        logins = dict.fromkeys(login for login, _ in commands)
+        writers = {login for login in logins if self._may_write(login)}
+        return tuple(command for login, command in commands if login in writers)
+
+    def _may_write(self, login: str) -> bool:
+        path = f"{self._collaborators}/{quote(login, safe='')}/permission"
+        granted = self._client.find(path, Granted)
+        return granted is not None and granted.level == "write"
 
     def open(
         self, branch: str, base: str, title: str, body: str, *, is_draft: bool = False
     ) -> Proposal:
-        """A new request. Where the plan of the repository knows no drafts, it is none."""
+        """Open a request; where the plan of the repository has no drafts, an ordinary one."""
         data = {
             "title": title,
             "body": body,
@@ -150,85 +218,95 @@ class GitHubProposals:
             "base": base,
             "maintainer_can_modify": True,
         }
-        try:
-            asked = {**data, "draft": True} if is_draft else data
-            return self._client.write("POST", self._path, asked, GitHubProposal).to_proposal()
-        except EngineError as error:
-            if not is_draft or "draft" not in error.message.lower():
-                raise
-        return self._client.write("POST", self._path, data, GitHubProposal).to_proposal()
+        if is_draft:
+            try:
+                return self._post({**data, "draft": True})
+            except EngineError as error:
+                if "draft" not in error.message.lower():
+                    raise
+        return self._post(data)
+
+    def _post(self, data: Mapping[str, object]) -> Proposal:
+        return self._client.write("POST", self._pulls, data, GitHubProposal).to_proposal()
 
     def label(self, proposal: Proposal, labels: Sequence[str]) -> None:
         """Add labels to a request."""
-        self._client.write(
-            "POST", f"{self._issues}/{proposal.number}/labels", {"labels": labels}, Any
-        )
+        path = f"{self._issues}/{proposal.number}/labels"
+        self._client.write("POST", path, {"labels": labels}, Any)
 
     def ask(self, proposal: Proposal, reviewers: Sequence[str]) -> None:
-        """Ask people, on GitHub also teams (`owner/team`), to review a request."""
-        teams = [name.rpartition("/")[2] for name in reviewers if "/" in name]
-        asked = {
+        """Request a review of people, on GitHub also of teams (`owner/team`)."""
+        data = {
             "reviewers": [name for name in reviewers if "/" not in name],
-            "team_reviewers": teams,
+            "team_reviewers": [name.rpartition("/")[2] for name in reviewers if "/" in name],
         }
-        self._client.write(
-            "POST", f"{self._path}/{proposal.number}/requested_reviewers", asked, Any
-        )
+        path = f"{self._pulls}/{proposal.number}/requested_reviewers"
+        self._client.write("POST", path, data, Any)
 
     def merge_when_ready(self, proposal: Proposal, method: str) -> None:
-        """Let the forge merge a request as soon as its rules are met: by `merge`, `squash` or `rebase`. With a merge
-        queue the request enters it, and the queue has a method of its own."""
-        given = {"input": {"pullRequestId": proposal.node, "mergeMethod": method.upper()}}
-        reply = self._client.write(
-            "POST", self._graphql, {"query": AUTO_MERGE, "variables": given}, Response
-        )
-        if reply.errors:
-            raise refused(host_of(self._graphql), "", reply.errors[0].message)
+        """Let the forge merge a request as soon as its rules are met.
+
+        With a merge queue the request enters it, and the queue has a method of its own.
+
+        Args:
+            proposal: the request.
+            method: `merge`, `squash` or `rebase`.
+        """
+        variables = {"input": {"pullRequestId": proposal.node, "mergeMethod": method.upper()}}
+        data = {"query": AUTO_MERGE, "variables": variables}
+        response = self._client.write("POST", self._graphql, data, Response)
+        if response.errors:
+            raise forge_refused(host_of(self._graphql), "", response.errors[0].message)
 
     def update(self, proposal: Proposal, title: str, body: str) -> None:
-        """Give an open request another title and text."""
-        self._client.write(
-            "PATCH",
-            f"{self._path}/{proposal.number}",
-            {"title": title, "body": body},
-            GitHubProposal,
-        )
+        """Replace title and text of an open request."""
+        self._patch(proposal, {"title": title, "body": body})
 
     def close(self, proposal: Proposal) -> None:
         """Close a request without a merge."""
-        self._client.write(
-            "PATCH", f"{self._path}/{proposal.number}", {"state": "closed"}, GitHubProposal
-        )
+        self._patch(proposal, {"state": "closed"})
+
+    def _patch(self, proposal: Proposal, data: Mapping[str, object]) -> None:
+        self._client.write("PATCH", f"{self._pulls}/{proposal.number}", data, GitHubProposal)
 
     def find_comment(self, number: int, marker: str) -> Comment | None:
-        """The first comment on a request that begins with `marker`, and that no stranger can have written. Raises
-        EngineError where some could not be read: ours may be among them, and it is to be one. Of an app of the
-        repository, or of one of its people."""
-        for one in _list_whole(self._client, f"{self._issues}/{number}/comments", Remark):
-            is_app = one.user is not None and one.user.type == "Bot"
-            if (is_app or one.author_association in TRUSTED) and (one.body or "").startswith(
-                marker
-            ):
-                return Comment(one.id, one.body or "")
+        """Return the first comment on a request that begins with `marker`.
+
+        Only comments of an app of the repository, or of one of its members, count: no stranger can
+        have written it.
+
+        Raises:
+            EngineError: also where some comments could not be read. Ours may be among them, and
+                there must not be a second.
+        """
+        for comment in _list_whole(self._client, f"{self._issues}/{number}/comments", Remark):
+            body = comment.body or ""
+            is_app = comment.user is not None and comment.user.type == "Bot"
+            is_trusted = is_app or comment.author_association in TRUSTED
+            if is_trusted and body.startswith(marker):
+                return Comment(comment.id, body)
         return None
 
     def add_comment(self, number: int, body: str) -> None:
-        """A new comment."""
+        """Add a comment to a request."""
         self._client.write("POST", f"{self._issues}/{number}/comments", {"body": body}, Any)
 
     def update_comment(self, number: int, comment: Comment, body: str) -> None:
-        """Give a comment another text."""
+        """Replace the text of a comment."""
         self._client.write("PATCH", f"{self._issues}/comments/{comment.id}", {"body": body}, Any)
 
-    def _list(self, state: str, branch: str, base: str) -> Iterator[Proposal]:
-        """Newest first, as the API gives them unless asked otherwise."""
+    def _iter_proposals(self, state: str, branch: str, base: str) -> Iterator[Proposal]:
+        """Yield the requests of a state, the newest first, which is the default of the API."""
         query = urlencode({"state": state, "head": f"{self._owner}:{branch}", "base": base})
-        found = self._client.find(f"{self._path}?{query}", tuple[GitHubProposal, ...]) or ()
-        return (pull.to_proposal() for pull in found)
+        pulls = self._client.find(f"{self._pulls}?{query}", tuple[GitHubProposal, ...]) or ()
+        return (pull.to_proposal() for pull in pulls)
+
+
+# -- GitLab
 
 
 class GitLabProposal(msgspec.Struct, frozen=True):
-    """What GitLab says of a merge request (docs.gitlab.com, "Merge requests API")."""
+    """A merge request (docs.gitlab.com, "Merge requests API")."""
 
     iid: int
     web_url: str = ""
@@ -240,21 +318,26 @@ class GitLabProposal(msgspec.Struct, frozen=True):
     created_at: datetime | None = None
 
     def to_proposal(self) -> Proposal:
-        text, is_merged = self.description or "", self.state == "merged"
+        """Return the record of the request."""
         return Proposal(
-            self.iid, self.web_url, text, is_merged, self.created_at, is_draft=self.draft
+            number=self.iid,
+            url=self.web_url,
+            body=self.description or "",
+            is_merged=self.state == "merged",
+            opened=self.created_at,
+            is_draft=self.draft,
         )
 
 
 class GitLabReviewer(msgspec.Struct, frozen=True):
-    """Who was asked for a review, and how far it is (docs.gitlab.com, "Merge requests API", reviewers)."""
+    """A reviewer and their state (docs.gitlab.com, "Merge requests API", reviewers)."""
 
     state: str = ""
     user: GitLabUser = GitLabUser()
 
 
 class GitLabApprovals(msgspec.Struct, frozen=True):
-    """Who approved (docs.gitlab.com, "Merge request approvals API")."""
+    """The approvals of a request (docs.gitlab.com, "Merge request approvals API")."""
 
     approved_by: tuple[GitLabReviewer, ...] = ()
 
@@ -263,139 +346,178 @@ Users = tuple[GitLabUser, ...]
 
 
 class GitLabProposals:
-    """Merge requests of `project`, its number or its path, as in GitHubProposals."""
+    """The merge requests of a project, with the methods of GitHubProposals."""
 
     def __init__(self, client: Client, project: str) -> None:
+        """`project` is its number or its path."""
         self._client = client
         self._root = f"/projects/{quote(project, safe='')}"
-        self._path = f"{self._root}/merge_requests"
+        self._requests = f"{self._root}/merge_requests"
 
     def find(self, branch: str, base: str) -> Proposal | None:
-        return next((request.to_proposal() for request in self._list("opened", branch, base)), None)
+        """Return the open request of `branch` into `base`, both of this project."""
+        for request in self._iter_requests("opened", branch, base):
+            return request.to_proposal()
+        return None
 
     def find_closed(self, branch: str, base: str) -> Proposal | None:
-        requests = self._list("all", branch, base)
-        return next(
-            (one.to_proposal() for one in requests if one.state in ("closed", "merged")), None
-        )
+        """Return the newest request of `branch` into `base` that is not open."""
+        for request in self._iter_requests("all", branch, base):
+            if request.state in ("closed", "merged"):
+                return request.to_proposal()
+        return None
 
-    def find_review(self, proposal: Proposal) -> Review:
-        path = f"{self._path}/{proposal.number}"
+    def find_review(self, proposal: Proposal) -> ReviewOutcome:
+        """Return whether people review a request, or approve of it; bots do not count."""
+        path = f"{self._requests}/{proposal.number}"
         approvals = self._client.find(f"{path}/approvals", GitLabApprovals)
-        if approvals and not all(one.user.is_bot for one in approvals.approved_by):
+        if approvals and any(not approval.user.is_bot for approval in approvals.approved_by):
             return "approved"
         reviewers = self._client.find(f"{path}/reviewers", tuple[GitLabReviewer, ...]) or ()
-        states = {one.state for one in reviewers if not one.user.is_bot}
+        states = {reviewer.state for reviewer in reviewers if not reviewer.user.is_bot}
         if "requested_changes" in states:
             return "changes requested"
         return "reviewed" if states & {"reviewed", "approved", "review_started"} else ""
 
     def list_commands(self, proposal: Proposal, after: int) -> tuple[Comment, ...]:
-        """As in GitHubProposals: of those who may push to the project."""
-        query = {
-            "sort": "asc",
-            "order_by": "created_at",
-        }  # where a list is cut, the rest comes with the next run
-        listed = self._client.list_all(
-            f"{self._path}/{proposal.number}/notes", Note, query=query
-        ).items
-        told = [
-            one
-            for one in sorted(listed, key=lambda one: one.id)
-            if one.id > after and COMMAND in (one.body or "")
-        ]
-        people = {one.author.id for one in told if one.author is not None and not one.author.is_bot}
-        members = {
-            one: self._client.find(f"{self._root}/members/all/{one}", GitLabMember)
-            for one in people
-        }
-        house = {
-            one for one, member in members.items() if member and member.access_level >= DEVELOPER
-        }
-        return tuple(
-            Comment(one.id, one.body or "") for one in told if one.author and one.author.id in house
-        )
+        """Return the comments with `/memory` and an id above `after`, oldest first.
+
+        Only comments of people who may push to the project count.
+        """
+        # Oldest first: where the list is cut, the next run reads the rest.
+        query = {"sort": "asc", "order_by": "created_at"}
+        path = f"{self._requests}/{proposal.number}/notes"
+        notes = self._client.list_all(path, Note, query=query).items
+        commands: list[tuple[int, Comment]] = []  # With the id of the author.
+        for note in sorted(notes, key=lambda note: note.id):
+            body = note.body or ""
+            if note.id <= after or COMMAND not in body:
+                continue
+            if note.author is not None and not note.author.is_bot:
+                commands.append((note.author.id, Comment(note.id, body)))
+
+        user_ids = {user_id for user_id, _ in commands}
+        writers = {user_id for user_id in user_ids if self._may_push(user_id)}
+        return tuple(command for user_id, command in commands if user_id in writers)
+
+    def _may_push(self, user_id: int) -> bool:
+        member = self._client.find(f"{self._root}/members/all/{user_id}", GitLabMember)
+        return member is not None and member.access_level >= DEVELOPER
 
     def open(
         self, branch: str, base: str, title: str, body: str, *, is_draft: bool = False
     ) -> Proposal:
-        named = f"{DRAFT}{title}" if is_draft else title
-        data = {"title": named, "description": body, "source_branch": branch, "target_branch": base}
-        return self._client.write("POST", self._path, data, GitLabProposal).to_proposal()
+        """Open a request."""
+        data = {
+            "title": _format_title(title, is_draft=is_draft),
+            "description": body,
+            "source_branch": branch,
+            "target_branch": base,
+        }
+        return self._client.write("POST", self._requests, data, GitLabProposal).to_proposal()
 
     def update(self, proposal: Proposal, title: str, body: str) -> None:
-        """As in GitHubProposals; one that is a draft stays one."""
-        self._put(
-            proposal,
-            {"title": f"{DRAFT}{title}" if proposal.is_draft else title, "description": body},
-        )
+        """Replace title and text of an open request; a draft stays one."""
+        draft_title = _format_title(title, is_draft=proposal.is_draft)
+        self._put(proposal, {"title": draft_title, "description": body})
 
     def label(self, proposal: Proposal, labels: Sequence[str]) -> None:
+        """Add labels to a request."""
         self._put(proposal, {"add_labels": ",".join(labels)})
 
     def ask(self, proposal: Proposal, reviewers: Sequence[str]) -> None:
-        found = {
+        """Request a review of people."""
+        users_by_name = {
             name: self._client.find(f"/users?{urlencode({'username': name})}", Users)
             for name in reviewers
         }
-        if unknown := [name for name, users in found.items() if not users]:
-            raise refused(host_of(self._path), "", f"there is no user {unknown[0]}")
-        self._put(proposal, {"reviewer_ids": [users[0].id for users in found.values() if users]})
+        unknown = [name for name, users in users_by_name.items() if not users]
+        if unknown:
+            raise forge_refused("the forge", "", f"there is no user {unknown[0]}")
+        ids = [users[0].id for users in users_by_name.values() if users]
+        self._put(proposal, {"reviewer_ids": ids})
 
     def merge_when_ready(self, proposal: Proposal, method: str) -> None:
-        """As in GitHubProposals; whether it is a merge commit or a rebase is a setting of the project."""
-        asked = {
+        """Let the forge merge a request as soon as its rules are met.
+
+        Whether that makes a merge commit or a rebase is a setting of the project.
+
+        Args:
+            proposal: the request.
+            method: `squash`, or another.
+        """
+        data = {
             "merge_when_pipeline_succeeds": True,
             "auto_merge": True,
             "squash": method == "squash",
         }
-        self._client.write("PUT", f"{self._path}/{proposal.number}/merge", asked, GitLabProposal)
+        self._client.write("PUT", f"{self._requests}/{proposal.number}/merge", data, GitLabProposal)
 
     def close(self, proposal: Proposal) -> None:
+        """Close a request without a merge."""
         self._put(proposal, {"state_event": "close"})
 
     def find_comment(self, number: int, marker: str) -> Comment | None:
-        """As in GitHubProposals; who asks is known, and alone can have written it."""
-        listed = _list_whole(self._client, f"{self._path}/{number}/notes", Note)
-        marked = [one for one in listed if (one.body or "").startswith(marker)]
-        me = self._client.find("/user", GitLabUser) if marked else None
-        own = (
-            one
-            for one in marked
-            if me is not None and one.author is not None and one.author.id == me.id
-        )
-        return next((Comment(one.id, one.body or "") for one in own), None)
+        """Return the first comment on a request that begins with `marker`.
+
+        Only comments of the token's own user count.
+
+        Raises:
+            EngineError: also where some comments could not be read.
+        """
+        notes = _list_whole(self._client, f"{self._requests}/{number}/notes", Note)
+        marked = [note for note in notes if (note.body or "").startswith(marker)]
+        user = self._client.find("/user", GitLabUser) if marked else None
+        if user is None:
+            return None
+        for note in marked:
+            if note.author is not None and note.author.id == user.id:
+                return Comment(note.id, note.body or "")
+        return None
 
     def add_comment(self, number: int, body: str) -> None:
-        self._client.write("POST", f"{self._path}/{number}/notes", {"body": body}, Any)
+        """Add a comment to a request."""
+        self._client.write("POST", f"{self._requests}/{number}/notes", {"body": body}, Any)
 
     def update_comment(self, number: int, comment: Comment, body: str) -> None:
-        self._client.write("PUT", f"{self._path}/{number}/notes/{comment.id}", {"body": body}, Any)
+        """Replace the text of a comment."""
+        path = f"{self._requests}/{number}/notes/{comment.id}"
+        self._client.write("PUT", path, {"body": body}, Any)
 
     def _put(self, proposal: Proposal, data: Mapping[str, object]) -> None:
-        self._client.write("PUT", f"{self._path}/{proposal.number}", data, GitLabProposal)
+        self._client.write("PUT", f"{self._requests}/{proposal.number}", data, GitLabProposal)
 
-    def _list(self, state: str, branch: str, base: str) -> Iterator[GitLabProposal]:
-        """Newest first, as the API gives them unless asked otherwise; a branch of a fork may have the same name."""
+    def _iter_requests(self, state: str, branch: str, base: str) -> Iterator[GitLabProposal]:
+        """Yield the requests of a state, the newest first, which is the default of the API.
+
+        Those of forks are left out, where a branch may have the same name.
+        """
         query = urlencode({"state": state, "source_branch": branch, "target_branch": base})
-        found = self._client.find(f"{self._path}?{query}", tuple[GitLabProposal, ...]) or ()
-        return (
-            one
-            for one in found
-            if one.source_project_id and one.source_project_id == one.target_project_id
-        )
+        requests = self._client.find(f"{self._requests}?{query}", tuple[GitLabProposal, ...]) or ()
+        for request in requests:
+            project = request.source_project_id
+            if project and project == request.target_project_id:
+                yield request
+
+
+def _format_title(title: str, *, is_draft: bool) -> str:
+    return f"{DRAFT}{title}" if is_draft else title
 
 
 Proposals = GitHubProposals | GitLabProposals
-# Of the new contents of one commit: above that the request is slow, or refused, and a push does better.
-MAX_BYTES = 256 * 1024
-MUTATION = "mutation($input: CreateCommitOnBranchInput!) { createCommitOnBranch(input: $input) { commit { oid } } }"
-# Type and message of the error when the branch is not at `expectedHeadOid`.
-STALE, STALE_WORDS = "STALE_DATA", "expected branch to point to"
+
+
+# -- commits by the API
 
 
 class Created(NamedTuple):
-    """The id of the new commit; "" with `is_stale` when the branch had moved, or else with why it was refused."""
+    """The result of creating a commit.
+
+    Attributes:
+        oid: the id of the new commit; "" if there is none.
+        is_stale: whether the branch had moved.
+        reason: why it was refused otherwise.
+    """
 
     oid: str
     is_stale: bool = False
@@ -403,36 +525,64 @@ class Created(NamedTuple):
 
 
 class GitHubCommitter:
-    """Makes commits on the branches of `repository` (`owner/name`) through the GraphQL API at `address`. What GitHub
-    makes itself is signed: `createCommitOnBranch` with `expectedHeadOid` (docs.github.com, "GraphQL mutations"). It
-    knows files and their content, no modes: an executable memory file would lose its bit."""
+    """Creates commits on branches of a repository, which GitHub signs.
+
+    The GraphQL mutation is `createCommitOnBranch` with `expectedHeadOid` (docs.github.com, "GraphQL
+    mutations"). It has files and their content, no modes: an executable memory file would lose its
+    bit.
+    """
 
     def __init__(self, client: Client, address: str, repository: str) -> None:
-        self._client, self._address, self._repository = client, address, repository
+        """Prepare requests to the API.
+
+        Args:
+            client: the client.
+            address: that of the GraphQL API.
+            repository: `owner/name`.
+        """
+        self._client = client
+        self._address = address
+        self._repository = repository
 
     def commit(
         self, branch: str, expected: str, files: Mapping[str, bytes | None], message: str
     ) -> Created:
-        """One commit on top of `expected`, with files to write (None: to delete). Raises EngineError (`forge-…`)."""
-        written = {path: data for path, data in files.items() if data is not None}
-        if sum(map(len, written.values())) > MAX_BYTES:
+        """Create one commit on top of `expected`.
+
+        Args:
+            branch: the short name of the branch.
+            expected: the commit that the branch must be at.
+            files: the files to write (None: to delete) by path.
+            message: the whole message.
+
+        Raises:
+            EngineError: `forge-…`.
+        """
+        contents = {path: data for path, data in files.items() if data is not None}
+        if sum(map(len, contents.values())) > MAX_BYTES:
             return Created("", reason=f"more than {MAX_BYTES // 1024} KB in one commit")
+
         headline, _, body = message.partition("\n")
         additions = [
-            {"path": path, "contents": b64encode(data).decode()} for path, data in written.items()
+            {"path": path, "contents": b64encode(data).decode()} for path, data in contents.items()
         ]
-        deletions = [{"path": path} for path in files if path not in written]
-        asked = {
+        deletions = [{"path": path} for path in files if path not in contents]
+        commit_input = {
             "branch": {"repositoryNameWithOwner": self._repository, "branchName": branch},
             "expectedHeadOid": expected,
             "message": {"headline": headline, "body": body.strip("\n")},
             "fileChanges": {"additions": additions, "deletions": deletions},
         }
-        mutation = {"query": MUTATION, "variables": {"input": asked}}
-        response = self._client.write("POST", self._address, mutation, Response)
-        made = ((response.data or {}).get("createCommitOnBranch") or {}).get("commit")
-        if made and "oid" in made and not response.errors:
-            return Created(made["oid"])
-        first = response.errors[0] if response.errors else GraphQLError()
-        is_stale = first.type == STALE or STALE_WORDS in first.message.lower()
-        return Created("", is_stale, first.message or "no reason was given")
+        data = {"query": CREATE_COMMIT, "variables": {"input": commit_input}}
+        return _parse_created(self._client.write("POST", self._address, data, Response))
+
+
+def _parse_created(response: Response) -> Created:
+    if not response.errors:
+        payload = (response.data or {}).get("createCommitOnBranch") or {}
+        commit = payload.get("commit")
+        if commit and "oid" in commit:
+            return Created(commit["oid"])
+    error = response.errors[0] if response.errors else GraphQLError()
+    is_stale = error.type == STALE or STALE_WORDS in error.message.lower()
+    return Created("", is_stale, error.message or "no reason was given")

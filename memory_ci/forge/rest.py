@@ -1,7 +1,7 @@
-"""REST: JSON things and lists of a forge, with retries, pages, and a cache of what did not change.
+"""JSON objects and lists of a forge by REST, with retries, pages and a cache of replies.
 
-An unchanged reply is a 304, which costs no request. A file of the cache holds the address and the reply, never a header
-of ours. All of it may be deleted at any time.
+An unchanged reply is a 304, which costs no request. A file of the cache holds the address and the
+reply, never a header of ours. The cache may be deleted at any time.
 """
 
 from __future__ import annotations
@@ -27,24 +27,40 @@ from memory_ci.forge.http import (
     FailedTry,
     HttpReply,
     Transport,
-    failed,
     find_limit,
+    forge_failed,
+    forge_refused,
+    forge_unauthorised,
+    forge_unreachable,
     host_of,
     is_same_host,
     next_page,
-    refused,
     split_url,
     try_again,
-    unauthorised,
-    unreachable,
 )
 from memory_ci.records.history import Check, Permission, PullRequest
 from memory_ci.secrets import mask_secrets
 from memory_ci.text import shorten
 
+T = TypeVar("T")
+Payload = TypeVar("Payload")
+PAUSES = (1.0, 2.0)  # Seconds before the second and the third attempt; there is no fourth.
+MAX_PAGES = 20
+TRANSIENT = frozenset({500, 502, 503, 504})
+ABSENT = frozenset({404, 422})
+"""Statuses for a missing object: GitHub answers 422 for a commit that it does not know."""
+
+REASON_WIDTH = 300  # Characters of a forge's words.
+WRITTEN = frozenset({200, 201})
+REFUSALS = frozenset({403, 404, 405, 422})
+"""Statuses for a write without the right to it, to a missing object, or against a rule."""
+
+UNEXPECTED = "answered with something else than was asked for"
+UNEXPECTED_ITEM = "has an item that is not what the API says; it was left out"
+
 
 class Page(msgspec.Struct, frozen=True):
-    """A reply as it came: `data` is its JSON, `link` the header that leads to the next page."""
+    """A cached reply: `data` is its JSON, `link` the header that leads to the next page."""
 
     url: str
     etag: str
@@ -52,22 +68,14 @@ class Page(msgspec.Struct, frozen=True):
     data: Any
 
 
-T = TypeVar("T")
-PAUSES = (1.0, 2.0)  # Seconds before the second and the third try; there is no fourth.
-MAX_PAGES = 20
-TRANSIENT = frozenset({500, 502, 503, 504})
-ABSENT = frozenset(
-    {404, 422}
-)  # There is no such thing: GitHub says 422 of a commit that it does not know.
-SAID_WIDTH = 300
-WRITTEN = frozenset({200, 201})
-# To what is written: no right to, no such thing for this token, or a rule against it.
-REFUSALS = frozenset({403, 404, 405, 422})
-MISSHAPEN = "has an item that is not what the API says; it was left out"
-
-
 class Listing(NamedTuple, Generic[T]):
-    """All that could be read of a list, and what could not, in words; `slug` is that of the error it was."""
+    """The items of a list that could be read.
+
+    Attributes:
+        items: the items.
+        problem: what could not be read, in words.
+        slug: that of the error.
+    """
 
     items: tuple[T, ...]
     problem: str = ""
@@ -75,20 +83,27 @@ class Listing(NamedTuple, Generic[T]):
 
 
 class Client:
-    """Reads and writes things of given shapes through the API that `transport` leads to. Replies are kept in
-    `cache_dir`, a file each; one that cannot be read is not there, or not kept."""
+    """Reads and writes objects of given shapes through an API, and caches replies as files.
+
+    A cache file that cannot be read or written is ignored.
+    """
 
     def __init__(self, transport: Transport, cache_dir: Path) -> None:
-        self._transport, self._cache_dir = transport, cache_dir
+        self._transport = transport
+        self._cache_dir = cache_dir
         self._limited: EngineError | None = None
 
     @property
     def budget(self) -> Budget:
-        """What may be spent on asking."""
+        """The budget of requests."""
         return self._transport.budget
 
     def find(self, path: str, shape: type[T]) -> T | None:
-        """The thing at `path`, or None when there is none. Raises EngineError (`forge-…`)."""
+        """Return the object at `path`, or None when there is none.
+
+        Raises:
+            EngineError: `forge-…`.
+        """
         url = self._transport.base + path
         page = self._get(url)
         if page is None:
@@ -96,7 +111,7 @@ class Client:
         try:
             return msgspec.convert(page.data, shape)
         except (ValueError, RecursionError) as error:
-            raise failed(url, "answered with something else than was asked for") from error
+            raise forge_failed(url, UNEXPECTED) from error
 
     def list_all(
         self,
@@ -105,69 +120,97 @@ class Client:
         *,
         query: Mapping[str, str] | None = None,
         key: str = "",
-        is_past: Callable[[T], bool] = lambda _: False,
+        is_past: Callable[[T], bool] | None = None,
         pages: int = MAX_PAGES,
     ) -> Listing[T]:
-        """The list at `path` (under `key` of each page), up to the first item that `is_past`. What cannot be read is
-        the problem of the listing. Raises EngineError (forge-rate-limited, forge-budget-spent) when nothing more can be
-        asked at all."""
-        url = f"{self._transport.base}{path}?{urlencode({'per_page': '100', **(query or {})})}"
+        """Return the list at `path`; what cannot be read is the problem of the listing.
+
+        Args:
+            path: the path.
+            shape: the type of an item; others are left out.
+            query: parameters of the address.
+            key: the key of the list in each page; "" where the page is the list.
+            is_past: whether the list ends before an item.
+            pages: the maximum of pages.
+
+        Raises:
+            EngineError: forge-rate-limited or forge-budget-spent, when no more request succeeds.
+        """
+        parameters = urlencode({"per_page": "100", **(query or {})})
+        url = f"{self._transport.base}{path}?{parameters}"
         items: list[T] = []
-        problem = slug = ""
+        problem = ""
+        slug = ""
         try:
-            for data in self._items(url, key, pages):
+            for data in self._iter_items(url, key, pages):
                 try:
                     item = msgspec.convert(data, shape)
                 except (ValueError, RecursionError):
-                    problem, slug = failed(url, MISSHAPEN).message, "forge-failed"
+                    problem = forge_failed(url, UNEXPECTED_ITEM).message
+                    slug = "forge-failed"
                     continue
-                if is_past(item):
+                if is_past is not None and is_past(item):
                     break
                 items.append(item)
         except EngineError as error:
             if error.slug in LASTING:
                 raise
-            problem, slug = error.message, error.slug
+            problem = error.message
+            slug = error.slug
         return Listing(tuple(items), problem, slug)
 
     def write(self, method: str, path: str, data: object, shape: type[T]) -> T:
-        """What the API says of `data` sent to `path` (or an address of its host). Sent once, for it may have been done.
-        Raises EngineError: forge-refused for rights and rules, else `forge-…`."""
+        """Send `data` to `path` (or an address of the API's host), and return the reply.
+
+        It is sent once, for a failed attempt may have had its effect.
+
+        Raises:
+            EngineError: forge-refused for rights and rules, else `forge-…`.
+        """
         url = path if path.startswith("http") else self._transport.base + path
         try:
             reply = self._transport.write(method, url, msgspec.json.encode(data))
         except ConnectionError as error:
-            raise failed(url, f"could not be written to: {error}") from error
+            raise forge_failed(url, f"could not be written to: {error}") from error
         if reply.status in REFUSALS and not find_limit(reply.status, reply.headers, reply.body):
-            what = f" what was to be written, with status {reply.status}"
-            raise refused(f"{host_of(url)}{split_url(url).path}", what, _say(reply.body))
+            action = f" what was to be written, with status {reply.status}"
+            place = f"{host_of(url)}{split_url(url).path}"
+            raise forge_refused(place, action, _find_reason(reply.body))
         if reply.status not in WRITTEN:
-            raise _trouble(url, reply).error
+            raise _describe_failure(url, reply).error
         try:
             return msgspec.json.decode(reply.body, type=shape)
         except (ValueError, RecursionError) as error:
-            raise failed(url, "answered with something else than was asked for") from error
+            raise forge_failed(url, UNEXPECTED) from error
 
-    def _items(self, url: str, key: str, pages: int) -> Iterator[Any]:
-        """Raises EngineError (forge-failed) where the list breaks off, after all that could be read."""
-        first = url
+    def _iter_items(self, first_url: str, key: str, pages: int) -> Iterator[Any]:
+        """Yield the items of all pages.
+
+        Raises:
+            EngineError: forge-failed, after all items that could be read.
+        """
+        url = first_url
         for _ in range(pages):
             page = self._get(url)
             if page is None:
-                raise failed(first, "is not there, or not shown to this token")
+                raise forge_failed(first_url, "is not there, or not shown to this token")
             data = page.data.get(key) if key and isinstance(page.data, dict) else page.data
             if not isinstance(data, list):
-                raise failed(first, "answered with something else than a list")
+                raise forge_failed(first_url, "answered with something else than a list")
             yield from data
             url = next_page(url, page.link)
             if not url:
                 return
             if not is_same_host(url, self._transport.base):
-                raise failed(first, "names a next page on another host, which was not read")
-        raise failed(first, f"has more than {pages} pages; the rest was not read")
+                problem = "names a next page on another host, which was not read"
+                raise forge_failed(first_url, problem)
+        raise forge_failed(first_url, f"has more than {pages} pages; the rest was not read")
 
     def _get(self, url: str) -> Page | None:
-        """After several tries. A limit that is longer than a run waits holds for all that follows: no more is asked."""
+        """Return a page after several attempts, or None when there is none.
+
+        A limit that is longer than a run waits holds for all later requests: none is sent.
+        """
         if self._limited:
             raise self._limited
         outcome = try_again(partial(self._try, url), PAUSES, self.budget.wait)
@@ -177,141 +220,184 @@ class Client:
         return outcome
 
     def _try(self, url: str) -> Page | FailedTry | None:
-        place = self._cache_dir / f"{hashlib.sha256(url.encode()).hexdigest()}.json"
-        cached = None
-        with suppress(OSError, ValueError, RecursionError):
-            found = msgspec.json.decode(place.read_bytes(), type=Page)
-            cached = found if found.url == url else None
+        cache_file = self._cache_dir / f"{hashlib.sha256(url.encode()).hexdigest()}.json"
+        cached = _read_cached(cache_file, url)
         try:
             reply = self._transport.send(url, cached.etag if cached else "")
         except ConnectionError as error:
-            return FailedTry(unreachable(url, f"could not be read: {error}"))
+            return FailedTry(forge_unreachable(url, f"could not be read: {error}"))
         if reply.status == HTTPStatus.NOT_MODIFIED and cached:
             self.budget.refund()
             return cached
+        if reply.status in ABSENT:
+            return None
         if reply.status != HTTPStatus.OK:
-            return None if reply.status in ABSENT else _trouble(url, reply)
+            return _describe_failure(url, reply)
         try:
             data = msgspec.json.decode(reply.body)
         except (ValueError, RecursionError):
-            return FailedTry(failed(url, "answered with something that is not JSON"))
+            return FailedTry(forge_failed(url, "answered with something that is not JSON"))
         page = Page(url, reply.headers.get("etag", ""), reply.headers.get("link", ""), data)
         if page.etag:
             with suppress(OSError):
-                self._cache_dir.mkdir(parents=True, exist_ok=True)
-                with tempfile.TemporaryDirectory(dir=self._cache_dir, prefix=".") as beside:
-                    new = Path(beside, "reply")
-                    new.write_bytes(msgspec.json.encode(page))
-                    new.replace(place)  # a reader sees the old file or the new
+                self._write_cached(cache_file, page)
         return page
 
+    def _write_cached(self, cache_file: Path, page: Page) -> None:
+        """Write a file of the cache by a rename, so that readers see the old or the new file."""
+        self._cache_dir.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=self._cache_dir, prefix=".") as scratch:
+            new_file = Path(scratch, "reply")
+            new_file.write_bytes(msgspec.json.encode(page))
+            new_file.replace(cache_file)
 
-class _Said(msgspec.Struct, frozen=True):
+
+def _read_cached(cache_file: Path, url: str) -> Page | None:
+    with suppress(OSError, ValueError, RecursionError):
+        page = msgspec.json.decode(cache_file.read_bytes(), type=Page)
+        return page if page.url == url else None
+    return None
+
+
+class _Refusal(msgspec.Struct, frozen=True):
     message: Any = ""
     errors: Any = ()
 
 
-def _say(body: bytes) -> str:
-    """The forge's own words on a refusal, in one line: `message`, and those of `errors`."""
+def _find_reason(body: bytes) -> str:
+    """Return the forge's own words on a refusal in one line: its `message` and its `errors`."""
     try:
-        said = msgspec.json.decode(body, type=_Said)
+        refusal = msgspec.json.decode(body, type=_Refusal)
     except (ValueError, RecursionError):
         return ""
-    errors = said.errors if isinstance(said.errors, list) else []
-    parts = [
-        said.message,
-        *(one.get("message", "") if isinstance(one, dict) else one for one in errors),
-    ]
-    words = "; ".join(" ".join(str(part).split()) for part in parts if part)
-    return shorten(mask_secrets(words), SAID_WIDTH)
+    parts = [refusal.message]
+    if isinstance(refusal.errors, list):
+        for error in refusal.errors:
+            if isinstance(error, dict):
+                parts.append(error.get("message", ""))
+            else:
+                parts.append(error)
+    reason = "; ".join(" ".join(str(part).split()) for part in parts if part)
+    return shorten(mask_secrets(reason), REASON_WIDTH)
 
 
-def _trouble(url: str, reply: HttpReply) -> FailedTry:
+def _describe_failure(url: str, reply: HttpReply) -> FailedTry:
     if reply.status == HTTPStatus.UNAUTHORIZED:
-        return FailedTry(unauthorised(url), is_final=True)
-    if limit := find_limit(reply.status, reply.headers, reply.body):
+        return FailedTry(forge_unauthorised(url), is_final=True)
+    limit = find_limit(reply.status, reply.headers, reply.body)
+    if limit:
         message = (
             f"{host_of(url)} limits how often it is asked; it may be asked again {limit.until}"
         )
         hint = "Run again then; what was not read is read by that run."
         return FailedTry(EngineError(message, slug="forge-rate-limited", hint=hint), limit.seconds)
+    problem = f"answered with status {reply.status}"
     if reply.status in TRANSIENT:
-        return FailedTry(unreachable(url, f"answered with status {reply.status}"))
-    return FailedTry(failed(url, f"answered with status {reply.status}"), is_final=True)
-
-
-Found = TypeVar("Found")
-
-
-class Problems(dict[str, None]):
-    """The problems of one pull request, each once, in the order of their finding."""
-
-    def add(self, text: str) -> None:
-        """Note a problem in words."""
-        self[text] = None
-
-    def note(self, listing: Listing[T]) -> tuple[T, ...]:
-        """The items of `listing`; its problem is noted."""
-        if listing.problem:
-            self.add(listing.problem)
-        return listing.items
+        return FailedTry(forge_unreachable(url, problem))
+    return FailedTry(forge_failed(url, problem), is_final=True)
 
 
 def require(listing: Listing[T]) -> Listing[T]:
-    """The listing. Raises EngineError, as the list was refused, when there is a problem and nothing else."""
+    """Return the listing, unless none of it could be read.
+
+    Raises:
+        EngineError: that of the listing, when it has a problem and no items.
+    """
     if listing.problem and not listing.items:
         hint = "Check the token and its rights, or try again later (`memory-ci help forge`)."
         raise EngineError(listing.problem, slug=listing.slug, hint=hint)
     return listing
 
 
-class RequestReader(ABC, Generic[Found]):
-    """What is read of requests alike from every forge, under `root`. `Found` is a request as the forge tells of it.
-    Closed ones are listed in one go, and completed one by one with no more than half of what a run may spend: so a heap
-    of them, which anyone can make, leaves enough to read what was merged."""
+# -- requests
+
+
+class Problems(dict[str, None]):
+    """The problems of one pull request, each once, in the order of their occurrence."""
+
+    def add(self, problem: str) -> None:
+        """Note a problem in words."""
+        self[problem] = None
+
+    def note(self, listing: Listing[T]) -> tuple[T, ...]:
+        """Return the items of a listing, and note its problem."""
+        if listing.problem:
+            self.add(listing.problem)
+        return listing.items
+
+
+class RequestReader(ABC, Generic[Payload]):
+    """Reader of pull or merge requests; `Payload` is a request in the shape of the forge.
+
+    Closed requests are listed together, then completed one by one with no more than half of the
+    budget of a run. Thus many closed requests, which anyone can make, leave enough to read what was
+    merged.
+    """
 
     def __init__(self, client: Client, root: str) -> None:
-        self._client, self._root = client, root
-        self._closed: dict[int, Found] = {}
+        """`root` is the path of the repository in the API."""
+        self._client = client
+        self._root = root
+        self._closed: dict[int, Payload] = {}
         self._levels: dict[str, Permission | None] = {}
 
     def complete_closed(self, requests: Sequence[PullRequest]) -> Listing[PullRequest]:
-        """Those of `list_closed` with their permission, their reviews and, of people of the house, their commits; in
-        order. Where nothing more can be asked, or half of the budget is spent: what came before, and why."""
-        done: list[PullRequest] = []
+        """Return requests of `list_closed` with permission, reviews and, of members, commits.
+
+        They are in order. Where no request succeeds any more, or half of the budget is spent, the
+        listing has those before it, and the problem.
+        """
+        completed: list[PullRequest] = []
         try:
             with self._client.budget.half():
                 for request in requests:
-                    # What was said of it and, unless a stranger asked, whether there was any work: it brought nothing.
-                    problems = Problems()
-                    one = self._with_reviews(self._closed[request.number], problems)
-                    if one.permission != "read":
-                        one = self._with_commits(one, problems)
-                    done.append(replace(one, problems=tuple(problems)))
+                    payload = self._closed[request.number]
+                    completed.append(self._complete_closed(payload))
         except EngineError as error:
             if error.slug not in LASTING:
                 raise
-            return Listing(tuple(done), error.message, error.slug)
-        return Listing(tuple(done))
+            return Listing(tuple(completed), error.message, error.slug)
+        return Listing(tuple(completed))
 
-    def _complete(self, found: Found) -> PullRequest:
-        """The record with all parts; each costs one request or more."""
+    def _complete_closed(self, payload: Payload) -> PullRequest:
+        """Return a closed request with reviews and commits.
+
+        Its commits show whether there was any work, for it brought nothing. Those of strangers are
+        not read.
+        """
         problems = Problems()
-        request = self._with_commits(self._with_reviews(found, problems), problems)
+        request = self._with_reviews(payload, problems)
+        if request.permission != "read":
+            request = self._with_commits(request, problems)
+        return replace(request, problems=tuple(problems))
+
+    def _complete(self, payload: Payload) -> PullRequest:
+        """Return the record with all parts; each costs one request or more."""
+        problems = Problems()
+        request = self._with_reviews(payload, problems)
+        request = self._with_commits(request, problems)
         checks = self._checks(request, problems)
         return replace(request, checks=checks, problems=tuple(problems))
 
-    def _ask_once(
+    def _find_level_once(
         self,
         path: str,
         shape: type[T],
         problems: Problems,
-        level: Callable[[T | None], Permission | None],
+        to_level: Callable[[T | None], Permission | None],
     ) -> Permission | None:
-        """The `level` of what stands at `path`, None where it cannot be read: a problem of the first to ask."""
+        """Return a permission, read once per path; None where it cannot be read.
+
+        Args:
+            path: where the forge has the permission.
+            shape: the type of the object there.
+            problems: the problems of the request that is read; an unreadable permission is noted in
+                those of the first request only.
+            to_level: converts the object, or None where there is none.
+        """
         if path not in self._levels:
             try:
-                self._levels[path] = level(self._client.find(path, shape))
+                self._levels[path] = to_level(self._client.find(path, shape))
             except EngineError as error:
                 if error.slug in LASTING:
                     raise
@@ -320,7 +406,7 @@ class RequestReader(ABC, Generic[Found]):
         return self._levels[path]
 
     @abstractmethod
-    def _with_reviews(self, found: Found, problems: Problems) -> PullRequest: ...
+    def _with_reviews(self, payload: Payload, problems: Problems) -> PullRequest: ...
 
     @abstractmethod
     def _with_commits(self, request: PullRequest, problems: Problems) -> PullRequest: ...

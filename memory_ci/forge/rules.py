@@ -1,7 +1,7 @@
-"""The rules of a repository that refuse what is published: known by the forge's words, with the setting that helps.
+"""The rules of a repository that refuse a push or a request, and the settings that help.
 
-The words are those that GitHub and GitLab say on a push or in a reply; of what is not known here the words alone are
-shown. docs/publishing.md has the table, and a test compares.
+A rule is recognised by the words of GitHub and GitLab on a push or in a reply. For other words the
+words alone are shown. docs/publishing.md has the table, and a test compares.
 """
 
 from __future__ import annotations
@@ -11,7 +11,13 @@ from typing import NamedTuple
 
 
 class ForgeRule(NamedTuple):
-    """A rule by the words that name it, and what lets memory land under it."""
+    """A rule of a repository.
+
+    Attributes:
+        name: its name.
+        words: the pattern of the forge's words for it.
+        setting: what lets memory land under it.
+    """
 
     name: str
     words: re.Pattern[str]
@@ -25,13 +31,15 @@ def _rule(name: str, words: str, setting: str) -> ForgeRule:
 RULES = (
     _rule(
         "pull-request",
-        r"must be made through a pull request|not allowed to push (?:code )?to (?:a )?protected branch",
+        r"must be made through a pull request"
+        r"|not allowed to push (?:code )?to (?:a )?protected branch",
         "publish.mode: pr, or auto",
     ),
     _rule(
         "required-checks",
         r"required status checks? ",
-        "publish.mode: pr, and the token of an App (app-client-id, app-private-key): then checks start on the request",
+        "publish.mode: pr, and the token of an App (app-client-id, app-private-key): then "
+        "checks start on the request",
     ),
     _rule(
         "required-reviews",
@@ -47,7 +55,8 @@ RULES = (
     _rule(
         "signed-commits",
         r"verified signature|must be signed|unsigned commit|unverified",
-        "publish.mode: api (GitHub signs), or publish.sign: true with a key of the runner and its publish.author",
+        "publish.mode: api (GitHub signs), or publish.sign: true with a key of the runner "
+        "and its publish.author",
     ),
     _rule("sign-off", r"\bDCO\b|sign(?:ed)?-?off", "publish.signoff: true"),
     _rule(
@@ -68,7 +77,8 @@ RULES = (
     _rule(
         "no-bot-requests",
         r"not permitted to create or approve pull requests",
-        "Settings, Actions, General: Allow GitHub Actions to create and approve pull requests; or the token of an App",
+        "Settings, Actions, General: Allow GitHub Actions to create and approve pull "
+        "requests; or the token of an App",
     ),
     _rule(
         "no-force-push",
@@ -77,8 +87,10 @@ RULES = (
     ),
     _rule(
         "protected-refs",
-        r"creations being restricted|cannot (?:create|update) (?:this )?(?:protected )?ref|protected tag",
-        "leave the branches memory-ci/* out of the rule, or name others: publish.branch; no tag is pushed",
+        r"creations being restricted|cannot (?:create|update) (?:this )?(?:protected )?ref"
+        r"|protected tag",
+        "leave the branches memory-ci/* out of the rule, or name others: publish.branch; "
+        "no tag is pushed",
     ),
     _rule(
         "auto-merge",
@@ -93,20 +105,22 @@ RULES = (
     _rule(
         "permission",
         r"resource not accessible by|permission to .* denied|returned error: 403|denied to ",
-        "give the token contents: write and pull-requests: write (GitLab: api, write_repository, role Developer)",
+        "give the token contents: write and pull-requests: write (GitLab: api, "
+        "write_repository, role Developer)",
     ),
 )
 
 
-def find_rules(said: str) -> tuple[ForgeRule, ...]:
-    """The rules that a forge's words name, in the order of the table."""
-    return tuple(rule for rule in RULES if rule.words.search(said))
+def find_rules(message: str) -> tuple[ForgeRule, ...]:
+    """Return the rules that a forge's message names, in the order of the table."""
+    return tuple(rule for rule in RULES if rule.words.search(message))
 
 
-def format_settings(said: str, otherwise: str) -> str:
-    """What to change, by rule; `otherwise` where the words name none that is known.
+def format_settings(message: str, default: str) -> str:
+    """Format what to change, by rule; `default` where the message names no rule of the table.
 
     >>> format_settings("remote: - Commits must have a DCO signoff", "Ask.")
     'Rule sign-off: publish.signoff: true.'
     """
-    return " ".join(f"Rule {rule.name}: {rule.setting}." for rule in find_rules(said)) or otherwise
+    settings = [f"Rule {rule.name}: {rule.setting}." for rule in find_rules(message)]
+    return " ".join(settings) or default

@@ -1,6 +1,7 @@
-"""Which forge a job may ask, and why that one: decided by the environment of the job and the configuration.
+"""The forge of a job, chosen by the environment and the configuration.
 
-Also the repositories of an organisation or group, with who may see each, as GitHub and GitLab list them.
+Also the repositories of an organisation or group, with their visibility, as GitHub and GitLab list
+them.
 """
 
 from __future__ import annotations
@@ -21,113 +22,159 @@ from memory_ci.records.config import ForgeConfig
 from memory_ci.text import plain_host
 
 Forge = github.GitHub | gitlab.GitLab | github.Offline
+ForgeName = Literal["github", "gitlab"]
+Visibility = Literal["public", "internal", "private"]
+
 GITHUB_TOKENS = ("GITHUB_TOKEN", "GH_TOKEN")
-# GitLab gives a job's own token, CI_JOB_TOKEN, no merge requests, neither to read nor to open.
 GITLAB_TOKENS = ("GITLAB_TOKEN",)
-TOKENS: dict[str, tuple[str, ...]] = {"github": GITHUB_TOKENS, "gitlab": GITLAB_TOKENS}
+"""GitLab's own token of a job, CI_JOB_TOKEN, can neither read nor open merge requests."""
+
+TOKENS: Mapping[ForgeName, tuple[str, ...]] = {"github": GITHUB_TOKENS, "gitlab": GITLAB_TOKENS}
 REPOSITORY = re.compile(r"[\w.-]+/[\w.-]+")
+
+GITHUB_NEEDS = "GitHub needs GITHUB_REPOSITORY and GITHUB_TOKEN, or GITHUB_EVENT_PATH"
+GITLAB_NEEDS = "GitLab needs CI_PROJECT_ID and GITLAB_TOKEN"
+
+# Limits of one sync of an organisation: a page has a hundred repositories, and an unchanged one
+# costs none of a token's hour.
+MAX_REQUESTS = 4_000
+MAX_SECONDS = 3_600.0
+MAX_PAGES = 1_000
+
+
+# -- the forge of a job
 
 
 def choose_forge(
     config: ForgeConfig, environ: Mapping[str, str], cache_dir: Path, budget: Budget | None = None
 ) -> tuple[Forge | None, str]:
-    """The forge to ask, and the reason, for the report. Addresses and tokens come from `environ` alone. Raises
-    EngineError (forge-failed, forge-unauthorised) for an address that is not secure, or a token that is none."""
+    """Return the forge to read from, and the reason, for the report.
+
+    Addresses and tokens come from `environ` alone.
+
+    Raises:
+        EngineError: forge-failed for an address that is not secure, forge-unauthorised for a
+            malformed token.
+    """
     if config.name == "none":
         return None, "the configuration says forge: none"
-    spent = budget or Budget()
-    if client := _job_client(config, "github", environ, spent, cache_dir):
-        why = f"GitHub: GITHUB_REPOSITORY and {_find_token(environ, GITHUB_TOKENS)[0]} are set"
-        return github.GitHub(client, environ["GITHUB_REPOSITORY"]), why
-    if client := _job_client(config, "gitlab", environ, spent, cache_dir):
-        return gitlab.GitLab(
-            client, environ["CI_PROJECT_ID"]
-        ), f"GitLab: CI_PROJECT_ID and {GITLAB_TOKENS[0]} are set"
+    budget = budget or Budget()
+    client = _connect_job(config, "github", environ, budget, cache_dir)
+    if client:
+        token_name, _ = _find_token(environ, GITHUB_TOKENS)
+        reason = f"GitHub: GITHUB_REPOSITORY and {token_name} are set"
+        return github.GitHub(client, environ["GITHUB_REPOSITORY"]), reason
+    client = _connect_job(config, "gitlab", environ, budget, cache_dir)
+    if client:
+        reason = f"GitLab: CI_PROJECT_ID and {GITLAB_TOKENS[0]} are set"
+        return gitlab.GitLab(client, environ["CI_PROJECT_ID"]), reason
+
     event = environ.get("GITHUB_EVENT_PATH")
     if event and config.name != "gitlab":
-        return github.Offline(
-            Path(event)
-        ), "no token: only the event of the job (GITHUB_EVENT_PATH)"
+        reason = "no token: only the event of the job (GITHUB_EVENT_PATH)"
+        return github.Offline(Path(event)), reason
     if config.name != "github" and environ.get("CI_PROJECT_ID"):
         return None, f"no token: {GITLAB_TOKENS[0]} with read_api"
-    wanted = {
-        "github": "GitHub needs GITHUB_REPOSITORY and GITHUB_TOKEN, or GITHUB_EVENT_PATH",
-        "gitlab": "GitLab needs CI_PROJECT_ID and GITLAB_TOKEN",
-    }
-    return None, f"{wanted.get(config.name) or '; '.join(wanted.values())} (in the environment)"
+    return None, f"{_describe_needs(config)} (in the environment)"
+
+
+def _describe_needs(config: ForgeConfig) -> str:
+    if config.name == "github":
+        return GITHUB_NEEDS
+    if config.name == "gitlab":
+        return GITLAB_NEEDS
+    return f"{GITHUB_NEEDS}; {GITLAB_NEEDS}"
 
 
 def choose_proposals(
     config: ForgeConfig, environ: Mapping[str, str], cache_dir: Path
 ) -> Proposals | None:
-    """The forge on which pull requests may be opened and commented on, or None. Raises as `choose_forge`."""
+    """Return the forge on which pull requests may be opened and commented on, or None.
+
+    Raises:
+        EngineError: as `choose_forge`.
+    """
     budget = Budget()
-    if client := _job_client(config, "github", environ, budget, cache_dir):
-        return GitHubProposals(client, environ["GITHUB_REPOSITORY"], _graphql(environ))
-    if client := _job_client(config, "gitlab", environ, budget, cache_dir):
+    client = _connect_job(config, "github", environ, budget, cache_dir)
+    if client:
+        return GitHubProposals(client, environ["GITHUB_REPOSITORY"], _graphql_address(environ))
+    client = _connect_job(config, "gitlab", environ, budget, cache_dir)
+    if client:
         return GitLabProposals(client, environ["CI_PROJECT_ID"])
     return None
 
 
 def choose_committer(environ: Mapping[str, str], cache_dir: Path) -> GitHubCommitter | None:
-    """The API that makes commits on a branch, which GitHub alone has; None without a token for it."""
-    client = _job_client(ForgeConfig("github"), "github", environ, Budget(), cache_dir)
-    return (
-        GitHubCommitter(client, _graphql(environ), environ["GITHUB_REPOSITORY"]) if client else None
-    )
+    """Return the API that creates commits, which only GitHub has; None without a token for it.
+
+    Raises:
+        EngineError: as `choose_forge`.
+    """
+    client = _connect_job(ForgeConfig("github"), "github", environ, Budget(), cache_dir)
+    if client is None:
+        return None
+    return GitHubCommitter(client, _graphql_address(environ), environ["GITHUB_REPOSITORY"])
 
 
-def connect(
-    name: str, environ: Mapping[str, str], budget: Budget, cache_dir: Path
-) -> tuple[Client, bool]:
-    """A client for GitHub or GitLab at the address of the environment, and whether it has a token."""
+def _connect_job(
+    config: ForgeConfig,
+    name: ForgeName,
+    environ: Mapping[str, str],
+    budget: Budget,
+    cache_dir: Path,
+) -> Client | None:
+    """Return a client for the API of the job's repository.
+
+    None where the configuration has another forge, or the job no repository or token there.
+    """
+    if config.name not in ("auto", name):
+        return None
+    if name == "github":
+        has_repository = bool(REPOSITORY.fullmatch(environ.get("GITHUB_REPOSITORY", "")))
+    else:
+        has_repository = bool(environ.get("CI_PROJECT_ID"))
+    _, token = _find_token(environ, TOKENS[name])
+    if not has_repository or not token:
+        return None
+    return _connect(name, environ, budget, cache_dir)
+
+
+def _connect(
+    name: ForgeName, environ: Mapping[str, str], budget: Budget, cache_dir: Path
+) -> Client:
+    """Return a client for a forge at the address of the environment, with its token if any."""
     _, token = _find_token(environ, TOKENS[name])
     if name == "github":
-        base, headers = environ.get("GITHUB_API_URL") or github.API, github.HEADERS
+        base = environ.get("GITHUB_API_URL") or github.API
+        headers = github.HEADERS
         secrets = {"authorization": f"Bearer {token}"}
     else:
-        base, headers = environ.get("CI_API_V4_URL") or gitlab.API, {"accept": "application/json"}
+        base = environ.get("CI_API_V4_URL") or gitlab.API
+        headers = {"accept": "application/json"}
         secrets = {"private-token": token}
     transport = Transport(base, headers=headers, secrets=secrets if token else {}, budget=budget)
-    return Client(transport, cache_dir), bool(token)
-
-
-def _job_client(
-    config: ForgeConfig, name: str, environ: Mapping[str, str], budget: Budget, cache_dir: Path
-) -> Client | None:
-    """A client for the API of the job's repository, if the configuration lets it be asked and the job has a token."""
-    if name == "github":
-        is_there = bool(REPOSITORY.fullmatch(environ.get("GITHUB_REPOSITORY", "")))
-    else:
-        is_there = bool(environ.get("CI_PROJECT_ID"))
-    if (
-        config.name not in ("auto", name)
-        or not is_there
-        or not _find_token(environ, TOKENS[name])[1]
-    ):
-        return None
-    return connect(name, environ, budget, cache_dir)[0]
+    return Client(transport, cache_dir)
 
 
 def _find_token(environ: Mapping[str, str], names: tuple[str, ...]) -> tuple[str, str]:
-    """The first of the variables that holds a token, and that; two times "" if none does."""
-    return next(
-        ((name, token) for name in names if (token := environ.get(name, "").strip())), ("", "")
-    )
+    """Return the first variable that holds a token, and the token; both "" if none does."""
+    for name in names:
+        token = environ.get(name, "").strip()
+        if token:
+            return name, token
+    return "", ""
 
 
-def _graphql(environ: Mapping[str, str]) -> str:
+def _graphql_address(environ: Mapping[str, str]) -> str:
     base = (environ.get("GITHUB_API_URL") or github.API).rstrip("/")
     return environ.get("GITHUB_GRAPHQL_URL") or f"{base.removesuffix('/v3')}/graphql"
 
 
-# Of one sync: a hundred repositories a page; what did not change costs none of a token's hour.
-MAX_REQUESTS, MAX_SECONDS, MAX_PAGES = 4_000, 3_600.0, 1_000
-Visibility = Literal["public", "internal", "private"]
+# -- the repositories of an organisation
 
 
 class ForgeRepository(msgspec.Struct, frozen=True):
-    """A repository as its forge knows it; `stamp` changes with every push, "" where the forge does not say."""
+    """A repository of a forge; `stamp` changes with every push, "" where the forge has none."""
 
     id: str
     name: str
@@ -157,60 +204,91 @@ class _GitLabProject(msgspec.Struct, frozen=True):
 
 
 class OrgForge(NamedTuple):
-    """What lists repositories: one forge, asked with the token of the environment if it has one."""
+    """A forge whose repositories are listed.
 
-    name: Literal["github", "gitlab"]
+    Attributes:
+        name: its name.
+        client: the client of its API.
+        host: its host.
+        has_token: whether the environment has a token for it.
+    """
+
+    name: ForgeName
     client: Client
     host: str
     has_token: bool
 
     def list_repositories(self, owner: str) -> Listing[ForgeRepository]:
-        """Those of an organisation or group. Raises EngineError (`forge-…`) where nothing of the list can be read."""
+        """Return the repositories of an organisation or group.
+
+        Raises:
+            EngineError: `forge-…`, where nothing of the list can be read.
+        """
         if self.name == "github":
             path = f"/orgs/{quote(owner, safe='')}/repos"
-            listing = require(
-                self.client.list_all(
-                    path, _GitHubRepository, query={"type": "all"}, pages=MAX_PAGES
-                )
-            )
-            return Listing(tuple(map(self._from_github, listing.items)), listing.problem)
-        query = {"include_subgroups": "true", "with_shared": "false", "order_by": "id"}
+            query = {"type": "all"}
+            listing = self.client.list_all(path, _GitHubRepository, query=query, pages=MAX_PAGES)
+            repositories = tuple(self._from_github(item) for item in require(listing).items)
+            return Listing(repositories, listing.problem)
         path = f"/groups/{quote(owner, safe='')}/projects"
-        projects = require(self.client.list_all(path, _GitLabProject, query=query, pages=MAX_PAGES))
-        return Listing(tuple(map(self._from_gitlab, projects.items)), projects.problem)
+        query = {"include_subgroups": "true", "with_shared": "false", "order_by": "id"}
+        projects = self.client.list_all(path, _GitLabProject, query=query, pages=MAX_PAGES)
+        repositories = tuple(self._from_gitlab(item) for item in require(projects).items)
+        return Listing(repositories, projects.problem)
 
     def find_repository(self, name: str) -> ForgeRepository | None:
-        """The repository of this name (`owner/name`), also by an older one; None where there is none for this token."""
+        """Return the repository of a present or former name (`owner/name`).
+
+        None where there is none that the token may read.
+        """
         if self.name == "github":
-            found = self.client.find(f"/repos/{quote(name)}", _GitHubRepository)
-            return self._from_github(found) if found else None
+            repository = self.client.find(f"/repos/{quote(name)}", _GitHubRepository)
+            return self._from_github(repository) if repository else None
         project = self.client.find(f"/projects/{quote(name, safe='')}", _GitLabProject)
         return self._from_gitlab(project) if project else None
 
-    def _from_github(self, one: _GitHubRepository) -> ForgeRepository:
-        visibility = one.visibility or ("private" if one.private else "public")
-        stamp = f"{one.pushed_at} {one.default_branch}" if one.pushed_at else ""
+    def _from_github(self, repository: _GitHubRepository) -> ForgeRepository:
+        default: Visibility = "private" if repository.private else "public"
+        stamp = ""
+        if repository.pushed_at:
+            stamp = f"{repository.pushed_at} {repository.default_branch}"
         return ForgeRepository(
-            f"{self.host}#{one.id}", one.full_name, one.html_url, one.clone_url, visibility, stamp
+            id=f"{self.host}#{repository.id}",
+            name=repository.full_name,
+            link=repository.html_url,
+            address=repository.clone_url,
+            visibility=repository.visibility or default,
+            stamp=stamp,
         )
 
-    def _from_gitlab(self, one: _GitLabProject) -> ForgeRepository:
-        id_ = f"{self.host}#{one.id}"
+    def _from_gitlab(self, project: _GitLabProject) -> ForgeRepository:
         return ForgeRepository(
-            id_, one.path_with_namespace, one.web_url, one.http_url_to_repo, one.visibility
+            id=f"{self.host}#{project.id}",
+            name=project.path_with_namespace,
+            link=project.web_url,
+            address=project.http_url_to_repo,
+            visibility=project.visibility,
         )
 
 
 def open_forges(environ: Mapping[str, str], cache_dir: Path) -> tuple[OrgForge, OrgForge]:
-    """GitHub and GitLab at the addresses of the environment. Raises EngineError as `choose_forge`."""
+    """Return GitHub and GitLab at the addresses of the environment.
 
-    def open_forge(name: Literal["github", "gitlab"], server: str) -> OrgForge:
-        client, has_token = connect(
-            name, environ, Budget(requests=MAX_REQUESTS, seconds=MAX_SECONDS), cache_dir
-        )
-        return OrgForge(name, client, plain_host(urlsplit(server).netloc), has_token)
-
+    Raises:
+        EngineError: as `choose_forge`.
+    """
+    github_server = environ.get("GITHUB_SERVER_URL") or "https://github.com"
+    gitlab_server = environ.get("CI_SERVER_URL") or "https://gitlab.com"
     return (
-        open_forge("github", environ.get("GITHUB_SERVER_URL") or "https://github.com"),
-        open_forge("gitlab", environ.get("CI_SERVER_URL") or "https://gitlab.com"),
+        _open_forge("github", github_server, environ, cache_dir),
+        _open_forge("gitlab", gitlab_server, environ, cache_dir),
     )
+
+
+def _open_forge(
+    name: ForgeName, server: str, environ: Mapping[str, str], cache_dir: Path
+) -> OrgForge:
+    budget = Budget(requests=MAX_REQUESTS, seconds=MAX_SECONDS)
+    client = _connect(name, environ, budget, cache_dir)
+    _, token = _find_token(environ, TOKENS[name])
+    return OrgForge(name, client, plain_host(urlsplit(server).netloc), bool(token))

@@ -1,1 +1,1 @@
-"""The only package that runs git. Everything is a subprocess, but `writer` makes commits with GitPython."""
+"""Everything that runs git: as a subprocess, and in `writer` with GitPython."""

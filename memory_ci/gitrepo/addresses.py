@@ -1,4 +1,4 @@
-"""Addresses of remotes: where strangers would read one over the web, and whether two are one."""
+"""Addresses of remotes: their web pages, and whether two of them name the same repository."""
 
 from __future__ import annotations
 
@@ -7,47 +7,57 @@ import re
 from memory_ci.text import plain_host
 
 ADDRESS = re.compile(
-    r"(?P<web>https?://)(?:[^/@]*@)?(?P<at>[^/]+/.+)"
+    r"(?P<scheme>https?://)(?:[^/@]*@)?(?P<page>[^/]+/.+)"
     r"|(?:ssh|git\+ssh|ssh\+git|git)://(?:[^/@]*@)?(?P<host>[^/:]+)(?::\d+)?/(?P<path>.+)"
-    r"|(?:[\w.-]+@)?(?P<short>[\w.-]{2,}):(?!//)(?P<scp>[^\\].*)"
+    r"|(?:[\w.-]+@)?(?P<scp_host>[\w.-]{2,}):(?!//)(?P<scp_path>[^\\].*)"
 )
+"""An address by HTTP, by another protocol, or in the short form of scp."""
+
+ON_FORGE = re.compile(r"[\w.-]*(?:github|gitlab)[\w.-]*(?::\d+)?/[\w.~/-]+")
 
 
 def find_web_address(remote: str) -> str | None:
-    """Where strangers would read a remote over the web; "" for a directory, None for an address of another kind.
+    """Return where anybody would read a remote over the web.
 
-    >>> [find_web_address(one) for one in ("git@github.com:a/b.git", "https://me:pw@host/a/b", "/srv/a.git")]
-    ['https://github.com/a/b.git', 'https://host/a/b', '']
+    Returns:
+        The address; "" for a directory, None for an address of another kind.
+
+    >>> find_web_address("git@github.com:a/b.git")
+    'https://github.com/a/b.git'
+    >>> find_web_address("https://me:pw@host/a/b"), find_web_address("/srv/a.git")
+    ('https://host/a/b', '')
     """
     match = ADDRESS.fullmatch(remote)
     if match is None:
-        return None if "://" in remote and not remote.startswith("file://") else ""
-    if match["web"]:
-        return f"{match['web']}{match['at']}"
-    return (
-        f"https://{match['host'] or match['short']}/{(match['path'] or match['scp']).lstrip('/')}"
-    )
+        is_directory = "://" not in remote or remote.startswith("file://")
+        return "" if is_directory else None
+    if match["scheme"]:
+        return f"{match['scheme']}{match['page']}"
+    host = match["host"] or match["scp_host"]
+    path = match["path"] or match["scp_path"]
+    return f"https://{host}/{path.lstrip('/')}"
 
 
 def address_of(remote: str) -> str:
-    """One spelling of the addresses of a repository, to tell whether two are one; "" for a directory.
+    """Return one spelling for all addresses of a repository; "" for a directory.
 
-    >>> {address_of(one) for one in ("git@github.com:Acme/pay.git", "https://me@github.com/acme/pay/")}
-    {'github.com/acme/pay'}
+    >>> address_of("git@github.com:Acme/pay.git"), address_of("https://me@github.com/acme/pay/")
+    ('github.com/acme/pay', 'github.com/acme/pay')
     """
-    web = find_web_address(remote.strip().rstrip("/")) or ""
-    host, _, path = web.partition("://")[2].lower().removesuffix(".git").partition("/")
+    web_address = find_web_address(remote.strip().rstrip("/")) or ""
+    page = web_address.partition("://")[2].lower().removesuffix(".git")
+    host, _, path = page.partition("/")
     return f"{plain_host(host)}/{path}" if path else ""
 
 
 def find_address(remote: str) -> str:
-    """The web address of a repository on GitHub or GitLab; "" for a remote of another kind.
+    """Return the web address of a repository on GitHub or GitLab; "" for another remote.
 
-    >>> [find_address(one) for one in ("git@github.com:acme/shop.git", "https://me:token@gitlab.com/a/b", "/shop")]
-    ['https://github.com/acme/shop', 'https://gitlab.com/a/b', '']
+    >>> find_address("git@github.com:acme/shop.git"), find_address("/shop")
+    ('https://github.com/acme/shop', '')
+    >>> find_address("https://me:token@gitlab.com/a/b")
+    'https://gitlab.com/a/b'
     """
-    place = (
-        (find_web_address(remote) or "").partition("://")[2].removesuffix("/").removesuffix(".git")
-    )
-    is_known = re.fullmatch(r"[\w.-]*(?:github|gitlab)[\w.-]*(?::\d+)?/[\w.~/-]+", place)
-    return f"https://{place}" if is_known else ""
+    web_address = find_web_address(remote) or ""
+    page = web_address.partition("://")[2].removesuffix("/").removesuffix(".git")
+    return f"https://{page}" if ON_FORGE.fullmatch(page) else ""

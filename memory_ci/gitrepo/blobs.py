@@ -1,7 +1,8 @@
-"""Files of a tree, of the index or of the work tree: their names and object ids first, their content in one batch.
+"""Files of a tree, of the index or of the work tree: listed with object ids, then read in batches.
 
-Pathspecs here are git's default ones: a glob over the whole path in which `*` also matches `/`, or a literal directory;
-none at all means every file. Symbolic links and submodules are left out, but for `Tree.modes`.
+Pathspecs here are git's default ones: a glob over the whole path in which `*` also matches `/`, or
+a literal directory. No pathspec means every file. Symbolic links and submodules are left out, but
+for `Tree.modes`.
 """
 
 from __future__ import annotations
@@ -25,14 +26,20 @@ from memory_ci.gitrepo.repo import Repository
 REGULAR = ("100644", "100755")
 DIRECTORY = "040000"
 PREFERRED_STAGES = "0231"  # Of an unmerged file our side is listed, else theirs, else the base.
-CHUNK = 1 << 16
-AT_ONCE = 64  # Files whose contents are in memory together.
-MAX_TREES = 4  # Listings that are kept: each may be of a hundred thousand files.
+CHUNK = 1 << 16  # Bytes that are read from a stream together.
+MAX_LOADED = 64  # Files whose contents are in memory together.
+MAX_TREES = 4  # Listings in memory: each may be of a hundred thousand files.
 
 
 class TreeFile(msgspec.Struct, frozen=True):
-    """A file and the id of its content. `on_disk`: that content is the work tree's, and git may not hold it. The id is
-    that of the bytes as they stand on disk, with no filter applied; "" when they cannot be read."""
+    """A file and the id of its content.
+
+    Attributes:
+        path: the path from the root of the tree.
+        oid: the object id. Of a file on disk it is that of its bytes, with no filter applied; ""
+            when they cannot be read.
+        on_disk: whether the content is that of the work tree, which git may not have.
+    """
 
     path: str
     oid: str
@@ -40,169 +47,161 @@ class TreeFile(msgspec.Struct, frozen=True):
 
 
 class FileContent(msgspec.Struct, frozen=True):
-    """What reading a file gave: its bytes, or the problem, worded to follow the path ("is …", "cannot …")."""
+    """The result of reading a file: its bytes, or a problem that follows its path.
+
+    The problem begins with a verb ("is …", "cannot …").
+    """
 
     file: TreeFile
     data: bytes | None
     problem: str = ""
 
 
-def matches_pathspecs(path: str, pathspecs: Sequence[str]) -> bool:
-    """Whether a path is meant by one of the pathspecs, as git would decide it.
-
-    >>> matches_pathspecs("src/api/MEMORY.md", ["MEMORY.md", "*/MEMORY.md"])
-    True
-    """
-    return not pathspecs or _pattern(tuple(pathspecs)).match(path) is not None
-
-
 class Tree:
-    """What a commit or tree holds, by its full id. It is listed when it is first asked, and once. Raises
-    RepositoryError (git-failed) then."""
+    """The files of a commit or tree, by its full id; listed once, when needed.
+
+    Raises:
+        RepositoryError: git-failed, at the listing.
+    """
 
     def __init__(self, repo: Repository, oid: str) -> None:
-        self.repo, self.oid = repo, oid
+        self.repo = repo
+        self.oid = oid
 
     @cached_property
     def modes(self) -> Mapping[str, str]:
-        """The mode of everything: files, directories, symbolic links (120000), submodules (160000)."""
-        return {path: mode for mode, _, path in self._lines}
+        """The modes of files, directories, symbolic links (120000) and submodules (160000)."""
+        return {path: mode for mode, _, path in self._entries}
 
     @cached_property
     def files(self) -> Mapping[str, TreeFile]:
         """The files by path, in git's order."""
-        return {path: TreeFile(path, oid) for mode, oid, path in self._lines if mode in REGULAR}
+        return {path: TreeFile(path, oid) for mode, oid, path in self._entries if mode in REGULAR}
 
     def select(self, pathspecs: Sequence[str]) -> tuple[TreeFile, ...]:
-        """The files that pathspecs mean, in git's order."""
-        return tuple(
-            file for path, file in self.files.items() if matches_pathspecs(path, pathspecs)
-        )
+        """Return the files that match one of the pathspecs, in git's order."""
+        files = self.files.items()
+        return tuple(file for path, file in files if matches_pathspecs(path, pathspecs))
 
     def read(self, paths: Iterable[str], limit: int) -> Iterator[FileContent]:
-        """The content of those of these files that are there, in order of paths, as `read_files` gives it."""
-        return read_files(
-            self.repo, [self.files[path] for path in sorted(paths) if path in self.files], limit
-        )
+        """Yield the content of files in order of paths, as `read_files`; skip missing ones."""
+        files = [self.files[path] for path in sorted(paths) if path in self.files]
+        return read_files(self.repo, files, limit)
 
     @cached_property
-    def _lines(self) -> tuple[tuple[str, str, str], ...]:
-        # `ls-tree` knows no globs: all is listed, and chosen here.
-        asked = ("ls-tree", "-r", "-t", "-z", "--full-tree", "--end-of-options", self.oid)
-        rows = (line.partition("\t")[::2] for line in _split(run_git(self.repo.cwd, *asked)))
-        return tuple((fields.split(" ")[0], fields.split(" ")[2], path) for fields, path in rows)
+    def _entries(self) -> tuple[tuple[str, str, str], ...]:
+        """Mode, object id and path of everything; `ls-tree` has no globs to select by."""
+        args = ("ls-tree", "-r", "-t", "-z", "--full-tree", "--end-of-options", self.oid)
+        entries: list[tuple[str, str, str]] = []
+        for line in _split(run_git(self.repo.cwd, *args)):
+            fields, _, path = line.partition("\t")
+            mode, _, oid = fields.split(" ")
+            entries.append((mode, oid, path))
+        return tuple(entries)
 
 
-tree_at = lru_cache(maxsize=MAX_TREES)(
-    Tree
-)  # The tree of a full id, which those who ask one after the other share.
+tree_at = lru_cache(maxsize=MAX_TREES)(Tree)
+"""Return the tree of a full id; callers share the newest ones."""
+
+
+def matches_pathspecs(path: str, pathspecs: Sequence[str]) -> bool:
+    """Return whether a path matches one of the pathspecs, as git would decide it.
+
+    >>> matches_pathspecs("src/api/MEMORY.md", ["MEMORY.md", "*/MEMORY.md"])
+    True
+    """
+    return not pathspecs or _compile_pathspecs(tuple(pathspecs)).match(path) is not None
+
+
+@lru_cache(maxsize=32)
+def _compile_pathspecs(pathspecs: tuple[str, ...]) -> re.Pattern[str]:
+    globs = [fnmatch.translate(spec) for spec in pathspecs]
+    directories = [rf"{re.escape(spec.rstrip('/'))}/" for spec in pathspecs]
+    return re.compile("|".join((*globs, *directories)))
 
 
 def find_obstacle(path: str, modes: Mapping[str, str]) -> str | None:
-    """What stops `path` from being written as a file: itself when it is something else, or a parent no directory.
+    """Return what prevents a file at `path`: itself or a parent, where it has another type.
 
     >>> find_obstacle("docs/MEMORY.md", {"docs": "120000"})
     'docs'
     """
     if modes.get(path, REGULAR[0]) not in REGULAR:
         return path
-    parents = (path[:at] for at, char in enumerate(path) if char == "/")
-    return next((parent for parent in parents if modes.get(parent, DIRECTORY) != DIRECTORY), None)
+    names = path.split("/")
+    for count in range(1, len(names)):
+        parent = "/".join(names[:count])
+        if modes.get(parent, DIRECTORY) != DIRECTORY:
+            return parent
+    return None
 
 
 def list_staged(
     repo: Repository, pathspecs: Sequence[str], index_file: Path | None = None
 ) -> tuple[TreeFile, ...]:
-    """The files of the index, or of the index in `index_file`: a hook's `commit -a` uses another than the usual one. An
-    unmerged file is listed once, with our side if there is one, else theirs, else the base."""
+    """Return the files of the index.
+
+    An unmerged file is listed once: our side if there is one, else theirs, else the base.
+
+    Args:
+        repo: the repository.
+        pathspecs: the files.
+        index_file: another index, as git sets for the hook of `commit -a`.
+    """
     env = {"GIT_INDEX_FILE": str(index_file)} if index_file else None
     listing = run_git(repo.cwd, "ls-files", "-s", "-z", "--", *pathspecs, env=env)
     best: dict[str, tuple[int, str]] = {}
     for line in _split(listing):
         mode, oid, stage, path = _parse_index_line(line)
         if mode in REGULAR:
-            rank = PREFERRED_STAGES.index(stage)
-            best[path] = min(best.get(path, (rank, oid)), (rank, oid))
+            ranked = (PREFERRED_STAGES.index(stage), oid)
+            best[path] = min(best.get(path, ranked), ranked)
     return tuple(TreeFile(path, oid) for path, (_, oid) in best.items())
 
 
 def list_worktree(repo: Repository, pathspecs: Sequence[str]) -> tuple[TreeFile, ...]:
-    """The files of the work tree, tracked or not but not ignored, in order of paths. An unmodified one keeps the id
-    that the index has; content decides, never a time stamp. In a bare repository git refuses (git-failed)."""
-    asked = (
-        "-z",
-        "-t",
-        "-s",
-        "--cached",
-        "--others",
-        "--modified",
-        "--deleted",
-        "--exclude-standard",
-    )
-    clean, dirty = _sort_worktree(run_git(repo.cwd, "ls-files", *asked, "--", *pathspecs))
-    if not dirty:
-        return tuple(TreeFile(path, oid) for path, oid in clean.items())
-    changed = (_look_at(repo.cwd, path, repo.object_format) for path in dirty)
-    files = [
-        *(TreeFile(path, oid) for path, oid in clean.items()),
-        *(file for file in changed if file),
-    ]
+    """Return the files of the work tree in order of paths, tracked or not, without ignored ones.
+
+    An unmodified file has the id of the index; content decides, never a time stamp.
+
+    Raises:
+        RepositoryError: git-failed, in a bare repository.
+    """
+    fields = ("-z", "-t", "-s")
+    selection = ("--cached", "--others", "--modified", "--deleted", "--exclude-standard")
+    listing = run_git(repo.cwd, "ls-files", *fields, *selection, "--", *pathspecs)
+    unmodified, modified_paths = _parse_worktree(listing)
+    if not modified_paths:
+        return tuple(unmodified)
+
+    files = list(unmodified)
+    for path in modified_paths:
+        file = _find_on_disk(repo.cwd, path, repo.object_format)
+        if file is not None:
+            files.append(file)
     return tuple(sorted(files, key=lambda file: encode_path(file.path)))
 
 
-def read_files(repo: Repository, files: Iterable[TreeFile], limit: int) -> Iterator[FileContent]:
-    """The content of files, in their order, with one git process for all that git holds and was not read before.
-    Content of more than `limit` bytes is not loaded; that, a missing object and an unreadable file are problems."""
-    wanted = tuple(files)
-    for start in range(0, len(wanted), AT_ONCE):
-        part = wanted[start : start + AT_ONCE]
-        known = {
-            file.oid: data for file in part if (data := repo.contents.get(file.oid)) is not None
-        }
-        asked = [file for file in part if not file.on_disk and file.oid not in known]
-        read = iter(_read_objects(repo, asked, limit))
-        for file in part:
-            if file.on_disk:
-                yield _read_disk(repo.cwd, file, limit)
-            elif (data := known.get(file.oid)) is not None:
-                yield (
-                    FileContent(file, data)
-                    if len(data) <= limit
-                    else _too_large(file, len(data), limit)
-                )
-            else:
-                content = next(read)
-                repo.contents.keep(file.oid, content.data)
-                yield content
+def _parse_worktree(listing: bytes) -> tuple[list[TreeFile], list[str]]:
+    """Parse the files as the index has them, and the paths of those that must be read from disk.
 
-
-def _read_objects(repo: Repository, files: Sequence[TreeFile], limit: int) -> list[FileContent]:
-    """The contents of what git holds, in order. Raises RepositoryError (git-failed)."""
-    if not files:
-        return []
-    names, queue = [file.oid for file in files], iter(files)
-    found = ask_objects(
-        repo.git_dir, "contents", names, lambda stream: _read_object(stream, next(queue), limit)
-    )
-    if found is None:
-        found, asked = [], "".join(f"{name}\n" for name in names).encode()
-        with (
-            stream_git(repo.cwd, "cat-file", "--batch", "--buffer", input=asked) as stream,
-            suppress(EOFError),
-        ):
-            found.extend(_read_object(stream, file, limit) for file in files)
-    return found
-
-
-@lru_cache(maxsize=32)
-def _pattern(pathspecs: tuple[str, ...]) -> re.Pattern[str]:
-    globs = (fnmatch.translate(spec) for spec in pathspecs)
-    directories = (rf"{re.escape(spec.rstrip('/'))}/" for spec in pathspecs)
-    return re.compile("|".join((*globs, *directories)))
-
-
-def _split(listing: bytes) -> list[str]:
-    return decode_path(listing).split("\0")[:-1]
+    A line is a letter (H cached, S not checked out, M unmerged, C modified, R deleted, ? untracked)
+    and, but for `?`, the line of the index. A modified path occurs twice, as H and as C.
+    """
+    cached: dict[str, str] = {}
+    modified: dict[str, None] = {}
+    for line in _split(listing):
+        tag, _, entry = line.partition(" ")
+        if tag == "?":
+            modified[entry] = None
+            continue
+        mode, oid, _, path = _parse_index_line(entry)
+        if tag not in "HS":
+            modified[path] = None
+        elif mode in REGULAR:
+            cached[path] = oid
+    unmodified = [TreeFile(path, oid) for path, oid in cached.items() if path not in modified]
+    return unmodified, list(modified)
 
 
 def _parse_index_line(line: str) -> tuple[str, str, str, str]:
@@ -211,84 +210,146 @@ def _parse_index_line(line: str) -> tuple[str, str, str, str]:
     return mode, oid, stage, path
 
 
-def _sort_worktree(listing: bytes) -> tuple[dict[str, str], list[str]]:
-    """Paths as the index has them with their ids, and those to be looked at on disk.
-
-    A line is a letter (H cached, S not checked out, M unmerged, C modified, R deleted, ? untracked) and, but for `?`,
-    what the index has. A modified path comes twice, as H and as C.
-    """
-    clean: dict[str, str] = {}
-    dirty: dict[str, None] = {}
-    for tag, _, rest in (line.partition(" ") for line in _split(listing)):
-        if tag == "?":
-            dirty[rest] = None
-            continue
-        mode, oid, _, path = _parse_index_line(rest)
-        if tag not in "HS":
-            dirty[path] = None
-        elif mode in REGULAR:
-            clean[path] = oid
-    return {path: oid for path, oid in clean.items() if path not in dirty}, list(dirty)
+def _split(listing: bytes) -> list[str]:
+    return decode_path(listing).split("\0")[:-1]
 
 
-def _look_at(root: Path, path: str, algorithm: str) -> TreeFile | None:
-    """The file as it stands on disk; None when there is no regular file."""
+def _find_on_disk(root: Path, path: str, algorithm: str) -> TreeFile | None:
+    """Return a file of the work tree; None when there is no regular file."""
     try:
         if not stat.S_ISREG(os.lstat(root / path).st_mode):
             return None
         with (root / path).open("rb") as file:
-            return TreeFile(path, _object_id(file, algorithm), on_disk=True)
+            return TreeFile(path, _hash_blob(file, algorithm), on_disk=True)
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError:
         return TreeFile(path, "", on_disk=True)
 
 
-def _object_id(file: IO[bytes], algorithm: str) -> str:
-    """The id git gives to a blob: the hash of `blob <length>`, a NUL and the bytes (gitformat-pack(5), objects)."""
-    import hashlib  # not at the top: 4 ms that a clean work tree need not pay
+def _hash_blob(file: IO[bytes], algorithm: str) -> str:
+    """Return the object id of a blob.
 
-    digest = hashlib.new(
-        algorithm, b"blob %d\0" % os.fstat(file.fileno()).st_size, usedforsecurity=False
-    )
+    It is the hash of `blob <length>`, a NUL and the bytes (gitformat-pack(5), objects).
+    """
+    import hashlib  # Not at the top: the import takes 4 ms, which a clean work tree saves.
+
+    header = b"blob %d\0" % os.fstat(file.fileno()).st_size
+    digest = hashlib.new(algorithm, header, usedforsecurity=False)
     while chunk := file.read(CHUNK):
         digest.update(chunk)
     return digest.hexdigest()
+
+
+# -- content
+
+
+def read_files(repo: Repository, files: Iterable[TreeFile], limit: int) -> Iterator[FileContent]:
+    """Yield the content of files, in their order.
+
+    One git process reads all objects that were not read before. A file of more than `limit` bytes,
+    a missing object and an unreadable file give a problem.
+    """
+    all_files = tuple(files)
+    for start in range(0, len(all_files), MAX_LOADED):
+        yield from _read_batch(repo, all_files[start : start + MAX_LOADED], limit)
+
+
+def _read_batch(repo: Repository, files: Sequence[TreeFile], limit: int) -> Iterator[FileContent]:
+    # Looked up before any is yielded: a content that is read meanwhile may clear the cache.
+    cached: dict[str, bytes] = {}
+    for file in files:
+        data = repo.contents.get(file.oid)
+        if data is not None:
+            cached[file.oid] = data
+
+    unread = [file for file in files if not file.on_disk and file.oid not in cached]
+    contents = iter(_read_objects(repo, unread, limit))
+    for file in files:
+        if file.on_disk:
+            yield _read_disk(repo.cwd, file, limit)
+        elif file.oid not in cached:
+            content = next(contents)
+            repo.contents.keep(file.oid, content.data)
+            yield content
+        elif len(cached[file.oid]) <= limit:
+            yield FileContent(file, cached[file.oid])
+        else:
+            yield _too_large(file, len(cached[file.oid]), limit)
+
+
+def _read_objects(repo: Repository, files: Sequence[TreeFile], limit: int) -> list[FileContent]:
+    """Return the contents of objects, in order.
+
+    Raises:
+        RepositoryError: git-failed.
+    """
+    if not files:
+        return []
+    oids = [file.oid for file in files]
+    remaining = iter(files)
+
+    def read_next(stream: IO[bytes]) -> FileContent:
+        return _read_object(stream, next(remaining), limit)
+
+    contents = ask_objects(repo.git_dir, "contents", oids, read_next)
+    if contents is not None:
+        return contents
+
+    contents = []
+    lines = "".join(f"{oid}\n" for oid in oids).encode()
+    with (
+        stream_git(repo.cwd, "cat-file", "--batch", "--buffer", input=lines) as stream,
+        suppress(EOFError),
+    ):
+        contents.extend(_read_object(stream, file, limit) for file in files)
+    return contents
 
 
 def _read_disk(root: Path, file: TreeFile, limit: int) -> FileContent:
     try:
         with (root / file.path).open("rb") as stream:
             size = os.fstat(stream.fileno()).st_size
-            return (
-                _too_large(file, size, limit) if size > limit else FileContent(file, stream.read())
-            )
+            if size > limit:
+                return _too_large(file, size, limit)
+            return FileContent(file, stream.read())
     except OSError as error:
         return FileContent(file, None, f"cannot be read: {error.strerror}")
 
 
 def _read_object(stream: IO[bytes], file: TreeFile, limit: int) -> FileContent:
-    """The next answer of `cat-file --batch`: `<id> <type> <size>`, the bytes and a line end; or `<id> missing`."""
+    """Read the next answer of `cat-file --batch`.
+
+    It is `<id> <type> <size>`, the bytes and a line end; or `<id> missing`.
+
+    Raises:
+        EOFError: the stream ends before the answer.
+    """
     fields = stream.readline().split()
     if not fields:
         raise EOFError
     if len(fields) != 3:
         return FileContent(file, None, f"is missing from the repository (object {file.oid})")
-    kind, size = fields[1].decode(), int(fields[2])
+
+    kind = fields[1].decode()
+    size = int(fields[2])
     if kind == "blob" and size <= limit:
-        if len(data := stream.read(size + 1)) <= size:
+        data = stream.read(size + 1)
+        if len(data) <= size:
             raise EOFError
         return FileContent(file, data[:-1])
+
     _skip(stream, size + 1)
-    return (
-        _too_large(file, size, limit)
-        if kind == "blob"
-        else FileContent(file, None, f"is a {kind}, not a file")
-    )
+    if kind == "blob":
+        return _too_large(file, size, limit)
+    return FileContent(file, None, f"is a {kind}, not a file")
 
 
 def _skip(stream: IO[bytes], count: int) -> None:
-    while count > 0 and (chunk := stream.read(min(count, CHUNK))):
+    while count > 0:
+        chunk = stream.read(min(count, CHUNK))
+        if not chunk:
+            return
         count -= len(chunk)
 
 

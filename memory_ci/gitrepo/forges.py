@@ -6,40 +6,38 @@ import re
 
 from memory_ci.records.history import Commit, MergedChange
 
-MAX_SUBJECT = 1000  # Characters of a subject that are looked at.
+MAX_SUBJECT = 1000  # Characters of a subject that are searched.
 NUMBER = r"([1-9][0-9]{0,8})"
 
-IN_SUBJECT = (
-    re.compile(rf"\AMerge pull request #{NUMBER} from \S"),  # GitHub, merge
-    re.compile(rf"\AMerged in .+ \(pull request #{NUMBER}\)"),  # Bitbucket
-    re.compile(
-        rf"(?<=\S)[ \t]*+\(#{NUMBER}\)[ \t]*+\Z"
-    ),  # GitHub, squash; or a merge named after the pull request
+NUMBER_IN_SUBJECT = (
+    re.compile(rf"\AMerge pull request #{NUMBER} from \S"),  # GitHub, merge.
+    re.compile(rf"\AMerged in .+ \(pull request #{NUMBER}\)"),  # Bitbucket.
+    # GitHub, squash; or a merge that is named after the pull request.
+    re.compile(rf"(?<=\S)[ \t]*+\(#{NUMBER}\)[ \t]*+\Z"),
 )
-"""A run of blanks is passed over once and for all (`*+`): otherwise many of them take quadratic time."""
+"""A run of blanks is matched possessively (`*+`): otherwise many of them take quadratic time."""
 
-IN_BODY = re.compile(rf"^See merge request \S*!{NUMBER}[ \t]*+$", re.MULTILINE)  # GitLab.
+NUMBER_IN_BODY = re.compile(rf"^See merge request \S*!{NUMBER}[ \t]*+$", re.MULTILINE)  # GitLab.
 FORGE_SUBJECT = re.compile(
     r"Merge pull request #[0-9]+ from |Merged in .+ \(pull request #|Merge branch '.+' into '"
 )
-"""Subjects that a forge wrote: what the change is called stands in the body."""
+"""Subjects that a forge wrote: the title of the change is in the body."""
 
 BRANCH = (
-    re.compile(r"\AMerge pull request #[0-9]{1,9} from [^/\s]+/(\S+)"),  # GitHub: owner/branch
-    re.compile(r"\AMerged in (\S+) \(pull request #"),  # Bitbucket
-    re.compile(
-        r"\AMerge (?:remote-tracking )?branch '(?:origin/)?([^']+)'"
-    ),  # GitLab, and git itself
+    re.compile(r"\AMerge pull request #[0-9]{1,9} from [^/\s]+/(\S+)"),  # GitHub: owner/branch.
+    re.compile(r"\AMerged in (\S+) \(pull request #"),  # Bitbucket.
+    # GitLab, and git itself.
+    re.compile(r"\AMerge (?:remote-tracking )?branch '(?:origin/)?([^']+)'"),
 )
 
-OURS = re.compile(r"Memory(?:-[A-Za-z-]+)?:")
-"""A trailer of ours, which a hook puts into a merge message that has no body: nobody's title."""
+MEMORY_TRAILER = re.compile(r"Memory(?:-[A-Za-z-]+)?:")
+"""A trailer that our hook puts into a merge message without a body: it is no title."""
 
 NUMBER_AT_END = re.compile(r"(?<!\s)\s*+\(#[0-9]{1,9}\)\s*+\Z")
 
 
 def describe_change(commits: tuple[Commit, ...]) -> MergedChange:
-    """The change that one first-parent commit, the last of `commits`, brought with the others."""
+    """Return the change that one first-parent commit, the last of `commits`, merged."""
     tip = commits[-1]
     number = find_number(tip.message)
     title = find_title(tip.message)
@@ -51,44 +49,58 @@ def describe_change(commits: tuple[Commit, ...]) -> MergedChange:
 
 
 def find_number(message: str) -> int | None:
-    """The number of the pull or merge request that a commit message names as its own.
+    """Return the number of the pull or merge request that a commit message names as its own.
 
     >>> find_number("Retry only with a key (#12)"), find_number("Merge branch 'main' into topic")
     (12, None)
     """
-    subject = _subject(message)
-    found = (*(pattern.search(subject) for pattern in IN_SUBJECT), IN_BODY.search(message))
-    return next((int(match[1]) for match in found if match), None)
+    subject = _read_subject(message)
+    for pattern in NUMBER_IN_SUBJECT:
+        match = pattern.search(subject)
+        if match:
+            return int(match[1])
+    match = NUMBER_IN_BODY.search(message)
+    return int(match[1]) if match else None
 
 
 def find_branch(message: str) -> str:
-    """The branch that a merge commit says it merges, or "".
+    """Return the branch that a merge commit says it merges, or "".
 
-    >>> find_branch("Merge pull request #12 from ann/feat/retry"), find_branch("Merge branch 'retry' into 'main'")
-    ('feat/retry', 'retry')
+    >>> find_branch("Merge pull request #12 from ann/feat/retry")
+    'feat/retry'
+    >>> find_branch("Merge branch 'retry' into 'main'")
+    'retry'
     """
-    found = (pattern.search(_subject(message)) for pattern in BRANCH)
-    return next((match[1] for match in found if match), "")
+    subject = _read_subject(message)
+    for pattern in BRANCH:
+        match = pattern.search(subject)
+        if match:
+            return match[1]
+    return ""
 
 
 def find_title(message: str) -> str:
-    """What the change is called: the first line of the body under a forge's subject, else the subject without number.
+    """Return the title of a change, without the number of its request.
+
+    It is the first line of the body under a forge's subject, else the subject.
 
     >>> find_title("Merge pull request #12 from ann/retry" + chr(10) * 2 + "Retry only with a key")
     'Retry only with a key'
     """
-    subject, body = _subject(message), message.partition("\n")[2]
-    lines = (line.strip() for line in body.splitlines())
-    named = next(
-        (line for line in lines if line and not IN_BODY.match(line) and not OURS.match(line)), ""
-    )
-    title = (
-        named
-        if named and find_number(message) is not None and FORGE_SUBJECT.match(subject)
-        else subject
-    )
+    title = _read_subject(message)
+    if find_number(message) is not None and FORGE_SUBJECT.match(title):
+        title = _find_body_title(message) or title
     return NUMBER_AT_END.sub("", title).strip()
 
 
-def _subject(message: str) -> str:
+def _read_subject(message: str) -> str:
     return message.partition("\n")[0][:MAX_SUBJECT]
+
+
+def _find_body_title(message: str) -> str:
+    """Return the first line of the body that is neither blank, a reference nor our trailer."""
+    for line in message.partition("\n")[2].splitlines():
+        text = line.strip()
+        if text and not NUMBER_IN_BODY.match(text) and not MEMORY_TRAILER.match(text):
+            return text
+    return ""

@@ -1,10 +1,10 @@
-"""The journal of a move: the files of the work trees and their branch change together, also if the process is killed.
+"""The journal of a move: files of the work trees and their branch change together, also if killed.
 
-The files are written first and the branch moves last. A run that is killed in between has changed files and no commit:
-nothing counts as done, whatever a person does next, and the next command takes the changes back. The journal stands in
-the common git directory from before the first file is written until the branch has moved. The process that writes it
-holds a lock on it, which ends with that process and the git processes that it has started: a journal that nobody has
-locked is that of a killed run.
+The files are written first and the branch moves last. A run that is killed in between has changed
+files and no commit: nothing counts as done, whatever a person does next, and the next command
+restores the files. The journal is in the common git directory from before the first file is written
+until the branch has moved. The process that writes it holds a lock on it, which ends with that
+process and the git processes that it has started. Thus an unlocked journal is that of a killed run.
 """
 
 from __future__ import annotations
@@ -31,22 +31,25 @@ from memory_ci.gitrepo.checkouts import find_checkouts, sort_by_state, staged_in
 from memory_ci.gitrepo.process import decode_path, encode_path, run_git
 from memory_ci.gitrepo.repo import JOURNAL, Repository, find_commit, is_ancestor
 
-HELD = tuple(
+SIGNALS = tuple(
     getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)
 )
-MAX_JOURNAL = 1 << 16  # bytes
+MAX_JOURNAL = 1 << 16  # Bytes.
 OBJECT_ID = re.compile("[0-9a-f]{40}|[0-9a-f]{64}")
 BRANCH = re.compile(
     r"refs/heads/(?!.*(?:\.\.|@\{|//|/\.|\.lock(?:/|$)))[^\x00-\x20\x7f~^:?*\[\\]+(?<![./])"
 )
 """The full name of a branch (git-check-ref-format(1))."""
 
-PATIENCE = 10.0  # Seconds to wait for another run to move its branch; that takes a tenth of one.
-PAUSE = 1.0  # Seconds that any command waits for a run that moves its branch, or for the git that is left of one.
+PATIENCE = 10.0  # Seconds to wait for another run to move its branch, which takes a tenth of one.
+PAUSE = 1.0  # Seconds that any command waits for a run that moves its branch, or for its last git.
 
 
 class Move(msgspec.Struct, frozen=True):
-    """A branch (a full name) goes from one commit to another, and before it the files where it is checked out."""
+    """The move of a branch (a full name) from one commit to another.
+
+    The files change before it in the work trees where the branch is checked out.
+    """
 
     ref: str
     old: str
@@ -55,46 +58,49 @@ class Move(msgspec.Struct, frozen=True):
 
 @contextmanager
 def signals_held() -> Iterator[None]:
-    """Signals that would end the process wait for the end of the block; those that are ignored stay so. A mask holds
-    them from this thread and from the processes that it starts, a handler from all other threads."""
-    came: list[int] = []
+    """Delay signals that would end the process until the end of the block; ignored ones stay so.
 
-    def note(caught: int, frame: FrameType | None) -> None:
-        came.append(caught)
+    A mask delays them for this thread and the processes that it starts, a handler for all other
+    threads.
+    """
+    received: list[int] = []
+
+    def note(number: int, _frame: FrameType | None) -> None:
+        received.append(number)
 
     is_main = threading.current_thread() is threading.main_thread()
-    before = {number: signal.getsignal(number) for number in HELD} if is_main else {}
-    held = {
+    handlers = {number: signal.getsignal(number) for number in SIGNALS} if is_main else {}
+    replaced = {
         number: handler
-        for number, handler in before.items()
+        for number, handler in handlers.items()
         if handler not in (signal.SIG_IGN, None)
     }
-    for number in held:
+    for number in replaced:
         signal.signal(number, note)
-    mask = (
-        signal.pthread_sigmask(signal.SIG_BLOCK, HELD)
-        if hasattr(signal, "pthread_sigmask")
-        else None
-    )
+    mask = None
+    if hasattr(signal, "pthread_sigmask"):
+        mask = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
+
     try:
         yield
     finally:
-        for number, handler in held.items():
+        for number, handler in replaced.items():
             signal.signal(number, handler)
         if mask is not None:
             signal.pthread_sigmask(signal.SIG_SETMASK, mask)
-        for caught in dict.fromkeys(came):
-            signal.raise_signal(caught)
+        for number in dict.fromkeys(received):
+            signal.raise_signal(number)
 
 
 @contextmanager
 def journaled(repo: Repository, move: Move) -> Iterator[int]:
     """Do the move in this block: first the files, then the branch.
 
-    No signal ends the block in the middle. An error in it takes the files back; a kill leaves that to `undo_move`.
+    No signal ends the block in the middle. An error in it restores the files; after a kill
+    `undo_move` does so.
 
     Yields:
-        The open file of the journal, for the git processes of the move to hold.
+        The open file of the journal, for the git processes of the move to share.
 
     Raises:
         RepositoryError: repository-busy, before the block.
@@ -104,82 +110,95 @@ def journaled(repo: Repository, move: Move) -> Iterator[int]:
     path.parent.mkdir(exist_ok=True)
     with signals_held(), _locked(path, PATIENCE, os.O_CREAT) as file:
         if file is None:
-            message, hint = (
-                "Another run is moving a branch of this repository",
-                "Run again when it is done.",
-            )
+            message = "Another run is moving a branch of this repository"
+            hint = "Run again when it is done."
             raise RepositoryError(message, slug="repository-busy", hint=hint)
-        if earlier := _read(file):
-            _take_back(repo, earlier, file.fileno())
+
+        earlier_move = _read(file)
+        if earlier_move:
+            _restore_files(repo, earlier_move, file.fileno())
         _write(file, path, move)
         try:
             yield file.fileno()
         except BaseException:
-            with suppress(OSError, RepositoryError):  # if not now, then the next command does it
-                if not _take_back(repo, move, file.fileno()):
+            with suppress(OSError, RepositoryError):  # If it fails, the next command does it.
+                if not _restore_files(repo, move, file.fileno()):
                     _clear(file, path)
             raise
-        with suppress(OSError):  # the move is done: a journal that stays is found to be so
+        with suppress(OSError):  # The move is done, and `undo_move` finds a remaining journal so.
             _clear(file, path)
 
 
 def find_unfinished(repo: Repository) -> Move | None:
-    """The move of a run that was cut short, if there is one."""
+    """Return the move of a killed run, if there is one."""
     with suppress(OSError), _locked(repo.common_dir / JOURNAL) as file:
         return None if file is None else _read(file)
     return None
 
 
 def undo_move(repo: Repository) -> tuple[Path, ...]:
-    """Take back the files that a killed run wrote before its branch moved; return those that were changed since.
+    """Restore the files that a killed run wrote before its branch moved.
 
-    Changed files keep the journal: they are named until they stand as in a commit. Where the branch did move, nothing
-    is to be done. Nothing is raised: what cannot be done now is done another time.
+    Where the branch did move, nothing is to be done. No error is raised: what fails now is done
+    another time.
+
+    Returns:
+        The files that were changed since. The journal stays until their content is that of a
+        commit, so that they are named until then.
     """
     path = repo.common_dir / JOURNAL
     with suppress(OSError, RepositoryError), signals_held(), _locked(path, PAUSE) as file:
         if file is None:
             return ()
         move = _read(file)
-        changed = _take_back(repo, move, file.fileno()) if move else []
+        changed = _restore_files(repo, move, file.fileno()) if move else []
         if not changed:
             _clear(file, path)
         return tuple(changed)
     return ()
 
 
-def _take_back(repo: Repository, move: Move, journal: int) -> list[Path]:
-    """Let the files that stand as before or after the move stand as in HEAD, in each work tree.
+def _restore_files(repo: Repository, move: Move, journal: int) -> list[Path]:
+    """Give files with the content before or after the move that of HEAD, in each work tree.
 
-    A person may have committed some of them since, or switched the branch: HEAD decides, not the branch of the move.
+    A person may have committed some of them since, or switched the branch: HEAD decides, not the
+    branch of the move.
 
     Returns:
-        The files in which something else stands, of work trees that are still where the move began.
+        The files with other content, of work trees that are still where the move began.
     """
     if find_commit(repo, move.old) is None or find_commit(repo, move.new) is None:
         return []
-    words = ("diff-tree", "-r", "-z", "--name-only", "--no-renames", "--end-of-options")
-    listing = run_git(repo.cwd, *words, move.old, move.new)
+    args = ("diff-tree", "-r", "-z", "--name-only", "--no-renames", "--end-of-options")
+    listing = run_git(repo.cwd, *args, move.old, move.new)
     paths = frozenset(decode_path(listing).split("\0")[:-1])
-    start, end = (staged_in(tree_at(repo, commit), paths) for commit in (move.old, move.new))
+    before = staged_in(tree_at(repo, move.old), paths)
+    after = staged_in(tree_at(repo, move.new), paths)
+
     changed: list[Path] = []
-    for place in find_checkouts(repo):
-        head = find_commit(place, "HEAD")
+    for worktree in find_checkouts(repo):
+        head = find_commit(worktree, "HEAD")
         if head is None or is_ancestor(repo, move.new, head):
             continue
         committed = staged_in(tree_at(repo, head), paths)
-        behind, others = sort_by_state(place, committed, start, end)
-        if behind:
-            write_files(place, {path: committed[path] for path in behind}, journal)
+        written, unknown = sort_by_state(worktree, committed, before, after)
+        if written:
+            write_files(worktree, {path: committed[path] for path in written}, journal)
         if head == move.old:
-            changed += [place.cwd / path for path in others]
+            changed += [worktree.cwd / path for path in unknown]
     return changed
 
 
 @contextmanager
 def _locked(path: Path, patience: float = 0.0, flags: int = 0) -> Iterator[BinaryIO | None]:
-    """The open journal, locked; None where there is none, or another process or thread has it."""
-    until = time.monotonic() + patience
+    """Yield the open journal, locked; None where there is none or another has it.
+
+    Args:
+        path: the journal.
+        patience: seconds to wait for another process or thread.
+        flags: additional flags to open the file with.
+    """
+    deadline = time.monotonic() + patience
     while True:
         try:
             file = _open(path, flags)
@@ -187,18 +206,18 @@ def _locked(path: Path, patience: float = 0.0, flags: int = 0) -> Iterator[Binar
             yield None
             return
         with file:
-            is_mine = lock_file(file.fileno())
-            if is_mine and _stands(file, path):
+            is_locked = lock_file(file.fileno())
+            if is_locked and _is_current(file, path):
                 yield file
                 return
-        if not is_mine and time.monotonic() >= until:
+        if not is_locked and time.monotonic() >= deadline:
             yield None
             return
         time.sleep(0.01)
 
 
 def _open(path: Path, flags: int) -> BinaryIO:
-    """Open the journal; whoever brought the repository may have put a link or a pipe there.
+    """Open the journal; the repository may have come with a link or a pipe in its place.
 
     Raises:
         FileNotFoundError: there is none.
@@ -213,8 +232,8 @@ def _open(path: Path, flags: int) -> BinaryIO:
     raise OSError(errno.EINVAL, "not a regular file", str(path))
 
 
-def _stands(file: BinaryIO, path: Path) -> bool:
-    """Whether the file that we have locked is the journal still: who had it before may have taken it away."""
+def _is_current(file: BinaryIO, path: Path) -> bool:
+    """Return whether the locked file is still the journal: its last owner may have deleted it."""
     try:
         return os.path.samestat(os.fstat(file.fileno()), path.stat())
     except FileNotFoundError:
@@ -222,7 +241,7 @@ def _stands(file: BinaryIO, path: Path) -> bool:
 
 
 def _clear(file: BinaryIO, path: Path) -> None:
-    """Take the journal away; Windows removes no file that is open, and an empty one says the same."""
+    """Delete the journal; empty it on Windows, which deletes no open file."""
     try:
         path.unlink()
     except PermissionError:
@@ -236,7 +255,7 @@ def _write(file: BinaryIO, path: Path, move: Move) -> None:
     file.write(b"\0".join(map(encode_path, (move.ref, move.old, move.new))))
     file.flush()
     os.fsync(file.fileno())
-    with suppress(PermissionError):  # Windows opens no directory
+    with suppress(PermissionError):  # Windows opens no directory.
         directory = os.open(path.parent, os.O_RDONLY)
         try:
             os.fsync(directory)
@@ -245,15 +264,18 @@ def _write(file: BinaryIO, path: Path, move: Move) -> None:
 
 
 def _read(file: BinaryIO) -> Move | None:
-    """Return the move; None if the journal was not written whole (then the branch had not moved) or is not ours."""
+    """Read the move.
+
+    None if the journal was not written whole (then the branch had not moved) or is not ours.
+    """
     fields = decode_path(file.read(MAX_JOURNAL)).split("\0")
     if len(fields) < 3:
         return None
     move = Move(*fields[:3])
-    # Whoever brought the repository may have written the file: only what a run of ours writes is believed.
-    is_sound = (
+    # The repository may have come with this file: only what a run of ours writes is valid.
+    is_valid = (
         BRANCH.fullmatch(move.ref)
         and OBJECT_ID.fullmatch(move.old)
         and OBJECT_ID.fullmatch(move.new)
     )
-    return move if is_sound else None
+    return move if is_valid else None

@@ -1,4 +1,4 @@
-"""Merges: of texts as git would, of branches with a driver of our choice; refs that follow a remote."""
+"""Merges of texts and branches, and refs that follow a remote."""
 
 from __future__ import annotations
 
@@ -32,85 +32,116 @@ MARKER = b"<<<<<<< "
 
 
 class Bringer(NamedTuple):
-    """A merge on the first parents of a branch, and the commits that it brought, merges left out."""
+    """A merge on the first parents of a branch, and the commits that it merged, without merges."""
 
     merge: str
     brought: tuple[str, ...]
 
 
 def find_bringer(repo: Repository, sha: str, tip: str) -> Bringer | None:
-    """The merge by which a commit (or the beginning of its id) came to `tip`; None if it came by itself, or not."""
+    """Return the merge that brought a commit (or the beginning of its id) into `tip`.
+
+    None if the commit is on the first-parent line itself, or not in the history.
+    """
     merge = find_landing(repo, sha, tip)
     if merge is None or find_commit(repo, f"{merge}^2") is None:
         return None
-    brought = (
-        run_git(repo.cwd, "rev-list", "--no-merges", f"{merge}^1..{merge}", "--").decode().split()
-    )
-    return Bringer(merge, tuple(brought)) if find_commit(repo, sha) in brought else None
+    listing = run_git(repo.cwd, "rev-list", "--no-merges", f"{merge}^1..{merge}", "--")
+    merged = tuple(listing.decode().split())
+    return Bringer(merge, merged) if find_commit(repo, sha) in merged else None
 
 
 def find_landing(repo: Repository, sha: str, tip: str) -> str | None:
-    """The first-parent commit by which a commit (or the beginning of its id) came to `tip`, or itself; None if not."""
+    """Return the first-parent commit that brought a commit (or the beginning of its id) into `tip`.
+
+    That may be the commit itself. None if the commit is not in the history.
+    """
     commit = find_commit(repo, sha)
     if commit is None or not is_ancestor(repo, commit, tip):
         return None
-    asked = ("--first-parent", "--ancestry-path", "--reverse", f"{commit}..{tip}", "--")
-    after = next(iter(run_git(repo.cwd, "rev-list", *asked).decode().split()), None)
-    return commit if after is None or find_commit(repo, f"{after}^1") == commit else after
+    args = ("--first-parent", "--ancestry-path", "--reverse", f"{commit}..{tip}", "--")
+    descendants = run_git(repo.cwd, "rev-list", *args).decode().split()
+    if not descendants:
+        return commit
+    oldest = descendants[0]
+    is_on_line = find_commit(repo, f"{oldest}^1") == commit
+    return commit if is_on_line else oldest
 
 
 def merge_text(base: bytes, ours: bytes, theirs: bytes) -> tuple[bytes, int]:
-    """The text that git itself makes of three, line by line, with conflict markers, and how many conflicts. What git
-    cannot merge because it is not text stays as ours is, and counts as one."""
-    sides = {"ours": ours, "base": base, "theirs": theirs}
+    """Merge three versions of a text as git does, line by line.
+
+    Returns:
+        The text with conflict markers, and the number of conflicts. Where git cannot merge because
+        a version is not text, `ours`, with one conflict.
+    """
+    versions = {"ours": ours, "base": base, "theirs": theirs}
+    labels: list[str] = []
     with tempfile.TemporaryDirectory(prefix="memory-ci-") as scratch:
-        for name, data in sides.items():
+        for name, data in versions.items():
             Path(scratch, name).write_bytes(data)
-        asked = ("merge-file", "-p", *(part for name in sides for part in ("-L", name)), *sides)
+            labels += ["-L", name]
+        args = ("merge-file", "-p", *labels, *versions)
         try:
-            return run_git(Path(scratch), *asked), 0
-        except RepositoryError:  # its exit status is the number of conflicts
-            merged = run_git(Path(scratch), *asked, ok=range(256))
-    return merged or ours, max(1, sum(line.startswith(MARKER) for line in merged.splitlines()))
+            return run_git(Path(scratch), *args), 0
+        except RepositoryError:  # The exit status is the number of conflicts.
+            merged = run_git(Path(scratch), *args, ok=range(256))
+    conflict_count = sum(line.startswith(MARKER) for line in merged.splitlines())
+    return merged or ours, max(1, conflict_count)
 
 
 def find_remote(repo: Repository, branch: str) -> str:
-    """The remote that a branch (a short name) is from; origin if it does not say."""
+    """Return the remote of a branch (a short name); origin if none is configured."""
     return find_setting(repo, f"branch.{branch}.remote") or "origin"
 
 
-def is_clean(place: Repository) -> bool:
-    """Whether nothing that git tracks is staged or modified in a work tree."""
-    return not run_git(place.cwd, "status", "--porcelain", "--untracked-files=no")
+def is_clean(worktree: Repository) -> bool:
+    """Return whether a work tree has no staged or modified tracked file."""
+    return not run_git(worktree.cwd, "status", "--porcelain", "--untracked-files=no")
 
 
 def merge_revision(
-    place: Repository, rev: str, settings: Sequence[str], *options: str
+    worktree: Repository, rev: str, settings: Sequence[str], *options: str
 ) -> tuple[str, ...]:
-    """Merge `rev` into what a work tree has checked out; the paths that conflict, if any, and then nothing is merged.
-    `settings` go before the command (`-c name=value`). Raises RepositoryError (git-failed) if git did not even try."""
+    """Merge `rev` into the branch that a work tree has checked out.
+
+    Args:
+        worktree: the work tree.
+        rev: the revision.
+        settings: arguments before the command (`-c name=value`).
+        options: options of `git merge`.
+
+    Returns:
+        The paths that conflict. If there are any, nothing is merged.
+
+    Raises:
+        RepositoryError: git-failed, if git refused the merge without a conflict.
+    """
+    args = ("merge", "--no-edit", *options, "--end-of-options", rev)
     try:
-        words = ("merge", "--no-edit", *options, "--end-of-options", rev)
-        run_git(place.cwd, *settings, *words, env=_merge_variables(place))
+        run_git(worktree.cwd, *settings, *args, env=_merge_variables(worktree))
     except RepositoryError:
-        listing = decode_path(run_git(place.cwd, "diff", "--name-only", "--diff-filter=U", "-z"))
-        conflicts = tuple(listing.split("\0")[:-1])
+        listing = run_git(worktree.cwd, "diff", "--name-only", "--diff-filter=U", "-z")
+        conflicts = tuple(decode_path(listing).split("\0")[:-1])
         if not conflicts:
             raise
-        run_git(place.cwd, "merge", "--abort")
+        run_git(worktree.cwd, "merge", "--abort")
         return conflicts
     return ()
 
 
-def _merge_variables(place: Repository) -> dict[str, str]:
-    """Return variables for a merge that writes a person's files: the filters that they set up for all repositories
-    (as those of git-lfs) run, those that the repository names do not."""
-    return config_variables(*NO_PROGRAMS, *list_filter_overrides(place, "local", "worktree"))
+def _merge_variables(worktree: Repository) -> dict[str, str]:
+    """Return variables for a merge that writes files of a person.
+
+    Filters that they set up for all repositories (as those of git-lfs) run. Filters that the
+    repository names do not.
+    """
+    return config_variables(*NO_PROGRAMS, *list_filter_overrides(worktree, "local", "worktree"))
 
 
 @contextmanager
 def scratch_worktree(repo: Repository, rev: str, *options: str) -> Iterator[Repository]:
-    """A work tree that is gone afterwards, so that nobody's files are touched by what is done in it."""
+    """Yield a temporary work tree, so that work in it changes nobody's files."""
     with tempfile.TemporaryDirectory(prefix="memory-ci-") as scratch:
         path = Path(scratch, "tree")
         run_git(repo.cwd, *NO_HOOKS, "worktree", "add", "-q", *options, str(path), rev)
@@ -121,17 +152,27 @@ def scratch_worktree(repo: Repository, rev: str, *options: str) -> Iterator[Repo
 
 
 def push_branch(repo: Repository, remote: str, branch: str) -> None:
-    """Push a branch (a short name) to its namesake; never forced. Raises RepositoryError (git-failed)."""
-    spec = f"{HEADS}{branch}:{HEADS}{branch}"
-    run_git(repo.cwd, "push", "--quiet", "--", remote, spec, env=network_variables())
+    """Push a branch (a short name) to the branch of the same name; never forced.
+
+    Raises:
+        RepositoryError: git-failed.
+    """
+    refspec = f"{HEADS}{branch}:{HEADS}{branch}"
+    run_git(repo.cwd, "push", "--quiet", "--", remote, refspec, env=network_variables())
 
 
 @contextmanager
-def private_ref(repo: Repository, prefix: str, at: str | None = None) -> Iterator[str]:
-    """The name of a ref under `prefix` that no other run has, at a commit if one is given; it is gone afterwards."""
+def private_ref(repo: Repository, prefix: str, commit: str | None = None) -> Iterator[str]:
+    """Yield the name of a ref that no other run uses, and delete the ref afterwards.
+
+    Args:
+        repo: the repository.
+        prefix: the beginning of the name.
+        commit: the commit of the ref; None to create no ref.
+    """
     ref = f"{prefix}{uuid4().hex}"
-    if at is not None:
-        run_git(repo.cwd, "update-ref", ref, at)
+    if commit is not None:
+        run_git(repo.cwd, "update-ref", ref, commit)
     try:
         yield ref
     finally:
@@ -139,20 +180,24 @@ def private_ref(repo: Repository, prefix: str, at: str | None = None) -> Iterato
 
 
 def fast_forward(repo: Repository, ref: str, tip: str) -> bool:
-    """Move the local branch `ref` (a full name) ahead to `tip`; False where that would lose or disturb anything. It
-    must be behind `tip`, and a work tree that has it checked out must have nothing staged or modified."""
+    """Move the local branch `ref` (a full name) forward to `tip`.
+
+    False where that would lose or disturb anything: it must be behind `tip`, and a work tree that
+    has it checked out must have nothing staged or modified.
+    """
     old = find_commit(repo, ref)
     if old is None or not is_ancestor(repo, old, tip):
         return False
-    with suppress(
-        RepositoryError
-    ):  # a merge or another git command is underway there: the branch stays
-        places = find_checkouts(repo, ref)
-        if not places:
+    # During a merge or another git command in its work tree the branch stays.
+    with suppress(RepositoryError):
+        worktrees = find_checkouts(repo, ref)
+        if not worktrees:
             run_git(repo.cwd, "update-ref", "-m", "memory-ci: publish", ref, tip, old)
             return True
-        if len(places) == 1 and is_clean(places[0]):
-            quiet = ("--quiet", "--ff-only", "--no-verify-signatures", "--end-of-options")
-            run_git(places[0].cwd, *NO_HOOKS, "merge", *quiet, tip, env=_merge_variables(places[0]))
+        worktree = worktrees[0]
+        if len(worktrees) == 1 and is_clean(worktree):
+            options = ("--quiet", "--ff-only", "--no-verify-signatures", "--end-of-options")
+            env = _merge_variables(worktree)
+            run_git(worktree.cwd, *NO_HOOKS, "merge", *options, tip, env=env)
             return True
     return False

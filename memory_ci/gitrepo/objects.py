@@ -1,7 +1,8 @@
-"""Objects by name, from one git process that a run keeps: to start one for each question costs more than the answers.
+"""Git objects read by name from one long-running process: starting one per query costs more.
 
-Where it cannot be had (git before 2.36, Windows, where it would hold the directory) or breaks off, `ask_objects` says
-so, and the caller starts a git of its own, which also says what is wrong.
+Where that process is unavailable (git before 2.36; Windows, where it would lock the directory) or
+ends early, `ask_objects` returns None. The caller then starts a git of its own, which also reports
+what is wrong.
 """
 
 from __future__ import annotations
@@ -18,19 +19,21 @@ from typing import IO, Literal, NamedTuple, TypeVar, cast
 from memory_ci.gitrepo.process import clean_environment, encode_path
 
 T = TypeVar("T")
-MAX_OPEN = 2  # Processes that are kept: of the newest repositories and environments.
-MAX_SENT = 4_096  # Bytes of questions before the answers are read: what the smallest pipe holds, one page (pipe(7)).
+MAX_OPEN = 2  # Processes that stay open, for the newest repositories and environments.
+MAX_SENT = 4_096  # Bytes of queries before answers are read: one page, the smallest pipe (pipe(7)).
 LOCK = threading.Lock()
 
 
-class Asked(NamedTuple):
-    """What a kept process was started for: another directory or environment needs another process."""
+class ProcessKey(NamedTuple):
+    """What a process was started for: another directory or environment needs another process."""
 
-    place: tuple[str, int, int]
+    git_dir: str
+    device: int
+    inode: int
     environ: tuple[tuple[str, str], ...]
 
 
-_kept: dict[Asked, subprocess.Popen[bytes]] = {}
+_processes: dict[ProcessKey, subprocess.Popen[bytes]] = {}
 
 
 def ask_objects(
@@ -39,66 +42,89 @@ def ask_objects(
     names: Sequence[str],
     read: Callable[[IO[bytes]], T],
 ) -> list[T] | None:
-    """What `read` makes of the answer to each name (git-cat-file(1), --batch-command); None where git breaks off.
-    `read` takes one whole answer from the stream, and raises EOFError where there is none."""
+    """Return the answers of `git cat-file --batch-command` to object names.
+
+    Args:
+        git_dir: the git directory.
+        command: the command for each name (git-cat-file(1)).
+        names: names of objects.
+        read: reads one whole answer from the stream; raises EOFError where there is none.
+
+    Returns:
+        One answer per name; None where git is unavailable or ends early.
+    """
     if os.name == "nt" or any("\n" in name for name in names):
         return None
     with LOCK:
         environ = clean_environment({"GIT_DIR": str(git_dir)}, git_dir)
         try:
-            at = git_dir.stat()
+            status = git_dir.stat()
         except OSError:
             return None
-        asked = Asked((str(git_dir), at.st_dev, at.st_ino), tuple(environ.items()))
-        process = _kept.pop(asked, None) or _start(git_dir, environ)
+        key = ProcessKey(str(git_dir), status.st_dev, status.st_ino, tuple(environ.items()))
+        process = _processes.pop(key, None) or _start(git_dir, environ)
         if process is None:
             return None
+
         try:
-            stdin, stdout = cast(IO[bytes], process.stdin), cast(IO[bytes], process.stdout)
-            answers: list[T] = []
-            for lines in _parts(command, names):
-                stdin.write(b"".join(lines))
-                stdin.flush()
-                answers += [read(stdout) for _ in lines]
+            answers = _exchange(process, command, names, read)
         except (OSError, EOFError):
             _close(process)
             return None
-        except BaseException:  # what was not read would answer the next question
+        except BaseException:  # An unread answer would be taken for that of the next query.
             _close(process)
             raise
-        _kept[asked] = process
-        while len(_kept) > MAX_OPEN:
-            _close(_kept.pop(next(iter(_kept))))
+
+        _processes[key] = process
+        while len(_processes) > MAX_OPEN:
+            oldest = next(iter(_processes))
+            _close(_processes.pop(oldest))
         return answers
 
 
 def _start(git_dir: Path, environ: dict[str, str]) -> subprocess.Popen[bytes] | None:
-    asked, pipe = (
-        ("git", "-c", "core.warnAmbiguousRefs=false", "cat-file", "--batch-command"),
-        subprocess.PIPE,
-    )
+    args = ("git", "-c", "core.warnAmbiguousRefs=false", "cat-file", "--batch-command")
+    pipe = subprocess.PIPE
     with suppress(OSError):
         return subprocess.Popen(
-            asked, cwd=git_dir, env=environ, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL
+            args, cwd=git_dir, env=environ, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL
         )
     return None
 
 
-def _parts(command: str, names: Sequence[str]) -> Iterator[list[bytes]]:
-    part: list[bytes] = []
+def _exchange(
+    process: subprocess.Popen[bytes],
+    command: str,
+    names: Sequence[str],
+    read: Callable[[IO[bytes]], T],
+) -> list[T]:
+    stdin = cast(IO[bytes], process.stdin)
+    stdout = cast(IO[bytes], process.stdout)
+    answers: list[T] = []
+    for lines in _iter_batches(command, names):
+        stdin.write(b"".join(lines))
+        stdin.flush()
+        answers += [read(stdout) for _ in lines]
+    return answers
+
+
+def _iter_batches(command: str, names: Sequence[str]) -> Iterator[list[bytes]]:
+    """Yield the queries in batches of at most MAX_SENT bytes, unless one query is longer."""
+    batch: list[bytes] = []
     size = 0
     for name in names:
         line = encode_path(f"{command} {name}\n")
-        if part and size + len(line) > MAX_SENT:
-            yield part
-            part, size = [], 0
-        part.append(line)
+        if batch and size + len(line) > MAX_SENT:
+            yield batch
+            batch = []
+            size = 0
+        batch.append(line)
         size += len(line)
-    yield part
+    yield batch
 
 
 def _close(process: subprocess.Popen[bytes]) -> None:
-    process.kill()  # one that fetches what is missing here would end when it likes, and we with it
+    process.kill()  # A process that fetches a missing object would make us wait for its end.
     for pipe in (process.stdin, process.stdout):
         with suppress(OSError):
             cast(IO[bytes], pipe).close()
@@ -107,6 +133,7 @@ def _close(process: subprocess.Popen[bytes]) -> None:
 
 @atexit.register
 def close_all() -> None:
-    """End the processes that are kept."""
-    while _kept:
-        _close(_kept.popitem()[1])
+    """End the open processes."""
+    while _processes:
+        _, process = _processes.popitem()
+        _close(process)

@@ -1,11 +1,13 @@
-"""Run git: whole output for short answers, a stream for long ones; and which variables a git of ours may see.
+"""Git processes: their environment, their output as a whole or as a stream, and their errors.
 
-A hook is started by git with GIT_DIR, GIT_INDEX_FILE and the author of the commit in its environment. Passed on, they
-would make us read the wrong repository, or stage files in the index of the user (docs/architecture.md, gitrepo).
-Of configuration in the environment only `safe.directory` passes: without it no container could use a mounted clone.
+A hook is started by git with GIT_DIR, GIT_INDEX_FILE and the author of the commit in its
+environment. Passed on, they would make us read the wrong repository, or stage files in the index of
+the user (docs/architecture.md, gitrepo). Of configuration in the environment only `safe.directory`
+passes: without it no container could use a mounted clone.
 
-A cloned repository is untrusted. No git of ours uses a bare repository that merely lies in the current directory, runs
-a filter, fetches lazily, or uses a protocol that starts a program (docs/security.md).
+A cloned repository is untrusted. No git of ours uses a bare repository that merely lies in the
+current directory, runs a filter, fetches lazily, or uses a protocol that starts a program
+(docs/security.md).
 """
 
 from __future__ import annotations
@@ -22,73 +24,83 @@ from typing import IO, NamedTuple, NoReturn, cast
 
 from memory_ci.errors import RepositoryError
 
-PASSED = frozenset(
+INHERITED = frozenset(
     """GIT_ASKPASS GIT_CEILING_DIRECTORIES GIT_CONFIG_GLOBAL GIT_CONFIG_NOSYSTEM
-    GIT_CONFIG_SYSTEM GIT_CURL_VERBOSE GIT_DISCOVERY_ACROSS_FILESYSTEM GIT_EXEC_PATH GIT_HTTP_LOW_SPEED_LIMIT
-    GIT_HTTP_LOW_SPEED_TIME GIT_HTTP_PROXY_AUTHMETHOD GIT_PROTOCOL_FROM_USER
-    GIT_PROXY_SSL_CAINFO GIT_SSH GIT_SSH_COMMAND GIT_SSH_VARIANT GIT_SSL_CAINFO GIT_SSL_CAPATH GIT_SSL_CERT
-    GIT_SSL_KEY GIT_SSL_NO_VERIFY""".split()
+    GIT_CONFIG_SYSTEM GIT_CURL_VERBOSE GIT_DISCOVERY_ACROSS_FILESYSTEM GIT_EXEC_PATH
+    GIT_HTTP_LOW_SPEED_LIMIT GIT_HTTP_LOW_SPEED_TIME GIT_HTTP_PROXY_AUTHMETHOD
+    GIT_PROTOCOL_FROM_USER GIT_PROXY_SSL_CAINFO GIT_SSH GIT_SSH_COMMAND GIT_SSH_VARIANT
+    GIT_SSL_CAINFO GIT_SSL_CAPATH GIT_SSL_CERT GIT_SSL_KEY GIT_SSL_NO_VERIFY""".split()
 )
-"""How git is found, configured and connected; nothing here says which repository, index or identity."""
+"""How git is found, configured and connected; none names a repository, an index or an identity."""
 
-PASSED_PREFIXES = ("GIT_TRACE", "GIT_PYTHON_")
+INHERITED_PREFIXES = ("GIT_TRACE", "GIT_PYTHON_")
 
-SETTINGS = {
+VARIABLES = {
     "LC_ALL": "C",
     "GIT_OPTIONAL_LOCKS": "0",
     "GIT_TERMINAL_PROMPT": "0",
     "GIT_PAGER": "cat",
 }
-"""English messages, no index refreshed behind the user's back, never a prompt or a pager."""
-
+"""English messages, no refresh of the user's index, never a prompt or a pager."""
 
 NO_PROGRAMS = (
     ("core.fsmonitor", "false"),
     ("core.hooksPath", os.devnull),
     ("safe.bareRepository", "explicit"),
 )
-"""Programs that a configuration names and that git would start even to list files, and configurations that nobody
-chose: those of a bare repository that lies in the current directory (git-config(1), safe.bareRepository)."""
+"""Settings against foreign programs and configurations.
 
+A configuration can name programs that git starts even to list files. A bare repository in the
+current directory has a configuration that nobody chose (git-config(1), safe.bareRepository).
+"""
 
 OFFLINE = {"GIT_NO_LAZY_FETCH": "1", "GIT_ALLOW_PROTOCOL": ""}
-"""In a partial clone git fetches what it lacks by itself, unless it may not (git before 2.45 knows the second only)."""
+"""Keeps git in a partial clone from fetching missing objects (before 2.45 by the second only)."""
 
 NETWORK_PROTOCOLS = ("file", "git", "http", "https", "ssh")
-"""What git may speak where we ask a remote; others, as `ext::`, start a program that an address names."""
+"""The protocols for remotes. Others, as `ext::`, start a program that an address names."""
+
+MISSING = re.compile(
+    r"unable to read|could not read [0-9a-f]{40}|bad object|missing (?:blob|tree|commit)"
+    r"|not a tree obj|promisor remote",
+    re.I,
+)
+"""How git says that an object is missing."""
+
+MISSING_HINT = (
+    "This clone lacks an object: `git fsck` names what is missing, "
+    "`git fetch --refetch --no-filter` gets all again."
+)
+
+MESSAGE_LINES = 6
+"""How much of git's own message is passed on: the longest useful one (ownership) has four lines."""
+
+ENVIRONMENT_LOCK = threading.Lock()
 
 
 class DirectorySettings(NamedTuple):
-    """What every git that runs in a directory is told besides: variables, and settings of its configuration."""
+    """Additional variables and configuration settings for every git that runs in a directory."""
 
     variables: Mapping[str, str]
     settings: tuple[tuple[str, str], ...]
 
 
-_places: dict[str, DirectorySettings] = {}
+_directory_settings: dict[str, DirectorySettings] = {}
 
 
-def remember_place(
+def remember_directory(
     cwd: Path, variables: Mapping[str, str], settings: Iterable[tuple[str, str]]
 ) -> None:
-    """Note what every git that runs in `cwd` is told; `find_repository` says it of the repositories that it finds."""
-    _places[str(cwd)] = DirectorySettings(variables, tuple(settings))
+    """Set variables and settings for every git that runs in `cwd`.
+
+    `find_repository` does so for the repositories that it finds.
+    """
+    _directory_settings[str(cwd)] = DirectorySettings(variables, tuple(settings))
 
 
-MISSING = re.compile(
-    r"unable to read|could not read [0-9a-f]{40}|bad object|missing (?:blob|tree|commit)|not a tree obj"
-    r"|promisor remote",
-    re.I,
-)
-MISSING_HINT = "This clone lacks an object: `git fsck` names what is missing, `git fetch --refetch --no-filter` gets all again."
-"""How git says that an object is missing, and what to do."""
-
-ONE_AT_A_TIME = threading.Lock()
-
-
-def may_pass(name: str) -> bool:
-    """Whether git may inherit the variable `name`."""
-    return not name.startswith("GIT_") or name in PASSED or name.startswith(PASSED_PREFIXES)
+def is_inherited(name: str) -> bool:
+    """Return whether git may inherit a variable."""
+    return not name.startswith("GIT_") or name in INHERITED or name.startswith(INHERITED_PREFIXES)
 
 
 def clean_environment(
@@ -96,18 +108,20 @@ def clean_environment(
 ) -> dict[str, str]:
     """Return the environment for a git process that runs in `cwd`.
 
-    It is ours without what points at a repository, then our settings, those of the directory, and `extra`.
+    It has our variables without those that point at a repository, then the settings of this module,
+    those of the directory, and `extra`.
     """
-    inherited = {name: value for name, value in os.environ.items() if may_pass(name)}
-    place = _places.get(str(cwd), DirectorySettings({}, ()))
-    settings = config_variables(*NO_PROGRAMS, *place.settings)
-    return inherited | SETTINGS | OFFLINE | settings | dict(place.variables) | dict(extra or {})
+    inherited = {name: value for name, value in os.environ.items() if is_inherited(name)}
+    directory = _directory_settings.get(str(cwd), DirectorySettings({}, ()))
+    settings = config_variables(*NO_PROGRAMS, *directory.settings)
+    variables = dict(directory.variables)
+    return inherited | VARIABLES | OFFLINE | settings | variables | dict(extra or {})
 
 
 def network_variables() -> dict[str, str]:
-    """Return the variables of a git that may ask a remote: the protocols that it may use.
+    """Return the variables of a git that may connect to a remote: the protocols that it may use.
 
-    A narrower GIT_ALLOW_PROTOCOL of the person's own is kept.
+    A narrower GIT_ALLOW_PROTOCOL of the user stays in force.
     """
     allowed = os.environ.get("GIT_ALLOW_PROTOCOL")
     protocols = NETWORK_PROTOCOLS if allowed is None else allowed.split(":")
@@ -115,45 +129,49 @@ def network_variables() -> dict[str, str]:
 
 
 def config_variables(*pairs: tuple[str, str]) -> dict[str, str]:
-    """GIT_CONFIG_COUNT and its companions (git(1)) for the `safe.directory` pairs that we inherit, and for `pairs`."""
-    numbered = list(enumerate((*_safe_directories(), *pairs)))
-    keys = {f"GIT_CONFIG_KEY_{number}": key for number, (key, _) in numbered}
-    values = {f"GIT_CONFIG_VALUE_{number}": value for number, (_, value) in numbered}
-    return {"GIT_CONFIG_COUNT": str(len(numbered))} | keys | values
+    """Return GIT_CONFIG_COUNT and its companions (git(1)).
+
+    They hold the `safe.directory` pairs that we inherit, then `pairs`.
+    """
+    variables: dict[str, str] = {}
+    all_pairs = (*_iter_safe_directories(), *pairs)
+    for number, (key, value) in enumerate(all_pairs):
+        variables[f"GIT_CONFIG_KEY_{number}"] = key
+        variables[f"GIT_CONFIG_VALUE_{number}"] = value
+    return {"GIT_CONFIG_COUNT": str(len(all_pairs))} | variables
 
 
-def _safe_directories() -> Iterator[tuple[str, str]]:
-    """In order, for an empty value takes back what stands before it."""
-    count = os.environ.get("GIT_CONFIG_COUNT", "")
-    for number in range(int(count) if count.isdecimal() and len(count) < 10 else 0):
+def _iter_safe_directories() -> Iterator[tuple[str, str]]:
+    """Yield the pairs in order: an empty value resets the values before it."""
+    text = os.environ.get("GIT_CONFIG_COUNT", "")
+    count = int(text) if text.isdecimal() and len(text) < 10 else 0
+    for number in range(count):
         key = os.environ.get(f"GIT_CONFIG_KEY_{number}")
         if key is None:
-            return  # git refuses such a list: nothing of it counts after this
+            return  # Git refuses such a list, so no later pair counts.
         if key.lower() == "safe.directory":
             yield key, os.environ.get(f"GIT_CONFIG_VALUE_{number}", "")
 
 
 @contextmanager
 def without_hook_variables() -> Iterator[None]:
-    """Take the variables that may not pass out of `os.environ` for a while; of the settings there, safe ones stay.
+    """Remove the variables that git must not inherit from `os.environ` within the block.
 
-    GitPython gives `os.environ` to every git that it starts and can add to it but leave nothing out. The environment
-    belongs to the whole process, so threads take turns: one would otherwise give back what the other took out.
+    Settings of `safe.directory` stay. GitPython gives `os.environ` to every git that it starts, and
+    can add variables but remove none. The environment belongs to the whole process, so threads take
+    turns: otherwise one would restore what another removed.
     """
-    with ONE_AT_A_TIME:
-        kept = config_variables()
-        removed = {name: os.environ.pop(name) for name in list(os.environ) if not may_pass(name)}
-        os.environ.update(kept)
+    with ENVIRONMENT_LOCK:
+        settings = config_variables()
+        names = [name for name in os.environ if not is_inherited(name)]
+        removed = {name: os.environ.pop(name) for name in names}
+        os.environ.update(settings)
         try:
             yield
         finally:
-            for name in kept:
+            for name in settings:
                 os.environ.pop(name, None)
             os.environ.update(removed)
-
-
-MESSAGE_LINES = 6
-"""How much of git's own message is passed on: the longest that matters (dubious ownership) has four lines."""
 
 
 def run_git(
@@ -162,54 +180,70 @@ def run_git(
     input: bytes | None = None,
     env: Mapping[str, str] | None = None,
     ok: Container[int] = (0,),
-    apart: Collection[int] | None = None,
+    shared_files: Collection[int] | None = None,
 ) -> bytes:
-    """Standard output of `git <args>` in `cwd`; `env` is added to the clean environment.
+    """Return the standard output of `git <args>`.
 
-    With `apart` git is in a session of its own, so that no Ctrl-C ends it, and it cannot ask for a password; it shares
-    those open files for as long as it runs.
+    Args:
+        cwd: the directory that git runs in.
+        args: its arguments.
+        input: its standard input.
+        env: added to the clean environment.
+        ok: exit statuses that are no error.
+        shared_files: open files that git shares for as long as it runs. Where it is not None, git
+            has a session of its own: no Ctrl-C ends it, and it cannot prompt for a password.
 
-    Raises RepositoryError: git-missing when there is no git, git-failed when its exit status is not in `ok`.
+    Raises:
+        RepositoryError: git-missing when there is no git, git-failed for another exit status.
     """
-    done = _completed(cwd, args, input, env, apart)
-    if done.returncode not in ok:
-        raise _failure(args, done.returncode, done.stderr)
-    return done.stdout
+    process = _run(cwd, args, input, env, shared_files)
+    if process.returncode not in ok:
+        raise _git_failed(args, process.returncode, process.stderr)
+    return process.stdout
 
 
 def ask_git(cwd: Path, *args: str) -> bool:
-    """The answer of a git command that says yes with exit status 0 and no with 1; others raise as in `run_git`."""
-    done = _completed(cwd, args)
-    if done.returncode not in (0, 1):
-        raise _failure(args, done.returncode, done.stderr)
-    return done.returncode == 0
+    """Return whether a git command exits with 0 and not with 1.
+
+    Raises:
+        RepositoryError: as `run_git`, for another exit status.
+    """
+    process = _run(cwd, args)
+    if process.returncode not in (0, 1):
+        raise _git_failed(args, process.returncode, process.stderr)
+    return process.returncode == 0
 
 
 @contextmanager
 def stream_git(cwd: Path, *args: str, input: bytes | None = None) -> Iterator[IO[bytes]]:
-    """Standard output of `git <args>` as it comes; git is ended when the block is left before all was read. Raises as
-    `run_git`, git-failed at the end of the stream."""
+    """Yield the standard output of `git <args>` as a stream.
+
+    Git is ended when the block is left before all was read.
+
+    Raises:
+        RepositoryError: as `run_git`; git-failed at the end of the stream.
+    """
     pipe = subprocess.PIPE
+    env = clean_environment(cwd=cwd)
     try:
-        command = ["git", *args]
         process = subprocess.Popen(
-            command, cwd=cwd, env=clean_environment(cwd=cwd), stdin=pipe, stdout=pipe, stderr=pipe
+            ["git", *args], cwd=cwd, env=env, stdin=pipe, stdout=pipe, stderr=pipe
         )
     except OSError as error:
-        _refuse(cwd, error)
-    stdin, stdout, stderr = (
-        cast(IO[bytes], pipe) for pipe in (process.stdin, process.stdout, process.stderr)
-    )
+        _raise_not_started(cwd, error)
+    stdin = cast(IO[bytes], process.stdin)
+    stdout = cast(IO[bytes], process.stdout)
+    stderr = cast(IO[bytes], process.stderr)
+
+    # Threads write the input and read the errors: else git and we could each wait for the other.
     errors: list[bytes] = []
-
-    def drain() -> None:
-        with stderr:
-            errors.append(stderr.read())
-
-    # Threads, for otherwise git could wait for us to read what it says while we wait for it to read.
-    threads = Thread(target=_feed, args=(stdin, input or b"")), Thread(target=drain)
+    threads = (
+        Thread(target=_feed, args=(stdin, input or b"")),
+        Thread(target=_drain, args=(stderr, errors)),
+    )
     for thread in threads:
         thread.start()
+
     is_complete = False
     try:
         yield stdout
@@ -222,25 +256,28 @@ def stream_git(cwd: Path, *args: str, input: bytes | None = None) -> Iterator[IO
             thread.join()
         stdout.close()
     if is_complete and status:
-        raise _failure(args, status, errors[0])
+        raise _git_failed(args, status, errors[0])
 
 
 def decode_path(path: bytes) -> str:
-    """A path as git gives it; bytes that are not UTF-8 survive a round trip through `encode_path`."""
+    """Decode a path of git's output.
+
+    Bytes that are not UTF-8 survive a round trip through `encode_path`.
+    """
     return path.decode("utf-8", "surrogateescape")
 
 
 def encode_path(path: str) -> bytes:
-    """The bytes of a path, as `decode_path` read them."""
+    """Encode a path that `decode_path` decoded."""
     return path.encode("utf-8", "surrogateescape")
 
 
-def _completed(
+def _run(
     cwd: Path,
     args: Sequence[str],
     input: bytes | None = None,
     env: Mapping[str, str] | None = None,
-    apart: Collection[int] | None = None,
+    shared_files: Collection[int] | None = None,
 ) -> subprocess.CompletedProcess[bytes]:
     try:
         return subprocess.run(
@@ -250,11 +287,11 @@ def _completed(
             input=input or b"",
             capture_output=True,
             check=False,
-            start_new_session=apart is not None,
-            pass_fds=apart or (),
+            start_new_session=shared_files is not None,
+            pass_fds=shared_files or (),
         )
     except OSError as error:
-        _refuse(cwd, error)
+        _raise_not_started(cwd, error)
 
 
 def _feed(stdin: IO[bytes], data: bytes) -> None:
@@ -262,24 +299,34 @@ def _feed(stdin: IO[bytes], data: bytes) -> None:
         stdin.write(data)
 
 
-def _refuse(cwd: Path, error: OSError) -> NoReturn:
+def _drain(stderr: IO[bytes], errors: list[bytes]) -> None:
+    with stderr:
+        errors.append(stderr.read())
+
+
+def _raise_not_started(cwd: Path, error: OSError) -> NoReturn:
     if cwd.is_dir() and isinstance(error, FileNotFoundError):
-        message, hint = "git was not found on PATH", "Install git 2.31 or newer."
+        message = "git was not found on PATH"
+        hint = "Install git 2.31 or newer."
         raise RepositoryError(message, slug="git-missing", hint=hint) from error
     message = f"git cannot be run in {cwd}: {error.strerror}"
-    raise RepositoryError(
-        message, slug="git-failed", hint="Check that the directory exists."
-    ) from error
+    hint = "Check that the directory exists."
+    raise RepositoryError(message, slug="git-failed", hint=hint) from error
 
 
-def _failure(args: Sequence[str], status: int, errors: bytes) -> RepositoryError:
-    command = next(
-        (arg for before, arg in zip(("", *args), args, strict=False) if "-c" not in (before, arg)),
-        "",
-    )
-    said = (
-        "\n".join(os.fsdecode(errors).strip().splitlines()[:MESSAGE_LINES])
-        or f"exit status {status}"
-    )
-    hint = MISSING_HINT if MISSING.search(said) else "The words after the colon are git's."
-    return RepositoryError(f"git {command} failed: {said}", slug="git-failed", hint=hint)
+def _git_failed(args: Sequence[str], status: int, errors: bytes) -> RepositoryError:
+    lines = os.fsdecode(errors).strip().splitlines()[:MESSAGE_LINES]
+    reason = "\n".join(lines) or f"exit status {status}"
+    hint = MISSING_HINT if MISSING.search(reason) else "The words after the colon are git's."
+    message = f"git {_find_command(args)} failed: {reason}"
+    return RepositoryError(message, slug="git-failed", hint=hint)
+
+
+def _find_command(args: Sequence[str]) -> str:
+    """Return the first argument that is neither `-c` nor the setting after it."""
+    previous = ""
+    for arg in args:
+        if "-c" not in (previous, arg):
+            return arg
+        previous = arg
+    return ""

@@ -1,7 +1,8 @@
-"""Sessions as git objects: each one a commit without parents under refs/memory-ci/sessions/<agent>/<id>.
+"""Sessions as git objects: commits without parents under refs/memory-ci/sessions/<agent>/<id>.
 
-No branch, index or work tree is involved, and no hook or signing of the user's takes part. What was pushed to a remote
-is remembered as refs/memory-ci/pushed/<remote>/<agent>/<id>, so that one look says whether there is anything to push.
+No branch, index or work tree is involved, and no hook or signing of the user's takes part. The refs
+refs/memory-ci/pushed/<remote>/<agent>/<id> note what was pushed to a remote. Thus one listing shows
+whether there is anything to push.
 """
 
 from __future__ import annotations
@@ -27,24 +28,30 @@ PUSHED = "refs/memory-ci/pushed/"
 DIGEST = "digest.jsonl"
 FULL = "transcript"
 NOTES = "notes.md"
-MAX_DIGEST = 100_000_000  # Bytes: the most that `sessions.max_bytes` may allow, so that no remote makes us read more.
-SAFE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}")
-"""A part of a ref name that needs no change; without a dot, `..` and `.lock` are none (git-check-ref-format(1))."""
+MAX_DIGEST = 100_000_000
+"""Bytes: the maximum of `sessions.max_bytes`, so that no remote makes us read more."""
 
-NAME = re.compile(
+SAFE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}")
+"""A part of a ref name that needs no change.
+
+Without a dot it cannot hold `..` or end with `.lock` (git-check-ref-format(1)).
+"""
+
+REF = re.compile(
     rf"refs/memory-ci/(?:sessions|pushed/{SAFE.pattern})/{SAFE.pattern}/{SAFE.pattern}"
 )
-"""A ref as `session_ref` names it, or its mark of having been pushed. Any other is somebody else's, and passed over."""
+"""A ref as `session_ref` names it, or the note of its push; others are not ours and are skipped."""
 
 IDENTITY = {
-    f"GIT_{role}_{field}": value
-    for role in ("AUTHOR", "COMMITTER")
-    for field, value in (("NAME", "memory-ci"), ("EMAIL", "memory-ci@noreply.invalid"))
+    "GIT_AUTHOR_NAME": "memory-ci",
+    "GIT_AUTHOR_EMAIL": "memory-ci@noreply.invalid",
+    "GIT_COMMITTER_NAME": "memory-ci",
+    "GIT_COMMITTER_EMAIL": "memory-ci@noreply.invalid",
 }
 
 
 class StoredRef(msgspec.Struct, frozen=True):
-    """Where a session is kept, and whether this call put it there."""
+    """The ref of a stored session, and whether this call stored it."""
 
     ref: str
     oid: str
@@ -52,7 +59,7 @@ class StoredRef(msgspec.Struct, frozen=True):
 
 
 class StoredSession(msgspec.Struct, frozen=True):
-    """A session that is kept here; `at` is when it ended."""
+    """A session of this repository; `at` is when it ended."""
 
     ref: str
     oid: str
@@ -70,220 +77,273 @@ class StoredSession(msgspec.Struct, frozen=True):
 
 
 def session_ref(agent: str, session_id: str) -> str:
-    """The full name of a session's ref, whatever its id holds.
+    """Return the full name of a session's ref, whatever characters its id has.
 
     >>> session_ref("claude-code", "79e9becd-1")
     'refs/memory-ci/sessions/claude-code/79e9becd-1'
     """
-    return f"{SESSIONS}{_part(agent)}/{_part(session_id)}"
+    return f"{SESSIONS}{_format_part(agent)}/{_format_part(session_id)}"
+
+
+# -- sessions of this repository
 
 
 def store(
     repo: Repository, agent: str, session_id: str, files: Mapping[str, bytes], when: datetime
 ) -> StoredRef:
-    """Keep the files of a session that ended at `when`; the same files and time give the same commit, kept once.
+    """Store the files of a session that ended at `when`.
 
-    A session that has grown replaces its older self, never the other way round. One that ended before 1970 is dated to
-    its begin, since git knows no earlier time. Raises RepositoryError: ref-moved, git-failed.
+    The same files and time give the same commit, which is stored once. A session that has grown
+    replaces its older version, never the other way round. A session that ended before 1970 gets the
+    date of 1970, since git knows no earlier time.
+
+    Raises:
+        RepositoryError: ref-moved, git-failed.
     """
-    ref, when = session_ref(agent, session_id), max(when, EPOCH)
-    before = next(iter(_list(repo, ref)), None)
-    if before is not None and before.at > when:
-        return StoredRef(ref, before.oid, is_new=False)
+    ref = session_ref(agent, session_id)
+    when = max(when, EPOCH)
+    stored = _find_session(repo, ref)
+    if stored is not None and stored.at > when:
+        return StoredRef(ref, stored.oid, is_new=False)
     oid = _commit(repo, files, f"{agent}:{session_id}", when)
-    if before is not None and before.oid == oid:
+    if stored is not None and stored.oid == oid:
         return StoredRef(ref, oid, is_new=False)
-    _move(repo, ref, oid, before.oid if before else "0" * len(oid))  # zeros: there is none
+    no_ref = "0" * len(oid)
+    _move(repo, ref, oid, stored.oid if stored else no_ref)
     return StoredRef(ref, oid, is_new=True)
 
 
 def list_stored(repo: Repository) -> tuple[StoredSession, ...]:
-    """All sessions kept here, in order of their refs."""
+    """Return all sessions of this repository, in order of their refs."""
     return _list(repo, SESSIONS)
 
 
 def list_unpushed(repo: Repository, remote: str) -> tuple[StoredSession, ...]:
-    """The sessions that this remote was not sent as they are now, so far as we know. One git process."""
-    known = {stored.ref: stored for stored in _list(repo, "refs/memory-ci/")}
-    sessions = (stored for ref, stored in known.items() if ref.startswith(SESSIONS))
+    """Return the sessions whose present version was not pushed to a remote, by one git process."""
+    refs = _list(repo, "refs/memory-ci/")
+    oids = {stored.ref: stored.oid for stored in refs}
     return tuple(
         stored
-        for stored in sessions
-        if stored.oid != getattr(known.get(_pushed(remote, stored.ref)), "oid", "")
+        for stored in refs
+        if stored.ref.startswith(SESSIONS)
+        and stored.oid != oids.get(_pushed_ref(remote, stored.ref))
     )
 
 
 def read_stored(
     repo: Repository, sessions: Iterable[StoredSession], limit: int = MAX_DIGEST, name: str = DIGEST
 ) -> Iterator[tuple[StoredSession, bytes]]:
-    """The digests of sessions (or their files of that name), by one git process. A ref without one within `limit` bytes
-    is passed over."""
-    wanted = {stored.ref: stored for stored in sessions}
-    for content in read_files(
-        repo, (TreeFile(ref, f"{stored.oid}:{name}") for ref, stored in wanted.items()), limit
-    ):
+    """Yield a file of each session, by one git process.
+
+    Args:
+        repo: the repository.
+        sessions: the sessions; one without such a file, or with a larger one, is skipped.
+        limit: the maximum size of the file in bytes.
+        name: the name of the file; default: the digest.
+    """
+    sessions_by_ref = {stored.ref: stored for stored in sessions}
+    files = [TreeFile(ref, f"{stored.oid}:{name}") for ref, stored in sessions_by_ref.items()]
+    for content in read_files(repo, files, limit):
         if content.data is not None:
-            yield wanted[content.file.path], content.data
+            yield sessions_by_ref[content.file.path], content.data
 
 
 def delete(repo: Repository, sessions: Collection[StoredSession]) -> None:
-    """Forget sessions, and that they were pushed; one that changed meanwhile stops all. Raises RepositoryError."""
-    names = {stored.ref.removeprefix(SESSIONS) for stored in sessions}
-    pushed = [
-        one
-        for one in _list(repo, PUSHED)
-        if one.ref.removeprefix(PUSHED).partition("/")[2] in names
-    ]
-    _update(repo, [f"delete {stored.ref} {stored.oid}" for stored in (*sessions, *pushed)])
+    """Delete sessions with the notes of their pushes; none if one changed meanwhile.
+
+    Raises:
+        RepositoryError: git-failed.
+    """
+    notes = _list_push_notes(repo, {stored.ref for stored in sessions})
+    _update(repo, [f"delete {stored.ref} {stored.oid}" for stored in (*sessions, *notes)])
 
 
 def rewrite(repo: Repository, stored: StoredSession, files: Mapping[str, bytes]) -> None:
-    """Give a session these files, and forget that it was pushed, so that the next push replaces what a remote has.
-    Raises RepositoryError: ref-moved, git-failed."""
-    _move(repo, stored.ref, _commit(repo, files, stored.key, stored.at), stored.oid)
-    name = stored.ref.removeprefix(SESSIONS)
-    pushed = [
-        one for one in _list(repo, PUSHED) if one.ref.removeprefix(PUSHED).partition("/")[2] == name
-    ]
-    _update(repo, [f"delete {one.ref} {one.oid}" for one in pushed])
+    """Replace the files of a session and delete the notes of its pushes.
+
+    Thus the next push replaces the session of a remote.
+
+    Raises:
+        RepositoryError: ref-moved, git-failed.
+    """
+    oid = _commit(repo, files, stored.key, stored.at)
+    _move(repo, stored.ref, oid, stored.oid)
+    notes = _list_push_notes(repo, {stored.ref})
+    _update(repo, [f"delete {note.ref} {note.oid}" for note in notes])
+
+
+def _find_session(repo: Repository, ref: str) -> StoredSession | None:
+    return next(iter(_list(repo, ref)), None)
+
+
+def _list_push_notes(repo: Repository, refs: Collection[str]) -> list[StoredSession]:
+    """Return the notes of pushes, to any remote, of sessions."""
+    notes: list[StoredSession] = []
+    for note in _list(repo, PUSHED):
+        _, _, name = note.ref.removeprefix(PUSHED).partition("/")
+        if f"{SESSIONS}{name}" in refs:
+            notes.append(note)
+    return notes
+
+
+def _list(repo: Repository, pattern: str) -> tuple[StoredSession, ...]:
+    format_ = "--format=%(refname)%00%(objectname)%00%(committerdate:unix)"
+    listing = run_git(repo.cwd, "for-each-ref", format_, pattern).decode("utf-8", "replace")
+
+    sessions: list[StoredSession] = []
+    for line in listing.splitlines():
+        ref, oid, raw_date = line.split("\0")
+        # Only another program stores anything but a commit here. It has no date, and gets the
+        # earliest; so does an impossible date.
+        if REF.fullmatch(ref):
+            sessions.append(StoredSession(ref, oid, parse_date(raw_date)))
+    return tuple(sessions)
+
+
+def _commit(repo: Repository, files: Mapping[str, bytes], key: str, when: datetime) -> str:
+    """Write a commit of files without parents, and return its id."""
+    entries = ""
+    for name, data in sorted(files.items()):
+        oid = _run_plumbing(repo, "hash-object", "-w", "--no-filters", "--stdin", input=data)
+        entries += f"100644 blob {oid}\t{name}\0"
+    tree = _run_plumbing(repo, "mktree", "-z", input=entries.encode())
+
+    date = f"@{int(when.timestamp())} +0000"
+    env = IDENTITY | {"GIT_AUTHOR_DATE": date, "GIT_COMMITTER_DATE": date}
+    message = f"memory-ci: session {' '.join(key.split())[:200]}\n".encode("utf-8", "replace")
+    args = ("-c", "i18n.commitEncoding=UTF-8", "commit-tree", tree)
+    return _run_plumbing(repo, *args, input=message, env=env)
+
+
+def _run_plumbing(
+    repo: Repository, *args: str, input: bytes, env: Mapping[str, str] | None = None
+) -> str:
+    return run_git(repo.cwd, *NO_HOOKS, *args, input=input, env=env).decode().strip()
+
+
+def _move(repo: Repository, ref: str, oid: str, expected: str) -> None:
+    try:
+        # A killed git would leave its lock behind, which no later capture removes.
+        with signals_held():
+            args = (*NO_HOOKS, "update-ref", ref, oid, expected)
+            run_git(repo.cwd, *args, shared_files=())
+    except RepositoryError as error:
+        stored = _find_session(repo, ref)
+        if stored is not None and stored.oid == oid:
+            return  # Another capture of the same session was faster.
+        message = f"{ref} is no longer where it was: another capture moved it meanwhile"
+        hint = "Nothing was changed. Run again."
+        raise RepositoryError(message, slug="ref-moved", hint=hint) from error
+
+
+def _update(repo: Repository, commands: list[str]) -> None:
+    if not commands:
+        return
+    lines = "".join(f"{command}\n" for command in commands).encode()
+    with signals_held():
+        run_git(repo.cwd, *NO_HOOKS, "update-ref", "--stdin", input=lines, shared_files=())
+
+
+def _format_part(text: str) -> str:
+    """Format a part of a ref name; a changed one gets a hash of the text, so that it is unique."""
+    if SAFE.fullmatch(text):
+        return text
+    readable = re.sub(r"[^A-Za-z0-9]+", "-", text).strip("-")[:60]
+    digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+    return f"{readable or 'x'}-{digest[:16]}"
+
+
+# -- sessions of a remote
 
 
 def list_pushed(repo: Repository) -> Mapping[str, tuple[StoredSession, ...]]:
-    """By remote, as its ref spells it, the sessions that were sent there, as they were then."""
-    found: dict[str, list[StoredSession]] = {}
-    for one in _list(repo, PUSHED):
-        found.setdefault(one.ref.removeprefix(PUSHED).partition("/")[0], []).append(one)
-    return {remote: tuple(sent) for remote, sent in found.items()}
+    """Return by remote, as its ref spells it, the sessions that were pushed, in that version."""
+    pushed: dict[str, list[StoredSession]] = {}
+    for note in _list(repo, PUSHED):
+        remote, _, _ = note.ref.removeprefix(PUSHED).partition("/")
+        pushed.setdefault(remote, []).append(note)
+    return {remote: tuple(sessions) for remote, sessions in pushed.items()}
 
 
 def list_remote(
     repo: Repository, remote: str, env: Mapping[str, str] | None = None
 ) -> Mapping[str, str]:
-    """The session refs of a remote and their commits. Raises EngineError (remote-failed)."""
+    """Return the session refs of a remote and their commits.
+
+    Raises:
+        EngineError: remote-failed.
+    """
     answer = run_remote_git(repo.cwd, "ls-remote", "--quiet", "--", remote, f"{SESSIONS}*", env=env)
-    lines = (line.partition("\t") for line in answer.decode("utf-8", "replace").splitlines())
-    return {ref: oid for oid, _, ref in lines if NAME.fullmatch(ref)}
+    oids: dict[str, str] = {}
+    for line in answer.decode("utf-8", "replace").splitlines():
+        oid, _, ref = line.partition("\t")
+        if REF.fullmatch(ref):
+            oids[ref] = oid
+    return oids
 
 
 def fetch(repo: Repository, remote: str, env: Mapping[str, str] | None = None) -> tuple[str, ...]:
-    """Fetch the sessions that are not here; one that is here is never replaced, for it may have grown since.
+    """Fetch the sessions that this repository lacks.
 
-    `env` holds what git needs to be let in, such as `network.connect` gives.
-    Returns their refs, without those that could not be had. Raises EngineError (remote-failed) if none could.
+    A session that it has is never replaced, for it may have grown since.
+
+    Args:
+        repo: the repository.
+        remote: the name or address of the remote.
+        env: variables with credentials for git, as of `network.connect`.
+
+    Returns:
+        The refs that were fetched.
+
+    Raises:
+        EngineError: remote-failed, if none could be fetched.
     """
-    here = {stored.ref for stored in list_stored(repo)}
-    missing = {ref: oid for ref, oid in list_remote(repo, remote, env).items() if ref not in here}
-    if missing:
-        asked = (
-            "--quiet",
-            "--no-tags",
-            "--no-write-fetch-head",
-            "--no-recurse-submodules",
-            "--no-auto-maintenance",
-        )
-        specs = "".join(f"{ref}:{ref}\n" for ref in missing).encode()
-        try:
-            run_remote_git(
-                repo.cwd, *NO_HOOKS, "fetch", *asked, "--stdin", "--", remote, input=specs, env=env
-            )
-        except EngineError:
-            come = {
-                stored.ref for stored in list_stored(repo)
-            }  # one that git refuses keeps no other away
-            missing = {ref: oid for ref, oid in missing.items() if ref in come}
-            if not missing:
-                raise
-        _update(repo, [f"update {_pushed(remote, ref)} {oid}" for ref, oid in missing.items()])
-    return tuple(missing)
+    stored_refs = {stored.ref for stored in list_stored(repo)}
+    oids = list_remote(repo, remote, env)
+    fetched = {ref: oid for ref, oid in oids.items() if ref not in stored_refs}
+    if not fetched:
+        return ()
+
+    quiet = ("--quiet", "--no-tags", "--no-write-fetch-head")
+    options = (*quiet, "--no-recurse-submodules", "--no-auto-maintenance", "--stdin")
+    refspecs = "".join(f"{ref}:{ref}\n" for ref in fetched).encode()
+    args = (*NO_HOOKS, "fetch", *options, "--", remote)
+    try:
+        run_remote_git(repo.cwd, *args, input=refspecs, env=env)
+    except EngineError:
+        # A ref that git refuses does not keep the others from being fetched.
+        stored_refs = {stored.ref for stored in list_stored(repo)}
+        fetched = {ref: oid for ref, oid in fetched.items() if ref in stored_refs}
+        if not fetched:
+            raise
+    _update(repo, [f"update {_pushed_ref(remote, ref)} {oid}" for ref, oid in fetched.items()])
+    return tuple(fetched)
 
 
 def push(repo: Repository, remote: str, sessions: Collection[StoredSession]) -> None:
-    """Send sessions to a remote, replacing what it has of them, and remember it. Raises EngineError (remote-failed)."""
+    """Push sessions to a remote, replacing its versions of them, and note that.
+
+    Raises:
+        EngineError: remote-failed.
+    """
     _push(repo, remote, [f"+{stored.oid}:{stored.ref}" for stored in sessions])
-    _update(repo, [f"update {_pushed(remote, stored.ref)} {stored.oid}" for stored in sessions])
+    _update(repo, [f"update {_pushed_ref(remote, stored.ref)} {stored.oid}" for stored in sessions])
 
 
 def delete_remote(repo: Repository, remote: str, refs: Collection[str]) -> None:
-    """Take sessions out of a remote. Raises EngineError (remote-failed)."""
+    """Delete sessions of a remote.
+
+    Raises:
+        EngineError: remote-failed.
+    """
     _push(repo, remote, [f":{ref}" for ref in refs if ref.startswith(SESSIONS)])
 
 
-def _part(text: str) -> str:
-    """One part of a ref name; what had to be changed keeps a hash of the whole, so that two stay two."""
-    if SAFE.fullmatch(text):
-        return text
-    readable = re.sub(r"[^A-Za-z0-9]+", "-", text).strip("-")[:60]
-    return f"{readable or 'x'}-{hashlib.sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()[:16]}"
+def _push(repo: Repository, remote: str, refspecs: list[str]) -> None:
+    if refspecs:
+        args = ("push", "--no-verify", "--quiet", "--no-signed", "--", remote, *refspecs)
+        run_remote_git(repo.cwd, *NO_HOOKS, *args)
 
 
-def _pushed(remote: str, ref: str) -> str:
-    return f"{PUSHED}{_part(remote)}/{ref.removeprefix(SESSIONS)}"
-
-
-def _list(repo: Repository, pattern: str) -> tuple[StoredSession, ...]:
-    fields = "%(refname)%00%(objectname)%00%(committerdate:unix)"
-    lines = (
-        run_git(repo.cwd, "for-each-ref", f"--format={fields}", pattern)
-        .decode("utf-8", "replace")
-        .splitlines()
-    )
-    found = (line.split("\0") for line in lines)
-    # Something else than a commit, which only another program puts there, counts as old as can be; so does a mad date.
-    return tuple(
-        StoredSession(ref, oid, parse_date(at)) for ref, oid, at in found if NAME.fullmatch(ref)
-    )
-
-
-def _commit(repo: Repository, files: Mapping[str, bytes], key: str, when: datetime) -> str:
-    tree = ""
-    for name, data in sorted(files.items()):
-        oid = (
-            run_git(repo.cwd, *NO_HOOKS, "hash-object", "-w", "--no-filters", "--stdin", input=data)
-            .decode()
-            .strip()
-        )
-        tree += f"100644 blob {oid}\t{name}\0"
-    root = run_git(repo.cwd, *NO_HOOKS, "mktree", "-z", input=tree.encode()).decode().strip()
-    date = f"@{int(when.timestamp())} +0000"
-    env = IDENTITY | {"GIT_AUTHOR_DATE": date, "GIT_COMMITTER_DATE": date}
-    message = f"memory-ci: session {' '.join(key.split())[:200]}\n".encode("utf-8", "replace")
-    command = ("-c", "i18n.commitEncoding=UTF-8", "commit-tree", root)
-    return run_git(repo.cwd, *NO_HOOKS, *command, input=message, env=env).decode().strip()
-
-
-def _move(repo: Repository, ref: str, oid: str, expected: str) -> None:
-    try:
-        with (
-            signals_held()
-        ):  # a git that is killed leaves its lock behind, and no later capture gets past it
-            run_git(repo.cwd, *NO_HOOKS, "update-ref", ref, oid, expected, apart=())
-    except RepositoryError as error:
-        now = next(iter(_list(repo, ref)), None)
-        if now is not None and now.oid == oid:
-            return  # another capture of the same session was faster
-        message = f"{ref} is no longer where it was: another capture moved it meanwhile"
-        raise RepositoryError(
-            message, slug="ref-moved", hint="Nothing was changed. Run again."
-        ) from error
-
-
-def _update(repo: Repository, commands: list[str]) -> None:
-    if commands:
-        lines = "".join(f"{one}\n" for one in commands).encode()
-        with signals_held():
-            run_git(repo.cwd, *NO_HOOKS, "update-ref", "--stdin", input=lines, apart=())
-
-
-def _push(repo: Repository, remote: str, specs: list[str]) -> None:
-    if specs:
-        run_remote_git(
-            repo.cwd,
-            *NO_HOOKS,
-            "push",
-            "--no-verify",
-            "--quiet",
-            "--no-signed",
-            "--",
-            remote,
-            *specs,
-        )
+def _pushed_ref(remote: str, ref: str) -> str:
+    return f"{PUSHED}{_format_part(remote)}/{ref.removeprefix(SESSIONS)}"

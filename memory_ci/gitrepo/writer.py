@@ -1,7 +1,8 @@
-"""Commits made beside the user: own blobs, an own index, one compare-and-swap. This module alone uses GitPython.
+"""Commits made independently of the user: with own blobs, an own index and one compare-and-swap.
 
-Only git.Git is used, never git.Repo: that one reads GIT_DIR of the hook that may have started us, and its objects
-know SHA-1 only. All is plumbing, so no hook and no filter of the user's takes part; no key, unless we are to sign.
+This module alone uses GitPython. Only git.Git is used, never git.Repo: that one reads GIT_DIR of
+the hook that may have started us, and its objects know SHA-1 only. All commands are plumbing, so no
+hook and no filter of the user's takes part, and no key, unless commits are to be signed.
 """
 
 from __future__ import annotations
@@ -10,8 +11,9 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
+from itertools import chain
 from pathlib import Path
-from typing import BinaryIO
+from typing import NamedTuple
 
 import git
 import msgspec
@@ -37,7 +39,7 @@ UTF8 = ("-c", "i18n.commitEncoding=UTF-8")
 
 
 class Identity(msgspec.Struct, frozen=True):
-    """Who a commit is by, and whether they sign it off, and sign it."""
+    """The author and committer of a commit, and whether they sign it off and sign it."""
 
     name: str
     email: str
@@ -49,14 +51,17 @@ MEMORY_CI = Identity("memory-ci", "memory-ci@noreply.invalid")
 IN_ACTIONS = Identity(
     "github-actions[bot]", "41898282+github-actions[bot]@users.noreply.github.com"
 )
-"""Who commits: ourselves, or in GitHub Actions the user that a forge shows for its runs."""
+"""The committer in GitHub Actions: the user that the forge shows for its runs."""
 
 
 def choose_identity(config: PublishConfig, *, in_actions: bool) -> Identity:
-    """Who memory is committed by: whom the configuration names, or else us."""
+    """Return the committer of memory: that of the configuration, or else our own."""
     name, _, email = config.author.removesuffix(">").partition(" <")
-    who = Identity(name, email) if email else IN_ACTIONS if in_actions else MEMORY_CI
-    return Identity(who.name, who.email, config.signoff, config.sign)
+    if not email:
+        default = IN_ACTIONS if in_actions else MEMORY_CI
+        name = default.name
+        email = default.email
+    return Identity(name, email, config.signoff, config.sign)
 
 
 class PlannedCommit(msgspec.Struct, frozen=True):
@@ -64,6 +69,39 @@ class PlannedCommit(msgspec.Struct, frozen=True):
 
     files: Mapping[str, bytes | None]
     message: str
+
+
+class _Plumbing(NamedTuple):
+    """GitPython's git for one series of commits.
+
+    Attributes:
+        repo: the repository.
+        command: the git, which has an index of its own.
+        scratch: a temporary directory.
+        commit_options: options of `git commit-tree`.
+    """
+
+    repo: Repository
+    command: git.Git
+    scratch: Path
+    commit_options: tuple[str, ...]
+
+    def run(
+        self, *args: str, input: bytes | None = None, shared_files: tuple[int, ...] = ()
+    ) -> str:
+        """Return the output of git in a session of its own, so that no Ctrl-C ends it."""
+        command = ["git", *NO_HOOKS, *UTF8, *args]
+        if input is None:
+            return str(self.command.execute(command, start_new_session=True, pass_fds=shared_files))
+        # GitPython passes only input that has a file descriptor.
+        path = self.scratch / "input"
+        path.write_bytes(input)
+        with path.open("rb") as stream:
+            return str(
+                self.command.execute(
+                    command, istream=stream, start_new_session=True, pass_fds=shared_files
+                )
+            )
 
 
 def commit_series(
@@ -75,75 +113,91 @@ def commit_series(
     identity: Identity,
     when: datetime,
 ) -> str:
-    """Put commits on top of `expected` and move the branch `ref` (a full name) there; its new tip is returned.
+    """Put commits on top of `expected`, move a branch there, and return its new tip.
 
-    A symbolic `ref` stands for the branch that it points at. A commit that changes nothing is left out; when none is
-    left, the branch stays. Where the branch is checked out, the files are written there too, before it moves;
-    everything else in index and work tree stays as it is.
+    A commit that changes nothing is left out. When none remains, the branch stays. Where the branch
+    is checked out, the files are written there too, before it moves. Everything else in index and
+    work tree stays as it is.
+
+    Args:
+        repo: the repository.
+        ref: the full name of the branch, or of a symbolic ref that points at it.
+        expected: the commit that the branch must be at.
+        commits: the commits, oldest first.
+        identity: their author and committer.
+        when: their date.
 
     Raises:
-        RepositoryError: ref-moved, not-a-plain-file, repository-busy, local-changes, git-failed or write-failed.
-            Branch and files are as they were; loose objects may have been written.
+        RepositoryError: ref-moved, not-a-plain-file, repository-busy, local-changes, git-failed or
+            write-failed. Branch and files are as before; loose objects may have been written.
     """
     ref = follow_symbolic(repo, ref)
     _refuse_moved(repo, ref, expected)
-    paths = frozenset(path for commit in commits for path in commit.files)
     tree = tree_at(repo, expected)
-    if obstacles := sorted(
-        {obstacle for path in paths if (obstacle := find_obstacle(path, tree.modes))}
-    ):
-        message = f"{', '.join(obstacles)} in {tree.oid[:12]} is not what a memory file can be, or lie under"
-        hint = "Replace the link, submodule or directory by a plain file, or name another file under `scopes:`."
-        raise RepositoryError(message, slug="not-a-plain-file", hint=hint)
+    paths = frozenset(chain.from_iterable(commit.files for commit in commits))
+    _refuse_obstacles(tree, paths)
     start = staged_in(tree, paths)
-    places = find_checkouts(repo, ref)
-    for place in places:
-        refuse_local_changes(place, start)
+    worktrees = find_checkouts(repo, ref)
+    for worktree in worktrees:
+        refuse_local_changes(worktree, start)
+
     if identity.signs_off:
-        # The trailer of the Developer Certificate of Origin (developercertificate.org), after the others.
-        signed = f"\nSigned-off-by: {identity.name} <{identity.email}>\n"
-        commits = [
-            PlannedCommit(commit.files, f"{commit.message.rstrip()}{signed}") for commit in commits
-        ]
-    with _plumbing(repo, identity, when) as (plumbing, scratch):
-        tip, end = _build(
-            repo, plumbing, scratch, expected, start, commits, ("-S",) if identity.signs else ()
-        )
+        commits = [_sign_off(commit, identity) for commit in commits]
+    with _open_plumbing(repo, identity, when) as plumbing:
+        tip, end = _write_commits(plumbing, expected, start, commits)
         if tip == expected:
             return tip
-        written = {path: staged for path, staged in end.items() if staged != start[path]}
-        with journaled(repo, Move(ref, expected, tip)) as journal:
-            for place in places:
-                write_files(place, written, journal)
-            try:
-                _run(
-                    plumbing,
-                    "update-ref",
-                    "-m",
-                    "memory-ci: record",
-                    ref,
-                    tip,
-                    expected,
-                    holding=(journal,),
-                )
-            except git.GitCommandError:
-                _refuse_moved(repo, ref, expected)
-                raise
+        changed = {path: staged for path, staged in end.items() if staged != start[path]}
+        move = Move(ref, expected, tip)
+        with journaled(repo, move) as journal:
+            for worktree in worktrees:
+                write_files(worktree, changed, journal)
+            _move_branch(plumbing, move, journal)
     return tip
 
 
+def _refuse_moved(repo: Repository, ref: str, expected: str) -> None:
+    if find_commit(repo, ref) != expected:
+        message = f"{ref} is no longer at {expected[:12]}: someone else moved it meanwhile"
+        hint = "Nothing was changed. Run again on the new tip."
+        raise RepositoryError(message, slug="ref-moved", hint=hint)
+
+
+def _refuse_obstacles(tree: Tree, paths: frozenset[str]) -> None:
+    obstacles = {find_obstacle(path, tree.modes) for path in paths}
+    names = sorted(obstacle for obstacle in obstacles if obstacle)
+    if names:
+        message = (
+            f"{', '.join(names)} in {tree.oid[:12]} is not what a memory file can be, or lie under"
+        )
+        hint = (
+            "Replace the link, submodule or directory by a plain file, "
+            "or name another file under `scopes:`."
+        )
+        raise RepositoryError(message, slug="not-a-plain-file", hint=hint)
+
+
+def _sign_off(commit: PlannedCommit, identity: Identity) -> PlannedCommit:
+    """Add the trailer of the Developer Certificate of Origin (developercertificate.org)."""
+    trailer = f"Signed-off-by: {identity.name} <{identity.email}>"
+    return PlannedCommit(commit.files, f"{commit.message.rstrip()}\n{trailer}\n")
+
+
 @contextmanager
-def _plumbing(
-    repo: Repository, identity: Identity, when: datetime
-) -> Iterator[tuple[git.Git, Path]]:
-    """GitPython's git with an index of its own, and the scratch directory that holds it; both gone afterwards."""
+def _open_plumbing(repo: Repository, identity: Identity, when: datetime) -> Iterator[_Plumbing]:
+    """Yield a git with an index in a temporary directory.
+
+    Raises:
+        RepositoryError: git-failed, write-failed, also for errors in the block.
+    """
     date = f"@{int(when.timestamp())} {when:%z}"
     try:
-        # Cleaning up comes after the branch has moved: it must not say that nothing was changed.
+        # The directory is deleted after the branch has moved. An error then must not be reported as
+        # if nothing was changed.
         scratch = tempfile.TemporaryDirectory(prefix="memory-ci-", ignore_cleanup_errors=True)
         with scratch as name, without_hook_variables():
-            plumbing = git.Git(repo.cwd)
-            plumbing.update_environment(
+            command = git.Git(repo.cwd)
+            command.update_environment(
                 **clean_environment(cwd=repo.cwd),
                 GIT_INDEX_FILE=str(Path(name, "index")),
                 GIT_AUTHOR_NAME=identity.name,
@@ -153,99 +207,93 @@ def _plumbing(
                 GIT_COMMITTER_EMAIL=identity.email,
                 GIT_COMMITTER_DATE=date,
             )
-            yield plumbing, Path(name)
+            commit_options = ("-S",) if identity.signs else ()
+            yield _Plumbing(repo, command, Path(name), commit_options)
     except git.GitCommandError as error:
         hint = "Nothing was changed."
         if "failed to sign" in str(error) or "signing" in str(error):
             hint += " Set up the key of git (user.signingkey), or take publish.sign out."
-        raise RepositoryError(
-            f"git could not write the commits: {error}", slug="git-failed", hint=hint
-        ) from error
+        message = f"git could not write the commits: {error}"
+        raise RepositoryError(message, slug="git-failed", hint=hint) from error
     except OSError as error:
         message = f"A temporary file cannot be written: {error.strerror}"
         hint = "Make room in the temporary directory. Nothing was changed."
         raise RepositoryError(message, slug="write-failed", hint=hint) from error
 
 
-def _build(
-    repo: Repository,
-    plumbing: git.Git,
-    scratch: Path,
-    base: str,
-    start: StagedFiles,
-    commits: Sequence[PlannedCommit],
-    signing: tuple[str, ...],
+def _write_commits(
+    plumbing: _Plumbing, base: str, start: StagedFiles, commits: Sequence[PlannedCommit]
 ) -> tuple[str, StagedFiles]:
-    """The last commit of the series and what it has for the files."""
-    blobs = _write_blobs(plumbing, scratch, commits)
-    _run(plumbing, "read-tree", base)
-    tip, tree, files = base, base, dict(start)
+    """Write the commits on top of `base`.
+
+    Returns:
+        The last commit, and what it has for the files.
+    """
+    oids = _write_blobs(plumbing, commits)
+    plumbing.run("read-tree", base)
+    tip = base
+    tree = base
+    files = dict(start)
     for commit in commits:
-        planned = {path: _staged(start[path], data, blobs) for path, data in commit.files.items()}
-        changes = {path: staged for path, staged in planned.items() if staged != files[path]}
+        changes: dict[str, Staged] = {}
+        for path, data in commit.files.items():
+            staged = _plan_file(start[path], data, oids)
+            if staged != files[path]:
+                changes[path] = staged
         if not changes:
             continue
-        with _written(scratch / "changes", format_index_info(changes)) as given:
-            _run(plumbing, "update-index", "-z", "--index-info", istream=given)
+
+        plumbing.run("update-index", "-z", "--index-info", input=format_index_info(changes))
         files |= changes
-        tree = _run(plumbing, "write-tree")
-        with _written(scratch / "message", commit.message.encode("utf-8", "replace")) as given:
-            tip = _run(plumbing, "commit-tree", *signing, tree, "-p", tip, istream=given)
+        tree = plumbing.run("write-tree")
+        message = commit.message.encode("utf-8", "replace")
+        commit_args = (*plumbing.commit_options, tree, "-p", tip)
+        tip = plumbing.run("commit-tree", *commit_args, input=message)
     if tip != base:
-        _verify(repo, tree, files)
+        _verify(Tree(plumbing.repo, tree), files)
     return tip, files
 
 
-def _verify(repo: Repository, tree: str, planned: StagedFiles) -> None:
-    """Make sure that a tree has what was planned: git leaves out a path that it finds invalid, and calls it done."""
-    found = staged_in(Tree(repo, tree), planned)
-    missed = [path for path, staged in planned.items() if found[path] != staged]
-    if missed:
-        message = f"git does not take the path {missed[0]!r} into a commit"
-        raise RepositoryError(
-            message, slug="git-failed", hint="Nothing was changed. Name the file differently."
-        )
+def _write_blobs(plumbing: _Plumbing, commits: Sequence[PlannedCommit]) -> dict[bytes, str]:
+    """Write the contents of all files by one process, and return their object ids."""
+    contents: dict[bytes, None] = {}
+    for commit in commits:
+        for data in commit.files.values():
+            if data is not None:
+                contents[data] = None
+
+    paths: list[Path] = []
+    for number, data in enumerate(contents):
+        path = plumbing.scratch / f"blob-{number}"
+        path.write_bytes(data)
+        paths.append(path)
+    lines = "".join(f"{path}\n" for path in paths).encode()
+    oids = plumbing.run("hash-object", "-w", "--no-filters", "--stdin-paths", input=lines)
+    return dict(zip(contents, oids.split(), strict=True))
 
 
-def _write_blobs(
-    plumbing: git.Git, scratch: Path, commits: Sequence[PlannedCommit]
-) -> Iterator[str]:
-    """The ids of all contents, in order, written by one process."""
-    contents = [data for commit in commits for data in commit.files.values() if data is not None]
-    names = [scratch / f"blob-{number}" for number in range(len(contents))]
-    for name, data in zip(names, contents, strict=True):
-        name.write_bytes(data)
-    with _written(scratch / "names", "".join(f"{name}\n" for name in names).encode()) as given:
-        oids = _run(plumbing, "hash-object", "-w", "--no-filters", "--stdin-paths", istream=given)
-    return iter(oids.split())
-
-
-def _staged(before: Staged, data: bytes | None, blobs: Iterator[str]) -> Staged:
-    """A file as a commit will have it; one that was executable stays so."""
+def _plan_file(before: Staged, data: bytes | None, oids: Mapping[bytes, str]) -> Staged:
+    """Return a file as a commit will have it; an executable file stays executable."""
     if data is None:
         return Staged("0", "0" * len(before.oid))
-    return Staged("100755" if before.mode == "100755" else "100644", next(blobs))
+    mode = "100755" if before.mode == "100755" else "100644"
+    return Staged(mode, oids[data])
 
 
-def _refuse_moved(repo: Repository, ref: str, expected: str) -> None:
-    if find_commit(repo, ref) != expected:
-        message = f"{ref} is no longer at {expected[:12]}: someone else moved it meanwhile"
-        raise RepositoryError(
-            message, slug="ref-moved", hint="Nothing was changed. Run again on the new tip."
-        )
+def _verify(tree: Tree, planned: StagedFiles) -> None:
+    """Make sure that a tree has the planned files: git skips an invalid path without an error."""
+    written = staged_in(tree, planned)
+    missing = [path for path, staged in planned.items() if written[path] != staged]
+    if missing:
+        message = f"git does not take the path {missing[0]!r} into a commit"
+        hint = "Nothing was changed. Name the file differently."
+        raise RepositoryError(message, slug="git-failed", hint=hint)
 
 
-def _run(
-    plumbing: git.Git, *args: str, istream: BinaryIO | None = None, holding: tuple[int, ...] = ()
-) -> str:
-    # In a session of its own, so that no Ctrl-C ends it.
-    command = ["git", *NO_HOOKS, *UTF8, *args]
-    return str(plumbing.execute(command, istream=istream, start_new_session=True, pass_fds=holding))
-
-
-@contextmanager
-def _written(path: Path, data: bytes) -> Iterator[BinaryIO]:
-    """A file with `data`, open for reading: GitPython gives git only what has a file descriptor."""
-    path.write_bytes(data)
-    with path.open("rb") as file:
-        yield file
+def _move_branch(plumbing: _Plumbing, move: Move, journal: int) -> None:
+    args = ("update-ref", "-m", "memory-ci: record", move.ref, move.new, move.old)
+    try:
+        plumbing.run(*args, shared_files=(journal,))
+    except git.GitCommandError:
+        _refuse_moved(plumbing.repo, move.ref, move.old)
+        raise

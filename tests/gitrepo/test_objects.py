@@ -50,7 +50,7 @@ def test_where_the_process_is_gone_another_answers(builder: RepoBuilder, repo: R
     sha = builder.commit("One", {"a.txt": "one\n"})
     assert find_commit(repo, "main") == sha
     (process,) = [
-        one for asked, one in objects._kept.items() if asked.place[0] == str(repo.git_dir)
+        one for key, one in objects._processes.items() if key.git_dir == str(repo.git_dir)
     ]
     process.send_signal(signal.SIGKILL)
     process.wait()
@@ -98,7 +98,7 @@ def test_another_environment_and_another_repository_at_the_same_place_have_their
     again = make_repo(tmp_path / "repo")
     other = again.commit("Other", {"a": "2"})
     assert find_commit(repo, "HEAD") == other
-    assert len(objects._kept) <= objects.MAX_OPEN
+    assert len(objects._processes) <= objects.MAX_OPEN
 
 
 def test_a_name_that_git_ends_at_is_an_error_and_the_next_question_has_an_answer(
