@@ -87,7 +87,7 @@ class UnnamedCheckpoints:
                 self._joined.add(summary.id)
                 yield summary, how
 
-    def list_left(self) -> tuple[CheckpointSummary, ...]:
+    def list_unmerged(self) -> tuple[CheckpointSummary, ...]:
         """Return those that no change was joined with and none can be any more, without those of earlier runs."""
         if self._base is None:
             return ()
@@ -106,7 +106,7 @@ class UnnamedCheckpoints:
 
     def describe(self) -> str:
         """Return how many checkpoints no commit names and what became of them, "" if none is so recent as the run."""
-        left = len(self.list_left())
+        left = len(self.list_unmerged())
         if not self._joined and not left:
             return ""
         count = f"{len(self.unnamed)} of {plural(self.count, 'checkpoint')} of Entire"
