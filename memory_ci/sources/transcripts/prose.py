@@ -93,7 +93,7 @@ def is_injected(text: str) -> bool:
     >>> is_injected("<command-name>/compact</command-name>"), is_injected("use pnpm, not npm")
     (True, False)
     """
-    start = said_words(text).lstrip(INVISIBLE)
+    start = strip_asides(text).lstrip(INVISIBLE)
     return bool(start.startswith(INJECTED) or SLASH_COMMAND.match(start) or is_envelope(start))
 
 
@@ -147,15 +147,15 @@ def command_arguments(text: str) -> str:
     start = text.lstrip(INVISIBLE)
     if start.startswith(("<command-name>", "<command-message>")):
         found = ARGUMENTS.search(start)
-        return said_words(found[1]) if found else ""
+        return strip_asides(found[1]) if found else ""
     command = SLASH_COMMAND.match(start)
-    return said_words(start[command.end() :]) if command else ""
+    return strip_asides(start[command.end() :]) if command else ""
 
 
-def said_words(text: str) -> str:
+def strip_asides(text: str) -> str:
     """`text` without what the tool added to it.
 
-    >>> said_words("<system-reminder>Be brief.</system-reminder>use pnpm")
+    >>> strip_asides("<system-reminder>Be brief.</system-reminder>use pnpm")
     'use pnpm'
     """
     while found := ASIDE.search(text):
@@ -205,7 +205,7 @@ def typed_words(text: str) -> str:
     """What a person may have typed of `text`; empty if an agent's tool is known to have put it there."""
     if text.startswith(IDE_CONTEXT):
         text = text.rpartition(IDE_REQUEST)[2] if IDE_REQUEST in text else ""
-    return "" if is_injected(text) or is_codex_wrapper(text) else said_words(IMAGE.sub("", text))
+    return "" if is_injected(text) or is_codex_wrapper(text) else strip_asides(IMAGE.sub("", text))
 
 
 def add_turn(builder: SessionBuilder, text: str) -> None:
