@@ -52,7 +52,7 @@ PASTED_TRANSCRIPT = re.compile("[\u23fa\u23bf\u273b]\\s")
 PASTED_FINDING = re.compile(
     r"(?:[^\n]{1,200}\n\s*\n)?(?:Low|Medium|High|Critical) Severity[ \t]*(?:\n|\Z)"
 )
-"""The beginning of a review bot's finding that a person pastes: a title, and a line of severity."""
+"""The beginning of a review bot's finding that a person pastes: a title, a line of severity."""
 
 OUTPUT_LINE = re.compile(
     r"\s*(?:\[?\d{4}-\d\d-\d\d[T ]|\[?\d\d:\d\d:\d\d"
@@ -70,7 +70,7 @@ ASIDE = re.compile(
 MACHINE_LINE = re.compile(
     r"(?m)^\s{0,8}(?:</?[A-Za-z][\w:-]*(?:\s[^<>\n]{0,500})?/?>|[\[{]\s?\"|\[\{)"
 )
-"""A line that begins with a tag or with JSON: people paste such lines, nothing proves them typed."""
+"""A line that begins with a tag or with JSON: people paste such lines and do not type them."""
 
 SLASH_COMMAND = re.compile(
     r"/(?!(?:tmp|home|usr|etc|var|opt|dev|proc|root|srv|mnt|bin|lib|sys)\b)[a-z][\w:-]*(?=\s|\Z)"
@@ -182,9 +182,9 @@ def has_machine_lines(text: str) -> bool:
 
 
 def command_arguments(text: str) -> str:
-    """Return the words that a person typed behind the name of a slash command or a skill.
+    r"""Return the words that a person typed behind the name of a slash command or a skill.
 
-    >>> command_arguments("<command-name>/plan</command-name>\\n<command-args>once</command-args>")
+    >>> command_arguments("<command-name>/plan</command-name>\n<command-args>once</command-args>")
     'once'
     """
     words = text.lstrip(INVISIBLE)
