@@ -1,4 +1,4 @@
-"""While work is under way: which session makes a commit, and sessions that travel with a push."""
+"""The sessions at work while a commit is made or pushed."""
 
 from __future__ import annotations
 
@@ -19,125 +19,161 @@ from memory_ci.sessions.session_note import Sign, list_recent, read_head
 from memory_ci.text import plural
 
 OVERRIDE = "MEMORY_CI_SESSION"
-# What agents put into the environment of the commands that they run, as docs/sessions.md says since when.
+
 VARIABLES = {
     "CLAUDE_CODE_SESSION_ID": "claude-code",
     "CODEX_THREAD_ID": "codex",
     "GEMINI_SESSION_ID": "gemini",
     "COPILOT_AGENT_SESSION_ID": "copilot",
 }
+"""The variables that agents set for the commands they run; docs/sessions.md has since when."""
 
-# What can stand in a trailer and name a session: `<agent>:<id>`.
 KEY = re.compile(r"[\w.-]{1,60}:[\w.-]{1,200}", re.ASCII)
+"""The key of a session, `<agent>:<id>`, as a trailer can hold it."""
 
 
 def find_sessions(environment: Mapping[str, str]) -> tuple[str, ...]:
-    """The sessions that run in this environment, as `<agent>:<id>`; an agent started by another has both.
+    """Return the keys of the sessions that run in this environment.
 
-    `MEMORY_CI_SESSION` alone counts where it is set, also if it is empty. What cannot be a key is passed over.
+    An agent started by another has both. If `MEMORY_CI_SESSION` is set, it alone counts, even if it
+    is empty. Values that cannot be a key are ignored.
 
     >>> find_sessions({"CODEX_THREAD_ID": "019d-1", "HOME": "/root"})
     ('codex:019d-1',)
     """
     if OVERRIDE in environment:
-        found = [environment[OVERRIDE]]
+        keys = [environment[OVERRIDE]]
     else:
-        found = [
-            f"{agent}:{environment[name]}"
-            for name, agent in VARIABLES.items()
-            if name in environment
+        keys = [
+            f"{agent}:{environment[variable]}"
+            for variable, agent in VARIABLES.items()
+            if variable in environment
         ]
-    return tuple(key for key in found if KEY.fullmatch(key))
+    return tuple(key for key in keys if KEY.fullmatch(key))
 
 
 def add_session_trailer(
     workspace: Workspace, message_file: Path, environment: Mapping[str, str], now: datetime
 ) -> bool:
-    """Put the sessions into a commit message as a `Memory-Session` trailer; whether there was one to put.
+    """Add the sessions of a commit to its message as a `Memory-Session` trailer.
 
-    They are the one that makes the commit and those whose work a person commits, unless the environment says which.
-    Raises RepositoryError (write-failed, git-failed).
+    They are the session that makes the commit, and those whose work a person commits. If
+    `MEMORY_CI_SESSION` is set, it names the session.
+
+    Args:
+        workspace: the workspace.
+        message_file: the file of the message.
+        environment: the environment of git's hook.
+        now: the current time.
+
+    Returns:
+        Whether there was any session.
+
+    Raises:
+        RepositoryError: write-failed, git-failed.
     """
-    found = find_sessions(environment)
+    keys = find_sessions(environment)
     if OVERRIDE not in environment and not is_under_way(workspace.repo):
-        found = (*found, *list_working(workspace, find_index(workspace, environment), now))
-    return add_trailer(workspace, message_file, "Memory-Session", tuple(dict.fromkeys(found)))
+        index = find_index(workspace, environment)
+        keys = (*keys, *list_working(workspace, index, now))
+    return add_trailer(workspace, message_file, "Memory-Session", tuple(dict.fromkeys(keys)))
 
 
 def find_index(workspace: Workspace, environment: Mapping[str, str]) -> Path:
-    """The index of the commit that git makes, which is another one than that of the work tree for `commit PATH`."""
-    return work_tree(workspace) / environment.get(
-        "GIT_INDEX_FILE", str(workspace.repo.git_dir / "index")
-    )
+    """Return the index of the commit that git makes.
+
+    For `git commit PATH` that is not the index of the work tree.
+    """
+    default = str(workspace.repo.git_dir / "index")
+    return work_tree(workspace) / environment.get("GIT_INDEX_FILE", default)
 
 
 def list_staged(workspace: Workspace, index: Path) -> frozenset[str]:
-    """The paths that an index has otherwise than HEAD."""
-    asked = (
-        "diff",
-        "--cached",
-        "--name-only",
-        "-z",
-        "--no-renames",
-        "--no-ext-diff",
-        "--ignore-submodules",
-    )
-    listing = run_git(work_tree(workspace), *asked, env={"GIT_INDEX_FILE": str(index)})
+    """Return the paths that differ between an index and HEAD."""
+    command = "diff --cached --name-only -z --no-renames --no-ext-diff --ignore-submodules"
+    environment = {"GIT_INDEX_FILE": str(index)}
+    listing = run_git(work_tree(workspace), *command.split(), env=environment)
     return frozenset(decode_path(listing).split("\0")[:-1])
 
 
 def list_working(workspace: Workspace, index: Path, now: datetime) -> tuple[str, ...]:
-    """The sessions of this work tree whose work an index holds, as `<agent>:<id>`.
+    """Return the keys of the sessions of this work tree whose work is in an index.
 
-    Such a session gave a sign of life within the last hours, had a prompt, was on this branch or at this commit, and
-    edited a file that is staged and that no commit has touched since.
+    Such a session gave a sign of life within the last hours, had a prompt, was on this branch or at
+    this commit, and edited a file that is staged and that no commit has touched since.
     """
-    recent = [
+    candidates = [
         signs for signs in list_recent(workspace, now) if any(sign.is_prompt for sign in signs)
     ]
-    edits = [sign for signs in recent for sign in signs if sign.edited]
-    staged = list_staged(workspace, index) if edits else frozenset()
-    if staged.isdisjoint(path for sign in edits for path in sign.edited):
+    edited = {path for signs in candidates for sign in signs for path in sign.edited}
+    if not edited:
         return ()
-    branch, head = read_head(workspace), find_commit(workspace.repo, "HEAD") or ""
-    here = (
-        signs
-        for signs in recent
-        if branch in [sign.branch for sign in signs if sign.branch][-1:]
-        or (head and head in [sign.head for sign in signs if sign.head][-1:])
-    )
-    keys = (signs[0].key for signs in here if _is_work(workspace, signs, staged))
-    return tuple(key for key in keys if KEY.fullmatch(key))
+    staged = list_staged(workspace, index)
+    if staged.isdisjoint(edited):
+        return ()
+
+    branch = read_head(workspace)
+    head = find_commit(workspace.repo, "HEAD") or ""
+    keys = []
+    for signs in candidates:
+        if not _is_at(signs, branch, head) or not _is_work(workspace, signs, staged):
+            continue
+        if KEY.fullmatch(signs[0].key):
+            keys.append(signs[0].key)
+    return tuple(keys)
+
+
+def _is_at(signs: Iterable[Sign], branch: str, head: str) -> bool:
+    """Return whether a session was last seen on a branch or at a commit."""
+    last_branch = ""
+    last_head = ""
+    for sign in signs:
+        last_branch = sign.branch or last_branch
+        last_head = sign.head or last_head
+    is_on_branch = bool(last_branch) and last_branch == branch
+    is_at_head = bool(last_head) and last_head == head
+    return is_on_branch or is_at_head
 
 
 def _is_work(workspace: Workspace, signs: Iterable[Sign], staged: frozenset[str]) -> bool:
-    """Whether a staged file was edited after the last commit that touched it."""
-    last = {path: sign.at for sign in signs for path in sign.edited if path in staged}
-    return any(not is_touched_since(workspace.repo, "HEAD", path, at) for path, at in last.items())
+    """Return whether a staged file was edited after the last commit that touched it."""
+    last_edits: dict[str, datetime] = {}
+    for sign in signs:
+        for path in sign.edited:
+            if path in staged:
+                last_edits[path] = sign.at
+    for path, edited_at in last_edits.items():
+        if not is_touched_since(workspace.repo, "HEAD", path, edited_at):
+            return True
+    return False
 
 
 def push_sessions(
     workspace: Workspace, remote: str, environ: Mapping[str, str], now: datetime
 ) -> str:
-    """Send the sessions that a remote lacks, if `sessions.push` lets them go there, and say what was done, "" for
-    nothing. Why they stay is said when it was found out, not at each push. Raises EngineError (remote-failed)."""
-    wish = workspace.config.sessions.push
-    sessions = list_unpushed(workspace.repo, remote) if wish else ()
+    """Push the sessions that a remote lacks, if `sessions.push` allows it.
+
+    Returns:
+        A message, "" if there is nothing new. A reason not to push is repeated only when the
+        remote was asked once more, not at each push.
+
+    Raises:
+        EngineError: remote-failed.
+    """
+    policy = workspace.config.sessions.push
+    sessions = list_unpushed(workspace.repo, remote) if policy else ()
     if not sessions:
         return ""
     count = plural(len(sessions), "session")
-    if wish == "private":
+    if policy == "private":
         audience = find_audience(workspace, remote, environ, now)
         if audience.readers != "members":
-            told = (
-                "answers anybody"
-                if audience.readers == "anybody"
-                else "does not tell who can read it"
-            )
-            return (
-                f"{count} kept here: {remote} {told} (`memory-ci help sessions`, `sessions.push`)"
-                if audience.is_fresh
-                else ""
-            )
+            if not audience.is_fresh:
+                return ""
+            reason = "does not tell who can read it"
+            if audience.readers == "anybody":
+                reason = "answers anybody"
+            help_text = "(`memory-ci help sessions`, `sessions.push`)"
+            return f"{count} kept here: {remote} {reason} {help_text}"
     push(workspace.repo, remote, sessions)
     return f"{count} sent to {remote} (refs/memory-ci/sessions/)"

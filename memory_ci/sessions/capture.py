@@ -1,7 +1,4 @@
-"""Capture: one transcript, redacted and shortened, into a ref of this repository; what is too old is forgotten.
-
-Purge: captured sessions taken out of this repository, and of a remote.
-"""
+"""Transcripts captured, redacted and shortened, in refs of this repository; retention, purge."""
 
 from __future__ import annotations
 
@@ -10,7 +7,7 @@ import json
 import os
 import re
 import stat
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -44,15 +41,18 @@ from memory_ci.sources.transcripts.registry import is_database
 
 MAX_TRANSCRIPT_BYTES = 256 * 1024 * 1024
 MIN_ID = 8  # Characters that an id may be shortened to.
-# How much of a transcript is looked through for the directory it was made in: agents say it in the first records.
+
 HEAD_BYTES = 256 * 1024
+"""Bytes of a transcript that are searched for its directory: the first records name it."""
+
 CWD = re.compile(rb'"cwd"\s*:\s*("(?:[^"\\]|\\.)*")')
-# Gemini CLI names no directory, but the SHA-256 of its path.
+
 PROJECT_HASH = re.compile(rb'"projectHash"\s*:\s*"([0-9a-f]{64})"')
+"""Gemini CLI names no directory, but the SHA-256 of its path."""
 
 
 class SessionHookInput(msgspec.Struct, frozen=True):
-    """What Claude Code, Codex and Gemini CLI give a hook as JSON on standard input; more keys are passed over."""
+    """The JSON that Claude Code, Codex and Gemini CLI write to a hook; further keys are ignored."""
 
     transcript_path: str | None
     session_id: str = ""
@@ -60,8 +60,18 @@ class SessionHookInput(msgspec.Struct, frozen=True):
 
 
 class Captured(msgspec.Struct, frozen=True, kw_only=True):
-    """A session and where it is kept. `is_new`: this capture changed something; `bytes` is the size of the digest. One
-    that `is_expired` ended before what `sessions.keep_days` keeps begins: nothing of it was written."""
+    """A captured session.
+
+    Attributes:
+        session: its key, `<agent>:<id>`.
+        ref: the ref that it is kept in.
+        is_new: whether this capture changed the ref.
+        bytes: the size of the digest.
+        human_turns: how many turns of people it has.
+        has_full: whether the whole transcript is kept, too.
+        is_expired: whether it ended before the time that `sessions.keep_days` covers; then nothing
+            was written.
+    """
 
     session: str
     ref: str
@@ -73,25 +83,38 @@ class Captured(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def parse_hook_input(data: bytes) -> tuple[Path, str]:
-    """The transcript that an agent's hook names, and the directory of the session. Raises UsageError (bad-hook-input):
-    not such JSON, or no transcript is kept."""
+    """Return the transcript that an agent's hook names, and the directory of the session.
+
+    Raises:
+        UsageError: bad-hook-input, for other input or if the agent keeps no transcript.
+    """
     try:
-        found = msgspec.json.decode(data, type=SessionHookInput)
+        hook_input = msgspec.json.decode(data, type=SessionHookInput)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         hint = "`memory-ci install --agent NAME` writes the hook that gives it."
         message = f"standard input is no hook input of an agent: {error}"
         raise UsageError(message, slug="bad-hook-input", hint=hint) from error
-    if not found.transcript_path:
+    if not hook_input.transcript_path:
         hint = "Let the agent keep its sessions, or uninstall the hook."
-        raise UsageError(
-            "the agent keeps no transcript of this session", slug="bad-hook-input", hint=hint
-        )
-    return Path(os.path.expanduser(found.transcript_path)), found.cwd  # noqa: PTH111 - pathlib raises for `~nobody`
+        message = "the agent keeps no transcript of this session"
+        raise UsageError(message, slug="bad-hook-input", hint=hint)
+    # pathlib raises for `~nobody`
+    path = os.path.expanduser(hook_input.transcript_path)  # noqa: PTH111
+    return Path(path), hook_input.cwd
 
 
 def find_newest(workspace: Workspace, home: Path, agent: str = "") -> Path:
-    """The transcript of this project (and of one `agent`, if named) that was written last, where agents keep them.
-    Raises UsageError (no-transcript), RepositoryError (bare-repository)."""
+    """Return the transcript of this project that was written last, where agents keep them.
+
+    Args:
+        workspace: the workspace of the project.
+        home: the home of the user.
+        agent: if not empty, the agent whose transcript it must be.
+
+    Raises:
+        UsageError: no-transcript.
+        RepositoryError: bare-repository.
+    """
     from memory_ci.sources.transcripts.registry import (
         default_places,
         find_transcripts,
@@ -99,22 +122,20 @@ def find_newest(workspace: Workspace, home: Path, agent: str = "") -> Path:
         usual_places,
     )
 
-    roots, top = _roots(workspace.repo), work_tree(workspace)
-    files = find_transcripts(default_places(home, top))
-    dated = sorted(((path.stat().st_mtime, path) for path in files), reverse=True)
-    ours = (path for _, path in dated if not _find_elsewhere(path, "", roots))
-    fitting = (
-        path
-        for path in ours
-        if not agent or any(one.agent == agent for one in read_transcript(path))
-    )
-    if (newest := next(fitting, None)) is None:
-        message = f"no transcript {f'of {agent}, made in this project,' if agent else 'of this project'} is in "
-        message += ", ".join(map(str, usual_places(home, top)))
-        raise UsageError(
-            message, slug="no-transcript", hint="Name the file: `memory-ci capture PATH`."
-        )
-    return newest
+    roots = _list_roots(workspace.repo)
+    top = work_tree(workspace)
+    paths = find_transcripts(default_places(home, top))
+    dated = sorted(((path.stat().st_mtime, path) for path in paths), reverse=True)
+    for _, path in dated:
+        if _find_foreign_place(path, "", roots):
+            continue
+        if not agent or any(session.agent == agent for session in read_transcript(path)):
+            return path
+
+    which = f"of {agent}, made in this project," if agent else "of this project"
+    places = ", ".join(str(place) for place in usual_places(home, top))
+    hint = "Name the file: `memory-ci capture PATH`."
+    raise UsageError(f"no transcript {which} is in {places}", slug="no-transcript", hint=hint)
 
 
 def capture(
@@ -126,10 +147,19 @@ def capture(
     cwd: str = "",
     dry_run: bool = False,
 ) -> tuple[Captured, ...]:
-    """Keep the sessions of a transcript (of one `agent`, if named); `cwd` counts if the transcript names no directory.
+    """Keep the sessions of a transcript, and delete captured sessions that are too old.
 
-    First what retention has passed is deleted. Raises UsageError: transcript-unreadable, foreign-transcript,
-    unknown-transcript; RepositoryError: ref-moved, git-failed.
+    Args:
+        workspace: the workspace.
+        path: the transcript.
+        now: the current time.
+        agent: if not empty, only this agent's sessions are kept.
+        cwd: the directory of the session if the transcript names none.
+        dry_run: whether to write and delete nothing.
+
+    Raises:
+        UsageError: transcript-unreadable, foreign-transcript, unknown-transcript.
+        RepositoryError: ref-moved, git-failed.
     """
     return keep(workspace, path, read_own(workspace, path, agent, cwd), now, dry_run=dry_run)
 
@@ -142,164 +172,201 @@ def keep(
     *,
     dry_run: bool = False,
 ) -> tuple[Captured, ...]:
-    """Keep what was read of a transcript, as `capture` does. Raises RepositoryError: ref-moved, git-failed."""
+    """Keep sessions that were read from a transcript, as `capture` does.
+
+    Raises:
+        RepositoryError: ref-moved, git-failed.
+    """
     days = workspace.config.sessions.keep_days
-    begin = now - timedelta(days=days) if days else None  # before it nothing is kept
-    if begin and not dry_run:
-        delete(
-            workspace.repo, [stored for stored in list_stored(workspace.repo) if stored.at < begin]
-        )
-    written = datetime.fromtimestamp(path.stat().st_mtime, UTC)
+    oldest = now - timedelta(days=days) if days else None
+    if oldest and not dry_run:
+        expired = [stored for stored in list_stored(workspace.repo) if stored.at < oldest]
+        delete(workspace.repo, expired)
+
+    written_at = datetime.fromtimestamp(path.stat().st_mtime, UTC)
     full = _read_full(workspace, path)
-    # Its id and its agent come from the transcript, too.
-    safe = [replace(one, id=safe_id(one.id, _masked), agent=_masked(one.agent)) for one in sessions]
-    masked = tombstones_here(workspace).mask_all(safe)
-    return tuple(_keep(workspace, session, written, full, begin, dry_run) for session in masked)
+    # Id and agent come from the transcript, too, and may hold secrets.
+    safe = [
+        replace(session, id=safe_id(session.id, _mask), agent=_mask(session.agent))
+        for session in sessions
+    ]
+    captured = []
+    for session in tombstones_here(workspace).mask_all(safe):
+        ended = session.ended or written_at
+        is_expired = oldest is not None and ended < oldest
+        captured.append(
+            _keep_one(workspace, session, full, None if is_expired else ended, dry_run=dry_run)
+        )
+    return tuple(captured)
 
 
 def read_own(
     workspace: Workspace, path: Path, agent: str = "", cwd: str = "", own: str = ""
 ) -> list[Session]:
-    """The sessions of a transcript of this repository (of one `agent`, if named); of a database the one called `own`.
-    Raises UsageError: transcript-unreadable, foreign-transcript, unknown-transcript."""
+    """Return the sessions of a transcript of this repository.
+
+    Args:
+        workspace: the workspace.
+        path: the transcript.
+        agent: if not empty, only this agent's sessions are returned.
+        cwd: the directory of the session if the transcript names none.
+        own: if not empty, the id of the only session to read from a database.
+
+    Raises:
+        UsageError: transcript-unreadable, foreign-transcript, unknown-transcript.
+    """
     from memory_ci.sources.transcripts.registry import read_transcript
 
     _refuse_unfit(path)
-    roots = _roots(workspace.repo)
-    if elsewhere := _find_elsewhere(path, cwd, roots):
-        message = f"{path} is of a session in {elsewhere}, not in this repository"
-        raise UsageError(
-            message, slug="foreign-transcript", hint="Run this in the repository of that session."
-        )
+    roots = _list_roots(workspace.repo)
+    if place := _find_foreign_place(path, cwd, roots):
+        message = f"{path} is of a session in {place}, not in this repository"
+        hint = "Run this in the repository of that session."
+        raise UsageError(message, slug="foreign-transcript", hint=hint)
     sessions = [
-        one
-        for one in read_transcript(path, None, roots, own)
-        if one.events and agent in ("", one.agent)
+        session
+        for session in read_transcript(path, None, roots, own)
+        if session.events and agent in ("", session.agent)
     ]
     if not sessions:
+        message = f"{path} holds no session that can be read"
         hint = "`memory-ci help sessions` lists the formats; --agent must be the one that wrote it."
-        raise UsageError(
-            f"{path} holds no session that can be read", slug="unknown-transcript", hint=hint
-        )
+        raise UsageError(message, slug="unknown-transcript", hint=hint)
     return sessions
 
 
-def _keep(
+def _keep_one(
     workspace: Workspace,
     session: Session,
-    written: datetime,
     full: bytes | None,
-    begin: datetime | None,
+    ended: datetime | None,
+    *,
     dry_run: bool,
 ) -> Captured:
-    """Store one session, dated by its end; by when its file was written, if it says no time."""
-    ended = session.ended or written
-    is_expired = begin is not None and ended < begin
-    data = write_digest(session, workspace.config.sessions.max_bytes, _masked)
-    ref, is_new = session_ref(session.agent, session.id), not is_expired
-    notes = {NOTES: marked} if (marked := _find_notes(workspace, session.key, ref)) else {}
-    files = {DIGEST: data} | ({FULL: full} if full is not None else {}) | notes
-    if not dry_run and not is_expired:
+    """Store one session.
+
+    Args:
+        workspace: the workspace.
+        session: the session, without secrets in its id and agent.
+        full: the whole transcript, if it is to be kept.
+        ended: the date of the session, None if it is expired.
+        dry_run: whether to write nothing.
+    """
+    ref = session_ref(session.agent, session.id)
+    files = {DIGEST: write_digest(session, workspace.config.sessions.max_bytes, _mask)}
+    if full is not None:
+        files[FULL] = full
+    if notes := _find_notes(workspace, session.key, ref):
+        files[NOTES] = notes
+
+    is_new = ended is not None
+    if ended is not None and not dry_run:
         is_new = store(workspace.repo, session.agent, session.id, files, ended).is_new
     return Captured(
         session=session.key,
         ref=ref,
         is_new=is_new,
-        bytes=len(data),
+        bytes=len(files[DIGEST]),
         human_turns=session.counts.human_turns,
         has_full=full is not None,
-        is_expired=is_expired,
+        is_expired=ended is None,
     )
 
 
 def _find_notes(workspace: Workspace, key: str, ref: str) -> bytes:
-    """The notes of a session that were kept beside it before, and those that no commit has yet."""
-    stored = [one for one in list_stored(workspace.repo) if one.ref == ref]
-    kept = b"".join(data for _, data in read_stored(workspace.repo, stored, name=NOTES))
-    return b"\n".join(
-        filter(None, [kept, *(data for data in read_notes(workspace, key) if data not in kept)])
-    )
+    """Return the notes of a session kept in its ref, and those that no commit has yet."""
+    stored = [session for session in list_stored(workspace.repo) if session.ref == ref]
+    kept_notes = b"".join(data for _, data in read_stored(workspace.repo, stored, name=NOTES))
+    new_notes = [data for data in read_notes(workspace, key) if data not in kept_notes]
+    return b"\n".join(data for data in (kept_notes, *new_notes) if data)
 
 
-def _masked(text: str) -> str:
+def _mask(text: str) -> str:
     return redact(text).text
 
 
 def _read_full(workspace: Workspace, path: Path) -> bytes | None:
-    """The whole transcript without secrets, if it is to be kept and fits into `max_bytes`. Of a database nothing: it
-    holds other projects. Nor of one that holds what was forgotten: the digest has the rest."""
+    """Return the whole transcript without secrets, None if it must not be kept.
+
+    A database is not kept, for it holds other projects; nor is a text that holds forgotten words,
+    which the digest does without.
+    """
     config = workspace.config.sessions
     if not config.keep_full or path.stat().st_size > config.max_bytes or is_database(path):
         return None
-    text = _masked(path.read_text("utf-8", "replace")).encode()
+    text = _mask(path.read_text("utf-8", "replace")).encode()
     return None if tombstones_here(workspace).holds(text) else text
 
 
 def _refuse_unfit(path: Path) -> None:
-    """Make sure that a path, which may come from outside, is a file of a size to read; a link or a pipe is none."""
+    """Refuse a path that is no regular file (a link, a pipe) or too large: others may name it."""
     try:
-        found = path.lstat()
+        status = path.lstat()
     except (OSError, ValueError) as error:
-        raise _unreadable(
-            f"{path} cannot be read: {getattr(error, 'strerror', None) or error}"
-        ) from error
-    if not stat.S_ISREG(found.st_mode):
+        reason = getattr(error, "strerror", None) or error
+        raise _unreadable(f"{path} cannot be read: {reason}") from error
+    if not stat.S_ISREG(status.st_mode):
         raise _unreadable(f"{path} is not a regular file")
-    if found.st_size > MAX_TRANSCRIPT_BYTES and not is_database(path):
-        raise _unreadable(
-            f"{path} is {found.st_size} bytes, over the limit of {MAX_TRANSCRIPT_BYTES}"
-        )
+    if status.st_size > MAX_TRANSCRIPT_BYTES and not is_database(path):
+        message = f"{path} is {status.st_size} bytes, over the limit of {MAX_TRANSCRIPT_BYTES}"
+        raise _unreadable(message)
 
 
 def _unreadable(message: str) -> UsageError:
-    return UsageError(
-        message, slug="transcript-unreadable", hint="Name a transcript file of an agent."
-    )
+    hint = "Name a transcript file of an agent."
+    return UsageError(message, slug="transcript-unreadable", hint=hint)
 
 
-def _find_elsewhere(path: Path, cwd: str, roots: tuple[Path, ...]) -> str:
-    """Where a session was, if not in one of the work trees; empty also if neither transcript nor hook says where."""
+def _find_foreign_place(path: Path, cwd: str, roots: tuple[Path, ...]) -> str:
+    """Return the place of a session outside the work trees, in words.
+
+    Returns:
+        "" for a session in one of the work trees, or if neither transcript nor hook names a place.
+    """
     if is_database(path):
         from memory_ci.sources.transcripts.opencode import read_database
 
         return "" if next(read_database(path, path.name, roots), None) else "other projects"
+
     with path.open("rb") as stream:
         head = stream.read(HEAD_BYTES)
     place = cwd
-    with suppress(ValueError):
-        if found := CWD.search(head):  # the directory that it names first
-            place = str(json.loads(found[1])) or cwd
+    match = CWD.search(head)  # the first directory in it
+    if match:
+        with suppress(ValueError):
+            place = str(json.loads(match[1])) or cwd
     if place and not _is_within(place, roots):
         return place
-    project = PROJECT_HASH.search(head)
-    known = {hashlib.sha256(os.fsencode(root)).hexdigest() for root in (*roots, Path(place))}
-    return (
-        f"project {project[1].decode()[:12]}"
-        if project and project[1].decode() not in known
-        else ""
-    )
+
+    match = PROJECT_HASH.search(head)
+    if not match:
+        return ""
+    project = match[1].decode()
+    own_paths = (*roots, Path(place))
+    own_projects = {hashlib.sha256(os.fsencode(own_path)).hexdigest() for own_path in own_paths}
+    return "" if project in own_projects else f"project {project[:12]}"
 
 
 def _is_within(place: str, roots: tuple[Path, ...]) -> bool:
-    """Whether a directory that somebody names is in one of the work trees; a name that is none, or a loop, is not."""
+    """Return whether a named directory is in one of the work trees; an invalid name is not."""
     try:
         real = Path(os.path.realpath(place))
-    except (OSError, ValueError):  # a NUL, or half a character
+    except (OSError, ValueError):  # a loop of links, a NUL, or half a character
         return False
     return any(real.is_relative_to(root) for root in roots)
 
 
-def _roots(repo: Repository) -> tuple[Path, ...]:
+def _list_roots(repo: Repository) -> tuple[Path, ...]:
     return tuple(tree.path.resolve() for tree in list_worktrees(repo))
 
 
 def list_captured(workspace: Workspace) -> tuple[StoredSession, ...]:
-    """The sessions that are kept in this repository."""
+    """Return the sessions that are kept in this repository."""
     return list_stored(workspace.repo)
 
 
 def places_of(remote: str = "") -> tuple[str, ...]:
-    """Where captured sessions are looked for, in words: here, and on `remote` if one is named."""
+    """Return in words where captured sessions are searched: locally, and on a remote if named."""
     return (SESSIONS, f"{SESSIONS} of {remote}") if remote else (SESSIONS,)
 
 
@@ -311,35 +378,55 @@ def purge(
     remote: str = "",
     dry_run: bool = False,
 ) -> tuple[str, ...]:
-    """Take sessions out of here, and of `remote` if one is named; the refs that are gone are returned.
+    """Delete captured sessions from this repository, and from a remote if one is named.
 
-    An id is `<agent>:<id>`, the id alone, or at least eight characters that it begins with. Raises UsageError
-    (unknown-session) before anything is deleted, EngineError (remote-failed), RepositoryError (git-failed).
+    Args:
+        workspace: the workspace.
+        ids: `<agent>:<id>`, an id alone, or at least eight characters of its beginning.
+        every: whether to delete all sessions.
+        remote: the name of a remote.
+        dry_run: whether to delete nothing.
+
+    Returns:
+        The refs of the sessions.
+
+    Raises:
+        UsageError: unknown-session, before anything is deleted.
+        EngineError: remote-failed.
+        RepositoryError: git-failed.
     """
-    here = list_stored(workspace.repo)
-    there = list_remote(workspace.repo, remote) if remote else {}
-    refs = sorted({stored.ref for stored in here} | set(there))
-    chosen = (
-        frozenset(refs) if every else frozenset(ref for id_ in ids for ref in _matching(refs, id_))
-    )
+    stored_here = list_stored(workspace.repo)
+    remote_refs = set(list_remote(workspace.repo, remote)) if remote else set()
+    refs = sorted({stored.ref for stored in stored_here} | remote_refs)
+    chosen = set(refs) if every else _choose_refs(refs, ids)
+
     if not dry_run:
-        delete_remote(
-            workspace.repo, remote, sorted(chosen & there.keys())
-        )  # first: it may fail, and be tried again
-        delete(workspace.repo, [stored for stored in here if stored.ref in chosen])
+        # The remote first: it may fail, and then the purge can be repeated.
+        delete_remote(workspace.repo, remote, sorted(chosen & remote_refs))
+        delete(workspace.repo, [stored for stored in stored_here if stored.ref in chosen])
     return tuple(sorted(chosen))
 
 
-def _matching(refs: Sequence[str], wanted: str) -> list[str]:
-    agent, _, uid = wanted.rpartition(":")
-    parts = [(ref, *ref.split("/")[-2:]) for ref in refs]
-    theirs = [(ref, one) for ref, of, one in parts if agent in ("", of)]
-    found = [
-        ref for ref, one in theirs if one == uid or (len(uid) >= MIN_ID and one.startswith(uid))
-    ]
-    if not found:
-        hint = "`memory-ci sessions --captured` lists them."
-        raise UsageError(
-            f"no captured session is named {wanted!r}", slug="unknown-session", hint=hint
-        )
-    return found
+def _choose_refs(refs: Sequence[str], ids: Iterable[str]) -> set[str]:
+    chosen: set[str] = set()
+    for name in ids:
+        matching = _list_matching(refs, name)
+        if not matching:
+            hint = "`memory-ci sessions --captured` lists them."
+            message = f"no captured session is named {name!r}"
+            raise UsageError(message, slug="unknown-session", hint=hint)
+        chosen.update(matching)
+    return chosen
+
+
+def _list_matching(refs: Sequence[str], name: str) -> list[str]:
+    """Return the refs of the sessions with this key, id or beginning of an id."""
+    agent, _, uid = name.rpartition(":")
+    matching = []
+    for ref in refs:
+        ref_agent, ref_id = ref.split("/")[-2:]
+        if agent not in ("", ref_agent):
+            continue
+        if ref_id == uid or (len(uid) >= MIN_ID and ref_id.startswith(uid)):
+            matching.append(ref)
+    return matching

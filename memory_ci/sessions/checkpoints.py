@@ -1,7 +1,7 @@
-"""Checkpoints: which of Entire's checkpoints no commit names, and which merged change their work came in with.
+"""Checkpoints of Entire that no commit names, joined with the merged changes of their work.
 
-Where people fold commits (squash), the trailers that name checkpoints are lost. What a checkpoint says of itself is
-left: the files that it touched, its branch and its time.
+Where people fold commits (squash), the trailers that name checkpoints are lost. The metadata of a
+checkpoint is not: the files that it touched, its branch and its time.
 """
 
 from __future__ import annotations
@@ -27,10 +27,14 @@ KEY = "Entire-Checkpoint"
 GREP = ("--fixed-strings", "--regexp-ignore-case", f"--grep={KEY}:")
 GRACE = timedelta(hours=1)  # How long after a merge a checkpoint of its work may be dated.
 WINDOW = timedelta(days=14)  # How long before a merge its work may have been done.
-LEAST_TOUCHED = (
-    0.8  # The share of a checkpoint's files that a change must have, where the branch is not known.
+
+LEAST_TOUCHED = 0.8
+"""The share of a checkpoint's files that a change must have where the branch is unknown."""
+
+HINT = (
+    "Keep the lines `Entire-Checkpoint:` of the commits that you fold "
+    "in the message of the new one."
 )
-HINT = "Keep the lines `Entire-Checkpoint:` of the commits that you fold in the message of the new one."
 MAX_METADATA = 1_000_000  # Bytes of one file of metadata.
 
 
@@ -41,132 +45,152 @@ def list_named(commit: Commit) -> Iterator[str]:
 
 
 class UnnamedCheckpoints:
-    """The checkpoints of a tree that no commit of the history of `base` names. Each is joined to one change at most.
+    """The checkpoints of a tree that no commit of a history names, each joined to one change.
 
-    Those that belong to changes up to the commit `since` were read by an earlier run.
+    Checkpoints of changes up to the commit `since` were read by an earlier run.
     """
 
     def __init__(self, repo: Repository, tree: Tree, base: str, since: str | None = None) -> None:
-        self._repo, self._tree = repo, tree
+        """Prepare the search; nothing is read yet.
+
+        Args:
+            repo: the repository.
+            tree: the tree of the branch of checkpoints.
+            base: a revision; its history is searched for names of checkpoints.
+            since: the commit up to which earlier runs have read.
+        """
+        self._repo = repo
+        self._tree = tree
         self._base = find_commit(repo, base)
         self._since = since
         self._joined: set[str] = set()
 
     @cached_property
     def count(self) -> int:
-        """How many checkpoints there are, named ones among them."""
+        """The number of all checkpoints, those that commits name included."""
         return len(self._metadata)
 
     @cached_property
     def unnamed(self) -> tuple[CheckpointSummary, ...]:
-        """Return what each checkpoint that no commit names says of itself, the oldest first."""
-        named = self._list_names(self._base) if self._base else set()
-        wanted = {
+        """The metadata of each checkpoint that no commit names, the oldest first."""
+        named = self._find_named(self._base) if self._base else set()
+        unnamed = {
             checkpoint: paths
             for checkpoint, paths in self._metadata.items()
             if checkpoint not in named
         }
+
+        all_paths = {path for paths in unnamed.values() for path in paths}
         contents: dict[str, bytes] = {}
-        for content in self._tree.read(
-            {path for paths in wanted.values() for path in paths}, MAX_METADATA
-        ):
+        for content in self._tree.read(all_paths, MAX_METADATA):
             contents[content.file.path] = content.data or b""
-        found = [
-            summarize(checkpoint, [contents[path] for path in paths if path in contents])
-            for checkpoint, paths in wanted.items()
-        ]
-        return tuple(sorted(found, key=lambda summary: (summary.at, summary.id)))
+
+        summaries = []
+        for checkpoint, paths in unnamed.items():
+            metadata = [contents[path] for path in paths if path in contents]
+            summaries.append(summarize(checkpoint, metadata))
+        return tuple(sorted(summaries, key=lambda summary: (summary.at, summary.id)))
 
     def join(self, merged: MergedChange, branch: str) -> Iterator[tuple[CheckpointSummary, str]]:
-        """Yield the checkpoints whose work a merged change brought, and how that is known."""
-        changed = {file.path for commit in merged.commits for file in commit.files}
-        for summary in self._free:
-            if summary.id not in self._joined and (
-                how := find_link(summary, merged, branch, changed)
-            ):
+        """Yield the checkpoints whose work is in a merged change, and the reason for each."""
+        changed = _list_changed(merged)
+        for summary in self._unread:
+            if summary.id in self._joined:
+                continue
+            if how := find_link(summary, merged, branch, changed):
                 self._joined.add(summary.id)
                 yield summary, how
 
-    def list_left(self) -> tuple[CheckpointSummary, ...]:
-        """Return those that no change was joined with and none can be any more, without those of earlier runs."""
+    def list_unmerged(self) -> tuple[CheckpointSummary, ...]:
+        """Return the checkpoints of no change that are too old to be merged any more.
+
+        Those that earlier runs returned are left out.
+        """
         if self._base is None:
             return ()
         end = self._committed_at(self._base) - WINDOW
         start = self._committed_at(self._since) - WINDOW if self._since else None
-        left = (summary for summary in self._free if summary.id not in self._joined)
-        return tuple(one for one in left if one.at <= end and (start is None or one.at > start))
+        return tuple(
+            summary
+            for summary in self._list_unjoined()
+            if summary.at <= end and (start is None or summary.at > start)
+        )
 
     def survey(self) -> str:
-        """Return what became of all checkpoints that no commit names, as runs over the whole history join them."""
+        """Return `describe` after all unnamed checkpoints were joined over the whole history."""
         start = next((summary.at for summary in self.unnamed if summary.at != UNKNOWN_TIME), None)
-        for merged in self._iter_changes(start - GRACE, self._base) if start and self._base else ():
-            for _ in self.join(merged, find_branch(merged.tip.message)):
-                pass
+        if start and self._base:
+            for merged in self._iter_changes(start - GRACE, self._base):
+                for _ in self.join(merged, find_branch(merged.tip.message)):
+                    pass
         return self.describe()
 
     def describe(self) -> str:
-        """Return how many checkpoints no commit names and what became of them, "" if none is so recent as the run."""
-        left = len(self.list_left())
-        if not self._joined and not left:
+        """Return how many checkpoints no commit names and what became of them; "" for none."""
+        unmerged_count = len(self.list_unmerged())
+        if not self._joined and not unmerged_count:
             return ""
+        waiting_count = self._count_waiting()
+        earlier_count = len(self.unnamed) - len(self._joined) - unmerged_count - waiting_count
+
         count = f"{len(self.unnamed)} of {plural(self.count, 'checkpoint')} of Entire"
         verb = "is" if len(self.unnamed) == 1 else "are"
         joined = f"{len(self._joined)} joined by branch, files and time"
-        read = f"{left} of no change read for what people asked"
-        waiting = self._count_waiting()
-        earlier = len(self.unnamed) - len(self._joined) - left - waiting
-        told = f"{count} {verb} named by no commit: {joined}, {read}, {waiting} may be merged yet"
-        return f"{told}, {earlier} left to earlier runs" if earlier else told
-
-    def _count_waiting(self) -> int:
-        """Return how many were joined with nothing and are so new that their work may be merged yet."""
-        end = self._committed_at(self._base) - WINDOW if self._base else None
-        return sum(
-            end is not None and one.at > end for one in self._free if one.id not in self._joined
-        )
+        unmerged = f"{unmerged_count} of no change read for what people asked"
+        waiting = f"{waiting_count} may be merged yet"
+        message = f"{count} {verb} named by no commit: {joined}, {unmerged}, {waiting}"
+        if earlier_count:
+            message += f", {earlier_count} left to earlier runs"
+        return message
 
     @cached_property
     def authors(self) -> dict[str, str]:
-        """Return who brought each checkpoint, `Name <e-mail>` by id: the author of the first commit that has it."""
+        """The author of the first commit of each checkpoint, `Name <e-mail>` by its id."""
         authors: dict[str, str] = {}
+        # The log is newest first, so that the first commit of a checkpoint comes last.
         for commit, _ in read_log(self._repo, "--end-of-options", self._tree.oid, "--"):
-            for path in (file.path for file in commit.files):
-                for checkpoint in list_metadata([path]):
-                    authors[checkpoint] = author_of(commit)
+            for checkpoint in list_metadata(file.path for file in commit.files):
+                authors[checkpoint] = author_of(commit)
         return authors
 
+    def _list_unjoined(self) -> list[CheckpointSummary]:
+        return [summary for summary in self._unread if summary.id not in self._joined]
+
+    def _count_waiting(self) -> int:
+        """Return how many checkpoints of no change are so new that they may be merged yet."""
+        if not self._base:
+            return 0
+        end = self._committed_at(self._base) - WINDOW
+        return sum(summary.at > end for summary in self._list_unjoined())
+
     @cached_property
-    def _free(self) -> tuple[CheckpointSummary, ...]:
-        """Those that are not of a change up to `since`, the oldest first."""
-        free = {summary.id: summary for summary in self.unnamed}
-        for merged in self._iter_earlier() if free else ():
+    def _unread(self) -> tuple[CheckpointSummary, ...]:
+        """The unnamed checkpoints of no change up to `since`, the oldest first."""
+        unread = list(self.unnamed)
+        if not unread:
+            return ()
+        for merged in self._iter_earlier():
             branch = find_branch(merged.tip.message)
-            changed = {file.path for commit in merged.commits for file in commit.files}
-            free = {
-                name: summary
-                for name, summary in free.items()
-                if not find_link(summary, merged, branch, changed)
-            }
-        return tuple(free.values())
+            changed = _list_changed(merged)
+            unread = [
+                summary for summary in unread if not find_link(summary, merged, branch, changed)
+            ]
+        return tuple(unread)
 
     def _iter_earlier(self) -> Iterator[MergedChange]:
-        """Yield the changes before `since` that a checkpoint may belong to which is not too old for this run."""
+        """Yield the changes before `since` that a checkpoint of this run may belong to."""
         if self._since is not None:
-            yield from self._iter_changes(
-                self._committed_at(self._since) - WINDOW - GRACE, self._since
-            )
+            start = self._committed_at(self._since) - WINDOW - GRACE
+            yield from self._iter_changes(start, self._since)
 
     def _iter_changes(self, start: datetime, end: str) -> Iterator[MergedChange]:
-        """Yield the changes up to the commit `end` that were merged after `start`, none where a shallow clone ends."""
-        asked = (
-            "-1",
-            "--first-parent",
-            f"--before={int(start.timestamp())}",
-            "--end-of-options",
-            end,
-            "--",
-        )
-        older = next((commit.sha for commit, _ in read_log(self._repo, *asked)), None)
+        """Yield the changes up to the commit `end` that were merged after `start`.
+
+        In a shallow clone there are none.
+        """
+        before = f"--before={int(start.timestamp())}"
+        log = read_log(self._repo, "-1", "--first-parent", before, "--end-of-options", end, "--")
+        older = next((commit.sha for commit, _ in log), None)
         try:
             yield from iter_merged_changes(self._repo, plan_range(self._repo, older, end))
         except RepositoryError as error:
@@ -178,23 +202,34 @@ class UnnamedCheckpoints:
         return list_metadata(self._tree.files)
 
     def _committed_at(self, rev: str) -> datetime:
-        return next(
-            commit.committed_at
-            for commit, _ in read_log(self._repo, "-1", "--end-of-options", rev, "--")
-        )
+        log = read_log(self._repo, "-1", "--end-of-options", rev, "--")
+        return next(commit.committed_at for commit, _ in log)
 
-    def _list_names(self, rev: str) -> set[str]:
-        log = read_log(self._repo, *GREP, "--end-of-options", rev, "--")
-        return {name for commit, _ in log for name in list_named(commit)}
+    def _find_named(self, rev: str) -> set[str]:
+        """Return the ids of all checkpoints that the history of a revision names."""
+        named: set[str] = set()
+        for commit, _ in read_log(self._repo, *GREP, "--end-of-options", rev, "--"):
+            named.update(list_named(commit))
+        return named
+
+
+def _list_changed(merged: MergedChange) -> set[str]:
+    return {file.path for commit in merged.commits for file in commit.files}
 
 
 def find_link(
     summary: CheckpointSummary, merged: MergedChange, branch: str, changed: Collection[str]
 ) -> str:
-    """Return why the work of a checkpoint is that of a merged change, "" if it is not known to be.
+    """Return why the work of a checkpoint is in a merged change, "" if nothing shows that it is.
 
-    Both must be of the same time, and of the same branch if it is known of both, with a file in common; else the change
-    must have four fifths of the files that the checkpoint touched.
+    Both must be of the same time and have a file in common. If the branch of both is known, it must
+    be the same; else the change must have four fifths of the files that the checkpoint touched.
+
+    Args:
+        summary: the metadata of the checkpoint.
+        merged: the change.
+        branch: the branch of the change, "" if unknown.
+        changed: the paths that the change touched.
     """
     end = merged.tip.committed_at + GRACE
     shared = [path for path in summary.paths if path in changed]

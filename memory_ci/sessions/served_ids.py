@@ -1,4 +1,4 @@
-"""The retrieval record: which entries the work since the last commit was given, and the trailer that lists them.
+"""The record of entries served since the last commit, and the trailer that lists them.
 
 It is kept in the git directory of the work tree, so that reading memory leaves the work tree clean.
 """
@@ -22,13 +22,20 @@ from memory_ci.records.names import HOLDOUT, SERVED
 from memory_ci.store.files import write_file
 
 SURFACE_SETTING = "memory-ci.surface"
-"""Where git of a cloud agent's container keeps the agent's name, which the trailer SURFACE repeats."""
-MAX_RECORD = 8 * 1024 * 1024  # Bytes; what was served since the last commit takes a few kilobytes.
-HELD_OUT = "holdout:"  # How the mark of a session that is given nothing stands among the ids.
+"""The setting of git in a cloud agent's container for the agent's name, as in trailer SURFACE."""
+
+MAX_RECORD = 8 * 1024 * 1024  # Bytes; the entries served since a commit take a few kilobytes.
+HELD_OUT = "holdout:"  # The prefix of the mark of a held-out session among the ids.
 
 
 class RetrievalRecord(msgspec.Struct, frozen=True):
-    """One retrieval: the commit that HEAD was at, when, and the ids that were injected."""
+    """One retrieval.
+
+    Attributes:
+        head: the commit of HEAD.
+        at: the time.
+        ids: the ids of the entries that were served, or the mark of a held-out session.
+    """
 
     head: str
     at: datetime
@@ -36,65 +43,83 @@ class RetrievalRecord(msgspec.Struct, frozen=True):
 
 
 def record_path(workspace: Workspace) -> Path:
-    """The record of this work tree."""
+    """Return the path of the record of this work tree."""
     return workspace.repo.git_dir / "memory-ci" / "retrieved.jsonl"
 
 
 def record_injected(workspace: Workspace, ids: Iterable[str], now: datetime) -> None:
-    """Add ids to the record. What was noted before an earlier commit is dropped: that commit has carried it. Raises
-    RepositoryError (write-failed)."""
+    """Add ids to the record, and drop records of earlier commits: those have a trailer.
+
+    Raises:
+        RepositoryError: write-failed.
+    """
     head = find_commit(workspace.repo, "HEAD") or ""
-    kept = _read(workspace, head)
-    known = set(list_untold(workspace)) if kept else set()
-    fresh = tuple(entry_id for entry_id in dict.fromkeys(ids) if entry_id not in known)
-    if fresh:
-        lines = [
-            msgspec.json.encode(record) + b"\n"
-            for record in (*kept, RetrievalRecord(head, now, fresh))
-        ]
+    records = _read(workspace, head)
+    recorded = set(list_untold(workspace)) if records else set()
+    new_ids = tuple(entry_id for entry_id in dict.fromkeys(ids) if entry_id not in recorded)
+    if new_ids:
+        records.append(RetrievalRecord(head, now, new_ids))
+        lines = [msgspec.json.encode(record) + b"\n" for record in records]
         write_file(record_path(workspace), b"".join(lines))
 
 
 def add_retrieved_trailer(workspace: Workspace, message_file: Path, source: str = "") -> bool:
-    """Put the record into a commit message as a `Memory-Retrieved` trailer, or `Memory-Holdout` for a session that was
-    given nothing; whether there was anything to put.
+    """Add the record to a commit message as a `Memory-Retrieved` or `Memory-Holdout` trailer.
 
-    `source` is the kind of message that git names (githooks(5)). A merge gets no trailer: its commits have theirs. Ids
-    that a commit of another branch, made from the same HEAD, lists already are left out: the work was done there.
+    A merge gets no trailer: its commits have theirs. Ids that a commit of another branch, made from
+    the same HEAD, lists already are left out: the work was done there.
 
-    Raises RepositoryError (write-failed).
+    Args:
+        workspace: the workspace.
+        message_file: the file of the message.
+        source: the kind of message that git names (githooks(5)).
+
+    Returns:
+        Whether there was anything to add.
+
+    Raises:
+        RepositoryError: write-failed.
     """
     ids = () if source == "merge" else list_untold(workspace)
-    held_out = [one.removeprefix(HELD_OUT) for one in ids if one.startswith(HELD_OUT)]
-    is_held_out = add_trailer(workspace, message_file, HOLDOUT, held_out)
-    is_given = add_trailer(
-        workspace, message_file, SERVED, [one for one in ids if not one.startswith(HELD_OUT)]
-    )
-    if is_given and (surface := find_setting(workspace.repo, SURFACE_SETTING)):
-        add_trailer(workspace, message_file, SURFACE, [surface])
-    return is_given or is_held_out
+    served = [entry_id for entry_id in ids if not entry_id.startswith(HELD_OUT)]
+    marks = [mark.removeprefix(HELD_OUT) for mark in ids if mark.startswith(HELD_OUT)]
+
+    is_held_out = add_trailer(workspace, message_file, HOLDOUT, marks)
+    is_served = add_trailer(workspace, message_file, SERVED, served)
+    if is_served:
+        surface = find_setting(workspace.repo, SURFACE_SETTING)
+        if surface:
+            add_trailer(workspace, message_file, SURFACE, [surface])
+    return is_served or is_held_out
 
 
 def list_untold(workspace: Workspace) -> tuple[str, ...]:
-    """The ids that were given since HEAD was committed, without those that a commit beside it lists."""
+    """Return the ids served since HEAD was committed that no commit beside it lists."""
     records = _read(workspace, find_commit(workspace.repo, "HEAD") or "")
-    first = f"{SERVED}: {records[0].ids[0]}" if records and records[0].ids else ""
-    told = (
-        find_told(workspace.repo, first.replace(f"{SERVED}: {HELD_OUT}", f"{HOLDOUT}: "))
-        if first
-        else None
-    )
-    waiting = [one for one in records if told is None or one.at.replace(microsecond=0) > told]
-    return tuple(dict.fromkeys(entry_id for record in waiting for entry_id in record.ids))
+    if records and records[0].ids:
+        first_id = records[0].ids[0]
+        trailer = f"{SERVED}: {first_id}"
+        if first_id.startswith(HELD_OUT):
+            trailer = f"{HOLDOUT}: {first_id.removeprefix(HELD_OUT)}"
+        listed_at = find_told(workspace.repo, trailer)
+        if listed_at is not None:
+            # The date of a commit has no fractions of a second.
+            records = [record for record in records if record.at.replace(microsecond=0) > listed_at]
+    return tuple(dict.fromkeys(entry_id for record in records for entry_id in record.ids))
 
 
 def add_trailer(workspace: Workspace, message_file: Path, key: str, ids: Sequence[str]) -> bool:
-    """Put ids into a commit message as a trailer, beside those that it has; whether there was anything to put.
+    """Add ids to a commit message as a trailer, beside those that it has.
 
-    A message without any text of its own stays empty: git must still be able to abort the commit. The file is written
-    without `git interpret-trailers`, which runs commands of the user's configuration and takes `---` for the end.
+    A message without any text of its own stays empty: git must still be able to abort the commit.
+    The file is written without `git interpret-trailers`, which runs commands of the user's
+    configuration and takes `---` for the end.
 
-    Raises RepositoryError (write-failed).
+    Returns:
+        Whether there was anything to add.
+
+    Raises:
+        RepositoryError: write-failed.
     """
     if not ids:
         return False
@@ -106,7 +131,7 @@ def add_trailer(workspace: Workspace, message_file: Path, key: str, ids: Sequenc
 
 
 def _read(workspace: Workspace, head: str) -> list[RetrievalRecord]:
-    """The records that were noted at `head`; a damaged line is passed over."""
+    """Return the records at the commit `head`; a damaged line is ignored."""
     try:
         lines = read_regular(record_path(workspace), MAX_RECORD).splitlines()
     except OSError:
@@ -114,5 +139,7 @@ def _read(workspace: Workspace, head: str) -> list[RetrievalRecord]:
     records = []
     for line in lines:
         with suppress(msgspec.DecodeError):
-            records.append(msgspec.json.decode(line, type=RetrievalRecord))
-    return [record for record in records if record.head == head]
+            record = msgspec.json.decode(line, type=RetrievalRecord)
+            if record.head == head:
+                records.append(record)
+    return records

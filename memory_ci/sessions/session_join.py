@@ -1,4 +1,4 @@
-"""Sessions, captured or in files: which agent sessions belong to a merged change, and how that is known."""
+"""Agent sessions joined with merged changes, each with the reason for the join."""
 
 from __future__ import annotations
 
@@ -35,19 +35,31 @@ from memory_ci.text import plural
 
 ENTIRE = ("refs/heads/entire/checkpoints/v1", "refs/remotes/origin/entire/checkpoints/v1")
 NOTES = ("refs/notes/ai", "refs/remotes/origin/notes/ai")
-# Transcripts that teams commit beside their code.
+
 COMMITTED = re.compile(r"(?:.*/)?(?:\.specstory/history/[^/]+\.md|\.aider\.chat\.history\.md)")
+"""Paths of transcripts that teams commit beside their code."""
+
 MAX_TRANSCRIPT = 64 * 1024 * 1024
-# How long after its end it is told that a session which edited the files of a change was not joined with it.
+"""Bytes of one transcript, note or checkpoint file that is read from a commit."""
+
 MEMORABLE = timedelta(days=7)
-MIN_ID = 8  # Characters of a session's id that name it.
-MAX_TOLD = 5  # Changes that the line on sessions which were not joined names.
-MAX_SESSIONS = 2_000
-MAX_BYTES = 200_000_000  # What one run reads of captured sessions, the newest first.
+"""How long after its end a session that edited the files of a change is reported as not joined."""
+
+MIN_ID = 8  # Characters of the beginning of a session's id that identify it.
+MAX_TOLD = 5  # Changes that are listed in the message on sessions which were not joined.
+MAX_SESSIONS = 2_000  # Captured sessions that one run reads, the newest first.
+MAX_BYTES = 200_000_000  # Bytes of captured sessions that one run reads, the newest first.
 
 
 class JoinedSession(NamedTuple):
-    """A session of a change: its events that belong there, how it was found, and the commit it is bound to."""
+    """A session joined with a merged change.
+
+    Attributes:
+        session: the session.
+        events: the events of the session that belong to the change.
+        how: the reason for the join, in words.
+        commit: the commit of the change that the session is bound to.
+    """
 
     session: Session
     events: tuple[Event, ...]
@@ -56,7 +68,14 @@ class JoinedSession(NamedTuple):
 
 
 class LeftCheckpoint(NamedTuple):
-    """A checkpoint of work that no merged change is known to have brought: its time, and its events by session."""
+    """A checkpoint of work that is in no merged change.
+
+    Attributes:
+        id: the id of the checkpoint.
+        at: when it was made.
+        branch: the branch it was made on, "" if unknown.
+        sessions: its sessions, each with the events that are new in this run.
+    """
 
     id: str
     at: datetime
@@ -65,9 +84,14 @@ class LeftCheckpoint(NamedTuple):
 
 
 class SessionFinder:
-    """Finds sessions where agents and their tools keep them; each source is read once, and only when asked for. `extra`
-    are transcripts, or directories of them, that the caller names. Checkpoints that a commit of `base` names are that
-    commit's. `problems` tell what could not be read."""
+    """A search for the sessions of merged changes, wherever agents and their tools keep them.
+
+    Each source is read once, and only when it is needed.
+
+    Attributes:
+        captured: the sessions captured into refs.
+        problems: messages on what could not be read.
+    """
 
     def __init__(
         self,
@@ -76,292 +100,374 @@ class SessionFinder:
         since: str | None = None,
         base: str = "HEAD",
     ) -> None:
-        self._workspace, self._extra, self._since, self._base = workspace, extra, since, base
+        """Prepare a search; nothing is read yet.
+
+        Args:
+            workspace: the workspace whose repository is searched.
+            extra: transcripts, or directories of them, that the user named.
+            since: the commit up to which earlier runs have read.
+            base: a revision; checkpoints that a commit of its history names belong to that commit.
+        """
+        self._workspace = workspace
+        self._extra = extra
+        self._since = since
+        self._base = base
+
         self.captured = CapturedSessions(workspace)
-        self._read_until: dict[str, datetime] = {}
-        self._given: set[tuple[object, ...]] = set()
-        self._repeated = RepeatedTexts()
         self.problems: list[str] = []
-        self._missed: dict[str, str] = {}
+
+        self._read_until: dict[str, datetime] = {}
+        self._joined_keys: set[tuple[object, ...]] = set()
+        self._repeated = RepeatedTexts()
+        self._unjoined: dict[str, str] = {}
         self._edits: dict[str, list[tuple[datetime, str]]] = {}
 
     def find(self, merged: MergedChange, request: PullRequest | None) -> Iterator[JoinedSession]:
-        """The sessions of one merged change, each once; an event goes to the first change that it is joined with. What
-        an outsider says is a session of his takes nothing from the change that it belongs to."""
+        """Yield the sessions of one merged change, each once.
+
+        An event is joined with the first change that it belongs to. Only a pull request of an
+        outsider takes no events away from later changes: anybody may claim a session.
+        """
+        is_from_outside = request is not None and is_outside(request, request.permission)
+        joined_keys = self._joined_keys.copy() if is_from_outside else self._joined_keys
+
+        candidates = list(self._iter_candidates(merged, request))
+        for candidate in candidates:
+            self._repeated.see(candidate.events)
+
         seen: set[str] = set()
-        is_theirs = request is not None and is_outside(request, request.permission)
-        given = self._given.copy() if is_theirs else self._given
-        candidates = list(self._candidates(merged, request))
-        for joined in candidates:
-            self._repeated.see(joined.events)
-        for joined in candidates:
-            events = self._repeated.withdraw(self._take(joined, merged, given))
-            if events or joined.session.key not in seen:
-                seen.add(joined.session.key)
-                yield joined._replace(events=events)
+        for candidate in candidates:
+            events = self._repeated.withdraw(self._take_events(candidate, merged, joined_keys))
+            if events or candidate.session.key not in seen:
+                seen.add(candidate.session.key)
+                yield candidate._replace(events=events)
+
         if not seen:
-            branch = find_branch_of(merged, request)
-            judged = (
-                (self._judge(one, commit), one) for commit in merged.commits for one in self._known
-            )
-            for why, one in judged:
-                if why is not None:
-                    why = why or f"it was on {one.branch or 'no branch'}, not on {branch}"
-                    self._missed[merged.label] = f"{merged.label} ({one.key}: {why})"
-                    break
+            self._note_unjoined(merged, request)
 
     def tell_missed(self) -> tuple[str, ...]:
-        """How many of the changes have no session although a captured one edited their files, and why; one line."""
-        if not self._missed:
-            return ()
-        count = plural(len(self._missed), "merged change")
-        named = "; ".join(list(self._missed.values())[:MAX_TOLD])
-        more = "; …" if len(self._missed) > MAX_TOLD else ""
-        return (f"{count} had a captured session that was not joined: {named}{more}",)
+        """Return one line on changes without a session although a captured one edited their files.
 
-    def _candidates(
+        Returns:
+            The line, with the reasons for the first `MAX_TOLD` changes; () without such changes.
+        """
+        if not self._unjoined:
+            return ()
+        count = plural(len(self._unjoined), "merged change")
+        reasons = "; ".join(list(self._unjoined.values())[:MAX_TOLD])
+        ellipsis = "; …" if len(self._unjoined) > MAX_TOLD else ""
+        return (f"{count} had a captured session that was not joined: {reasons}{ellipsis}",)
+
+    def read_left(self) -> Iterator[LeftCheckpoint]:
+        """Yield the checkpoints of work that is in no change, each event once, with its author."""
+        if self._entire is None or self.unnamed is None:
+            return
+        for summary in self.unnamed.list_unmerged():
+            author = self.unnamed.authors.get(summary.id, "")
+            sessions: list[tuple[Session, tuple[Event, ...]]] = []
+            for session in self._read_checkpoint(self._entire, summary.id):
+                events = self._take_unmerged(session, session.started or summary.at, author)
+                self._repeated.see(events)
+                sessions.append((session, self._repeated.withdraw(events)))
+            yield LeftCheckpoint(summary.id, summary.at, summary.branch, tuple(sessions))
+
+    def tell_unnamed(self) -> str:
+        """Return how many checkpoints no commit names and how each was used; "" without any."""
+        return self.unnamed.describe() if self.unnamed else ""
+
+    @cached_property
+    def unnamed(self) -> UnnamedCheckpoints | None:
+        """Entire's checkpoints that no commit of the history names; None without its branch."""
+        if self._entire is None:
+            return None
+        return UnnamedCheckpoints(self._workspace.repo, self._entire.tree, self._base, self._since)
+
+    def _iter_candidates(
         self, merged: MergedChange, request: PullRequest | None
     ) -> Iterator[JoinedSession]:
-        """First those that commits name, then those that the change and the session name of each other."""
-        for commit in merged.commits:
-            yield from self._checkpoints(commit)
-            yield from self._noted(commit)
-            yield from self._named(commit)
-        yield from self._committed(merged)
-        for session in self._known:
-            if merged.number is not None and merged.number in session.pull_requests:
-                yield self._join(session, f"its transcript opened #{merged.number}", merged.tip)
-        if not (
-            request and is_outside(request, request.permission)
-        ):  # who folds commits may write here
-            yield from self._unnamed(merged, find_branch_of(merged, request))
-        if branch := find_branch_of(merged, request):
-            yield from self._near(merged, branch)
-        else:
-            yield from self._edited(merged)
+        """Yield all sessions that may belong to a change, the surest links first.
 
-    def _take(
-        self, joined: JoinedSession, merged: MergedChange, given: set[tuple[object, ...]]
-    ) -> Iterator[Event]:
-        """The events up to the merge that are not `given` yet, bound to the author of the commit.
-
-        One without a time has that of the event before it, in a session without any that of the commit.
-
-        Copies are known by their id; without one, by who said what when: the lines of two copies differ, and one line
-        may hold two events.
+        Sessions that a commit names come before those that are linked by a branch or by files.
         """
-        begin, end = (
-            self._begin(joined.session),
-            max(merged.tip.committed_at, joined.commit.committed_at) + GRACE,
-        )
+        for commit in merged.commits:
+            yield from self._iter_named_checkpoints(commit)
+            yield from self._iter_noted(commit)
+            yield from self._iter_named(commit)
+
+        yield from self._iter_committed(merged)
+
+        for session in self._local_sessions:
+            if merged.number is not None and merged.number in session.pull_requests:
+                how = f"its transcript opened #{merged.number}"
+                yield self._join(session, how, merged.tip)
+
+        branch = find_branch_of(merged, request)
+        # Checkpoints without a trailer come from folded commits: whoever folds may write here.
+        if request is None or not is_outside(request, request.permission):
+            yield from self._iter_unnamed_checkpoints(merged, branch)
+        if branch:
+            yield from self._iter_of_branch(merged, branch)
+        else:
+            yield from self._iter_editing(merged)
+
+    def _take_events(
+        self, joined: JoinedSession, merged: MergedChange, joined_keys: set[tuple[object, ...]]
+    ) -> Iterator[Event]:
+        """Yield the events up to the merge that were not joined yet, with the commit's author.
+
+        An event without a time gets that of the event before it; the first ones get the start of
+        the session, or the time of the commit.
+
+        Args:
+            joined: a candidate.
+            merged: the change.
+            joined_keys: keys of the events joined so far; those of the yielded events are added.
+        """
+        begin = self._find_begin(joined.session)
+        end = max(merged.tip.committed_at, joined.commit.committed_at) + GRACE
+        author = author_of(joined.commit)
+
         latest = joined.session.started or joined.commit.authored_at
         for event in joined.events:
-            latest = latest if event.at == UNKNOWN_TIME else event.at
+            is_timed = event.at != UNKNOWN_TIME
+            if is_timed:
+                latest = event.at
             key = _event_key(joined.session, event)
-            if key in given or (event.at != UNKNOWN_TIME and not begin < event.at <= end):
+            if key in joined_keys:
                 continue
-            given.add(key)
-            yield replace(event, at=latest, author=author_of(joined.commit))
+            if is_timed and not begin < event.at <= end:
+                continue
+            joined_keys.add(key)
+            yield replace(event, at=latest, author=author)
 
-    def _begin(self, session: Session) -> datetime:
-        """When the part of a session ends that an earlier run has read: at the last commit before that names it."""
+    def _take_unmerged(self, session: Session, start: datetime, author: str) -> list[Event]:
+        """Return the events of an unmerged session that were not joined yet, with their author."""
+        events = []
+        for event in session.events:
+            key = _event_key(session, event)
+            if key in self._joined_keys:
+                continue
+            self._joined_keys.add(key)
+            at = start if event.at == UNKNOWN_TIME else event.at
+            events.append(replace(event, at=at, author=author))
+        return events
+
+    def _find_begin(self, session: Session) -> datetime:
+        """Return up to when earlier runs have read a session: the last commit that names it."""
         if session.key not in self._read_until:
-            found = self._since and find_last_mention(self._workspace.repo, self._since, session.id)
-            self._read_until[session.key] = found or UNKNOWN_TIME
+            mentioned_at = None
+            if self._since:
+                mentioned_at = find_last_mention(self._workspace.repo, self._since, session.id)
+            self._read_until[session.key] = mentioned_at or UNKNOWN_TIME
         return self._read_until[session.key]
 
-    def _checkpoints(self, commit: Commit) -> Iterator[JoinedSession]:
-        """Entire's checkpoints, by the trailer that its hook writes."""
-        for value in list_named(commit):
-            if self._entire is None:
-                why = "commits name checkpoints of Entire, and entire/checkpoints/v1 is not here: fetch it"
-                self.problems.append(why)
-                continue
-            for session in self._read_checkpoint(self._entire, value):
-                yield JoinedSession(session, session.events, f"Entire-Checkpoint: {value}", commit)
+    # -- links that a commit or a change names
 
-    def _unnamed(self, merged: MergedChange, branch: str) -> Iterator[JoinedSession]:
-        """Yield the sessions of checkpoints that no commit names and whose work this change brought."""
+    def _iter_named_checkpoints(self, commit: Commit) -> Iterator[JoinedSession]:
+        """Yield the sessions of Entire's checkpoints that a commit names in its trailer."""
+        for checkpoint in list_named(commit):
+            if self._entire is None:
+                self.problems.append(
+                    "commits name checkpoints of Entire, and entire/checkpoints/v1 is not here: "
+                    "fetch it"
+                )
+                continue
+            how = f"Entire-Checkpoint: {checkpoint}"
+            for session in self._read_checkpoint(self._entire, checkpoint):
+                yield JoinedSession(session, session.events, how, commit)
+
+    def _iter_noted(self, commit: Commit) -> Iterator[JoinedSession]:
+        """Yield the sessions in the note of git-ai on a commit."""
+        data = self._notes.read(commit.sha) if self._notes else None
+        if not data:
+            return
+        for session in read_stream(io.BytesIO(data), f"{commit.sha[:12]}.note"):
+            yield JoinedSession(session, session.events, "a note of git-ai", commit)
+
+    def _iter_named(self, commit: Commit) -> Iterator[JoinedSession]:
+        """Yield the sessions that a commit names by key, id or unambiguous beginning of an id."""
+        for name in _list_trailer_ids(commit, "Memory-Session"):
+            sessions = self._list_named_so(name)
+            count = len({session.id for session in sessions})
+            if count > 1:
+                self.problems.append(
+                    f"Memory-Session: {name} begins the ids of {count} sessions: none was joined"
+                )
+                continue
+            for session in sessions:
+                yield self._join(session, f"Memory-Session: {session.key}", commit)
+
+    def _list_named_so(self, name: str) -> list[Session]:
+        """Return all copies of the sessions with a key (`agent:id`), id or beginning of an id."""
+        agent, _, uid = name.rpartition(":")
+        sessions = [session for session in self._local_sessions if agent in ("", session.agent)]
+        exact = [session for session in sessions if session.id == uid]
+        if exact or len(uid) < MIN_ID:
+            return exact
+        return [session for session in sessions if session.id.startswith(uid)]
+
+    def _iter_committed(self, merged: MergedChange) -> Iterator[JoinedSession]:
+        """Yield the sessions of transcripts that the change itself adds or edits.
+
+        The committer of a transcript decides how far its words are trusted.
+        """
+        commits: dict[str, Commit] = {}
+        for commit in merged.commits:
+            for file in commit.files:
+                if file.status != "D" and COMMITTED.fullmatch(file.path):
+                    commits[file.path] = commit
+        if not commits or not self._workspace.config.sessions.read:
+            return
+
+        tree = Tree(self._workspace.repo, merged.tip.sha)
+        for path, data in self._read_files(tree, commits):
+            for session in read_stream(io.BytesIO(data), path):
+                how = "committed with the change"
+                yield JoinedSession(session, session.events, how, commits[path])
+
+    # -- links by branch, time and files
+
+    def _iter_unnamed_checkpoints(
+        self, merged: MergedChange, branch: str
+    ) -> Iterator[JoinedSession]:
+        """Yield the sessions of checkpoints that no commit names, of work in this change."""
         if self._entire is None or self.unnamed is None:
             return
         for summary, how in self.unnamed.join(merged, branch):
             for session in self._read_checkpoint(self._entire, summary.id):
                 yield JoinedSession(session, session.events, how, merged.tip)
 
-    def read_left(self) -> Iterator[LeftCheckpoint]:
-        """Yield the checkpoints of work that no change brought, each event once and with its author."""
-        if self._entire is None or self.unnamed is None:
-            return
-        for summary in self.unnamed.list_left():
-            author = self.unnamed.authors.get(summary.id, "")
-            sessions: list[tuple[Session, tuple[Event, ...]]] = []
-            for session in self._read_checkpoint(self._entire, summary.id):
-                events = (event for event in session.events if self._is_new(session, event))
-                at = session.started or summary.at
-                timed = (
-                    replace(event, at=at) if event.at == UNKNOWN_TIME else event for event in events
-                )
-                said = [replace(event, author=author) for event in timed]
-                self._repeated.see(said)
-                sessions.append((session, self._repeated.withdraw(said)))
-            yield LeftCheckpoint(summary.id, summary.at, summary.branch, tuple(sessions))
-
-    def tell_unnamed(self) -> str:
-        """Return how many checkpoints no commit names and what became of them, "" where none is to be told of."""
-        return self.unnamed.describe() if self.unnamed else ""
-
-    def _is_new(self, session: Session, event: Event) -> bool:
-        key = _event_key(session, event)
-        is_new = key not in self._given
-        self._given.add(key)
-        return is_new
-
-    def _read_checkpoint(self, tree: _Tree, checkpoint: str) -> list[Session]:
-        found = read_checkpoint(tree.list_paths, tree.read, checkpoint)
-        self.problems += found.problems
-        return [session for session, _ in found.sessions]
-
-    def _named(self, commit: Commit) -> Iterator[JoinedSession]:
-        """Sessions that a commit names by their key or id, or by a beginning of it that only one has."""
-        for value in _values(commit, "Memory-Session"):
-            agent, _, uid = value.rpartition(":")
-            theirs = [session for session in self._known if agent in ("", session.agent)]
-            named = [session for session in theirs if session.id == uid]  # all copies of it
-            if not named and len(uid) >= MIN_ID:
-                named = [session for session in theirs if session.id.startswith(uid)]
-            if (count := len({session.id for session in named})) > 1:
-                self.problems.append(
-                    f"Memory-Session: {value} begins the ids of {count} sessions: none was joined"
-                )
-                continue
-            for session in named:
-                yield self._join(session, f"Memory-Session: {session.key}", commit)
-
-    def _noted(self, commit: Commit) -> Iterator[JoinedSession]:
-        """The prompts that git-ai noted on a commit."""
-        data = self._notes.read(commit.sha) if self._notes else None
-        for session in read_stream(io.BytesIO(data), f"{commit.sha[:12]}.note") if data else ():
-            yield JoinedSession(session, session.events, "a note of git-ai", commit)
-
-    def _committed(self, merged: MergedChange) -> Iterator[JoinedSession]:
-        """Transcripts that the change itself brought. Who may say what in them depends on who brought them."""
-        brought = {
-            file.path: commit
-            for commit in merged.commits
-            for file in commit.files
-            if file.status != "D" and COMMITTED.fullmatch(file.path)
-        }
-        if not brought or not self._workspace.config.sessions.read:
-            return
-        for path, data in self._contents(Tree(self._workspace.repo, merged.tip.sha), brought):
-            for session in read_stream(io.BytesIO(data), path):
-                yield JoinedSession(
-                    session, session.events, "committed with the change", brought[path]
-                )
-
-    def _near(self, merged: MergedChange, branch: str) -> Iterator[JoinedSession]:
-        """Sessions on the branch of the change, during which one of its commits was made."""
-        for session in self._known:
+    def _iter_of_branch(self, merged: MergedChange, branch: str) -> Iterator[JoinedSession]:
+        """Yield the sessions on a change's branch during which one of its commits was made."""
+        for session in self._local_sessions:
             if session.branch != branch or session.started is None or session.ended is None:
                 continue
-            begin, end = session.started - GRACE, session.ended + GRACE
-            if commit := next(
-                (one for one in merged.commits if begin <= one.authored_at <= end), None
-            ):
-                yield self._join(session, f"on {branch} when {commit.sha[:7]} was made", commit)
+            begin = session.started - GRACE
+            end = session.ended + GRACE
+            for commit in merged.commits:
+                if begin <= commit.authored_at <= end:
+                    how = f"on {branch} when {commit.sha[:7]} was made"
+                    yield self._join(session, how, commit)
+                    break
 
-    def _edited(self, merged: MergedChange) -> Iterator[JoinedSession]:
-        """Of a change whose branch nobody knows (pushed, or squashed by hand), the sessions that edited its files. The
-        rule is that of commits which people make (`active_session.list_working`), as far as a digest tells."""
+    def _iter_editing(self, merged: MergedChange) -> Iterator[JoinedSession]:
+        """Yield the sessions that edited the files of a change whose branch is unknown.
+
+        Such changes are pushed, or squashed by hand. The rule is that of `active_session` for
+        commits that people make, as far as a digest allows.
+        """
         for commit in merged.commits:
-            for session in self._known:
-                if self._judge(session, commit) == "":
+            for session in self._local_sessions:
+                if self._find_mismatch(session, commit) == "":
                     yield self._join(session, f"edited what {commit.sha[:7]} holds", commit)
 
-    def _judge(self, session: Session, commit: Commit) -> str | None:
-        """Why a session that edited a file of a commit is not known to have made it; "" if it is, None if it did not
-        edit any."""
-        at, ended = commit.authored_at, session.ended
-        if (
-            session.started is None
-            or ended is None
-            or not session.started - GRACE <= at <= ended + MEMORABLE
-        ):
+    def _note_unjoined(self, merged: MergedChange, request: PullRequest | None) -> None:
+        """Note the first session that edited files of a change and was not joined with it."""
+        for commit in merged.commits:
+            for session in self._local_sessions:
+                reason = self._find_mismatch(session, commit)
+                if reason is None:
+                    continue
+                if not reason:
+                    branch = find_branch_of(merged, request)
+                    reason = f"it was on {session.branch or 'no branch'}, not on {branch}"
+                self._unjoined[merged.label] = f"{merged.label} ({session.key}: {reason})"
+                return
+
+    def _find_mismatch(self, session: Session, commit: Commit) -> str | None:
+        """Return why a session that edited files of a commit is not taken to have made it.
+
+        Returns:
+            The reason; "" if the session made the commit; None if it edited none of its files.
+        """
+        if session.started is None or session.ended is None:
             return None
-        edits = {path: when for when, path in self._list_edits(session) if when <= at}
-        ours = [(file.path, edits[file.path]) for file in commit.files if file.path in edits]
-        if not ours:
+        if not session.started - GRACE <= commit.authored_at <= session.ended + MEMORABLE:
             return None
+
+        last_edits = {
+            path: edited_at
+            for edited_at, path in self._list_edits(session)
+            if edited_at <= commit.authored_at
+        }
+        shared = [file.path for file in commit.files if file.path in last_edits]
+        if not shared:
+            return None
+
         if not session.counts.human_turns:
             return "no person wrote in it"
-        if at > ended + LIVE:
-            return f"it ended {(at - ended) // timedelta(hours=1)} hours before"
-        first = next(iter(commit.parents), None)
-        if first and all(
-            is_touched_since(self._workspace.repo, first, path, when) for path, when in ours
+        if commit.authored_at > session.ended + LIVE:
+            hours = (commit.authored_at - session.ended) // timedelta(hours=1)
+            return f"it ended {hours} hours before"
+        repo = self._workspace.repo
+        if commit.parents and all(
+            is_touched_since(repo, commit.parents[0], path, last_edits[path]) for path in shared
         ):
             return "what it edited was committed before"
         return ""
 
     def _list_edits(self, session: Session) -> list[tuple[datetime, str]]:
-        """When a session edited which files, the earliest first; its digest is read once."""
+        """Return the time and path of each edit of a session, the earliest first.
+
+        The digest of a session is read once.
+        """
         if session.key not in self._edits:
-            events = self.captured.whole(session).events
-            edits = (
-                event
-                for event in events
-                if event.kind == "tool_call" and EDITS.search(event.tool or "")
-            )
-            self._edits[session.key] = sorted(
-                (event.at, path) for event in edits for path in event.paths
-            )
+            edits = []
+            for event in self.captured.whole(session).events:
+                if event.kind == "tool_call" and EDITS.search(event.tool or ""):
+                    edits += [(event.at, path) for path in event.paths]
+            self._edits[session.key] = sorted(edits)
         return self._edits[session.key]
 
     def _join(self, session: Session, how: str, commit: Commit) -> JoinedSession:
-        whole = self.captured.whole(session)
-        return JoinedSession(whole, whole.events, how, commit)
+        """Return a session, read with its events, as joined with a commit."""
+        complete = self.captured.whole(session)
+        return JoinedSession(complete, complete.events, how, commit)
 
     # -- the places where sessions are kept
 
     @cached_property
-    def _known(self) -> tuple[Session, ...]:
-        """Sessions that are found by what they say: those captured into refs (without their events), and those that the
-        caller names."""
-        captured = self.captured.said if self._workspace.config.sessions.read else ()
+    def _local_sessions(self) -> tuple[Session, ...]:
+        """The sessions captured into refs (without their events) and those the user named."""
+        sessions: list[Session] = []
+        if self._workspace.config.sessions.read:
+            sessions += self.captured.said
         self.problems += self.captured.problems
-        known = list(captured)
+
         for place in self._extra:
-            found = [
-                session for path in find_transcripts([place]) for session in read_transcript(path)
-            ]
-            if not found:
+            count = len(sessions)
+            for path in find_transcripts([place]):
+                sessions += read_transcript(path)
+            if len(sessions) == count:
                 self.problems.append(f"{path_text(place)} holds no session that can be read")
-            known += found
-        return tuple(known)
+        return tuple(sessions)
 
     @cached_property
-    def _entire(self) -> _Tree | None:
-        return self._tree(ENTIRE)
+    def _entire(self) -> _Branch | None:
+        """The branch of Entire's checkpoints."""
+        return self._open_branch(ENTIRE)
 
     @cached_property
-    def unnamed(self) -> UnnamedCheckpoints | None:
-        """The checkpoints of Entire that no commit of the history names; None where there is no branch of them."""
-        if self._entire is None:
-            return None
-        return UnnamedCheckpoints(self._workspace.repo, self._entire.tree, self._base, self._since)
+    def _notes(self) -> _Branch | None:
+        """The notes of git-ai."""
+        return self._open_branch(NOTES)
 
-    @cached_property
-    def _notes(self) -> _Tree | None:
-        return self._tree(NOTES)
-
-    def _tree(self, refs: Sequence[str]) -> _Tree | None:
+    def _open_branch(self, refs: Sequence[str]) -> _Branch | None:
+        """Return the first of some refs that exists; None if sessions must not be read."""
         if not self._workspace.config.sessions.read:
             return None
         repo = self._workspace.repo
-        tip = next(filter(None, find_objects(repo, [f"{ref}^{{commit}}" for ref in refs])), None)
-        return None if tip is None else _Tree(self, Tree(repo, tip))
+        for tip in find_objects(repo, [f"{ref}^{{commit}}" for ref in refs]):
+            if tip:
+                return _Branch(self, Tree(repo, tip))
+        return None
 
-    def _contents(self, tree: Tree, paths: Iterable[str]) -> Iterator[tuple[str, bytes]]:
+    def _read_checkpoint(self, branch: _Branch, checkpoint_id: str) -> list[Session]:
+        checkpoint = read_checkpoint(branch.list_paths, branch.read, checkpoint_id)
+        self.problems += checkpoint.problems
+        return [session for session, _ in checkpoint.sessions]
+
+    def _read_files(self, tree: Tree, paths: Iterable[str]) -> Iterator[tuple[str, bytes]]:
         for content in tree.read(paths, MAX_TRANSCRIPT):
             if content.data is None:
                 self.problems.append(f"{content.file.path} {content.problem}")
@@ -369,79 +475,101 @@ class SessionFinder:
                 yield content.file.path, content.data
 
 
-class _Tree:
-    """The files of a branch that a tool keeps its data in, read one by one; fan-out directories are seen through."""
+class _Branch:
+    """A branch that a tool keeps its data in, read file by file.
+
+    A path may be given without its fan-out directories, as git's notes need it.
+    """
 
     def __init__(self, finder: SessionFinder, tree: Tree) -> None:
-        self._finder, self.tree = finder, tree
-        self._flat = {path.replace("/", ""): path for path in tree.files}
+        self._finder = finder
+        self.tree = tree
+        self._by_flat_path = {path.replace("/", ""): path for path in tree.files}
 
     def list_paths(self, prefix: str) -> Sequence[str]:
+        """Return the paths that start with a prefix."""
         return [path for path in self.tree.files if path.startswith(prefix)]
 
     def read(self, path: str) -> bytes | None:
-        known = path if path in self.tree.files else self._flat.get(path, "")
-        return next((data for _, data in self._finder._contents(self.tree, [known])), None)
+        """Return the content of a file, None if it is missing or cannot be read."""
+        if path not in self.tree.files:
+            path = self._by_flat_path.get(path, "")
+        for _, data in self._finder._read_files(self.tree, [path]):
+            return data
+        return None
 
 
 def _event_key(session: Session, event: Event) -> tuple[object, ...]:
-    """Return what all copies of an event share: its id, else who said what when."""
+    """Return what all copies of an event share: its id, else its time, actor, kind and text.
+
+    Line numbers are no part of it: they differ between copies, and one line may hold two events.
+    """
     return session.key, event.uid or (event.at, event.actor, event.kind, event.text)
 
 
-def _values(commit: Commit, key: str) -> Iterator[str]:
+def _list_trailer_ids(commit: Commit, key: str) -> Iterator[str]:
     for _, value in find_trailers(commit.message, (key,)):
         yield from split_ids(value)
 
 
 def find_branch_of(merged: MergedChange, request: PullRequest | None) -> str:
-    """The branch that a change was made on, "" where neither the forge nor its merge commit tells."""
+    """Return the branch a change was made on; "" if neither forge nor merge commit names it."""
     return request.branch if request else find_branch(merged.tip.message)
 
 
 class CapturedSessions:
-    """The sessions kept in refs of a repository. `problems` tell what was not read."""
+    """The sessions kept in refs of a repository.
+
+    Attributes:
+        problems: messages on what was not read.
+    """
 
     def __init__(self, workspace: Workspace) -> None:
         self._repo = workspace.repo
         self._limit = workspace.config.sessions.max_bytes * TOLERANCE
-        self._places: dict[str, StoredSession] = {}
+        self._stored_by_key: dict[str, StoredSession] = {}
         self.problems: list[str] = []
 
     @cached_property
     def stored(self) -> tuple[StoredSession, ...]:
-        """All that are kept here."""
+        """All captured sessions."""
         return list_stored(self._repo)
 
     @cached_property
     def said(self) -> tuple[Session, ...]:
-        """What each session says of itself, without events, in the order of their refs."""
+        """The captured sessions without their events, in the order of their refs."""
         newest = sorted(self.stored, key=lambda stored: stored.at, reverse=True)
-        said: dict[str, Session] = {}
-        end, room = min(len(newest), MAX_SESSIONS), MAX_BYTES
+        end = min(len(newest), MAX_SESSIONS)
+        sessions: dict[str, Session] = {}
+
+        total = 0
         for stored, data in read_stored(self._repo, newest[:end], self._limit):
-            room -= len(data)
-            if room < 0:
+            total += len(data)
+            if total > MAX_BYTES:
                 end = newest.index(stored)
                 break
-            for session in read(io.BytesIO(data[: data.find(b"\n") + 1]), stored.id):
-                said[stored.ref] = session
-                self._places[session.key] = stored
+            header = data[: data.find(b"\n") + 1]
+            for session in read(io.BytesIO(header), stored.id):
+                sessions[stored.ref] = session
+                self._stored_by_key[session.key] = stored
+
         for stored in newest[:end]:
-            if stored.ref not in said:
+            if stored.ref not in sessions:
                 self.problems.append(
                     f"{stored.key} holds no digest of at most {self._limit} bytes that can be read"
                 )
         if end < len(newest):
-            left = plural(len(newest) - end, "captured session")
+            unread = plural(len(newest) - end, "captured session")
             self.problems.append(
-                f"{left} not read, the oldest: over {MAX_SESSIONS} sessions or {MAX_BYTES} bytes"
+                f"{unread} not read, the oldest: over {MAX_SESSIONS} sessions or {MAX_BYTES} bytes"
             )
-        return tuple(said[ref] for ref in sorted(said))
+        return tuple(sessions[ref] for ref in sorted(sessions))
 
     def whole(self, session: Session) -> Session:
-        """The session with its events, if it is one of `said`; any other as it is."""
-        stored = None if session.events else self._places.get(session.key)
-        for _, data in read_stored(self._repo, [stored] if stored else [], self._limit):
+        """Return a captured session with its events; any other session as it is."""
+        stored = self._stored_by_key.get(session.key)
+        if session.events or stored is None:
+            return session
+        for _, data in read_stored(self._repo, [stored], self._limit):
             return next(read(io.BytesIO(data), session.id), session)
         return session

@@ -1,7 +1,8 @@
-"""What a session was given: lines in the git directory, so that nothing comes twice before it changed.
+"""Notes on sessions in the git directory: the entries a session was served, and its signs of life.
 
-One file for each session. Lines are only appended, for hooks of one session run at the same time. A line is a
-fingerprint of what was given, CLEARED where the agent forgot it (compaction), HELD_OUT, or a `Sign` as JSON.
+By them nothing is served twice before it changed. There is one file for each session. Lines are
+only appended, for hooks of one session run at the same time. A line is a fingerprint of a served
+value, CLEARED where the agent lost its context (compaction), HELD_OUT, or a `Sign` as JSON.
 """
 
 from __future__ import annotations
@@ -24,20 +25,33 @@ from memory_ci.records.config import Config
 from memory_ci.records.retrieval import Hit, Norm, Retrieval, SimilarTask
 
 Given = Hit | Norm | SimilarTask | str
-"""What a session is given; str: a line of hints, or the path of a file of which it was told all that is known."""
+"""A value served to a session; str: a line of hints, or the path of a file whose entries it got."""
 
 CLEARED = "-"
-HELD_OUT = "held-out"  # The session is given nothing, so that it can be compared with others (`retrieve.holdout`).
-MAX_BYTES = 1 << 20  # Some 60,000 lines; what is longer is not one session's.
+HELD_OUT = "held-out"  # The session is served nothing, for comparison (`retrieve.holdout`).
+MAX_BYTES = 1 << 20  # Some 60,000 lines; no single session writes more.
 DAYS_KEPT = 30
+
 LIVE = timedelta(hours=8)
-"""How long after its last prompt a session that did not say that it ended may still be at work."""
+"""How long after its last prompt a session whose end was not noted may still be at work."""
 
 
 class Sign(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A prompt of a session, whether a person steers by it, and how many notes there were; files that it edited; ids of
-    entries that it was given; or its end. `branch` is what HEAD stood for (a full name, or a commit), `head` the commit
-    that it was at."""
+    """A sign of life of a session: a prompt, an edit, served entries, or its end.
+
+    Attributes:
+        agent: the name of the agent.
+        session: the id of the session.
+        at: the time of the sign.
+        transcript: the path of the session's transcript.
+        notes: the number of notes when the prompt was written.
+        steers: whether a person corrects the agent by the prompt.
+        branch: the full name of the branch of HEAD, or its commit if detached.
+        head: the commit of HEAD.
+        edited: files that were edited.
+        given: ids of entries that were served.
+        is_over: whether the session ended.
+    """
 
     agent: str
     session: str
@@ -53,74 +67,103 @@ class Sign(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def is_prompt(self) -> bool:
+        """Whether the sign is a prompt."""
         return not (self.edited or self.given or self.is_over)
 
     @property
     def key(self) -> str:
-        """`<agent>:<id>`, as the `Memory-Session:` trailer names it."""
+        """`<agent>:<id>`, as the `Memory-Session:` trailer names the session."""
         return f"{self.agent}:{self.session}"
 
 
 def list_given(workspace: Workspace, session: str) -> frozenset[str]:
-    """The fingerprints of what a session was given since its context was last cleared."""
+    """Return the fingerprints of all values served since the session's context was last cleared."""
     lines = _read(note_path(workspace, session))
-    cleared = len(lines) - lines[::-1].index(CLEARED) if CLEARED in lines else 0
-    return frozenset(lines[cleared:])
+    if CLEARED in lines:
+        last_cleared = len(lines) - lines[::-1].index(CLEARED)
+        lines = lines[last_cleared:]
+    return frozenset(lines)
 
 
 def list_untold(bare: Workspace, session: str, files: Iterable[Path]) -> list[Path]:
-    """The files that a session was not told of."""
-    given = list_given(bare, session)
-    return [file for file in files if fingerprint(repository_path(bare, file)) not in given]
+    """Return the files whose entries were not served to a session yet."""
+    served = list_given(bare, session)
+    return [file for file in files if fingerprint(repository_path(bare, file)) not in served]
 
 
 def bare_workspace(start: Path) -> Workspace:
-    """The repository around `start` without its configuration, which the note of a session does not need."""
+    """Return the repository around `start` without its configuration, which notes do not need."""
     return Workspace(find_repository(start), Config())
 
 
 def read_head(workspace: Workspace) -> str:
-    """What HEAD stands for: the full name of a branch, or a commit. No git is asked: an edit waits for it."""
+    """Return the full name of HEAD's branch, or its commit.
+
+    It starts no git process: each edit of an agent waits for it.
+    """
     with suppress(OSError):
-        return (
-            (workspace.repo.git_dir / "HEAD")
-            .read_text("utf-8", "replace")
-            .strip()
-            .removeprefix("ref: ")
-        )
+        head = (workspace.repo.git_dir / "HEAD").read_text("utf-8", "replace")
+        return head.strip().removeprefix("ref: ")
     return ""
 
 
 def note_given(
     workspace: Workspace, session: str, answer: Retrieval, now: datetime, about: str | None = None
 ) -> None:
-    """Note what an answer gives to a session, and the file it is about. Raises RepositoryError (write-failed)."""
+    """Note the values that an answer serves to a session.
+
+    Args:
+        workspace: the workspace.
+        session: the id of the session.
+        answer: the answer.
+        now: the current time.
+        about: the path of the file that the answer is about, if any.
+
+    Raises:
+        RepositoryError: write-failed.
+    """
     if answer.held_out:
         _append(workspace, session, {HELD_OUT} - list_given(workspace, session), now)
         return
-    entries = (*answer.norms, *answer.hits, *answer.organisation)
-    hints = (*answer.hints.changes, *answer.hints.habits, *([about] if about is not None else ()))
-    _append(workspace, session, map(fingerprint, (*entries, *hints)), now)
+    values: list[Given] = [*answer.norms, *answer.hits, *answer.organisation]
+    values += [*answer.hints.changes, *answer.hints.habits]
+    if about is not None:
+        values.append(about)
+    _append(workspace, session, [fingerprint(value) for value in values], now)
 
 
 def note_cleared(workspace: Workspace, session: str, now: datetime) -> None:
-    """Note that a session has lost what it was given. Raises RepositoryError (write-failed)."""
+    """Note that a session has lost its context, and all entries in it.
+
+    Raises:
+        RepositoryError: write-failed.
+    """
     if note_path(workspace, session).exists():
         _append(workspace, session, [CLEARED], now)
 
 
 def claim(workspace: Workspace, session: str, event: str, now: datetime) -> bool:
-    """Whether this is the first of the hooks that are run for one event of a session. Raises RepositoryError."""
+    """Return whether this is the first of the hooks that run for one event of a session.
+
+    Raises:
+        RepositoryError: write-failed.
+    """
     mark = _hash("event", event)
-    _append(workspace, session, [own := f"{mark}:{os.urandom(6).hex()}"], now)
-    lines = _read(note_path(workspace, session))
-    return next((line for line in lines if line.startswith(mark)), own) == own
+    own_claim = f"{mark}:{os.urandom(6).hex()}"
+    _append(workspace, session, [own_claim], now)
+    for line in _read(note_path(workspace, session)):
+        if line.startswith(mark):
+            return line == own_claim
+    return True
 
 
 @contextmanager
 def alone(workspace: Workspace) -> Iterator[None]:
-    """Meanwhile no other hook of this work tree gives memory: of hooks that an agent runs at once each would give all.
-    Where a directory cannot be locked, nothing waits."""
+    """Keep all other hooks of this work tree waiting until the block ends.
+
+    An agent runs hooks at the same time, and each would serve all memory. Where a directory cannot
+    be locked, nothing waits.
+    """
     handle = None
     try:
         with suppress(OSError):
@@ -133,51 +176,69 @@ def alone(workspace: Workspace) -> Iterator[None]:
 
 
 def note_sign(workspace: Workspace, sign: Sign) -> None:
-    """Note that a session lives, or ended; of one that did very much its prompts alone. Raises RepositoryError
-    (write-failed)."""
-    with suppress(OSError):
-        if (sign.edited or sign.given) and note_path(
-            workspace, sign.session
-        ).stat().st_size > MAX_BYTES // 2:
-            return
+    """Note that a session lives, or ended.
+
+    Once the note of a session is half full, its edits and served entries are not noted any more.
+
+    Raises:
+        RepositoryError: write-failed.
+    """
+    if sign.edited or sign.given:
+        with suppress(OSError):
+            if note_path(workspace, sign.session).stat().st_size > MAX_BYTES // 2:
+                return
     _append(workspace, sign.session, [msgspec.json.encode(sign).decode()], sign.at)
 
 
 def note_end(workspace: Workspace, agent: str, session: str, now: datetime) -> None:
-    """Note that a session is over. Raises RepositoryError (write-failed)."""
+    """Note that a session is over.
+
+    Raises:
+        RepositoryError: write-failed.
+    """
     if note_path(workspace, session).exists():
         note_sign(workspace, Sign(agent=agent, session=session, at=now, is_over=True))
 
 
 def list_signs(workspace: Workspace, session: str) -> list[Sign]:
-    """The signs of life of a session, the first first."""
+    """Return the signs of life of a session, the earliest first."""
     return _parse_signs(note_path(workspace, session))
 
 
 def list_recent(workspace: Workspace, now: datetime) -> list[list[Sign]]:
-    """The signs of each session of this work tree that gave one within the last hours."""
-    told = map(_parse_signs, sorted(note_path(workspace, "").parent.glob("*")))
-    return [signs for signs in told if signs and now - LIVE <= signs[-1].at]
+    """Return the signs of each session of this work tree with a sign within the last hours."""
+    recent = []
+    for path in sorted(_list_notes(workspace)):
+        signs = _parse_signs(path)
+        if signs and now - LIVE <= signs[-1].at:
+            recent.append(signs)
+    return recent
 
 
 def list_live(workspace: Workspace, now: datetime) -> list[Sign]:
-    """The last sign of each session of this work tree that is at work, with the transcript that was told last."""
-    live = [signs for signs in list_recent(workspace, now) if not signs[-1].is_over]
-    told = (
-        next((sign.transcript for sign in reversed(signs) if sign.transcript), "") for signs in live
-    )
-    return [
-        replace(signs[-1], transcript=transcript)
-        for signs, transcript in zip(live, told, strict=True)
-    ]
+    """Return the last sign of each session at work in this work tree, with its last transcript."""
+    live = []
+    for signs in list_recent(workspace, now):
+        if signs[-1].is_over:
+            continue
+        transcripts = [sign.transcript for sign in signs if sign.transcript]
+        live.append(replace(signs[-1], transcript=transcripts[-1] if transcripts else ""))
+    return live
 
 
 def list_heard(workspace: Workspace) -> dict[str, datetime]:
-    """By agent, when a session of this work tree last gave a sign; notes are kept for DAYS_KEPT days."""
-    signs = (
-        sign for path in note_path(workspace, "").parent.glob("*") for sign in _parse_signs(path)
-    )
+    """Return by agent when a session of this work tree last gave a sign.
+
+    Notes are kept for DAYS_KEPT days.
+    """
+    signs: list[Sign] = []
+    for path in _list_notes(workspace):
+        signs += _parse_signs(path)
     return {sign.agent: sign.at for sign in sorted(signs, key=lambda sign: sign.at)}
+
+
+def _list_notes(workspace: Workspace) -> Iterator[Path]:
+    return note_path(workspace, "").parent.glob("*")
 
 
 def _parse_signs(path: Path) -> list[Sign]:
@@ -190,6 +251,7 @@ def _parse_signs(path: Path) -> list[Sign]:
 
 
 def _read(path: Path) -> list[str]:
+    """Return the complete lines of a note; the last one may be cut."""
     try:
         return read_regular(path, MAX_BYTES).decode("utf-8", "replace").split("\n")[:-1]
     except OSError:
@@ -197,17 +259,19 @@ def _read(path: Path) -> list[str]:
 
 
 def fingerprint(given: Given) -> str:
-    """Of a norm's text; of an entry's and of what became of the code that it cites; of a task; of a file's path."""
+    """Return a hash of a served value.
+
+    That is of a norm's text; of an entry's text and of the verdicts on its cites; of a task; of a
+    line or a path.
+    """
     if isinstance(given, str):
         return _hash("text", given)
     if isinstance(given, SimilarTask):
         return _hash("task", given.task.label, given.task.outcome)
     if isinstance(given, Norm):
         return _hash(given.entry_id or given.path, given.text)
-    entry, kinds = (
-        given.located.entry,
-        sorted(f"{verdict.kind} {verdict.path}" for verdict in given.verdicts),
-    )
+    entry = given.located.entry
+    verdicts = sorted(f"{verdict.kind} {verdict.path}" for verdict in given.verdicts)
     return _hash(
         entry.id,
         entry.title,
@@ -215,23 +279,32 @@ def fingerprint(given: Given) -> str:
         entry.adoption or "",
         entry.instead or "",
         entry.status,
-        *kinds,
+        *verdicts,
     )
 
 
 def mark_session(session: str) -> str:
-    """The mark of a session, by which it is held out or not and which tells nothing else of it: `a:ID` is as `ID`."""
-    name = session.rpartition(":")[2].encode("utf-8", "replace")
-    return hashlib.blake2b(name, digest_size=8, person=b"memory-ci-arm").hexdigest()
+    """Return the mark of a session, which decides on its holdout and discloses nothing else of it.
+
+    The key `a:ID` has the mark of `ID`.
+    """
+    session_id = session.rpartition(":")[2].encode("utf-8", "replace")
+    return hashlib.blake2b(session_id, digest_size=8, person=b"memory-ci-arm").hexdigest()
 
 
 def is_held_out(mark: str, share: float) -> bool:
-    """Whether the session of a mark is in that share of all: its digits as a number in [0, 1) are below it."""
+    """Return whether a session is in the share of all that is held out.
+
+    It is if its mark, as a number in [0, 1), is below the share.
+    """
     return int(mark, 16) / 2**64 < share
 
 
 def note_path(workspace: Workspace, session: str) -> Path:
-    """The note of a session, in the git directory of this work tree; its name tells nothing of the session's."""
+    """Return the note of a session, in the git directory of this work tree.
+
+    Its name discloses nothing of the session's.
+    """
     return workspace.repo.git_dir / "memory-ci" / "given" / _hash(session)
 
 
@@ -240,23 +313,27 @@ def _hash(*parts: str) -> str:
 
 
 def _append(workspace: Workspace, session: str, lines: Iterable[str], now: datetime) -> None:
-    data, path = "".join(f"{line}\n" for line in lines).encode(), note_path(workspace, session)
+    data = "".join(f"{line}\n" for line in lines).encode()
     if not data:
         return
+    path = note_path(workspace, session)
     try:
         if not path.exists():
             path.parent.mkdir(parents=True, exist_ok=True)
-            oldest = now.timestamp() - DAYS_KEPT * 86_400
-            for other in path.parent.iterdir():
-                with suppress(OSError):
-                    if other.stat().st_mtime < oldest:
-                        other.unlink()
+            _delete_old(path.parent, now)
         handle = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
         try:
             os.write(handle, data)  # in one piece, whatever other hooks write
         finally:
             os.close(handle)
     except OSError as error:
-        raise RepositoryError(
-            f"cannot write {path}: {error.strerror}", slug="write-failed"
-        ) from error
+        message = f"cannot write {path}: {error.strerror}"
+        raise RepositoryError(message, slug="write-failed") from error
+
+
+def _delete_old(folder: Path, now: datetime) -> None:
+    oldest = now.timestamp() - DAYS_KEPT * 86_400
+    for path in folder.iterdir():
+        with suppress(OSError):
+            if path.stat().st_mtime < oldest:
+                path.unlink()

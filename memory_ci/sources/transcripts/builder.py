@@ -1,10 +1,10 @@
-"""What transcript readers share: JSON of any shape, lines, addresses, times, counts; copies of a session merged."""
+"""The builder of sessions that transcript readers share, bounded file reading, merged copies."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter, deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from datetime import datetime
 from pathlib import PurePosixPath
 from typing import Any, BinaryIO, NamedTuple
@@ -27,57 +27,71 @@ from memory_ci.sources.agent_events import OURS
 from memory_ci.sources.transcripts import raw
 from memory_ci.sources.transcripts.repetition import GLOBAL_UID_LENGTH, RepeatedTexts
 
-MAX_OPEN = (
-    50  # Calls of which the result may still come: one that is refused is looked for among them.
-)
-# Characters kept of what a tool was given or answered: it only corroborates, and is never quoted.
-MAX_TOOL_TEXT = 2_000
+MAX_OPEN = 50  # Calls without a result yet among which a refused call is looked for.
 MAX_LINE = 16 * 2**20  # Bytes of one line of a JSONL file; a longer one is counted as bad.
 MAX_TEXT_LINE = 2**20  # Bytes of one line of a file for people; a longer one is counted as bad.
-MAX_DOCUMENT = (
-    64 * 2**20
-)  # Bytes of a transcript that is one JSON value; a longer one is counted as bad.
-MAX_MISSED = (
-    20  # Ids of a document that may be looked for in vain: each costs a pass over the file.
-)
-UNSAFE = re.compile(r"[^\w.-]+")
+MAX_DOCUMENT = 64 * 2**20  # Bytes of a transcript of one JSON value; a longer one is bad.
+MAX_MISSED = 20  # Ids that may be missing in a document: each costs a pass over the file.
 
+MAX_TOOL_TEXT = 2_000
+"""Characters kept of the input or output of a tool: it only corroborates, and is never quoted."""
+
+UNSAFE = re.compile(r"[^\w.-]+")
+"""Characters that have no place in a git ref."""
 
 MASKED = "REDACTED"
-"""What tools that publish transcripts put in the place of what looks like a secret, ids among it."""
+"""The replacement for secrets in published transcripts; it may hide the id of a record, too."""
 
 
 class Place(NamedTuple):
-    """Where a record stands in the file, from line 1, and when it was written."""
+    """The place and time of a record.
+
+    Attributes:
+        line: the line of the file that it begins on, from 1.
+        at: when it was written, None if unknown.
+    """
 
     line: int
     at: datetime | None = None
 
 
 class SessionBuilder:
-    """Collects the events of one session in the order of its file; `build` gives the frozen value.
+    """Collects the events of one session in the order of its file.
 
-    A reader sets `place` for each record, `root` (the session's directory, where known), and `person` and `worker`,
-    which are a sub-agent where the session is one's. `tools` has the name of each call by its id.
+    Attributes:
+        place: the place of the record that is being read; the reader sets it.
+        person: the actor of a user's turns; the reader changes it for the session of a sub-agent.
+        worker: the actor of the agent's turns; likewise.
+        root: the directory of the session, "" if unknown.
+        branch: the branch of the session, "" if unknown.
+        pull_requests: the numbers of pull requests that the session opened.
+        events: the events so far.
+        tools: the name of the tool of each call, by the id of the call.
+        records: how many records the file has.
+        bad_lines: how many of them could not be read.
     """
 
     def __init__(self, agent: str, format_name: str, path: str, session_id: str = "") -> None:
-        self.agent, self.id, self.format, self.path = (
-            agent,
-            session_id or session_name(path),
-            format_name,
-            path,
-        )
+        self.agent = agent
+        self.id = session_id or session_name(path)
+        self.format = format_name
+        self.path = path
+        self.branch = ""
+        self.pull_requests: list[int] = []
+
         self.place = Place(1)
+        self.root = ""
         self.person: Actor = "human"
         self.worker: Actor = "agent"
-        self.root = self.branch = ""
-        self.pull_requests: list[int] = []
+
         self.events: list[Event] = []
         self.tools: dict[str, str] = {}
-        self.records = self.bad_lines = self._duplicates = 0
-        self._seen: set[str] = set()
-        self._open: deque[Event] = deque(maxlen=MAX_OPEN)
+        self.records = 0
+        self.bad_lines = 0
+
+        self._duplicates = 0
+        self._uids: set[str] = set()
+        self._open_calls: deque[Event] = deque(maxlen=MAX_OPEN)
         self._unknown: Counter[str] = Counter()
 
     def unknown(self, type_name: object, otherwise: str = "untyped") -> None:
@@ -85,12 +99,12 @@ class SessionBuilder:
         self._unknown[(raw.text(type_name) or otherwise)[:60]] += 1
 
     def say(self, actor: Actor, text: str, uid: str = "") -> None:
-        """Words, unless they are blank."""
+        """Add a text, unless it is blank."""
         if text.strip():
             self.add(actor, "text", text, uid=uid)
 
     def call(self, actor: Actor, text: str, uid: str, tool: str, paths: tuple[str, ...]) -> None:
-        """A call of a tool, whose result comes under the same `uid`."""
+        """Add a call of a tool, whose result has the same `uid`."""
         self.tools[uid] = tool
         self.add(actor, "tool_call", text, uid=uid and f"{uid}:call", tool=tool, paths=paths)
 
@@ -108,57 +122,76 @@ class SessionBuilder:
         paths: tuple[str, ...] = (),
         labels: tuple[tuple[str, str], ...] = (),
     ) -> None:
-        """One event found at `place`. An event whose `uid` was seen before is counted as a duplicate; a text of ours,
-        which some agents hand back as a prompt, is nobody's.
+        """Add one event, unless its `uid` was seen before: that is counted as a duplicate.
 
-        A tool's result that failed is an error where no `severity` is named; a rejection has the input of its call.
+        A text of our own, which some agents return as a prompt, is attributed to the tool. A
+        rejection gets the input of its call as a label.
+
+        Args:
+            actor: whose event it is.
+            kind: the kind of the event.
+            text: its text.
+            place: where it was read; `self.place` by default.
+            uid: its id, the same in each copy of the transcript; "" for none.
+            tool: the tool of a call, a result or a rejection.
+            ok: whether a tool succeeded, None if unknown.
+            severity: by default "error" for the result of a tool that failed, else "info".
+            paths: the files it touched, relative to the root of the repository.
+            labels: its marks.
         """
         if MASKED in uid.upper():
-            uid = ""  # an id that was masked as a secret is that of many events
-        if uid and uid in self._seen:
+            uid = ""  # an id that was masked as a secret is shared by many events
+        if uid and uid in self._uids:
             self._duplicates += 1
             return
-        self._seen.add(uid)
+        self._uids.add(uid)
+
         if actor == "human" and kind == "text" and text.startswith(OURS):
             actor = "injected"
-        call = self._close(tool, paths) if kind in ("tool_result", "rejection") else None
-        if kind == "rejection" and call and call.text:
-            labels = (*labels, (REFUSED, call.text))
+        if kind in ("tool_result", "rejection"):
+            call = self._close_call(tool, paths)
+            if kind == "rejection" and call and call.text:
+                labels = (*labels, (REFUSED, call.text))
+        if severity is None:
+            severity = "error" if kind == "tool_result" and ok is False else "info"
+        if kind in ("tool_call", "tool_result"):
+            text = text[:MAX_TOOL_TEXT]
+
         line, at = place or self.place
         key = f"{self.agent}:{self.id}"
-        self.events.append(
-            Event(
-                seq=len(self.events),
-                at=at or UNKNOWN_TIME,
-                actor=actor,
-                kind=kind,
-                text=text[:MAX_TOOL_TEXT] if kind in ("tool_call", "tool_result") else text,
-                origin=Origin(kind="session", id=key, path=self.path, line=line),
-                tool=tool,
-                ok=ok,
-                severity=severity or ("error" if kind == "tool_result" and ok is False else "info"),
-                paths=paths,
-                labels=labels,
-                session=key,
-                uid=uid,
-            )
+        event = Event(
+            seq=len(self.events),
+            at=at or UNKNOWN_TIME,
+            actor=actor,
+            kind=kind,
+            text=text,
+            origin=Origin(kind="session", id=key, path=self.path, line=line),
+            tool=tool,
+            ok=ok,
+            severity=severity,
+            paths=paths,
+            labels=labels,
+            session=key,
+            uid=uid,
         )
+        self.events.append(event)
         if kind == "tool_call":
-            self._open.append(self.events[-1])
+            self._open_calls.append(event)
 
-    def _close(self, tool: str | None, paths: tuple[str, ...]) -> Event | None:
-        """The call that is answered: the first open one of this tool and these files, else of the tool."""
-        calls = sorted(
-            (call for call in self._open if tool in (None, call.tool)),
-            key=lambda call: call.paths != paths,
-        )
+    def _close_call(self, tool: str | None, paths: tuple[str, ...]) -> Event | None:
+        """Remove and return the open call that a result answers.
+
+        That is the first call of this tool with these files, else the first of this tool.
+        """
+        calls = [call for call in self._open_calls if tool in (None, call.tool)]
         if not calls:
             return None
-        self._open.remove(calls[0])
-        return calls[0]
+        answered = next((call for call in calls if call.paths == paths), calls[0])
+        self._open_calls.remove(answered)
+        return answered
 
     def build(self) -> Session:
-        """The session, its events in the order of the file."""
+        """Return the session, its events in the order of the file."""
         times = [event.at for event in self.events if event.at != UNKNOWN_TIME]
         counts = SessionCounts(
             records=self.records,
@@ -181,27 +214,24 @@ class SessionBuilder:
 
 
 def recount(counts: SessionCounts, events: Sequence[Event]) -> SessionCounts:
-    """`counts` for these events; what only the reading of the file could count stays."""
-    kinds = Counter((event.actor, event.kind) for event in events)
-    of_kind, actors = (
-        Counter(event.kind for event in events),
-        Counter(event.actor for event in events),
-    )
+    """Return counts with all numbers that events determine replaced by those of `events`."""
+    by_actor = Counter(event.actor for event in events)
+    by_kind = Counter(event.kind for event in events)
+    by_both = Counter((event.actor, event.kind) for event in events)
+    reasons = [event.text for event in events if event.kind == "rejection" and event.text]
     return replace(
         counts,
-        human_turns=kinds["human", "text"],
+        human_turns=by_both["human", "text"],
         mid_turn=sum(MID_TURN in event.labels for event in events),
-        rejections=of_kind["rejection"],
-        rejections_with_reason=sum(
-            event.kind == "rejection" and bool(event.text) for event in events
-        ),
-        interrupts=of_kind["interrupt"],
-        compactions=of_kind["compaction"],
-        agent_texts=kinds["agent", "text"],
-        subagent_events=actors["subagent"],
-        tool_calls=of_kind["tool_call"],
-        tool_results=of_kind["tool_result"],
-        injected=actors["injected"],
+        rejections=by_kind["rejection"],
+        rejections_with_reason=len(reasons),
+        interrupts=by_kind["interrupt"],
+        compactions=by_kind["compaction"],
+        agent_texts=by_both["agent", "text"],
+        subagent_events=by_actor["subagent"],
+        tool_calls=by_kind["tool_call"],
+        tool_results=by_kind["tool_result"],
+        injected=by_actor["injected"],
     )
 
 
@@ -209,31 +239,32 @@ def recount(counts: SessionCounts, events: Sequence[Event]) -> SessionCounts:
 
 
 def touched_paths(arguments: object, *names: str, root: str = "") -> tuple[str, ...]:
-    """The files that a tool call names in the arguments `names`, as `relative_paths`."""
+    """Return the files that a tool call names in its arguments `names`, as `relative_paths`."""
     return relative_paths((raw.text(arguments, name) for name in names), root)
 
 
 def relative_paths(paths: Iterable[str], root: str) -> tuple[str, ...]:
-    """Each of `paths` once, relative to `root`; one outside of it is not named: it tells of somebody's machine."""
-    found = (PurePosixPath(path) for path in paths)
-    inside = (
-        path.relative_to(root) if root and path.is_relative_to(root) else path for path in found
-    )
-    kept = (
-        str(path)
-        for path in inside
-        if path.parts and not path.is_absolute() and ".." not in path.parts
-    )
-    return tuple(dict.fromkeys(kept))
+    """Return paths relative to `root`, each once.
+
+    A path outside of it is left out: it would disclose somebody's machine.
+    """
+    inside: dict[str, None] = {}
+    for name in paths:
+        path = PurePosixPath(name)
+        if root and path.is_relative_to(root):
+            path = path.relative_to(root)
+        if path.parts and not path.is_absolute() and ".." not in path.parts:
+            inside[str(path)] = None
+    return tuple(inside)
 
 
 def session_name(name: str) -> str:
-    """The session's id where the content gives none: the file's name without its ending."""
+    """Return the name of a file without its ending, for sessions whose file has no id."""
     return name.rpartition("/")[2].rpartition(".")[0] or name
 
 
 def dated_name(name: str, started: datetime | None = None) -> str:
-    """`session_name` and the start, fit for a git ref.
+    """Return `session_name` and the start, made fit for a git ref.
 
     >>> dated_name(".log.history.md", datetime(2026, 9, 1, 12, 30, 5))
     'log.history-20260901T123005'
@@ -246,7 +277,7 @@ def dated_name(name: str, started: datetime | None = None) -> str:
 
 
 def _bounded_lines(stream: BinaryIO, limit: int) -> Iterator[tuple[int, bytes | None]]:
-    """Each line with its number from 1; None for one of more than `limit` bytes."""
+    """Yield each line with its number from 1; None for a line of more than `limit` bytes."""
     number = 0
     while line := stream.readline(limit + 1):
         number += 1
@@ -256,15 +287,21 @@ def _bounded_lines(stream: BinaryIO, limit: int) -> Iterator[tuple[int, bytes | 
 
 
 def read_records(stream: BinaryIO) -> Iterator[tuple[int, dict[str, Any] | None]]:
-    """Each line of a JSONL file that is not blank, with its number: its object, None for a line that is none."""
+    """Yield the object on each line of a JSONL file that is not blank, with the line's number.
+
+    None stands for a line that holds no JSON object.
+    """
     for number, line in _bounded_lines(stream, MAX_LINE):
         if line is None or line.strip():
-            found = raw.decode(line or b"")
-            yield number, found if isinstance(found, dict) else None
+            record = raw.decode(line or b"")
+            yield number, record if isinstance(record, dict) else None
 
 
 def read_objects(stream: BinaryIO, builder: SessionBuilder) -> Iterator[dict[str, Any]]:
-    """Each line that is a JSON object, where the builder's `place` says; all that are not blank are counted."""
+    """Yield each JSON object of a JSONL file, with the builder's `place` set to it.
+
+    All lines that are not blank are counted by the builder.
+    """
     for number, record in read_records(stream):
         builder.records += 1
         if record is None:
@@ -275,34 +312,56 @@ def read_objects(stream: BinaryIO, builder: SessionBuilder) -> Iterator[dict[str
 
 
 def read_lines(stream: BinaryIO) -> Iterator[tuple[int, str | None]]:
-    """Each line of a text without its end, with its number; None for one that is no text in UTF-8, or too long."""
+    """Yield each line of a text without its end, with its number.
+
+    None stands for a line that is too long or no UTF-8 text.
+    """
     for number, line in _bounded_lines(stream, MAX_TEXT_LINE):
+        if line is None or b"\0" in line:
+            yield number, None
+            continue
         try:
-            yield number, None if line is None or b"\0" in line else line.decode().rstrip("\r\n")
+            text = line.decode()
         except UnicodeDecodeError:
             yield number, None
+        else:
+            yield number, text.rstrip("\r\n")
 
 
 class Document:
-    """A transcript that is one JSON value; `value` is None, and a bad line counted, if it cannot be read."""
+    """A transcript that is one JSON value.
+
+    Attributes:
+        value: the value; None, and a bad line counted, if it cannot be read.
+    """
 
     def __init__(self, stream: BinaryIO, builder: SessionBuilder) -> None:
         self._data = stream.read(MAX_DOCUMENT + 1)
-        self.value = raw.decode(self._data) if len(self._data) <= MAX_DOCUMENT else None
-        self._at, self._line, self._missed = 0, 1, 0
-        builder.bad_lines += self.value is None
+        self._offset = 0
+        self._line = 1
+        self._missed = 0
+
+        self.value: object = None
+        if len(self._data) <= MAX_DOCUMENT:
+            self.value = raw.decode(self._data)
+        if self.value is None:
+            builder.bad_lines += 1
 
     def line_of(self, uid: object) -> int:
-        """The line where `uid` next stands as the value of an "id", from 1; where the last one stood if it does not."""
+        """Return the line, from 1, of the next "id" with the value `uid`.
+
+        If there is none, return the line of the last id that was found.
+        """
         if uid == "" or not isinstance(uid, str | int) or self._missed > MAX_MISSED:
             return self._line
         value = str(uid) if isinstance(uid, int) else f'"{uid}"'
-        pattern = rb'"id"\s*:\s*' + re.escape(value.encode()) + rb"(?![\w.])"
-        if found := re.compile(pattern).search(self._data, self._at):
-            self._line += self._data.count(b"\n", self._at, found.start())
-            self._at = found.start()
-        else:
+        pattern = re.compile(rb'"id"\s*:\s*' + re.escape(value.encode()) + rb"(?![\w.])")
+        match = pattern.search(self._data, self._offset)
+        if match is None:
             self._missed += 1
+            return self._line
+        self._line += self._data.count(b"\n", self._offset, match.start())
+        self._offset = match.start()
         return self._line
 
 
@@ -310,73 +369,91 @@ class Document:
 
 
 def merge_sessions(sessions: Iterable[Session]) -> tuple[Session, ...]:
-    """One session for each agent and id, the earliest first; an event that stands in several is kept once.
+    """Return one session for each agent and id, the earliest first, with each event once.
 
-    Copies are known by their uid; without one, the n-th event of an actor, kind and text in one file is the n-th in
-    another. A resumed session that repeats an earlier one under a new id keeps what is its own. Of one session the
-    longest copy comes first, whose order is the best known. A long text that two of the sessions repeat is nobody's.
+    Copies of an event have its uid; without one, the n-th event of an actor, kind and text in one
+    file is the n-th in another. A resumed session that repeats an earlier one under a new id keeps
+    only its own events. The longest copy of a session gives the order of events: it is the most
+    complete. A long text that two of the sessions repeat is attributed to the tool.
     """
-    groups: dict[str, list[Session]] = {}
-    for session in sorted(
-        sessions, key=lambda one: (one.started or UNKNOWN_TIME, one.key, -len(one.events), one.path)
-    ):
-        groups.setdefault(session.key, []).append(session)
-    seen: set[object] = set()
-    merged = [_merge(group, seen) for group in groups.values()]
+    copies: dict[str, list[Session]] = {}
+    for session in sorted(sessions, key=_merge_order):
+        copies.setdefault(session.key, []).append(session)
+
+    seen: set[Hashable] = set()
+    merged = [_merge_copies(same_session, seen) for same_session in copies.values()]
+
     repeated = RepeatedTexts()
     for session in merged:
         repeated.see(session.events)
     return tuple(_without_repeated(session, repeated) for session in merged)
 
 
+def _merge_order(session: Session) -> tuple[datetime, str, int, str]:
+    started = session.started or UNKNOWN_TIME
+    return started, session.key, -len(session.events), session.path
+
+
 def _without_repeated(session: Session, repeated: RepeatedTexts) -> Session:
     events = repeated.withdraw(session.events)
-    return (
-        session
-        if events == session.events
-        else replace(session, events=events, counts=recount(session.counts, events))
-    )
+    if events == session.events:
+        return session
+    return replace(session, events=events, counts=recount(session.counts, events))
 
 
-def _merge(group: list[Session], seen: set[object]) -> Session:
-    events = [event for session in group for event in _new_events(session, seen)]
-    if len(group) > 1 and all(event.at != UNKNOWN_TIME for event in events):
+def _merge_copies(copies: list[Session], seen: set[Hashable]) -> Session:
+    """Return the copies of one session as one.
+
+    Args:
+        copies: the copies, the longest first.
+        seen: keys of the events seen so far; those of the copies are added.
+    """
+    events: list[Event] = []
+    for session in copies:
+        events += _list_new_events(session, seen)
+    if len(copies) > 1 and all(event.at != UNKNOWN_TIME for event in events):
         events.sort(key=lambda event: event.at)
-    kept = tuple(replace(event, seq=number) for number, event in enumerate(events))
-    told = [session.counts for session in group]
-    again = sum(len(session.events) for session in group) - len(kept)
-    unknown = sum((Counter(counts.unknown) for counts in told), Counter[str]())
+    numbered = tuple(replace(event, seq=number) for number, event in enumerate(events))
+
+    unknown: Counter[str] = Counter()
+    pull_requests: dict[int, None] = {}
+    for session in copies:
+        unknown += Counter(session.counts.unknown)
+        pull_requests.update(dict.fromkeys(session.pull_requests))
+    repeated = sum(len(session.events) for session in copies) - len(numbered)
     counts = SessionCounts(
-        records=sum(counts.records for counts in told),
-        bad_lines=sum(counts.bad_lines for counts in told),
-        duplicates=sum(counts.duplicates for counts in told) + again,
+        records=sum(session.counts.records for session in copies),
+        bad_lines=sum(session.counts.bad_lines for session in copies),
+        duplicates=sum(session.counts.duplicates for session in copies) + repeated,
         unknown=dict(sorted(unknown.items())),
     )
+
     return replace(
-        group[0],
-        events=kept,
-        counts=recount(counts, kept),
-        branch=next((session.branch for session in group if session.branch), ""),
-        started=min((session.started for session in group if session.started), default=None),
-        ended=max((session.ended for session in group if session.ended), default=None),
-        pull_requests=tuple(
-            dict.fromkeys(number for session in group for number in session.pull_requests)
-        ),
+        copies[0],
+        events=numbered,
+        counts=recount(counts, numbered),
+        branch=next((session.branch for session in copies if session.branch), ""),
+        started=min((session.started for session in copies if session.started), default=None),
+        ended=max((session.ended for session in copies if session.ended), default=None),
+        pull_requests=tuple(pull_requests),
     )
 
 
-def _new_events(session: Session, seen: set[object]) -> Iterator[Event]:
-    """The events of one file that no file before it had."""
-    nth: Counter[tuple[str, ...]] = Counter()
+def _list_new_events(session: Session, seen: set[Hashable]) -> list[Event]:
+    """Return the events of one file whose keys were not seen yet, and add their keys."""
+    events = []
+    occurrences: Counter[Hashable] = Counter()
     for event in session.events:
-        if event.uid:
-            key: object = (
-                event.uid if len(event.uid) >= GLOBAL_UID_LENGTH else (session.key, event.uid)
-            )
+        key: Hashable
+        if len(event.uid) >= GLOBAL_UID_LENGTH:
+            key = event.uid
+        elif event.uid:
+            key = (session.key, event.uid)
         else:
             words = (session.key, event.actor, event.kind, event.text)
-            nth[words] += 1
-            key = (*words, nth[words])
+            occurrences[words] += 1
+            key = (*words, occurrences[words])
         if key not in seen:
             seen.add(key)
-            yield event
+            events.append(event)
+    return events

@@ -1,6 +1,7 @@
-"""Claude Code's session files: JSON Lines, one record a line, as versions 1.0 to 2.1 write them.
+"""Reader of Claude Code's session files: JSON Lines, as versions 1.0 to 2.1 write them.
 
-Most of what stands there as `type: user` is no person: tool results, summaries, plans, skills, commands, notices.
+Most records of `type: user` are not of a person: tool results, summaries, plans, skills, commands,
+notices.
 """
 
 from __future__ import annotations
@@ -11,225 +12,285 @@ from typing import Any, BinaryIO, NamedTuple
 from msgspec.structs import replace
 
 from memory_ci.records.event import MID_TURN, Actor, EventKind, Session, Severity
-from memory_ci.sources.transcripts import raw
+from memory_ci.sources.transcripts import prose, raw
 from memory_ci.sources.transcripts.builder import Place, SessionBuilder, read_records, touched_paths
-from memory_ci.sources.transcripts.prose import (
-    DENIED,
-    INTERRUPT,
-    SUMMARY,
-    command_arguments,
-    find_rejection,
-    has_machine_lines,
-    is_injected,
-    said_words,
-)
+from memory_ci.sources.transcripts.prose import INTERRUPT, SUMMARY
 
 Record = dict[str, Any]
 
-# Record types that hold nothing anybody said or did.
 IGNORED = frozenset(
-    """agent-color agent-name agent-setting ai-title api-request api-request-blob api-request-shape atis-latch
-    bridge-session content-replacement cost-state custom-title file-history-delta file-history-snapshot last-prompt mode
-    permission-mode summary tag worktree-state""".split()
+    """agent-color agent-name agent-setting ai-title api-request api-request-blob api-request-shape
+    atis-latch bridge-session content-replacement cost-state custom-title file-history-delta
+    file-history-snapshot last-prompt mode permission-mode summary tag worktree-state""".split()
 )
+"""Record types without any message, call or result."""
 
-# By record type, a key that only Claude Code writes with it: how a file is known.
 MARKS = {
     "file-history-snapshot": "messageId",
     "summary": "leafUuid",
     "queue-operation": "operation",
     "last-prompt": "leafUuid",
 } | dict.fromkeys(("user", "assistant", "system", "progress", "attachment"), "uuid")
+"""By record type, a key that only Claude Code writes with it: by these a file is recognised."""
 
 SNIFFED_LINES = 20
-# The value of `toolDenialKind`, in newer versions, where a person said no; others are rules and classifiers.
+
 USER_REJECTED = "user-rejected"
+"""The `toolDenialKind`, in newer versions, of a person; others are of rules and classifiers."""
+
+SENDER_KEYS = ("turnOrigin", "origin", "promptSource")
+"""The keys by which newer versions name the sender of a message."""
+
+NOT_TYPED = (
+    "isMeta",
+    "isCompactSummary",
+    "isVisibleInTranscriptOnly",
+    "sourceToolUseID",
+    "planContent",
+)
+"""The keys of a record that no person typed."""
+
+OF_RESULTS = ("toolUseResult", "sourceToolAssistantUUID")
+"""The keys of a record with a tool's result: without that result, its words are the tool's."""
 
 
 def sniff(head: bytes) -> bool:
-    """Whether a file that starts with `head` is Claude Code's."""
+    """Return whether a file that starts with `head` is Claude Code's."""
     if not head.lstrip().startswith(b"{"):
         return False
-    records = [raw.fields(raw.decode(line)) for line in head.split(b"\n")[:SNIFFED_LINES]]
-    if any(record.get(MARKS.get(raw.text(record, "type"), "")) for record in records):
-        return True
-    return (
-        b"\n" not in head and b'"parentUuid":' in head and b'"sessionId":' in head
-    )  # one line, longer than the head
+    for line in head.split(b"\n")[:SNIFFED_LINES]:
+        record = raw.fields(raw.decode(line))
+        if record.get(MARKS.get(raw.text(record, "type"), "")):
+            return True
+    is_cut_line = b"\n" not in head
+    return is_cut_line and b'"parentUuid":' in head and b'"sessionId":' in head
 
 
 def read(stream: BinaryIO, name: str) -> Iterator[Session]:
-    """The sessions of a file, line by line; nearly always one. What names no session belongs to the one before it."""
+    """Yield the sessions of a file; nearly always it is one.
+
+    A record without a session's id belongs to the session of the record before it.
+    """
     readers: dict[str, _Reader] = {}
-    early: list[tuple[int, Record | None]] = []
+    waiting: list[tuple[int, Record | None]] = []
     current: _Reader | None = None
     for number, record in read_records(stream):
-        if (session := raw.text(record, "sessionId")) and session not in readers:
-            readers[session] = _Reader(session, name)
-        current = readers.get(session, current)
-        early.append((number, record))
-        while current and early:
-            current.take(*early.pop(0))
-    if early:  # no record names a session
+        session_id = raw.text(record, "sessionId")
+        if session_id and session_id not in readers:
+            readers[session_id] = _Reader(session_id, name)
+        current = readers.get(session_id, current)
+        waiting.append((number, record))
+        if current:
+            current.take_all(waiting)
+            waiting.clear()
+
+    if waiting:  # no record names a session
         readers[""] = _Reader("", name)
-        for number, record in early:
-            readers[""].take(number, record)
-    yield from (reader.build() for reader in readers.values())
+        readers[""].take_all(waiting)
+    for reader in readers.values():
+        yield reader.build()
 
 
 class _Reader(SessionBuilder):
-    """One session while it is read."""
+    """The builder of one session.
 
-    def __init__(self, session: str, name: str) -> None:
-        super().__init__("claude-code", "claude-code-jsonl", name, session)
-        self.calls: dict[
-            str, tuple[str | None, tuple[str, ...]]
-        ] = {}  # tool and files of each call
+    Attributes:
+        calls: tool and files of each call, by its id.
+        queue: the messages typed while the agent works.
+        is_headless: whether a program runs the session.
+        expects_summary: whether the next summary repeats a compaction that was already added.
+        names_senders: whether any record of the session names its sender.
+        unproved: indices of a person's events whose records do not prove that they were typed.
+        queued_events: indices of the events of queued messages, by their text.
+    """
+
+    def __init__(self, session_id: str, name: str) -> None:
+        super().__init__("claude-code", "claude-code-jsonl", name, session_id)
+        self.calls: dict[str, tuple[str | None, tuple[str, ...]]] = {}
         self.queue = Queue()
-        self.is_headless = self.expects_summary = False
-        self.names_senders = False  # whether any record of the session says who sent it
-        self.unproved: list[
-            int
-        ] = []  # events of a person whose records do not say that they were typed
-        self.by_text: dict[str, int] = {}  # events of what came out of the queue, by their text
+        self.is_headless = False
+        self.expects_summary = False
+        self.names_senders = False
+        self.unproved: list[int] = []
+        self.queued_events: dict[str, int] = {}
+
+    def take_all(self, records: list[tuple[int, Record | None]]) -> None:
+        """Add records with their line numbers."""
+        for line, record in records:
+            self.take(line, record)
 
     def take(self, line: int, record: Record | None) -> None:
-        """One record of the file, None for a line that is none."""
+        """Add one record of the file, None for a line that holds no object."""
         if record is None:
             self.bad_lines += 1
             return
         self.records += 1
         self.place = Place(line, raw.time(record, "timestamp"))
-        kind = raw.text(record, "type")
-        if (branch := raw.text(record, "gitBranch")) and branch != "HEAD":
+        branch = raw.text(record, "gitBranch")
+        if branch and branch != "HEAD":
             self.branch = branch
-        if handler := HANDLERS.get(kind):
+        record_type = raw.text(record, "type")
+        if handler := HANDLERS.get(record_type):
             handler(self, record)
-        elif kind not in IGNORED:
-            self.unknown(kind, "(none)")
+        elif record_type not in IGNORED:
+            self.unknown(record_type, "(none)")
 
     def build(self) -> Session:
-        """The session, with what still waited in its queue: no turn was seen of it, but it was typed all the same."""
-        for waiting in (*self.queue.dequeued.values(), *self.queue.waiting.values()):
-            self._say_waiting(waiting, is_person=not self.is_headless)
+        """Return the session, with the messages that are still in its queue.
+
+        No turn with these was seen, but they were typed all the same.
+        """
+        for message in (*self.queue.dequeued.values(), *self.queue.waiting.values()):
+            self._add_queued(message, is_person=not self.is_headless)
         if self.names_senders or self.is_headless:
-            for number in self.unproved:
-                self._withdraw(number)
+            for index in self.unproved:
+                self._disown(index)
         return super().build()
 
-    def _withdraw(self, number: int) -> None:
-        """Take a turn for nobody's: a record that was read later shows that no person need have typed it."""
-        self.events[number] = replace(self.events[number], actor="injected", labels=())
+    def _disown(self, index: int) -> None:
+        """Attribute a turn to the tool: a later record shows that no person need have typed it."""
+        self.events[index] = replace(self.events[index], actor="injected", labels=())
 
     def user(self, record: Record) -> None:
-        """A record under `role: user`: results of tools, or words that need proof that a person said them. Words beside
-        a tool's result were typed before that came."""
-        if is_of_subagent(record):
-            self._message(record, "subagent", record)
-            return
-        self.is_headless = self.is_headless or is_headless(record)
-        self.names_senders = self.names_senders or names_sender(record)
-        blocks = blocks_of(record)
-        results = {
-            number: block
-            for number, block in enumerate(blocks)
-            if block.get("type") == "tool_result"
-        }
-        for number, block in results.items():
-            self._result(record, block, "tool", uid_of(record, number))
-        words = [
-            text
-            for block in blocks
-            if block.get("type") == "text" and (text := raw.text(block, "text"))
-        ]
-        is_of_tool = not results and any(record.get(key) for key in OF_RESULTS)
-        if said := self._own_words(record, words, is_of_tool=is_of_tool):
-            count = len(self.events)
-            self._said(raw.join(said, "\n\n"), uid_of(record, "t"), is_beside=bool(results))
-            if not names_sender(record):
-                self.unproved += range(count, len(self.events))
+        """Add a record under `role: user`: results of tools, or words.
 
-    def _own_words(self, record: Record, words: list[str], *, is_of_tool: bool) -> list[str]:
-        """Return those of the words that a person typed; the others become events."""
-        said = []
+        The words count as a person's only with proof. Words beside a tool's result were typed
+        before the result came.
+        """
+        if is_of_subagent(record):
+            self._add_message(record, "subagent", record)
+            return
+        is_named = names_sender(record)
+        self.is_headless = self.is_headless or is_headless(record)
+        self.names_senders = self.names_senders or is_named
+
+        texts: list[str] = []
+        has_results = False
+        for number, block in enumerate(blocks_of(record)):
+            if block.get("type") == "tool_result":
+                has_results = True
+                self._add_result(record, block, "tool", uid_of(record, number))
+            elif block.get("type") == "text":
+                texts.append(raw.text(block, "text"))
+
+        is_of_tool = not has_results and any(record.get(key) for key in OF_RESULTS)
         is_person = is_by_person(record) and not is_of_tool
-        # One injected part makes the record the tool's: the text of a command stands beside its name.
-        is_tools = any(is_injected(text) for text in words)
-        is_shown = names_sender(record) or not any(
-            has_machine_lines(said_words(text)) for text in words
+        typed = self._take_typed(record, [text for text in texts if text], is_person=is_person)
+        if not typed:
+            return
+        count = len(self.events)
+        text = raw.join(typed, "\n\n")
+        self._add_turn(text, uid_of(record, "t"), is_beside_result=has_results)
+        if not is_named:
+            self.unproved += range(count, len(self.events))
+
+    def _take_typed(self, record: Record, texts: list[str], *, is_person: bool) -> list[str]:
+        """Return the words that a person typed; add all other texts as events.
+
+        One injected text makes all of the record the tool's: the text of a command is beside its
+        name. Then only the arguments of a command were typed.
+        """
+        is_of_tool = any(prose.is_injected(text) for text in texts)
+        is_proved = names_sender(record) or not any(
+            prose.has_machine_lines(prose.strip_asides(text)) for text in texts
         )
-        for number, text in enumerate(words):
+        typed = []
+        for number, text in enumerate(texts):
             if text.startswith(INTERRUPT):
                 self.add("human", "interrupt", text, uid=uid_of(record, f"i{number}"))
-            elif (is_person and is_shown and not is_tools and (own := said_words(text))) or (
-                is_person and is_tools and (own := command_arguments(text))
-            ):
-                said.append(own)
+                continue
+            words = ""
+            if is_person and is_of_tool:
+                words = prose.command_arguments(text)
+            elif is_person and is_proved:
+                words = prose.strip_asides(text)
+            if words:
+                typed.append(words)
             elif text.strip():
-                self.queue.has_waited(text.strip())
-                is_summary = record.get("isCompactSummary") is True or text.startswith(SUMMARY)
-                kind: EventKind = (
-                    "compaction" if is_summary and not self.expects_summary else "text"
-                )
-                self.expects_summary = self.expects_summary and not is_summary
-                self.add("injected", kind, text, uid=uid_of(record, f"n{number}"))
-        return said
+                self._add_injected(record, text, number)
+        return typed
 
-    def _said(self, text: str, uid: str, is_beside: bool) -> None:
-        """A person's turn. What came through the queue is one turn, whichever of its two records comes first."""
+    def _add_injected(self, record: Record, text: str, number: int) -> None:
+        """Add a text of the tool; a summary is a compaction unless that was already added."""
+        self.queue.has_waited(text.strip())
+        kind: EventKind = "text"
+        if record.get("isCompactSummary") is True or text.startswith(SUMMARY):
+            if not self.expects_summary:
+                kind = "compaction"
+            self.expects_summary = False
+        self.add("injected", kind, text, uid=uid_of(record, f"n{number}"))
+
+    def _add_turn(self, text: str, uid: str, *, is_beside_result: bool) -> None:
+        """Add a person's turn, unless it is the second record of a queued message."""
         has_waited = self.queue.has_waited(text)
-        if not self.queue.is_delivered(text):
-            self.add(
-                "human",
-                "text",
-                text,
-                uid=uid,
-                labels=(MID_TURN,) if has_waited or is_beside else (),
-            )
+        if self.queue.is_delivered(text):
+            return
+        labels = (MID_TURN,) if has_waited or is_beside_result else ()
+        self.add("human", "text", text, uid=uid, labels=labels)
 
     def assistant(self, record: Record) -> None:
-        """What the agent said, and what it asked of tools; its thinking is left out."""
-        self._message(record, "subagent" if is_of_subagent(record) else "agent", record)
+        """Add an agent's texts and its calls of tools; its thinking is left out."""
+        self._add_message(record, "subagent" if is_of_subagent(record) else "agent", record)
 
     def progress(self, record: Record) -> None:
-        """A sub-agent's messages come as progress of the tool that runs it; other progress is noise."""
+        """Add a sub-agent's message, which comes as progress of the tool that runs it.
+
+        Other progress is noise.
+        """
         if raw.text(record, "data", "type") == "agent_progress":
-            self._message(record, "subagent", raw.fields(record, "data", "message"))
+            self._add_message(record, "subagent", raw.fields(record, "data", "message"))
 
-    def _message(self, record: Record, actor: Actor, message: Record) -> None:
-        """All that `actor` said, called and got; `message` is `record` itself or stands inside it."""
+    def _add_message(self, record: Record, actor: Actor, message: Record) -> None:
+        """Add the texts, calls and results of a message, which is `record` or inside it."""
         for number, block in enumerate(blocks_of(message)):
-            kind, uid = block.get("type"), uid_of(message, number)
-            if kind == "text":
+            block_type = block.get("type")
+            uid = uid_of(message, number)
+            if block_type == "text":
                 self.say(actor, raw.text(block, "text"), uid)
-            elif kind == "tool_use":
-                given = raw.fields(block, "input")
-                paths = touched_paths(
-                    given, "file_path", "notebook_path", "path", root=raw.text(record, "cwd")
-                )[:1]
-                tool = raw.text(block, "name") or None
-                self.calls[raw.text(block, "id")] = tool, paths
-                text = raw.text(given, "command") or raw.encode(given)
-                self.add(actor, "tool_call", text, uid=uid, tool=tool, paths=paths)
-            elif kind == "tool_result":
-                self._result(record, block, actor, uid)
+            elif block_type == "tool_use":
+                self._add_call(block, actor, uid, raw.text(record, "cwd"))
+            elif block_type == "tool_result":
+                self._add_result(record, block, actor, uid)
 
-    def _result(self, record: Record, block: Record, actor: Actor, uid: str) -> None:
-        """The result of a call; a person's no, or that of a rule, is one too.
+    def _add_call(self, block: Record, actor: Actor, uid: str, cwd: str) -> None:
+        arguments = raw.fields(block, "input")
+        paths = touched_paths(arguments, "file_path", "notebook_path", "path", root=cwd)[:1]
+        tool = raw.text(block, "name") or None
+        self.calls[raw.text(block, "id")] = tool, paths
+        text = raw.text(arguments, "command") or raw.encode(arguments)
+        self.add(actor, "tool_call", text, uid=uid, tool=tool, paths=paths)
 
-        A rejection is a person's only if the record names its kind: any program can print the text of one.
+    def _add_result(self, record: Record, block: Record, actor: Actor, uid: str) -> None:
+        """Add the result of a call, which may be a rejection by a person or a rule.
+
+        A rejection is a person's only if the record names its kind: any program can print the
+        text of one.
         """
         tool, paths = self.calls.get(raw.text(block, "tool_use_id"), (None, ()))
-        text, is_error = raw.joined(block, "content"), block.get("is_error") is True
+        text = raw.joined(block, "content")
+        is_error = block.get("is_error") is True
         denial = raw.text(record, "toolDenialKind")
-        reason = find_rejection(text) if is_error and denial in ("", USER_REJECTED) else None
-        if reason is not None:
-            by: Actor = "human" if actor == "tool" and denial == USER_REJECTED else actor
-            self.add(
-                by, "rejection", reason, uid=uid, tool=tool, paths=paths, ok=False, severity="warn"
-            )
-            return
-        severity: Severity | None = "warn" if is_error and (denial or DENIED.match(text)) else None
+
+        if is_error and denial in ("", USER_REJECTED):
+            reason = prose.find_rejection(text)
+            if reason is not None:
+                if actor == "tool" and denial == USER_REJECTED:
+                    actor = "human"
+                self.add(
+                    actor,
+                    "rejection",
+                    reason,
+                    uid=uid,
+                    tool=tool,
+                    paths=paths,
+                    ok=False,
+                    severity="warn",
+                )
+                return
+
+        severity: Severity | None = None
+        if is_error and (denial or prose.DENIED.match(text)):
+            severity = "warn"
         self.add(
             actor,
             "tool_result",
@@ -240,64 +301,78 @@ class _Reader(SessionBuilder):
             ok=not is_error,
             severity=severity,
         )
-        if tool == "AskUserQuestion" and actor == "tool" and not (is_error or self.is_headless):
-            for number, (asked, said, is_label) in enumerate(list_answers(record)):
-                self.add("agent", "text", asked, uid=uid_of(record, f"q{number}"))
-                self.add(
-                    "injected" if is_label else "human",
-                    "text",
-                    said,
-                    uid=uid_of(record, f"a{number}"),
-                )
+        is_answered = tool == "AskUserQuestion" and actor == "tool" and not is_error
+        if is_answered and not self.is_headless:
+            self._add_answers(record)
+
+    def _add_answers(self, record: Record) -> None:
+        for number, answer in enumerate(list_answers(record)):
+            self.add("agent", "text", answer.question, uid=uid_of(record, f"q{number}"))
+            actor: Actor = "injected" if answer.is_of_options else "human"
+            self.add(actor, "text", answer.text, uid=uid_of(record, f"a{number}"))
 
     def system(self, record: Record) -> None:
-        """Of the tool's own notices only the compaction matters."""
+        """Add a compaction; other notices of the tool do not matter."""
         if record.get("subtype") == "compact_boundary":
             self.expects_summary = True
             self.add("system", "compaction", raw.text(record, "content"), uid=uid_of(record, 0))
 
     def pr_link(self, record: Record) -> None:
-        """The session made this pull request."""
-        if isinstance(number := record.get("prNumber"), int):
+        """Note the number of a pull request that the session opened."""
+        number = record.get("prNumber")
+        if isinstance(number, int):
             self.pull_requests.append(number)
 
     def queue_operation(self, record: Record) -> None:
-        """Words typed while the agent works; those that have no record of their own are said here."""
+        """Follow the queue of messages, and add one that has no record of its own."""
         text = raw.text(record, "content").strip()
-        if waiting := self.queue.operate(record.get("operation"), Waiting(text, self.place)):
-            self._say_waiting(waiting, is_person=not self.is_headless)
+        message = self.queue.operate(record.get("operation"), Waiting(text, self.place))
+        if message:
+            self._add_queued(message, is_person=not self.is_headless)
 
     def attachment(self, record: Record) -> None:
-        """A message handed to the running turn; its `origin`, where there is one, says who sent it."""
+        """Add a message handed to the running turn; its `origin`, if any, names the sender."""
         attached = raw.fields(record, "attachment")
-        if attached.get("type") == "queued_command":
-            is_prompt = attached.get("commandMode", "prompt") == "prompt" and not is_of_subagent(
-                record
-            )
-            is_person = is_prompt and is_by_person(attached) and is_by_person(record)
-            is_named = names_sender(attached) or names_sender(record)
-            self.names_senders = self.names_senders or is_named
-            text = raw.joined(attached, "prompt").strip()
-            if waiting := self.queue.attach(Waiting(text, self.place)):
-                self._say_waiting(waiting, is_person and not self.is_headless, is_named=is_named)
-            elif text in self.by_text:
-                number = self.by_text.pop(text)
-                if not is_person:
-                    self._withdraw(number)
-                elif is_named and number in self.unproved:
-                    self.unproved.remove(number)
+        if attached.get("type") != "queued_command":
+            return
+        is_prompt = attached.get("commandMode", "prompt") == "prompt"
+        is_prompt = is_prompt and not is_of_subagent(record)
+        is_person = is_prompt and is_by_person(attached) and is_by_person(record)
+        is_named = names_sender(attached) or names_sender(record)
+        self.names_senders = self.names_senders or is_named
 
-    def _say_waiting(self, waiting: Waiting, is_person: bool, *, is_named: bool = False) -> None:
-        text, place = waiting
-        is_person = is_person and (is_named or not has_machine_lines(said_words(text)))
-        said = is_person and (command_arguments(text) if is_injected(text) else said_words(text))
-        if said:
-            self.by_text[text] = len(self.events)
-            if not is_named:
-                self.unproved.append(len(self.events))
-            self.add("human", "text", said, place, labels=(MID_TURN,))
-        else:
+        text = raw.joined(attached, "prompt").strip()
+        message = self.queue.attach(Waiting(text, self.place))
+        if message:
+            is_person = is_person and not self.is_headless
+            self._add_queued(message, is_person=is_person, is_named=is_named)
+        elif text in self.queued_events:
+            index = self.queued_events.pop(text)
+            if not is_person:
+                self._disown(index)
+            elif is_named and index in self.unproved:
+                self.unproved.remove(index)
+
+    def _add_queued(self, message: Waiting, *, is_person: bool, is_named: bool = False) -> None:
+        """Add a message of the queue as a person's words if nothing speaks against it.
+
+        Args:
+            message: the message.
+            is_person: whether its record lets a person be the sender.
+            is_named: whether its record names the sender.
+        """
+        text, place = message
+        words = ""
+        if is_person and (is_named or not prose.has_machine_lines(prose.strip_asides(text))):
+            is_injected = prose.is_injected(text)
+            words = prose.command_arguments(text) if is_injected else prose.strip_asides(text)
+        if not words:
             self.add("injected", "text", text, place)
+            return
+        self.queued_events[text] = len(self.events)
+        if not is_named:
+            self.unproved.append(len(self.events))
+        self.add("human", "text", words, place, labels=(MID_TURN,))
 
 
 HANDLERS = {
@@ -312,7 +387,7 @@ HANDLERS = {
 
 
 def blocks_of(record: Record) -> list[Record]:
-    """The blocks of the message in `record`; plain text is one block of it."""
+    """Return the blocks of the message in a record; plain text is one block."""
     content = raw.fields(record, "message").get("content")
     if isinstance(content, str):
         return [{"type": "text", "text": content}]
@@ -320,47 +395,33 @@ def blocks_of(record: Record) -> list[Record]:
 
 
 def uid_of(record: Record, part: str | int) -> str:
-    """An id of one part of a record, the same in every copy of it; empty if the record has none."""
+    """Return an id of a part of a record, equal in all its copies; "" if the record has none."""
     uuid = raw.text(record, "uuid")
     return f"{uuid}:{part}" if uuid else ""
 
 
-SENDER_KEYS = ("turnOrigin", "origin", "promptSource")
-"""By which newer versions say who sent a message."""
-
-NOT_TYPED = (
-    "isMeta",
-    "isCompactSummary",
-    "isVisibleInTranscriptOnly",
-    "sourceToolUseID",
-    "planContent",
-)
-
-OF_RESULTS = ("toolUseResult", "sourceToolAssistantUUID")
-"""What a record has that holds the result of a tool: without that result, its words are the tool's."""
-
-
 def is_set(record: Record, key: str) -> bool:
-    """Whether a key has any value but false: one that is not understood counts."""
+    """Return whether a key has any value but false, even one of an unknown type."""
     return record.get(key, False) is not False
 
 
 def is_of_subagent(record: Record) -> bool:
-    """Whether a record is part of the work of an agent that another one started."""
+    """Return whether a record is part of the work of an agent that another one started."""
     return is_set(record, "isSidechain") or is_set(record, "agentId")
 
 
 def names_sender(record: Record) -> bool:
-    """Whether a record says who sent it."""
+    """Return whether a record names its sender."""
     return any(key in record for key in SENDER_KEYS)
 
 
 def is_by_person(record: Record) -> bool:
-    """Whether the record lets a person be its sender.
+    """Return whether a record lets a person be its sender.
 
-    Newer versions name the sender: `turnOrigin` (human, sdk, task_notification …), `origin.kind` (human, peer,
-    task-notification, coordinator …), `promptSource` (typed, queued, system, sdk; an app that a person types into says
-    sdk too, so it counts last). All that is named must be a person. A headless run (`claude -p`) is a program's.
+    Newer versions name the sender: `turnOrigin` (human, sdk, task_notification …), `origin.kind`
+    (human, peer, task-notification, coordinator …), `promptSource` (typed, queued, system, sdk; an
+    app that a person types into says sdk too, so it counts last). All senders that are named must
+    be a person. A headless run (`claude -p`) is a program's.
     """
     if any(is_set(record, key) for key in NOT_TYPED):
         return False
@@ -377,87 +438,126 @@ def is_by_person(record: Record) -> bool:
 
 
 def is_headless(record: Record) -> bool:
-    """Whether a program runs the session."""
+    """Return whether a program runs the session."""
     return record.get("turnOrigin") == "sdk" or raw.text(record, "entrypoint").startswith("sdk")
 
 
-def list_answers(record: Record) -> Iterator[tuple[str, str, bool]]:
-    """Yield the questions that an agent asked by its tool, with their options, and what was answered to each.
+class Answer(NamedTuple):
+    """An answer to a question that an agent asked by its tool.
 
-    The third value says whether the answer is made of options: a person chose them, but the agent worded them.
+    Attributes:
+        question: the options and the question.
+        text: the answer.
+        is_of_options: whether the answer is made of options only: chosen by a person, but worded
+            by the agent.
     """
+
+    question: str
+    text: str
+    is_of_options: bool
+
+
+def list_answers(record: Record) -> Iterator[Answer]:
+    """Yield the answers to the questions that an agent asked by its tool."""
     result = raw.fields(record, "toolUseResult")
     for question in raw.items(result, "questions"):
-        asked = raw.text(question, "question")
-        labels = [raw.text(option, "label") for option in raw.items(question, "options")]
-        descriptions = [
-            raw.text(option, "description") for option in raw.items(question, "options")
-        ]
-        if (said := raw.text(result, "answers", asked)).strip():
-            rest = said
-            for words in sorted(filter(None, labels + descriptions), key=len, reverse=True):
-                rest = rest.replace(words, "")
-            yield f"{' / '.join(labels)}\n{asked}".strip(), said, not rest.strip(" ,;\n")
+        question_text = raw.text(question, "question")
+        answer = raw.text(result, "answers", question_text)
+        if not answer.strip():
+            continue
+        options = raw.items(question, "options")
+        labels = [raw.text(option, "label") for option in options]
+        wordings = labels + [raw.text(option, "description") for option in options]
+
+        own_words = answer
+        for wording in sorted(wordings, key=len, reverse=True):
+            if wording:
+                own_words = own_words.replace(wording, "")
+        yield Answer(
+            f"{' / '.join(labels)}\n{question_text}".strip(),
+            answer,
+            is_of_options=not own_words.strip(" ,;\n"),
+        )
 
 
 class Waiting(NamedTuple):
-    """Words in the queue, and where they stand."""
+    """A message in the queue, and where it was read."""
 
     text: str
     place: Place
 
 
 class Queue:
-    """What is typed while the agent works: what waits, and what was delivered without a record of its own yet.
+    """The messages that are typed while the agent works.
 
-    `enqueue` has the words. `remove` hands them to the running turn, and mostly no other record has them; newer
-    versions write a `queued_command` attachment just before it. `dequeue` starts a turn with them, which a `user`
-    record follows. `popAll` takes them back into the editor.
+    `enqueue` has the words. `remove` hands them to the running turn, and mostly no other record
+    has them; newer versions write a `queued_command` attachment just before it. `dequeue` starts a
+    turn with them, which a `user` record follows. `popAll` takes them back into the editor.
+
+    Attributes:
+        waiting: the messages that wait, by their text.
+        dequeued: the messages that left the queue and whose turn was not seen yet.
     """
 
     def __init__(self) -> None:
         self.waiting: dict[str, Waiting] = {}
         self.dequeued: dict[str, Waiting] = {}
         self._delivered: set[str] = set()
-        self._absorbed = 0
+        self._attached = 0
 
-    def operate(self, operation: object, told: Waiting) -> Waiting | None:
-        """One `queue-operation`; gives the words that reached the agent by it and by nothing else."""
-        if operation == "enqueue" and told.text:
-            self.waiting[told.text] = told
+    def operate(self, operation: object, message: Waiting) -> Waiting | None:
+        """Apply one `queue-operation`.
+
+        Returns:
+            The message that reached the agent by this operation and by nothing else, or None.
+        """
+        if operation == "enqueue" and message.text:
+            self.waiting[message.text] = message
         elif operation == "popAll":
             self.waiting.clear()
-        elif operation == "remove" and self._absorbed:
-            self._absorbed -= 1
+        elif operation == "remove" and self._attached:
+            self._attached -= 1
         elif operation in ("remove", "dequeue") and self.waiting:
-            found = self.waiting.pop(
-                told.text if told.text in self.waiting else next(iter(self.waiting))
-            )
+            text = message.text if message.text in self.waiting else next(iter(self.waiting))
+            removed = self.waiting.pop(text)
             if operation == "remove":
-                self._delivered.add(found.text)
-                return found
-            if found.place.line != told.place.line - 1:  # what passes at once waited for nobody
-                self.dequeued[found.text] = found
+                self._delivered.add(removed.text)
+                return removed
+            # A message dequeued on the next line did not wait for the agent.
+            if removed.place.line != message.place.line - 1:
+                self.dequeued[removed.text] = removed
         return None
 
-    def attach(self, told: Waiting) -> Waiting | None:
-        """A message handed to the running turn: the words as they were typed, None if `remove` gave them already."""
-        if told.text in self._delivered:
-            self._delivered.remove(told.text)
+    def attach(self, message: Waiting) -> Waiting | None:
+        """Apply the attachment of a message to the running turn.
+
+        Returns:
+            The message as it was typed; None if a `remove` returned it before.
+        """
+        if message.text in self._delivered:
+            self._delivered.remove(message.text)
             return None
-        self._absorbed += told.text in self.waiting
-        self._delivered.add(told.text)
-        return self.waiting.pop(told.text, told)
+        if message.text in self.waiting:
+            self._attached += 1
+        self._delivered.add(message.text)
+        return self.waiting.pop(message.text, message)
 
     def is_delivered(self, text: str) -> bool:
-        """Whether the turn `text` is only the second record of words already handed over; only the next turn can be."""
+        """Return whether a turn is the second record of a message handed over before.
+
+        Only the next turn can be.
+        """
         is_second = text in self._delivered
         self._delivered.clear()
         return is_second
 
     def has_waited(self, text: str) -> bool:
-        """Whether the turn `text` came out of the queue, where several messages may have become one turn."""
-        found = [waiting for waiting in self.dequeued if waiting in text]
-        for waiting in found:
-            del self.dequeued[waiting]
-        return bool(self.waiting.pop(text, None) or found)
+        """Take the messages in a turn out of the queue, and return whether there were any.
+
+        Several messages may have become one turn.
+        """
+        parts = [queued for queued in self.dequeued if queued in text]
+        for part in parts:
+            del self.dequeued[part]
+        message = self.waiting.pop(text, None)
+        return bool(message or parts)

@@ -1,5 +1,7 @@
-"""Which words under a user's name a person typed, and which an agent's program put there: the wordings of Claude Code
-(versions 1.0 to 2.1) and of Codex. A text is a person's only after all of these are ruled out.
+"""Rules on which texts under a user's name a person typed, and which an agent's program wrote.
+
+They know the wordings of Claude Code (versions 1.0 to 2.1) and of Codex. A text is a person's only
+after all of these are ruled out.
 """
 
 from __future__ import annotations
@@ -13,7 +15,6 @@ from memory_ci.sources.transcripts.builder import SessionBuilder
 INTERRUPT = "[Request interrupted by user"
 SUMMARY = "This session is being continued from a previous"
 
-# How a text begins that the tool put there: summaries, plans, skills, notices.
 INJECTED = (
     SUMMARY,
     "Implement the following plan:",
@@ -25,157 +26,77 @@ INJECTED = (
     "[Image:",
     "Another language model started to solve this problem",
 )
+"""Beginnings of texts that the tool wrote: summaries, plans, skills, notices."""
 
 INVISIBLE = " \t\r\n\ufeff\u200b\u200c\u200d\u200e\u200f\u2060\u00ad"
-"""What may stand in front of a text unseen: white space, a byte order mark, characters of no width."""
+"""Invisible characters before a text: white space, byte order mark, characters of no width."""
 
-# `Stop hook feedback: …`: what a program of the repository said to the agent.
 HOOK_FEEDBACK = re.compile(
     r"[A-Z]\w*(?::[\w.*|-]{1,80})? hook "
-    r"(?:feedback|additional context|blocking error|non-blocking error|stopped continuation|success|output|error)\b"
+    r"(?:feedback|additional context|blocking error|non-blocking error|stopped continuation"
+    r"|success|output|error)\b"
 )
-# How a text begins that is a slash command, a shell line, a hook's output, an event or the message of another agent:
-# tools name their envelopes by two words, people seldom begin with such a tag.
+"""`Stop hook feedback: …`: the output of a program of the repository for the agent."""
+
 WRAPPED = re.compile(
     r"<(?:[A-Za-z]\w*[-_][\w-]*|channel|tick|skill|hook|memory|context|document)\b[^>]{0,2000}>"
 )
+"""The tag of a slash command, a shell line, a hook's output, an event or another agent's message.
+
+Tools name their envelopes by two words; people seldom begin with such a tag.
+"""
 
 PASTED_TRANSCRIPT = re.compile("[\u23fa\u23bf\u273b]\\s")
-"""How the lines of an agent's own screen begin: somebody who pastes them did not say them."""
+"""The beginning of a line of an agent's screen: a person may paste it, but did not type it."""
 
 PASTED_FINDING = re.compile(
     r"(?:[^\n]{1,200}\n\s*\n)?(?:Low|Medium|High|Critical) Severity[ \t]*(?:\n|\Z)"
 )
-"""How a review bot's finding begins that somebody pastes: its title, and how grave it is on a line of its own."""
+"""The beginning of a review bot's finding that a person pastes: a title, a line of severity."""
 
 OUTPUT_LINE = re.compile(
-    r"\s*(?:\[?\d{4}-\d\d-\d\d[T ]|\[?\d\d:\d\d:\d\d|\[?(?:TRACE|DEBUG|INFO|NOTICE|WARN|WARNING|ERROR|FATAL|CRITICAL)\b"
+    r"\s*(?:\[?\d{4}-\d\d-\d\d[T ]|\[?\d\d:\d\d:\d\d"
+    r"|\[?(?:TRACE|DEBUG|INFO|NOTICE|WARN|WARNING|ERROR|FATAL|CRITICAL)\b"
     r"|=== (?:RUN|NAME|PAUSE|CONT)\b|--- (?:FAIL|PASS|SKIP):|(?:ok|FAIL)\s*(?:\t|\Z)"
     r"|Traceback \(most recent call last\):|npm (?:ERR!|error)\s|panic: |at [\w.$<>]{1,200} ?\()"
 )
-"""How a line of a log or of a test run begins: with a time, a level or the name of a test."""
+"""The beginning of a line of a log or a test run: a time, a level or the name of a test."""
 
 ASIDE = re.compile(
     r"<(?P<tag>system-reminder|ide_[a-z_]+|new-diagnostics|user-prompt-submit-hook)\b[^>]*>"
 )
-"""How a tool's addition to a person's words begins: a reminder, the open file, the selection."""
+"""The tag of a tool's addition to a person's words: a reminder, the open file, the selection."""
 
 MACHINE_LINE = re.compile(
     r"(?m)^\s{0,8}(?:</?[A-Za-z][\w:-]*(?:\s[^<>\n]{0,500})?/?>|[\[{]\s?\"|\[\{)"
 )
-"""A line that begins with a tag or with JSON: people paste such lines, but nothing shows that they typed them."""
+"""A line that begins with a tag or with JSON: people paste such lines and do not type them."""
 
-# `/config`, but not `/home/x`, nor `/tmp is full`.
 SLASH_COMMAND = re.compile(
     r"/(?!(?:tmp|home|usr|etc|var|opt|dev|proc|root|srv|mnt|bin|lib|sys)\b)[a-z][\w:-]*(?=\s|\Z)"
 )
+"""`/config`, but not `/home/x`, nor `/tmp is full`."""
 
 ARGUMENTS = re.compile(r"<command-args>(.*?)</command-args>", re.DOTALL)
+
 REJECTED = re.compile(
-    r"The user doesn't want to (?:proceed with this tool use\. The tool use was rejected|take this action right now\.)"
+    r"The user doesn't want to (?:proceed with this tool use\. The tool use was rejected"
+    r"|take this action right now\.)"
 )
 REASON = re.compile(
     r"(?:the user said:|the following reason for the rejection:)\s*(?P<reason>.*)", re.DOTALL
 )
-# How the tool words a refused question of its own: no reason that a person gave.
 CLARIFY = "The user wants to clarify these questions."
-# The tool's own words behind a rejection.
+"""The tool's wording for a refused question of its own: no reason that a person typed."""
+
 REMARK = "\n\nNote: The user's next message may contain a correction or preference."
-# A rule or a classifier said no, not a person.
+"""The tool's own words behind a rejection."""
+
 DENIED = re.compile(
     r"(?:Error: )?Permission (?:to use|for) .{1,4000}?(?:has been|was) (?:auto-)?denied", re.DOTALL
 )
+"""A refusal by a rule or a classifier, not by a person."""
 
-
-def is_injected(text: str) -> bool:
-    """Whether `text` is known to be written by the tool, a command, a hook or another agent.
-
-    >>> is_injected("<command-name>/compact</command-name>"), is_injected("use pnpm, not npm")
-    (True, False)
-    """
-    start = said_words(text).lstrip(INVISIBLE)
-    return bool(start.startswith(INJECTED) or SLASH_COMMAND.match(start) or is_envelope(start))
-
-
-def is_json(text: str) -> bool:
-    """Whether a text is a JSON object or list, or was one before it was cut: what programs send.
-
-    >>> is_json('{"task_id": "b1", "task_type": "local_bash"}'), is_json("[x] done")
-    (True, False)
-    """
-    if text.startswith(('{"', "[{", '["')):
-        return True
-    return text.startswith(("{", "[")) and isinstance(raw.decode(text.encode()), dict | list)
-
-
-def is_envelope(text: str) -> bool:
-    """Return whether a text looks like a program's: JSON, a tag of two words, a hook's feedback, what a screen showed.
-
-    >>> is_envelope("<ci-monitor-event>failed</ci-monitor-event>"), is_envelope("/home/ada/x is <b>bold</b>")
-    (True, False)
-    """
-    start = text.lstrip(INVISIBLE)
-    known_forms = (WRAPPED, HOOK_FEEDBACK, PASTED_TRANSCRIPT, PASTED_FINDING)
-    return (
-        any(form.match(start) for form in known_forms)
-        or is_json(start)
-        or is_output(start.splitlines())
-    )
-
-
-def is_output(lines: Sequence[str]) -> bool:
-    """Return whether lines are of a log or a test run: half of them, or the first and the last, begin so.
-
-    >>> is_output(["--- FAIL: TestRetry (0.05s)", "    got 2", "FAIL"]), is_output(["ERROR is a level"])
-    (True, False)
-    """
-    marked = [bool(OUTPUT_LINE.match(line)) for line in lines if line.strip()]
-    return sum(marked) >= 2 and (2 * sum(marked) >= len(marked) or (marked[0] and marked[-1]))
-
-
-def has_machine_lines(text: str) -> bool:
-    """Whether a line begins with a tag or with JSON, so that the text alone does not show that a person typed it."""
-    return bool(MACHINE_LINE.search(text))
-
-
-def command_arguments(text: str) -> str:
-    """What a person typed behind the name of a slash command or a skill.
-
-    >>> command_arguments("<command-name>/plan</command-name>\\n<command-args>small commits</command-args>")
-    'small commits'
-    """
-    start = text.lstrip(INVISIBLE)
-    if start.startswith(("<command-name>", "<command-message>")):
-        found = ARGUMENTS.search(start)
-        return said_words(found[1]) if found else ""
-    command = SLASH_COMMAND.match(start)
-    return said_words(start[command.end() :]) if command else ""
-
-
-def said_words(text: str) -> str:
-    """`text` without what the tool added to it.
-
-    >>> said_words("<system-reminder>Be brief.</system-reminder>use pnpm")
-    'use pnpm'
-    """
-    while found := ASIDE.search(text):
-        close = f"</{found['tag']}>"
-        # To the last closing tag: what is reminded of, a file say, may hold one itself. Unclosed, to the end.
-        end = text.rfind(close, found.end())
-        text = text[: found.start()] + (text[end + len(close) :] if end >= 0 else "")
-    return text.strip(INVISIBLE)
-
-
-def find_rejection(text: str) -> str | None:
-    """The reason a person gave for refusing a tool call, empty for none; None if the result tells of no refusal."""
-    if not REJECTED.match(text):
-        return None
-    found = REASON.search(text.partition(REMARK)[0])
-    reason = found["reason"].strip() if found else ""
-    return "" if reason.startswith(CLARIFY) else reason
-
-
-# How text begins that Codex puts into a message of role user.
 CODEX_WRAPPERS = (
     "# AGENTS.md instructions",
     "<environment_context>",
@@ -189,30 +110,139 @@ CODEX_WRAPPERS = (
     "<INSTRUCTIONS>",
     "Another language model started to solve this problem",
 )
+"""Beginnings of texts that Codex puts into a message of role user."""
 
 IDE_CONTEXT = "# Context from my IDE setup:"
-# Editors put open files before what was typed; the words of the person come after the second heading.
 IDE_REQUEST = "## My request for Codex:"
+"""Editors put open files before the words of a person, which come after this second heading."""
+
 IMAGE = re.compile(r"<image\b[^>]{0,200}>\s{0,20}</image>")
 
 
+def is_injected(text: str) -> bool:
+    """Return whether the tool, a command, a hook or another agent is known to have written a text.
+
+    >>> is_injected("<command-name>/compact</command-name>"), is_injected("use pnpm, not npm")
+    (True, False)
+    """
+    words = strip_asides(text).lstrip(INVISIBLE)
+    if words.startswith(INJECTED) or SLASH_COMMAND.match(words):
+        return True
+    return is_envelope(words)
+
+
+def is_json(text: str) -> bool:
+    """Return whether a text is a JSON object or list, or was one before it was cut.
+
+    >>> is_json('{"task_id": "b1", "task_type": "local_bash"}'), is_json("[x] done")
+    (True, False)
+    """
+    if text.startswith(('{"', "[{", '["')):
+        return True
+    return text.startswith(("{", "[")) and isinstance(raw.decode(text.encode()), dict | list)
+
+
+def is_envelope(text: str) -> bool:
+    """Return whether a text looks like a program's.
+
+    That is JSON, a tag of two words, a hook's feedback, or the output of a screen, a log or a test.
+
+    >>> is_envelope("<ci-monitor-event>failed</ci-monitor-event>")
+    True
+    >>> is_envelope("/home/ada/x is <b>bold</b>")
+    False
+    """
+    words = text.lstrip(INVISIBLE)
+    patterns = (WRAPPED, HOOK_FEEDBACK, PASTED_TRANSCRIPT, PASTED_FINDING)
+    if any(pattern.match(words) for pattern in patterns):
+        return True
+    return is_json(words) or is_output(words.splitlines())
+
+
+def is_output(lines: Sequence[str]) -> bool:
+    """Return whether lines are of a log or a test run: half of them, or the first and the last.
+
+    At least two lines must begin like a log's.
+
+    >>> is_output(["--- FAIL: TestRetry (0.05s)", "    got 2", "FAIL"])
+    True
+    >>> is_output(["ERROR is a level"])
+    False
+    """
+    matches = [bool(OUTPUT_LINE.match(line)) for line in lines if line.strip()]
+    count = sum(matches)
+    if count < 2:
+        return False
+    return 2 * count >= len(matches) or (matches[0] and matches[-1])
+
+
+def has_machine_lines(text: str) -> bool:
+    """Return whether a line begins with a tag or with JSON: then the text proves no person."""
+    return bool(MACHINE_LINE.search(text))
+
+
+def command_arguments(text: str) -> str:
+    r"""Return the words that a person typed behind the name of a slash command or a skill.
+
+    >>> command_arguments("<command-name>/plan</command-name>\n<command-args>once</command-args>")
+    'once'
+    """
+    words = text.lstrip(INVISIBLE)
+    if words.startswith(("<command-name>", "<command-message>")):
+        arguments = ARGUMENTS.search(words)
+        return strip_asides(arguments[1]) if arguments else ""
+    command = SLASH_COMMAND.match(words)
+    return strip_asides(words[command.end() :]) if command else ""
+
+
+def strip_asides(text: str) -> str:
+    """Return a text without the tool's additions.
+
+    >>> strip_asides("<system-reminder>Be brief.</system-reminder>use pnpm")
+    'use pnpm'
+    """
+    while opening := ASIDE.search(text):
+        closing_tag = f"</{opening['tag']}>"
+        # To the last closing tag: a reminder may quote a file that has one. Unclosed, to the end.
+        end = text.rfind(closing_tag, opening.end())
+        after = text[end + len(closing_tag) :] if end >= 0 else ""
+        text = text[: opening.start()] + after
+    return text.strip(INVISIBLE)
+
+
+def find_rejection(text: str) -> str | None:
+    """Return the reason a person typed for refusing a tool call, "" without one.
+
+    None means that the text is not the result of a refused call.
+    """
+    if not REJECTED.match(text):
+        return None
+    match = REASON.search(text.partition(REMARK)[0])
+    reason = match["reason"].strip() if match else ""
+    return "" if reason.startswith(CLARIFY) else reason
+
+
 def is_codex_wrapper(text: str) -> bool:
-    """Whether Codex, and nobody else, put `text` into a message of role user."""
+    """Return whether Codex itself put a text into a message of role user."""
     return text.lstrip().startswith(CODEX_WRAPPERS)
 
 
 def typed_words(text: str) -> str:
-    """What a person may have typed of `text`; empty if an agent's tool is known to have put it there."""
+    """Return the part of a text that a person may have typed; "" if a tool wrote it."""
     if text.startswith(IDE_CONTEXT):
         text = text.rpartition(IDE_REQUEST)[2] if IDE_REQUEST in text else ""
-    return "" if is_injected(text) or is_codex_wrapper(text) else said_words(IMAGE.sub("", text))
+    if is_injected(text) or is_codex_wrapper(text):
+        return ""
+    return strip_asides(IMAGE.sub("", text))
 
 
 def add_turn(builder: SessionBuilder, text: str) -> None:
-    """A turn under a user's name: an interrupt, a person's words, or else what a tool put there."""
+    """Add a turn under a user's name: an interrupt, a person's words, or a text of the tool."""
     if text.startswith(INTERRUPT):
         builder.add("human", "interrupt", text)
     elif words := typed_words(text):
         builder.add("human", "text", words)
+    elif text.startswith(SUMMARY):
+        builder.add("injected", "compaction", text)
     elif text.strip():
-        builder.add("injected", "compaction" if text.startswith(SUMMARY) else "text", text)
+        builder.add("injected", "text", text)

@@ -1,6 +1,6 @@
-"""Raw JSON, as an agent wrote it: what stands at a place in it, empty where the shape is another than expected.
+"""Access to decoded JSON of any shape, as an agent wrote it: another type reads as an empty value.
 
-The loop over the keys stands in each function: a long transcript asks for millions of values.
+The loop over the keys is repeated in each function: a long transcript needs millions of values.
 """
 
 from __future__ import annotations
@@ -12,13 +12,12 @@ import msgspec
 
 from memory_ci.secrets import find_secrets
 
-MAX_SECRET = (
-    1_000  # Characters on both sides of a cut in which a credential that was cut is looked for.
-)
+MAX_SECRET = 1_000
+"""Characters on both sides of a cut that are searched for a credential across it."""
 
 
 def decode(data: bytes) -> object:
-    """The JSON value in `data`; None if it is none, is not UTF-8 or is nested too deep."""
+    """Return the JSON value in `data`; None if it is invalid, not UTF-8 or nested too deep."""
     try:
         return msgspec.json.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -26,71 +25,82 @@ def decode(data: bytes) -> object:
 
 
 def encode(value: object) -> str:
-    """`value`, which was decoded here, as one line of JSON; empty if it is nested too deep to be written."""
+    """Return a value of `decode` as one line of JSON; "" if it is nested too deep."""
     try:
         return msgspec.json.encode(value).decode()
     except RecursionError:
         return ""
 
 
-def value(told: object, *keys: str) -> object:
-    """What stands in nested objects at `keys`; None if anything on the way is missing or no object."""
+def value(data: object, *keys: str) -> object:
+    """Return the value at a path of keys; None if anything on the way is missing or no object."""
     for key in keys:
-        told = told.get(key) if isinstance(told, dict) else None
-    return told
+        data = data.get(key) if isinstance(data, dict) else None
+    return data
 
 
-def fields(told: object, *keys: str) -> dict[str, Any]:
-    """What stands at `keys` if it is an object, else an empty one."""
+def fields(data: object, *keys: str) -> dict[str, Any]:
+    """Return the object at a path of keys, else an empty one."""
     for key in keys:
-        told = told.get(key) if isinstance(told, dict) else None
-    return told if isinstance(told, dict) else {}
+        data = data.get(key) if isinstance(data, dict) else None
+    return data if isinstance(data, dict) else {}
 
 
-def items(told: object, *keys: str) -> list[Any]:
-    """What stands at `keys` if it is a list, else an empty one."""
+def items(data: object, *keys: str) -> list[Any]:
+    """Return the list at a path of keys, else an empty one."""
     for key in keys:
-        told = told.get(key) if isinstance(told, dict) else None
-    return told if isinstance(told, list) else []
+        data = data.get(key) if isinstance(data, dict) else None
+    return data if isinstance(data, list) else []
 
 
-def text(told: object, *keys: str) -> str:
-    """What stands at `keys` if it is text, else an empty one."""
+def text(data: object, *keys: str) -> str:
+    """Return the text at a path of keys, else an empty one."""
     for key in keys:
-        told = told.get(key) if isinstance(told, dict) else None
-    return told if isinstance(told, str) else ""
+        data = data.get(key) if isinstance(data, dict) else None
+    return data if isinstance(data, str) else ""
 
 
-def time(told: object, *keys: str) -> datetime | None:
-    """The ISO 8601 time at `keys` as an aware value in UTC, None for anything else; without a zone it is UTC."""
+def time(data: object, *keys: str) -> datetime | None:
+    """Return the ISO 8601 time at a path of keys in UTC, None for anything else.
+
+    A time without a zone is read as UTC.
+    """
     try:
-        found = datetime.fromisoformat(text(told, *keys))
-        return (found if found.tzinfo else found.replace(tzinfo=UTC)).astimezone(UTC)
+        moment = datetime.fromisoformat(text(data, *keys))
+        if not moment.tzinfo:
+            moment = moment.replace(tzinfo=UTC)
+        return moment.astimezone(UTC)
     except (ValueError, OverflowError):
         return None
 
 
 def texts(content: object) -> list[str]:
-    """The texts of a message's content: one string, or the `text` of each part that has any."""
+    """Return the texts of a message's content that are not blank.
+
+    The content is a string, or a list of parts, which are strings or have a `text`.
+    """
     parts = [content] if isinstance(content, str | dict) else items(content)
-    found = [text(part) or text(part, "text") for part in parts]
-    return [one for one in found if one.strip()]
+    part_texts = [text(part) or text(part, "text") for part in parts]
+    return [part_text for part_text in part_texts if part_text.strip()]
 
 
-def joined(told: object, *keys: str) -> str:
-    """The texts of the content at `keys`, a line break between two parts."""
-    return join(texts(value(told, *keys)), "\n")
+def joined(data: object, *keys: str) -> str:
+    """Return the texts of the content at a path of keys, with a line break between two parts."""
+    return join(texts(value(data, *keys)), "\n")
 
 
 def join(parts: list[str], separator: str) -> str:
-    """The parts of one message, parted by `separator`; by nothing where a credential runs on from part to part. So
-    redaction knows it for what it is."""
-    whole = "".join(parts[:1])
-    pieces = [whole]
+    """Return the parts of one message with a separator between them.
+
+    Parts over which a credential runs on get no separator, so that redaction recognises it.
+    """
+    end = "".join(parts[:1])
+    pieces = [end]
     for part in parts[1:]:
-        tail = whole[-MAX_SECRET:]
-        near = find_secrets(tail + part[:MAX_SECRET])
-        between = "" if any(one.start < len(tail) < one.end for one in near) else separator
-        whole = tail + between + part
+        tail = end[-MAX_SECRET:]
+        secrets = find_secrets(tail + part[:MAX_SECRET])
+        is_cut = any(secret.start < len(tail) < secret.end for secret in secrets)
+        between = "" if is_cut else separator
         pieces += [between, part]
+        end = tail + between + part
     return "".join(pieces)

@@ -1,4 +1,7 @@
-"""Which reader knows a file: asked of its content, never of its name or label; and where agents keep their sessions."""
+"""The readers of transcripts, chosen by the content of a file, and where agents keep transcripts.
+
+The name or label of a file never counts.
+"""
 
 from __future__ import annotations
 
@@ -19,25 +22,34 @@ READERS = """
 """.split()
 """The modules of this folder that read a format, each with `sniff(head)` and `read(stream, name)`.
 
-The first that knows a file reads it: exact formats stand before Markdown, which is guessed.
+The first that recognises a file reads it: exact formats come before Markdown, which is guessed.
 """
 
-# The group of entry points under which a package names a module or object with `sniff` and `read`.
 GROUP = "memory_ci.transcripts"
+"""Entry points of this group name a module or object of other packages with `sniff` and `read`."""
+
 HEAD_BYTES = 65_536
 DATABASE = b"SQLite format 3\0"
 OPENCODE = ".local/share/opencode/opencode.db"  # Where opencode keeps all sessions in a home.
-MAX_FILE_BYTES = 200_000_000  # A larger file in a directory is no transcript; one that is named is read all the same.
+
+MAX_FILE_BYTES = 200_000_000
+"""Bytes of a file in a directory that may be a transcript; a file that is named has no limit."""
 
 
 def read_transcript(
     path: Path, name: str | None = None, roots: Sequence[Path] = (), own: str = ""
 ) -> tuple[Session, ...]:
-    """The sessions of a file; none if no reader knows it. `name` is what they say they were read from.
+    """Return the sessions of a file; none if no reader recognises it.
 
-    Of a database those made in `roots` alone, and the one called `own`, where named; files that Cursor names are
-    named from these roots.
-    Raises UsageError transcript-unreadable.
+    Args:
+        path: the file.
+        name: the path that the sessions get as theirs; the file's name by default.
+        roots: work trees; of a database, only sessions made in these are read, and paths that
+            Cursor wrote are made relative to them.
+        own: an id; if not empty, only this session of a database is read.
+
+    Raises:
+        UsageError: transcript-unreadable.
     """
     try:
         with open_regular(path) as stream:
@@ -46,39 +58,52 @@ def read_transcript(
                 return read_stream(stream, name or path.name, roots)
     except OSError as error:
         raise _unreadable(path, error.strerror or str(error)) from error
-    from memory_ci.sources.transcripts.opencode import (
-        read_database,
-    )  # What is not yet in the file itself counts, too.
+
+    # By its path, for sqlite also reads what is not yet in the file itself.
+    from memory_ci.sources.transcripts.opencode import read_database
 
     return tuple(read_database(path, name or path.name, roots, own))
 
 
 def is_database(path: Path) -> bool:
-    """Whether a regular file holds sessions of several projects as a database. Raises OSError."""
+    """Return whether a file is a database, with sessions of several projects.
+
+    Raises:
+        OSError: the file cannot be read.
+    """
     with path.open("rb") as stream:
         return stream.read(len(DATABASE)) == DATABASE
 
 
 def read_stream(data: BinaryIO, name: str, roots: Sequence[Path] = ()) -> tuple[Session, ...]:
-    """The sessions of a stream that can be read again from its start; none if no reader knows it."""
+    """Return the sessions of a seekable stream; none if no reader recognises it."""
     head = data.read(HEAD_BYTES)
-    for module in _readers():
-        if module.sniff(head):
-            data.seek(0)
-            known = (roots,) if getattr(module, "TAKES_ROOTS", False) else ()
-            return tuple(module.read(data, name, *known))
+    for reader in _iter_readers():
+        if not reader.sniff(head):
+            continue
+        data.seek(0)
+        if getattr(reader, "TAKES_ROOTS", False):
+            return tuple(reader.read(data, name, roots))
+        return tuple(reader.read(data, name))
     return ()
 
 
-def _readers() -> Iterator[Any]:
-    """Ours, imported when their turn comes, then those that installed packages bring."""
-    yield from (import_module(f"memory_ci.sources.transcripts.{reader}") for reader in READERS)
-    yield from (point.load() for point in entry_points(group=GROUP))
+def _iter_readers() -> Iterator[Any]:
+    """Yield our readers, each imported when its turn comes, then those of installed packages."""
+    for name in READERS:
+        yield import_module(f"memory_ci.sources.transcripts.{name}")
+    for point in entry_points(group=GROUP):
+        yield point.load()
 
 
 def find_transcripts(paths: Iterable[Path]) -> Iterator[Path]:
-    """Files that may be transcripts: those named, and all in the directories named, in order. Links are not followed
-    inside a directory, nor is git's own. Raises UsageError transcript-unreadable."""
+    """Yield the files that may be transcripts: those named, and all in the directories named.
+
+    In a directory, links are not followed, and git's own directory is left out.
+
+    Raises:
+        UsageError: transcript-unreadable.
+    """
     for path in paths:
         if path.is_dir():
             yield from _walk(path)
@@ -91,45 +116,47 @@ def find_transcripts(paths: Iterable[Path]) -> Iterator[Path]:
 def _walk(directory: Path) -> Iterator[Path]:
     for parent, folders, files in os.walk(directory):
         folders[:] = sorted(set(folders) - {".git"})
-        for path in (Path(parent, name) for name in sorted(files)):
-            if (
-                path.is_file()
-                and not path.is_symlink()
-                and 0 < path.stat().st_size <= MAX_FILE_BYTES
-            ):
+        for name in sorted(files):
+            path = Path(parent, name)
+            if not path.is_file() or path.is_symlink():
+                continue
+            if 0 < path.stat().st_size <= MAX_FILE_BYTES:
                 yield path
 
 
 def default_places(home: Path, project: Path) -> tuple[Path, ...]:
-    """Those of `usual_places` that exist."""
+    """Return those of `usual_places` that exist."""
     return tuple(place for place in usual_places(home, project) if place.exists())
 
 
 def usual_places(home: Path, project: Path) -> tuple[Path, ...]:
-    """Where agents keep the sessions of `project`, whether they do or not.
+    """Return where agents keep the sessions of a project, whether the places exist or not.
 
-    Claude Code names a directory after the project's path, Codex, Copilot and opencode keep all projects in one,
-    Gemini under a hash. Cursor names a directory after the path, each run of other characters one hyphen, and keeps
-    those of sub-agents below the session.
+    Claude Code names a directory after the project's path, Codex, Copilot and opencode keep all
+    projects in one, Gemini under a hash. Cursor names a directory after the path, each run of other
+    characters one hyphen, and keeps the sessions of sub-agents below their session.
     """
     escaped = re.sub(r"[^A-Za-z0-9]", "-", str(project))
+    copilot = home / ".copilot" / "session-state"
+    gemini = home / ".gemini" / "tmp"
     cursor = _cursor_directory(home, project)
-    asked = sorted((*cursor.glob("*.txt"), *cursor.glob("*.jsonl"), *cursor.glob("*/*.jsonl")))
-    chats, states = home / ".gemini" / "tmp", home / ".copilot" / "session-state"
+    cursor_files = [*cursor.glob("*.txt"), *cursor.glob("*.jsonl"), *cursor.glob("*/*.jsonl")]
     return (
         home / ".claude" / "projects" / escaped,
         home / ".codex" / "sessions",
-        *(sorted(states.glob("*/events.jsonl")) or [states / "*" / "events.jsonl"]),
-        *(sorted(chats.glob("*/chats")) or [chats / "*" / "chats"]),
+        *(sorted(copilot.glob("*/events.jsonl")) or [copilot / "*" / "events.jsonl"]),
+        *(sorted(gemini.glob("*/chats")) or [gemini / "*" / "chats"]),
         home / OPENCODE,
-        *(asked or [cursor / "*"]),
+        *(sorted(cursor_files) or [cursor / "*"]),
         project / ".specstory" / "history",
         project / ".aider.chat.history.md",
     )
 
 
 def find_cursor_session(home: Path, project: Path, session: str) -> Path | None:
-    """Return the transcript of one session of Cursor in a project: of its CLI a file, of its IDE one in a directory.
+    """Return the transcript of one session of Cursor in a project, None if there is none.
+
+    Cursor's CLI keeps a file in the directory of the project, its IDE one in a directory below it.
 
     Args:
         home: the home of the user.
@@ -150,6 +177,6 @@ def _cursor_directory(home: Path, project: Path) -> Path:
     return home / ".cursor" / "projects" / slug / "agent-transcripts"
 
 
-def _unreadable(path: Path, why: str) -> UsageError:
+def _unreadable(path: Path, reason: str) -> UsageError:
     hint = "Name a transcript, or a directory of transcripts."
-    return UsageError(f"{path} cannot be read: {why}", slug="transcript-unreadable", hint=hint)
+    return UsageError(f"{path} cannot be read: {reason}", slug="transcript-unreadable", hint=hint)
