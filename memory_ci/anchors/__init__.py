@@ -1,1 +1,1 @@
-"""Cites of code, and whether the code they name is still what it was. Pure: texts in, verdicts out."""
+"""Cites of code and verdicts on them. Pure: takes texts and returns verdicts."""

@@ -1,4 +1,4 @@
-"""Anchors: written, read, and made from the text they speak about (docs/anchors.md)."""
+"""Anchors: parsed, formatted, and made from the text that they cite (docs/anchors.md)."""
 
 from __future__ import annotations
 
@@ -7,96 +7,170 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from memory_ci.anchors.symbols import Definition, find_around, find_definition, find_named, tail_of
-from memory_ci.anchors.words import BACK, BLANK, DEEPER, Said, read_code
+from memory_ci.anchors.symbols import (
+    Definition,
+    find_around,
+    find_definition,
+    find_named,
+    strip_owners,
+)
+from memory_ci.anchors.words import DEDENT, INDENT, PARAGRAPH, Tokens, read_code
 from memory_ci.records.anchor import Anchor, Verdict
 from memory_ci.records.entry import Entry
 
-HASH_WIDTH = 12
-PATH = r"(?!\.{0,2}/)[^\n\r\0\ud800-\udfff]+"  # As git lists it; one that leads out of the tree makes git end at once.
-WRITTEN = re.compile(
-    rf"(?P<path>{PATH}?)(?::(?:-|(?P<first>[1-9]\d{{0,8}})(?:-(?P<last>[1-9]\d{{0,8}}))?))?"
+HASH_WIDTH = 12  # Hexadecimal digits.
+
+# A path as git lists it; for one that leads out of the tree git ends with an error.
+PATH = r"(?!\.{0,2}/)[^\n\r\0\ud800-\udfff]+"
+LINE_NUMBER = r"[1-9]\d{0,8}"
+CITE = re.compile(
+    rf"(?P<path>{PATH}?)(?::(?:-|(?P<first>{LINE_NUMBER})(?:-(?P<last>{LINE_NUMBER}))?))?"
     r"@(?P<commit>[0-9a-f]{7,64})(?: +symbol:(?P<symbol>[^\s@]+))?"
     r"(?: +(?P<by>words|text):(?P<text>[0-9a-f]{8,64}))?"
 )
-"""`path[:first[-last]]@commit [symbol:NAME] [words:HASH]`, in old ones `text:HASH`. After the last `@` is none,
-so that a path may."""
+"""`path[:first[-last]]@commit [symbol:NAME] [words:HASH]`; old anchors have `text:HASH`.
 
+No `@` follows that of the commit, so that a path may contain it.
+"""
+
+# A path with such an end would be read as one with lines: `:-` is written after it.
+ENDS_LIKE_LINES = re.compile(rf":(?:-|{LINE_NUMBER}(?:-{LINE_NUMBER})?)$")
 LAYOUT = ",;()\\"  # What formatters add and drop when they wrap and join lines.
 FOLDED = str.maketrans("'`", '""', LAYOUT)
-LOOKS_CUT = re.compile(
-    r":(?:-|[1-9]\d{0,8}(?:-[1-9]\d{0,8})?)$"
-)  # Would be read as lines: `:-` is written behind it.
+
+Lines = tuple[int, int]
+"""The first and the last line of a place, 1-based, both included."""
+
+MIN_DISTINCTIVE_WORDS = 8
+"""Fewer words occur in many places: they are searched for in their own place only."""
+
+
+class Subject(NamedTuple):
+    """The part of a text that an anchor cites.
+
+    Attributes:
+        definition: the cited definition or, if `is_part`, that around the cited lines; None for a
+            whole file and for lines outside of definitions.
+        is_part: whether lines are cited that are not a whole definition.
+        lines: the cited lines; None for a whole file.
+        tokens: the cited words.
+        path: the path by which the text was read; "" if it was read as prose.
+    """
+
+    definition: Definition | None
+    is_part: bool
+    lines: Lines | None
+    tokens: Tokens
+    path: str
+
+    @property
+    def is_distinctive(self) -> bool:
+        """Whether the cited words are enough to be recognised elsewhere."""
+        return len(self.tokens.words) >= MIN_DISTINCTIVE_WORDS
 
 
 def parse_anchor(cite: str) -> Anchor | None:
-    """The anchor that a cite writes, or None: a cite may be anything. A path is as git lists it: not absolute, not
-    relative to a directory, in one line."""
-    match = WRITTEN.fullmatch(cite)
+    """Return the anchor that a cite spells, or None.
+
+    A cite may be any text. The path of an anchor is as git lists it: not absolute, not relative to
+    a directory, in one line.
+    """
+    match = CITE.fullmatch(cite)
     if match is None:
         return None
-    path, begin, end, commit, symbol, by, text = match.groups()
-    first = int(begin) if begin else None
-    last = int(end) if end else first
+    first = int(match["first"]) if match["first"] else None
+    last = int(match["last"]) if match["last"] else first
     if first is not None and last is not None and last < first:
         return None
-    lines = {"first": first, "last": last}
     return Anchor(
-        path=path, commit=commit, **lines, symbol=symbol, text=text, is_by_words=by == "words"
+        path=match["path"],
+        commit=match["commit"],
+        first=first,
+        last=last,
+        symbol=match["symbol"],
+        text=match["text"],
+        is_by_words=match["by"] == "words",
     )
 
 
 def is_citable(path: str) -> bool:
-    """Whether an anchor can name this file."""
+    """Return whether an anchor can name this file."""
     return re.fullmatch(PATH, path) is not None
 
 
 def may_hide(anchor: Anchor, entry: Entry) -> bool:
-    """Whether an entry is to be hidden once this anchor is gone: not if the anchor is a guess, for the entry does not
-    name what it cites (a definition, a file with or without the extension), nor if the entry is about a rejected
-    approach: that its code is gone is what it says."""
-    name = anchor.path.rpartition("/")[2]
-    names = {name, name.partition(".")[0], tail_of(anchor.symbol or "")} - {""}
+    """Return whether an entry is hidden once the code of this anchor is gone.
+
+    It is not if the anchor is a guess, because the entry does not name what it cites: a definition,
+    or a file with or without its extension. An entry about a rejected approach is not hidden
+    either, because it may say that the code is gone.
+    """
+    if entry.adoption == "rejected":
+        return False
+    file_name = anchor.path.rpartition("/")[2]
+    names = {file_name, file_name.partition(".")[0], strip_owners(anchor.symbol or "")}
     prose = entry.text
-    is_named = any(re.search(rf"(?<!\w){re.escape(one)}(?!\w)", prose) for one in names)
-    return entry.adoption != "rejected" and is_named
+    return any(
+        re.search(rf"(?<!\w){re.escape(name)}(?!\w)", prose) is not None for name in names - {""}
+    )
 
 
 def format_anchor(anchor: Anchor) -> str:
-    """The inverse of parse_anchor; a single line is written once, as people cite it."""
-    end = f"-{anchor.last}" if anchor.last != anchor.first else ""
-    lines = (
-        f":{anchor.first}{end}"
-        if anchor.first is not None
-        else ":-"
-        if LOOKS_CUT.search(anchor.path)
-        else ""
-    )
-    symbol = f" symbol:{anchor.symbol}" if anchor.symbol else ""
-    text = f" {'words' if anchor.is_by_words else 'text'}:{anchor.text}" if anchor.text else ""
-    return f"{anchor.path}{lines}@{anchor.commit}{symbol}{text}"
+    """Return an anchor as a cite, the inverse of parse_anchor.
+
+    A single line is written once, as people cite it.
+    """
+    lines = ""
+    if anchor.first is not None:
+        lines = f":{anchor.first}"
+        if anchor.last != anchor.first:
+            lines += f"-{anchor.last}"
+    elif ENDS_LIKE_LINES.search(anchor.path):
+        lines = ":-"
+
+    cite = f"{anchor.path}{lines}@{anchor.commit}"
+    if anchor.symbol:
+        cite += f" symbol:{anchor.symbol}"
+    if anchor.text:
+        kind = "words" if anchor.is_by_words else "text"
+        cite += f" {kind}:{anchor.text}"
+    return cite
 
 
 def fold(text: str) -> str:
-    """`text` as it is whoever formatted it: no white space, no LAYOUT, one kind of quote. Folding lines and joining
-    them is folding the text: where it is broken does not matter."""
+    """Return a text without what formatters change: white space, LAYOUT, the kind of quotes.
+
+    Lines that are folded and joined are the folded text, wherever lines are broken.
+    """
     return "".join(text.split()).translate(FOLDED)
 
 
-def cut_lines(text: str, lines: tuple[int, int] | None) -> str:
-    """The lines first to last of `text`, or all of it. Lines end where git ends them: at a line feed."""
-    return text if lines is None else "\n".join(text.split("\n")[lines[0] - 1 : lines[1]])
+def cut_lines(text: str, lines: Lines | None) -> str:
+    """Return these lines of a text, or all of it. A line ends where git ends it: at a line feed."""
+    if lines is None:
+        return text
+    first, last = lines
+    return "\n".join(text.split("\n")[first - 1 : last])
 
 
-def has_hash(anchor: Anchor, said: Said, text: str) -> bool:
-    """Whether the hash of an anchor is that of these words, or in an anchor of old that of this text, folded."""
-    own = _hash("\0".join(said.words)) if anchor.is_by_words else _hash(fold(text))
-    return anchor.text is not None and own.startswith(anchor.text)
+def has_hash(anchor: Anchor, tokens: Tokens, text: str) -> bool:
+    """Return whether the hash of an anchor is that of these words.
+
+    The hash of an old anchor is that of `text`, folded.
+    """
+    if anchor.text is None:
+        return False
+    digest = _hash_words(tokens) if anchor.is_by_words else _hash(fold(text))
+    return digest.startswith(anchor.text)
+
+
+def _hash_words(tokens: Tokens) -> str:
+    return _hash("\0".join(tokens.words))
 
 
 def _hash(text: str) -> str:
-    """SHA-256 of a text as UTF-8, in hex; anchors carry its first twelve digits."""
-    import hashlib  # not at the top: 4 ms that a reader of fresh anchors need not pay
+    """Return the SHA-256 of a text as UTF-8, in hexadecimal digits."""
+    import hashlib  # Not at the top: it takes 4 ms that a reader of fresh anchors need not spend.
 
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
@@ -105,109 +179,128 @@ def make_anchor(
     path: str,
     text: str,
     commit: str,
-    lines: tuple[int, int] | None = None,
+    lines: Lines | None = None,
     symbol: str | None = None,
 ) -> Anchor:
-    """The anchor of a file whose text at `commit` is `text`: of lines, of a definition (with its lines), or whole."""
+    """Return an anchor with its hash.
+
+    Args:
+        path: the path of the cited file.
+        text: its text at `commit`.
+        commit: the commit at which it is cited.
+        lines: the cited lines; without them a definition or the whole file is cited.
+        symbol: the cited definition.
+    """
     first, last = lines or (None, None)
     bare = Anchor(path=path, commit=commit, first=first, last=last, symbol=symbol)
     subject = find_subject(bare, text)
-    if subject is None or not subject.said.words:
+    if subject is None or not subject.tokens.words:
         return bare
-    named = subject.definition if not subject.is_part else None
-    first, last = (named.first, named.last) if named and not lines else (first, last)
-    cited = named.name if named else symbol if lines else None
-    text_hash = _hash("\0".join(subject.said.words))[:HASH_WIDTH]
-    return replace(bare, first=first, last=last, symbol=cited, text=text_hash, is_by_words=True)
+
+    cited_symbol = symbol if lines else None
+    if subject.definition is not None and not subject.is_part:
+        cited_symbol = subject.definition.name
+        if lines is None:
+            first, last = subject.definition.first, subject.definition.last
+    return replace(
+        bare,
+        first=first,
+        last=last,
+        symbol=cited_symbol,
+        text=_hash_words(subject.tokens)[:HASH_WIDTH],
+        is_by_words=True,
+    )
 
 
 def enrich_anchor(anchor: Anchor, text: str, prose: str) -> Anchor:
-    """An anchor with its hash; where it cites a whole file and `prose` names a definition in it, of that definition."""
+    """Return an anchor with its hash.
+
+    An anchor of a whole file becomes that of the definition in it that `prose` names, if any.
+
+    Args:
+        anchor: an anchor, with or without a hash.
+        text: the text of its file at its commit.
+        prose: the text of its entry.
+    """
     if anchor.text is not None:
         return anchor
     lines = lines_of(anchor)
-    named = (
-        find_named(anchor.path, text, prose) if lines is None and anchor.symbol is None else None
-    )
-    return make_anchor(
-        anchor.path, text, anchor.commit, lines, named.name if named else anchor.symbol
-    )
-
-
-Lines = tuple[int, int]  # The first and the last line of a place, 1-based, both included.
-TELLING = 8  # Fewer words stand in many places: they are looked for in their own only.
-
-
-class Subject(NamedTuple):
-    """What an anchor cites in the text of its commit. `definition` is what it cites, or (`is_part`) what the cited
-    lines stand in; None for lines of no definition and for a whole file. `said` are the cited words, those of a text
-    that is read as `path`: as prose if it is ""."""
-
-    definition: Definition | None
-    is_part: bool
-    lines: Lines | None
-    said: Said
-    path: str
-
-    @property
-    def is_telling(self) -> bool:
-        return len(self.said.words) >= TELLING
+    symbol = anchor.symbol
+    if lines is None and symbol is None:
+        named = find_named(anchor.path, text, prose)
+        symbol = named.name if named else None
+    return make_anchor(anchor.path, text, anchor.commit, lines, symbol)
 
 
 def find_subject(anchor: Anchor, text: str) -> Subject | None:
-    """What an anchor cites in `text`; None if that says nothing."""
-    path, lines = anchor.path, lines_of(anchor)
+    """Return the part of `text` that an anchor cites; None if that has no words."""
+    path = anchor.path
+    lines = lines_of(anchor)
     around, is_all = find_around(path, text, lines) if lines else (None, False)
-    if is_all and around and anchor.symbol in (None, around.name):
-        return Subject(around, False, lines, say_definition(path, text, around), path)
+    if around and is_all and anchor.symbol in (None, around.name):
+        return Subject(around, False, lines, normalize_definition(path, text, around), path)
     named = find_definition(path, text, anchor.symbol) if anchor.symbol else None
     if named is not None:
-        return Subject(
-            named, False, (named.first, named.last), say_definition(path, text, named), path
-        )
+        named_lines = (named.first, named.last)
+        return Subject(named, False, named_lines, normalize_definition(path, text, named), path)
     if lines is None:
-        return Subject(None, False, None, read_code(path, text).say_all(), path)
+        return Subject(None, False, None, read_code(path, text).normalize_all(), path)
     if around and is_all:
-        return Subject(around, False, lines, say_definition(path, text, around), path)
-    said = cut_words(
-        say_definition(path, text, around) if around else read_code(path, text).say_all(), lines
-    )
-    if said.words:
-        return Subject(around, True, lines, said, path)
-    said = cut_words(read_code("", text).say_all(), lines)
-    return Subject(None, True, lines, said, "") if said.words else None
+        return Subject(around, False, lines, normalize_definition(path, text, around), path)
+
+    tokens = read_code(path, text).normalize_all()
+    if around:
+        tokens = normalize_definition(path, text, around)
+    tokens = cut_tokens(tokens, lines)
+    if tokens.words:
+        return Subject(around, True, lines, tokens, path)
+    tokens = cut_tokens(read_code("", text).normalize_all(), lines)
+    return Subject(None, True, lines, tokens, "") if tokens.words else None
 
 
 def lines_of(place: Anchor | Verdict) -> Lines | None:
-    return (place.first, place.last) if place.first is not None and place.last is not None else None
+    """Return the first and the last line of a place; None for a whole file."""
+    if place.first is None or place.last is None:
+        return None
+    return place.first, place.last
 
 
-def say_definition(path: str, text: str, definition: Definition) -> Said:
-    """The words of a definition, of all its parts one after the other."""
+def normalize_definition(path: str, text: str, definition: Definition) -> Tokens:
+    """Return the words of a definition, those of all its spans one after the other."""
     code = read_code(path, text)
-    return join_words([code.say(*span) for span in definition.spans])
+    return join_tokens([code.normalize(start, stop) for start, stop in definition.spans])
 
 
-def join_words(parts: list[Said]) -> Said:
+def join_tokens(parts: list[Tokens]) -> Tokens:
+    """Return tokens as one sequence."""
     if len(parts) == 1:
         return parts[0]
-    return Said(
-        tuple(word for one in parts for word in one.words),
-        tuple(row for one in parts for row in one.rows),
-    )
+    words: list[str] = []
+    rows: list[int] = []
+    for part in parts:
+        words += part.words
+        rows += part.rows
+    return Tokens(tuple(words), tuple(rows))
 
 
-def cut_words(said: Said, lines: Lines) -> Said:
-    """The words of these rows, with the ends of the blocks that begin in them."""
-    rows = [at for at, row in enumerate(said.rows) if lines[0] <= row <= lines[1]]
-    if not rows:
-        return Said((), ())
-    start, stop = rows[0], rows[-1] + 1
-    depth = sum((word == DEEPER) - (word == BACK) for word in said.words[start:stop])
-    while depth > 0 and said.words[stop : stop + 1] == (BACK,):
-        stop, depth = stop + 1, depth - 1
-    start -= said.words[start - 1 : start] == (BLANK,)
-    stop += said.words[stop : stop + 1] == (BLANK,)
-    while stop > start + 1 and said.words[stop - 1] == ",":
+def cut_tokens(tokens: Tokens, lines: Lines) -> Tokens:
+    """Return the words in these lines, with the ends of the blocks that begin in them."""
+    first, last = lines
+    words = tokens.words
+    indices = [index for index, row in enumerate(tokens.rows) if first <= row <= last]
+    if not indices:
+        return Tokens((), ())
+
+    start = indices[0]
+    stop = indices[-1] + 1
+    depth = words[start:stop].count(INDENT) - words[start:stop].count(DEDENT)
+    while depth > 0 and words[stop : stop + 1] == (DEDENT,):
+        stop += 1
+        depth -= 1
+    if words[start - 1 : start] == (PARAGRAPH,):
+        start -= 1
+    if words[stop : stop + 1] == (PARAGRAPH,):
+        stop += 1
+    while stop > start + 1 and words[stop - 1] == ",":
         stop -= 1
-    return Said(said.words[start:stop], said.rows[start:stop])
+    return Tokens(words[start:stop], tokens.rows[start:stop])

@@ -1,4 +1,4 @@
-"""Parts of a file cited as a whole: those that the entry names, and how much of all was edited."""
+"""Parts of a file that is cited as a whole: those an entry names, and the share that was edited."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
-from memory_ci.anchors.anchors import Lines, say_definition
+from memory_ci.anchors.anchors import Lines, normalize_definition
 from memory_ci.anchors.symbols import (
     MAX_WIDTH,
     Definition,
@@ -16,17 +16,21 @@ from memory_ci.anchors.symbols import (
     is_type,
     list_definitions,
     list_mentions,
-    tail_of,
+    strip_owners,
 )
-from memory_ci.anchors.words import PROSE, PYTHON, Code, read_code
+from memory_ci.anchors.words import PROSE_LEXER, PYTHON_LEXER, Code, read_code
 from memory_ci.records.anchor import Anchor
 
 FEW_PARTS = 3
-"""A name that stands in more parts of a file counts only if the entry has no name that stands in fewer."""
+"""Parts of a file that a name is in. A name in more of them counts only if the entry has no name
+in fewer."""
 
-MAX_PARTS = 30  # Names that stand in more parts say nothing: the file is compared as a whole.
-MIN_TERM, MAX_TERM = 3, 200  # Characters: shorter names stand anywhere, longer ones are no names.
-QUOTATION = re.compile(r"(?P<mark>`{1,2})(?P<code>[^`\n]+)(?P=mark)|[\"“](?P<said>[^\"“”\n]+)[\"”]")
+MAX_PARTS = 30  # Names that are in more parts select none: the file is compared as a whole.
+MIN_TERM = 3  # Characters: shorter names occur anywhere.
+MAX_TERM = 200  # Characters: longer texts are no names.
+QUOTATION = re.compile(
+    r"(?P<mark>`{1,2})(?P<code>[^`\n]+)(?P=mark)|[\"“](?P<quoted>[^\"“”\n]+)[\"”]"
+)
 WORD = re.compile(r"[\w.-]*\w")
 KEY = re.compile(r"\s*(?:-\s+)?[\"']?(?P<key>[A-Za-z_][\w.-]*)[\"']?\s*[:=](?!=)")
 SECTION = re.compile(r"\[+\s*(?P<title>[^\[\]]+?)\s*\]+\s*(?:[#;].*)?")
@@ -37,7 +41,13 @@ IMPORTS = frozenset(("import", "from", "use", "package"))
 
 
 class FilePart(NamedTuple):
-    """A part of a file: its lines, the definition that it is, if it is one, and its words as they are compared."""
+    """A part of a file.
+
+    Attributes:
+        lines: its first and last line.
+        definition: the definition that it is, if it is one.
+        words: its words in the form in which they are compared.
+    """
 
     lines: Lines
     definition: Definition | None = None
@@ -54,10 +64,12 @@ def anchor_parts(anchor: Anchor, text: str, prose: str) -> list[Anchor]:
     """
     anchors: list[Anchor] = []
     for part in find_named_parts(anchor.path, text, prose):
+        symbol: str | None = None
+        if part.definition is not None:
+            name = part.definition.name
+            if find_definition(anchor.path, text, name) == part.definition:
+                symbol = name
         first, last = part.lines
-        name = part.definition.name if part.definition else None
-        is_only = name is not None and find_definition(anchor.path, text, name) == part.definition
-        symbol = name if is_only else None
         anchors.append(
             Anchor(path=anchor.path, commit=anchor.commit, first=first, last=last, symbol=symbol)
         )
@@ -66,66 +78,101 @@ def anchor_parts(anchor: Anchor, text: str, prose: str) -> list[Anchor]:
 
 def find_named_parts(path: str, text: str, prose: str) -> list[FilePart]:
     """Return the parts of a file that hold what an entry names, in the order of the file."""
-    parts_by_term = [_find_parts(path, text, term) for term in list_terms(path, text, prose)]
-    telling = [parts for parts in parts_by_term if len(parts) <= FEW_PARTS]
-    by_lines = {part.lines: part for parts in telling for part in parts}
-    if not by_lines:
-        by_lines = {part.lines: part for parts in parts_by_term for part in parts}
-    if len(by_lines) > MAX_PARTS:
+    parts_by_lines: dict[Lines, FilePart] = {}
+    frequent: dict[Lines, FilePart] = {}
+    for term in list_terms(path, text, prose):
+        parts = _find_parts(path, text, term)
+        is_frequent = len(parts) > FEW_PARTS
+        for part in parts:
+            target = frequent if is_frequent else parts_by_lines
+            target[part.lines] = part
+    if not parts_by_lines:
+        parts_by_lines = frequent
+    if len(parts_by_lines) > MAX_PARTS:
         return []
-    return [by_lines[lines] for lines in sorted(by_lines)]
+    return [parts_by_lines[lines] for lines in sorted(parts_by_lines)]
 
 
-def find_edited_share(path: str, then: str, new_path: str, now: str) -> float:
-    """Return the share of the words of a file that were in parts which are not there any more.
+def find_edited_share(path: str, old_text: str, new_path: str, new_text: str) -> float:
+    """Return the share of the words of a file that were in parts which it no longer has.
 
-    Imports do not count, nor does what was added: they do not change what an older entry is about.
+    Imports and added parts do not count: they do not change what an older entry is about.
+
+    Args:
+        path: the path of the file at the older commit.
+        old_text: its text there.
+        new_path: its path at the newer commit.
+        new_text: its text there.
     """
-    standing = Counter(part.words for part in list_parts(new_path, now))
+    remaining = Counter(part.words for part in list_parts(new_path, new_text))
     edited = total = 0
-    for part in list_parts(path, then):
+    for part in list_parts(path, old_text):
         if part.definition is None and part.words[0] in IMPORTS:
             continue
         total += len(part.words)
-        if standing[part.words]:
-            standing[part.words] -= 1
+        if remaining[part.words]:
+            remaining[part.words] -= 1
         else:
             edited += len(part.words)
     return edited / total if total else 0.0
 
 
 def list_terms(path: str, text: str, prose: str) -> list[str]:
-    """Return what an entry may name in a file.
+    """Return the terms by which an entry may name a part of a file.
 
-    These are names that it writes as code and quotations that stand in the file, the keys of a settings file that are
-    among its words, and the headings of a document of two words or more that it repeats.
+    These are names that it writes as code and quotations that the file has, the keys of a settings
+    file that are among its words, and the headings of a document of two words or more that it
+    repeats.
     """
-    quotations = [(match["code"] or match["said"]).strip() for match in QUOTATION.finditer(prose)]
-    terms = [*list_mentions(prose), *quotations]
+    terms = list_mentions(prose)
+    for quotation in QUOTATION.finditer(prose):
+        quoted = quotation["code"] or quotation["quoted"]
+        terms.append(quoted.strip())
+
     extension = _extension(path)
     lines = [line for line in text.split("\n") if len(line) <= MAX_WIDTH]
     if extension in SETTINGS:
-        words = set(WORD.findall(prose))
-        terms += [key for line in lines for key in _list_keys(line) if key in words]
+        terms += _list_used_keys(lines, prose)
     elif extension in DOCUMENTS:
-        said = f" {_fold_words(prose)} "
-        titles = [match["title"] for line in lines if (match := HEADING.fullmatch(line))]
-        terms += [title for title in titles if " " in title and f" {_fold_words(title)} " in said]
+        terms += _list_repeated_headings(lines, prose)
     return [
         term for term in dict.fromkeys(terms) if MIN_TERM <= len(term) <= MAX_TERM and term in text
     ]
+
+
+def _list_used_keys(lines: Sequence[str], prose: str) -> list[str]:
+    """Return the keys and sections of a settings file that are words of a text."""
+    words = set(WORD.findall(prose))
+    used: list[str] = []
+    for line in lines:
+        used += [key for key in _list_keys(line) if key in words]
+    return used
+
+
+def _list_repeated_headings(lines: Sequence[str], prose: str) -> list[str]:
+    """Return the headings of a document, of two words or more, that a text repeats."""
+    folded_prose = f" {_fold_words(prose)} "
+    repeated: list[str] = []
+    for line in lines:
+        heading = HEADING.fullmatch(line)
+        if heading is None or " " not in heading["title"]:
+            continue
+        if f" {_fold_words(heading['title'])} " in folded_prose:
+            repeated.append(heading["title"])
+    return repeated
 
 
 @lru_cache(maxsize=128)
 def list_parts(path: str, text: str) -> tuple[FilePart, ...]:
     """Return the parts of a file.
 
-    In code these are functions, constants, types without members, and the statements outside of them; in a document
-    its paragraphs; elsewhere its lines.
+    In code these are functions, constants, types without members, and the statements outside of
+    them; in a document its paragraphs; elsewhere its lines.
     """
     code = read_code(path, text)
-    if code.lexer is PROSE:
-        return tuple(_list_text_parts(code, gap=1 if _extension(path) in DOCUMENTS else 0))
+    if code.lexer is PROSE_LEXER:
+        gap = 1 if _extension(path) in DOCUMENTS else 0
+        return tuple(_list_text_parts(code, gap))
     return tuple(_list_code_parts(path, text, code))
 
 
@@ -133,24 +180,25 @@ def _list_code_parts(path: str, text: str, code: Code) -> Iterator[FilePart]:
     spans: list[tuple[int, int]] = []
     for definition in _list_leaves(path, text):
         spans += definition.spans
-        words = say_definition(path, text, definition).words
+        words = normalize_definition(path, text, definition).words
         yield FilePart((definition.first, definition.last), definition, words)
-    at = 0
+
+    index = 0
     for line in code.lines:
-        while at < len(spans) and spans[at][1] <= line.start:
-            at += 1
-        if at < len(spans) and spans[at][0] <= line.start:
+        while index < len(spans) and spans[index][1] <= line.start:
+            index += 1
+        if index < len(spans) and spans[index][0] <= line.start:
             continue
-        is_docstring = code.lexer is PYTHON and code.strings.issuperset(
-            range(line.start, line.stop)
-        )
-        words = () if is_docstring else code.say(line.start, line.stop).words
+        indices = range(line.start, line.stop)
+        if code.lexer is PYTHON_LEXER and code.string_indices.issuperset(indices):
+            continue  # A docstring.
+        words = code.normalize(line.start, line.stop).words
         if words:
             yield FilePart((code.rows[line.start], code.rows[line.stop - 1]), None, words)
 
 
 def _list_leaves(path: str, text: str) -> list[Definition]:
-    """Return the definitions that are no type with members, without those that are inside of them."""
+    """Return the definitions that are no type with members, without those inside of them."""
     definitions = list_definitions(path, text)
     owners = {definition.name.rpartition(".")[0] for definition in definitions}
     leaves: list[Definition] = []
@@ -167,29 +215,37 @@ def _list_leaves(path: str, text: str) -> list[Definition]:
 def _list_text_parts(code: Code, gap: int) -> Iterator[FilePart]:
     """Return the runs of rows that have at most `gap` line breaks between them."""
     rows = code.rows
-    starts = [at for at in range(len(rows)) if at == 0 or rows[at] > rows[at - 1] + gap]
+    starts = [index for index, row in enumerate(rows) if index == 0 or row > rows[index - 1] + gap]
     for start, stop in zip(starts, [*starts[1:], len(rows)], strict=True):
         yield FilePart((rows[start], rows[stop - 1]), None, tuple(code.words[start:stop]))
 
 
 def _find_parts(path: str, text: str, term: str) -> list[FilePart]:
-    """Return the parts that a term is the name of; where it is none's, those that it stands in."""
-    definitions = list_definitions(path, text)
-    named = [
-        definition
-        for definition in definitions
-        if term in (definition.name, tail_of(definition.name))
+    """Return the parts that a term is the name of, else those that it occurs in."""
+    definitions = [
+        FilePart((definition.first, definition.last), definition)
+        for definition in list_definitions(path, text)
+        if term in (definition.name, strip_owners(definition.name))
     ]
-    if named:
-        return [FilePart((definition.first, definition.last), definition) for definition in named]
+    if definitions:
+        return definitions
+
     lines = text.split("\n")
     rows = _find_rows(lines, term)
-    blocks = {block: None for row in rows if (block := _find_block(path, lines, row, term))}
+    blocks: dict[Lines, None] = {}
+    for row in rows:
+        block = _find_block(path, lines, row, term)
+        if block:
+            blocks[block] = None
     if blocks:
         return [FilePart(block) for block in blocks]
-    parts = list_parts(path, text)
-    found = {part: None for row in rows for part in parts if part.lines[0] <= row <= part.lines[1]}
-    return list(found)
+
+    parts: dict[FilePart, None] = {}
+    for row in rows:
+        for part in list_parts(path, text):
+            if part.lines[0] <= row <= part.lines[1]:
+                parts[part] = None
+    return list(parts)
 
 
 def _find_rows(lines: Sequence[str], term: str) -> list[int]:
@@ -205,13 +261,14 @@ def _find_rows(lines: Sequence[str], term: str) -> list[int]:
 
 
 def _find_block(path: str, lines: Sequence[str], row: int, term: str) -> Lines | None:
-    """Return the lines of the section or key that a term names and that begins in a row; None if none does."""
+    """Return the lines of the section or key that a term names and that begins in a row."""
     line = lines[row - 1]
     if len(line) > MAX_WIDTH:
         return None
     extension = _extension(path)
-    if extension in DOCUMENTS and (heading := HEADING.fullmatch(line)):
-        return row, _find_section_end(lines, row, len(heading["level"]))
+    if extension in DOCUMENTS:
+        heading = HEADING.fullmatch(line)
+        return (row, _find_section_end(lines, row, len(heading["level"]))) if heading else None
     if extension not in SETTINGS or term not in _list_keys(line):
         return None
     if SECTION.fullmatch(line):
@@ -237,30 +294,35 @@ def _find_table_end(lines: Sequence[str], row: int) -> int:
 
 
 def _find_value_end(lines: Sequence[str], row: int) -> int:
-    """Return the last row of the value of a key: what is indented deeper, and the bracket that closes it."""
-    indent = _indent(lines[row - 1])
+    """Return the last row of the value of a key.
+
+    A value has the rows that are indented deeper than its key, and the bracket that closes it.
+    """
+    key_indent = _indentation(lines[row - 1])
     last = row
     for number in range(row + 1, len(lines) + 1):
-        line = lines[number - 1].strip()
-        if not line:
+        line = lines[number - 1]
+        if not line.strip():
             continue
-        if _indent(lines[number - 1]) <= indent:
-            is_closing = _indent(lines[number - 1]) == indent and line[0] in ")]}"
+        indent = _indentation(line)
+        if indent <= key_indent:
+            is_closing = indent == key_indent and line.strip()[0] in ")]}"
             return number if is_closing else last
         last = number
     return last
 
 
 def _list_keys(line: str) -> list[str]:
-    """Return the names by which people call the key or the section that a line begins."""
-    if section := SECTION.fullmatch(line):
+    """Return the names of the key or the section that a line begins."""
+    section = SECTION.fullmatch(line)
+    if section:
         title = section["title"].replace('"', "")
-        return [title, tail_of(title)]
+        return [title, strip_owners(title)]
     key = KEY.match(line)
     return [key["key"]] if key else []
 
 
-def _indent(line: str) -> int:
+def _indentation(line: str) -> int:
     return len(line) - len(line.lstrip())
 
 

@@ -1,28 +1,46 @@
-"""Subjects: the definitions that an entry is about, by the change that it comes from and by the words that it says."""
+"""The definitions that an entry is about, by the change it comes from and by its words."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
-from memory_ci.anchors.anchors import join_words, say_definition
-from memory_ci.anchors.symbols import Definition, is_type, list_definitions, list_mentions, tail_of
+from memory_ci.anchors.anchors import join_tokens, normalize_definition
+from memory_ci.anchors.symbols import (
+    Definition,
+    is_type,
+    list_definitions,
+    list_mentions,
+    strip_owners,
+)
 
 MAX_CITES = 3
-MAX_FILES = 2  # More definitions, or those of more files, are no guess for an entry that names none of them.
-SUPPORT = re.compile(
-    r"(?:.*/)?(?:tests?|testing|specs?|__tests__|testdata|fixtures|examples?|bench(?:marks|es)?|docs?|playground)/.*"
+# Files. Definitions of more files are no guess for an entry that names none of them.
+MAX_FILES = 2
+SUPPORT_FILE = re.compile(
+    r"(?:.*/)?(?:tests?|testing|specs?|__tests__|testdata|fixtures|examples?|bench(?:marks|es)?"
+    r"|docs?|playground)/.*"
     r"|(?:.*/)?(?:test_|conftest\.)[^/]*|.*(?:[._-]tests?|[.-]spec|[.-]bench)\.\w+",
     re.IGNORECASE,
-)  # Files whose code a change touches beside what it is about.
+)
+"""The path of a file that a change touches in addition to the code it is about."""
+
 Words = tuple[str, ...]
-Texts = Mapping[str, str]  # Texts of files by path.
+Texts = Mapping[str, str]
+"""Texts of files by path."""
 
 
 class TouchedDefinition(NamedTuple):
-    """A definition that a change made or edited: `weight` is how many words are other."""
+    """A definition that a change made or edited.
+
+    Attributes:
+        path: the path of its file.
+        name: its name with its owners.
+        weight: number of words that were added or removed.
+        is_type: whether it is a type.
+    """
 
     path: str
     name: str
@@ -31,87 +49,140 @@ class TouchedDefinition(NamedTuple):
 
 
 def list_touched(before: Texts, after: Texts) -> list[TouchedDefinition]:
-    """The definitions of `after` that do not say what one of their name said before. What only moved is not touched. Of
-    a method and its class that is the method, of a function and one inside of it the outer one."""
-    was = {path: _say_by_name(path, text) for path, text in before.items()}
-    moved = {(tail_of(name), words) for own in was.values() for name, (_, words) in own.items()}
-    found: list[TouchedDefinition] = []
+    """Return the definitions that a change made or edited.
+
+    A definition that only moved is not touched. Of a method and its class the method is returned,
+    of a function and one inside of it the outer function.
+
+    Args:
+        before: the texts of the changed files before the change.
+        after: their texts after it.
+    """
+    old_words_by_path: dict[str, dict[str, Words]] = {}
+    unchanged: set[tuple[str, Words]] = set()
+    for path, text in before.items():
+        old_words = {name: words for name, (_, words) in _group_by_name(path, text).items()}
+        old_words_by_path[path] = old_words
+        unchanged.update((strip_owners(name), words) for name, words in old_words.items())
+
+    touched: list[TouchedDefinition] = []
     for path, text in after.items():
-        touched: dict[str, TouchedDefinition] = {}
-        for name, (one, words) in _say_by_name(path, text).items():
-            if (tail_of(name), words) not in moved:
-                now, old = Counter(words), Counter(was.get(path, {}).get(name, (None, ()))[1])
-                weight = ((now - old) + (old - now)).total()
-                touched[name] = TouchedDefinition(path, name, weight, is_type(path, text, one))
-        parts = {name: name.split(".") for name in touched}
-        above = {
-            name: [".".join(own[:end]) for end in range(1, len(own))] for name, own in parts.items()
-        }
-        owners = {name: [touched[one] for one in above[name] if one in touched] for name in touched}
-        inside = {owner.name for own in owners.values() for owner in own if owner.is_type}
-        outer = (
-            name
-            for name in touched
-            if name not in inside and all(owner.is_type for owner in owners[name])
-        )
-        found += map(touched.__getitem__, outer)
-    return found
+        old_words = old_words_by_path.get(path, {})
+        in_file: dict[str, TouchedDefinition] = {}
+        for name, (definition, words) in _group_by_name(path, text).items():
+            if (strip_owners(name), words) in unchanged:
+                continue
+            weight = _count_edited(old_words.get(name, ()), words)
+            in_file[name] = TouchedDefinition(path, name, weight, is_type(path, text, definition))
+        touched += _drop_nested(in_file)
+    return touched
+
+
+def _count_edited(old_words: Words, new_words: Words) -> int:
+    """Return how many words were added or removed."""
+    old = Counter(old_words)
+    new = Counter(new_words)
+    return ((new - old) + (old - new)).total()
+
+
+def _drop_nested(touched: Mapping[str, TouchedDefinition]) -> list[TouchedDefinition]:
+    """Return touched definitions without types of touched members, and without nested functions."""
+    nested: set[str] = set()
+    for name in touched:
+        for owner in _list_owners(name):
+            if owner in touched:
+                nested.add(owner if touched[owner].is_type else name)
+    return [definition for name, definition in touched.items() if name not in nested]
+
+
+def _list_owners(name: str) -> list[str]:
+    """Return the full names of the definitions around one, the outermost first."""
+    parts = name.split(".")
+    return [".".join(parts[:end]) for end in range(1, len(parts))]
 
 
 def choose_touched(
     prose: str, touched: Sequence[TouchedDefinition], named_paths: Collection[str]
 ) -> list[TouchedDefinition]:
-    """What an entry is about of all that its change touched: what it names as code does, else what is in the files
-    that it names, else all of it if that is little; three at most."""
+    """Return the definitions that an entry is about, of those that its change touched.
+
+    These are the definitions that it names as code, else those in the files that it names, else
+    all of them if they are few. At most three are returned.
+
+    Args:
+        prose: the text of the entry.
+        touched: the definitions that its change touched.
+        named_paths: the files that the entry names.
+    """
     mentions = list_mentions(prose)
-    named = [one for one in touched if any(is_meant(mention, one.name) for mention in mentions)]
-    found = named or _functions(one for one in touched if one.path in named_paths)
-    if not found:
-        main = [one for one in touched if not SUPPORT.fullmatch(one.path)]
-        found = _functions(main or touched)
-        if len(found) > MAX_CITES or len({one.path for one in found}) > MAX_FILES:
+    chosen = [definition for definition in touched if _is_mentioned(definition.name, mentions)]
+    if not chosen:
+        chosen = _prefer_functions(
+            [definition for definition in touched if definition.path in named_paths]
+        )
+    if not chosen:
+        main = [definition for definition in touched if not SUPPORT_FILE.fullmatch(definition.path)]
+        chosen = _prefer_functions(main or touched)
+        paths = {definition.path for definition in chosen}
+        if len(chosen) > MAX_CITES or len(paths) > MAX_FILES:
             return []
+
     words = set(re.findall(r"\w+", prose))
-    return sorted(found, key=lambda one: (tail_of(one.name) not in words, -one.weight))[:MAX_CITES]
+    chosen = sorted(
+        chosen,
+        key=lambda definition: (strip_owners(definition.name) not in words, -definition.weight),
+    )
+    return chosen[:MAX_CITES]
 
 
 def find_named(prose: str, texts: Texts) -> list[tuple[str, str]]:
-    """(path, name) of definitions in `texts` that an entry names as code, though nobody touched them; three at most."""
+    """Find definitions that an entry names as code, whether touched or not.
+
+    Returns:
+        The path and the name of each, at most three.
+    """
     mentions = list_mentions(prose)
-    names = (
-        (path, one.name)
-        for path, text in texts.items()
-        for one in list_definitions(path, text)
-        if mentions
-    )
-    return [one for one in names if any(is_meant(mention, one[1]) for mention in mentions)][
-        :MAX_CITES
-    ]
+    if not mentions:
+        return []
+    named: list[tuple[str, str]] = []
+    for path, text in texts.items():
+        names = [definition.name for definition in list_definitions(path, text)]
+        named += [(path, name) for name in names if _is_mentioned(name, mentions)]
+    return named[:MAX_CITES]
 
 
 def is_meant(mention: str, name: str) -> bool:
-    """Whether a name as it is mentioned, with or without owners, can be that of a definition.
+    """Return whether a mention, with or without owners, can be the name of a definition.
 
     >>> [is_meant(mention, "Client.post") for mention in ("api.Client.post", "post", "Server.post")]
     [True, True, False]
     """
-    one, other = mention.split("."), name.split(".")
-    common = min(len(one), len(other))
-    return one[-common:] == other[-common:]
+    mention_parts = mention.split(".")
+    name_parts = name.split(".")
+    common = min(len(mention_parts), len(name_parts))
+    return mention_parts[-common:] == name_parts[-common:]
 
 
-def _say_by_name(path: str, text: str) -> dict[str, tuple[Definition, Words]]:
-    """The definitions of a text by name, the first of those that share one, with the words of all of them."""
+def _is_mentioned(name: str, mentions: Sequence[str]) -> bool:
+    return any(is_meant(mention, name) for mention in mentions)
+
+
+def _group_by_name(path: str, text: str) -> dict[str, tuple[Definition, Words]]:
+    """Return the first definition of each name, with the words of all that share the name."""
     groups: dict[str, list[Definition]] = defaultdict(list)
-    for one in list_definitions(path, text):
-        groups[one.name].append(one)
-    return {
-        name: (own[0], join_words([say_definition(path, text, one) for one in own]).words)
-        for name, own in groups.items()
-    }
+    for definition in list_definitions(path, text):
+        groups[definition.name].append(definition)
+    first_and_words: dict[str, tuple[Definition, Words]] = {}
+    for name, definitions in groups.items():
+        tokens = [normalize_definition(path, text, definition) for definition in definitions]
+        first_and_words[name] = (definitions[0], join_tokens(tokens).words)
+    return first_and_words
 
 
-def _functions(touched: Iterable[TouchedDefinition]) -> list[TouchedDefinition]:
-    """Functions and constants; types where there is nothing else, for any edit of a member is one of theirs."""
-    found = list(touched)
-    return [one for one in found if not one.is_type] or found
+def _prefer_functions(touched: Sequence[TouchedDefinition]) -> list[TouchedDefinition]:
+    """Return functions and constants; types only if there is nothing else.
+
+    An edit of any member is an edit of its type.
+    """
+    functions = [definition for definition in touched if not definition.is_type]
+    return functions or list(touched)

@@ -1,32 +1,47 @@
-"""Definitions in source text, found by the look of their first line: no parser, a wrong guess costs precision only."""
+"""Definitions in source text, recognised by the look of their first line.
+
+There is no parser: a wrong guess costs precision only.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
 from functools import cache, lru_cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-from memory_ci.anchors.words import BY_EXTENSION, INDENTED, PYTHON, Code, Line, read_code
-from memory_ci.anchors.words import KEYWORDS as PYTHON_KEYWORDS
+from memory_ci.anchors.words import (
+    CLOSING,
+    DEPTH_CHANGE,
+    INDENTED_LEXERS,
+    LEXER_BY_EXTENSION,
+    PYTHON_KEYWORDS,
+    PYTHON_LEXER,
+    Code,
+    Line,
+    read_code,
+)
 
-if TYPE_CHECKING:
-    pass
-
-MAX_WIDTH = 400  # A longer line is generated or minified: it is not looked at, so that no pattern can take long on it.
-MODIFIERS = """public private protected internal static final abstract sealed override virtual async readonly default
-    synchronized native export declare get set""".split()
-WORDS = rf"(?:(?:{'|'.join(MODIFIERS)})\s+)*"
+# Characters. A longer line is generated or minified: no pattern may take long on it.
+MAX_WIDTH = 400
+MODIFIERS = """public private protected internal static final abstract sealed override virtual
+    async readonly default synchronized native export declare get set""".split()
+MODIFIER_WORDS = rf"(?:(?:{'|'.join(MODIFIERS)})\s+)*"
 C_TYPES = r"(?:typedef\s+)?(?:struct|class|enum(?:\s+class)?|union|namespace)"
+RUST_QUALIFIERS = r"(?:(?:default|const|async|unsafe|extern(?:\s+\"\w*\")?)\s+)*"
 RUST_ITEMS = r"(?:fn|struct|enum|trait|union|mod|type|const|static|macro_rules!)"
+JAVA_TYPE = r"(?:<[^>]*>\s*)?\w[\w.<>\[\],?]*(?:,\s+[\w.<>\[\],?]+)*\s+"
+C_RETURN_TYPE = r"(?!(?:return|else|typedef)\b)[\w:*&<>,~\[\]][\w:*&<>,~\[\] ]*?[ *&]"
 
 # Patterns of a definition's first line, by the extensions of the language's files.
 LANGUAGES = {
     "js jsx mjs cjs ts tsx mts cts": (
-        rf"\s*{WORDS}(?:function\*?|class|interface|enum|type|namespace)\s+(?P<name>[\w$]+)",
-        rf"{WORDS}(?:const|let|var)\s+(?:enum\s+)?(?P<name>[\w$]+)",
-        rf"\s+{WORDS}\*?(?P<name>[\w$]+)\s*(?:<[^>]*>)?\([\w$,\s:?]*\)\s*(?::[^()]*)?\{{\s*$",
-        rf"\s+{WORDS}\*?(?P<member>#?[\w$]+)\s*(?:<|\()",
+        rf"\s*{MODIFIER_WORDS}(?:function\*?|class|interface|enum|type|namespace)\s+"
+        r"(?P<name>[\w$]+)",
+        rf"{MODIFIER_WORDS}(?:const|let|var)\s+(?:enum\s+)?(?P<name>[\w$]+)",
+        rf"\s+{MODIFIER_WORDS}\*?(?P<name>[\w$]+)\s*(?:<[^>]*>)?\([\w$,\s:?]*\)\s*(?::[^()]*)?"
+        r"\{\s*$",
+        rf"\s+{MODIFIER_WORDS}\*?(?P<member>#?[\w$]+)\s*(?:<|\()",
     ),
     "go": (
         r"func\s+(?:\(\s*(?:\w+\s+)?\*?(?P<owner>\w+)[^)]*\)\s*)?(?P<name>\w+)",
@@ -34,16 +49,16 @@ LANGUAGES = {
         r"(?P<group>type|var|const)\s*\(\s*$",
     ),
     "rs": (
-        rf"\s*(?:pub(?:\([^)]*\))?\s+)?(?:(?:default|const|async|unsafe|extern(?:\s+\"\w*\")?)\s+)*{RUST_ITEMS}\s+(?:mut\s+)?(?P<name>\w+)",
+        rf"\s*(?:pub(?:\([^)]*\))?\s+)?{RUST_QUALIFIERS}{RUST_ITEMS}\s+(?:mut\s+)?(?P<name>\w+)",
         r"\s*(?:unsafe\s+)?(?P<impl>impl)\b",
     ),
     "java kt cs": (
-        rf"\s*{WORDS}(?:class|interface|enum|record|@interface|object)\s+(?P<name>\w+)",
-        rf"\s+{WORDS}(?:fun\s+|(?:<[^>]*>\s*)?\w[\w.<>\[\],?]*(?:,\s+[\w.<>\[\],?]+)*\s+)(?P<name>\w+)\s*\([^;=]*$",
+        rf"\s*{MODIFIER_WORDS}(?:class|interface|enum|record|@interface|object)\s+(?P<name>\w+)",
+        rf"\s+{MODIFIER_WORDS}(?:fun\s+|{JAVA_TYPE})(?P<name>\w+)\s*\([^;=]*$",
     ),
     "c h cc cpp cxx hh hpp hxx": (
         rf"\s*{C_TYPES}\s+(?P<name>\w+)[^;()]*$",
-        r"(?!(?:return|else|typedef)\b)[\w:*&<>,~\[\]][\w:*&<>,~\[\] ]*?[ *&](?P<name>~?\w+(?:::~?\w+)*)\s*\([^;]*$",
+        rf"{C_RETURN_TYPE}(?P<name>~?\w+(?:::~?\w+)*)\s*\([^;]*$",
         r"#\s*define\s+(?P<name>\w+)",
     ),
     "rb": (
@@ -55,43 +70,60 @@ LANGUAGES = {
         r"\s*function\s+(?P<name>[\w-]+)",
     ),
 }
-PATTERNS = {ext: table for exts, table in LANGUAGES.items() for ext in exts.split()}
-# What is followed by parentheses and defines nothing.
-KEYWORDS = frozenset(
+PATTERNS = {
+    extension: patterns
+    for extensions, patterns in LANGUAGES.items()
+    for extension in extensions.split()
+}
+# Words that are followed by parentheses and define nothing.
+CALL_LIKE_KEYWORDS = frozenset(
     "if for while switch catch return function else do try with await throw super sizeof".split()
 )
-CLOSES = re.compile(r"[)\]}]|end\b")
-CONTINUES = re.compile(
-    r"\{|[)\]}].*(?:[:{]|=>)$|(?:public|private|protected)\s*:|(?:rescue|ensure|else|elsif|when|where)\b"
+END_OF_BLOCK = re.compile(r"[)\]}]|end\b")
+CONTINUATION = re.compile(
+    r"\{|[)\]}].*(?:[:{]|=>)$|(?:public|private|protected)\s*:"
+    r"|(?:rescue|ensure|else|elsif|when|where)\b"
 )
-"""What may stand at the indentation of a definition and still belong to it: an opening brace on a line of its own, the
-end of a signature over several lines, an access label, the clauses of Ruby and Rust."""
+"""A line at the indentation of a definition that still belongs to it.
+
+An opening brace on a line of its own, the end of a signature over several lines, an access label,
+the clauses of Ruby and Rust.
+"""
 
 MENTION = re.compile(
     r"(`?)(?<![\w$])([A-Za-z_$][\w$]*(?:(?:\.|::|#)[A-Za-z_$][\w$]*)*[!?]?)([(`]?)"
 )
-CODE_LIKE = re.compile(r"\w_\w|[a-z\d][A-Z]|\.|::|#")
-TITLED = re.compile(r"[A-Z][A-Za-z\d]*")
-TYPES = frozenset(
-    "class interface enum struct trait union type mod module namespace record object typedef".split()
+CODE_SIGN = re.compile(r"\w_\w|[a-z\d][A-Z]|\.|::|#")
+CAPITALISED = re.compile(r"[A-Z][A-Za-z\d]*")
+TYPE_KEYWORDS = frozenset(
+    """class interface enum struct trait union type mod module namespace record object
+    typedef""".split()
 )
-MAX_HEAD = (
-    12  # What tells a type from a function stands in so many words of its head, before its name.
-)
-KINDS = re.compile(r"\b(?:class|interface|mod|enum)\b")
-RUST_MARKS = frozenset(("unsafe", "impl", "mut", "dyn", "const"))
+# Words of a definition before its name, among which its keyword is.
+MAX_HEAD = 12
+SCOPE_KEYWORD = re.compile(r"\b(?:class|interface|mod|enum)\b")
+RUST_TYPE_MARKS = frozenset(("unsafe", "impl", "mut", "dyn", "const"))
 GROUP_MEMBER = re.compile(r"\s+(?P<name>\w+)")
-CLOSING = frozenset(")]}")
-GOES_ON = frozenset(", = < => & | + - * / . ? : ( [ { extends implements where for ->".split())
-LEADS = frozenset(
-    ". ? : | & = > + - * / { where extends implements".split()
-)  # A definition goes on before them.
+# A definition continues in the next line after the first words, and before the second.
+LINE_CONTINUES_AFTER = frozenset(
+    ", = < => & | + - * / . ? : ( [ { extends implements where for ->".split()
+)
+LINE_CONTINUES_BEFORE = frozenset(". ? : | & = > + - * / { where extends implements".split())
 
 
 class Definition(NamedTuple):
-    """A function, type or constant: its name with its owners before it, its lines (1-based), and where its words are.
-    Several of one name (overloads, a getter and its setter) are one, with a span each. `heads` are where they begin
-    without their decorators."""
+    """A function, type or constant.
+
+    Several of one name (overloads, a getter and its setter) may be merged to one, with a span and
+    a head for each.
+
+    Attributes:
+        name: the name with its owners before it, joined by dots.
+        first: the first line, 1-based.
+        last: the last line, included.
+        spans: the ranges (start, stop) of its words.
+        heads: the index of its first word after the decorators, for each span.
+    """
 
     name: str
     first: int
@@ -101,7 +133,7 @@ class Definition(NamedTuple):
 
 
 class _Scope(NamedTuple):
-    """What is being defined, as an owner of what follows in it."""
+    """An open definition, the owner of the definitions inside of it."""
 
     name: str
     stop: int
@@ -111,270 +143,365 @@ class _Scope(NamedTuple):
 
 @lru_cache(maxsize=512)
 def list_definitions(path: str, text: str) -> tuple[Definition, ...]:
-    """The definitions of a file in order; none in a language that is not in the table."""
+    """Return the definitions of a file in order; none if its language is unknown."""
     code = read_code(path, text)
-    patterns = _compiled(code.extension)
-    if code.lexer is PYTHON:
+    if code.lexer is PYTHON_LEXER:
         return tuple(_list_python(code))
-    return tuple(_list_by_look(code, text.split("\n"), patterns)) if patterns else ()
+    patterns = _compile_patterns(code.extension)
+    if not patterns:
+        return ()
+    return tuple(_list_by_look(code, text.split("\n"), patterns))
 
 
 def find_definition(path: str, text: str, symbol: str) -> Definition | None:
-    """The definition that `symbol` names: by its whole name, by the end of it, by its last part if only one has it.
-    What stands inside of others (a function in a function) counts only where nothing outside has the name."""
-    wanted = _dotted(symbol)
-    tail = tail_of(wanted)
-    definitions = list_definitions(path, text) if tail in text else ()
-    for fits in (
-        [one for one in definitions if one.name == wanted],
-        [one for one in definitions if one.name.endswith(f".{wanted}")],
-        [one for one in definitions if tail_of(one.name) == tail],
-    ):
-        if fits:
-            least = min(one.name.count(".") for one in fits)
-            outer = [one for one in fits if one.name.count(".") == least]
-            return merge_definitions(outer) if len({one.name for one in outer}) == 1 else None
-    return None
+    """Return the definition that `symbol` names.
+
+    It is matched by its whole name, else by the end of it, else by its last part if a single
+    definition has that. A nested definition (a function in a function) counts only where no outer
+    one has the name.
+    """
+    symbol = _join_by_dots(symbol)
+    short_name = strip_owners(symbol)
+    if short_name not in text:
+        return None
+
+    definitions = [
+        definition
+        for definition in list_definitions(path, text)
+        if strip_owners(definition.name) == short_name
+    ]
+    same_name = [definition for definition in definitions if definition.name == symbol]
+    same_end = [definition for definition in definitions if definition.name.endswith(f".{symbol}")]
+    matches = same_name or same_end or definitions
+    if not matches:
+        return None
+    least_depth = min(definition.name.count(".") for definition in matches)
+    outer = [definition for definition in matches if definition.name.count(".") == least_depth]
+    is_unique = len({definition.name for definition in outer}) == 1
+    return merge_definitions(outer) if is_unique else None
 
 
-def merge_definitions(parts: Sequence[Definition]) -> Definition:
-    spans = tuple(span for one in parts for span in one.spans)
-    heads = tuple(head for one in parts for head in one.heads)
-    first, last = min(one.first for one in parts), max(one.last for one in parts)
-    return Definition(parts[0].name, first, last, spans, heads)
+def merge_definitions(definitions: Sequence[Definition]) -> Definition:
+    """Return definitions of one name as a single one."""
+    spans: list[tuple[int, int]] = []
+    heads: list[int] = []
+    for definition in definitions:
+        spans += definition.spans
+        heads += definition.heads
+    first = min(definition.first for definition in definitions)
+    last = max(definition.last for definition in definitions)
+    return Definition(definitions[0].name, first, last, tuple(spans), tuple(heads))
 
 
 def find_around(path: str, text: str, lines: tuple[int, int]) -> tuple[Definition | None, bool]:
-    """(the innermost definition whose words the lines lie in, whether they are all of it, decorators apart)."""
-    code = read_code(path, text)
-    start, stop = code.find_rows(*lines)
-    best: Definition | None = None
-    for one in list_definitions(path, text):
-        ((begin, end),) = one.spans
-        if (
-            start < stop
-            and begin <= start
-            and stop <= end
-            and not (best and begin < best.spans[0][0])
-        ):
-            best = one
-    return best, best is not None and stop == best.spans[0][1] and start <= best.heads[0]
+    """Find the innermost definition that holds the words of these lines.
+
+    Returns:
+        The definition, and whether the lines are all of it; they may leave out its decorators.
+    """
+    start, stop = read_code(path, text).find_words(*lines)
+    if start >= stop:
+        return None, False
+
+    innermost: Definition | None = None
+    for definition in list_definitions(path, text):
+        ((begin, end),) = definition.spans
+        if begin > start or stop > end:
+            continue
+        if innermost is None or begin >= innermost.spans[0][0]:
+            innermost = definition
+    if innermost is None:
+        return None, False
+    is_all = stop == innermost.spans[0][1] and start <= innermost.heads[0]
+    return innermost, is_all
 
 
 def find_named(path: str, text: str, prose: str) -> Definition | None:
-    """The first definition of a file that `prose` names as code does: in back quotes, with parentheses or a joint. A
-    plain word is no name: a function `run` is not meant by "before you run the tests"."""
-    found = (find_definition(path, text, mention) for mention in list_mentions(prose))
-    return next(filter(None, found), None)
+    """Return the first definition of a file that `prose` names as code.
+
+    As code is: in back quotes, with parentheses or with a joint. A plain word is no name: "before
+    you run the tests" does not name a function `run`.
+    """
+    for mention in list_mentions(prose):
+        definition = find_definition(path, text, mention)
+        if definition is not None:
+            return definition
+    return None
 
 
 def list_mentions(prose: str, *, plain: bool = True) -> list[str]:
-    """The names that `prose` writes as code, owners before them with a dot between. Those of small letters alone that
-    only stand in back quotes (commands do so as well), and those that begin with a capital and have no sign of code
-    (products do so as well, `GitHub`), count if `plain`."""
-    found = (
-        name
-        for tick, name, call in MENTION.findall(prose)
-        if call == "("
-        or (CODE_LIKE.search(name) and (plain or tick or not TITLED.fullmatch(name)))
-        or ((tick or call) and (plain or not name.islower()))
-    )
-    return list(dict.fromkeys(map(_dotted, found)))
+    """Return the names that `prose` writes as code, owners before them with a dot between.
+
+    Args:
+        prose: the text of an entry or task.
+        plain: whether weak mentions count: names in small letters that are only in back quotes, as
+            commands are, and capitalised names without a sign of code, as products (`GitHub`) are.
+    """
+    names: dict[str, None] = {}
+    for tick, name, mark in MENTION.findall(prose):
+        is_code = mark == "("
+        if not is_code and CODE_SIGN.search(name):
+            is_code = plain or bool(tick) or not CAPITALISED.fullmatch(name)
+        if not is_code and (tick or mark):
+            is_code = plain or not name.islower()
+        if is_code:
+            names[_join_by_dots(name)] = None
+    return list(names)
 
 
 @cache
-def _compiled(extension: str) -> tuple[re.Pattern[str], ...]:
-    """The patterns of a language, compiled when its first file is read: all of them take as long as bare Python."""
-    return tuple(map(re.compile, PATTERNS.get(extension, ())))
+def _compile_patterns(extension: str) -> tuple[re.Pattern[str], ...]:
+    """Compile the patterns of a language when its first file is read.
+
+    To compile those of all languages takes as long as to start Python.
+    """
+    return tuple(re.compile(pattern) for pattern in PATTERNS.get(extension, ()))
 
 
 def is_code(path: str) -> bool:
-    """Whether definitions are known in files of this kind."""
+    """Return whether definitions can be recognised in files of this kind."""
     extension = path.rpartition(".")[2].lower()
-    return extension in PATTERNS or BY_EXTENSION.get(extension) is PYTHON
+    return extension in PATTERNS or LEXER_BY_EXTENSION.get(extension) is PYTHON_LEXER
 
 
 def is_type(path: str, text: str, definition: Definition) -> bool:
-    """Whether a definition is a class or another type, or a module: what holds others, or says how data look."""
-    words, (head, *_) = read_code(path, text).words, definition.heads
-    tail = tail_of(definition.name)
+    """Return whether a definition is a class, another type or a module."""
+    words = read_code(path, text).words
+    head = definition.heads[0]
     before = words[head : head + MAX_HEAD]
-    return not TYPES.isdisjoint(before[: before.index(tail)] if tail in before else before)
+    short_name = strip_owners(definition.name)
+    if short_name in before:
+        before = before[: before.index(short_name)]
+    return not TYPE_KEYWORDS.isdisjoint(before)
 
 
-def tail_of(name: str) -> str:
-    """The last part of a name: that of a definition without its owners."""
+def strip_owners(name: str) -> str:
+    """Return the last part of a name.
+
+    >>> strip_owners("Client.post")
+    'post'
+    """
     return name.rpartition(".")[2]
 
 
-def _dotted(symbol: str) -> str:
+def _join_by_dots(symbol: str) -> str:
     return symbol.replace("::", ".").replace("#", ".")
 
 
-def _definition(code: Code, name: str, start: int, head: int, stop: int) -> Definition:
+def _make_definition(code: Code, name: str, start: int, head: int, stop: int) -> Definition:
     last = code.rows[stop - 1] + code.words[stop - 1].count("\n")
     return Definition(name, code.rows[start], last, ((start, stop),), (head,))
 
 
+def _close_scopes(scopes: list[_Scope], start: int) -> None:
+    """Drop the scopes that end before the word with this index."""
+    while scopes and start >= scopes[-1].stop:
+        scopes.pop()
+
+
 def _list_python(code: Code) -> Iterator[Definition]:
-    words, lines = code.words, code.lines
     scopes: list[_Scope] = []
-    for number, line in enumerate(lines):
-        while scopes and line.start >= scopes[-1].stop:
-            scopes.pop()
-        head = words[line.start : line.start + 3]
-        at = 1 if head[:1] == ["async"] else 0
-        owner = f"{scopes[-1].name}." if scopes else ""
-        if head[at : at + 1] in (["def"], ["class"]) and len(head) > at + 1:
-            below = range(number + 1, len(lines))
-            stop = next(
-                (lines[at].start for at in below if lines[at].indent <= line.indent), len(words)
-            )
-            scopes.append(_Scope(owner + head[at + 1], stop, 0, head[at]))
-            yield _definition(
-                code, owner + head[at + 1], _decorated(code, number), line.start, stop
-            )
-        elif (
-            not scopes
-            and head[0].isidentifier()
-            and head[0] not in PYTHON_KEYWORDS
-            and _is_assigned(code, line)
-        ):
-            yield _definition(code, head[0], line.start, line.start, line.stop)
+    for number, line in enumerate(code.lines):
+        _close_scopes(scopes, line.start)
+        head = code.words[line.start : line.start + 3]
+        if head[0] == "async":
+            del head[0]
+        if head and head[0] in ("def", "class") and len(head) > 1:
+            name = f"{scopes[-1].name}.{head[1]}" if scopes else head[1]
+            stop = _find_dedent(code, number)
+            scopes.append(_Scope(name, stop, 0, head[0]))
+            start = _find_decorators(code, number)
+            yield _make_definition(code, name, start, line.start, stop)
+        elif not scopes and _is_assignment(code, line):
+            name = code.words[line.start]
+            yield _make_definition(code, name, line.start, line.start, line.stop)
 
 
-def _is_assigned(code: Code, line: Line) -> bool:
-    """Whether a line is `name = ...` or `name: type = ...`."""
+def _find_dedent(code: Code, number: int) -> int:
+    """Return the index of the first word that is not indented deeper than this line."""
+    indent = code.lines[number].indent
+    for below in range(number + 1, len(code.lines)):
+        if code.lines[below].indent <= indent:
+            return code.lines[below].start
+    return len(code.words)
+
+
+def _is_assignment(code: Code, line: Line) -> bool:
+    """Return whether a Python line is `name = ...` or `name: type = ...`."""
     words = code.words[line.start : line.stop]
+    if not words[0].isidentifier() or words[0] in PYTHON_KEYWORDS:
+        return False
     if words[1:2] == ["="]:
         return words[2:3] != ["="]
+    if words[1:2] != [":"]:
+        return False
     depth = 0
-    for word in words[1:] if words[1:2] == [":"] else ():
-        depth += (word in "([{") - (word in ")]}")
+    for word in words[1:]:
+        depth += DEPTH_CHANGE.get(word, 0)
         if word == "=" and depth == 0:
             return True
     return False
 
 
-def _decorated(code: Code, number: int) -> int:
-    """Where the decorators of the definition in a line begin, else the line itself. The attributes of Rust are no part
-    of it: they tell the compiler, linters and derived code what to do with it."""
-    words, lines = code.words, code.lines
-    start, own = lines[number].start, lines[number]
-    for at in range(number - 1, -1, -1):
-        line = lines[at]
-        if line.depth > own.depth:
+def _find_decorators(code: Code, number: int) -> int:
+    """Return the index of the first word of a definition, its decorators included.
+
+    The attributes of Rust are not part of a definition: they tell the compiler, linters and derived
+    code how to treat it.
+    """
+    own_line = code.lines[number]
+    start = own_line.start
+    for above in range(number - 1, -1, -1):
+        line = code.lines[above]
+        if line.depth > own_line.depth:
             continue
-        if line.indent != own.indent or words[line.start] != "@":
+        if line.indent != own_line.indent or code.words[line.start] != "@":
             break
         start = line.start
     return start
 
 
 def _list_by_look(
-    code: Code, lines: Sequence[str], patterns: Sequence[re.Pattern[str]]
+    code: Code, rows: Sequence[str], patterns: Sequence[re.Pattern[str]]
 ) -> Iterator[Definition]:
+    """Return the definitions whose first line matches a pattern.
+
+    Args:
+        code: the text as words.
+        rows: the lines of the text.
+        patterns: the patterns of the language.
+    """
     scopes: list[_Scope] = []
     for number, line in enumerate(code.lines):
-        while scopes and line.start >= scopes[-1].stop:
-            scopes.pop()
-        row = lines[code.rows[line.start] - 1]
-        if len(row) > MAX_WIDTH or (
-            code.lexer not in INDENTED and len(row) - len(row.lstrip()) != line.indent
-        ):
-            continue  # generated or minified; or the line begins inside of a comment or a literal
-        kind, name = _look(row, patterns, scopes[-1] if scopes else None, line)
-        name = _find_implementer(code.words, line.start) if kind == "impl" else name
-        if kind:
-            stop = _stop(code, number)
-            owner = next((scope.name for scope in reversed(scopes) if scope.name), "")
-            whole = name if not name or not owner else f"{owner}.{name}"
-            scopes.append(
-                _Scope(_dotted(whole) if kind != "mod" else owner, stop, line.depth, kind)
-            )
-            if name and kind != "impl":
-                yield _definition(code, _dotted(whole), _decorated(code, number), line.start, stop)
+        _close_scopes(scopes, line.start)
+        row = rows[code.rows[line.start] - 1]
+        if len(row) > MAX_WIDTH:
+            continue
+        if code.lexer not in INDENTED_LEXERS and len(row) - len(row.lstrip()) != line.indent:
+            continue  # The line begins inside of a comment or a literal.
+
+        kind, name = _match_row(row, patterns, scopes[-1] if scopes else None, line)
+        if not kind:
+            continue
+        if kind == "impl":
+            name = _find_implementer(code.words, line.start)
+        owner = next((scope.name for scope in reversed(scopes) if scope.name), "")
+        full_name = _join_by_dots(f"{owner}.{name}" if name and owner else name)
+        scope_name = owner if kind == "mod" else full_name
+        stop = _find_stop(code, number)
+        scopes.append(_Scope(scope_name, stop, line.depth, kind))
+        if name and kind != "impl":
+            start = _find_decorators(code, number)
+            yield _make_definition(code, full_name, start, line.start, stop)
 
 
-def _look(
+def _match_row(
     row: str, patterns: Sequence[re.Pattern[str]], scope: _Scope | None, line: Line
 ) -> tuple[str, str]:
-    """(what a line defines, its name), ("", "") if nothing."""
+    """Return the kind and the name of the definition that a line begins; both "" if it is none."""
     is_member = scope is not None and line.depth == scope.depth + 1
     if scope and scope.kind == "group":
         match = GROUP_MEMBER.match(row) if is_member else None
         return ("member", match["name"]) if match else ("", "")
+
+    is_in_class = is_member and scope is not None and scope.kind == "class"
     for pattern in patterns:
         match = pattern.match(row)
         if match is None:
             continue
-        found = match.groupdict()
-        if found.get("group"):
+        groups = match.groupdict()
+        if groups.get("group"):
             return "group", ""
-        if found.get("impl"):
+        if groups.get("impl"):
             return "impl", ""
-        name, member = found.get("name"), found.get("member")
-        if member and is_member and scope and scope.kind == "class":
-            return "item", member
-        if name and name not in KEYWORDS:
-            kind = KINDS.search(row[: match.end()])
-            owner = f"{found['owner']}." if found.get("owner") else ""
-            return kind[0] if kind else "item", owner + name
+        if groups.get("member") and is_in_class:
+            return "item", groups["member"]
+        name = groups.get("name")
+        if name and name not in CALL_LIKE_KEYWORDS:
+            if groups.get("owner"):
+                name = f"{groups['owner']}.{name}"
+            keyword = SCOPE_KEYWORD.search(row[: match.end()])
+            return keyword[0] if keyword else "item", name
     return "", ""
 
 
 def _find_implementer(words: Sequence[str], start: int) -> str:
-    """The type that an `impl` of Rust is for: `Y` in `impl<'a> fmt::Display for a::Y<'a> where T: X {`."""
-    depth, name = 0, ""
-    for at in range(start, len(words)):
-        word = words[at]
+    """Return the type that an `impl` of Rust is for.
+
+    It is `Y` in `impl<'a> fmt::Display for a::Y<'a> where T: X {`.
+    """
+    depth = 0
+    name = ""
+    for index in range(start, len(words)):
+        word = words[index]
+        before = words[index - 1]
         if depth == 0 and word in ("{", "where"):
             break
-        depth += (word == "<") - (word == ">" and words[at - 1] != "-")
+        if word == "<":
+            depth += 1
+        elif word == ">" and before != "-":
+            depth -= 1
         if depth == 0 and word == "for":
             name = ""
-        elif depth == 0 and word.isidentifier() and word not in RUST_MARKS and words[at - 1] != "'":
+        elif depth == 0 and word.isidentifier() and word not in RUST_TYPE_MARKS and before != "'":
             name = word
     return name
 
 
-def _stop(code: Code, number: int) -> int:
-    """Where the words of the definition end that begins in a line: its brackets are closed, nothing goes on."""
-    words, lines = code.words, code.lines
-    own = lines[number]
-    if code.lexer in INDENTED:
-        return _loose_stop(code, number)
-    for at in range(number, len(lines)):
-        line, after = lines[at], lines[at + 1] if at + 1 < len(lines) else None
-        if at > number and line.depth <= own.depth and words[line.start] in CLOSING:
+def _find_stop(code: Code, number: int) -> int:
+    """Return the index after the last word of the definition that begins in a line.
+
+    It ends where its brackets are closed and no further line continues it.
+    """
+    if code.lexer in INDENTED_LEXERS:
+        return _find_stop_by_indent(code, number)
+    lines = code.lines
+    own_line = lines[number]
+    for index in range(number, len(lines)):
+        line = lines[index]
+        is_closing = line.depth <= own_line.depth and code.words[line.start] in CLOSING
+        if index > number and is_closing:
             return line.start
-        if after is None:
-            break
-        if after.depth > own.depth:
-            continue
-        last, follows = words[line.stop - 1], words[after.start]
-        if last == ">" and words[line.stop - 2] in "=-":
-            last = "=>"
-        if last == ";" or after.depth < own.depth or (last == "}" and follows not in LEADS):
+        if index + 1 < len(lines) and _is_end(code, own_line, line, lines[index + 1]):
             return line.stop
-        if last in GOES_ON or follows in LEADS or after.indent > own.indent:
-            continue
-        return line.stop
-    is_closed = sum((word in "([{") - (word in ")]}") for word in words[own.start :]) <= 0
-    return len(words) if is_closed else _loose_stop(code, number)
+    depth = sum(DEPTH_CHANGE.get(word, 0) for word in code.words[own_line.start :])
+    return len(code.words) if depth <= 0 else _find_stop_by_indent(code, number)
 
 
-def _loose_stop(code: Code, number: int) -> int:
-    """By indentation: what is indented deeper, and what closes it."""
-    own = code.lines[number]
-    stop = own.stop
-    for at in range(number + 1, len(code.lines)):
-        line = code.lines[at]
-        said = " ".join(code.words[line.start : line.stop])
-        if said.startswith("#"):
+def _is_end(code: Code, own_line: Line, line: Line, below: Line) -> bool:
+    """Return whether the definition that begins in `own_line` ends with `line`.
+
+    `below` is the line after `line`.
+    """
+    if below.depth > own_line.depth:
+        return False
+    last_word = code.words[line.stop - 1]
+    if last_word == ">" and code.words[line.stop - 2] in ("=", "-"):
+        last_word = "=>"
+    continues_before = code.words[below.start] in LINE_CONTINUES_BEFORE
+    if last_word == ";" or below.depth < own_line.depth:
+        return True
+    if last_word == "}" and not continues_before:
+        return True
+    is_continued = last_word in LINE_CONTINUES_AFTER or continues_before
+    return not is_continued and below.indent <= own_line.indent
+
+
+def _find_stop_by_indent(code: Code, number: int) -> int:
+    """Return the index after the last word of a definition, judged by indentation.
+
+    It has the lines that are indented deeper, and the line that closes it.
+    """
+    own_line = code.lines[number]
+    stop = own_line.stop
+    for below in range(number + 1, len(code.lines)):
+        line = code.lines[below]
+        text = " ".join(code.words[line.start : line.stop])
+        if text.startswith("#"):
             continue
-        if line.indent > own.indent or (line.indent == own.indent and CONTINUES.match(said)):
+        is_level = line.indent == own_line.indent
+        if line.indent > own_line.indent or (is_level and CONTINUATION.match(text)):
             stop = line.stop
         else:
-            return line.stop if line.indent == own.indent and CLOSES.match(said) else stop
+            return line.stop if is_level and END_OF_BLOCK.match(text) else stop
     return stop

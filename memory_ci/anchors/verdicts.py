@@ -1,4 +1,4 @@
-"""Verdicts: does the code still say what it said when an entry was anchored in it? (docs/anchors.md)"""
+"""Verdicts on whether the code that an entry cites is still the same (docs/anchors.md)."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from memory_ci.anchors.anchors import (
-    TELLING,
+    MIN_DISTINCTIVE_WORDS,
     Lines,
     Subject,
     cut_lines,
-    cut_words,
+    cut_tokens,
     find_subject,
     fold,
     has_hash,
     lines_of,
-    say_definition,
+    normalize_definition,
 )
 from memory_ci.anchors.named_parts import FEW_PARTS, find_edited_share
 from memory_ci.anchors.symbols import (
@@ -29,30 +29,44 @@ from memory_ci.anchors.symbols import (
     find_definition,
     list_definitions,
     merge_definitions,
-    tail_of,
+    strip_owners,
 )
-from memory_ci.anchors.words import BACK, BLANK, BREAK, FOLLOWERS, Said, read_code
+from memory_ci.anchors.words import (
+    BRANCH_KEYWORDS,
+    DEDENT,
+    LINE_END,
+    PARAGRAPH,
+    Tokens,
+    read_code,
+)
 from memory_ci.records.anchor import MARKED, Anchor, Verdict, VerdictKind
 
 EDITED = "edited since"
 FILE_LOST = "the file is not there any more"
-MAX_WINDOW = 300  # Of more lines than this a text is not looked for by its hash alone: each place would be hashed.
-ALIKE = (
-    0.6  # So alike in words is a definition of the same name elsewhere that left and was edited.
-)
-TELLING_PART, MOSTLY_ALIKE = 20, 0.85
-"""Of a definition of another name or place, if lines inside of it are to count as those that were cited. One that says
-so much and is alike but for its name was renamed."""
+
+# Lines. A longer text is not searched by its hash alone, which would be computed at each line.
+MAX_WINDOW = 300
+
+MIN_SIMILARITY = 0.6
+"""Dice coefficient from which a definition of the same name elsewhere is the cited one, edited."""
+
+MIN_RENAMED_WORDS = 20
+MIN_RENAMED_SIMILARITY = 0.85
+"""For a definition of another name or file that is to hold the cited lines.
+
+It needs so many words and such a Dice coefficient. A definition of so many words that differs in
+nothing but its name was renamed.
+"""
 
 MAX_EDITED = 0.02
-"""If no more of the words of a file cited whole are edited, it counts as it was (benchmarks/results/truth.md)."""
+"""Share of the edited words up to which a file cited as a whole counts as unchanged
+(benchmarks/results/truth.md)."""
 
-MAX_PAIRS = (
-    2_000_000  # Of more pairs of lines all from the first to the last difference counts as changed.
-)
+# Pairs of lines. A larger region between the first and the last difference is not compared.
+MAX_PAIRS = 2_000_000
 EDGES = re.compile(r"^\W+|\W+$")
-CODE_LINE = re.compile(r"\s*[\w@})\]]")  # A line that is no remark, as far as it shows.
-TRUTH: Mapping[VerdictKind, float] = {
+CODE_LINE = re.compile(r"\s*[\w@})\]]")  # A line that does not look like a comment.
+TRUTH_FACTORS: Mapping[VerdictKind, float] = {
     "fresh": 1.0,
     "moved": 1.0,
     "unverifiable": 1.0,
@@ -60,15 +74,15 @@ TRUTH: Mapping[VerdictKind, float] = {
     "gone": 0.0,
 }
 Opcode = tuple[str, int, int, int, int]
-ORDER: tuple[VerdictKind, ...] = ("moved", "fresh", "unverifiable")
+PRECEDENCE: tuple[VerdictKind, ...] = ("moved", "fresh", "unverifiable")
 
 
-class Place(NamedTuple):
-    """A definition in a text of the view, and the words that it says."""
+class _Candidate(NamedTuple):
+    """A definition that may be the cited one."""
 
     path: str
     definition: Definition
-    said: Said
+    tokens: Tokens
 
     @property
     def lines(self) -> Lines:
@@ -76,335 +90,452 @@ class Place(NamedTuple):
 
 
 class _View(NamedTuple):
-    """What `judge` looks at: see there."""
+    """The arguments of `judge`."""
 
     anchor: Anchor
-    then: str
+    old_text: str
     files: Mapping[str, str]
     successor: str | None
-    before: Mapping[str, str]
+    old_files: Mapping[str, str]
 
 
 def judge(
     anchor: Anchor,
-    then: str | None,
+    old_text: str | None,
     files: Mapping[str, str],
     successor: str | None,
-    before: Mapping[str, str] | None = None,
+    old_files: Mapping[str, str] | None = None,
 ) -> Verdict:
-    """What became of an anchor. Pure: the caller reads.
-    `then` is the text of its file at its commit, None where that cannot be had. `successor` is the path at which the
-    file lives on: its own, or the one it was renamed to. `files` are the texts of a view that may hold what is sought,
-    the likeliest first; a successor that is not among them cannot be read. `before` are the texts that some of them had
-    at the commit of the anchor: what they said then did not come from elsewhere."""
-    lines, now = lines_of(anchor), files.get(successor or "")
-    if (
-        lines
-        and then is not None
-        and now is not None
-        and successor
-        and (same := _map_untouched(then, now, lines))
-    ):
-        return _standing(anchor, successor, same)
-    subject = find_subject(anchor, then) if then is not None else None
-    if subject is None and (then is not None or not anchor.text):
-        return Verdict(
-            "unverifiable",
-            anchor.path,
-            anchor.first,
-            anchor.last,
-            "nothing to compare with is known",
-        )
+    """Return the verdict on an anchor.
+
+    Args:
+        anchor: the anchor to judge.
+        old_text: the text of its file at its commit; None if it cannot be read.
+        files: the texts of a view that may hold the cited code, by path, the likeliest first.
+        successor: the path of the file in the view, its own or that after a rename; None if it
+            was deleted. A successor that is not in `files` cannot be read.
+        old_files: texts that some of `files` had at the commit of the anchor. What they had then
+            was not moved to them.
+    """
+    lines = lines_of(anchor)
+    new_text = files.get(successor or "")
+    if lines and successor and old_text is not None and new_text is not None:
+        untouched = _map_untouched(old_text, new_text, lines)
+        if untouched:
+            return _judge_unchanged(anchor, successor, untouched)
+
+    subject = find_subject(anchor, old_text) if old_text is not None else None
+    if subject is None and (old_text is not None or not anchor.text):
+        note = "nothing to compare with is known"
+        return Verdict("unverifiable", anchor.path, anchor.first, anchor.last, note)
     if successor is not None and successor not in files:
-        return Verdict(
-            "unverifiable", successor, anchor.first, anchor.last, "the file cannot be read"
-        )
-    if subject is None or then is None:
+        note = "the file cannot be read"
+        return Verdict("unverifiable", successor, anchor.first, anchor.last, note)
+    if subject is None or old_text is None:
         return _judge_by_hash(anchor, files, successor)
-    view = _View(anchor, then, files, successor, before or {})
+
+    view = _View(anchor, old_text, files, successor, old_files or {})
     if subject.definition is not None:
-        found = _judge_definition(subject, subject.definition, view)
+        verdict = _judge_definition(subject, subject.definition, view)
+    elif subject.lines:
+        verdict = _judge_lines(subject, subject.lines, view)
     else:
-        found = (
-            _find_lines(subject, subject.lines, view)
-            if subject.lines
-            else _find_file(subject, view)
-        )
-    return found or _judge_lost(subject, view)
+        verdict = _judge_file(subject, view)
+    return verdict or _judge_lost(subject, view)
 
 
-def find_trace(anchor: Anchor, then: str | None, now: str | None) -> str:
-    """What to look for in other files: the name of a definition that is not in `now` any more, else the longest of the
-    cited lines; "" where neither tells anything. `now` is the text of the file that lives on."""
-    subject = find_subject(anchor, then) if then is not None else None
-    if subject is None or then is None:
-        return tail_of(anchor.symbol or "")
+def find_trace(anchor: Anchor, old_text: str | None, new_text: str | None) -> str:
+    """Return a text to search for in other files, to which the cited code may have moved.
+
+    It is the name of a definition that the file no longer has, else the longest of the cited lines.
+
+    Args:
+        anchor: the anchor whose code is searched for.
+        old_text: the text of its file at its commit; None if it cannot be read.
+        new_text: the text of its file now; None if the file was deleted.
+
+    Returns:
+        The text, or "" if neither is distinctive.
+    """
+    subject = find_subject(anchor, old_text) if old_text is not None else None
+    if subject is None or old_text is None:
+        return strip_owners(anchor.symbol or "")
     if subject.definition is not None:
         name = subject.definition.name
-        is_there = now is not None and any(
-            one.name == name for one in list_definitions(anchor.path, now)
+        is_defined = new_text is not None and any(
+            definition.name == name for definition in list_definitions(anchor.path, new_text)
         )
-        return "" if is_there else tail_of(name)
-    if subject.lines is None or not subject.is_telling:
+        return "" if is_defined else strip_owners(name)
+    if subject.lines is None or not subject.is_distinctive:
         return ""
-    return max(
-        (EDGES.sub("", line) for line in cut_lines(then, subject.lines).split("\n")), key=len
-    )
+    lines = cut_lines(old_text, subject.lines).split("\n")
+    return max((EDGES.sub("", line) for line in lines), key=len)
 
 
 def judge_entry(verdicts: Iterable[Verdict]) -> VerdictKind:
-    """What the anchors of one entry say together: gone if all are, changed if any is changed or gone."""
+    """Return the verdict on an entry, from those on its anchors.
+
+    It is gone if all of them are, and changed if any is changed or gone.
+    """
     kinds = {verdict.kind for verdict in verdicts}
     if kinds == {"gone"}:
         return "gone"
     if kinds & {"changed", "gone"}:
         return "changed"
-    return next((kind for kind in ORDER if kind in kinds), "fresh")
+    return next((kind for kind in PRECEDENCE if kind in kinds), "fresh")
 
 
 def judge_parts(anchor: Anchor, verdicts: Sequence[Verdict]) -> Verdict:
-    """Return the verdict on a file that is cited whole, by the verdicts on the parts that hold what its entry names."""
-    stale = [verdict for verdict in verdicts if verdict.kind in MARKED]
+    """Return the verdict on a file that is cited as a whole.
+
+    Args:
+        anchor: the anchor of the file.
+        verdicts: the verdicts on the parts of the file that its entry names.
+    """
     is_lost = all(verdict.kind == "gone" and verdict.path == anchor.path for verdict in verdicts)
-    if is_lost and FILE_LOST in {verdict.note for verdict in verdicts}:
+    if is_lost and any(verdict.note == FILE_LOST for verdict in verdicts):
         return Verdict("gone", anchor.path, note=FILE_LOST)
+    stale = [verdict for verdict in verdicts if verdict.kind in MARKED]
     if stale and len(verdicts) > FEW_PARTS:
         note = f"{EDITED}: {len(stale)} of {len(verdicts)} places that it names"
-        return Verdict(
-            "changed", stale[0].path, note=note, edited=round(len(stale) / len(verdicts), 2)
-        )
+        edited_share = round(len(stale) / len(verdicts), 2)
+        return Verdict("changed", stale[0].path, note=note, edited=edited_share)
     if stale:
         return replace(stale[0], kind="changed")
-    unread = next((verdict for verdict in verdicts if verdict.kind == "unverifiable"), None)
-    if unread is not None:
-        return replace(unread, first=None, last=None)
-    return _standing(anchor, verdicts[0].path, None)
+    for verdict in verdicts:
+        if verdict.kind == "unverifiable":
+            return replace(verdict, first=None, last=None)
+    return _judge_unchanged(anchor, verdicts[0].path, None)
 
 
 def truth_factor(verdicts: Sequence[Verdict]) -> float:
-    """The factor of an entry in ranking, by the verdicts on its anchors; 0 means that it is withheld. It fades with the
-    share of lines that are other in a file that is cited whole, down to that of changed code."""
-    faded = max(TRUTH["changed"], 1 - max((verdict.edited for verdict in verdicts), default=0.0))
-    return min(TRUTH[judge_entry(verdicts)], round(faded, 2))
+    """Return the factor of an entry in ranking, from the verdicts on its anchors.
+
+    0 means that the entry is withheld. For a file that is cited as a whole the factor falls with
+    the share of lines that were edited, down to that of changed code.
+    """
+    edited_share = max((verdict.edited for verdict in verdicts), default=0.0)
+    faded = max(TRUTH_FACTORS["changed"], 1 - edited_share)
+    return min(TRUTH_FACTORS[judge_entry(verdicts)], round(faded, 2))
 
 
-def _occurrences(said: Said, part: Said) -> Iterator[Lines]:
-    """Where the words of `part` stand as whole lines."""
-    words, rows, wanted = said.words, said.rows, part.words
-    at = -1
-    for _ in range(words.count(wanted[0])):
-        at = words.index(wanted[0], at + 1)
-        end = at + len(wanted)
-        if words[at:end] != wanted:
-            continue
-        if at and rows[at - 1] == rows[at] and words[at - 1] != BREAK and wanted[0] != BLANK:
-            continue  # begins inside of a line
-        follows = words[end] if end < len(words) else BREAK
-        if follows not in (",", BREAK, BLANK) and rows[end] == rows[end - 1] > 0:
-            continue  # ends inside of a line
-        if follows in FOLLOWERS and wanted[-1] == BACK:
-            continue  # gained a branch
-        own = [row for row in rows[at:end] if row]
-        yield own[0], own[-1]
+def list_differences(old: Sequence[str], new: Sequence[str]) -> Iterator[Opcode]:
+    """Return the opcodes of difflib except the equal ones.
+
+    The equal lines at the beginning and the end, most of a file, are cut off first.
+    """
+    head, tail = _count_equal_ends(old, new)
+    old_middle = old[head : len(old) - tail]
+    new_middle = new[head : len(new) - tail]
+    if len(old_middle) * len(new_middle) <= MAX_PAIRS:
+        opcodes: Sequence[Opcode] = SequenceMatcher(
+            None, old_middle, new_middle, autojunk=False
+        ).get_opcodes()
+    else:
+        opcodes = [("replace", 0, len(old_middle), 0, len(new_middle))]
+    for tag, old_start, old_stop, new_start, new_stop in opcodes:
+        if tag != "equal":
+            yield tag, head + old_start, head + old_stop, head + new_start, head + new_stop
 
 
-def _judge_definition(subject: Subject, cited: Definition, view: _View) -> Verdict | None:
-    """The verdict on a definition, or on lines inside of one; None if it is nowhere and no other bears its name."""
-    anchor, whole = view.anchor, subject.said
-    if subject.is_part:
-        whole = say_definition(anchor.path, view.then, cited)
-    place = _find_place(cited, whole, view, is_part=subject.is_part) or _find_renamed(
-        subject, whole, view
-    )
-    if place is None:
-        return None
-    if not subject.is_part and place.said.words == whole.words:
-        return _standing(anchor, place.path, place.lines)
-    is_long = TELLING_PART <= len(whole.words) == len(place.said.words)
-    other = [
-        pair for pair in zip(whole.words, place.said.words, strict=False) if pair[0] != pair[1]
-    ]
-    if (
-        not subject.is_part
-        and is_long
-        and other == [(tail_of(cited.name), tail_of(place.definition.name))]
-    ):
-        return Verdict("moved", place.path, *place.lines, f"was {cited.name}")
-    here = list(_occurrences(place.said, subject.said)) if subject.is_part else []
-    if here and len(here) >= len(list(_occurrences(whole, subject.said))):
-        return _standing(
-            anchor, place.path, _nearest(here, place.lines[0] - cited.first + (anchor.first or 0))
-        )
-    return Verdict("changed", place.path, *place.lines, _was(anchor, place.path))
+def _count_equal_ends(old: Sequence[str], new: Sequence[str]) -> tuple[int, int]:
+    """Return how many lines are equal at the beginning and, apart from those, at the end."""
+    shorter = min(len(old), len(new))
+    head = 0
+    while head < shorter and old[head] == new[head]:
+        head += 1
+    tail = 0
+    while tail < shorter - head and old[-1 - tail] == new[-1 - tail]:
+        tail += 1
+    return head, tail
 
 
-def _find_place(cited: Definition, whole: Said, view: _View, *, is_part: bool) -> Place | None:
-    """Where a definition is now: under its name in its file, else under the end of its name where it was not before."""
-    near: list[tuple[float, Place]] = []
-    for path, text in view.files.items():
-        found = _list_namesakes(path, text, cited)
-        named = [place for place in found if place.definition.name == cited.name]
-        if path == view.successor and named:
-            same = [place for place in named if place.said.words == whole.words]
-            return same[0] if same else max(named, key=lambda place: _likeness(place.said, whole))
-        had = _list_namesakes(path, view.before[path], cited) if path in view.before else []
-        for place in found:
-            if place.said.words == whole.words and all(
-                one.said.words != whole.words for one in had
-            ):
-                return place
-            if all(one.definition.name != place.definition.name for one in had):
-                near.append((_likeness(place.said, whole), place))
-    alike, best = max(near, key=lambda pair: pair[0], default=(0.0, None))
-    return best if alike >= (MOSTLY_ALIKE if is_part else ALIKE) else None
+def _map_untouched(old_text: str, new_text: str, lines: Lines) -> Lines | None:
+    """Return where lines are now that lie wholly before or after all edits of a file.
 
+    It spares the reading of both texts.
 
-def _list_namesakes(path: str, text: str, cited: Definition) -> list[Place]:
-    """The definitions that have the last part of its name; those of one name as one if they were cited so."""
-    tail = tail_of(cited.name)
-    found = (
-        [one for one in list_definitions(path, text) if tail_of(one.name) == tail]
-        if tail in text
-        else []
-    )
-    if len(cited.spans) > 1:
-        names = dict.fromkeys(one.name for one in found)
-        found = [merge_definitions([one for one in found if one.name == name]) for name in names]
-    return [Place(path, one, say_definition(path, text, one)) for one in found]
-
-
-def _find_renamed(subject: Subject, whole: Said, view: _View) -> Place | None:
-    """The definition of another name in the same file that says most of what the one said that is gone."""
-    path = view.successor
-    least, alike = (TELLING_PART, MOSTLY_ALIKE) if subject.is_part else (TELLING, ALIKE)
-    if path is None or len(whole.words) < least:
-        return None
-    text = view.files[path]
-    had = {one.name for one in list_definitions(view.anchor.path, view.then)}
-    new = [one for one in list_definitions(path, text) if one.name not in had]
-    places = [Place(path, one, say_definition(path, text, one)) for one in new]
-    best = max(places, key=lambda place: _likeness(place.said, whole), default=None)
-    return best if best and _likeness(best.said, whole) >= alike else None
-
-
-def _likeness(one: Said, other: Said) -> float:
-    return (
-        2
-        * (Counter(one.words) & Counter(other.words)).total()
-        / max(1, len(one.words) + len(other.words))
-    )
-
-
-def _find_file(subject: Subject, view: _View) -> Verdict | None:
-    """The place of a file that was cited whole; where it is another, the share of it that was edited."""
-    for path, text in view.files.items():
-        is_same = read_code(path, text).say_all().words == subject.said.words
-        if is_same and (
-            path == view.successor or (subject.is_telling and view.before.get(path) != text)
-        ):
-            return _standing(view.anchor, path, None)
-    if view.successor is None:
-        return None
-    share = find_edited_share(
-        view.anchor.path, view.then, view.successor, view.files[view.successor]
-    )
-    if share <= MAX_EDITED:
-        return _standing(view.anchor, view.successor, None)
-    note = f"{EDITED}: {share:.0%} of its words"
-    return Verdict("changed", view.successor, note=note, edited=round(share, 2))
-
-
-def _find_lines(subject: Subject, lines: Lines, view: _View) -> Verdict | None:
-    """The place of cited lines that stand in no definition: by their words, as many as before, else by a diff."""
-    anchor = view.anchor
-    there = len(list(_occurrences(read_code(subject.path, view.then).say_all(), subject.said)))
-    for path, text in view.files.items():
-        here = _list_places(subject, path, text)
-        if path != view.successor:
-            had = _list_places(subject, path, view.before[path]) if path in view.before else []
-            if subject.is_telling and len(here) > len(had):
-                return _standing(anchor, path, here[0])
-        elif here and (len(here) == there or (len(here) > there and subject.is_telling)):
-            return _standing(anchor, path, _nearest(here, lines[0]))
-        elif mapped := _map_lines(view.then, text, lines):
-            return _standing(anchor, path, mapped)
-    return None
-
-
-def _list_places(subject: Subject, path: str, text: str) -> list[Lines]:
-    return list(_occurrences(read_code(path if subject.path else "", text).say_all(), subject.said))
-
-
-def _nearest(places: Sequence[Lines], first: int) -> Lines:
-    return min(places, key=lambda lines: abs(lines[0] - first))
-
-
-def _map_lines(then: str, text: str, lines: Lines) -> Lines | None:
-    """The lines of `text` that a diff by lines shows for those of `then`; None if it touches them."""
-    shift = 0
-    for _, start, end, _, there_end in list_differences(_stripped(then), _stripped(text)):
-        if start >= lines[1]:
-            break
-        if end >= lines[0]:
-            return None
-        shift = there_end - end
-    return lines[0] + shift, lines[1] + shift
-
-
-def _map_untouched(then: str, now: str, lines: Lines) -> Lines | None:
-    """Where lines are that stand wholly before or behind all that was edited in a file, and so do their neighbours: it
-    spares the reading of both texts. None if that is not so, or it is not clear where the lines end."""
-    old, ahead, behind, shift = _compare_ends(then, now)
+    Returns:
+        The lines; None if they or their neighbours were edited, or if it is not clear where the
+        cited block ends.
+    """
+    old_lines, head, tail, shift = _compare_ends(old_text, new_text)
     first, last = lines
-    if last > len(old):
+    if last > len(old_lines):
         return None
-    indent = len(old[first - 1]) - len(old[first - 1].lstrip())
-    if last < ahead:
-        after = next((line for line in old[last:ahead] if CODE_LINE.match(line)), "")
-        return lines if after and len(after) - len(after.lstrip()) <= indent else None
-    if first > len(old) - behind + 1:
-        above = (old[at] for at in range(first - 2, len(old) - behind - 1, -1))
-        before = next((line for line in above if line.strip()), "@")
-        return (
-            (first + shift, last + shift)
-            if CODE_LINE.match(before) and before.lstrip()[0] != "@"
-            else None
-        )
+    if last < head:
+        following = (line for line in old_lines[last:head] if CODE_LINE.match(line))
+        next_line = next(following, None)
+        if next_line is None or _indentation(next_line) > _indentation(old_lines[first - 1]):
+            return None
+        return lines
+
+    last_edited = len(old_lines) - tail
+    if first <= last_edited + 1:
+        return None
+    for above in reversed(old_lines[last_edited : first - 1]):
+        if above.strip():
+            is_decorator = above.lstrip().startswith("@")
+            if is_decorator or not CODE_LINE.match(above):
+                return None
+            return first + shift, last + shift
     return None
 
 
 @lru_cache(maxsize=64)
-def _compare_ends(then: str, now: str) -> tuple[list[str], int, int, int]:
-    """(lines of `then`, how many at its beginning are the same, how many at its end, how many lines were added)."""
-    old, new = then.split("\n"), now.split("\n")
-    short = min(len(old), len(new))
-    ahead = next((at for at in range(short) if old[at] != new[at]), short)
-    behind = next(
-        (at for at in range(short - ahead) if old[-1 - at] != new[-1 - at]), short - ahead
-    )
-    return old, ahead, behind, len(new) - len(old)
+def _compare_ends(old_text: str, new_text: str) -> tuple[list[str], int, int, int]:
+    """Compare two texts line by line from both ends.
+
+    Returns:
+        The old lines, how many of them are equal at the beginning and at the end, and how many
+        lines were added in total.
+    """
+    old = old_text.split("\n")
+    new = new_text.split("\n")
+    head, tail = _count_equal_ends(old, new)
+    return old, head, tail, len(new) - len(old)
 
 
-def _stripped(text: str) -> list[str]:
-    return [line.strip() for line in text.split("\n")]
+def _indentation(line: str) -> int:
+    return len(line) - len(line.lstrip())
 
 
-def list_differences(old: Sequence[str], new: Sequence[str]) -> Iterator[Opcode]:
-    """Opcodes of difflib but for the equal ones; the equal beginning and end, most of a file, are cut off first."""
-    short = min(len(old), len(new))
-    head = next((i for i in range(short) if old[i] != new[i]), short)
-    tail = next((i for i in range(short - head) if old[-1 - i] != new[-1 - i]), short - head)
-    left, right = old[head : len(old) - tail], new[head : len(new) - tail]
-    whole = [("replace", 0, len(left), 0, len(right))] if left or right else []
-    is_small = len(left) * len(right) <= MAX_PAIRS
-    for tag, a, b, c, d in (
-        SequenceMatcher(None, left, right, autojunk=False).get_opcodes() if is_small else whole
-    ):
-        if tag != "equal":
-            yield tag, head + a, head + b, head + c, head + d
+def _judge_definition(subject: Subject, cited: Definition, view: _View) -> Verdict | None:
+    """Return the verdict on a definition or on lines inside of it; None if it is not found."""
+    anchor = view.anchor
+    whole = subject.tokens
+    if subject.is_part:
+        whole = normalize_definition(anchor.path, view.old_text, cited)
+    candidate = _find_namesake(cited, whole, view, is_part=subject.is_part)
+    if candidate is None:
+        candidate = _find_renamed(subject, whole, view)
+    if candidate is None:
+        return None
+
+    if subject.is_part:
+        old_places = _find_occurrences(whole, subject.tokens)
+        new_places = _find_occurrences(candidate.tokens, subject.tokens)
+        if new_places and len(new_places) >= len(old_places):
+            expected = (anchor.first or 0) + candidate.definition.first - cited.first
+            nearest = _choose_nearest(new_places, expected)
+            return _judge_unchanged(anchor, candidate.path, nearest)
+    elif candidate.tokens.words == whole.words:
+        return _judge_unchanged(anchor, candidate.path, candidate.lines)
+    elif _differs_in_name_only(cited, whole, candidate):
+        return Verdict("moved", candidate.path, *candidate.lines, f"was {cited.name}")
+    return Verdict("changed", candidate.path, *candidate.lines, _note_move(anchor, candidate.path))
 
 
-def _standing(anchor: Anchor, path: str, lines: Lines | None) -> Verdict:
+def _differs_in_name_only(cited: Definition, whole: Tokens, candidate: _Candidate) -> bool:
+    """Return whether a definition is the cited one but for its name."""
+    old_words = whole.words
+    new_words = candidate.tokens.words
+    if len(old_words) < MIN_RENAMED_WORDS or len(old_words) != len(new_words):
+        return False
+    names = (strip_owners(cited.name), strip_owners(candidate.definition.name))
+    pairs = zip(old_words, new_words, strict=True)
+    return [pair for pair in pairs if pair[0] != pair[1]] == [names]
+
+
+def _find_namesake(
+    cited: Definition, whole: Tokens, view: _View, *, is_part: bool
+) -> _Candidate | None:
+    """Find a definition under its name in its file, else under its last name where it is new.
+
+    Args:
+        cited: the cited definition.
+        whole: its words.
+        view: the texts to search.
+        is_part: whether lines inside of the definition are cited.
+    """
+    best_similarity = 0.0
+    best: _Candidate | None = None
+    for path, text in view.files.items():
+        candidates = _list_namesakes(path, text, cited)
+        same_name = [
+            candidate for candidate in candidates if candidate.definition.name == cited.name
+        ]
+        if path == view.successor and same_name:
+            return _choose_most_similar(same_name, whole)
+
+        old_text = view.old_files.get(path)
+        old_candidates = _list_namesakes(path, old_text, cited) if old_text is not None else []
+        old_words = {candidate.tokens.words for candidate in old_candidates}
+        old_names = {candidate.definition.name for candidate in old_candidates}
+        for candidate in candidates:
+            if candidate.tokens.words == whole.words and whole.words not in old_words:
+                return candidate
+            if candidate.definition.name in old_names:
+                continue
+            similarity = _measure_similarity(candidate.tokens, whole)
+            if similarity > best_similarity:
+                best_similarity = similarity
+                best = candidate
+    min_similarity = MIN_RENAMED_SIMILARITY if is_part else MIN_SIMILARITY
+    return best if best_similarity >= min_similarity else None
+
+
+def _choose_most_similar(candidates: Sequence[_Candidate], whole: Tokens) -> _Candidate:
+    """Return the first definition of the same words, else that of the most similar ones."""
+    for candidate in candidates:
+        if candidate.tokens.words == whole.words:
+            return candidate
+    return max(candidates, key=lambda candidate: _measure_similarity(candidate.tokens, whole))
+
+
+def _list_namesakes(path: str, text: str, cited: Definition) -> list[_Candidate]:
+    """Return the definitions of a text that have the last name of the cited one.
+
+    Those of one name are merged if the cited definition was.
+    """
+    short_name = strip_owners(cited.name)
+    if short_name not in text:
+        return []
+    by_name: dict[str, list[Definition]] = {}
+    definitions: list[Definition] = []
+    for definition in list_definitions(path, text):
+        if strip_owners(definition.name) == short_name:
+            definitions.append(definition)
+            by_name.setdefault(definition.name, []).append(definition)
+    if len(cited.spans) > 1:
+        definitions = [merge_definitions(overloads) for overloads in by_name.values()]
+    return [
+        _Candidate(path, definition, normalize_definition(path, text, definition))
+        for definition in definitions
+    ]
+
+
+def _find_renamed(subject: Subject, whole: Tokens, view: _View) -> _Candidate | None:
+    """Find a definition under a new name in the file, by most of its words."""
+    min_words = MIN_RENAMED_WORDS if subject.is_part else MIN_DISTINCTIVE_WORDS
+    min_similarity = MIN_RENAMED_SIMILARITY if subject.is_part else MIN_SIMILARITY
+    path = view.successor
+    if path is None or len(whole.words) < min_words:
+        return None
+
+    text = view.files[path]
+    old_definitions = list_definitions(view.anchor.path, view.old_text)
+    old_names = {definition.name for definition in old_definitions}
+    best_similarity = 0.0
+    best: _Candidate | None = None
+    for definition in list_definitions(path, text):
+        if definition.name in old_names:
+            continue
+        tokens = normalize_definition(path, text, definition)
+        similarity = _measure_similarity(tokens, whole)
+        if similarity > best_similarity:
+            best_similarity = similarity
+            best = _Candidate(path, definition, tokens)
+    return best if best_similarity >= min_similarity else None
+
+
+def _measure_similarity(first: Tokens, second: Tokens) -> float:
+    """Return the Dice coefficient of two bags of words, in [0, 1]."""
+    common = (Counter(first.words) & Counter(second.words)).total()
+    return 2 * common / max(1, len(first.words) + len(second.words))
+
+
+def _judge_file(subject: Subject, view: _View) -> Verdict | None:
+    """Return the verdict on a file that is cited as a whole; None if it is not found."""
+    anchor, successor = view.anchor, view.successor
+    for path, text in view.files.items():
+        if read_code(path, text).normalize_all().words != subject.tokens.words:
+            continue
+        is_new = view.old_files.get(path) != text
+        if path == successor or (subject.is_distinctive and is_new):
+            return _judge_unchanged(anchor, path, None)
+    if successor is None:
+        return None
+
+    edited_share = find_edited_share(anchor.path, view.old_text, successor, view.files[successor])
+    if edited_share <= MAX_EDITED:
+        return _judge_unchanged(anchor, successor, None)
+    note = f"{EDITED}: {edited_share:.0%} of its words"
+    return Verdict("changed", successor, note=note, edited=round(edited_share, 2))
+
+
+def _judge_lines(subject: Subject, lines: Lines, view: _View) -> Verdict | None:
+    """Return the verdict on lines outside of definitions; None if they are not found.
+
+    They are searched for by their words, which must occur as often as before, then by a diff.
+    """
+    anchor = view.anchor
+    old_count = len(_list_places(subject, subject.path, view.old_text))
+    for path, text in view.files.items():
+        places = _list_places(subject, path, text)
+        if path != view.successor:
+            old_text = view.old_files.get(path)
+            old_places = _list_places(subject, path, old_text) if old_text is not None else []
+            if subject.is_distinctive and len(places) > len(old_places):
+                return _judge_unchanged(anchor, path, places[0])
+            continue
+
+        is_more = len(places) > old_count and subject.is_distinctive
+        if places and (len(places) == old_count or is_more):
+            return _judge_unchanged(anchor, path, _choose_nearest(places, lines[0]))
+        mapped = _map_lines(view.old_text, text, lines)
+        if mapped:
+            return _judge_unchanged(anchor, path, mapped)
+    return None
+
+
+def _list_places(subject: Subject, path: str, text: str) -> list[Lines]:
+    """Return the lines of a text that have the words of the subject, read as the subject was."""
+    code = read_code(path if subject.path else "", text)
+    return _find_occurrences(code.normalize_all(), subject.tokens)
+
+
+def _find_occurrences(tokens: Tokens, part: Tokens) -> list[Lines]:
+    """Return the places at which the words of `part` are whole lines."""
+    words = tokens.words
+    places: list[Lines] = []
+    start = -1
+    for _ in range(words.count(part.words[0])):
+        start = words.index(part.words[0], start + 1)
+        stop = start + len(part.words)
+        if words[start:stop] == part.words and _are_whole_lines(tokens, start, stop):
+            rows = [row for row in tokens.rows[start:stop] if row]
+            places.append((rows[0], rows[-1]))
+    return places
+
+
+def _are_whole_lines(tokens: Tokens, start: int, stop: int) -> bool:
+    """Return whether a range of words has no part of a line, nor an `if` without its `else`."""
+    words, rows = tokens
+    is_same_row = start > 0 and rows[start - 1] == rows[start]
+    if is_same_row and words[start - 1] != LINE_END and words[start] != PARAGRAPH:
+        return False
+    if stop == len(words):
+        return True
+    next_word = words[stop]
+    is_line_end = next_word in (",", LINE_END, PARAGRAPH)
+    if not is_line_end and rows[stop] == rows[stop - 1] > 0:
+        return False
+    return next_word not in BRANCH_KEYWORDS or words[stop - 1] != DEDENT
+
+
+def _choose_nearest(places: Sequence[Lines], first: int) -> Lines:
+    """Return the place that begins nearest to a line."""
+    return min(places, key=lambda lines: abs(lines[0] - first))
+
+
+def _map_lines(old_text: str, new_text: str, lines: Lines) -> Lines | None:
+    """Return where a diff by lines puts these lines; None if it edits them."""
+    first, last = lines
+    old = [line.strip() for line in old_text.split("\n")]
+    new = [line.strip() for line in new_text.split("\n")]
+    shift = 0
+    for _, old_start, old_stop, _, new_stop in list_differences(old, new):
+        if old_start >= last:
+            break
+        if old_stop >= first:
+            return None
+        shift = new_stop - old_stop
+    return first + shift, last + shift
+
+
+def _judge_unchanged(anchor: Anchor, path: str, lines: Lines | None) -> Verdict:
+    """Return the verdict on cited text that was found: fresh or moved."""
     first, last = lines or (None, None)
     if path != anchor.path:
         return Verdict("moved", path, first, last, f"was {anchor.path}")
@@ -414,60 +545,78 @@ def _standing(anchor: Anchor, path: str, lines: Lines | None) -> Verdict:
 
 
 def _judge_lost(subject: Subject, view: _View) -> Verdict:
-    """The text is nowhere: is the place still there?"""
+    """Return the verdict on cited text that was not found: changed if its place exists, or gone."""
     anchor, successor = view.anchor, view.successor
     if successor is None:
         return Verdict("gone", anchor.path, note=FILE_LOST)
     if subject.definition is None or subject.is_part:
-        return Verdict("changed", successor, note=_was(anchor, successor))
-    return Verdict(
-        "gone", successor, note=f"{subject.definition.name} is not defined there any more"
-    )
+        return Verdict("changed", successor, note=_note_move(anchor, successor))
+    note = f"{subject.definition.name} is not defined there any more"
+    return Verdict("gone", successor, note=note)
 
 
 def _judge_by_hash(anchor: Anchor, files: Mapping[str, str], successor: str | None) -> Verdict:
-    """Without the commit the hash decides: where the name or the lines are, else wherever as many lines have it."""
-    lines = lines_of(anchor)
+    """Return the verdict on an anchor whose commit is not available.
+
+    Its hash decides: that of the definition of its name or of its lines, else that of as many lines
+    anywhere.
+    """
     for path, text in files.items():
-        if path != successor and anchor.symbol and tail_of(anchor.symbol) not in text:
-            continue
-        named = find_definition(path, text, anchor.symbol) if anchor.symbol else None
-        if named and has_hash(
-            anchor, say_definition(path, text, named), cut_lines(text, (named.first, named.last))
-        ):
-            return _standing(anchor, path, (named.first, named.last))
-        if lines is None and not named and has_hash(anchor, read_code(path, text).say_all(), text):
-            return _standing(anchor, path, None)
-        for window in (
-            _windows(anchor, lines, path, text)
-            if lines and not (named and anchor.is_by_words)
-            else ()
-        ):
-            return _standing(anchor, path, window)
+        named: Definition | None = None
+        if anchor.symbol:
+            if path != successor and strip_owners(anchor.symbol) not in text:
+                continue
+            named = find_definition(path, text, anchor.symbol)
+        verdict = _judge_hash_in_file(anchor, named, path, text)
+        if verdict is not None:
+            return verdict
         if path == successor and named:
-            return Verdict("changed", path, named.first, named.last, _was(anchor, path))
+            return Verdict("changed", path, named.first, named.last, _note_move(anchor, path))
     if successor is None:
         return Verdict("unverifiable", anchor.path, note=FILE_LOST)
     if anchor.symbol:
         return Verdict("gone", successor, note=f"{anchor.symbol} is not defined there any more")
-    return Verdict("changed", successor, note=_was(anchor, successor))
+    return Verdict("changed", successor, note=_note_move(anchor, successor))
 
 
-def _windows(anchor: Anchor, lines: Lines, path: str, text: str) -> Iterator[Lines]:
-    """Where as many lines as there were have the hash, nearest first: all that can be done without the text."""
-    written = text.split("\n")
+def _judge_hash_in_file(
+    anchor: Anchor, named: Definition | None, path: str, text: str
+) -> Verdict | None:
+    """Return the verdict on text of a file that has the hash of the anchor; None if none has it."""
+    lines = lines_of(anchor)
+    if named:
+        named_lines = (named.first, named.last)
+        tokens = normalize_definition(path, text, named)
+        if has_hash(anchor, tokens, cut_lines(text, named_lines)):
+            return _judge_unchanged(anchor, path, named_lines)
+        if anchor.is_by_words:
+            return None
+    elif lines is None and has_hash(anchor, read_code(path, text).normalize_all(), text):
+        return _judge_unchanged(anchor, path, None)
+    if lines is None:
+        return None
+    window = _find_window(anchor, lines, path, text)
+    return _judge_unchanged(anchor, path, window) if window else None
+
+
+def _find_window(anchor: Anchor, lines: Lines, path: str, text: str) -> Lines | None:
+    """Return the nearest lines that have the hash of the anchor, as many as it cites."""
     width = lines[1] - lines[0] + 1
-    said = read_code(path, text).say_all()
-    folded = [] if anchor.is_by_words else list(map(fold, written))
-    starts = range(1, len(written) - width + 2 if width <= MAX_WINDOW else 1)
+    if width > MAX_WINDOW:
+        return None
+    rows = text.split("\n")
+    tokens = read_code(path, text).normalize_all()
+    folded = [] if anchor.is_by_words else [fold(row) for row in rows]
+    starts = range(1, len(rows) - width + 2)
     for start in sorted(starts, key=lambda start: abs(start - lines[0])):
-        place = start, start + width - 1
-        if folded and not folded[start - 1]:
-            continue
-        cited = cut_words(said, place) if anchor.is_by_words else said
-        if has_hash(anchor, cited, "".join(folded[start - 1 : place[1]])):
-            yield place
+        stop = start + width - 1
+        if anchor.is_by_words:
+            if has_hash(anchor, cut_tokens(tokens, (start, stop)), ""):
+                return start, stop
+        elif folded[start - 1] and has_hash(anchor, tokens, "".join(folded[start - 1 : stop])):
+            return start, stop
+    return None
 
 
-def _was(anchor: Anchor, path: str) -> str:
+def _note_move(anchor: Anchor, path: str) -> str:
     return f"was {anchor.path}" if path != anchor.path else ""

@@ -1,6 +1,7 @@
-"""Source text as the words that it says to a machine: layout, comments and docstrings apart (docs/anchors.md).
+"""Lexers that reduce source text to the words that matter to a machine (docs/anchors.md).
 
-A lexer of a few lines for each family of languages, no parser: what it misreads it misreads in the same way each time.
+Layout, comments and docstrings do not count. There is a lexer of a few lines for each family of
+languages and no parser: a lexer misreads the same text in the same way each time.
 """
 
 from __future__ import annotations
@@ -11,88 +12,108 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
-C_REMARK = r"//[^\n]*|/\*.*?(?:\*/|\Z)"
-DOUBLE = r"\"(?:\\.|[^\"\\\n])*(?:\"|(?=\n)|\Z)"
-QUOTED = (
-    DOUBLE + r"|'(?:\\.|[^'\\\n]){0,300}'"
-)  # Ends with its line or the text, if it is not closed.
-PY_STRING = (
+C_COMMENT = r"//[^\n]*|/\*.*?(?:\*/|\Z)"
+DOUBLE_QUOTED = r"\"(?:\\.|[^\"\\\n])*(?:\"|(?=\n)|\Z)"
+# A double-quoted string that is not closed ends with its line or with the text.
+QUOTED = DOUBLE_QUOTED + r"|'(?:\\.|[^'\\\n]){0,300}'"
+PYTHON_STRING = (
     r"(?:[rRbBuUfF]{1,2}(?=[\"']))?"
-    r"(?:\"\"\"[^\"\\]*(?:(?:\\.|\"(?!\"\"))[^\"\\]*)*(?:\"\"\"|\Z)|'''[^'\\]*(?:(?:\\.|'(?!''))[^'\\]*)*(?:'''|\Z)"
-    rf"|{DOUBLE}|'(?:\\.|[^'\\\n])*(?:'|(?=\n)|\Z))"
+    r"(?:\"\"\"[^\"\\]*(?:(?:\\.|\"(?!\"\"))[^\"\\]*)*(?:\"\"\"|\Z)"
+    r"|'''[^'\\]*(?:(?:\\.|'(?!''))[^'\\]*)*(?:'''|\Z)"
+    rf"|{DOUBLE_QUOTED}|'(?:\\.|[^'\\\n])*(?:'|(?=\n)|\Z))"
 )
-RAW = "|".join(rf"b?r{mark}\".*?(?:\"{mark}|\Z)" for mark in ("###", "##", "#", ""))
-RUST_STRING = rf"{RAW}|b?\"(?:\\.|[^\"\\])*(?:\"|\Z)|b?'(?:\\[^\n']+|\\'|[^'\\\n])'"
-REGEX = (
+RUST_RAW_STRING = "|".join(rf"b?r{mark}\".*?(?:\"{mark}|\Z)" for mark in ("###", "##", "#", ""))
+RUST_STRING = rf"{RUST_RAW_STRING}|b?\"(?:\\.|[^\"\\])*(?:\"|\Z)|b?'(?:\\[^\n']+|\\'|[^'\\\n])'"
+SCRIPT_REGEX = (
     r"(?:(?<=[\n=(,:\[!&|?{};])|(?<=[=(,:\[!&|?{};] )|(?<=\n  )|(?<=\n    )|(?<=return ))"
     r"/(?![/*])(?:\\.|\[(?:\\.|[^\]\\\n]){0,200}\]|[^/\\\n\[])+/"
 )
 
 
-def _lexer(*literals: str) -> str:
-    """A pattern, compiled where it is first used: a line break and the indentation behind it, remarks and literals, a
-    word, any other character but white space."""
+def _build_lexer(*literals: str) -> str:
+    """Return a pattern that matches one token.
+
+    A token is a line break with the indentation after it, a comment or literal (`literals`), a
+    word, or any other character but white space. The pattern is compiled where it is first used.
+    """
     return "|".join((r"(?s)\n[ \t\f\r\v]*", *literals, r"\w+", r"\S"))
 
 
-PYTHON = _lexer(r"\#[^\n]*|\\\r?\n", PY_STRING)
-HASHED = _lexer(r"(?<![^\s])\#[^\n]*|\\\r?\n", QUOTED)
-INI = _lexer(r"(?<=\s)[\#;][^\n]*")
-PROSE = _lexer()
-RUST = _lexer(C_REMARK, RUST_STRING)
-SCRIPT = _lexer(C_REMARK, REGEX, QUOTED, r"`(?:\\.|[^`\\])*(?:`|\Z)")
-CURLY = _lexer(C_REMARK, r"\"\"\".*?(?:\"\"\"|\Z)", QUOTED, r"`[^`]*(?:`|\Z)")
-# How a remark begins: what is dropped, with the line breaks that join two lines.
-REMARKS = {
-    PYTHON: ("#", "\\\n", "\\\r"),
-    HASHED: ("#", "\\\n", "\\\r"),
-    INI: ("#", ";"),
-    PROSE: ("\0",),
+PYTHON_LEXER = _build_lexer(r"\#[^\n]*|\\\r?\n", PYTHON_STRING)
+HASH_LEXER = _build_lexer(r"(?<![^\s])\#[^\n]*|\\\r?\n", QUOTED)
+INI_LEXER = _build_lexer(r"(?<=\s)[\#;][^\n]*")
+PROSE_LEXER = _build_lexer()
+RUST_LEXER = _build_lexer(C_COMMENT, RUST_STRING)
+SCRIPT_LEXER = _build_lexer(C_COMMENT, SCRIPT_REGEX, QUOTED, r"`(?:\\.|[^`\\])*(?:`|\Z)")
+CURLY_LEXER = _build_lexer(C_COMMENT, r"\"\"\".*?(?:\"\"\"|\Z)", QUOTED, r"`[^`]*(?:`|\Z)")
+# How a token begins that is dropped: a comment, or a line break that joins two lines.
+COMMENT_STARTS = {
+    PYTHON_LEXER: ("#", "\\\n", "\\\r"),
+    HASH_LEXER: ("#", "\\\n", "\\\r"),
+    INI_LEXER: ("#", ";"),
+    PROSE_LEXER: ("\0",),
 }
+C_COMMENT_STARTS = ("//", "/*")
 LEXERS = {
-    "py pyi": PYTHON,
-    "js jsx mjs cjs ts tsx mts cts": SCRIPT,
-    "rs": RUST,
-    "go java kt cs c h cc cpp cxx hh hpp hxx swift scala php": CURLY,
-    "toml yaml yml sh bash zsh rb": HASHED,
-    "ini cfg": INI,
+    "py pyi": PYTHON_LEXER,
+    "js jsx mjs cjs ts tsx mts cts": SCRIPT_LEXER,
+    "rs": RUST_LEXER,
+    "go java kt cs c h cc cpp cxx hh hpp hxx swift scala php": CURLY_LEXER,
+    "toml yaml yml sh bash zsh rb": HASH_LEXER,
+    "ini cfg": INI_LEXER,
 }
-BY_EXTENSION = {ext: lexer for exts, lexer in LEXERS.items() for ext in exts.split()}
-INDENTED = frozenset((PYTHON, HASHED, INI))  # Line breaks end, and indentation joins, what is said.
-BRACKETS = {")": "(", "]": "[", "}": "{"}
+LEXER_BY_EXTENSION = {
+    extension: lexer for extensions, lexer in LEXERS.items() for extension in extensions.split()
+}
+# In these languages line breaks end a statement, and indentation nests blocks.
+INDENTED_LEXERS = frozenset((PYTHON_LEXER, HASH_LEXER, INI_LEXER))
+
+DEPTH_CHANGE = {"(": 1, "[": 1, "{": 1, ")": -1, "]": -1, "}": -1}
 OPENING = frozenset("([{")
-BREAK, DEEPER, BACK, BLANK = (
-    "\n",
-    "\n>",
-    "\n<",
-    "\n\n",
-)  # End of a line, begin and end of a block, paragraph.
-HEADS = frozenset("if elif else for while with try except finally def class async".split())
-KEYWORDS = HEADS | frozenset(
+CLOSING = frozenset(")]}")
+
+# Words that stand for layout: the end of a line, the begin and end of a block, a paragraph break.
+LINE_END = "\n"
+INDENT = "\n>"
+DEDENT = "\n<"
+PARAGRAPH = "\n\n"
+
+BLOCK_KEYWORDS = frozenset("if elif else for while with try except finally def class async".split())
+PYTHON_KEYWORDS = BLOCK_KEYWORDS | frozenset(
     "return in and or not yield await del assert import from lambda is as raise case".split()
 )
-FOLLOWERS = frozenset(("else", "elif", "except", "finally"))
+BRANCH_KEYWORDS = frozenset(("else", "elif", "except", "finally"))
 
+# Words before and after which a Python formatter may add or drop brackets.
 OPENS_GROUP = frozenset(
     "return assert in = if elif while yield else del raise for with ( [ { , : > import".split()
-) | {BREAK}
-ENDS_GROUP = frozenset(": ) ] } , = if else for as".split()) | {BREAK}
-OPENS_TUPLE = frozenset(("return", "in", "=", "yield", "del", "for", "import", BREAK))
-ENDS_TUPLE = frozenset((BREAK, ":", "=", "in"))  # Around what a formatter may put brackets.
-EXPORTS = frozenset(("export", "default", "declare"))  # Who may use it is no part of what it says.
+) | {LINE_END}
+ENDS_GROUP = frozenset(": ) ] } , = if else for as".split()) | {LINE_END}
+OPENS_TUPLE = frozenset(("return", "in", "=", "yield", "del", "for", "import", LINE_END))
+ENDS_TUPLE = frozenset((LINE_END, ":", "=", "in"))
+
+# Visibility is no part of what a definition of a script does.
+EXPORT_KEYWORDS = frozenset(("export", "default", "declare"))
 QUOTES = "'\"`#"
 QUOTE = re.compile(r"['\"`]")
-UNKNOWN = -1  # The indentation of what follows in the line in which a long remark or literal ends.
+UNKNOWN_INDENT = -1  # Of words that follow a comment or literal of several lines in its last line.
 WORD_END = re.compile(r"[\w)\]}\"]$")
 ESCAPED_QUOTE = re.compile(r"\\(['\"])")
 FIELD_SPACE = re.compile(r"(?<=(?<!\{)\{)\s+|\s+(?=\}(?!\}))")
-PY_QUOTES = re.compile(
+PYTHON_LITERAL = re.compile(
     r"(?P<prefix>\w*)(?P<quote>\"\"\"|'''|[\"'])(?P<body>.*)(?P=quote)", re.DOTALL
 )
 
 
 class Line(NamedTuple):
-    """Words that stand together: of one line of text, or in indented languages until a bracket is closed again."""
+    """A line of words, in an indented language with the lines that its brackets enclose.
+
+    Attributes:
+        indent: number of blanks before the first word.
+        start: index of the first word.
+        stop: index after the last word.
+        depth: number of brackets that are open where the line begins.
+    """
 
     indent: int
     start: int
@@ -100,262 +121,363 @@ class Line(NamedTuple):
     depth: int
 
 
-class Said(NamedTuple):
-    """Words as they are compared, and the row of each (1-based; 0 for what says only how blocks are nested)."""
+class Tokens(NamedTuple):
+    """Normalised words, ready to be compared.
+
+    Attributes:
+        words: the words and the marks of layout.
+        rows: the row of each word, 1-based; 0 for a mark that only shows how blocks nest.
+    """
 
     words: tuple[str, ...]
     rows: tuple[int, ...]
 
 
+class _Block(NamedTuple):
+    """A block of an indented language."""
+
+    indent: int
+    is_function: bool
+
+
 class Code:
-    """A text as words: `words[i]` begins in row `rows[i]`, and is a literal if `i` is in `strings`."""
+    """A text as words.
+
+    Attributes:
+        extension: the extension of the file, in small letters.
+        lexer: the pattern of the language.
+        words: the words of the text without comments.
+        rows: the row in which each word begins, 1-based.
+        lines: the lines that the words form.
+        string_indices: the indices of the words that are literals.
+    """
 
     def __init__(self, path: str, text: str) -> None:
+        """Split a text by the lexer that the extension of its path asks for."""
         self.extension = path.rpartition(".")[2].lower()
-        self.lexer = BY_EXTENSION.get(self.extension, PROSE)
+        self.lexer = LEXER_BY_EXTENSION.get(self.extension, PROSE_LEXER)
         self.words: list[str] = []
         self.rows: list[int] = []
         self.lines: list[Line] = []
-        self.strings: set[int] = set()
-        self._said: dict[tuple[int, int], Said] = {}
-        self._read(text.expandtabs(4) if self.lexer in INDENTED and "\t" in text else text)
+        self.string_indices: set[int] = set()
+        self._normalized: dict[tuple[int, int], Tokens] = {}
+        if self.lexer in INDENTED_LEXERS and "\t" in text:
+            text = text.expandtabs(4)
+        indents = self._split_words(text)
+        self._break_lines(indents)
 
-    def _read(self, text: str) -> None:
-        words, rows, remarks = self.words, self.rows, REMARKS.get(self.lexer, ("//", "/*"))
-        row, indents = 1, {0: 0}
+    def _split_words(self, text: str) -> dict[int, int]:
+        """Fill `words`, `rows` and `string_indices`.
+
+        Returns:
+            The indentation of each line of the text, by the index of its first word.
+        """
+        words, rows = self.words, self.rows
+        comment_starts = COMMENT_STARTS.get(self.lexer, C_COMMENT_STARTS)
+        row = 1
+        indents = {0: 0}
         for word in re.findall(self.lexer, text):
             if word[0] == "\n":
-                row, indents[len(words)] = row + 1, len(word) - 1
+                row += 1
+                indents[len(words)] = len(word) - 1
                 continue
+
             is_plain = word[0].isalnum() and word[-1] not in QUOTES
-            is_remark = not is_plain and word.startswith(remarks)
-            if not is_remark:
-                if len(word) > 1 and not is_plain and QUOTE.search(word):
-                    self.strings.add(len(words))
+            if is_plain or not word.startswith(comment_starts):
+                if not is_plain and len(word) > 1 and QUOTE.search(word):
+                    self.string_indices.add(len(words))
                 words.append(word)
                 rows.append(row)
             if not is_plain and "\n" in word:
-                row, indents[len(words)] = row + word.count("\n"), UNKNOWN
-        self._break_lines(indents)
+                row += word.count("\n")
+                indents[len(words)] = UNKNOWN_INDENT
+        return indents
 
     def _break_lines(self, indents: Mapping[int, int]) -> None:
-        """Lines begin at the words of `indents`, but not inside of brackets of an indented language, nor in a word."""
-        words, is_indented = self.words, self.lexer in INDENTED
-        depth, start, start_depth = 0, 0, 0
-        for at, word in enumerate(words):
-            if (
-                at in indents
-                and at > start
-                and not (is_indented and depth)
-                and indents[at] != UNKNOWN
-            ):
-                self.lines.append(Line(indents[start], start, at, start_depth))
-                start, start_depth = at, depth
-            if word in OPENING:
-                depth += 1
-            elif word in BRACKETS and depth:
-                depth -= 1
-        if words:
-            self.lines.append(Line(indents[start], start, len(words), start_depth))
+        """Fill `lines`.
 
-    def say(self, start: int, stop: int) -> Said:
-        """The words from `start` to `stop` as they are compared."""
-        if (start, stop) not in self._said:
-            found = list(
-                self._say_indented(start, stop)
-                if self.lexer in INDENTED
-                else self._say_flat(start, stop)
-            )
-            self._said[start, stop] = Said(
-                tuple(word for word, _ in found), tuple(row for _, row in found)
-            )
-        return self._said[start, stop]
+        A line begins at each index of `indents`, but not inside of the brackets of an indented
+        language, nor in the row in which a long comment or literal ends.
+        """
+        is_indented = self.lexer in INDENTED_LEXERS
+        depth = start = start_depth = 0
+        for index, word in enumerate(self.words):
+            is_line_start = index > start and indents.get(index, UNKNOWN_INDENT) != UNKNOWN_INDENT
+            if is_line_start and not (is_indented and depth):
+                self.lines.append(Line(indents[start], start, index, start_depth))
+                start = index
+                start_depth = depth
+            if word in DEPTH_CHANGE:
+                depth = max(0, depth + DEPTH_CHANGE[word])
+        if self.words:
+            self.lines.append(Line(indents[start], start, len(self.words), start_depth))
 
-    def find_rows(self, first: int, last: int) -> tuple[int, int]:
-        """The words that begin in these rows, from and to (the latter not included)."""
+    def find_words(self, first: int, last: int) -> tuple[int, int]:
+        """Return the range of indices (start, stop) of the words that begin in these rows."""
         return bisect_left(self.rows, first), bisect_right(self.rows, last)
 
-    def say_all(self) -> Said:
-        return self.say(0, len(self.words))
+    def normalize_all(self) -> Tokens:
+        """Return all words in the form in which they are compared."""
+        return self.normalize(0, len(self.words))
 
-    def _say_flat(self, start: int, stop: int) -> Iterator[tuple[str, int]]:
+    def normalize(self, start: int, stop: int) -> Tokens:
+        """Return the words from `start` to `stop` in the form in which they are compared."""
+        tokens = self._normalized.get((start, stop))
+        if tokens is None:
+            pairs = list(self._list_tokens(start, stop))
+            words = tuple(word for word, _ in pairs)
+            rows = tuple(row for _, row in pairs)
+            tokens = self._normalized[start, stop] = Tokens(words, rows)
+        return tokens
+
+    def _list_tokens(self, start: int, stop: int) -> Iterator[tuple[str, int]]:
+        """Return the normalised words from `start` to `stop`, each with its row."""
+        if self.lexer in INDENTED_LEXERS:
+            return self._normalize_indented(start, stop)
+        if self.lexer is PROSE_LEXER:
+            return self._normalize_prose(start, stop)
+        return self._normalize_curly(start, stop)
+
+    def _normalize_prose(self, start: int, stop: int) -> Iterator[tuple[str, int]]:
+        yield PARAGRAPH, 0
+        for index in range(start, stop):
+            if index > start and self.rows[index] > self.rows[index - 1] + 1:
+                yield PARAGRAPH, 0
+            yield self.words[index], self.rows[index]
+        yield PARAGRAPH, 0
+
+    def _normalize_curly(self, start: int, stop: int) -> Iterator[tuple[str, int]]:
         words, rows = self.words, self.rows
-        if self.lexer is PROSE:
-            yield BLANK, 0
-            for at in range(start, stop):
-                if at > start and rows[at] > rows[at - 1] + 1:
-                    yield BLANK, 0
-                yield words[at], rows[at]
-            yield BLANK, 0
-            return
-        is_script = self.lexer is SCRIPT
-        while is_script and start < stop and words[start] in EXPORTS:
+        is_script = self.lexer is SCRIPT_LEXER
+        while is_script and start < stop and words[start] in EXPORT_KEYWORDS:
             start += 1
-        dropped = _needless(words[start:stop], groups=False)
-        for at in range(start, stop):
-            word = words[at]
-            if at - start in dropped or (
-                word == ";" and (is_script or words[at + 1 : at + 2] == ["}"])
-            ):
-                continue
-            yield (f'"{word[1:-1]}"' if at in self.strings and word[0] == "'" else word), rows[at]
 
-    def _say_indented(self, start: int, stop: int) -> Iterator[tuple[str, int]]:
-        stack: list[int] = []
-        inside: list[bool] = []  # a function, for each block of the stack
-        head = ""
-        is_python, is_body = self.lexer is PYTHON, start == 0
-        at = bisect_right(self.lines, start, key=lambda line: line.stop)
-        while at < len(self.lines) and self.lines[at].start < stop:
-            line, at = self.lines[at], at + 1
+        dropped = _find_needless(words[start:stop], has_groups=False)
+        for index in range(start, stop):
+            word = words[index]
+            if index - start in dropped:
+                continue
+            if word == ";" and (is_script or words[index + 1 : index + 2] == ["}"]):
+                continue
+            if word[0] == "'" and index in self.string_indices:
+                word = f'"{word[1:-1]}"'
+            yield word, rows[index]
+
+    def _normalize_indented(self, start: int, stop: int) -> Iterator[tuple[str, int]]:
+        is_python = self.lexer is PYTHON_LEXER
+        blocks: list[_Block] = []
+        keyword = ""  # The first word of the line before.
+        may_be_docstring = start == 0
+        first_line = bisect_right(self.lines, start, key=lambda line: line.stop)
+        for number in range(first_line, len(self.lines)):
+            line = self.lines[number]
+            if line.start >= stop:
+                break
+
             first = max(line.start, start)
-            words = range(first, min(line.stop, stop))
-            if is_python and (
-                (is_body and self.strings.issuperset(words))
-                or self.words[first : line.stop] == ["pass"]
-            ):
-                is_body = False  # a docstring; it may be followed by another string, which is none
+            words = self.words[first : line.stop]
+            indices = range(first, min(line.stop, stop))
+            is_docstring = may_be_docstring and self.string_indices.issuperset(indices)
+            if is_python and (is_docstring or words == ["pass"]):
+                may_be_docstring = False  # A second string is no docstring.
                 continue
-            while stack and line.indent < stack[-1]:
-                stack.pop()
-                inside.pop()
-                if stack:
-                    yield BACK, 0
-            if stack and line.indent > stack[-1]:
-                yield DEEPER, 0
-            if not stack or line.indent > stack[-1]:
-                stack.append(line.indent)
-                inside.append(head == "def" or (head != "class" and inside[-1:] == [True]))
-            head = next((word for word in self.words[first : line.stop] if word != "async"), "")
-            is_body = is_python and head in ("def", "class")
-            yield from self._say_line(words, is_local=is_python and inside[-1])
 
-        yield from ((BACK, 0) for _ in stack[1:])
+            yield from _move_to_indent(blocks, line.indent, keyword)
+            keyword = next((word for word in words if word != "async"), "")
+            may_be_docstring = is_python and keyword in ("def", "class")
+            yield from self._normalize_line(indices, is_local=blocks[-1].is_function)
 
-    def _say_line(self, line: range, *, is_local: bool) -> Iterator[tuple[str, int]]:
-        """One logical line (`is_local`: of a function); behind the colon of `if x: y` is a block of its own."""
-        words: list[str] = []
-        rows: list[int] = []
-        is_python = self.lexer is PYTHON
-        for at in line:
-            word = self.words[at]
-            if at in self.strings:
-                word = _plain_string(word) if is_python else f'"{word[1:-1]}"'
-                if is_python and at - 1 in self.strings and at > line.start:
-                    words[-1] = _joined(words[-1], word)
-                    continue
-            words.append(BREAK if word == ";" and is_python else word)
-            rows.append(self.rows[at])
-        colon = _inner_colon(words) if is_python and words[0] in HEADS else -1
-        dropped = _needless(words, groups=is_python) | (
-            _annotations(words, is_local=is_local) if is_python else set()
-        )
+        for _ in blocks[1:]:
+            yield DEDENT, 0
+
+    def _normalize_line(self, indices: range, *, is_local: bool) -> Iterator[tuple[str, int]]:
+        """Return the normalised words of one line of an indented language.
+
+        The statements after the colon of `if x: y` become a block of their own.
+
+        Args:
+            indices: the indices of the words of the line.
+            is_local: whether the line is in the body of a function.
+        """
+        is_python = self.lexer is PYTHON_LEXER
+        words, rows = self._join_literals(indices)
+        dropped = _find_needless(words, has_groups=is_python)
+        colon = -1
+        if is_python:
+            dropped |= _find_annotations(words, is_local=is_local)
+            colon = _find_inner_colon(words)
         if len(dropped) == len(words):
             return
-        for at, (word, row) in enumerate(zip(words, rows, strict=True)):
-            if at not in dropped:
-                yield word, row
-            if at == colon:
-                yield from ((BREAK, row), (DEEPER, 0))
-        if words[-1] != BREAK:
-            yield BREAK, rows[-1]
+
+        for index, word in enumerate(words):
+            if index not in dropped:
+                yield word, rows[index]
+            if index == colon:
+                yield LINE_END, rows[index]
+                yield INDENT, 0
+        if words[-1] != LINE_END:
+            yield LINE_END, rows[-1]
         if colon >= 0:
-            yield BACK, 0
+            yield DEDENT, 0
+
+    def _join_literals(self, indices: range) -> tuple[list[str], list[int]]:
+        """Return words and rows with literals normalised; those of Python that touch are joined."""
+        is_python = self.lexer is PYTHON_LEXER
+        words: list[str] = []
+        rows: list[int] = []
+        for index in indices:
+            word = self.words[index]
+            is_literal = index in self.string_indices
+            if is_literal and is_python:
+                word = _normalize_literal(word)
+                if index > indices.start and index - 1 in self.string_indices:
+                    words[-1] = _join_pair(words[-1], word)
+                    continue
+            elif is_literal:
+                word = f'"{word[1:-1]}"'
+            elif is_python and word == ";":
+                word = LINE_END
+            words.append(word)
+            rows.append(self.rows[index])
+        return words, rows
 
 
 @lru_cache(maxsize=512)
 def read_code(path: str, text: str) -> Code:
+    """Return a text as words; `path` decides on the language."""
     return Code(path, text)
 
 
-def _needless(words: Sequence[str], *, groups: bool) -> set[int]:
-    """Where commas before a closing bracket stand, and (`groups`) brackets around a whole expression of Python."""
+def _move_to_indent(blocks: list[_Block], indent: int, keyword: str) -> Iterator[tuple[str, int]]:
+    """Close and open blocks for a line of this indentation; return the marks for it.
+
+    Args:
+        blocks: the open blocks, changed in place.
+        indent: the indentation of the line.
+        keyword: the first word of the line before, which opens the block if the line does.
+    """
+    while blocks and indent < blocks[-1].indent:
+        blocks.pop()
+        if blocks:
+            yield DEDENT, 0
+    if not blocks or indent > blocks[-1].indent:
+        is_in_function = False
+        if blocks:
+            yield INDENT, 0
+            is_in_function = blocks[-1].is_function
+        is_function = keyword == "def" or (is_in_function and keyword != "class")
+        blocks.append(_Block(indent, is_function))
+
+
+def _find_needless(words: Sequence[str], *, has_groups: bool) -> set[int]:
+    """Return the indices of words that a formatter may drop.
+
+    These are commas before a closing bracket and, if `has_groups`, the brackets around a whole
+    expression of Python.
+    """
     opened: list[int] = []
-    commas: dict[int, int] = {}
+    comma_counts: dict[int, int] = {}
     dropped: set[int] = set()
-    for at, word in enumerate(words):
+    for index, word in enumerate(words):
         if word in OPENING:
-            opened.append(at)
-            commas[at] = 0
-        elif word == "," and opened:
-            commas[opened[-1]] += 1
-        elif word in BRACKETS and opened:
+            opened.append(index)
+            comma_counts[index] = 0
+        elif not opened:
+            continue
+        elif word == ",":
+            comma_counts[opened[-1]] += 1
+        elif word in CLOSING:
             start = opened.pop()
-            before = words[start - 1] if start else BREAK
-            is_applied = before not in KEYWORDS and WORD_END.search(before) is not None
-            if words[at - 1] == "," and (
-                commas[start] > 1
-                or word == "}"
-                or is_applied is (word == ")")
-                or before == "import"
-            ):
-                dropped.add(at - 1)
-            if groups and word == ")" and not is_applied and at > start + 1:
-                after = words[at + 1] if at + 1 < len(words) else BREAK
-                is_tuple = commas[start] > 0
-                if before in (OPENS_TUPLE if is_tuple else OPENS_GROUP) and after in (
-                    ENDS_TUPLE if is_tuple else ENDS_GROUP
-                ):
-                    dropped |= {start, at}
+            before = words[start - 1] if start else LINE_END
+            commas = comma_counts[start]
+            is_call = before not in PYTHON_KEYWORDS and WORD_END.search(before) is not None
+            if words[index - 1] == ",":
+                is_list = commas > 1 or word == "}" or before == "import"
+                if is_list or is_call is (word == ")"):
+                    dropped.add(index - 1)
+            if has_groups and word == ")" and not is_call and index > start + 1:
+                after = words[index + 1] if index + 1 < len(words) else LINE_END
+                if _is_needless_group(before, after, is_tuple=commas > 0):
+                    dropped |= {start, index}
     return dropped
 
 
-def _annotations(words: Sequence[str], *, is_local: bool) -> set[int]:
-    """Where the types of a Python function's header or of its variables stand: they say nothing to the machine."""
-    if is_local and words[0] not in KEYWORDS and words[1:2] and words[1] in ":.":
-        return _variable_type(words)
-    start = words.index("def") if "def" in words[:2] else len(words)
+def _is_needless_group(before: str, after: str, *, is_tuple: bool) -> bool:
+    """Return whether brackets between these two words change nothing in Python."""
+    if is_tuple:
+        return before in OPENS_TUPLE and after in ENDS_TUPLE
+    return before in OPENS_GROUP and after in ENDS_GROUP
+
+
+def _find_annotations(words: Sequence[str], *, is_local: bool) -> set[int]:
+    """Return the indices of the types in a Python line, which do nothing when it runs.
+
+    These are the types in the header of a function and, if `is_local`, that of a variable.
+    """
+    if is_local and words[0] not in PYTHON_KEYWORDS and words[1:2] in ([":"], ["."]):
+        return _find_variable_type(words)
+    if "def" not in words[:2]:
+        return set()
+
     dropped: set[int] = set()
-    depth, is_name, is_type, is_result = 0, True, False, False
-    for at in range(start, len(words)):
-        word = words[at]
-        depth += (word in OPENING) - (word in BRACKETS)
+    depth = 0
+    is_name = True
+    is_type = is_result = False
+    for index in range(words.index("def"), len(words)):
+        word = words[index]
+        depth += DEPTH_CHANGE.get(word, 0)
         if depth == 1 and word in (",", "(", "=") and not is_result:
-            is_name, is_type = word != "=", False
+            is_name = word != "="
+            is_type = False
         elif depth == 1 and word == ":" and is_name:
             is_type = True
         elif depth == 0 and word == ")":
-            is_type = is_result = words[at + 1 : at + 3] == ["-", ">"]
+            is_type = is_result = words[index + 1 : index + 3] == ["-", ">"]
             continue
         elif depth == 0 and word == ":":
             break
         if is_type:
-            dropped.add(at)
+            dropped.add(index)
     return dropped
 
 
-def _variable_type(words: Sequence[str]) -> set[int]:
-    """Where the type of a local variable stands, in `x: int = 1`; all of `x: int`, which does nothing."""
-    depth, colon = 0, 0
-    for at, word in enumerate(words):
-        depth += (word in OPENING) - (word in BRACKETS)
-        if depth == 0 and (word in ("=", BREAK) or (not colon and word in KEYWORDS)):
-            return set(range(colon, at)) if colon else set()
-        if depth == 0 and word == ":":
-            colon = colon or at
+def _find_variable_type(words: Sequence[str]) -> set[int]:
+    """Return the indices of the type in `x: int = 1`, and all of `x: int`, which does nothing."""
+    depth = colon = 0
+    for index, word in enumerate(words):
+        depth += DEPTH_CHANGE.get(word, 0)
+        if depth:
+            continue
+        if word in ("=", LINE_END) or (not colon and word in PYTHON_KEYWORDS):
+            return set(range(colon, index)) if colon else set()
+        if word == ":" and not colon:
+            colon = index
     return set(range(len(words))) if colon else set()
 
 
-def _inner_colon(words: Sequence[str]) -> int:
-    """The colon behind which the block of a head follows in the same line; -1 where there is none."""
-    depth, lambdas = 0, 0
-    for at, word in enumerate(words[:-1]):
-        depth += (word in OPENING) - (word in BRACKETS)
+def _find_inner_colon(words: Sequence[str]) -> int:
+    """Return the index of the colon after which a block follows in the same line, or -1."""
+    if words[0] not in BLOCK_KEYWORDS:
+        return -1
+    depth = lambda_count = 0
+    for index, word in enumerate(words[:-1]):
+        depth += DEPTH_CHANGE.get(word, 0)
         if word == "lambda":
-            lambdas += 1
-        elif word == ":" and depth == 0 and words[at + 1] != "=":
-            if not lambdas:
-                return at
-            lambdas -= 1
+            lambda_count += 1
+        elif word == ":" and depth == 0 and words[index + 1] != "=":
+            if not lambda_count:
+                return index
+            lambda_count -= 1
     return -1
 
 
-def _plain_string(word: str) -> str:
-    """A Python literal with one kind of quotes, without a prefix that says nothing."""
-    match = PY_QUOTES.fullmatch(word)
+def _normalize_literal(word: str) -> str:
+    """Return a Python literal in double quotes, without a prefix that has no effect."""
+    match = PYTHON_LITERAL.fullmatch(word)
     if match is None:
         return word
-    prefix, body = match["prefix"].lower().replace("u", ""), match["body"]
+    prefix = match["prefix"].lower().replace("u", "")
+    body = match["body"]
     if "\\" not in body:
         prefix = prefix.replace("r", "")
     elif "r" not in prefix:
@@ -365,8 +487,10 @@ def _plain_string(word: str) -> str:
     return f'{"".join(sorted(prefix))}"{body}"'
 
 
-def _joined(one: str, other: str) -> str:
-    """Neighbouring literals as the one that they are; those of different kinds stay apart."""
-    prefix, _, body = one.partition('"')
-    other_prefix, _, other_body = other.partition('"')
-    return f'{prefix}"{body[:-1]}{other_body}' if prefix == other_prefix else f"{one}{other}"
+def _join_pair(first: str, second: str) -> str:
+    """Return two literals that touch as a single one; those of different kinds stay apart."""
+    prefix, _, body = first.partition('"')
+    second_prefix, _, second_body = second.partition('"')
+    if prefix != second_prefix:
+        return f"{first}{second}"
+    return f'{prefix}"{body[:-1]}{second_body}'

@@ -1,4 +1,4 @@
-"""The index as a file to hand on: the same bytes for the same memory; and one compared with the memory files."""
+"""The index as a file with reproducible bytes, its verification, and its statistics."""
 
 from __future__ import annotations
 
@@ -27,20 +27,26 @@ from memory_ci.search.database import (
 )
 from memory_ci.search.rows import ENTRY_COLUMNS, HASH_BYTES, Row
 
-LIST_ENTRIES = f"SELECT {ENTRY_COLUMNS}, digest FROM entries ORDER BY path, line, id"  # noqa: S608 - a constant of ours
+# A constant of ours.
+LIST_ENTRIES = f"SELECT {ENTRY_COLUMNS}, digest FROM entries ORDER BY path, line, id"  # noqa: S608
+HINT = "Delete the file, or run `memory-ci index`."
 
 
 def write_artifact(index: Index, path: Path) -> None:
-    """Write what `index` knows to `path`, rows in order of content, words in one segment, pages in order.
+    """Write an index to a file, with the same bytes for the same memory.
 
-    The bytes are those of one version of SQLite (its number is in the header). They do not depend on time, place or
-    the order of earlier updates. Cached vectors stay behind: they are not derived from the tree alone. A reader sees
-    the old file or the new one. Raises RepositoryError (write-failed).
+    Rows are in order of content, words in one segment, pages in order. The bytes depend on the
+    version of SQLite, whose number is in the header, but not on time, place or the order of earlier
+    updates. Cached vectors are left out: they are not derived from the tree alone. A reader sees
+    the old file or the new one.
+
+    Raises:
+        RepositoryError: the file cannot be written (write-failed).
     """
     try:
         with replacing(path) as temporary:
             with closing(connect(temporary)) as target:
-                _fill(target, index.connection)
+                _copy_tables(index.connection, target)
             temporary.chmod(0o644)
     except (OSError, sqlite3.OperationalError) as error:
         raise RepositoryError(
@@ -48,10 +54,9 @@ def write_artifact(index: Index, path: Path) -> None:
         ) from error
 
 
-def _fill(target: sqlite3.Connection, source: sqlite3.Connection) -> None:
-    target.execute(
-        "PRAGMA journal_mode = OFF"
-    )  # a file that nobody reads yet: after a crash it is left behind
+def _copy_tables(source: sqlite3.Connection, target: sqlite3.Connection) -> None:
+    # Nobody reads the file yet; after a crash it is ignored.
+    target.execute("PRAGMA journal_mode = OFF")
     target.execute("BEGIN")
     create(target)
     target.executemany(ADD_FILE, source.execute(LIST_FILES))
@@ -63,73 +68,89 @@ def _fill(target: sqlite3.Connection, source: sqlite3.Connection) -> None:
     target.execute("VACUUM")
 
 
-REMEDY = "Delete the file, or run `memory-ci index`."
-
-
 def verify(path: Path, fresh: Index) -> list[Finding]:
-    """What in the file at `path` is not as in `fresh`, in order of paths; the file itself is only read. Every column of
-    every row is compared, and every word of the lexical lane with its text."""
+    """Compare an index file with a fresh index; the file itself is only read.
+
+    Every column of every row is compared, and every word of the lexical lane with its text.
+
+    Returns:
+        The differences, in order of paths.
+    """
     try:
-        with closing(_copy(path)) as found:
-            check_identity(found)
-            check_schema(found)
-            differences = list(_differences(found, fresh.connection))
+        with closing(_read_into_memory(path)) as connection:
+            check_identity(connection)
+            check_schema(connection)
+            differences = list(_list_differences(connection, fresh.connection))
             if not differences:
-                prove(found)
+                prove(connection)
             return differences
     except sqlite3.DatabaseError as damage:
-        return [_finding(str(path), 1, f"the index cannot be used: {damage}")]
+        return [_make_finding(str(path), 1, f"the index cannot be used: {damage}")]
 
 
-def _copy(path: Path) -> sqlite3.Connection:
-    """The database in memory, where checking may write. Raises sqlite3.DatabaseError, also where no file is."""
+def _read_into_memory(path: Path) -> sqlite3.Connection:
+    """Return a copy of a database in memory, where checks may write.
+
+    Raises:
+        sqlite3.DatabaseError: there is no database.
+    """
     copy = connect(":memory:")
     with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as source:
         source.backup(copy)
     return copy
 
 
-def _differences(found: sqlite3.Connection, fresh: sqlite3.Connection) -> Iterator[Finding]:
-    ours, theirs = _files(fresh), _files(found)
-    rows, others = entries_by_path(fresh), entries_by_path(found)
-    said, claimed = feedback_by_path(fresh), feedback_by_path(found)
-    for path in sorted(ours.keys() | theirs.keys() | others.keys() | claimed.keys()):
-        if path not in ours:
-            yield _finding(path, 1, "the index has a file that the tree does not have")
-        elif path not in theirs:
-            yield _finding(path, 1, "the index does not have this file")
-        elif theirs[path][1] != ours[path][1]:
-            yield _finding(path, 1, "the index has another version of this file")
-        elif others.get(path, []) != rows.get(path, []):
-            yield _finding(
-                path,
-                _first_other(others.get(path, []), rows.get(path, [])),
-                "entries differ from the file",
-            )
-        elif claimed.get(path, []) != said.get(path, []):
-            line = _first_other(claimed.get(path, []), said.get(path, []))
-            yield _finding(path, line, "feedback differs from the file")
-        elif theirs[path] != ours[path]:
-            yield _finding(path, 1, "what the index knows of the file differs from it")
+def _list_differences(checked: sqlite3.Connection, fresh: sqlite3.Connection) -> Iterator[Finding]:
+    """Return a finding for each file whose rows differ."""
+    files, fresh_files = _files_by_path(checked), _files_by_path(fresh)
+    entries, fresh_entries = entries_by_path(checked), entries_by_path(fresh)
+    feedback, fresh_feedback = feedback_by_path(checked), feedback_by_path(fresh)
+    paths = fresh_files.keys() | files.keys() | entries.keys() | feedback.keys()
+    for path in sorted(paths):
+        if path not in fresh_files:
+            yield _make_finding(path, 1, "the index has a file that the tree does not have")
+            continue
+        if path not in files:
+            yield _make_finding(path, 1, "the index does not have this file")
+            continue
+        if files[path][1] != fresh_files[path][1]:
+            yield _make_finding(path, 1, "the index has another version of this file")
+            continue
+
+        line = _find_difference(entries.get(path, []), fresh_entries.get(path, []))
+        if line is not None:
+            yield _make_finding(path, line, "entries differ from the file")
+            continue
+        line = _find_difference(feedback.get(path, []), fresh_feedback.get(path, []))
+        if line is not None:
+            yield _make_finding(path, line, "feedback differs from the file")
+        elif files[path] != fresh_files[path]:
+            yield _make_finding(path, 1, "what the index knows of the file differs from it")
 
 
-def _files(connection: sqlite3.Connection) -> Mapping[str, Row]:
+def _files_by_path(connection: sqlite3.Connection) -> Mapping[str, Row]:
     return {row[0]: row for row in connection.execute(LIST_FILES)}
 
 
-def _first_other(found: list[Row], fresh: list[Row]) -> int:
-    """The line of the first row that is not the same in both; it stands third in rows of entries and of feedback."""
-    lines = [other[2] for one, other in zip(found, fresh, strict=False) if one != other]
-    rest = [row[2] for row in fresh[len(found) :]]
-    return next((line for line in [*lines, *rest] if isinstance(line, int)), 1)
+def _find_difference(rows: list[Row], fresh_rows: list[Row]) -> int | None:
+    """Return the line of the first row that differs, 1 if it has none; None if all are equal.
+
+    The line is the third column of entries and of feedback.
+    """
+    if rows == fresh_rows:
+        return None
+    pairs = zip(rows, fresh_rows, strict=False)
+    lines = [fresh_row[2] for row, fresh_row in pairs if row != fresh_row]
+    lines += [row[2] for row in fresh_rows[len(rows) :]]
+    return next((line for line in lines if isinstance(line, int)), 1)
 
 
-def _finding(path: str, line: int, message: str) -> Finding:
-    return Finding(path, line, "index-differs", message, REMEDY)
+def _make_finding(path: str, line: int, message: str) -> Finding:
+    return Finding(path, line, "index-differs", message, HINT)
 
 
 def count_index(index: Index) -> IndexStats:
-    """The statistics of an open index."""
+    """Return the statistics of an open index."""
     connection = index.connection
     connection.execute(
         "CREATE VIRTUAL TABLE IF NOT EXISTS temp.vocabulary USING fts5vocab(main, entries_fts, row)"
@@ -137,31 +158,31 @@ def count_index(index: Index) -> IndexStats:
     terms, occurrences = connection.execute(
         "SELECT count(*), coalesce(sum(cnt), 0) FROM vocabulary"
     ).fetchone()
+    vectors = connection.execute(
+        "SELECT model_id, length(hashes) / ? FROM vectors ORDER BY 1", (HASH_BYTES,)
+    )
     return IndexStats(
         schema=SCHEMA_VERSION,
         sqlite=sqlite3.sqlite_version,
-        size=_one(index, "PRAGMA page_count") * _one(index, "PRAGMA page_size"),
-        files=_one(index, "SELECT count(*) FROM files"),
-        entries=_one(index, "SELECT count(*) FROM entries"),
-        feedback=_one(index, "SELECT count(*) FROM feedback"),
-        scopes=_by(index, "scope"),
-        types=_by(index, "type"),
-        statuses=_by(index, "status"),
+        size=_read_number(index, "PRAGMA page_count") * _read_number(index, "PRAGMA page_size"),
+        files=_read_number(index, "SELECT count(*) FROM files"),
+        entries=_read_number(index, "SELECT count(*) FROM entries"),
+        feedback=_read_number(index, "SELECT count(*) FROM feedback"),
+        scopes=_count_by(index, "scope"),
+        types=_count_by(index, "type"),
+        statuses=_count_by(index, "status"),
         terms=terms,
         occurrences=occurrences,
-        vectors=dict(
-            connection.execute(
-                "SELECT model_id, length(hashes) / ? FROM vectors ORDER BY 1", (HASH_BYTES,)
-            )
-        ),
+        vectors=dict(vectors),
     )
 
 
-def _one(index: Index, sql: str) -> int:
-    return int(index.connection.execute(sql).fetchone()[0])
+def _read_number(index: Index, sql: str) -> int:
+    (number,) = index.connection.execute(sql).fetchone()
+    return int(number)
 
 
-def _by(index: Index, column: str) -> dict[str, int]:
-    return dict(
-        index.connection.execute(f"SELECT {column}, count(*) FROM entries GROUP BY 1 ORDER BY 1")  # noqa: S608
-    )
+def _count_by(index: Index, column: str) -> dict[str, int]:
+    """Return the number of entries for each value of a column."""
+    sql = f"SELECT {column}, count(*) FROM entries GROUP BY 1 ORDER BY 1"  # noqa: S608
+    return dict(index.connection.execute(sql))

@@ -1,4 +1,4 @@
-"""Open the index and make it equal to the tree at hand."""
+"""Open the index and make it equal to a tree."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import json
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from itertools import count
 from pathlib import Path
 
@@ -13,31 +14,23 @@ import msgspec
 
 from memory_ci.records.entry import Located
 from memory_ci.records.report import LoadedFile
+from memory_ci.search import rows
 from memory_ci.search.database import Index
-from memory_ci.search.rows import (
-    ENTRY_COLUMNS,
-    FEEDBACK_COLUMNS,
-    FILE_COLUMNS,
-    Row,
-    digest,
-    entry_digest,
-    entry_row,
-    feedback_rows,
-    file_row,
-    hidden_parts,
-    marks,
-)
+from memory_ci.search.rows import ENTRY_COLUMNS, FEEDBACK_COLUMNS, FILE_COLUMNS, Row
 from memory_ci.text import cited_words
 
-Known = Mapping[
-    bytes, bytes
-]  # Digests of rows that the index has of a file, by the source that each was read from.
+Known = Mapping[bytes, bytes]
+"""Digests of the rows that the index has of a file, by the source from which each was read."""
+
 Load = Callable[[Mapping[str, Known]], Iterable[LoadedFile]]
 
 LOCK_TIMEOUT = 5.0
-"""Seconds to wait for another process. Tens of thousands of entries take less; who waits longer builds in memory."""
+"""Seconds to wait for another process.
 
-# Strings of this module put together, values always bound.
+Tens of thousands of entries take less; a process that waits longer builds in memory.
+"""
+
+# Statements are put together of strings of this module; values are always bound.
 KNOWN_ROWS = "SELECT row, line, source, digest FROM entries WHERE path = ? ORDER BY row"
 FORGET_TEXT = """
 INSERT INTO entries_fts (entries_fts, rowid, title, body, parts, cited)
@@ -47,14 +40,29 @@ WHERE row IN (SELECT value FROM json_each(?))
 FORGET_ENTRIES = "DELETE FROM entries WHERE row IN (SELECT value FROM json_each(?))"
 MOVE_ENTRY = "UPDATE entries SET line = ? WHERE row = ?"
 ADD_TEXT = "INSERT INTO entries_fts (rowid, title, body, parts, cited) VALUES (?, ?, ?, ?, ?)"
-ADD_ENTRY = f"INSERT INTO entries ({ENTRY_COLUMNS}, digest) VALUES ({marks(ENTRY_COLUMNS)}, ?)"  # noqa: S608
-ADD_FEEDBACK = f"INSERT INTO feedback ({FEEDBACK_COLUMNS}) VALUES ({marks(FEEDBACK_COLUMNS)})"  # noqa: S608
+ADD_ENTRY = (
+    f"INSERT INTO entries ({ENTRY_COLUMNS}, digest) "  # noqa: S608
+    f"VALUES ({rows.placeholders(ENTRY_COLUMNS)}, ?)"
+)
+ADD_FEEDBACK = (
+    f"INSERT INTO feedback ({FEEDBACK_COLUMNS}) "  # noqa: S608
+    f"VALUES ({rows.placeholders(FEEDBACK_COLUMNS)})"
+)
 FORGET_FEEDBACK = "DELETE FROM feedback WHERE path = ?"
-ADD_FILE = f"INSERT INTO files ({FILE_COLUMNS}, digest) VALUES ({marks(FILE_COLUMNS)}, ?)"  # noqa: S608
+ADD_FILE = (
+    f"INSERT INTO files ({FILE_COLUMNS}, digest) "  # noqa: S608
+    f"VALUES ({rows.placeholders(FILE_COLUMNS)}, ?)"
+)
 
 
 class SyncReport(msgspec.Struct, frozen=True):
-    """What a sync found and did. `was_rebuilt`: nothing of an earlier index could be used, every file was read."""
+    """The result of a sync.
+
+    Attributes:
+        files_read: number of files that were read.
+        entries: number of entries in the index.
+        was_rebuilt: whether no earlier index could be used, so that every file was read.
+    """
 
     files_read: int
     entries: int
@@ -63,11 +71,12 @@ class SyncReport(msgspec.Struct, frozen=True):
 
 @contextmanager
 def open_index(path: Path | None, *, lock_timeout: float = LOCK_TIMEOUT) -> Iterator[Index]:
-    """The index at `path`, locked until the end of the block; None: in memory.
+    """Open the index at `path`, locked until the end of the block; None is an index in memory.
 
-    A file that is missing, damaged, foreign or of another version is replaced. Where nothing can be written, or another
-    process holds the lock for `lock_timeout` seconds, the index is in memory: slower, never wrong (`Index.reason`).
-    An exception in the block leaves the file as it was.
+    A file that is missing, damaged, foreign or of another version is replaced. Where nothing can be
+    written, or another process holds the lock for `lock_timeout` seconds, the index is in memory:
+    slower, but with the same answers (`Index.reason`). An exception in the block leaves the file
+    unchanged.
     """
     index = Index(path, lock_timeout)
     keep = False
@@ -79,16 +88,16 @@ def open_index(path: Path | None, *, lock_timeout: float = LOCK_TIMEOUT) -> Iter
 
 
 def sync(index: Index, files: Mapping[str, str], load: Load) -> SyncReport:
-    """Make the index equal to `files`, path -> object id; `load` is asked once, for what is new to the index.
+    """Make the index equal to `files`.
 
-    It is told what is known of each path, and may give those entries as `LoadedFile.kept`.
-
-    An id of "" means: read it every time. A path that `load` does not give back is asked for again at the next sync.
+    Args:
+        index: the index to change.
+        files: object id by path. An id of "" means that the file is read at every sync.
+        load: reads files, called once for those that are new to the index. Its argument has for
+            each path the rows that the index knows, and it may return those entries as
+            `LoadedFile.kept`. A path that it does not return is read again at the next sync.
     """
-
-    def fill() -> SyncReport:
-        return _fill(index, files, load)
-
+    fill = partial(_fill, index, files, load)
     index.refill = fill
     try:
         return fill()
@@ -98,86 +107,137 @@ def sync(index: Index, files: Mapping[str, str], load: Load) -> SyncReport:
 
 
 def _fill(index: Index, files: Mapping[str, str], load: Load) -> SyncReport:
+    """Read what changed since the last sync into the index."""
     connection = index.connection
-    known = dict(connection.execute("SELECT path, oid FROM files"))
-    stale = {path for path, oid in known.items() if not oid or files.get(path) != oid}
+    indexed = dict(connection.execute("SELECT path, oid FROM files"))
+    stale = {path for path, oid in indexed.items() if not oid or files.get(path) != oid}
     connection.executemany("DELETE FROM files WHERE path = ?", [(path,) for path in stale])
     connection.executemany(FORGET_FEEDBACK, [(path,) for path in stale])
-    paths = sorted(path for path, oid in files.items() if not oid or known.get(path) != oid)
-    rows = {path: connection.execute(KNOWN_ROWS, (path,)).fetchall() for path in stale}
-    wanted = {
-        path: {source: hashed for *_, source, hashed in rows.get(path, ()) if source}
-        for path in paths
-    }
-    loaded = load(wanted) if wanted else ()
-    read = [
-        _put(connection, file, files[file.path], wanted[file.path], rows.get(file.path, []))
-        for file in loaded
-    ]
-    for path in stale.difference(read):
-        keep_rows(connection, rows[path], [])
-    was_rebuilt, index.is_new = index.is_new, False
+
+    stale_rows = {path: connection.execute(KNOWN_ROWS, (path,)).fetchall() for path in stale}
+    known_by_path: dict[str, Known] = {}
+    for path, oid in sorted(files.items()):
+        if not oid or indexed.get(path) != oid:
+            known_by_path[path] = {
+                source: digest for *_, source, digest in stale_rows.get(path, ()) if source
+            }
+
+    read_paths: list[str] = []
+    for file in load(known_by_path) if known_by_path else ():
+        values = rows.file_row(file, files[file.path])
+        old_rows = stale_rows.get(file.path, [])
+        _put_file(connection, file, values, known_by_path[file.path], old_rows)
+        read_paths.append(file.path)
+    for path in stale.difference(read_paths):
+        keep_rows(connection, stale_rows[path], [])
+
+    was_rebuilt = index.is_new
+    index.is_new = False
     (entries,) = connection.execute("SELECT count(*) FROM entries").fetchone()
-    return SyncReport(len(read), entries, was_rebuilt)
+    return SyncReport(len(read_paths), entries, was_rebuilt)
 
 
-def _put(
-    connection: sqlite3.Connection, file: LoadedFile, oid: str, known: Known, before: Sequence[Row]
-) -> str:
-    """Make the rows of one file what it holds now, and give back its path. A file grows by an entry far more often than
-    it is rewritten: what it still holds keeps its row, and its words are not indexed anew."""
-    values, feedback = file_row(file, oid), list(feedback_rows(file))
-    rows = [entry_row(place, file.sources.get(place.line)) for place in file.entries]
-    kept = [(line, known[source]) for source, line in file.kept]
-    digests = [*kept, *map(entry_digest, rows)]
-    connection.execute(ADD_FILE, (*values, digest(values, digests, feedback)))
+def _put_file(
+    connection: sqlite3.Connection,
+    file: LoadedFile,
+    values: Row,
+    known: Known,
+    old_rows: Sequence[Row],
+) -> None:
+    """Make the rows of one file equal to its content.
+
+    A file grows by an entry far more often than it is rewritten: an entry that it still holds keeps
+    its row, and its words are not indexed again.
+
+    Args:
+        connection: the database.
+        file: the content of the file.
+        values: its row of FILE_COLUMNS.
+        known: digests of its rows in the index, by source.
+        old_rows: its rows in the index.
+    """
+    feedback = list(rows.feedback_rows(file))
+    entry_rows = [
+        rows.entry_row(located, file.sources.get(located.line)) for located in file.entries
+    ]
+    digests = [(line, known[source]) for source, line in file.kept]
+    kept_count = len(digests)
+    digests += [rows.entry_digest(row) for row in entry_rows]
+    connection.execute(ADD_FILE, (*values, rows.digest(values, digests, feedback)))
     connection.executemany(ADD_FEEDBACK, feedback)
-    new = keep_rows(connection, before, digests)
-    (last,) = connection.execute("SELECT coalesce(max(row), 0) FROM entries").fetchone()
-    # SQLite takes the largest number and adds one.
-    connection.executemany(ADD_ENTRY, ((*rows[at - len(kept)], digests[at][1]) for at in new))
-    connection.executemany(
-        ADD_TEXT, map(text_row, count(last + 1), (file.entries[at - len(kept)] for at in new))
+
+    new = keep_rows(connection, old_rows, digests)
+    # SQLite numbers a new row by the largest number plus one.
+    (last_row,) = connection.execute("SELECT coalesce(max(row), 0) FROM entries").fetchone()
+    new_rows = [(*entry_rows[index - kept_count], digests[index][1]) for index in new]
+    connection.executemany(ADD_ENTRY, new_rows)
+    new_entries = [file.entries[index - kept_count] for index in new]
+    text_rows = (
+        text_row(row, located)
+        for row, located in zip(count(last_row + 1), new_entries, strict=False)
     )
-    return file.path
+    connection.executemany(ADD_TEXT, text_rows)
 
 
 def keep_rows(
-    connection: sqlite3.Connection, before: Sequence[Row], wanted: Sequence[tuple[int, bytes]]
+    connection: sqlite3.Connection, old_rows: Sequence[Row], wanted: Sequence[tuple[int, bytes]]
 ) -> list[int]:
-    """Keep of the rows of a file only those of these lines and digests; gives back which of those the index lacks."""
-    new, moved, gone = compare_rows(before, wanted)
-    if gone:
-        rows = json.dumps(gone)
-        connection.execute(FORGET_TEXT, (rows,))
-        connection.execute(FORGET_ENTRIES, (rows,))
+    """Delete the rows of a file that are not wanted, and correct the lines of the others.
+
+    Args:
+        connection: the database.
+        old_rows: the rows of the file, as KNOWN_ROWS lists them.
+        wanted: the line and the digest of each row that is wanted.
+
+    Returns:
+        The indices of those of `wanted` that the database lacks.
+    """
+    new, moved, unwanted = compare_rows(old_rows, wanted)
+    if unwanted:
+        row_numbers = json.dumps(unwanted)
+        connection.execute(FORGET_TEXT, (row_numbers,))
+        connection.execute(FORGET_ENTRIES, (row_numbers,))
     connection.executemany(MOVE_ENTRY, moved)
     return new
 
 
 def compare_rows(
-    before: Sequence[Row], wanted: Sequence[tuple[int, bytes]]
+    old_rows: Sequence[Row], wanted: Sequence[tuple[int, bytes]]
 ) -> tuple[list[int], list[tuple[int, int]], list[int]]:
-    """Which of `wanted` are new; the line and row of those that only moved; which rows are wanted no more."""
-    kept: dict[bytes, list[tuple[int, int]]] = {}
-    for row, line, _, hashed in before:
-        kept.setdefault(hashed, []).append((row, line))
-    new, moved = [], []
-    for at, (line, hashed) in enumerate(wanted):
-        if places := kept.get(hashed):
-            row, stood = places.pop(0)
-            moved += [(line, row)] if stood != line else []
-        else:
-            new.append(at)
-    return new, moved, [row for places in kept.values() for row, _ in places]
+    """Compare the rows of a file with those that are wanted.
+
+    Returns:
+        The indices of those of `wanted` that are new, the new line and the number of each row that
+        only moved, and the numbers of the rows that are not wanted.
+    """
+    places_by_digest: dict[bytes, list[tuple[int, int]]] = {}
+    for row, line, _, digest in old_rows:
+        places_by_digest.setdefault(digest, []).append((row, line))
+
+    new: list[int] = []
+    moved: list[tuple[int, int]] = []
+    for index, (line, digest) in enumerate(wanted):
+        places = places_by_digest.get(digest)
+        if not places:
+            new.append(index)
+            continue
+        row, old_line = places.pop(0)
+        if old_line != line:
+            moved.append((line, row))
+
+    unwanted: list[int] = []
+    for places in places_by_digest.values():
+        unwanted += [row for row, _ in places]
+    return new, moved, unwanted
 
 
 def text_row(row: int, located: Located) -> Row:
-    title, body = located.entry.title, located.entry.body
+    """Return the values of ADD_TEXT for an entry in a row with this number."""
+    entry = located.entry
     return (
         row,
-        title,
-        body,
-        hidden_parts(title, body),
-        cited_words(located.entry.cites, located.entry.aka),
+        entry.title,
+        entry.body,
+        rows.hidden_parts(entry.title, entry.body),
+        cited_words(entry.cites, entry.aka),
     )

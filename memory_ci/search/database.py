@@ -1,8 +1,9 @@
-"""The database file: opened under a lock, trusted only if it is as we left it, replaced when it is not.
+"""The database file of the index: opened under a lock, proved, and replaced where it is damaged.
 
-A file that nobody touched since it was last closed is known by its seal, a line beside it. Any other, restored from a
-cache say, is proved once: its schema, SQLite's own check, the digest of every file's rows, and every word against its
-text. That finds damage and edits; a forger who computes the digests anew is found by `verify`, which reads the tree.
+A file that nobody changed since it was last closed is recognised by its seal, a line in a file
+beside it. Any other, for example one restored from a cache, is proved once: its schema, SQLite's
+own check, the digest of every file's rows, and every word against its text. That finds damage and
+edits. A forgery with new digests is found by `artifact.verify`, which reads the tree.
 """
 
 from __future__ import annotations
@@ -32,9 +33,10 @@ SCHEMA_VERSION = 8  # Version of schema.sql, whose head says when to raise it.
 TOKENIZER = "porter unicode61 remove_diacritics 2"
 """English stems, any script, accents folded: the tokenizer that schema.sql names."""
 
-LIST_FILES = f"SELECT {FILE_COLUMNS}, digest FROM files ORDER BY path"  # noqa: S608 - a constant of ours
-LIST_ROWS = f"SELECT path, {ENTRY_COLUMNS} FROM entries ORDER BY path, line, id"  # noqa: S608 - a constant of ours
-LIST_FEEDBACK = f"SELECT {FEEDBACK_COLUMNS} FROM feedback ORDER BY path, place"  # noqa: S608 - a constant of ours
+# Statements are put together of constants of ours.
+LIST_FILES = f"SELECT {FILE_COLUMNS}, digest FROM files ORDER BY path"  # noqa: S608
+LIST_ROWS = f"SELECT path, {ENTRY_COLUMNS} FROM entries ORDER BY path, line, id"  # noqa: S608
+LIST_FEEDBACK = f"SELECT {FEEDBACK_COLUMNS} FROM feedback ORDER BY path, place"  # noqa: S608
 LIST_SCHEMA = (
     "SELECT type, name, sql FROM sqlite_master WHERE name NOT LIKE 'entries_fts_%' ORDER BY name"
 )
@@ -43,26 +45,34 @@ MAX_SEAL = 1_000  # Bytes: a seal is one line of numbers.
 
 
 def is_sealed(path: Path) -> bool:
-    """Whether the file is as it was when `seal` was last called."""
+    """Return whether a file is unchanged since `seal` was last called."""
     with suppress(OSError, UnicodeDecodeError):
         return read_regular(seal_path(path), MAX_SEAL).decode() == _fingerprint(path)
     return False
 
 
 def seal(path: Path) -> None:
-    """Remember the state of a file. Where that cannot be written, the file is proved at each opening."""
+    """Write the state of a file beside it.
+
+    Where that cannot be written, the file is proved each time it is opened.
+    """
+    sealed = seal_path(path)
     with suppress(OSError):
-        if not is_sealed(path) and (seal_path(path).is_file() or not seal_path(path).exists()):
-            flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_NOFOLLOW", 0)
-            handle = os.open(
-                seal_path(path), flags, 0o666
-            )  # a link would lead to a file of the person
-            with os.fdopen(handle, "w", encoding="utf-8") as stream:
-                stream.write(_fingerprint(path))
+        if is_sealed(path) or (sealed.exists() and not sealed.is_file()):
+            return
+        # A link could lead to a file of the user.
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_NOFOLLOW", 0)
+        descriptor = os.open(sealed, flags, 0o666)
+        with os.fdopen(descriptor, "w", encoding="utf-8") as stream:
+            stream.write(_fingerprint(path))
 
 
 def prove(connection: sqlite3.Connection) -> None:
-    """Raises sqlite3.DatabaseError when something in the database is not as it was written."""
+    """Check that everything in the database is as it was written.
+
+    Raises:
+        sqlite3.DatabaseError: something was damaged or altered.
+    """
     if connection.execute("PRAGMA quick_check").fetchone() != ("ok",):
         raise sqlite3.DatabaseError("pages of the index are damaged")
     connection.execute(CHECK_WORDS)
@@ -71,37 +81,39 @@ def prove(connection: sqlite3.Connection) -> None:
 
 
 def wrong_files(connection: sqlite3.Connection) -> Iterator[str]:
-    """Paths whose rows are not those of their digest, or that have rows but no digest."""
-    rows, feedback = entries_by_path(connection), feedback_by_path(connection)
+    """Return the paths whose rows do not match their digest, or that have rows but no digest."""
+    entries = entries_by_path(connection)
+    feedback = feedback_by_path(connection)
     for *values, written in connection.execute(LIST_FILES).fetchall():
         path = values[0]
-        if (
-            digest(tuple(values), map(entry_digest, rows.pop(path, [])), feedback.pop(path, []))
-            != written
-        ):
+        digests = [entry_digest(row) for row in entries.pop(path, [])]
+        if digest(tuple(values), digests, feedback.pop(path, [])) != written:
             yield path
-    yield from rows.keys() | feedback.keys()
+    yield from entries.keys() | feedback.keys()
 
 
 def entries_by_path(connection: sqlite3.Connection) -> dict[str, list[Row]]:
-    """The rows of entries as `rows.entry_row` gave them, by path, each list in order of lines."""
-    listed = groupby(connection.execute(LIST_ROWS), key=lambda row: row[0])
-    return {path: [row[1:] for row in rows] for path, rows in listed}
+    """Return the rows of entries (`rows.entry_row`) by path, each list in order of lines."""
+    groups = groupby(connection.execute(LIST_ROWS), key=lambda row: row[0])
+    return {path: [row[1:] for row in rows] for path, rows in groups}
 
 
 def feedback_by_path(connection: sqlite3.Connection) -> dict[str, list[Row]]:
-    """The rows of feedback as `rows.feedback_rows` gave them, by path."""
-    listed = groupby(connection.execute(LIST_FEEDBACK), key=lambda row: row[0])
-    return {path: list(rows) for path, rows in listed}
+    """Return the rows of feedback (`rows.feedback_rows`) by path."""
+    groups = groupby(connection.execute(LIST_FEEDBACK), key=lambda row: row[0])
+    return {path: list(rows) for path, rows in groups}
 
 
 def seal_path(path: Path) -> Path:
-    """Where the state of a file is remembered."""
+    """Return the path of the seal of a file."""
     return path.with_name(f"{path.name}.seal")
 
 
 def _fingerprint(path: Path) -> str:
-    """Size, times in nanoseconds and inode. A copy may keep the time of modification, never that of change."""
+    """Return size, times in nanoseconds and inode.
+
+    A copy may keep the time of modification, but never that of change.
+    """
     state = path.stat()
     return f"{state.st_size} {state.st_mtime_ns} {state.st_ctime_ns} {state.st_ino}\n"
 
@@ -122,33 +134,45 @@ FAULTS_OF_THE_PLACE = frozenset(
         sqlite3.SQLITE_READONLY,
     }
 )
-"""Result codes that speak of the disk, of rights or of other users; any other error speaks of the content."""
+"""Result codes about the disk, permissions or other processes; any other is about the content."""
 
-
-APPLICATION_ID = b"mciX"  # What schema.sql puts into the header of every index (SQLite file format, section 1.3.14).
+APPLICATION_ID = b"mciX"
+"""In the header of every index, by schema.sql (SQLite file format, section 1.3.14)."""
 
 
 def is_ours(path: Path) -> bool:
-    """Whether an index may be put at `path`: nothing is there, or a file that is an index, in whatever state it is.
-    Raises OSError when that cannot be told."""
+    """Return whether an index may be written to `path`.
+
+    It may where nothing is, an empty file, or an index in whatever state.
+
+    Raises:
+        OSError: the file cannot be read.
+    """
     if not path.exists():
         return True
     if not path.is_file():
-        return False  # /dev/null holds nothing as well, and must not be replaced
+        return False  # /dev/null is empty as well, and must not be replaced.
     with path.open("rb") as file:
         header = file.read(72)
     return not header or header[68:72] == APPLICATION_ID
 
 
 class Index:
-    """An open index, inside one transaction that holds the write lock from opening to closing.
+    """An open index, in one transaction that holds the write lock from opening to closing.
 
-    So sync and search see one state, and a second process waits for the first instead of building beside it.
-    `is_temporary`: it lives in memory, because that was asked or for `reason`; its answers are the same.
-    `is_new`: nothing of an earlier index is in it.
+    So sync and search see one state, and a second process waits for the first instead of building
+    beside it.
+
+    Attributes:
+        is_temporary: whether it is in memory, by request or for `reason`; its answers are the same.
+        is_new: whether it has nothing of an earlier index.
+        reason: why it is in memory; "" if that was requested.
+        refill: fills the index again after it was replaced.
+        connection: the connection to the database.
     """
 
     def __init__(self, path: Path | None, lock_timeout: float) -> None:
+        """Open the index at `path`, or in memory."""
         self.is_temporary = path is None
         self.is_new = False
         self.reason = ""
@@ -161,15 +185,15 @@ class Index:
                 path.parent.mkdir(parents=True, exist_ok=True)
                 refuse_pipes(path)
             self._begin(path or ":memory:")
-        except (
-            sqlite3.DatabaseError,
-            OSError,
-            UnicodeDecodeError,
-        ) as error:  # a schema whose text is none
+        # UnicodeDecodeError: a schema that is not text.
+        except (sqlite3.DatabaseError, OSError, UnicodeDecodeError) as error:
             self.replace(error)
 
     def read(self, sql: str, values: Values, make: Callable[[Row], T]) -> list[T]:
-        """`make` of every row. What cannot be read back is damage: then the index is built again, once."""
+        """Return the rows of a query, each converted by `make`.
+
+        A row that cannot be converted is damage: the index is then built again, once.
+        """
         try:
             return self._read(sql, values, make)
         except (sqlite3.DatabaseError, ValueError, TypeError) as damage:
@@ -178,8 +202,11 @@ class Index:
             return self._read(sql, values, make)
 
     def replace(self, error: Exception) -> None:
-        """Go on with an empty index after `error`: in the same place, or in memory when the place is at fault. Raises
-        `error` when the index is in memory already: no other place is left."""
+        """Continue with an empty index after an error, in memory if its place is at fault.
+
+        Raises:
+            Exception: `error`, if the index is in memory already.
+        """
         if self._path is None or self.is_temporary:
             raise error
         try:
@@ -188,11 +215,15 @@ class Index:
             self._discard(self._path)
             self._begin(self._path)
         except (sqlite3.DatabaseError, OSError, UnicodeDecodeError) as reason:
-            self.is_temporary, self.reason = True, str(reason)
+            self.is_temporary = True
+            self.reason = str(reason)
             self._begin(":memory:")
 
     def close(self, *, keep: bool) -> None:
-        """End the transaction. What cannot be kept is built again next time: the answers have been given."""
+        """End the transaction.
+
+        Changes that cannot be kept are made again next time: the answers have been given.
+        """
         with suppress(sqlite3.DatabaseError):
             self.connection.execute("COMMIT" if keep else "ROLLBACK")
             if self._path is not None and not self.is_temporary:
@@ -203,34 +234,35 @@ class Index:
         return [make(row) for row in self.connection.execute(sql, values)]
 
     def _begin(self, place: Path | str) -> None:
-        """Open `place`, take the write lock and make sure of the schema."""
+        """Open a database, take the write lock, and create or check the schema."""
         self.connection = connect(place, self._lock_timeout)
         try:
             self.connection.execute("BEGIN IMMEDIATE")
             self._inode = _inode(self._path)
-            self.is_new = not self.connection.execute(
-                "SELECT count(*) FROM sqlite_master"
-            ).fetchone()[0]
+            (tables,) = self.connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+            self.is_new = not tables
             if self.is_new:
                 create(self.connection)
             else:
-                self._check(isinstance(place, Path) and is_sealed(place))
+                is_unchanged = isinstance(place, Path) and is_sealed(place)
+                self._check(is_unchanged=is_unchanged)
         except (sqlite3.DatabaseError, UnicodeDecodeError):
             self.connection.close()
             raise
 
-    def _check(self, is_known: bool) -> None:
+    def _check(self, *, is_unchanged: bool) -> None:
         check_identity(self.connection)
-        if not is_known:
+        if not is_unchanged:
             check_schema(self.connection)
             prove(self.connection)
-            self.connection.execute(
-                "DELETE FROM verdicts"
-            )  # nothing here tells a forged one from ours
+            # Nothing in the database distinguishes a forged verdict from ours.
+            self.connection.execute("DELETE FROM verdicts")
 
     def _discard(self, path: Path) -> None:
-        """Remove the database, unless another process has put a new one there since this one was opened. A journal that
-        stays behind does no harm: SQLite throws it away when it finds an empty database."""
+        """Remove the database, unless another process has replaced it since it was opened.
+
+        A journal that remains does no harm: SQLite deletes it when it finds an empty database.
+        """
         self.connection.close()
         if _inode(path) == self._inode:
             path.unlink(missing_ok=True)
@@ -240,7 +272,7 @@ def connect(place: Path | str, timeout: float = 0) -> sqlite3.Connection:
     """Return a connection without implicit transactions, with the functions that schema.sql calls.
 
     Raises:
-        OSError: `place` is something else than a regular file, as a pipe, for which SQLite would wait.
+        OSError: `place` is no regular file. SQLite would wait for a pipe.
     """
     if not is_regular_or_absent(place):
         raise OSError(errno.EINVAL, "is not a regular file", str(place))
@@ -251,26 +283,38 @@ def connect(place: Path | str, timeout: float = 0) -> sqlite3.Connection:
 
 
 def create(connection: sqlite3.Connection) -> None:
-    """Make an empty index. The caller's transaction stays open: nobody sees half a schema (executescript commits)."""
+    """Create an empty index.
+
+    The caller's transaction stays open, so that nobody sees half a schema; executescript would
+    commit.
+    """
     for statement in SCHEMA.read_text(encoding="utf-8").split(";\n"):
         connection.execute(statement)
     connection.executemany("INSERT INTO meta VALUES (?, ?)", IDENTITY.items())
 
 
 def check_identity(connection: sqlite3.Connection) -> None:
-    """Raises sqlite3.DatabaseError for an index of another version."""
+    """Check the version of an index.
+
+    Raises:
+        sqlite3.DatabaseError: it is of another version.
+    """
     if dict(connection.execute("SELECT key, value FROM meta")) != IDENTITY:
         raise sqlite3.DatabaseError("an index of another version")
 
 
 def check_schema(connection: sqlite3.Connection) -> None:
-    """Raises sqlite3.DatabaseError where a table is changed, or something added: a trigger, say."""
+    """Check the tables of an index.
+
+    Raises:
+        sqlite3.DatabaseError: a table is changed or something is added, for example a trigger.
+    """
     if connection.execute(LIST_SCHEMA).fetchall() != _schema():
         raise sqlite3.DatabaseError("tables that are not those of an index")
 
 
 def _schema() -> list[Row]:
-    """What sqlite_master lists for a new index."""
+    """Return the rows of sqlite_master of a new index."""
     connection = connect(":memory:")
     create(connection)
     schema = connection.execute(LIST_SCHEMA).fetchall()
@@ -279,17 +323,21 @@ def _schema() -> list[Row]:
 
 
 def is_fault_of_the_place(error: Exception) -> bool:
-    """Whether an error speaks of the disk, of rights or of other users."""
+    """Return whether an error is about the disk, permissions or other processes."""
     primary_code = getattr(error, "sqlite_errorcode", 0) & 0xFF
     return isinstance(error, OSError) or primary_code in FAULTS_OF_THE_PLACE
 
 
 def refuse_pipes(path: Path) -> None:
-    """Whoever opens a pipe waits for who writes into it. Raises OSError."""
+    """Check that neither a database nor its journal is a pipe, which would block a reader.
+
+    Raises:
+        OSError: one of them is no regular file.
+    """
     for name in (path.name, f"{path.name}-journal", f"{path.name}-wal"):
-        place = path.with_name(name)
-        if place.exists() and not place.is_file():
-            raise OSError(errno.EINVAL, "is not a regular file", str(place))
+        file = path.with_name(name)
+        if file.exists() and not file.is_file():
+            raise OSError(errno.EINVAL, "is not a regular file", str(file))
 
 
 def _inode(path: Path | None) -> int | None:
@@ -299,9 +347,14 @@ def _inode(path: Path | None) -> int | None:
 
 
 def cache_key(files: Mapping[str, str]) -> str:
-    """The name under which a CI cache keeps an index: the same for two trees exactly when one index serves both.
-    `files` maps path to object id, as for `builder.sync`."""
-    digest = hashlib.sha256(TOKENIZER.encode())
+    """Return the name under which a CI cache keeps an index.
+
+    Two trees have the same name exactly when one index serves both.
+
+    Args:
+        files: object id by path, as for `builder.sync`.
+    """
+    hasher = hashlib.sha256(TOKENIZER.encode())
     for path, oid in sorted(files.items()):
-        digest.update(f"\0{path}\0{oid}".encode("utf-8", "surrogateescape"))
-    return f"memory-ci-index-v{SCHEMA_VERSION}-{digest.hexdigest()[:32]}"
+        hasher.update(f"\0{path}\0{oid}".encode("utf-8", "surrogateescape"))
+    return f"memory-ci-index-v{SCHEMA_VERSION}-{hasher.hexdigest()[:32]}"

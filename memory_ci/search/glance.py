@@ -1,4 +1,4 @@
-"""A glance at an index file: what it holds, without a lock that others wait for and without writing."""
+"""A read-only summary of an index file, taken without a lock that others wait for."""
 
 from __future__ import annotations
 
@@ -13,17 +13,25 @@ from memory_ci.search.database import check_identity, check_schema
 from memory_ci.search.rows import HASH_BYTES
 from memory_ci.search.search import RANKED_SCOPES, SHOWN_STATUSES
 
-TIMEOUT = 1.0
+TIMEOUT = 1.0  # Seconds.
 FILES = "SELECT path, oid FROM files"
 TEXTS = """
 SELECT count(DISTINCT text_hash) FROM entries
 WHERE scope IN (SELECT value FROM json_each(?)) AND status IN (SELECT value FROM json_each(?))
 """
-VECTORS = f"SELECT model_id, length(hashes) / {HASH_BYTES} FROM vectors"  # noqa: S608 - a constant of ours
+# A constant of ours.
+VECTORS = f"SELECT model_id, length(hashes) / {HASH_BYTES} FROM vectors"  # noqa: S608
 
 
 class Glance(NamedTuple):
-    """The object id of each file, how many texts can be ranked, the vectors by model; or why it cannot be used."""
+    """A summary of an index.
+
+    Attributes:
+        oids: object id of each file, by path.
+        texts: number of texts that can be ranked.
+        vectors: number of vectors, by model.
+        fault: why the index cannot be used; "" if it can.
+    """
 
     oids: Mapping[str, str]
     texts: int = 0
@@ -32,20 +40,19 @@ class Glance(NamedTuple):
 
 
 def glance(path: Path) -> Glance | None:
-    """What the index at `path` holds; None where there is none."""
+    """Return a summary of the index at `path`; None if there is none."""
     if not path.exists():
         return None
     if not path.is_file():
         return Glance({}, fault="is not a regular file")
+    uri = f"{path.absolute().as_uri()}?mode=ro"
     try:
-        with closing(
-            sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=TIMEOUT)
-        ) as found:
-            check_identity(found)
-            check_schema(found)
-            (texts,) = found.execute(
-                TEXTS, (json.dumps(list(RANKED_SCOPES)), json.dumps(list(SHOWN_STATUSES)))
-            ).fetchone()
-            return Glance(dict(found.execute(FILES)), int(texts), dict(found.execute(VECTORS)))
+        with closing(sqlite3.connect(uri, uri=True, timeout=TIMEOUT)) as connection:
+            check_identity(connection)
+            check_schema(connection)
+            values = (json.dumps(RANKED_SCOPES), json.dumps(SHOWN_STATUSES))
+            (texts,) = connection.execute(TEXTS, values).fetchone()
+            oids = dict(connection.execute(FILES))
+            return Glance(oids, int(texts), dict(connection.execute(VECTORS)))
     except (sqlite3.DatabaseError, UnicodeDecodeError) as error:
         return Glance({}, fault=str(error))

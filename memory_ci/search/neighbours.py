@@ -1,11 +1,10 @@
-"""Neighbours: the entries that are like an entry, and those that name others. Derived when asked, never stored."""
+"""Entries that are similar to an entry, and entries that name others. Computed, never stored."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Sequence
 from collections.abc import Set as AbstractSet
-from itertools import islice
 from typing import Any, Literal, NamedTuple, Unpack
 
 from memory_ci.records.entry import Entry, Located
@@ -22,42 +21,48 @@ from memory_ci.search.search import (
 from memory_ci.search.vectors import LEAST_COVERAGE, nearest_to
 from memory_ci.text import jaccard
 
-MOST = 3
-LEAST_COSINE = (
-    0.80  # Similar to an entry are the three others nearest to it, from this cosine on (Crewship).
-)
+MOST = 3  # Similar entries that are returned.
+LEAST_COSINE = 0.80  # From this cosine on entries are similar (Crewship).
 LEAST_JACCARD = 0.45
-"""From which share of common words on an entry is similar where there are no vectors (docs/relations.md)."""
+"""From this Jaccard index on entries are similar where there are no vectors (docs/relations.md)."""
 
 NEAREST = 16
-"""Vectors that are looked at: the entry itself is among the nearest, and so are copies of it in other files."""
+"""Nearest vectors that are read: the entry itself is among them, and its copies in other files."""
 
-CANDIDATES = 100
-MAX_TERMS = 40
-"""Entries whose words are compared, and the words of the entry by which they are found, the longest first."""
+CANDIDATES = 100  # Entries whose words are compared.
+MAX_TERMS = 40  # Words of the entry by which they are found, the longest first.
 
 Basis = Literal["vectors", "words"]
 Words = Callable[[Entry], AbstractSet[str]]
-FIND = f"SELECT {COLUMNS} FROM entries AS e WHERE e.id IN (SELECT value FROM json_each(:ids)) AND {{filter}}"  # noqa: S608
+FIND = f"""
+SELECT {COLUMNS} FROM entries AS e WHERE e.id IN (SELECT value FROM json_each(:ids)) AND {{filter}}
+ORDER BY e.path DESC, e.line DESC
+"""  # noqa: S608
 LIST_NAMING = "SELECT e.id, e.front FROM entries AS e WHERE {filter} ORDER BY e.id, e.path, e.line"
 
 
 class Neighbour(NamedTuple):
-    """An entry, and how like another it is, in [0, 1]."""
+    """An entry and its similarity to another one, in [0, 1]."""
 
     located: Located
     weight: float
 
 
 class Similar(NamedTuple):
-    """The entries that are like one, nearest first, and what they were compared by."""
+    """The entries that are similar to an entry, nearest first, and how they were compared."""
 
     near: tuple[Neighbour, ...]
     basis: Basis
 
 
 class Naming(NamedTuple):
-    """An entry that names others: its relations as they are written, and what it supersedes."""
+    """An entry that names others.
+
+    Attributes:
+        id: its id.
+        relations: its relations as they are written.
+        supersedes: the ids of the entries that it supersedes.
+    """
 
     id: str
     relations: tuple[str, ...]
@@ -67,63 +72,99 @@ class Naming(NamedTuple):
 def find_similar(
     index: Index, places: Sequence[Located], words: Words, **filters: Unpack[Filters]
 ) -> tuple[Similar, ...]:
-    """For each entry at most three others like it, of those that `search` would look at with the same filters. Vectors
-    are compared if the entry has one and nearly all others have; else `words` of each, by their Jaccard index."""
-    names = [text_hash(place.entry) for place in places]
-    nearest = nearest_to(index, names, NEAREST, **filters)
-    return tuple(
-        Similar(_best(place, [Neighbour(*one) for one in near.near], LEAST_COSINE), "vectors")
-        if (near := nearest.get(name)) is not None and near.seen >= LEAST_COVERAGE * near.total
-        else _by_words(index, place, words, filters)
-        for place, name in zip(places, names, strict=True)
-    )
+    """Return for each entry at most three similar ones.
+
+    Vectors are compared if the entry has one and nearly all others have; else words, by their
+    Jaccard index.
+
+    Args:
+        index: the index.
+        places: the entries.
+        words: returns the words of an entry that are compared.
+        filters: conditions on the similar entries, as for `search`.
+    """
+    hashes = [text_hash(located.entry) for located in places]
+    nearest_by_hash = nearest_to(index, hashes, NEAREST, **filters)
+    similar: list[Similar] = []
+    for located, hash_ in zip(places, hashes, strict=True):
+        nearest = nearest_by_hash.get(hash_)
+        if nearest is not None and nearest.seen >= LEAST_COVERAGE * nearest.total:
+            neighbours = [Neighbour(near.located, near.cosine) for near in nearest.near]
+            similar.append(Similar(_choose_best(located, neighbours, LEAST_COSINE), "vectors"))
+        else:
+            similar.append(_compare_words(index, located, words, filters))
+    return tuple(similar)
 
 
 def find_by_ids(
     index: Index, ids: Collection[str], **filters: Unpack[Filters]
 ) -> dict[str, Located]:
-    """The entries of these ids that `search` would look at with the same filters, each where it stands first."""
-    condition, values = _shown(filters)
-    bound = {**values, "ids": json.dumps(sorted(ids))}
-    rows = index.read(
-        f"{FIND.format(filter=condition)} ORDER BY e.path DESC, e.line DESC", bound, located_of
-    )
-    return {place.entry.id: place for place in rows}
+    """Return the entries of these ids; of several with one id the first by path and line.
+
+    Args:
+        index: the index.
+        ids: the ids.
+        filters: conditions on the entries, as for `search`.
+    """
+    condition, values = _build_filter(filters)
+    values["ids"] = json.dumps(sorted(ids))
+    # In descending order the first by path and line is the last to be put into the mapping.
+    located_entries = index.read(FIND.format(filter=condition), values, located_of)
+    return {located.entry.id: located for located in located_entries}
 
 
 def list_naming(index: Index, **filters: Unpack[Filters]) -> list[Naming]:
-    """Of the entries that `search` would look at with the same filters those that name others, in order of ids."""
-    condition, values = _shown(filters)
-    found = index.read(LIST_NAMING.format(filter=condition), values, _naming)
-    return [one for one in found if one.relations or one.supersedes]
+    """Return the entries that name others, in order of ids.
+
+    Args:
+        index: the index.
+        filters: conditions on the entries, as for `search`.
+    """
+    condition, values = _build_filter(filters)
+    entries = index.read(LIST_NAMING.format(filter=condition), values, _read_naming)
+    return [entry for entry in entries if entry.relations or entry.supersedes]
 
 
-def _shown(filters: Filters) -> tuple[str, dict[str, object]]:
+def _build_filter(filters: Filters) -> tuple[str, dict[str, object]]:
+    """Return the condition of filters with the defaults of `search`."""
     return build_filter({"scopes": RANKED_SCOPES, "statuses": SHOWN_STATUSES, **filters})
 
 
-def _naming(row: tuple[str, bytes]) -> Naming:
-    front: Any = unpack_front(row[1])
-    return Naming(row[0], front.relations, front.supersedes)
+def _read_naming(row: tuple[str, bytes]) -> Naming:
+    entry_id, packed_front = row
+    front: Any = unpack_front(packed_front)
+    return Naming(entry_id, front.relations, front.supersedes)
 
 
-def _by_words(index: Index, place: Located, words: Words, filters: Filters) -> Similar:
-    """Of the hundred entries that share most words with this one by BM25 those of the highest Jaccard index."""
-    own = words(place.entry)
-    terms = sorted(own, key=lambda word: (-len(word), word))[:MAX_TERMS]
-    matches = search(index, terms, depth=CANDIDATES, **filters)
-    found = [
-        Neighbour(match.located, jaccard(own, words(match.located.entry))) for match in matches
-    ]
-    return Similar(_best(place, found, LEAST_JACCARD), "words")
+def _compare_words(index: Index, located: Located, words: Words, filters: Filters) -> Similar:
+    """Return the similar entries by Jaccard index, of the hundred best by BM25."""
+    entry_words = words(located.entry)
+    terms = sorted(entry_words, key=lambda word: (-len(word), word))[:MAX_TERMS]
+    neighbours: list[Neighbour] = []
+    for match in search(index, terms, depth=CANDIDATES, **filters):
+        similarity = jaccard(entry_words, words(match.located.entry))
+        neighbours.append(Neighbour(match.located, similarity))
+    return Similar(_choose_best(located, neighbours, LEAST_JACCARD), "words")
 
 
-def _best(place: Located, found: Collection[Neighbour], least: float) -> tuple[Neighbour, ...]:
-    """The nearest from `least` on, without the entry itself; an id that stands in two files counts once."""
-    ranked = sorted(
-        found,
-        key=lambda one: (-one.weight, one.located.entry.id, one.located.path, one.located.line),
-    )
-    others = {one.located.entry.id: one for one in reversed(ranked) if one.weight >= least}
-    others.pop(place.entry.id, None)
-    return tuple(islice((one for one in ranked if others.get(one.located.entry.id) is one), MOST))
+def _choose_best(
+    located: Located, neighbours: Collection[Neighbour], least: float
+) -> tuple[Neighbour, ...]:
+    """Return the nearest entries but the entry itself; an id that is in two files counts once.
+
+    Args:
+        located: the entry.
+        neighbours: the candidates.
+        least: the similarity that a neighbour has at least.
+    """
+    best_by_id: dict[str, Neighbour] = {}
+    for neighbour in sorted(neighbours, key=_sort_key):
+        entry_id = neighbour.located.entry.id
+        if neighbour.weight >= least and entry_id != located.entry.id:
+            best_by_id.setdefault(entry_id, neighbour)
+    return tuple(best_by_id.values())[:MOST]
+
+
+def _sort_key(neighbour: Neighbour) -> tuple[float, str, str, int]:
+    located = neighbour.located
+    return -neighbour.weight, located.entry.id, located.path, located.line

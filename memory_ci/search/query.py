@@ -1,38 +1,46 @@
-"""The words of a task that are worth searching for, and how rare words are in the entries at hand."""
+"""The search terms of a task, weighed by how rare they are in memory."""
 
 from __future__ import annotations
 
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Set
 from typing import NamedTuple
 
 from memory_ci.text import STOP_WORDS, identifier_parts, unfenced_lines, words
 
 
 class Corpus(NamedTuple):
-    """`total` entries, and how many of them hold a term."""
+    """How common terms are in memory.
+
+    Attributes:
+        total: number of entries.
+        df: document frequency: returns how many entries have a term.
+    """
 
     total: int
     df: Callable[[str], int]
 
 
 def idf(df: int, total: int) -> float:
-    """log(1 + (N - n + 0.5) / (n + 0.5)), as Lucene has it: above zero also for what every entry says."""
+    """Return the inverse document frequency log(1 + (N - n + 0.5) / (n + 0.5)), as Lucene does.
+
+    It is above zero even for a term that every entry has.
+    """
     return math.log1p((max(total, df) - df + 0.5) / (df + 0.5))
 
 
+# A query takes time for each term, and measured on issue texts more of them change little
+# (docs/ranking.md).
 MAX_TITLE_TERMS = 32
-# A query costs time with each term, and measured on issue texts more of them move little (docs/ranking.md).
 MAX_BODY_TERMS = 20
 MAX_PATH_TERMS = 20
-MAX_WEIGHED = (
-    60  # Of so many terms of a body, the most frequent, the index is asked how rare they are.
-)
-MAX_CHARS = 20_000  # How much of a task is read once code and logs are out; people write less.
+MAX_WEIGHED = 60  # The most frequent terms of a body, whose rarity the index is asked for.
+MAX_CHARS = 20_000  # Of a task without code and logs; people write less.
 POSSESSIVE = re.compile(r"(?<=\w)['\u2019]s\b")
-# `o1` of `o1-preview`: the index has it whole, identifier_parts gives `o` and `1`.
+
+# `o1` of `o1-preview`: the index has it whole, identifier_parts returns `o` and `1`.
 NUMBERED = re.compile(r"(?<=[^\W_]-)[a-z]+\d+|(?<![a-z])[a-z]+\d+(?=-[^\W_])")
 COMMENT = re.compile(r"<!--.*?(?:-->|\Z)", re.DOTALL)
 
@@ -46,30 +54,32 @@ QUOTED = re.compile(
     re.VERBOSE,
 )
 
-INFLECTED = re.compile(
-    "[\u0370-\u052f]{5,}"
-)  # A Greek or Cyrillic word, of which a language has a dozen forms.
-LONG = 6  # Letters from which on a word has an ending to lose.
+# A Greek or Cyrillic word: these languages have a dozen forms of each.
+INFLECTED = re.compile("[\u0370-\u052f]{5,}")
+MIN_STEMMED = 6  # Letters. A shorter word has no ending to lose.
 
-# Stop words of German, Spanish, French, Portuguese, Russian: else a question is answered by its small words.
-OTHERS = tuple(
+# Stop words of German, Spanish, French, Portuguese and Russian. Without them a question in one of
+# these languages would be answered by its small words.
+OTHER_STOP_WORDS = tuple(
     frozenset(table.split())
     for table in (
-        """aber als am an auch auf aus bei bin bis das dass dem den der des die dies diese doch du durch ein eine einem
-        einen einer eines er es für hat ich ihr im in ist kann können man mit muss nach nicht noch nur oder
-        sein sich sie sind so über um und uns vom von vor wann warum was weil wenn wer werden wie wir wird
-        wo woher wohin wozu zu zum zur""",
-        """a al como con cuál cual cuando cuándo cuánto cómo de del desde donde dónde el ella en es esta este esto ha
-        hay la las lo los más muy ni no o para pero por porque puedo que qué quién se ser si sin sobre son
-        su sus también un una unas uno y ya""",
-        """au aux avec ce ces cette comment dans de des du elle en est et faut il ils je la le les leur mais ne nous on
-        ou où par pas peut plus pour pourquoi puis quand que quel quelle qui quoi sa se ses si son sont sur
-        un une vous à""",
-        """a ao aos as com como da das de do dos e ela ele em eu isso já mais mas na nas no nos não o onde os ou para
-        pela pelo por porque posso quais qual quando quanto que quem se sem ser seu sua são também um uma à
-        às é""",
-        """а без был в во все вы где да для до его если есть же за зачем и из или как какая какой ко когда кто ли можно
-        мы на над не но о об он она они от по под почему при с со так также то только у что чтобы это я""",
+        """aber als am an auch auf aus bei bin bis das dass dem den der des die dies diese doch
+        du durch ein eine einem einen einer eines er es für hat ich ihr im in ist kann
+        können man mit muss nach nicht noch nur oder sein sich sie sind so über um und uns
+        vom von vor wann warum was weil wenn wer werden wie wir wird wo woher wohin wozu zu
+        zum zur""",
+        """a al como con cuál cual cuando cuándo cuánto cómo de del desde donde dónde el ella
+        en es esta este esto ha hay la las lo los más muy ni no o para pero por porque puedo
+        que qué quién se ser si sin sobre son su sus también un una unas uno y ya""",
+        """au aux avec ce ces cette comment dans de des du elle en est et faut il ils je la le
+        les leur mais ne nous on ou où par pas peut plus pour pourquoi puis quand que quel
+        quelle qui quoi sa se ses si son sont sur un une vous à""",
+        """a ao aos as com como da das de do dos e ela ele em eu isso já mais mas na nas no nos
+        não o onde os ou para pela pelo por porque posso quais qual quando quanto que quem
+        se sem ser seu sua são também um uma à às é""",
+        """а без был в во все вы где да для до его если есть же за зачем и из или как какая
+        какой ко когда кто ли можно мы на над не но о об он она они от по под почему при с
+        со так также то только у что чтобы это я""",
     )
 )
 
@@ -77,72 +87,104 @@ OTHERS = tuple(
 def build_terms(
     task: str, corpus: Corpus | None = None, paths: Iterable[str] = ()
 ) -> tuple[str, ...]:
-    """Search terms for `task`, the words of its first line twice: repeating a term weighs it in BM25.
+    """Return the search terms of a task, at most 72 different ones.
 
-    Of the other lines the most frequent words are taken; with `corpus` those of the highest frequency x
-    rarity there, and none that no entry holds. The words of `paths`, what the work touches, are asked once.
+    The words of its first line occur twice: to repeat a term weighs it in BM25. Of the other lines
+    the most frequent words are taken. Fenced code, HTML comments, quotations, log lines and stop
+    words are left out, each unless there is nothing else. Identifiers are returned whole and in
+    parts.
 
-    Fenced code, HTML comments, quotations and log lines are left out, and so are stop words, each unless nothing else
-    is there. Identifiers are given whole and in parts. At most 72 different terms.
+    Args:
+        task: the task.
+        corpus: how common terms are. With it the terms of the other lines are those of the highest
+            frequency x rarity, without those that no entry has.
+        paths: the files that the work touches, whose words occur once.
     """
     title, _, body = told(task)[:MAX_CHARS].partition("\n")
-    in_title, in_body = Counter(_terms(title)), Counter(_terms(body))
-    asked = in_title.keys() | in_body.keys()
-    other = max(OTHERS, key=lambda table: len(table & asked))
-    # Another language counts of which a task says two and more than of English: `die` and `bin` mean something there.
-    stop_words = (
-        STOP_WORDS | other if len(other & asked) > max(1, len(STOP_WORDS & asked)) else STOP_WORDS
-    )
-    if not all(term in stop_words for term in in_title | in_body):
-        in_title, in_body = _without(stop_words, in_title), _without(stop_words, in_body)
-    first = tuple(dict.fromkeys(_stem(term, corpus) for term in tuple(in_title)[:MAX_TITLE_TERMS]))
-    rest = _telling(_without(first, Counter(map(_stem, in_body.elements()))), corpus)
-    if first or rest:
-        bare = [re.sub(r"\.\w+$", "", path) for path in paths]
-        parts = (
-            part
-            for path in bare
-            for part in (*words(path), *identifier_parts(path))
-            if len(part) > 2
-        )
-        fresh = dict.fromkeys(part for part in parts if part not in {*first, *rest})
-        rest += tuple(fresh)[:MAX_PATH_TERMS]
-    return first + first + rest if rest else first
+    title_counts = Counter(_list_terms(title))
+    body_counts = Counter(_list_terms(body))
+    stop_words = _choose_stop_words(title_counts.keys() | body_counts.keys())
+    if not all(term in stop_words for term in title_counts | body_counts):
+        title_counts = _without(title_counts, stop_words)
+        body_counts = _without(body_counts, stop_words)
+
+    title_words = list(title_counts)[:MAX_TITLE_TERMS]
+    title_terms = tuple(dict.fromkeys(_truncate(word, corpus) for word in title_words))
+    body_counts = Counter(_truncate(word) for word in body_counts.elements())
+    other_terms = _choose_body_terms(_without(body_counts, title_terms), corpus)
+    if title_terms or other_terms:
+        other_terms += _list_path_terms(paths, {*title_terms, *other_terms})
+    return title_terms + title_terms + other_terms if other_terms else title_terms
 
 
-def _telling(counts: Counter[str], corpus: Corpus | None) -> tuple[str, ...]:
-    """The terms of a body that are asked, best first."""
+def _choose_stop_words(terms: Set[str]) -> frozenset[str]:
+    """Return the stop words of English, with those of a second language if the task is in it.
+
+    A task must have more than one of its stop words, and more than of English: `die` and `bin`
+    mean something there.
+    """
+    second_language = max(OTHER_STOP_WORDS, key=lambda table: len(table & terms))
+    if len(second_language & terms) > max(1, len(STOP_WORDS & terms)):
+        return STOP_WORDS | second_language
+    return STOP_WORDS
+
+
+def _choose_body_terms(counts: Counter[str], corpus: Corpus | None) -> tuple[str, ...]:
+    """Return the terms of a body that are searched for, best first."""
     if corpus is None:
         return tuple(term for term, _ in counts.most_common(MAX_BODY_TERMS))
-    entries = {term: corpus.df(term) for term, _ in counts.most_common(MAX_WEIGHED)}
-    weights = {term: counts[term] * idf(n, corpus.total) for term, n in entries.items() if n}
-    return tuple(sorted(weights, key=lambda term: -weights[term])[:MAX_BODY_TERMS])
+    weights: dict[str, float] = {}
+    for term, count in counts.most_common(MAX_WEIGHED):
+        df = corpus.df(term)
+        if df:
+            weights[term] = count * idf(df, corpus.total)
+    by_weight = sorted(weights, key=lambda term: -weights[term])
+    return tuple(by_weight[:MAX_BODY_TERMS])
+
+
+def _list_path_terms(paths: Iterable[str], excluded: Set[str]) -> tuple[str, ...]:
+    """Return the words of paths without their extensions."""
+    terms: dict[str, None] = {}
+    for path in paths:
+        stem = re.sub(r"\.\w+$", "", path)
+        for word in (*words(stem), *identifier_parts(stem)):
+            if len(word) > 2 and word not in excluded:
+                terms[word] = None
+    return tuple(terms)[:MAX_PATH_TERMS]
 
 
 def told(task: str) -> str:
-    """What the author of `task` says in their own words; all of it if that is nothing."""
+    """Return the prose of a task without code, comments, quotations and logs.
+
+    If nothing remains, the whole task is returned.
+    """
     lines = unfenced_lines(COMMENT.sub("", task).splitlines())
-    return "\n".join(line for line in lines if not QUOTED.match(line)).strip() or task.strip()
+    prose = "\n".join(line for line in lines if not QUOTED.match(line))
+    return prose.strip() or task.strip()
 
 
-def _terms(text: str) -> Iterator[str]:
+def _list_terms(text: str) -> list[str]:
+    """Return the words of a text, then the parts of its identifiers."""
     text = POSSESSIVE.sub("", text)
-    yield from words(text)
-    yield from (
-        part for part in (*identifier_parts(text), *NUMBERED.findall(text.lower())) if len(part) > 1
-    )
+    parts = (*identifier_parts(text), *NUMBERED.findall(text.lower()))
+    return [*words(text), *(part for part in parts if len(part) > 1)]
 
 
-def _stem(word: str, corpus: Corpus | None = None) -> str:
-    """A word as a prefix, without its ending, if it is Cyrillic or Greek, or a long one that nothing in `corpus` holds.
-    Porter stems English alone; another form or a compound may be held. On the English sets it costs .001 of nDCG@10."""
+def _truncate(word: str, corpus: Corpus | None = None) -> str:
+    """Return a word as a prefix, without its ending, if it is inflected.
+
+    That is a Cyrillic or Greek word, or a long one that no entry of `corpus` has. Porter's stemmer
+    knows English only; an entry may have another form or a compound. On the English sets this costs
+    .001 of nDCG@10.
+    """
     if INFLECTED.fullmatch(word):
         return f"{word[: max(4, len(word) - 3)]}*"
-    if corpus is None or len(word) < LONG or not word.isalpha() or corpus.df(word):
+    if corpus is None or len(word) < MIN_STEMMED or not word.isalpha() or corpus.df(word):
         return word
-    return f"{word[: max(LONG - 1, len(word) - 3)]}*"
+    return f"{word[: max(MIN_STEMMED - 1, len(word) - 3)]}*"
 
 
-def _without(terms: Iterable[str], counts: Counter[str]) -> Counter[str]:
-    left_out = frozenset(terms)
-    return Counter({term: count for term, count in counts.items() if term not in left_out})
+def _without(counts: Counter[str], terms: Iterable[str]) -> Counter[str]:
+    """Return counts without some terms."""
+    excluded = frozenset(terms)
+    return Counter({term: count for term, count in counts.items() if term not in excluded})

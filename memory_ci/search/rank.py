@@ -1,6 +1,6 @@
-"""Matches in order: lanes fused to one relevance, five factors, corrections first, near-duplicates apart.
+"""Ranking: lanes fused to one relevance, weighed by factors, diversified and fitted into a budget.
 
-What is injected are whole entries, and what was dropped is named.
+Entries are served whole, and those that are dropped are named.
 """
 
 from __future__ import annotations
@@ -18,20 +18,32 @@ from memory_ci.records.entry import NO_FEEDBACK, Entry, EntryType, Located, Scop
 from memory_ci.records.retrieval import Hit, Match, Norm, Withheld
 from memory_ci.text import content_words, jaccard
 
-Place = tuple[str, int]  # Path and line: an id may stand in two files.
-Lane = Mapping[
-    Place, float
-]  # What one lane found, and how well: higher is better, comparable within the lane only.
+Place = tuple[str, int]
+"""Path and line of an entry: its id may be in two files."""
+
+Lane = Mapping[Place, float]
+"""Scores of the entries that a lane found: higher is better, comparable within the lane only."""
+
 Fusion = Literal["blend", "rrf", "cosine_x_importance", "linear4"]
-VECTOR_WEIGHT = (
-    0.4  # For all-MiniLM-L6-v2; static embedders are weaker and do best with 0.3 (docs/ranking.md).
-)
+
+VECTOR_WEIGHT = 0.4
+"""For all-MiniLM-L6-v2; static embedders are weaker and do best with 0.3 (docs/ranking.md)."""
+
 RRF_K = 60  # Cormack, Clarke and Buettcher, SIGIR 2009; Crewship uses the same.
-LEAST_RELEVANCE = 1e-9  # What a match counts whose score says nothing: it was found.
+LEAST_RELEVANCE = 1e-9  # Of a match whose score is no number: it was found nevertheless.
+
+SMALL_LANE = 20
+"""Places. In a smaller lane the lowest score shows too little of what a low score is."""
 
 
 class Traits(NamedTuple):
-    """What the seeds' own formulas know of an entry besides its text. `outcome` is that of `weigh_outcome`."""
+    """Properties of an entry that the formulas of the seeds use besides its text.
+
+    Attributes:
+        importance: its importance.
+        recency: its recency decay.
+        outcome: the result of `weigh_outcome`.
+    """
 
     importance: float
     recency: float
@@ -46,112 +58,150 @@ def fuse(
     *,
     weight: float = VECTOR_WEIGHT,
 ) -> Lane:
-    """The relevance of everything that a lane found; a single lane counts as it stands, whatever the mode."""
+    """Return the relevance of each entry that a lane found.
+
+    A lane that is alone is normalised, whatever the mode.
+
+    Args:
+        mode: the formula.
+        lexical: scores of the lexical lane.
+        vectors: cosines of the vector lane.
+        traits: returns the traits of the entry at a place.
+        weight: the weight of the vector lane in a blend.
+    """
     if not lexical or not vectors:
         return shares(lexical or vectors)
     if mode == "rrf":
         return rrf(lexical, vectors)
     if mode == "blend":
         return blend(lexical, vectors, weight=weight)
-    known = {place: vectors.get(place, 0.0) for place in {**lexical, **vectors}}
+
     formula = cosine_x_importance if mode == "cosine_x_importance" else linear4
-    return {
-        place: max(formula(cosine, traits(place)), LEAST_RELEVANCE)
-        for place, cosine in known.items()
-    }
+    relevance: dict[Place, float] = {}
+    for place in {**lexical, **vectors}:
+        score = formula(vectors.get(place, 0.0), traits(place))
+        relevance[place] = max(score, LEAST_RELEVANCE)
+    return relevance
 
 
 def place_of(located: Located) -> Place:
-    """Where an entry stands: what names it in every lane."""
+    """Return the place of an entry, its key in every lane."""
     return located.path, located.line
 
 
 def shares(lane: Lane) -> Lane:
-    """Each score as a share of the best one. What is no number counts least."""
+    """Return each score as a share of the best one. A score that is no number counts least."""
     finite = [score for score in lane.values() if math.isfinite(score)]
-    low, best = min([0.0, *finite]), max(finite, default=0.0)
-    return {place: max(_unit(score, low, best), LEAST_RELEVANCE) for place, score in lane.items()}
-
-
-SMALL_LANE = 20
-"""Places of fewer than so many say too little of what a low score is."""
+    low = min([0.0, *finite])
+    best = max(finite, default=0.0)
+    return {
+        place: max(_normalize(score, low, best), LEAST_RELEVANCE) for place, score in lane.items()
+    }
 
 
 def blend(lexical: Lane, vectors: Lane, *, weight: float = VECTOR_WEIGHT) -> Lane:
-    """weight x vectors + (1 - weight) x lexical, each min-max-normalised within its lane; what a lane did not find
-    has 0 in it, and of fewer than SMALL_LANE places 0 is the lowest: of two that words find, the second is not
-    worth nothing. TeaParty blends 0.7 to 0.3; measured, 0.4 to 0.6 wins on every set."""
+    """Return weight x vectors + (1 - weight) x lexical, each min-max-normalised within its lane.
+
+    An entry that a lane did not find has 0 in it. In a lexical lane of fewer than SMALL_LANE places
+    0 is the lowest score: of two entries that words find, the second is not worthless. TeaParty
+    blends 0.7 to 0.3; measured, 0.4 to 0.6 wins on every set.
+    """
     places = {**lexical, **vectors}
-    own, other = _min_max(lexical, is_from_zero=len(places) < SMALL_LANE), _min_max(vectors)
-    mixed = {
-        place: weight * other.get(place, 0.0) + (1 - weight) * own.get(place, 0.0)
-        for place in places
-    }
-    return {place: max(value, LEAST_RELEVANCE) for place, value in mixed.items()}
+    lexical_shares = _scale_to_range(lexical, is_from_zero=len(places) < SMALL_LANE)
+    vector_shares = _scale_to_range(vectors)
+    relevance: dict[Place, float] = {}
+    for place in places:
+        lexical_part = (1 - weight) * lexical_shares.get(place, 0.0)
+        vector_part = weight * vector_shares.get(place, 0.0)
+        relevance[place] = max(vector_part + lexical_part, LEAST_RELEVANCE)
+    return relevance
 
 
 def rrf(*lanes: Lane, k: int = RRF_K) -> Lane:
-    """Reciprocal rank fusion: the sum of 1 / (k + rank), as a share of what the first in every active lane gets."""
+    """Fuse lanes by reciprocal rank.
+
+    Returns:
+        The sum of 1 / (k + rank) of each entry, as a share of what the first in every lane gets.
+        Empty lanes do not count.
+    """
     active = [lane for lane in lanes if lane]
-    total: dict[Place, float] = {}
+    totals: dict[Place, float] = {}
     for lane in active:
-        for rank, place in enumerate(
-            sorted(lane, key=lambda found: (-lane[found], found)), start=1
-        ):
-            total[place] = total.get(place, 0.0) + 1 / (k + rank)
-    return {place: value * (k + 1) / len(active) for place, value in total.items()}
+        order = sorted((-score, place) for place, score in lane.items())
+        for position, (_, place) in enumerate(order, start=1):
+            totals[place] = totals.get(place, 0.0) + 1 / (k + position)
+    return {place: total * (k + 1) / len(active) for place, total in totals.items()}
 
 
 def cosine_x_importance(cosine: float, traits: Traits) -> float:
-    """Crewship's order at recall: cosine x importance, its importance being ours x recency."""
+    """Return Crewship's score at recall: cosine x importance x recency."""
     return cosine * traits.importance * traits.recency
 
 
 def linear4(cosine: float, traits: Traits) -> float:
-    """T4DM: 0.4 semantic + 0.25 recency + 0.2 outcome + 0.15 importance; at most 1.04, brought to at most 1."""
+    """Return T4DM's score, divided by its maximum of 1.04.
+
+    It is 0.4 semantic + 0.25 recency + 0.2 outcome + 0.15 importance.
+    """
     total = 0.4 * cosine + 0.25 * traits.recency + 0.2 * traits.outcome + 0.15 * traits.importance
     return total / 1.04
 
 
 def weigh_outcome(utility: float) -> float:
-    """T4DM counts a success 1.2, a failure 0.8, and 1 what is neither: ours is what feedback says came of an entry."""
+    """Return T4DM's factor of an outcome for a utility in [0, 1].
+
+    T4DM counts a success 1.2, a failure 0.8, and anything else 1. Our outcome is what feedback says
+    an entry was worth.
+    """
     return 0.8 + 0.4 * utility
 
 
-def _min_max(lane: Lane, *, is_from_zero: bool = False) -> Lane:
+def _scale_to_range(lane: Lane, *, is_from_zero: bool = False) -> Lane:
+    """Return min-max-normalised scores; `is_from_zero` if a low of more than 0 counts as 0."""
     finite = [score for score in lane.values() if math.isfinite(score)]
-    low, best = min(finite, default=0.0), max(finite, default=0.0)
+    low = min(finite, default=0.0)
+    best = max(finite, default=0.0)
     if is_from_zero:
         low = min(low, 0.0)
-    return {place: _unit(score, low, best) for place, score in lane.items()}
+    return {place: _normalize(score, low, best) for place, score in lane.items()}
 
 
-def _unit(score: float, low: float, best: float) -> float:
-    """The place of a score between `low` (0) and `best` (1), each halved so that no difference overflows; of equals
-    each is the best, and what is no number counts 0."""
+def _normalize(score: float, low: float, best: float) -> float:
+    """Return the position of a score between `low` (0) and `best` (1).
+
+    If all scores are equal each is the best; a score that is no number counts 0. The scores are
+    halved so that no difference overflows.
+    """
     if not math.isfinite(score):
         return 0.0
     span = best / 2 - low / 2
     return (score / 2 - low / 2) / span if span else 1.0
 
 
-# The nearer, the better (docs/ranking.md); institutional memory is not ranked.
 SCOPE_FACTORS: Mapping[ScopeName, float] = {
     "team": 1.5,
     "project": 1.2,
     "session": 1.0,
     "global": 1.0,
 }
+"""The nearer, the better (docs/ranking.md); institutional memory is not ranked."""
+
 OWN_SESSION_FACTOR = 1.5
 
 
 class Weights(msgspec.Struct, frozen=True, kw_only=True):
-    """What an entry counts for besides its relevance; each function is asked with the entry.
+    """The factors of an entry besides its relevance; each function is called with the entry.
 
-    `prominence` is bounded to F(p) = 0.5 + p / (1 + p), and `traits` say what age alone takes: F(importance x
-    recency) / F(importance). Where `is_literal` (TeaParty's product) prominence counts as it stands, age only in it.
-    `truth`: 1.0 where the code it cites stands or has moved, 0.5 where it changed, 0 where it is gone. `utility`: in
-    [0, 1], what feedback says. `touched`: how often work was about the same thing. `session`: the caller's own job.
+    Attributes:
+        prominence: its prominence p, bounded to F(p) = 0.5 + p / (1 + p).
+        traits: its importance and recency, for the factor of age, which is
+            F(importance x recency) / F(importance).
+        is_literal: whether prominence counts unbounded (TeaParty's product), and age only in it.
+        truth: 1.0 where the cited code is unchanged or moved, 0.5 where it changed, 0 where it is
+            gone.
+        utility: what feedback says it is worth, in [0, 1].
+        touched: how often work was about the same code.
+        session: the caller's own job.
     """
 
     prominence: Callable[[Entry], float]
@@ -164,59 +214,68 @@ class Weights(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def rank(matches: Iterable[Match], weights: Weights, relevance: Lane | None = None) -> list[Hit]:
-    """Hits, best first: relevance x F(prominence) x age x scope x truth x (0.75 + 0.5 u).
+    """Return hits, best first: relevance x F(prominence) x age x scope x truth x (0.75 + 0.5 u).
 
-    `relevance` is what the lanes were fused to, by default the share of the best lexical score. Prominence moves a
-    score by a factor of 3 at most, age by 2: unbounded, they would make relevance irrelevant. Where prominence is 0 the
-    entry is retired, where truth is 0 its code is gone: neither is served. Ties: most touched, last
-    reinforced, then by id. A value that is no number counts as the least there is.
+    Prominence moves a score by a factor of 3 at most, age by 2: unbounded, they would make
+    relevance irrelevant. An entry whose prominence is 0 is retired, and the code of one whose truth
+    is 0 is gone: neither is served. Ties are broken by the most touched, the last reinforced, then
+    by id. A value that is no number counts as the least possible.
+
+    Args:
+        matches: the entries that were found.
+        weights: the factors besides relevance.
+        relevance: the fused lanes; by default the lexical scores as shares of the best.
     """
-    found = list(matches)
-    fused = (
-        relevance
-        if relevance is not None
-        else shares({place_of(m.located): m.lexical for m in found})
-    )
-    hits = (_hit(match, fused[place_of(match.located)], weights) for match in found)
+    matches = list(matches)
+    if relevance is None:
+        relevance = shares({place_of(match.located): match.lexical for match in matches})
+    hits: list[Hit] = []
+    for match in matches:
+        hit = _make_hit(match, relevance[place_of(match.located)], weights)
+        if hit is not None:
+            hits.append(hit)
 
-    def order(hit: Hit) -> tuple[float, int, int, str, str, int]:
-        place, entry = hit.located, hit.located.entry
-        touched, day = weights.touched(entry), entry.last_reinforced.toordinal()
-        return -hit.score, -touched, -day, entry.id, place.path, place.line
+    def sort_key(hit: Hit) -> tuple[float, int, int, str, str, int]:
+        located = hit.located
+        entry = located.entry
+        day = entry.last_reinforced.toordinal()
+        return -hit.score, -weights.touched(entry), -day, entry.id, located.path, located.line
 
-    return sorted(filter(None, hits), key=order)
+    return sorted(hits, key=sort_key)
 
 
-def _hit(match: Match, relevance: float, weights: Weights) -> Hit | None:
-    entry, scope = match.located.entry, match.located.scope
-    prominence, truth = weights.prominence(entry), weights.truth(entry)
+def _make_hit(match: Match, relevance: float, weights: Weights) -> Hit | None:
+    """Return a match with its factors; None if it is not served."""
+    entry = match.located.entry
+    scope = match.located.scope
+    prominence = weights.prominence(entry)
+    truth = weights.truth(entry)
     if prominence <= 0 or truth <= 0:
         return None
-    age = 1.0
+
     if weights.is_literal:
-        counted = prominence if math.isfinite(prominence) else LEAST_RELEVANCE
+        age = 1.0
+        prominence_factor = prominence if math.isfinite(prominence) else LEAST_RELEVANCE
     else:
-        counted, traits = _bounded(prominence), weights.traits(entry)
-        age = _bounded(traits.importance * traits.recency) / _bounded(traits.importance)
-    is_own = scope.name == "session" and scope.where == weights.session
+        traits = weights.traits(entry)
+        age = _bound(traits.importance * traits.recency) / _bound(traits.importance)
+        prominence_factor = _bound(prominence)
+    is_own_session = scope.name == "session" and scope.where == weights.session
+    scope_factor = OWN_SESSION_FACTOR if is_own_session else SCOPE_FACTORS.get(scope.name, 1.0)
     factors = (
         ("relevance", relevance),
-        ("prominence", counted),
+        ("prominence", prominence_factor),
         ("age", age),
-        ("scope", OWN_SESSION_FACTOR if is_own else SCOPE_FACTORS.get(scope.name, 1.0)),
+        ("scope", scope_factor),
         ("truth", truth),
         ("utility", 0.75 + 0.5 * weights.utility(entry)),
     )
-    return Hit(
-        match.located,
-        math.prod(value for _, value in factors),
-        factors,
-        (("lexical", match.lexical),),
-    )
+    score = math.prod(value for _, value in factors)
+    return Hit(match.located, score, factors, (("lexical", match.lexical),))
 
 
-def _bounded(prominence: float) -> float:
-    """0.5 + p / (1 + p), in [0.5, 1.5]: the lower bound for nan, the upper one for infinity."""
+def _bound(prominence: float) -> float:
+    """Return 0.5 + p / (1 + p), in [0.5, 1.5]: the lower bound for NaN, the upper for infinity."""
     if math.isnan(prominence):
         return 0.5
     return 1.5 - 1 / (1 + prominence)
@@ -225,98 +284,147 @@ def _bounded(prominence: float) -> float:
 def put_corrections_first(
     hits: Sequence[Hit], contradicted: Callable[[Entry], Iterable[str]]
 ) -> tuple[list[Hit], tuple[Withheld, ...]]:
-    """(what is served, what is superseded), of hits with an id each, best first.
+    """Move corrections before what they correct, and withhold what they supersede.
 
-    A correction takes the best place among its own and those of what it corrects: the entries it supersedes, also by
-    way of others, and, if its type is corrective, those that it contradicts, which stay behind it. Entries that
-    supersede one another in a circle all stay: nobody can say which of them holds.
+    A correction takes the best position among its own and those of the entries it corrects. These
+    are the entries that it supersedes, directly or through others, and, if its type is corrective,
+    those that it contradicts, which are served after it. Entries that supersede one another in a
+    circle are all served: nobody can say which of them holds.
+
+    Args:
+        hits: hits of different ids, best first.
+        contradicted: returns the ids of the entries that an entry contradicts.
+
+    Returns:
+        The hits to serve, in order, and the superseded ones.
     """
-    places = {hit.located.entry.id: place for place, hit in enumerate(hits)}
-    entries = [hit.located.entry for hit in hits]
-    olders = {
-        entry.id: [older for older in entry.supersedes if older in places] for entry in entries
-    }
-    corrected = {older for ids in olders.values() for older in ids}
-    reached = {id_: _reach(id_, olders) for id_ in olders if id_ not in corrected}
-    superseded = {older: newest for newest, ids in reached.items() for older in ids}
+    positions = {hit.located.entry.id: position for position, hit in enumerate(hits)}
+    superseded_by: dict[str, str] = {}
+    superseded_ids = _find_superseded([hit.located.entry for hit in hits])
+    for newest_id, older_ids in superseded_ids.items():
+        superseded_by.update(dict.fromkeys(older_ids, newest_id))
 
-    def order(hit: Hit) -> tuple[int, int]:
+    def sort_key(hit: Hit) -> tuple[int, int]:
         entry = hit.located.entry
-        answered = contradicted(entry) if entry.type == "corrective" else ()
-        own = places[entry.id]
-        best = min(
-            [
-                own,
-                *(places[id_] for id_ in (*reached.get(entry.id, ()), *answered) if id_ in places),
-            ]
-        )
-        return best, own if best == own else -1
+        corrected = set(superseded_ids.get(entry.id, ()))
+        if entry.type == "corrective":
+            corrected.update(contradicted(entry))
+        position = positions[entry.id]
+        best = min([position, *(positions[id_] for id_ in corrected if id_ in positions)])
+        # A correction comes before the entry whose position it takes.
+        return best, position if best == position else -1
 
-    served = [hit for hit in hits if hit.located.entry.id not in superseded]
-    withheld = [(hit, superseded.get(hit.located.entry.id)) for hit in hits]
-    return sorted(served, key=order), tuple(
-        Withheld(hit, f"superseded by {by[:8]}") for hit, by in withheld if by
-    )
-
-
-def _reach(start: str, olders: Mapping[str, Iterable[str]]) -> frozenset[str]:
-    """What `start` supersedes, by whatever way; never itself."""
-    found: set[str] = set()
-    waiting = [start]
-    while waiting:
-        fresh = set(olders[waiting.pop()]) - found - {start}
-        found |= fresh
-        waiting.extend(fresh)
-    return frozenset(found)
+    served: list[Hit] = []
+    withheld: list[Withheld] = []
+    for hit in hits:
+        newest = superseded_by.get(hit.located.entry.id)
+        if newest is None:
+            served.append(hit)
+        else:
+            withheld.append(Withheld(hit, f"superseded by {newest[:8]}"))
+    return sorted(served, key=sort_key), tuple(withheld)
 
 
-REPEAT = 0.4  # What an entry loses that says what a better one said. Measured: quality stays (docs/ranking.md).
-NEAR = 0.5  # Likeness from which an entry is pushed down: what shares less is no near-duplicate.
-# Copies of one id whose words are no more alike than this are two entries, of which one has the other's id.
-ALIKE = 0.8
+def _find_superseded(entries: Sequence[Entry]) -> dict[str, frozenset[str]]:
+    """Return the ids that each entry supersedes which none supersedes itself."""
+    ids = {entry.id for entry in entries}
+    older_ids = {
+        entry.id: [older for older in entry.supersedes if older in ids] for entry in entries
+    }
+    all_older_ids = set().union(*older_ids.values())
+    return {
+        entry_id: _follow(entry_id, older_ids)
+        for entry_id in older_ids
+        if entry_id not in all_older_ids
+    }
+
+
+def _follow(start: str, older_ids: Mapping[str, Iterable[str]]) -> frozenset[str]:
+    """Return all ids that `start` supersedes, directly or through others; never itself."""
+    reached: set[str] = set()
+    pending = [start]
+    while pending:
+        new_ids = set(older_ids[pending.pop()]) - reached - {start}
+        reached |= new_ids
+        pending.extend(new_ids)
+    return frozenset(reached)
+
+
+NOVELTY_LOSS = 0.4
+"""Share of its score that an exact repetition loses. Measured: quality stays (docs/ranking.md)."""
+
+NEAR_DUPLICATE = 0.5
+"""Jaccard index from which an entry is a near duplicate and is pushed down."""
+
+SAME_ENTRY = 0.8
+"""Jaccard index above which entries of one id are copies; less similar ones are two entries, one of
+which has the other's id."""
 
 
 def diversify(hits: Sequence[Hit]) -> list[Hit]:
-    """`hits`, best first, each near-duplicate of a better one pushed down; what stands in two files is served once.
+    """Push down near duplicates of better hits, and drop copies of an entry in other files.
 
-    At each step the next hit is the one with the highest score x novelty, after maximal marginal relevance (Carbonell
-    and Goldstein, SIGIR 1998): novelty is 1 - 0.4 x the Jaccard index of content words with the nearest hit already
-    chosen, and 1 where that is below a half. It is a factor of the score, so that the order is that of the scores.
-    Likeness is carried from step to step instead of being computed anew.
+    At each step the next hit is the one with the highest score x novelty, after maximal marginal
+    relevance (Carbonell and Goldstein, SIGIR 1998). Novelty is 1 - 0.4 x the Jaccard index of
+    content words with the nearest hit already chosen, and 1 where that is below a half. It becomes
+    a factor of the score, so that the order is that of the scores.
+
+    Args:
+        hits: hits, best first.
     """
+    unique, texts = _drop_copies(hits)
+    word_bits = _encode_as_bits(texts)
+    sizes = [bits.bit_count() for bits in word_bits]
+    novelty = [1.0] * len(unique)
+    remaining = list(range(len(unique)))
+    diversified: list[Hit] = []
+    while remaining:
+        chosen = max(remaining, key=lambda index: unique[index].score * novelty[index])
+        remaining.remove(chosen)
+        diversified.append(_apply_novelty(unique[chosen], novelty[chosen]))
+        # Similarity is carried from step to step instead of being computed again.
+        for index in remaining:
+            shared = (word_bits[chosen] & word_bits[index]).bit_count()
+            similarity = shared / (sizes[chosen] + sizes[index] - shared or 1)
+            if similarity >= NEAR_DUPLICATE:
+                novelty[index] = min(novelty[index], 1 - NOVELTY_LOSS * similarity)
+    return diversified
+
+
+def _drop_copies(hits: Sequence[Hit]) -> tuple[list[Hit], list[frozenset[str]]]:
+    """Return hits without copies of a better one, and the content words of each."""
     unique: list[Hit] = []
     texts: list[frozenset[str]] = []
-    served: defaultdict[str, list[frozenset[str]]] = defaultdict(list)
+    texts_by_id: defaultdict[str, list[frozenset[str]]] = defaultdict(list)
     for hit in hits:
         entry = hit.located.entry
-        words = content_words(entry.text)
-        if all(words != other and jaccard(words, other) <= ALIKE for other in served[entry.id]):
+        text = content_words(entry.text)
+        copies = texts_by_id[entry.id]
+        if all(text != copy and jaccard(text, copy) <= SAME_ENTRY for copy in copies):
             unique.append(hit)
-            texts.append(words)
-        served[entry.id].append(words)
-    # Each set of words as one integer, a bit for a word: comparing all pairs is then five times faster.
+            texts.append(text)
+        copies.append(text)
+    return unique, texts
+
+
+def _encode_as_bits(texts: Iterable[frozenset[str]]) -> list[int]:
+    """Return each set of words as an integer with a bit for each word.
+
+    To compare all pairs of integers is five times faster than to compare the sets.
+    """
     vocabulary: dict[str, int] = {}
-    bits = [
-        sum(1 << vocabulary.setdefault(word, len(vocabulary)) for word in text) for text in texts
-    ]
-    sizes = [own.bit_count() for own in bits]
-    novelty = [1.0] * len(unique)
-    left = list(range(len(unique)))
-    order: list[Hit] = []
-    while left:
-        chosen = max(left, key=lambda place: unique[place].score * novelty[place])
-        left.remove(chosen)
-        hit, share = unique[chosen], novelty[chosen]
-        factors = (*hit.factors, ("novelty", share))
-        order.append(
-            hit if share == 1.0 else replace(hit, score=hit.score * share, factors=factors)
-        )
-        for place in left:
-            shared = (bits[chosen] & bits[place]).bit_count()
-            alike = shared / (sizes[chosen] + sizes[place] - shared or 1)
-            if alike >= NEAR:
-                novelty[place] = min(novelty[place], 1 - REPEAT * alike)
-    return order
+    encoded: list[int] = []
+    for text in texts:
+        bits = (1 << vocabulary.setdefault(word, len(vocabulary)) for word in text)
+        encoded.append(sum(bits))
+    return encoded
+
+
+def _apply_novelty(hit: Hit, novelty: float) -> Hit:
+    if novelty == 1.0:
+        return hit
+    factors = (*hit.factors, ("novelty", novelty))
+    return replace(hit, score=hit.score * novelty, factors=factors)
 
 
 T = TypeVar("T")
@@ -329,39 +437,58 @@ def fit(
     cost: Callable[[Hit], int],
     by_type: Mapping[EntryType, int] = NO_LIMITS,
 ) -> tuple[tuple[Hit, ...], tuple[Hit, ...]]:
-    """(kept, dropped), both in the order given. A hit that is too large is passed over: a smaller one may still fit.
-    `by_type` bounds what entries of one type may take of `max_chars`."""
-    left = dict(by_type)
+    """Choose the hits that fit into a budget.
+
+    A hit that is too large is passed over: a smaller one may still fit.
+
+    Args:
+        hits: hits, best first.
+        max_chars: the budget in characters.
+        cost: returns how many characters a hit takes.
+        by_type: how many of them entries of one type may take.
+
+    Returns:
+        The chosen and the dropped hits, both in their order.
+    """
+    remaining = max_chars
+    remaining_by_type = dict(by_type)
     chosen: set[int] = set()
-    for place, hit in enumerate(hits):
-        price, kind = cost(hit), hit.located.entry.type
-        if price <= max_chars and price <= left.get(kind, price):
-            chosen.add(place)
-            max_chars -= price
-            if kind in left:
-                left[kind] -= price
-    return _parted(hits, chosen)
+    for index, hit in enumerate(hits):
+        price = cost(hit)
+        entry_type = hit.located.entry.type
+        if price > remaining or price > remaining_by_type.get(entry_type, price):
+            continue
+        chosen.add(index)
+        remaining -= price
+        if entry_type in remaining_by_type:
+            remaining_by_type[entry_type] -= price
+    return _split_by_index(hits, chosen)
 
 
 def fit_norms(
     norms: Sequence[Norm], max_chars: int, cost: Callable[[Norm], int]
 ) -> tuple[tuple[Norm, ...], tuple[Norm, ...]]:
-    """(kept, dropped), in the order given. When not all fit, the most prominent come first."""
+    """Choose the norms that fit into a budget, the most prominent first.
 
-    def prominence(place: int) -> float:
-        value = norms[place].prominence
+    Returns:
+        The chosen and the dropped norms, both in their order.
+    """
+
+    def prominence(index: int) -> float:
+        value = norms[index].prominence
         return -math.inf if math.isnan(value) else value
 
     chosen: set[int] = set()
-    for place in sorted(range(len(norms)), key=prominence, reverse=True):
-        price = cost(norms[place])
+    for index in sorted(range(len(norms)), key=prominence, reverse=True):
+        price = cost(norms[index])
         if price <= max_chars:
-            chosen.add(place)
+            chosen.add(index)
             max_chars -= price
-    return _parted(norms, chosen)
+    return _split_by_index(norms, chosen)
 
 
-def _parted(items: Sequence[T], chosen: Set[int]) -> tuple[tuple[T, ...], tuple[T, ...]]:
-    kept = tuple(item for place, item in enumerate(items) if place in chosen)
-    dropped = tuple(item for place, item in enumerate(items) if place not in chosen)
-    return kept, dropped
+def _split_by_index(items: Sequence[T], chosen: Set[int]) -> tuple[tuple[T, ...], tuple[T, ...]]:
+    """Return the chosen items and the others."""
+    chosen_items = tuple(item for index, item in enumerate(items) if index in chosen)
+    dropped_items = tuple(item for index, item in enumerate(items) if index not in chosen)
+    return chosen_items, dropped_items

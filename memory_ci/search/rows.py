@@ -1,4 +1,4 @@
-"""Records as rows of the index, and back; what is derived from their text."""
+"""Records as rows of the index and back, and the values that are derived from their text."""
 
 from __future__ import annotations
 
@@ -17,42 +17,63 @@ from memory_ci.records.report import LoadedFile
 from memory_ci.text import CAMEL, UNSPACED, cited_words, words
 
 Row = tuple[Any, ...]
-WORDS = ("id", "type", "domain", "status", "phase", "session")
-DAYS = ("last_reinforced", "created_at", "occurred_at", "valid_until")
-TEXTS = ("title", "body")
-FRONT = tuple(name for name in Entry.__struct_fields__ if name not in {*WORDS, *DAYS, *TEXTS})
-"""Fields of Entry that no filter asks for: they go into one column."""
+WORD_FIELDS = ("id", "type", "domain", "status", "phase", "session")
+DAY_FIELDS = ("last_reinforced", "created_at", "occurred_at", "valid_until")
+TEXT_FIELDS = ("title", "body")
+FRONT_FIELDS = tuple(
+    name
+    for name in Entry.__struct_fields__
+    if name not in {*WORD_FIELDS, *DAY_FIELDS, *TEXT_FIELDS}
+)
+"""Fields of Entry that no filter uses: they share the column `front`."""
 
 ENTRY_COLUMNS = (
     "id, path, line, scope, scope_where, type, domain, status, phase, session, "
     "last_reinforced, created_at, occurred_at, valid_until, text_hash, front, title, body, source"
 )
-LINE = ENTRY_COLUMNS.split(", ").index("line")
+LINE_INDEX = ENTRY_COLUMNS.split(", ").index("line")
 FILE_COLUMNS = "path, oid, scope, scope_where, prose, findings"
 FEEDBACK_COLUMNS = "path, place, line, entry, kind, at, by, ref, job"
 HASH_BYTES = 16
 
 Front = msgspec.defstruct(
     "Front",
-    [(field.name, field.type) for field in msgspec.structs.fields(Entry) if field.name in FRONT],
+    [
+        (field.name, field.type)
+        for field in msgspec.structs.fields(Entry)
+        if field.name in FRONT_FIELDS
+    ],
     array_like=True,
 )
-front_of = attrgetter(*FRONT)
-CITES, AKA = FRONT.index("cites"), FRONT.index("aka")
+get_front = attrgetter(*FRONT_FIELDS)
+CITES_INDEX = FRONT_FIELDS.index("cites")
+AKA_INDEX = FRONT_FIELDS.index("aka")
 pack = msgspec.msgpack.Encoder().encode
 unpack_front = msgspec.msgpack.Decoder(Front).decode
-SMALL, OTHER = string.ascii_lowercase, string.ascii_uppercase + string.digits
-SHAPES = bytes(
-    ord("a" if chr(byte) in SMALL else "A" if chr(byte) in OTHER else " ") for byte in range(256)
-)
-"""A table for bytes.translate: a small letter, another letter or a digit, or what ends a word."""
 
-PARTS = re.compile(CAMEL.pattern.encode())
+
+def _shape_of(byte: int) -> str:
+    character = chr(byte)
+    if character in string.ascii_lowercase:
+        return "a"
+    return "A" if character in string.ascii_uppercase + string.digits else " "
+
+
+SHAPES = "".join(_shape_of(byte) for byte in range(256)).encode()
+"""A table for bytes.translate: "a" for small letters, "A" for capitals and digits, else blanks."""
+
+IDENTIFIER_PARTS = re.compile(CAMEL.pattern.encode())
 
 
 def entry_row(located: Located, source: bytes | None) -> Row:
-    """The values of ENTRY_COLUMNS; by `source` its text is known in the file (`LoadedFile.sources`)."""
-    entry, scope = located.entry, located.scope
+    """Return the values of ENTRY_COLUMNS.
+
+    Args:
+        located: the entry and its place.
+        source: the hash of its text in the file (`LoadedFile.sources`).
+    """
+    entry = located.entry
+    scope = located.scope
     return (
         entry.id,
         located.path,
@@ -65,11 +86,11 @@ def entry_row(located: Located, source: bytes | None) -> Row:
         entry.phase,
         entry.session,
         entry.last_reinforced.isoformat(),
-        _day(entry.created_at),
-        _day(entry.occurred_at),
-        _day(entry.valid_until),
+        _format_day(entry.created_at),
+        _format_day(entry.occurred_at),
+        _format_day(entry.valid_until),
         text_hash(entry),
-        pack(front_of(entry)),
+        pack(get_front(entry)),
         entry.title,
         entry.body,
         source,
@@ -77,34 +98,26 @@ def entry_row(located: Located, source: bytes | None) -> Row:
 
 
 def located_of(row: Row) -> Located:
-    """The record of an `entry_row`. Raises ValueError or TypeError for a row that is damaged."""
-    (
-        entry_id,
-        path,
-        line,
-        scope,
-        where,
-        *words,
-        last,
-        created,
-        occurred,
-        until,
-        _,
-        packed,
-        title,
-        body,
-        _,
-    ) = row
-    days = (day and date.fromisoformat(day) for day in (last, created, occurred, until))
+    """Return the entry of an `entry_row`.
+
+    Raises:
+        ValueError: the row is damaged.
+        TypeError: the row is damaged.
+    """
+    # The columns in the order of ENTRY_COLUMNS.
+    entry_id, path, line, scope, where = row[:5]
+    word_values = row[5:10]
+    days = [day and date.fromisoformat(day) for day in row[10:14]]
+    _, front, title, body, _ = row[14:]
     fields: dict[str, Any] = {"id": entry_id, "title": title, "body": body}
-    fields |= zip(WORDS[1:], words, strict=True)
-    fields |= zip(DAYS, days, strict=True)
-    fields |= zip(FRONT, front_of(unpack_front(packed)), strict=True)
+    fields |= zip(WORD_FIELDS[1:], word_values, strict=True)
+    fields |= zip(DAY_FIELDS, days, strict=True)
+    fields |= zip(FRONT_FIELDS, get_front(unpack_front(front)), strict=True)
     return Located(Entry(**fields), path, line, ScopeOf(scope, where))
 
 
 def file_row(file: LoadedFile, oid: str) -> Row:
-    """The values of FILE_COLUMNS."""
+    """Return the values of FILE_COLUMNS."""
     return (
         file.path,
         oid,
@@ -116,33 +129,39 @@ def file_row(file: LoadedFile, oid: str) -> Row:
 
 
 def feedback_rows(file: LoadedFile) -> Iterator[Row]:
-    """The values of FEEDBACK_COLUMNS for each time that a file says something of an entry."""
-    for place, (line, said) in enumerate(file.feedback):
-        at = said.at.isoformat()
-        job = (
-            f"r:{said.ref}" if said.ref else f"b:{said.by}\n{at}"
-        )  # a ref may spell any name and time
-        yield file.path, place, line, said.id, said.kind, at, said.by, said.ref, job
+    """Return the values of FEEDBACK_COLUMNS for each event of feedback in a file."""
+    for place, (line, event) in enumerate(file.feedback):
+        time = event.at.isoformat()
+        # The prefix tells a ref from a name and a time, which a ref may spell.
+        job = f"r:{event.ref}" if event.ref else f"b:{event.by}\n{time}"
+        yield file.path, place, line, event.id, event.kind, time, event.by, event.ref, job
 
 
-def marks(columns: str) -> str:
-    """A `?` for each of `columns`.
+def placeholders(columns: str) -> str:
+    """Return a `?` for each of `columns`.
 
-    >>> marks("path, oid")
+    >>> placeholders("path, oid")
     '?, ?'
     """
     return ", ".join("?" for _ in columns.split(","))
 
 
 def digest(file: Row, entries: Iterable[tuple[int, bytes]], feedback: Iterable[Row] = ()) -> bytes:
-    """What rows of one file hash to, `entries` as lines and digests: by it damage and edits show, not a forger who
-    computes it anew."""
+    """Return a digest of all rows of one file.
+
+    It shows damage and edits, but not a forgery whose digest was computed again.
+
+    Args:
+        file: the row of the file.
+        entries: the line and the digest of each of its entries.
+        feedback: its rows of feedback.
+    """
     return _hash((file, sorted(entries), list(feedback)))
 
 
 def entry_digest(row: Row) -> tuple[int, bytes]:
-    """The line of an entry, and what the rest of its row hashes to."""
-    return row[LINE], _hash((*row[:LINE], *row[LINE + 1 :]))
+    """Return the line of an entry, and a digest of the other values of its row."""
+    return row[LINE_INDEX], _hash((*row[:LINE_INDEX], *row[LINE_INDEX + 1 :]))
 
 
 def _hash(values: Row) -> bytes:
@@ -150,54 +169,61 @@ def _hash(values: Row) -> bytes:
 
 
 def text_hash(entry: Entry) -> bytes:
-    """By what the text of an entry is known to the vector lane."""
+    """Return the hash of the text of an entry, the key of its vector."""
     return hashlib.blake2b(entry.text.encode(), digest_size=HASH_BYTES).digest()
 
 
 def hidden_parts(title: str, body: str) -> str:
-    """What FTS5's unicode61 takes for one word: it splits at signs, not at capitals or digits, nor between scripts.
+    """Return the words that FTS5's tokenizer unicode61 leaves inside of longer ones.
 
-    So the parts of identifiers, and the words of tokens that hold a script without blanks.
+    It splits at signs, but not at capitals or digits, nor between scripts. So these are the parts
+    of identifiers, and the words of tokens that hold a script without blanks.
 
-    Looking for the few words with a capital or digit inside, in a text of shapes, is several times faster than looking
-    at each word, and a build consists of little else.
+    The few words with a capital or a digit inside are searched for in a text of shapes. That is
+    several times faster than to look at each word, and takes most of the time of a build.
 
     >>> hidden_parts("Call getUserName", "in src/http_client2.py, never HTTP")
     'get user name client 2'
     """
-    text = f"{title}\n{body}".encode()
-    shapes = text.translate(SHAPES) + b" "
-    found = [PARTS.findall(text, start, shapes.index(b" ", start)) for start in _starts(shapes)]
-    parts = (
-        b" ".join([part for parts in found if len(parts) > 1 for part in parts]).lower().decode()
-        if found
-        else ""
-    )
-    if text.isascii() or not UNSPACED.search(whole := text.decode()):
-        return parts
-    unspaced = (word for token in whole.split() if UNSPACED.search(token) for word in words(token))
-    return " ".join([parts, *unspaced]).strip()
+    text = f"{title}\n{body}"
+    encoded = text.encode()
+    shapes = encoded.translate(SHAPES) + b" "
+    parts: list[bytes] = []
+    for start in _find_mixed_words(shapes):
+        word_parts = IDENTIFIER_PARTS.findall(encoded, start, shapes.index(b" ", start))
+        if len(word_parts) > 1:
+            parts += word_parts
+    hidden = b" ".join(parts).lower().decode()
+    if encoded.isascii() or not UNSPACED.search(text):
+        return hidden
+
+    hidden_words = [hidden]
+    for token in text.split():
+        if UNSPACED.search(token):
+            hidden_words += words(token)
+    return " ".join(hidden_words).strip()
 
 
 def cited(front: bytes) -> str:
-    """The words of the cites and of `aka` in the column `front`."""
-    fields = front_of(unpack_front(front))
-    return cited_words(fields[CITES], fields[AKA])
+    """Return the words of the cites and of `aka` in the column `front`."""
+    fields = get_front(unpack_front(front))
+    return cited_words(fields[CITES_INDEX], fields[AKA_INDEX])
 
 
-FUNCTIONS = (("hidden_parts", 2, hidden_parts), ("cited", 1, cited))  # Those that schema.sql calls.
+# The name, the number of arguments and the code of each function that schema.sql calls.
+FUNCTIONS = (("hidden_parts", 2, hidden_parts), ("cited", 1, cited))
 
 
-def _starts(shapes: bytes) -> list[int]:
-    """Where the words begin that have a capital or a digit inside."""
+def _find_mixed_words(shapes: bytes) -> list[int]:
+    """Return the indices at which words begin that have a capital or a digit inside."""
     starts = set()
     for edge in (b"aA", b"AA"):
-        at = shapes.find(edge)
-        while at >= 0:
-            starts.add(shapes.rfind(b" ", 0, at) + 1)
-            at = shapes.find(edge, at + 1)
+        index = shapes.find(edge)
+        while index >= 0:
+            starts.add(shapes.rfind(b" ", 0, index) + 1)
+            index = shapes.find(edge, index + 1)
     return sorted(starts)
 
 
-def _day(day: date | None) -> str | None:
+def _format_day(day: date | None) -> str | None:
     return None if day is None else day.isoformat()

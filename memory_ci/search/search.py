@@ -1,4 +1,4 @@
-"""Ask the index: entries by words, entries by what they are, prose and findings; how common words are."""
+"""Queries of the index: entries by words or by their fields, prose, findings and feedback."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 RANKED_SCOPES: tuple[ScopeName, ...] = tuple(
     name for name in get_args(ScopeName) if name != "institutional"
 )
-"""Institutional memory always holds: it is loaded whole and never ranked."""
+"""Institutional memory always applies: it is loaded whole and never ranked."""
 
 SHOWN_STATUSES: tuple[Status, ...] = tuple(
     status for status in get_args(Status) if status != "retired"
@@ -31,23 +31,33 @@ SHOWN_STATUSES: tuple[Status, ...] = tuple(
 MAX_DEPTH = 10_000
 
 COLUMN_WEIGHT = 4.0
-"""FTS5 multiplies the count of a term by this; its k1 is fixed at 1.2, so this is as good as a k1 of 0.3: in a text of
-few lines a word that comes twice says little more than one that comes once (docs/ranking.md)."""
+"""FTS5 multiplies the count of a term by this. Its k1 is fixed at 1.2, so the effect is that of a
+k1 of 0.3: in a text of few lines a word that occurs twice means little more than one that occurs
+once (docs/ranking.md)."""
 
-CITED_WEIGHT = (
-    2.0  # Of the words of what is cited: where an entry belongs says less than what it says.
-)
+CITED_WEIGHT = 2.0
+"""Of the words of cites: where an entry belongs means less than its text."""
+
 BM25 = f"-bm25(entries_fts, {COLUMN_WEIGHT}, {COLUMN_WEIGHT}, {COLUMN_WEIGHT}, {CITED_WEIGHT})"
 
 
 class Filters(TypedDict, total=False):
-    """Which entries may answer; what is None or not said does not limit.
+    """Conditions on entries; None and a missing key do not limit.
 
-    `paths`: what the work touches. A team entry then counts only if one of them is in the entry's directory.
-    `session`: the caller's own job. Entries of other sessions then do not count, unless `all_sessions`; where that is
-    said to be False and there is no own job, those of no session do.
-    `occurred_between`: first and last day; an entry that says nothing of when it occurred is not between them.
-    `today`: what is no longer valid on that day does not count.
+    Attributes:
+        scopes: scopes of the entry.
+        types: its types.
+        domains: its domains.
+        statuses: its statuses.
+        phases: its phases.
+        paths: the files that the work touches. A team entry then counts only if one of them is in
+            its directory.
+        session: the caller's own job. Entries of other sessions then do not count.
+        all_sessions: whether they do nevertheless. If False and without an own job, those of no
+            session count.
+        occurred_between: first and last day; an entry without the day it occurred on does not
+            count.
+        today: the day on which an entry must be valid.
     """
 
     scopes: Sequence[ScopeName] | None
@@ -63,7 +73,8 @@ class Filters(TypedDict, total=False):
 
 
 COLUMNS = ", ".join(f"e.{column}" for column in ENTRY_COLUMNS.split(", "))
-# Strings of this module put together, values always bound. Bodies are read for the rows within the limit only.
+# Statements are put together of strings of this module; values are always bound. Bodies are read
+# for the rows within the limit only.
 LIST = f"SELECT {COLUMNS} FROM entries AS e WHERE {{filter}} ORDER BY e.path, e.line"  # noqa: S608
 SEARCH = f"""
 WITH best AS (
@@ -78,11 +89,11 @@ ORDER BY best.lexical DESC, e.id, e.path, e.line
 """  # noqa: S608
 
 LEAST_TOTAL = 20
-"""Texts that a memory counts as having at least, where it is reckoned how rare a word is: of two entries that both hold
-a word of the task, each should be found by it."""
+"""Texts that are assumed at least when the rarity of a word is computed: if both of two entries
+have a word of the task, it should find each of them."""
 
 LEAST_IDF = 1e-6
-"""What FTS5's bm25() gives a word that more than half of the texts hold (ext/fts5/fts5_aux.c)."""
+"""The idf of FTS5's bm25() for a word in more than half of the texts (ext/fts5/fts5_aux.c)."""
 
 COUNT_TEXTS = "SELECT count(*) FROM entries_fts"
 COUNT_HOLDING = "SELECT count(*) FROM entries_fts WHERE entries_fts MATCH ?"
@@ -107,18 +118,21 @@ ORDER BY best.lexical DESC, e.id, e.path, e.line
 HELD = "SELECT DISTINCT id FROM entries WHERE id IN (SELECT value FROM json_each(:ids))"
 
 KINDS = frozenset(("confirmed", "corrected", "rejected", "undone", "ignored", "touched"))
-"""Those of records.episode, which is not loaded where nothing was said."""
+"""Those of records.episode, which is not loaded where there is no feedback."""
 
-# Each job is counted once, however often it is told: a hundred entries ignored in three hundred files are one job.
+# Each job is counted once, however often it is reported: a hundred entries ignored in three hundred
+# files are one job.
 FEEDBACK = """
-WITH told AS MATERIALIZED (
-    SELECT entry, kind, at, by, ref, CASE WHEN kind = 'ignored' AND :with_ignored THEN job END AS job
+WITH events AS MATERIALIZED (
+    SELECT entry, kind, at, by, ref,
+        CASE WHEN kind = 'ignored' AND :with_ignored THEN job END AS job
     FROM feedback WHERE entry IN (SELECT value FROM json_each(:ids))
 ), jobs AS MATERIALIZED (
     SELECT job, count(DISTINCT entry) AS entries FROM feedback
-    WHERE kind = 'ignored' AND job IN (SELECT job FROM told WHERE job IS NOT NULL) GROUP BY job
+    WHERE kind = 'ignored' AND job IN (SELECT job FROM events WHERE job IS NOT NULL) GROUP BY job
 )
-SELECT entry, kind, at, by, ref, coalesce(jobs.entries, 1) FROM told LEFT JOIN jobs ON jobs.job = told.job
+SELECT entry, kind, at, by, ref, coalesce(jobs.entries, 1)
+FROM events LEFT JOIN jobs ON jobs.job = events.job
 """
 
 unpack_prose = msgspec.msgpack.Decoder(tuple[tuple[int, str], ...]).decode
@@ -128,125 +142,166 @@ unpack_findings = msgspec.msgpack.Decoder(tuple[Finding, ...]).decode
 def search(
     index: Index, terms: Sequence[str], *, depth: int = 200, **filters: Unpack[Filters]
 ) -> list[Match]:
-    """Entries that hold at least one of `terms`, best first: any strings are legal, and a repeated term counts more. At
-    most `depth` of them, filtered before they are counted; retired entries and institutional memory only on demand."""
+    """Return the entries that have at least one term, best first.
+
+    Args:
+        index: the index.
+        terms: any strings; a repeated term weighs more.
+        depth: how many entries are returned at most, after filters.
+        filters: conditions. By default neither retired entries nor institutional memory are
+            searched.
+    """
     if not terms:
         return []
-    shown: Filters = {"scopes": RANKED_SCOPES, "statuses": SHOWN_STATUSES}
-    condition, values = build_filter({**shown, **filters})
+    condition, values = build_filter(
+        {"scopes": RANKED_SCOPES, "statuses": SHOWN_STATUSES, **filters}
+    )
     values["depth"] = max(1, min(depth, MAX_DEPTH))
-    total = index.read(COUNT_TEXTS, (), lambda row: int(row[0]))[0]
+    (total,) = index.read(COUNT_TEXTS, (), _read_count)
     if total < LEAST_TOTAL:
         sql = SEARCH_SMALL
         values["terms"] = json.dumps(weigh_terms(index, terms, total))
     else:
         sql = SEARCH
-        values["match"] = " OR ".join(map(quote, terms))
-    return index.read(
-        sql.format(filter=condition), values, lambda row: Match(located_of(row[:-1]), row[-1])
-    )
+        values["match"] = " OR ".join(quote(term) for term in terms)
+    return index.read(sql.format(filter=condition), values, _read_match)
 
 
 def weigh_terms(index: Index, terms: Sequence[str], total: int) -> list[tuple[str, float]]:
-    """Return each quoted term with what its BM25 score is multiplied by in a memory of fewer than LEAST_TOTAL texts.
+    """Return the factor of each term's BM25 score in a memory of fewer than LEAST_TOTAL texts.
 
-    BM25 weighs a term that n of N texts hold by log((N - n + 0.5) / (n + 0.5)) (Robertson and Zaragoza 2009), and
-    FTS5 by LEAST_IDF where that is not above zero. The factor takes this weight out and puts in that of the same n in
-    LEAST_TOTAL texts. A repeated term counts each time; one that no text holds is left out.
+    BM25 weighs a term that n of N texts have by log((N - n + 0.5) / (n + 0.5)) (Robertson and
+    Zaragoza 2009), and FTS5 by LEAST_IDF where that is not above zero. The factor replaces this
+    weight by that of the same n in LEAST_TOTAL texts. A repeated term counts each time; one that no
+    text has is left out.
+
+    Args:
+        index: the index.
+        terms: the search terms.
+        total: number of texts in the index.
+
+    Returns:
+        Each quoted term and its factor.
     """
-    weighed = []
+    weighed: list[tuple[str, float]] = []
     for term, times in Counter(terms).items():
         quoted = quote(term)
-        (holding,) = index.read(COUNT_HOLDING, (quoted,), lambda row: int(row[0]))
-        if holding:
-            own = max(LEAST_IDF, _log_odds(holding, total))
-            weighed.append((quoted, times * _log_odds(holding, LEAST_TOTAL) / own))
+        (df,) = index.read(COUNT_HOLDING, (quoted,), _read_count)
+        if df:
+            idf = max(LEAST_IDF, _log_odds(df, total))
+            weighed.append((quoted, times * _log_odds(df, LEAST_TOTAL) / idf))
     return weighed
 
 
-def _log_odds(holding: int, total: int) -> float:
-    if 2 * holding >= total:
+def _log_odds(df: int, total: int) -> float:
+    if 2 * df >= total:
         return 0.0
-    return math.log((total - holding + 0.5) / (holding + 0.5))
+    return math.log((total - df + 0.5) / (df + 0.5))
 
 
 def list_entries(index: Index, **filters: Unpack[Filters]) -> list[Located]:
-    """Entries in order of path and line; without filters all of them, retired and institutional ones too."""
+    """Return entries in order of path and line.
+
+    Without filters all are returned, retired and institutional ones too.
+    """
     condition, values = build_filter(filters)
     return index.read(LIST.format(filter=condition), values, located_of)
 
 
 def list_naming(index: Index, path: str, **filters: Unpack[Filters]) -> list[Located]:
-    """Entries that hold a file's path in their front matter (MessagePack, its strings UTF-8): all that can cite it."""
+    """Return the entries that have a file's path in their front matter: all that can cite it.
+
+    The column is MessagePack, whose strings are UTF-8.
+    """
     condition, values = build_filter(filters)
     sql = LIST.format(filter=f"instr(e.front, :named) AND {condition}")
     return index.read(sql, {**values, "named": path.encode("utf-8", "replace")}, located_of)
 
 
 def build_filter(filters: Filters) -> tuple[str, dict[str, object]]:
-    """An SQL condition on `entries AS e`, and the values to bind: what filters ask for, before any limit."""
-    clauses = list(_clauses(filters))
-    condition = " AND ".join(clause for clause, _ in clauses) or "TRUE"
-    return condition, {name: value for _, values in clauses for name, value in values.items()}
+    """Return an SQL condition on `entries AS e`, and the values to bind."""
+    conditions: list[str] = []
+    values: dict[str, object] = {}
+    for condition, condition_values in _list_conditions(filters):
+        conditions.append(condition)
+        values.update(condition_values)
+    return " AND ".join(conditions) or "TRUE", values
 
 
-def _clauses(filters: Filters) -> Iterator[tuple[str, dict[str, object]]]:
+def _list_conditions(filters: Filters) -> Iterator[tuple[str, dict[str, object]]]:
+    """Return the condition of each filter with the values to bind."""
     yield from _is_in("e.scope", filters.get("scopes"))
     yield from _is_in("e.type", filters.get("types"))
     yield from _is_in("e.domain", filters.get("domains"))
     yield from _is_in("e.status", filters.get("statuses"))
     yield from _is_in("e.phase", filters.get("phases"))
-    if (paths := filters.get("paths")) is not None:
-        for clause, values in _is_in("e.scope_where", _directories(paths)):
-            yield f"(e.scope != 'team' OR {clause})", values
+    paths = filters.get("paths")
+    if paths is not None:
+        for condition, values in _is_in("e.scope_where", _list_directories(paths)):
+            yield f"(e.scope != 'team' OR {condition})", values
     session = filters.get("session")
     if not filters.get("all_sessions", session is None):
         yield "(e.scope != 'session' OR e.scope_where = :session)", {"session": session}
-    if (between := filters.get("occurred_between")) is not None:
-        first, last = (day.isoformat() for day in between)
-        yield "e.occurred_at BETWEEN :first AND :last", {"first": first, "last": last}
-    if (today := filters.get("today")) is not None:
+    between = filters.get("occurred_between")
+    if between is not None:
+        first, last = between
+        days: dict[str, object] = {"first": first.isoformat(), "last": last.isoformat()}
+        yield "e.occurred_at BETWEEN :first AND :last", days
+    today = filters.get("today")
+    if today is not None:
         yield "(e.valid_until IS NULL OR e.valid_until > :today)", {"today": today.isoformat()}
 
 
 def _is_in(column: str, wanted: Iterable[str] | None) -> Iterator[tuple[str, dict[str, object]]]:
+    """Return the condition that a column has one of the wanted values; none for None."""
     if wanted is not None:
         name = column.removeprefix("e.")
-        yield (
-            f"{column} IN (SELECT value FROM json_each(:{name}))",  # noqa: S608
-            {name: json.dumps(list(wanted))},
-        )
+        condition = f"{column} IN (SELECT value FROM json_each(:{name}))"  # noqa: S608
+        yield condition, {name: json.dumps(list(wanted))}
 
 
 def list_prose(index: Index, scope: ScopeName) -> list[Norm]:
-    """What the files of `scope` say outside entries, in order of path and line."""
+    """Return the prose of the files of a scope outside of entries, in order of path and line."""
     rows = index.read(
         "SELECT path, prose FROM files WHERE scope = ? ORDER BY path",
         (scope,),
         lambda row: (row[0], unpack_prose(row[1])),
     )
-    return [Norm(path, line, text) for path, prose in rows for line, text in prose]
+    norms: list[Norm] = []
+    for path, prose in rows:
+        norms += [Norm(path, line, text) for line, text in prose]
+    return norms
 
 
 def list_findings(index: Index) -> list[Finding]:
-    """What was wrong in the files when they were read, in order of path."""
-    rows = index.read(
+    """Return the findings on all files when they were read, in order of path."""
+    findings: list[Finding] = []
+    for file_findings in index.read(
         "SELECT findings FROM files ORDER BY path", (), lambda row: unpack_findings(row[0])
-    )
-    return [finding for findings in rows for finding in findings]
+    ):
+        findings += file_findings
+    return findings
 
 
 def list_feedback(
     index: Index, ids: Iterable[str], *, with_ignored: bool
 ) -> list[tuple[Feedback, int]]:
-    """What was said of entries, in no order; with `with_ignored` how many entries the same job ignored, else 1."""
-    asked = {"ids": json.dumps(sorted(set(ids))), "with_ignored": with_ignored}
-    rows = index.read(FEEDBACK, asked, _checked)
+    """Return the feedback on entries, in no order.
+
+    Args:
+        index: the index.
+        ids: the ids of the entries.
+        with_ignored: whether to count entries that were ignored together.
+
+    Returns:
+        Each event with the number of entries that its job ignored, or 1.
+    """
+    values = {"ids": json.dumps(sorted(set(ids))), "with_ignored": with_ignored}
+    rows = index.read(FEEDBACK, values, _read_feedback)
     if not rows:
         return []
-    from memory_ci.records.episode import (
-        Feedback,
-    )  # nobody pays for it of whose entries nothing was said
+    # Not at the top: entries without feedback do not need it.
+    from memory_ci.records.episode import Feedback
 
     return [
         (Feedback(id=entry, kind=kind, at=at, by=by, ref=ref), count)
@@ -255,52 +310,70 @@ def list_feedback(
 
 
 def list_session_places(index: Index) -> list[tuple[str, str, int]]:
-    """(session, path, line) of every entry that comes from a session, in that order."""
-    sql = "SELECT session, path, line FROM entries WHERE session IS NOT NULL ORDER BY session, path, line"
+    """Return session, path and line of every entry that comes from a session, in that order."""
+    sql = (
+        "SELECT session, path, line FROM entries WHERE session IS NOT NULL "
+        "ORDER BY session, path, line"
+    )
     return index.read(sql, (), lambda row: (str(row[0]), str(row[1]), int(row[2])))
 
 
 def list_held(index: Index, ids: Iterable[str]) -> frozenset[str]:
-    """Those of `ids` that an entry has, whatever its scope and status."""
-    return frozenset(
-        index.read(HELD, {"ids": json.dumps(sorted(set(ids)))}, lambda row: str(row[0]))
-    )
+    """Return those of `ids` that an entry has, whatever its scope and status."""
+    values = {"ids": json.dumps(sorted(set(ids)))}
+    return frozenset(index.read(HELD, values, lambda row: str(row[0])))
 
 
-def _checked(row: Row) -> Row:
-    """The values of Feedback and the count. Raises ValueError or TypeError for a row that is damaged."""
-    entry, kind, at, by, ref, count = row
+def _read_count(row: Row) -> int:
+    return int(row[0])
+
+
+def _read_match(row: Row) -> Match:
+    return Match(located_of(row[:-1]), row[-1])
+
+
+def _read_feedback(row: Row) -> Row:
+    """Return the values of Feedback and the count.
+
+    Raises:
+        ValueError: the row is damaged.
+        TypeError: the row is damaged.
+    """
+    entry, kind, time, by, ref, count = row
     if kind not in KINDS:
         raise ValueError(f"{kind!r} is not a kind of feedback")
-    return entry, kind, datetime.fromisoformat(at), by, ref, count
+    return entry, kind, datetime.fromisoformat(time), by, ref, count
 
 
-def _directories(paths: Sequence[str]) -> set[str]:
-    """Every directory that one of `paths` is in or is, the root ("") included."""
+def _list_directories(paths: Sequence[str]) -> set[str]:
+    """Return every directory that one of `paths` is or is in, the root ("") included."""
     directories = {""}
     for path in paths:
-        place = path.removeprefix("./").strip("/")
-        while place and place not in directories:
-            directories.add(place)
-            place = place.rpartition("/")[0]
+        directory = path.removeprefix("./").strip("/")
+        while directory and directory not in directories:
+            directories.add(directory)
+            directory = directory.rpartition("/")[0]
     return directories
 
 
 def quote(term: str) -> str:
-    """`term` as an FTS5 string: a phrase of whatever words it holds, never an operator but a last `*`, which makes it
-    a prefix. NUL would end it."""
+    """Return a term as an FTS5 string: a phrase of its words, without operators.
+
+    A last `*` makes it a prefix. A NUL would end it and becomes a blank.
+    """
     legal = term.replace("\0", " ").encode("utf-8", "replace").decode()
-    return '"' + legal.removesuffix("*").replace('"', '""') + '"' + "*" * legal.endswith("*")
+    phrase = legal.removesuffix("*").replace('"', '""')
+    is_prefix = legal.endswith("*")
+    return f'"{phrase}"*' if is_prefix else f'"{phrase}"'
 
 
 def count_entries(index: Index) -> int:
-    """All entries, whatever their scope and status."""
-    (count,) = index.read("SELECT count(*) FROM entries", (), lambda row: int(row[0]))
+    """Return the number of all entries, whatever their scope and status."""
+    (count,) = index.read("SELECT count(*) FROM entries", (), _read_count)
     return count
 
 
 def count_holding(index: Index, term: str) -> int:
-    """How many of them hold a term of `query.build_terms`, stemmed and folded as in a search."""
-    sql = "SELECT count(*) FROM entries_fts WHERE entries_fts MATCH ?"
-    (count,) = index.read(sql, (quote(term),), lambda row: int(row[0]))
+    """Return how many of them have a term of `query.build_terms`, stemmed as in a search."""
+    (count,) = index.read(COUNT_HOLDING, (quote(term),), _read_count)
     return count

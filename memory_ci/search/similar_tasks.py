@@ -1,4 +1,4 @@
-"""Which of the tasks that were merged are like the one at hand (docs/similar.md)."""
+"""Merged tasks that are similar to the current one (docs/similar.md)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Protocol, TypeVar
+from typing import NamedTuple, Protocol, TypeVar
 
 import msgspec
 
@@ -14,44 +14,55 @@ from memory_ci.records.retrieval import SimilarTask, Task
 from memory_ci.search.query import told
 from memory_ci.text import STOP_WORDS, content_words, identifier_parts, jaccard, words
 
-K1, B = (
-    1.2,
-    0.5,
-)  # Those of BM25 (Robertson and Zaragoza, The Probabilistic Relevance Framework, 2009).
-# The score from which on a change is named to a job: read by hand three of four are related (docs/similar.md).
+# BM25's parameters (Robertson and Zaragoza, The Probabilistic Relevance Framework, 2009).
+K1 = 1.2
+B = 0.5
+
 GATE = 20.0
-# Where there are fewer than YOUNG changes, the share of the best score that a task can reach: scores grow with N.
+"""Score from which a change is named to a job: read by hand, three of four are related
+(docs/similar.md)."""
+
+YOUNG = 200  # Changes below which GATE_SHARE holds instead of GATE.
 GATE_SHARE = 0.3
-YOUNG = 200
-FEW = 30  # Changes that there are taken to be at least: with fewer, what one of them says would count as common.
+"""Share of the highest score that a task can have: scores grow with the number of changes."""
+
+FEW = 30
+"""Changes that are assumed at least: with fewer, each word of one would count as common."""
+
 LEAST_SHARED = 3  # Terms that a task and a change have in common at least.
-LEAST_ASKED, ASKED_SHARE = (
-    2,
-    0.2,
-)  # For a question less will do: a person asks, and judges the answer.
+
+# The same for a question, and the share of the highest score: a person asks, and judges the answer.
+LEAST_ASKED = 2
+ASKED_SHARE = 0.2
 CLASSES = ("fix", "inner", "other")
 FIX = re.compile(r"(?i)\W*(?:bug|hot)?fix")
 INNER = re.compile(r"(?i)\W*(?:docs?|tests?|ci|chore|build|style|refactor|lint|typing|internal)\b")
 TOP = 2
 DIVERSITY = 0.3
 OUTCOMES = {"success": 1.2, "partial": 1.0, "neutral": 1.0, "failure": 0.8}
-MAX_CHARS = (
-    20_000  # How much of a prompt is read once code and quotations are out; people write less.
-)
+MAX_CHARS = 20_000  # Of a prompt without code and quotations; people write less.
 
 
 class Scored(Protocol):
-    """What has a score."""
+    """A hit with a score."""
 
     @property
-    def score(self) -> float: ...
+    def score(self) -> float:
+        """Its score."""
 
 
 S = TypeVar("S", bound=Scored)
 
 
 class TaskQuery(msgspec.Struct, frozen=True):
-    """The task at hand: the words it is put in, and what it is known by, so that it does not find itself."""
+    """The current task.
+
+    Attributes:
+        prompt: its text.
+        sha: the commit of its change, so that it does not find itself.
+        number: the number of its request.
+        branch: its branch.
+    """
 
     prompt: str
     sha: str = ""
@@ -59,51 +70,79 @@ class TaskQuery(msgspec.Struct, frozen=True):
     branch: str = ""
 
     def is_of(self, task: Task) -> bool:
-        """Whether `task` is this one."""
+        """Return whether `task` is this one."""
         is_change = self.sha != "" and self.sha == task.sha
         is_branch = self.branch != "" and self.branch == task.branch
         return is_change or is_branch or (self.number is not None and self.number == task.number)
 
 
 class Prompts(msgspec.Struct, frozen=True):
-    """The prompts of `total` tasks by their terms: for each the (place of the task, weight) of those that have it. The
-    weight is the part of BM25 that does not depend on how many have the term. A term's list stays encoded until it is
-    asked for: a question has ten of the ten thousand."""
+    """An inverted index of the prompts of tasks.
+
+    Attributes:
+        total: number of tasks.
+        postings: for each term the (place of the task, weight) of those that have it, encoded until
+            it is needed: a question has ten of the ten thousand terms. The weight is the part of
+            BM25 that does not depend on how many tasks have the term.
+    """
 
     total: int
     postings: dict[str, msgspec.Raw]
 
     def find(self, term: str) -> list[tuple[int, float]]:
-        """The tasks whose prompts hold `term`."""
-        found = self.postings.get(term)
-        return [] if found is None else msgspec.msgpack.decode(found, type=list[tuple[int, float]])
+        """Return the places of the tasks whose prompts have `term`, with its weight in each."""
+        encoded = self.postings.get(term)
+        if encoded is None:
+            return []
+        return msgspec.msgpack.decode(encoded, type=list[tuple[int, float]])
+
+
+class _Scores(NamedTuple):
+    """BM25 scores of tasks, by place.
+
+    Attributes:
+        by_place: the score of each task that shares a term.
+        shared: how many terms each of them shares.
+        highest: the highest score that a task can have.
+    """
+
+    by_place: Mapping[int, float]
+    shared: Mapping[int, int]
+    highest: float
 
 
 def class_of(title: str) -> str:
-    """Of which class a change is by its title: a fix, inner work (documents, tests, chores), or another."""
-    return "fix" if FIX.match(title) else "inner" if INNER.match(title) else "other"
+    """Return the class of a change by its title.
+
+    It is "fix", "inner" (documents, tests, chores) or "other".
+    """
+    if FIX.match(title):
+        return "fix"
+    return "inner" if INNER.match(title) else "other"
 
 
 def count_terms(prompt: str) -> dict[str, int]:
-    """How often each term occurs in the prose of a prompt; code, quotations, logs and stop words do not count."""
+    """Return how often each term occurs in the prose of a prompt.
+
+    Code, quotations, logs and stop words do not count.
+    """
     text = told(prompt)[:MAX_CHARS]
-    found = (*words(text), *(part for part in identifier_parts(text) if len(part) > 1))
-    return dict(Counter(term for term in found if term not in STOP_WORDS))
+    parts = [part for part in identifier_parts(text) if len(part) > 1]
+    return dict(Counter(term for term in (*words(text), *parts) if term not in STOP_WORDS))
 
 
 def build_prompts(counts: Sequence[Mapping[str, float]]) -> Prompts:
-    """The prompts of tasks, of which each is how often its terms occur; they may be weighted."""
+    """Return an index of prompts, each given by how often its terms occur, weighted or not."""
     lengths = [sum(terms.values()) for terms in counts]
-    mean = sum(lengths) / len(lengths) if any(lengths) else 1.0
+    mean_length = sum(lengths) / len(lengths) if any(lengths) else 1.0
     postings: defaultdict[str, list[tuple[int, float]]] = defaultdict(list)
     for place, terms in enumerate(counts):
-        norm = K1 * (1 - B + B * lengths[place] / mean)
+        norm = K1 * (1 - B + B * lengths[place] / mean_length)
         for term, count in terms.items():
             postings[term].append((place, count * (K1 + 1) / (count + norm)))
     encode = msgspec.msgpack.encode
-    return Prompts(
-        len(counts), {term: msgspec.Raw(encode(found)) for term, found in postings.items()}
-    )
+    encoded = {term: msgspec.Raw(encode(places)) for term, places in postings.items()}
+    return Prompts(len(counts), encoded)
 
 
 def find_similar(
@@ -114,19 +153,29 @@ def find_similar(
     *,
     is_gated: bool = False,
 ) -> tuple[SimilarTask, ...]:
-    """The best `top` of the tasks whose prompts are like the first line of `asked`, best first; itself is none of them.
-    `prompts` are those of `tasks`, in the same order. `is_gated`: only what is close enough to be named unasked."""
+    """Return the tasks whose prompts are most similar to the first line of a task, best first.
+
+    Args:
+        asked: the current task, which is not returned.
+        tasks: the tasks to search.
+        prompts: the index of their prompts, in the same order.
+        top: how many are returned at most.
+        is_gated: whether only tasks are returned that are similar enough to be named unasked.
+    """
     title = told(asked.prompt).partition("\n")[0]
-    found, reach = _score(title, prompts)
-    gate = GATE if prompts.total >= YOUNG else GATE_SHARE * reach
-    wanted = set(count_terms(title))
-    near = (
-        (tasks[place], score)
-        for place, (score, shared) in found.items()
-        if score > 0 and (not is_gated or (score >= gate and shared >= LEAST_SHARED))
-        if not asked.is_of(tasks[place]) and set(count_terms(tasks[place].title)) != wanted
-    )
-    return _rank(near, top)
+    title_terms = set(count_terms(title))
+    scores = _score(title, prompts)
+    gate = GATE if prompts.total >= YOUNG else GATE_SHARE * scores.highest
+
+    similar: list[tuple[Task, float]] = []
+    for place, score in scores.by_place.items():
+        task = tasks[place]
+        is_near = score >= gate and scores.shared[place] >= LEAST_SHARED
+        if score <= 0 or (is_gated and not is_near) or asked.is_of(task):
+            continue
+        if set(count_terms(task.title)) != title_terms:
+            similar.append((task, score))
+    return _rank(similar, top)
 
 
 def find_answers(
@@ -136,61 +185,78 @@ def find_answers(
     top: int,
     is_wanted: Callable[[Task], bool],
 ) -> tuple[SimilarTask, ...]:
-    """The best `top` of the wanted tasks that a question is about: two of its terms at least, and enough of it."""
-    found, reach = _score(question, prompts)
-    near = (
-        (tasks[place], score)
-        for place, (score, shared) in found.items()
-        if shared >= LEAST_ASKED and score >= ASKED_SHARE * reach and is_wanted(tasks[place])
-    )
-    return _rank(near, top)
+    """Return the tasks that a question is about, best first.
+
+    They have at least two of its terms, and a share of the highest score.
+
+    Args:
+        question: the question.
+        tasks: the tasks to search.
+        prompts: the index of their prompts, in the same order.
+        top: how many are returned at most.
+        is_wanted: returns whether a task may be returned.
+    """
+    scores = _score(question, prompts)
+    answers: list[tuple[Task, float]] = []
+    for place, score in scores.by_place.items():
+        is_near = scores.shared[place] >= LEAST_ASKED and score >= ASKED_SHARE * scores.highest
+        if is_near and is_wanted(tasks[place]):
+            answers.append((tasks[place], score))
+    return _rank(answers, top)
 
 
-def _rank(near: Iterable[tuple[Task, float]], top: int) -> tuple[SimilarTask, ...]:
-    found = []
-    for task, score in near:
-        share = task.still / task.files if task.files else 1.0
+def _rank(scored_tasks: Iterable[tuple[Task, float]], top: int) -> tuple[SimilarTask, ...]:
+    """Weigh tasks by outcome and by the share of their files that remain; return the best."""
+    ranked: list[SimilarTask] = []
+    for task, score in scored_tasks:
+        remaining_share = task.still / task.files if task.files else 1.0
         factors = (
             ("bm25", score),
             ("outcome", OUTCOMES[task.outcome]),
-            ("files", 0.5 + 0.5 * share),
+            ("files", 0.5 + 0.5 * remaining_share),
         )
-        found.append(SimilarTask(task, math.prod(value for _, value in factors), factors))
-    found.sort(key=lambda one: (-one.score, -one.task.merged_on.toordinal(), one.task.sha))
-    return tuple(take_diverse(found, top, lambda one: one.task.title))
+        ranked.append(SimilarTask(task, math.prod(value for _, value in factors), factors))
+    ranked.sort(key=lambda hit: (-hit.score, -hit.task.merged_on.toordinal(), hit.task.sha))
+    return tuple(take_diverse(ranked, top, lambda hit: hit.task.title))
 
 
-def _score(title: str, prompts: Prompts) -> tuple[dict[int, tuple[float, int]], float]:
-    """(for each task that shares a term its BM25 score and the number of terms, the most that a score can be). idf is
-    log((N - n + 0.5) / (n + 0.5)) and below zero for what most tasks say."""
-    scores: defaultdict[int, float] = defaultdict(float)
+def _score(title: str, prompts: Prompts) -> _Scores:
+    """Score the tasks that share a term by BM25.
+
+    The idf is log((N - n + 0.5) / (n + 0.5)), which is below zero for a term that most tasks have.
+    """
+    by_place: defaultdict[int, float] = defaultdict(float)
     shared: Counter[int] = Counter()
-    reach = 0.0
+    highest = 0.0
     total = max(prompts.total, FEW)
     for term in count_terms(title):
-        having = prompts.find(term)
-        idf = math.log((total - len(having) + 0.5) / (len(having) + 0.5))
-        reach += max(idf, 0.0) * (K1 + 1)
-        for place, weight in having:
-            scores[place] += idf * weight
+        postings = prompts.find(term)
+        idf = math.log((total - len(postings) + 0.5) / (len(postings) + 0.5))
+        highest += max(idf, 0.0) * (K1 + 1)
+        for place, weight in postings:
+            by_place[place] += idf * weight
             shared[place] += 1
-    return {place: (score, shared[place]) for place, score in scores.items()}, reach
+    return _Scores(by_place, shared, highest)
 
 
 def take_diverse(ranked: Sequence[S], top: int, title: Callable[[S], str]) -> Iterator[S]:
-    """Maximal marginal relevance, as entries are diversified; two tasks are alike as far as their titles are."""
-    left = list(ranked)
-    chosen: list[S] = []
-    said: list[frozenset[str]] = []
+    """Return the best hits by maximal marginal relevance, as entries are diversified.
 
-    def worth(one: S) -> float:
-        own = content_words(title(one))
-        near = max((jaccard(own, other) for other in said), default=0.0)
-        return (1 - DIVERSITY) * one.score / ranked[0].score - DIVERSITY * near
+    Args:
+        ranked: hits, best first.
+        top: how many are returned at most.
+        title: returns the title of a hit, by which hits are similar.
+    """
+    remaining = list(ranked)
+    chosen_titles: list[frozenset[str]] = []
 
-    while left and len(chosen) < top:
-        best = max(left, key=worth)
-        left.remove(best)
-        chosen.append(best)
-        said.append(content_words(title(best)))
+    def marginal_relevance(hit: S) -> float:
+        hit_title = content_words(title(hit))
+        similarity = max((jaccard(hit_title, chosen) for chosen in chosen_titles), default=0.0)
+        return (1 - DIVERSITY) * hit.score / ranked[0].score - DIVERSITY * similarity
+
+    while remaining and len(chosen_titles) < top:
+        best = max(remaining, key=marginal_relevance)
+        remaining.remove(best)
+        chosen_titles.append(content_words(title(best)))
         yield best

@@ -1,4 +1,4 @@
-"""How much of what was asked the best entries speak of: HIT, WEAK or MISS."""
+"""Strength of an answer: how much of a task the best entries cover (HIT, WEAK or MISS)."""
 
 from __future__ import annotations
 
@@ -11,37 +11,66 @@ from memory_ci.records.entry import Entry
 from memory_ci.records.retrieval import Hit, Match, Strength
 from memory_ci.search.query import Corpus, build_terms, idf, told
 from memory_ci.search.rank import Lane, Place, place_of, shares
-from memory_ci.text import STOP_WORDS, UNSPACED, cited_words, content_words, identifier_parts, words
+from memory_ci.text import (
+    STOP_WORDS,
+    UNSPACED,
+    cited_words,
+    content_words,
+    identifier_parts,
+    words,
+)
 
-# From here 4 of 100 tasks of another repository are taken for answered (docs/ranking.md, calibration).
 HIT_COVERAGE = 0.45
-MISS_COVERAGE = (
-    0.25  # Below it lie 6 to 10 of 100 tasks that have an answer, and 70 of 100 that have none.
-)
-LEAST_TOTAL = 100  # Fewer entries say too little of how rare a word is: of five entries one in two words looks common.
-BEST = 3  # How many of the best matches are looked at: the scores of a handful of entries are next to nothing.
-# Nearness below which nothing is given: what shares a word with the task only is no answer to it.
-FLOOR, SMALL_FLOOR = 0.46, 0.35
-GRAM_SHARE = 0.5  # What all letters of a line count beside all its words.
-# Where a task names two things, each is asked for itself, if it has so many words that say something.
-CLAUSE, LEAST_WORDS = re.compile(r"[;,.]\s"), 3
-COSINE_SHIFT = (
-    0.5  # A cosine of all-MiniLM-L6-v2 above this makes a task nearer, one below it farther.
-)
-# What a pair of letters of a script without blanks weighs that no entry holds: every second one crosses two words.
-CROSSING = 0.5
+"""From here 4 of 100 tasks of another repository are taken for answered (docs/ranking.md,
+calibration)."""
+
+MISS_COVERAGE = 0.25
+"""Below it are 6 to 10 of 100 tasks that have an answer, and 70 of 100 that have none."""
+
+LEAST_TOTAL = 100
+"""Entries that the verdict assumes at least. Fewer show too little of how rare a word is: among
+five entries every second word looks common."""
+
+BEST = 3
+"""Best matches that are compared with the task: the scores of a handful of entries mean little."""
+
+FLOOR = 0.46
+SMALL_FLOOR = 0.35
+"""Nearness below which nothing is served: an entry that only shares a word is no answer.
+
+The lower floor is that of a small memory."""
+
 SMALL = 200  # Entries below which the lower floor holds.
-FLOOR_TOTAL = 1_000  # What LEAST_TOTAL is to the verdict.
-# Entries that a task is given at most, and the share of the best score that each has at least.
-MOST, LEAST_SHARE = 10, 0.45
+GRAM_SHARE = 0.5  # Weight of all letters of a line beside all its words.
+
+# A task that names two subjects is searched for each of them, if it has enough content words.
+CLAUSE = re.compile(r"[;,.]\s")
+LEAST_WORDS = 3
+
+COSINE_SHIFT = 0.5
+"""Cosine of all-MiniLM-L6-v2 above which a task is nearer, and below which it is farther."""
+
+CROSSING = 0.5
+"""Weight of a pair of letters of a script without blanks that no entry has: every second pair
+crosses two words."""
+
+FLOOR_TOTAL = 1_000  # The same as LEAST_TOTAL, for the floor.
+MOST = 10  # Entries that are served for a task at most.
+LEAST_SHARE = 0.45  # Share of the best score that each of them has at least.
 
 
 def verdict(matches: Sequence[Match], terms: Sequence[str], corpus: Corpus) -> Strength:
-    """What the lexical lane's `matches`, best first, are worth as an answer to `terms` (of query.build_terms).
+    """Return the strength of matches as an answer.
 
-    It is the weight of those terms that one of the best entries holds, as a share of the weight of all: terms that
-    are asked twice, the task's subject, or all of them where none is. Never judged by
-    fused scores: they are relative to the best one, so that the best of nothing scores 1.
+    It is the weight of those terms that one of the best entries has, as a share of the weight of
+    all. It is never judged by fused scores: they are relative to the best one, so that the best of
+    nothing scores 1.
+
+    Args:
+        matches: the matches of the lexical lane, best first.
+        terms: the terms of `query.build_terms`. Those that occur twice, the subject of the task,
+            count, or all of them where none does.
+        corpus: how common terms are.
     """
     covered = coverage([match.located.entry for match in matches[:BEST]], terms, corpus)
     if covered >= HIT_COVERAGE:
@@ -52,123 +81,188 @@ def verdict(matches: Sequence[Match], terms: Sequence[str], corpus: Corpus) -> S
 def coverage(
     entries: Sequence[Entry], terms: Sequence[str], corpus: Corpus, least: int = LEAST_TOTAL
 ) -> float:
-    """The largest share of the subject's weight that one of `entries` holds, in [0, 1]. How rare a term is, is reckoned
-    as in a memory of `least` entries at least; beside others, what most entries hold weighs nothing."""
+    """Return the largest share of the subject's weight that one entry has, in [0, 1].
+
+    A term that most entries have weighs nothing, unless there is no other.
+
+    Args:
+        entries: the entries to compare.
+        terms: the terms of the task.
+        corpus: how common terms are.
+        least: how many entries the memory is assumed to have at least.
+    """
     counts = Counter(terms)
     subject = [term for term, count in counts.items() if count > 1] or list(counts)
+    if corpus.total >= 5:
+        rare = [term for term in subject if 2 * corpus.df(term) <= corpus.total]
+        subject = rare or subject
+
     total = max(corpus.total, least)
-    telling = [
-        term for term in subject if not (corpus.total >= 5 and 2 * corpus.df(term) > corpus.total)
-    ] or subject
-    weights = {}
-    for term in telling:
+    weights: dict[str, float] = {}
+    for term in subject:
         df = corpus.df(term)
-        is_crossing = not df and not term.isascii() and UNSPACED.match(term)
-        weights[term] = (CROSSING if is_crossing else 1.0) * idf(df, total)
-    sought = sum(weights.values())
-    held = (
-        sum(weight for term, weight in weights.items() if _holds(own, term))
-        for own in map(_said, entries)
-    )
-    return max(held, default=0.0) / sought if sought else 0.0
+        is_crossing = not df and not term.isascii() and UNSPACED.match(term) is not None
+        factor = CROSSING if is_crossing else 1.0
+        weights[term] = factor * idf(df, total)
+
+    total_weight = sum(weights.values())
+    best = 0.0
+    for entry in entries:
+        entry_words = _list_words(entry)
+        covered = sum(weight for term, weight in weights.items() if _has_term(entry_words, term))
+        best = max(best, covered)
+    return best / total_weight if total_weight else 0.0
 
 
 def margin(task: str, matches: Sequence[Match], terms: Sequence[str], corpus: Corpus) -> float:
-    """By how much one of the best matches is nearer to the task's first line, or to a clause of it, than the floor.
-    Near is the coverage of its words and half the share of its letters, nothing where only words of most entries are
-    held: what is below 0 only shares a word with it."""
+    """Return by how much the nearest of the best matches exceeds the floor; negative if below.
+
+    The nearness of an entry to the first line of the task, or to a clause of it, is the coverage of
+    its words plus half the share of its letters; it is 0 if the coverage is.
+
+    Args:
+        task: the task.
+        matches: the matches of the lexical lane, best first.
+        terms: the terms of the task.
+        corpus: how common terms are.
+    """
     entries = [match.located.entry for match in matches[:BEST]]
     line = told(task).partition("\n")[0]
-    clauses = [part for part in CLAUSE.split(line) if len(content_words(part)) >= LEAST_WORDS]
-    asked = [(line, terms), *((part, build_terms(part)) for part in clauses if part != line)]
-    covered = ((part, coverage(entries, own, corpus, FLOOR_TOTAL)) for part, own in asked)
-    near = (held and held + GRAM_SHARE * most_letters(part, entries) for part, held in covered)
-    return max(near) - (FLOOR if corpus.total >= SMALL else SMALL_FLOOR)
+    clauses = [
+        clause
+        for clause in CLAUSE.split(line)
+        if clause != line and len(content_words(clause)) >= LEAST_WORDS
+    ]
+    queries = [(line, terms), *((clause, build_terms(clause)) for clause in clauses)]
+
+    nearest = 0.0
+    for text, text_terms in queries:
+        covered = coverage(entries, text_terms, corpus, FLOOR_TOTAL)
+        if covered:
+            nearest = max(nearest, covered + GRAM_SHARE * most_letters(text, entries))
+    floor = FLOOR if corpus.total >= SMALL else SMALL_FLOOR
+    return nearest - floor
 
 
 def drop_weak(
     hits: Sequence[Hit], *, is_near: bool, is_exempt: Callable[[Hit], bool], most: int = MOST
 ) -> list[Hit]:
-    """The hits that are worth their room: at most `most` of what is near enough, and those that are exempt; in order.
-    What says again what a better one says is as near as that: its novelty is left out."""
+    """Return the hits that are worth serving, in order.
+
+    Args:
+        hits: hits, best first.
+        is_near: whether the best matches are near enough to the task.
+        is_exempt: whether a hit is served in any case.
+        most: how many hits that are not exempt are served at most.
+    """
+    # A near duplicate of a better hit is as near as that: its novelty is left out.
     scores = [hit.score / dict(hit.factors).get("novelty", 1.0) for hit in hits]
-    least = LEAST_SHARE * max(scores, default=0.0)
-    worth = (
-        [hit for hit, score in zip(hits, scores, strict=True) if score >= least][:most]
-        if is_near
-        else []
-    )
-    return [hit for hit in hits if hit in worth or is_exempt(hit)]
+    least_score = LEAST_SHARE * max(scores, default=0.0)
+    strong: list[Hit] = []
+    if is_near:
+        pairs = zip(hits, scores, strict=True)
+        strong = [hit for hit, score in pairs if score >= least_score][:most]
+    return [hit for hit in hits if hit in strong or is_exempt(hit)]
 
 
-def _said(entry: Entry) -> Set[str]:
-    text = _folded(f"{entry.title}\n{entry.body}\n{cited_words(entry.cites, entry.aka)}")
+def _list_words(entry: Entry) -> Set[str]:
+    """Return the words of an entry and of its cites, with the parts of identifiers."""
+    text = _strip_accents(f"{entry.title}\n{entry.body}\n{cited_words(entry.cites, entry.aka)}")
     return {*words(text), *identifier_parts(text)}
 
 
-def _holds(own: Set[str], term: str) -> bool:
-    """Whether a word is `term` or has its stem: equal up to an ending of three letters, of which four stay. The index
-    asks Porter's stemmer, which is not at hand here; measured, this tells tasks apart as well."""
-    term = _folded(term).lower()
+def _has_term(entry_words: Set[str], term: str) -> bool:
+    """Return whether one of the words is the term or has its stem.
+
+    Words have one stem if they are equal up to an ending of three letters, and at least in the
+    first four. The index uses Porter's stemmer, which is not available here; measured, this rule
+    separates tasks as well.
+    """
+    term = _strip_accents(term).lower()
     if term.endswith("*"):
-        return any(word.startswith(term[:-1]) for word in own)
+        return any(word.startswith(term[:-1]) for word in entry_words)
+    if term in entry_words:
+        return True
     stem = term[: max(4, len(term) - 3)]
-    return term in own or any(
-        word.startswith(stem) and abs(len(word) - len(term)) <= 3 for word in own
-    )
+    return any(word.startswith(stem) and abs(len(word) - len(term)) <= 3 for word in entry_words)
 
 
-def _folded(text: str) -> str:
-    """`text` without accents, as the index sees it."""
+def _strip_accents(text: str) -> str:
+    """Return a text without accents, as the index reads it."""
     if text.isascii():
         return text
-    bare = "".join(
-        char for char in unicodedata.normalize("NFKD", text) if not unicodedata.combining(char)
-    )
-    return unicodedata.normalize("NFC", bare)  # Hangul syllables again
+    characters = unicodedata.normalize("NFKD", text)
+    bare = "".join(char for char in characters if not unicodedata.combining(char))
+    return unicodedata.normalize("NFC", bare)  # Composes the syllables of Hangul again.
 
 
-# What the share of the first line's letters in a row counts beside BM25 (docs/ranking.md).
-GRAM_WEIGHT, GRAM, PAIR = 0.4, 4, 2
-NEIGHBOUR_WEIGHT = 0.3  # What a note gets of the relevance of the better one of those beside it.
+# Weight of the share of the first line's letters in a row that an entry has (docs/ranking.md).
+GRAM_WEIGHT = 0.4
+GRAM = 4  # Letters.
+PAIR = 2  # Letters of a script without blanks.
+NEIGHBOUR_WEIGHT = 0.3  # Share of the relevance of its best neighbour that a note gets.
 LETTERS = re.compile(r"[^\W_]+")
-# A table for bytes.translate: letters, digits and what is beyond ASCII as it is; all else is a blank.
-BLANKED = bytes(byte if byte > 127 or chr(byte).isalnum() else 32 for byte in range(256))
+
+
+def _blank_unless_letter(byte: int) -> int:
+    is_letter = byte > 127 or chr(byte).isalnum()
+    return byte if is_letter else ord(" ")
+
+
+BLANKED = bytes(_blank_unless_letter(byte) for byte in range(256))
+"""A table for bytes.translate that leaves letters, digits and non-ASCII, and blanks the rest."""
 
 
 def lexical_lane(
     task: str, matches: Sequence[Match], neighbours: Mapping[Place, Sequence[Place]]
 ) -> Lane:
-    """BM25 as a share of the best, and 0.4 x the share of the 4-grams of the task's first line that an entry holds.
-    `neighbours` are the notes beside some: a note gets 0.3 of what the better of those beside it has."""
-    asked = _grams(told(task).partition("\n")[0])
+    """Return the scores of the lexical lane.
+
+    The score of an entry is BM25 as a share of the best, and 0.4 x the share of the 4-grams of the
+    task's first line that it has. A note gets 0.3 of the score of its best neighbour in addition.
+
+    Args:
+        task: the task.
+        matches: the matches of the index.
+        neighbours: the notes beside some entries, by place.
+    """
+    task_grams = _list_grams(told(task).partition("\n")[0])
     lane = dict(shares({place_of(match.located): match.lexical for match in matches}))
     for match in matches:
-        lane[place_of(match.located)] += GRAM_WEIGHT * _share(asked, match.located.entry)
-    beside = {
-        place: max((lane.get(other, 0.0) for other in others), default=0.0)
-        for place, others in neighbours.items()
-    }
-    return {
-        place: score + NEIGHBOUR_WEIGHT * beside.get(place, 0.0) for place, score in lane.items()
-    }
+        entry = match.located.entry
+        lane[place_of(match.located)] += GRAM_WEIGHT * _share_of_grams(task_grams, entry)
+
+    scores: dict[Place, float] = {}
+    for place, score in lane.items():
+        beside = max((lane.get(note, 0.0) for note in neighbours.get(place, ())), default=0.0)
+        scores[place] = score + NEIGHBOUR_WEIGHT * beside
+    return scores
 
 
 def most_letters(line: str, entries: Iterable[Entry]) -> float:
-    """The largest share of the 4-grams of `line` that one of `entries` holds."""
-    asked = _grams(line)
-    return max((_share(asked, entry) for entry in entries), default=0.0)
+    """Return the largest share of the 4-grams of a line that one of the entries has."""
+    grams = _list_grams(line)
+    return max((_share_of_grams(grams, entry) for entry in entries), default=0.0)
 
 
-def _grams(line: str) -> frozenset[bytes]:
-    """Four letters in a row of each word, its edges counting as one each; two of a script without blanks."""
-    found = [word for word in LETTERS.findall(line.lower()) if word not in STOP_WORDS]
-    sized = [(word, PAIR) if UNSPACED.search(word) else (f" {word} ", GRAM) for word in found]
-    return frozenset(
-        word[at : at + size].encode() for word, size in sized for at in range(len(word) - size + 1)
-    )
+def _list_grams(line: str) -> frozenset[bytes]:
+    """Return the 4-grams of each word, its edges counting as letters.
+
+    Of a script without blanks the pairs of letters are returned instead.
+    """
+    grams: set[bytes] = set()
+    for word in LETTERS.findall(line.lower()):
+        if word in STOP_WORDS:
+            continue
+        is_unspaced = UNSPACED.search(word) is not None
+        size = PAIR if is_unspaced else GRAM
+        text = word if is_unspaced else f" {word} "
+        grams.update(text[start : start + size].encode() for start in range(len(text) - size + 1))
+    return frozenset(grams)
 
 
-def _share(asked: frozenset[bytes], entry: Entry) -> float:
+def _share_of_grams(grams: frozenset[bytes], entry: Entry) -> float:
+    if not grams:
+        return 0.0
     text = f" {entry.title} {entry.body} ".lower().encode().translate(BLANKED)
-    return sum(gram in text for gram in asked) / len(asked) if asked else 0.0
+    return sum(gram in text for gram in grams) / len(grams)

@@ -1,7 +1,8 @@
-"""The vector lane: vectors of entries, kept in the index by the hash of their text, and the entries nearest to a task.
+"""The vector lane: vectors of entries in the index, and the entries nearest to a task.
 
-All vectors of one model stand in one row of the table `vectors`, so a search reads two blobs and compares with all
-(10,000 entries: some milliseconds with numpy). There is no vector database, and numpy is loaded only here.
+Vectors are kept by the hash of their text. All vectors of one model are in one row of the table
+`vectors`, so a search reads two blobs and compares with all (10,000 entries: some milliseconds with
+numpy). There is no vector database, and numpy is loaded only here.
 """
 
 from __future__ import annotations
@@ -26,11 +27,17 @@ from memory_ci.search.search import COLUMNS, RANKED_SCOPES, SHOWN_STATUSES, Filt
 FLOAT_BYTES = 4
 
 MAX_AT_QUERY = 32
-"""Entries that a query embeds itself, half a second of work; `memory-ci index --vectors` does the rest."""
+"""Entries that a query embeds itself, half a second of work.
+
+`memory-ci index --vectors` embeds the rest.
+"""
 
 LEAST_COVERAGE = 0.95
-"""The share of entries that must have a vector. An entry without one counts as the farthest, so with fewer the two
-lanes together find less than words alone (docs/embedders.md)."""
+"""Share of entries that must have a vector.
+
+An entry without one counts as the farthest, so with fewer vectors the two lanes together find less
+than words alone (docs/embedders.md).
+"""
 
 READ = "SELECT dim, hashes, length(data) FROM vectors WHERE model_id = ?"
 READ_DATA = "SELECT data FROM vectors WHERE model_id = ?"
@@ -41,26 +48,43 @@ LIST = "SELECT e.row, e.text_hash FROM entries AS e WHERE {filter} ORDER BY e.id
 LOOK_UP = (
     f"SELECT e.row, {COLUMNS} FROM entries AS e WHERE e.row IN (SELECT value FROM json_each(?))"  # noqa: S608
 )
-Place = tuple[str, int]  # Path and line of an entry: its id may stand in two files.
-Listed = tuple[int, bytes]  # The row of an entry, and the hash of its text.
+Place = tuple[str, int]
+"""Path and line of an entry: its id may be in two files."""
+
+ListedEntry = tuple[int, bytes]
+"""The row of an entry, and the hash of its text."""
 
 
 class StoredVectors(NamedTuple):
-    """What is kept of a model: the dimension of its vectors, and of which texts they are, in the order of the data."""
+    """The vectors of a model in the index.
+
+    Attributes:
+        dim: their dimension.
+        hashes: the hashes of their texts, in the order of the data.
+    """
 
     dim: int
     hashes: tuple[bytes, ...]
 
 
 class Near(NamedTuple):
-    """An entry and the cosine of its vector with that of the task, in [-1, 1]; 0 for a vector of zeros."""
+    """An entry and the cosine of its vector with that of the task.
+
+    The cosine is in [-1, 1]; 0 for a vector of zeros.
+    """
 
     located: Located
     cosine: float
 
 
 class Nearest(NamedTuple):
-    """The nearest entries, best first, and of how many that passed the filters how many had a vector."""
+    """The nearest entries.
+
+    Attributes:
+        near: the entries, best first.
+        seen: how many entries that passed the filters have a vector.
+        total: how many entries passed the filters.
+    """
 
     near: tuple[Near, ...]
     seen: int
@@ -68,8 +92,14 @@ class Nearest(NamedTuple):
 
 
 class VectorAnswer(NamedTuple):
-    """What the lane found: cosines by place, best first, and the entries themselves. `reason` says why the lane is off
-    (nothing matches) or what it could not see; "" when nothing is amiss."""
+    """The result of the vector lane.
+
+    Attributes:
+        matches: cosines by place, best first.
+        located: the entries by place.
+        reason: why the lane is off (there are no matches) or what it could not compare; "" if
+            neither is the case.
+    """
 
     matches: Mapping[Place, float]
     located: Mapping[Place, Located]
@@ -79,190 +109,251 @@ class VectorAnswer(NamedTuple):
 def vector_matches(
     index: Index, embedder: Embedder, text: str, *, depth: int = 200, **filters: Unpack[Filters]
 ) -> VectorAnswer:
-    """The `depth` entries nearest to `text` in meaning, of those that `search` would look at with the same filters.
+    """Return the entries nearest to a text in meaning. Never raises for errors of an embedder.
 
-    A few entries without a vector are embedded first. Where more have none the lane is off, and nobody is asked for
-    anything. A model that gives vectors of another dimension than before is another one under an old name: what it
-    gave before is forgotten. Never raises for what an embedder does.
+    A few entries without a vector are embedded first. Where more have none the lane is off, and
+    the embedder is not called. A model whose vectors have another dimension than before is a new
+    one under an old name: its old vectors are deleted.
+
+    Args:
+        index: the index.
+        embedder: the embedder.
+        text: the task.
+        depth: how many entries are returned at most.
+        filters: conditions on entries, as for `search`.
     """
     if not text.strip():
-        return _off("")
-    listed = _list(index, filters)
-    lost, seen = _coverage(index, embedder.model_id, listed)
-    if len(lost) - MAX_AT_QUERY > (1 - LEAST_COVERAGE) * len(listed):
-        return _off(_lacking(seen, len(listed)))
+        return _turn_off("")
+    listed = _list_entries(index, filters)
+    missing_entries, seen = _measure_coverage(index, embedder.model_id, listed)
+    if len(missing_entries) - MAX_AT_QUERY > (1 - LEAST_COVERAGE) * len(listed):
+        return _turn_off(_describe_coverage(seen, len(listed)))
+
     try:
         query = embedder.embed([text], "query")
     except EngineError as error:
-        return _off(error.message)
+        return _turn_off(error.message)
     if not any(query.data):
-        return _off(f"{embedder.model_id} gave the task a vector of zeros")
+        return _turn_off(f"{embedder.model_id} gave the task a vector of zeros")
     if index.connection.execute(FORGET, (embedder.model_id, query.dim)).rowcount:
         return vector_matches(index, embedder, text, depth=depth, **filters)
-    trouble = _embed_some(index, embedder, lost[:MAX_AT_QUERY])
-    return _answer(_nearest(index, query, embedder.model_id, depth, listed), trouble)
+
+    error_message = _embed_entries(index, embedder, missing_entries[:MAX_AT_QUERY])
+    nearest_entries = _find_nearest(index, query, embedder.model_id, depth, listed)
+    return _make_answer(nearest_entries, error_message)
 
 
-def _answer(found: Nearest, trouble: str) -> VectorAnswer:
-    lacking = _lacking(found.seen, found.total) if found.seen < found.total else ""
-    reason = "; ".join(filter(None, (lacking, trouble)))
-    if found.seen < LEAST_COVERAGE * found.total:
-        return _off(reason)
-    located = {(place.path, place.line): place for place, _ in found.near}
-    return VectorAnswer(
-        dict(zip(located, (cosine for _, cosine in found.near), strict=True)), located, reason
-    )
+def _make_answer(nearest_entries: Nearest, error_message: str) -> VectorAnswer:
+    """Return the answer of the lane, turned off if too few entries have a vector."""
+    near, seen, total = nearest_entries
+    reasons: list[str] = []
+    if seen < total:
+        reasons.append(_describe_coverage(seen, total))
+    if error_message:
+        reasons.append(error_message)
+    reason = "; ".join(reasons)
+    if seen < LEAST_COVERAGE * total:
+        return _turn_off(reason)
+
+    matches: dict[Place, float] = {}
+    located_entries: dict[Place, Located] = {}
+    for located, cosine in near:
+        place = (located.path, located.line)
+        matches[place] = cosine
+        located_entries[place] = located
+    return VectorAnswer(matches, located_entries, reason)
 
 
-def _off(reason: str) -> VectorAnswer:
+def _turn_off(reason: str) -> VectorAnswer:
     return VectorAnswer({}, {}, reason)
 
 
-def _lacking(seen: int, total: int) -> str:
+def _describe_coverage(seen: int, total: int) -> str:
     return f"{seen} of {total} entries have vectors (`memory-ci index --vectors` embeds the rest)"
 
 
 def nearest(
     index: Index, query: Vectors, model_id: str, depth: int = 200, **filters: Unpack[Filters]
 ) -> Nearest:
-    """The `depth` entries whose vectors point the way of the one in `query`. Ties: by id, path and line. Vectors of
-    another model or dimension are never compared: such an entry has none."""
-    return _nearest(index, query, model_id, depth, _list(index, filters))
+    """Return the entries whose vectors have the highest cosine with a query.
+
+    Ties are broken by id, path and line. An entry that has only vectors of another model or
+    dimension counts as one without.
+
+    Args:
+        index: the index.
+        query: the vector to compare with.
+        model_id: the model of the query.
+        depth: how many entries are returned at most.
+        filters: conditions on entries, as for `search`.
+    """
+    return _find_nearest(index, query, model_id, depth, _list_entries(index, filters))
 
 
-def _nearest(
-    index: Index, query: Vectors, model_id: str, depth: int, listed: Sequence[Listed]
+def _find_nearest(
+    index: Index, query: Vectors, model_id: str, depth: int, listed: Sequence[ListedEntry]
 ) -> Nearest:
-    kept = _read(index, model_id)
-    if kept.dim != query.dim:
+    stored = _read_vectors(index, model_id)
+    if stored.dim != query.dim:
         return Nearest((), 0, len(listed))
-    return _pick(index, kept, _cosines(_read_data(index, model_id), query), depth, listed)
+    cosines = _cosines(_read_data(index, model_id), query)
+    return _choose_nearest(index, stored, cosines, depth, listed)
 
 
-def _pick(
+def _choose_nearest(
     index: Index,
-    kept: StoredVectors,
+    stored: StoredVectors,
     cosines: Sequence[float],
     depth: int,
-    listed: Sequence[Listed],
+    listed: Sequence[ListedEntry],
 ) -> Nearest:
-    """Of the entries listed the `depth` with the highest cosines."""
-    cosine_of = dict(zip(kept.hashes, cosines, strict=True))
-    known = [(row, cosine_of[name]) for row, name in listed if name in cosine_of]
-    best = nlargest(max(1, depth), known, key=itemgetter(1))
-    located = _look_up(index, [row for row, _ in best])
-    return Nearest(
-        tuple(Near(located[row], cosine) for row, cosine in best), len(known), len(listed)
-    )
+    """Return the listed entries with the highest cosines, at most `depth`."""
+    cosine_by_hash = dict(zip(stored.hashes, cosines, strict=True))
+    candidates = [(row, cosine_by_hash[hash_]) for row, hash_ in listed if hash_ in cosine_by_hash]
+    best = nlargest(max(1, depth), candidates, key=itemgetter(1))
+    located_by_row = _look_up(index, [row for row, _ in best])
+    near = tuple(Near(located_by_row[row], cosine) for row, cosine in best)
+    return Nearest(near, len(candidates), len(listed))
 
 
 def nearest_to(
     index: Index, names: Sequence[bytes], depth: int, **filters: Unpack[Filters]
 ) -> dict[bytes, Nearest]:
-    """What is nearest to the texts of these hashes, of those that have a vector. Nothing is embedded. Of several models
-    the one is asked that has vectors of most texts."""
+    """Return the entries nearest to each of several texts that have a vector.
+
+    Nothing is embedded. Of several models the one is used that has vectors of most texts.
+
+    Args:
+        index: the index.
+        names: the hashes of the texts.
+        depth: how many entries are returned for each at most.
+        filters: conditions on entries, as for `search`.
+    """
     model_id = next(iter(index.read(READ_MODELS, (), itemgetter(0))), None)
-    kept = _read(index, model_id) if isinstance(model_id, str) else StoredVectors(0, ())
-    if not isinstance(model_id, str) or not set(names) & set(kept.hashes):
+    if not isinstance(model_id, str):
         return {}
-    data, listed = _read_data(index, model_id), _list(index, filters)
-    rows = _by_hash(kept.hashes, data)
-    own = {
-        name: Vectors(kept.dim, _little_endian(array("f", rows[name])))
-        for name in names
-        if name in rows
-    }
-    return {
-        name: _pick(index, kept, _cosines(data, vector), depth, listed)
-        for name, vector in own.items()
-    }
+    stored = _read_vectors(index, model_id)
+    if set(names).isdisjoint(stored.hashes):
+        return {}
+
+    data = _read_data(index, model_id)
+    listed = _list_entries(index, filters)
+    rows_by_hash = _split_by_hash(stored.hashes, data)
+    nearest_by_hash: dict[bytes, Nearest] = {}
+    for name in names:
+        if name in rows_by_hash:
+            vector = Vectors(stored.dim, _swap_to_little_endian(array("f", rows_by_hash[name])))
+            cosines = _cosines(data, vector)
+            nearest_by_hash[name] = _choose_nearest(index, stored, cosines, depth, listed)
+    return nearest_by_hash
 
 
 def missing(index: Index, model_id: str, **filters: Unpack[Filters]) -> dict[bytes, str]:
-    """The hash and the text of each entry that could be served and has no vector of this model, each text once."""
-    return _texts(index, _coverage(index, model_id, _list(index, filters))[0])
+    """Return the texts that could be served and have no vector of this model, by hash."""
+    listed = _list_entries(index, filters)
+    missing_entries, _ = _measure_coverage(index, model_id, listed)
+    return _read_texts(index, missing_entries)
 
 
 def store(index: Index, model_id: str, hashes: Sequence[bytes], vectors: Vectors) -> None:
-    """Keep `vectors`, one for each of `hashes`, beside those that are there; those of texts that are gone go. Vectors
-    of another dimension than the new ones are dropped: the model is not what it was."""
-    kept = _read(index, model_id)
-    rows = _by_hash(kept.hashes, _read_data(index, model_id)) if kept.dim == vectors.dim else {}
-    rows |= _by_hash(hashes, _little_endian(vectors.data).tobytes())
-    order = sorted(
-        rows.keys() & {name for _, name in index.read(LIST.format(filter="TRUE"), (), _listed)}
-    )
-    values = (model_id, vectors.dim, b"".join(order), b"".join(rows[name] for name in order))
-    index.connection.execute(WRITE, values)
+    """Add vectors to those of a model; vectors of texts that are gone are deleted.
+
+    Stored vectors of another dimension are deleted as well: the model is not the same.
+
+    Args:
+        index: the index.
+        model_id: the model.
+        hashes: the hash of the text of each vector.
+        vectors: the vectors.
+    """
+    stored = _read_vectors(index, model_id)
+    rows: dict[bytes, bytes] = {}
+    if stored.dim == vectors.dim:
+        rows = _split_by_hash(stored.hashes, _read_data(index, model_id))
+    rows |= _split_by_hash(hashes, _swap_to_little_endian(vectors.data).tobytes())
+
+    listed = index.read(LIST.format(filter="TRUE"), (), _read_listed)
+    order = sorted(rows.keys() & {hash_ for _, hash_ in listed})
+    data = b"".join(rows[hash_] for hash_ in order)
+    index.connection.execute(WRITE, (model_id, vectors.dim, b"".join(order), data))
 
 
-def _list(index: Index, filters: Filters) -> list[Listed]:
-    """What the lexical lane would look at."""
+def _list_entries(index: Index, filters: Filters) -> list[ListedEntry]:
+    """Return the entries that the lexical lane would search."""
     shown = Filters(scopes=RANKED_SCOPES, statuses=SHOWN_STATUSES)
     shown.update(filters)
     condition, values = build_filter(shown)
-    return index.read(LIST.format(filter=condition), values, _listed)
+    return index.read(LIST.format(filter=condition), values, _read_listed)
 
 
-def _listed(row: tuple[Any, ...]) -> Listed:
+def _read_listed(row: tuple[Any, ...]) -> ListedEntry:
     return row[0], row[1]
 
 
 def _look_up(index: Index, rows: Sequence[int]) -> dict[int, Located]:
+    """Return the entries in these rows."""
     return dict(index.read(LOOK_UP, (json.dumps(rows),), lambda row: (row[0], located_of(row[1:]))))
 
 
-def _embed_some(index: Index, embedder: Embedder, lost: Sequence[Listed]) -> str:
-    """Give these entries a vector; why that could not be done, or ""."""
-    if not lost:
+def _embed_entries(index: Index, embedder: Embedder, listed: Sequence[ListedEntry]) -> str:
+    """Embed entries and store their vectors; return why that failed, or ""."""
+    if not listed:
         return ""
-    texts = _texts(index, lost)
+    texts = _read_texts(index, listed)
     try:
-        store(index, embedder.model_id, tuple(texts), embedder.embed(tuple(texts.values())))
+        vectors = embedder.embed(tuple(texts.values()))
+        store(index, embedder.model_id, tuple(texts), vectors)
     except EngineError as error:
         return error.message
     return ""
 
 
-def _coverage(index: Index, model_id: str, listed: Sequence[Listed]) -> tuple[list[Listed], int]:
-    """Those of `listed` whose text has no vector, one for each text; and how many have one."""
-    known = set(_read(index, model_id).hashes)
-    lost = {name: row for row, name in listed if name not in known}
-    return [(row, name) for name, row in lost.items()], sum(name in known for _, name in listed)
+def _measure_coverage(
+    index: Index, model_id: str, listed: Sequence[ListedEntry]
+) -> tuple[list[ListedEntry], int]:
+    """Return an entry for each text that has no vector, and how many entries have one."""
+    stored_hashes = set(_read_vectors(index, model_id).hashes)
+    missing_rows = {hash_: row for row, hash_ in listed if hash_ not in stored_hashes}
+    missing_entries = [(row, hash_) for hash_, row in missing_rows.items()]
+    seen = sum(hash_ in stored_hashes for _, hash_ in listed)
+    return missing_entries, seen
 
 
-def _texts(index: Index, listed: Sequence[Listed]) -> dict[bytes, str]:
-    located = _look_up(index, [row for row, _ in listed])
-    entries = ((name, located[row].entry) for row, name in listed)
-    return {name: entry.text for name, entry in entries}
+def _read_texts(index: Index, listed: Sequence[ListedEntry]) -> dict[bytes, str]:
+    """Return the texts of entries by hash."""
+    located_by_row = _look_up(index, [row for row, _ in listed])
+    return {hash_: located_by_row[row].entry.text for row, hash_ in listed}
 
 
-def _read(index: Index, model_id: str) -> StoredVectors:
-    """What is kept of a model; nothing when the lengths do not agree, as in a file that was tampered with."""
+def _read_vectors(index: Index, model_id: str) -> StoredVectors:
+    """Return the stored vectors of a model; none if lengths do not agree, as after tampering."""
     for dim, hashes, length in index.read(READ, (model_id,), tuple):
         if not isinstance(dim, int) or not isinstance(hashes, bytes):
             continue
-        count, rest = divmod(len(hashes), HASH_BYTES)
-        if not rest and dim > 0 and length == count * dim * FLOAT_BYTES:
-            return StoredVectors(
-                dim, tuple(hashes[at : at + HASH_BYTES] for at in range(0, len(hashes), HASH_BYTES))
-            )
+        count, remainder = divmod(len(hashes), HASH_BYTES)
+        if not remainder and dim > 0 and length == count * dim * FLOAT_BYTES:
+            starts = range(0, len(hashes), HASH_BYTES)
+            return StoredVectors(dim, tuple(hashes[start : start + HASH_BYTES] for start in starts))
     return StoredVectors(0, ())
 
 
 def _read_data(index: Index, model_id: str) -> bytes:
-    """The vectors of a model of which `_read` has found some, one after another."""
+    """Return the vectors of a model that has some, one after another."""
     (data,) = index.read(READ_DATA, (model_id,), itemgetter(0))
     return bytes(data)
 
 
-def _by_hash(hashes: Sequence[bytes], data: bytes) -> dict[bytes, bytes]:
+def _split_by_hash(hashes: Sequence[bytes], data: bytes) -> dict[bytes, bytes]:
+    """Return the bytes of each vector by the hash of its text."""
     width = len(data) // (len(hashes) or 1)
-    return {name: data[place * width : (place + 1) * width] for place, name in enumerate(hashes)}
+    return {hash_: data[place * width : (place + 1) * width] for place, hash_ in enumerate(hashes)}
 
 
 def _cosines(data: bytes, query: Vectors) -> list[float]:
-    """The cosine of every kept vector with the query; all have length one, or none at all. No number counts as 0."""
+    """Return the cosine of every stored vector with the query; 0 for one that is no number.
+
+    All vectors have length one, or zero.
+    """
     if importlib.util.find_spec("numpy") is None:
         products = _products(data, query)
     else:
@@ -275,14 +366,18 @@ def _cosines(data: bytes, query: Vectors) -> list[float]:
 
 
 def _products(data: bytes, query: Vectors) -> list[float]:
-    """The same without numpy, some hundred times slower."""
-    numbers = _little_endian(array("f", data))
+    """Return the dot products without numpy, some hundred times slower."""
+    numbers = _swap_to_little_endian(array("f", data))
     starts = range(0, len(numbers), query.dim)
     return [sum(map(mul, numbers[start : start + query.dim], query.data)) for start in starts]
 
 
-def _little_endian(data: array[float]) -> array[float]:
-    """`data` with its bytes in the order of the table, or, from that order, in our own: the same swap."""
+def _swap_to_little_endian(data: array[float]) -> array[float]:
+    """Return numbers with their bytes in the order of the table.
+
+    Applied to numbers of the table it returns them in the machine's own order: the swap is the
+    same.
+    """
     copy = data[:]
     if sys.byteorder == "big":
         copy.byteswap()

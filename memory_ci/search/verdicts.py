@@ -1,7 +1,7 @@
-"""What was seen of cited code, kept beside the entries so that it is not compared again.
+"""A cache of verdicts on cites, in the index.
 
-A key stands for all that an outcome follows from; whoever makes the keys answers for that. Only rows of a sealed file
-are believed: a file that came from elsewhere loses them when it is opened (`database.Index`).
+A key identifies everything that an outcome follows from; the caller answers for that. Only rows of
+a sealed file are trusted: a file from elsewhere loses them when it is opened (`database.Index`).
 """
 
 from __future__ import annotations
@@ -15,29 +15,32 @@ from pathlib import Path
 from memory_ci.search.builder import open_index
 from memory_ci.search.database import check_identity, is_sealed, refuse_pipes
 
-MAX_ROWS = 20_000  # The oldest beyond these are forgotten: a retrieval asks for some hundreds.
-LOCK_TIMEOUT = 0.5  # Seconds to wait for another process: what is not kept is compared once more.
+MAX_ROWS = 20_000  # The oldest beyond these are deleted: a retrieval needs some hundreds.
+LOCK_TIMEOUT = 0.5  # Seconds to wait for another process: a verdict that is lost is made again.
 READ = "SELECT key, outcome FROM verdicts WHERE key IN (SELECT value FROM json_each(?))"
 ADD = "INSERT OR REPLACE INTO verdicts (key, outcome) VALUES (?, ?)"
 FORGET = "DELETE FROM verdicts WHERE row <= (SELECT max(row) FROM verdicts) - ?"
 
 
 def read_verdicts(path: Path, keys: Collection[str]) -> dict[str, str]:
-    """The outcomes that the index at `path` holds, by key; of a file that is not as we left it none."""
+    """Return the cached outcomes by key; none of a file that is not sealed."""
+    if not keys:
+        return {}
     with suppress(sqlite3.Error, OSError):
-        if keys and is_sealed(path):
-            refuse_pipes(path)
-            with closing(
-                sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=0)
-            ) as found:
-                check_identity(found)
-                return dict(found.execute(READ, (json.dumps(list(keys)),)))
+        if not is_sealed(path):
+            return {}
+        refuse_pipes(path)
+        uri = f"{path.absolute().as_uri()}?mode=ro"
+        with closing(sqlite3.connect(uri, uri=True, timeout=0)) as connection:
+            check_identity(connection)
+            return dict(connection.execute(READ, (json.dumps(list(keys)),)))
     return {}
 
 
 def keep_verdicts(path: Path, outcomes: Mapping[str, str]) -> None:
-    """Add outcomes to the index at `path`. Where there is none, or it cannot be written, nothing is kept."""
-    if outcomes and path.is_file():
-        with suppress(sqlite3.DatabaseError), open_index(path, lock_timeout=LOCK_TIMEOUT) as index:
-            index.connection.executemany(ADD, outcomes.items())
-            index.connection.execute(FORGET, (MAX_ROWS,))
+    """Add outcomes to the index at `path`, if there is one and it can be written."""
+    if not outcomes or not path.is_file():
+        return
+    with suppress(sqlite3.DatabaseError), open_index(path, lock_timeout=LOCK_TIMEOUT) as index:
+        index.connection.executemany(ADD, outcomes.items())
+        index.connection.execute(FORGET, (MAX_ROWS,))

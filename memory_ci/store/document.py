@@ -1,6 +1,6 @@
-"""A memory file as segments of its own text: entries, prose, and what could not be read.
+"""A memory file as segments of its text: entries, prose, and text that cannot be read.
 
-The segments' raw texts joined are the file, so whatever is not edited stays byte for byte as it was.
+The raw texts of the segments joined are the file, so every byte that is not edited stays unchanged.
 """
 
 from __future__ import annotations
@@ -9,8 +9,9 @@ import hashlib
 import re
 import sys
 from bisect import bisect_left
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from itertools import pairwise
+from typing import NamedTuple
 
 import msgspec
 from msgspec.structs import replace
@@ -31,7 +32,7 @@ ENTRY_KEY = re.compile(
 KEY_ANYWHERE = re.compile(rf"\b{ENTRY_KEY.pattern}")
 FIELD = re.compile(r"[a-z_]+\s*:")
 KEY = re.compile(r"['\"]?([A-Za-z_][\w-]*)(?:[ \t]*:(?:\s|$)|['\"][ \t]*:)")
-IS_ID = re.compile(rf"\s*['\"]?id['\"]?[ \t]*:\s*['\"]?{UUID.pattern}")
+ID_FIELD = re.compile(rf"\s*['\"]?id['\"]?[ \t]*:\s*['\"]?{UUID.pattern}")
 OLD_MAC = re.compile(r"(?:^|\r)---[ \t]*\r")
 LEADING_BLANK = re.compile(r"\A(?:[ \t]*\n)+")
 ENTRY_START = b"\n---\nid: "
@@ -41,8 +42,16 @@ FENCE_HINT = "If it is not meant as an entry, put it into a code fence."
 
 
 class Segment(msgspec.Struct, frozen=True):
-    """A stretch of the file from `line` (1-based). `entry` is None for prose and for what is unreadable. For an entry,
-    `head` are its front matter lines and `fields` where each key stands in them."""
+    """A part of a memory file.
+
+    Attributes:
+        raw: its text.
+        line: its first line, 1-based.
+        entry: the entry that it is; None for prose and for text that cannot be read.
+        head: the front matter lines of the entry.
+        fields: the fields in these lines.
+        is_broken: whether it cannot be read.
+    """
 
     raw: str
     line: int
@@ -53,7 +62,13 @@ class Segment(msgspec.Struct, frozen=True):
 
 
 class _Head(msgspec.Struct, frozen=True):
-    """A front matter: its closing `---` (0-based), its lines, and its fields; None if it is malformed."""
+    """A front matter.
+
+    Attributes:
+        close: the line of its closing `---`, 0-based.
+        lines: its lines.
+        fields: its fields; None if it is malformed.
+    """
 
     close: int
     lines: tuple[str, ...] = ()
@@ -61,7 +76,15 @@ class _Head(msgspec.Struct, frozen=True):
 
 
 class MemoryFile(msgspec.Struct, frozen=True):
-    """One parsed memory file. `newline` is the file's own line ending, for what is added to it."""
+    """A parsed memory file.
+
+    Attributes:
+        path: its path.
+        segments: its parts, in order.
+        findings: remarks on text that cannot be read.
+        newline: its line ending, for text that is added to it.
+        has_bom: whether it begins with a byte order mark.
+    """
 
     path: str
     segments: tuple[Segment, ...]
@@ -71,11 +94,12 @@ class MemoryFile(msgspec.Struct, frozen=True):
 
     @property
     def entries(self) -> tuple[Entry, ...]:
+        """The entries of the file, in order."""
         return tuple(segment.entry for segment in self.segments if segment.entry is not None)
 
 
 def parse_memory_file(path: str, data: bytes) -> MemoryFile:
-    """The file as segments. Never raises: what cannot be read becomes a finding and stays in the text."""
+    """Return a file as segments. Never raises: text that cannot be read becomes a finding."""
     has_bom = data.startswith(BOM)
     try:
         text = data.removeprefix(BOM).decode()
@@ -87,32 +111,36 @@ def parse_memory_file(path: str, data: bytes) -> MemoryFile:
 
 
 def render_memory_file(file: MemoryFile) -> bytes:
-    """The bytes of the file: the exact inverse of parse_memory_file for a file nobody edited."""
+    """Return the bytes of a file: the inverse of parse_memory_file, if nothing was edited."""
     text = "".join(segment.raw for segment in file.segments).encode()
     return BOM + text if file.has_bom else text
 
 
 def not_utf8(path: str, data: bytes, error: UnicodeDecodeError) -> Finding:
+    """Return the finding on a file that is not UTF-8."""
     line = data.count(b"\n", 0, error.start) + 1
     return Finding(path, line, "not-utf8", "the file is not UTF-8 text", "Save it as UTF-8.")
 
 
 class _Scanner:
-    """Cuts a text into segments in one pass over its lines."""
+    """Cuts a text into segments in one pass over its lines. Line numbers are 0-based."""
 
     def __init__(self, path: str, text: str) -> None:
         self.path = path
         self.raw_lines = text.split("\n")
-        self.lines = (
-            [line.removesuffix("\r") for line in self.raw_lines] if "\r" in text else self.raw_lines
-        )
+        self.lines = self.raw_lines
+        if "\r" in text:
+            self.lines = [line.removesuffix("\r") for line in self.raw_lines]
         self.fenced = fenced_lines(self.lines)
         self.separators = [
             number
             for number, line in enumerate(self.lines)
             if line.startswith(("---", "\ufeff---")) and line.rstrip() in ("---", "\ufeff---")
         ]
+        # Separators outside of code fences.
         self.bounds = [number for number in self.separators if not self.fenced[number]]
+        # Lines at which a segment may begin: separators, headings of level 1, and entries that are
+        # in one line as git counts lines.
         others = (
             number
             for number, line in enumerate(self.lines)
@@ -120,38 +148,23 @@ class _Scanner:
             and not self.fenced[number]
         )
         self.stops = sorted({*self.bounds, *others})
-        """The lines at which a segment may begin: separators, level-1 headings, and entries all in one line."""
         self.findings: list[Finding] = []
         self.segments: list[Segment] = []
 
     def scan(self) -> tuple[tuple[Segment, ...], tuple[Finding, ...]]:
+        """Return the segments and the findings."""
         start = 0
-        for first, end in [*self._conflicts(), (len(self.lines), len(self.lines))]:
+        for first, end in self._find_conflicts():
             self._scan_plain(start, first)
-            if first < end:
-                hint = "Resolve it and remove the markers."
-                self._find(first, "conflict-marker", "merge conflict markers stand here", hint)
-                last = self.segments[-1] if self.segments else None
-                if (
-                    last is not None
-                    and last.entry is not None
-                    and self.lines[first + 1 : first + 2] != ["---"]
-                ):
-                    self.segments[-1] = Segment(last.raw, last.line, is_broken=True)
-                self._cut(first, end, is_broken=True)
+            self._add_conflict(first, end)
             start = end
-        # An unclosed fence swallows the entries after it: say so, for they are not served.
-        for first, close in pairwise(number for number in self.separators if self.fenced[number]):
-            if _keys(self.lines[first + 1 : close]).issuperset(REQUIRED):
-                hint = "If it is meant as an entry, close the fence above it."
-                message = "a whole entry stands inside a code fence and is not read"
-                self._find(first, "fenced-entry", message, hint, "warning")
-        return tuple(segment for segment in self.segments if segment.raw), tuple(
-            sorted(self.findings, key=_place)
-        )
+        self._scan_plain(start, len(self.lines))
+        self._report_fenced_entries()
+        segments = tuple(segment for segment in self.segments if segment.raw)
+        return segments, tuple(sorted(self.findings, key=_finding_order))
 
-    def _conflicts(self) -> list[tuple[int, int]]:
-        """The line ranges [first, end) between conflict markers."""
+    def _find_conflicts(self) -> list[tuple[int, int]]:
+        """Return the line ranges [first, end) between conflict markers."""
         spans: list[tuple[int, int]] = []
         opened: int | None = None
         for number, line in enumerate(self.lines):
@@ -166,225 +179,332 @@ class _Scanner:
             spans.append((opened, opened + 1))
         return spans
 
+    def _add_conflict(self, first: int, end: int) -> None:
+        """Add a conflict, and mark the entry above it as broken if the conflict continues it."""
+        hint = "Resolve it and remove the markers."
+        self._report(first, "conflict-marker", "merge conflict markers stand here", hint)
+        above = self.segments[-1] if self.segments else None
+        begins_entry = self.lines[first + 1 : first + 2] == ["---"]
+        if above is not None and above.entry is not None and not begins_entry:
+            self.segments[-1] = Segment(above.raw, above.line, is_broken=True)
+        self._add_text(first, end, is_broken=True)
+
+    def _report_fenced_entries(self) -> None:
+        """Report entries in code fences: an unclosed fence hides those after it."""
+        fenced_separators = [number for number in self.separators if self.fenced[number]]
+        for first, close in pairwise(fenced_separators):
+            if _list_keys(self.lines[first + 1 : close]).issuperset(REQUIRED):
+                hint = "If it is meant as an entry, close the fence above it."
+                message = "a whole entry stands inside a code fence and is not read"
+                self._report(first, "fenced-entry", message, hint, "warning")
+
     def _scan_plain(self, start: int, end: int) -> None:
-        """Entries and prose between two conflicts."""
+        """Add the entries and the prose between two conflicts."""
         separators = self.bounds[bisect_left(self.bounds, start) : bisect_left(self.bounds, end)]
-        closers = dict(pairwise(separators))
+        close_by_separator = dict(pairwise(separators))
         head: _Head | None = None
         begin = start
         for number in self.stops[bisect_left(self.stops, start) : bisect_left(self.stops, end)]:
             if head is not None and number <= head.close:
                 continue
-            opened = self._open(number, closers.get(number))
-            # A level-1 heading ends the entry above it: sections of a memory file are not part of a body.
+            new_head = self._read_head(number, close_by_separator.get(number))
+            # A heading of level 1 ends the entry above it: sections of a memory file are not part
+            # of a body.
             ends_entry = head is not None and self.lines[number].startswith("# ")
-            if opened is None and not ends_entry:
+            if new_head is None and not ends_entry:
                 continue
-            self._close(begin, number, head)
-            begin, head = number, opened
-        self._close(begin, end, head)
+            self._add_segment(begin, number, head)
+            begin = number
+            head = new_head
+        self._add_segment(begin, end, head)
 
-    def _open(self, first: int, close: int | None) -> _Head | None:
-        """The front matter from a separator to the next, or None when what they enclose is not meant as one."""
+    def _read_head(self, first: int, close: int | None) -> _Head | None:
+        """Return the front matter between two separators; None if it is not meant as one."""
         if "\r" in self.lines[first]:
-            return self._refuse(
-                first, "its lines end as those of an old Mac do, which git takes for one line"
-            )
+            reason = "its lines end as those of an old Mac do, which git takes for one line"
+            return self._refuse_head(first, reason)
         if close is None:
             return None
         lines = tuple(self.lines[first + 1 : close])
-        if not self._is_meant(lines, close):
+        if not self._is_front_matter(lines, close):
             return None
         if self.lines[first].startswith("\ufeff"):
-            return self._refuse(
-                first, "a byte order mark, which nobody sees, stands before the `---`"
-            )
+            reason = "a byte order mark, which nobody sees, stands before the `---`"
+            return self._refuse_head(first, reason)
         try:
-            for number, line in enumerate(
-                lines
-            ):  # YAML would take a heading for a comment and read the next entry
-                if line.startswith("#") and parse_title(line) is not None:
-                    raise YamlTextError(
-                        number, "the front matter is not closed by a line --- before this heading"
-                    )
-            fields = parse_fields(lines)
-            quoted = [
-                field.first
-                for field in fields
-                if field.key == "id" and not lines[field.first].startswith("id")
-            ]
-            if quoted:
-                raise YamlTextError(
-                    quoted[0], "the key id is found in history by its word: write it without quotes"
-                )
+            return _Head(close, lines, _parse_head(lines))
         except YamlTextError as error:
-            self._find(first + 1 + error.line, "malformed-front-matter", error.reason, FENCE_HINT)
-            return _Head(
-                first
-            )  # the line that closes it is looked at again: it may open the next entry
-        return _Head(close, lines, fields)
+            self._report(first + 1 + error.line, "malformed-front-matter", error.reason, FENCE_HINT)
+            # The line that closes it is read again: it may open the next entry.
+            return _Head(first)
 
-    def _is_meant(self, lines: Sequence[str], close: int) -> bool:
-        """Whether lines are meant as a front matter: an `id` and another key; or keys of ours, and a title below. One
-        of ours is enough if nothing but keys stands there; else it takes two that are required. A lone `id:` in prose
-        is not, unless it is a UUID."""
-        if lines and IS_ID.match(lines[0]):
+    def _is_front_matter(self, lines: Sequence[str], close: int) -> bool:
+        """Return whether lines are meant as a front matter.
+
+        They are if they have an `id` and another key, or keys of ours and a title below. One key
+        of ours is enough if there is nothing but keys; else two required keys are needed. A lone
+        `id:` in prose is not enough, unless it is a UUID.
+
+        Args:
+            lines: the lines between two separators.
+            close: the number of the second separator.
+        """
+        if lines and ID_FIELD.match(lines[0]):
             return True
-        opening = next((line for line in lines if line.strip()), "")
-        indent = len(opening) - len(opening.lstrip())
-        told = [line[:indent].lstrip() + line[indent:] for line in lines]
-        if opening.lstrip().startswith("{"):
-            told = [part.strip(" \t{}") for line in lines for part in line.split(",")]
-        keys = _keys(told)
-        if any(map(IS_ID.match, told)) or ("id" in keys and len(keys) > 1):
+        first_line = next((line for line in lines if line.strip()), "")
+        indent = len(first_line) - len(first_line.lstrip())
+        dedented = [line[:indent].lstrip() + line[indent:] for line in lines]
+        if first_line.lstrip().startswith("{"):
+            parts = ",".join(lines).split(",")
+            dedented = [part.strip(" \t{}") for part in parts]
+
+        keys = _list_keys(dedented)
+        has_uuid = any(ID_FIELD.match(line) for line in dedented)
+        if has_uuid or ("id" in keys and len(keys) > 1):
             return True
-        is_bare = not keys.isdisjoint(CONVERTERS) and all(
-            KEY.match(line) for line in told if line.strip()
-        )
-        if not is_bare and len(keys.intersection(REQUIRED)) < 2:
+        has_only_keys = all(KEY.match(line) for line in dedented if line.strip())
+        is_plain_mapping = has_only_keys and not keys.isdisjoint(CONVERTERS)
+        if not is_plain_mapping and len(keys.intersection(REQUIRED)) < 2:
             return False
-        below = next(
-            (at for at in range(close + 1, len(self.lines)) if self.lines[at].strip()), close
-        )
-        return is_heading_2(self.lines[below]) or (
-            below > close and is_underlined(self.lines[below : below + 2], 0)
-        )
+        return self._has_title(close + 1)
 
-    def _refuse(self, first: int, reason: str) -> _Head:
-        self._find(first, "malformed-front-matter", reason, "Write the line again.")
+    def _has_title(self, start: int) -> bool:
+        """Return whether the next line that is not blank is a heading of level 2."""
+        for number in range(start, len(self.lines)):
+            if self.lines[number].strip():
+                is_heading = is_heading_2(self.lines[number])
+                return is_heading or is_underlined(self.lines[number : number + 2], 0)
+        return False
+
+    def _refuse_head(self, first: int, reason: str) -> _Head:
+        self._report(first, "malformed-front-matter", reason, "Write the line again.")
         return _Head(first)
 
-    def _close(self, begin: int, end: int, head: _Head | None) -> None:
+    def _add_segment(self, begin: int, end: int, head: _Head | None) -> None:
+        """Add an entry, or prose where there is no front matter."""
         if head is None or head.fields is None:
-            self._cut(begin, end, is_broken=head is not None)
+            self._add_text(begin, end, is_broken=head is not None)
             return
-        entry = self._entry(head, head.fields, begin, end)
-        raw = self._raw(begin, end)
+        entry = self._read_entry(head, head.fields, begin, end)
         self.segments.append(
-            Segment(raw, begin + 1, entry, head.lines, head.fields, is_broken=entry is None)
+            Segment(
+                self._join_lines(begin, end),
+                begin + 1,
+                entry,
+                head.lines,
+                head.fields,
+                is_broken=entry is None,
+            )
         )
 
-    def _entry(self, head: _Head, fields: tuple[Field, ...], begin: int, end: int) -> Entry | None:
+    def _read_entry(
+        self, head: _Head, fields: tuple[Field, ...], begin: int, end: int
+    ) -> Entry | None:
+        """Return the entry of a front matter and the lines below it; None if it is malformed."""
         values, problems = parse_values(fields)
         for problem in problems:
-            self._find(begin + 1 + problem.line, problem.code, problem.message, problem.hint)
+            self._report(begin + 1 + problem.line, problem.code, problem.message, problem.hint)
         if problems:
             return None
         title, text = split_body(self.lines[head.close + 1 : end])
-        # Whether it is nothing but the fields of an entry: one below the other, or all in a line.
-        said = [one for line in (title or "", *text.split("\n")) if (one := line.strip(" \t#-"))]
-        is_fields = (
-            bool(said) and ENTRY_KEY.match(said[0]) is not None and all(map(FIELD.match, said))
-        )
-        if is_fields and len(set(KEY_ANYWHERE.findall(f"{title or ''}\n{text}"))) > 2:
+        if _is_only_fields(title or "", text):
+            message = "the body is another front matter, and no words"
             hint = "Take one of the two out, or write below it what was learned."
-            self._find(
-                head.close + 1,
-                "front-matter-in-body",
-                "the body is another front matter, and no words",
-                hint,
-            )
+            self._report(head.close + 1, "front-matter-in-body", message, hint)
             return None
         if title is None:
             hint = "Start its body with a line `## title`."
-            self._find(head.close, "no-title", "the entry has no title", hint, "warning")
+            self._report(head.close, "no-title", "the entry has no title", hint, "warning")
             title = shorten(text.partition("\n")[0], 120)
         return Entry(**values, extra=parse_extra(fields, head.lines), title=title, body=text)
 
-    def _cut(self, begin: int, end: int, *, is_broken: bool) -> None:
-        self.segments.append(Segment(self._raw(begin, end), begin + 1, is_broken=is_broken))
+    def _add_text(self, begin: int, end: int, *, is_broken: bool) -> None:
+        raw = self._join_lines(begin, end)
+        self.segments.append(Segment(raw, begin + 1, is_broken=is_broken))
 
-    def _raw(self, begin: int, end: int) -> str:
-        tail = "" if end == len(self.lines) else "\n"
-        return "\n".join(self.raw_lines[begin:end]) + tail if begin < end else ""
+    def _join_lines(self, begin: int, end: int) -> str:
+        if begin >= end:
+            return ""
+        text = "\n".join(self.raw_lines[begin:end])
+        return text if end == len(self.lines) else text + "\n"
 
-    def _find(
+    def _report(
         self, line: int, code: str, message: str, hint: str = "", level: Level = "error"
     ) -> None:
-        """Reports a 0-based line."""
         self.findings.append(Finding(self.path, line + 1, code, message, hint, level))
 
 
-def _keys(lines: Sequence[str]) -> set[str]:
-    return {match.group(1) for line in lines if (match := KEY.match(line))}
+def _parse_head(lines: Sequence[str]) -> tuple[Field, ...]:
+    """Return the fields of a front matter.
+
+    Raises:
+        YamlTextError: it is malformed.
+    """
+    for number, line in enumerate(lines):
+        # YAML would take a heading for a comment and read the next entry.
+        if line.startswith("#") and parse_title(line) is not None:
+            reason = "the front matter is not closed by a line --- before this heading"
+            raise YamlTextError(number, reason)
+    fields = parse_fields(lines)
+    for field in fields:
+        if field.key == "id" and not lines[field.first].startswith("id"):
+            reason = "the key id is found in history by its word: write it without quotes"
+            raise YamlTextError(field.first, reason)
+    return fields
+
+
+def _is_only_fields(title: str, text: str) -> bool:
+    """Return whether a body is nothing but fields of an entry, below one another or in a line."""
+    lines = [line.strip(" \t#-") for line in (title, *text.split("\n"))]
+    lines = [line for line in lines if line]
+    if not lines or not ENTRY_KEY.match(lines[0]):
+        return False
+    if not all(FIELD.match(line) for line in lines):
+        return False
+    return len(set(KEY_ANYWHERE.findall(f"{title}\n{text}"))) > 2
+
+
+def _list_keys(lines: Sequence[str]) -> set[str]:
+    """Return the keys that lines begin with."""
+    matches = [KEY.match(line) for line in lines]
+    return {match.group(1) for match in matches if match}
 
 
 def split_body(lines: Sequence[str]) -> tuple[str | None, str]:
-    """Title and body of what follows a front matter; no title when it does not start with a heading."""
+    """Return the title and the body of an entry.
+
+    Args:
+        lines: the lines after its front matter.
+
+    Returns:
+        The title, None if the lines do not start with a heading, and the body.
+    """
     start = next((number for number, line in enumerate(lines) if line.strip()), len(lines))
     title = parse_title(lines[start]) if start < len(lines) else None
-    rest = lines[start:] if title is None else lines[start + 1 :]
-    if title is None and is_underlined(lines, start):
-        title, rest = lines[start].strip(), lines[start + 2 :]
-    text = LEADING_BLANK.sub("", "\n".join(rest)).rstrip()
+    if title is not None:
+        body_start = start + 1
+    elif is_underlined(lines, start):
+        title = lines[start].strip()
+        body_start = start + 2
+    else:
+        body_start = start
+    text = LEADING_BLANK.sub("", "\n".join(lines[body_start:])).rstrip()
     return title or None, text
 
 
-def _place(finding: Finding) -> tuple[int, str, str]:
+def _finding_order(finding: Finding) -> tuple[int, str, str]:
     return finding.line, finding.code, finding.message
+
+
+class _Piece(NamedTuple):
+    """A part of a file that is read alone.
+
+    Attributes:
+        line: its first line in the file, 1-based.
+        text: its text.
+        separators: how many lines `---` it has.
+    """
+
+    line: int
+    text: bytes
+    separators: int
 
 
 def load_file(
     path: str, data: bytes, patterns: ScopePatterns, known: Collection[bytes] = ()
 ) -> LoadedFile:
-    """Read one memory file. Never raises: what cannot be served is in the findings. Entries whose hash is in `known`
-    are not read again (`LoadedFile.kept`), if every entry of the file that is not begins with `---` and its id, and
-    nothing in it reaches beyond it: no open fence, no third `---`, no conflict."""
-    loaded = (
-        _load_unknown(path, data, patterns, set(known)) if known and not is_fragment(path) else None
-    )
+    """Read a memory file. Never raises: text that cannot be served is in the findings.
+
+    Args:
+        path: the path of the file.
+        data: its content.
+        patterns: which files have which scope.
+        known: hashes of entries that are not read again (`LoadedFile.kept`). They are used only if
+            every other entry of the file begins with `---` and its id, and nothing in it affects
+            the text after it: no open fence, no third `---`, no conflict.
+    """
+    loaded: LoadedFile | None = None
+    if known and not is_fragment(path):
+        loaded = _load_unknown(path, data, patterns, set(known))
     return loaded or locate_entries(parse_memory_file(path, data), patterns)
 
 
 def _load_unknown(
     path: str, data: bytes, patterns: ScopePatterns, known: set[bytes]
 ) -> LoadedFile | None:
+    """Read the entries of a file that are not known; None if they cannot be read alone."""
     scope = classify_scope(path, patterns) or PROJECT
-    hasher = _piece_hasher(scope)
-    first, *pieces = (b"\n" + data).split(ENTRY_START)
-    if not pieces:
-        return None
-    line = first.count(b"\n") + 1
-    texts = [(1, first[1:] + b"\n", 0)] if first else []
-    kept = []
+    pieces, kept = _split_pieces(data, scope, known)
+    entries: list[Located] = []
+    prose: list[tuple[int, str]] = []
+    findings: list[Finding] = []
+    sources: dict[int, bytes] = {}
     for piece in pieces:
-        source = hasher(piece)
-        if source in known:
-            known.discard(source)  # a second copy is read, and may be known by then
-            kept.append((source, line))
-        else:
-            texts.append((line, ENTRY_START[1:] + piece, 2))
-        line += piece.count(b"\n") + 2
-    parts: list[tuple[int, LoadedFile]] = []  # each with how many lines stand above it
-    for line, text, separators in texts:
-        if not _is_closed(text, separators):
+        if not _is_closed(piece.text, piece.separators):
             return None
-        part = locate_entries(parse_memory_file(path, text), patterns)
-        if separators and (not part.entries or part.prose):
-            return None  # what opens here, or ends here, may be something else in its place
-        parts.append((line - 1, part))
+        part = locate_entries(parse_memory_file(path, piece.text), patterns)
+        if piece.separators and (not part.entries or part.prose):
+            return None  # What begins or ends here may be something else in its place.
+        above = piece.line - 1
+        entries += [replace(located, line=located.line + above) for located in part.entries]
+        prose += [(line + above, text) for line, text in part.prose]
+        findings += [replace(finding, line=finding.line + above) for finding in part.findings]
+        sources.update((line + above, source) for line, source in part.sources.items())
+    if not pieces and not kept:
+        return None
     return LoadedFile(
         path=path,
         scope=scope,
-        entries=tuple(
-            replace(one, line=one.line + above) for above, part in parts for one in part.entries
-        ),
-        prose=tuple((line + above, text) for above, part in parts for line, text in part.prose),
-        findings=tuple(
-            replace(one, line=one.line + above) for above, part in parts for one in part.findings
-        ),
-        sources={
-            line + above: source for above, part in parts for line, source in part.sources.items()
-        },
+        entries=tuple(entries),
+        prose=tuple(prose),
+        findings=tuple(findings),
+        sources=sources,
         kept=tuple(kept),
     )
 
 
+def _split_pieces(
+    data: bytes, scope: ScopeOf, known: set[bytes]
+) -> tuple[list[_Piece], list[tuple[bytes, int]]]:
+    """Cut a file at the begin of each entry.
+
+    Args:
+        data: the content of the file.
+        scope: its scope.
+        known: hashes of entries; those that are found are removed.
+
+    Returns:
+        The text before the first entry and the entries that are not known, and the hash and line
+        of each known entry. Both are empty if the file has no entry.
+    """
+    first, *texts = (b"\n" + data).split(ENTRY_START)
+    pieces: list[_Piece] = []
+    kept: list[tuple[bytes, int]] = []
+    if not texts:
+        return pieces, kept
+    if first:
+        pieces.append(_Piece(1, first[1:] + b"\n", 0))
+    hasher = _make_hasher(scope)
+    line = first.count(b"\n") + 1
+    for text in texts:
+        source = hasher(text)
+        if source in known:
+            known.discard(source)  # A second copy is read.
+            kept.append((source, line))
+        else:
+            pieces.append(_Piece(line, ENTRY_START[1:] + text, 2))
+        line += text.count(b"\n") + 2
+    return pieces, kept
+
+
 def _is_closed(text: bytes, separators: int) -> bool:
-    """Whether a piece of a file is read alone as it is read in its place, by signs that are found quickly."""
-    if (b"\n" + text).count(b"\n---") != separators or any(
-        sign in text for sign in (b"\r", BOM, *CONFLICT)
-    ):
+    """Return whether a part of a file reads the same alone as in its place.
+
+    Only signs that are found quickly are checked.
+    """
+    if (b"\n" + text).count(b"\n---") != separators:
+        return False
+    if any(sign in text for sign in (b"\r", BOM, *CONFLICT)):
         return False
     try:
         lines = text.decode().split("\n")
@@ -393,75 +513,90 @@ def _is_closed(text: bytes, separators: int) -> bool:
     if b"```" not in text and b"~~~" not in text:
         return True
     fenced = fenced_lines(lines)
-    return all(fenced[at] for at, line in enumerate(lines) if FENCE.match(line))
+    return all(fenced[number] for number, line in enumerate(lines) if FENCE.match(line))
 
 
-def _piece_hasher(scope: ScopeOf) -> Callable[[bytes], bytes]:
-    """By what an entry is known: its text from behind `id: ` to before the next entry, and the scope of its file."""
+def _make_hasher(scope: ScopeOf) -> Callable[[bytes], bytes]:
+    """Return the hash function by which entries of a scope are recognised.
+
+    It is applied to the text after `id: ` up to the next entry.
+    """
     key = hashlib.blake2b(f"{scope.name}\n{scope.where}".encode(), digest_size=16).digest()
-    return lambda piece: hashlib.blake2b(piece, digest_size=16, key=key).digest()
+
+    def hash_piece(piece: bytes) -> bytes:
+        return hashlib.blake2b(piece, digest_size=16, key=key).digest()
+
+    return hash_piece
 
 
-def _sources(
+def _hash_entries(
     file: MemoryFile, scope: ScopeOf, findings: Sequence[Finding]
 ) -> Iterator[tuple[int, bytes]]:
-    hasher, lines = _piece_hasher(scope), sorted({finding.line for finding in findings})
+    """Return line and hash of the entries that can be read alone and have no finding."""
+    hasher = _make_hasher(scope)
+    finding_lines = sorted({finding.line for finding in findings})
     ends = [segment.line for segment in file.segments[1:]] + [sys.maxsize]
     for segment, end in zip(file.segments, ends, strict=True):
-        text = segment.raw.encode() if segment.entry else b""
-        is_sound = bisect_left(lines, segment.line) == bisect_left(lines, end)
-        if is_sound and text.startswith(ENTRY_START[1:]) and _is_closed(text, 2):
+        first_finding = bisect_left(finding_lines, segment.line)
+        if segment.entry is None or first_finding != bisect_left(finding_lines, end):
+            continue
+        text = segment.raw.encode()
+        if text.startswith(ENTRY_START[1:]) and _is_closed(text, 2):
             piece = text[len(ENTRY_START) - 1 :]
             yield segment.line, hasher(piece if end == sys.maxsize else piece.removesuffix(b"\n"))
 
 
 def locate_entries(file: MemoryFile, patterns: ScopePatterns) -> LoadedFile:
-    """The entries of a parsed file, each with its place and scope."""
+    """Return the entries of a parsed file, each with its place and scope.
+
+    The scope of an entry is that of its file; an inbox fragment names its own.
+    """
     path = file.path
     scope = classify_scope(path, patterns) or PROJECT
     findings = list(file.findings)
+    entries: list[Located] = []
+    prose: list[tuple[int, str]] = []
+    for segment in file.segments:
+        if segment.entry is not None:
+            entry_scope = scope
+            if is_fragment(path):
+                entry_scope = _find_target(segment.entry, path, segment.line, findings)
+            entries.append(Located(segment.entry, path, segment.line, entry_scope))
+        elif not segment.is_broken and segment.raw.strip():
+            prose.append((segment.line, segment.raw))
 
-    def scope_of(entry: Entry, line: int) -> ScopeOf:
-        """That of its file, or for an inbox fragment the one it names."""
-        if not is_fragment(path):
-            return scope
-        try:
-            return target_of(entry)
-        except UsageError as error:
-            findings.append(Finding(path, line, "bad-scope", error.message, error.hint))
-            return PROJECT
-
-    entries = tuple(
-        Located(segment.entry, path, segment.line, scope_of(segment.entry, segment.line))
-        for segment in file.segments
-        if segment.entry is not None
-    )
-    findings += (finding for place in entries for finding in find_long(place))
+    for located in entries:
+        findings += find_long(located)
     if is_fragment(path) and not findings and len(entries) != 1:
+        message = "an inbox file must hold exactly one entry"
         hint = "Write one with `memory-ci add`, or move the others into files of their own."
-        findings.append(
-            Finding(path, 1, "bad-fragment", "an inbox file must hold exactly one entry", hint)
-        )
-    prose = tuple(
-        (s.line, s.raw)
-        for s in file.segments
-        if s.entry is None and not s.is_broken and s.raw.strip()
-    )
-    sources = dict(_sources(file, scope, findings)) if entries else {}
-    told = tuple(sorted(findings, key=_place))
+        findings.append(Finding(path, 1, "bad-fragment", message, hint))
+    sources: Mapping[int, bytes] = dict(_hash_entries(file, scope, findings)) if entries else {}
     return LoadedFile(
-        path=path, scope=scope, entries=entries, prose=prose, findings=told, sources=sources
+        path=path,
+        scope=scope,
+        entries=tuple(entries),
+        prose=tuple(prose),
+        findings=tuple(sorted(findings, key=_finding_order)),
+        sources=sources,
     )
+
+
+def _find_target(entry: Entry, path: str, line: int, findings: list[Finding]) -> ScopeOf:
+    """Return the scope that an inbox entry names, or project; add a finding if it is bad."""
+    if not entry.scope:
+        return PROJECT
+    try:
+        return parse_target(entry.scope)
+    except UsageError as error:
+        findings.append(Finding(path, line, "bad-scope", error.message, error.hint))
+        return PROJECT
 
 
 def find_long(place: Located) -> Iterator[Finding]:
+    """Return a finding if an entry is longer than the limit."""
     size = len(place.entry.title) + len(place.entry.body)
     if size > MAX_CHARS:
         message = f"the entry has {size:,} characters, {MAX_CHARS:,} is the limit"
         hint = "Keep what is to be remembered, and name the file that has the rest."
         yield Finding(place.path, place.line, "entry-too-long", message, hint)
-
-
-def target_of(entry: Entry) -> ScopeOf:
-    """The scope that an inbox entry is bound for; project when it names none. Raises UsageError (bad-scope)."""
-    return parse_target(entry.scope) if entry.scope else PROJECT

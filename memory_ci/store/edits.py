@@ -1,4 +1,4 @@
-"""Edits of a memory file, one entry at a time; the rest keeps its bytes. A plan's changes, on texts (pure)."""
+"""Edits of single entries in memory files; all other bytes are kept. Pure: texts in, texts out."""
 
 from __future__ import annotations
 
@@ -30,55 +30,70 @@ UNSAFE_HINT = (
 
 
 def format_entry(entry: Entry) -> str:
-    """The canonical text of an entry, ending in one newline. Its inverse is parse_memory_file. Raises UsageError
-    (entry-not-writable) for what would not read back as written: a title of two lines, a body with a level-1 heading or
-    a `---` block that looks like another entry outside a code fence, half a character anywhere."""
-    text = _written(entry)
+    """Return the canonical text of an entry, ending in one newline.
+
+    parse_memory_file is its inverse.
+
+    Raises:
+        UsageError: the text would not read back as the entry (entry-not-writable). It may have a
+            title of two lines, half a character, or a body with a heading of level 1 or a block
+            between two `---`, outside a code fence, that looks like another entry.
+    """
+    text = _write_entry(entry)
     if _reads_as(text, entry):
         return text
-    part, hint = (
-        "body",
-        "Use headings from ### on in it, and put anything between two --- lines into a code fence.",
-    )
-    bare = replace(entry, body="")
-    if (field := find_unwritable(entry)) is not None:
-        hint = "Give it a value that `memory-ci help formats` allows, in characters that UTF-8 has."
-        part = f"field {field!r}"
-    elif not _reads_as(_written(bare), bare):
-        part, hint = "title", "Write the title as one line of text, without blanks around it."
-    elif SURROGATE.search(entry.body):
-        hint = "Write it in characters that UTF-8 has."
+    part, hint = _find_unreadable(entry)
     message = (
         f"the entry {entry.title!r} would not read back as it is written, because of its {part}"
     )
     raise UsageError(message, slug="entry-not-writable", hint=hint)
 
 
-def _written(entry: Entry) -> str:
-    body = f"\n\n{entry.body}" if entry.body else ""
-    return (
-        "\n".join(["---", *format_front_matter(entry), "---", format_title(entry.title)])
-        + body
-        + "\n"
+def _find_unreadable(entry: Entry) -> tuple[str, str]:
+    """Return the part of an entry that would not read back, and a hint."""
+    field = find_unwritable(entry)
+    if field is not None:
+        hint = "Give it a value that `memory-ci help formats` allows, in characters that UTF-8 has."
+        return f"field {field!r}", hint
+    bare = replace(entry, body="")
+    if not _reads_as(_write_entry(bare), bare):
+        return "title", "Write the title as one line of text, without blanks around it."
+    if SURROGATE.search(entry.body):
+        return "body", "Write it in characters that UTF-8 has."
+    hint = (
+        "Use headings from ### on in it, and put anything between two --- lines into a code fence."
     )
+    return "body", hint
+
+
+def _write_entry(entry: Entry) -> str:
+    lines = ["---", *format_front_matter(entry), "---", format_title(entry.title)]
+    if entry.body:
+        lines += ["", entry.body]
+    return "\n".join(lines) + "\n"
 
 
 def _reads_as(text: str, entry: Entry) -> bool:
-    return (
-        entry.title != ""
-        and not SURROGATE.search(text)
-        and parse_memory_file("", text.encode()).entries == (entry,)
-    )
+    if entry.title == "" or SURROGATE.search(text):
+        return False
+    return _is_text_of(text, entry)
+
+
+def _is_text_of(text: str, entry: Entry) -> bool:
+    """Return whether a text parses to this entry alone."""
+    return parse_memory_file("", text.encode()).entries == (entry,)
 
 
 def entry_text(file: MemoryFile) -> str | None:
-    """The text of the only entry of `file` as it stands, but for its `scope` and Windows line endings. None if the file
-    holds anything else than one entry. What comes back ends in one newline."""
-    said = [segment for segment in file.segments if segment.raw.strip()]
-    if len(said) != 1 or said[0].entry is None:
+    """Return the text of the only entry of a file, without its `scope` and Windows line endings.
+
+    It ends in one newline. None if the file has anything but one entry.
+    """
+    segments = [segment for segment in file.segments if segment.raw.strip()]
+    if len(segments) != 1 or segments[0].entry is None:
         return None
-    plain = _updated(said[0], replace(said[0].entry, scope=None))
-    return plain.raw.replace("\r\n", "\n").rstrip() + "\n"
+    unscoped = _update_segment(segments[0], replace(segments[0].entry, scope=None))
+    return unscoped.raw.replace("\r\n", "\n").rstrip() + "\n"
 
 
 def edit_file(
@@ -89,109 +104,149 @@ def edit_file(
     updated: Iterable[Entry] = (),
     removed: Sequence[Entry] = (),
 ) -> MemoryFile:
-    """The file with entries updated in place, some taken out, others put at their place in (created_at, id) order.
-    `moved` are entries that are put in with the text that they have. Where one id stands several times, an update is of
-    the one with its title and body, and so is a removal, of several such ones the last; but where the id is taken out
-    as well, copies become one: then the first is updated.
-    An update rewrites the front matter line by line, and the body only if it differs. Raises UnreadableMemoryError:
-    entry-missing for an update or removal of what is not there, unsafe-rewrite if the result would not read back as
-    every old entry plus the new ones."""
-    segments = _changed(file, updated, removed)
-    for entry, text in [*((entry, format_entry(entry)) for entry in added), *moved]:
+    """Return a file with some entries edited.
+
+    An update rewrites the front matter line by line, and the body only if it differs. Where several
+    entries have one id, an update or removal is of the one with its title and body, a removal of
+    several such ones the last. But where the id is removed as well, copies become one: then the
+    first is updated.
+
+    Args:
+        file: the file.
+        added: new entries, put at their place in (created_at, id) order.
+        moved: new entries with the text that they have.
+        updated: entries in their new state.
+        removed: entries to delete.
+
+    Raises:
+        UnreadableMemoryError: an entry to update or remove is not there (entry-missing), or the
+            result would not read back as every old entry plus the new ones (unsafe-rewrite).
+    """
+    segments = _edit_segments(file, updated, removed)
+    for entry in added:
+        insert_entry(segments, entry, format_entry(entry), file.newline)
+    for entry, text in moved:
         insert_entry(segments, entry, text, file.newline)
-    # Read again from its own bytes: proof that no entry was lost or torn by the edit.
+
+    # The result is parsed again, as a proof that no entry was lost or torn.
     expected = sorted(segment.entry.id for segment in segments if segment.entry is not None)
-    edited = parse_memory_file(
-        file.path, render_memory_file(replace(file, segments=tuple(segments)))
-    )
+    data = render_memory_file(replace(file, segments=tuple(segments)))
+    edited = parse_memory_file(file.path, data)
     if sorted(entry.id for entry in edited.entries) != expected:
         message = f"{file.path} cannot be rewritten without tearing an entry"
         raise UnreadableMemoryError(message, slug="unsafe-rewrite", hint=UNSAFE_HINT)
     return edited
 
 
-def _changed(file: MemoryFile, updated: Iterable[Entry], removed: Sequence[Entry]) -> list[Segment]:
-    """The segments that stay, those of updated entries with their new text."""
-    entries = {
-        place: segment.entry
-        for place, segment in enumerate(file.segments)
-        if segment.entry is not None
-    }
+def _edit_segments(
+    file: MemoryFile, updated: Iterable[Entry], removed: Sequence[Entry]
+) -> list[Segment]:
+    """Return the segments of a file with entries updated and removed."""
+    entries: dict[int, Entry] = {}
     places: dict[str, list[int]] = defaultdict(list)
-    for place, known in entries.items():
-        places[known.id].append(place)
-    gone = {entry.id for entry in removed}
+    for place, segment in enumerate(file.segments):
+        if segment.entry is not None:
+            entries[place] = segment.entry
+            places[segment.entry.id].append(place)
+
+    removed_ids = {entry.id for entry in removed}
     for entry in updated:
-        twins = _existing(file.path, entry.id, places)
-        chosen = 0 if entry.id in gone else choose_twin([entries[place] for place in twins], entry)
-        entries[twins[chosen]] = entry
+        twins = _find_places(file.path, entry.id, places)
+        index = 0
+        if entry.id not in removed_ids:
+            index = choose_twin([entries[place] for place in twins], entry)
+        entries[twins[index]] = entry
     for entry in removed:
-        twins = _existing(file.path, entry.id, places)
+        twins = _find_places(file.path, entry.id, places)
         last_first = [entries[place] for place in reversed(twins)]
-        del entries[twins.pop(-1 - choose_twin(last_first, entry))]
-    return [
-        segment if segment.entry is None else _updated(segment, entries[place])
-        for place, segment in enumerate(file.segments)
-        if segment.entry is None or place in entries
-    ]
+        index = choose_twin(last_first, entry)
+        del entries[twins.pop(-1 - index)]
+
+    segments: list[Segment] = []
+    for place, segment in enumerate(file.segments):
+        if segment.entry is None:
+            segments.append(segment)
+        elif place in entries:
+            segments.append(_update_segment(segment, entries[place]))
+    return segments
 
 
 def choose_twin(twins: Sequence[Entry], entry: Entry) -> int:
-    """Which of several entries of one id `entry` is a state of: the one that says the same, else the first."""
-    text = entry.title, entry.body, entry.extra
-    return next(
-        (at for at, twin in enumerate(twins) if (twin.title, twin.body, twin.extra) == text), 0
-    )
+    """Return the index of the entry, of several with one id, of which `entry` is a state.
+
+    It is the first with the same title, body and unknown keys, else the first.
+    """
+    for index, twin in enumerate(twins):
+        if (twin.title, twin.body, twin.extra) == (entry.title, entry.body, entry.extra):
+            return index
+    return 0
 
 
 def insert_entry(segments: list[Segment], entry: Entry, text: str, newline: str) -> None:
-    """Put an entry, of which `text` is written with one newline at its end, at its place in (created_at, id) order."""
-    # After the last entry that sorts before it; before the first entry if none does; else at the end.
-    places = [
-        (place, _key(one.entry)) for place, one in enumerate(segments) if one.entry is not None
-    ]
-    earlier = [place for place, key in places if key <= _key(entry)]
-    place = earlier[-1] + 1 if earlier else places[0][0] if places else len(segments)
+    """Insert an entry at its place in (created_at, id) order.
+
+    Args:
+        segments: the segments of a file, changed in place.
+        entry: the entry.
+        text: its text, which ends in one newline.
+        newline: the line ending of the file.
+    """
+    place = _find_insertion(segments, entry)
     before = "".join(segment.raw for segment in segments[max(0, place - 2) : place])
-    gap = (
-        ""
-        if not before or before.endswith(("\n\n", "\n\r\n"))
-        else "\n"
-        if before.endswith("\n")
-        else "\n\n"
-    )
-    follows = segments[place].raw if place < len(segments) else "\n"
-    tail = "" if follows.startswith(("\n", "\r\n")) else "\n"
+    gap = ""
+    if before and not before.endswith(("\n\n", "\n\r\n")):
+        gap = "\n" if before.endswith("\n") else "\n\n"
+    after = segments[place].raw if place < len(segments) else "\n"
+    tail = "" if after.startswith(("\n", "\r\n")) else "\n"
     raw = (gap + text + tail).replace("\n", newline)
     segments.insert(place, Segment(raw, 0, entry))
 
 
-def _updated(segment: Segment, entry: Entry) -> Segment:
-    """The segment with the lines that differ rewritten; every other line keeps its own ending."""
+def _find_insertion(segments: Sequence[Segment], entry: Entry) -> int:
+    """Return the index after the last entry that sorts before `entry`.
+
+    If none does it is that of the first entry, else the end.
+    """
+    keys = [
+        (place, _sort_key(segment.entry))
+        for place, segment in enumerate(segments)
+        if segment.entry is not None
+    ]
+    for place, key in reversed(keys):
+        if key <= _sort_key(entry):
+            return place + 1
+    return keys[0][0] if keys else len(segments)
+
+
+def _update_segment(segment: Segment, entry: Entry) -> Segment:
+    """Return a segment with the lines that differ rewritten; other lines keep their endings."""
     before = segment.entry
     if before is None or before == entry:
         return segment
     opening, *lines = segment.raw.split("\n")
     size = len(segment.head)
     head = edit_front_matter(lines[:size], segment.fields, before, entry)
-    rest = lines[size + 1 :]
+    closing = lines[size]
+    body = lines[size + 1 :]
     if (entry.title, entry.body) != (before.title, before.body):
-        text = "\n".join(
-            format_entry(entry)
-            .removesuffix("\n")
-            .split("\n")[len(format_front_matter(entry)) + 2 :]
-        )
+        new_lines = format_entry(entry).removesuffix("\n").split("\n")
+        text = "\n".join(new_lines[len(format_front_matter(entry)) + 2 :])
         ending = "\r\n" if opening.endswith("\r") else "\n"
         tail = segment.raw[len(segment.raw.rstrip("\r\n")) :]
-        rest = (text.replace("\n", ending) + tail).split("\n")
-    return Segment("\n".join([opening, *head, lines[size], *rest]), 0, entry)
+        body = (text.replace("\n", ending) + tail).split("\n")
+    return Segment("\n".join([opening, *head, closing, *body]), 0, entry)
 
 
-def _key(entry: Entry) -> tuple[date, str]:
+def _sort_key(entry: Entry) -> tuple[date, str]:
     return entry.created_at or date.min, entry.id
 
 
-def _existing(path: str, entry_id: str, places: Mapping[str, list[int]]) -> list[int]:
+def _find_places(path: str, entry_id: str, places: Mapping[str, list[int]]) -> list[int]:
+    """Return the places of the entries with an id.
+
+    Raises:
+        UnreadableMemoryError: there is none (entry-missing).
+    """
     if places.get(entry_id):
         return places[entry_id]
     message = f"{path} has no readable entry {entry_id}"
@@ -199,65 +254,95 @@ def _existing(path: str, entry_id: str, places: Mapping[str, list[int]]) -> list
 
 
 def apply_changes(files: Mapping[str, bytes], changes: Sequence[Change]) -> dict[str, bytes | None]:
-    """The new content of every file the changes touch; None for a file that goes away, as one that promotion empties.
-    `files` holds the present content of the touched files; one that is absent from it is new. Raises
-    UnreadableMemoryError if a file cannot be edited without losing something."""
-    by_path: dict[str, list[Change]] = defaultdict(list)
+    """Apply the changes of a plan to files.
+
+    Args:
+        files: the content of the touched files; one that is absent is new.
+        changes: the changes.
+
+    Returns:
+        The new content of each touched file; None for one that is deleted, because its entry moved
+        or because promotion left it empty.
+
+    Raises:
+        UnreadableMemoryError: a file cannot be edited without losing something.
+    """
+    changes_by_path: dict[str, list[Change]] = defaultdict(list)
     for change in changes:
-        by_path[change.path].append(change)
-    written: dict[str, bytes | None] = {}
-    for path, group in by_path.items():
-        added, updated, removed = (
-            [change.entry for change in group if change.kind == kind]
-            for kind in ("add", "update", "remove")
-        )
-        moved = [(change.entry, _text(change, files)) for change in group if change.kind == "move"]
-        if added or moved or updated or removed:
-            file = parse_memory_file(path, files.get(path, b""))
-            if bad := next(
-                (finding for finding in file.findings if finding.code == "not-utf8"), None
-            ):
-                raise UnreadableMemoryError(
-                    f"{path}:{bad.line}: {bad.message}", slug="not-utf8", hint=bad.hint
-                )
-            text = render_memory_file(
-                edit_file(file, added=added, moved=moved, updated=updated, removed=removed)
-            )
-            is_left_empty = removed and group[0].step == "promote" and not text.strip()
-            written[path] = None if is_left_empty else text
-    return written | {
-        change.moved_from: None for change in changes if change.moved_from is not None
-    }
+        changes_by_path[change.path].append(change)
+
+    contents: dict[str, bytes | None] = {}
+    for path, file_changes in changes_by_path.items():
+        added = _list_entries(file_changes, "add")
+        updated = _list_entries(file_changes, "update")
+        removed = _list_entries(file_changes, "remove")
+        moved = [
+            (change.entry, _find_moved_text(change, files))
+            for change in file_changes
+            if change.kind == "move"
+        ]
+        if not (added or moved or updated or removed):
+            continue
+        file = parse_memory_file(path, files.get(path, b""))
+        _require_utf8(file)
+        edited = edit_file(file, added=added, moved=moved, updated=updated, removed=removed)
+        data = render_memory_file(edited)
+        is_promotion = file_changes[0].step == "promote"
+        is_emptied = bool(removed) and is_promotion and not data.strip()
+        contents[path] = None if is_emptied else data
+    for change in changes:
+        if change.moved_from is not None:
+            contents[change.moved_from] = None
+    return contents
 
 
-def _text(change: Change, files: Mapping[str, bytes]) -> str:
-    """The text an entry moves with: its own, with its comments and its spacing, if that says what the change says."""
+def _list_entries(changes: Sequence[Change], kind: str) -> list[Entry]:
+    return [change.entry for change in changes if change.kind == kind]
+
+
+def _require_utf8(file: MemoryFile) -> None:
+    for finding in file.findings:
+        if finding.code == "not-utf8":
+            message = f"{file.path}:{finding.line}: {finding.message}"
+            raise UnreadableMemoryError(message, slug="not-utf8", hint=finding.hint)
+
+
+def _find_moved_text(change: Change, files: Mapping[str, bytes]) -> str:
+    """Return the text of an entry that moves: its own if that is still the entry, else canonical.
+
+    Its own text has its comments and its spacing.
+    """
     source = parse_memory_file("", files.get(change.moved_from or "", b""))
     text = entry_text(source)
-    says_the_same = text is not None and parse_memory_file("", text.encode()).entries == (
-        change.entry,
-    )
-    return text if text is not None and says_the_same else format_entry(change.entry)
+    if text is not None and _is_text_of(text, change.entry):
+        return text
+    return format_entry(change.entry)
 
 
-# -- the canonical form of a memory file: one way to write what it says, and every word of it kept
+# -- The canonical form of a memory file: one way to write its entries, with every word kept.
 
 
 def canonical_file(path: str, data: bytes) -> bytes:
-    """The file with each readable entry in canonical form, and one blank line between it and its neighbours. Prose,
-    what cannot be read, byte order mark and line endings stay. Raises UnreadableMemoryError (unsafe-rewrite) if the
-    result would not read back as the same entries."""
+    """Return a file with each readable entry in canonical form, and one blank line around it.
+
+    Prose, text that cannot be read, the byte order mark and line endings are kept.
+
+    Raises:
+        UnreadableMemoryError: the result would not read back as the same entries
+            (unsafe-rewrite).
+    """
     file = parse_memory_file(path, data)
     if not file.entries:
         return data
     segments: list[Segment] = []
     for segment, follower in zip(file.segments, (*file.segments[1:], None), strict=True):
-        raw, text = segment.raw, _canonical_text(segment)
+        raw = segment.raw
+        text = _format_canonically(segment)
         if text is not None:
-            raw = (text + ("\n" if follower else "")).replace("\n", file.newline)
-        elif follower is not None and follower.entry is not None and not segment.is_broken:
-            is_tight = raw.strip() and not raw.endswith(("\n\n", "\n\r\n"))
-            raw += file.newline if is_tight else ""
+            gap = "\n" if follower else ""
+            raw = (text + gap).replace("\n", file.newline)
+        elif _needs_gap(segment, follower):
+            raw += file.newline
         segments.append(Segment(raw, 0))
     result = render_memory_file(replace(file, segments=tuple(segments)))
     if _content(parse_memory_file(path, result)) != _content(file):
@@ -267,59 +352,81 @@ def canonical_file(path: str, data: bytes) -> bytes:
     return result
 
 
+def _needs_gap(segment: Segment, follower: Segment | None) -> bool:
+    """Return whether prose is followed by an entry without a blank line between them."""
+    if follower is None or follower.entry is None or segment.is_broken:
+        return False
+    return segment.raw.strip() != "" and not segment.raw.endswith(("\n\n", "\n\r\n"))
+
+
 def _content(file: MemoryFile) -> tuple[tuple[Entry, ...], list[str]]:
     return file.entries, sorted(finding.code for finding in file.findings)
 
 
-def _canonical_text(segment: Segment) -> str | None:
-    """The canonical text of an entry; None for what is no entry, and for one that would read back otherwise. The title
-    line, a blank line, the body. What has no title line is not given one: that is for a person to word."""
+def _format_canonically(segment: Segment) -> str | None:
+    """Return the canonical text of an entry: front matter, title line, blank line, body.
+
+    An entry without a title line is not given one: that is for a person to word.
+
+    Returns:
+        The text; None for prose and for an entry that would not read back unchanged.
+    """
     entry = segment.entry
     if entry is None:
         return None
-    lines = segment.raw.replace("\r\n", "\n").split("\n")[len(segment.head) + 2 :]
-    first = next((line for line in lines if line.strip()), "")
+    old_lines = segment.raw.replace("\r\n", "\n").split("\n")[len(segment.head) + 2 :]
+    first_line = next((line for line in old_lines if line.strip()), "")
     body = entry.body.split("\n") if entry.body else []
-    if parse_title(first) is not None:
-        title = "## " + first.lstrip(" ").lstrip("#").strip(" \t")
+    if parse_title(first_line) is not None:
+        title = "## " + first_line.lstrip(" ").lstrip("#").strip(" \t")
         body = [title, "", *body] if body else [title]
-    text = (
-        "\n".join(["---", *_canonical_head(segment.head, segment.fields, entry), "---", *body])
-        + "\n"
-    )
-    return text if parse_memory_file("", text.encode()).entries == (entry,) else None
+    head = _canonical_head(segment.head, segment.fields, entry)
+    text = "\n".join(["---", *head, "---", *body]) + "\n"
+    return text if _is_text_of(text, entry) else None
 
 
 def _canonical_head(head: Sequence[str], fields: Sequence[Field], entry: Entry) -> list[str]:
-    """Known keys in canonical order, then the unknown ones in theirs; each with the comments above it. A comment at the
-    start of a line belongs to the key below it; an indented one, to the value that it stands in. Blank lines between
-    keys are dropped."""
-    order = {key: place for place, key in enumerate(CONVERTERS)}
+    """Return a front matter with known keys in canonical order, then the unknown ones in theirs.
+
+    A comment at the start of a line belongs to the key below it, an indented one to the value that
+    it is in. Blank lines between keys are dropped.
+    """
+    order = {key: position for position, key in enumerate(CONVERTERS)}
     blocks: list[tuple[int, list[str]]] = []
     comments = head[: fields[0].first]
-    for field, end in zip(fields, [*(field.first for field in fields[1:]), len(head)], strict=True):
+    ends = [*(field.first for field in fields[1:]), len(head)]
+    for field, end in zip(fields, ends, strict=True):
         last = end
         while not head[last - 1].strip() or head[last - 1].startswith("#"):
             last -= 1
-        own = _canonical_field(field, head[field.first : last], entry)
-        blocks.append((order.get(field.key, len(order)), [*filter(str.strip, comments), *own]))
+        block = [line for line in comments if line.strip()]
+        block += _canonical_field(field, head[field.first : last], entry)
+        blocks.append((order.get(field.key, len(order)), block))
         comments = head[last:end]
-    blocks.sort(key=lambda block: block[0])
-    return [*(line for _, lines in blocks for line in lines), *filter(str.strip, comments)]
+    blocks.sort(key=lambda pair: pair[0])
+
+    lines: list[str] = []
+    for _, block in blocks:
+        lines += block
+    return lines + [line for line in comments if line.strip()]
 
 
-def _canonical_field(field: Field, old: Sequence[str], entry: Entry) -> Sequence[str]:
-    """The canonical lines of a field; its own where it is unknown, of several lines, or would lose a comment."""
+def _canonical_field(field: Field, old_lines: Sequence[str], entry: Entry) -> Sequence[str]:
+    """Return the canonical lines of a field.
+
+    The old lines are returned if the field is unknown or of several lines, or if it would lose a
+    comment.
+    """
     key, value = field.key, field.value
-    if key not in CONVERTERS or any(
-        "\n" in text for text in ((value,) if isinstance(value, str) else value or ())
-    ):
-        return old
+    texts = (value,) if isinstance(value, str) else value or ()
+    if key not in CONVERTERS or any("\n" in text for text in texts):
+        return old_lines
     if key in DATES and isinstance(value, str) and value.strip():
-        new = [f"{key}: {quote_scalar(value.strip())}"]  # with its time, if it has one
+        new_lines = [f"{key}: {quote_scalar(value.strip())}"]  # With its time, if it has one.
     else:
-        new = format_field(key, getattr(entry, key))
-    # A `#` that is not of the value is a comment; where an escape may be one, better yes than no.
-    before, after = "\n".join(old), "\n".join(new)
+        new_lines = format_field(key, getattr(entry, key))
+    # A `#` that is not of the value is a comment; with a backslash, which may escape one, any is.
+    before = "\n".join(old_lines)
+    after = "\n".join(new_lines)
     has_comment = before.count("#") > after.count("#") or ("#" in before and "\\" in before)
-    return old if has_comment else new
+    return old_lines if has_comment else new_lines

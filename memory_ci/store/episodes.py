@@ -1,7 +1,8 @@
-"""The episode codec: files of documents to tellings and back, months that become one file each, and their merging.
+"""The codec of episodes: files of documents to tellings and back, folded by month, and merged.
 
-A document is front matter between two `---` lines and one line of text. A file of one document and that of a whole
-month are read alike. What is folded is copied as it stands, so that keys nobody here knows survive.
+A document is front matter between two `---` lines and one line of text. A file of one document and
+that of a whole month are read in the same way. Folding copies documents byte for byte, so that
+unknown keys are kept.
 """
 
 from __future__ import annotations
@@ -34,24 +35,34 @@ from memory_ci.store.yamltext import (
 MAX_DOCUMENT_BYTES = 64_000
 MAX_FILE_BYTES = 20 * 1024 * 1024
 PATH = re.compile(rf"{re.escape(EPISODES)}/([0-9]{{4}}-(?:0[1-9]|1[0-2]))/[^/]+\.md", re.DOTALL)
-# What a month becomes. It stays in its directory: were that gone, git would move what others add to it elsewhere.
+# The file of a folded month. It stays in its directory: if that were gone, git would move files
+# that others add to it elsewhere.
 MONTH_FILE = "_all.md"
 ID = re.compile(r"[a-z0-9][a-z0-9.+-]{0,80}")
 AMENDMENT_ID = re.compile(r"[a-z0-9][a-z0-9.+-]{0,80}\+[0-9a-f]{12}|[a-z0-9][a-z0-9.+-]{0,80}")
 KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,60}")
-OPENING = re.compile(r"(?:id|at|occurred_at)[ \t]*:")  # Begins no text below a front matter.
+# The first line of a front matter; no text below one begins like this.
+OPENING = re.compile(r"(?:id|at|occurred_at)[ \t]*:")
 CONFLICT = re.compile(r"<<<<<<< |>>>>>>> ")
 TIME = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt ].+")
 BAD_PLACE = re.compile(r" - at `\$([^`]*)`\Z")
 STEP = re.compile(r"\.(\w+)|\[(\d+)\]")
-_Placed = tuple[datetime, str, str]  # What a document is sorted by: its time and id, then its text.
-WHOLE = -1  # The line of what no line is at fault for: the `---` above the front matter.
+SortKey = tuple[datetime, str, str]
+"""Time, id and text of a document."""
+
+WHOLE = -1  # The line of a fault that is in no line: the `---` above the front matter.
 HINT = "`memory-ci help episodes` shows the form; what stands here is not used."
 
 
 class ParsedEpisodes(msgspec.Struct, frozen=True):
-    """What one file tells, and what of it cannot be read.
-    `lines` has the line, from 1, at which each telling begins."""
+    """The tellings of a file.
+
+    Attributes:
+        path: its path.
+        tellings: the tellings that can be read.
+        findings: remarks on text that cannot be read.
+        lines: the line, 1-based, at which each telling begins.
+    """
 
     path: str
     tellings: tuple[Telling, ...]
@@ -60,7 +71,13 @@ class ParsedEpisodes(msgspec.Struct, frozen=True):
 
 
 class _Document(msgspec.Struct, frozen=True):
-    """Lines of a file from its 0-based `first`; `close` is its second `---` among them, None where it has none."""
+    """A document in a file.
+
+    Attributes:
+        first: its first line in the file, 0-based.
+        lines: its lines.
+        close: the index of its second `---` among them; None if it has none.
+    """
 
     first: int
     lines: tuple[str, ...]
@@ -72,81 +89,102 @@ class _Document(msgspec.Struct, frozen=True):
 
 
 def is_episode_path(path: str) -> bool:
-    """Whether `path` is a file of episodes: one in the directory of a month.
+    """Return whether `path` is a file of episodes, in the directory of a month.
 
-    >>> [is_episode_path(f".memory/episodes/{name}") for name in ("2026-11/pr-1.md", "2026-11/_all.md", "x.md")]
+    >>> names = ("2026-11/pr-1.md", "2026-11/_all.md", "x.md")
+    >>> [is_episode_path(f".memory/episodes/{name}") for name in names]
     [True, True, False]
     """
     return find_month(path) is not None
 
 
 def find_month(path: str) -> str | None:
-    """The month that a file of episodes is of, as `2026-11`; None for another file."""
+    """Return the month of a file of episodes, as `2026-11`; None for any other file."""
     match = PATH.fullmatch(path)
     return match.group(1) if match else None
 
 
 def has_ended(month: str, before: date) -> bool:
-    """Whether a month was over before a day.
+    """Return whether a month ended before a day.
 
-    >>> [has_ended("2026-10", date(2026, 11, day)) for day in (1, 30)], has_ended("2026-11", date(2026, 11, 30))
-    ([True, True], False)
+    >>> has_ended("2026-10", date(2026, 11, 1)), has_ended("2026-11", date(2026, 11, 30))
+    (True, False)
     """
     return month < before.isoformat()[:7]
 
 
 def month_path(month: str) -> str:
+    """Return the path of the file of a folded month."""
     return f"{EPISODES}/{month}/{MONTH_FILE}"
 
 
 def telling_path(telling: Telling) -> str:
-    """The file of a telling, in the directory of its month (UTC). Raises UsageError (bad-episode)."""
-    _refuse(telling)
-    return f"{EPISODES}/{_time(telling).astimezone(UTC).isoformat()[:7]}/{telling.id}.md"
+    """Return the path of a telling, in the directory of its month (UTC).
+
+    Raises:
+        UsageError: the telling is not valid (bad-episode).
+    """
+    _require_valid(telling)
+    month = _time_of(telling).astimezone(UTC).isoformat()[:7]
+    return f"{EPISODES}/{month}/{telling.id}.md"
 
 
 def format_telling(telling: Telling) -> bytes:
-    """The document of a telling. Raises UsageError (bad-episode) for what would not read back as it is."""
-    _refuse(telling)
-    said, text, body = _said(telling), telling.text, list[str]()
-    # A text stands below the front matter if it can be there as it is; any other is quoted within.
-    is_line = (
-        text == text.strip() != "" and not text.startswith("---") and not UNPRINTABLE.search(text)
-    )
-    if is_line and not OPENING.match(text) and not CONFLICT.match(text):
-        body = [said.pop("text")]
+    """Return the document of a telling.
+
+    Raises:
+        UsageError: the telling is not valid, or too long (bad-episode).
+    """
+    _require_valid(telling)
+    fields = _list_fields(telling)
+    body: list[str] = []
+    # A text is below the front matter if it reads back there, else quoted within it.
+    if _is_line(telling.text):
+        body = [fields.pop("text")]
     head: list[str] = []
-    for name, value in said.items():
+    for name, value in fields.items():
         if isinstance(value, tuple) and value and isinstance(value[0], msgspec.Struct):
-            head += [f"{name}:", *(f"- {_flow(item)}" for item in value)]
+            head.append(f"{name}:")
+            head += [f"- {_format_flow(item)}" for item in value]
+        elif isinstance(value, str):
+            head.append(f"{name}: {format_scalar(value)}")
         else:
-            head.append(
-                f"{name}: {format_scalar(value) if isinstance(value, str) else _flow(value)}"
-            )
+            head.append(f"{name}: {_format_flow(value)}")
+
     data = "\n".join(["---", *head, "---", *body, ""]).encode()
     if len(data) > MAX_DOCUMENT_BYTES:
-        message = f"the episode {telling.id} is {len(data):,} bytes, over the limit of {MAX_DOCUMENT_BYTES:,}"
+        message = (
+            f"the episode {telling.id} is {len(data):,} bytes, "
+            f"over the limit of {MAX_DOCUMENT_BYTES:,}"
+        )
         raise UsageError(message, slug="bad-episode", hint="Name fewer files.")
     return data
 
 
-def _said(record: msgspec.Struct) -> dict[str, Any]:
-    """The fields of a record that say something: those that are required, and those that are not as by default."""
-    kept = {"outcome"} if isinstance(record, Episode) else set()
-    found = [(field, getattr(record, field.name)) for field in msgspec.structs.fields(record)]
-    blank = {
-        field.name: {} if field.default is msgspec.NODEFAULT else field.default
-        for field, _ in found
-    }
-    return {
-        field.name: value
-        for field, value in found
-        if value != blank[field.name] or field.name in kept
-    }
+def _is_line(text: str) -> bool:
+    """Return whether a text reads back as the line below a front matter."""
+    if text == "" or text != text.strip() or text.startswith("---"):
+        return False
+    return not (UNPRINTABLE.search(text) or OPENING.match(text) or CONFLICT.match(text))
 
 
-def _flow(value: object) -> str:
-    """A value on one line, as it may stand in braces."""
+def _list_fields(record: msgspec.Struct) -> dict[str, Any]:
+    """Return the fields of a record that differ from their defaults; of an episode its outcome too.
+
+    A required field is left out if it is an empty mapping.
+    """
+    fields: dict[str, Any] = {}
+    for field in msgspec.structs.fields(record):
+        value = getattr(record, field.name)
+        default = {} if field.default is msgspec.NODEFAULT else field.default
+        is_outcome = isinstance(record, Episode) and field.name == "outcome"
+        if value != default or is_outcome:
+            fields[field.name] = value
+    return fields
+
+
+def _format_flow(value: object) -> str:
+    """Return a value on one line, as it may be in braces."""
     match value:
         case str():
             return value if UUID.fullmatch(value) else format_flow_scalar(value)
@@ -155,80 +193,102 @@ def _flow(value: object) -> str:
         case float():
             return format_share(value)
         case tuple():
-            return f"[{', '.join(map(_flow, value))}]"
+            items = ", ".join(_format_flow(item) for item in value)
+            return f"[{items}]"
         case dict():
-            return (
-                "{" + ", ".join(f"{_flow(key)}: {_flow(item)}" for key, item in value.items()) + "}"
-            )
+            pairs = [f"{_format_flow(key)}: {_format_flow(item)}" for key, item in value.items()]
+            return "{" + ", ".join(pairs) + "}"
         case msgspec.Struct():
-            return _flow(_said(value))
+            return _format_flow(_list_fields(value))
     return str(value)
 
 
-def _refuse(telling: Telling) -> None:
-    if problem := next(_problems(telling), None):
+def _require_valid(telling: Telling) -> None:
+    """Check a telling before it is written.
+
+    Raises:
+        UsageError: it is not valid (bad-episode).
+    """
+    problem = next(_list_problems(telling), None)
+    if problem:
         hint = "`memory-ci help episodes` says what an episode may hold."
         raise UsageError(f"this is no episode: {problem}", slug="bad-episode", hint=hint)
 
 
-def _problems(telling: Telling) -> Iterator[str]:
-    """What it may not hold, whether it is written or read."""
+def _list_problems(telling: Telling) -> Iterator[str]:
+    """Return why a telling is not valid, whether it is written or read."""
     is_episode = isinstance(telling, Episode)
     if not (ID if is_episode else AMENDMENT_ID).fullmatch(telling.id):
         yield f"the id {telling.id!r} is not of lower-case letters, digits, `.`, `+` and `-`"
-    if any(
-        time.tzinfo is None for time in (_time(telling), *(said.at for said in telling.feedback))
-    ):
+    times = [_time_of(telling), *(event.at for event in telling.feedback)]
+    if any(time.tzinfo is None for time in times):
         yield "a time has no zone, as `+00:00`"
     if telling.valence is not None and not 0 <= telling.valence <= 1:
         yield f"the valence {telling.valence} is not a number from 0.0 to 1.0"
     if isinstance(telling, Episode):
-        counts = (*(given.rank for given in telling.retrieved), telling.action.pr or 0)
+        counts = [telling.action.pr or 0, *(entry.rank for entry in telling.retrieved)]
         if not all(0 <= count <= MAX_COUNT for count in counts):
             yield "a rank or number is not a whole number of 0 or more"
-        yield from (
-            f"the key {key!r} of the context is no word"
-            for key in telling.context
-            if not KEY.fullmatch(key)
-        )
+        for key in telling.context:
+            if not KEY.fullmatch(key):
+                yield f"the key {key!r} of the context is no word"
     elif telling.amends and not ID.fullmatch(telling.amends):
         yield f"it amends {telling.amends!r}, which is no id"
-    if any(map(SURROGATE.search, list_texts(telling))):
+    if any(SURROGATE.search(text) for text in list_texts(telling)):
         yield "it holds half a character"
 
 
 def list_texts(value: object) -> Iterator[str]:
-    """Every text in a record, however deep; keys of a mapping are none."""
+    """Return every text in a record, however deep, except the keys of mappings."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, msgspec.Struct):
         for name in value.__struct_fields__:
             yield from list_texts(getattr(value, name))
-    elif isinstance(value, tuple | dict):
-        for item in value.values() if isinstance(value, dict) else value:
+    elif isinstance(value, dict):
+        for item in value.values():
+            yield from list_texts(item)
+    elif isinstance(value, tuple):
+        for item in value:
             yield from list_texts(item)
 
 
-def _time(telling: Telling) -> datetime:
+def _time_of(telling: Telling) -> datetime:
     return telling.occurred_at if isinstance(telling, Episode) else telling.at
 
 
 def parse_episode_file(path: str, data: bytes) -> ParsedEpisodes:
-    """What a file tells. Never raises: what cannot be read is a finding, and the rest is served."""
-    read, findings = _read(path, data)
-    lines = tuple(document.first + 1 for document, _ in read)
-    return ParsedEpisodes(path, tuple(telling for _, telling in read), findings, lines)
+    """Return the tellings of a file. Never raises: text that cannot be read becomes a finding."""
+    documents, findings = _read_documents(path, data)
+    tellings = tuple(telling for _, telling in documents)
+    lines = tuple(document.first + 1 for document, _ in documents)
+    return ParsedEpisodes(path, tellings, findings, lines)
 
 
 def edit_tellings(path: str, data: bytes, change: Callable[[Telling], Telling]) -> bytes:
-    """The file with its tellings changed; one that stays as it is keeps its text. Raises UsageError (bad-episode)."""
-    for document, telling in _read(path, data)[0]:
-        if (new := change(telling)) != telling:
-            data = data.replace(document.raw.rstrip().encode(), format_telling(new).rstrip())
+    """Return a file with its tellings changed; one that is not changed keeps its text.
+
+    Args:
+        path: the path of the file.
+        data: its content.
+        change: returns the new state of a telling.
+
+    Raises:
+        UsageError: a new telling is not valid (bad-episode).
+    """
+    documents, _ = _read_documents(path, data)
+    for document, telling in documents:
+        new_telling = change(telling)
+        if new_telling != telling:
+            old_text = document.raw.rstrip().encode()
+            data = data.replace(old_text, format_telling(new_telling).rstrip())
     return data
 
 
-def _read(path: str, data: bytes) -> tuple[list[tuple[_Document, Telling]], tuple[Finding, ...]]:
+def _read_documents(
+    path: str, data: bytes
+) -> tuple[list[tuple[_Document, Telling]], tuple[Finding, ...]]:
+    """Return the documents of a file with their tellings, and findings on other text."""
     if len(data) > MAX_FILE_BYTES:
         message = f"the file is {len(data):,} bytes, over the limit of {MAX_FILE_BYTES:,}"
         return [], (Finding(path, 1, "bad-episode", message, "Split it, or restore it from git."),)
@@ -236,50 +296,65 @@ def _read(path: str, data: bytes) -> tuple[list[tuple[_Document, Telling]], tupl
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         return [], (not_utf8(path, data, error),)
-    read: list[tuple[_Document, Telling]] = []
+
     findings: list[Finding] = []
     lines = text.split("\n")
-    documents = _split(lines)
+    documents = _split_documents(lines)
     above = lines[: documents[0].first if documents else len(lines)]
-    loose = next((number for number, line in enumerate(above, 1) if line.strip()), 0)
-    if loose or not documents:
-        message = "this text belongs to no episode" if loose else "the file holds no episode"
-        findings.append(Finding(path, loose or 1, "bad-episode", message, HINT))
+    loose_line = next((number for number, line in enumerate(above, 1) if line.strip()), None)
+    if loose_line is not None:
+        message = "this text belongs to no episode"
+        findings.append(Finding(path, loose_line, "bad-episode", message, HINT))
+    elif not documents:
+        findings.append(Finding(path, 1, "bad-episode", "the file holds no episode", HINT))
+
+    readable: list[tuple[_Document, Telling]] = []
     for document in documents:
         try:
-            read.append((document, _parse(document)))
+            readable.append((document, _parse_document(document)))
         except YamlTextError as error:
-            findings.append(
-                Finding(path, document.first + error.line + 1, "bad-episode", error.reason, HINT)
-            )
-    return read, tuple(findings)
+            line_number = document.first + error.line + 1
+            findings.append(Finding(path, line_number, "bad-episode", error.reason, HINT))
+    return readable, tuple(findings)
 
 
-def _split(lines: Sequence[str]) -> list[_Document]:
-    """The documents of a file: each begins at a `---` that an `id:` or a time follows before the next one."""
+def _split_documents(lines: Sequence[str]) -> list[_Document]:
+    """Return the documents of a file.
+
+    Each begins at a `---` that an `id:` or a time follows before the next one.
+    """
     bounds = [number for number, line in enumerate(lines) if _is_bound(line)]
     ends = [*bounds, len(lines)][1:]
-    opened: list[tuple[int, int | None]] = []
-    skipped = -1
-    for place, (first, end) in enumerate(zip(bounds, ends, strict=True)):
-        if place == skipped or not any(OPENING.match(line) for line in lines[first + 1 : end]):
+    openings: list[tuple[int, int | None]] = []
+    closing = -1  # The `---` that closes the last document.
+    for first, end in zip(bounds, ends, strict=True):
+        if first == closing or not _has_opening(lines[first + 1 : end]):
             continue
-        is_closed = end < len(lines) and not any(
-            OPENING.match(line) for line in lines[end + 1 : end + 2]
-        )
-        opened.append((first, end - first if is_closed else None))
-        skipped = place + 1 if is_closed else -1
-    starts = [*(first for first, _ in opened), len(lines)]
-    ranges = zip(opened, starts[1:], strict=True)
-    return [_Document(first, tuple(lines[first:end]), close) for (first, close), end in ranges]
+        is_closed = end < len(lines) and not _has_opening(lines[end + 1 : end + 2])
+        openings.append((first, end - first if is_closed else None))
+        closing = end if is_closed else -1
+
+    starts = [*(first for first, _ in openings), len(lines)]
+    return [
+        _Document(first, tuple(lines[first:stop]), close)
+        for (first, close), stop in zip(openings, starts[1:], strict=True)
+    ]
+
+
+def _has_opening(lines: Sequence[str]) -> bool:
+    return any(OPENING.match(line) for line in lines)
 
 
 def _is_bound(line: str) -> bool:
     return line.startswith("---") and line.rstrip() == "---"
 
 
-def _parse(document: _Document) -> Telling:
-    """The telling of a document. Raises YamlTextError with a line that is counted from the document's."""
+def _parse_document(document: _Document) -> Telling:
+    """Return the telling of a document.
+
+    Raises:
+        YamlTextError: it is malformed; the line is counted from that of the document.
+    """
     lines = [line.removesuffix("\r") for line in document.lines]
     if len(document.raw.encode()) > MAX_DOCUMENT_BYTES:
         raise YamlTextError(0, f"an episode of more than {MAX_DOCUMENT_BYTES:,} bytes")
@@ -293,144 +368,215 @@ def _parse(document: _Document) -> Telling:
         if _is_bound(line):
             raise YamlTextError(number, "a line --- stands in the text, which is one line")
     try:
-        return _convert(parse_nested(lines[1 : document.close]), "\n".join(below).strip())
+        nodes = parse_nested(lines[1 : document.close])
+        return _convert(nodes, "\n".join(below).strip())
     except YamlTextError as error:
         raise YamlTextError(error.line + 1, error.reason) from error
 
 
 def _convert(nodes: Mapping[str, YamlNode], body: str) -> Telling:
-    plain = {key: _plain(node) for key, node in nodes.items()}
+    """Return the telling of a front matter and the text below it.
+
+    Raises:
+        YamlTextError: it is malformed; the line is that in the front matter.
+    """
+    values = {key: _to_builtins(node) for key, node in nodes.items()}
     if body and "text" in nodes:
-        raise YamlTextError(
-            nodes["text"].line, "its text stands here and below the front matter: keep one"
-        )
+        reason = "its text stands here and below the front matter: keep one"
+        raise YamlTextError(nodes["text"].line, reason)
     kind: type[Telling] = Episode if "occurred_at" in nodes else Amendment
     try:
         _check_times(nodes)
-        read: Telling = msgspec.convert({"situation": {}, "text": body} | plain, kind, strict=False)
-        feedback = tuple(replace(said, at=in_utc(said.at)) for said in read.feedback)
-        name = "occurred_at" if isinstance(read, Episode) else "at"
-        telling: Telling = replace(read, feedback=feedback, **{name: in_utc(_time(read))})
+        defaults: dict[str, Any] = {"situation": {}, "text": body}
+        telling: Telling = msgspec.convert(defaults | values, kind, strict=False)
+        telling = _convert_times(telling)
     except msgspec.ValidationError as error:
-        raise _explain(str(error), nodes) from error
+        raise _locate_error(str(error), nodes) from error
     except OverflowError as error:
         raise YamlTextError(WHOLE, "a time lies outside of the calendar") from error
-    if problem := next(_problems(telling), None):
+    problem = next(_list_problems(telling), None)
+    if problem:
         raise YamlTextError(WHOLE, problem)
     return telling
 
 
-def _plain(node: YamlNode) -> Any:  # noqa: ANN401 - texts, lists and mappings
+def _convert_times(telling: Telling) -> Telling:
+    """Return a telling with all times in UTC."""
+    feedback = tuple(replace(event, at=in_utc(event.at)) for event in telling.feedback)
+    time = in_utc(_time_of(telling))
+    if isinstance(telling, Episode):
+        return replace(telling, feedback=feedback, occurred_at=time)
+    return replace(telling, feedback=feedback, at=time)
+
+
+def _to_builtins(node: YamlNode) -> Any:  # noqa: ANN401 - texts, lists and mappings
     if isinstance(node.value, str):
         return node.value
     if isinstance(node.value, dict):
-        return {key: _plain(inner) for key, inner in node.value.items()}
-    return [_plain(item) for item in node.value]
+        return {key: _to_builtins(inner) for key, inner in node.value.items()}
+    return [_to_builtins(item) for item in node.value]
 
 
 def _check_times(nodes: Mapping[str, YamlNode]) -> None:
-    """A time is written as one: msgspec takes a lone number for seconds since 1970."""
-    feedback = nodes.get("feedback", YamlNode((), 0)).value
-    items = feedback if isinstance(feedback, tuple) else ()
-    for mapping in (nodes, *(item.value for item in items if isinstance(item.value, dict))):
+    """Check the form of times: msgspec takes a lone number for seconds since 1970.
+
+    Raises:
+        YamlTextError: a time has another form.
+    """
+    mappings = [nodes]
+    feedback = nodes.get("feedback")
+    if feedback is not None and isinstance(feedback.value, tuple):
+        mappings += [item.value for item in feedback.value if isinstance(item.value, dict)]
+    for mapping in mappings:
         for key in ("at", "occurred_at"):
             node = mapping.get(key)
-            if node is not None and not (
-                isinstance(node.value, str) and TIME.fullmatch(node.value)
-            ):
-                raise YamlTextError(
-                    node.line, f"{key}: not a time like '2026-11-20T14:02:11+00:00'"
-                )
+            if node is None:
+                continue
+            if not isinstance(node.value, str) or not TIME.fullmatch(node.value):
+                reason = f"{key}: not a time like '2026-11-20T14:02:11+00:00'"
+                raise YamlTextError(node.line, reason)
 
 
-def _explain(message: str, nodes: Mapping[str, YamlNode]) -> YamlTextError:
-    """msgspec's error with the line of the value that it names, as far down as that can be told."""
+def _locate_error(message: str, nodes: Mapping[str, YamlNode]) -> YamlTextError:
+    """Return msgspec's error with the line of the value that it names, as precise as possible."""
     place = BAD_PLACE.search(message)
-    path = place.group(1) if place else ""
-    node: YamlNode | None = None
+    if place is None:
+        return YamlTextError(WHOLE, message)
+    path = place.group(1)
+    line = WHOLE
+    value: object = nodes
     for key, index in STEP.findall(path):
-        inner = nodes if node is None else node.value
-        found = (
-            inner.get(key) if isinstance(inner, Mapping) else inner[int(index)] if index else None
-        )
-        if not isinstance(found, YamlNode):
+        node: object = None
+        if isinstance(value, Mapping):
+            node = value.get(key)
+        elif isinstance(value, tuple) and index:
+            node = value[int(index)]
+        if not isinstance(node, YamlNode):
             break
-        node = found
-    reason = message[: place.start()] if place else message
-    return YamlTextError(
-        node.line if node else WHOLE, f"{path.lstrip('.')}: {reason}" if path else reason
-    )
+        line = node.line
+        value = node.value
+    reason = message[: place.start()]
+    return YamlTextError(line, f"{path.lstrip('.')}: {reason}" if path else reason)
 
 
 def fold_months(files: Mapping[str, bytes | None], before: date) -> dict[str, bytes | None]:
-    """What changes when the files of each month that ended before `before` become one file; None: taken away. Documents
-    are copied as they stand, each once, in order of time. A file of which something cannot be read stays; without bytes
-    it is one that is there and cannot be read at all."""
-    months: defaultdict[str, dict[str, bytes | None]] = defaultdict(dict)
+    """Fold the files of each month that ended before a day into one.
+
+    Documents are copied byte for byte, each once, in order of time. A file with text that cannot be
+    read stays.
+
+    Args:
+        files: the content of files of episodes; None for one that cannot be read at all.
+        before: the day.
+
+    Returns:
+        The new content of each file that changes; None for one that is deleted.
+    """
+    files_by_month: defaultdict[str, dict[str, bytes | None]] = defaultdict(dict)
     for path in sorted(files):
-        if (month := find_month(path)) is not None and has_ended(month, before):
-            months[month][path] = files[path]
+        month = find_month(path)
+        if month is not None and has_ended(month, before):
+            files_by_month[month][path] = files[path]
     changes: dict[str, bytes | None] = {}
-    for month, own in months.items():
-        changes |= _fold(month_path(month), own)
+    for month, month_files in files_by_month.items():
+        changes |= _fold_month(month_path(month), month_files)
     return changes
 
 
-def _fold(target: str, files: Mapping[str, bytes | None]) -> dict[str, bytes | None]:
-    read = {path: _read(path, data) for path, data in files.items() if data is not None}
-    whole = {path: documents for path, (documents, findings) in read.items() if not findings}
-    singles = [path for path in whole if path != target]
-    if not singles or (target in files and target not in whole):
+def _fold_month(target: str, files: Mapping[str, bytes | None]) -> dict[str, bytes | None]:
+    """Fold the files of a month into `target`; return the files that change."""
+    readable_paths: list[str] = []
+    keys: set[SortKey] = set()
+    for path, data in files.items():
+        if data is None:
+            continue
+        documents, findings = _read_documents(path, data)
+        if not findings:
+            readable_paths.append(path)
+            keys.update(_sort_key(document, telling) for document, telling in documents)
+    single_paths = [path for path in readable_paths if path != target]
+    if not single_paths or (target in files and target not in readable_paths):
         return {}
-    placed = {_place(*one) for documents in whole.values() for one in documents}
-    data = _join(placed)
-    # Were one document half of a new file, git would take that for its new name; and where two branches fold the month,
-    # one of them with more in it, it would find a conflict of names that no merge driver is asked about.
-    is_mostly_one = max(len(raw.encode()) for _, _, raw in placed) * 2 >= len(data)
-    if len(data) > MAX_FILE_BYTES or (target not in files and is_mostly_one):
+
+    folded = _join_documents(keys)
+    # If one document were half of a new file, git would take the file for a rename of it. And where
+    # two branches fold the month, one of them with more in it, git would find a conflict of names
+    # for which it calls no merge driver.
+    largest = max(len(raw.encode()) for _, _, raw in keys)
+    is_mostly_one = largest * 2 >= len(folded)
+    if len(folded) > MAX_FILE_BYTES or (target not in files and is_mostly_one):
         return {}
-    return {target: data, **dict.fromkeys(singles)}
+    return {target: folded, **dict.fromkeys(single_paths)}
 
 
-def _place(document: _Document, telling: Telling) -> _Placed:
-    return _time(telling), telling.id, document.raw
+def _sort_key(document: _Document, telling: Telling) -> SortKey:
+    return _time_of(telling), telling.id, document.raw
 
 
-def _join(placed: Iterable[_Placed]) -> bytes:
-    return "\n".join(raw for _, _, raw in sorted(placed)).encode()
+def _join_documents(keys: Iterable[SortKey]) -> bytes:
+    """Return the text of documents in order of time."""
+    return "\n".join(raw for _, _, raw in sorted(keys)).encode()
 
 
 def merge_documents(base: bytes, ours: bytes, theirs: bytes) -> tuple[bytes, int] | None:
-    """The documents of both sides in order of time, and how many conflict; None where a side cannot be read whole. Gone
-    is only what one side took away and the other left as it was. Two that share an id stand between git's markers."""
-    sides = [found for found in map(_by_id, (base, ours, theirs)) if found is not None]
-    if len(sides) < 3:
+    """Merge the documents of two sides.
+
+    A document is dropped only if one side deleted it and the other did not change it. Two different
+    ones with one id are put between git's conflict markers.
+
+    Args:
+        base: the file at the merge base.
+        ours: the file of our side.
+        theirs: the file of their side.
+
+    Returns:
+        The documents in order of time, and the number of conflicts; None if a side cannot be read
+        completely or the result is too long.
+    """
+    sides: list[dict[str, SortKey]] = []
+    for data in (base, ours, theirs):
+        side = _group_by_id(data)
+        if side is None:
+            return None
+        sides.append(side)
+
+    merged: list[SortKey] = []
+    conflicts = 0
+    for document_id in set().union(*sides):
+        versions = [side.get(document_id) for side in sides]
+        document, is_conflict = _merge_document(*versions)
+        conflicts += is_conflict
+        if document is not None:
+            merged.append(document)
+    data = _join_documents(merged)
+    return (data, conflicts) if len(data) <= MAX_FILE_BYTES else None
+
+
+def _group_by_id(data: bytes) -> dict[str, SortKey] | None:
+    """Return the documents of a file by id.
+
+    None if one cannot be read, two share an id, or line endings are mixed.
+    """
+    if b"\r" in data:
         return None
-    names = set().union(*sides)
-    settled = [_settle(*(side.get(name) for side in sides)) for name in names]
-    data = _join(placed for placed, _ in settled if placed is not None)
-    return (
-        (data, sum(is_disputed for _, is_disputed in settled))
-        if len(data) <= MAX_FILE_BYTES
-        else None
-    )
+    if not data.strip():
+        return {}
+    documents, findings = _read_documents("", data)
+    keys = {_sort_key(document, telling) for document, telling in documents}
+    by_id = {key[1]: key for key in keys}
+    return None if findings or len(by_id) < len(keys) else by_id
 
 
-def _by_id(data: bytes) -> dict[str, _Placed] | None:
-    """The documents of a file by their ids; None where one cannot be read, two share an id, or line ends are mixed."""
-    read, findings = _read("", data) if data.strip() else ([], ())
-    placed = {_place(*one) for one in read}
-    found = {one[1]: one for one in placed}
-    return None if findings or len(found) < len(placed) or b"\r" in data else found
-
-
-def _settle(
-    base: _Placed | None, ours: _Placed | None, theirs: _Placed | None
-) -> tuple[_Placed | None, bool]:
-    """A document three ways, and whether it is in conflict."""
-    if ours == theirs or base in (ours, theirs):
-        return (theirs if ours == base else ours), False
+def _merge_document(
+    base: SortKey | None, ours: SortKey | None, theirs: SortKey | None
+) -> tuple[SortKey | None, bool]:
+    """Merge three versions of a document; return it and whether it is in conflict."""
+    if ours == theirs or base == theirs:
+        return ours, False
+    if base == ours:
+        return theirs, False
     if ours is None or theirs is None:
         return ours or theirs, False
-    time, name, raw = ours
-    return (time, name, f"<<<<<<< ours\n{raw}=======\n{theirs[2]}>>>>>>> theirs\n"), True
+    time, document_id, raw = ours
+    conflict = f"<<<<<<< ours\n{raw}=======\n{theirs[2]}>>>>>>> theirs\n"
+    return (time, document_id, conflict), True

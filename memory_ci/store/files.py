@@ -1,4 +1,4 @@
-"""Files of the work tree, written so that a reader sees the old text or the new, never half of one."""
+"""Files of the work tree, replaced atomically: a reader sees the old text or the new."""
 
 from __future__ import annotations
 
@@ -10,45 +10,59 @@ from memory_ci.files import replacing
 
 
 def write_file(path: Path, data: bytes, root: Path | None = None) -> None:
-    """Write a file so that it is replaced whole or stays as it was.
+    """Replace the content of a file atomically.
 
-    A device or a pipe (`-o /dev/null`) is written to and stays what it is.
+    A device or a pipe (`-o /dev/null`) is written to and not replaced.
 
     Args:
         path: the file.
         data: its whole content.
-        root: write only inside of this directory and outside of its `.git`, symbolic links resolved: a link that came
-            with a branch leads nobody out.
+        root: the directory inside of which the file must be, outside of its `.git`, after symbolic
+            links are resolved: a link on a branch must not lead out of it.
 
     Raises:
-        RepositoryError: outside-repository or write-failed; the file is then as it was.
+        RepositoryError: outside-repository or write-failed; the file is then unchanged.
     """
-    real, top = (
-        Path(os.path.realpath(directory)) for directory in (path.parent, root or path.parent)
-    )
-    if root is not None and (not real.is_relative_to(top) or ".git" in real.relative_to(top).parts):
+    if root is None:
+        if path.exists() and not path.is_file() and not path.is_dir():
+            _write_through(path, data)
+            return
+    elif not _is_inside(path.parent, root):
+        message = f"{path} is outside of the repository"
         hint = "A symbolic link leads there: replace it by a directory."
-        raise RepositoryError(
-            f"{path} is outside of the repository", slug="outside-repository", hint=hint
-        )
-    if root is None and path.exists() and not path.is_file() and not path.is_dir():
-        _write_through(path, data)
-        return
+        raise RepositoryError(message, slug="outside-repository", hint=hint)
     try:
         with replacing(path) as temporary:
             temporary.write_bytes(data)
-            os.umask(mask := os.umask(0))  # it can only be read by setting it
-            temporary.chmod(path.stat().st_mode & 0o777 if path.exists() else 0o666 & ~mask)
+            temporary.chmod(_find_mode(path))
     except OSError as error:
         message = f"cannot write {path}: {error.strerror or error}"
         raise RepositoryError(message, slug="write-failed", hint="Nothing was changed.") from error
+
+
+def _is_inside(directory: Path, root: Path) -> bool:
+    """Return whether a directory is in `root` and outside of its `.git`, with links resolved."""
+    real_directory = Path(os.path.realpath(directory))
+    real_root = Path(os.path.realpath(root))
+    if not real_directory.is_relative_to(real_root):
+        return False
+    return ".git" not in real_directory.relative_to(real_root).parts
+
+
+def _find_mode(path: Path) -> int:
+    """Return the permissions of a file, or those that a new one gets."""
+    if path.exists():
+        return path.stat().st_mode & 0o777
+    mask = os.umask(0)  # The mask can only be read by setting it.
+    os.umask(mask)
+    return 0o666 & ~mask
 
 
 def remove_file(path: Path) -> None:
     """Remove a file.
 
     Raises:
-        RepositoryError: write-failed; the file is then as it was.
+        RepositoryError: write-failed; the file is then unchanged.
     """
     try:
         path.unlink()
@@ -60,13 +74,15 @@ def remove_file(path: Path) -> None:
 
 
 def _write_through(path: Path, data: bytes) -> None:
-    """Not waiting for a reader that a pipe may never have; once there is one, for as long as it reads."""
+    """Write to a device or a pipe.
+
+    It does not wait for a reader that a pipe may never have, but waits while one reads.
+    """
     try:
-        handle = os.open(path, os.O_WRONLY | getattr(os, "O_NONBLOCK", 0))
-        os.set_blocking(handle, True)
-        with os.fdopen(handle, "wb") as stream:
+        descriptor = os.open(path, os.O_WRONLY | getattr(os, "O_NONBLOCK", 0))
+        os.set_blocking(descriptor, True)
+        with os.fdopen(descriptor, "wb") as stream:
             stream.write(data)
     except OSError as error:
-        raise RepositoryError(
-            f"cannot write {path}: {error.strerror or error}", slug="write-failed"
-        ) from error
+        message = f"cannot write {path}: {error.strerror or error}"
+        raise RepositoryError(message, slug="write-failed") from error

@@ -1,4 +1,4 @@
-"""The front matter codec: fields of text to an Entry and back, with every problem named by its line."""
+"""The codec of front matter: fields of text to an Entry and back, problems named by line."""
 
 from __future__ import annotations
 
@@ -23,20 +23,26 @@ from memory_ci.store.yamltext import (
 )
 
 UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
-SURROGATE = re.compile(
-    "[\ud800-\udfff]"
-)  # Half a character: what a path that is not UTF-8 turns into.
-MAX_COUNT = 10**18 - 1  # The highest count read and written: it fits the index's integers.
+# Half a character: a path that is not UTF-8 decodes to some.
+SURROGATE = re.compile("[\ud800-\udfff]")
+MAX_COUNT = 10**18 - 1  # The highest count that is read and written: it fits integers of the index.
 DATE = re.compile(r"(\d{4}-\d{2}-\d{2})(?:[T ]\d{2}:\d{2}.*)?")
 Value = str | tuple[str, ...] | None
 
 
 class BadValueError(Exception):
-    """A field holds what it must not; the text says what would be right."""
+    """A field with a value that is not allowed; the message says what is."""
 
 
 class FieldProblem(msgspec.Struct, frozen=True):
-    """One thing wrong in a front matter: 0-based line in it (-1: its opening `---`), code, what, what to do."""
+    """A problem in a front matter.
+
+    Attributes:
+        line: its line, 0-based; -1 is the opening `---`.
+        code: the code of the finding.
+        message: the fault.
+        hint: the remedy.
+    """
 
     line: int
     code: str
@@ -44,36 +50,37 @@ class FieldProblem(msgspec.Struct, frozen=True):
     hint: str = ""
 
 
-def _text(value: Value) -> str:
+def _read_text(value: Value) -> str:
     if not isinstance(value, str):
         raise BadValueError("must be a single text")
     return value
 
 
-def _texts(value: Value) -> tuple[str, ...]:
+def _read_texts(value: Value) -> tuple[str, ...]:
     if value is None:
         raise BadValueError("must be a list of texts")
-    return tuple(item for item in ((value,) if isinstance(value, str) else value) if item)
+    texts = (value,) if isinstance(value, str) else value
+    return tuple(text for text in texts if text)
 
 
-def _uuid(value: Value) -> str:
-    text = _text(value).lower()
+def _read_uuid(value: Value) -> str:
+    text = _read_text(value).lower()
     if not UUID.fullmatch(text):
         raise BadValueError(f"{text!r} is not a UUID")
     return text
 
 
-def _day(value: Value) -> date:
-    match = DATE.fullmatch(_text(value).strip())
+def _read_date(value: Value) -> date:
+    match = DATE.fullmatch(_read_text(value).strip())
     try:
         return date.fromisoformat(match[1] if match else "")
     except ValueError:
         raise BadValueError(f"{value!r} is not a date like '2026-11-20'") from None
 
 
-def _share(value: Value) -> float:
+def _read_share(value: Value) -> float:
     try:
-        number = float(_text(value))
+        number = float(_read_text(value))
     except ValueError:
         number = math.nan
     if not 0.0 <= number <= 1.0:
@@ -81,40 +88,51 @@ def _share(value: Value) -> float:
     return number
 
 
-def _count(value: Value) -> int:
-    if not re.fullmatch(r"[0-9]{1,18}", _text(value)):
+def _read_count(value: Value) -> int:
+    text = _read_text(value)
+    if not re.fullmatch(r"[0-9]{1,18}", text):
         raise BadValueError(f"{value!r} is not a whole number of 0 or more")
-    return int(_text(value))
+    return int(text)
 
 
-def _choice(options: Sequence[str]) -> Callable[[Value], str]:
-    def convert(value: Value) -> str:
+def _make_choice_reader(options: Sequence[str]) -> Callable[[Value], str]:
+    """Return a reader of values that must be one of `options`."""
+
+    def read_choice(value: Value) -> str:
         if value not in options:
             raise BadValueError(f"{value!r} is not one of {', '.join(options)}")
-        return _text(value)
+        return _read_text(value)
 
-    return convert
+    return read_choice
+
+
+_read_known_phase = _make_choice_reader(get_args(Phase))
+
+
+def _read_phase(value: Value) -> str | None:
+    return None if value == "unknown" else _read_known_phase(value)
 
 
 DATES = ("last_reinforced", "created_at", "occurred_at", "valid_until", "promoted_at")
-READINGS: Mapping[str, Callable[[Value], Any]] = {
-    "id": _uuid,
-    "type": _choice(get_args(EntryType)),
-    "domain": _choice(get_args(Domain)),
-    "importance": _share,
-    "reinforcement_count": _count,
-    "status": _choice(get_args(Status)),
-    "phase": lambda value: None if value == "unknown" else _choice(get_args(Phase))(value),
-    "priority": _choice(get_args(Priority)),
-    "adoption": _choice(get_args(Adoption)),
-    **dict.fromkeys(DATES, _day),
-    **dict.fromkeys(
-        ("session", "scope", "source", "engine", "aka", "instead", "promoted_from"), _text
-    ),
-    **dict.fromkeys(("supersedes", "evidence", "occurrences", "cites", "relations"), _texts),
+TEXTS = ("session", "scope", "source", "engine", "aka", "instead", "promoted_from")
+LISTS = ("supersedes", "evidence", "occurrences", "cites", "relations")
+READERS: Mapping[str, Callable[[Value], Any]] = {
+    "id": _read_uuid,
+    "type": _make_choice_reader(get_args(EntryType)),
+    "domain": _make_choice_reader(get_args(Domain)),
+    "importance": _read_share,
+    "reinforcement_count": _read_count,
+    "status": _make_choice_reader(get_args(Status)),
+    "phase": _read_phase,
+    "priority": _make_choice_reader(get_args(Priority)),
+    "adoption": _make_choice_reader(get_args(Adoption)),
+    **dict.fromkeys(DATES, _read_date),
+    **dict.fromkeys(TEXTS, _read_text),
+    **dict.fromkeys(LISTS, _read_texts),
 }
-# The known fields in canonical order, each with the reading of its own type.
-CONVERTERS = {name: READINGS[name] for name in Entry.__struct_fields__ if name in READINGS}
+CONVERTERS = {name: READERS[name] for name in Entry.__struct_fields__ if name in READERS}
+"""The reader of each field of an entry, in canonical order."""
+
 REQUIRED = (
     "id",
     "type",
@@ -127,12 +145,15 @@ REQUIRED = (
 
 
 def parse_values(fields: Sequence[Field]) -> tuple[dict[str, Any], list[FieldProblem]]:
-    """Typed values of the known fields, and what is wrong with the others."""
+    """Return the values of the fields of an entry, and the problems with others."""
     values: dict[str, Any] = {}
+    problems: list[FieldProblem] = []
     present = {field.key for field in fields}
-    absent = [f"the required field {key!r} is missing" for key in REQUIRED if key not in present]
-    hint = "Add it, or let `memory-ci check --fix`."
-    problems = [FieldProblem(-1, "missing-field", message, hint) for message in absent]
+    for key in REQUIRED:
+        if key not in present:
+            message = f"the required field {key!r} is missing"
+            hint = "Add it, or let `memory-ci check --fix`."
+            problems.append(FieldProblem(-1, "missing-field", message, hint))
     for field in fields:
         if field.key not in CONVERTERS or (field.value == "" and field.key not in REQUIRED):
             continue
@@ -144,16 +165,17 @@ def parse_values(fields: Sequence[Field]) -> tuple[dict[str, Any], list[FieldPro
 
 
 def parse_extra(fields: Sequence[Field], lines: Sequence[str]) -> tuple[tuple[str, str], ...]:
-    """The unknown keys with their raw YAML after the colon, so that a rewrite can put them back."""
-    return tuple(
-        (field.key, "\n".join(lines[field.first : field.last + 1]).partition(":")[2])
-        for field in fields
-        if field.key not in CONVERTERS
-    )
+    """Return the unknown keys with their raw YAML after the colon, for when they are rewritten."""
+    extra: list[tuple[str, str]] = []
+    for field in fields:
+        if field.key not in CONVERTERS:
+            raw = "\n".join(lines[field.first : field.last + 1])
+            extra.append((field.key, raw.partition(":")[2]))
+    return tuple(extra)
 
 
 def format_field(key: str, value: object) -> list[str]:
-    """The canonical lines of one known field; none for a value that is absent."""
+    """Return the canonical lines of a field; none for a value that is absent."""
     if value is None or value == ():
         return []
     if isinstance(value, tuple):
@@ -164,12 +186,14 @@ def format_field(key: str, value: object) -> list[str]:
         return [f"{key}: {format_share(value)}"]
     if isinstance(value, int):
         return [f"{key}: {min(value, MAX_COUNT)}"]
-    is_plain = key == "id" and UUID.fullmatch(str(value))
-    return [f"{key}: {value if is_plain else format_scalar(str(value))}"]
+    text = str(value)
+    if key == "id" and UUID.fullmatch(text):
+        return [f"{key}: {text}"]
+    return [f"{key}: {format_scalar(text)}"]
 
 
 def format_share(value: float) -> str:
-    """The shortest decimals that read back as the same number, without an exponent.
+    """Return the shortest decimals that read back as the same number, without an exponent.
 
     >>> [format_share(v) for v in (0.5, 1.0, 0.12345, 0.00001)]
     ['0.5', '1.0', '0.12345', '0.00001']
@@ -178,45 +202,71 @@ def format_share(value: float) -> str:
 
 
 def format_front_matter(entry: Entry) -> list[str]:
-    """The lines between the two `---`, known fields in canonical order, unknown ones after them."""
-    known = [line for key in CONVERTERS for line in format_field(key, getattr(entry, key))]
-    return known + [line for key, raw in entry.extra for line in f"{key}:{raw}".split("\n")]
+    """Return the lines between the two `---`, fields in canonical order and unknown keys last."""
+    lines: list[str] = []
+    for key in CONVERTERS:
+        lines += format_field(key, getattr(entry, key))
+    for key, raw in entry.extra:
+        lines += f"{key}:{raw}".split("\n")
+    return lines
 
 
 def edit_front_matter(
     lines: Sequence[str], fields: Sequence[Field], before: Entry, after: Entry
 ) -> list[str]:
-    """`lines` with only the fields that differ rewritten, each where it stands; every other line is kept.
+    """Rewrite the fields that differ, each in its place; every other line is kept.
 
-    A field that is new goes before the first field that follows it in canonical order. `lines` may end in their `\\r`:
-    a new line ends as the one it replaces or stands before. The comment behind a value on one line stays.
+    A new field comes before the first field that follows it in canonical order. A new line ends as
+    the one that it replaces or precedes. The comment after a value on one line is kept.
+
+    Args:
+        lines: the lines of a front matter, which may end in a carriage return.
+        fields: the fields in them.
+        before: the entry as it was read.
+        after: the entry to write.
+
+    Raises:
+        UsageError: unknown keys differ (entry-not-writable).
     """
     if before.extra != after.extra:
         raise UsageError("unknown front matter keys cannot be edited", slug="entry-not-writable")
-    changed = [key for key in CONVERTERS if getattr(before, key) != getattr(after, key)]
-    edited = list(lines)
+    order = {key: position for position, key in enumerate(CONVERTERS)}
     spans = {field.key: (field.first, field.last + 1) for field in fields}
-    order = {key: place for place, key in enumerate(CONVERTERS)}
-    edits = []
-    for key in changed:
-        later = [first for name, (first, _) in spans.items() if order.get(name, -1) > order[key]]
-        first, end = spans.get(key, (min(later, default=len(lines)),) * 2)
-        edits.append((first, order[key], end, format_field(key, getattr(after, key))))
-    for first, _, end, new in sorted(edits, reverse=True):
-        old = edited[min(first, len(edited) - 1)]
-        comment = trailing_comment(old.removesuffix("\r")) if end - first == len(new) == 1 else ""
-        ending = "\r" if old.endswith("\r") else ""
-        edited[first:end] = [line + comment + ending for line in new]
+    edits: list[tuple[int, int, int, list[str]]] = []
+    for key in CONVERTERS:
+        value = getattr(after, key)
+        if getattr(before, key) == value:
+            continue
+        if key in spans:
+            first, end = spans[key]
+        else:
+            following = [
+                start for name, (start, _) in spans.items() if order.get(name, -1) > order[key]
+            ]
+            first = end = min(following, default=len(lines))
+        edits.append((first, order[key], end, format_field(key, value)))
+
+    edited = list(lines)
+    for first, _, end, new_lines in sorted(edits, reverse=True):
+        old_line = edited[min(first, len(edited) - 1)]
+        ending = "\r" if old_line.endswith("\r") else ""
+        if end - first == len(new_lines) == 1:
+            ending = trailing_comment(old_line.removesuffix("\r")) + ending
+        edited[first:end] = [line + ending for line in new_lines]
     return edited
 
 
 def find_unwritable(entry: Entry) -> str | None:
-    """The first field of the front matter that would not read back as it is, as one with half a character."""
+    """Return the first field that would not read back unchanged, for example half a character."""
     for key, convert in CONVERTERS.items():
-        if (value := getattr(entry, key)) in (None, ()):
+        value = getattr(entry, key)
+        if value in (None, ()):
             continue
+        if value == "":
+            return key
         try:
-            if value == "" or convert(parse_fields(format_field(key, value))[0].value) != value:
+            field = parse_fields(format_field(key, value))[0]
+            if convert(field.value) != value:
                 return key
         except (YamlTextError, BadValueError):
             return key

@@ -1,17 +1,24 @@
-"""Markdown headings and fences (CommonMark 0.31, sections 4.2, 4.3 and 4.5), read without backtracking."""
+"""Markdown headings and code fences, read without backtracking.
+
+They are those of CommonMark 0.31, sections 4.2, 4.3 and 4.5.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from typing import NamedTuple
 
 UNDERLINE = re.compile(r" {0,3}-{3,}[ \t]*")
-# How a line starts that no underline makes a heading: a quote, a table, HTML, a list, a heading, a fence, a rule.
+# The start of a line that is no heading even if underlined: a quote, a table, HTML, a list, a
+# heading, a fence, a rule.
 OTHER_BLOCK = re.compile(r"[>|<]|[-*+][ \t]|[0-9]+[.)][ \t]|#|```|~~~|([-*_])(?:[ \t]*\1)+$")
 
 
 def parse_heading(line: str) -> tuple[int, str] | None:
-    """Level and text of a heading `# …` to `###### …`; closing #s go only where a blank parts them from the text.
+    """Return level and text of a heading `# …` to `###### …`; None for any other line.
+
+    Closing #s are removed only after a blank.
 
     >>> [parse_heading(line) for line in ("## About C#", "# One ##", "##")]
     [(2, 'About C#'), (1, 'One'), None]
@@ -22,39 +29,48 @@ def parse_heading(line: str) -> tuple[int, str] | None:
         return None
     text = line[level:].strip(" \t")
     bare = text.rstrip("#")
-    return level, text if bare.strip(" \t") == bare != "" else bare.rstrip(" \t")
+    has_closing = bare == "" or bare != bare.strip(" \t")
+    return level, bare.rstrip(" \t") if has_closing else text
 
 
 def parse_title(line: str) -> str | None:
-    """The text of a heading that may be an entry's title: any but the first level."""
+    """Return the text of a heading of level 2 or more, which may be the title of an entry."""
     heading = parse_heading(line)
-    return heading[1] if heading and heading[0] > 1 else None
+    if heading is None:
+        return None
+    level, text = heading
+    return text if level > 1 else None
 
 
 def is_heading_2(line: str) -> bool:
-    """Whether a line is a heading of level 2 that says something: what an entry is written under."""
+    """Return whether a line is a heading of level 2 with a text, as the title of an entry is."""
     heading = parse_heading(line)
-    return heading is not None and heading[0] == 2 and heading[1] != ""
+    if heading is None:
+        return False
+    level, text = heading
+    return level == 2 and text != ""
 
 
 def is_underlined(lines: Sequence[str], at: int) -> bool:
-    """Whether a line is a heading of level 2 by the dashes below it; a paragraph of more lines is text over a rule.
+    """Return whether a line is a heading of level 2 by the dashes below it.
 
-    >>> [is_underlined(lines, 0) for lines in (["One", "---"], ["- item", "---"], ["One", "", "---"])]
+    A paragraph of several lines above dashes is text over a rule.
+
+    >>> cases = (["One", "---"], ["- item", "---"], ["One", "", "---"])
+    >>> [is_underlined(lines, 0) for lines in cases]
     [True, False, False]
     """
-    if (
-        at + 1 >= len(lines)
-        or not UNDERLINE.fullmatch(lines[at + 1])
-        or (at and lines[at - 1].strip())
-    ):
+    if at + 1 >= len(lines) or not UNDERLINE.fullmatch(lines[at + 1]):
+        return False
+    if at and lines[at - 1].strip():
         return False
     text = lines[at].lstrip(" ")
-    return len(lines[at]) - len(text) < 4 and text.strip() != "" and not OTHER_BLOCK.match(text)
+    is_indented_code = len(lines[at]) - len(text) >= 4
+    return not is_indented_code and text.strip() != "" and not OTHER_BLOCK.match(text)
 
 
 def format_title(title: str) -> str:
-    """The heading that reads back as `title`: closed by #s of its own where the title ends like a closed one.
+    """Return the heading that reads back as `title`, with closing #s where the title ends so.
 
     >>> [format_title(title) for title in ("C#", "a # b", "x #")]
     ['## C#', '## a # b', '## x # ##']
@@ -66,27 +82,51 @@ def format_title(title: str) -> str:
 FENCE = re.compile(r" {0,3}(`{3,}|~{3,})(.*)")
 
 
+class _FenceLine(NamedTuple):
+    """A line that may open or close a code block: its number, its mark and its info string."""
+
+    number: int
+    mark: str
+    info: str
+
+
 def fenced_lines(lines: Sequence[str]) -> list[bool]:
-    """For each line, whether it belongs to a closed fenced code block, its two fence lines included."""
+    """Return for each line whether it is in a closed code block, the fence lines included."""
     fenced = [False] * len(lines)
-    marks = [
-        (n, m[1], m[2])
-        for n, line in enumerate(lines)
-        if line[:1] in "`~ " and (m := FENCE.match(line))
-    ]
-    unclosed: dict[str, int] = {}  # the shortest fence of each kind that nothing below closes
-    at = 0
-    while at < len(marks):
-        first, mark, info = marks[at]
-        at += 1
-        if ("`" in info and mark[0] == "`") or len(mark) >= unclosed.get(mark[0], len(mark) + 1):
+    fences = _list_fences(lines)
+    unclosed: dict[str, int] = {}  # Length of the shortest unclosed fence of each kind.
+    index = 0
+    while index < len(fences):
+        opening = fences[index]
+        kind = opening.mark[0]
+        size = len(opening.mark)
+        index += 1
+        if (kind == "`" and "`" in opening.info) or size >= unclosed.get(kind, size + 1):
             continue
-        for place in range(at, len(marks)):
-            last, other, rest = marks[place]
-            if other.startswith(mark) and not rest.strip():
-                fenced[first : last + 1] = [True] * (last + 1 - first)
-                at = place + 1
-                break
-        else:
-            unclosed[mark[0]] = len(mark)
+        closing = _find_closing(fences, index, opening.mark)
+        if closing is None:
+            unclosed[kind] = size
+            continue
+        last = fences[closing].number
+        fenced[opening.number : last + 1] = [True] * (last + 1 - opening.number)
+        index = closing + 1
     return fenced
+
+
+def _list_fences(lines: Sequence[str]) -> list[_FenceLine]:
+    fences: list[_FenceLine] = []
+    for number, line in enumerate(lines):
+        if line[:1] in "`~ ":
+            match = FENCE.match(line)
+            if match:
+                fences.append(_FenceLine(number, match[1], match[2]))
+    return fences
+
+
+def _find_closing(fences: Sequence[_FenceLine], start: int, mark: str) -> int | None:
+    """Return the index of the fence, from `start` on, that closes a block opened by `mark`."""
+    for index in range(start, len(fences)):
+        fence = fences[index]
+        if fence.mark.startswith(mark) and not fence.info.strip():
+            return index
+    return None

@@ -1,4 +1,4 @@
-"""Where memory lives: which path is a memory file, of which scope, and which file a target scope means."""
+"""Paths of memory files: the scope of a path, and the file of a scope."""
 
 from __future__ import annotations
 
@@ -13,27 +13,22 @@ from memory_ci.records.entry import ScopeName, ScopeOf
 
 INBOX = ".memory/inbox"
 EPISODES = ".memory/episodes"
-LEGACY_TEAM = re.compile(
-    r"projects/[^/]+/\.sessions/[^/]+/.+\.md"
-)  # TeaParty's of before; read, never written.
+# The files of earlier versions of TeaParty; they are read, but never written.
+LEGACY_TEAM = re.compile(r"projects/[^/]+/\.sessions/[^/]+/.+\.md")
 GIT_NAMES = (".git", "git~1")
 CONTROL = re.compile("[\x00-\x1f\x7f]")
-# What HFS+ leaves out of a file name (git's utf8.c, next_hfs_char).
+# Characters that HFS+ ignores in a file name (git's utf8.c, next_hfs_char).
 IGNORED = dict.fromkeys(
     [*range(0x200C, 0x2010), *range(0x202A, 0x202F), *range(0x206A, 0x2070), 0xFEFF]
 )
-ORDER: tuple[ScopeName, ...] = (
-    "session",
-    "institutional",
-    "project",
-    "team",
-)  # The first that matches decides.
+ORDER: tuple[ScopeName, ...] = ("session", "institutional", "project", "team")
+"""Scopes in the order in which their patterns are tried."""
 
 
 def classify_scope(path: str, patterns: ScopePatterns) -> ScopeOf | None:
-    """The scope whose memory file `path` is, or None. Total and pure: any string is a legal path.
+    """Return the scope of a memory file; None for any other path. Any string may be a path.
 
-    What may be read is more than what may be written, for which is_canonical_path stands.
+    More files may be read than written; is_canonical_path decides on the latter.
 
     >>> classify_scope("src/api/MEMORY.md", ScopePatterns())
     ScopeOf(name='team', where='src/api')
@@ -41,23 +36,28 @@ def classify_scope(path: str, patterns: ScopePatterns) -> ScopeOf | None:
     True
     """
     clean = posixpath.normpath(path.replace("\\", "/"))
-    if any(map(_is_guarded, clean.split("/"))) or clean.startswith((INBOX + "/", EPISODES + "/")):
+    if any(_is_guarded(name) for name in clean.split("/")):
+        return None
+    if clean.startswith((f"{INBOX}/", f"{EPISODES}/")):
         return None
     for name in ORDER:
         for pattern in getattr(patterns, name):
-            match = _regex(pattern).fullmatch(clean)
+            match = _compile_pattern(pattern).fullmatch(clean)
             if match is not None:
                 return ScopeOf(name, match.groupdict().get("where", ""))
     return ScopeOf("team", posixpath.dirname(clean)) if LEGACY_TEAM.fullmatch(clean) else None
 
 
 def is_canonical_path(path: str) -> bool:
-    """Whether `path` may be written: relative, in its only spelling, and to no place that a git of any system guards.
+    """Return whether `path` may be written.
 
-    The names are those of git's verify_path (read-cache.c, path.c): `.git` in any case, `git~1`, either with a stream
-    of NTFS. Windows drops dots and blanks at the end of a name, so such a name is another one there.
+    It must be relative, in its only spelling, and no place that git guards on any system. The names
+    are those of git's verify_path (read-cache.c, path.c): `.git` in any case, `git~1`, either with
+    a stream of NTFS. Windows drops dots and blanks at the end of a name, so such a name has two
+    spellings there.
 
-    >>> [is_canonical_path(path) for path in ("src/MEMORY.md", "./MEMORY.md", "a//b", ".GIT/x", "a./b")]
+    >>> paths = ("src/MEMORY.md", "./MEMORY.md", "a//b", ".GIT/x", "a./b")
+    >>> [is_canonical_path(path) for path in paths]
     [True, False, False, False, False]
     """
     if CONTROL.search(path) or "\\" in path:
@@ -66,57 +66,78 @@ def is_canonical_path(path: str) -> bool:
 
 
 def _is_guarded(name: str) -> bool:
-    """Whether a name in a path is none, leads elsewhere, or is git's own directory on some system."""
-    return (
-        name in ("", ".", "..")
-        or name.translate(IGNORED).partition(":")[0].rstrip(". ").lower() in GIT_NAMES
-    )
+    """Return whether a name in a path is empty, a dot, or git's own directory on some system."""
+    if name in ("", ".", ".."):
+        return True
+    plain_name = name.translate(IGNORED).partition(":")[0].rstrip(". ")
+    return plain_name.lower() in GIT_NAMES
 
 
 def is_fragment(path: str) -> bool:
-    """Whether `path` is an inbox fragment: one entry that waits to be folded into its scope's file."""
+    """Return whether `path` is an inbox fragment: an entry not yet in the file of its scope."""
     return posixpath.dirname(path) == INBOX and path.endswith(".md")
 
 
 def fragment_path(entry_id: str) -> str:
+    """Return the path of the inbox fragment of an entry."""
     return f"{INBOX}/{entry_id}.md"
 
 
 def memory_pathspecs(patterns: ScopePatterns) -> tuple[str, ...]:
-    """Globs, `*` matching `/` too, that cover every memory file; classify_scope decides what they bring."""
-    written = [pattern for name in ORDER for pattern in getattr(patterns, name)]
-    globs = [re.sub(r"\{where\}|\*+", "*", pattern) for pattern in written]
+    """Return globs that cover every memory file; classify_scope decides on what they match.
+
+    Their `*` matches `/` too.
+    """
+    globs = [re.sub(r"\{where\}|\*+", "*", pattern) for pattern in list_patterns(patterns)]
     return tuple(dict.fromkeys([*globs, "projects/*/.sessions/*.md", f"{INBOX}/*.md"]))
 
 
+def list_patterns(patterns: ScopePatterns) -> list[str]:
+    """Return the patterns of all scopes, in the order in which they are tried."""
+    listed: list[str] = []
+    for name in ORDER:
+        listed += getattr(patterns, name)
+    return listed
+
+
 def parse_target(target: str) -> ScopeOf:
-    """A target scope as written in `scope:` and `--scope`: `project`, `team:src/api`, `session:job-7`. Raises
-    UsageError (bad-scope) for an unknown name, a missing or needless place, or one that leaves the tree."""
+    """Parse a scope as in `scope:` and `--scope`: `project`, `team:src/api`, `session:job-7`.
+
+    Raises:
+        UsageError: the name is unknown, the place is missing or needless, or leaves the tree
+            (bad-scope).
+    """
     name, colon, where = target.partition(":")
     needs_place = name in ("team", "session")
+    has_place = bool(colon and where)
     clean = posixpath.normpath(where) if where else ""
-    escapes = needs_place and not is_canonical_path(clean)
-    if name not in get_args(ScopeName) or needs_place != bool(colon and where) or escapes:
+    leaves_tree = needs_place and not is_canonical_path(clean)
+    if name not in get_args(ScopeName) or needs_place != has_place or leaves_tree:
         hint = "Use project, institutional, global, team:<directory> or session:<job>."
         raise UsageError(f"{target!r} is not a scope", slug="bad-scope", hint=hint)
     return ScopeOf(name, clean)  # type: ignore[arg-type] # membership was checked just above
 
 
 def is_legacy(path: str) -> bool:
-    """Whether `path` is of the layout that is read and never written."""
+    """Return whether `path` is of the old layout, which is read and never written."""
     return LEGACY_TEAM.fullmatch(path) is not None
 
 
 def serves_prose(path: str, patterns: ScopePatterns) -> bool:
-    """Whether prose may stand beside entries: institutional memory is given whole, the old layout is only read."""
+    """Return whether a file may have prose next to entries.
+
+    Institutional memory is served whole, and the old layout is only read.
+    """
     scope = classify_scope(path, patterns)
     return is_legacy(path) or (scope is not None and scope.name == "institutional")
 
 
 def scope_path(scope: ScopeOf, patterns: ScopePatterns) -> str | None:
-    """The file that new entries of a scope go to, by the last of its patterns that gives one. None for global, which
-    lies outside the repository, where no pattern gives a file of that scope, and for what is of the layout that is only
-    read."""
+    """Return the file of new entries of a scope, by the last of its patterns that names one.
+
+    None for global, which is outside the repository, for a scope without such a pattern, and for
+    the old layout.
+    """
     for pattern in reversed(getattr(patterns, scope.name, ())):
         path = pattern.replace("{where}", scope.where)
         if is_legacy(path):
@@ -127,7 +148,8 @@ def scope_path(scope: ScopeOf, patterns: ScopePatterns) -> str | None:
 
 
 @lru_cache(maxsize=64)
-def _regex(pattern: str) -> re.Pattern[str]:
+def _compile_pattern(pattern: str) -> re.Pattern[str]:
     special = {"{where}": "(?P<where>.+)", "**/": "(?:.+/)?", "**": ".*", "*": "[^/]*"}
-    pieces = re.split(r"(\{where\}|\*\*/|\*\*|\*)", pattern)
-    return re.compile("".join(special.get(piece, re.escape(piece)) for piece in pieces), re.DOTALL)
+    parts = re.split(r"(\{where\}|\*\*/|\*\*|\*)", pattern)
+    regex = "".join(special.get(part, re.escape(part)) for part in parts)
+    return re.compile(regex, re.DOTALL)

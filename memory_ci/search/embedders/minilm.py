@@ -1,8 +1,8 @@
-"""all-MiniLM-L6-v2 on numpy: the weights are read out of the ONNX file of a package, the arithmetic is done here.
+"""all-MiniLM-L6-v2 on numpy, with weights out of the ONNX file of a package.
 
-ONNX Runtime gives the same vectors, but takes three times as long for a first query (docs/embedders.md). The network is
-BERT's encoder (Devlin et al., 2018) with six layers; a text's vector is the mean of its outputs (Reimers and Gurevych,
-2019).
+ONNX Runtime computes the same vectors, but takes three times as long for a first query
+(docs/embedders.md). The network is BERT's encoder (Devlin et al., 2018) with six layers; the vector
+of a text is the mean of its outputs (Reimers and Gurevych, 2019).
 """
 
 from __future__ import annotations
@@ -18,11 +18,17 @@ DIM = 384
 LAYERS = 6
 HEADS = 12
 EPSILON = 1e-12  # Of the layer norms, as in the model's configuration.
-BATCH = 8  # Texts that run through the network at once; more of them leave the processor's cache, and are slower.
+# Texts that run through the network at once; more of them do not fit the processor's cache.
+BATCH = 8
 THREADS = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS", "OMP_NUM_THREADS")
 # Field numbers of ModelProto, GraphProto and TensorProto (onnx.proto3).
-GRAPH, INITIALIZER, DIMS, TYPE, NAME, RAW = 7, 5, 1, 2, 8, 9
-NUMBERS = {1: "<f4", 3: "|i1"}  # TensorProto.DataType as numpy spells it: FLOAT and INT8.
+GRAPH = 7
+INITIALIZER = 5
+DIMS = 1
+TYPE = 2
+NAME = 8
+RAW = 9
+NUMPY_TYPES = {1: "<f4", 3: "|i1"}  # TensorProto.DataType as numpy spells it: FLOAT and INT8.
 
 
 class Dense(NamedTuple):
@@ -33,7 +39,7 @@ class Dense(NamedTuple):
 
 
 class Layer(NamedTuple):
-    """One layer of the encoder, with (weight, bias) of both its norms."""
+    """One layer of the encoder; `norm` and `norm_out` are the weight and bias of its norms."""
 
     attention: Dense
     attention_out: Dense
@@ -44,178 +50,205 @@ class Layer(NamedTuple):
 
 
 def load_numpy() -> Any:  # noqa: ANN401 - a module without types
-    """numpy, its arithmetic on one thread: a second one costs more to start than a query takes. Raises ImportError."""
-    held = {name: os.environ.get(name) for name in THREADS}
-    os.environ.update({name: held[name] or "1" for name in THREADS})
+    """Import numpy with its arithmetic on one thread.
+
+    To start a second thread takes longer than a query.
+
+    Raises:
+        ImportError: numpy is not installed.
+    """
+    old_values = {name: os.environ.get(name) for name in THREADS}
+    os.environ.update({name: value or "1" for name, value in old_values.items()})
     try:
         import numpy as np
     finally:
-        for name, value in held.items():
+        for name, value in old_values.items():
             if value is None:
                 del os.environ[name]
     return np
 
 
 class MiniLM:
-    """The network. Loading dequantizes its layers; the words' table stays on disk, where only what is asked is read."""
+    """The network.
+
+    Its layers are dequantized when it is loaded. The table of words stays on disk, of which only
+    the rows that are needed are read.
+    """
 
     def __init__(self, path: Path) -> None:
+        """Load the network from an ONNX file."""
         self._np = load_numpy()
         tensors = _read_tensors(path, self._np)
         self._words = tensors["inner.embeddings.word_embeddings.weight_q"]
         self._word_scales = tensors["inner.embeddings.word_embeddings.weight_scale"]
+        positions = self._dequantize(tensors, "inner.embeddings.position_embeddings.weight")
+        self._positions = positions + tensors["inner.embeddings.token_type_embeddings.weight"][0]
+        self._norm = _get_norm(tensors, "inner.embeddings.LayerNorm")
 
-        def dequantized(name: str) -> Array:
-            return self._np.multiply(tensors[f"{name}_q"], tensors[f"{name}_scale"], dtype="<f4")
-
-        places = dequantized("inner.embeddings.position_embeddings.weight")
-        self._places = places + tensors["inner.embeddings.token_type_embeddings.weight"][0]
-        self._norm = _norm_of(tensors, "inner.embeddings.LayerNorm")
         # The exporter numbered the matrices: six to a layer, in the order in which they are used.
-        matrices = [
-            name.removesuffix("_q")
-            for name in tensors
-            if name.startswith("val_") and name.endswith("_q")
-        ]
-        weights = [dequantized(name) for name in matrices]
+        quantized = [name for name in tensors if name.startswith("val_") and name.endswith("_q")]
+        weights = [self._dequantize(tensors, name.removesuffix("_q")) for name in quantized]
         self._layers = [
-            _layer(tensors, n, weights[6 * n : 6 * n + 6], self._np) for n in range(LAYERS)
+            _make_layer(tensors, number, weights[6 * number : 6 * number + 6], self._np)
+            for number in range(LAYERS)
         ]
+
+    def _dequantize(self, tensors: dict[str, Array], name: str) -> Array:
+        return self._np.multiply(tensors[f"{name}_q"], tensors[f"{name}_scale"], dtype="<f4")
 
     def embed(self, token_ids: Sequence[Sequence[int]]) -> Array:
-        """float32 [n, 384], each row the mean over the tokens of one text (not yet of length one)."""
+        """Return a float32 array [n, 384], each row the mean over the tokens of one text.
+
+        The rows are not yet of length one.
+        """
         rows = self._np.empty((len(token_ids), DIM), dtype="<f4")
-        order = sorted(range(len(token_ids)), key=lambda place: len(token_ids[place]))
-        for start in range(0, len(order), BATCH):
-            places = order[start : start + BATCH]
-            rows[places] = self._batch([token_ids[place] for place in places])
+        by_length = sorted(range(len(token_ids)), key=lambda index: len(token_ids[index]))
+        for start in range(0, len(by_length), BATCH):
+            indices = by_length[start : start + BATCH]
+            rows[indices] = self._embed_batch([token_ids[index] for index in indices])
         return rows
 
-    def _batch(self, texts: Sequence[Sequence[int]]) -> Array:
+    def _embed_batch(self, texts: Sequence[Sequence[int]]) -> Array:
         np = self._np
-        width = max(map(len, texts))
-        ids = np.array([[*text, *[0] * (width - len(text))] for text in texts])
-        seen = np.array(
-            [[1.0] * len(text) + [0.0] * (width - len(text)) for text in texts], dtype="<f4"
-        )
-        unseen = ((seen - 1) * 1e9)[:, None, None, :]
-        state = self._words[ids] * self._word_scales[ids] + self._places[:width]
-        state = self._normed(state, self._norm)
+        width = max(len(text) for text in texts)
+        padding = [width - len(text) for text in texts]
+        padded_texts = zip(texts, padding, strict=True)
+        ids = np.array([[*text, *[0] * blanks] for text, blanks in padded_texts])
+        mask_rows = [[1.0] * (width - blanks) + [0.0] * blanks for blanks in padding]
+        mask = np.array(mask_rows, dtype="<f4")
+        attention_mask = ((mask - 1) * 1e9)[:, None, None, :]
+
+        state = self._words[ids] * self._word_scales[ids] + self._positions[:width]
+        state = self._normalize(state, self._norm)
         for layer in self._layers:
-            state = self._normed(state + self._attended(state, layer, unseen), layer.norm)
+            attention = self._attend(state, layer, attention_mask)
+            state = self._normalize(state + attention, layer.norm)
             wide = _gelu(state @ layer.wide.weight + layer.wide.bias, np)
-            state = self._normed(
+            state = self._normalize(
                 state + wide @ layer.narrow.weight + layer.narrow.bias, layer.norm_out
             )
-        return (state * seen[:, :, None]).sum(1) / seen.sum(1, keepdims=True)
+        return (state * mask[:, :, None]).sum(1) / mask.sum(1, keepdims=True)
 
-    def _attended(self, state: Array, layer: Layer, unseen: Array) -> Array:
+    def _attend(self, state: Array, layer: Layer, attention_mask: Array) -> Array:
         np = self._np
         count, width, _ = state.shape
-        joint = (state @ layer.attention.weight + layer.attention.bias).reshape(
-            count, width, 3, HEADS, DIM // HEADS
-        )
+        head_dim = DIM // HEADS
+        joint = state @ layer.attention.weight + layer.attention.bias
+        joint = joint.reshape(count, width, 3, HEADS, head_dim)
         query, key, value = joint.transpose(2, 0, 3, 1, 4)
-        scores = query @ key.swapaxes(-1, -2) / np.float32((DIM // HEADS) ** 0.5) + unseen
+        scores = query @ key.swapaxes(-1, -2) / np.float32(head_dim**0.5) + attention_mask
         scores = np.exp(scores - scores.max(-1, keepdims=True))
         mixed = (scores / scores.sum(-1, keepdims=True)) @ value
-        return (
-            mixed.transpose(0, 2, 1, 3).reshape(count, width, DIM) @ layer.attention_out.weight
-            + layer.attention_out.bias
-        )
+        mixed = mixed.transpose(0, 2, 1, 3).reshape(count, width, DIM)
+        return mixed @ layer.attention_out.weight + layer.attention_out.bias
 
-    def _normed(self, state: Array, norm: tuple[Array, Array]) -> Array:
+    def _normalize(self, state: Array, norm: tuple[Array, Array]) -> Array:
+        weight, bias = norm
         centred = state - state.mean(-1, keepdims=True)
-        spread = self._np.sqrt(
-            (centred * centred).mean(-1, keepdims=True) + self._np.float32(EPSILON)
-        )
-        return centred / spread * norm[0] + norm[1]
+        variance = (centred * centred).mean(-1, keepdims=True)
+        deviation = self._np.sqrt(variance + self._np.float32(EPSILON))
+        return centred / deviation * weight + bias
 
 
-def _layer(tensors: dict[str, Array], number: int, weights: Sequence[Array], np: Any) -> Layer:  # noqa: ANN401
-    """Query, key and value are one matrix here: one product instead of three."""
+def _make_layer(tensors: dict[str, Array], number: int, weights: Sequence[Array], np: Any) -> Layer:  # noqa: ANN401
+    """Return a layer whose query, key and value are one matrix: one product instead of three."""
     name = f"inner.encoder.layer.{number}"
     biases = [tensors[f"{name}.attention.self.{part}.bias"] for part in ("query", "key", "value")]
     query, key, value, out, wide, narrow = weights
     return Layer(
         Dense(np.concatenate((query, key, value), axis=1), np.concatenate(biases)),
         Dense(out, tensors[f"{name}.attention.output.dense.bias"]),
-        _norm_of(tensors, f"{name}.attention.output.LayerNorm"),
+        _get_norm(tensors, f"{name}.attention.output.LayerNorm"),
         Dense(wide, tensors[f"{name}.intermediate.dense.bias"]),
         Dense(narrow, tensors[f"{name}.output.dense.bias"]),
-        _norm_of(tensors, f"{name}.output.LayerNorm"),
+        _get_norm(tensors, f"{name}.output.LayerNorm"),
     )
 
 
-def _norm_of(tensors: dict[str, Array], name: str) -> tuple[Array, Array]:
+def _get_norm(tensors: dict[str, Array], name: str) -> tuple[Array, Array]:
     return tensors[f"{name}.weight"], tensors[f"{name}.bias"]
 
 
 def _gelu(values: Array, np: Any) -> Array:  # noqa: ANN401
-    """x times the share of a normal distribution below x, by Abramowitz and Stegun 7.1.26 (error below 1.5e-7)."""
-    bent = np.abs(values) * np.float32(0.5**0.5)
-    part = 1 / (1 + np.float32(0.3275911) * bent)
+    """Return x times the share of a normal distribution below x.
+
+    It is approximated by Abramowitz and Stegun 7.1.26 (error below 1.5e-7).
+    """
+    scaled = np.abs(values) * np.float32(0.5**0.5)
+    part = 1 / (1 + np.float32(0.3275911) * scaled)
     series = np.float32(1.061405429)
     for factor in (-1.453152027, 1.421413741, -0.284496736, 0.254829592):
         series = series * part + np.float32(factor)
-    tail = series * part * np.exp(-bent * bent)
+    tail = series * part * np.exp(-scaled * scaled)
     return values * np.float32(0.5) * (1 + np.sign(values) * (1 - tail))
 
 
 def _read_tensors(path: Path, np: Any) -> dict[str, Array]:  # noqa: ANN401
-    """The numeric tensors of an ONNX file, by name, in the order of the file, over its memory map."""
+    """Return the numeric tensors of an ONNX file by name, in its order, over its memory map."""
     with path.open("rb") as file:
         data = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
     tensors: dict[str, Array] = {}
-    for field, graph in _fields(data):
-        for inner, tensor in _fields(graph) if field == GRAPH else ():
-            if inner == INITIALIZER:
-                parts = list(_fields(tensor))
-                told = dict(parts)
-                if told[TYPE] in NUMBERS:
-                    flat = np.frombuffer(told[RAW], dtype=NUMBERS[told[TYPE]])
-                    shape: list[
-                        int
-                    ] = []  # dimensions stand each in a field of its own, or all in one (packed)
-                    for number, value in parts:
-                        if number == DIMS:
-                            shape += [value] if isinstance(value, int) else _varints(value)
-                    tensors[bytes(told[NAME]).decode()] = flat.reshape(shape)
+    for number, graph in _read_fields(data):
+        if number != GRAPH:
+            continue
+        for graph_number, tensor in _read_fields(graph):
+            if graph_number != INITIALIZER:
+                continue
+            fields = list(_read_fields(tensor))
+            by_number = dict(fields)
+            if by_number[TYPE] in NUMPY_TYPES:
+                flat = np.frombuffer(by_number[RAW], dtype=NUMPY_TYPES[by_number[TYPE]])
+                name = bytes(by_number[NAME]).decode()
+                tensors[name] = flat.reshape(_read_shape(fields))
     return tensors
 
 
-def _varints(data: memoryview) -> list[int]:
-    values, at = [], 0
-    while at < len(data):
-        value, at = _varint(data, at)
+def _read_shape(fields: Sequence[tuple[int, Any]]) -> list[int]:
+    """Return the dimensions of a tensor, each in a field of its own, or all in one (packed)."""
+    shape: list[int] = []
+    for number, value in fields:
+        if number == DIMS:
+            shape += [value] if isinstance(value, int) else _read_varints(value)
+    return shape
+
+
+def _read_varints(data: memoryview) -> list[int]:
+    values: list[int] = []
+    offset = 0
+    while offset < len(data):
+        value, offset = _read_varint(data, offset)
         values.append(value)
     return values
 
 
-def _fields(data: memoryview) -> Iterator[tuple[int, Any]]:
-    """(field number, value) of a protobuf message: a number, or the bytes of what has a length.
-    https://protobuf.dev/programming-guides/encoding/"""
-    at = 0
-    while at < len(data):
-        tag, at = _varint(data, at)
-        match tag & 7:
-            case 0:
-                value, at = _varint(data, at)
-                yield tag >> 3, value
-            case 2:
-                size, at = _varint(data, at)
-                yield tag >> 3, data[at : at + size]
-                at += size
-            case fixed:
-                at += 8 if fixed == 1 else 4
+def _read_fields(data: memoryview) -> Iterator[tuple[int, Any]]:
+    """Return the fields of a protobuf message (https://protobuf.dev/programming-guides/encoding/).
+
+    Returns:
+        The number and the value of each: an integer, or the bytes of a value with a length.
+    """
+    offset = 0
+    while offset < len(data):
+        tag, offset = _read_varint(data, offset)
+        wire_type = tag & 7
+        if wire_type == 0:
+            value, offset = _read_varint(data, offset)
+            yield tag >> 3, value
+        elif wire_type == 2:
+            size, offset = _read_varint(data, offset)
+            yield tag >> 3, data[offset : offset + size]
+            offset += size
+        else:
+            offset += 8 if wire_type == 1 else 4
 
 
-def _varint(data: memoryview, at: int) -> tuple[int, int]:
+def _read_varint(data: memoryview, offset: int) -> tuple[int, int]:
+    """Return an integer of variable length, and the offset after it."""
     value = shift = 0
     while True:
-        byte = data[at]
-        at += 1
+        byte = data[offset]
+        offset += 1
         value |= (byte & 127) << shift
         if byte < 128:
-            return value, at
+            return value, offset
         shift += 7

@@ -1,6 +1,6 @@
-"""Embedding services over HTTP: batches, limits of length, checks of the reply; bounded in time, size and tries.
+"""Embedding services over HTTP, bounded in time, size and number of tries.
 
-A redirect is not followed at all: neither the key nor a text goes to a host that was not named.
+A redirect is not followed: neither the key nor a text goes to a host that was not configured.
 """
 
 from __future__ import annotations
@@ -37,8 +37,15 @@ REFUSALS = frozenset({HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN})
 
 
 class Patience(NamedTuple):
-    """What may be spent on one service, all in seconds: connecting, one silence, all requests together. `pauses` are
-    the waits between tries where the service names none; after the last of them it is given up."""
+    """Time limits for a service, in seconds.
+
+    Attributes:
+        connect: to connect.
+        read: without a byte of the reply.
+        total: for all requests together.
+        pauses: between tries where the service does not say how long to wait; after the last of
+            them it is given up.
+    """
 
     connect: float = 3.0
     read: float = 10.0
@@ -46,16 +53,27 @@ class Patience(NamedTuple):
     pauses: tuple[float, ...] = (0.5, 1.0)
 
 
-HURRIED = Patience()  # While an agent waits.
-UNHURRIED = Patience(
-    connect=10.0, read=60.0, total=3600.0, pauses=(1.0, 5.0, 20.0)
-)  # While a whole index is embedded.
+HURRIED = Patience()
+"""While an agent waits."""
+
+UNHURRIED = Patience(connect=10.0, read=60.0, total=3600.0, pauses=(1.0, 5.0, 20.0))
+"""While a whole index is embedded."""
 
 
 class Service(NamedTuple):
-    """One API. `payload` of texts is what it is sent, `rows` what is read of its reply, of type `shape`. `max_tokens`
-    is what the model reads of one text, `batch` how many texts fit in a request; `prefixes` stand before a text, by its
-    purpose."""
+    """The API of an embedding service.
+
+    Attributes:
+        model_id: the name of the vector space.
+        url: the address of the API.
+        payload: returns the request for some texts.
+        shape: the type of the reply.
+        rows: returns the vectors of a reply.
+        max_tokens: how much of one text the model reads.
+        batch: how many texts fit in a request.
+        secrets: headers with the key.
+        prefixes: what comes before a text, by its purpose.
+    """
 
     model_id: str
     url: str
@@ -69,13 +87,18 @@ class Service(NamedTuple):
 
 
 class RemoteEmbedder:
-    """An embedder that asks `service`, within `patience`. Texts leave the machine: callers redact them first. Raises
-    EngineError: embedder-unauthorised for a key that no header can hold (the library below would print it),
-    embedder-failed for a key that would travel unencrypted."""
+    """An embedder that calls a service. Texts leave the machine: callers redact them first."""
 
     def __init__(self, service: Service, patience: Patience = HURRIED) -> None:
+        """Prepare an embedder; the time that it has begins now.
+
+        Raises:
+            EngineError: a header cannot hold the key, which the HTTP library would then print
+                (embedder-unauthorised), or the key would travel unencrypted (embedder-failed).
+        """
         self.model_id = service.model_id
-        self._service, self._patience = service, patience
+        self._service = service
+        self._patience = patience
         self._host = urlsplit(service.url).hostname or "the embedder"
         self._headers = {
             "content-type": "application/json",
@@ -89,23 +112,25 @@ class RemoteEmbedder:
             raise failed(self._host, "was not asked: a key travels by https only")
 
     def embed(self, texts: Sequence[str], purpose: Purpose = "entry") -> Vectors:
-        """A vector for each text, in order. Raises EngineError (embedder-failed, embedder-unauthorised)."""
-        prefix, batch = self._service.prefixes.get(purpose, ""), self._service.batch
-        dim, data = 0, array("f")
-        for start in range(0, len(texts), batch):
-            part = self._ask(
-                [
-                    prefix + cut(text, self._service.max_tokens)
-                    for text in texts[start : start + batch]
-                ]
-            )
-            if part.dim != (dim or part.dim):
-                raise failed(self._host, f"gave vectors of {dim} and of {part.dim} numbers")
-            dim = part.dim
-            data += part.data
+        """Return a vector for each text, in order.
+
+        Raises:
+            EngineError: there are no vectors (embedder-failed, embedder-unauthorised).
+        """
+        service = self._service
+        prefix = service.prefixes.get(purpose, "")
+        dim = 0
+        data = array("f")
+        for start in range(0, len(texts), service.batch):
+            batch = texts[start : start + service.batch]
+            vectors = self._embed_batch([prefix + cut(text, service.max_tokens) for text in batch])
+            if vectors.dim != (dim or vectors.dim):
+                raise failed(self._host, f"gave vectors of {dim} and of {vectors.dim} numbers")
+            dim = vectors.dim
+            data += vectors.data
         return Vectors(dim, data)
 
-    def _ask(self, texts: Sequence[str]) -> Vectors:
+    def _embed_batch(self, texts: Sequence[str]) -> Vectors:
         body = msgspec.json.encode(self._service.payload(texts))
         rows = try_again(partial(self._try, body), self._patience.pauses, self._wait)
         if isinstance(rows, FailedTry):
@@ -118,20 +143,22 @@ class RemoteEmbedder:
             raise failed(self._host, f"gave {error}") from error
 
     def _wait(self, seconds: float) -> bool:
+        """Wait before another try; return False at once if no time would remain."""
         if time.monotonic() + seconds >= self._end:
             return False
         time.sleep(seconds)
         return True
 
     def _try(self, body: bytes) -> Sequence[Sequence[float]] | FailedTry:
-        def final(what: str) -> FailedTry:
-            return FailedTry(failed(self._host, what), is_final=True)
-
-        left = self._end - time.monotonic()
-        if left <= 0:
-            return final("took all the time that there was")
+        """Send one request and return the vectors of its reply."""
+        remaining = self._end - time.monotonic()
+        if remaining <= 0:
+            return self._fail("took all the time that there was")
         limits = Limits(
-            min(self._patience.connect, left), min(self._patience.read, left), left, MAX_BYTES
+            min(self._patience.connect, remaining),
+            min(self._patience.read, remaining),
+            remaining,
+            MAX_BYTES,
         )
         try:
             with open_pool() as pool:
@@ -139,52 +166,66 @@ class RemoteEmbedder:
                     pool, "POST", self._service.url, limits, headers=self._headers, body=body
                 )
         except TimeoutError:
-            return final("did not finish its answer in time")
+            return self._fail("did not finish its answer in time")
         except ConnectionError as error:
             return FailedTry(failed(self._host, f"could not be read: {error}"))
         except OverflowError:
-            return final(f"answered with more than {MAX_BYTES:,} bytes")
+            return self._fail(f"answered with more than {MAX_BYTES:,} bytes")
         if reply.status != HTTPStatus.OK:
-            return self._trouble(reply.status, reply.headers.get("retry-after", ""))
+            return self._refused(reply.status, reply.headers.get("retry-after", ""))
         try:
             return self._service.rows(msgspec.json.decode(reply.body, type=self._service.shape))
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            return final("answered with something else than vectors")
+            return self._fail("answered with something else than vectors")
         except ValueError as error:
-            return final(f"gave {error}")
+            return self._fail(f"gave {error}")
 
-    def _trouble(self, status: int, retry_after: str) -> FailedTry:
+    def _fail(self, what: str) -> FailedTry:
+        """Return a failure after which there is no other try."""
+        return FailedTry(failed(self._host, what), is_final=True)
+
+    def _refused(self, status: int, retry_after: str) -> FailedTry:
+        """Return the failure of a reply with another status than 200."""
         if status in REFUSALS:
             return FailedTry(self._unauthorised(), is_final=True)
-        what, pause = f"answered with status {status}", None
+        message = f"answered with status {status}"
+        pause: float | None = None
         if status == HTTPStatus.NOT_FOUND:
-            what = "does not know the model that it was asked for"
+            message = "does not know the model that it was asked for"
         elif status == HTTPStatus.TOO_MANY_REQUESTS:
-            pause = float(retry_after[:9]) if retry_after.isdecimal() else None
-            when = "later" if pause is None else f"in {retry_after} s"
-            what = f"limits how often it is asked; it may be asked again {when}"
-        return FailedTry(failed(self._host, what), pause, is_final=status not in TRANSIENT)
+            when = "later"
+            if retry_after.isdecimal():
+                pause = float(retry_after[:9])
+                when = f"in {retry_after} s"
+            message = f"limits how often it is asked; it may be asked again {when}"
+        return FailedTry(failed(self._host, message), pause, is_final=status not in TRANSIENT)
 
     def _unauthorised(self) -> EngineError:
-        hint = "Give a key for embeddings (`memory-ci help embedders`), or set retrieve.embedder to local or none."
+        hint = (
+            "Give a key for embeddings (`memory-ci help embedders`), "
+            "or set retrieve.embedder to local or none."
+        )
         return EngineError(
             f"{self._host} does not accept the key", slug="embedder-unauthorised", hint=hint
         )
 
 
 def cut(text: str, max_tokens: int) -> str:
-    """As much of `text` as a model with `max_tokens` reads for sure, cut at a word; a longer one would be refused.
+    """Return as much of a text as a model with `max_tokens` reads for sure, cut at a word.
+
+    A service would refuse a longer one.
 
     >>> cut("never retry a POST", 4)
     'never retry'
     """
     if estimate_tokens(text) <= max_tokens:
         return text
-    lengths = range(1, 3 * max_tokens + 1)  # a token is three ASCII characters, by the estimate
+    lengths = range(1, 3 * max_tokens + 1)  # A token is three ASCII characters, by the estimate.
     fitting = bisect_right(lengths, max_tokens, key=lambda length: estimate_tokens(text[:length]))
     head = text[:fitting]
-    at_word = head if text[fitting : fitting + 1].isspace() else head.rpartition(" ")[0]
-    return at_word.rstrip() or head
+    if text[fitting : fitting + 1].isspace():
+        return head.rstrip() or head
+    return head.rpartition(" ")[0].rstrip() or head
 
 
 class OpenAIVector(msgspec.Struct):
@@ -195,41 +236,53 @@ class OpenAIVector(msgspec.Struct):
 
 
 class OpenAIReply(msgspec.Struct):
-    """What is read of a reply."""
+    """The fields of a reply that are read."""
 
     data: list[OpenAIVector]
 
 
 def make_openai(model: str, environ: Mapping[str, str]) -> Service:
-    """The API as the environment says: OPENAI_API_KEY, and OPENAI_BASE_URL for a gateway. OpenAI: POST /v1/embeddings
-    (platform.openai.com/docs/api-reference/embeddings/create)."""
-    chosen = model or "text-embedding-3-small"
+    """Return the API of OpenAI: POST /v1/embeddings.
 
-    def rows(reply: OpenAIReply) -> list[list[float]]:
-        items = sorted(reply.data, key=attrgetter("index"))
-        if [item.index for item in items] != list(range(len(items))):
-            raise ValueError("vectors of which it is not clear whose they are")
-        return [item.embedding for item in items]
+    Its reference is platform.openai.com/docs/api-reference/embeddings/create.
 
+    Args:
+        model: the model; "" for the default.
+        environ: has OPENAI_API_KEY, and OPENAI_BASE_URL for a gateway.
+    """
+    model = model or "text-embedding-3-small"
+    base = environ.get("OPENAI_BASE_URL") or "https://api.openai.com/v1"
     return Service(
-        model_id=f"openai:{chosen}",
-        url=f"{(environ.get('OPENAI_BASE_URL') or 'https://api.openai.com/v1').rstrip('/')}/embeddings",
-        payload=lambda texts: {"model": chosen, "input": texts, "encoding_format": "float"},
+        model_id=f"openai:{model}",
+        url=f"{base.rstrip('/')}/embeddings",
+        payload=lambda texts: {"model": model, "input": texts, "encoding_format": "float"},
         shape=OpenAIReply,
-        rows=rows,
+        rows=_read_openai,
         max_tokens=8192,
-        batch=32,  # A request holds 2,048 texts and 300,000 tokens at most: so many of the longest stay below.
+        # A request has 2,048 texts and 300,000 tokens at most: so few of the longest stay below.
+        batch=32,
         secrets={"authorization": f"Bearer {environ['OPENAI_API_KEY']}"},
     )
 
 
-# The least of the sizes that Google recommends (768, 1536, 3072): a quarter of the space of the default.
+def _read_openai(reply: OpenAIReply) -> list[list[float]]:
+    items = sorted(reply.data, key=attrgetter("index"))
+    if [item.index for item in items] != list(range(len(items))):
+        raise ValueError("vectors of which it is not clear whose they are")
+    return [item.embedding for item in items]
+
+
 GEMINI_DIMENSIONS = 768
-# How this model is told the purpose of a text; its predecessors had a field for it. Not checked live.
+"""The least of the sizes that Google recommends (768, 1536, 3072).
+
+It takes a quarter of the space of the default.
+"""
+
 GEMINI_PREFIXES: Mapping[Purpose, str] = {
     "entry": "title: none | text: ",
     "query": "task: search result | query: ",
 }
+"""Prefixes by purpose; predecessors of this model had a field for it. Not checked live."""
 
 
 class GeminiVector(msgspec.Struct):
@@ -239,73 +292,89 @@ class GeminiVector(msgspec.Struct):
 
 
 class GeminiReply(msgspec.Struct):
-    """What is read of a reply, whose vectors are in the order of the texts."""
+    """The field of a reply that is read: vectors in the order of the texts."""
 
     embeddings: list[GeminiVector]
 
 
 def make_gemini(model: str, environ: Mapping[str, str]) -> Service:
-    """The API as the environment says: GEMINI_API_KEY, and GOOGLE_GEMINI_BASE_URL for a gateway. Gemini: POST
-    /v1beta/models/MODEL:batchEmbedContents (ai.google.dev/api/embeddings)."""
-    chosen = model or "gemini-embedding-2"
-    base = (
-        environ.get("GOOGLE_GEMINI_BASE_URL") or "https://generativelanguage.googleapis.com"
-    ).rstrip("/")
+    """Return the API of Gemini: POST /v1beta/models/MODEL:batchEmbedContents.
+
+    Its reference is ai.google.dev/api/embeddings.
+
+    Args:
+        model: the model; "" for the default.
+        environ: has GEMINI_API_KEY, and GOOGLE_GEMINI_BASE_URL for a gateway.
+    """
+    model = model or "gemini-embedding-2"
+    base = environ.get("GOOGLE_GEMINI_BASE_URL") or "https://generativelanguage.googleapis.com"
 
     def payload(texts: Sequence[str]) -> dict[str, object]:
-        same = {"model": f"models/{chosen}", "outputDimensionality": GEMINI_DIMENSIONS}
-        return {"requests": [{**same, "content": {"parts": [{"text": text}]}} for text in texts]}
+        settings = {"model": f"models/{model}", "outputDimensionality": GEMINI_DIMENSIONS}
+        requests = [{**settings, "content": {"parts": [{"text": text}]}} for text in texts]
+        return {"requests": requests}
 
     return Service(
-        model_id=f"gemini:{chosen}:{GEMINI_DIMENSIONS}",
-        url=f"{base}/v1beta/models/{chosen}:batchEmbedContents",
+        model_id=f"gemini:{model}:{GEMINI_DIMENSIONS}",
+        url=f"{base.rstrip('/')}/v1beta/models/{model}:batchEmbedContents",
         payload=payload,
         shape=GeminiReply,
         rows=lambda reply: [item.values for item in reply.embeddings],
         max_tokens=8192,
-        batch=32,  # A request holds 100 texts at most.
+        batch=32,  # A request has 100 texts at most.
         secrets={"x-goog-api-key": environ["GEMINI_API_KEY"]},
         prefixes=GEMINI_PREFIXES,
     )
 
 
-# What the model was trained with (huggingface.co/nomic-ai/nomic-embed-text-v1.5, "Usage").
-NOMIC: Mapping[Purpose, str] = {"entry": "search_document: ", "query": "search_query: "}
+NOMIC_PREFIXES: Mapping[Purpose, str] = {
+    "entry": "search_document: ",
+    "query": "search_query: ",
+}
+"""Prefixes of its training (huggingface.co/nomic-ai/nomic-embed-text-v1.5, "Usage")."""
 
 
 class OllamaReply(msgspec.Struct):
-    """What is read of a reply."""
+    """The field of a reply that is read."""
 
     embeddings: list[list[float]]
 
 
 def make_ollama(model: str, environ: Mapping[str, str]) -> Service:
-    """The API as the environment says: OLLAMA_HOST, or this machine. It takes no key. Ollama: POST /api/embed
-    (docs.ollama.com/api/embed). Texts stay on the machine that OLLAMA_HOST names."""
-    chosen = model or "nomic-embed-text"
+    """Return the API of Ollama: POST /api/embed. It needs no key.
+
+    Texts stay on the machine that OLLAMA_HOST names. Its reference is docs.ollama.com/api/embed.
+
+    Args:
+        model: the model; "" for the default.
+        environ: may have OLLAMA_HOST; this machine by default.
+    """
+    model = model or "nomic-embed-text"
     return Service(
-        model_id=f"ollama:{chosen}",
+        model_id=f"ollama:{model}",
         url=f"{address(environ.get('OLLAMA_HOST', ''))}/api/embed",
-        payload=lambda texts: {"model": chosen, "input": texts, "truncate": True},
+        payload=lambda texts: {"model": model, "input": texts, "truncate": True},
         shape=OllamaReply,
         rows=lambda reply: reply.embeddings,
-        max_tokens=2048,  # What nomic-embed-text reads as Ollama serves it.
+        max_tokens=2048,  # nomic-embed-text as Ollama serves it.
         batch=32,
-        prefixes=NOMIC if chosen.startswith("nomic-embed-text") else {},
+        prefixes=NOMIC_PREFIXES if model.startswith("nomic-embed-text") else {},
     )
 
 
 def address(host: str) -> str:
-    """The address that OLLAMA_HOST means: it may lack the scheme and the port, and be a server's `0.0.0.0`.
+    """Return the address that OLLAMA_HOST means.
+
+    It may lack the scheme and the port, and be a server's `0.0.0.0`.
 
     >>> address(""), address("0.0.0.0:8080"), address("https://models.example/")
     ('http://127.0.0.1:11434', 'http://127.0.0.1:8080', 'https://models.example')
     """
-    written = host.strip().rstrip("/") or "127.0.0.1"
-    if "://" in written:
-        return written
-    place = written.replace("0.0.0.0", "127.0.0.1")  # noqa: S104 - replaced, not bound to
-    return f"http://{place}" if urlsplit(f"http://{place}").port else f"http://{place}:11434"
+    host = host.strip().rstrip("/") or "127.0.0.1"
+    if "://" in host:
+        return host
+    url = f"http://{host.replace('0.0.0.0', '127.0.0.1')}"  # noqa: S104 - replaced, not bound to
+    return url if urlsplit(url).port else f"{url}:11434"
 
 
 MAKERS = {"openai": make_openai, "gemini": make_gemini, "ollama": make_ollama}
