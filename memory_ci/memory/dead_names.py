@@ -56,18 +56,18 @@ def find_dead_names(view: JudgedView, entries: Iterable[Entry]) -> dict[Entry, V
         return {}
     scopes = repr(view.workspace.config.scopes)
     told = {one: (prose, str(one.source), str(one.created_at)) for one, prose in asked.items()}
-    alive = {entry: make_key(view.tree, scopes, *own) for entry, own in told.items()}
-    known = view.recall(alive, list[str])
+    alive = {entry: make_key(view.tree_digest, scopes, *own) for entry, own in told.items()}
+    known = view.load_cached(alive, list[str])
     past = [] if len(known) == len(asked) else [view.tip or "", str(is_shallow(view.repo))]
     dated = {entry: make_key(key, *past) for entry, key in alive.items() if entry not in known}
-    known |= view.recall(dated, list[str])
+    known |= view.load_cached(dated, list[str])
     new = [entry for entry in asked if entry not in known]
     if new:
         live, lost = _search(
             view, {one: names[one] for one in new}, {one: paths[one] for one in new}
         )
-        if view.is_unwritten():
-            view.keep(
+        if view.is_unmodified():
+            view.save_cached(
                 {alive[one]: [] for one in live} | {dated[one]: own for one, own in lost.items()}
             )
         known |= lost
@@ -83,7 +83,7 @@ def _search(
 ) -> tuple[list[Entry], dict[Entry, list[str]]]:
     """(the entries of which all stands in the tree, what died of the others)."""
     workspace, rev = view.workspace, view.rev
-    here = {file.path for file in view.listed}
+    here = {file.path for file in view.files}
     found = _find(workspace, rev, names)
     dead_names = {
         entry: [name for name in own if name not in found] for entry, own in names.items()
