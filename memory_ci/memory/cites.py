@@ -44,7 +44,7 @@ MAX_CODE_BYTES = 1 << 20
 """Size above which a file is data and not code: its anchors are compared by object id alone."""
 
 MAX_NAMESAKES = 20
-"""Number of files of one name (`__init__.py`) above which the name does not say where a file went."""
+"""Number of files of one name (`__init__.py`) above which the name does not tell where one went."""
 
 MAX_MENTIONS = 200
 """Number of files that are searched for definitions that left their own file."""
