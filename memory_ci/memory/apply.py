@@ -1,8 +1,9 @@
-"""Apply: a plan, checked again against the tree it is applied to, becomes commits.
+"""Application of plans: each is checked again on its tree, and then committed.
 
-May a plan do what it says? It can come from another job, so it is input like any other. A run proves what it adds by
-words that were said. What can be looked up again is: the commits of its range, and the files that came in with them.
-What sessions and reviews said cannot be (docs/security.md).
+A plan can come from another job, so it is checked like any other input. A run proves each new
+entry by quoted words. The quotes that can be looked up again are looked up: those from the commits
+of the range, and from the files that came in with them. Quotes from sessions and reviews cannot be
+looked up (docs/security.md).
 """
 
 from __future__ import annotations
@@ -11,7 +12,6 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime
 from functools import cached_property
-from itertools import chain
 
 import msgspec
 from msgspec.structs import replace
@@ -30,7 +30,7 @@ from memory_ci.extraction.gate import check_words
 from memory_ci.gitrepo.history import SOURCE, iter_merged_changes, plan_range
 from memory_ci.gitrepo.repo import list_foreign
 from memory_ci.lifecycle.fold import CLAIMED, is_kept, strip_claims
-from memory_ci.memory import episode_files as telling
+from memory_ci.memory import episode_files
 from memory_ci.memory.claims import prove
 from memory_ci.memory.commit_message import render_commit_message
 from memory_ci.memory.commit_texts import fold_blanks, read_said
@@ -48,7 +48,7 @@ from memory_ci.records.candidate import ACCEPTED_IN
 from memory_ci.records.config import Quotes
 from memory_ci.records.entry import PROJECT, Entry, Located, ScopeOf
 from memory_ci.records.names import FULL_ID
-from memory_ci.records.plan import ALONE, PLAN_VERSION, STEPS, Change, Plan, Step
+from memory_ci.records.plan import ALONE, PLAN_VERSION, STEPS, Change, Plan, PlannedStep, Step
 from memory_ci.store.edits import apply_changes
 from memory_ci.store.layout import classify_scope, is_canonical_path
 
@@ -61,14 +61,33 @@ KINDS: Mapping[Step, tuple[str, ...]] = {
     "compact": ("remove", "update"),
     "retire": ("update",),
 }
-"""Which kinds of change each step may make."""
+"""The kinds of change that each step may make."""
 
 COUNTERS = ("reinforcement_count", "last_reinforced")
 MERGED = (
-    *COUNTERS, "importance", "priority", "created_at", "occurred_at", "supersedes", "evidence", "occurrences", "cites",
-    "aka", "relations", "source", "title", "body", "instead", "adoption", "status", "valid_until", "phase", "session",
-    "engine", "domain",
-)  # fmt: skip
+    *COUNTERS,
+    "importance",
+    "priority",
+    "created_at",
+    "occurred_at",
+    "supersedes",
+    "evidence",
+    "occurrences",
+    "cites",
+    "aka",
+    "relations",
+    "source",
+    "title",
+    "body",
+    "instead",
+    "adoption",
+    "status",
+    "valid_until",
+    "phase",
+    "session",
+    "engine",
+    "domain",
+)
 FREE: Mapping[Step, tuple[str, ...]] = {
     "reinforce": (*COUNTERS, "occurrences"),
     "consolidate": (
@@ -84,25 +103,37 @@ FREE: Mapping[Step, tuple[str, ...]] = {
     "compact": MERGED,
     "retire": ("status",),
 }
-"""Which fields of an entry the updates of each step may change; never its id or its type."""
+"""The fields of an entry that each step may change; never its id or its type."""
 
 NAMES = re.compile(r"(?:#\d+|[0-9a-f][0-9a-f-]{6,63})(?:, (?:#\d+|[0-9a-f][0-9a-f-]{6,63}))*")
-"""A list of merged changes or ids: a reason may name as many as there are."""
+"""A list of merged changes or ids. A reason may hold such a list of any length."""
 
-MAX_REASON = 200  # Characters of one clause of a reason, lists of names left out.
+MAX_REASON = 200
+"""Length of one clause of a reason in characters, without its lists of names."""
+
 SHA = re.compile(FULL_ID)
 COMMIT = re.compile(r"\bcommit:(\S*)")
-HEARSAY = ("session:", "review:", "pr:")  # Where words may stand that no commit holds.
+
+HEARSAY = ("session:", "review:", "pr:")
+"""Origins of quotes whose words are in no commit."""
 
 UNSET = ("supersedes", "promoted_from", "promoted_at", "valid_until", "priority", "scope")
-"""Fields that no extraction sets: they outlive, outrank or replace other entries."""
+"""Fields that no extraction sets, because they outlive, outrank or replace other entries."""
 
-Prepared = list[tuple[str, dict[str, bytes | None]]]  # The message and the files of each commit.
+PreparedCommit = tuple[str, dict[str, bytes | None]]
+"""The message and the files of a commit; None deletes a file."""
 
 
 class Beside(msgspec.Struct, frozen=True):
-    """Files that go with the first commit of a plan, or are one of their own where it has none. `by` is who commits
-    (`NAME <MAIL>`), if not who commits memory else."""
+    """Files that are committed together with a plan.
+
+    They go into the first commit of the plan, or into a commit of their own if it has none.
+
+    Attributes:
+        message: the message of that own commit.
+        files: the content by path; None deletes a file.
+        by: the author (`NAME <MAIL>`); empty for the author that is configured.
+    """
 
     message: str
     files: Mapping[str, bytes | None]
@@ -110,7 +141,13 @@ class Beside(msgspec.Struct, frozen=True):
 
 
 class Applied(msgspec.Struct, frozen=True):
-    """What was committed: the new tip of the branch (the old one if nothing changed), and what commits say first."""
+    """The commits that applying a plan made, or would make.
+
+    Attributes:
+        ref: the branch.
+        tip: its tip afterwards; the old tip if nothing changed.
+        subjects: the first line of each commit message.
+    """
 
     ref: str
     tip: str
@@ -118,17 +155,24 @@ class Applied(msgspec.Struct, frozen=True):
 
 
 def parse_plan(data: bytes) -> Plan:
-    """A plan from its JSON. Raises UsageError (bad-plan)."""
+    """Parse a plan from its JSON.
+
+    Raises:
+        UsageError: bad-plan.
+    """
     try:
         plan = msgspec.json.decode(data, type=Plan)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise UsageError(
             f"this is not a plan: {error}", slug="bad-plan", hint="Make one: memory-ci extract."
         ) from error
+
     if plan.schema_version != PLAN_VERSION:
-        message = f"the plan has schema version {plan.schema_version}, this memory-ci reads {PLAN_VERSION}"
         raise UsageError(
-            message, slug="bad-plan", hint="Make the plan with the version that applies it."
+            f"the plan has schema version {plan.schema_version}, "
+            f"this memory-ci reads {PLAN_VERSION}",
+            slug="bad-plan",
+            hint="Make the plan with the version that applies it.",
         )
     return plan
 
@@ -142,360 +186,498 @@ def apply_plan(
     covers: bool = True,
     beside: Beside | None = None,
 ) -> Applied:
-    """Perform a plan: one commit with entries and episodes, and one for each step of upkeep; all or none of them.
+    """Commit a plan: all of its commits, or none.
 
-    Unless it `covers` its range, no commit says how far the run came.
+    The first commit holds new entries and episodes. Each step of upkeep is a commit of its own.
 
-    Raises RepositoryError (ref-moved) when the branch is not where the plan was made, FindingsError (plan-refused)
-    when the plan does what a plan of its kind may not, and what the writer raises.
+    Args:
+        workspace: the repository.
+        plan: the plan.
+        now: the time of the commits.
+        in_actions: whether this runs in GitHub Actions, which has another default identity.
+        covers: whether the commits say how far the run came, so that later runs begin there.
+        beside: files that are committed as well.
+
+    Raises:
+        RepositoryError: ref-moved, if the branch has another tip than the plan was made for;
+            and the errors of the writer.
+        FindingsError: plan-refused, if the plan does more than its steps may.
     """
-    from memory_ci.gitrepo.writer import (  # GitPython: 75 ms, only to write
-        PlannedCommit,
-        choose_identity,
-        commit_series,
-    )
+    from memory_ci.gitrepo import writer  # GitPython: 75 ms, only to write
 
-    prepared = _prepare(workspace, plan, now, beside)
-    preview = _preview(plan, prepared)
+    prepared = _prepare_commits(workspace, plan, now, beside)
+    preview = _describe_commits(plan, prepared)
     if not prepared:
         return preview
+
     config = workspace_at(workspace.repo, plan.base).config.publish
     if beside and beside.by:
         config = replace(config, author=beside.by)
-    tip = commit_series(
+
+    commits = []
+    for message, files in prepared:
+        if not covers:
+            message = without_source(message)
+        commits.append(writer.PlannedCommit(files, message))
+
+    tip = writer.commit_series(
         workspace.repo,
         ref=plan.ref,
         expected=plan.base,
-        commits=[
-            PlannedCommit(files, message if covers else without_source(message))
-            for message, files in prepared
-        ],
-        identity=choose_identity(config, in_actions=in_actions),
+        commits=commits,
+        identity=writer.choose_identity(config, in_actions=in_actions),
         when=now,
     )
     return replace(preview, tip=tip)
 
 
 def without_source(message: str) -> str:
-    """A message that does not say how far a run came."""
-    return "".join(
-        line for line in message.splitlines(keepends=True) if not line.startswith(f"{SOURCE}:")
-    )
+    """Remove the trailer from a commit message that says how far a run came."""
+    lines = message.splitlines(keepends=True)
+    return "".join(line for line in lines if not line.startswith(f"{SOURCE}:"))
 
 
 def preview_plan(
     workspace: Workspace, plan: Plan, now: datetime, beside: Beside | None = None
 ) -> Applied:
-    """What apply_plan would commit, after every check it makes; nothing is written."""
-    return _preview(plan, _prepare(workspace, plan, now, beside))
+    """Return what `apply_plan` would commit, after all of its checks, and write nothing."""
+    prepared = _prepare_commits(workspace, plan, now, beside)
+    return _describe_commits(plan, prepared)
 
 
-def _preview(plan: Plan, prepared: Prepared) -> Applied:
-    return Applied(
-        plan.ref, plan.base, tuple(message.partition("\n")[0] for message, _ in prepared)
-    )
+def _describe_commits(plan: Plan, prepared: Iterable[PreparedCommit]) -> Applied:
+    subjects = tuple(message.partition("\n")[0] for message, _ in prepared)
+    return Applied(plan.ref, plan.base, subjects)
 
 
-def _prepare(workspace: Workspace, plan: Plan, now: datetime, beside: Beside | None) -> Prepared:
-    """The message and the files of each commit, for a plan that has been checked against its tree."""
-    ref, tip = branch_tip(workspace, plan.ref)
-    if tip != plan.base:
-        message = f"{ref} is at {tip[:12]}, the plan was made for {plan.base[:12]}"
-        raise RepositoryError(
-            message, slug="ref-moved", hint="Make the plan again: memory-ci extract."
-        )
-    workspace = workspace_at(workspace.repo, tip)
-    today = now.astimezone(UTC).date()
-    for reason in chain(
-        find_objections(workspace, plan, today), telling.find_objections(workspace, plan, today)
-    ):
-        hint = "Make it again: memory-ci extract."
-        raise FindingsError(f"the plan is refused: {reason}", slug="plan-refused", hint=hint)
+def _prepare_commits(
+    workspace: Workspace, plan: Plan, now: datetime, beside: Beside | None
+) -> list[PreparedCommit]:
+    """Check a plan on the tree that it was made for, and return its commits."""
+    _require_base(workspace, plan)
+    workspace = workspace_at(workspace.repo, plan.base)
+    _require_no_objections(workspace, plan, now.astimezone(UTC).date())
     plan = trim_plan(plan, workspace.config.evidence.quotes)
-    noted = telling.list_changes(workspace, plan)
-    run = [step for step in plan.steps if step.step not in ALONE]
-    groups = [
-        *([run] if run or noted else []),
-        *([step] for step in plan.steps if step.step in ALONE),
-    ]
+
+    content = _read_changed_files(workspace, plan)
     prepared = []
-    changes = [change for step in plan.steps for change in step.changes]
-    content = workspace.at(tip).read(
-        path for change in changes for path in (change.path, change.moved_from) if path
-    )
-    for steps in groups:
-        told = noted if steps is run else {}
-        files = dict(told)
+    for steps, episodes in _group_steps(plan, episode_files.list_changes(workspace, plan)):
+        files = dict(episodes)
         for step in steps:
-            files |= (changed := apply_changes(content, step.changes))
-            content = {
-                path: data for path, data in {**content, **changed}.items() if data is not None
-            }
-        prepared.append((render_commit_message(steps, plan, len(told)), files))
+            changed_files = apply_changes(content, step.changes)
+            files |= changed_files
+            _update_content(content, changed_files)
+        prepared.append((render_commit_message(steps, plan, len(episodes)), files))
+
     if prepared and workspace.config.export.record:
-        prepared[-1][1].update(_export(workspace, tip, changes, content))
+        last_files = prepared[-1][1]
+        last_files.update(_export_block(workspace, plan, content))
     if beside and beside.files:
-        message, files = prepared[0] if prepared else (beside.message, {})
-        prepared[:1] = [(message, files | dict(beside.files))]
+        _add_files(prepared, beside)
     return prepared
 
 
+def _require_base(workspace: Workspace, plan: Plan) -> None:
+    ref, tip = branch_tip(workspace, plan.ref)
+    if tip != plan.base:
+        raise RepositoryError(
+            f"{ref} is at {tip[:12]}, the plan was made for {plan.base[:12]}",
+            slug="ref-moved",
+            hint="Make the plan again: memory-ci extract.",
+        )
+
+
+def _require_no_objections(workspace: Workspace, plan: Plan, today: date) -> None:
+    objection = next(find_objections(workspace, plan, today), None)
+    if objection is None:
+        objection = next(episode_files.find_objections(workspace, plan, today), None)
+    if objection is not None:
+        raise FindingsError(
+            f"the plan is refused: {objection}",
+            slug="plan-refused",
+            hint="Make it again: memory-ci extract.",
+        )
+
+
+def _read_changed_files(workspace: Workspace, plan: Plan) -> dict[str, bytes]:
+    """Read the files that the plan changes, as they are at its base."""
+    paths = []
+    for step in plan.steps:
+        for change in step.changes:
+            paths += [path for path in (change.path, change.moved_from) if path]
+    return dict(workspace.at(plan.base).read(paths))
+
+
+def _group_steps(
+    plan: Plan, episodes: dict[str, bytes | None]
+) -> list[tuple[list[PlannedStep], dict[str, bytes | None]]]:
+    """Return the steps and the episode files of each commit."""
+    groups: list[tuple[list[PlannedStep], dict[str, bytes | None]]] = []
+    joint_steps = [step for step in plan.steps if step.step not in ALONE]
+    if joint_steps or episodes:
+        groups.append((joint_steps, episodes))
+    groups += [([step], {}) for step in plan.steps if step.step in ALONE]
+    return groups
+
+
+def _update_content(content: dict[str, bytes], changed_files: Mapping[str, bytes | None]) -> None:
+    for path, data in changed_files.items():
+        if data is None:
+            content.pop(path, None)
+        else:
+            content[path] = data
+
+
+def _add_files(prepared: list[PreparedCommit], beside: Beside) -> None:
+    """Add files to the first commit, or as a commit of their own if there is none."""
+    if not prepared:
+        prepared.append((beside.message, {}))
+    first_files = prepared[0][1]
+    first_files.update(beside.files)
+
+
 def trim_plan(plan: Plan, quotes: Quotes) -> Plan:
-    """The plan with as much of people's words as the configuration lets out of the run that proved them."""
+    """Shorten or remove quotes of people to what the configuration lets out of the run."""
     if quotes == "full":
         return plan
 
-    def trim(change: Change) -> Change:
-        is_kept = change.kind in ("remove", "drop")  # is found by what it says now
-        return change if is_kept else replace(change, entry=trim_evidence(change.entry, quotes))
+    steps = []
+    for step in plan.steps:
+        changes = tuple(_trim_change(change, quotes) for change in step.changes)
+        steps.append(replace(step, changes=changes))
 
-    steps = tuple(replace(step, changes=tuple(map(trim, step.changes))) for step in plan.steps)
-    judged = (replace(one, candidate=replace(one.candidate, quotes=())) for one in plan.judged)
-    return replace(plan, steps=steps, judged=tuple(judged))
+    judged_candidates = []
+    for judged in plan.judged:
+        candidate = replace(judged.candidate, quotes=())
+        judged_candidates.append(replace(judged, candidate=candidate))
+    return replace(plan, steps=tuple(steps), judged=tuple(judged_candidates))
 
 
-def _export(
-    workspace: Workspace, tip: str, changes: Iterable[Change], content: Mapping[str, bytes]
+def _trim_change(change: Change, quotes: Quotes) -> Change:
+    if change.kind in ("remove", "drop"):
+        return change  # its entry is looked up by its present text
+    return replace(change, entry=trim_evidence(change.entry, quotes))
+
+
+def _export_block(
+    workspace: Workspace, plan: Plan, content: Mapping[str, bytes]
 ) -> dict[str, bytes | None]:
-    """The exported file, where it is another with the memory that these changes leave."""
+    """Return the exported file if the changes of the plan change it.
+
+    Args:
+        workspace: the workspace at the base of the plan.
+        plan: the plan.
+        content: the changed files as the plan leaves them.
+    """
     from memory_ci.memory.agents_block import build_lines, put_block
     from memory_ci.store.document import load_file
 
-    path, touched = (
-        workspace.config.export.path,
-        {path for one in changes for path in (one.path, one.moved_from)},
-    )
-    left = [file for file in list_memory_files(workspace, tip) if file.path not in touched]
-    new = [
-        load_file(name, data, workspace.config.scopes)
-        for name, data in content.items()
-        if name in touched
-    ]
-    files = [*load_files(workspace, left), *new]
-    before = workspace.at(tip).read([path]).get(path, b"").decode("utf-8", "surrogateescape")
-    after = put_block(before, build_lines(files))
-    return {} if after == before else {path: after.encode("utf-8", "surrogateescape")}
+    changed_paths: set[str | None] = set()
+    for step in plan.steps:
+        for change in step.changes:
+            changed_paths |= {change.path, change.moved_from}
+
+    memory_files = list_memory_files(workspace, plan.base)
+    unchanged = [file for file in memory_files if file.path not in changed_paths]
+    loaded_files = [*load_files(workspace, unchanged)]
+    for path, data in content.items():
+        if path in changed_paths:
+            loaded_files.append(load_file(path, data, workspace.config.scopes))
+
+    export_path = workspace.config.export.path
+    data = workspace.at(plan.base).read([export_path]).get(export_path, b"")
+    before = data.decode("utf-8", "surrogateescape")
+    after = put_block(before, build_lines(loaded_files))
+    if after == before:
+        return {}
+    return {export_path: after.encode("utf-8", "surrogateescape")}
 
 
 def find_objections(workspace: Workspace, plan: Plan, today: date) -> Iterator[str]:
-    """What in the plan its steps may not do, on the tree of its base and on this day."""
+    """Yield why the plan does more than its steps may, on the tree of its base."""
     order = [STEPS.index(step.step) for step in plan.steps]
     if order != sorted(set(order)):
         yield "its steps are not in order"
-    # What the plan says it covers must be history of its base: later runs go on from there.
-    covered = [*([] if plan.until is None else [plan.until]), *plan.counted]
-    foreign = list_foreign(workspace.repo, filter(SHA.fullmatch, covered), plan.base)
+    yield from _check_covered_commits(workspace, plan)
+    yield from _PlanChecker(workspace, plan, today).iter_objections()
+
+
+def _check_covered_commits(workspace: Workspace, plan: Plan) -> Iterator[str]:
+    # Later runs begin at the commits that a plan covers, so they must be history of its base.
+    covered = [*plan.counted]
+    if plan.until is not None:
+        covered.insert(0, plan.until)
+
+    well_formed = [sha for sha in covered if SHA.fullmatch(sha)]
+    foreign = list_foreign(workspace.repo, well_formed, plan.base)
     for sha in covered:
         if sha in foreign or not SHA.fullmatch(sha):
             yield f"{sha!r} is no commit of the history of its base"
-    yield from _Referee(workspace, plan, today).objections()
 
 
-class _Referee:
-    """Judges the steps, change by change: each is done to the draft before the next is judged. The range of the plan is
-    read once, when it is first needed, which raises RepositoryError as `plan_range` does."""
+class _PlanChecker:
+    """A check of the changes of a plan, each on the memory that the changes before it leave.
+
+    The merged changes of the range are read once, when they are first needed. That raises
+    RepositoryError as `plan_range` does.
+    """
 
     def __init__(self, workspace: Workspace, plan: Plan, today: date) -> None:
-        self._workspace, self._plan, self._today = workspace, plan, today
+        self._workspace = workspace
+        self._plan = plan
+        self._today = today
         self._draft = Draft(workspace.at(plan.base))
-        self._forgotten = tombstones_at(self._draft.base)
+        self._tombstones = tombstones_at(self._draft.base)
+        self._removed: dict[str, Entry] = {}
+        self._retired_ids: set[str] = set()
+        self._texts_in_memory: frozenset[str] = frozenset()
 
-    def objections(self) -> Iterator[str]:
+    def iter_objections(self) -> Iterator[str]:
         for step in self._plan.steps:
-            self._removed: dict[str, Entry] = {}
-            self._retired: set[str] = set()
-            places = (*self._draft.kept, *self._draft.inbox)
-            self._known_texts = frozenset(
-                chain.from_iterable(list_texts(place.entry) for place in places)
-            )
+            self._begin_step()
             for change in step.changes:
-                for reason in self._look_at(change, step.step):
-                    yield f"{change.kind} of {change.entry.id} in {change.path!r}: {reason}"
+                for objection in self._check_change(change, step.step):
+                    yield f"{change.kind} of {change.entry.id} in {change.path!r}: {objection}"
                 self._draft.take([change])
-            # Each entry that is removed must have moved, be merged into another, or have been retired.
-            entries = self._draft.entries
-            findable = {entry.id for entry in entries} | {
-                old for entry in entries for old in entry.supersedes
-            }
-            for entry_id in sorted(self._removed.keys() - findable - self._retired):
-                yield f"the entry {entry_id[:8]} would be lost"
+            yield from self._check_losses()
 
-    def _look_at(self, change: Change, step: Step) -> Iterator[str]:
+    def _begin_step(self) -> None:
+        self._removed = {}
+        self._retired_ids = set()
+        texts: set[str] = set()
+        for located in (*self._draft.kept, *self._draft.inbox):
+            texts.update(list_texts(located.entry))
+        self._texts_in_memory = frozenset(texts)
+
+    def _check_losses(self) -> Iterator[str]:
+        """Each removed entry must have moved, be merged into another, or have been retired."""
+        reachable_ids: set[str] = set()
+        for entry in self._draft.entries:
+            reachable_ids |= {entry.id, *entry.supersedes}
+        for entry_id in sorted(self._removed.keys() - reachable_ids - self._retired_ids):
+            yield f"the entry {entry_id[:8]} would be lost"
+
+    def _check_change(self, change: Change, step: Step) -> Iterator[str]:
         if change.step != step or change.kind not in KINDS[change.step]:
             yield f"not a change of the step {step!r}"
-        if not is_canonical_path(change.path) or self._scope_of(change) is None:
+        if not is_canonical_path(change.path) or self._classify(change) is None:
             yield "not a memory file"
-        # A reason is one printable line of short clauses without anything the gate refuses.
-        clauses = re.split("[;,] ", NAMES.sub("", change.why))
-        is_short = change.why.isprintable() and all(len(clause) <= MAX_REASON for clause in clauses)
-        if not is_short or any(check_words(change.why)):
+        if not _is_valid_reason(change.why):
             yield "its reason is not one short line"
-        looks = {
-            "add": self._add, "move": self._move, "drop": self._drop, "update": self._update, "remove": self._remove
-        }  # fmt: skip
-        yield from looks[change.kind](change)
 
-    def _scope_of(self, change: Change) -> ScopeOf | None:
+        checks = {
+            "add": self._check_add,
+            "move": self._check_move,
+            "drop": self._check_drop,
+            "update": self._check_update,
+            "remove": self._check_removal,
+        }
+        yield from checks[change.kind](change)
+
+    def _classify(self, change: Change) -> ScopeOf | None:
         return classify_scope(change.path, self._workspace.config.scopes)
 
-    def _new_words(self, entry: Entry) -> Iterator[str]:
-        """Why a text that no entry has yet must not be written. Text that is in memory already may stay."""
-        new = [text for text in list_texts(entry) if text not in self._known_texts]
-        yield from check_words("\n".join(new)) if new else ()
+    def _check_new_texts(self, entry: Entry) -> Iterator[str]:
+        """Screen the texts of an entry that are not in memory yet; older texts may remain."""
+        texts = [text for text in list_texts(entry) if text not in self._texts_in_memory]
+        if texts:
+            yield from check_words("\n".join(texts))
 
-    def _add(self, change: Change) -> Iterator[str]:
+    def _check_add(self, change: Change) -> Iterator[str]:
         entry = change.entry
         if entry.id in self._draft.by_id:
             yield "an entry of that id is there already"
+
         if change.step != "promote":
             yield from check_entry(entry)
-            yield from self._extracted(change)
+            yield from self._check_extracted(change)
+            yield from self._check_provenance(entry)
             return
-        before = self._removed.get(entry.id)
-        if before is None or _differs(before, entry, FREE["promote"]):
+
+        removed = self._removed.get(entry.id)
+        if removed is None or _differs(removed, entry, FREE["promote"]):
             yield "not an entry that is moved"
-        yield from self._new_words(entry)
+        yield from self._check_new_texts(entry)
 
-    def _waiting(self, change: Change) -> Located | None:
-        """The note of the inbox that a change takes away."""
-        return next(
-            (place for place in reversed(self._draft.inbox) if place.path == change.moved_from),
-            None,
-        )
+    def _find_note(self, change: Change) -> Located | None:
+        """Return the note of the inbox that a change takes away."""
+        for note in reversed(self._draft.inbox):
+            if note.path == change.moved_from:
+                return note
+        return None
 
-    def _move(self, change: Change) -> Iterator[str]:
-        waiting = self._waiting(change)
-        if waiting is None or not self._is_of_note(change.entry, waiting):
+    def _check_move(self, change: Change) -> Iterator[str]:
+        note = self._find_note(change)
+        if note is None or not self._is_from_note(change.entry, note):
             yield "not the entry of that inbox file"
-        elif change.entry.cites != waiting.entry.cites:
-            yield from self._new_words(change.entry)
+        elif change.entry.cites != note.entry.cites:
+            yield from self._check_new_texts(change.entry)
         if change.entry.id in self._draft.by_id:
             yield "an entry of that id is there already"
 
-    def _is_of_note(self, entry: Entry, note: Located) -> bool:
-        """Whether the entry is that of a note: with its claims marked, or as an outsider's, who can claim nothing. It
-        may have gained anchors. The sessions that proved its quotes are not everywhere: hearsay passes."""
-        day = entry.last_reinforced
-        proved = prove(self._draft.base, replace(note.entry, scope=None))
+    def _is_from_note(self, entry: Entry, note: Located) -> bool:
+        """Return whether folding a note may have made this entry.
+
+        Folding marks claims that are not proved, or strips those of an outsider, and may add
+        anchors. Not every clone has the sessions that proved its quotes, so marks on quotes of
+        sessions are ignored.
+        """
+        expected_entries = [prove(self._draft.base, replace(note.entry, scope=None))]
+        if entry.last_reinforced <= self._today:
+            expected_entries.append(strip_claims(note, entry.last_reinforced).entry)
+
+        entry = _unmark_sessions(entry)
         is_anchored = all(map(parse_anchor, entry.cites))
-        meant = [proved, strip_claims(note, day).entry] if day <= self._today else [proved]
-        mark = f"{CLAIMED}session:"
+        for expected in map(_unmark_sessions, expected_entries):
+            if entry == expected:
+                return True
+            if is_anchored and replace(entry, cites=expected.cites) == expected:
+                return True
+        return False
 
-        def unmark(one: Entry) -> Entry:
-            lines = (
-                line.removeprefix(CLAIMED) if line.startswith(mark) else line
-                for line in one.evidence
-            )
-            return replace(one, evidence=tuple(lines))
-
-        entry, *meant = map(unmark, (entry, *meant))
-        return any(
-            entry == one or (is_anchored and replace(entry, cites=one.cites) == one)
-            for one in meant
-        )
-
-    def _drop(self, change: Change) -> Iterator[str]:
-        waiting = self._waiting(change)
-        kept = [
-            place
-            for place in self._draft.kept
-            if (place.path, place.entry) == (change.path, change.entry)
-        ]
-        if not kept:
+    def _check_drop(self, change: Change) -> Iterator[str]:
+        target = self._find_target_of_drop(change)
+        if target is None:
             yield "the entry is not kept there"
-        elif waiting is None or not is_kept(waiting, kept[0]):
+            return
+        note = self._find_note(change)
+        if note is None or not is_kept(note, target):
             yield "not what that inbox file says, for all that it is for"
 
-    def _update(self, change: Change) -> Iterator[str]:
-        known = self._known(change)
-        if known is None or _differs(known, change.entry, FREE.get(change.step, ())):
+    def _find_target_of_drop(self, change: Change) -> Located | None:
+        for located in self._draft.kept:
+            if (located.path, located.entry) == (change.path, change.entry):
+                return located
+        return None
+
+    def _check_update(self, change: Change) -> Iterator[str]:
+        before = self._find_entry(change)
+        if before is None or _differs(before, change.entry, FREE.get(change.step, ())):
             yield f"more would change than the step {change.step!r} may"
-        yield from self._new_words(change.entry)
+        yield from self._check_new_texts(change.entry)
 
-    def _remove(self, change: Change) -> Iterator[str]:
-        known = self._known(change)
-        if known is None:
+    def _check_removal(self, change: Change) -> Iterator[str]:
+        entry = self._find_entry(change)
+        if entry is None:
             yield "the entry is not kept there"
-        else:
-            self._removed[change.entry.id] = known
-            self._retired |= {change.entry.id} if known.status == "retired" else set()
+            return
+        self._removed[change.entry.id] = entry
+        if entry.status == "retired":
+            self._retired_ids.add(change.entry.id)
 
-    def _known(self, change: Change) -> Entry | None:
-        """The entry that a change is about."""
-        at = self._draft.find(change)
-        return None if at is None else self._draft.kept[at].entry
+    def _find_entry(self, change: Change) -> Entry | None:
+        """Return the entry in memory that a change updates or removes."""
+        index = self._draft.find(change)
+        return None if index is None else self._draft.kept[index].entry
 
-    def _extracted(self, change: Change) -> Iterator[str]:
-        """Why a record run would not have added this as extracted."""
-        entry, scope = change.entry, self._scope_of(change)
-        days = (entry.created_at, entry.last_reinforced)
-        is_changed = (
-            entry.status != "active"
-            or entry.reinforcement_count
-            or any(getattr(entry, one) for one in UNSET)
-        )
-        faults = {
-            "not the file that entries of its scope are written to": (
-                scope is None or self._draft.path_of(scope) != change.path
-            ),
-            "not an entry as it is when it is new": is_changed,
-            f"its dates are not between {EARLIEST} and {self._today}": not all(
-                day is not None and EARLIEST <= day <= self._today for day in days
-            ),
-            f"its importance is over {MAX_IMPORTANCE}": entry.importance > MAX_IMPORTANCE,
-            "it says what was to be forgotten": find_forgotten(
-                self._forgotten, Located(entry, change.path, 0, PROJECT)
-            ),
-            "no words prove it": all(line.startswith("accepted ") for line in entry.evidence),
-        }
-        yield from (fault for fault, is_so in faults.items() if is_so)
+    def _check_extracted(self, change: Change) -> Iterator[str]:
+        """Yield why a record run would not have extracted and added this entry."""
+        entry = change.entry
+        scope = self._classify(change)
+        if scope is None or self._draft.path_of(scope) != change.path:
+            yield "not the file that entries of its scope are written to"
+        if not _is_fresh(entry):
+            yield "not an entry as it is when it is new"
+        if not (self._is_valid_day(entry.created_at) and self._is_valid_day(entry.last_reinforced)):
+            yield f"its dates are not between {EARLIEST} and {self._today}"
+        if entry.importance > MAX_IMPORTANCE:
+            yield f"its importance is over {MAX_IMPORTANCE}"
+        if find_forgotten(self._tombstones, Located(entry, change.path, 0, PROJECT)):
+            yield "it says what was to be forgotten"
+        if all(quote.startswith("accepted ") for quote in entry.evidence):
+            yield "no words prove it"
+
+    def _check_provenance(self, entry: Entry) -> Iterator[str]:
+        """Yield which sources and quotes are not from the range of the plan."""
         for sha in COMMIT.findall(entry.source or ""):
-            if sha not in self._said:
+            if sha not in self._texts_by_commit:
                 yield f"its source {sha} is no commit of the range"
         for quote in entry.evidence:
-            if not self._is_said(quote):
+            if not self._is_grounded(quote):
                 yield f"words that it quotes do not stand in {quote.partition(' ')[0]}"
 
-    def _is_said(self, quote: str) -> bool:
-        """Whether the quoted words stand where the quote says, but for white space and masks. Hearsay passes."""
+    def _is_valid_day(self, day: date | None) -> bool:
+        return day is not None and EARLIEST <= day <= self._today
+
+    def _is_grounded(self, quote: str) -> bool:
+        """Return whether the origin of a quote holds its words, but for white space and masks.
+
+        Hearsay passes.
+        """
         origin, _, words = quote.partition(" ")
-        if (
-            origin == "accepted"
-        ):  # says nothing of what was said; the other words must be found all the same
+        if origin == "accepted":
+            # It says that a person accepted the entry; all other quotes must be grounded still.
             return words == ACCEPTED_IN
         if not words.strip():
             return False
-        texts = self._said.get(origin.removeprefix("commit:"), ())
-        return origin.startswith(HEARSAY) or any(fold_blanks(words) in text for text in texts)
+        texts = self._texts_by_commit.get(origin.removeprefix("commit:"), ())
+        if origin.startswith(HEARSAY):
+            return True
+        folded_words = fold_blanks(words)
+        return any(folded_words in text for text in texts)
 
     @cached_property
-    def _said(self) -> Mapping[str, Sequence[str]]:
-        """By shortened id the texts that a record run reads in a commit, for the commits that the plan quotes."""
+    def _texts_by_commit(self) -> Mapping[str, Sequence[str]]:
+        """The texts that a record run reads in each commit of the range, by shortened id.
+
+        Commits of merged changes that the plan does not quote have no texts.
+        """
         if self._plan.until is None:
             return {}
         repo = self._workspace.repo
         history = plan_range(repo, self._plan.since, self._plan.until)
-        added = (
-            change.entry
-            for step in self._plan.steps
-            if step.step == "extract"
-            for change in step.changes
-        )
-        quoted = {
-            quote.partition(" ")[0].removeprefix("commit:")
-            for entry in added
-            for quote in entry.evidence
-        }
+        quoted_commits = _list_quoted_commits(self._plan)
         trusted = trusted_at(repo, self._plan.base)
-        said: dict[str, list[str]] = {}
+
+        texts_by_commit: dict[str, list[str]] = {}
         for merged in iter_merged_changes(repo, history):
-            own = {commit.sha[:SHA_WIDTH] for commit in merged.commits}
-            said |= {sha: [] for sha in own}
-            for sha, text in read_said(trusted, merged, self._forgotten) if own & quoted else ():
-                said[sha].append(text)
-        return said
+            shas = {commit.sha[:SHA_WIDTH] for commit in merged.commits}
+            texts_by_commit |= {sha: [] for sha in shas}
+            if shas & quoted_commits:
+                for sha, text in read_said(trusted, merged, self._tombstones):
+                    texts_by_commit[sha].append(text)
+        return texts_by_commit
 
 
-def _differs(before: Entry, after: Entry, free: tuple[str, ...]) -> bool:
-    """Whether a field differs that is not `free` to change."""
-    return replace(after, **{name: getattr(before, name) for name in free}) != before
+def _is_valid_reason(reason: str) -> bool:
+    """Return whether a reason is one printable line of short clauses that the gate accepts."""
+    if not reason.isprintable():
+        return False
+    clauses = re.split("[;,] ", NAMES.sub("", reason))
+    return all(len(clause) <= MAX_REASON for clause in clauses) and not any(check_words(reason))
+
+
+def _unmark_sessions(entry: Entry) -> Entry:
+    """Remove the mark of unproved claims from quotes of sessions."""
+    evidence = []
+    for quote in entry.evidence:
+        if quote.startswith(f"{CLAIMED}session:"):
+            quote = quote.removeprefix(CLAIMED)
+        evidence.append(quote)
+    return replace(entry, evidence=tuple(evidence))
+
+
+def _is_fresh(entry: Entry) -> bool:
+    """Return whether an entry has no more than extraction gives it."""
+    if entry.status != "active" or entry.reinforcement_count:
+        return False
+    return not any(getattr(entry, field) for field in UNSET)
+
+
+def _list_quoted_commits(plan: Plan) -> set[str]:
+    """Return the origins that the extracted entries quote, commits as shortened ids."""
+    commits = set()
+    for step in plan.steps:
+        if step.step != "extract":
+            continue
+        for change in step.changes:
+            for quote in change.entry.evidence:
+                origin = quote.partition(" ")[0]
+                commits.add(origin.removeprefix("commit:"))
+    return commits
+
+
+def _differs(before: Entry, after: Entry, free_fields: tuple[str, ...]) -> bool:
+    """Return whether a field differs that is not free to change."""
+    unchanged = {field: getattr(before, field) for field in free_fields}
+    return replace(after, **unchanged) != before

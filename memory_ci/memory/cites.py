@@ -1,4 +1,4 @@
-"""Anchors: made when entries are written, and judged against any view."""
+"""Anchors of entries: made when entries are written, and compared with the code of a view."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import date
 from functools import cache, cached_property
-from itertools import chain, pairwise
+from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
@@ -40,222 +40,330 @@ from memory_ci.memory.workspace import Workspace, index_path
 from memory_ci.records.anchor import Anchor, Verdict
 from memory_ci.records.entry import Entry, Located
 
-MAX_CODE_BYTES = (
-    1 << 20
-)  # A larger file is data, not code: what is anchored in it is compared by its object id alone.
-MAX_NAMESAKES = (
-    20  # A name that more files have (`__init__.py`) tells nothing about where a file went.
-)
-MAX_MENTIONS = 200  # So many files at most are searched for definitions that left theirs.
+MAX_CODE_BYTES = 1 << 20
+"""Size above which a file is data and not code: its anchors are compared by object id alone."""
+
+MAX_NAMESAKES = 20
+"""Number of files of one name (`__init__.py`) above which the name does not tell where one went."""
+
+MAX_MENTIONS = 200
+"""Number of files that are searched for definitions that left their own file."""
+
 LINK = "120000"  # The mode of a symbolic link, which no listing of files has.
 
 JUDGES = (
-    *(f"anchors/{name}" for name in ("anchors", "named_parts", "symbols", "verdicts", "words")),
-    *(f"memory/{name}" for name in ("cites", "dead_names")),
+    "anchors/anchors",
+    "anchors/named_parts",
+    "anchors/symbols",
+    "anchors/verdicts",
+    "anchors/words",
+    "memory/cites",
+    "memory/dead_names",
 )
-"""The modules that decide on a verdict. What another source of theirs kept is not believed."""
+"""The modules that decide on a verdict.
+
+A cached verdict counts only if it was made by the same source of these modules.
+"""
 
 CiteKey = tuple[str, str]  # The id of an entry, and one of its cites.
 Verdicts = dict[CiteKey, Verdict]
+FilePlace = tuple[str, str]  # A commit, and a path in it.
 
 
 def anchor_entries(workspace: Workspace, entries: Sequence[Entry]) -> tuple[Entry, ...]:
-    """The entries, each cite of theirs with the hash of what it cites and, where the learning names a definition, its
-    lines and symbol. A cite that is no anchor, or whose file is not in that commit, stays as it is."""
-    anchors = {
-        cite: anchor for entry in entries for cite in entry.cites if (anchor := parse_anchor(cite))
-    }
-    bare = {cite: anchor for cite, anchor in anchors.items() if anchor.text is None}
-    blobs = _find_blobs(workspace.repo, bare.values())
-    texts = read_texts(workspace.repo, filter(None, blobs.values()))
-    known = {
-        cite: texts[blob]
-        for cite, one in bare.items()
-        if (blob := blobs[one]) is not None and blob in texts
-    }
+    """Add to each cite of entries the hash of the cited text.
 
-    def enrich(cite: str, prose: str) -> str:
-        return (
-            format_anchor(enrich_anchor(bare[cite], known[cite], prose)) if cite in known else cite
-        )
+    Where the entry names a definition of a file that it cites whole, the cite gets its lines and
+    symbol as well. A cite that is no anchor, or whose file is not in its commit, is unchanged.
+    """
+    anchors = {}
+    for entry in entries:
+        for cite in entry.cites:
+            anchor = parse_anchor(cite)
+            if anchor is not None and anchor.text is None:
+                anchors[cite] = anchor
 
-    return tuple(
-        replace(entry, cites=tuple(enrich(cite, entry.text) for cite in entry.cites))
-        for entry in entries
-    )
+    blobs = _find_blobs(workspace.repo, anchors.values())
+    texts = read_texts(workspace.repo, [blob for blob in blobs.values() if blob is not None])
+
+    anchored_entries = []
+    for entry in entries:
+        cites = []
+        for cite in entry.cites:
+            blob = blobs[anchors[cite]] if cite in anchors else None
+            if blob is not None and blob in texts:
+                cite = format_anchor(enrich_anchor(anchors[cite], texts[blob], entry.text))
+            cites.append(cite)
+        anchored_entries.append(replace(entry, cites=tuple(cites)))
+    return tuple(anchored_entries)
+
+
+class _FileChange(NamedTuple):
+    """The text of a file before and after a commit; "" where it does not exist or is no text."""
+
+    before: str
+    after: str
 
 
 def cite_touched(
     workspace: Workspace, asked: Sequence[tuple[str, Sequence[str]]]
 ) -> list[tuple[str, ...]]:
-    """For each text with the cites that extraction found in its commit, what it is about of what the commit touched.
-    Lines that the text names stay as they are. A file is cited whole if the commit touched no definition in it and the
-    text names it, or nothing else was touched. Two git processes for all."""
-    anchors = {
-        cite: anchor for _, cites in asked for cite in cites if (anchor := parse_anchor(cite))
-    }
-    places = dict.fromkeys((one.commit, one.path) for one in anchors.values() if one.first is None)
-    names = [f"{commit}{parent}:{path}" for commit, path in places for parent in ("", "^")]
-    oids = iter(find_objects(workspace.repo, names))
-    blobs = {
-        place: [TreeFile(place[1], oid) if oid else None for oid in (next(oids), next(oids))]
-        for place in places
-    }
-    texts = read_texts(workspace.repo, (file for both in blobs.values() for file in both if file))
-    changed = {
-        place: [texts.get(file, "") if file else "" for file in both]
-        for place, both in blobs.items()
-    }
-    return [
-        _choose(prose, [anchors[cite] for cite in cites if cite in anchors], changed)
-        for prose, cites in asked
-    ]
+    """Choose for each text what it is about among the code that its commit touched.
+
+    Cites with lines are kept. A file is cited whole if the commit touched no definition in it and
+    the text names it, or if nothing else was touched. This takes two git processes for all texts.
+
+    Args:
+        workspace: the repository.
+        asked: texts, each with the cites that extraction found in its commit.
+
+    Returns:
+        The cites of each text.
+    """
+    anchors = {}
+    for _, cites in asked:
+        for cite in cites:
+            anchor = parse_anchor(cite)
+            if anchor is not None:
+                anchors[cite] = anchor
+
+    whole_files = [anchor for anchor in anchors.values() if anchor.first is None]
+    places = dict.fromkeys((anchor.commit, anchor.path) for anchor in whole_files)
+    changes = _read_changes(workspace.repo, list(places))
+
+    chosen = []
+    for prose, cites in asked:
+        own_anchors = [anchors[cite] for cite in cites if cite in anchors]
+        chosen.append(_choose_cites(prose, own_anchors, changes))
+    return chosen
 
 
-def _choose(
-    prose: str, anchors: Sequence[Anchor], changed: Mapping[tuple[str, str], Sequence[str]]
+def _read_changes(repo: Repository, places: Sequence[FilePlace]) -> dict[FilePlace, _FileChange]:
+    """Read what commits did to files."""
+    names = []
+    for commit, path in places:
+        names += [f"{commit}:{path}", f"{commit}^:{path}"]
+    oids = find_objects(repo, names)
+
+    blobs: list[TreeFile | None] = []
+    for (_, path), after_oid, before_oid in zip(places, oids[::2], oids[1::2], strict=True):
+        blobs.append(TreeFile(path, after_oid) if after_oid else None)
+        blobs.append(TreeFile(path, before_oid) if before_oid else None)
+    texts = read_texts(repo, [blob for blob in blobs if blob is not None])
+
+    blob_texts = [texts.get(blob, "") if blob is not None else "" for blob in blobs]
+    changes = {}
+    for place, after, before in zip(places, blob_texts[::2], blob_texts[1::2], strict=True):
+        changes[place] = _FileChange(before, after)
+    return changes
+
+
+def _choose_cites(
+    prose: str, anchors: Sequence[Anchor], changes: Mapping[FilePlace, _FileChange]
 ) -> tuple[str, ...]:
-    whole = {one.path: one for one in anchors if one.first is None}
-    after = {path: text for path, one in whole.items() if (text := changed[one.commit, path][0])}
-    before = {path: text for path, one in whole.items() if (text := changed[one.commit, path][1])}
-    touched = list_touched(before, after)
-    named = name_places(prose, list(whole)).keys()
-    chosen = choose_touched(prose, touched, named)
-    found = [
-        make_anchor(one.path, after[one.path], whole[one.path].commit, symbol=one.name)
-        for one in chosen
-    ]
-    if not found:
-        owned = find_named(prose, after)
-        found = [
-            make_anchor(path, after[path], whole[path].commit, symbol=name) for path, name in owned
-        ]
-    if not found and not (touched and not named):
-        files = sorted(named & after.keys()) or (list(after) if len(after) == 1 else [])
-        found = [make_anchor(path, after[path], whole[path].commit) for path in files]
-    return tuple(map(format_anchor, [*(one for one in anchors if one.first is not None), *found]))
+    commits = {anchor.path: anchor.commit for anchor in anchors if anchor.first is None}
+    texts_before = {}
+    texts_after = {}
+    for path, commit in commits.items():
+        change = changes[commit, path]
+        if change.before:
+            texts_before[path] = change.before
+        if change.after:
+            texts_after[path] = change.after
+
+    chosen = [anchor for anchor in anchors if anchor.first is not None]
+    for path, symbol in _choose_places(prose, list(commits), texts_before, texts_after):
+        chosen.append(make_anchor(path, texts_after[path], commits[path], symbol=symbol))
+    return tuple(map(format_anchor, chosen))
+
+
+def _choose_places(
+    prose: str,
+    paths: Sequence[str],
+    texts_before: Mapping[str, str],
+    texts_after: Mapping[str, str],
+) -> list[tuple[str, str | None]]:
+    """Return the paths that a text is about, each with a definition, or None for the whole file."""
+    touched = list_touched(texts_before, texts_after)
+    named_paths = name_places(prose, paths).keys()
+    definitions = choose_touched(prose, touched, named_paths)
+    if definitions:
+        return [(definition.path, definition.name) for definition in definitions]
+
+    named_definitions = find_named(prose, texts_after)
+    if named_definitions:
+        return [(path, name) for path, name in named_definitions]
+
+    if touched and not named_paths:
+        return []
+    whole_files = sorted(named_paths & texts_after.keys())
+    if not whole_files and len(texts_after) == 1:
+        whole_files = list(texts_after)
+    return [(path, None) for path in whole_files]
 
 
 def judge_anchors(workspace: Workspace, located: Iterable[Located], view: str | None) -> Verdicts:
-    """What became of every anchor in a view (None: the work tree, HEAD in a bare repository; else a revision), by
-    (entry id, cite). Two git processes while nothing changed since it was judged last, whatever the number of entries.
-    Raises RepositoryError (unknown-revision)."""
+    """Compare all anchors of entries with a view.
+
+    This takes two git processes while nothing changed since the last comparison, whatever the
+    number of entries.
+
+    Args:
+        workspace: the repository.
+        located: the entries.
+        view: None for the work tree (HEAD in a bare repository), or a revision.
+
+    Returns:
+        The verdicts by entry id and cite.
+
+    Raises:
+        RepositoryError: unknown-revision.
+    """
     (verdicts,) = judge_views(located, JudgedView(workspace, view))
     return verdicts
 
 
 def judge_views(located: Iterable[Located], *views: JudgedView) -> list[Verdicts]:
-    """What became of every anchor in views of one repository; what the anchors were made from is asked once."""
-    entries = {
-        (place.entry.id, cite): place.entry for place in located for cite in place.entry.cites
-    }
-    cited = {key: anchor for key in entries if (anchor := parse_anchor(key[1]))}
-    if not cited:
+    """Compare all anchors of entries with several views of one repository.
+
+    The blobs that the anchors were made from are looked up once for all views.
+    """
+    entries: dict[CiteKey, Entry] = {}
+    anchors: dict[CiteKey, Anchor] = {}
+    for place in located:
+        for cite in place.entry.cites:
+            anchor = parse_anchor(cite)
+            if anchor is not None:
+                entries[place.entry.id, cite] = place.entry
+                anchors[place.entry.id, cite] = anchor
+    if not anchors:
         return [{} for _ in views]
-    blobs = _find_blobs(views[0].repo, cited.values())
-    return [_judge_view(view, cited, entries, blobs) for view in views]
+
+    blobs = _find_blobs(views[0].repo, anchors.values())
+    return [_judge_view(view, anchors, entries, blobs) for view in views]
 
 
 def _judge_view(
     view: JudgedView,
-    cited: Mapping[CiteKey, Anchor],
+    anchors: Mapping[CiteKey, Anchor],
     entries: Mapping[CiteKey, Entry],
     blobs: Mapping[Anchor, TreeFile | None],
 ) -> Verdicts:
-    """Return the verdicts of one view. A file that is cited whole is judged by its parts that the entry names."""
-    parts = _find_parts(view, cited, entries, blobs)
-    wanted = {anchor: blobs[anchor] for key, anchor in cited.items() if key not in parts}
-    wanted |= {part: blobs[cited[key]] for key, own in parts.items() for part in own}
-    verdicts = _Inquiry(view, wanted).judge_all()
-    judged = {key: verdicts[anchor] for key, anchor in cited.items() if key not in parts}
-    if parts:
-        from memory_ci.anchors.verdicts import (
-            judge_parts,
-        )  # seldom needed, and `add` needs no judge
+    """Return the verdicts of one view.
 
-        judged |= {
-            key: judge_parts(cited[key], [verdicts[part] for part in own])
-            for key, own in parts.items()
-        }
+    A file that is cited whole is judged by those of its parts that the entry names.
+    """
+    parts_by_key = _find_parts(view, anchors, entries, blobs)
+    wanted_blobs = {}
+    for key, anchor in anchors.items():
+        if key not in parts_by_key:
+            wanted_blobs[anchor] = blobs[anchor]
+    for key, parts in parts_by_key.items():
+        for part in parts:
+            wanted_blobs[part] = blobs[anchors[key]]
+
+    verdicts = _Judge(view, wanted_blobs).judge_all()
+    judged = {key: verdicts[anchor] for key, anchor in anchors.items() if key not in parts_by_key}
+    if parts_by_key:
+        from memory_ci.anchors.verdicts import judge_parts  # seldom needed; `add` needs no verdicts
+
+        for key, parts in parts_by_key.items():
+            judged[key] = judge_parts(anchors[key], [verdicts[part] for part in parts])
     return judged
 
 
 def _find_parts(
     view: JudgedView,
-    cited: Mapping[CiteKey, Anchor],
+    anchors: Mapping[CiteKey, Anchor],
     entries: Mapping[CiteKey, Entry],
     blobs: Mapping[Anchor, TreeFile | None],
 ) -> dict[CiteKey, list[Anchor]]:
-    """Return anchors of the parts that an entry names of each file that is cited whole and is another in the view.
+    """Return the parts that entries name of each file that is cited whole and has changed.
 
-    Where the entry names nothing in the file, there is no item.
+    There is no item where the entry names nothing in the file.
     """
-    oids = {file.path: file.oid for file in view.listed}
+    oids = {file.path: file.oid for file in view.files}
     edited: dict[CiteKey, TreeFile] = {}
-    for key, anchor in cited.items():
+    for key, anchor in anchors.items():
         blob = blobs[anchor]
         is_whole = anchor.first is None and anchor.symbol is None
         if is_whole and blob is not None and oids.get(anchor.path) != blob.oid:
             edited[key] = blob
     if not edited:
         return {}
-    keys = {
-        key: make_key("parts", key[1], blob.oid, entries[key].text) for key, blob in edited.items()
-    }
-    kept = view.recall(keys, list[str])
-    new = [key for key in edited if key not in kept]
-    texts = read_texts(view.repo, (edited[key] for key in new))
-    for key in new:
+
+    cache_keys = {}
+    for key, blob in edited.items():
+        cite = key[1]
+        cache_keys[key] = make_key("parts", cite, blob.oid, entries[key].text)
+    cites_by_key = view.load_cached(cache_keys, list[str])
+
+    new_keys = [key for key in edited if key not in cites_by_key]
+    texts = read_texts(view.repo, [edited[key] for key in new_keys])
+    for key in new_keys:
         text = texts.get(edited[key])
-        found = anchor_parts(cited[key], text, entries[key].text) if text is not None else []
-        kept[key] = list(map(format_anchor, found))
-    view.keep({keys[key]: kept[key] for key in new})
-    return {
-        key: list(filter(None, map(parse_anchor, cites))) for key, cites in kept.items() if cites
-    }
+        parts = []
+        if text is not None:
+            parts = anchor_parts(anchors[key], text, entries[key].text)
+        cites_by_key[key] = [format_anchor(part) for part in parts]
+    view.save_cached({cache_keys[key]: cites_by_key[key] for key in new_keys})
+
+    parts_by_key = {}
+    for key, cites in cites_by_key.items():
+        if cites:
+            parsed = [parse_anchor(cite) for cite in cites]
+            parts_by_key[key] = [anchor for anchor in parsed if anchor is not None]
+    return parts_by_key
 
 
 def gone_since(
     workspace: Workspace, located: Iterable[Located], verdicts: Verdicts, rev: str
 ) -> dict[str, date]:
-    """Since when entries have had no code, by entry id, for those all of whose anchors are gone at `rev`. It is the day
-    of the newest commit that touched one of their files: of the removal, where the file was removed."""
-    from memory_ci.lifecycle.upkeep import (
-        is_gone,
-        list_verdicts,
-    )  # these imports in functions: `add` needs no judge
+    """Return since when the code of entries is gone, for entries whose anchors are all gone.
 
-    paths = {
-        place.entry.id: {verdict.path for verdict in list_verdicts(place.entry, verdicts)}
-        for place in located
-        if is_gone(place.entry, verdicts)
-    }
-    days = find_last_touches(
-        workspace.repo, resolve_commit(workspace.repo, rev), frozenset().union(*paths.values())
-    )
-    return {
-        entry: max(days[path] for path in own) for entry, own in paths.items() if own <= days.keys()
-    }
+    The day is that of the newest commit that touched one of their files. Where a file was removed,
+    that is the commit that removed it.
+
+    Returns:
+        The day by entry id.
+    """
+    # Imported here because `add` needs no verdicts.
+    from memory_ci.lifecycle.upkeep import is_gone, list_verdicts
+
+    paths_by_id: dict[str, set[str]] = {}
+    for place in located:
+        entry = place.entry
+        if is_gone(entry, verdicts):
+            paths_by_id[entry.id] = {verdict.path for verdict in list_verdicts(entry, verdicts)}
+
+    all_paths = frozenset().union(*paths_by_id.values())
+    tip = resolve_commit(workspace.repo, rev)
+    last_touches = find_last_touches(workspace.repo, tip, all_paths)
+
+    days = {}
+    for entry_id, paths in paths_by_id.items():
+        if paths <= last_touches.keys():
+            days[entry_id] = max(last_touches[path] for path in paths)
+    return days
 
 
 def read_texts(repo: Repository, files: Iterable[TreeFile]) -> dict[TreeFile, str]:
-    """The texts of those files that can be read, with one process for all."""
-    contents = read_files(repo, dict.fromkeys(files), MAX_CODE_BYTES)
-    return {
-        content.file: content.data.decode("utf-8", "replace")
-        for content in contents
-        if content.data is not None
-    }
+    """Read the texts of files by one process, without those that cannot be read."""
+    texts = {}
+    for content in read_files(repo, dict.fromkeys(files), MAX_CODE_BYTES):
+        if content.data is not None:
+            texts[content.file] = content.data.decode("utf-8", "replace")
+    return texts
 
 
 def _find_blobs(repo: Repository, anchors: Iterable[Anchor]) -> dict[Anchor, TreeFile | None]:
-    """The blob that each anchor was made from, where the repository has it."""
-    wanted = list(dict.fromkeys(anchors))
-    oids = find_objects(repo, [f"{anchor.commit}:{anchor.path}" for anchor in wanted])
-    return {
-        anchor: TreeFile(anchor.path, oid) if oid else None
-        for anchor, oid in zip(wanted, oids, strict=True)
-    }
+    """Return the blob that each anchor was made from, or None if the repository lacks it."""
+    distinct_anchors = list(dict.fromkeys(anchors))
+    names = [f"{anchor.commit}:{anchor.path}" for anchor in distinct_anchors]
+    blobs = {}
+    for anchor, oid in zip(distinct_anchors, find_objects(repo, names), strict=True):
+        blobs[anchor] = TreeFile(anchor.path, oid) if oid else None
+    return blobs
 
 
 T = TypeVar("T")
@@ -263,278 +371,420 @@ Asked = TypeVar("Asked")
 
 
 class JudgedView:
-    """A view and its files, listed when they are first asked for. What was found in them is kept in the index, under
-    keys that stand for all that it follows from."""
+    """A view with its files, and a cache of results about it.
+
+    The files are listed when they are first used. The cache is in the index. Each of its keys is a
+    hash of all that a result depends on.
+    """
 
     def __init__(self, workspace: Workspace, view: str | None) -> None:
-        self.workspace, self.repo, self.kept = workspace, workspace.repo, index_path(workspace)
-        self._name = view
+        self.workspace = workspace
+        self.repo = workspace.repo
+        self._index_path = index_path(workspace)
+        self._view = view
 
     @cached_property
     def rev(self) -> str | None:
         """The commit; None for the work tree. Raises RepositoryError (unknown-revision)."""
-        is_worktree = self._name is None and self.repo.root is not None
-        return None if is_worktree else resolve_commit(self.repo, self._name or "HEAD")
+        if self._view is None and self.repo.root is not None:
+            return None
+        return resolve_commit(self.repo, self._view or "HEAD")
 
     @cached_property
     def tip(self) -> str | None:
-        """The commit whose history the view has."""
+        """The newest commit of the history that the view has; None without a commit."""
         return self.rev or find_commit(self.repo, "HEAD")
 
     @cached_property
-    def listed(self) -> tuple[TreeFile, ...]:
-        return self._list()
+    def files(self) -> tuple[TreeFile, ...]:
+        """All files of the view."""
+        return self._list_files()
 
     @cached_property
-    def tree(self) -> str:
-        """What stands for all files, and (for renames that are no commit yet) for which of them git has."""
-        return _digest(*(f"{file.path}\0{file.oid}\0{file.on_disk}" for file in self.listed))
+    def tree_digest(self) -> str:
+        """A digest of all files, and of which of them git has.
 
-    def is_unwritten(self) -> bool:
-        """Whether nobody wrote to the work tree since it was listed."""
-        return self.rev is not None or self._list() == self.listed
+        The latter matters for renames that are not committed yet.
+        """
+        return _digest(*(f"{file.path}\0{file.oid}\0{file.on_disk}" for file in self.files))
 
-    def recall(self, keys: Mapping[Asked, str], kind: type[T]) -> dict[Asked, T]:
-        """What is kept under keys."""
+    def is_unmodified(self) -> bool:
+        """Return whether nobody wrote to the work tree since its files were listed."""
+        return self.rev is not None or self._list_files() == self.files
+
+    def load_cached(self, keys: Mapping[Asked, str], kind: type[T]) -> dict[Asked, T]:
+        """Return the cached results for keys, as far as there are any.
+
+        Args:
+            keys: the cache key of each subject.
+            kind: the type of the results.
+
+        Returns:
+            The results by subject.
+        """
         from memory_ci.search.verdicts import read_verdicts
 
-        kept = read_verdicts(self.kept, list(keys.values()))
-        with suppress(ValueError, TypeError, msgspec.ValidationError):  # damage: asked again
-            return {
-                one: msgspec.convert(json.loads(kept[key]), kind)
-                for one, key in keys.items()
-                if key in kept
-            }
-        return {}
+        rows = read_verdicts(self._index_path, list(keys.values()))
+        results = {}
+        with suppress(ValueError, TypeError, msgspec.ValidationError):
+            for subject, key in keys.items():
+                if key in rows:
+                    results[subject] = msgspec.convert(json.loads(rows[key]), kind)
+            return results
+        return {}  # a damaged cache counts as empty
 
-    def keep(self, found: Mapping[str, object]) -> None:
+    def save_cached(self, results: Mapping[str, object]) -> None:
+        """Cache results by their keys."""
         from memory_ci.search.verdicts import keep_verdicts
 
-        keep_verdicts(
-            self.kept, {key: json.dumps(msgspec.to_builtins(one)) for key, one in found.items()}
-        )
+        rows = {key: json.dumps(msgspec.to_builtins(result)) for key, result in results.items()}
+        keep_verdicts(self._index_path, rows)
 
-    def _list(self) -> tuple[TreeFile, ...]:
-        return (
-            list_worktree(self.repo, ())
-            if self.rev is None
-            else tree_at(self.repo, self.rev).select(())
-        )
+    def _list_files(self) -> tuple[TreeFile, ...]:
+        if self.rev is None:
+            return list_worktree(self.repo, ())
+        return tree_at(self.repo, self.rev).select(())
 
 
 def make_key(*parts: str) -> str:
-    """The key of what follows from these alone, as this version judges."""
+    """Return the cache key of a result that depends on these texts and on the code that judges."""
     return _digest(__version__, _read_judges(), *parts)
 
 
 @cache
 def _read_judges() -> str:
-    """What stands for the way of judging: the source of its modules, "" where that was not installed."""
+    """Return a digest of the sources of JUDGES, or "" where sources are not installed."""
+    package = Path(__file__, "../..")
     with suppress(OSError):
-        return _digest(
-            *(Path(__file__, "../..", f"{name}.py").resolve().read_text("utf-8") for name in JUDGES)
-        )
+        sources = [(package / f"{name}.py").resolve().read_text("utf-8") for name in JUDGES]
+        return _digest(*sources)
     return ""
 
 
 def _digest(*parts: str) -> str:
-    return hashlib.blake2b(
-        "\0".join(parts).encode("utf-8", "surrogateescape"), digest_size=16
-    ).hexdigest()
+    data = "\0".join(parts).encode("utf-8", "surrogateescape")
+    return hashlib.blake2b(data, digest_size=16).hexdigest()
 
 
 class _Outcome(NamedTuple):
-    """A verdict, and what other files are searched for before it is final: "" if it is."""
+    """A verdict, and a text to search for in other files before it is final; "" if it is final."""
 
     verdict: Verdict
     trace: str = ""
 
 
-class _Inquiry:
-    """One round of judging: what is costly to ask is asked once, and only if an anchor needs it. Outcomes are kept in
-    the index under two kinds of keys. One stands for all texts that were compared; the other, for what was sought
-    elsewhere, for the whole tree and the commit whose renames were followed."""
+class _Judge:
+    """A comparison of anchors with a view; costly questions are asked once, and only if needed.
+
+    Outcomes are cached under two kinds of keys. The first is a hash of all texts that were
+    compared. The second, for anchors that were searched for in other files, is a hash of the whole
+    tree and of the commit whose renames were followed.
+    """
 
     def __init__(self, view: JudgedView, blobs: Mapping[Anchor, TreeFile | None]) -> None:
-        self.view, self.repo, self.blobs, self.rev = view, view.repo, blobs, view.rev
-        self.files = {file.path: file for file in view.listed if is_citable(file.path)}
-        self.texts: dict[TreeFile, str] = {}
-        self.new: dict[str, _Outcome] = {}
+        self._view = view
+        self._repo = view.repo
+        self._blobs = blobs
+        self._files = {file.path: file for file in view.files if is_citable(file.path)}
+        self._texts: dict[TreeFile, str] = {}
+        self._new_outcomes: dict[str, _Outcome] = {}
 
     def judge_all(self) -> dict[Anchor, Verdict]:
-        verdicts: dict[Anchor, Verdict] = {}
-        for anchor, blob in self.blobs.items():
-            here = self.files.get(anchor.path)
-            if blob is not None and here is not None and blob.oid == here.oid:
+        """Return the verdict of each anchor."""
+        verdicts = self._find_unchanged()
+        changed = [anchor for anchor in self._blobs if anchor not in verdicts]
+        in_place = self._judge_in_place(changed)
+        outcomes = {anchor: outcome for anchor, outcome in in_place.items() if not outcome.trace}
+
+        unresolved = [anchor for anchor in changed if anchor not in outcomes]
+        if unresolved:
+            outcomes |= self._search_elsewhere(unresolved, in_place)
+        self._view.save_cached(self._new_outcomes)
+        return verdicts | {anchor: outcome.verdict for anchor, outcome in outcomes.items()}
+
+    def _find_unchanged(self) -> dict[Anchor, Verdict]:
+        """Return verdicts for anchors whose file has the same blob in the view."""
+        verdicts = {}
+        for anchor, blob in self._blobs.items():
+            file = self._files.get(anchor.path)
+            if blob is not None and file is not None and blob.oid == file.oid:
                 verdicts[anchor] = Verdict("fresh", anchor.path, anchor.first, anchor.last)
-        other = [anchor for anchor in self.blobs if anchor not in verdicts]
-        present = [anchor for anchor in other if anchor.path in self.files]
-        near = self._judge({one: [one.path] for one in present}, {one: one.path for one in present})
-        final = {anchor: outcome for anchor, outcome in near.items() if not outcome.trace}
-        if far := [anchor for anchor in other if anchor not in final]:
-            keys = {
-                one: self._key(one, self.view.tree, "" if one in near else self.view.tip or "")
-                for one in far
-            }
-            known = self.view.recall(keys, _Outcome)
-            found = self._seek([anchor for anchor in far if anchor not in known], near)
-            if found and self.view.is_unwritten():
-                self.new |= {
-                    keys[anchor]: outcome for anchor, outcome in found.items() if not outcome.trace
-                }
-            final |= known | found
-        self.view.keep(self.new)
-        return verdicts | {anchor: outcome.verdict for anchor, outcome in final.items()}
+        return verdicts
 
-    def _seek(
-        self, anchors: Sequence[Anchor], near: Mapping[Anchor, _Outcome]
+    def _judge_in_place(self, anchors: Sequence[Anchor]) -> dict[Anchor, _Outcome]:
+        """Compare anchors with the file at their own path, where the view has one."""
+        present = [anchor for anchor in anchors if anchor.path in self._files]
+        paths = {anchor: [anchor.path] for anchor in present}
+        return self._compare(paths, {anchor: anchor.path for anchor in present})
+
+    def _search_elsewhere(
+        self, anchors: Sequence[Anchor], in_place: Mapping[Anchor, _Outcome]
     ) -> dict[Anchor, _Outcome]:
-        """What became of anchors of which the tree has no file, or whose text is not there any more."""
-        gone = [anchor for anchor in anchors if anchor not in near]
-        successors = {
-            anchor: anchor.path for anchor in anchors if anchor in near
-        } | self._find_successors(gone)
-        by_name = _group((_name(path), path) for path in self.files)
-        guesses: dict[
-            Anchor, list[str]
-        ] = {}  # where to look: in the file that lives on, else in those of its name
+        """Search other files for anchors, with the cache of such searches."""
+        cache_keys = {}
         for anchor in anchors:
-            namesakes, successor = by_name.get(_name(anchor.path), []), successors[anchor]
-            guesses[anchor] = (
-                [successor] if successor else namesakes if len(namesakes) <= MAX_NAMESAKES else []
-            )
-        found = {anchor: near[anchor] for anchor in anchors if anchor in near}
-        found |= self._judge({anchor: guesses[anchor] for anchor in gone}, successors)
-        traces = {anchor: outcome.trace for anchor, outcome in found.items() if outcome.trace}
-        names = sorted(set(traces.values()))[:MAX_WORDS]
-        mentioning = find_mentions(self.repo, self.rev, set(names))
-        mentions = [path for path in mentioning if path in self.files][:MAX_MENTIONS]
-        self._read(self.files[path] for path in mentions)
-        places = {
-            anchor: [
-                *guesses[anchor],
-                *(path for path in mentions if trace in self.texts.get(self.files[path], "")),
-            ]
-            for anchor, trace in traces.items()
-            if trace in names
-        }
-        again = self._judge(places, successors)
-        return found | {anchor: _Outcome(outcome.verdict) for anchor, outcome in again.items()}
+            history_tip = "" if anchor in in_place else self._view.tip or ""
+            cache_keys[anchor] = self._make_key(anchor, self._view.tree_digest, history_tip)
 
-    def _key(self, anchor: Anchor, *parts: str) -> str:
-        blob = self.blobs[anchor]
+        cached = self._view.load_cached(cache_keys, _Outcome)
+        new_anchors = [anchor for anchor in anchors if anchor not in cached]
+        outcomes = self._search_files(new_anchors, in_place)
+        if outcomes and self._view.is_unmodified():
+            for anchor, outcome in outcomes.items():
+                if not outcome.trace:
+                    self._new_outcomes[cache_keys[anchor]] = outcome
+        return cached | outcomes
+
+    def _search_files(
+        self, anchors: Sequence[Anchor], in_place: Mapping[Anchor, _Outcome]
+    ) -> dict[Anchor, _Outcome]:
+        """Search for anchors whose file or text is not at its path in the view.
+
+        The successor of their file is searched first, else files of the same name. Files that
+        mention the definition come next.
+        """
+        missing = [anchor for anchor in anchors if anchor not in in_place]
+        successors: dict[Anchor, str | None] = {}
+        outcomes = {}
+        for anchor in anchors:
+            if anchor in in_place:
+                successors[anchor] = anchor.path
+                outcomes[anchor] = in_place[anchor]
+        successors |= self._find_successors(missing)
+
+        paths = self._list_likely_paths(successors)
+        outcomes |= self._compare({anchor: paths[anchor] for anchor in missing}, successors)
+
+        mentioning = self._find_mentioning_paths(outcomes)
+        extended_paths = {}
+        for anchor, mentioning_paths in mentioning.items():
+            extended_paths[anchor] = [*paths[anchor], *mentioning_paths]
+        for anchor, outcome in self._compare(extended_paths, successors).items():
+            outcomes[anchor] = _Outcome(outcome.verdict)  # there is nowhere else to search
+        return outcomes
+
+    def _list_likely_paths(
+        self, successors: Mapping[Anchor, str | None]
+    ) -> dict[Anchor, Sequence[str]]:
+        """Return the successor of each anchor's file, or the files of its name if there is none."""
+        paths_by_name = _group((_base_name(path), path) for path in self._files)
+        likely_paths: dict[Anchor, Sequence[str]] = {}
+        for anchor, successor in successors.items():
+            namesakes = paths_by_name.get(_base_name(anchor.path), [])
+            if successor:
+                likely_paths[anchor] = [successor]
+            elif len(namesakes) <= MAX_NAMESAKES:
+                likely_paths[anchor] = namesakes
+            else:
+                likely_paths[anchor] = []
+        return likely_paths
+
+    def _find_mentioning_paths(
+        self, outcomes: Mapping[Anchor, _Outcome]
+    ) -> dict[Anchor, list[str]]:
+        """Return the files that hold the trace of each anchor, for the first MAX_WORDS traces."""
+        traces = {anchor: outcome.trace for anchor, outcome in outcomes.items() if outcome.trace}
+        words = set(sorted(set(traces.values()))[:MAX_WORDS])
+        mentions = find_mentions(self._repo, self._view.rev, words)
+        paths = [path for path in mentions if path in self._files][:MAX_MENTIONS]
+        self._read_texts(self._files[path] for path in paths)
+
+        mentioning = {}
+        for anchor, trace in traces.items():
+            if trace in words:
+                mentioning[anchor] = [path for path in paths if trace in self._text_of(path)]
+        return mentioning
+
+    def _text_of(self, path: str) -> str:
+        return self._texts.get(self._files[path], "")
+
+    def _make_key(self, anchor: Anchor, *parts: str) -> str:
+        blob = self._blobs[anchor]
         return make_key(format_anchor(anchor), blob.oid if blob else "", *parts)
 
     def _find_successors(self, anchors: Sequence[Anchor]) -> dict[Anchor, str | None]:
-        """The path at which the file of each anchor, which is not there any more, lives on. That is a file of the same
-        content that is no older copy: of the same name if there are several."""
-        by_oid = _group((file.oid, file.path) for file in self.files.values())
-        found: dict[Anchor, str | None] = {}
+        """Return the path at which the missing file of each anchor lives on, or None.
+
+        That is a file of the same content, unless it is an older copy. Of several such files, it is
+        the only one of the same name. Else renames are followed.
+        """
+        successors = self._find_same_content(anchors)
+        pairs = [(anchor.commit, path) for anchor, path in successors.items() if path]
+        older_copies = self._find_existing(pairs)
+        for anchor, path in successors.items():
+            if path and (anchor.commit, path) in older_copies:
+                successors[anchor] = None
+
+        lost = [
+            anchor for anchor, path in successors.items() if path is None and self._blobs[anchor]
+        ]
+        renames = {}
+        if lost and self._view.tip:
+            renames = self._list_renames(lost, self._view.tip)
+        for anchor in lost:
+            successors[anchor] = follow_renames(anchor.path, renames, self._files)
+        return successors
+
+    def _find_same_content(self, anchors: Sequence[Anchor]) -> dict[Anchor, str | None]:
+        paths_by_oid = _group((file.oid, file.path) for file in self._files.values())
+        same_content: dict[Anchor, str | None] = {}
         for anchor in anchors:
-            blob = self.blobs[anchor]
-            twins = by_oid.get(blob.oid, []) if blob else []
-            fits = [path for path in twins if _name(path) == _name(anchor.path)] or twins
-            found[anchor] = fits[0] if len(fits) == 1 else None
-        copies = self._find_existing((one.commit, path) for one, path in found.items() if path)
-        found |= {
-            anchor: None
-            for anchor, path in found.items()
-            if path and (anchor.commit, path) in copies
-        }
-        lost = [anchor for anchor, path in found.items() if path is None and self.blobs[anchor]]
-        renames = self._list_renames(lost, self.view.tip) if lost and self.view.tip else {}
-        return found | {anchor: follow_renames(anchor.path, renames, self.files) for anchor in lost}
+            blob = self._blobs[anchor]
+            paths = paths_by_oid.get(blob.oid, []) if blob else []
+            namesakes = [path for path in paths if _base_name(path) == _base_name(anchor.path)]
+            candidates = namesakes or paths
+            same_content[anchor] = candidates[0] if len(candidates) == 1 else None
+        return same_content
 
-    def _list_renames(self, lost: Sequence[Anchor], tip: str) -> dict[str, str]:
-        """The renames that lead on from these files. Those of commits are kept: the walk to them is long."""
-        past = (tip, str(is_shallow(self.repo)))
-        keys = {anchor: make_key("renames", anchor.commit, anchor.path, *past) for anchor in lost}
-        known = self.view.recall(keys, dict[str, str])
-        if asked := [anchor for anchor in lost if anchor not in known]:
-            commits = find_objects(
-                self.repo, [f"{commit}^{{commit}}" for commit in {one.commit for one in asked}]
+    def _list_renames(self, anchors: Sequence[Anchor], tip: str) -> dict[str, str]:
+        """Return the renames that lead on from the files of anchors, new paths by old paths.
+
+        The renames of commits are cached, because the walk to them is long.
+        """
+        is_shallow_clone = str(is_shallow(self._repo))
+        cache_keys = {}
+        for anchor in anchors:
+            cache_keys[anchor] = make_key(
+                "renames", anchor.commit, anchor.path, tip, is_shallow_clone
             )
-            renames = list_renames(self.repo, filter(None, commits), tip)
-            for anchor in asked:  # the renames of a file one after the other, once round at most
-                names = [anchor.path]
-                while (new := renames.get(names[-1])) and new not in names:
-                    names.append(new)
-                known[anchor] = dict(pairwise(names))
-            self.view.keep({keys[anchor]: known[anchor] for anchor in asked})
-        pending = list_pending_renames(self.repo) if self.rev is None else {}
-        return {old: new for steps in known.values() for old, new in steps.items()} | pending
+        renames_by_anchor = self._view.load_cached(cache_keys, dict[str, str])
 
-    def _judge(
-        self, places: Mapping[Anchor, Sequence[str]], successors: Mapping[Anchor, str | None]
+        new_anchors = [anchor for anchor in anchors if anchor not in renames_by_anchor]
+        if new_anchors:
+            names = [f"{commit}^{{commit}}" for commit in {one.commit for one in new_anchors}]
+            commits = [commit for commit in find_objects(self._repo, names) if commit]
+            renames = list_renames(self._repo, commits, tip)
+            for anchor in new_anchors:
+                renames_by_anchor[anchor] = _chain_renames(anchor.path, renames)
+            self._view.save_cached(
+                {cache_keys[anchor]: renames_by_anchor[anchor] for anchor in new_anchors}
+            )
+
+        all_renames: dict[str, str] = {}
+        for chain in renames_by_anchor.values():
+            all_renames |= chain
+        if self._view.rev is None:
+            all_renames |= list_pending_renames(self._repo)
+        return all_renames
+
+    def _compare(
+        self,
+        paths_by_anchor: Mapping[Anchor, Sequence[str]],
+        successors: Mapping[Anchor, str | None],
     ) -> dict[Anchor, _Outcome]:
-        keys = {
-            anchor: self._key(
-                anchor,
-                successors[anchor] or "",
-                *(f"{path}\0{self.files[path].oid}" for path in paths),
-            )
-            for anchor, paths in places.items()
-        }
-        known = self.view.recall(keys, _Outcome)
-        asked = {anchor: paths for anchor, paths in places.items() if anchor not in known}
-        # What other files than the one that lives on held at the commit of each anchor.
-        before = self._find_existing(
-            (anchor.commit, path)
-            for anchor, paths in asked.items()
-            for path in paths
-            if path != successors[anchor]
-        )
-        here = {anchor: [self.files[path] for path in paths] for anchor, paths in asked.items()}
-        then = {anchor: [blob] if (blob := self.blobs[anchor]) else [] for anchor in asked}
-        self._read([*chain.from_iterable((*here.values(), *then.values())), *before.values()])
-        judged = {
-            anchor: self._judge_one(anchor, paths, successors[anchor], before)
-            for anchor, paths in asked.items()
-        }
-        for anchor, files in here.items():
-            # Only texts that are the ones of their ids are kept: a file on disk may be written meanwhile.
-            if all(file in self.texts and not file.on_disk for file in (*files, *then[anchor])):
-                self.new[keys[anchor]] = judged[anchor]
-        return known | judged
+        """Compare each anchor with the files at its paths, and cache the outcomes."""
+        cache_keys = {}
+        for anchor, paths in paths_by_anchor.items():
+            files = [f"{path}\0{self._files[path].oid}" for path in paths]
+            cache_keys[anchor] = self._make_key(anchor, successors[anchor] or "", *files)
+        outcomes = self._view.load_cached(cache_keys, _Outcome)
 
-    def _judge_one(
+        new_paths = {
+            anchor: paths for anchor, paths in paths_by_anchor.items() if anchor not in outcomes
+        }
+        earlier_files = self._find_earlier_files(new_paths, successors)
+        self._read_compared(new_paths, earlier_files)
+        for anchor, paths in new_paths.items():
+            outcome = self._compare_anchor(anchor, paths, successors[anchor], earlier_files)
+            outcomes[anchor] = outcome
+            if self._has_certain_texts(anchor, paths):
+                self._new_outcomes[cache_keys[anchor]] = outcome
+        return outcomes
+
+    def _find_earlier_files(
+        self,
+        paths_by_anchor: Mapping[Anchor, Sequence[str]],
+        successors: Mapping[Anchor, str | None],
+    ) -> dict[FilePlace, TreeFile]:
+        """Return what files other than the successor were at the commit of each anchor."""
+        places = []
+        for anchor, paths in paths_by_anchor.items():
+            places += [(anchor.commit, path) for path in paths if path != successors[anchor]]
+        return self._find_existing(places)
+
+    def _read_compared(
+        self,
+        paths_by_anchor: Mapping[Anchor, Sequence[str]],
+        earlier_files: Mapping[FilePlace, TreeFile],
+    ) -> None:
+        """Read all texts that a comparison needs by one process."""
+        files = [*earlier_files.values()]
+        for anchor, paths in paths_by_anchor.items():
+            files += [self._files[path] for path in paths]
+            blob = self._blobs[anchor]
+            if blob is not None:
+                files.append(blob)
+        self._read_texts(files)
+
+    def _has_certain_texts(self, anchor: Anchor, paths: Sequence[str]) -> bool:
+        """Return whether all compared texts are those of their object ids.
+
+        A file on disk may be written while it is read, so its outcome is not cached.
+        """
+        files = [self._files[path] for path in paths]
+        blob = self._blobs[anchor]
+        if blob is not None:
+            files.append(blob)
+        return all(file in self._texts and not file.on_disk for file in files)
+
+    def _compare_anchor(
         self,
         anchor: Anchor,
         paths: Sequence[str],
         successor: str | None,
-        before: Mapping[tuple[str, str], TreeFile],
+        earlier_files: Mapping[FilePlace, TreeFile],
     ) -> _Outcome:
         from memory_ci.anchors.verdicts import find_trace, judge
 
-        blob = self.blobs[anchor]
-        then = self.texts.get(blob) if blob else None
-        if then and "\n" not in then and successor is None:
-            commit = find_commit(self.repo, anchor.commit)
-            if commit is not None and tree_at(self.repo, commit).modes.get(anchor.path) == LINK:
-                return _Outcome(
-                    Verdict("unverifiable", anchor.path, note="a symbolic link is not followed")
-                )
-        files = {
-            path: self.texts[self.files[path]] for path in paths if self.files[path] in self.texts
-        }
-        had = {
-            path: before[anchor.commit, path] for path in paths if (anchor.commit, path) in before
-        }
-        texts = {path: self.texts[file] for path, file in had.items() if file in self.texts}
-        verdict = judge(anchor, then, files, successor, texts)
-        is_there = verdict.kind in ("fresh", "moved")
-        return _Outcome(
-            verdict, "" if is_there else find_trace(anchor, then, files.get(successor or ""))
-        )
+        blob = self._blobs[anchor]
+        cited_text = self._texts.get(blob) if blob else None
+        is_one_line = cited_text and "\n" not in cited_text
+        if is_one_line and successor is None and self._is_link(anchor):
+            note = "a symbolic link is not followed"
+            return _Outcome(Verdict("unverifiable", anchor.path, note=note))
 
-    def _find_existing(self, asked: Iterable[tuple[str, str]]) -> dict[tuple[str, str], TreeFile]:
-        """The files that commits hold at paths."""
-        pairs = sorted(set(asked))
-        oids = find_objects(self.repo, [f"{commit}:{path}" for commit, path in pairs])
-        return {pair: TreeFile(pair[1], oid) for pair, oid in zip(pairs, oids, strict=True) if oid}
+        texts = {}
+        earlier_texts = {}
+        for path in paths:
+            file = self._files[path]
+            if file in self._texts:
+                texts[path] = self._texts[file]
+            earlier_file = earlier_files.get((anchor.commit, path))
+            if earlier_file in self._texts:
+                earlier_texts[path] = self._texts[earlier_file]
 
-    def _read(self, files: Iterable[TreeFile]) -> None:
-        self.texts |= read_texts(self.repo, (file for file in files if file not in self.texts))
+        verdict = judge(anchor, cited_text, texts, successor, earlier_texts)
+        if verdict.kind in ("fresh", "moved"):
+            return _Outcome(verdict)
+        return _Outcome(verdict, find_trace(anchor, cited_text, texts.get(successor or "")))
+
+    def _is_link(self, anchor: Anchor) -> bool:
+        commit = find_commit(self._repo, anchor.commit)
+        return commit is not None and tree_at(self._repo, commit).modes.get(anchor.path) == LINK
+
+    def _find_existing(self, places: Iterable[FilePlace]) -> dict[FilePlace, TreeFile]:
+        """Return the files that commits have at paths, without those that do not exist."""
+        distinct_places = sorted(set(places))
+        oids = find_objects(self._repo, [f"{commit}:{path}" for commit, path in distinct_places])
+        files = {}
+        for place, oid in zip(distinct_places, oids, strict=True):
+            if oid:
+                files[place] = TreeFile(place[1], oid)
+        return files
+
+    def _read_texts(self, files: Iterable[TreeFile]) -> None:
+        unread = [file for file in files if file not in self._texts]
+        self._texts |= read_texts(self._repo, unread)
+
+
+def _chain_renames(path: str, renames: Mapping[str, str]) -> dict[str, str]:
+    """Return the renames of one file that follow each other, without going round a cycle twice."""
+    paths = [path]
+    while True:
+        new_path = renames.get(paths[-1])
+        if not new_path or new_path in paths:
+            return dict(pairwise(paths))
+        paths.append(new_path)
 
 
 def _group(pairs: Iterable[tuple[str, str]]) -> Mapping[str, list[str]]:
@@ -544,5 +794,5 @@ def _group(pairs: Iterable[tuple[str, str]]) -> Mapping[str, list[str]]:
     return groups
 
 
-def _name(path: str) -> str:
+def _base_name(path: str) -> str:
     return path.rpartition("/")[2]

@@ -1,12 +1,15 @@
-"""Claims: what a message says of other work, and a note of the inbox of its origin, counts if people who may write
-brought it, or if git proves it."""
+"""Claims of outsiders: they count only if git proves them.
+
+A commit message makes claims about other work, and a note of the inbox about its origin. Claims of
+people who may write to the repository always count.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import date
-from functools import cache, cached_property, lru_cache
-from itertools import islice
+from functools import cached_property, lru_cache
+from typing import NamedTuple
 
 from memory_ci.gitrepo.history import iter_merged_changes, plan_range
 from memory_ci.gitrepo.log import list_committers, read_log
@@ -33,192 +36,305 @@ from memory_ci.records.names import HOLDOUT, SERVED, SHA_WIDTH, USED
 from memory_ci.records.report import Finding, Level
 from memory_ci.store.document import parse_memory_file
 
-MAX_IDS = (
-    100  # Entries that one change is told to have been given; a job is given a fraction of it.
-)
+MAX_IDS = 100
+"""Entries that one change may say it was served; a job is served a fraction of this number."""
+
 HINT = "Someone who may write here can say it in a commit of their own."
 
 Strangers = Mapping[str, tuple[str, str]]
-"""By shortened id each commit of somebody who may not write: the tips before and after the change that brought it."""
+"""Commits of people who may not write, by shortened id.
+
+The values are the tips before and after the change that the commit came in with.
+"""
 
 
 def list_ids(texts: Iterable[str], key: str) -> tuple[str, ...]:
-    """The ids that the trailers `key` of messages name, as they are written, in order."""
-    pairs = (pair for text in texts for pair in find_trailers(text, (SERVED, USED, HOLDOUT)))
-    return tuple(
-        dict.fromkeys(one for name, value in pairs if name == key for one in split_ids(value))
-    )[:MAX_IDS]
+    """Return the ids that the trailers `key` of messages name, unchanged and in order."""
+    ids: dict[str, None] = {}
+    for text in texts:
+        for name, value in find_trailers(text, (SERVED, USED, HOLDOUT)):
+            if name == key:
+                ids |= dict.fromkeys(split_ids(value))
+    return tuple(ids)[:MAX_IDS]
 
 
 class Copies:
-    """The commits that say what they were given or used: what a cherry-pick or a rebase brings again counts once.
-    Commits of a range are claimed oldest first; those before it are known."""
+    """The commits with trailers of served or used entries, without their copies.
+
+    A cherry-pick or a rebase copies a commit with its trailers, and the copy must not count again.
+    Commits of a range are passed to `claim` oldest first. Commits before the range count as seen.
+    """
 
     def __init__(self, repo: Repository, since: str | None) -> None:
-        self._repo, self._since = repo, since
+        self._repo = repo
+        self._since = since
 
     def claim(self, commit: Commit) -> bool:
-        """Take note of a commit; False where an older one is this one: of the same author, time and subject."""
-        words = commit.message.lower()
-        if not any(f"{key.lower()}:" in words for key in (SERVED, USED)):
+        """Note a commit, and return False if it is a copy of an older one.
+
+        A copy has the same author, author date and subject.
+        """
+        message = commit.message.lower()
+        if f"{SERVED.lower()}:" not in message and f"{USED.lower()}:" not in message:
             return True
-        return self._known.setdefault(_authorship(commit), commit.sha) == commit.sha
+        original_sha = self._sha_by_authorship.setdefault(_authorship(commit), commit.sha)
+        return original_sha == commit.sha
 
     @cached_property
-    def _known(self) -> dict[tuple[str, str, str], str]:
-        """The first commit of each authorship; one git process, and only where the range has trailers."""
+    def _sha_by_authorship(self) -> dict[tuple[str, str, str], str]:
+        """The oldest commit of each authorship.
+
+        The log is read by one git process, and only if the range has trailers.
+        """
         start = self._since and find_commit(self._repo, self._since)
+        if not start:
+            return {}
         grep = ("--fixed-strings", "--regexp-ignore-case", f"--grep={SERVED}:", f"--grep={USED}:")
-        log = read_log(self._repo, *grep, "--end-of-options", start, "--") if start else ()
-        return {
-            _authorship(commit): commit.sha for commit, _ in log
-        }  # from the newest on: the oldest stays
+        log = read_log(self._repo, *grep, "--end-of-options", start, "--")
+        # The log is newest first, so the oldest commit is the one that remains.
+        return {_authorship(commit): commit.sha for commit, _ in log}
 
 
 def _authorship(commit: Commit) -> tuple[str, str, str]:
-    """What a copy keeps: the author, when it was written, and what it is called."""
+    """Return what a copy of a commit has in common with it."""
     return commit.email, commit.authored_at.isoformat(), commit.subject
 
 
 class Claims:
-    """Counts the reverts that messages claim, and keeps those that it refused. The number of a request is what episodes
-    say that it is: a stranger may write any into his own messages."""
+    """A count of the reverts that commit messages claim, and a list of those that were refused.
+
+    The number of a request comes from episodes only. A stranger can write any number into the
+    messages of their own commits.
+    """
 
     def __init__(self, repo: Repository, strangers: Strangers, episodes: Iterable[Episode]) -> None:
-        self._repo, self._strangers = repo, strangers
-        self._numbered: dict[str, set[str]] = {}
+        self._repo = repo
+        self._strangers = strangers
+        self._commits_by_request: dict[str, set[str]] = {}
         for episode in episodes:
-            if episode.action.commit and episode.action.pr is not None:
-                self._numbered.setdefault(f"pr:{episode.action.pr}", set()).add(
-                    episode.action.commit
-                )
+            action = episode.action
+            if action.commit and action.pr is not None:
+                commits = self._commits_by_request.setdefault(f"pr:{action.pr}", set())
+                commits.add(action.commit)
         self._refused: dict[tuple[str, str], Revert] = {}
 
     @property
     def refused(self) -> tuple[Revert, ...]:
+        """The claimed reverts that do not count."""
         return tuple(self._refused.values())
 
     def count(self, commit: Commit, claim: RevertClaim) -> frozenset[str]:
-        """The names that count as reverted."""
+        """Return the names of reverted work that count."""
         span = self._strangers.get(commit.sha[:SHA_WIDTH])
         if span is None:
             return claim.names
+
         proved = self._prove(claim, *span)
-        shas = frozenset(name for name in claim.names if ":" not in f"{claim.work} {name}")
-        if refused := shas - proved if proved else claim.names:
-            self._refused[commit.sha, claim.work] = Revert(
-                commit.sha[:SHA_WIDTH], label_of(commit), refused
-            )
+        refused = claim.names
+        if proved:
+            is_request = ":" in claim.work
+            commit_names = [name for name in claim.names if ":" not in name and not is_request]
+            refused = frozenset(commit_names) - proved
+        if refused:
+            revert = Revert(commit.sha[:SHA_WIDTH], label_of(commit), refused)
+            self._refused[commit.sha, claim.work] = revert
         return proved
 
     def _prove(self, claim: RevertClaim, start: str, tip: str) -> frozenset[str]:
-        """The names whose revert git proves: work of the change itself, or work that the change inverts. A stranger
-        chooses the parents of his merge and the mainline that he names. So the work must be an ancestor of the change,
-        and no commit from before that work counts."""
-        shas = self._numbered.get(claim.work, set()) if ":" in claim.work else {claim.work}
-        work = find_commit(self._repo, next(iter(shas))) if len(shas) == 1 else None
+        """Return the names whose revert git proves.
+
+        The work must be part of the change itself, or the change must be its inverse. Strangers
+        choose the parents of their merges and the mainline that they name. So the work must be an
+        ancestor of the change, and no commit from before that work counts.
+
+        Args:
+            claim: the claimed revert.
+            start: the tip before the change.
+            tip: the tip after the change.
+        """
+        work = self._find_work(claim)
         if work is None or not is_ancestor(self._repo, work, tip):
             return frozenset()
-        is_own = not is_ancestor(self._repo, work, start)
-        if not is_own and not is_inverse(self._repo, work, start, tip):
+        is_in_change = not is_ancestor(self._repo, work, start)
+        if not is_in_change and not is_inverse(self._repo, work, start, tip):
             return frozenset()
-        numbers = {name for name, commits in self._numbered.items() if commits == {work}}
-        before = start if is_own else f"{work}^1"
-        brought = list_committers(self._repo, before, work) if ":" not in claim.work else ()
-        named = claim.names.intersection(sha[:SHA_WIDTH] for sha in brought)
-        return frozenset({work[:SHA_WIDTH]} | named | numbers)
+
+        names = {work[:SHA_WIDTH]}
+        for request, commits in self._commits_by_request.items():
+            if commits == {work}:
+                names.add(request)
+        if ":" not in claim.work:
+            before = start if is_in_change else f"{work}^1"
+            shas = [sha[:SHA_WIDTH] for sha in list_committers(self._repo, before, work)]
+            names |= claim.names.intersection(shas)
+        return frozenset(names)
+
+    def _find_work(self, claim: RevertClaim) -> str | None:
+        """Return the commit of the claimed work, unless there are several."""
+        shas = {claim.work}
+        if ":" in claim.work:
+            shas = self._commits_by_request.get(claim.work, set())
+        if len(shas) != 1:
+            return None
+        (sha,) = shas
+        return find_commit(self._repo, sha)
 
 
 def list_refused(refused: Iterable[Revert], level: Level) -> Iterator[Finding]:
-    """A finding for each revert that an outsider claims and git does not bear out."""
+    """Yield a finding for each revert that an outsider claims and git does not prove."""
     for revert in refused:
-        what = min(revert.undoes, key=lambda name: (":" not in name, name)).replace("pr:", "#")
-        message = f"the commit {revert.sha} says that it takes back {what}, and does not: who brought it may not write"
+        # A commit is named rather than a request.
+        name = min(revert.undoes, key=lambda name: (":" not in name, name))
+        message = (
+            f"the commit {revert.sha} says that it takes back {name.replace('pr:', '#')}, "
+            "and does not: who brought it may not write"
+        )
         yield unproved(f"{message}, and it counts for nothing", level)
 
 
 def find_claimed_uses(commit: Commit, level: Level) -> Iterator[Finding]:
-    """A finding for trailers of an outsider: they would move the utility of entries."""
-    if keys := dict.fromkeys(key for key, _ in find_trailers(commit.message, (SERVED, USED))):
-        message = f"the commit {commit.sha[:SHA_WIDTH]} says {' and '.join(keys)}: who brought it may not write"
+    """Yield a finding if an outsider's commit has trailers of served or used entries.
+
+    Such trailers would change the utility of entries.
+    """
+    keys = dict.fromkeys(key for key, _ in find_trailers(commit.message, (SERVED, USED)))
+    if keys:
+        message = (
+            f"the commit {commit.sha[:SHA_WIDTH]} says {' and '.join(keys)}: "
+            "who brought it may not write"
+        )
         yield unproved(f"{message}, and it counts for nothing", level)
 
 
 def unproved(message: str, level: Level) -> Finding:
+    """Return a finding on an unproved claim."""
     return Finding(".", 1, "unproved-claim", message, HINT, level)
 
 
-# -- notes of the inbox
-
-NOTE_HINT = "Of such a note title, body and type count, and that it is for a team or the project; leave out the rest."
+NOTE_HINT = (
+    "Of such a note title, body and type count, and that it is for a team or the project; "
+    "leave out the rest."
+)
 
 
 def change_of_tip(workspace: Workspace, tip: str) -> MergedChange:
+    """Return the merged change whose last commit on the branch is `tip`."""
     start = find_commit(workspace.repo, f"{tip}^1")
     (merged,) = iter_merged_changes(workspace.repo, plan_range(workspace.repo, start, tip))
     return merged
 
 
 def prove(base: Snapshot, entry: Entry) -> Entry:
-    """The entry with a mark on each address in its source and evidence that git does not confirm. What a session said
-    is looked up in its captured digest. No commit holds what reviews said: that stays a claim."""
-    workspace = base.workspace
+    """Mark each address in the source and the evidence of an entry that git does not confirm.
 
-    @cache
-    def read(sha: str) -> tuple[Sequence[str], int | None] | None:
-        """The texts of a commit that `base` holds, as a run would read it, and the number of its request."""
-        commit, tip = find_commit(workspace.repo, sha), find_landing(workspace.repo, sha, base.sha)
-        if commit is None or tip is None:
-            return None
-        merged = change_of_tip(workspace, tip)
-        return [
-            text for known, text in read_said(workspace, merged) if commit.startswith(known)
-        ], merged.number
+    Quotes of sessions are looked up in captured sessions. No commit holds the words of reviews, so
+    they remain claims.
+    """
+    return mark_claimed(entry, _Prover(base, entry).is_confirmed)
 
-    shas = [
-        token[len("commit:") :]
-        for token in (entry.source or "").split()
-        if token.startswith("commit:")
-    ]
 
-    def is_found(address: str, words: str) -> bool:
+class _CommitTexts(NamedTuple):
+    """The texts that a run reads in a commit, and the number of its request."""
+
+    texts: Sequence[str]
+    number: int | None
+
+
+class _Prover:
+    """A check of the addresses of one entry against the history of a snapshot."""
+
+    def __init__(self, base: Snapshot, entry: Entry) -> None:
+        self._base = base
+        self._entry = entry
+        self._texts_by_commit: dict[str, _CommitTexts | None] = {}
+
+    def is_confirmed(self, address: str, words: str) -> bool:
+        """Return whether an address exists and holds the quoted words."""
         kind, _, name = address.partition(":")
         if kind == "session":
-            title = "" if entry.adoption == "rejected" else entry.title
-            return is_captured(workspace, _list_sessions(base), name, words, title)
+            return self._is_in_session(name, words)
         if kind == "pr" and not words:
-            return any(str(known[1]) == name for known in map(read, shas) if known)
-        known = read(name) if kind == "commit" else None
-        return known is not None and (
-            not words or any(fold_blanks(words) in text for text in known[0])
-        )
+            return name in self._list_request_numbers()
+        if kind != "commit":
+            return False
 
-    return mark_claimed(entry, is_found)
+        commit_texts = self._read_commit(name)
+        if commit_texts is None:
+            return False
+        return not words or any(fold_blanks(words) in text for text in commit_texts.texts)
+
+    def _is_in_session(self, address: str, words: str) -> bool:
+        title = "" if self._entry.adoption == "rejected" else self._entry.title
+        sessions = _list_sessions(self._base)
+        return is_captured(self._base.workspace, sessions, address, words, title)
+
+    def _list_request_numbers(self) -> list[str]:
+        """Return the request numbers of the commits in the source of the entry."""
+        numbers = []
+        for address in (self._entry.source or "").split():
+            kind, _, sha = address.partition(":")
+            commit_texts = self._read_commit(sha) if kind == "commit" else None
+            if commit_texts is not None:
+                numbers.append(str(commit_texts.number))
+        return numbers
+
+    def _read_commit(self, sha: str) -> _CommitTexts | None:
+        """Read a commit of the history as a run would, once; None if it is not in the history."""
+        if sha not in self._texts_by_commit:
+            self._texts_by_commit[sha] = _read_commit_texts(self._base, sha)
+        return self._texts_by_commit[sha]
+
+
+def _read_commit_texts(base: Snapshot, sha: str) -> _CommitTexts | None:
+    workspace = base.workspace
+    commit = find_commit(workspace.repo, sha)
+    landing = find_landing(workspace.repo, sha, base.sha)
+    if commit is None or landing is None:
+        return None
+    merged = change_of_tip(workspace, landing)
+    said = read_said(workspace, merged)
+    texts = [text for short_sha, text in said if commit.startswith(short_sha)]
+    return _CommitTexts(texts, merged.number)
 
 
 def read_session_notes(base: Snapshot, keys: Collection[str]) -> Iterator[tuple[str, Entry]]:
-    """What agents marked in captured sessions (`<agent>:<id>`), with the key of the session, three of each at most."""
-    refs = {session_ref(*key.split(":", 1)): key for key in keys if ":" in key}
-    sessions = [stored for stored in _list_sessions(base) if stored.ref in refs] if refs else []
-    for stored, data in read_stored(base.workspace.repo, sessions, MAX_FILE_BYTES, NOTES):
-        mark = f"session:{refs[stored.ref]}#"
+    """Yield the entries that agents marked in captured sessions, MAX_MARKS per session at most.
+
+    Args:
+        base: the snapshot whose configuration says whether sessions are read.
+        keys: keys of sessions (`<agent>:<id>`).
+
+    Yields:
+        The key of the session, and the entry.
+    """
+    keys_by_ref = {session_ref(*key.split(":", 1)): key for key in keys if ":" in key}
+    if not keys_by_ref:
+        return
+    sessions = [session for session in _list_sessions(base) if session.ref in keys_by_ref]
+    for session, data in read_stored(base.workspace.repo, sessions, MAX_FILE_BYTES, NOTES):
+        key = keys_by_ref[session.ref]
         entries = parse_memory_file(NOTES, data).entries
-        marked = (
-            entry
-            for entry in entries
-            if entry.evidence and all(line.startswith(mark) for line in entry.evidence)
-        )
-        yield from ((refs[stored.ref], entry) for entry in islice(marked, MAX_MARKS))
+        own_entries = [entry for entry in entries if _is_from_session(entry, key)]
+        for entry in own_entries[:MAX_MARKS]:
+            yield key, entry
+
+
+def _is_from_session(entry: Entry, key: str) -> bool:
+    """Return whether all evidence of an entry, and some, is from a session."""
+    if not entry.evidence:
+        return False
+    return all(quote.startswith(f"session:{key}#") for quote in entry.evidence)
 
 
 @lru_cache(maxsize=1)
 def _list_sessions(base: Snapshot) -> tuple[StoredSession, ...]:
-    """The captured sessions that may be read, asked for once, however many notes name one."""
+    """Return the captured sessions that may be read, listed once for all notes."""
     return list_stored(base.workspace.repo) if base.workspace.config.sessions.read else ()
 
 
 def find_note_claims(note: Located, day: date, level: Level) -> Iterator[Finding]:
-    """A finding on an outsider's note that sets more than an outsider may."""
-    if names := list_claims(note, day):
+    """Yield a finding if an outsider's note sets fields that an outsider may not set."""
+    names = list_claims(note, day)
+    if names:
         message = f"who brought this note may not write, and sets {', '.join(names)}"
         yield Finding(note.path, note.line, "note-claims", message, NOTE_HINT, level)

@@ -1,12 +1,13 @@
-"""Dead names: what an entry without anchors names, and the tree had when it was written and has no more."""
+"""Dead names: names in entries without anchors that code had and has no more."""
 
 from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from datetime import date
+from typing import NamedTuple
 
 from memory_ci.anchors.anchors import parse_anchor
 from memory_ci.anchors.symbols import list_mentions
@@ -23,116 +24,232 @@ from memory_ci.store.layout import memory_pathspecs
 
 SOURCE = re.compile(r"(?<!claimed:)\bcommit:([0-9a-f]{7,64})\b")
 PATH = re.compile(r"(?<![\w./-])(?:[\w-][\w.-]*/)+[\w.-]*\w")
-MIN_NAME = 4  # Shorter names stand in too many places, and `e.g` is none.
-MAX_COMMITS = 20  # So many commits at most are looked into for what stood there.
-Names = Mapping[Entry, Sequence[str]]
+
+MIN_NAME = 4
+"""Length of the shortest name; shorter ones occur in too many places, and `e.g` is none."""
+
+MAX_COMMITS = 20
+"""Number of earlier commits that are searched; each costs git processes."""
+
+
+class _Named(NamedTuple):
+    """The names and the paths in the text of an entry, or those of them that the tree lacks."""
+
+    names: list[str]
+    paths: list[str]
 
 
 def find_dead_names(view: JudgedView, entries: Iterable[Entry]) -> dict[Entry, Verdict]:
-    """For entries without anchors the first name or path that died, as a verdict. While all names live, that is one
-    search through the tree, and none for a tree that was asked before. Raises RepositoryError (unknown-revision)."""
-    # That the code of a rejected approach is gone is what its entry says.
-    bare = (
-        one
-        for one in entries
-        if one.adoption != "rejected" and not any(map(parse_anchor, one.cites))
-    )
-    asked = {entry: entry.text for entry in bare}
-    paths = {entry: PATH.findall(prose) for entry, prose in asked.items()}
-    names: dict[Entry, list[str]] = {}
-    for (
-        entry,
-        prose,
-    ) in (
-        asked.items()
-    ):  # names without their owners: a method lives on when its class has another name
-        tails = (
-            mention.rpartition(".")[2]
-            for mention in list_mentions(PATH.sub(" ", prose), plain=False)
-        )
-        names[entry] = list(dict.fromkeys(tail for tail in tails if len(tail) >= MIN_NAME))
-    asked = {entry: prose for entry, prose in asked.items() if names[entry] or paths[entry]}
-    if not asked:
+    """Return a verdict for each entry without anchors that has a dead name or path.
+
+    While all names are in the tree, this is one search of the tree, and none for a tree that was
+    searched before.
+
+    Raises:
+        RepositoryError: unknown-revision.
+    """
+    named_by_entry = {}
+    for entry in entries:
+        if _is_judged(entry):
+            named = _list_named(entry.text)
+            if named.names or named.paths:
+                named_by_entry[entry] = named
+    if not named_by_entry:
         return {}
+
+    dead_by_entry = _find_dead(view, named_by_entry)
+    verdicts = {}
+    for entry, dead in dead_by_entry.items():
+        if dead:
+            verdicts[entry] = Verdict("changed", dead[0], note="stands nowhere any more")
+    return verdicts
+
+
+def _is_judged(entry: Entry) -> bool:
+    """Return whether the names of an entry should be in the tree.
+
+    An entry on a rejected approach itself says that its code is gone.
+    """
+    return entry.adoption != "rejected" and not any(map(parse_anchor, entry.cites))
+
+
+def _list_named(prose: str) -> _Named:
+    """Return the names and paths in a text.
+
+    Names have no owners, because a method is still there when its class is renamed.
+    """
+    mentions = list_mentions(PATH.sub(" ", prose), plain=False)
+    tails = dict.fromkeys(mention.rpartition(".")[2] for mention in mentions)
+    return _Named([tail for tail in tails if len(tail) >= MIN_NAME], PATH.findall(prose))
+
+
+def _find_dead(view: JudgedView, named_by_entry: Mapping[Entry, _Named]) -> dict[Entry, list[str]]:
+    """Return the dead names of entries, with a cache.
+
+    Results are cached under two keys. That everything is in the tree depends on the tree and the
+    entry alone. What is dead depends on the history as well.
+    """
     scopes = repr(view.workspace.config.scopes)
-    told = {one: (prose, str(one.source), str(one.created_at)) for one, prose in asked.items()}
-    alive = {entry: make_key(view.tree, scopes, *own) for entry, own in told.items()}
-    known = view.recall(alive, list[str])
-    past = [] if len(known) == len(asked) else [view.tip or "", str(is_shallow(view.repo))]
-    dated = {entry: make_key(key, *past) for entry, key in alive.items() if entry not in known}
-    known |= view.recall(dated, list[str])
-    new = [entry for entry in asked if entry not in known]
-    if new:
-        live, lost = _search(
-            view, {one: names[one] for one in new}, {one: paths[one] for one in new}
-        )
-        if view.is_unwritten():
-            view.keep(
-                {alive[one]: [] for one in live} | {dated[one]: own for one, own in lost.items()}
-            )
-        known |= lost
-    return {
-        entry: Verdict("changed", lost[0], note="stands nowhere any more")
-        for entry, lost in known.items()
-        if lost
-    }
+    tree_keys = {}
+    for entry in named_by_entry:
+        texts = (entry.text, str(entry.source), str(entry.created_at))
+        tree_keys[entry] = make_key(view.tree_digest, scopes, *texts)
+    dead_by_entry = view.load_cached(tree_keys, list[str])
+
+    unresolved = [entry for entry in named_by_entry if entry not in dead_by_entry]
+    if not unresolved:
+        return dead_by_entry
+    history = (view.tip or "", str(is_shallow(view.repo)))
+    history_keys = {entry: make_key(tree_keys[entry], *history) for entry in unresolved}
+    dead_by_entry |= view.load_cached(history_keys, list[str])
+
+    new_entries = [entry for entry in unresolved if entry not in dead_by_entry]
+    if new_entries:
+        new_named = {entry: named_by_entry[entry] for entry in new_entries}
+        live, dead = _search(view, new_named)
+        if view.is_unmodified():
+            live_results: dict[str, list[str]] = {tree_keys[entry]: [] for entry in live}
+            dead_results = {history_keys[entry]: names for entry, names in dead.items()}
+            view.save_cached(live_results | dead_results)
+        dead_by_entry |= dead
+    return dead_by_entry
 
 
 def _search(
-    view: JudgedView, names: Names, paths: Names
+    view: JudgedView, named_by_entry: Mapping[Entry, _Named]
 ) -> tuple[list[Entry], dict[Entry, list[str]]]:
-    """(the entries of which all stands in the tree, what died of the others)."""
-    workspace, rev = view.workspace, view.rev
-    here = {file.path for file in view.listed}
-    found = _find(workspace, rev, names)
-    dead_names = {
-        entry: [name for name in own if name not in found] for entry, own in names.items()
-    }
-    dead_paths = {entry: [path for path in own if path not in here] for entry, own in paths.items()}
-    live = [entry for entry in names if not dead_names[entry] and not dead_paths[entry]]
-    by_commit: dict[str, list[Entry]] = defaultdict(list)
-    lost: dict[Entry, list[str]] = {}
-    days: dict[date, str | None] = {}
-    for entry in (one for one in names if one not in live):
-        then = _find_writing(workspace, entry)
-        if isinstance(then, date) and then not in days:
-            if len(days) == MAX_COMMITS:
-                continue  # another time: each costs a process
-            days[then] = None
-            with suppress(RepositoryError):  # a shallow clone does not reach back so far
-                days[then] = find_commit_of_day(workspace.repo, rev or "HEAD", then)
-        if commit := days[then] if isinstance(then, date) else then:
-            by_commit[commit].append(entry)
+    """Search a tree, and the commits on which entries were written, for names.
+
+    Returns:
+        The entries whose names are all in the tree, and the dead names of the others. Entries that
+        need too many commits are in neither.
+    """
+    tree_paths = {file.path for file in view.files}
+    names = [named.names for named in named_by_entry.values()]
+    names_in_tree = _find_in_tree(view.workspace, view.rev, names)
+
+    live = []
+    missing_by_entry = {}
+    for entry, named in named_by_entry.items():
+        missing = _Named(
+            [name for name in named.names if name not in names_in_tree],
+            [path for path in named.paths if path not in tree_paths],
+        )
+        if missing.names or missing.paths:
+            missing_by_entry[entry] = missing
         else:
-            lost[entry] = []
-    for then, own in list(by_commit.items())[:MAX_COMMITS]:
-        had = _find(workspace, then, {entry: dead_names[entry] for entry in own})
-        wanted = {path for entry in own for path in dead_paths[entry]} & tree_at(
-            workspace.repo, then
-        ).files.keys()
-        tip = find_commit(workspace.repo, rev or "HEAD") if wanted else None
-        renames = list_renames(workspace.repo, [then], tip) if tip else {}
-        renames |= list_pending_renames(workspace.repo) if tip and rev is None else {}
-        gone = {path for path in wanted if tip and follow_renames(path, renames, here) is None}
-        for entry in own:
-            lost[entry] = [name for name in dead_names[entry] if name in had]
-            lost[entry] += [path for path in dead_paths[entry] if path in gone]
-    return live, lost
+            live.append(entry)
+
+    entries_by_commit, dead = _group_by_commit(view, missing_by_entry)
+    for commit, entries in list(entries_by_commit.items())[:MAX_COMMITS]:
+        missing_here = {entry: missing_by_entry[entry] for entry in entries}
+        dead |= _compare_with_commit(view, commit, missing_here, tree_paths)
+    return live, dead
 
 
-def _find(workspace: Workspace, rev: str | None, names: Names) -> set[str]:
-    """Those of the names that a tree holds, memory apart."""
-    is_memory, exported = memory_test(workspace), workspace.config.export.path
-    wanted = {name for own in names.values() for name in own}
-    exclude = (*memory_pathspecs(workspace.config.scopes), *([exported] if exported else []))
-    found = find_words(workspace.repo, rev, wanted, exclude)
-    return {word for path, word in found if path != exported and not is_memory(path)}
+def _group_by_commit(
+    view: JudgedView, entries: Iterable[Entry]
+) -> tuple[dict[str, list[Entry]], dict[Entry, list[str]]]:
+    """Group entries by the commit whose tree they were written on.
+
+    Entries that need the commit of one more day than MAX_COMMITS are left for another time,
+    because each day costs a process.
+
+    Returns:
+        The entries by commit, and the entries without a commit, which have no dead names.
+    """
+    entries_by_commit: dict[str, list[Entry]] = defaultdict(list)
+    without_commit: dict[Entry, list[str]] = {}
+    commits_by_day: dict[date, str | None] = {}
+    for entry in entries:
+        commit = _find_written_on(view.workspace, entry)
+        if isinstance(commit, date):
+            day = commit
+            if day not in commits_by_day:
+                if len(commits_by_day) == MAX_COMMITS:
+                    continue
+                commits_by_day[day] = _find_commit_of_day(view, day)
+            commit = commits_by_day[day]
+        if commit:
+            entries_by_commit[commit].append(entry)
+        else:
+            without_commit[entry] = []
+    return entries_by_commit, without_commit
 
 
-def _find_writing(workspace: Workspace, entry: Entry) -> str | date | None:
-    """The commit whose tree an entry was written on, or last seen to hold: of its source, else the last of a day."""
-    day = entry.created_at
-    if day is not None and entry.last_reinforced > day:
+def _find_commit_of_day(view: JudgedView, day: date) -> str | None:
+    with suppress(RepositoryError):  # the history of a shallow clone may begin later
+        return find_commit_of_day(view.repo, view.rev or "HEAD", day)
+    return None
+
+
+def _compare_with_commit(
+    view: JudgedView,
+    commit: str,
+    missing_by_entry: Mapping[Entry, _Named],
+    tree_paths: Collection[str],
+) -> dict[Entry, list[str]]:
+    """Return the missing names and paths that a commit had, by entry.
+
+    A path whose file was renamed is not dead.
+    """
+    names = [missing.names for missing in missing_by_entry.values()]
+    earlier_names = _find_in_tree(view.workspace, commit, names)
+    missing_paths: set[str] = set()
+    for missing in missing_by_entry.values():
+        missing_paths.update(missing.paths)
+    earlier_paths = missing_paths & tree_at(view.repo, commit).files.keys()
+    dead_paths = _drop_renamed(view, commit, earlier_paths, tree_paths)
+
+    dead = {}
+    for entry, missing in missing_by_entry.items():
+        dead[entry] = [name for name in missing.names if name in earlier_names]
+        dead[entry] += [path for path in missing.paths if path in dead_paths]
+    return dead
+
+
+def _drop_renamed(
+    view: JudgedView, commit: str, paths: Collection[str], tree_paths: Collection[str]
+) -> set[str]:
+    """Return the paths of a commit whose files were not renamed since."""
+    tip = find_commit(view.repo, view.rev or "HEAD") if paths else None
+    if tip is None:
+        return set()
+    renames = list_renames(view.repo, [commit], tip)
+    if view.rev is None:
+        renames |= list_pending_renames(view.repo)
+    return {path for path in paths if follow_renames(path, renames, tree_paths) is None}
+
+
+def _find_in_tree(
+    workspace: Workspace, rev: str | None, names: Iterable[Iterable[str]]
+) -> set[str]:
+    """Return those of the names that a tree holds outside of memory."""
+    distinct_names: set[str] = set()
+    distinct_names.update(*names)
+    exported_path = workspace.config.export.path
+    exclude = [*memory_pathspecs(workspace.config.scopes)]
+    if exported_path:
+        exclude.append(exported_path)
+
+    is_memory = memory_test(workspace)
+    found = set()
+    for path, word in find_words(workspace.repo, rev, distinct_names, exclude):
+        if path != exported_path and not is_memory(path):
+            found.add(word)
+    return found
+
+
+def _find_written_on(workspace: Workspace, entry: Entry) -> str | date | None:
+    """Return the commit whose tree an entry was written on, or last confirmed on.
+
+    It is the commit of its source. Without one it is the last commit of a day, and the day is
+    returned.
+    """
+    if entry.created_at is not None and entry.last_reinforced > entry.created_at:
         return entry.last_reinforced
-    found = (find_commit(workspace.repo, sha) for sha in SOURCE.findall(entry.source or ""))
-    return next(filter(None, found), day)
+    for sha in SOURCE.findall(entry.source or ""):
+        commit = find_commit(workspace.repo, sha)
+        if commit:
+            return commit
+    return entry.created_at

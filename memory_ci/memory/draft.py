@@ -1,4 +1,4 @@
-"""A draft: memory as the steps planned so far would leave it, and what is left of a plan's promises to check."""
+"""The memory that the steps of a plan so far would leave."""
 
 from __future__ import annotations
 
@@ -22,24 +22,31 @@ from memory_ci.store.layout import (
 
 
 class Draft:
-    """Memory as the steps planned so far leave it: the kept entries with their places, and the inbox."""
+    """The memory that the steps planned so far leave.
+
+    Attributes:
+        base: the snapshot that the plan is made on.
+        kept: the entries of memory files that may be written, with their places.
+        inbox: the notes of the inbox that may be folded.
+    """
 
     def __init__(self, base: Snapshot) -> None:
-        self.base, self._patterns = base, base.workspace.config.scopes
-        self._modes, memory = base.tree.modes, base.memory
-        self.kept = [
-            p
-            for p in memory.located
-            if self._modes.get(p.path) in REGULAR and not is_fragment(p.path)
-        ]
-        self.kept = [p for p in self.kept if is_canonical_path(p.path) and not is_legacy(p.path)]
-        # Folding a note takes its file away, so only one that is one entry and nothing else is folded.
-        notes = (
-            file
-            for file in memory.files
-            if is_fragment(file.path) and not file.findings and not file.prose
-        )
-        self.inbox = [place for file in notes if len(file.entries) == 1 for place in file.entries]
+        self.base = base
+        self._scopes = base.workspace.config.scopes
+        self._modes = base.tree.modes
+        self.kept = [place for place in base.memory.located if self._is_writable(place.path)]
+
+        self.inbox: list[Located] = []
+        for file in base.memory.files:
+            # Folding a note deletes its file, so the file must be one entry and nothing else.
+            is_note = is_fragment(file.path) and not file.findings and not file.prose
+            if is_note and len(file.entries) == 1:
+                self.inbox += file.entries
+
+    def _is_writable(self, path: str) -> bool:
+        if self._modes.get(path) not in REGULAR or is_fragment(path):
+            return False
+        return is_canonical_path(path) and not is_legacy(path)
 
     @property
     def by_id(self) -> dict[str, Located]:
@@ -48,50 +55,73 @@ class Draft:
 
     @property
     def entries(self) -> tuple[Entry, ...]:
+        """The kept entries."""
         return tuple(place.entry for place in self.kept)
 
     def path_of(self, scope: ScopeOf) -> str | None:
-        """The file of a scope, unless the tree has a link, a submodule or a directory there, or no directory above."""
-        path = scope_path(scope, self._patterns)
-        return path if path is not None and find_obstacle(path, self._modes) is None else None
+        """Return the memory file of a scope.
+
+        Returns:
+            None if the tree has a link, a submodule or a directory at that path, or something that
+            is no directory above it.
+        """
+        path = scope_path(scope, self._scopes)
+        if path is None or find_obstacle(path, self._modes) is not None:
+            return None
+        return path
 
     def home_of(self, directory: str) -> str:
-        """The scope, as in Entry.scope, of what is learned in a directory: that of the nearest one, itself or above,
-        that has a memory file of its own; else the project."""
+        """Return the scope, as in `Entry.scope`, for entries that were learned in a directory.
+
+        That is the team of the nearest directory, itself or above, that has a memory file of its
+        own, or else the project.
+        """
         while directory:
-            if scope_path(ScopeOf("team", directory), self._patterns) in self._modes:
+            if scope_path(ScopeOf("team", directory), self._scopes) in self._modes:
                 return f"team:{directory}"
             directory = directory.rpartition("/")[0]
         return "project"
 
     def copy(self) -> Draft:
-        """A draft that can be changed without this one."""
+        """Return a draft that can be changed without changing this one."""
         draft = copy(self)
-        draft.kept, draft.inbox = [*self.kept], [*self.inbox]
+        draft.kept = [*self.kept]
+        draft.inbox = [*self.inbox]
         return draft
 
     def take(self, changes: Iterable[Change]) -> tuple[Change, ...]:
-        """Do the changes to the draft, and give them back."""
+        """Apply changes to the draft, and return them."""
         taken = tuple(changes)
         for change in taken:
-            at = self.find(change)
-            if change.kind in ("add", "move"):
-                scope = classify_scope(change.path, self._patterns) or PROJECT
-                self.kept.append(Located(change.entry, change.path, 0, scope))
-            elif change.kind == "update" and at is not None:
-                self.kept[at] = replace(self.kept[at], entry=change.entry)
-            elif change.kind == "remove" and at is not None:
-                del self.kept[at]
-            if change.moved_from is not None:
-                self.inbox = [place for place in self.inbox if place.path != change.moved_from]
+            self._apply(change)
         return taken
 
+    def _apply(self, change: Change) -> None:
+        index = self.find(change)
+        if change.kind in ("add", "move"):
+            scope = classify_scope(change.path, self._scopes) or PROJECT
+            self.kept.append(Located(change.entry, change.path, 0, scope))
+        elif change.kind == "update" and index is not None:
+            self.kept[index] = replace(self.kept[index], entry=change.entry)
+        elif change.kind == "remove" and index is not None:
+            del self.kept[index]
+        if change.moved_from is not None:
+            self.inbox = [place for place in self.inbox if place.path != change.moved_from]
+
     def find(self, change: Change) -> int | None:
-        """Where in `kept` the entry is that an update or a removal is about; compaction updates the first of copies."""
-        key = (change.path, change.entry.id)
-        places = [at for at, place in enumerate(self.kept) if (place.path, place.entry.id) == key]
+        """Return the index in `kept` of the entry that a change updates or removes.
+
+        Of several copies, compaction updates the first, and a removal takes the last.
+        """
+        indices = []
+        for index, place in enumerate(self.kept):
+            if (place.path, place.entry.id) == (change.path, change.entry.id):
+                indices.append(index)
         if change.kind == "remove":
-            places.reverse()
-        if not places or (change.step, change.kind) == ("compact", "update"):
-            return places[0] if places else None
-        return places[choose_twin([self.kept[at].entry for at in places], change.entry)]
+            indices.reverse()
+        if not indices:
+            return None
+        if (change.step, change.kind) == ("compact", "update"):
+            return indices[0]
+        twins = [self.kept[index].entry for index in indices]
+        return indices[choose_twin(twins, change.entry)]

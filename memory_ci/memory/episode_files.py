@@ -1,4 +1,7 @@
-"""The episode files of a plan: what they say, which months become one file, and whether a plan may write them."""
+"""The episode files of a plan, and the checks before they are written.
+
+Files of a month that ended are folded into one file of that month.
+"""
 
 from __future__ import annotations
 
@@ -33,8 +36,11 @@ from memory_ci.store.layout import EPISODES
 
 
 def list_deleted(workspace: Workspace, rev: str) -> frozenset[str]:
-    """The ids of tellings whose file a person deleted: a commit removed it, and not to fold a month."""
-    asked = (
+    """Return the ids of tellings whose file a person deleted.
+
+    Commits that fold a month delete files as well. They have a step, and are left out.
+    """
+    arguments = (
         "--first-parent",
         *FILES,
         "--no-renames",
@@ -44,138 +50,180 @@ def list_deleted(workspace: Workspace, rev: str) -> frozenset[str]:
         "--",
         f"{EPISODES}/",
     )
-    return frozenset(
-        file.path.rpartition("/")[2].removesuffix(".md")
-        for commit, _ in read_log(workspace.repo, *asked)
-        if not find_trailers(commit.message, (STEP,))
-        for file in commit.files
-        if is_episode_path(file.path)
-    )
+    deleted_ids = set()
+    for commit, _ in read_log(workspace.repo, *arguments):
+        if find_trailers(commit.message, (STEP,)):
+            continue
+        for file in commit.files:
+            if is_episode_path(file.path):
+                deleted_ids.add(_file_stem(file.path))
+    return frozenset(deleted_ids)
+
+
+def _file_stem(path: str) -> str:
+    return path.rpartition("/")[2].removesuffix(".md")
 
 
 def plan_files(base: Snapshot, tellings: Iterable[Telling]) -> tuple[list[EpisodeFile], list[str]]:
-    """(the files of these tellings, why some are not written). One that cannot be written does not stop the run."""
-    files, problems = [], []
+    """Return the files of tellings, and why some cannot be written.
+
+    A telling that cannot be written does not stop the run.
+    """
+    files = []
+    problems = []
     for telling in tellings:
         try:
             file = EpisodeFile(telling_path(telling), format_telling(telling).decode())
         except UsageError as error:
             problems.append(f"the episode {telling.id}: {error.message}")
             continue
-        if reasons := [*_objections(file, base.tree.modes)]:
-            problems.append(f"the episode {telling.id} {', '.join(reasons)}")
+        objections = [*_check_file(file, base.tree.modes)]
+        if objections:
+            problems.append(f"the episode {telling.id} {', '.join(objections)}")
         else:
             files.append(file)
     return files, problems
 
 
 def find_fold_day(base: Snapshot, new: Iterable[EpisodeFile], today: date) -> date | None:
-    """The day before which a month must have ended for its files to become one; None where nothing is to be folded."""
+    """Return the day before which a month must have ended for its files to be folded.
+
+    Returns:
+        None if there is nothing to fold.
+    """
     try:
-        before = today - timedelta(days=base.workspace.config.episodes.fold_after_days)
-    except OverflowError:  # before the calendar begins: never
-        return None
-    return before if _fold(base, new, before) else None
+        fold_day = today - timedelta(days=base.workspace.config.episodes.fold_after_days)
+    except OverflowError:
+        return None  # the day is before the calendar begins
+    return fold_day if _fold(base, new, fold_day) else None
 
 
 def list_changes(workspace: Workspace, plan: Plan) -> dict[str, bytes | None]:
-    """What the plan does to episode files (None: taken away, for it is part of another now)."""
-    new: dict[str, bytes | None] = {file.path: file.text.encode() for file in plan.episodes}
+    """Return the episode files that a plan writes, by path; None for a file that it folds away."""
+    changes: dict[str, bytes | None] = {file.path: file.text.encode() for file in plan.episodes}
     if plan.fold_before is None:
-        return new
-    folded = _fold(workspace.at(plan.base), plan.episodes, plan.fold_before)
-    # A file that is new and folded at once has never been in the tree.
-    return {
-        path: data for path, data in (new | folded).items() if data is not None or path not in new
-    }
+        return changes
+
+    for path, data in _fold(workspace.at(plan.base), plan.episodes, plan.fold_before).items():
+        if data is None and path in changes:
+            del changes[path]  # new and folded at once: it has never been in the tree
+        else:
+            changes[path] = data
+    return changes
 
 
 def list_written(workspace: Workspace, plan: Plan) -> tuple[str, ...]:
-    """The episode files that the plan writes and that stand there afterwards."""
+    """Return the paths of the episode files that a plan writes."""
     return tuple(path for path, data in list_changes(workspace, plan).items() if data is not None)
 
 
 def _fold(base: Snapshot, new: Iterable[EpisodeFile], before: date) -> dict[str, bytes | None]:
-    """What folding does to the files of a tree and new ones. What cannot be read, or is no file, stays as it is."""
-    there = [
-        (find_month(file.path) or "", file) for file in list_episode_files(base.workspace, base.sha)
-    ]
-    added: dict[str, bytes | None] = {file.path: file.text.encode() for file in new}
-    paths = [*(file.path for _, file in there), *added]
-    loose = {month for path in paths if (month := find_month(path)) and path != month_path(month)}
-    ended = {month for month in loose if has_ended(month, before)}
-    if not ended:
+    """Return what folding does to the files of a tree and to new ones.
+
+    A file that cannot be read remains unchanged.
+    """
+    tree_files = list_episode_files(base.workspace, base.sha)
+    new_files: dict[str, bytes | None] = {file.path: file.text.encode() for file in new}
+
+    ended_months = set()
+    for path in (*(file.path for file in tree_files), *new_files):
+        month = find_month(path)
+        if month and path != month_path(month) and has_ended(month, before):
+            ended_months.add(month)
+    if not ended_months:
         return {}
-    wanted = [file.path for month, file in there if month in ended]
-    files = {content.file.path: content.data for content in base.tree.read(wanted, MAX_FILE_BYTES)}
-    blocked = dict.fromkeys(
-        path for path in map(month_path, ended) if find_obstacle(path, base.tree.modes)
-    )
-    return fold_months(added | files | blocked, before)
+
+    paths = [file.path for file in tree_files if find_month(file.path) in ended_months]
+    contents = base.tree.read(paths, MAX_FILE_BYTES)
+    old_files = {content.file.path: content.data for content in contents}
+
+    blocked_files: dict[str, bytes | None] = {}
+    for month in ended_months:
+        path = month_path(month)
+        if find_obstacle(path, base.tree.modes):
+            blocked_files[path] = None
+    return fold_months(new_files | old_files | blocked_files, before)
 
 
 def find_objections(workspace: Workspace, plan: Plan, today: date) -> Iterator[str]:
-    """Why the plan may not write its episodes: only new files, each what its path says, and safe to be read."""
+    """Yield why a plan may not write its episodes.
+
+    Each must be a new file, be what its path says, and be safe to be read by agents.
+    """
     if plan.fold_before is not None and plan.fold_before > today:
         yield f"months are not over before {plan.fold_before}"
     if not plan.episodes:
         return
+
     modes = workspace.at(plan.base).tree.modes
-    told = [
-        telling
-        for file in plan.episodes
-        for telling in parse_episode_file(file.path, file.text.encode()).tellings
-    ]
     for file in plan.episodes:
-        for reason in _objections(file, modes):
-            yield f"episode {file.path!r}: {reason}"
+        for objection in _check_file(file, modes):
+            yield f"episode {file.path!r}: {objection}"
     if len({file.path for file in plan.episodes}) < len(plan.episodes):
         yield "it writes an episode twice"
-    for telling in told:
-        if isinstance(telling, Episode) and telling.id not in _list_ids(telling.action):
+
+    new_tellings: list[Telling] = []
+    for file in plan.episodes:
+        new_tellings += parse_episode_file(file.path, file.text.encode()).tellings
+    for telling in new_tellings:
+        if isinstance(telling, Episode) and telling.id not in _list_valid_ids(telling.action):
             yield f"episode {telling.id!r}: is not named after what it tells of"
-        by_facts = {said.ref for said in telling.feedback if said.by == BY_FACTS}
-        if by_facts and by_facts != {_ref_of(workspace, plan, telling, told)}:
+        refs = {feedback.ref for feedback in telling.feedback if feedback.by == BY_FACTS}
+        if refs and refs != {_find_work_ref(workspace, plan, telling, new_tellings)}:
             yield f"episode {telling.id!r}: speaks for another piece of work"
 
 
-def _objections(file: EpisodeFile, modes: Mapping[str, str]) -> Iterator[str]:
-    """What is wrong with one file; `modes` is what stands in the tree."""
+def _check_file(file: EpisodeFile, modes: Mapping[str, str]) -> Iterator[str]:
+    """Yield what is wrong with one file.
+
+    Args:
+        file: the file.
+        modes: the modes of all paths in the tree.
+    """
+    obstacle = find_obstacle(file.path, modes)
     if file.path in modes:
         yield "is there already"
-    elif (obstacle := find_obstacle(file.path, modes)) is not None:
+    elif obstacle is not None:
         yield f"cannot be written: {obstacle} is no directory"
-    read = parse_episode_file(file.path, file.text.encode())
-    if not is_episode_path(file.path) or [telling_path(told) for told in read.tellings] != [
-        file.path
-    ]:
+
+    data = file.text.encode()
+    parsed = parse_episode_file(file.path, data)
+    paths = [telling_path(telling) for telling in parsed.tellings]
+    if not is_episode_path(file.path) or paths != [file.path]:
         yield "is not the file of one episode"
-    elif read.findings or format_telling(read.tellings[0]) != file.text.encode():
+    elif parsed.findings or format_telling(parsed.tellings[0]) != data:
         yield "is not as episodes are written"
-    said = [
-        text for told in read.tellings for text in list_texts(told)
-    ]  # YAML escapes hide nothing here
-    if any(map(is_unsafe, said)) or any(
-        find_credentials(file.path, "\n".join([*said, file.text]).encode())
-    ):
+
+    texts: list[str] = []
+    for telling in parsed.tellings:
+        texts += list_texts(telling)  # parsed texts, so that YAML escapes hide nothing
+    all_text = "\n".join([*texts, file.text])
+    if any(map(is_unsafe, texts)) or any(find_credentials(file.path, all_text.encode())):
         yield "holds what must not be given to an agent"
 
 
-def _list_ids(action: Action) -> set[str]:
-    """What the episode of a piece of work may be called: by its request, where two have its number by both, else by
-    its commit."""
+def _list_valid_ids(action: Action) -> set[str]:
+    """Return the ids that the episode of a piece of work may have.
+
+    They are made of the number of its request, or of its commit if it has no number. Where two
+    episodes have the same number, the id has both.
+    """
     sha = action.commit[:SHA_WIDTH]
     if action.pr is None:
         return {f"commit-{sha}"} if sha else set()
-    return {f"pr-{action.pr}", *([f"pr-{action.pr}-{sha}"] if sha else [])}
+    ids = {f"pr-{action.pr}"}
+    if sha:
+        ids.add(f"pr-{action.pr}-{sha}")
+    return ids
 
 
-def _ref_of(
-    workspace: Workspace, plan: Plan, telling: Telling, told: Sequence[Telling]
+def _find_work_ref(
+    workspace: Workspace, plan: Plan, telling: Telling, new_tellings: Sequence[Telling]
 ) -> str | None:
-    """The reference of the work that a telling is about; an amendment is about the work of its episode."""
+    """Return the reference of the work of a telling; an amendment has that of its episode."""
     if isinstance(telling, Episode):
         return work_ref(telling.action.pr, telling.action.commit)
-    known = (*told, *load_episodes(workspace, plan.base).tellings)
-    actions = (one.action for one in known if isinstance(one, Episode) and one.id == telling.amends)
-    return next((work_ref(action.pr, action.commit) for action in actions), None)
+    for episode in (*new_tellings, *load_episodes(workspace, plan.base).tellings):
+        if isinstance(episode, Episode) and episode.id == telling.amends:
+            return work_ref(episode.action.pr, episode.action.commit)
+    return None

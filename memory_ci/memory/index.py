@@ -1,10 +1,11 @@
-"""The derived index of a workspace: where it is, what it covers, its cache key."""
+"""The search index of a workspace: its path, its coverage and its cache key."""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -32,7 +33,16 @@ GLOBAL = ScopeOf("global")
 
 
 class IndexReport(msgspec.Struct, frozen=True):
-    """What building gave: where the index is, and what had to be read for it."""
+    """The result of building the index.
+
+    Attributes:
+        path: the index, or why it was built in memory only.
+        key: its cache key.
+        files: the number of files that it covers.
+        files_read: the number of files that had to be read.
+        entries: the number of entries.
+        was_rebuilt: whether it was built from scratch.
+    """
 
     path: str
     key: str
@@ -45,88 +55,132 @@ class IndexReport(msgspec.Struct, frozen=True):
 def load_indexed(
     workspace: Workspace, files: Iterable[TreeFile], known: Mapping[str, Collection[bytes]] = {}
 ) -> Iterator[LoadedFile]:
-    """Each of these files as the index holds it, without what must not be served; of entries that are `known` see
-    `load_file`."""
+    """Yield files as the index holds them, without texts that must not be served.
+
+    Args:
+        workspace: the repository.
+        files: the files.
+        known: by path the entries that need not be parsed again, as for `load_file`.
+    """
     from memory_ci.memory.screening import screen  # patterns, for text that is new to the index
 
-    wanted = tuple(files)
-    yield from map(
-        screen, load_files(workspace, [file for file in wanted if not is_told(file)], known)
-    )
-    if episodes := [file for file in wanted if is_told(file)]:
+    files = tuple(files)
+    memory_files = [file for file in files if not is_told(file)]
+    for loaded in load_files(workspace, memory_files, known):
+        yield screen(loaded)
+
+    episode_files = [file for file in files if is_told(file)]
+    if episode_files:
         from memory_ci.memory.episodes import load_feedback
 
-        yield from load_feedback(workspace, episodes)
+        yield from load_feedback(workspace, episode_files)
 
 
 def index_key(workspace: Workspace, view: str | None = "HEAD") -> str:
-    """The cache key of a view: equal trees of memory and episode files have equal keys, on any machine."""
-    return cache_key({file.path: file.oid for file in list_indexed_files(workspace, view)})
+    """Return the cache key of a view.
+
+    Equal trees of memory and episode files have equal keys, on any machine.
+    """
+    return _cache_key(list_indexed_files(workspace, view))
+
+
+def _cache_key(files: Iterable[TreeFile]) -> str:
+    return cache_key({file.path: file.oid for file in files})
 
 
 def build_index(workspace: Workspace, view: str | None, db: Path | None = None) -> IndexReport:
-    """Bring the index up to a view (None: the work tree); with `db`, write that view's index there instead. With the
-    index the tasks of the past are brought up (`past_tasks`). What is written to `db` is the same, byte for byte, for
-    equal trees. Raises UsageError (not-an-index), RepositoryError (unknown-revision, write-failed)."""
+    """Update the index to a view.
+
+    The tasks of the past (`past_tasks`) are updated with the index of the repository.
+
+    Args:
+        workspace: the repository.
+        view: None for the work tree, or a revision.
+        db: where to write a copy for other machines instead. For equal trees its bytes are equal.
+
+    Raises:
+        UsageError: not-an-index.
+        RepositoryError: unknown-revision, write-failed.
+    """
     files = list_indexed_files(workspace, view)
     if db is None:
         gather_tasks(workspace)
     else:
-        try:
-            is_free = is_ours(db)
-        except OSError as error:
-            raise RepositoryError(
-                f"cannot read {db}: {error.strerror}", slug="write-failed"
-            ) from error
-        if (
-            not is_free
-        ):  # an index that is damaged is replaced; a file that never was one is not ours to replace
-            hint = "Name another file, or remove it."
-            raise UsageError(f"{db} is not an index of memory-ci", slug="not-an-index", hint=hint)
+        _require_index_or_nothing(db)
+
     with open_index(None if db else index_path(workspace)) as index:
-        report = _sync(workspace, index, files, _outside(workspace, view, db))
+        report = _sync(workspace, index, files, _read_outside_files(workspace, view, db))
         if db is not None:
-            from memory_ci.search.artifact import (
-                write_artifact,
-            )  # temporary files, which an unchanged index spares
+            # Temporary files, which an unchanged index does not need.
+            from memory_ci.search.artifact import write_artifact
 
             write_artifact(index, db)
-        where = index.reason or str(db or index_path(workspace))
-        key = cache_key({file.path: file.oid for file in files})
         return IndexReport(
-            where, key, len(files), report.files_read, report.entries, report.was_rebuilt
+            path=index.reason or str(db or index_path(workspace)),
+            key=_cache_key(files),
+            files=len(files),
+            files_read=report.files_read,
+            entries=report.entries,
+            was_rebuilt=report.was_rebuilt,
+        )
+
+
+def _require_index_or_nothing(db: Path) -> None:
+    """Refuse to replace a file that never was an index; a damaged index may be replaced."""
+    try:
+        is_replaceable = is_ours(db)
+    except OSError as error:
+        raise RepositoryError(f"cannot read {db}: {error.strerror}", slug="write-failed") from error
+    if not is_replaceable:
+        raise UsageError(
+            f"{db} is not an index of memory-ci",
+            slug="not-an-index",
+            hint="Name another file, or remove it.",
         )
 
 
 def verify_index(
     workspace: Workspace, view: str | None, db: Path | None = None
 ) -> tuple[Finding, ...]:
-    """What in the index (or in `db`) is not as a view has it; every file is read, and nothing is written. Raises
-    RepositoryError (unknown-revision)."""
+    """Return the differences between an index and a view; all files are read, none is written.
+
+    Args:
+        workspace: the repository.
+        view: None for the work tree, or a revision.
+        db: another index than that of the repository.
+
+    Raises:
+        RepositoryError: unknown-revision.
+    """
     from memory_ci.search.artifact import verify
 
     files = list_indexed_files(workspace, view)
-    with open_index(None) as fresh:
-        _sync(workspace, fresh, files, _outside(workspace, view, db))
-        return tuple(verify(db or index_path(workspace), fresh))
+    with open_index(None) as fresh_index:
+        _sync(workspace, fresh_index, files, _read_outside_files(workspace, view, db))
+        return tuple(verify(db or index_path(workspace), fresh_index))
 
 
 def index_stats(workspace: Workspace) -> IndexStats:
-    """What the index holds, once it is equal to the work tree."""
+    """Update the index to the work tree, and count its contents."""
     from memory_ci.search.artifact import count_index
 
     with synced_index(workspace) as index:
         return count_index(index)
 
 
-def _outside(workspace: Workspace, view: str | None, db: Path | None) -> dict[str, bytes]:
-    """Global memory belongs to the machine: it is in the index of a work tree, and never in one to hand on."""
+def _read_outside_files(
+    workspace: Workspace, view: str | None, db: Path | None
+) -> dict[str, bytes]:
+    """Return the files of global memory, which only the index of a work tree has.
+
+    Global memory belongs to the machine, so it is not in an index for other machines.
+    """
     return _read_global(workspace) if view is None and db is None else {}
 
 
 @contextmanager
 def synced_index(workspace: Workspace) -> Iterator[Index]:
-    """The index, equal to the memory and episode files of the work tree and the global memory as they are now."""
+    """Open the index after updating it to the work tree and the global memory."""
     files = list_indexed_files(workspace, None)
     with open_index(index_path(workspace)) as index:
         _sync(workspace, index, files, _read_global(workspace))
@@ -134,37 +188,49 @@ def synced_index(workspace: Workspace) -> Iterator[Index]:
 
 
 def _sync(
-    workspace: Workspace, index: Index, listed: Iterable[TreeFile], outside: Mapping[str, bytes]
+    workspace: Workspace,
+    index: Index,
+    tree_files: Iterable[TreeFile],
+    outside_files: Mapping[str, bytes],
 ) -> SyncReport:
-    files = {readable_path(file): file for file in listed}
-
-    def load(paths: Mapping[str, Known]) -> Iterator[LoadedFile]:
-        from memory_ci.memory.screening import screen  # patterns, for text that is new to the index
-        from memory_ci.store.document import load_file
-
-        yield from load_indexed(
-            workspace, [files[path] for path in sorted(paths) if path in files], paths
-        )
-        for path in sorted(outside.keys() & paths.keys()):
-            file = load_file(path, outside[path], workspace.config.scopes)
-            entries = tuple(replace(place, scope=GLOBAL) for place in file.entries)
-            yield screen(replace(file, scope=GLOBAL, entries=entries))
-
+    """Make the index equal to files of the repository and to global memory."""
+    files = {readable_path(file): file for file in tree_files}
     oids = {path: file.oid for path, file in files.items()}
-    oids |= {path: hashlib.sha256(data).hexdigest() for path, data in outside.items()}
-    return sync(index, oids, load)
+    for path, data in outside_files.items():
+        oids[path] = hashlib.sha256(data).hexdigest()
+    return sync(index, oids, partial(_load_paths, workspace, files, outside_files))
+
+
+def _load_paths(
+    workspace: Workspace,
+    files: Mapping[str, TreeFile],
+    outside_files: Mapping[str, bytes],
+    known: Mapping[str, Known],
+) -> Iterator[LoadedFile]:
+    """Yield the files for the paths of `known`, which are new to the index."""
+    from memory_ci.memory.screening import screen  # patterns, for text that is new to the index
+    from memory_ci.store.document import load_file
+
+    yield from load_indexed(
+        workspace, [files[path] for path in sorted(known) if path in files], known
+    )
+    for path in sorted(outside_files.keys() & known.keys()):
+        file = load_file(path, outside_files[path], workspace.config.scopes)
+        entries = tuple(replace(place, scope=GLOBAL) for place in file.entries)
+        yield screen(replace(file, scope=GLOBAL, entries=entries))
 
 
 def _read_global(workspace: Workspace) -> dict[str, bytes]:
-    """The global memory file by the path that the configuration gives it; nothing where there is none."""
-    written = workspace.config.global_.path
-    if not written:
+    """Return the global memory file by the path in the configuration, or nothing without one."""
+    configured_path = workspace.config.global_.path
+    if not configured_path:
         return {}
     try:
-        path = Path(written).expanduser()
-        path = path / "MEMORY.md" if path.is_dir() else path
+        path = Path(configured_path).expanduser()
+        if path.is_dir():
+            path = path / "MEMORY.md"
         if not path.is_file() or path.stat().st_size > MAX_FILE_BYTES:
             return {}
-        return {written: path.read_bytes()}
+        return {configured_path: path.read_bytes()}
     except (OSError, RuntimeError, ValueError):
         return {}

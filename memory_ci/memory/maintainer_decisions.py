@@ -1,13 +1,14 @@
-"""What maintainers did to proposals: what they take out of the memory pull request does not come back, and edits stay.
+"""Decisions of maintainers on proposals: removed entries stay removed, and edits are preserved.
 
-What they took out is kept in `.memory/rejected.txt`, written by memory-ci in that same pull request: a line for each,
-the hash of what it said and its title, or the path of an episode. It is history like any other; who changes their mind
-takes the line out. How their decisions come onto the branch that is made anew: `flows.publish.carry_over`.
+Entries that maintainers remove from the memory pull request are listed in `.memory/rejected.txt`,
+which memory-ci writes in that same pull request. A line is the hash of the entry's content and its
+title, or the path of an episode. The file is under version control: to allow an entry after all,
+take its line out. `commands.publish.carry_over` applies the decisions to a rebuilt branch.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from memory_ci.extraction.entries import content_key
@@ -23,14 +24,22 @@ from memory_ci.store.document import parse_memory_file
 from memory_ci.store.episodes import find_month, is_episode_path, month_path, parse_episode_file
 from memory_ci.text import shorten
 
-KEEP = "keep"  # The step of the commit that carries over what maintainers decided.
+KEEP = "keep"
+"""The step of the commit that carries over decisions of maintainers."""
+
 TITLE_WIDTH = 90
+"""Length of a title in REJECTED_FILE in characters."""
 
 
 class Edit(NamedTuple):
-    """An edit of one entry by maintainers: its place now, the entry before their first edit, and what they changed.
-    `fields` has for each field the values from which it may change, and the value it gets. `moved_from` is the file in
-    which they found the entry, if that is another."""
+    """An edit of one entry by maintainers.
+
+    Attributes:
+        place: the entry after the last edit, and its place.
+        first: the entry before the first edit.
+        fields: for each changed field the values from which it may change, and its new value.
+        moved_from: the file that had the entry before, if that is another.
+    """
 
     place: Located
     first: Entry
@@ -39,7 +48,7 @@ class Edit(NamedTuple):
 
 
 class Touched(NamedTuple):
-    """A file that maintainers changed: what they found and what they left, None where there is none."""
+    """A file that maintainers changed: its content before and after, or None without a file."""
 
     path: str
     old: bytes | None
@@ -47,9 +56,16 @@ class Touched(NamedTuple):
 
 
 class MaintainerDecisions(NamedTuple):
-    """What maintainers decided on the memory branch: entries they took out, edited or added, and files they touched.
-    `rejected` are lines of REJECTED_FILE, `released` those that they took out again. `obstacle` says why nothing can be
-    made of it, and the branch must stay as it is."""
+    """The decisions of maintainers on a memory branch.
+
+    Attributes:
+        rejected: the lines of REJECTED_FILE.
+        taken_out: the entries that they removed.
+        edits: the entries that they edited or added.
+        touched: the files that they changed.
+        released: the lines that they removed from REJECTED_FILE.
+        obstacle: why the decisions cannot be carried over, so that the branch must not be rebuilt.
+    """
 
     rejected: tuple[str, ...] = ()
     taken_out: tuple[Entry, ...] = ()
@@ -59,13 +75,27 @@ class MaintainerDecisions(NamedTuple):
     obstacle: str = ""
 
 
+class Boxes(NamedTuple):
+    """The boxes that people ticked or unticked in a pull request.
+
+    Attributes:
+        accepted: keys of candidates that they accept.
+        unticked: ids of entries that nobody is to learn.
+        taken_back: keys of what they rejected before and want after all.
+    """
+
+    accepted: frozenset[str] = frozenset()
+    unticked: frozenset[str] = frozenset()
+    taken_back: frozenset[str] = frozenset()
+
+
 def list_rejected(snapshot: Snapshot) -> frozenset[str]:
-    """The content keys of what was rejected."""
+    """Return the content keys of rejected entries."""
     return frozenset(line.split()[0] for line in read_rejected(snapshot))
 
 
 def list_rejected_paths(snapshot: Snapshot) -> frozenset[str]:
-    """The episode files that were rejected."""
+    """Return the paths of rejected episode files."""
     return frozenset(line for line in read_rejected(snapshot) if is_episode_path(line))
 
 
@@ -78,183 +108,263 @@ def read_decisions(
     with_ours: bool = False,
     with_ranges: bool = True,
 ) -> MaintainerDecisions:
-    """What the commits of `branch` that are neither in `base` nor ours did to its memory, and what we kept of it.
+    """Read the decisions of maintainers from the commits of a branch that `base` lacks.
 
-    An entry whose box was unticked counts as taken out, a line whose box was ticked as taken out of REJECTED_FILE.
-    `with_ours`: what our own commits added or edited there is to stay as well. `with_ranges`: what those of a range
-    that was asked for did is to stay, for a run that begins at the cursor does not read that.
+    Commits of memory-ci are left out. An entry whose box is unticked counts as removed, and a
+    ticked line as removed from REJECTED_FILE.
+
+    Args:
+        workspace: the repository.
+        base: the commit that the branch will be rebuilt on.
+        branch: the memory branch.
+        boxes: the boxes of its pull request.
+        with_ours: whether to preserve edits of memory-ci's own commits as well.
+        with_ranges: whether to preserve edits of memory-ci's own commits on a range that a person
+            asked for. A run that begins at the cursor does not read that range.
     """
     boxes = boxes or Boxes()
     fork = find_merge_base(workspace.repo, base, branch) or base
-    every = list(_list_commits(workspace, fork, base, branch))
-    commits = [commit for commit, is_ours in every if not is_ours]
-    ranges = {
-        one.sha
-        for one, is_ours in every
-        if is_ours and with_ranges and find_trailers(one.message, (RANGE,))
-    }
-    stay = [commit for commit, is_ours in every if with_ours or not is_ours or commit.sha in ranges]
+    theirs: list[Commit] = []
+    preserved: list[Commit] = []
+    for commit, is_ours in _list_commits(workspace, fork, base, branch):
+        if not is_ours:
+            theirs.append(commit)
+        if not is_ours or with_ours or (with_ranges and find_trailers(commit.message, (RANGE,))):
+            preserved.append(commit)
+
     tip = workspace.at(branch)
     lines = read_rejected(tip)
-    if not commits and not boxes.unticked and not boxes.taken_back and not stay:
+    if not preserved and not boxes.unticked and not boxes.taken_back:
         return MaintainerDecisions(rejected=tuple(dict.fromkeys(lines)))
-    back = frozenset(line for line in lines if line.split()[0] in boxes.taken_back)
-    lines = [line for line in lines if line not in back]
-    begun = workspace.at(fork).places
-    gone, edits = _read_edits(workspace, commits, begun)
-    if len(stay) > len(commits):
-        edits = _read_edits(workspace, stay, begun)[1]
-    unticked = {key: place.entry for key, place in tip.places.items() if key in boxes.unticked}
-    for key, entry in unticked.items():
-        gone[key] = tuple(dict.fromkeys((edits[key].first if key in edits else entry, entry)))
-    last = tip.places.keys() - unticked.keys()
-    released = set(
-        back
-    )  # with the lines that a commit took out: whoever did that changed their mind
+
+    released = {line for line in lines if line.split()[0] in boxes.taken_back}
+    lines = [line for line in lines if line not in released]
+    released |= _list_released(workspace, theirs, lines)
+
+    removed, edits = _read_edits(workspace, theirs, workspace.at(fork).places)
+    if len(preserved) > len(theirs):
+        _, edits = _read_edits(workspace, preserved, workspace.at(fork).places)
+    remaining_ids = tip.places.keys() - boxes.unticked
+    removed |= _list_unticked(tip, boxes.unticked, edits)
+    taken_out = _list_taken_out(removed, remaining_ids, released)
+
+    changed_files = _read_touched(workspace, theirs if with_ours else preserved)
+    touched = _drop_released(changed_files, released)
+    lines += _list_deleted_episodes(touched)
+    return MaintainerDecisions(
+        rejected=tuple(dict.fromkeys([*lines, *map(line_of, taken_out)])),
+        released=frozenset(released),
+        taken_out=tuple(taken_out),
+        edits=tuple(edit for entry_id, edit in edits.items() if entry_id in remaining_ids),
+        touched=tuple(touched),
+        obstacle=_find_obstacle(tip, base, theirs, touched) if theirs else "",
+    )
+
+
+def _list_released(
+    workspace: Workspace, commits: Sequence[Commit], lines: Sequence[str]
+) -> set[str]:
+    """Return the lines that commits removed from REJECTED_FILE and that are not back in it."""
+    released: set[str] = set()
     for commit in commits:
         if any(file.path == REJECTED_FILE for file in commit.files):
-            before, after = workspace.at(commit.parents[0]), workspace.at(commit.sha)
-            released |= set(read_rejected(before)).difference(read_rejected(after), lines)
-    left_out = (entry for key, versions in gone.items() if key not in last for entry in versions)
-    taken_out = tuple(entry for entry in left_out if line_of(entry) not in released)
-    touched = tuple(
-        file
-        for file in _read_touched(workspace, commits if with_ours else stay)
-        if file.new is not None or file.path not in released
-    )
-    deleted = (file.path for file in touched if file.new is None and is_episode_path(file.path))
-    lines += [path for path in deleted if path.isprintable()]
-    return MaintainerDecisions(
-        rejected=tuple(dict.fromkeys((*lines, *map(line_of, taken_out)))),
-        released=frozenset(released),
-        taken_out=taken_out,
-        edits=tuple(edit for key, edit in edits.items() if key in last),
-        touched=touched,
-        obstacle=_obstacle(tip, base, commits, touched) if commits else "",
-    )
+            before = read_rejected(workspace.at(commit.parents[0]))
+            after = read_rejected(workspace.at(commit.sha))
+            released |= set(before).difference(after, lines)
+    return released
+
+
+def _list_unticked(
+    tip: Snapshot, unticked_ids: Collection[str], edits: Mapping[str, Edit]
+) -> dict[str, tuple[Entry, ...]]:
+    """Return the first and last version of the entries whose boxes are unticked, by id."""
+    unticked = {}
+    for entry_id, located in tip.places.items():
+        if entry_id in unticked_ids:
+            first = edits[entry_id].first if entry_id in edits else located.entry
+            unticked[entry_id] = tuple(dict.fromkeys((first, located.entry)))
+    return unticked
+
+
+def _list_taken_out(
+    removed: Mapping[str, tuple[Entry, ...]],
+    remaining_ids: Collection[str],
+    released: Collection[str],
+) -> list[Entry]:
+    """Return the removed versions of entries whose ids are gone, without released ones."""
+    taken_out = []
+    for entry_id, versions in removed.items():
+        if entry_id not in remaining_ids:
+            taken_out += [entry for entry in versions if line_of(entry) not in released]
+    return taken_out
+
+
+def _drop_released(files: Iterable[Touched], released: Collection[str]) -> list[Touched]:
+    """Leave out deleted files whose deletion a person took back."""
+    return [file for file in files if file.new is not None or file.path not in released]
+
+
+def _list_deleted_episodes(files: Iterable[Touched]) -> list[str]:
+    paths = [file.path for file in files if file.new is None]
+    return [path for path in paths if is_episode_path(path) and path.isprintable()]
 
 
 def line_of(entry: Entry) -> str:
-    """The line of REJECTED_FILE for an entry."""
+    """Return the line of REJECTED_FILE for an entry."""
     return f"{content_key(entry.title, entry.body)} {shorten(entry.title, TITLE_WIDTH)}"
 
 
 def prose_of(data: bytes | None) -> list[str]:
-    """The words of a memory file that stand beside its entries."""
-    segments = parse_memory_file("", data or b"").segments
-    return [word for segment in segments if segment.entry is None for word in segment.raw.split()]
+    """Return the words of a memory file outside of its entries."""
+    words = []
+    for segment in parse_memory_file("", data or b"").segments:
+        if segment.entry is None:
+            words += segment.raw.split()
+    return words
 
 
 def changes_prose(file: Touched) -> bool:
-    """Whether maintainers changed words of a memory file that stand beside its entries."""
+    """Return whether maintainers changed words of a memory file outside of its entries."""
     return prose_of(file.old) != prose_of(file.new)
 
 
 def _read_edits(
     workspace: Workspace, commits: Sequence[Commit], fork: Mapping[str, Located]
 ) -> tuple[dict[str, tuple[Entry, ...]], dict[str, Edit]]:
-    """(what was taken out, as it was found and as it was last; what was edited or added), by id."""
-    gone: dict[str, tuple[Entry, ...]] = {}
+    """Read what commits did to entries.
+
+    Args:
+        workspace: the repository.
+        commits: the commits, oldest first.
+        fork: the entries where the branch began.
+
+    Returns:
+        The first and last version of removed entries, and the edited or added ones, by id.
+    """
+    removed: dict[str, tuple[Entry, ...]] = {}
     edits: dict[str, Edit] = {}
     for commit in commits:
-        old, new = workspace.at(commit.parents[0]).places, workspace.at(commit.sha).places
-        for key in old.keys() - new.keys():
-            found = edits[key].first if key in edits else old[key].entry
-            gone[key] = tuple(dict.fromkeys((found, old[key].entry)))
-        for key, place in new.items():
-            before = old.get(key)
-            if before is None or (before.entry, before.path) != (place.entry, place.path):
-                edits[key] = _edited(edits.get(key), before, place, fork.get(key))
-    return gone, edits
+        old = workspace.at(commit.parents[0]).places
+        new = workspace.at(commit.sha).places
+        for entry_id in old.keys() - new.keys():
+            last = old[entry_id].entry
+            first = edits[entry_id].first if entry_id in edits else last
+            removed[entry_id] = tuple(dict.fromkeys((first, last)))
+        for entry_id, after in new.items():
+            before = old.get(entry_id)
+            if before is None or (before.entry, before.path) != (after.entry, after.path):
+                edit = edits.get(entry_id)
+                edits[entry_id] = _extend_edit(edit, before, after, fork.get(entry_id))
+    return removed, edits
 
 
-def _edited(
-    known: Edit | None, before: Located | None, place: Located, fork: Located | None
+def _extend_edit(
+    edit: Edit | None, before: Located | None, after: Located, at_fork: Located | None
 ) -> Edit:
-    """One more commit of an entry: a field may stand as it was before the first of them, or where the branch began."""
-    was = before or (known.place if known else None)
-    if was is None:
-        return Edit(place, place.entry, {})
-    fields = dict(known.fields) if known else {}
-    for name in place.entry.__struct_fields__:
-        then, now = getattr(was.entry, name), getattr(place.entry, name)
-        if then != now:
-            begun = (getattr(fork.entry, name),) if fork else ()
-            fields[name] = (fields[name][0] if name in fields else (then, *begun), now)
-    origin = known.moved_from or known.place.path if known else was.path
-    return Edit(
-        place, known.first if known else was.entry, fields, origin if origin != place.path else ""
-    )
+    """Add what one more commit did to an edit.
+
+    A field may change from its value before the first edit, or where the branch began.
+    """
+    previous = before
+    if previous is None and edit is not None:
+        previous = edit.place
+    if previous is None:
+        return Edit(after, after.entry, {})
+
+    fields = dict(edit.fields) if edit else {}
+    for name in after.entry.__struct_fields__:
+        old_value = getattr(previous.entry, name)
+        new_value = getattr(after.entry, name)
+        if old_value == new_value:
+            continue
+        if name in fields:
+            allowed_values = fields[name][0]
+        elif at_fork:
+            allowed_values = (old_value, getattr(at_fork.entry, name))
+        else:
+            allowed_values = (old_value,)
+        fields[name] = (allowed_values, new_value)
+
+    origin = previous.path
+    if edit:
+        origin = edit.moved_from or edit.place.path
+    moved_from = "" if origin == after.path else origin
+    return Edit(after, edit.first if edit else previous.entry, fields, moved_from)
 
 
-def _read_touched(workspace: Workspace, commits: Sequence[Commit]) -> Iterator[Touched]:
-    """The memory files that the commits changed, but REJECTED_FILE: their lines are read."""
+def _read_touched(workspace: Workspace, commits: Sequence[Commit]) -> list[Touched]:
+    """Return the memory files that commits changed, except REJECTED_FILE, which is read by line."""
     is_memory = memory_test(workspace)
     first: dict[str, bytes | None] = {}
     last: dict[str, bytes | None] = {}
     for commit in commits:
-        paths = [
-            file.path
-            for file in commit.files
-            if is_memory(file.path) and file.path != REJECTED_FILE
-        ]
-        old, new = workspace.at(commit.parents[0]).read(paths), workspace.at(commit.sha).read(paths)
+        paths = [file.path for file in commit.files if is_memory(file.path)]
+        paths = [path for path in paths if path != REJECTED_FILE]
+        old = workspace.at(commit.parents[0]).read(paths)
+        new = workspace.at(commit.sha).read(paths)
         for path in paths:
             first.setdefault(path, old.get(path))
             last[path] = new.get(path)
-    return (Touched(path, first[path], new) for path, new in last.items() if new != first[path])
+    return [Touched(path, first[path], new) for path, new in last.items() if new != first[path]]
 
 
-def _obstacle(
+def _find_obstacle(
     tip: Snapshot, base: str, commits: Sequence[Commit], touched: Sequence[Touched]
 ) -> str:
-    """Why the work of others on the branch cannot be carried over."""
+    """Return why the work of others on the branch cannot be carried over, or ""."""
     workspace = tip.workspace
     is_memory = memory_test(workspace)
-    if any(not is_memory(file.path) for commit in commits for file in commit.files):
-        return "others changed more than memory there"
-    broken = [finding for finding in tip.memory.findings if finding.level == "error"]
+    for commit in commits:
+        if not all(is_memory(file.path) for file in commit.files):
+            return "others changed more than memory there"
+
+    errors = [finding for finding in tip.memory.findings if finding.level == "error"]
     for file in touched:
         if file.new is not None and is_episode_path(file.path):
-            broken += parse_episode_file(file.path, file.new).findings
-    if broken:
-        return f"{broken[0].path}:{broken[0].line} cannot be read there: {broken[0].message}"
-    known = workspace.at(base).read(file.path for file in touched)
+            errors += parse_episode_file(file.path, file.new).findings
+    if errors:
+        return f"{errors[0].path}:{errors[0].line} cannot be read there: {errors[0].message}"
+
+    base_content = workspace.at(base).read(file.path for file in touched)
     for file in touched:
-        # The base allows what they did beside entries where it has what they found, or what they left. A file that it
-        # does not have is new, except for a month of episodes: its episodes would be there twice.
-        there = known.get(file.path)
-        if holds_entries(workspace, file.path):
-            is_same = not changes_prose(file) or prose_of(there) in (
-                prose_of(file.old),
-                prose_of(file.new),
-            )
-        else:
-            is_month = file.path == month_path(find_month(file.path) or "")
-            is_same = there in (file.old, file.new) or (there is None and not is_month)
-        if not is_same:
+        if not _can_carry_over(workspace, file, base_content.get(file.path)):
             return f"{file.path} was changed there, and is not the same in the base"
     return ""
+
+
+def _can_carry_over(workspace: Workspace, file: Touched, base_data: bytes | None) -> bool:
+    """Return whether a change outside of entries can be made to the base.
+
+    The base must have the text before or after the change. A file that the base lacks is new,
+    except for a month of episodes: its episodes would be in the base twice.
+    """
+    if holds_entries(workspace, file.path):
+        versions = (prose_of(file.old), prose_of(file.new))
+        return not changes_prose(file) or prose_of(base_data) in versions
+    if base_data in (file.old, file.new):
+        return True
+    is_month = file.path == month_path(find_month(file.path) or "")
+    return base_data is None and not is_month
 
 
 def _list_commits(
     workspace: Workspace, fork: str, base: str, branch: str
 ) -> Iterator[tuple[Commit, bool]]:
-    """Commits of the branch, oldest first, and whether they are ours; no merges: what those bring is judged elsewhere.
-    Ours name their step and are committed by us. If somebody amends one it is theirs, and one of step KEEP carries
-    decisions of maintainers."""
-    from memory_ci.gitrepo.writer import (
-        IN_ACTIONS,
-        MEMORY_CI,
-        choose_identity,
-    )  # GitPython: 75 ms, only to publish
+    """Yield commits of the branch, oldest first, and whether memory-ci made them.
 
-    # Who commits may have been set since the branch began.
-    configs = (workspace_at(workspace.repo, rev).config.publish for rev in {base, fork})
-    named = {choose_identity(config, in_actions=False).email for config in configs}
-    ours = {MEMORY_CI.email, IN_ACTIONS.email, *named}
+    Its own commits name their step and have it as their committer. A commit that somebody amended
+    is theirs, and so is one of step KEEP. Merges are left out.
+    """
+    from memory_ci.gitrepo import writer  # GitPython: 75 ms, only to publish
+
+    # The identity may have been configured since the branch began.
+    our_emails = {writer.MEMORY_CI.email, writer.IN_ACTIONS.email}
+    for rev in {base, fork}:
+        config = workspace_at(workspace.repo, rev).config.publish
+        our_emails.add(writer.choose_identity(config, in_actions=False).email)
+
     committers = list_committers(workspace.repo, base, branch)
-    asked = (
+    arguments = (
         "--reverse",
         "--topo-order",
         "--no-merges",
@@ -264,16 +374,8 @@ def _list_commits(
         branch,
         f"^{base}",
     )
-    for commit, _ in read_log(workspace.repo, *asked, "--"):
-        steps = {value for _, value in find_trailers(commit.message, (STEP,))}
+    for commit, _ in read_log(workspace.repo, *arguments, "--"):
         if commit.parents:
-            yield commit, bool(steps - {KEEP}) and committers[commit.sha] in ours
-
-
-class Boxes(NamedTuple):
-    """What people say with boxes: keys of candidates that they accept, ids of entries that nobody is to learn, keys of
-    what they declined before and want after all."""
-
-    accepted: frozenset[str] = frozenset()
-    unticked: frozenset[str] = frozenset()
-    taken_back: frozenset[str] = frozenset()
+            steps = {value for _, value in find_trailers(commit.message, (STEP,))}
+            is_ours = bool(steps - {KEEP}) and committers[commit.sha] in our_emails
+            yield commit, is_ours

@@ -1,9 +1,9 @@
-"""The model of a run: which engine reads the evidence and why, what it is asked, what it may cost, what it did."""
+"""The model of a run: the choice of an engine, its requests, its budget and its use."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from datetime import date
 from pathlib import Path
@@ -30,18 +30,29 @@ from memory_ci.records.plan import EngineUse
 from memory_ci.text import content_words, estimate_tokens, stem
 
 KNOWN_TOKENS = 6_000
-"""Room in a prompt for the titles of what is known already: the most important, the same in each call of a run."""
+"""Tokens in a prompt for the titles of the most important entries, equal in each call of a run."""
 
+NEAR_WORDS = 2
+"""Number of words that the title of a new entry must share with the evidence to be shown."""
 
-NEAR_WORDS, MAX_NEAR = 2, 10
-"""Words that the title of what this run wrote must share with a window to be shown there, and how many are."""
+MAX_NEAR = 10
+"""Number of new entries that are shown with the evidence."""
 
 NOTHING = '{"learnings": []}'
-"""What a model that refuses is taken to have said: it would refuse again, and the change is learned from by rule."""
+"""The reply that stands in for a refusal.
+
+The model would refuse again, and the rules still learn from the change.
+"""
 
 
 class Answer(NamedTuple):
-    """The reply to one request, the name its entries will have as their engine, and what it was not shown."""
+    """The reply to one request.
+
+    Attributes:
+        text: the reply.
+        engine: the name that its entries get as their engine.
+        notice: what the model was not shown.
+    """
 
     text: str
     engine: str
@@ -49,39 +60,67 @@ class Answer(NamedTuple):
 
 
 class Asker:
-    """The model of one run. `answers` counts what it answered, also from memory; `model` is the last that did. With
-    `meter` the calls are counted here: the engine does not do it itself."""
+    """The requests of one run to its model.
+
+    Attributes:
+        answers: the number of replies, cached ones included.
+        model: the model that gave the last reply.
+    """
 
     def __init__(
         self, name: str, engine: Engine, meter: Meter | None, budget: int, existing: Sequence[Entry]
     ) -> None:
-        self._name, self._engine, self._meter, self._budget = name, engine, meter, budget
-        self.answers, self.model = 0, ""
-        self._known, self._known_ids = tuple(_digest(existing)), {entry.id for entry in existing}
+        """Prepare the requests.
+
+        Args:
+            name: the name of the engine.
+            engine: the engine.
+            meter: counts the calls, for an engine that does not count them itself.
+            budget: the tokens of a prompt.
+            existing: the entries in memory.
+        """
+        self._name = name
+        self._engine = engine
+        self._meter = meter
+        self._budget = budget
+        self._existing_titles = _choose_existing(existing)
+        self._existing_ids = {entry.id for entry in existing}
+        self.answers = 0
+        self.model = ""
 
     def ask(
         self, change: str, evidence: EvidenceSet, written: Sequence[Entry] = ()
     ) -> Answer | None:
-        """The answer about one change, or None where there is nothing that could prove a learning. Of what the run has
-        `written` itself the request shows what is near to the evidence. Raises EngineError as the engine."""
+        """Ask about one change.
+
+        Args:
+            change: the label of the change.
+            evidence: its evidence.
+            written: entries that include those of this run. Those near to the evidence are shown.
+
+        Returns:
+            None if nothing in the evidence could prove a learning.
+
+        Raises:
+            EngineError: as the engine does.
+        """
         if not any(piece.trust in QUOTABLE for piece in evidence.pieces):
             return None
+
         window = choose(evidence, self._budget, is_telling)
-        fresh = [
-            entry
-            for entry in written
-            if entry.id not in self._known_ids and entry.status == "active"
-        ]
+        active_entries = [entry for entry in written if entry.status == "active"]
+        new_entries = [entry for entry in active_entries if entry.id not in self._existing_ids]
+        near_titles = _choose_near(new_entries, window.pieces)
+        tokens = window.tokens + estimate_tokens(evidence.changed)
         request = Request(
             change=change,
             evidence=window.pieces,
-            existing=(*self._known, *_nearest(fresh, window.pieces)),
+            existing=(*self._existing_titles, *near_titles),
             notice=window.notice,
             about=evidence.about,
-            changed=evidence.changed
-            if window.tokens + estimate_tokens(evidence.changed) <= self._budget
-            else "",
+            changed=evidence.changed if tokens <= self._budget else "",
         )
+
         reply = self.extract(request)
         engine = f"{self._name}:{reply.model}" if reply.model else self._name
         if reply.stop_reason == "refusal":
@@ -89,46 +128,68 @@ class Asker:
         return Answer(reply.text, engine, request.notice)
 
     def extract(self, request: Request) -> EngineReply:
-        """The reply to any request, counted. Raises EngineError as the engine."""
+        """Send a request and count the reply.
+
+        Raises:
+            EngineError: as the engine does.
+        """
         reply = self._engine.extract(request)
-        self.answers, self.model = self.answers + 1, reply.model
+        self.answers += 1
+        self.model = reply.model
         if self._meter and reply.tries:
             self._meter.add_try()
             self._meter.add(reply.usage)
         return reply
 
 
-def _nearest(written: Sequence[Entry], pieces: Sequence[Evidence]) -> Iterator[Known]:
-    """Of what a run has written, the titles that share most words with the evidence: all would cost each time."""
-    said = (
-        frozenset(stem(word) for piece in pieces for word in content_words(piece.text))
-        if written
-        else frozenset()
-    )
-    shared = {
-        entry.id: len(said.intersection(map(stem, content_words(entry.title)))) for entry in written
-    }
-    near = [entry for entry in written if shared[entry.id] >= NEAR_WORDS]
-    for entry in sorted(near, key=lambda entry: (-shared[entry.id], entry.id))[:MAX_NEAR]:
-        yield Known(entry.id, entry.title)
+def _choose_near(entries: Sequence[Entry], pieces: Sequence[Evidence]) -> list[Known]:
+    """Return the new entries whose titles share most words with the evidence.
+
+    To show all of them in each call would cost too much.
+    """
+    if not entries:
+        return []
+    evidence_stems: set[str] = set()
+    for piece in pieces:
+        evidence_stems.update(stem(word) for word in content_words(piece.text))
+
+    ranked = []
+    for entry in entries:
+        title_stems = [stem(word) for word in content_words(entry.title)]
+        shared = len(evidence_stems.intersection(title_stems))
+        if shared >= NEAR_WORDS:
+            ranked.append((-shared, entry.id, entry.title))
+    return [Known(entry_id, title) for _, entry_id, title in sorted(ranked)[:MAX_NEAR]]
 
 
-def _digest(existing: Sequence[Entry]) -> Iterator[Known]:
-    """The entries whose titles a model is shown, as many as there is room for."""
-    room = KNOWN_TOKENS
-    for entry in sorted(existing, key=lambda entry: (-entry.importance, entry.id)):
-        room -= estimate_tokens(f"{entry.id} {entry.title}")
-        if room < 0:
-            return
+def _choose_existing(entries: Sequence[Entry]) -> list[Known]:
+    """Return the entries whose titles a model is shown: the most important within the budget."""
+    titles = []
+    tokens = 0
+    for entry in sorted(entries, key=lambda entry: (-entry.importance, entry.id)):
+        tokens += estimate_tokens(f"{entry.id} {entry.title}")
+        if tokens > KNOWN_TOKENS:
+            break
         if entry.status == "active":
-            yield Known(entry.id, entry.title)
+            titles.append(Known(entry.id, entry.title))
+    return titles
 
 
 class Model(NamedTuple):
-    """The engine of a run, None for the rules alone, which always run; and the meter of its calls. `is_metered`: the
-    engine counts its calls on that meter itself. `lacks` is what `auto` would need to be installed. `kept_as` names the
-    program whose replies are kept all the same. `is_reusing`: a kept reply counts though memory held other entries
-    when it was given."""
+    """The engine of a run, and the meter of its calls.
+
+    Attributes:
+        name: the name of the engine.
+        reason: why it was chosen.
+        engine: the engine; None for the rules alone, which always run.
+        meter: the meter of its calls.
+        settings: its configuration.
+        unlanded_usd: the cost of earlier runs whose memory requests have not landed.
+        is_metered: whether the engine counts its calls on the meter itself.
+        lacks: what would have to be installed for `auto` to choose a better engine.
+        kept_as: the name of a program whose replies are cached, which is not done for all engines.
+        is_reusing: whether a cached reply counts although memory had other entries at the time.
+    """
 
     name: str
     reason: str
@@ -142,28 +203,32 @@ class Model(NamedTuple):
     is_reusing: bool = False
 
     def asker(self, existing: Sequence[Entry], kept: Path) -> Asker | None:
-        """What asks this model about one change after another; replies are kept in the directory `kept`."""
+        """Return an asker for this model, or None without an engine.
+
+        Args:
+            existing: the entries in memory.
+            kept: the directory in which replies are cached.
+        """
         if self.engine is None:
             return None
-        # What a program answers may change with the program.
-        is_kept = self.kept_as or self.name in ("anthropic", "claude-cli")
-        name = f"{self.name}-{self.settings.provider}-{self.settings.model}{self.kept_as}"
-        directory = kept / re.sub(r"[^\w.-]+", "-", name)
-        engine = (
-            KeptReplies(self.engine, directory, is_reusing=self.is_reusing)
-            if is_kept
-            else self.engine
-        )
+
+        engine = self.engine
+        # Replies of other engines are not cached, because a program may change and keep its name.
+        if self.kept_as or self.name in ("anthropic", "claude-cli"):
+            name = f"{self.name}-{self.settings.provider}-{self.settings.model}{self.kept_as}"
+            directory = kept / re.sub(r"[^\w.-]+", "-", name)
+            engine = KeptReplies(engine, directory, is_reusing=self.is_reusing)
         meter = None if self.is_metered else self.meter
         return Asker(self.name, engine, meter, self.settings.prompt_tokens, existing)
 
     def close(self) -> None:
-        """Close the connections of an engine that has some."""
-        if close := getattr(self.engine, "close", None):
+        """Close the connections of the engine, if it has any."""
+        close = getattr(self.engine, "close", None)
+        if close:
             close()
 
     def use(self, asker: Asker | None, failure: EngineError | None) -> EngineUse:
-        """What the run took of it, for the report."""
+        """Return the use of the model by the run, for the report."""
         spent = self.meter.spent
         return EngineUse(
             name=self.name,
@@ -185,84 +250,118 @@ class Model(NamedTuple):
 def choose_model(
     settings: EngineConfig, wanted: EngineName | None, environ: Mapping[str, str]
 ) -> Model:
-    """The engine that is asked for, else the one that the settings name; the rules need none. Raises UsageError or
-    EngineError for an engine that cannot be had, UsageError (policy-forbids) for one that the settings do not allow;
-    `auto` takes the rules then."""
+    """Choose the engine of a run; without one, `auto` takes the rules.
+
+    Args:
+        settings: the configuration.
+        wanted: the engine of `--engine`; None for that of the configuration.
+        environ: the environment.
+
+    Raises:
+        UsageError: policy-forbids, if the configuration does not allow the engine; and for an
+            engine that is not available.
+        EngineError: for an engine that is not available.
+    """
     if wanted is not None:
         settings = replace(settings, name=wanted)
+    allowed = ", ".join(settings.allowed)
     if settings.allowed and settings.name not in ("auto", "rules", *settings.allowed):
-        message = f"the engine {settings.name!r} is not allowed here: engine.allowed is {', '.join(settings.allowed)}"
-        hint = "The configuration says so, or the policy that it extends."
-        raise UsageError(message, slug="policy-forbids", hint=hint)
+        raise UsageError(
+            f"the engine {settings.name!r} is not allowed here: engine.allowed is {allowed}",
+            slug="policy-forbids",
+            hint="The configuration says so, or the policy that it extends.",
+        )
+
     engine, choice = choose_engine(settings, environ)
     if settings.allowed and choice.name not in ("rules", *settings.allowed):
         engine, choice = choose_engine(replace(settings, name="rules"), environ)
-        choice = choice._replace(reason=f"engine.allowed is {', '.join(settings.allowed)}")
-    reason = "--engine" if wanted not in (None, "auto") else choice.reason
+        choice = choice._replace(reason=f"engine.allowed is {allowed}")
+
     meter = getattr(engine, "meter", None)
-    is_model = choice.name != "rules"
     return Model(
-        choice.name,
-        reason,
-        engine if is_model else None,
-        meter or Meter(settings),
-        settings,
+        name=choice.name,
+        reason="--engine" if wanted not in (None, "auto") else choice.reason,
+        engine=engine if choice.name != "rules" else None,
+        meter=meter or Meter(settings),
+        settings=settings,
         is_metered=meter is not None,
         lacks=choice.lacks,
     )
 
 
 class SpentMonth(NamedTuple):
-    """The engine of a run for which the month leaves nothing: it answers nothing. USD."""
+    """An engine that refuses all requests, because the budget of the month is spent (USD)."""
 
     spent: float
     limit: float
 
     def extract(self, request: Request) -> EngineReply:
-        """Raises EngineError [cost-limit]."""
-        message = f"{self.spent:.4f} USD are spent this month: engine.max_cost_usd_month is {self.limit:g}"
-        hint = "Raise it, or wait for the next month: what was merged meanwhile is read then."
-        raise EngineError(message, slug="cost-limit", hint=hint)
+        """Refuse a request.
+
+        Raises:
+            EngineError: cost-limit.
+        """
+        raise EngineError(
+            f"{self.spent:.4f} USD are spent this month: "
+            f"engine.max_cost_usd_month is {self.limit:g}",
+            slug="cost-limit",
+            hint="Raise it, or wait for the next month: what was merged meanwhile is read then.",
+        )
 
 
 def choose_run_model(
     here: Workspace, base: str, wanted: EngineName | None, today: date, environ: Mapping[str, str]
 ) -> Model:
-    """The model of a run on a branch whose tip is `base`: it may take what the month leaves. Raises as `choose_model`.
-    What runs took stands in trailers of their commits: of the branch, and of memory requests that have not landed."""
-    repo, settings, first = here.repo, here.config.engine, today.replace(day=1)
+    """Choose the model of a run, limited to the remaining budget of the month.
+
+    The cost of earlier runs is in trailers of their commits: those of the branch, and those of
+    memory requests that have not landed. It raises as `choose_model` does.
+
+    Args:
+        here: the repository with the configuration of the run.
+        base: the tip of the branch.
+        wanted: the engine of `--engine`.
+        today: the day of the run.
+        environ: the environment.
+    """
+    settings = here.config.engine
     model = choose_model(settings, wanted, environ)
     if model.engine is None:
         return model
+
+    month_start = today.replace(day=1)
     requests = (f"--glob={PRIVATE}*", f"--glob=refs/remotes/*/{here.config.publish.branch}*")
-    unlanded = sum_costs(repo, first, *requests, "--not", base)
-    if limit := settings.max_cost_usd_month:
-        model.close()
-        spent = unlanded + sum_costs(repo, first, "--first-parent", base)
-        if (left := limit - spent) <= 0:
-            return model._replace(
-                engine=SpentMonth(spent, limit), is_metered=True, unlanded_usd=unlanded
-            )
-        model = choose_model(
-            replace(settings, max_cost_usd=min(settings.max_cost_usd or left, left)),
-            wanted,
-            environ,
-        )
+    unlanded = sum_costs(here.repo, month_start, *requests, "--not", base)
+    limit = settings.max_cost_usd_month
+    if not limit:
+        return model._replace(unlanded_usd=unlanded)
+
+    model.close()
+    spent = unlanded + sum_costs(here.repo, month_start, "--first-parent", base)
+    remaining = limit - spent
+    if remaining <= 0:
+        engine = SpentMonth(spent, limit)
+        return model._replace(engine=engine, is_metered=True, unlanded_usd=unlanded)
+
+    run_limit = min(settings.max_cost_usd or remaining, remaining)
+    model = choose_model(replace(settings, max_cost_usd=run_limit), wanted, environ)
     return model._replace(unlanded_usd=unlanded)
 
 
 TRUSTED_PARTS = ("engine", "extraction", "sessions", "forge")
-"""The parts of a configuration that say how evidence is read, and who is believed."""
+"""The parts of a configuration that say how evidence is read, and who is trusted."""
 
 
 def trusted_at(repo: Repository, base: str) -> Workspace:
-    """Return the repository with the configuration at `base`, in which the newest change decides nothing of its own.
+    """Return the repository with the configuration at `base`, but trusted parts from before it.
 
-    A change must not choose who reads it, who is trusted, or whether a forge is asked who brought it: these parts are
-    as they were before it. The policy at `base` then narrows the whole.
+    A change must not choose who reads it, who is trusted, or whether a forge is asked for its
+    author. So TRUSTED_PARTS are those of the parent commit. The policy at `base` then narrows the
+    whole.
 
     Raises:
-        UsageError: the configuration at `base` cannot be read (bad-config), or its policy forbids it.
+        UsageError: bad-config, if the configuration at `base` cannot be read; or the error of a
+            policy that forbids it.
     """
     names = (
         f"{base}^{{commit}}",
@@ -273,14 +372,18 @@ def trusted_at(repo: Repository, base: str) -> Workspace:
     tip, before, old_file, new_file = find_objects(repo, names)
     if tip is None or before is None or old_file == new_file:
         return Workspace(repo, workspace_at(repo, base).config)
-    old = _last_readable(repo, before)
-    parts = {name: getattr(old, name) for name in TRUSTED_PARTS}
+
+    old_config = _find_readable_config(repo, before)
+    parts = {name: getattr(old_config, name) for name in TRUSTED_PARTS}
     config = replace(read_config_at(repo, tip), **parts)
     return Workspace(repo, narrow_at(repo, tip, config))
 
 
-def _last_readable(repo: Repository, before: str) -> Config:
-    """Return the newest readable configuration at or before a commit; without one nobody is trusted."""
+def _find_readable_config(repo: Repository, before: str) -> Config:
+    """Return the newest readable configuration at or before a commit.
+
+    Without one, nobody is trusted.
+    """
     with suppress(UsageError):
         return read_config_at(repo, before)
     for version in list_versions(repo, before, [CONFIG_FILE]):

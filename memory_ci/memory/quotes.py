@@ -1,10 +1,10 @@
-"""Words of a person that are quoted as evidence: found in a session, and compared with a title."""
+"""Quotes of people as evidence: found in a session, and compared with a title."""
 
 from __future__ import annotations
 
 import io
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 
 from memory_ci.errors import UsageError
@@ -19,11 +19,11 @@ from memory_ci.sources.transcripts.digest import read
 from memory_ci.sources.transcripts.prose import is_output
 from memory_ci.text import plural, unfenced_lines
 
-MAX_TURN = 2_000  # Characters of a turn that is quoted: a longer one was not typed.
+MAX_TURN = 2_000
+"""Length of a quotable turn in characters; a longer turn was not typed."""
 
-
-MAX_LINES = 10  # Lines without a blank one between them that a person may have typed.
-
+MAX_LINES = 10
+"""Number of lines without a blank line between them that a person may have typed."""
 
 PASTED = re.compile(r" {4}|\t| {0,3}>")
 PROGRAM_TEXT = re.compile(
@@ -31,83 +31,135 @@ PROGRAM_TEXT = re.compile(
     r"|&lt;/?[a-z]|^(?:Traceback \(most recent|diff --git |@@ -|\|)"
 )
 """A key of JSON or of a Python dict, an escaped tag, a traceback, a diff, a row of a table."""
+
 EVENT_FIELD = re.compile(r"[ \t]*[a-z]+_[a-z_]+:\s")
-"""How a line of a program's event begins that is written as YAML: two of them are no person's."""
+"""The start of a line of a program's event in YAML; a person types no two of them."""
+
 LINE_NUMBER = re.compile(r"(?m)^[ \t]*\d+\u2192")
-"""What an agent's tool puts in front of each line of a file that it shows."""
+"""The number that an agent's tool puts before each line of a file that it shows."""
+
 FORGEABLE = frozenset({"aider-md", "cursor-text", "specstory-md"})
-"""Formats in which replies stand in the same text as what was typed: a reply can hold what looks like a turn."""
+"""Formats that store replies and turns in one text, where a reply can imitate a turn."""
+
 TEXT_SUFFIXES = (".md", ".txt")
-"""How the files of these formats end: a session may be joined of several files."""
+"""Suffixes of the files of these formats: a session may be joined of several files."""
+
 QUESTION_TOOL = "AskUserQuestion"
-"""Its call holds the options that an agent worded for a person to choose from."""
+"""The tool with which an agent lets a person choose among options that the agent worded."""
+
 CURLY = str.maketrans("\u2018\u2019\u201a\u201c\u201d\u201e\u00ab\u00bb", '\'\'\'"""""')
 
-
-# Notes with a quote that one session may add: whatever an agent is told to do, a person can read that many.
 MAX_MARKS = 3
+"""Notes with a quote that one session may add.
 
+A person can read that many, whatever an agent was made to write.
+"""
 
 MAX_EDITED = 3
+"""Number of edited files that are returned with a quote."""
 
-
-# The line of an entry's evidence, and the files that the session edited because of those words.
 FoundQuote = tuple[str, tuple[str, ...]]
+"""A line of evidence, and the files that the session edited because of its words."""
 
+MIN_WORDS = 3
+MIN_CHARS = 15
+"""Length of the shortest quote; shorter ones occur in any session."""
 
-MIN_WORDS, MIN_CHARS, MAX_CHARS = (
-    3,
-    15,
-    500,
-)  # What is shorter stands in any talk; what is longer is no rule.
-# Tools that change the files that they name; of a shell a transcript names those of a patch alone.
+MAX_CHARS = 500
+"""Length of the longest quote in characters; a longer one is no rule."""
+
 EDITS = re.compile(r"edit|write|patch|replace|create|exec|shell", re.IGNORECASE)
+"""Names of tools that change files. For a shell a transcript has only the files of a patch."""
 
-
-# A digest may be that many times as large as `sessions.max_bytes` here: who captured it may have set another limit.
 TOLERANCE = 2
+"""Factor of `sessions.max_bytes` up to which a digest is read.
+
+The session may have been captured under another limit.
+"""
 
 
 def find_quote(session: Session, words: str) -> FoundQuote:
-    """The last turn of a person in which these words stand. Raises UsageError: bad-quote, quote-not-said."""
-    wanted = _fold(words)
-    if not _is_long_enough(wanted) or len(wanted) > MAX_CHARS:
-        message = f"a quote has at least {MIN_WORDS} words and {MIN_CHARS} characters, and {MAX_CHARS} at most"
-        raise UsageError(message, slug="bad-quote", hint="Quote the sentence that says the rule.")
-    turns = (turn for turn in reversed(_list_proving(session)) if _is_said(turn, wanted))
-    if turn := next((turn for turn in turns if not _was_shown_before(session, turn, wanted)), None):
-        return _quote(session, turn, wanted)
-    message = f"no person said these words in the session {session.key}"
-    hint = "Quote what a person typed, word for word; what was pasted, quoted or fenced does not count."
-    raise UsageError(message, slug="quote-not-said", hint=hint)
+    """Find the last turn of a person that contains these words.
+
+    Raises:
+        UsageError: bad-quote, quote-not-said.
+    """
+    folded_words = _fold(words)
+    if not _is_long_enough(folded_words) or len(folded_words) > MAX_CHARS:
+        raise UsageError(
+            f"a quote has at least {MIN_WORDS} words and {MIN_CHARS} characters, "
+            f"and {MAX_CHARS} at most",
+            slug="bad-quote",
+            hint="Quote the sentence that says the rule.",
+        )
+
+    for turn in reversed(_list_unforgeable_turns(session)):
+        if _contains(turn, folded_words) and not _was_shown_before(session, turn, folded_words):
+            return _build_quote(session, turn, folded_words)
+    raise UsageError(
+        f"no person said these words in the session {session.key}",
+        slug="quote-not-said",
+        hint="Quote what a person typed, word for word; "
+        "what was pasted, quoted or fenced does not count.",
+    )
 
 
 def find_turn(session: Session, number: int) -> FoundQuote:
-    """What steers in a person's turn, counted from 1 (0: the last), else its first paragraph. Raises UsageError
-    (bad-quote)."""
-    turns = _list_proving(session)
-    turn = turns[number - 1] if 0 <= number <= len(turns) and turns else None
-    passages = list(_list_passages(turn.text)) if turn else []
-    steering = [_fold(found.text) for passage in passages for found in find_steering(passage)]
-    words = next((one for one in (*steering, *map(_fold, passages)) if _is_long_enough(one)), "")
+    """Quote the first steering sentence of a turn, or its first paragraph without one.
+
+    Args:
+        session: the session.
+        number: the number of a person's turn, counted from 1; 0 for the last.
+
+    Raises:
+        UsageError: bad-quote.
+    """
+    turns = _list_unforgeable_turns(session)
+    turn = turns[number - 1] if turns and 0 <= number <= len(turns) else None
+    words = _choose_words(turn) if turn else ""
     if turn is None or not 0 < len(words) <= MAX_CHARS:
-        message = f"turn {number} of {session.key} has nothing to quote: people typed {plural(len(turns), 'turn')}"
-        raise UsageError(message, slug="bad-quote", hint="Give the words: --quote WORDS.")
-    return _quote(session, turn, words)
+        raise UsageError(
+            f"turn {number} of {session.key} has nothing to quote: "
+            f"people typed {plural(len(turns), 'turn')}",
+            slug="bad-quote",
+            hint="Give the words: --quote WORDS.",
+        )
+    return _build_quote(session, turn, words)
+
+
+def _choose_words(turn: Event) -> str:
+    """Return the words of a turn that are worth quoting, or ""."""
+    passages = list(_list_passages(turn.text))
+    texts = []
+    for passage in passages:
+        texts += [steering.text for steering in find_steering(passage)]
+    for text in (*texts, *passages):
+        words = _fold(text)
+        if _is_long_enough(words):
+            return words
+    return ""
 
 
 def check_title(session: Session, title: str, evidence: str) -> None:
-    """Raise UsageError (opposite-of-the-quotes) if a title says the opposite of what a line of evidence quotes."""
+    """Check that a title does not say the opposite of a quote.
+
+    Args:
+        session: the session that was quoted.
+        title: the title of the entry.
+        evidence: its line of evidence.
+
+    Raises:
+        UsageError: opposite-of-the-quotes.
+    """
     address, _, words = evidence.partition(" ")
-    turns = [
-        turn
-        for turn in _list_proving(session)
-        if str(turn.origin.line) == address.rpartition("#")[2]
-    ]
-    if sentences := _find_contradicted(title, turns, words):
-        message = f"the title says the opposite of what was said: {sentences[0]}"
-        hint = "Say in the title what the person said."
-        raise UsageError(message, slug="opposite-of-the-quotes", hint=hint)
+    turns = _list_turns_at(session, address.rpartition("#")[2])
+    sentences = _find_contradicted(title, turns, words)
+    if sentences:
+        raise UsageError(
+            f"the title says the opposite of what was said: {sentences[0]}",
+            slug="opposite-of-the-quotes",
+            hint="Say in the title what the person said.",
+        )
 
 
 def is_captured(
@@ -117,107 +169,128 @@ def is_captured(
     words: str,
     title: str = "",
 ) -> bool:
-    """Return whether in a captured session a person says these words at `<agent>:<id>#<line>`.
+    """Return whether a captured session has these words of a person at `<agent>:<id>#<line>`.
 
-    A title that says the opposite of them is not proved by them.
+    They do not prove a title that says the opposite.
     """
     key, _, line = address.rpartition("#")
     ref = session_ref(*key.split(":", 1)) if ":" in key else ""
-    wanted, limit = _fold(words), workspace.config.sessions.max_bytes * TOLERANCE
-    for stored, data in read_stored(
-        workspace.repo, [one for one in sessions if one.ref == ref], limit
-    ):
+    candidates = [session for session in sessions if session.ref == ref]
+    max_bytes = workspace.config.sessions.max_bytes * TOLERANCE
+    folded_words = _fold(words)
+    for stored, data in read_stored(workspace.repo, candidates, max_bytes):
         for session in read(io.BytesIO(data), stored.id):
-            turns = [turn for turn in _list_proving(session) if str(turn.origin.line) == line]
-            said = [turn for turn in turns if _is_said(turn, wanted)]
-            is_theirs = any(not _was_shown_before(session, turn, wanted) for turn in said)
-            is_quote = session.key == key and _is_long_enough(wanted) and is_theirs
-            return is_quote and not _find_contradicted(title, said, wanted)
+            if session.key != key or not _is_long_enough(folded_words):
+                return False
+            return _has_quote(session, line, folded_words, title)
     return False
 
 
+def _has_quote(session: Session, line: str, folded_words: str, title: str) -> bool:
+    """Return whether a person said these words first, and the title does not contradict them."""
+    turns = [turn for turn in _list_turns_at(session, line) if _contains(turn, folded_words)]
+    if all(_was_shown_before(session, turn, folded_words) for turn in turns):
+        return False
+    return not _find_contradicted(title, turns, folded_words)
+
+
 def list_turns(session: Session) -> list[Event]:
-    """What people said, reasons of rejections among it."""
-    said = (
-        event
-        for event in session.events
-        if event.actor == "human" and event.kind in ("text", "rejection")
-    )
-    return [event for event in said if event.origin.line and event.text]
+    """Return the turns of people, including their reasons of rejections."""
+    turns = []
+    for event in session.events:
+        is_of_person = event.actor == "human" and event.kind in ("text", "rejection")
+        if is_of_person and event.origin.line and event.text:
+            turns.append(event)
+    return turns
 
 
-def _list_proving(session: Session) -> list[Event]:
-    """Return the turns of people that no reply of the agent can have forged."""
+def _list_turns_at(session: Session, line: str) -> list[Event]:
+    turns = _list_unforgeable_turns(session)
+    return [turn for turn in turns if str(turn.origin.line) == line]
+
+
+def _list_unforgeable_turns(session: Session) -> list[Event]:
+    """Return the turns of people that no reply of the agent can have imitated."""
     if session.format in FORGEABLE:
         return []
-    return [
-        turn for turn in list_turns(session) if not (turn.origin.path or "").endswith(TEXT_SUFFIXES)
-    ]
+    turns = list_turns(session)
+    return [turn for turn in turns if not (turn.origin.path or "").endswith(TEXT_SUFFIXES)]
 
 
 def list_edited(session: Session) -> tuple[str, ...]:
-    """The files that were edited since a person last said something."""
-    last = max((turn.seq for turn in list_turns(session)), default=-1)
-    return tuple(
-        dict.fromkeys(
-            path for edit in _list_edits(session) if edit.seq > last for path in edit.paths
-        )
-    )
+    """Return the files that were edited since the last turn of a person."""
+    last_seq = max((turn.seq for turn in list_turns(session)), default=-1)
+    return _list_paths(edit for edit in _list_edits(session) if edit.seq > last_seq)
 
 
 def _list_edits(session: Session) -> list[Event]:
-    return [
-        event
-        for event in session.events
-        if event.kind == "tool_call" and EDITS.search(event.tool or "")
-    ]
+    tool_calls = [event for event in session.events if event.kind == "tool_call"]
+    return [event for event in tool_calls if EDITS.search(event.tool or "")]
+
+
+def _list_paths(edits: Iterable[Event]) -> tuple[str, ...]:
+    """Return the paths of edits, each once, in order."""
+    paths: dict[str, None] = {}
+    for edit in edits:
+        paths |= dict.fromkeys(edit.paths)
+    return tuple(paths)
 
 
 def _list_passages(text: str) -> Iterator[str]:
-    """The paragraphs that were typed: no fences, quotations, indented code, long blocks, nothing of a long turn."""
-    lines = unfenced_lines(text.splitlines()) if len(text) <= MAX_TURN else ()
-    for is_typed, group in groupby(
-        lines, lambda line: bool(line.strip()) and not PASTED.match(line)
-    ):
-        passage = list(group)
-        if (
-            is_typed
-            and len(passage) <= MAX_LINES
-            and not (is_output(passage) or _is_of_program(passage))
-        ):
-            yield "\n".join(passage)
+    """Yield the paragraphs of a turn that a person typed.
+
+    Fences, quotations, indented code, long blocks, output of programs and all of a long turn are
+    left out.
+    """
+    if len(text) > MAX_TURN:
+        return
+    for is_typed, group in groupby(unfenced_lines(text.splitlines()), _is_typed_line):
+        lines = list(group)
+        is_from_program = is_output(lines) or _is_program_data(lines)
+        if is_typed and len(lines) <= MAX_LINES and not is_from_program:
+            yield "\n".join(lines)
 
 
-def _is_of_program(lines: Sequence[str]) -> bool:
-    """Whether lines have the form of a program's data: people paste them, but nothing shows that they typed them."""
-    return (
-        bool(PROGRAM_TEXT.search("\n".join(lines)))
-        or sum(1 for line in lines if EVENT_FIELD.match(line)) >= 2
-    )
+def _is_program_data(lines: Sequence[str]) -> bool:
+    """Return whether lines look like a program's data, which people paste rather than type."""
+    if PROGRAM_TEXT.search("\n".join(lines)):
+        return True
+    return sum(1 for line in lines if EVENT_FIELD.match(line)) >= 2
 
 
-def _is_said(turn: Event, wanted: str) -> bool:
-    whole = re.compile(rf"(?<!\w){re.escape(wanted)}(?!\w)")
-    return any(whole.search(_fold(passage)) for passage in _list_passages(turn.text))
+def _is_typed_line(line: str) -> bool:
+    return bool(line.strip()) and not PASTED.match(line)
+
+
+def _contains(turn: Event, folded_words: str) -> bool:
+    """Return whether a person typed these words, as whole words, in a turn."""
+    pattern = re.compile(rf"(?<!\w){re.escape(folded_words)}(?!\w)")
+    return any(pattern.search(_fold(passage)) for passage in _list_passages(turn.text))
 
 
 def _find_contradicted(title: str, turns: Sequence[Event], words: str) -> list[str]:
     """Return the sentences around quoted words if a title says the opposite of them, else none."""
-    wanted = _fold(words)
-    passages = [_fold(passage) for turn in turns for passage in _list_passages(turn.text)]
-    sentences = [find_sentences(wanted, passage) for passage in passages if wanted in passage]
+    folded_words = _fold(words)
+    passages: list[str] = []
+    for turn in turns:
+        passages += map(_fold, _list_passages(turn.text))
+    quoting = [passage for passage in passages if folded_words in passage]
+    sentences = [find_sentences(folded_words, passage) for passage in quoting]
     return sentences if is_opposite(title, sentences) else []
 
 
-def _was_shown_before(session: Session, turn: Event, wanted: str) -> bool:
-    """Whether the quoted words were in the same session before: shown by a program, or as an option of the agent."""
-    earlier = (event for event in session.events if event.seq < turn.seq)
-    return any(
-        wanted in _fold(LINE_NUMBER.sub("", event.text)) for event in earlier if _is_shown(event)
-    )
+def _was_shown_before(session: Session, turn: Event, folded_words: str) -> bool:
+    """Return whether these words were shown earlier, so that the turn may have pasted them."""
+    for event in session.events:
+        if event.seq >= turn.seq or not _is_shown(event):
+            continue
+        if folded_words in _fold(LINE_NUMBER.sub("", event.text)):
+            return True
+    return False
 
 
 def _is_shown(event: Event) -> bool:
+    """Return whether an event shows text to a person: of a program, or the agent's options."""
     is_question = event.kind == "tool_call" and event.tool == QUESTION_TOOL
     return event.actor == "injected" or event.kind == "tool_result" or is_question
 
@@ -227,15 +300,17 @@ def _is_long_enough(words: str) -> bool:
 
 
 def _fold(text: str) -> str:
-    """As the digest has it, without secrets; quotes straight, white space single."""
+    """Redact a text as a digest does, and unify quotation marks and white space."""
     return " ".join(redact(text).text.translate(CURLY).split())
 
 
-def _quote(session: Session, turn: Event, words: str) -> FoundQuote:
-    """With the first files that were edited after the turn; where there are none, with the last before it."""
+def _build_quote(session: Session, turn: Event, words: str) -> FoundQuote:
+    """Return the line of evidence and the edited files for words of a turn.
+
+    The files are the first that were edited after the turn, or the last before it.
+    """
     edits = _list_edits(session)
-    after = dict.fromkeys(path for event in edits if event.seq > turn.seq for path in event.paths)
-    before = dict.fromkeys(
-        path for event in reversed(edits) if event.seq < turn.seq for path in event.paths
-    )
-    return f"session:{session.key}#{turn.origin.line} {words}", tuple(after or before)[:MAX_EDITED]
+    paths = _list_paths(edit for edit in edits if edit.seq > turn.seq)
+    if not paths:
+        paths = _list_paths(edit for edit in reversed(edits) if edit.seq < turn.seq)
+    return f"session:{session.key}#{turn.origin.line} {words}", paths[:MAX_EDITED]
