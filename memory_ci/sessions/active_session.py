@@ -142,10 +142,10 @@ def _is_work(workspace: Workspace, signs: Iterable[Sign], staged: frozenset[str]
         for path in sign.edited:
             if path in staged:
                 last_edits[path] = sign.at
-    for path, edited_at in last_edits.items():
-        if not is_touched_since(workspace.repo, "HEAD", path, edited_at):
-            return True
-    return False
+    return any(
+        not is_touched_since(workspace.repo, "HEAD", path, edited_at)
+        for path, edited_at in last_edits.items()
+    )
 
 
 def push_sessions(

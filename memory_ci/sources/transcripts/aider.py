@@ -1,8 +1,9 @@
-"""Aider: `.aider.chat.history.md`, all chats of a repository in one file, one session each.
+"""Reader of aider's `.aider.chat.history.md`: all chats of a repository, one session each.
 
-Facts from aider's own `io.py` and `commands.py`: it writes each line of the user's input as `#### …` with two spaces at
-its end, after an empty line; its own words and those of tools as `> …`; the model's reply as it is. Input is not only
-what a person said: there are commands, linter output that aider feeds back, and the message of a scripted run.
+Facts from aider's own `io.py` and `commands.py`: it writes each line of the user's input as
+`#### …` with two spaces at its end, after an empty line; its own words and those of tools as
+`> …`; the model's reply without a mark. Input is not only a person's words: there are commands,
+linter output that aider feeds back, and the message of a scripted run.
 """
 
 from __future__ import annotations
@@ -10,7 +11,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from datetime import datetime
-from itertools import count
 from typing import BinaryIO
 
 from memory_ci.records.event import Session
@@ -18,24 +18,31 @@ from memory_ci.sources.transcripts import raw
 from memory_ci.sources.transcripts.builder import Place, SessionBuilder, dated_name, read_lines
 
 CHAT = re.compile(r"# aider chat started at (\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)\s*$")
-# The first chat of a file; before it stand only lines that aider writes itself.
+
 START = re.compile(
-    rb"\A(?:[ \t]*(?:(?:>|#### |-\*-)[^\n]*)?\r?\n)*# aider chat started at \d{4}-\d\d-\d\d \d\d:\d\d:\d\d\s"
+    rb"\A(?:[ \t]*(?:(?:>|#### |-\*-)[^\n]*)?\r?\n)*"
+    rb"# aider chat started at \d{4}-\d\d-\d\d \d\d:\d\d:\d\d\s"
 )
+"""The first chat of a file; only lines that aider writes itself come before it."""
 
 COMMIT = re.compile(r"Commit ([0-9a-f]{7,40}) (.+)")
 COMMAND = re.compile(r"(?P<name>/[a-z][a-z-]*|!)(?=\s|(?<=!)|\Z)\s*(?P<rest>.*)\Z", re.DOTALL)
-# The command line of a run that gets its message as an argument: a script may have written it.
+
 SCRIPTED = re.compile(r"\S*aider\b.* (?:-m|--msg|--message|-f|--message-file)(?:[ =]|\Z)")
-MAX_COMMAND = 2_000  # Characters of a command line that are looked at.
-# Commands whose argument is what a person says to the agent.
+"""The command line of a run with its message as an argument: a script may have written it."""
+
+MAX_COMMAND = 2_000  # Characters of a command line that are searched.
+
 SPEAKING = frozenset({"/ask", "/code", "/architect", "/context", "/copy-context"})
+"""Commands whose argument is a person's message to the agent."""
+
 UNDO = "/undo"
-# Commands that print output of programs, which aider writes without a mark.
+
 PRINTING = frozenset(
     {"/run", "/test", "/diff", "/git", "/ls", "/map", "/tokens", "/lint", "/web", "!"}
 )
-# How a turn begins that is output of a linter, a test or aider itself, fed back by it or pasted.
+"""Commands that print output of programs, which aider writes without a mark."""
+
 FED_BACK = (
     "# Fix any errors below, if possible.",
     "## Running:",
@@ -48,113 +55,140 @@ FED_BACK = (
     ">   ",
     "    ",
 )
+"""Beginnings of turns of output of a linter, a test or aider itself, fed back by it or pasted."""
 
 ERROR_LINE = re.compile(r"[\w.]*(?:Error|Exception)\b: ")
 
 
 def sniff(head: bytes) -> bool:
-    """Whether a file that starts with `head` is aider's history."""
+    """Return whether a file that starts with `head` is aider's history."""
     return bool(START.match(head))
 
 
 def read(stream: BinaryIO, name: str) -> Iterator[Session]:
-    """The sessions of a history, one a chat, streamed; aider's times have no zone and are taken as UTC.
+    """Yield the sessions of a history, one a chat.
 
-    None is made of what stands before the first chat if it holds nothing. A chat that began in the same second as one
-    before it has a number in its id.
+    Aider's times have no zone and are taken as UTC. The lines before the first chat are a session
+    only if they hold an event. A chat that began in the same second as an earlier one has a number
+    in its id.
     """
     ids: set[str] = set()
-
-    def begin(started: datetime | None) -> _Reader:
-        wanted = dated_name(name, started)
-        numbered = (f"{wanted}-{number}" if number > 1 else wanted for number in count(1))
-        ids.add(found := next(one for one in numbered if one not in ids))
-        return _Reader(name, found, started)
-
-    reader = begin(None)
+    reader = _Reader(name, _choose_id(name, None, ids), None)
     for number, text in read_lines(stream):
-        if started := CHAT.match(text or "") if reader.blanks else None:
-            yield from reader.finish()
-            reader = begin(raw.time(started[1]))
-        else:
+        header = CHAT.match(text or "") if reader.blanks else None
+        if not header:
             reader.take(number, text)
+            continue
+        yield from reader.finish()
+        started = raw.time(header[1])
+        reader = _Reader(name, _choose_id(name, started, ids), started)
     yield from reader.finish()
 
 
-class _Reader(SessionBuilder):
-    """One chat while it is read: the kind of the lines that are being collected, and what they answer. `echo` is what
-    aider writes once more, under the id of the words that it repeats."""
+def _choose_id(name: str, started: datetime | None, ids: set[str]) -> str:
+    """Return an id for a chat that is not among `ids`, and add it to them."""
+    base = dated_name(name, started)
+    session_id = base
+    number = 1
+    while session_id in ids:
+        number += 1
+        session_id = f"{base}-{number}"
+    ids.add(session_id)
+    return session_id
 
-    kind = echo = echo_uid = ""
-    line, blanks = 0, 1
-    is_in_code = is_scripted = is_working = is_printing = False
+
+class _Reader(SessionBuilder):
+    """The builder of the session of one chat.
+
+    Attributes:
+        kind: the kind of the lines that are being collected: turn, tool, text or "".
+        line: the number of the first of these lines.
+        lines: these lines.
+        blanks: how many blank lines came last.
+        echo: words that aider writes a second time.
+        echo_uid: the id of the event with these words.
+        is_in_code: whether a code block is open.
+        is_scripted: whether a script may have written the message.
+        is_working: whether the agent works.
+        is_printing: whether text without a mark is output of a program.
+    """
+
+    kind = ""
+    line = 0
+    blanks = 1
+    echo = ""
+    echo_uid = ""
+    is_in_code = False
+    is_scripted = False
+    is_working = False
+    is_printing = False
 
     def __init__(self, path: str, session_id: str, started: datetime | None) -> None:
         super().__init__("aider", "aider-md", path, session_id)
-        self.started, self.lines = started, list[str]()
+        self.started = started
+        self.lines: list[str] = []
 
     def finish(self) -> Iterator[Session]:
-        """The session, if it holds something."""
+        """Yield the session, if it holds an event or is a chat."""
         self._flush()
         if self.started or self.events:
             yield self.build()
 
     def take(self, number: int, text: str | None) -> None:
-        """One line of the chat, None for a line that cannot be read."""
+        """Add one line of the chat, None for a line that cannot be read."""
         self.records += 1
         if text is None:
             self.bad_lines += 1
             return
-        kind = self._kind_of(text)
+        kind = self._classify(text)
         if kind != self.kind:
             self._flush()
-            self.kind, self.line, self.lines = kind, number, []
+            self.kind = kind
+            self.line = number
+            self.lines = []
             self.place = Place(number, self.started)
         self.lines.append(text)
         self.blanks = 0 if text.strip() else self.blanks + 1
 
-    def _kind_of(self, text: str) -> str:
-        """`turn`, `tool` or `text`: what a line is, by its mark and by what it follows. A reply that was cut off closes
-        no fence; two empty lines follow it."""
-        if (
-            text.startswith("#### ")
-            and text.endswith("  ")
-            and (self.kind == "turn" or self.blanks > self.is_in_code)
-        ):
+    def _classify(self, text: str) -> str:
+        """Return the kind of a line (turn, tool or text), by its mark and the lines before it.
+
+        A reply that was cut off closes no fence; two empty lines follow it.
+        """
+        is_marked = text.startswith("#### ") and text.endswith("  ")
+        if is_marked and (self.kind == "turn" or self.blanks > self.is_in_code):
             self.is_in_code = False
             return "turn"
-        if (
-            text.startswith(">")
-            and not text.startswith(">>>>>>>")
-            and (text.endswith("  ") or not self.is_in_code)
-        ):
+        is_quoted = text.startswith(">") and not text.startswith(">>>>>>>")
+        if is_quoted and (text.endswith("  ") or not self.is_in_code):
             self.is_in_code = False
             return "tool"
         if self.kind == "tool" and text.strip():
-            return "tool"  # aider marks the first line of a text alone
+            return "tool"  # aider marks only the first line of a text
         if self.kind != "turn" or text.strip():
             self.is_in_code ^= text.startswith("```")
         return "text"
 
     def _flush(self) -> None:
-        kind, self.kind = self.kind, ""
+        """Add the collected lines as events."""
+        kind = self.kind
+        lines = self.lines
+        self.kind = ""
         if kind == "turn":
-            self._turn(
-                "\n".join(line.removeprefix("#### ").removesuffix("  ") for line in self.lines)
-            )
+            words = (line.removeprefix("#### ").removesuffix("  ") for line in lines)
+            self._add_turn("\n".join(words))
         elif kind == "tool":
-            self._tool([line.removeprefix(">").strip() for line in self.lines])
-        elif text := "\n".join(self.lines).strip():
-            self.add(
-                "tool" if self.is_printing else "agent",
-                "tool_result" if self.is_printing else "text",
-                text,
-            )
+            self._add_tool_lines([line.removeprefix(">").strip() for line in lines])
+        elif text := "\n".join(lines).strip():
+            if self.is_printing:
+                self.add("tool", "tool_result", text)
+            else:
+                self.add("agent", "text", text)
         self.lines = []
 
-    def _tool(self, lines: list[str]) -> None:
-        for line, text in enumerate(lines, self.line):
-            place = Place(line, self.started)
+    def _add_tool_lines(self, lines: list[str]) -> None:
+        for number, text in enumerate(lines, self.line):
+            place = Place(number, self.started)
             if not self.events and SCRIPTED.match(text[:MAX_COMMAND]):
                 self.is_scripted = True
             elif commit := COMMIT.fullmatch(text):
@@ -167,28 +201,31 @@ class _Reader(SessionBuilder):
         if text := "\n".join(lines).strip():
             self.add("tool", "tool_result", text)
 
-    def _turn(self, text: str) -> None:
-        command = COMMAND.match(text)
-        name, rest = (command["name"], command["rest"].strip()) if command else ("", "")
-        self.is_printing = name in PRINTING
-        if name in SPEAKING and rest:
-            self.echo, self.echo_uid = rest, f"{self.id}:{self.line}"
-            self._words(rest, uid=self.echo_uid)
-        elif name == UNDO:
+    def _add_turn(self, text: str) -> None:
+        match = COMMAND.match(text)
+        command = match["name"] if match else ""
+        argument = match["rest"].strip() if match else ""
+        self.is_printing = command in PRINTING
+        if command in SPEAKING and argument:
+            self.echo = argument
+            self.echo_uid = f"{self.id}:{self.line}"
+            self._add_words(argument, uid=self.echo_uid)
+        elif command == UNDO:
             self.add("human", "rejection", tool=UNDO)
-        elif name:
-            self.add("system", "tool_call", rest, tool=name)
+        elif command:
+            self.add("system", "tool_call", argument, tool=command)
         elif self.echo and text.strip() == self.echo:
             self.add("human", "text", text, Place(self.line), uid=self.echo_uid)
             self.echo = ""
         else:
-            self._words(text)
+            self._add_words(text)
 
-    def _words(self, text: str, uid: str = "") -> None:
-        """A turn; where it begins like what programs print no word of it is a person's."""
+    def _add_words(self, text: str, uid: str = "") -> None:
+        """Add a turn; if it begins like the output of programs, all of it is the tool's."""
         self.is_working = True
-        first = next((line for line in text.split("\n") if line.strip()), "")
-        if self.is_scripted or first.startswith(FED_BACK) or ERROR_LINE.match(first):
+        first_line = next((line for line in text.split("\n") if line.strip()), "")
+        is_output = first_line.startswith(FED_BACK) or ERROR_LINE.match(first_line)
+        if self.is_scripted or is_output:
             self.add("injected", "text", text, uid=uid)
         else:
             self.say("human", text.strip(), uid)

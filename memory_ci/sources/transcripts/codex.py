@@ -1,9 +1,10 @@
-"""Codex: rollout files, one JSON record a line, in the old form (bare items) and the new (`type` and `payload`).
+"""Reader of Codex's rollout files, one JSON record a line.
 
-Facts from the public source of Codex and from a file that version 0.169 wrote: what goes to the model stands in
-`response_item` records, where role user is also AGENTS.md, the environment and other text that nobody typed; what a
-person typed stands in `event_msg` records as well (`user_message`, or an `item_completed` UserMessage since histories
-are paginated). Only the latter is proof. The old form has no events, and injects only the WRAPPERS.
+The old form has bare items, the new one `type` and `payload`. Facts from the public source of Codex
+and from a file that version 0.169 wrote: messages to the model are `response_item` records, where
+role user is also AGENTS.md, the environment and other text that nobody typed. A person's words are
+in `event_msg` records as well (`user_message`, or an `item_completed` UserMessage since histories
+are paginated). Only the latter is proof. The old form has no events, and injects only the wrappers.
 """
 
 from __future__ import annotations
@@ -28,17 +29,19 @@ from memory_ci.sources.transcripts.prose import (
     is_envelope,
 )
 
-# Records that are known and say nothing that another record does not say.
 SILENT = frozenset(
-    """session_meta turn_context world_state token_usage_record state event_msg/token_count event_msg/agent_message
-    event_msg/agent_reasoning event_msg/agent_reasoning_raw_content event_msg/agent_reasoning_section_break
-    event_msg/thread_settings_applied event_msg/exec_command_begin event_msg/exec_command_end
-    event_msg/patch_apply_begin event_msg/patch_apply_end event_msg/mcp_tool_call_begin event_msg/mcp_tool_call_end
-    event_msg/web_search_begin event_msg/web_search_end event_msg/context_compacted event_msg/item_started
-    event_msg/item_completed event_msg/entered_review_mode event_msg/exited_review_mode event_msg/turn_diff
-    event_msg/plan_update event_msg/error event_msg/warning event_msg/stream_error response_item/reasoning
-    response_item/compaction response_item/compaction_summary response_item/context_compaction""".split()
+    """session_meta turn_context world_state token_usage_record state event_msg/token_count
+    event_msg/agent_message event_msg/agent_reasoning event_msg/agent_reasoning_raw_content
+    event_msg/agent_reasoning_section_break event_msg/thread_settings_applied
+    event_msg/exec_command_begin event_msg/exec_command_end event_msg/patch_apply_begin
+    event_msg/patch_apply_end event_msg/mcp_tool_call_begin event_msg/mcp_tool_call_end
+    event_msg/web_search_begin event_msg/web_search_end event_msg/context_compacted
+    event_msg/item_started event_msg/item_completed event_msg/entered_review_mode
+    event_msg/exited_review_mode event_msg/turn_diff event_msg/plan_update event_msg/error
+    event_msg/warning event_msg/stream_error response_item/reasoning response_item/compaction
+    response_item/compaction_summary response_item/context_compaction""".split()
 )
+"""Types of records that only repeat other records, or hold nothing to learn from."""
 
 CALLS = {
     "function_call": "arguments",
@@ -46,16 +49,21 @@ CALLS = {
     "local_shell_call": "action",
     "web_search_call": "action",
 }
+"""By the type of a call, the key of its input."""
+
 OUTPUTS = frozenset({"function_call_output", "custom_tool_call_output"})
-STARTS, ENDS = (
-    frozenset({"task_started", "turn_started"}),
-    frozenset({"task_complete", "turn_complete"}),
-)
+STARTS = frozenset({"task_started", "turn_started"})
+ENDS = frozenset({"task_complete", "turn_complete"})
 ABORTED = "<turn_aborted>"
-# The whole output of a call that a person refused; Codex records no reason. A guardian's refusal reads otherwise.
+
 REJECTED = frozenset(
     {"exec command rejected by user", "patch rejected by user", "rejected by user"}
 )
+"""The whole output of a call that a person refused; a guardian's refusal has another wording.
+
+Codex records no reason.
+"""
+
 EXIT_CODE = re.compile(r"^(?:Exit code:|Process exited with code) (-?\d+)$", re.MULTILINE)
 FAILED = (
     "execution error:",
@@ -67,10 +75,11 @@ FAILED = (
 
 
 def sniff(head: bytes) -> bool:
-    """True if one of the first lines is a rollout's record, or the bare header of the old form."""
+    """Return whether one of the first lines is a record of a rollout, or the old form's header."""
     lines = head.lstrip().split(b"\n")
-    cut_short = len(lines) == 1 and b'"type":"session_meta"' in head and b'"payload":{' in head
-    return cut_short or any(_is_record(raw.fields(raw.decode(line))) for line in lines[:5])
+    if len(lines) == 1 and b'"type":"session_meta"' in head and b'"payload":{' in head:
+        return True  # one line, longer than the head
+    return any(_is_record(raw.fields(raw.decode(line))) for line in lines[:5])
 
 
 def _is_record(record: dict[str, Any]) -> bool:
@@ -80,7 +89,7 @@ def _is_record(record: dict[str, Any]) -> bool:
 
 
 def read(stream: BinaryIO, name: str) -> Iterator[Session]:
-    """The one session of a rollout file, streamed; `Origin.line` is the line of its record."""
+    """Yield the one session of a rollout file; `Origin.line` is the line of its record."""
     reader = _Reader(name)
     for record in read_objects(stream, reader):
         reader.take(record)
@@ -88,188 +97,230 @@ def read(stream: BinaryIO, name: str) -> Iterator[Session]:
 
 
 class _Reader(SessionBuilder):
-    """What must be remembered from one record to the next.
+    """The builder of the session of one file.
 
-    `held` is of role user, no wrapper, and not yet proved to be typed; `heard` is proved, and its copy of role user not
-    yet met. `proof` is the form of event that proves in this file: a second form repeats the first.
+    Attributes:
+        unproved: place and text of messages of role user that no event proved to be typed yet.
+        proved: texts proved to be typed whose copy of role user was not met yet.
+        proof: the form of event that proves in this file; a second form repeats the first.
+        has_meta: whether the header was read.
+        is_in_turn: whether a turn has begun.
+        is_busy: whether the agent works in this turn.
     """
 
     def __init__(self, name: str) -> None:
         super().__init__("codex", "codex-rollout", name)
-        self.held: list[tuple[Place, str]] = []
-        self.heard: list[str] = []
+        self.unproved: list[tuple[Place, str]] = []
+        self.proved: list[str] = []
         self.proof = ""
-        self.has_meta = self.is_in_turn = self.is_busy = False
+        self.has_meta = False
+        self.is_in_turn = False
+        self.is_busy = False
 
     def take(self, record: dict[str, Any]) -> None:
-        kind, payload = raw.text(record, "type"), raw.fields(record, "payload")
+        """Add one record."""
+        record_type = raw.text(record, "type")
+        payload = raw.fields(record, "payload")
         if not isinstance(record.get("payload"), dict):
-            self._take_old(kind, record)
-        elif kind == "session_meta":
-            self._meta(payload)
-        elif kind == "response_item":
-            self._item(payload, is_old=False)
-        elif kind == "event_msg":
-            self._event(payload)
-        elif kind == "compacted":
+            self._take_old(record_type, record)
+        elif record_type == "session_meta":
+            self._take_meta(payload)
+        elif record_type == "response_item":
+            self._take_item(payload, is_old=False)
+        elif record_type == "event_msg":
+            self._take_event(payload)
+        elif record_type == "compacted":
             self._flush()
             self.add("injected", "compaction", raw.text(payload, "message"))
-        elif kind not in SILENT:
-            self.unknown(kind)
+        elif record_type not in SILENT:
+            self.unknown(record_type)
 
-    def _take_old(self, kind: str, record: dict[str, Any]) -> None:
-        if kind:
-            self._item(record, is_old=True)
+    def _take_old(self, record_type: str, record: dict[str, Any]) -> None:
+        if record_type:
+            self._take_item(record, is_old=True)
         elif "id" in record:
-            self._meta(record)
+            self._take_meta(record)
         elif record.get("record_type") != "state":
             self.unknown("")
 
     def build(self) -> Session:
+        """Return the session."""
         self._flush()
         return super().build()
 
-    def _meta(self, meta: dict[str, Any]) -> None:
-        """The first header counts: a fork carries those of its ancestors too, in copy."""
+    def _take_meta(self, meta: dict[str, Any]) -> None:
+        """Read the first header; those after it are copies of a fork's ancestors."""
         if self.has_meta:
             return
         self.has_meta = True
         self.id = raw.text(meta, "id") or self.id
         self.root = raw.text(meta, "cwd")
         self.branch = raw.text(meta, "git", "branch")
-        origin = meta.get("thread_source")
-        if isinstance(meta.get("source"), dict) or (origin is not None and origin != "user"):
-            self.person = self.worker = "subagent"  # started by an agent, a review or a guardian
+
+        thread_source = meta.get("thread_source")
+        is_of_user = thread_source is None or thread_source == "user"
+        if isinstance(meta.get("source"), dict) or not is_of_user:
+            # Started by an agent, a review or a guardian.
+            self.person = "subagent"
+            self.worker = "subagent"
         elif meta.get("source") == "exec":
             self.person = "injected"  # `codex exec`: a script may have written the prompt
 
-    def _event(self, payload: dict[str, Any]) -> None:
-        kind = raw.text(payload, "type")
-        item = raw.fields(payload, "item") if kind == "item_completed" else {}
-        if kind == "user_message" or item.get("type") == "UserMessage":
-            self._said(payload, item)
-        elif kind in STARTS | ENDS:
+    def _take_event(self, payload: dict[str, Any]) -> None:
+        event_type = raw.text(payload, "type")
+        item = raw.fields(payload, "item") if event_type == "item_completed" else {}
+        if event_type == "user_message" or item.get("type") == "UserMessage":
+            self._take_proof(payload, item)
+        elif event_type in STARTS | ENDS:
             self._flush()
-            self.is_in_turn, self.is_busy = kind in STARTS, False
-        elif kind == "turn_aborted":
-            self.is_in_turn = self.is_busy = False
+            self.is_in_turn = event_type in STARTS
+            self.is_busy = False
+        elif event_type == "turn_aborted":
+            self.is_in_turn = False
+            self.is_busy = False
             if payload.get("reason") in (None, "interrupted"):
-                self._interrupted()
-        elif (
-            kind == "thread_rolled_back"
-        ):  # what a person took back counts no more; that it was taken back does
-            self._flush()
-            turns = payload.get("num_turns")
-            typed = [
-                event.seq
-                for event in self.events
-                if (event.actor, event.kind) == (self.person, "text")
-            ]
-            if isinstance(turns, int) and turns > 0 and typed:
-                del self.events[typed[-min(turns, len(typed))] :]
-            self.add(self.person, "interrupt", labels=(("via", "rollback"),))
-        elif f"event_msg/{kind}" not in SILENT:
-            self.unknown(f"event_msg/{kind}")
+                self._add_interrupt()
+        elif event_type == "thread_rolled_back":
+            self._roll_back(payload.get("num_turns"))
+        elif f"event_msg/{event_type}" not in SILENT:
+            self.unknown(f"event_msg/{event_type}")
 
-    def _said(self, payload: dict[str, Any], item: dict[str, Any]) -> None:
-        """A message that an event proves to be typed, unless it is of the form that only repeats, or wraps. It is
-        paired with its copy of role user, which may stand before or after it."""
+    def _roll_back(self, turns: object) -> None:
+        """Remove the turns that a person took back, and add that they did."""
+        self._flush()
+        typed = [
+            event.seq
+            for event in self.events
+            if event.actor == self.person and event.kind == "text"
+        ]
+        if isinstance(turns, int) and turns > 0 and typed:
+            first = typed[-min(turns, len(typed))]
+            del self.events[first:]
+        self.add(self.person, "interrupt", labels=(("via", "rollback"),))
+
+    def _take_proof(self, payload: dict[str, Any], item: dict[str, Any]) -> None:
+        """Add a message that an event proves to be typed, unless it repeats or wraps one.
+
+        It is paired with its copy of role user, which may come before or after it.
+        """
         form = "item" if item else "event"
         self.proof = self.proof or form
         text = raw.joined(item, "content") if item else raw.text(payload, "message")
         if form != self.proof or not text.strip():
             return
-        if copy := next((one for one in self.held if text in one[1]), None):
-            self.held.remove(copy)
+
+        for message in self.unproved:
+            if text in message[1]:
+                self.unproved.remove(message)
+                break
         else:
-            self.heard.append(text)
+            self.proved.append(text)
+
         if text.lstrip().startswith(ABORTED):
-            self._interrupted()
+            self._add_interrupt()
         elif is_codex_wrapper(text) or payload.get("kind", "plain") != "plain":
             self.add("injected", "text", text)
         else:
-            self._human(text, raw.text(item, "id"))
+            self._add_typed(text, raw.text(item, "id"))
 
-    def _human(self, text: str, uid: str = "") -> None:
-        """What the person typed of `text`, without the context that an editor put before it."""
-        labels = (MID_TURN,) if self.is_in_turn and self.is_busy and self.person == "human" else ()
-        typed = text.partition(IDE_REQUEST)[2].strip() if text.startswith(IDE_CONTEXT) else text
-        if is_envelope(typed):
-            self.add("injected", "text", typed, uid=uid)
-        else:
-            self.add(self.person, "text", typed, uid=uid, labels=labels)
+    def _add_typed(self, text: str, uid: str = "") -> None:
+        """Add the part of a text that a person typed, without an editor's context before it."""
+        if text.startswith(IDE_CONTEXT):
+            text = text.partition(IDE_REQUEST)[2].strip()
+        if is_envelope(text):
+            self.add("injected", "text", text, uid=uid)
+            return
+        is_mid_turn = self.is_in_turn and self.is_busy and self.person == "human"
+        self.add(self.person, "text", text, uid=uid, labels=(MID_TURN,) if is_mid_turn else ())
 
-    def _interrupted(self) -> None:
-        """An event and a marker of role user tell of one interruption."""
+    def _add_interrupt(self) -> None:
+        """Add an interruption once: an event and a marker of role user record the same one."""
         if not self.events or self.events[-1].kind != "interrupt":
             self.add(self.person, "interrupt")
 
-    def _item(self, item: dict[str, Any], *, is_old: bool) -> None:
-        kind, uid = raw.text(item, "type"), raw.text(item, "call_id")
-        if kind == "message":
-            self._message(item, raw.joined(item, "content"), is_old)
-        elif kind in CALLS:
-            self._works()
-            given = item.get(CALLS[kind])
-            text = given if isinstance(given, str) else raw.encode(given)
-            paths = relative_paths(PATCHED.findall(text.replace("\\n", "\n")), self.root)
-            self.call(
-                self.worker, text, uid, raw.text(item, "name") or kind.removesuffix("_call"), paths
-            )
-        elif kind in OUTPUTS:
-            tool, (text, ok) = self.tools.get(uid), outcome(item.get("output"))
-            if text.strip() in REJECTED and self.person == "human":
-                self.add("human", "rejection", uid=uid, tool=tool, ok=False)
-            else:
-                self.add("tool", "tool_result", text, uid=uid, tool=tool, ok=ok)
-        elif f"response_item/{kind}" not in SILENT:
-            self.unknown(f"response_item/{kind}")
+    def _take_item(self, item: dict[str, Any], *, is_old: bool) -> None:
+        item_type = raw.text(item, "type")
+        if item_type == "message":
+            self._take_message(item, raw.joined(item, "content"), is_old=is_old)
+        elif item_type in CALLS:
+            self._add_call(item_type, item)
+        elif item_type in OUTPUTS:
+            self._add_output(item)
+        elif f"response_item/{item_type}" not in SILENT:
+            self.unknown(f"response_item/{item_type}")
 
-    def _message(self, item: dict[str, Any], text: str, is_old: bool) -> None:
+    def _add_call(self, item_type: str, item: dict[str, Any]) -> None:
+        self._start_work()
+        arguments = item.get(CALLS[item_type])
+        text = arguments if isinstance(arguments, str) else raw.encode(arguments)
+        paths = relative_paths(PATCHED.findall(text.replace("\\n", "\n")), self.root)
+        tool = raw.text(item, "name") or item_type.removesuffix("_call")
+        self.call(self.worker, text, raw.text(item, "call_id"), tool, paths)
+
+    def _add_output(self, item: dict[str, Any]) -> None:
+        uid = raw.text(item, "call_id")
+        tool = self.tools.get(uid)
+        text, ok = outcome(item.get("output"))
+        if text.strip() in REJECTED and self.person == "human":
+            self.add("human", "rejection", uid=uid, tool=tool, ok=False)
+        else:
+            self.add("tool", "tool_result", text, uid=uid, tool=tool, ok=ok)
+
+    def _take_message(self, item: dict[str, Any], text: str, *, is_old: bool) -> None:
         if not text:
             return
         if item.get("role") == "user":
-            self._user(text, is_old)
+            self._take_user_message(text, is_old=is_old)
         elif item.get("role") == "assistant":
-            self._works()
+            self._start_work()
             self.add(self.worker, "text", text, uid=raw.text(item, "id"))
         else:
             self.add("injected", "text", text, uid=raw.text(item, "id"))
 
-    def _user(self, text: str, is_old: bool) -> None:
+    def _take_user_message(self, text: str, *, is_old: bool) -> None:
         if text.lstrip().startswith(ABORTED):
-            self._interrupted()
-        elif is_codex_wrapper(text):
+            self._add_interrupt()
+            return
+        if is_codex_wrapper(text):
             self.add("injected", "text", text)
-        elif is_old:
-            self._human(text)
-        elif heard := next((heard for heard in self.heard if heard in text), None):
-            self.heard.remove(heard)
-        else:
-            self.held.append((self.place, text))
+            return
+        if is_old:
+            self._add_typed(text)
+            return
+        for proved_text in self.proved:
+            if proved_text in text:
+                self.proved.remove(proved_text)
+                return
+        self.unproved.append((self.place, text))
 
-    def _works(self) -> None:
+    def _start_work(self) -> None:
         self._flush()
         self.is_busy = True
 
     def _flush(self) -> None:
-        """Messages of role user that no event proved: nobody typed them, as far as the file tells."""
-        for place, text in self.held:
+        """Attribute the messages of role user that no event proved to the tool."""
+        for place, text in self.unproved:
             self.add("injected", "text", text, place)
-        self.held, self.heard = [], []
+        self.unproved = []
+        self.proved = []
 
 
 def outcome(output: object) -> tuple[str, bool | None]:
-    """Text and success of a tool's output: text, parts, or an object (as such or as JSON in the text)."""
+    """Return text and success of a tool's output; None for a success that is not recorded.
+
+    The output is a text, parts, or an object (as such or as JSON in a text).
+    """
     if isinstance(output, str) and output.startswith("{"):
         output = raw.fields(raw.decode(output.encode(errors="replace"))) or output
-    given = raw.fields(output)
-    text = raw.joined(given.get("output", given.get("content")) if given else output)
-    code = raw.fields(given.get("metadata")).get("exit_code")
+    answer = raw.fields(output)
+    content = answer.get("output", answer.get("content")) if answer else output
+    text = raw.joined(content)
+
+    code = raw.fields(answer.get("metadata")).get("exit_code")
     if isinstance(code, int):
         return text, code == 0
-    if isinstance(given.get("success"), bool):
-        return text, given["success"]
-    if found := EXIT_CODE.search(text):
-        return text, found[1] == "0"
+    if isinstance(answer.get("success"), bool):
+        return text, answer["success"]
+    if match := EXIT_CODE.search(text):
+        return text, match[1] == "0"
     return text, False if text.startswith(FAILED) else None

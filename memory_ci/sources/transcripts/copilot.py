@@ -1,7 +1,7 @@
-"""GitHub Copilot CLI: `session-state/<id>/events.jsonl`, one event a line. Facts from files that version 1.0.102 wrote.
+"""Reader of GitHub Copilot CLI's `session-state/<id>/events.jsonl`, one event a line.
 
-A hook's answer at the end of a turn comes back as a message of the person; `content` is what was typed, and
-`transformedContent` what the model was given with it.
+Facts from files that version 1.0.102 wrote. A hook's answer at the end of a turn comes back as a
+message of the person; `content` was typed, and `transformedContent` is the text for the model.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from memory_ci.sources.transcripts import raw
 from memory_ci.sources.transcripts.builder import SessionBuilder, read_objects, touched_paths
 from memory_ci.sources.transcripts.prose import is_envelope
 
-# How types of events begin that say nothing of what was said or done.
 SILENT = (
     "hook.",
     "session.",
@@ -23,19 +22,18 @@ SILENT = (
     "permission.",
     "tool.user_requested",
 )
+"""Beginnings of types of events that hold no message, call or result."""
 
 
 def sniff(head: bytes) -> bool:
-    """True for the event that begins a session, which names its producer."""
+    """Return whether a file begins with the event of a session that names Copilot."""
     first = raw.fields(raw.decode(head.partition(b"\n")[0]))
-    return (
-        first.get("type") == "session.start"
-        and raw.text(first, "data", "producer") == "copilot-agent"
-    )
+    producer = raw.text(first, "data", "producer")
+    return first.get("type") == "session.start" and producer == "copilot-agent"
 
 
 def read(stream: BinaryIO, name: str) -> Iterator[Session]:
-    """The one session of a file."""
+    """Yield the one session of a file."""
     reader = _Reader("copilot", "copilot-events", name)
     for record in read_objects(stream, reader):
         reader.take(record)
@@ -43,48 +41,51 @@ def read(stream: BinaryIO, name: str) -> Iterator[Session]:
 
 
 class _Reader(SessionBuilder):
-    """The events of one file."""
+    """The builder of the session of one file."""
 
     def take(self, record: dict[str, Any]) -> None:
-        kind, data, uid = (
-            raw.text(record, "type"),
-            raw.fields(record, "data"),
-            raw.text(record, "id"),
-        )
-        is_inner, said = bool(raw.text(data, "parentToolCallId")), raw.joined(data, "content")
+        """Add one event."""
+        event_type = raw.text(record, "type")
+        data = raw.fields(record, "data")
+        uid = raw.text(record, "id")
+        text = raw.joined(data, "content")
+        is_inner = bool(raw.text(data, "parentToolCallId"))
         worker: Actor = "subagent" if is_inner else "agent"
-        if kind == "session.start":
-            self.id = raw.text(data, "sessionId") or self.id
-            self.branch = raw.text(data, "context", "branch")
-            self.root = raw.text(data, "context", "gitRoot") or raw.text(data, "context", "cwd")
-        elif kind == "user.message":
-            is_injected = bool(raw.text(data, "source")) or is_envelope(said)
-            self.say("injected" if is_injected else "subagent" if is_inner else "human", said, uid)
-        elif kind in ("assistant.message", "system.message"):
-            self.say(worker if kind == "assistant.message" else "injected", said, uid)
-        elif kind == "tool.execution_start":
-            paths = touched_paths(given := data.get("arguments"), "path", root=self.root)
-            self.call(
-                worker,
-                raw.encode(given),
-                raw.text(data, "toolCallId"),
-                raw.text(data, "toolName"),
-                paths,
-            )
-        elif kind == "tool.execution_complete":
-            self._result(data)
-        elif kind == "abort":
-            self.add("human", "interrupt", uid=uid)
-        elif not kind.startswith(SILENT):
-            self.unknown(kind)
 
-    def _result(self, data: dict[str, Any]) -> None:
-        uid, told = (
-            raw.text(data, "toolCallId"),
-            raw.fields(data, "result") or raw.fields(data, "error"),
-        )
-        text = raw.joined(told, "content") or raw.text(told, "message")
-        ok = data.get("success") is not False and raw.fields(data, "shellExecution").get(
-            "exitCode"
-        ) in (None, 0)
+        if event_type == "session.start":
+            self._take_start(data)
+        elif event_type == "user.message":
+            person: Actor = "subagent" if is_inner else "human"
+            is_injected = bool(raw.text(data, "source")) or is_envelope(text)
+            self.say("injected" if is_injected else person, text, uid)
+        elif event_type == "assistant.message":
+            self.say(worker, text, uid)
+        elif event_type == "system.message":
+            self.say("injected", text, uid)
+        elif event_type == "tool.execution_start":
+            self._add_call(worker, data)
+        elif event_type == "tool.execution_complete":
+            self._add_result(data)
+        elif event_type == "abort":
+            self.add("human", "interrupt", uid=uid)
+        elif not event_type.startswith(SILENT):
+            self.unknown(event_type)
+
+    def _take_start(self, data: dict[str, Any]) -> None:
+        self.id = raw.text(data, "sessionId") or self.id
+        self.branch = raw.text(data, "context", "branch")
+        self.root = raw.text(data, "context", "gitRoot") or raw.text(data, "context", "cwd")
+
+    def _add_call(self, worker: Actor, data: dict[str, Any]) -> None:
+        arguments = data.get("arguments")
+        paths = touched_paths(arguments, "path", root=self.root)
+        uid = raw.text(data, "toolCallId")
+        self.call(worker, raw.encode(arguments), uid, raw.text(data, "toolName"), paths)
+
+    def _add_result(self, data: dict[str, Any]) -> None:
+        uid = raw.text(data, "toolCallId")
+        answer = raw.fields(data, "result") or raw.fields(data, "error")
+        text = raw.joined(answer, "content") or raw.text(answer, "message")
+        exit_code = raw.fields(data, "shellExecution").get("exitCode")
+        ok = data.get("success") is not False and exit_code in (None, 0)
         self.add("tool", "tool_result", text, uid=uid, tool=self.tools.get(uid), ok=ok)

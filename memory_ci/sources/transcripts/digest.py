@@ -1,8 +1,9 @@
-"""Our own format, JSON lines: what is worth keeping of a session, each event with its address in the first transcript.
+"""Digests, our own format of JSON lines for the parts of a session that are worth keeping.
 
-The first line says which session it is; then comes one line per event: what people said, whole; the end of what the
-agent said and the beginning of what failed; which tools ran on which files, without what they were given or answered,
-but for the input of a call that a person refused.
+The first line identifies the session. Then comes one line per event, with its address in the
+transcript: texts of people, whole; the end of texts of the agent and the beginning of failures;
+which tools ran on which files, without their input and output, except the input of a call that a
+person refused.
 """
 
 from __future__ import annotations
@@ -26,12 +27,26 @@ from memory_ci.records.event import (
 )
 
 FIRST = b'{"memory-ci-session":'
-MAX_TEXT = 1_000  # Characters kept of what no person said: it only corroborates.
+MAX_TEXT = 1_000  # Characters kept of a text of no person: it only corroborates.
 STEERING = ("rejection", "interrupt", "compaction", "commit")
 
 
 class Header(msgspec.Struct, frozen=True, kw_only=True, rename={"version": "memory-ci-session"}):
-    """The first line. `counts` are those of the whole transcript; `left_out` events did not fit into the size limit."""
+    """The first line of a digest.
+
+    Attributes:
+        version: the version of the format.
+        agent: the agent of the session.
+        id: the id of the session.
+        format: the format of the transcript.
+        path: the name of the transcript.
+        branch: the branch of the session.
+        started: the time of its first event.
+        ended: the time of its last event.
+        counts: the counts of the whole transcript.
+        pull_requests: the numbers of pull requests that it opened.
+        left_out: how many events did not fit into the size limit.
+    """
 
     version: Literal[1]
     agent: str
@@ -47,7 +62,23 @@ class Header(msgspec.Struct, frozen=True, kw_only=True, rename={"version": "memo
 
 
 class Line(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One event. `path` is the transcript that it stands in, where that is not the header's."""
+    """One event of a digest.
+
+    Attributes:
+        seq: its number in the transcript.
+        at: its time.
+        actor: whose event it is.
+        kind: its kind.
+        text: its text, redacted and shortened.
+        line: its line in the transcript.
+        path: the name of its transcript, where that is not the header's.
+        tool: the tool of a call or result.
+        ok: whether a tool succeeded.
+        severity: its severity.
+        paths: the files it touched.
+        labels: its marks.
+        uid: its id in the transcript.
+    """
 
     seq: int
     at: datetime
@@ -65,67 +96,86 @@ class Line(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def write_digest(session: Session, max_bytes: int, redact: Callable[[str], str]) -> bytes:
-    """The digest of a session, the same bytes each time; every text in it has passed `redact`.
+    """Return the digest of a session; it is the same bytes each time.
 
-    Over `max_bytes` the least valuable go first: tool calls, then what no person said, then what people said between
-    their first and their last words, the oldest of each first. The header alone may exceed a tiny limit.
+    Over the limit the least valuable events are left out first: tool calls, then texts of no
+    person, then texts of people between their first and their last, the oldest of each first. The
+    header alone may exceed a tiny limit.
+
+    Args:
+        session: the session.
+        max_bytes: the limit.
+        redact: a function that masks secrets; all texts of the digest are its results.
     """
-    kept = [event for event in session.events if _is_kept(event)]
+    events = [event for event in session.events if _is_kept(event)]
     lines = {
-        at: msgspec.json.encode(_line(event, session, redact)) + b"\n"
-        for at, event in enumerate(kept)
+        index: msgspec.json.encode(_line(event, session, redact)) + b"\n"
+        for index, event in enumerate(events)
     }
-    total, whole = sum(map(len, lines.values())), len(kept)
-    room = max_bytes - len(_header(session, redact, whole))
-    ranks = _ranks(kept)
-    for at in sorted(range(whole), key=ranks.__getitem__):
-        if total <= room:
+    total = sum(len(line) for line in lines.values())
+    limit = max_bytes - len(_header(session, redact, len(events)))
+
+    values = _rate(events)
+    for index in sorted(range(len(events)), key=values.__getitem__):
+        if total <= limit:
             break
-        total -= len(lines.pop(at))
-    return _header(session, redact, whole - len(lines)) + b"".join(lines.values())
+        total -= len(lines.pop(index))
+    left_out = len(events) - len(lines)
+    return _header(session, redact, left_out) + b"".join(lines.values())
 
 
 def sniff(head: bytes) -> bool:
-    """Whether a file that begins like this is a digest."""
+    """Return whether a file that begins like this is a digest."""
     return head.startswith(FIRST)
 
 
 def read(stream: BinaryIO, name: str) -> Iterator[Session]:
-    """The session of a digest, none if its first line is not ours. Addresses are those of the first transcript."""
+    """Yield the session of a digest, none if its first line is not a header.
+
+    The addresses of its events are those in the transcript.
+    """
     try:
         header = msgspec.json.decode(stream.readline(), type=Header)
     except (msgspec.DecodeError, UnicodeDecodeError):
         return
     key = f"{header.agent}:{header.id}"
     events: list[Event] = []
-    bad = header.counts.bad_lines
-    for line in stream:
+    bad_lines = header.counts.bad_lines
+    for data in stream:
         try:
-            told = asdict(msgspec.json.decode(line, type=Line))
+            line = msgspec.json.decode(data, type=Line)
         except (msgspec.DecodeError, UnicodeDecodeError):
-            bad += 1
+            bad_lines += 1
             continue
-        place = Origin(
-            kind="session", id=key, path=told.pop("path") or header.path, line=told.pop("line")
-        )
-        events.append(Event(**told, origin=place, session=key))
-    said = asdict(header) | {"counts": replace(header.counts, bad_lines=bad)}
-    del said["version"], said["left_out"]
-    yield Session(**said, events=tuple(events))
+        fields = asdict(line)
+        del fields["path"], fields["line"]
+        origin = Origin(kind="session", id=key, path=line.path or header.path, line=line.line)
+        events.append(Event(**fields, origin=origin, session=key))
 
-
-def _is_kept(event: Event) -> bool:
-    if event.actor == "human" or event.kind in STEERING:
-        return True
-    if event.kind == "tool_result":
-        return event.ok is False or event.severity != "info"
-    return event.kind == "tool_call" or (
-        event.kind == "text" and event.actor in ("agent", "subagent")
+    yield Session(
+        agent=header.agent,
+        id=header.id,
+        format=header.format,
+        path=header.path,
+        events=tuple(events),
+        counts=replace(header.counts, bad_lines=bad_lines),
+        branch=header.branch,
+        started=header.started,
+        ended=header.ended,
+        pull_requests=header.pull_requests,
     )
 
 
+def _is_kept(event: Event) -> bool:
+    if event.actor == "human" or event.kind in STEERING or event.kind == "tool_call":
+        return True
+    if event.kind == "tool_result":
+        return event.ok is False or event.severity != "info"
+    return event.kind == "text" and event.actor in ("agent", "subagent")
+
+
 def _header(session: Session, redact: Callable[[str], str], left_out: int) -> bytes:
-    unknown = {_clean(name, redact): number for name, number in session.counts.unknown.items()}
+    unknown = {_clean(name, redact): count for name, count in session.counts.unknown.items()}
     header = Header(
         version=1,
         agent=_clean(session.agent, redact),
@@ -143,21 +193,13 @@ def _header(session: Session, redact: Callable[[str], str], left_out: int) -> by
 
 
 def _line(event: Event, session: Session, redact: Callable[[str], str]) -> Line:
-    """Words are masked before they are cut, for half a credential is known by no pattern."""
     path = event.origin.path or session.path
-    text = "" if event.kind == "tool_call" else _clean(event.text, redact)
-    if event.actor != "human" and len(text) > MAX_TEXT:
-        text = (
-            text[: MAX_TEXT - 1] + "…"
-            if event.kind == "tool_result"
-            else "…" + text[1 - MAX_TEXT :]
-        )
     return Line(
         seq=event.seq,
         at=event.at,
         actor=event.actor,
         kind=event.kind,
-        text=text,
+        text=_shorten_text(event, redact),
         line=event.origin.line,
         path="" if path == session.path else _file_name(path, redact),
         tool=event.tool and _clean(event.tool, redact),
@@ -169,27 +211,51 @@ def _line(event: Event, session: Session, redact: Callable[[str], str]) -> Line:
     )
 
 
-def _ranks(events: Sequence[Event]) -> list[int]:
-    """How valuable each event is; `sorted` is stable, so that of equals the oldest goes first."""
-    ranks = [
-        2 if event.actor == "human" else 0 if event.kind == "tool_call" else 1 for event in events
-    ]
-    people = [number for number, rank in enumerate(ranks) if rank == 2]
-    for number in people[-1:]:
-        ranks[number] = 3
-    for number in people[:1]:
-        ranks[number] = 4
-    return ranks
+def _shorten_text(event: Event, redact: Callable[[str], str]) -> str:
+    """Return the text of an event, masked and cut.
+
+    It is masked before it is cut, for no pattern recognises half a credential.
+    """
+    if event.kind == "tool_call":
+        return ""
+    text = _clean(event.text, redact)
+    if event.actor == "human" or len(text) <= MAX_TEXT:
+        return text
+    if event.kind == "tool_result":
+        return text[: MAX_TEXT - 1] + "…"
+    return "…" + text[1 - MAX_TEXT :]
+
+
+def _rate(events: Sequence[Event]) -> list[int]:
+    """Return how valuable each event is; among equals the caller drops the oldest first."""
+    values = []
+    turns = []
+    for index, event in enumerate(events):
+        if event.actor == "human":
+            turns.append(index)
+            values.append(2)
+        else:
+            values.append(0 if event.kind == "tool_call" else 1)
+    if turns:
+        values[turns[-1]] = 3
+        values[turns[0]] = 4
+    return values
 
 
 def safe_id(text: str, redact: Callable[[str], str]) -> str:
-    """An id without control characters; one that holds what must be masked becomes its hash, so that two stay two."""
-    bare = "".join(char for char in text.encode("utf-8", "replace").decode() if char.isprintable())
-    return bare if redact(bare) == bare else hashlib.sha256(bare.encode()).hexdigest()[:32]
+    """Return an id without control characters; an id that must be masked becomes its hash.
+
+    So two ids that must be masked stay different.
+    """
+    valid = text.encode("utf-8", "replace").decode()
+    printable = "".join(char for char in valid if char.isprintable())
+    if redact(printable) == printable:
+        return printable
+    return hashlib.sha256(printable.encode()).hexdigest()[:32]
 
 
 def _clean(text: str, redact: Callable[[str], str]) -> str:
-    """Masked, and without half characters (JSON can spell a lone surrogate), which no file can hold."""
+    """Return a text masked, without lone surrogates, which JSON can spell but no file can hold."""
     return redact(text.encode("utf-8", "replace").decode())
 
 

@@ -1,9 +1,10 @@
-"""git-ai: authorship notes (`authorship/3.x`) under `refs/notes/ai`, which may hold the prompts behind a commit.
+"""Reader of git-ai's authorship notes (`authorship/3.x`) under `refs/notes/ai`.
 
-A note is a list of files and line ranges, a line `---`, and a JSON object. Messages of type user are not all a
-person's: older versions wrote Claude's tool results so, and skills and commands still come so. A turn is a person's
-where it stands after the agent has spoken, not while a tool works; Cursor's always are, without what Cursor wraps
-around them. As results could forge a reason for a rejection, it is not taken from here.
+A note may hold the prompts behind a commit. It is a list of files and line ranges, a line `---`,
+and a JSON object. Messages of type user are not all a person's: older versions wrote Claude's tool
+results so, and skills and commands still come so. A turn is a person's if it comes after a message
+of the agent, not while a tool works; Cursor's always are, without the text that Cursor wraps around
+them. As results could forge a reason for a rejection, the reason is not taken from here.
 """
 
 from __future__ import annotations
@@ -20,41 +21,51 @@ from memory_ci.sources.transcripts.prose import INTERRUPT, REJECTED, add_turn, t
 
 FORMAT = "git-ai-note"
 NOTE = re.compile(
-    rb'\A(?:[^\s\n][^\n]*\n(?:  \S+ [\d,-]+\n)+)*---\n\s*\{\s*"schema_version"\s*:\s*"authorship/3\.'
+    rb"\A(?:[^\s\n][^\n]*\n(?:  \S+ [\d,-]+\n)+)*---\n\s*"
+    rb'\{\s*"schema_version"\s*:\s*"authorship/3\.'
 )
 DIVIDER = re.compile(rb"^---\n", re.MULTILINE)
-# Where git-ai's own indentation puts the type of a message; no text of a message can begin a line.
+
 MESSAGE = re.compile(rb'^ {10}"type": ', re.MULTILINE)
-# Around what a person typed, at the end of what Cursor sends: files, images and web pages stand before it.
-QUERY_START, QUERY_END = "<user_query>", "</user_query>"
-# A line that only Cursor writes: without a query at its end, nothing of such a message is known to be typed.
+"""The type of a message in git-ai's own indentation; no text of a message can begin a line."""
+
+QUERY_START = "<user_query>"
+QUERY_END = "</user_query>"
+"""The tags around a person's words in a message of Cursor; files, images and pages come before."""
+
 WRAPPED = re.compile(r"^(?:<[a-z]+_[a-z_]+>|\[Image\])$", re.MULTILINE)
-# The names that the readers of the agents' own files use, so that a session is known again.
+"""A line that only Cursor writes: without a query at its end, no part of the message was typed."""
+
 TOOLS = {"claude": "claude-code"}
-WARM_UP = "Warmup"  # What Claude Code sends by itself to have a sub-agent ready.
+"""The names that the readers of the agents' own files use, so that copies of a session match."""
+
+WARM_UP = "Warmup"  # The message by which Claude Code has a sub-agent ready.
 FILES = ("file_path", "path", "notebook_path")
 
 
 def sniff(head: bytes) -> bool:
-    """Whether a note starts with `head`: nothing but files and line ranges stand before its JSON."""
+    """Return whether a note starts with `head`: only files and line ranges come before its JSON."""
     return bool(NOTE.match(head))
 
 
 def read(stream: BinaryIO, name: str) -> Iterator[Session]:
-    """The sessions of a note, one a prompt record; `Origin.line` is the line of the message."""
+    """Yield the sessions of a note, one a prompt record; `Origin.line` is that of the message."""
     data = stream.read(MAX_DOCUMENT + 1)
     divider = DIVIDER.search(data)
-    note = raw.decode(data[divider.end() :]) if divider and len(data) <= MAX_DOCUMENT else None
+    note: object = None
+    if divider and len(data) <= MAX_DOCUMENT:
+        note = raw.decode(data[divider.end() :])
     if not isinstance(note, dict):
         broken = SessionBuilder("git-ai", FORMAT, name)
         broken.bad_lines += 1
         yield broken.build()
         return
-    lines = _message_lines(data)
+
+    lines = _iter_message_lines(data)
     for key, prompt in raw.fields(note, "prompts").items():
         tool = raw.text(prompt, "agent_id", "tool")
-        uid = raw.text(prompt, "agent_id", "id") or key
-        reader = _Reader(TOOLS.get(tool, tool or "git-ai"), FORMAT, name, uid)
+        session_id = raw.text(prompt, "agent_id", "id") or key
+        reader = _Reader(TOOLS.get(tool, tool or "git-ai"), FORMAT, name, session_id)
         for message in raw.items(prompt, "messages"):
             reader.records += 1
             if isinstance(message, dict):
@@ -65,18 +76,30 @@ def read(stream: BinaryIO, name: str) -> Iterator[Session]:
         yield reader.build()
 
 
-def _message_lines(data: bytes) -> Iterator[int]:
-    """The line of each message in order, from 1; the last one found for a note that is not laid out as git-ai does."""
-    line, at = 1, 0
-    for found in MESSAGE.finditer(data):
-        line, at = line + data.count(b"\n", at, found.start()), found.start()
+def _iter_message_lines(data: bytes) -> Iterator[int]:
+    """Yield the line of each message in order, from 1, and then the last one for ever.
+
+    A note may be laid out in another way than git-ai does it.
+    """
+    line = 1
+    offset = 0
+    for match in MESSAGE.finditer(data):
+        line += data.count(b"\n", offset, match.start())
+        offset = match.start()
         yield line
     while True:
         yield line
 
 
 class _Reader(SessionBuilder):
-    """One prompt record while it is read: whose turn it is."""
+    """The builder of the session of one prompt record.
+
+    Attributes:
+        open_calls: how many calls of tools have no result yet.
+        is_working: whether a tool works, so that a message of type user is its result.
+        stopped_at: when a person refused or interrupted the last open call.
+        wrapped_at: the time of the text of a command or skill, in a tuple; None for none.
+    """
 
     open_calls = 0
     is_working = False
@@ -84,55 +107,72 @@ class _Reader(SessionBuilder):
     wrapped_at: tuple[datetime | None] | None = None
 
     def take(self, message: dict[str, Any]) -> None:
-        """One message."""
-        kind, text = message.get("type"), raw.text(message, "text")
-        if kind == "user" and self.agent == "cursor":
-            self._cursor(text)
-        elif kind == "user":
-            self._user(text)
-        elif kind in ("assistant", "plan"):
-            self.is_working, self.open_calls, self.wrapped_at = False, 0, None
-            self.say("agent", text)
-        elif kind == "tool_use":
-            self.is_working, self.stopped_at = True, None
-            self.open_calls += 1
-            given = message.get("input")
-            called = raw.text(given, "command") or raw.encode(given)
-            tool, paths = raw.text(message, "name") or None, touched_paths(given, *FILES)
-            self.add("agent", "tool_call", called, tool=tool, paths=paths)
-        elif kind != "thinking":
-            self.unknown(kind, "(none)")
-
-    def _user(self, text: str) -> None:
-        """What came while a tool worked; after a refusal, with all calls answered, the next turn is a person's. What
-        Claude Code made of a command or skill has the time of that."""
-        at = self.place.at
-        is_claude = self.agent == TOOLS["claude"]
-        if self.is_working and not (self.stopped_at and at and at > self.stopped_at):
-            self._result(text)
-        elif is_claude and (
-            self.wrapped_at == (at,) or (text.strip() == WARM_UP and not self.events)
-        ):
-            self.add("injected", "text", text)
-        else:
+        """Add one message."""
+        message_type = message.get("type")
+        text = raw.text(message, "text")
+        if message_type == "user" and self.agent == "cursor":
+            self._take_cursor(text)
+        elif message_type == "user":
+            self._take_user(text)
+        elif message_type in ("assistant", "plan"):
             self.is_working = False
-            self.wrapped_at = None if typed_words(text) else (at,)
-            add_turn(self, text)
+            self.open_calls = 0
+            self.wrapped_at = None
+            self.say("agent", text)
+        elif message_type == "tool_use":
+            self._add_call(message)
+        elif message_type != "thinking":
+            self.unknown(message_type, "(none)")
 
-    def _result(self, text: str) -> None:
+    def _add_call(self, message: dict[str, Any]) -> None:
+        self.is_working = True
+        self.stopped_at = None
+        self.open_calls += 1
+        arguments = message.get("input")
+        text = raw.text(arguments, "command") or raw.encode(arguments)
+        tool = raw.text(message, "name") or None
+        self.add("agent", "tool_call", text, tool=tool, paths=touched_paths(arguments, *FILES))
+
+    def _take_user(self, text: str) -> None:
+        """Add a message of type user: the result of a working tool, or a turn.
+
+        After a refusal, with all calls answered, the next turn is a person's. The text of a command
+        or skill that Claude Code adds has the time of the command.
+        """
+        at = self.place.at
+        is_after_stop = bool(self.stopped_at and at and at > self.stopped_at)
+        if self.is_working and not is_after_stop:
+            self._add_result(text)
+            return
+        if self.agent == TOOLS["claude"]:
+            is_warm_up = text.strip() == WARM_UP and not self.events
+            if self.wrapped_at == (at,) or is_warm_up:
+                self.add("injected", "text", text)
+                return
+        self.is_working = False
+        self.wrapped_at = None if typed_words(text) else (at,)
+        add_turn(self, text)
+
+    def _add_result(self, text: str) -> None:
         self.open_calls -= 1
-        is_refused = bool(REJECTED.match(text))
-        if not is_refused and not text.startswith(INTERRUPT):
+        if REJECTED.match(text):
+            self.add("human", "rejection")
+        elif text.startswith(INTERRUPT):
+            self.add("human", "interrupt", text)
+        else:
             self.add("tool", "tool_result", text)
             return
-        self.add("human", "rejection" if is_refused else "interrupt", "" if is_refused else text)
         self.stopped_at = self.place.at if self.open_calls <= 0 else None
 
-    def _cursor(self, text: str) -> None:
-        around, start, rest = text.rpartition(QUERY_START)
-        if start and rest.rstrip().endswith(QUERY_END):
-            words = rest.rstrip().removesuffix(QUERY_END).strip()
+    def _take_cursor(self, text: str) -> None:
+        before, tag, query = text.rpartition(QUERY_START)
+        if tag and query.rstrip().endswith(QUERY_END):
+            words = query.rstrip().removesuffix(QUERY_END).strip()
+        elif WRAPPED.search(text):
+            before = text
+            words = ""
         else:
-            around, words = (text, "") if WRAPPED.search(text) else ("", text)
-        self.say("injected", around)
+            before = ""
+            words = text
+        self.say("injected", before)
         add_turn(self, words)

@@ -1,4 +1,4 @@
-"""A session in neutral JSON (docs/sessions.md): the way in for agents that no reader here knows."""
+"""Reader of neutral JSON (docs/sessions.md), for agents without a reader of their own."""
 
 from __future__ import annotations
 
@@ -23,35 +23,37 @@ KINDS: tuple[EventKind, ...] = (
 
 
 def sniff(head: bytes) -> bool:
-    """Whether the first key of the document says that it is one."""
+    """Return whether the first key of a document is the one of this format."""
     return bool(FIRST.match(head))
 
 
 def read(stream: BinaryIO, name: str) -> Iterator[Session]:
-    """The one session of a document; `Origin.line` is that of the event's id, where it has one."""
+    """Yield the one session of a document; `Origin.line` is that of the event's id, if any."""
     builder = SessionBuilder("neutral", "neutral-json", name)
     document = Document(stream, builder)
-    told = document.value
-    builder.agent = raw.text(told, "agent") or builder.agent
-    builder.id = raw.text(told, "id") or builder.id
-    builder.branch = raw.text(told, "branch")
-    for event in raw.items(told, "events"):
+    transcript = document.value
+    builder.agent = raw.text(transcript, "agent") or builder.agent
+    builder.id = raw.text(transcript, "id") or builder.id
+    builder.branch = raw.text(transcript, "branch")
+    root = raw.text(transcript, "root")
+    for value in raw.items(transcript, "events"):
         builder.records += 1
-        found = raw.fields(event)
-        actor = next((known for known in ACTORS if known == found.get("actor")), None)
-        kind = next((known for known in KINDS if known == found.get("kind", "text")), None)
+        event = raw.fields(value)
+        actor = next((actor for actor in ACTORS if actor == event.get("actor")), None)
+        kind = next((kind for kind in KINDS if kind == event.get("kind", "text")), None)
         if actor is None or kind is None:
-            builder.unknown(f"{found.get('actor')} {found.get('kind')}")
+            builder.unknown(f"{event.get('actor')} {event.get('kind')}")
             continue
-        uid, ok = raw.text(found, "id"), found.get("ok")
+        uid = raw.text(event, "id")
+        ok = event.get("ok")
         builder.add(
             actor,
             kind,
-            raw.text(found, "text"),
-            Place(document.line_of(uid), raw.time(found, "at")),
+            raw.text(event, "text"),
+            Place(document.line_of(uid), raw.time(event, "at")),
             uid=uid,
-            tool=raw.text(found, "tool") or None,
+            tool=raw.text(event, "tool") or None,
             ok=ok if isinstance(ok, bool) else None,
-            paths=relative_paths(map(raw.text, raw.items(found, "paths")), raw.text(told, "root")),
+            paths=relative_paths((raw.text(path) for path in raw.items(event, "paths")), root),
         )
     yield builder.build()

@@ -1,7 +1,8 @@
-"""SpecStory: Markdown exports of sessions of several agents (versions 1 and 2 of its Markdown).
+"""Reader of SpecStory's Markdown exports of sessions of several agents (versions 1 and 2).
 
-What a tool said is quoted here without a mark of its own, so that it could forge a person's reason for a rejection: a
-rejection is counted, its reason is left to the agent's own file. Thinking is left out.
+The output of a tool is quoted here without a mark of its own, and could forge a person's reason for
+a rejection: a rejection is counted, its reason is left to the agent's own file. Thinking is left
+out.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import re
 from collections.abc import Iterator
 from typing import BinaryIO
 
-from memory_ci.records.event import Session
+from memory_ci.records.event import Actor, Session
 from memory_ci.sources.transcripts import raw
 from memory_ci.sources.transcripts.builder import Place, SessionBuilder, dated_name, read_lines
 from memory_ci.sources.transcripts.prose import REJECTED, add_turn
@@ -26,43 +27,62 @@ TOOL_PATH = re.compile(r"^ ?`\./([^`]+)`$", re.MULTILINE)
 OUTPUT_START = re.compile(r"^```\w*\n", re.MULTILINE)
 FENCE = re.compile(r"(`{3,}|~{3,})(.*)")
 SEPARATOR = "---"  # The line between the turns of a person and of the agent.
-# The names that the readers of the agents' own files use, so that a session is known again.
+
 AGENTS = {
     "claude-code": "claude-code",
     "codex-cli": "codex",
     "gemini-cli": "gemini",
     "cursor-cli": "cursor",
 }
-# What may quote anything, headers of turns too: how it opens a line, and how it closes.
+"""The names that the readers of the agents' own files use, so that copies of a session match."""
+
 BLOCKS = {"<tool-use": "</tool-use>", "<think>": "</think>"}
+"""Opening and closing of blocks that may quote anything, headers of turns included."""
 
 
 def sniff(head: bytes) -> bool:
-    """Whether a file that starts with `head` says that SpecStory generated it."""
+    """Return whether a file that starts with `head` has the banner of SpecStory."""
     return head.removeprefix(b"\xef\xbb\xbf").lstrip().startswith(BANNER)
 
 
 def read(stream: BinaryIO, name: str) -> Iterator[Session]:
-    """The sessions of an export, mostly one, turn by turn; `Origin.line` is where a turn's words or block begin."""
+    """Yield the sessions of an export, mostly one.
+
+    `Origin.line` is the line where the words or the block of a turn begin.
+    """
     reader = _Reader(name)
     for number, text in read_lines(stream):
-        found = SESSION.match(text or "")
-        if found and reader.is_open():
+        header = SESSION.match(text or "")
+        if header and reader.is_open():
             if reader.has_turn:
                 yield reader.build()
                 reader = _Reader(name)
-            slug = re.sub(r"[^a-z0-9]+", "-", found["agent"].lower()).strip("-")
-            reader.agent, reader.id = AGENTS.get(slug, slug or "specstory"), found["id"]
+            slug = re.sub(r"[^a-z0-9]+", "-", header["agent"].lower()).strip("-")
+            reader.agent = AGENTS.get(slug, slug or "specstory")
+            reader.id = header["id"]
         reader.take(number, text)
     yield reader.build()
 
 
 class _Reader(SessionBuilder):
-    """One session while it is read: the turn, and the part of it that is being collected. `block` and `fence` say what
-    opened the part, so that it may quote anything."""
+    """The builder of one session.
 
-    has_turn = is_user = is_side = False
-    block = fence = ""
+    Attributes:
+        has_turn: whether the header of a turn was read.
+        is_user: whether the turn is a person's.
+        is_side: whether the turn is of a sub-agent's chain.
+        part: numbered lines of the part of the turn that is being collected.
+        block: the opening of the block that is being collected, which may quote anything.
+        fence: the opening of the fence in it, likewise.
+        depth: how many blocks are open.
+        is_after_blank: whether the line before was blank.
+    """
+
+    has_turn = False
+    is_user = False
+    is_side = False
+    block = ""
+    fence = ""
     depth = 0
     is_after_blank = True
 
@@ -71,58 +91,68 @@ class _Reader(SessionBuilder):
         self.part: list[tuple[int, str]] = []
 
     def is_open(self) -> bool:
-        """Whether a header may stand here, outside of every block and fence."""
+        """Return whether a header may come here, outside of all blocks and fences."""
         return not self.block and not self.fence and self.is_after_blank
 
     def take(self, number: int, text: str | None) -> None:
-        """One line of the file, None for a line that cannot be read."""
+        """Add one line of the file, None for a line that cannot be read."""
         if text is None:
             self.bad_lines += 1
             return
-        if header := TURN.match(text) if self.is_open() else None:
-            self.records += 1
-            self._flush()
-            self.has_turn, self.is_user, self.is_side = (
-                True,
-                header["who"] == "User",
-                bool(header["side"]),
-            )
-            time = TIME.search(header["mark"] or "")
-            at = raw.time(time[0].replace(" +", "+").replace(" -", "-")) if time else None
-            self.place = Place(number, at)
+        header = TURN.match(text) if self.is_open() else None
+        if header:
+            self._begin_turn(number, header)
         elif self.has_turn:
             self._collect(number, text)
         self.is_after_blank = not text.strip()
 
+    def _begin_turn(self, number: int, header: re.Match[str]) -> None:
+        self.records += 1
+        self._flush()
+        self.has_turn = True
+        self.is_user = header["who"] == "User"
+        self.is_side = bool(header["side"])
+        time = TIME.search(header["mark"] or "")
+        at = raw.time(time[0].replace(" +", "+").replace(" -", "-")) if time else None
+        self.place = Place(number, at)
+
     def build(self) -> Session:
-        """The session, with the part that was last collected."""
+        """Return the session, with the part that was last collected."""
         self._flush()
         return super().build()
 
     def _collect(self, number: int, text: str) -> None:
-        opened = next((opening for opening in BLOCKS if text.startswith(opening)), "")
-        if not self.block and not self.fence and opened:
-            self._flush()
-            self.block = opened
+        if not self.block and not self.fence:
+            for opening in BLOCKS:
+                if text.startswith(opening):
+                    self._flush()
+                    self.block = opening
+                    break
         self.part.append((number, text))
+
         if self.block:
             self.depth += text.startswith(self.block) - (BLOCKS[self.block] in text)
             if self.depth <= 0:
                 self._flush()
-        elif not self.is_user and (found := FENCE.match(text)):
+        elif not self.is_user and (fence := FENCE.match(text)):
             if not self.fence:
-                self.fence = found[1]
-            elif found[1].startswith(self.fence) and not found[2].strip():
+                self.fence = fence[1]
+            elif fence[1].startswith(self.fence) and not fence[2].strip():
                 self.fence = ""
 
     def _flush(self) -> None:
-        """Make an event of the collected part."""
-        line = next((number for number, text in self.part if text.strip()), 0)
+        """Add the collected part as an event, and begin the next part."""
+        first_line = next((number for number, text in self.part if text.strip()), 0)
         text = "\n".join(text for _, text in self.part).strip()
         if text == SEPARATOR or text.endswith(f"\n{SEPARATOR}"):
             text = text.removesuffix(SEPARATOR).rstrip()
-        block, self.part, self.block, self.depth, self.fence = self.block, [], "", 0, ""
-        self.place = Place(line, self.place.at)
+        block = self.block
+        self.part = []
+        self.block = ""
+        self.fence = ""
+        self.depth = 0
+
+        self.place = Place(first_line, self.place.at)
         if block == "<tool-use":
             self._add_tool(text)
         elif block:
@@ -133,20 +163,26 @@ class _Reader(SessionBuilder):
             self.say("subagent" if self.is_side else "agent", text)
 
     def _add_tool(self, text: str) -> None:
-        """What a tool was given, and what stands between the first fence and the last: an output may hold some, too."""
-        start, end = OUTPUT_START.search(text), text.rfind("\n```")
-        given, output = text, ""
+        """Add a call and its output, which is between the first fence and the last.
+
+        An output may hold fences, too.
+        """
+        call_text = text
+        output = ""
+        start = OUTPUT_START.search(text)
+        end = text.rfind("\n```")
         if start and end >= start.end() - 1:
-            given, output = text[: start.start()], text[start.end() : end]
-        found, paths = TOOL_NAME.search(text), tuple(TOOL_PATH.findall(given)[:1])
-        tool = found[1] if found else None
-        self.add(
-            "subagent" if self.is_side else "agent", "tool_call", given, tool=tool, paths=paths
-        )
+            call_text = text[: start.start()]
+            output = text[start.end() : end]
+
+        name = TOOL_NAME.search(text)
+        tool = name[1] if name else None
+        paths = tuple(TOOL_PATH.findall(call_text)[:1])
+        worker: Actor = "subagent" if self.is_side else "agent"
+        self.add(worker, "tool_call", call_text, tool=tool, paths=paths)
         if REJECTED.match(output):
             self.add("human", "rejection", tool=tool, paths=paths)
         elif output:
             ok = not output.startswith("<tool_use_error>")
-            self.add(
-                "subagent" if self.is_side else "tool", "tool_result", output, tool=tool, ok=ok
-            )
+            actor: Actor = "subagent" if self.is_side else "tool"
+            self.add(actor, "tool_result", output, tool=tool, ok=ok)
