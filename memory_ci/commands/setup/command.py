@@ -76,7 +76,7 @@ def install_command(
       memory-ci install --agent claude-code
       git add .gitattributes && git commit -m "Merge memory files by entries"
     """
-    from memory_ci.commands.setup.agents import Wish
+    from memory_ci.commands.setup.agents import AgentOptions
     from memory_ci.commands.setup.hooks import hook_manager
     from memory_ci.commands.setup.install import install, install_for_user
 
@@ -84,7 +84,7 @@ def install_command(
     if user:
         if shared or not chosen:
             raise click.UsageError("--user goes with --agent or --all, and not with --shared")
-        wish = Wish(sys.executable, "user", not no_retrieve, not no_ask, is_mcp=False)
+        wish = AgentOptions(sys.executable, "user", not no_retrieve, not no_ask, is_mcp=False)
         show_steps(
             install_for_user(Path.home(), chosen, wish, dry_run=dry_run),
             dry_run=dry_run,

@@ -16,7 +16,7 @@ import msgspec
 
 from memory_ci import __version__
 from memory_ci.commands.setup import ci_files
-from memory_ci.commands.setup.agents import Wish, plan_agents, put_agent
+from memory_ci.commands.setup.agents import AgentOptions, plan_agents, put_agent
 from memory_ci.commands.setup.ci_files import (
     BY_HAND,
     WHOLE,
@@ -351,7 +351,7 @@ def set_up_cloud(
     """Write the set-up step, the committed hooks that the agent runs, and the lines of AGENTS.md. Raises
     RepositoryError: bare-repository, write-failed; UsageError (agent-settings) before anything is written."""
     root = work_tree(workspace)
-    wish = Wish(place="shared", is_mcp=False)
+    wish = AgentOptions(place="shared", is_mcp=False)
     edits = plan_agents(root, (*CLOUDS[name].hooks, "agents-md"), wish, note)
     steps = []
     for file, text in {SCRIPT_FILE: SCRIPT, CLOUDS[name].file: CLOUDS[name].text}.items():

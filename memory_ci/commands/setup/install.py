@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from pathlib import Path
 
-from memory_ci.commands.setup.agents import Wish, plan_agents, plan_agents_out, put_agent
+from memory_ci.commands.setup.agents import AgentOptions, plan_agents, plan_agents_out, put_agent
 from memory_ci.commands.setup.clients import AGENTS
 from memory_ci.commands.setup.hooks import hook_manager, put_hooks, refuse_hooks, take_hooks_out
 from memory_ci.gitrepo.blobs import list_staged
@@ -68,7 +68,7 @@ def install(
         dict.fromkeys(part.file for agent in chosen for part in agent.parts if part.name != "text")
     )
     tracked = _list_tracked(repo, local)
-    wish = Wish(
+    wish = AgentOptions(
         "" if is_shared else python,
         "shared" if is_shared else "file",
         is_reading,
@@ -103,7 +103,7 @@ def install(
 
 
 def install_for_user(
-    home: Path, names: Sequence[str], wish: Wish, *, dry_run: bool = False
+    home: Path, names: Sequence[str], wish: AgentOptions, *, dry_run: bool = False
 ) -> tuple[InstallStep, ...]:
     """Hook the agents in for every repository with memory, by settings in the home. Raises RepositoryError
     (write-failed), UsageError (agent-settings) before anything is written."""
