@@ -162,7 +162,7 @@ def _pre_commit_text(case: Surroundings) -> str:
 
 
 def _named_hooks(case: Surroundings) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(hooks.FRAMED.findall(_pre_commit_text(case))))
+    return tuple(dict.fromkeys(hooks.FRAMEWORK_ID.findall(_pre_commit_text(case))))
 
 
 # -- the merge driver
