@@ -162,7 +162,7 @@ def _pre_commit_text(case: Surroundings) -> str:
 
 
 def _named_hooks(case: Surroundings) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(hooks.FRAMED.findall(_pre_commit_text(case))))
+    return tuple(dict.fromkeys(hooks.FRAMEWORK_ID.findall(_pre_commit_text(case))))
 
 
 # -- the merge driver
@@ -384,7 +384,7 @@ def _look_beside(case: Surroundings, names: Iterable[str]) -> Iterator[Probe]:
 def _rows(hook: FoundPart, found: Iterable[FoundPart], heard: datetime | None) -> Iterator[Probe]:
     """What a hook that can be called does; the day is that of a prompt, which every session begins with."""
     name, text = hook.agent.name, hook.text
-    is_plugin = hook.agent.hook == "plugin"
+    is_plugin = hook.agent.hook_format == "plugin"
     again = f"{INSTALL}{' --user' * (hook.part.user != '' and '--user' in text)} --agent {name}"
     if is_plugin or any(event in text for event in READING):
         if heard or name == "cursor":  # which has no event at a prompt

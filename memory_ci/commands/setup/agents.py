@@ -1,7 +1,8 @@
-"""What `install --agent` puts into the settings of coding agents: hooks, the MCP server, and leave to run `add`.
+"""Edits of coding agents' settings for `install --agent`: hooks, MCP server, permission, text.
 
-Every event calls the same command, which an agent is asked to trust once. Where the settings are of this clone alone it
-calls the interpreter that memory-ci is installed for; where they are committed, `memory-ci` by name.
+All events of an agent call the same command, so that the agent asks its user to trust it once.
+Settings of this clone alone name the interpreter that memory-ci is installed for; settings that are
+committed call `memory-ci` by name.
 """
 
 from __future__ import annotations
@@ -9,24 +10,25 @@ from __future__ import annotations
 import json
 import shlex
 import tomllib
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
 from memory_ci.commands.setup.clients import (
     AGENTS,
-    ASK,
+    ASKING_TEXT,
     MODULE,
     PROGRAM,
-    READ,
+    READING_TEXT,
     Agent,
     HookEvent,
     Part,
     Permission,
+    Place,
     Server,
 )
 from memory_ci.commands.setup.json_settings import EMPTY, WrongShapeError, insert, remove
@@ -45,25 +47,33 @@ from memory_ci.store.steps import (
 )
 
 VERSIONED = '{\n  "version": 1\n}\n'
-HAS_MEMORY = (CONFIG_FILE, "MEMORY.md", "institutional.md")
-PARTS = ("hooks", "allow", "mcp", "text")
+"""The text of a new file for the agents that ask for a version of the format."""
+
+NEW_FILES = (EMPTY, VERSIONED)
+MEMORY_FILES = (CONFIG_FILE, "MEMORY.md", "institutional.md")
+PART_NAMES = ("hooks", "allow", "mcp", "text")
 TEST = " >/dev/null 2>&1 && "
 CALL = f" {' '.join(MODULE)}"
-FLAGS = ("", " --no-ask")
-USER = " --user"
-Place = Literal["file", "shared", "user"]
-"""Where settings are: of this clone, of the team (committed), of the user (in the home)."""
-
-WHERE: dict[Place, tuple[Place, ...]] = {
+NO_ASK_FLAG = " --no-ask"
+USER_FLAG = " --user"
+PLACES_READ: dict[Place, tuple[Place, ...]] = {
     "file": ("file", "shared"),
     "shared": ("shared",),
     "user": ("user",),
 }
-"""Where ours may be found: in the files of the clone and of the team, or in those of the user."""
+"""The places that may hold our settings, for each place where they are looked for."""
 
 
-class Wish(msgspec.Struct, frozen=True):
-    """What is to be set up, and where; `python` is the interpreter that is called, "" where the program is, by name."""
+class AgentOptions(msgspec.Struct, frozen=True):
+    """What to put into the settings of agents, and where.
+
+    Attributes:
+        python: the interpreter to call, "" to call the program by name.
+        place: the owner of the settings.
+        is_reading: hooks read memory.
+        is_asking: hooks ask the agent for notes.
+        is_mcp: the agent gets the MCP server.
+    """
 
     python: str = ""
     place: Place = "file"
@@ -73,16 +83,33 @@ class Wish(msgspec.Struct, frozen=True):
 
     @property
     def program(self) -> list[str]:
-        """The words that memory-ci is called by."""
+        """The words that start memory-ci."""
         return [self.python, *MODULE] if self.python else [PROGRAM]
 
+    @property
+    def hook_flags(self) -> str:
+        """The options of `memory-ci hook agent`, each after a blank."""
+        return _user_flag(self.place) + ("" if self.is_asking else NO_ASK_FLAG)
+
     def wants(self, part: Part) -> bool:
-        return {"allow": self.is_asking, "mcp": self.is_mcp}.get(part.name, True)
+        """Return whether to put a part in."""
+        if part.name == "allow":
+            return self.is_asking
+        if part.name == "mcp":
+            return self.is_mcp
+        return True
 
 
 class AgentEdit(msgspec.Struct, frozen=True):
-    """What a settings file holds and will hold ("" for no file), and the directory that it must not lead out of.
-    `parts` are those of ours that will be in it."""
+    """The edit of a settings file.
+
+    Attributes:
+        path: the file.
+        before: its present text, "" for no file.
+        after: its new text, "" to remove it.
+        root: the directory that the file must be in, links followed.
+        parts: the names of our parts that are put in.
+    """
 
     path: Path
     before: str
@@ -92,7 +119,7 @@ class AgentEdit(msgspec.Struct, frozen=True):
 
 
 class FoundPart(NamedTuple):
-    """A part of ours that a file of an agent holds, and the file's text."""
+    """A part of ours that was found in a settings file, and the text of that file."""
 
     agent: Agent
     part: Part
@@ -101,144 +128,191 @@ class FoundPart(NamedTuple):
 
 
 class Setting(NamedTuple):
-    """JSON of ours at its place in a file; `is_ours` knows it again, whatever interpreter it calls."""
+    """A JSON value of ours and its path in a file.
+
+    Attributes:
+        keys: the keys that lead to an array, or to the value itself.
+        value: the value.
+        is_member: the value is that of the last key, and no element of an array.
+        event: the event of a hook.
+    """
 
     keys: tuple[str, ...]
     value: Any
-    is_ours: Callable[[Any], bool]
     is_member: bool = False
+    event: HookEvent | None = None
 
 
 def plan_agents(
-    root: Path, names: Collection[str], wish: Wish, note: Path, tracked: Collection[str] = ()
+    root: Path,
+    names: Collection[str],
+    options: AgentOptions,
+    note: Path,
+    tracked: Collection[str] = (),
 ) -> tuple[AgentEdit, ...]:
-    """The files of agents with our parts in them; those that call another interpreter are replaced. Raises UsageError
-    (agent-settings): a file is not what the agent reads."""
-    edits = dict[Path, AgentEdit]()
+    """Plan to put our parts into the settings of agents, in place of those of earlier installs.
+
+    Args:
+        root: the work tree, or the home.
+        names: the names of the agents.
+        options: what to put in, and where.
+        note: the file that lists what earlier installs made.
+        tracked: the settings files that git tracks; they call the program by name.
+
+    Raises:
+        UsageError: a file is a link, or not what the agent reads (agent-settings).
+    """
+    edits: dict[Path, AgentEdit] = {}
     for agent in AGENTS:
-        for path, parts in _group(agent, root, wish.place).items() if agent.name in names else ():
+        if agent.name not in names:
+            continue
+        for path, parts in _group_by_file(agent, root, options.place).items():
             _refuse_link(path)
-            known = edits.get(path)
-            before = known.before if known else read_text(path)
-            how = msgspec.structs.replace(wish, python="") if parts[0].file in tracked else wish
-            with _reading(path):
-                old = [
-                    part for part in parts if part.form != "block" or not how.wants(part)
-                ]  # others keep their place
-                text = _strip(
-                    agent,
-                    old,
-                    known.after if known else before,
-                    _list_noted(note, path),
-                    wish.place,
-                )
-                put = known.parts if known else ()
-                for part in parts:
-                    filled = _fill(agent, part, text, how) if how.wants(part) else text
-                    text, put = filled, (*put, part.name) if filled != text else put
-                is_same = text == before
-                if before and text and path.suffix == ".json":
-                    is_same = _sort(json.loads(before)) == _sort(json.loads(text))
-            text = "" if text in (EMPTY, VERSIONED) and str(path) in _read_note(note) else text
-            if text or before:
-                edits[path] = AgentEdit(path, before, before if is_same else text, root, put)
+            edit = edits.get(path) or _unchanged(path, root)
+            file_options = options
+            if parts[0].file in tracked:
+                file_options = msgspec.structs.replace(options, python="")
+
+            edit = _put_parts(edit, agent, parts, file_options, note)
+            if edit.after or edit.before:
+                edits[path] = edit
     return tuple(edits.values())
 
 
 def plan_agents_out(
     root: Path, note: Path, tracked: Collection[str] = (), place: Place = "file"
 ) -> tuple[AgentEdit, ...]:
-    """The files that this clone's `install` wrote into, as they are without what it put there. Those that no note names
-    are taken for its own where git does not track them. Raises UsageError (agent-settings)."""
-    edits = dict[Path, AgentEdit]()
+    """Plan to take out of the settings of agents what this clone's `install` put in.
+
+    A file that the note does not name is edited too, if git does not track it: an earlier version
+    wrote no note.
+
+    Args:
+        root: the work tree, or the home.
+        note: the file that lists what `install` made.
+        tracked: the settings files that git tracks.
+        place: the place of the settings.
+
+    Raises:
+        UsageError: a file is a link, or not what the agent reads (agent-settings).
+    """
+    edits: dict[Path, AgentEdit] = {}
     for agent in AGENTS:
-        for path, parts in _group(agent, root, *WHERE[place]).items():
-            known, noted = edits.get(path), _list_noted(note, path)
-            text = known.after if known else read_text(path)
-            if not text or not (
-                noted or (_has_mark(agent, text) and str(path.relative_to(root)) not in tracked)
-            ):
+        for path, parts in _group_by_file(agent, root, *PLACES_READ[place]).items():
+            edit = edits.get(path) or _unchanged(path, root)
+            noted_parts = _list_noted(note, path)
+            is_untracked = str(path.relative_to(root)) not in tracked
+            if not noted_parts and not (_has_mark(agent, edit.after) and is_untracked):
                 continue
-            with _reading(path):
-                after = _strip(agent, parts, text, noted, place)
-            if after != text:
-                _refuse_link(path)
-                after = (
-                    "" if after in (EMPTY, VERSIONED) and str(path) in _read_note(note) else after
-                )
-                edits[path] = AgentEdit(path, known.before if known else text, after, root)
+            with _usage_errors(path):
+                after = _remove_parts(agent, parts, edit.after, noted_parts, place)
+            if after == edit.after:
+                continue
+
+            _refuse_link(path)
+            if after in NEW_FILES and str(path) in _read_note(note):
+                after = ""
+            edits[path] = msgspec.structs.replace(edit, after=after)
     return tuple(edits.values())
 
 
 def list_parts(root: Path, place: Place = "file") -> Iterator[FoundPart]:
-    """The parts of ours that the files of agents hold, whoever put them there. Raises UsageError (agent-settings)."""
+    """List our parts in the settings of agents, whoever put them there.
+
+    Raises:
+        UsageError: a file is not what the agent reads (agent-settings).
+    """
     for agent in AGENTS:
-        for path, parts in _group(agent, root, *WHERE[place]).items():
+        for path, parts in _group_by_file(agent, root, *PLACES_READ[place]).items():
             text = read_text(path)
             for part in parts:
-                with _reading(path):
-                    if _strip(agent, [part], text, [part.name], place) != text:
-                        yield FoundPart(agent, part, path, text)
+                with _usage_errors(path):
+                    is_present = _remove_parts(agent, [part], text, [part.name], place) != text
+                if is_present:
+                    yield FoundPart(agent, part, path, text)
 
 
 def put_agent(edit: AgentEdit, note: Path, dry_run: bool) -> InstallStep:
-    """Write what was planned; the file `note` says what was made for it, for only that is ever removed. Raises
-    RepositoryError: outside-repository, write-failed."""
+    """Apply an edit of a settings file, and note the files and directories that were made for it.
+
+    Only a file or directory that the note names is ever removed.
+
+    Raises:
+        RepositoryError: the file leads out of the root (outside-repository), or cannot be written
+            (write-failed).
+    """
     if edit.after == edit.before:
         return InstallStep("agent", str(edit.path), "kept")
     if not dry_run:
-        known, own = _read_note(note), {f"{name} {edit.path}" for name in PARTS}
-        added = [f"{name} {edit.path}" for name in PARTS if name in edit.parts]
-        gone = own.difference(added)
-        if edit.after:
-            inside = [
-                one
-                for one in edit.path.parents
-                if one.is_relative_to(edit.root) and one != edit.root
-            ]
-            added = [*(str(path) for path in (edit.path, *inside) if not path.exists()), *added]
-            write_file(edit.path, edit.after.encode("utf-8", "surrogateescape"), edit.root)
-        else:
-            remove_file(edit.path)
-            gone = {*own, str(edit.path), *_remove_empty(edit.path, known)}
-        lines = [line for line in dict.fromkeys([*known, *added]) if line not in gone]
-        if lines != known:
-            write_file(note, "".join(f"{line}\n" for line in lines).encode())
+        _apply_edit(edit, note)
     return InstallStep("agent", str(edit.path), "written" if edit.parts else "removed")
 
 
 def answers_for_user(data: bytes, agent: str) -> bool:
-    """Whether the hook in the home answers an event: in a repository with memory, whose own settings hook nobody in.
-    Raises ValueError: the input is no JSON."""
-    told = json.loads(data.decode("utf-8-sig", "replace"))
-    directory = find_directory(told) if isinstance(told, dict) else ""
+    """Return whether the hook in the home of the user answers an event of an agent.
+
+    It answers in repositories with memory whose own settings do not hook this agent in.
+
+    Raises:
+        ValueError: the event is no JSON.
+    """
+    event = json.loads(data.decode("utf-8-sig", "replace"))
+    directory = find_directory(event) if isinstance(event, dict) else ""
     try:
         root = find_repository(Path(directory or Path.cwd())).root
     except RepositoryError:
         return False
-    if root is None or not any((root / file).exists() for file in HAS_MEMORY):
+    if root is None or not any((root / file).exists() for file in MEMORY_FILES):
         return False
-    hooked = (found for found in list_parts(root) if found.part.name == "hooks")
-    return not any(found.agent.name == agent for found in hooked)
+    hooked_agents = {found.agent.name for found in list_parts(root) if found.part.name == "hooks"}
+    return agent not in hooked_agents
 
 
-# -- the files, and the note of what was done to them
+# -- the files, and the note of what was made
 
 
-def _group(agent: Agent, root: Path, *places: Place) -> dict[Path, list[Part]]:
-    """The files of an agent, and the parts that go into each."""
-    files = dict[Path, list[Part]]()
+def _group_by_file(agent: Agent, root: Path, *places: Place) -> dict[Path, list[Part]]:
+    """Return the settings files of an agent, and the parts that go into each."""
+    files: dict[Path, list[Part]] = {}
     for place in places:
-        found = dict[Path, list[Part]]()
+        files_of_place: dict[Path, list[Part]] = {}
         for part in agent.parts:
-            if (
-                file := part.user
-                if place == "user"
-                else (part.shared if place == "shared" else "") or part.file
-            ):
-                found.setdefault(root / file, []).append(part)
-        files |= found
+            file = part.file_at(place)
+            if file:
+                files_of_place.setdefault(root / file, []).append(part)
+        files |= files_of_place
     return files
+
+
+def _unchanged(path: Path, root: Path) -> AgentEdit:
+    text = read_text(path)
+    return AgentEdit(path, text, text, root)
+
+
+def _apply_edit(edit: AgentEdit, note: Path) -> None:
+    old_lines = _read_note(note)
+    old_parts = {f"{name} {edit.path}" for name in PART_NAMES}
+    added_lines = [f"{name} {edit.path}" for name in PART_NAMES if name in edit.parts]
+    if edit.after:
+        removed_lines = old_parts.difference(added_lines)
+        added_lines = [*_list_missing_paths(edit), *added_lines]
+        write_file(edit.path, edit.after.encode("utf-8", "surrogateescape"), edit.root)
+    else:
+        remove_file(edit.path)
+        removed_lines = {*old_parts, str(edit.path), *_remove_empty(edit.path, old_lines)}
+
+    unique_lines = dict.fromkeys([*old_lines, *added_lines])
+    lines = [line for line in unique_lines if line not in removed_lines]
+    if lines != old_lines:
+        write_file(note, "".join(f"{line}\n" for line in lines).encode())
+
+
+def _list_missing_paths(edit: AgentEdit) -> list[str]:
+    """Return the file of an edit and its directories below the root, where they do not exist."""
+    parents = [
+        path for path in edit.path.parents if path.is_relative_to(edit.root) and path != edit.root
+    ]
+    return [str(path) for path in (edit.path, *parents) if not path.exists()]
 
 
 def _read_note(note: Path) -> list[str]:
@@ -250,189 +324,296 @@ def _read_note(note: Path) -> list[str]:
 
 
 def _list_noted(note: Path, path: Path) -> list[str]:
-    """The parts that this clone's `install` put into a file."""
+    """Return the names of the parts that this clone's `install` put into a file."""
     lines = _read_note(note)
-    return [name for name in PARTS if f"{name} {path}" in lines]
+    return [name for name in PART_NAMES if f"{name} {path}" in lines]
 
 
-def _remove_empty(path: Path, made: Collection[str]) -> Iterator[str]:
-    """Remove the directories around a file that are ours and hold nothing else."""
+def _remove_empty(path: Path, made_paths: Collection[str]) -> list[str]:
+    """Remove the empty directories around a file that `install` made, and return their paths."""
+    removed_paths: list[str] = []
     for directory in path.parents:
-        if str(directory) not in made:
+        if str(directory) not in made_paths:
             break
         with suppress(OSError):  # not empty: the user put something in
             directory.rmdir()
-            yield str(directory)
+            removed_paths.append(str(directory))
+    return removed_paths
 
 
 def _refuse_link(path: Path) -> None:
     if path.is_symlink():
-        hint = "Put a file in its place, or the hook in by hand (`memory-ci help agents`). Nothing was changed."
+        hint = (
+            "Put a file in its place, or the hook in by hand (`memory-ci help agents`). "
+            "Nothing was changed."
+        )
         raise UsageError(f"{path} is a symbolic link", slug="agent-settings", hint=hint)
 
 
 @contextmanager
-def _reading(path: Path) -> Iterator[None]:
-    """A settings file that cannot be edited as text is its owner's to mend."""
+def _usage_errors(path: Path) -> Iterator[None]:
+    """Turn errors of a settings file into a UsageError: its owner has to mend the file."""
     try:
         yield
     except WrongShapeError as error:
-        hint = "Make it what the agent reads: `memory-ci help agents` says where its hooks are. Nothing was changed."
+        hint = (
+            "Make it what the agent reads: `memory-ci help agents` says where its hooks are. "
+            "Nothing was changed."
+        )
         raise UsageError(f"{path}: {error}", slug="agent-settings", hint=hint) from error
     except (ValueError, RecursionError) as error:
-        kind = "TOML" if path.suffix == ".toml" else "plain JSON"
-        message = f"{path} is not the {kind} that a hook can be put into: {error}"
-        hint = "Take comments out, or put the hook in by hand: `memory-ci help agents` says which. Nothing was changed."
+        notation = "TOML" if path.suffix == ".toml" else "plain JSON"
+        message = f"{path} is not the {notation} that a hook can be put into: {error}"
+        hint = (
+            "Take comments out, or put the hook in by hand: `memory-ci help agents` says which. "
+            "Nothing was changed."
+        )
         raise UsageError(message, slug="agent-settings", hint=hint) from error
 
 
-# -- a file's text with our parts, and without
+# -- the text of a file with our parts, and without
 
 
-def _fill(agent: Agent, part: Part, text: str, wish: Wish) -> str:
+def _put_parts(
+    edit: AgentEdit, agent: Agent, parts: Sequence[Part], options: AgentOptions, note: Path
+) -> AgentEdit:
+    """Return the edit of a file that also puts in the parts of an agent."""
+    with _usage_errors(edit.path):
+        # A wanted block is replaced in place; all else is removed first.
+        replaced = [part for part in parts if part.form != "block" or not options.wants(part)]
+        noted_parts = _list_noted(note, edit.path)
+        text = _remove_parts(agent, replaced, edit.after, noted_parts, options.place)
+
+        part_names = edit.parts
+        for part in parts:
+            if not options.wants(part):
+                continue
+            extended = _put_part(agent, part, text, options)
+            if extended != text:
+                part_names = (*part_names, part.name)
+            text = extended
+
+        is_same = text == edit.before or _is_same_json(edit.path, edit.before, text)
+
+    if is_same:
+        text = edit.before
+    elif text in NEW_FILES and str(edit.path) in _read_note(note):
+        text = ""
+    return AgentEdit(edit.path, edit.before, text, edit.root, part_names)
+
+
+def _is_same_json(path: Path, before: str, after: str) -> bool:
+    """Return whether two texts of a JSON file differ in order and blanks alone."""
+    if not before or not after or path.suffix != ".json":
+        return False
+    return bool(_sort(json.loads(before)) == _sort(json.loads(after)))
+
+
+def _sort(value: Any) -> Any:  # noqa: ANN401 - any JSON
+    """Return a JSON value with the elements of its arrays encoded and sorted."""
+    if isinstance(value, dict):
+        return {key: _sort(member) for key, member in value.items()}
+    if isinstance(value, list):
+        return sorted(msgspec.json.encode(_sort(element)) for element in value)
+    return value
+
+
+def _put_part(agent: Agent, part: Part, text: str, options: AgentOptions) -> str:
+    """Return a text with one of our parts in it."""
     if part.form == "whole":
         if text:
             raise WrongShapeError(
                 "the file is not ours; rename it, the agent reads each of that folder"
             )
-        flags = f"{USER * (wish.place == 'user')}{FLAGS[not wish.is_asking]}".split()
-        return str(part.content).replace('"opencode"]', f"{json.dumps(['opencode', *flags])[1:]}")
+        call = json.dumps(["opencode", *options.hook_flags.split()])
+        return str(part.content).replace('"opencode"]', call[1:])
     if part.name == "text":
-        lines = [*READ.split("\n") * wish.is_reading, *ASK.split("\n") * wish.is_asking]
-        return with_block(text, MARKDOWN, lines) if lines else without_block(text, MARKDOWN)
+        return _put_instructions(text, options)
     if part.form == "block":
-        return _with_server(text, part, wish)
-    settings = _settings(agent, part, wish)
+        return _put_server_block(text, part, options)
+
+    settings = _list_settings(agent, part, options)
     if settings and not text:
-        text = EMPTY if part.name != "hooks" or agent.hook == "groups" else VERSIONED
-    for one in settings:
-        # A permission given in one word, or not at all, stays as its owner wrote it.
-        with suppress(*([WrongShapeError] if part.name == "allow" else [])):
-            text = insert(text, one.keys, one.value, is_member=one.is_member)
+        is_versioned = part.name == "hooks" and agent.hook_format != "groups"
+        text = VERSIONED if is_versioned else EMPTY
+    for setting in settings:
+        try:
+            text = insert(text, setting.keys, setting.value, is_member=setting.is_member)
+        except WrongShapeError:
+            # Permissions that are one word in place of a list stay as their owner wrote them.
+            if part.name != "allow":
+                raise
     return text
 
 
-def _strip(
-    agent: Agent, parts: Sequence[Part], text: str, noted: Collection[str], place: Place
+def _put_instructions(text: str, options: AgentOptions) -> str:
+    """Return AGENTS.md with the lines on how to read memory, and how to note."""
+    lines: list[str] = []
+    if options.is_reading:
+        lines += READING_TEXT.split("\n")
+    if options.is_asking:
+        lines += ASKING_TEXT.split("\n")
+    return with_block(text, MARKDOWN, lines) if lines else without_block(text, MARKDOWN)
+
+
+def _put_server_block(text: str, part: Part, options: AgentOptions) -> str:
+    """Return TOML with the table of the MCP server in a block, unless its owner has such a table.
+
+    Raises:
+        ValueError: the text is no TOML.
+    """
+    if PROGRAM in tomllib.loads(without_block(text, HASHES)).get("mcp_servers", {}):
+        return text
+    words = [json.dumps(word, ensure_ascii=False) for word in (*options.program, "mcp")]
+    lines = [str(part.content), f"command = {words[0]}", f"args = [{', '.join(words[1:])}]"]
+    extended = with_block(text, HASHES, lines)
+    tomllib.loads(extended)
+    return extended
+
+
+def _remove_parts(
+    agent: Agent, parts: Sequence[Part], text: str, noted_parts: Collection[str], place: Place
 ) -> str:
-    """A text without our parts, the last that was put in first, so that all is as it was. A permission looks the same
-    whoever gave it: it is ours where the note says that we put it in."""
-    for part in reversed(parts if PROGRAM in text or MODULE[-1] in text else ()):
+    """Return a text without parts of ours; the last that was put in goes first.
+
+    A permission looks the same whoever gave it: it is ours only if the note names it.
+    """
+    if PROGRAM not in text and MODULE[-1] not in text:
+        return text
+    for part in reversed(parts):
         if part.form == "whole":
-            text = "" if text.startswith(_head(part)) else text
+            if text.startswith(_first_words(part)):
+                text = ""
         elif part.form == "block":
             text = without_block(text, MARKDOWN if part.name == "text" else HASHES)
-        elif part.name != "allow" or "allow" in noted:
-            for one in reversed(_settings(agent, part, Wish(place=place))):
-                most = 1 if part.name == "allow" else None
-                text = remove(text, one.keys, one.is_ours, is_member=one.is_member, most=most)
+        elif part.name != "allow" or "allow" in noted_parts:
+            text = _remove_settings(agent, part, text, place)
     return text
 
 
-def _settings(agent: Agent, part: Part, wish: Wish) -> list[Setting]:
-    """What goes into a file of JSON; the hooks of all events where nobody is asked what is wished."""
-    program = wish.program
+def _remove_settings(agent: Agent, part: Part, text: str, place: Place) -> str:
+    most = 1 if part.name == "allow" else None
+    for setting in reversed(_list_settings(agent, part, AgentOptions(place=place))):
+        is_ours = partial(_is_ours, agent, part, setting, place)
+        text = remove(text, setting.keys, is_ours, is_member=setting.is_member, most=most)
+    return text
+
+
+def _list_settings(agent: Agent, part: Part, options: AgentOptions) -> list[Setting]:
+    """Return the values that a part puts into a JSON file."""
     if isinstance(part.content, Permission):
-        keys, value, is_member = part.content
-        return [Setting(keys, value, lambda found: bool(found == value), is_member)]
+        return [Setting(part.content.keys, part.content.value, part.content.is_member)]
     if isinstance(part.content, Server):
-        server = part.content
-        keys = (server.key, PROGRAM)
-        return [
-            Setting(keys, _server(server, program), partial(_is_our_server, server), is_member=True)
-        ]
-    events = [
-        e
-        for e in agent.events
-        if (wish.is_reading or not e.is_reading) and (wish.is_asking or not e.is_asking)
-    ]
-    call = shlex.quote(program[0]) + CALL * (len(program) > 1)
-    own, settings = USER * (wish.place == "user"), []
-    for event in events:
-        hook = _hook(agent, event, call, own + FLAGS[not wish.is_asking])
-        settings.append(
-            Setting(("hooks", event.name), hook, partial(_is_our_hook, agent, event, own))
-        )
+        value = _format_server(part.content, options.program)
+        return [Setting((part.content.key, PROGRAM), value, is_member=True)]
+
+    call = shlex.quote(options.program[0])
+    if options.python:
+        call += CALL
+    settings: list[Setting] = []
+    for event in agent.events:
+        if event.is_reading and not options.is_reading:
+            continue
+        if event.is_asking and not options.is_asking:
+            continue
+        value = _format_hook(agent, event, call, options.hook_flags)
+        settings.append(Setting(("hooks", event.name), value, event=event))
     return settings
 
 
-def _sort(value: Any) -> Any:  # noqa: ANN401 - any JSON
-    if isinstance(value, dict):
-        return {key: _sort(one) for key, one in value.items()}
-    return sorted(map(msgspec.json.encode, map(_sort, value))) if isinstance(value, list) else value
+def _is_ours(
+    agent: Agent,
+    part: Part,
+    setting: Setting,
+    place: Place,
+    value: Any,  # noqa: ANN401 - any JSON
+) -> bool:
+    """Return whether a JSON value is what we write at a setting, for any interpreter."""
+    if isinstance(part.content, Server):
+        return _is_our_server(part.content, value)
+    if setting.event is not None:
+        return _is_our_hook(agent, setting.event, _user_flag(place), value)
+    return bool(value == setting.value)
 
 
-# -- what agents are given
+# -- hooks and servers
 
 
-def _marks(agent: Agent) -> tuple[str, str]:
-    """What no settings with a hook of ours are without, whatever interpreter it calls; the second is that of 0.1."""
+def _user_flag(place: Place) -> str:
+    return USER_FLAG if place == "user" else ""
+
+
+def _hook_marks(agent: Agent) -> tuple[str, str]:
+    """Return the words that every hook of ours holds: of this version, and of version 0.1."""
     return f"hook agent --for {agent.name}", f"capture - --hook --agent {agent.name}"
 
 
 def _has_mark(agent: Agent, text: str) -> bool:
-    heads = [_head(part) for part in agent.parts if part.form == "whole"]
-    return any(mark in text for mark in _marks(agent)) or text.startswith(tuple(heads))
+    """Return whether a text may hold hooks of ours, or be a file of ours."""
+    if any(mark in text for mark in _hook_marks(agent)):
+        return True
+    return any(text.startswith(_first_words(part)) for part in agent.parts if part.form == "whole")
 
 
-def _head(part: Part) -> str:
-    """How a file begins that is all ours."""
+def _first_words(part: Part) -> str:
+    """Return the beginning of a file that is all ours."""
     return str(part.content).partition(":")[0]
 
 
-def _hook(agent: Agent, event: HookEvent, call: str, flags: str) -> dict[str, Any]:
-    """A hook as the agent takes it; it ends in success without memory-ci, too."""
-    command = f"command -v {call.removesuffix(CALL)}{TEST}{call} {_marks(agent)[0]}{flags}; exit 0"
-    if agent.hook == "copilot":  # it does not tell its hooks which event it is
+def _format_hook(agent: Agent, event: HookEvent, call: str, flags: str) -> dict[str, Any]:
+    """Return a hook in the format of an agent; its command succeeds without memory-ci, too."""
+    mark = _hook_marks(agent)[0]
+    command = f"command -v {call.removesuffix(CALL)}{TEST}{call} {mark}{flags}; exit 0"
+    if agent.hook_format == "copilot":  # its input does not name the event
         command = command.replace("; exit", f" --event {event.name}; exit")
         return {"type": "command", "bash": command, "timeoutSec": agent.minute}
-    if agent.hook == "cursor":
+    if agent.hook_format == "cursor":
         return {"command": command}
     tools = {"matcher": event.tools} if event.tools else {}
     return {**tools, "hooks": [{"type": "command", "command": command, "timeout": agent.minute}]}
 
 
-def _is_our_hook(agent: Agent, event: HookEvent, own: str, value: Any) -> bool:  # noqa: ANN401 - any JSON
-    """Whether this is what `_hook` writes, now or in 0.1, for any program; what its owner changed is his."""
-    with suppress(AttributeError, IndexError, KeyError, TypeError):
-        inner = value["hooks"][0] if agent.hook == "groups" else value
-        said = inner.get("command") or inner["bash"]
-        program = said.removeprefix("command -v ").partition(TEST)[0]
-        of_old = {"type": "command", "command": said, "timeout": agent.minute}
-        is_old = value == {"hooks": [of_old]} and said.endswith(f"{_marks(agent)[1]}; exit 0")
-        ours = (
-            _hook(agent, event, call, own + flags)
-            for call in (program, f"{program}{CALL}")
-            for flags in FLAGS
-        )
-        return value in ours or (is_old and said.startswith("command -v "))
-    return False
+def _is_our_hook(
+    agent: Agent,
+    event: HookEvent,
+    user_flag: str,
+    value: Any,  # noqa: ANN401 - any JSON
+) -> bool:
+    """Return whether `_format_hook`, of this version or of 0.1, writes a value for some program.
+
+    A hook that its owner changed is not ours.
+    """
+    try:
+        hook = value["hooks"][0] if agent.hook_format == "groups" else value
+        command = hook.get("command") or hook["bash"]
+        program = command.removeprefix("command -v ").partition(TEST)[0]
+        is_of_old_version = command.endswith(f"{_hook_marks(agent)[1]}; exit 0")
+    except (AttributeError, IndexError, KeyError, TypeError):
+        return False
+
+    for call in (program, f"{program}{CALL}"):
+        for ask_flag in ("", NO_ASK_FLAG):
+            if value == _format_hook(agent, event, call, user_flag + ask_flag):
+                return True
+    old_hook = {"type": "command", "command": command, "timeout": agent.minute}
+    is_of_old_version = is_of_old_version and command.startswith("command -v ")
+    return is_of_old_version and bool(value == {"hooks": [old_hook]})
 
 
-def _server(server: Server, program: Sequence[str]) -> dict[str, Any]:
+def _format_server(server: Server, program: Sequence[str]) -> dict[str, Any]:
     words = [*program, "mcp", *server.arguments]
     command = {"command": words} if server.is_list else {"command": words[0], "args": words[1:]}
-    return {**server.first, **command, **server.last}
+    return {**server.leading, **command, **server.trailing}
 
 
 def _is_our_server(server: Server, value: Any) -> bool:  # noqa: ANN401 - any JSON
-    """Whether this is what `_server` writes, for any interpreter; what its owner changed is his."""
-    with suppress(AttributeError, IndexError, KeyError, TypeError):
+    """Return whether `_format_server` writes a value for some interpreter.
+
+    A server that its owner changed is not ours.
+    """
+    try:
         python = value["command"][0] if server.is_list else value["command"]
-        return value in (_server(server, [PROGRAM]), _server(server, [python, *MODULE]))
-    return False
-
-
-def _with_server(text: str, part: Part, wish: Wish) -> str:
-    """TOML with a table of the server in a block of ours, unless its owner has one. Raises ValueError: no TOML."""
-    words = [*wish.program, "mcp"]
-    if PROGRAM in tomllib.loads(without_block(text, HASHES)).get("mcp_servers", {}):
-        return text
-    quoted = [json.dumps(word, ensure_ascii=False) for word in words]
-    table = with_block(
-        text,
-        HASHES,
-        [str(part.content), f"command = {quoted[0]}", f"args = [{', '.join(quoted[1:])}]"],
-    )
-    tomllib.loads(table)
-    return table
+    except (AttributeError, IndexError, KeyError, TypeError):
+        return False
+    programs = ([PROGRAM], [python, *MODULE])
+    return any(value == _format_server(server, program) for program in programs)

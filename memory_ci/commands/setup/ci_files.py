@@ -1,6 +1,7 @@
-"""What `init` writes for pre-commit and for CI: our hooks, a workflow of GitHub, an include of GitLab.
+"""The texts that `init` writes for pre-commit, GitHub and GitLab, and blocks of ours in YAML files.
 
-All name one release of memory-ci: where it is kept, from the package's metadata, and its tag, `v` and the version.
+All texts name one release of memory-ci: its repository, from the package's metadata, and its tag,
+`v` and the version.
 """
 
 from __future__ import annotations
@@ -23,13 +24,21 @@ TAG = f"v{__version__}"
 TYPES = ("pre-commit", "pre-merge-commit", "prepare-commit-msg", "pre-push")
 TYPES_LINE = f"default_install_hook_types: [{', '.join(TYPES)}]\n"
 BY_HAND = re.compile(
-    r"memory-ci-(?:check|fix|notes|trailers|push|sync)|\S*/memory-ci(?:/\S*)?@\S+|.*\bmemory-ci ci\b.*"
+    r"memory-ci-(?:check|fix|notes|trailers|push|sync)"
+    r"|\S*/memory-ci(?:/\S*)?@\S+"
+    r"|.*\bmemory-ci ci\b.*"
 )
-"""A text in a file of pre-commit or of CI that calls memory-ci already."""
+"""A text in a file of pre-commit or of CI that calls memory-ci."""
 
 
 class Release(msgspec.Struct, frozen=True):
-    """A release of memory-ci: the forge, the repository there, and the tag or commit."""
+    """A release of memory-ci.
+
+    Attributes:
+        host: the URL of the forge.
+        path: the repository on the forge.
+        rev: the tag or commit.
+    """
 
     host: str
     path: str
@@ -37,29 +46,51 @@ class Release(msgspec.Struct, frozen=True):
 
     @property
     def url(self) -> str:
+        """The URL of the repository."""
         return f"{self.host}/{self.path}"
 
 
 def read_source(text: str) -> Release:
-    """What `--ci-source` names. Raises UsageError (bad-ci-source)."""
-    if found := SOURCE.fullmatch(text):
-        return Release(found[1] or "https://github.com", found[2], found[3])
-    hint = f"Write OWNER/REPO@{TAG}, or https://HOST/OWNER/REPO@ and a tag or a full commit: a branch would move."
+    """Return the release that `--ci-source` names.
+
+    Raises:
+        UsageError: bad-ci-source.
+    """
+    match = SOURCE.fullmatch(text)
+    if match:
+        return Release(match[1] or "https://github.com", match[2], match[3])
+    hint = (
+        f"Write OWNER/REPO@{TAG}, or https://HOST/OWNER/REPO@ and a tag or a full commit: "
+        "a branch would move."
+    )
     raise UsageError(f"{text!r} names no release of memory-ci", slug="bad-ci-source", hint=hint)
 
 
 def find_release() -> Release | None:
-    """The release that is installed, None where its metadata names no repository (the Project-URL Repository)."""
-    found = next((match for url in list_urls() if (match := REPOSITORY.fullmatch(url))), None)
-    return Release(found[1], found[2], TAG) if found else None
+    """Return the installed release, None if its metadata has no Project-URL `Repository`."""
+    for url in list_urls():
+        match = REPOSITORY.fullmatch(url)
+        if match:
+            return Release(match[1], match[2], TAG)
+    return None
 
 
 def need_release(source: str | None, *, is_tag: bool) -> Release:
-    """The release that is named (`is_tag`: not by a commit), else the one that is installed. Raises UsageError:
-    bad-ci-source, no-ci-source."""
+    """Return the release that hooks and CI are to run.
+
+    Args:
+        source: the value of `--ci-source`, None for the installed release.
+        is_tag: refuse a release that is named by a commit.
+
+    Raises:
+        UsageError: bad-ci-source, no-ci-source.
+    """
     release = read_source(source) if source else find_release()
     if release is None:
-        message = "where memory-ci is kept is not known: this package names no repository in its metadata yet"
+        message = (
+            "where memory-ci is kept is not known: this package names no repository in its "
+            "metadata yet"
+        )
         hint = f"Say which release hooks and CI are to run: --ci-source OWNER/REPO@{TAG}"
         raise UsageError(message, slug="no-ci-source", hint=hint)
     if is_tag and not release.rev.startswith("v"):
@@ -74,7 +105,7 @@ def need_release(source: str | None, *, is_tag: bool) -> Release:
 
 
 def pre_commit_item(release: Release) -> str:
-    """Our hooks, as an item of `repos`."""
+    """Return our hooks as an item of `repos`."""
     return f"""\
 - repo: {release.url}
   rev: {release.rev}
@@ -87,22 +118,34 @@ def pre_commit_item(release: Release) -> str:
 
 
 def add_pre_commit(text: str, release: Release) -> str:
-    """The file with our hooks, and the types of hooks they need where it names none. Raises YamlTextError."""
-    keys, item = list_keys(text), pre_commit_item(release)
-    more = "" if "default_install_hook_types" in keys else TYPES_LINE
-    if more and "default_stages" not in keys and "repos" in keys:
-        more += "default_stages: [pre-commit, manual] # hooks that name no stage run when they ran before\n"
+    """Return a configuration of pre-commit with our hooks.
+
+    If it names no types of hooks to install, those that our hooks need are added.
+
+    Raises:
+        YamlTextError: the text cannot be edited.
+    """
+    keys = list_keys(text)
+    item = pre_commit_item(release)
+    lines = ""
+    if "default_install_hook_types" not in keys:
+        lines = TYPES_LINE
+        if "default_stages" not in keys and "repos" in keys:
+            lines += (
+                "default_stages: [pre-commit, manual] "
+                "# hooks that name no stage run when they ran before\n"
+            )
     if "repos" not in keys:
-        return add_keys(text, f"{more}repos:\n{item}")
+        return add_keys(text, f"{lines}repos:\n{item}")
     text = add_items(text, "repos", item)
-    return add_keys(text, more) if more else text
+    return add_keys(text, lines) if lines else text
 
 
 # -- GitHub and GitLab
 
 
 def github_workflow(release: Release, branch: str) -> str:
-    """The workflow that calls ours."""
+    """Return the workflow for GitHub, which calls our reusable workflow."""
     return f"""\
 # What was merged becomes committed memory; what a pull request does to memory is verified.
 # {release.url}/blob/{release.rev}/docs/ci.md explains it.
@@ -121,10 +164,12 @@ permissions: {{}} # none but for what the job below names
 
 jobs:
   memory:
-    # The most that its jobs may have. Each takes less: the one that reads with a model's key can write nothing.
+    # The most that its jobs may have. Each takes less: the one that reads with a model's key can \
+write nothing.
     permissions:
       contents: write # to commit memory; only the job that applies the plan has it
-      pull-requests: write # to open the memory pull request, and to comment where a change touches cited code
+      pull-requests: write # to open the memory pull request, and to comment where a change \
+touches cited code
       checks: read # checks that failed tell what went wrong in merged work
     uses: {release.path}/.github/workflows/memory.yml@{release.rev}
     with:
@@ -134,7 +179,7 @@ jobs:
 
 
 def gitlab_item(release: Release, stage: str = "test") -> str:
-    """Our component, as an item of `include`."""
+    """Return our GitLab component as an item of `include`."""
     inputs = f"      stage: {format_flow_scalar(stage)}\n" if stage != "test" else ""
     return f"""\
   - component: $CI_SERVER_FQDN/{release.path}/memory@{release.rev}
@@ -147,16 +192,21 @@ def gitlab_item(release: Release, stage: str = "test") -> str:
 
 
 def add_gitlab(text: str, release: Release) -> str:
-    """The file with our component, in a stage that it has. Raises YamlTextError."""
+    """Return a pipeline of GitLab with our component, in a stage that the pipeline has.
+
+    Raises:
+        YamlTextError: the text cannot be edited.
+    """
     keys = list_keys(text)
     stages = keys.get("stages", ("test",))
-    item = gitlab_item(release, "test" if "test" in stages or not stages else stages[-1])
+    stage = "test" if "test" in stages or not stages else stages[-1]
+    item = gitlab_item(release, stage)
     if "include" not in keys:
         return add_keys(text, f"include:\n{item}")
     return add_items(text, "include", re.sub("(?m)^  ", "", item))
 
 
-# -- Blocks of ours in YAML files of somebody else: put in as text, so that comments and formatting stay byte for byte
+# -- blocks of ours in YAML files of others: edited as text, so that comments and formatting stay
 
 BEGIN = "# memory-ci init: begin"
 END = "# memory-ci init: end"
@@ -169,129 +219,179 @@ ROW = re.compile(r"[^\n]*\n|[^\n]+")
 
 
 def fence(text: str, note: str = NOTE) -> str:
-    """The block that holds `text`, whose lines all end."""
+    """Return a text in a block; each of its lines has an end."""
     return f"{BEGIN} {_digest(text)} {note}\n{text}{END}\n"
 
 
 def list_blocks(text: str) -> tuple[str, ...]:
-    """What our blocks hold, each as it was before it was indented, in order."""
-    return tuple(sorted(map(_held, BLOCK.finditer(text))))
+    """Return the contents of our blocks, sorted, without the indentation of the block."""
+    return tuple(sorted(_content(block) for block in BLOCK.finditer(text)))
 
 
 def is_changed(text: str) -> bool:
-    """Whether somebody changed one of our blocks."""
-    return any(found[1] != _digest(_held(found)) for found in BLOCK.finditer(text))
+    """Return whether somebody changed one of our blocks."""
+    return any(_is_block_changed(block) for block in BLOCK.finditer(text))
 
 
 def take_out(text: str) -> str | None:
-    """The text without our blocks: as it was before they were put in. None where it was a file of ours, and no more.
-    Blocks that were changed stay."""
+    """Return a text as it was before our blocks were put in; changed blocks stay.
+
+    Returns:
+        The text, or None if the whole file was ours.
+    """
     for number in reversed(range(len(BLOCK.findall(text)))):
-        found = list(BLOCK.finditer(text))[
-            number
-        ]  # anew: taking one out may end the one before without a newline
-        if found[1] != _digest(_held(found)):
+        # Find the blocks again: the block before one that was taken out may have lost its newline.
+        block = list(BLOCK.finditer(text))[number]
+        if _is_block_changed(block):
             continue
-        before, after = text[: found.start()], text[found.end() :]
-        if not found.group().endswith("\n"):
+        before = text[: block.start()]
+        if not block.group().endswith("\n"):
             before = before.removesuffix("\n").removesuffix("\r")
-        text = before + after
-        if not text and WHOLE in found.group():
+        text = before + text[block.end() :]
+        if not text and WHOLE in block.group():
             return None
     return text
 
 
 def list_keys(text: str) -> dict[str, tuple[str, ...]]:
-    """The keys at the top of a mapping, with the texts in what each holds, at any depth. Raises YamlTextError."""
+    """Return the keys of the top mapping, and the scalars below each, at any depth.
+
+    Raises:
+        YamlTextError: the text is no YAML mapping with a key a line.
+    """
     tokens = list_tokens(text)
-    return {
-        key: tuple(token.value for token in tokens[first : last + 1] if token.kind == "Scalar")
-        for key, (first, last) in (_find_values(tokens) if len(tokens) > 2 else {}).items()
-    }
+    if len(tokens) <= 2:
+        return {}
+    keys: dict[str, tuple[str, ...]] = {}
+    for key, (first, last) in _find_values(tokens).items():
+        value_tokens = tokens[first : last + 1]
+        keys[key] = tuple(token.value for token in value_tokens if token.kind == "Scalar")
+    return keys
 
 
 def add_keys(text: str, lines: str) -> str:
-    """The text with more keys at its end, in a block of ours. Raises YamlTextError where that cannot be proved."""
+    """Return a text with more keys at its end, in a block of ours.
+
+    Raises:
+        YamlTextError: the edit would change the rest of the text.
+    """
     tokens = list_tokens(text)
-    is_empty = len(tokens) == 2  # comments and blank lines alone
-    if not is_empty:
+    position = 1
+    if len(tokens) > 2:  # not comments and blank lines alone
         _find_values(tokens)
-    return _put(
-        text,
-        len(ROW.findall(text)),
-        fence(lines),
-        tokens,
-        1 if is_empty else len(tokens) - 3,
-        lines,
-    )
+        position = len(tokens) - 3
+    row = len(ROW.findall(text))
+    return _put_block(text, row, fence(lines), _expect_tokens(tokens, position, lines))
 
 
 def add_items(text: str, key: str, lines: str) -> str:
-    """The text with more items at the end of the list `key`, in a block of ours. Raises YamlTextError as `add_keys`."""
+    """Return a text with more items at the end of the list `key`, in a block of ours.
+
+    Raises:
+        YamlTextError: `key` is no list with an item a line, or the edit would change the rest.
+    """
     tokens = list_tokens(text)
     first, last = _find_values(tokens)[key]
-    start = tokens[first]
-    if start.kind != "SequenceStart" or start.is_flow:
-        raise YamlTextError(start.start[0], f"`{key}` is no list with an item a line")
-    column = start.start[1]
-    inside = [token.end for token in tokens[first + 1 : last] if token.end > token.start]
-    row, behind = max(inside)
-    row, rows = row + bool(behind), ROW.findall(text)
-    for number, line in enumerate(
-        rows[row:], start=row + 1
-    ):  # comments of the list behind its last item
-        if not line.strip():
+    opening = tokens[first]
+    if opening.kind != "SequenceStart" or opening.is_flow:
+        raise YamlTextError(opening.start[0], f"`{key}` is no list with an item a line")
+
+    column = opening.start[1]
+    ends = [token.end for token in tokens[first + 1 : last] if token.end > token.start]
+    row = _find_end_row(text, max(ends), column)
+    block = indent(fence(lines), " " * column)
+    return _put_block(text, row, block, _expect_tokens(tokens, last, lines))
+
+
+def _find_end_row(text: str, end: tuple[int, int], column: int) -> int:
+    """Return the row behind a list, and behind the comments that belong to it.
+
+    Args:
+        text: the YAML text.
+        end: the row and column where the last item ends.
+        column: the column of the list.
+    """
+    last_row, last_column = end
+    row = last_row + 1 if last_column else last_row
+    for number, line in enumerate(ROW.findall(text)[row:], start=row + 1):
+        content = line.lstrip()
+        if not content:
             continue
-        if not line.lstrip().startswith("#") or len(line) - len(line.lstrip()) <= column:
+        if not content.startswith("#") or len(line) - len(content) <= column:
             break
         row = number
-    return _put(text, row, indent(fence(lines), " " * column), tokens, last, lines)
+    return row
 
 
-def _put(
-    text: str, row: int, block: str, tokens: Sequence[YamlToken], place: int, lines: str
-) -> str:
-    """The text with the block before a row, if it then says what it said, with that of `lines` at `place`."""
+def _put_block(text: str, row: int, block: str, expected: Sequence[object]) -> str:
+    """Return a text with a block before a row.
+
+    Args:
+        text: the YAML text.
+        row: the number of the row.
+        block: the block to put in.
+        expected: the meaning of each token of the result.
+
+    Raises:
+        YamlTextError: the result has other tokens, or cannot be taken out again.
+    """
     rows = ROW.findall(text)
-    if "\r\n" in text:
-        block = block.replace("\n", "\r\n")
+    newline = "\r\n" if "\r\n" in text else "\n"
+    block = block.replace("\n", newline)
     if row == len(rows) and rows and not rows[-1].endswith("\n"):
-        ending = "\r\n" if "\r\n" in text else "\n"
-        block = ending + block.removesuffix(ending)
-    new = "".join([*rows[:row], block, *rows[row:]])
-    around = (
-        3 if len(tokens) > 2 else 1
-    )  # beginnings and ends: of the stream, else the document and the collection too
-    ours = list_tokens(lines)[around:-around]
-    wanted = [token.says for token in (*tokens[:place], *ours, *tokens[place:])]
-    if [token.says for token in list_tokens(new)] != wanted or take_out(new) != take_out(text):
+        block = newline + block.removesuffix(newline)
+    edited = "".join([*rows[:row], block, *rows[row:]])
+
+    tokens = [token.says for token in list_tokens(edited)]
+    if tokens != expected or take_out(edited) != take_out(text):
         raise YamlTextError(row, "what was put in here would change what the rest says")
-    return new
+    return edited
+
+
+def _expect_tokens(tokens: Sequence[YamlToken], position: int, lines: str) -> list[object]:
+    """Return the meaning of the tokens of a text after `lines` are put in at a position."""
+    # Only a text with content has starts and ends of the document and the collection, too.
+    edge = 3 if len(tokens) > 2 else 1
+    added = list_tokens(lines)[edge:-edge]
+    return [token.says for token in (*tokens[:position], *added, *tokens[position:])]
 
 
 def _find_values(tokens: Sequence[YamlToken]) -> dict[str, tuple[int, int]]:
-    """The keys at the top, and the first and last token of what each holds."""
-    starts, depth = [], 0
-    for place, token in enumerate(tokens):
-        depth -= token.kind.endswith("End")
-        if depth == 3 and not token.kind.endswith(
-            "End"
-        ):  # in the stream, the document and the mapping
-            starts.append(place)
-        depth += token.kind.endswith("Start")
+    """Return the keys of the top mapping, and the first and last token of each value.
+
+    Raises:
+        YamlTextError: the text is no single document, or no mapping with a key a line.
+    """
+    starts: list[int] = []
+    depth = 0
+    for index, token in enumerate(tokens):
+        if token.kind.endswith("End"):
+            depth -= 1
+        elif depth == 3:  # in the stream, the document and the mapping
+            starts.append(index)
+        if token.kind.endswith("Start"):
+            depth += 1
+
     if [token.kind for token in tokens].count("DocumentStart") != 1:
         raise YamlTextError(0, "not one YAML document")
     if tokens[2].kind != "MappingStart" or tokens[2].is_flow:
         raise YamlTextError(tokens[2].start[0], "not a mapping with a key a line")
-    ends = [*starts[2::2], len(tokens) - 3]
-    return {
-        tokens[key].value: (first, end - 1)
-        for key, first, end in zip(starts[::2], starts[1::2], ends, strict=True)
-    }
+
+    key_starts = starts[::2]
+    value_starts = starts[1::2]
+    ends = [*key_starts[1:], len(tokens) - 3]
+    values: dict[str, tuple[int, int]] = {}
+    for key, first, end in zip(key_starts, value_starts, ends, strict=True):
+        values[tokens[key].value] = (first, end - 1)
+    return values
 
 
-def _held(found: re.Match[str]) -> str:
-    return dedent(found[2].replace("\r", ""))
+def _is_block_changed(block: re.Match[str]) -> bool:
+    return block[1] != _digest(_content(block))
+
+
+def _content(block: re.Match[str]) -> str:
+    return dedent(block[2].replace("\r", ""))
 
 
 def _digest(text: str) -> str:

@@ -1,6 +1,7 @@
-"""What each coding agent reads: which files, at which events, and how they write a hook, a server, a permission.
+"""The settings files of each coding agent, its events, and its formats of hooks and servers.
 
-Data alone: `agents` puts it into files and takes it out again. Where each is documented: docs/agents.md.
+This module holds data alone; `agents` edits the files. docs/agents.md says where each format is
+documented.
 """
 
 from __future__ import annotations
@@ -13,11 +14,21 @@ import msgspec
 
 PROGRAM = "memory-ci"
 MODULE = ("-P", "-m", "memory_ci")
+"""The arguments of a Python interpreter that start memory-ci."""
+
+Place = Literal["file", "shared", "user"]
+"""The owner of settings: this clone, the team (they are committed), the user (in the home)."""
 
 
 class HookEvent(NamedTuple):
-    """An event to hook into, and the tools that it is asked for ("" for all). `is_reading`: memory is read at it;
-    `is_asking`: it is there for the question alone that ends a turn."""
+    """An event to hook into.
+
+    Attributes:
+        name: the agent's name of the event.
+        tools: the tools whose calls raise the event, "" for all.
+        is_reading: memory is read at this event.
+        is_asking: the event is only for the question that ends a turn.
+    """
 
     name: str
     tools: str = ""
@@ -26,19 +37,31 @@ class HookEvent(NamedTuple):
 
 
 class Server(NamedTuple):
-    """How the MCP server stands in a file: under `key`, with these members around the command. `is_list`: the command
-    and its arguments are one list."""
+    """The format of the MCP server in a settings file.
+
+    Attributes:
+        key: the member that holds all servers.
+        leading: members before the command.
+        trailing: members after the command.
+        arguments: arguments of memory-ci after `mcp`.
+        is_list: the command and its arguments are one list.
+    """
 
     key: str = "mcpServers"
-    first: Mapping[str, Any] = {}
-    last: Mapping[str, Any] = {}
+    leading: Mapping[str, Any] = {}
+    trailing: Mapping[str, Any] = {}
     arguments: tuple[str, ...] = ()
     is_list: bool = False
 
 
 class Permission(NamedTuple):
-    """How the command that agents are asked to run stands in a list of what needs no question. The value is an element
-    of the list under `keys`, or, where the last of them is a member's name, that member's."""
+    """The format of the permission to run `memory-ci add` without a question.
+
+    Attributes:
+        keys: the path of the list of permissions, or of a member.
+        value: the element of that list, or the value of that member.
+        is_member: `keys` end with the name of a member.
+    """
 
     keys: tuple[str, ...]
     value: str
@@ -49,8 +72,16 @@ PartName = Literal["hooks", "mcp", "allow", "text"]
 
 
 class Part(msgspec.Struct, frozen=True):
-    """A part of ours and the file that it goes into, from the top of the work tree. `shared` is the file that is
-    committed, where that is another; `user` is that of the home, "" for none."""
+    """A part of our settings, and the file that it goes into.
+
+    Attributes:
+        name: the kind of settings.
+        file: the file of this clone, relative to the top of the work tree.
+        shared: the committed file, "" if it is the same.
+        user: the file in the home, "" for none.
+        form: JSON that is edited, a marked block of text, or a whole file of ours.
+        content: the format of our settings, or their text.
+    """
 
     name: PartName
     file: str
@@ -59,50 +90,73 @@ class Part(msgspec.Struct, frozen=True):
     form: Literal["json", "block", "whole"] = "json"
     content: Server | Permission | str = ""
 
+    def file_at(self, place: Place) -> str:
+        """Return the file of a place, "" for none."""
+        if place == "user":
+            return self.user
+        if place == "shared" and self.shared:
+            return self.shared
+        return self.file
+
 
 class Agent(msgspec.Struct, frozen=True):
-    """An agent, its events, a minute in the unit of its time limits, how it writes a hook, and its files."""
+    """A coding agent and the format of its settings.
+
+    Attributes:
+        name: the name in options of the command line.
+        parts: what goes into which of its files.
+        events: the events to hook into.
+        minute: the time limit of a hook: one minute, in the agent's unit.
+        hook_format: the shape of a hook in its settings.
+    """
 
     name: str
     parts: tuple[Part, ...]
     events: tuple[HookEvent, ...] = ()
     minute: int = 60
-    hook: Literal["groups", "copilot", "cursor", "plugin"] = "groups"
+    hook_format: Literal["groups", "copilot", "cursor", "plugin"] = "groups"
 
 
-PLUGIN = Path(__file__).with_name("opencode.js").read_text("utf-8")
-READ = """\
+PLUGIN_TEXT = Path(__file__).with_name("opencode.js").read_text("utf-8")
+READING_TEXT = """\
 This repository keeps what was learned here (MEMORY.md; institutional.md always holds).
-Before work: `memory-ci retrieve "WHAT YOU ARE ASKED"`. Before you change a file: `memory-ci retrieve --about PATH`."""
-ASK = """\
-When a person corrects you and it will hold next month: `memory-ci add "RULE" --body "WHY" --quote "THEIR WORDS"`."""
-"""What AGENTS.md is told: with the lines around it five."""
+Before work: `memory-ci retrieve "WHAT YOU ARE ASKED"`. \
+Before you change a file: `memory-ci retrieve --about PATH`."""
+ASKING_TEXT = """\
+When a person corrects you and it will hold next month: \
+`memory-ci add "RULE" --body "WHY" --quote "THEIR WORDS"`."""
+"""The text for AGENTS.md: five lines, with the two that mark the block."""
 
-RULES = """# memory-ci install --agent codex: this file is replaced by the next install.
+CODEX_RULES = """# memory-ci install --agent codex: this file is replaced by the next install.
 prefix_rule(pattern = ["memory-ci", "add"], decision = "allow")
 """
 
-STOP = HookEvent("Stop", is_asking=True)
-END = HookEvent("SessionEnd", is_reading=False)
-STARTS = (HookEvent("SessionStart"), HookEvent("UserPromptSubmit"))
-CLAUDE = (".claude/settings.local.json", ".claude/settings.json", ".claude/settings.json")
-GEMINI = (".gemini/settings.json", "", ".gemini/settings.json")
-OPENCODE = ".opencode/plugins/memory-ci.js"
-ADD_MAY_RUN = Permission(("permission", "bash", "memory-ci add *"), "allow", is_member=True)
-HERE = ("--repo", "${workspaceFolder}")
+STOP_EVENT = HookEvent("Stop", is_asking=True)
+END_EVENT = HookEvent("SessionEnd", is_reading=False)
+START_EVENTS = (HookEvent("SessionStart"), HookEvent("UserPromptSubmit"))
+CLAUDE_FILES = (".claude/settings.local.json", ".claude/settings.json", ".claude/settings.json")
+GEMINI_FILES = (".gemini/settings.json", "", ".gemini/settings.json")
+OPENCODE_PLUGIN = ".opencode/plugins/memory-ci.js"
+OPENCODE_PERMISSION = Permission(("permission", "bash", "memory-ci add *"), "allow", is_member=True)
+WORKSPACE_ARGUMENTS = ("--repo", "${workspaceFolder}")
 AGENTS = (
     Agent(
         "claude-code",
         (
-            Part("hooks", *CLAUDE),
+            Part("hooks", *CLAUDE_FILES),
             Part(
                 "allow",
-                *CLAUDE,
+                *CLAUDE_FILES,
                 content=Permission(("permissions", "allow"), "Bash(memory-ci add:*)"),
             ),
-            Part("mcp", ".mcp.json", content=Server(first={"type": "stdio"})),
+            Part("mcp", ".mcp.json", content=Server(leading={"type": "stdio"})),
         ),
-        (*STARTS, HookEvent("PostToolUse", "Read|Edit|Write|MultiEdit|NotebookEdit"), STOP, END),
+        (
+            *START_EVENTS,
+            HookEvent("PostToolUse", "Read|Edit|Write|MultiEdit|NotebookEdit"),
+            STOP_EVENT,
+            END_EVENT,
+        ),
     ),
     Agent(
         "codex",
@@ -114,30 +168,30 @@ AGENTS = (
                 "",
                 ".codex/rules/memory-ci.rules",
                 "whole",
-                RULES,
+                CODEX_RULES,
             ),
             Part("mcp", ".codex/config.toml", form="block", content="[mcp_servers.memory-ci]"),
         ),
-        # Stop is after each turn: older versions have no event for the end.
-        (*STARTS, HookEvent("PostToolUse"), HookEvent("Stop", is_reading=False)),
+        # Stop is raised after each turn; older versions have no event for the end.
+        (*START_EVENTS, HookEvent("PostToolUse"), HookEvent("Stop", is_reading=False)),
     ),
     Agent(
         "gemini",
         (
-            Part("hooks", *GEMINI),
+            Part("hooks", *GEMINI_FILES),
             Part(
                 "allow",
-                *GEMINI,
+                *GEMINI_FILES,
                 content=Permission(("tools", "allowed"), "run_shell_command(memory-ci add)"),
             ),
-            Part("mcp", GEMINI[0], content=Server()),
+            Part("mcp", GEMINI_FILES[0], content=Server()),
         ),
         (
-            STARTS[0],
+            START_EVENTS[0],
             HookEvent("BeforeAgent"),
             HookEvent("AfterTool", "read_file|read_many_files|replace|write_file"),
             HookEvent("AfterAgent", is_asking=True),
-            END,
+            END_EVENT,
         ),
         60_000,
     ),
@@ -148,7 +202,7 @@ AGENTS = (
             Part(
                 "mcp",
                 ".github/mcp.json",
-                content=Server(first={"type": "local"}, last={"tools": ["*"]}),
+                content=Server(leading={"type": "local"}, trailing={"tools": ["*"]}),
             ),
         ),
         (
@@ -157,14 +211,23 @@ AGENTS = (
             HookEvent("preToolUse"),
             HookEvent("agentStop", is_asking=True),
         ),
-        hook="copilot",
+        hook_format="copilot",
     ),
     Agent(
         "opencode",
         (
-            Part("hooks", OPENCODE, user=f".config/{OPENCODE[1:]}", form="whole", content=PLUGIN),
             Part(
-                "allow", "opencode.json", user=".config/opencode/opencode.json", content=ADD_MAY_RUN
+                "hooks",
+                OPENCODE_PLUGIN,
+                user=f".config/{OPENCODE_PLUGIN[1:]}",
+                form="whole",
+                content=PLUGIN_TEXT,
+            ),
+            Part(
+                "allow",
+                "opencode.json",
+                user=".config/opencode/opencode.json",
+                content=OPENCODE_PERMISSION,
             ),
             Part(
                 "mcp",
@@ -173,7 +236,7 @@ AGENTS = (
             ),
         ),
         (HookEvent("chat.message"),),
-        hook="plugin",
+        hook_format="plugin",
     ),
     Agent(
         "vscode",
@@ -182,32 +245,32 @@ AGENTS = (
             Part(
                 "mcp",
                 ".vscode/mcp.json",
-                content=Server("servers", {"type": "stdio"}, arguments=HERE),
+                content=Server("servers", {"type": "stdio"}, arguments=WORKSPACE_ARGUMENTS),
             ),
         ),
-        (*STARTS, HookEvent("PostToolUse")),
+        (*START_EVENTS, HookEvent("PostToolUse")),
     ),
     Agent(
         "cursor",
         (
             Part("hooks", ".cursor/hooks.json", user=".cursor/hooks.json"),
-            Part("mcp", ".cursor/mcp.json", content=Server(arguments=HERE)),
+            Part("mcp", ".cursor/mcp.json", content=Server(arguments=WORKSPACE_ARGUMENTS)),
         ),
-        # `stop` is after each turn: of a window that is closed nothing else may be heard.
+        # `stop` is raised after each turn; closing a window may raise no event.
         (
             HookEvent("sessionStart"),
             HookEvent("postToolUse"),
             HookEvent("stop", is_reading=False),
             HookEvent("sessionEnd", is_reading=False),
         ),
-        hook="cursor",
+        hook_format="cursor",
     ),
-    # For any agent that reads this file, and has no hooks of ours.
+    # Any agent that reads AGENTS.md and has no hooks of ours.
     Agent(
         "agents-md",
         (
             Part("text", "AGENTS.md", form="block"),
-            Part("mcp", ".mcp.json", content=Server(first={"type": "stdio"})),
+            Part("mcp", ".mcp.json", content=Server(leading={"type": "stdio"})),
         ),
     ),
 )

@@ -28,7 +28,7 @@ from memory_ci.findings import printable, printable_lines
 from memory_ci.sources.agent_events import AGENT_NAMES
 
 if TYPE_CHECKING:
-    from memory_ci.commands.setup.init import Ci, InitStep, InitWish
+    from memory_ci.commands.setup.init import Ci, InitOptions, InitStep
     from memory_ci.memory.workspace import Workspace
     from memory_ci.store.steps import InstallStep
 
@@ -76,7 +76,7 @@ def install_command(
       memory-ci install --agent claude-code
       git add .gitattributes && git commit -m "Merge memory files by entries"
     """
-    from memory_ci.commands.setup.agents import Wish
+    from memory_ci.commands.setup.agents import AgentOptions
     from memory_ci.commands.setup.hooks import hook_manager
     from memory_ci.commands.setup.install import install, install_for_user
 
@@ -84,7 +84,7 @@ def install_command(
     if user:
         if shared or not chosen:
             raise click.UsageError("--user goes with --agent or --all, and not with --shared")
-        wish = Wish(sys.executable, "user", not no_retrieve, not no_ask, is_mcp=False)
+        wish = AgentOptions(sys.executable, "user", not no_retrieve, not no_ask, is_mcp=False)
         show_steps(
             install_for_user(Path.home(), chosen, wish, dry_run=dry_run),
             dry_run=dry_run,
@@ -286,7 +286,7 @@ def init_command(
       memory-ci init --from 90d
     """
     from memory_ci.commands.setup.ci_files import find_release, need_release
-    from memory_ci.commands.setup.init import INSTALLED, InitWish, init_repository
+    from memory_ci.commands.setup.init import INSTALLED, InitOptions, init_repository
     from memory_ci.commands.setup.install import install
     from memory_ci.commands.setup.preview import preview_history
 
@@ -296,7 +296,7 @@ def init_command(
         with progress("Reading merged work") as advance:
             preview = preview_history(where, history, now(), os.environ, advance)
         say("" if as_json else "\n".join([*map(printable, preview.lines()), "", ""]))
-    wish = InitWish(pre_commit, ci or "none", find_release())
+    wish = InitOptions(pre_commit, ci or "none", find_release())
     is_silent = dry_run or as_json or has_input() or not is_terminal()
     if not (is_silent or pre_commit or ci or agents or cloud):
         wish, agents, ci_source = _ask(where, wish, ci_source)
@@ -396,8 +396,8 @@ def _show_files(steps: Sequence[InitStep], dry_run: bool) -> None:
 
 
 def _ask(
-    where: Workspace, wish: InitWish, source: str | None
-) -> tuple[InitWish, tuple[str, ...], str | None]:
+    where: Workspace, wish: InitOptions, source: str | None
+) -> tuple[InitOptions, tuple[str, ...], str | None]:
     """What a person wants besides the files of memory: return takes what is proposed. Raises click.Abort."""
     from memory_ci.commands.setup.hooks import PRE_COMMIT
     from memory_ci.commands.setup.init import guess_agents, guess_ci

@@ -1,6 +1,7 @@
-"""Init: the files a repository starts with, our hooks for pre-commit, and CI. Uninit: out again, byte for byte.
+"""The files that `init` writes, and `uninit` takes out again byte for byte.
 
-What is written is planned as a whole first, so that what cannot be merged is refused before anything is there.
+All edits are planned first, so that a file that cannot be merged is refused before anything is
+written.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from difflib import unified_diff
+from functools import partial
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -16,17 +18,9 @@ import msgspec
 
 from memory_ci import __version__
 from memory_ci.commands.setup import ci_files
-from memory_ci.commands.setup.agents import Wish, plan_agents, put_agent
-from memory_ci.commands.setup.ci_files import (
-    BY_HAND,
-    WHOLE,
-    Release,
-    fence,
-    is_changed,
-    list_blocks,
-    take_out,
-)
-from memory_ci.commands.setup.clients import AGENTS
+from memory_ci.commands.setup.agents import AgentOptions, plan_agents, put_agent
+from memory_ci.commands.setup.ci_files import Release
+from memory_ci.commands.setup.clients import AGENTS, Agent
 from memory_ci.commands.setup.hooks import PRE_COMMIT
 from memory_ci.config import CONFIG_FILE
 from memory_ci.errors import RepositoryError, UsageError
@@ -41,8 +35,9 @@ GITLAB = ".gitlab-ci.yml"
 Ci = Literal["github", "gitlab", "none"]
 CHANGED = "what `init` wrote there was changed: it stays as it is"
 TAKEN = "our lines are out, and the rest is as it was"
+CALLED = "it runs memory-ci already"
 INSTALLED = "memory-ci/init"
-"""In the git directory: says that `init` ran `install`, so that `uninit` takes that out, too."""
+"""A file in the git directory: `init` ran `install`, so that `uninit` runs `uninstall`, too."""
 
 CONFIG_TEXT = """\
 # memory-ci: every key is optional; these are the defaults. All keys: memory-ci help settings.
@@ -73,19 +68,32 @@ FILES = {
 }
 
 
-class InitWish(msgspec.Struct, frozen=True):
-    """What is to be set up besides the files of memory; hooks and CI run `release`."""
+class InitOptions(msgspec.Struct, frozen=True):
+    """What `init` sets up, apart from the files of memory.
+
+    Attributes:
+        pre_commit: put our hooks into the configuration of pre-commit.
+        ci: the CI to write a workflow for.
+        release: the release of memory-ci that hooks and CI run.
+    """
 
     pre_commit: bool = False
     ci: Ci = "none"
     release: Release | None = None
 
 
-MEMORY_ALONE = InitWish()
+MEMORY_ALONE = InitOptions()
 
 
 class InitStep(msgspec.Struct, frozen=True):
-    """One file and what became of it; `remark` is what a person should know or do, `diff` what changes in it."""
+    """The result of `init` or `uninit` for one file.
+
+    Attributes:
+        path: the file, relative to the top of the work tree.
+        result: what was done; `left` by `uninit` is a file of ours that stays.
+        remark: what a person should know or do.
+        diff: the unified diff of the edit.
+    """
 
     path: str
     result: Literal["written", "kept", "removed", "left"]
@@ -94,7 +102,7 @@ class InitStep(msgspec.Struct, frozen=True):
 
 
 class FileEdit(NamedTuple):
-    """A file as it is and as it will be, None for no file."""
+    """The text of a file before and after an edit, None for no file."""
 
     path: str
     before: str | None
@@ -103,213 +111,269 @@ class FileEdit(NamedTuple):
     is_left: bool = False
 
     def step(self) -> InitStep:
+        """Return the result of the edit."""
         if self.before == self.after:
             return InitStep(self.path, "left" if self.is_left else "kept", self.remark)
-        names = "/dev/null" if self.before is None else f"a/{self.path}", f"b/{self.path}"
-        old, new = ((text or "").splitlines(keepends=True) for text in (self.before, self.after))
-        lines = [
-            line if line.endswith("\n") else f"{line}\n" for line in unified_diff(old, new, *names)
-        ]
-        return InitStep(
-            self.path, "removed" if self.after is None else "written", self.remark, "".join(lines)
-        )
+        result: Literal["written", "removed"] = "removed" if self.after is None else "written"
+        return InitStep(self.path, result, self.remark, self._diff())
+
+    def _diff(self) -> str:
+        old_name = "/dev/null" if self.before is None else f"a/{self.path}"
+        old_lines = (self.before or "").splitlines(keepends=True)
+        new_lines = (self.after or "").splitlines(keepends=True)
+        diff = ""
+        for line in unified_diff(old_lines, new_lines, old_name, f"b/{self.path}"):
+            diff += line if line.endswith("\n") else f"{line}\n"
+        return diff
 
 
 def init_repository(
-    workspace: Workspace, wish: InitWish = MEMORY_ALONE, *, dry_run: bool = False
+    workspace: Workspace, options: InitOptions = MEMORY_ALONE, *, dry_run: bool = False
 ) -> tuple[InitStep, ...]:
-    """Write the files that are missing, and put ours into those of pre-commit and CI. Again, it changes nothing.
+    """Write the files that are missing, and put ours into those of pre-commit and CI.
 
-    Raises UsageError (cannot-merge) and RepositoryError (bare-repository, outside-repository, not-a-file) before
-    anything is written; RepositoryError (write-failed).
+    A second run changes nothing.
+
+    Raises:
+        UsageError: a file cannot be merged (cannot-merge); nothing is written.
+        RepositoryError: bare-repository, outside-repository, not-a-file; nothing is written.
+            write-failed.
     """
-    return _apply(work_tree(workspace), list(_plan(workspace, wish)), dry_run)
+    edits = list(_plan(workspace, options))
+    return _apply(work_tree(workspace), edits, dry_run)
 
 
 def uninit_repository(workspace: Workspace, *, dry_run: bool = False) -> tuple[InitStep, ...]:
-    """Take out what `init` wrote where nobody changed it; memory stays. Raises as `init_repository`."""
-    return _apply(
-        work_tree(workspace),
-        list(_plan_out(work_tree(workspace), workspace.config.export.path)),
-        dry_run,
-    )
+    """Take out what `init` wrote, unless somebody changed it; memory stays.
+
+    Raises:
+        RepositoryError: bare-repository, outside-repository, not-a-file; nothing is changed.
+            write-failed.
+    """
+    root = work_tree(workspace)
+    edits = list(_plan_removal(root, workspace.config.export.path))
+    return _apply(root, edits, dry_run)
 
 
 def _apply(root: Path, edits: Sequence[FileEdit], dry_run: bool) -> tuple[InitStep, ...]:
-    for edit in edits if not dry_run else ():
-        if edit.before == edit.after:
+    for edit in edits:
+        if dry_run or edit.before == edit.after:
             continue
         if edit.after is not None:
             write_file(root / edit.path, edit.after.encode("utf-8", "surrogateescape"), root)
-            continue
-        remove_file(root / edit.path)
-        with suppress(OSError):  # not empty: others have files there
-            for folder in list(Path(edit.path).parents)[:-1]:
-                (root / folder).rmdir()
+        else:
+            remove_file(root / edit.path)
+            _remove_empty_folders(root, edit.path)
     return tuple(edit.step() for edit in edits)
 
 
-def _plan(workspace: Workspace, wish: InitWish) -> Iterator[FileEdit]:
-    root, release = work_tree(workspace), wish.release
+def _remove_empty_folders(root: Path, path: str) -> None:
+    folders = list(Path(path).parents)[:-1]
+    with suppress(OSError):  # not empty: it holds files of others
+        for folder in folders:
+            (root / folder).rmdir()
+
+
+# -- init
+
+
+def _plan(workspace: Workspace, options: InitOptions) -> Iterator[FileEdit]:
+    root = work_tree(workspace)
     for path, text in FILES.items():
-        before = "" if (root / path).exists() else None  # whatever it holds
-        yield FileEdit(path, before, text if before is None else before)
+        if (root / path).exists():
+            yield FileEdit(path, "", "")
+        else:
+            yield FileEdit(path, None, text)
+
+    release = options.release
     if release is None:
         return
-    if wish.pre_commit:
-        item = ci_files.pre_commit_item(release)
-        whole = f"{ci_files.TYPES_LINE}repos:\n{item}"
-        edit = _merge(
-            root, PRE_COMMIT, whole, item, lambda text: ci_files.add_pre_commit(text, release)
-        )
-        own = ci_files.list_keys(edit.after or "").get("default_install_hook_types", ci_files.TYPES)
-        missing = [name for name in ci_files.TYPES if name not in own]
-        remark = (
-            f"add to its default_install_hook_types: {', '.join(missing)}"
-            if missing
-            else edit.remark
-        )
-        yield edit._replace(remark=remark)
-    if wish.ci == "gitlab":
-        whole = f"include:\n{ci_files.gitlab_item(release)}"
-        yield _merge(root, GITLAB, whole, whole, lambda text: ci_files.add_gitlab(text, release))
-    if wish.ci == "github":
-        text = ci_files.github_workflow(release, default_branch(workspace))
-        others = [
-            path.relative_to(root).as_posix()
-            for path in sorted((root / GITHUB).parent.glob("*.y*ml"))
-        ]
-        calling = next(
-            (one for one in others if one != GITHUB and _calls_us(read_text(root / one))), None
-        )
-        if calling is None:
-            yield _merge(root, GITHUB, text, text, None)
-        else:
-            yield FileEdit(calling, "", "", "it runs memory-ci already")
+    if options.pre_commit:
+        yield _plan_pre_commit(root, release)
+    if options.ci == "gitlab":
+        include = f"include:\n{ci_files.gitlab_item(release)}"
+        add = partial(ci_files.add_gitlab, release=release)
+        yield _merge(root, GITLAB, whole=include, part=include, add=add)
+    if options.ci == "github":
+        yield _plan_github(workspace, root, release)
+
+
+def _plan_pre_commit(root: Path, release: Release) -> FileEdit:
+    item = ci_files.pre_commit_item(release)
+    whole = f"{ci_files.TYPES_LINE}repos:\n{item}"
+    add = partial(ci_files.add_pre_commit, release=release)
+    edit = _merge(root, PRE_COMMIT, whole=whole, part=item, add=add)
+
+    keys = ci_files.list_keys(edit.after or "")
+    hook_types = keys.get("default_install_hook_types", ci_files.TYPES)
+    missing_types = [name for name in ci_files.TYPES if name not in hook_types]
+    if not missing_types:
+        return edit
+    remark = f"add to its default_install_hook_types: {', '.join(missing_types)}"
+    return edit._replace(remark=remark)
+
+
+def _plan_github(workspace: Workspace, root: Path, release: Release) -> FileEdit:
+    """Plan to write our workflow, unless another workflow calls memory-ci."""
+    workflow = ci_files.github_workflow(release, _find_default_branch(workspace))
+    for file in sorted((root / GITHUB).parent.glob("*.y*ml")):
+        path = file.relative_to(root).as_posix()
+        if path != GITHUB and _calls_memory_ci(read_text(file)):
+            return FileEdit(path, "", "", CALLED)
+    return _merge(root, GITHUB, whole=workflow, part=workflow, add=None)
 
 
 def _merge(
-    root: Path, path: str, whole: str, part: str, add: Callable[[str], str] | None
+    root: Path, path: str, *, whole: str, part: str, add: Callable[[str], str] | None
 ) -> FileEdit:
-    """The file with ours in it. Raises UsageError (cannot-merge), with what to paste."""
+    """Plan to put a block of ours into a file.
+
+    Args:
+        root: the top of the work tree.
+        path: the file, relative to the root.
+        whole: the text if there is no such file.
+        part: the text to paste where the file cannot be merged.
+        add: the function that puts the block in; None if the file must not exist.
+
+    Raises:
+        UsageError: the file cannot be merged (cannot-merge); the hint holds `part`.
+    """
     before = _read(root, path)
     if before is None:
-        return FileEdit(path, None, fence(whole, WHOLE))
-    if is_changed(before):
+        return FileEdit(path, None, ci_files.fence(whole, ci_files.WHOLE))
+    if ci_files.is_changed(before):
         return FileEdit(path, before, before, CHANGED)
-    rest = take_out(before)
+    text = ci_files.take_out(before)
+    if text is not None and _calls_memory_ci(text):
+        return FileEdit(path, before, before, CALLED)
+
     try:
-        if rest is None:
-            after = fence(whole, WHOLE)
-        elif _calls_us(rest):
-            return FileEdit(path, before, before, "it runs memory-ci already")
-        elif add is None:
-            raise YamlTextError(0, "it is there, and is not ours to replace")
+        if text is None:
+            after = ci_files.fence(whole, ci_files.WHOLE)
+        elif add is not None:
+            after = add(text)
         else:
-            after = add(rest)
+            raise YamlTextError(0, "it is there, and is not ours to replace")
     except YamlTextError as error:
         message = f"{path}:{error.line + 1}: memory-ci cannot be put in: {error.reason}"
         hint = f"Put this in yourself, then run the same command again:\n\n{part}"
         raise UsageError(message, slug="cannot-merge", hint=hint) from error
-    return FileEdit(path, before, before if list_blocks(after) == list_blocks(before) else after)
+
+    is_same = ci_files.list_blocks(after) == ci_files.list_blocks(before)
+    return FileEdit(path, before, before if is_same else after)
 
 
-def _calls_us(text: str) -> bool:
-    """Whether a YAML file calls memory-ci. One that cannot be read does not."""
+def _calls_memory_ci(text: str) -> bool:
+    """Return whether a YAML file calls memory-ci; a file that is no YAML does not."""
     try:
-        return any(
-            token.kind == "Scalar" and BY_HAND.search(token.value) for token in list_tokens(text)
-        )
+        tokens = list_tokens(text)
     except YamlTextError:
         return False
+    scalars = [token.value for token in tokens if token.kind == "Scalar"]
+    return any(ci_files.BY_HAND.search(scalar) for scalar in scalars)
 
 
-def _plan_out(root: Path, exported: str) -> Iterator[FileEdit]:
-    made = {**FILES, SCRIPT_FILE: SCRIPT, COPILOT_FILE: COPILOT}
-    for path, text in made.items():
+def _read(root: Path, path: str) -> str | None:
+    """Return the text of a file, None for no file.
+
+    Raises:
+        RepositoryError: it is a link (outside-repository), or no regular file (not-a-file).
+    """
+    if (root / path).is_symlink():
+        hint = "Put a regular file in its place."
+        raise RepositoryError(f"{path} is a symbolic link", slug="outside-repository", hint=hint)
+    return read_text(root / path) if (root / path).exists() else None
+
+
+# -- uninit
+
+
+def _plan_removal(root: Path, export_path: str) -> Iterator[FileEdit]:
+    """Plan to take out what `init` wrote.
+
+    Args:
+        root: the top of the work tree.
+        export_path: the file that `export` writes memory to.
+    """
+    yield from _plan_whole_files(root)
+    if any((root / ".memory").glob("*")):
+        yield FileEdit(".memory", "", "", "memory stays", is_left=True)
+    if "<!-- memory-ci export: begin" in read_text(root / export_path):
+        remark = "what memory was exported to it stays"
+        yield FileEdit(export_path, "", "", remark, is_left=True)
+    for path in (PRE_COMMIT, GITHUB, GITLAB):
+        before = _read(root, path)
+        if before is not None:
+            yield from _plan_blocks_out(path, before)
+
+
+def _plan_whole_files(root: Path) -> Iterator[FileEdit]:
+    for path, text in {**FILES, SCRIPT_FILE: SCRIPT, COPILOT_FILE: COPILOT}.items():
         before = _read(root, path)
         if before == text:
             yield FileEdit(path, before, None)
         elif before is not None and (path in FILES or OURS in before):
             remark = "it holds what others wrote" if path in FILES else CHANGED
             yield FileEdit(path, before, before, remark, is_left=True)
-    if any((root / ".memory").glob("*")):
-        yield FileEdit(".memory", "", "", "memory stays", is_left=True)
-    if "<!-- memory-ci export: begin" in read_text(root / exported):
-        yield FileEdit(exported, "", "", "what memory was exported to it stays", is_left=True)
-    for path in (PRE_COMMIT, GITHUB, GITLAB):
-        before = _read(root, path)
-        after = take_out(before) if before is not None else None
-        if before != after:
-            yield FileEdit(
-                path,
-                before,
-                after,
-                CHANGED if after and list_blocks(after) else TAKEN if after else "",
-            )
-        elif before is not None and (list_blocks(before) or _calls_us(before)):
-            remark = (
-                CHANGED
-                if list_blocks(before)
-                else "memory-ci is called there, and `init` did not write that"
-            )
-            yield FileEdit(path, before, before, remark, is_left=True)
 
 
-def _read(root: Path, path: str) -> str | None:
-    """The text of a file, None for no file. Raises RepositoryError: not-a-file, outside-repository."""
-    if (root / path).is_symlink():
-        message, hint = f"{path} is a symbolic link", "Put a regular file in its place."
-        raise RepositoryError(message, slug="outside-repository", hint=hint)
-    return read_text(root / path) if (root / path).exists() else None
+def _plan_blocks_out(path: str, before: str) -> Iterator[FileEdit]:
+    """Plan to take our blocks out of a file; nothing if it has none and calls no memory-ci."""
+    after = ci_files.take_out(before)
+    if after != before:
+        remark = ""
+        if after:
+            remark = CHANGED if ci_files.list_blocks(after) else TAKEN
+        yield FileEdit(path, before, after, remark)
+    elif ci_files.list_blocks(before):
+        yield FileEdit(path, before, before, CHANGED, is_left=True)
+    elif _calls_memory_ci(before):
+        remark = "memory-ci is called there, and `init` did not write that"
+        yield FileEdit(path, before, before, remark, is_left=True)
 
 
-# -- what is likely to be wanted
+# -- guesses at what the user wants
 
 
-def default_branch(workspace: Workspace) -> str:
-    """The default branch as the clone knows it, else the one that is checked out."""
-    found = follow_symbolic(workspace.repo, "refs/remotes/origin/HEAD").removeprefix(
-        "refs/remotes/origin/"
-    )
-    return (
-        found
-        if found != "HEAD"
-        else (head_branch(workspace.repo) or "main").removeprefix("refs/heads/")
-    )
+def _find_default_branch(workspace: Workspace) -> str:
+    """Return the default branch of the remote, as the clone has it, or the checked-out one."""
+    remote_head = follow_symbolic(workspace.repo, "refs/remotes/origin/HEAD")
+    branch = remote_head.removeprefix("refs/remotes/origin/")
+    if branch != "HEAD":
+        return branch
+    return (head_branch(workspace.repo) or "main").removeprefix("refs/heads/")
 
 
 def guess_ci(workspace: Workspace) -> Ci:
-    """The CI that files or the remote's address speak of."""
-    root, url = work_tree(workspace), find_setting(workspace.repo, "remote.origin.url") or ""
+    """Return the CI that the files of the work tree or the remote's address suggest."""
+    root = work_tree(workspace)
+    url = find_setting(workspace.repo, "remote.origin.url") or ""
     if (root / GITLAB).exists() or re.search("gitlab", url, re.IGNORECASE):
         return "gitlab"
-    return (
-        "github"
-        if (root / ".github").is_dir() or re.search("github", url, re.IGNORECASE)
-        else "none"
-    )
+    if (root / ".github").is_dir() or re.search("github", url, re.IGNORECASE):
+        return "github"
+    return "none"
 
 
 def guess_agents(root: Path, home: Path) -> tuple[str, ...]:
-    """The agents that have a folder of their own here or in the home."""
-    shared = (".github", ".vscode", ".config")
-    found = []
-    for agent in AGENTS:
-        files = [
-            (top, file)
-            for part in agent.parts
-            for top, file in ((root, part.file), (home, part.user))
-        ]
-        own = [
-            top / Path(file).parts[0] for top, file in files if file.startswith(".") and "/" in file
-        ]
-        if any(folder.is_dir() and not folder.name.startswith(shared) for folder in own):
-            found.append(agent.name)
-    return tuple(found)
+    """Return the names of agents with a folder of their own in the work tree or the home."""
+    return tuple(agent.name for agent in AGENTS if _has_own_folder(agent, root, home))
 
 
-# -- Cloud agents: fresh containers without our program and our git hooks, and often without network after their set-up
+def _has_own_folder(agent: Agent, root: Path, home: Path) -> bool:
+    for part in agent.parts:
+        for top, file in ((root, part.file), (home, part.user)):
+            if not file.startswith(".") or "/" not in file:
+                continue
+            folder = top / Path(file).parts[0]
+            is_shared = folder.name.startswith((".github", ".vscode", ".config"))
+            if folder.is_dir() and not is_shared:
+                return True
+    return False
+
+
+# -- cloud agents: they run in new containers without our program and our git hooks, and often
+# without network after their set-up
 
 SCRIPT_FILE = ".memory-ci-setup.sh"
 OURS = "# memory-ci init --cloud"
@@ -320,13 +384,15 @@ COPILOT_FILE = ".github/workflows/copilot-setup-steps.yml"
 COPILOT = Path(__file__).with_name("copilot_setup_steps.yml").read_text("utf-8")
 
 
-def call(name: str) -> str:
-    """The set-up step of a cloud agent."""
-    return f"sh {SCRIPT_FILE} {name}"
-
-
 class Cloud(NamedTuple):
-    """A cloud agent: whose committed hooks it runs, a file with its set-up step, and what to do where it has none."""
+    """A cloud agent.
+
+    Attributes:
+        hooks: the agents whose committed hooks it runs.
+        file: the file that holds its set-up step, "" for none.
+        text: the text of that file.
+        remark: what to do by hand where it has no such file.
+    """
 
     hooks: tuple[str, ...] = ()
     file: str = ""
@@ -348,26 +414,43 @@ CLOUDS = {
 def set_up_cloud(
     workspace: Workspace, name: str, note: Path, *, dry_run: bool = False
 ) -> tuple[InstallStep, ...]:
-    """Write the set-up step, the committed hooks that the agent runs, and the lines of AGENTS.md. Raises
-    RepositoryError: bare-repository, write-failed; UsageError (agent-settings) before anything is written."""
+    """Write the set-up step of a cloud agent, its committed hooks, and the lines of AGENTS.md.
+
+    Args:
+        workspace: the repository and its configuration.
+        name: a key of `CLOUDS`.
+        note: the file that lists what `install` made.
+        dry_run: write nothing.
+
+    Raises:
+        RepositoryError: bare-repository, write-failed.
+        UsageError: agent-settings; nothing is written.
+    """
     root = work_tree(workspace)
-    wish = Wish(place="shared", is_mcp=False)
-    edits = plan_agents(root, (*CLOUDS[name].hooks, "agents-md"), wish, note)
-    steps = []
-    for file, text in {SCRIPT_FILE: SCRIPT, CLOUDS[name].file: CLOUDS[name].text}.items():
-        if file:
-            known = read_text(root / file)
-            is_due = known != text and (
-                not known or OURS in known
-            )  # missing, or ours and of another version
-            if is_due and not dry_run:
-                write_file(root / file, text.encode(), root)
-            steps.append(InstallStep("cloud", str(root / file), "written" if is_due else "kept"))
-    return (*steps, *(put_agent(edit, note, dry_run) for edit in edits))
+    cloud = CLOUDS[name]
+    options = AgentOptions(place="shared", is_mcp=False)
+    edits = plan_agents(root, (*cloud.hooks, "agents-md"), options, note)
+
+    steps = [_put_whole(root, SCRIPT_FILE, SCRIPT, dry_run)]
+    if cloud.file:
+        steps.append(_put_whole(root, cloud.file, cloud.text, dry_run))
+    steps += [put_agent(edit, note, dry_run) for edit in edits]
+    return tuple(steps)
+
+
+def _put_whole(root: Path, file: str, text: str, dry_run: bool) -> InstallStep:
+    """Write a file that is missing, or that another version of memory-ci wrote."""
+    before = read_text(root / file)
+    is_due = before != text and (not before or OURS in before)
+    if is_due and not dry_run:
+        write_file(root / file, text.encode(), root)
+    return InstallStep("cloud", str(root / file), "written" if is_due else "kept")
 
 
 def find_remark(root: Path, name: str) -> str:
-    """What is left to be done by hand, "" for nothing."""
+    """Return what the user has to do by hand for a cloud agent, "" for nothing."""
     cloud = CLOUDS[name]
-    is_there = cloud.file and call(name) in read_text(root / cloud.file)
-    return "" if is_there else cloud.remark.format(call=call(name))
+    call = f"sh {SCRIPT_FILE} {name}"
+    if cloud.file and call in read_text(root / cloud.file):
+        return ""
+    return cloud.remark.format(call=call)

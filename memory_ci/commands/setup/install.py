@@ -1,6 +1,6 @@
-"""Install: the merge driver, the attributes that call it, and native hooks.
+"""The settings of a clone that `install` writes: merge driver, attributes, native hooks, agents.
 
-Uninstall takes out just what install put there.
+`uninstall` takes out what `install` put there, and nothing else.
 """
 
 from __future__ import annotations
@@ -8,7 +8,13 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from pathlib import Path
 
-from memory_ci.commands.setup.agents import Wish, plan_agents, plan_agents_out, put_agent
+from memory_ci.commands.setup.agents import (
+    AgentEdit,
+    AgentOptions,
+    plan_agents,
+    plan_agents_out,
+    put_agent,
+)
 from memory_ci.commands.setup.clients import AGENTS
 from memory_ci.commands.setup.hooks import hook_manager, put_hooks, refuse_hooks, take_hooks_out
 from memory_ci.gitrepo.blobs import list_staged
@@ -27,14 +33,14 @@ from memory_ci.store.steps import (
 )
 
 TITLE = "memory-ci: memory files entry by entry"
-EXCLUDE = "info/exclude"  # in the git directory that all work trees share: what git passes over in this clone alone
-MADE = "memory-ci/made"
-"""In the git directory: the files and directories that `install` made for agents, a path each line."""
+EXCLUDE = "info/exclude"
+"""In the git directory that all work trees share: the ignore patterns of this clone alone."""
 
-USER_MADE = ".local/state/memory-ci/made"  # the same in the home, for what is the user's
-AGENT_FILES = tuple(
-    {file for agent in AGENTS for part in agent.parts for file in (part.file, part.shared) if file}
-)
+MADE = "memory-ci/made"
+"""In the git directory: the files and directories that `install` made for agents, a path a line."""
+
+USER_MADE = ".local/state/memory-ci/made"
+"""The same in the home, for the settings of the user."""
 
 
 def install(
@@ -49,126 +55,197 @@ def install(
     is_mcp: bool = True,
     dry_run: bool = False,
 ) -> tuple[InstallStep, ...]:
-    """Set up what is missing or differs; `python` is the interpreter that git and agents will start, where the file is
-    of this clone alone. `is_shared`: the hooks of agents go into settings that are committed; `is_reading`: they read
-    memory, too; `is_asking`: they are asked for notes; `is_mcp`: they get the MCP server. Again, it changes nothing.
-    Hooks that another tool manages are left to it (`hook_manager`).
+    """Set up what is missing in a clone or differs. A second run changes nothing.
 
-    Raises RepositoryError: bare-repository, hooks-path-set, hook-in-the-way, not-a-file before anything is written;
-    write-failed, git-failed; UsageError: agent-settings before anything is written.
+    Hooks that another tool manages (`hook_manager`) are not written.
+
+    Args:
+        workspace: the repository and its configuration.
+        python: the interpreter that git and agents start, where a file is of this clone alone.
+        with_hook: write git's hooks.
+        agents: the names of the agents to hook into.
+        is_shared: the hooks of agents go into settings that are committed.
+        is_reading: the hooks of agents read memory, too.
+        is_asking: the hooks of agents ask for notes.
+        is_mcp: agents get the MCP server.
+        dry_run: change nothing.
+
+    Raises:
+        RepositoryError: bare-repository, hooks-path-set, hook-in-the-way, not-a-file; nothing is
+            written. write-failed, git-failed.
+        UsageError: agent-settings; nothing is written.
     """
-    repo, root = workspace.repo, work_tree(workspace)
-    attributes, note = root / ATTRIBUTES, repo.git_dir / MADE
+    repo = workspace.repo
+    root = work_tree(workspace)
+    note = repo.git_dir / MADE
     with_hook = with_hook and hook_manager(workspace) is None
     if with_hook:
         refuse_hooks(repo)
-    chosen = [agent for agent in AGENTS if agent.name in agents]
-    # All but texts are of this clone alone, so that no commit should have them.
-    local = list(
-        dict.fromkeys(part.file for agent in chosen for part in agent.parts if part.name != "text")
+
+    options = AgentOptions(
+        python="" if is_shared else python,
+        place="shared" if is_shared else "file",
+        is_reading=is_reading,
+        is_asking=is_asking,
+        is_mcp=is_mcp,
     )
-    tracked = _list_tracked(repo, local)
-    wish = Wish(
-        "" if is_shared else python,
-        "shared" if is_shared else "file",
-        is_reading,
-        is_asking,
-        is_mcp,
-    )
-    hooked = plan_agents(root, agents, wish, note, tracked)
-    new = {one.path.relative_to(root).as_posix() for one in hooked}
-    own = [one for one in local if one in new and one not in tracked]
-    exclude = _plan_exclude(repo, *(([], own) if is_shared else (own, ())))
-    lines = attribute_lines(workspace.config.scopes)
-    settings = {f"{SECTION}.name": TITLE, f"{SECTION}.driver": driver_command(python)}
-    is_set = all(find_setting(repo, name, "--local") == value for name, value in settings.items())
-    for name, value in settings.items() if not (is_set or dry_run) else ():
-        set_setting(repo, name, value)
-    return (
-        InstallStep(
-            "merge-driver", str(repo.common_dir / "config"), "kept" if is_set else "written"
-        ),
-        InstallStep(
-            "attributes",
-            str(attributes),
-            put_text(attributes, with_block(read_text(attributes), HASHES, lines), dry_run),
-        ),
-        *(put_hooks(repo, python, dry_run) if with_hook else ()),
-        *(
-            InstallStep("exclude", str(path), put_text(path, text, dry_run))
-            for path, text in exclude
-        ),
-        *(put_agent(edit, note, dry_run) for edit in hooked),
-    )
+    local_files = _list_local_files(agents)
+    tracked = _list_tracked(repo, local_files)
+    edits = plan_agents(root, agents, options, note, tracked)
+    edited_files = {edit.path.relative_to(root).as_posix() for edit in edits}
+    untracked = [file for file in local_files if file in edited_files and file not in tracked]
+
+    exclude_path = repo.common_dir / EXCLUDE
+    if is_shared:
+        exclude_text = _plan_exclude(exclude_path, included=untracked)
+    else:
+        exclude_text = _plan_exclude(exclude_path, excluded=untracked)
+
+    steps = [_put_merge_driver(repo, python, dry_run), _put_attributes(workspace, root, dry_run)]
+    if with_hook:
+        steps += put_hooks(repo, python, dry_run)
+    if exclude_text is not None:
+        result = put_text(exclude_path, exclude_text, dry_run)
+        steps.append(InstallStep("exclude", str(exclude_path), result))
+    return (*steps, *_put_agents(edits, note, dry_run))
 
 
 def install_for_user(
-    home: Path, names: Sequence[str], wish: Wish, *, dry_run: bool = False
+    home: Path, names: Sequence[str], options: AgentOptions, *, dry_run: bool = False
 ) -> tuple[InstallStep, ...]:
-    """Hook the agents in for every repository with memory, by settings in the home. Raises RepositoryError
-    (write-failed), UsageError (agent-settings) before anything is written."""
+    """Hook agents in for every repository with memory, by settings in the home.
+
+    Raises:
+        RepositoryError: write-failed.
+        UsageError: agent-settings; nothing is written.
+    """
     note = home / USER_MADE
-    return tuple(put_agent(edit, note, dry_run) for edit in plan_agents(home, names, wish, note))
+    return _put_agents(plan_agents(home, names, options, note), note, dry_run)
 
 
 def uninstall_for_user(home: Path, *, dry_run: bool = False) -> tuple[InstallStep, ...]:
-    """Take out of the home what `install_for_user` put in. Raises as that does."""
+    """Take out of the home what `install_for_user` put in.
+
+    Raises:
+        RepositoryError: write-failed.
+        UsageError: agent-settings; nothing is changed.
+    """
     note = home / USER_MADE
-    return tuple(
-        put_agent(edit, note, dry_run) for edit in plan_agents_out(home, note, place="user")
-    )
+    return _put_agents(plan_agents_out(home, note, place="user"), note, dry_run)
 
 
 def uninstall(workspace: Workspace, *, dry_run: bool = False) -> tuple[InstallStep, ...]:
-    """Take out what `install` put in; hooks that were there before are back in their places. Raises RepositoryError:
-    bare-repository, write-failed, git-failed; UsageError: agent-settings before anything is changed."""
-    repo, root = workspace.repo, work_tree(workspace)
-    note, exclude = repo.git_dir / MADE, repo.common_dir / EXCLUDE
-    hooked = plan_agents_out(root, note, _list_tracked(repo, AGENT_FILES))
-    has_driver = find_setting(repo, f"{SECTION}.driver", "--local") is not None
-    if has_driver and not dry_run:
-        remove_section(repo, SECTION)
-    lines = _take_block_out(root / ATTRIBUTES, dry_run)
-    hooks = list(take_hooks_out(repo, dry_run))
-    ignored = "absent" if exclude.is_symlink() else _take_block_out(exclude, dry_run)
-    return (
-        InstallStep(
-            "merge-driver", str(repo.common_dir / "config"), "removed" if has_driver else "absent"
-        ),
-        InstallStep("attributes", str(root / ATTRIBUTES), lines),
-        *hooks,
-        *([InstallStep("exclude", str(exclude), ignored)] if ignored != "absent" else []),
-        *(put_agent(edit, note, dry_run) for edit in hooked),
-    )
+    """Take out what `install` put into a clone, and put earlier hooks back in their places.
+
+    Raises:
+        RepositoryError: bare-repository, write-failed, git-failed.
+        UsageError: agent-settings; nothing is changed.
+    """
+    repo = workspace.repo
+    root = work_tree(workspace)
+    note = repo.git_dir / MADE
+    edits = plan_agents_out(root, note, _list_tracked(repo, _list_agent_files()))
+
+    steps = [_remove_merge_driver(repo, dry_run)]
+    attributes = root / ATTRIBUTES
+    steps.append(InstallStep("attributes", str(attributes), _take_block_out(attributes, dry_run)))
+    steps += take_hooks_out(repo, dry_run)
+
+    exclude = repo.common_dir / EXCLUDE
+    if not exclude.is_symlink():
+        result = _take_block_out(exclude, dry_run)
+        if result != "absent":
+            steps.append(InstallStep("exclude", str(exclude), result))
+    return (*steps, *_put_agents(edits, note, dry_run))
+
+
+def _list_agent_files() -> list[str]:
+    """Return every settings file that `install` may write in a work tree."""
+    files: set[str] = set()
+    for agent in AGENTS:
+        for part in agent.parts:
+            files.update((part.file, part.shared))
+    return sorted(files - {""})
+
+
+def _list_local_files(names: Collection[str]) -> list[str]:
+    """Return the settings files of agents that no commit should have: all but texts."""
+    files: dict[str, None] = {}
+    for agent in AGENTS:
+        if agent.name in names:
+            files |= {part.file: None for part in agent.parts if part.name != "text"}
+    return list(files)
 
 
 def _list_tracked(repo: Repository, files: Sequence[str]) -> set[str]:
-    return {file.path for file in list_staged(repo, files)} if files else set()
+    """Return those of some files that git tracks."""
+    if not files:
+        return set()
+    return {file.path for file in list_staged(repo, files)}
+
+
+def _put_merge_driver(repo: Repository, python: str, dry_run: bool) -> InstallStep:
+    settings = {f"{SECTION}.name": TITLE, f"{SECTION}.driver": driver_command(python)}
+    is_set = all(find_setting(repo, name, "--local") == value for name, value in settings.items())
+    if not is_set and not dry_run:
+        for name, value in settings.items():
+            set_setting(repo, name, value)
+    config = str(repo.common_dir / "config")
+    return InstallStep("merge-driver", config, "kept" if is_set else "written")
+
+
+def _remove_merge_driver(repo: Repository, dry_run: bool) -> InstallStep:
+    has_driver = find_setting(repo, f"{SECTION}.driver", "--local") is not None
+    if has_driver and not dry_run:
+        remove_section(repo, SECTION)
+    config = str(repo.common_dir / "config")
+    return InstallStep("merge-driver", config, "removed" if has_driver else "absent")
+
+
+def _put_attributes(workspace: Workspace, root: Path, dry_run: bool) -> InstallStep:
+    path = root / ATTRIBUTES
+    text = with_block(read_text(path), HASHES, attribute_lines(workspace.config.scopes))
+    return InstallStep("attributes", str(path), put_text(path, text, dry_run))
+
+
+def _put_agents(edits: Sequence[AgentEdit], note: Path, dry_run: bool) -> tuple[InstallStep, ...]:
+    return tuple(put_agent(edit, note, dry_run) for edit in edits)
 
 
 def _take_block_out(path: Path, dry_run: bool) -> StepResult:
-    text = read_text(path)
-    if (rest := without_block(text, HASHES)) == text:
+    """Take our block out of a file, and remove the file if nothing else is in it."""
+    before = read_text(path)
+    after = without_block(before, HASHES)
+    if after == before:
         return "absent"
-    if rest:
-        put_text(path, rest, dry_run)
+    if after:
+        put_text(path, after, dry_run)
     elif not dry_run:
         remove_file(path)
     return "removed"
 
 
 def _plan_exclude(
-    repo: Repository, files: Sequence[str], gone: Collection[str]
-) -> tuple[tuple[Path, str], ...]:
-    """The file that makes git pass over `files` and those of earlier installs, but not over `gone`, as it will be.
-    Nothing where there is nothing to say. One that is a symbolic link is not ours to replace."""
-    path = repo.common_dir / EXCLUDE
+    path: Path, *, excluded: Sequence[str] = (), included: Collection[str] = ()
+) -> str | None:
+    """Return the new text of git's exclude file, None to leave it.
+
+    A file that is a symbolic link is not ours to replace.
+
+    Args:
+        path: the exclude file.
+        excluded: files that git is to ignore, together with those of earlier installs.
+        included: files that git is no longer to ignore.
+    """
     if path.is_symlink():
-        return ()
+        return None
     text = read_text(path)
-    found = HASHES.find(text)
-    old = [line[1:] for line in found.group().splitlines() if line.startswith("/")] if found else []
-    lines = [f"/{file}" for file in dict.fromkeys([*old, *files]) if file not in gone]
-    if not (files or set(old).intersection(gone)):
-        return ()
-    return ((path, with_block(text, HASHES, lines) if lines else without_block(text, HASHES)),)
+    block = HASHES.find(text)
+    lines = block.group().splitlines() if block else []
+    old_files = [line[1:] for line in lines if line.startswith("/")]
+    if not excluded and not set(old_files).intersection(included):
+        return None
+
+    files = dict.fromkeys([*old_files, *excluded])
+    patterns = [f"/{file}" for file in files if file not in included]
+    return with_block(text, HASHES, patterns) if patterns else without_block(text, HASHES)

@@ -1,4 +1,4 @@
-"""Settings in JSON, edited as text: one element goes in or out, and every other byte stays as its owner wrote it."""
+"""Edits of JSON settings as text: one element goes in or out, and every other byte stays."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 BLANKS = re.compile(r"[ \t\n\r]*")
-EMPTY = "{\n}\n"  # the file that an element is put into where there is none
+EMPTY = "{\n}\n"  # the text of a new file, before an element is put into it
 
 
 class WrongShapeError(ValueError):
@@ -16,41 +16,69 @@ class WrongShapeError(ValueError):
 
 
 class JsonMember(NamedTuple):
-    """A member of an object or an element of an array: text[start:end], its value beginning at `at`."""
+    """A member of an object, or an element of an array.
+
+    Attributes:
+        key: the name of the member, "" for an element of an array.
+        start: the offset where the member begins, with its key.
+        value_start: the offset where its value begins.
+        end: the offset behind its value.
+        value: the decoded value.
+    """
 
     key: str
     start: int
-    at: int
+    value_start: int
     end: int
     value: Any
 
 
-def insert(text: str, keys: Sequence[str], element: object, *, is_member: bool = False) -> str:
-    """Put `element` at the end of the array under `keys`, which is made where it is missing; with `is_member` it is the
-    value of the last key, unless that is there.
+class MemberPosition(NamedTuple):
+    """The offset where a container opens, and the index of a member in it."""
 
-    Raises ValueError when it is no JSON, RecursionError when it is nested too deep, WrongShapeError.
+    container: int
+    member_index: int
+
+
+def insert(text: str, keys: Sequence[str], element: object, *, is_member: bool = False) -> str:
+    """Put an element at the end of the array under `keys`, and make the array if it is missing.
+
+    Args:
+        text: the JSON document.
+        keys: the names of the nested objects' members that lead to the array.
+        element: the value to put in.
+        is_member: make the element the value of the last key, unless that key is there.
+
+    Raises:
+        ValueError: the text is no JSON.
+        RecursionError: it is nested too deep.
+        WrongShapeError: a value on the way is no object, or the last is no array.
 
     >>> insert('{"a": 1}', ["b"], 2)
     '{"a": 1,\\n  "b": [\\n    2\\n  ]}'
     """
     _check(text)
-    place, depth, path = _skip(text, 0), 1, list(keys)
+    container = _skip_blanks(text, 0)
+    missing_keys = list(keys)
+
     while True:
-        if is_member and not path:
+        if is_member and not missing_keys:
             return text
-        if text[place] != ("{" if path else "["):
-            above = ".".join(keys[: len(keys) - len(path)])
-            what = f"the value of `{above}`" if above else "the file"
-            raise WrongShapeError(f"{what} must be {'an object' if path else 'a list'}")
-        members = _members(text, place)
-        known = next((one for one in members if path and one.key == path[0]), None)
-        if known is None:
+        _require_container(text, container, keys, missing_keys)
+        members = _list_members(text, container)
+        member = _find_member(members, missing_keys[0]) if missing_keys else None
+        if member is None:
             break
-        place, depth, path = known.at, depth + 1, path[1:]
-    end = members[-1].end if members else place + 1
-    value = [element] if path and not is_member else element
-    return text[:end] + "," * bool(members) + _format(text, path, value, depth) + text[end:]
+        container = member.value_start
+        missing_keys = missing_keys[1:]
+
+    value = element if is_member or not missing_keys else [element]
+    depth = 1 + len(keys) - len(missing_keys)
+    addition = _format_addition(text, missing_keys, value, depth)
+    if members:
+        end = members[-1].end
+        return text[:end] + "," + addition + text[end:]
+    return text[: container + 1] + addition + text[container + 1 :]
 
 
 def remove(
@@ -61,23 +89,34 @@ def remove(
     is_member: bool = False,
     most: int | None = None,
 ) -> str:
-    """Take the elements that are ours out of the array under `keys`, `most` of them from its end, and what `insert`
-    made around them; with `is_member` the value of the last key.
+    """Remove our elements from the array under `keys`, and the containers that `insert` made.
 
-    The inverse of `insert`; what its owner left empty in one line stays. Raises as `insert`.
+    It is the inverse of `insert`. An empty container on one line was written by the owner of the
+    file, and stays.
+
+    Args:
+        text: the JSON document.
+        keys: the names of the nested objects' members that lead to the array.
+        is_ours: whether to remove a value.
+        is_member: the value of the last key is removed instead of elements of an array.
+        most: the number of elements to remove, from the end of the array; None for all.
+
+    Raises:
+        ValueError: the text is no JSON.
+        RecursionError: it is nested too deep.
+        WrongShapeError: a key occurs twice in one object.
 
     >>> remove(insert('{"a": 1}', ["b"], 2), ["b"], lambda value: value == 2)
     '{"a": 1}'
     """
     _check(text)
-    while most != 0 and (path := _find(text, keys, is_ours, is_member)) is not None:
-        text, most = _cut(text, *path[-1]), most and most - 1
-        # From the inside outwards: a container that held nothing else, in lines of its own, was made by `insert`.
-        for place, number in reversed(path[:-1]):
-            member = _members(text, place)[number]
-            if not re.fullmatch(r"[\[{]\s*\n\s*[\]}]", text[member.at : member.end]):
-                break
-            text = _cut(text, place, number)
+    removed = 0
+    while most is None or removed < most:
+        path = _find_last(text, keys, is_ours, is_member)
+        if path is None:
+            break
+        text = _cut_with_containers(text, path)
+        removed += 1
     return text
 
 
@@ -86,75 +125,117 @@ def _check(text: str) -> None:
 
 
 def _refuse_doubles(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """A key that occurs twice is refused: readers differ in which one counts."""
-    members = dict(pairs)
-    if len(members) < len(pairs):
-        double = next(key for number, (key, _) in enumerate(pairs) if key in dict(pairs[:number]))
-        raise WrongShapeError(f"the key {json.dumps(double)} stands twice in one object")
+    """Refuse a key that occurs twice: readers differ in which of the two counts."""
+    members: dict[str, Any] = {}
+    for key, value in pairs:
+        if key in members:
+            raise WrongShapeError(f"the key {json.dumps(key)} stands twice in one object")
+        members[key] = value
     return members
 
 
-def _find(
+def _require_container(
+    text: str, container: int, keys: Sequence[str], missing_keys: Sequence[str]
+) -> None:
+    """Raise WrongShapeError unless an object opens at `container`, or after all keys an array."""
+    if text[container] == ("{" if missing_keys else "["):
+        return
+    parent = ".".join(keys[: len(keys) - len(missing_keys)])
+    subject = f"the value of `{parent}`" if parent else "the file"
+    shape = "an object" if missing_keys else "a list"
+    raise WrongShapeError(f"{subject} must be {shape}")
+
+
+def _find_member(members: Sequence[JsonMember], key: str) -> JsonMember | None:
+    return next((member for member in members if member.key == key), None)
+
+
+def _find_last(
     text: str, keys: Sequence[str], is_ours: Callable[[Any], bool], is_member: bool
-) -> list[tuple[int, int]] | None:
-    """The way to the last element that is ours: in each container, its place and the number of the member."""
-    place, path = _skip(text, 0), list[tuple[int, int]]()
-    for key in keys if is_member else [*keys, None]:
-        if text[place] != ("[" if key is None else "{"):
+) -> list[MemberPosition] | None:
+    """Return the positions that lead to the last value that is ours, from the outermost inwards."""
+    container = _skip_blanks(text, 0)
+    levels: list[str | None] = [*keys] if is_member else [*keys, None]
+    path: list[MemberPosition] = []
+
+    for depth, key in enumerate(levels):
+        if text[container] != ("[" if key is None else "{"):
             return None
-        members = _members(text, place)
-        is_last = is_member and len(path) == len(keys) - 1
-        hits = (
-            number
-            for number, one in reversed([*enumerate(members)])
-            if (key is None or one.key == key)
-            and (not (key is None or is_last) or is_ours(one.value))
-        )
-        number = next(hits, None)
-        if number is None:
+        members = _list_members(text, container)
+        is_innermost = depth == len(levels) - 1
+        matches = [
+            index
+            for index, member in enumerate(members)
+            if key in (None, member.key) and (not is_innermost or is_ours(member.value))
+        ]
+        if not matches:
             return None
-        path.append((place, number))
-        place = members[number].at
+        path.append(MemberPosition(container, matches[-1]))
+        container = members[matches[-1]].value_start
     return path
 
 
-def _cut(text: str, place: int, number: int) -> str:
-    """The text without one member, and without the comma and the blanks that parted it from the one before."""
-    members = _members(text, place)
-    if number == 0 and len(members) > 1:
+def _cut_with_containers(text: str, path: Sequence[MemberPosition]) -> str:
+    """Cut out the last position of a path, and the containers around it that `insert` made.
+
+    A container was made by `insert` if it now holds nothing and has lines of its own.
+    """
+    text = _cut(text, path[-1])
+    for position in reversed(path[:-1]):
+        member = _list_members(text, position.container)[position.member_index]
+        if not re.fullmatch(r"[\[{]\s*\n\s*[\]}]", text[member.value_start : member.end]):
+            break
+        text = _cut(text, position)
+    return text
+
+
+def _cut(text: str, position: MemberPosition) -> str:
+    """Cut out one member, with the comma and the blanks between it and the member before it."""
+    members = _list_members(text, position.container)
+    if position.member_index == 0 and len(members) > 1:
         return text[: members[0].start] + text[members[1].start :]
-    start = members[number - 1].end if number else place + 1
-    return text[:start] + text[members[number].end :]
+    start = (
+        members[position.member_index - 1].end if position.member_index else position.container + 1
+    )
+    return text[:start] + text[members[position.member_index].end :]
 
 
-def _members(text: str, place: int) -> list[JsonMember]:
-    """What the container that opens at `place` holds; the text is known to be JSON."""
-    decode, found = json.JSONDecoder().raw_decode, list[JsonMember]()
-    is_object, at = text[place] == "{", _skip(text, place + 1)
-    while text[at] not in "]}":
-        start, key = at, ""
+def _list_members(text: str, container: int) -> list[JsonMember]:
+    """Return the members of the container that opens at an offset of a text that is JSON."""
+    decode = json.JSONDecoder().raw_decode
+    is_object = text[container] == "{"
+    members: list[JsonMember] = []
+
+    offset = _skip_blanks(text, container + 1)
+    while text[offset] not in "]}":
+        start = offset
+        key = ""
         if is_object:
-            key, at = decode(text, at)
-            at = _skip(text, _skip(text, at) + 1)  # past the colon
-        value, end = decode(text, at)
-        found.append(JsonMember(key, start, at, end, value))
-        at = _skip(text, end)
-        at = _skip(text, at + 1) if text[at] == "," else at
-    return found
+            key, offset = decode(text, offset)
+            colon = _skip_blanks(text, offset)
+            offset = _skip_blanks(text, colon + 1)
+        value, end = decode(text, offset)
+        members.append(JsonMember(key, start, offset, end, value))
+        offset = _skip_blanks(text, end)
+        if text[offset] == ",":
+            offset = _skip_blanks(text, offset + 1)
+    return members
 
 
-def _skip(text: str, at: int) -> int:
-    found = BLANKS.match(text, at)
-    return found.end() if found else at
+def _skip_blanks(text: str, offset: int) -> int:
+    blanks = BLANKS.match(text, offset)
+    return blanks.end() if blanks else offset
 
 
-def _format(text: str, path: Sequence[str], element: object, depth: int) -> str:
-    """The addition on lines of its own, indented as the rest of the text is."""
-    found = re.search(r'\n([ \t]+)"', text)
-    unit, newline = found[1] if found else "  ", "\r\n" if "\r\n" in text else "\n"
-    value: Any = element
-    for key in reversed(path[1:]):
+def _format_addition(text: str, keys: Sequence[str], value: object, depth: int) -> str:
+    """Return a value under keys on lines of its own, indented like the rest of the text."""
+    indented = re.search(r'\n([ \t]+)"', text)
+    unit = indented[1] if indented else "  "
+    newline = "\r\n" if "\r\n" in text else "\n"
+
+    for key in reversed(keys[1:]):
         value = {key: value}
-    label = f"{json.dumps(path[0], ensure_ascii=False)}: " if path else ""
-    lines = (label + json.dumps(value, indent=unit, ensure_ascii=False)).split("\n")
-    return "".join(f"{newline}{unit * depth}{line}" for line in lines)
+    addition = json.dumps(value, indent=unit, ensure_ascii=False)
+    if keys:
+        addition = f"{json.dumps(keys[0], ensure_ascii=False)}: {addition}"
+    return "".join(f"{newline}{unit * depth}{line}" for line in addition.split("\n"))

@@ -1,4 +1,4 @@
-"""The central policy that a repository extends: fetched from git, pinned by its digest, kept in the repository."""
+"""The central policy that a repository extends: fetched from git, pinned by digest, and stored."""
 
 from __future__ import annotations
 
@@ -18,67 +18,111 @@ from memory_ci.records.config import Policy
 from memory_ci.secrets import mask_secrets
 from memory_ci.store.files import write_file
 
-SOURCE_FILE = "memory-ci-policy.yaml"  # where the repository of a policy keeps it, at its root
+SOURCE_FILE = "memory-ci-policy.yaml"
+"""The file of the policy in its own repository, at the root."""
+
 EXTENDS = re.compile(r"(?m)^extends:.*\n?")
 
 
 class PinnedPolicy(msgspec.Struct, frozen=True):
-    """A policy as its source has it now: `extends` is the line that pins it, `is_new` whether another one is pinned."""
+    """A policy as its source has it now.
+
+    Attributes:
+        extends: the value of the configuration's `extends` that pins the policy.
+        policy: the policy.
+        is_new: the configuration pins another policy.
+    """
 
     extends: str
     policy: Policy
     is_new: bool
 
 
-def is_directory(path: Path) -> bool:
-    """Whether there is a directory; an address can be too long for the name of a file."""
+def pin_policy(
+    start: Path, source: str | None, environ: Mapping[str, str], *, write: bool
+) -> PinnedPolicy:
+    """Fetch a policy and pin it in the work tree.
+
+    Args:
+        start: a directory of the repository.
+        source: SOURCE@REV, a git repository and a revision; None for the policy that is pinned.
+        environ: the environment, for credentials.
+        write: pin the policy; otherwise it is only fetched.
+
+    Raises:
+        UsageError: bad-policy-source, bad-config.
+        RepositoryError: bare-repository, policy-missing, write-failed.
+        EngineError: remote-failed.
+    """
+    repo = find_repository(start)
+    if repo.root is None:
+        message = "a bare repository has no configuration to edit"
+        raise RepositoryError(message, slug="bare-repository")
+    config_path = repo.root / CONFIG_FILE
+    config_text = config_path.read_text("utf-8") if config_path.is_file() else ""
+    pinned = parse_config(config_text).extends
+    address, revision = _parse_source(source or pinned.partition(" ")[0])
+
+    data = _fetch_policy(repo.root, address, revision, environ)
+    policy_name = f"{address}@{revision}:{SOURCE_FILE}"
+    policy = parse_policy(data.decode("utf-8", "replace"), policy_name)
+    extends = f"{address}@{revision} sha256:{hashlib.sha256(data).hexdigest()}"
+
+    if write:
+        write_file(repo.root / POLICY_FILE, data, repo.root)
+        write_file(config_path, _with_extends(config_text, extends).encode(), repo.root)
+    return PinnedPolicy(extends, policy, extends != pinned)
+
+
+def _parse_source(source: str) -> tuple[str, str]:
+    """Return the address and the revision of SOURCE@REV.
+
+    Raises:
+        UsageError: bad-policy-source.
+    """
+    address, _, revision = source.rpartition("@")
+    is_incomplete = not address or not revision
+    if is_incomplete or re.search(r"\s", address + revision) or address.startswith("-"):
+        message = "a policy is named as SOURCE@REV, a git repository and a revision"
+        hint = "For example: memory-ci policy https://github.com/acme/policy@v1"
+        raise UsageError(message, slug="bad-policy-source", hint=hint)
+    if mask_secrets(address) != address:
+        message = "the address holds a credential"
+        hint = "Use git's credential helper."
+        raise UsageError(message, slug="bad-policy-source", hint=hint)
+    return address, revision
+
+
+def _fetch_policy(root: Path, address: str, revision: str, environ: Mapping[str, str]) -> bytes:
+    """Return the file of a policy from a git address, or from a directory relative to the root.
+
+    Raises:
+        RepositoryError: policy-missing.
+        EngineError: remote-failed.
+    """
+    directory = root / address
+    url = str(directory.resolve()) if _is_directory(directory) else address
+    with tempfile.TemporaryDirectory() as scratch:
+        data = read_remote_file(Path(scratch), connect(url, environ), revision, SOURCE_FILE)
+    if data is None:
+        message = f"{url} has no {SOURCE_FILE} at {revision}"
+        hint = "Commit one there: `memory-ci help configuration` says what it may hold."
+        raise RepositoryError(message, slug="policy-missing", hint=hint)
+    return data
+
+
+def _is_directory(path: Path) -> bool:
+    """Return whether a path is a directory; an address can be too long for a file name."""
     try:
         return path.is_dir()
     except OSError:
         return False
 
 
-def pin_policy(
-    start: Path, source: str | None, environ: Mapping[str, str], *, write: bool
-) -> PinnedPolicy:
-    """Fetch the policy at SOURCE@REV (None: what is extended now) and, with `write`, pin it in the work tree.
-
-    Raises UsageError (bad-policy-source, bad-config), RepositoryError (bare-repository, policy-missing, write-failed),
-    EngineError (remote-failed).
-    """
-    repo = find_repository(start)
-    if repo.root is None:
-        raise RepositoryError(
-            "a bare repository has no configuration to edit", slug="bare-repository"
-        )
-    path = repo.root / CONFIG_FILE
-    text = path.read_text("utf-8") if path.is_file() else ""
-    pinned = parse_config(text).extends
-    address, _, rev = (source or pinned.partition(" ")[0]).rpartition("@")
-    if not (address and rev) or re.search(r"\s", address + rev) or address.startswith("-"):
-        hint = "For example: memory-ci policy https://github.com/acme/policy@v1"
-        message = "a policy is named as SOURCE@REV, a git repository and a revision"
-        raise UsageError(message, slug="bad-policy-source", hint=hint)
-    if mask_secrets(address) != address:
-        raise UsageError(
-            "the address holds a credential",
-            slug="bad-policy-source",
-            hint="Use git's credential helper.",
-        )
-    here = repo.root / address
-    place = str(here.resolve()) if is_directory(here) else address
-    with tempfile.TemporaryDirectory() as scratch:
-        data = read_remote_file(Path(scratch), connect(place, environ), rev, SOURCE_FILE)
-    if data is None:
-        hint = "Commit one there: `memory-ci help configuration` says what it may hold."
-        raise RepositoryError(
-            f"{place} has no {SOURCE_FILE} at {rev}", slug="policy-missing", hint=hint
-        )
-    policy = parse_policy(data.decode("utf-8", "replace"), f"{address}@{rev}:{SOURCE_FILE}")
-    extends = f"{address}@{rev} sha256:{hashlib.sha256(data).hexdigest()}"
-    if write:
-        line = f"extends: {extends}\n"
-        edited = EXTENDS.sub(lambda _: line, text, count=1) if EXTENDS.search(text) else line + text
-        write_file(repo.root / POLICY_FILE, data, repo.root)
-        write_file(path, edited.encode(), repo.root)
-    return PinnedPolicy(extends, policy, extends != pinned)
+def _with_extends(config_text: str, extends: str) -> str:
+    """Return a configuration that extends a pinned policy."""
+    line = f"extends: {extends}\n"
+    match = EXTENDS.search(config_text)
+    if match is None:
+        return line + config_text
+    return config_text[: match.start()] + line + config_text[match.end() :]

@@ -1,8 +1,8 @@
-"""Preview: what older work would give, before anything of memory-ci is in a repository. Nothing is sent or written."""
+"""A preview of what older work would give, without writing or sending anything."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 
 import msgspec
@@ -16,14 +16,19 @@ from memory_ci.extraction.suggestions import list_suggestions
 from memory_ci.memory.workspace import Workspace
 from memory_ci.text import plural
 
-SHOWN = 3
+SHOWN = 3  # titles of each list
 
 
 class Preview(msgspec.Struct, frozen=True):
-    """The merged changes of a stretch of history, what in them looks like a learning, and what a model would cost.
+    """The learnings that a part of the history would give.
 
-    `marked` are the titles of learnings that commits mark, so that `record` would write them. `candidates` are titles,
-    the best first. `offer` is None where no model may read here; `reason` says why.
+    Attributes:
+        history: the age or revision where the part begins.
+        changes: the number of merged changes.
+        marked: the titles of learnings that commits mark; `record` would write them.
+        candidates: the titles of candidates, the best first.
+        offer: the price of a model, None where no model may read this repository.
+        reason: why there is an offer or none.
     """
 
     history: str
@@ -34,26 +39,39 @@ class Preview(msgspec.Struct, frozen=True):
     reason: str
 
     def lines(self) -> Iterator[str]:
+        """Yield the text for a terminal."""
+        since = f"--since {self.history}"
         yield f"Since {self.history}: {plural(self.changes, 'merged change')}."
         if not self.changes:
             return
+
         yield f"Marked in commit messages: {plural(len(self.marked), 'learning')}."
-        yield from (f"  {title}" for title in self.marked[:SHOWN])
-        if self.marked:
-            yield f"  write them: memory-ci record --since {self.history}"
-        yield f"Without a model: {plural(len(self.candidates), 'candidate')}, for you to accept or decline."
-        yield from (f"  {title}" for title in self.candidates[:SHOWN])
-        if self.candidates:
-            yield f"  see them all: memory-ci candidates --since {self.history}"
+        yield from _list_titles(self.marked, f"write them: memory-ci record {since}")
+
+        candidates = plural(len(self.candidates), "candidate")
+        yield f"Without a model: {candidates}, for you to accept or decline."
+        yield from _list_titles(self.candidates, f"see them all: memory-ci candidates {since}")
+
         if self.offer is None:
             yield f"With a model: not here: {self.reason}."
             return
-        offer = self.offer
-        price = "price unknown" if offer.cost_usd is None else f"about {offer.cost_usd:.2f} USD"
-        what = f"{plural(offer.windows, 'question')}, {offer.input_tokens} tokens in"
-        yield f"With a model: {what}, {price} ({offer.engine}: {self.reason})."
-        if offer.windows:
-            yield f"  ask it: memory-ci learn --since {self.history}"
+        yield f"With a model: {_format_price(self.offer)} ({self.offer.engine}: {self.reason})."
+        if self.offer.windows:
+            yield f"  ask it: memory-ci learn {since}"
+
+
+def _list_titles(titles: Sequence[str], next_step: str) -> Iterator[str]:
+    for title in titles[:SHOWN]:
+        yield f"  {title}"
+    if titles:
+        yield f"  {next_step}"
+
+
+def _format_price(offer: Offer) -> str:
+    price = "price unknown"
+    if offer.cost_usd is not None:
+        price = f"about {offer.cost_usd:.2f} USD"
+    return f"{plural(offer.windows, 'question')}, {offer.input_tokens} tokens in, {price}"
 
 
 def preview_history(
@@ -63,24 +81,32 @@ def preview_history(
     environ: Mapping[str, str],
     progress: OnProgress,
 ) -> Preview:
-    """What the work since `history` (an age, or a revision) would give. Raises as `plan_record` does."""
+    """Return what the work since `history`, an age or a revision, would give.
+
+    Raises:
+        MemoryCIError: as `plan_record` does.
+    """
     options = RecordOptions(since=history)
+    rules_options = replace(options, engine="rules")
     try:
-        plan = plan_record(
-            workspace, replace(options, engine="rules"), now.date(), progress, environ
-        )
+        plan = plan_record(workspace, rules_options, now.date(), progress, environ)
     except RepositoryError as error:
         if error.slug != "unborn-branch":
             raise
         return Preview(history, 0, (), (), None, error.message)
-    marked = tuple(
-        one.entry.title for step in plan.steps if step.step == "extract" for one in step.changes
-    )
-    titles = tuple(one.candidate.title for one in list_suggestions(plan.judged, ()))
-    offer, reason = None, ""
+
+    marked: list[str] = []
+    for step in plan.steps:
+        if step.step == "extract":
+            marked += [change.entry.title for change in step.changes]
+    suggestions = list_suggestions(plan.judged, ())
+    candidates = tuple(suggestion.candidate.title for suggestion in suggestions)
+
+    offer = None
     try:
         offer = price_history(workspace, options, now, environ, progress)
         reason = offer.reason
     except (UsageError, EngineError) as error:
         reason = error.message
-    return Preview(history, plan.counts.merged_changes, marked, titles, offer, reason)
+    changes = plan.counts.merged_changes
+    return Preview(history, changes, tuple(marked), candidates, offer, reason)

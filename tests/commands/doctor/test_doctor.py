@@ -20,7 +20,7 @@ from memory_ci.commands.doctor.machine import HARMLESS, PLANTS, check_guard
 from memory_ci.commands.doctor.records import Diagnosis, Probe
 from memory_ci.commands.retrieve.options import RetrieveOptions
 from memory_ci.commands.retrieve.retrieve import retrieve
-from memory_ci.commands.setup.agents import Wish
+from memory_ci.commands.setup.agents import AgentOptions
 from memory_ci.commands.setup.hooks import HOOKS, find_manager, hook_line
 from memory_ci.commands.setup.install import install, install_for_user
 from memory_ci.errors import RepositoryError, UsageError
@@ -581,7 +581,7 @@ def test_a_work_tree_that_an_agent_does_not_read_in_is_told(
 
 
 def test_hooks_in_the_home_are_told(project: Project) -> None:
-    install_for_user(Path.home(), ["gemini"], Wish(sys.executable, "user"))
+    install_for_user(Path.home(), ["gemini"], AgentOptions(sys.executable, "user"))
     rows = probes(project, "agents")
     assert [row.state for row in rows] == ["skip", "ok", "ok"]
     assert rows[0].remedy.startswith("start gemini here")

@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_ci.commands.agents.text import render_asking_to_mark
-from memory_ci.commands.setup.agents import Wish, answers_for_user
+from memory_ci.commands.setup.agents import AgentOptions, answers_for_user
 from memory_ci.commands.setup.clients import AGENTS, Agent
 from memory_ci.commands.setup.install import (
     install,
@@ -32,7 +32,7 @@ from tests.repos import make_repo
 
 NAMES = [agent.name for agent in AGENTS if agent.events]
 EVERY = [agent.name for agent in AGENTS]
-WRITTEN_AS_JSON = [agent.name for agent in AGENTS if agent.events and agent.hook != "plugin"]
+WRITTEN_AS_JSON = [agent.name for agent in AGENTS if agent.events and agent.hook_format != "plugin"]
 FILES = {agent.name: agent.parts[0].file for agent in AGENTS}
 EVENTS = {agent.name: [event.name for event in agent.events] for agent in AGENTS}
 
@@ -546,7 +546,7 @@ def test_settings_in_the_home_are_byte_for_byte_as_before_without_us(
     for file, text in before.items():
         (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / file).write_bytes(text)
-    wish = Wish(sys.executable, "user", is_mcp=False)
+    wish = AgentOptions(sys.executable, "user", is_mcp=False)
     assert "written" in {step.result for step in install_for_user(tmp_path, NAMES, wish)}
     assert {step.result for step in install_for_user(tmp_path, NAMES, wish)} == {"kept"}
     calls = [(tmp_path / file).read_text() for file in USERS]
@@ -577,7 +577,7 @@ def test_a_hook_in_the_home_is_silent_where_there_is_no_memory(tmp_path: Path) -
 
 def test_a_project_in_the_home_and_the_home_do_not_take_each_others_hooks(project: Project) -> None:
     install(project.workspace, sys.executable, with_hook=False, agents=["codex"], is_shared=True)
-    install_for_user(project.path, ["codex"], Wish(sys.executable, "user"))
+    install_for_user(project.path, ["codex"], AgentOptions(sys.executable, "user"))
     both = (project.path / FILES["codex"]).read_text()
     assert (both.count("memory-ci hook agent --for codex;"), both.count("--user;")) == (4, 4)
     uninstall_for_user(project.path)
