@@ -13,7 +13,7 @@ import msgspec
 
 from memory_ci.anchors.text import say_verdict
 from memory_ci.anchors.verdicts import judge_entry
-from memory_ci.commands.health.health import health_history, measure_health
+from memory_ci.commands.health.health import measure_history, measure_health
 from memory_ci.commands.record.run import RecordOptions
 from memory_ci.commands.report import records as overview
 from memory_ci.commands.report.page import render_report
@@ -317,7 +317,7 @@ def _list_releases(scene: _Scene) -> Iterator[overview.ReleaseHealth]:
         else []
     )
     if len(names) < 2:
-        past = health_history(scene.workspace, scene.today, most=MAX_RELEASES)
+        past = measure_history(scene.workspace, scene.today, limit=MAX_RELEASES)
         yield from (overview.ReleaseHealth(str(health.today), health) for health in reversed(past))
         return
     for name in names:
