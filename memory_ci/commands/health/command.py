@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, get_args
+from typing import get_args
 
 import click
 
 from memory_ci.cli.common import flag, json_option, option, show
 from memory_ci.cli.plain import progress, today, workspace
 from memory_ci.commands.health.records import Profile
-
-if TYPE_CHECKING:
-    pass
 
 
 @click.command("health")
@@ -30,9 +27,10 @@ def health_command(
 ) -> None:
     """Say how well memory is kept, and what to do about what is weak.
 
-    Six metrics from 0 to 100 and their mean by weight: truth 15, recency 10, coverage 25, coherence 20, efficiency 15,
-    reachability 15. Red is below 50, yellow below 75, green from there. A metric without data is n/a, and its weight
-    is shared out. All of it is counted in the files and the history; nothing is stored.
+    Six metrics from 0 to 100 and their mean by weight: truth 15, recency 10, coverage 25,
+    coherence 20, efficiency 15, reachability 15. Red is below 50, yellow below 75, green from
+    there. A metric without data is n/a, and its weight is shared out. All of it is counted in the
+    files and the history; nothing is stored.
 
     \b
     Example:
@@ -41,7 +39,7 @@ def health_command(
       memory-ci health --history
       memory-ci health --effect
     """
-    from memory_ci.commands.health.health import health_history, measure_health
+    from memory_ci.commands.health.health import measure_health, measure_history
     from memory_ci.commands.health.text import render_effect, render_health, render_history
 
     if effect:
@@ -59,7 +57,7 @@ def health_command(
         raise click.UsageError("--at looks at one moment, --history at many: choose one.")
     if history:
         with progress("Measuring the past"):
-            past = health_history(workspace(), today(), profile, os.environ)
+            past = measure_history(workspace(), today(), profile, os.environ)
         show(past, render_history(past), as_json)
         return
     with progress("Measuring"):

@@ -1,10 +1,14 @@
-"""Does memory help? Sessions that are given nothing (`retrieve.holdout`), compared with the others (docs/health.md)."""
+"""The effect of memory: sessions that are served none, compared with the others (docs/health.md).
+
+The option `retrieve.holdout` says which share of sessions is held out.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Set
 from datetime import UTC, date, datetime
+from typing import NamedTuple
 
 from memory_ci.commands.health.records import ArmComparison, EffectReport
 from memory_ci.extraction.wording import find_steering
@@ -19,117 +23,219 @@ from memory_ci.sessions.session_join import CapturedSessions
 from memory_ci.sessions.session_note import HELD_OUT, is_held_out, list_given, mark_session
 from memory_ci.text import content_words
 
-AGAIN = 0.5  # the share of a correction's content words from which on an entry says the same
-LEAST_SAID = 3  # Content words of a correction that say something.
-TO_SEE = 1 / 3  # The part of the share that memory is hoped to take away.
-Z_BOTH, Z_POWER = 1.959964, 0.841621  # Two-sided 5 %, power 80 %.
+REPEATED_SHARE = 0.5  # Least share of a correction's content words that an entry repeats.
+LEAST_WORDS = 3  # Content words of a correction that can be compared with entries.
+REDUCTION = 1 / 3  # The relative reduction of a rate that is to be detected.
+Z_BOTH = 1.959964  # The normal deviate of a two-sided test at 5 %.
+Z_POWER = 0.841621  # The normal deviate of a power of 80 %.
+WEEK_SECONDS = 604_800
+
+
+class HoldoutPeriod(NamedTuple):
+    """The time since the first session that is known to have been held out.
+
+    Attributes:
+        holdout: the share of sessions that is held out now.
+        start: when that first session began.
+        weeks: the length of the period, at least one.
+        marks: the marks of the sessions that are known to have been held out.
+    """
+
+    holdout: float
+    start: datetime
+    weeks: float
+    marks: Set[str]
 
 
 def measure_effect(workspace: Workspace, today: date) -> EffectReport:
-    """What became of sessions and changes in both arms, since the first session is known to have been held out."""
-    part = workspace.config.retrieve.holdout
+    """Compare the sessions and changes of both arms, from the first one held out until today."""
     episodes = combine(load_episodes(workspace, None).tellings)
-    marks = {mark for one in episodes for mark in _marks(one)}
     captured = CapturedSessions(workspace)
-    sessions = (
-        [one for one in captured.said if one.started] if workspace.config.sessions.read else []
-    )
-    told = [
-        one
-        for one in sessions
-        if mark_session(one.id) in marks or HELD_OUT in list_given(workspace, one.id)
-    ]
-    starts = [one.started for one in told if one.started] + [
-        one.occurred_at for one in episodes if _marks(one)
-    ]
-    if not starts:
-        return EffectReport(part)
-    start, seen = min(starts), {mark_session(one.id) for one in told} | marks
-    weeks = max(
-        (datetime(today.year, today.month, today.day, tzinfo=UTC) - start).total_seconds()
-        / 604_800,
-        1.0,
-    )
-    entries = [place.entry for place in load_memory(workspace, None).located]
-    arms = []
-    for one in sessions:
-        if one.started and one.started >= start:
-            mark, said = mark_session(one.id), list(_steers(captured.whole(one)))
-            is_held = mark in seen or is_held_out(mark, part)
-            arms.append((is_held, bool(said), _is_said_again(said, one.started.date(), entries)))
-    changes = [
-        (bool(_marks(one)), one)
-        for one in episodes
-        if one.occurred_at >= start
-        and (_marks(one) or one.retrieved or one.context.get("sessions"))
-    ]
-    undone = [(arm, one.outcome == "failure") for arm, one in changes if one.action.commit]
+    sessions: list[Session] = []
+    if workspace.config.sessions.read:
+        sessions = [session for session in captured.said if session.started]
+
+    period = _find_period(workspace, today, episodes, sessions)
+    if period is None:
+        return EffectReport(workspace.config.retrieve.holdout)
+    entries = [located.entry for located in load_memory(workspace, None).located]
     effects = (
-        compare("steered", [(arm, steered) for arm, steered, _ in arms], weeks, part),
-        compare("corrected again", [(arm, again) for arm, _, again in arms], weeks, part),
-        compare(
-            "changes requested",
-            [(arm, one.outcome == "partial") for arm, one in changes],
-            weeks,
-            part,
-        ),
-        compare("reverted", undone, weeks, part),
+        *_compare_sessions(period, sessions, captured, entries),
+        *_compare_changes(period, episodes),
     )
-    return EffectReport(part, start.date(), effects)
+    return EffectReport(period.holdout, period.start.date(), effects)
 
 
-def compare(
-    name: str, found: Iterable[tuple[bool, bool]], weeks: float, part: float
+def _find_period(
+    workspace: Workspace, today: date, episodes: Iterable[Episode], sessions: Iterable[Session]
+) -> HoldoutPeriod | None:
+    """Return the period that is compared; None if no session is known to have been held out."""
+    marks: set[str] = set()
+    starts = []
+    for episode in episodes:
+        episode_marks = _list_marks(episode)
+        if episode_marks:
+            marks.update(episode_marks)
+            starts.append(episode.occurred_at)
+
+    noted_marks: set[str] = set()
+    for session in sessions:
+        mark = mark_session(session.id)
+        is_held = mark in marks or HELD_OUT in list_given(workspace, session.id)
+        if is_held and session.started:
+            noted_marks.add(mark)
+            starts.append(session.started)
+
+    if not starts:
+        return None
+    start = min(starts)
+    elapsed = datetime(today.year, today.month, today.day, tzinfo=UTC) - start
+    weeks = max(elapsed.total_seconds() / WEEK_SECONDS, 1.0)
+    return HoldoutPeriod(workspace.config.retrieve.holdout, start, weeks, marks | noted_marks)
+
+
+def _compare_sessions(
+    period: HoldoutPeriod,
+    sessions: Iterable[Session],
+    captured: CapturedSessions,
+    entries: Collection[Entry],
+) -> tuple[ArmComparison, ...]:
+    """Compare how often sessions were steered, and how often by what an entry says already."""
+    steered = []
+    repeated = []
+    for session in sessions:
+        if session.started is None or session.started < period.start:
+            continue
+        mark = mark_session(session.id)
+        is_held = mark in period.marks or is_held_out(mark, period.holdout)
+        corrections = list(_iter_corrections(captured.whole(session)))
+        is_repeated = _has_entry_before(corrections, session.started.date(), entries)
+        steered.append((is_held, bool(corrections)))
+        repeated.append((is_held, is_repeated))
+    return (
+        compare_arms("steered", steered, period.weeks, period.holdout),
+        compare_arms("corrected again", repeated, period.weeks, period.holdout),
+    )
+
+
+def _compare_changes(
+    period: HoldoutPeriod, episodes: Iterable[Episode]
+) -> tuple[ArmComparison, ...]:
+    """Compare how often reviewers requested changes, and how often work was reverted."""
+    requested = []
+    reverted = []
+    for episode in episodes:
+        is_held = bool(_list_marks(episode))
+        is_of_session = is_held or episode.retrieved or episode.context.get("sessions")
+        if is_of_session and episode.occurred_at >= period.start:
+            requested.append((is_held, episode.outcome == "partial"))
+            if episode.action.commit:
+                reverted.append((is_held, episode.outcome == "failure"))
+    return (
+        compare_arms("changes requested", requested, period.weeks, period.holdout),
+        compare_arms("reverted", reverted, period.weeks, period.holdout),
+    )
+
+
+def compare_arms(
+    name: str, outcomes: Iterable[tuple[bool, bool]], weeks: float, holdout: float
 ) -> ArmComparison:
-    """What was found in both arms: (is held out, did it happen) of each session or change within so many weeks."""
-    known = list(found)
-    arms = ([happened for arm, happened in known if arm is of] for of in (False, True))
-    given, held = (share(sum(arm), len(arm)) for arm in arms)
-    low, high = newcombe(given, held) if given.total and held.total else (None, None)
-    rate = sum(happened for _, happened in known) / len(known) if known else 0.0
-    needed = (
-        find_needed(rate, part or held.total / len(known)) if 0 < rate < 1 and held.total else None
-    )
-    wait = round(needed * weeks / len(known), 1) if needed else None
-    return ArmComparison(name, given, held, low, high, needed, wait)
+    """Compare how often something happened in both arms.
+
+    Args:
+        name: what may have happened.
+        outcomes: (was it held out, did it happen) of each session or change.
+        weeks: in how many weeks they occurred.
+        holdout: the share of sessions that is held out now; 0: the share among the outcomes counts.
+    """
+    served_outcomes: list[bool] = []
+    held_outcomes: list[bool] = []
+    for is_held, happened in outcomes:
+        arm = held_outcomes if is_held else served_outcomes
+        arm.append(happened)
+    served = share(sum(served_outcomes), len(served_outcomes))
+    held = share(sum(held_outcomes), len(held_outcomes))
+    total = served.total + held.total
+
+    low = None
+    high = None
+    if served.total and held.total:
+        low, high = newcombe_interval(served, held)
+
+    needed = None
+    wait = None
+    hits = served.hits + held.hits
+    if 0 < hits < total and held.total:
+        needed = find_sample_size(hits / total, holdout or held.total / total)
+        wait = round(needed * weeks / total, 1)
+    return ArmComparison(name, served, held, low, high, needed, wait)
 
 
-def newcombe(one: Share, other: Share) -> tuple[float, float]:
-    """The 95 % interval of the difference of two shares: method 10 of Newcombe (Statistics in Medicine, 1998)."""
-    (p, low, high), (q, least, most) = (
-        (s.hits / s.total, s.low or 0.0, s.high or 0.0) for s in (one, other)
-    )
-    return p - q - math.hypot(p - low, most - q), p - q + math.hypot(high - p, q - least)
+def newcombe_interval(first: Share, second: Share) -> tuple[float, float]:
+    """Return the 95 % interval of the difference of two shares, each of at least one.
+
+    It is method 10 of Newcombe (Statistics in Medicine, 1998).
+    """
+    first_rate = first.hits / first.total
+    first_low = first.low or 0.0
+    first_high = first.high or 0.0
+    second_rate = second.hits / second.total
+    second_low = second.low or 0.0
+    second_high = second.high or 0.0
+
+    difference = first_rate - second_rate
+    low = difference - math.hypot(first_rate - first_low, second_high - second_rate)
+    high = difference + math.hypot(first_high - first_rate, second_rate - second_low)
+    return low, high
 
 
-def find_needed(rate: float, part: float) -> int:
-    """How many there must be in both arms together to see `rate` lowered by a third, the smaller arm being `part` of
-    them: two-sided 5 %, power 80 % (Fleiss, Levin and Paik, Statistical Methods for Rates and Proportions, 2003)."""
-    lowered = rate * (1 - TO_SEE)
-    variance = rate * (1 - rate) / part + lowered * (1 - lowered) / (1 - part)
-    return math.ceil((Z_BOTH + Z_POWER) ** 2 * variance / (rate - lowered) ** 2)
+def find_sample_size(rate: float, holdout: float) -> int:
+    """Return how many both arms need together to detect that memory lowers a rate by a third.
+
+    The test is two-sided at 5 %, with a power of 80 % (Fleiss, Levin and Paik, Statistical
+    Methods for Rates and Proportions, 2003).
+
+    Args:
+        rate: the rate without memory.
+        holdout: the share of the smaller arm.
+    """
+    lowered_rate = rate * (1 - REDUCTION)
+    variance = rate * (1 - rate) / holdout + lowered_rate * (1 - lowered_rate) / (1 - holdout)
+    return math.ceil((Z_BOTH + Z_POWER) ** 2 * variance / (rate - lowered_rate) ** 2)
 
 
-def _marks(episode: Episode) -> list[str]:
+def _list_marks(episode: Episode) -> list[str]:
+    """Return the marks of the sessions of an episode that were held out."""
     return [mark for mark in episode.context.get("holdout", "").split(", ") if mark]
 
 
-def _steers(session: Session) -> Iterator[str]:
-    """What a person said to steer, "" for a rejection or an interrupt; the first turn is the task."""
-    people = [event for event in session.events if event.actor == "human"]
-    first = next((event for event in people if event.kind == "text"), None)
-    for event in people:
-        if event is not first:
-            if event.kind in ("rejection", "interrupt"):
-                yield ""
-            yield from (suspect.text for suspect in find_steering(event.text))
+def _iter_corrections(session: Session) -> Iterator[str]:
+    """Yield the texts with which a person steers; "" for a rejection or an interrupt.
+
+    The first text of a person is the task, and no correction.
+    """
+    events = [event for event in session.events if event.actor == "human"]
+    task = next((event for event in events if event.kind == "text"), None)
+    for event in events:
+        if event is task:
+            continue
+        if event.kind in ("rejection", "interrupt"):
+            yield ""
+        for suspect in find_steering(event.text):
+            yield suspect.text
 
 
-def _is_said_again(said: Iterable[str], day: date, entries: Iterable[Entry]) -> bool:
-    """Whether an entry from before that day says the same as a correction."""
-    asked = [words for text in said if len(words := content_words(text)) >= LEAST_SAID]
-    known = (
-        [entry for entry in entries if entry.created_at and entry.created_at < day] if asked else []
-    )
-    texts = [content_words(entry.text) for entry in known]
-    return any(len(words & text) >= AGAIN * len(words) for words in asked for text in texts)
+def _has_entry_before(corrections: Iterable[str], day: date, entries: Iterable[Entry]) -> bool:
+    """Return whether an entry that was learned before the day says the same as a correction."""
+    word_sets = [content_words(text) for text in corrections]
+    word_sets = [words for words in word_sets if len(words) >= LEAST_WORDS]
+    if not word_sets:
+        return False
+
+    for entry in entries:
+        if entry.created_at and entry.created_at < day:
+            entry_words = content_words(entry.text)
+            for words in word_sets:
+                if len(words & entry_words) >= REPEATED_SHARE * len(words):
+                    return True
+    return False

@@ -1,4 +1,4 @@
-"""Health: what is counted becomes five numbers, and these one score (docs/health.md); Crewship's table as well."""
+"""The formulas of health: counts become metrics, and metrics one score (docs/health.md)."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Container, Iterable, Mapping, Sequence
 from datetime import date
 from fractions import Fraction
-from functools import lru_cache, partial
+from functools import lru_cache
 from statistics import median
 from typing import NamedTuple
 
 from memory_ci.commands.health.records import Band, Health, Metric, MetricName, Profile
+from memory_ci.lifecycle import similarity
 from memory_ci.lifecycle.consolidation import find_contradictions
 from memory_ci.lifecycle.prominence import floor_of, recency
 from memory_ci.lifecycle.relations import relations_of
-from memory_ci.lifecycle.similarity import find_partners, said, similar_pairs
 from memory_ci.records.anchor import MARKED, VerdictKind
 from memory_ci.records.config import Decay
 from memory_ci.records.entry import Entry, Located
@@ -39,42 +39,69 @@ WEIGHTS: Mapping[Profile, Mapping[MetricName, int]] = {
         "efficiency": 15,
         "reachability": 15,
     },
-}  # They sum to 100. Ours share Crewship's weight of freshness between truth and recency.
-YELLOW, GREEN = 50, 75  # Where a band begins: red < 50 <= yellow < 75 <= green.
-LEAST_JUDGED = Fraction(1, 4)  # Share of the entries: of fewer, truth says too little.
-LEAST_CHANGES = 3  # Merged changes: of fewer, a share says too little.
-ENOUGH_JOBS = (
-    20  # So many jobs must have been given something before it tells much how much of it they used.
-)
-_said = lru_cache(maxsize=16_384)(
-    said
-)  # Two metrics ask for it, and a history asks month by month.
-STANDING: Mapping[VerdictKind | None, str] = {
-    "fresh": "fresh", "moved": "fresh", "changed": "marked", "gone": "withheld"
-}  # fmt: skip
-"""How an entry is served by what its anchors say; one that cannot be verified is as good as unanchored."""
+}
+"""The weight of each metric in percent; a profile's weights sum to 100.
+
+The profile `git` splits Crewship's weight of freshness between truth and recency.
+"""
+
+YELLOW = 50  # Lowest score of the yellow band; red is below.
+GREEN = 75  # Lowest score of the green band.
+LEAST_JUDGED = Fraction(1, 4)  # Least share of entries with a verdict for truth to have a value.
+LEAST_CHANGES = 3  # Least number of merged changes for a share of them to have a value.
+ENOUGH_JOBS = 20  # Jobs that were served entries, before their use of them counts.
+
+SERVED_AS: Mapping[VerdictKind | None, str] = {
+    "fresh": "fresh",
+    "moved": "fresh",
+    "changed": "marked",
+    "gone": "withheld",
+}
+"""How an entry is served, by the verdict of its cites. Without a verdict it is not compared."""
 
 NO_ENTRY = "there is no active entry"
-_entries = partial(plural, noun="entry")
-
 ADVICE: Mapping[MetricName, str] = {
-    "truth": "Look at each entry whose code has changed, and keep, edit or retire it: `memory-ci review --stale`.",
-    "recency": "Retire what no longer holds: `memory-ci retire --stale`; work that uses an entry keeps it recent.",
-    "freshness": "Retire what no longer holds: `memory-ci retire --stale`; work that uses an entry keeps it fresh.",
+    "truth": (
+        "Look at each entry whose code has changed, and keep, edit or retire it:"
+        " `memory-ci review --stale`."
+    ),
+    "recency": (
+        "Retire what no longer holds: `memory-ci retire --stale`;"
+        " work that uses an entry keeps it recent."
+    ),
+    "freshness": (
+        "Retire what no longer holds: `memory-ci retire --stale`;"
+        " work that uses an entry keeps it fresh."
+    ),
     "coverage": "Let memory catch up with what was merged: `memory-ci record`.",
-    "coherence": "Unite what says the same: `memory-ci compact`. Of two that contradict, let one supersede the other.",
-    "efficiency": "Where work taught something that the next such work should know, note it: `memory-ci add`, or a mark"
-    " in the next commit (`memory-ci help extraction`). Where there was nothing to learn, it is no fault."
-    " `memory-ci health` names the titles.",
-    "reachability": "Say where an entry comes from: write `source: commit:<sha>` into it by hand, or `cites` or"
-    " `relations` (`memory-ci show ID` names the file); a new one gets it from `memory-ci add --source commit:<sha>`."
-    " `memory-ci health` names the entries.",
+    "coherence": (
+        "Unite what says the same: `memory-ci compact`."
+        " Of two that contradict, let one supersede the other."
+    ),
+    "efficiency": (
+        "Where work taught something that the next such work should know, note it:"
+        " `memory-ci add`, or a mark in the next commit (`memory-ci help extraction`)."
+        " Where there was nothing to learn, it is no fault. `memory-ci health` names the titles."
+    ),
+    "reachability": (
+        "Say where an entry comes from: write `source: commit:<sha>` into it by hand,"
+        " or `cites` or `relations` (`memory-ci show ID` names the file);"
+        " a new one gets it from `memory-ci add --source commit:<sha>`."
+        " `memory-ci health` names the entries."
+    ),
 }
 UNINDEXED = "See what is kept out of the index, and why: `memory-ci check`."
 
 
-class Measured(NamedTuple):
-    """A metric before it is weighed: None where there is no data, from what it is, advice of its own, what it lacks."""
+class Measurement(NamedTuple):
+    """A metric before it is weighed.
+
+    Attributes:
+        value: None without data; values outside [0, 100] are clipped when weighed.
+        basis: what the value was counted from.
+        advice: advice of its own, instead of the metric's usual one.
+        missing: titles or ids that the metric lacks, newest first.
+    """
 
     value: float | None
     basis: str
@@ -82,36 +109,37 @@ class Measured(NamedTuple):
     missing: tuple[str, ...] = ()
 
 
-class Jobs(NamedTuple):
-    """Jobs that were given something, how many entries they were given, and how many of these they used."""
+class JobUsage(NamedTuple):
+    """Usage of entries by jobs.
+
+    Attributes:
+        jobs: how many jobs were served any entry.
+        served: how many entries they were served, summed over the jobs.
+        used: how many of these they used.
+    """
 
     jobs: int = 0
-    given: int = 0
+    served: int = 0
     used: int = 0
 
 
-def weigh(
-    profile: Profile, today: date, commit: str | None, measured: Mapping[MetricName, Measured]
+def weigh_metrics(
+    profile: Profile,
+    today: date,
+    commit: str | None,
+    measurements: Mapping[MetricName, Measurement],
 ) -> Health:
-    """Return the health: each metric, and their mean by weight where every one has a value.
+    """Return the health: each metric, and their mean by weight.
 
-    A mean of what is left would rise by having less to measure.
+    There is a mean only where every metric has a value: without the metrics that
+    have none, it would rise by having less to measure.
     """
-    metrics = []
-    for name, weight in WEIGHTS[profile].items():
-        found, basis, advice, missing = measured[name]
-        value = None if found is None else round(min(100.0, max(0.0, found)), 1)
-        advice = (advice or ADVICE[name]) if value is not None and value < GREEN else ""
-        metrics.append(
-            Metric(
-                name=name, weight=weight, value=value, basis=basis, advice=advice, missing=missing
-            )
-        )
-    known = [(metric.weight, metric.value) for metric in metrics if metric.value is not None]
-    is_partial = len(known) < len(metrics)
-    score = (
-        None if is_partial else round(math.fsum(weight * value for weight, value in known) / 100, 1)
-    )
+    metrics = [
+        _make_metric(name, weight, measurements[name]) for name, weight in WEIGHTS[profile].items()
+    ]
+    weighted = [metric.weight * metric.value for metric in metrics if metric.value is not None]
+    is_partial = len(weighted) < len(metrics)
+    score = None if is_partial else round(math.fsum(weighted) / 100, 1)
     return Health(
         profile=profile,
         today=today,
@@ -123,217 +151,366 @@ def weigh(
     )
 
 
+def _make_metric(name: MetricName, weight: int, measurement: Measurement) -> Metric:
+    value = measurement.value
+    advice = ""
+    if value is not None:
+        value = round(min(100.0, max(0.0, value)), 1)
+        if value < GREEN:
+            advice = measurement.advice or ADVICE[name]
+
+    return Metric(
+        name=name,
+        weight=weight,
+        value=value,
+        basis=measurement.basis,
+        advice=advice,
+        missing=measurement.missing,
+    )
+
+
 def band_of(score: float) -> Band:
-    """The colour of a score.
+    """Return the colour of a score.
 
     >>> band_of(49.9), band_of(50), band_of(75)
     ('red', 'yellow', 'green')
     """
-    return "green" if score >= GREEN else "yellow" if score >= YELLOW else "red"
+    if score >= GREEN:
+        return "green"
+    return "yellow" if score >= YELLOW else "red"
 
 
-def names_of_source(entry: Entry) -> frozenset[str]:
-    """The changes that an entry comes from, as `pr:128` and `commit:3f2ab91`."""
-    found = re.finditer(ORIGIN, entry.source or "")
-    return frozenset(
-        f"pr:{one['number']}" if one["number"] else f"commit:{one['sha'][:LEAST_WIDTH]}"
-        for one in found
-    )
+def parse_source_names(entry: Entry) -> frozenset[str]:
+    """Return the names of the changes in an entry's source, as `pr:128` and `commit:3f2ab91`."""
+    names = set()
+    for match in re.finditer(ORIGIN, entry.source or ""):
+        if match["number"]:
+            names.add(f"pr:{match['number']}")
+        else:
+            names.add(f"commit:{match['sha'][:LEAST_WIDTH]}")
+    return frozenset(names)
 
 
-def score_truth(kinds: Mapping[str, VerdictKind | None]) -> Measured:
-    """How many of the entries that cite code are fresh; one that is marked counts half, one that is withheld nothing.
-    `kinds` says of each entry, by id and newest first, what its anchors say together; None where it has none."""
-    count = Counter(map(STANDING.get, kinds.values()))
-    total, judged = len(kinds), len(kinds) - count[None]
+# -- the profile "git"
+
+
+def score_truth(kinds: Mapping[str, VerdictKind | None]) -> Measurement:
+    """Return the share of fresh entries among those that cite code; a marked one counts half.
+
+    Args:
+        kinds: the verdict of each entry's cites together, by id and newest first; None where
+            there is none.
+    """
+    counts = Counter(SERVED_AS.get(kind) for kind in kinds.values())
+    total = len(kinds)
+    judged = total - counts[None]
     if not judged:
-        return Measured(None, NO_ENTRY if not kinds else f"no anchor to judge in {_entries(total)}")
+        return Measurement(
+            None, f"no anchor to judge in {_count_entries(total)}" if kinds else NO_ENTRY
+        )
     if judged < LEAST_JUDGED * total:
-        return Measured(None, f"only {judged} of {_entries(total)} cite code that can be compared")
+        return Measurement(
+            None, f"only {judged} of {_count_entries(total)} cite code that can be compared"
+        )
+
     shares = ", ".join(
-        f"{name} {count[name] / total:.0%}" for name in ("fresh", "marked", "withheld")
+        f"{name} {counts[name] / total:.0%}" for name in ("fresh", "marked", "withheld")
     )
-    basis = f"{shares}, not compared {count[None] / total:.0%} of {_entries(total)}"
-    stale = tuple(entry_id for entry_id, kind in kinds.items() if kind in MARKED)
-    return Measured(100 * (count["fresh"] + count["marked"] / 2) / judged, basis, missing=stale)
+    basis = f"{shares}, not compared {counts[None] / total:.0%} of {_count_entries(total)}"
+    stale_ids = tuple(entry_id for entry_id, kind in kinds.items() if kind in MARKED)
+    value = 100 * (counts["fresh"] + counts["marked"] / 2) / judged
+    return Measurement(value, basis, missing=stale_ids)
 
 
-def score_recency(entries: Sequence[Entry], today: date, decay: Decay) -> Measured:
-    """The mean recency with the floor taken off: what is as old as can be counts nothing."""
+def score_recency(entries: Sequence[Entry], today: date, decay: Decay) -> Measurement:
+    """Return the mean recency above the decay floor: an entry at the floor counts nothing."""
     if not entries:
-        return Measured(None, NO_ENTRY)
+        return Measurement(None, NO_ENTRY)
+
     floor = floor_of(decay)
-    left = math.fsum((recency(entry, today, decay) - floor) / (1 - floor) for entry in entries)
-    return Measured(
-        100 * left / len(entries), f"mean recency of {_entries(len(entries))}, ageing {decay}"
+    above_floor = math.fsum(
+        (recency(entry, today, decay) - floor) / (1 - floor) for entry in entries
     )
+    basis = f"mean recency of {_count_entries(len(entries))}, ageing {decay}"
+    return Measurement(100 * above_floor / len(entries), basis)
 
 
 def score_coverage(
-    judged: int, eligible: int | None, indexed: int, left_out: int, silence: str = ""
-) -> Measured:
-    """The share of merged changes that were judged, times the share of what was kept that the index holds. `eligible`
-    None: history cannot be read, for the reason in `silence`."""
+    judged: int, eligible: int, indexed: int, left_out: int, silence: str = ""
+) -> Measurement:
+    """Return the share of merged changes that were judged, times the share of entries indexed.
+
+    Args:
+        judged: how many of the eligible changes a run has judged.
+        eligible: how many merged changes of the last 90 days could teach something.
+        indexed: how many active entries the index holds.
+        left_out: how many places in files it does not hold.
+        silence: why history cannot be read, if it cannot.
+    """
     if not indexed and not left_out:
-        return Measured(None, NO_ENTRY)
-    held = indexed / (indexed + left_out)
-    lost = f"; {plural(left_out, 'place')} kept out of the index" if left_out else ""
-    if not eligible:
-        why = silence or "nothing was merged in the last 90 days that could teach anything"
-        return Measured(100 * held if left_out else None, why + lost, UNINDEXED)
+        return Measurement(None, NO_ENTRY)
+
+    indexed_share = indexed / (indexed + left_out)
+    unindexed = f"; {plural(left_out, 'place')} kept out of the index" if left_out else ""
     if eligible < LEAST_CHANGES:
-        few = f"only {plural(eligible, 'change')} merged in the last 90 days"
-        return Measured(100 * held if left_out else None, few + lost, UNINDEXED)
-    share = judged / eligible
-    basis = f"{judged} of {plural(eligible, 'merged change')} of the last 90 days judged{lost}"
-    advice = (ADVICE["coverage"] if judged < eligible else "", UNINDEXED if left_out else "")
-    return Measured(100 * share * held, basis, " ".join(filter(None, advice)))
+        if eligible:
+            reason = f"only {plural(eligible, 'change')} merged in the last 90 days"
+        else:
+            reason = silence or "nothing was merged in the last 90 days that could teach anything"
+        value = 100 * indexed_share if left_out else None
+        return Measurement(value, reason + unindexed, UNINDEXED)
+
+    value = 100 * (judged / eligible) * indexed_share
+    merged = plural(eligible, "merged change")
+    basis = f"{judged} of {merged} of the last 90 days judged{unindexed}"
+    advice = []
+    if judged < eligible:
+        advice.append(ADVICE["coverage"])
+    if left_out:
+        advice.append(UNINDEXED)
+    return Measurement(value, basis, " ".join(advice))
 
 
-def score_coherence(located: Sequence[Located]) -> Measured:
-    """How few of the entries repeat or contradict another."""
-    if not located:
-        return Measured(None, NO_ENTRY)
-    same, opposed = (
-        count_near_duplicates([place.entry for place in located]),
-        count_contradictions(located),
+def score_coherence(located_entries: Sequence[Located]) -> Measurement:
+    """Return how few of the entries repeat or contradict another."""
+    if not located_entries:
+        return Measurement(None, NO_ENTRY)
+
+    total = len(located_entries)
+    duplicates = count_near_duplicates(located.entry for located in located_entries)
+    contradictions = count_contradictions(located_entries)
+    basis = (
+        f"{plural(duplicates, 'near-duplicate pair')} and"
+        f" {plural(contradictions, 'open contradiction')} among {_count_entries(total)}"
     )
-    faults = f"{plural(same, 'near-duplicate pair')} and {plural(opposed, 'open contradiction')}"
-    basis = f"{faults} among {_entries(len(located))}"
-    return Measured(100 * (1 - (same + opposed) / len(located)), basis)
+    return Measurement(100 * (1 - (duplicates + contradictions) / total), basis)
 
 
-def score_efficiency(asked: int, empty: int, jobs: Jobs, silence: str = "") -> Measured:
-    """How many of the questions find something; and, once enough jobs tell, how much of what was given was used."""
-    if not asked:
-        return Measured(None, silence)
-    found = 1 - empty / asked
-    basis = f"{empty} of {plural(asked, 'title')} of merged changes find nothing"
-    if not jobs.given:
-        return Measured(100 * found, basis)
-    rate = jobs.used / jobs.given
-    basis += f"; {plural(jobs.jobs, 'job')} used {jobs.used} of {_entries(jobs.given)} given ({rate:.0%})"
-    return Measured(100 * ((found + rate) / 2 if jobs.jobs >= ENOUGH_JOBS else found), basis)
+def score_efficiency(
+    questions: int, unanswered: int, usage: JobUsage, silence: str = ""
+) -> Measurement:
+    """Return the share of questions that find something, and how much of what was served was used.
 
+    The use counts for half of the value once there are `ENOUGH_JOBS` jobs.
 
-def score_reachability(reached: int, total: int) -> Measured:
-    """How many of the entries something leads to or comes from."""
-    return _score_share(
-        reached, total, f"{reached} of {_entries(total)} with a relation or evidence that is there"
+    Args:
+        questions: how many titles of merged changes were asked of memory.
+        unanswered: how many of them found nothing.
+        usage: what jobs were served and used.
+        silence: why there are no questions, if there are none.
+    """
+    if not questions:
+        return Measurement(None, silence)
+
+    answered_share = 1 - unanswered / questions
+    basis = f"{unanswered} of {plural(questions, 'title')} of merged changes find nothing"
+    if not usage.served:
+        return Measurement(100 * answered_share, basis)
+
+    used_share = usage.used / usage.served
+    basis += (
+        f"; {plural(usage.jobs, 'job')} used {usage.used} of"
+        f" {_count_entries(usage.served)} given ({used_share:.0%})"
     )
+    share = answered_share
+    if usage.jobs >= ENOUGH_JOBS:
+        share = (answered_share + used_share) / 2
+    return Measurement(100 * share, basis)
 
 
-def _score_share(part: int, total: int, basis: str, advice: str = "") -> Measured:
-    return Measured(100 * part / total, basis, advice) if total else Measured(None, NO_ENTRY)
+def score_reachability(reached: int, total: int) -> Measurement:
+    """Return the share of entries with a relation to another one or with evidence that exists."""
+    basis = f"{reached} of {_count_entries(total)} with a relation or evidence that is there"
+    return _score_share(reached, total, basis)
+
+
+def _score_share(part: int, total: int, basis: str, advice: str = "") -> Measurement:
+    if not total:
+        return Measurement(None, NO_ENTRY)
+    return Measurement(100 * part / total, basis, advice)
+
+
+def _count_entries(number: int) -> str:
+    return plural(number, "entry")
+
+
+# Two metrics parse the same entries, and a history does so for each month.
+_parse_words = lru_cache(maxsize=16_384)(similarity.said)
 
 
 def count_near_duplicates(entries: Iterable[Entry]) -> int:
-    """Pairs of entries that say nearly the same and make the same claims; one without a word says nothing. Of those
-    with equal words each after the first is one pair: a hundred copies are not five thousand faults."""
-    groups: defaultdict[object, Counter[frozenset[str]]] = defaultdict(Counter)
-    for words, claims in map(_said, entries):
+    """Count the pairs of entries with nearly the same words and the same claims.
+
+    An entry without words has no duplicates. Of entries with equal words, each after the
+    first counts as one pair: a hundred copies are not five thousand faults.
+    """
+    copies_by_claims: defaultdict[object, Counter[frozenset[str]]] = defaultdict(Counter)
+    for entry in entries:
+        words, claims = _parse_words(entry)
         if words:
-            groups[claims][words] += 1
-    copies = sum(count - 1 for group in groups.values() for count in group.values())
-    return copies + sum(
-        len(similar_pairs(list(group))) for group in groups.values() if len(group) > 1
-    )
+            copies_by_claims[claims][words] += 1
+
+    pairs = 0
+    for copies in copies_by_claims.values():
+        pairs += copies.total() - len(copies)
+        if len(copies) > 1:
+            pairs += len(similarity.similar_pairs(list(copies)))
+    return pairs
 
 
-def count_contradictions(located: Sequence[Located]) -> int:
-    """Pairs that are found to contradict each other, or that say so, and that nobody has settled."""
-    by_id = {place.entry.id: place.entry for place in located if place.entry.adoption != "rejected"}
-    found = {
-        frozenset((pair.one.entry.id, pair.other.entry.id)) for pair in find_contradictions(located)
+def count_contradictions(located_entries: Sequence[Located]) -> int:
+    """Count the pairs of entries that contradict each other and that nobody has settled.
+
+    A pair is found by its text, or one of the two states it in a relation.
+    """
+    pairs = {
+        frozenset((contradiction.one.entry.id, contradiction.other.entry.id))
+        for contradiction in find_contradictions(located_entries)
     }
-    stated = {
-        frozenset((entry.id, relation.id))
-        for entry in by_id.values()
-        for relation in relations_of(entry)
-        if relation.kind == "contradicts" and relation.id in by_id and relation.id != entry.id
+    entries = {
+        located.entry.id: located.entry
+        for located in located_entries
+        if located.entry.adoption != "rejected"
     }
-    pairs = ([by_id[name] for name in pair] for pair in found | stated)
-    return sum(
-        other.id not in one.supersedes and one.id not in other.supersedes for one, other in pairs
-    )
+    for entry in entries.values():
+        for relation in relations_of(entry):
+            is_to_another = relation.id in entries and relation.id != entry.id
+            if relation.kind == "contradicts" and is_to_another:
+                pairs.add(frozenset((entry.id, relation.id)))
+
+    unsettled = 0
+    for first_id, second_id in pairs:
+        is_settled = (
+            second_id in entries[first_id].supersedes or first_id in entries[second_id].supersedes
+        )
+        unsettled += not is_settled
+    return unsettled
 
 
-def find_related(entries: Iterable[Entry], known: Collection[str]) -> frozenset[str]:
-    """The ids of entries with a relation to one of `known`, told by them or of them; so have those that replace one. No
-    entry is reached from itself."""
-    found: set[str] = set()
+def find_related(entries: Iterable[Entry], known_ids: Collection[str]) -> frozenset[str]:
+    """Return the ids of entries that have a relation to a known id or from an entry.
+
+    An entry that supersedes a known id is related, too. A relation of an entry to itself
+    does not count.
+    """
+    related_ids: set[str] = set()
     for entry in entries:
-        named = {relation.id for relation in relations_of(entry) if relation.id in known} - {
-            entry.id
-        }
-        if named or any(older in known and older != entry.id for older in entry.supersedes):
-            found |= {entry.id, *named}
-    return frozenset(found)
+        other_ids = {relation.id for relation in relations_of(entry)} - {entry.id}
+        other_ids.intersection_update(known_ids)
+        replaced_ids = set(entry.supersedes) - {entry.id}
+        if other_ids or not replaced_ids.isdisjoint(known_ids):
+            related_ids.add(entry.id)
+            related_ids |= other_ids
+    return frozenset(related_ids)
 
 
-def find_alike(
-    entries: Iterable[Entry], least: float, wanted: Container[str] | None = None
+def find_similar_entries(
+    entries: Iterable[Entry], threshold: float, wanted_ids: Container[str] | None = None
 ) -> frozenset[str]:
-    """The ids of entries, of those `wanted` if that is said, that share more than `least` of their words with another.
-    By the Jaccard index; only the wanted are compared, each with all."""
-    by_words: defaultdict[frozenset[str], list[str]] = defaultdict(list)
+    """Return the ids of entries whose words are similar to those of another entry.
+
+    Args:
+        entries: the entries to compare with.
+        threshold: the Jaccard index of the words must be strictly above it.
+        wanted_ids: compare only these entries, each with all; None compares all.
+    """
+    ids_by_words: defaultdict[frozenset[str], list[str]] = defaultdict(list)
     for entry in entries:
-        by_words[_said(entry).words].append(entry.id)
-    texts = list(filter(None, by_words))
-    asked = {
-        at
-        for at, text in enumerate(texts)
-        if wanted is None or any(one in wanted for one in by_words[text])
-    }
-    found = find_partners(texts, asked, Fraction(str(least)))
-    near = {texts[at] for at, partners in found if next(partners, None) is not None}
-    copies = {words for words in texts if len(by_words[words]) > 1}
-    ids = (entry_id for words in near | copies for entry_id in by_words[words])
-    return frozenset(entry_id for entry_id in ids if wanted is None or entry_id in wanted)
+        words = _parse_words(entry).words
+        if words:
+            ids_by_words[words].append(entry.id)
+
+    texts = list(ids_by_words)
+    wanted_places = [
+        place
+        for place, words in enumerate(texts)
+        if wanted_ids is None or any(entry_id in wanted_ids for entry_id in ids_by_words[words])
+    ]
+    similar_texts = {words for words, ids in ids_by_words.items() if len(ids) > 1}
+    partners = similarity.find_partners(texts, wanted_places, Fraction(str(threshold)))
+    for place, similar_places in partners:
+        if next(similar_places, None) is not None:
+            similar_texts.add(texts[place])
+
+    similar_ids: set[str] = set()
+    for words in similar_texts:
+        similar_ids.update(ids_by_words[words])
+    if wanted_ids is None:
+        return frozenset(similar_ids)
+    return frozenset(entry_id for entry_id in similar_ids if entry_id in wanted_ids)
 
 
-WORN_OUT_DAYS = 180  # The age at which Crewship's decay leaves nothing but its floor.
-LINKS = 3  # Crewship links an entry with so many others at most.
-TOP_K = 5  # How many entries its recall gives where nobody says.
+# -- the profile "crewship"
+
+WORN_OUT_DAYS = 180  # The age at which Crewship's decay reaches its floor.
+LINKS = 3  # Crewship links an entry with at most this many others.
+TOP_K = 5  # How many entries Crewship's recall returns by default.
 NEWER = "Let memory learn from newer work: `memory-ci record`, `memory-ci add`."
 SCATTERED = "See whether all of it is still of use: `memory-ci list`, `memory-ci retire`."
-UNLINKED = "Write `supports`, `contradicts` or `duplicates` and the other's id into `relations` of an entry."
+UNLINKED = (
+    "Write `supports`, `contradicts` or `duplicates` and the other's id"
+    " into `relations` of an entry."
+)
 
 
-def score_age(entries: Sequence[Entry], today: date) -> Measured:
-    """Freshness: 1 - median age / 180 days, the age counted from when an entry was learned."""
+def score_age(entries: Sequence[Entry], today: date) -> Measurement:
+    """Return Crewship's freshness: 1 - median age / 180 days, the age counted from learning."""
     if not entries:
-        return Measured(None, NO_ENTRY)
-    age = median(
-        max(0, (today - (entry.created_at or entry.last_reinforced)).days) for entry in entries
-    )
-    return Measured(100 * max(0.0, 1 - age / WORN_OUT_DAYS), f"median age {age:g} days", NEWER)
+        return Measurement(None, NO_ENTRY)
+
+    ages = []
+    for entry in entries:
+        learned_on = entry.created_at or entry.last_reinforced
+        ages.append(max(0, (today - learned_on).days))
+    age = median(ages)
+    return Measurement(100 * max(0.0, 1 - age / WORN_OUT_DAYS), f"median age {age:g} days", NEWER)
 
 
-def score_indexed(indexed: int, left_out: int) -> Measured:
-    """Coverage: the share of what could be indexed that is."""
+def score_indexed(indexed: int, left_out: int) -> Measurement:
+    """Return Crewship's coverage: the share of indexable places that are indexed."""
     total = indexed + left_out
     return _score_share(indexed, total, f"{indexed} of {total} indexed", UNINDEXED)
 
 
-def score_tightness(near: Sequence[Sequence[float]], silence: str) -> Measured:
-    """Coherence: the mean cosine of an entry with its nearest others, of which `near` has up to three for each."""
-    means = [math.fsum(max(0.0, cosine) for cosine in row) / len(row) for row in near if row]
+def score_closeness(neighbour_cosines: Sequence[Sequence[float]], silence: str) -> Measurement:
+    """Return Crewship's coherence: the mean cosine of entries with their nearest others.
+
+    Args:
+        neighbour_cosines: for each entry the cosines of up to three nearest others.
+        silence: why there are none, if there are none.
+    """
+    means = [_mean_cosine(cosines) for cosines in neighbour_cosines if cosines]
     if not means:
-        return Measured(None, silence)
+        return Measurement(None, silence)
+
     basis = f"mean cosine of {plural(len(means), 'text')} with the nearest {LINKS}"
-    return Measured(100 * math.fsum(means) / len(means), basis, SCATTERED)
+    return Measurement(100 * math.fsum(means) / len(means), basis, SCATTERED)
 
 
-def score_hits(answers: Sequence[Sequence[float]], silence: str) -> Measured:
-    """Efficiency: the mean cosine of the best hits of all questions."""
-    cosines = [max(0.0, cosine) for answer in answers for cosine in answer[:TOP_K]]
+def score_hits(hit_cosines: Sequence[Sequence[float]], silence: str) -> Measurement:
+    """Return Crewship's efficiency: the mean cosine of the best hits of all questions.
+
+    Args:
+        hit_cosines: for each question the cosines of its hits, best first.
+        silence: why there are none, if there are none.
+    """
+    cosines: list[float] = []
+    for row in hit_cosines:
+        cosines += row[:TOP_K]
     if not cosines:
-        return Measured(None, silence)
-    basis = f"mean cosine of the best {TOP_K} for {plural(len(answers), 'title')} of merged changes"
-    return Measured(100 * math.fsum(cosines) / len(cosines), basis)
+        return Measurement(None, silence)
+
+    titles = plural(len(hit_cosines), "title")
+    basis = f"mean cosine of the best {TOP_K} for {titles} of merged changes"
+    return Measurement(100 * _mean_cosine(cosines), basis)
 
 
-def score_linked(linked: int, total: int) -> Measured:
-    """Reachability: the share of entries that a relation leads to or from."""
-    return _score_share(linked, total, f"{linked} of {_entries(total)} with a relation", UNLINKED)
+def _mean_cosine(cosines: Sequence[float]) -> float:
+    """Return the mean of cosines; a negative one counts as 0."""
+    return math.fsum(max(0.0, cosine) for cosine in cosines) / len(cosines)
+
+
+def score_linked(linked: int, total: int) -> Measurement:
+    """Return Crewship's reachability: the share of entries that a relation leads to or from."""
+    basis = f"{linked} of {_count_entries(total)} with a relation"
+    return _score_share(linked, total, basis, UNLINKED)

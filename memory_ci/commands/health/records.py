@@ -1,4 +1,4 @@
-"""Health: how well a memory is kept (docs/health.md), and what doctor looked at; how good answers and engines are."""
+"""Records of health and of the effect of memory (docs/health.md)."""
 
 from __future__ import annotations
 
@@ -17,9 +17,17 @@ Profile = Literal["git", "crewship"]
 
 
 class Metric(msgspec.Struct, frozen=True, kw_only=True):
-    """One number in [0, 100], None where there is nothing to reckon it from. `basis` says from what it is. `advice` is
-    what to do about a weak one, with the command. `missing` names, newest first, what it lacks: the titles that find
-    nothing, the ids of entries that nothing leads to."""
+    """One metric of health.
+
+    Attributes:
+        name: its name.
+        weight: its weight in percent.
+        value: a number in [0, 100]; None without data.
+        basis: what the value was counted from.
+        advice: what to do about a weak value, with the command; "" for a good one.
+        missing: what it lacks, newest first: titles that find nothing, ids of entries that
+            nothing leads to.
+    """
 
     name: MetricName
     weight: int
@@ -30,8 +38,17 @@ class Metric(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Health(msgspec.Struct, frozen=True, kw_only=True):
-    """The health of the memory of a commit (None: of the work tree, "": of before the first), with `today` for the
-    present day. `score` and `band` are None where a metric has no value: `is_partial`."""
+    """The health of the memory of a commit or of the work tree.
+
+    Attributes:
+        profile: whose definitions of metrics were used.
+        today: the day that counted as today.
+        commit: the commit; None for the work tree, "" for the time before the first commit.
+        score: the mean of the metrics by weight; None where a metric has no value.
+        band: the colour of the score; None without one.
+        is_partial: whether a metric has no value.
+        metrics: the metrics of the profile.
+    """
 
     profile: Profile
     today: date
@@ -44,14 +61,23 @@ class Health(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def weakest(self) -> Metric | None:
         """The lowest metric; the first of several."""
-        known = [metric for metric in self.metrics if metric.value is not None]
-        return min(known, key=lambda metric: metric.value or 0.0, default=None)
+        measured = [metric for metric in self.metrics if metric.value is not None]
+        return min(measured, key=lambda metric: metric.value or 0.0, default=None)
 
 
 class ArmComparison(msgspec.Struct, frozen=True):
-    """How often something happened where memory was given and where it was held out. `low`, `high`: the 95 % interval
-    of the difference. `needed`: so many in both arms together, within so many `weeks`, until the share lowered by a
-    third would be seen. None where nothing can be reckoned."""
+    """How often something happened in sessions that were served memory, and in those held out.
+
+    Attributes:
+        name: what happened.
+        given: the share of the arm that was served memory.
+        held_out: the share of the arm that was held out.
+        low: the lower end of the 95 % interval of their difference; None if an arm is empty.
+        high: its upper end.
+        needed: how many both arms need together to detect a share that is lower by a third;
+            None if it cannot be computed.
+        weeks: in how many weeks there will be so many, at the present rate.
+    """
 
     name: str
     given: Share
@@ -63,11 +89,14 @@ class ArmComparison(msgspec.Struct, frozen=True):
 
 
 class EffectReport(msgspec.Struct, frozen=True):
-    """The comparison of the arms: the share that is held out now, and since when any session is known to be."""
+    """The comparison of the two arms.
+
+    Attributes:
+        holdout: the share of sessions that is held out now.
+        since: the day of the first session known to be held out; None if there is none.
+        effects: one comparison for each thing that may happen.
+    """
 
     holdout: float
     since: date | None = None
     effects: tuple[ArmComparison, ...] = ()
-
-
-# -- golden queries and extractions, and how good retrieval and engines are on them (docs/ranking.md)

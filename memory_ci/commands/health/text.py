@@ -1,4 +1,4 @@
-"""Health as a table, a line a month, one line for a page; what doctor found; how good retrieval and engines are."""
+"""Health as a table, as one line a month and as one line for a page; the effect of memory."""
 
 from __future__ import annotations
 
@@ -8,63 +8,79 @@ from memory_ci.cli.terminal import bar
 from memory_ci.commands.health.records import ArmComparison, EffectReport, Health, Metric
 from memory_ci.findings import printable
 
-NAME_WIDTH, BAR_WIDTH = 12, 10
-MAX_SHOWN = 5  # So many titles or entries are named below the advice.
+NAME_WIDTH = 12
+BAR_WIDTH = 10
+MAX_SHOWN = 5  # Titles or entries that are named below the advice of a metric.
 
 
 def render_health(health: Health) -> str:
-    """The score, then each metric with its weight and what it is reckoned from, then what to do about the weak ones."""
-    return "".join(f"{printable(line)}\n" for line in _lines(health))
+    """Return the score, each metric with its weight and basis, and advice about the weak ones."""
+    return _join_lines(_iter_health_lines(health))
 
 
 def render_history(past: Sequence[Health]) -> str:
-    """A line for each, as given: the day, the score, the metrics."""
+    """Return a line for each health, in the same order: the day, the score, the metrics."""
     lines = []
-    for one in past:
-        values = "  ".join(f"{metric.name} {_value(metric)}" for metric in one.metrics)
-        lines.append(f"{one.today}  {(one.commit or '')[:12]}  {_score(one)}  {values}")
+    for health in past:
+        values = "  ".join(f"{metric.name} {_format_value(metric)}" for metric in health.metrics)
+        commit = (health.commit or "")[:12]
+        lines.append(f"{health.today}  {commit}  {_format_score(health)}  {values}")
+    return _join_lines(lines)
+
+
+def _join_lines(lines: Iterator[str] | Sequence[str]) -> str:
     return "".join(f"{printable(line)}\n" for line in lines)
 
 
 def render_health_line(health: Health) -> str:
-    """`Health: 71.3 of 100, yellow. Weakest: coverage 40.0 (4 of 10 …). What to do`, for a job's page; then what was
-    found and used of it, the basis of efficiency."""
+    """Return one line for the page of a job.
+
+    It has the score, the weakest metric (`Weakest: coverage 40.0 (4 of 10 …).`), what to do
+    about it, and the basis of efficiency, which says what was found and used.
+    """
     weakest = health.weakest
     if weakest is None:
-        return f"Health: {_score(health)}."
-    said = f"{weakest.name} {_value(weakest)} ({weakest.basis})"
-    use = next(
-        (
-            f"Use: {one.basis}."
-            for one in health.metrics
-            if one.name == "efficiency" and one != weakest
-        ),
-        "",
-    )
-    return printable(
-        " ".join(filter(None, (f"Health: {_score(health)}. Weakest: {said}.", weakest.advice, use)))
-    )
+        return f"Health: {_format_score(health)}."
+
+    parts = [
+        f"Health: {_format_score(health)}.",
+        f"Weakest: {weakest.name} {_format_value(weakest)} ({weakest.basis}).",
+    ]
+    if weakest.advice:
+        parts.append(weakest.advice)
+    if weakest.name != "efficiency":
+        metrics = {metric.name: metric for metric in health.metrics}
+        parts.append(f"Use: {metrics['efficiency'].basis}.")
+    return printable(" ".join(parts))
 
 
-def _lines(health: Health) -> Iterator[str]:
-    commit = f"Commit {health.commit[:12]}" if health.commit else "Before the first commit,"
-    yield f"Health of memory: {_score(health)}"
-    where = "The work tree" if health.commit is None else commit
-    yield f"{where} on {health.today}, by the definitions of {health.profile}"
+def _iter_health_lines(health: Health) -> Iterator[str]:
+    yield f"Health of memory: {_format_score(health)}"
+    place = "The work tree"
+    if health.commit is not None:
+        place = f"Commit {health.commit[:12]}" if health.commit else "Before the first commit,"
+    yield f"{place} on {health.today}, by the definitions of {health.profile}"
     yield ""
     for metric in health.metrics:
-        share = bar((metric.value or 0) / 100) if metric.value is not None else " " * BAR_WIDTH
-        yield f"{metric.name:<{NAME_WIDTH}}  {share} {_value(metric):>5}  {metric.weight:>2}%  {metric.basis}"
+        yield _format_metric(metric)
     weak = [metric for metric in health.metrics if metric.advice]
-    yield from [""] if weak else []
+    if weak:
+        yield ""
     for metric in weak:
         yield f"{metric.name}: {metric.advice}"
-        yield from (f"    {name}" for name in metric.missing[:MAX_SHOWN])
+        for name in metric.missing[:MAX_SHOWN]:
+            yield f"    {name}"
         if len(metric.missing) > MAX_SHOWN:
             yield f"    and {len(metric.missing) - MAX_SHOWN} more: `--json` names them"
 
 
-def _score(health: Health) -> str:
+def _format_metric(metric: Metric) -> str:
+    share = " " * BAR_WIDTH if metric.value is None else bar(metric.value / 100)
+    value = f"{_format_value(metric):>5}"
+    return f"{metric.name:<{NAME_WIDTH}}  {share} {value}  {metric.weight:>2}%  {metric.basis}"
+
+
+def _format_score(health: Health) -> str:
     if health.score is not None:
         return f"{health.score:.1f} of 100, {health.band}"
     lacking = [metric.name for metric in health.metrics if metric.value is None]
@@ -73,39 +89,47 @@ def _score(health: Health) -> str:
     return f"no score, too few facts for {' and '.join(lacking)}"
 
 
-def _value(metric: Metric) -> str:
+def _format_value(metric: Metric) -> str:
     return "n/a" if metric.value is None else f"{metric.value:.1f}"
 
 
 def render_effect(report: EffectReport) -> str:
-    """A line for each measure: both arms, their difference with its interval, and what it takes to see one."""
+    """Return a line for each comparison: both arms, the interval, and how many detect an effect."""
     if report.since is None:
-        return "No session is known to have been held out: `retrieve.holdout` says which share of them is.\n"
-    head = f"Sessions and changes since {report.since}, given memory and held out ({report.holdout:.0%} now)\n\n"
-    return head + "".join(f"{_effect(effect)}\n" for effect in report.effects)
+        return (
+            "No session is known to have been held out:"
+            " `retrieve.holdout` says which share of them is.\n"
+        )
+    head = (
+        f"Sessions and changes since {report.since}, given memory and held out"
+        f" ({report.holdout:.0%} now)\n\n"
+    )
+    return head + "".join(f"{_format_effect(effect)}\n" for effect in report.effects)
 
 
-def _effect(effect: ArmComparison) -> str:
-    given, held_out = (f"{one.hits} of {one.total}" for one in (effect.given, effect.held_out))
+def _format_effect(effect: ArmComparison) -> str:
+    given = f"{effect.given.hits} of {effect.given.total}"
+    held_out = f"{effect.held_out.hits} of {effect.held_out.total}"
     shares = f"{effect.name:<18} given {given}, held out {held_out}"
     if effect.low is None or effect.high is None:
         return f"{shares}: an arm is empty"
-    seen = (
-        "more with memory"
-        if effect.low > 0
-        else "less with memory"
-        if effect.high < 0
-        else "no difference seen"
-    )
-    needed = (
-        f"; a third less is seen with {effect.needed}, {effect.weeks} weeks"
-        if effect.needed
-        else ""
-    )
-    return f"{shares}: {seen} [{effect.low:+.2f}, {effect.high:+.2f}]{needed}"
+
+    difference = "no difference seen"
+    if effect.low > 0:
+        difference = "more with memory"
+    elif effect.high < 0:
+        difference = "less with memory"
+    needed = ""
+    if effect.needed:
+        needed = f"; a third less is seen with {effect.needed}, {effect.weeks} weeks"
+    return f"{shares}: {difference} [{effect.low:+.2f}, {effect.high:+.2f}]{needed}"
 
 
 def render_holdout(holdout: float) -> str:
-    """The line of a report that says that some sessions are given nothing; "" if none are."""
-    told = f"Holdout: {holdout:.0%} of sessions are given nothing; `memory-ci health --effect` compares them."
-    return told if holdout else ""
+    """Return the line of a report that says that sessions are held out; "" if none are."""
+    if not holdout:
+        return ""
+    return (
+        f"Holdout: {holdout:.0%} of sessions are given nothing;"
+        " `memory-ci health --effect` compares them."
+    )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 import msgspec
@@ -12,9 +11,6 @@ import msgspec
 from memory_ci.cli.common import FILE, json_option, option
 from memory_ci.cli.plain import echo_json, now, utf8, workspace
 from memory_ci.text import plural
-
-if TYPE_CHECKING:
-    pass
 
 
 @click.command("report")
@@ -31,8 +27,8 @@ def report_command(
 ) -> None:
     """Write one HTML page that shows what memory learned, gave and missed.
 
-    It is whole in itself: it fetches nothing, and opens on a phone as in a mail. The charts need the extra:
-    pip install 'memory-ci[report]'. Without it --json prints the same values.
+    It is whole in itself: it fetches nothing, and opens on a phone as in a mail. The charts need
+    the extra: pip install 'memory-ci[report]'. Without it --json prints the same values.
 
     \b
     Example:
@@ -47,7 +43,7 @@ def report_command(
             "Say where the page goes, --output memory.html, or print the values with --json."
         )
     if output is not None:
-        load_libraries()  # before the work, not after it
+        load_libraries()  # An error comes before the work, not after it.
     if base_url is not None and not base_url.startswith(("https://", "http://")):
         raise click.UsageError("--base-url begins with https:// or http://.")
     overview = gather_report(workspace(), now(), os.environ, utf8(task) if task else None, base_url)

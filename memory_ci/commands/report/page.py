@@ -1,8 +1,9 @@
-"""The page of `report`: one HTML file, charts as SVG, style and script; nothing is fetched or evaluated.
+"""The page of `report`: one HTML file with charts as SVG, its style and its script.
 
-Vega draws the charts here, so that the page needs no library: page/charts.json says how, this module with which rows.
-What entries say is data: the template escapes it, Vega escapes it, the script sets it as text, and the policy of the
-page names the one script that may run by its hash.
+Nothing is fetched or evaluated. Vega draws the charts here, so that the page needs no library:
+template/charts.json says how, this module adds the rows. Text of entries is data: the template
+escapes it, Vega escapes it, and the script sets it as text. The policy of the page names the one
+script that may run by its hash.
 """
 
 from __future__ import annotations
@@ -10,32 +11,31 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-import re
 from collections.abc import Callable
 from datetime import date, timedelta
-from functools import partial
 from importlib.resources import files
 from typing import Any
 
 import msgspec
 
-from memory_ci.commands.report.records import ExplainedTask, Overview
+from memory_ci.commands.report.records import EntryLife, ExplainedTask, Overview, WorkWeek
 from memory_ci.errors import UsageError
 from memory_ci.findings import printable_lines
 from memory_ci.secrets import mask_secrets
 from memory_ci.text import plural, shorten
 
-WIDE, NARROW = 840, 340
-"""Widths of each chart: one for a desktop and paper, one for a phone; the style shows one of them."""
+# Widths of each chart in pixels; the style shows one of them.
+WIDE = 840  # For a desktop and paper.
+NARROW = 340  # For a phone.
 
 MAX_DOTS = 900  # On a phone a third of them.
-MAX_TILES = 60  # On a phone half as many.
+MAX_TILES = 60  # On a phone half of them.
 NARROW_WEEKS = 26
-MAX_LIVES = 1_000  # Of more entries only the most prominent bring their quotes and their lives.
-LOCAL = '<a xlink:href="https://vega.github.io/vega-datasets/#'
-"""What Vega makes of a link within the page. A text cannot say so: there `<` is escaped."""
+MAX_LIVES = 1_000  # Entries, the most prominent first, that are shown with quotes and life.
+PAGE_LINK = '<a xlink:href="https://vega.github.io/vega-datasets/#'
+"""How Vega writes a link within the page. Text cannot contain this: Vega escapes `<` there."""
 
-UNSEEN = (
+INVISIBLE_MARKUP = (
     '<path class="foreground" aria-hidden="true" d="" pointer-events="none" display="none"/>',
     '<path class="foreground" aria-hidden="true" d="" display="none"/>',
     '<path class="background" aria-hidden="true" d="M0,0h0v0h0Z" pointer-events="none"/>',
@@ -66,211 +66,275 @@ Row = dict[str, object]
 
 
 def load_libraries() -> tuple[Any, Any]:
-    """Jinja2 and Vega, of the extra. Raises UsageError (missing-extra)."""
+    """Import Jinja2 and Vega, which the extra `report` installs.
+
+    Raises:
+        UsageError: missing-extra.
+    """
     try:
         import jinja2
         import vl_convert
     except ModuleNotFoundError as error:
-        hint = "Install it: pip install 'memory-ci[report]'. Without it, --json prints what the page would show."
-        raise UsageError(
-            f"the page needs the package {error.name}", slug="missing-extra", hint=hint
-        ) from error
+        message = f"the page needs the package {error.name}"
+        hint = (
+            "Install it: pip install 'memory-ci[report]'."
+            " Without it, --json prints what the page would show."
+        )
+        raise UsageError(message, slug="missing-extra", hint=hint) from error
     return jinja2, vl_convert
 
 
 def render_report(overview: Overview) -> str:
-    """The page. Raises UsageError (missing-extra)."""
+    """Render the page.
+
+    Raises:
+        UsageError: missing-extra.
+    """
     jinja2, vega = load_libraries()
     page = msgspec.convert(clean(msgspec.to_builtins(overview)), Overview, strict=False)
-    entries = [
-        {key: value for key, value in msgspec.to_builtins(one).items() if value}
-        for one in page.entries
-    ]
-    for row in entries[MAX_LIVES:]:
-        row.pop("life", None)
-        row.pop("quotes", None)
+    specs = json.loads(_read_template("charts.json"))
+
+    def draw(name: str, data: Any, label: str) -> str:  # noqa: ANN401 - the data of a chart
+        return _draw_chart(vega, specs, name, data, label)
+
+    style = _read_template("report.css")
+    script = _read_template("report.js")
+    policy = (
+        f"default-src 'none'; style-src '{_hash_source(style)}';"
+        f" script-src '{_hash_source(script)}'; base-uri 'none'"
+    )
     environment = jinja2.Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
-    style, script = _read("report.css"), _read("report.js")
-    shown = environment.from_string(_read("report.html")).render(
+    html = environment.from_string(_read_template("report.html")).render(
         page=page,
-        draw=partial(_draw, vega, json.loads(_read("charts.json"))),
-        data={"entries": entries},
+        draw=draw,
+        data={"entries": _list_entry_rows(page)},
         style=style,
         script=script,
-        policy=f"default-src 'none'; style-src '{_hash(style)}'; script-src '{_hash(script)}'; base-uri 'none'",
+        policy=policy,
         states=STATES,
         plural=plural,
         most={"dots": MAX_DOTS, "weeks": NARROW_WEEKS, "tiles": MAX_TILES, "lives": MAX_LIVES},
     )
-    return str(shown)
+    return str(html)
 
 
-def _read(name: str) -> str:
+def _list_entry_rows(page: Overview) -> list[Row]:
+    """Return the entries as the script reads them, without empty values."""
+    rows = []
+    for number, entry in enumerate(page.entries):
+        row = {key: value for key, value in msgspec.to_builtins(entry).items() if value}
+        if number >= MAX_LIVES:
+            row.pop("life", None)
+            row.pop("quotes", None)
+        rows.append(row)
+    return rows
+
+
+def _read_template(name: str) -> str:
     return files("memory_ci.commands.report").joinpath("template", name).read_text("utf-8")
 
 
 def clean(value: Any) -> Any:  # noqa: ANN401 - whatever a record holds
-    """A value without credentials, in which nothing hides or turns the direction of what is around it."""
+    """Return a value without credentials and without invisible or bidirectional characters."""
     if isinstance(value, dict):
-        return {key: clean(one) for key, one in value.items()}
+        return {key: clean(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [clean(one) for one in value]
+        return [clean(item) for item in value]
     return printable_lines(mask_secrets(value)) if isinstance(value, str) else value
 
 
-def _hash(text: str) -> str:
-    return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
+def _hash_source(text: str) -> str:
+    """Return the hash of a style or script as a Content-Security-Policy names it."""
+    digest = hashlib.sha256(text.encode()).digest()
+    return f"sha256-{base64.b64encode(digest).decode()}"
 
 
-def _draw(vega: Any, specs: dict[str, Spec], name: str, shown: Any, label: str) -> str:  # noqa: ANN401 - the library
-    """A chart in both widths."""
-    found = ""
+def _draw_chart(
+    vega: Any,  # noqa: ANN401 - a library
+    specs: dict[str, Spec],
+    name: str,
+    data: Any,  # noqa: ANN401 - the data of a chart
+    label: str,
+) -> str:
+    """Return the SVG of a chart in both widths.
+
+    Args:
+        vega: the library that draws.
+        specs: the specifications in charts.json, by the names of charts.
+        name: the name of the chart.
+        data: what the chart shows: an `Overview` or an `ExplainedTask`.
+        label: the name of the chart for screen readers.
+    """
+    charts = []
     for size, width in (("wide", WIDE), ("narrow", NARROW)):
-        spec = {**json.loads(json.dumps(specs[name])), "config": specs["config"]}
-        FILLERS[name](spec, shown, width)
-        draw = vega.vega_to_svg if "marks" in spec else vega.vegalite_to_svg
-        svg = draw(spec, allowed_base_urls=[]).replace(LOCAL, '<a xlink:href="#')
-        for part in UNSEEN:
-            svg = svg.replace(part, "")
-        found += re.sub(
-            r"\A<svg ", f'<svg role="group" aria-label="{label}" data-size="{size}" ', svg
-        )
-    return found
+        spec = json.loads(json.dumps(specs[name]))
+        spec["config"] = specs["config"]
+        FILLERS[name](spec, data, width)
+        render = vega.vega_to_svg if "marks" in spec else vega.vegalite_to_svg
+        svg = render(spec, allowed_base_urls=[]).replace(PAGE_LINK, '<a xlink:href="#')
+        for markup in INVISIBLE_MARKUP:
+            svg = svg.replace(markup, "")
+        attributes = f'role="group" aria-label="{label}" data-size="{size}"'
+        charts.append(f"<svg {attributes} {svg.removeprefix('<svg ')}")
+    return "".join(charts)
 
 
-def _moment(day: date) -> int:
+def _milliseconds(day: date) -> int:
+    """Return the milliseconds since 1970, as Vega counts time."""
     return (day - date(1970, 1, 1)).days * 86_400_000
 
 
 def _fill_weeks(spec: Spec, page: Overview, width: int) -> None:
-    """Merges as bars; above them what became of memory, as dots of so many entries."""
+    """Fill in merges as bars, and above them the changes of memory as dots by their number."""
     weeks = page.weeks if width == WIDE else page.weeks[-NARROW_WEEKS:]
-    bars = [
-        {
-            "at": _moment(one.start),
-            "end": _moment(min(one.start + timedelta(days=6), page.today)),
-            "count": one.merges,
-        }
-        | {
-            "url": one.newest.url,
-            "says": f"Week of {one.start}: {one.merges} merged, the newest {one.newest.label}",
-        }
-        for one in weeks
-        if one.merges
-    ]
-    dots = [
-        {"at": _moment(one.start + timedelta(days=3)), "name": kind, "count": count}
-        | {"url": (one.newest if kind == "candidates" else one.written).url}
-        | {"says": f"Week of {one.start}: {count} {kind}"}
-        for one in weeks
-        for kind in ("learned", "candidates", "retired")
-        if (count := getattr(one, kind))
-    ]
-    ends = [_moment(weeks[0].start), _moment(weeks[-1].start + timedelta(days=7))]
-    for part in spec["vconcat"]:
-        part["width"] = width - 90
-        part["encoding"]["x"]["scale"]["domain"] = ends
-    below = spec["vconcat"][1]["encoding"]
-    below["x"]["axis"]["tickCount"] = min(width // 90, len(weeks))
-    below["y"]["scale"] = {"domain": [0, max(4, *(one.merges for one in weeks))]}
+    bars = [_make_merge_bar(week, page.today) for week in weeks if week.merges]
+    dots: list[Row] = []
+    for week in weeks:
+        dots += _list_memory_dots(week)
     spec["datasets"] = {"bars": bars, "dots": dots}
+
+    start = _milliseconds(weeks[0].start)
+    end = _milliseconds(weeks[-1].start + timedelta(days=7))
+    for chart in spec["vconcat"]:
+        chart["width"] = width - 90
+        chart["encoding"]["x"]["scale"]["domain"] = [start, end]
+    bar_encoding = spec["vconcat"][1]["encoding"]
+    bar_encoding["x"]["axis"]["tickCount"] = min(width // 90, len(weeks))
+    bar_encoding["y"]["scale"] = {"domain": [0, max(4, *(week.merges for week in weeks))]}
+
+
+def _make_merge_bar(week: WorkWeek, today: date) -> Row:
+    return {
+        "at": _milliseconds(week.start),
+        "end": _milliseconds(min(week.start + timedelta(days=6), today)),
+        "count": week.merges,
+        "url": week.newest.url,
+        "says": f"Week of {week.start}: {week.merges} merged, the newest {week.newest.label}",
+    }
+
+
+def _list_memory_dots(week: WorkWeek) -> list[Row]:
+    counts = (
+        ("learned", week.learned, week.written),
+        ("candidates", week.candidates, week.newest),
+        ("retired", week.retired, week.written),
+    )
+    return [
+        {
+            "at": _milliseconds(week.start + timedelta(days=3)),
+            "name": name,
+            "count": count,
+            "url": link.url,
+            "says": f"Week of {week.start}: {count} {name}",
+        }
+        for name, count, link in counts
+        if count
+    ]
 
 
 def _fill_use(spec: Spec, page: Overview, width: int) -> None:
-    """A dot for each entry that was given; those of one place are spread a little, by their ids."""
-    most = MAX_DOTS if width == WIDE else MAX_DOTS // 3
-    given = sorted(
-        ((one.given, number) for number, one in enumerate(page.entries) if one.given), reverse=True
-    )[:most]
-    dots: list[Row] = []
-    for _, number in given:
-        one = page.entries[number]
-        name = (
-            "noise"
-            if one.given > 4 and not one.used
-            else "gold"
-            if one.used * 2 >= one.given > 1
-            else "between"
+    """Fill in a dot for each entry that was served, most served first."""
+    limit = MAX_DOTS if width == WIDE else MAX_DOTS // 3
+    served = [(entry.given, number) for number, entry in enumerate(page.entries) if entry.given]
+    served.sort(reverse=True)
+    dots = [_make_use_dot(page.entries[number], number) for _, number in served[:limit]]
+
+    most_served = served[0][0]
+    most_used = max(entry.used for entry in page.entries)
+    corners: list[Row] = [{"given": most_served, "used": 0.45, "text": "noise: given, never used"}]
+    if most_used:
+        corners.append(
+            {"given": most_served, "used": most_used + 0.3, "text": "gold: given and used"}
         )
-        right, up = hashlib.sha256(one.id.encode()).digest()[:2]
-        says = f"{shorten(one.title, 80)}: given {one.given}, used {one.used}"
-        place = {"given": one.given + right / 500 - 0.25, "used": one.used + up / 700}
-        dots.append({**place, "name": name, "says": says, "url": f"#entry-{number}"})
-    far, high = given[0][0], max(one.used for one in page.entries)
-    corners: list[Row] = [{"given": far, "used": 0.45, "text": "noise: given, never used"}]
-    corners += [{"given": far, "used": high + 0.3, "text": "gold: given and used"}] if high else []
     spec["datasets"] = {"dots": dots, "corners": corners}
     spec["width"] = width - 70
 
 
+def _make_use_dot(entry: EntryLife, number: int) -> Row:
+    """Return the dot of an entry; its id moves it a little, so that equal ones do not overlap."""
+    name = "between"
+    if entry.given > 4 and not entry.used:
+        name = "noise"
+    elif entry.used * 2 >= entry.given > 1:
+        name = "gold"
+    right, up = hashlib.sha256(entry.id.encode()).digest()[:2]
+    return {
+        "given": entry.given + right / 500 - 0.25,
+        "used": entry.used + up / 700,
+        "name": name,
+        "says": f"{shorten(entry.title, 80)}: given {entry.given}, used {entry.used}",
+        "url": f"#entry-{number}",
+    }
+
+
 def _fill_map(spec: Spec, page: Overview, width: int) -> None:
-    """A tile for each file, by directory; what is below the second directory stands in that."""
+    """Fill in a tile for each file, grouped by the first two directories of its path."""
+    limit = MAX_TILES if width == WIDE else MAX_TILES // 2
     rows: dict[str, Row] = {"/": {"id": "/"}}
-    for one in page.files[: MAX_TILES if width == WIDE else MAX_TILES // 2]:
-        folder = "/".join(one.path.split("/")[:-1][:2])
-        rows[f"{folder}/"] = (
-            {"id": f"{folder}/", "parent": "/", "label": folder or "."} if folder else rows["/"]
-        )
-        said = f"{one.path}: {plural(one.churn, 'merged change')}, {plural(one.entries, 'entry')}; {COVERS[one.cover]}"
-        rows[one.path] = {
-            "id": one.path,
+    for file in page.files[:limit]:
+        folder = "/".join(file.path.split("/")[:-1][:2])
+        if folder:
+            rows[f"{folder}/"] = {"id": f"{folder}/", "parent": "/", "label": folder}
+        churn = plural(file.churn, "merged change")
+        entries = plural(file.entries, "entry")
+        rows[file.path] = {
+            "id": file.path,
             "parent": f"{folder}/",
-            "size": one.churn,
-            "cover": one.cover,
-        }
-        rows[one.path] |= {
-            "label": one.path.removeprefix(f"{folder}/"),
-            "says": said,
-            "url": one.url,
+            "size": file.churn,
+            "cover": file.cover,
+            "label": file.path.removeprefix(f"{folder}/"),
+            "says": f"{file.path}: {churn}, {entries}; {COVERS[file.cover]}",
+            "url": file.url,
         }
     spec["data"][0]["values"] = list(rows.values())
     spec["width"] = width
 
 
 def _fill_task(spec: Spec, task: ExplainedTask, width: int) -> None:
-    """A bar for each entry that the task finds, of what each factor added and took."""
-    places = list(enumerate(task.found, start=1))
-    parts = [
-        {"place": place, "name": name, "value": value, "given": one.state == "given"}
-        | {"says": f"{place}. {name} {value:+.2f}"}
-        for place, one in places
-        for name, value in one.parts
-    ]
-    scores = [
-        {
-            "place": place,
-            "score": one.score,
-            "says": f"{place}. {one.title}: {one.score:.2f}, {STATES[one.state]}",
-        }
-        for place, one in places
-    ]
+    """Fill in a bar for each entry that the task finds, by what each factor added and took."""
+    parts = []
+    scores = []
+    factors = set()
+    for place, entry in enumerate(task.found, start=1):
+        score = f"{entry.title}: {entry.score:.2f}, {STATES[entry.state]}"
+        scores.append({"place": place, "score": entry.score, "says": f"{place}. {score}"})
+        for name, value in entry.parts:
+            factors.add(name)
+            parts.append(
+                {
+                    "place": place,
+                    "name": name,
+                    "value": value,
+                    "given": entry.state == "given",
+                    "says": f"{place}. {name} {value:+.2f}",
+                }
+            )
     spec["datasets"] = {"parts": parts, "scores": scores}
+
     color = spec["layer"][0]["encoding"]["color"]
     color["scale"] = {"domain": FACTORS}
-    present = {name for one in task.found for name, _ in one.parts}
-    color["legend"] |= {
-        "columns": width // 110,
-        "values": [name for name in FACTORS if name in present],
-    }
+    color["legend"]["columns"] = width // 110
+    color["legend"]["values"] = [name for name in FACTORS if name in factors]
     spec["width"] = width - 40
 
 
 def _fill_health(spec: Spec, page: Overview, width: int) -> None:
-    """A small chart for each metric, all on the same axes."""
-    values = [
-        {"metric": metric.name, "release": one.name, "value": metric.value}
-        | {"says": f"{one.name}: {metric.name} {metric.value:.0f}; {metric.basis}"}
-        for one in page.releases
-        for metric in one.health.metrics
-        if metric.value is not None
-    ]
-    spec["columns"] = columns = 3 if width == WIDE else 2
+    """Fill in a small chart for each metric, all on the same axes."""
+    values = []
+    for release in page.releases:
+        for metric in release.health.metrics:
+            if metric.value is not None:
+                says = f"{release.name}: {metric.name} {metric.value:.0f}; {metric.basis}"
+                row = {"metric": metric.name, "release": release.name, "value": metric.value}
+                values.append({**row, "says": says})
+    columns = 3 if width == WIDE else 2
+    spec["columns"] = columns
     spec["spec"]["width"] = (width - columns * 52) // columns
     spec["datasets"] = {"values": values}
 
 
 def _fill_budget(spec: Spec, task: ExplainedTask, width: int) -> None:
-    """One strip: what a job is given of its budget, and what found no room; the end of the budget as a line."""
+    """Fill in one bar of what a job is served and what does not fit, and the budget as a line."""
     parts = [
         {
             "name": name,
@@ -280,10 +344,8 @@ def _fill_budget(spec: Spec, task: ExplainedTask, width: int) -> None:
         }
         for place, (name, value) in enumerate(task.budget)
     ]
-    spec["datasets"] = {
-        "parts": parts,
-        "room": [{"at": task.room, "says": f"The budget: {task.room:,} characters"}],
-    }
+    end = {"at": task.room, "says": f"The budget: {task.room:,} characters"}
+    spec["datasets"] = {"parts": parts, "room": [end]}
     spec["width"] = width - 20
 
 
@@ -295,3 +357,4 @@ FILLERS: dict[str, Callable[[Spec, Any, int], None]] = {
     "health": _fill_health,
     "budget": _fill_budget,
 }
+"""The function that puts the rows of a chart into its specification."""

@@ -1,4 +1,4 @@
-"""What is shown of a repository (Overview, docs/report.md), of an entry (Why), and of those around it (Graph)."""
+"""Records of the report: an overview of a repository and its memory (docs/report.md)."""
 
 from __future__ import annotations
 
@@ -13,15 +13,24 @@ from memory_ci.records.candidate import QuestionKind
 
 
 class WebLink(msgspec.Struct, frozen=True):
-    """A name, and where it leads: "" where the repository has no address on the web."""
+    """A label and its URL; the URL is "" where the repository has no address on the web."""
 
     label: str
     url: str = ""
 
 
 class WorkWeek(msgspec.Struct, frozen=True, kw_only=True):
-    """The week that begins on the Monday `start`: what was merged, and what became of memory. `newest` is the newest
-    merge, `written` the newest commit that changed memory."""
+    """Merges and changes of memory in one week.
+
+    Attributes:
+        start: its Monday.
+        merges: how many changes were merged.
+        learned: how many entries its work taught.
+        candidates: how many candidates of its work are in the inbox.
+        retired: how many entries were retired.
+        newest: the newest merge.
+        written: the newest commit that changed memory.
+    """
 
     start: date
     merges: int = 0
@@ -32,8 +41,12 @@ class WorkWeek(msgspec.Struct, frozen=True, kw_only=True):
     written: WebLink = WebLink("")
 
 
-# Of a file: an entry in force cites it; all that do cite other code; none does though it changes often; none does.
 Cover = Literal["covered", "stale", "hot", "bare"]
+"""Whether entries in force cite a file.
+
+covered: an entry cites the code as it is; stale: all entries that cite it cite older code;
+hot: none cites it, though it changes often; bare: none cites it.
+"""
 
 
 class ChurnedFile(msgspec.Struct, frozen=True, kw_only=True):
@@ -47,7 +60,7 @@ class ChurnedFile(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LifeStep(msgspec.Struct, frozen=True, kw_only=True):
-    """One thing that happened to an entry; `at` None: nobody noted the day."""
+    """One event in the life of an entry; `at` is None where the day is not recorded."""
 
     at: date | None
     what: str
@@ -56,8 +69,17 @@ class LifeStep(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class EntryLife(msgspec.Struct, frozen=True, kw_only=True):
-    """An entry, its use, and what happened to it from its learning to its retirement. `verdict` says what became of the
-    code that it cites, "" where it cites none; `others` are its relations."""
+    """An entry, its use, and its life from learning to retirement.
+
+    Attributes:
+        place: its file and line, as `path:line`.
+        given: how many jobs it was served to.
+        used: how many of these used it.
+        verdict: the verdict of its cites together; "" if it has none.
+        quotes: its evidence.
+        life: the events of its life.
+        others: its relations, as (kind, title or id of the other entry).
+    """
 
     id: str
     title: str
@@ -79,7 +101,13 @@ FoundState = Literal["given", "no room", "weak", "withheld"]
 
 
 class ScoredEntry(msgspec.Struct, frozen=True, kw_only=True):
-    """An entry that a task finds. `parts` add up to the score: what each factor of the product added or took."""
+    """An entry that a task finds, and the factors of its score.
+
+    Attributes:
+        parts: how much each factor of the product added or took, as (factor, difference);
+            they add up to the score.
+        why: why it is withheld, if it is.
+    """
 
     id: str
     title: str
@@ -90,10 +118,14 @@ class ScoredEntry(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ExplainedTask(msgspec.Struct, frozen=True, kw_only=True):
-    """A task and all that it finds, first what is given.
+    """A task and the entries that it finds.
 
-    `more` weak entries are left out of `found`. `budget` is how many of the `room` characters each part of the answer
-    takes; what was left out comes last.
+    Attributes:
+        found: the entries, first those that are served.
+        more: how many weak entries are not in `found`.
+        budget: how many characters each part of the answer takes, as (part, characters); the
+            part that does not fit comes last.
+        room: the budget, in characters.
     """
 
     task: str
@@ -121,7 +153,7 @@ class ReleaseHealth(msgspec.Struct, frozen=True):
 
 
 class SourceCount(msgspec.Struct, frozen=True):
-    """How many entries came from sources of a kind, and who found them: an engine, or people."""
+    """How many entries have sources of a kind, and who extracted them: an engine, or people."""
 
     kind: str
     engine: str
@@ -129,7 +161,15 @@ class SourceCount(msgspec.Struct, frozen=True):
 
 
 class Overview(msgspec.Struct, frozen=True, kw_only=True):
-    """All that the page shows. `notes` say what could not be read or is left out, one sentence each."""
+    """The values of the whole page.
+
+    Attributes:
+        name: the name of the repository.
+        address: its address on the web, "" if it has none.
+        commit: the commit whose history counts, "" before the first one.
+        cost_usd: the cost of extraction in the weeks shown.
+        notes: what could not be read or is left out, one sentence each.
+    """
 
     name: str
     address: str

@@ -1,23 +1,36 @@
-"""Report: what memory learned, gave and missed, for the page that people look at (docs/report.md)."""
+"""The values of the report: what memory learned, served and missed (docs/report.md)."""
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
-from typing import TypeVar
 from urllib.parse import quote
 
 import msgspec
 
 from memory_ci.anchors.text import say_verdict
 from memory_ci.anchors.verdicts import judge_entry
-from memory_ci.commands.health.health import health_history, measure_health
+from memory_ci.commands.health.health import measure_health, measure_history
 from memory_ci.commands.record.run import RecordOptions
-from memory_ci.commands.report import records as overview
 from memory_ci.commands.report.page import render_report
-from memory_ci.commands.report.records import EntryLife, LifeStep, Overview, WebLink
+from memory_ci.commands.report.records import (
+    AskedQuestion,
+    ChurnedFile,
+    Cover,
+    EntryLife,
+    ExplainedTask,
+    FoundState,
+    LifeStep,
+    Overview,
+    ReleaseHealth,
+    ScoredEntry,
+    SourceCount,
+    WebLink,
+    WorkWeek,
+)
 from memory_ci.commands.retrieve.anchor_verdicts import judge_located
 from memory_ci.commands.retrieve.options import RetrieveOptions
 from memory_ci.commands.retrieve.retrieve import retrieve
@@ -29,13 +42,7 @@ from memory_ci.gitrepo import history
 from memory_ci.gitrepo.addresses import find_address
 from memory_ci.gitrepo.blobs import tree_at
 from memory_ci.gitrepo.repo import find_commit, find_setting, read_tips
-from memory_ci.lifecycle.episodes import (
-    combine,
-    count_usage,
-    find_heirs_among,
-    list_feedback,
-    pass_on,
-)
+from memory_ci.lifecycle import episodes as episode_rules
 from memory_ci.lifecycle.prominence import is_in_force, prominence
 from memory_ci.lifecycle.relations import relations_of
 from memory_ci.memory.edits import name_edits
@@ -48,54 +55,88 @@ from memory_ci.records.candidate import Question
 from memory_ci.records.entry import Entry, Located
 from memory_ci.records.episode import Episode, Feedback, UseCount
 from memory_ci.records.history import MergedChange
+from memory_ci.records.report import Finding
 from memory_ci.records.retrieval import Hit
 from memory_ci.store.files import write_file
 from memory_ci.store.layout import memory_pathspecs
 from memory_ci.text import plural, shorten
 
-T = TypeVar("T")
 WEEKS = 52
-SHORT_SHA = 7  # digits
-MAX_TASKS, MAX_TRIED = 5, 8
-MAX_FOUND, MAX_WITHHELD = 14, 3  # by one task
-MAX_FILES = MAX_ASKED = 60
+SHORT_SHA = 7  # Digits of a commit id.
+MAX_TASKS = 5
+MAX_TRIED = 8  # Tasks that are explained to choose from them.
+MAX_FOUND = 14  # Entries that one task finds.
+MAX_WITHHELD = 3  # Entries that are withheld from one task.
+MAX_FILES = 60
+MAX_QUESTIONS = 60
 MAX_RELEASES = 6
-MAX_NAMED = 3  # memory files with findings
-MAX_STEPS = 3  # of one kind in the life of an entry
-MAX_BODY = 400
-HOT = 4  # a file without memory is hot if it is among the fourth part that changes most
+MAX_NAMED = 3  # Memory files with findings.
+MAX_STEPS = 3  # Events of one kind in the life of an entry.
+MAX_BODY = 400  # Characters of a body or a quote.
+HOT = 4  # A file that no entry cites is hot among the 1/HOT of the files that change most.
 
 
-class _Scene(msgspec.Struct, frozen=True):
-    """What all views look at: the commit whose history counts, the entries, and the merged changes of the window."""
+class RepositoryLinks(msgspec.Struct, frozen=True):
+    """Links to the parts of a repository on the web.
 
-    workspace: Workspace
-    tip: str
-    today: date
+    Attributes:
+        address: the address of the repository, "" if it has none.
+        tip: the commit that links to files show.
+    """
+
     address: str
-    located: tuple[Located, ...]
-    verdicts: Mapping[str, tuple[Verdict, ...]]
-    changes: tuple[MergedChange, ...]
-    episodes: tuple[Episode, ...]
+    tip: str
 
-    def commit(self, sha: str) -> WebLink:
-        return WebLink(sha[:7], f"{self._base}/commit/{sha}" if self.address else "")
+    def link_commit(self, sha: str) -> WebLink:
+        """Return a link to a commit."""
+        return WebLink(sha[:SHORT_SHA], f"{self._base}/commit/{sha}" if self.address else "")
 
-    def origin(self, ref: str) -> WebLink:
-        """`commit:3f2ab91` or `pr:128` as a link; anything else is only named."""
+    def link_origin(self, ref: str) -> WebLink:
+        """Return a link for `commit:3f2ab91` or `pr:128`; anything else becomes a label."""
         kind, _, name = ref.partition(":")
         if kind == "commit" and name.isalnum():
-            return self.commit(name)
-        request = "merge_requests" if "/-" in self._base else "pull"
-        is_linked = kind == "pr" and name.isdecimal() and self.address
-        return WebLink(f"#{name}", f"{self._base}/{request}/{name}") if is_linked else WebLink(ref)
+            return self.link_commit(name)
+        if kind == "pr" and name.isdecimal() and self.address:
+            request = "merge_requests" if "/-" in self._base else "pull"
+            return WebLink(f"#{name}", f"{self._base}/{request}/{name}")
+        return WebLink(ref)
 
-    def file(self, path: str) -> str:
+    def link_work(self, episode: Episode) -> tuple[WebLink, ...]:
+        """Return the link to the change of an episode, if it names one."""
+        action = episode.action
+        if action.pr:
+            return (self.link_origin(f"pr:{action.pr}"),)
+        if action.commit:
+            return (self.link_origin(f"commit:{action.commit}"),)
+        return ()
+
+    def file_url(self, path: str) -> str:
+        """Return the URL of a file, "" if the repository has no address."""
         return f"{self._base}/blob/{self.tip}/{quote(path)}" if self.address else ""
 
     @property
     def _base(self) -> str:
         return f"{self.address}/-" if "gitlab" in self.address else self.address
+
+
+class ReportInputs(msgspec.Struct, frozen=True):
+    """The memory and history that the parts of the report are counted in.
+
+    Attributes:
+        tip: the commit whose history counts.
+        located: the entries of the work tree.
+        verdicts: the verdicts of each entry's cites, by id.
+        changes: the merged changes of the weeks shown, oldest first.
+    """
+
+    workspace: Workspace
+    tip: str
+    today: date
+    links: RepositoryLinks
+    located: tuple[Located, ...]
+    verdicts: Mapping[str, tuple[Verdict, ...]]
+    changes: tuple[MergedChange, ...]
+    episodes: tuple[Episode, ...]
 
 
 def gather_report(
@@ -105,111 +146,146 @@ def gather_report(
     task: str | None = None,
     address: str | None = None,
 ) -> Overview:
-    """What there is to show of the work tree and of the history of its default branch.
+    """Return the values of the report: of the work tree, and of its default branch's history.
 
-    `task` is explained first; `address` is where links lead, instead of what the remote says. What a view cannot have
-    (a shallow clone) is a note. No forge and no model is asked for it.
+    No forge and no model is asked. A part that cannot be had, say in a shallow clone, becomes
+    a note.
+
+    Args:
+        workspace: the repository and its configuration.
+        now: the present time.
+        environ: the environment that `retrieve` reads.
+        task: a task that is explained first.
+        address: the address that links begin with; None: that of the remote.
     """
-    today, notes = now.date(), list[str]()
-    remote = find_setting(workspace.repo, f"remote.{workspace.config.publish.remote}.url")
-    where = (find_address(remote or "") if address is None else address).rstrip("/")
-    tip = read_tips(workspace.repo).commit or find_commit(workspace.repo, "HEAD") or ""
+    today = now.date()
+    address = (_find_address(workspace) if address is None else address).rstrip("/")
     name = (workspace.repo.root or workspace.repo.common_dir).name
+    tip = read_tips(workspace.repo).commit or find_commit(workspace.repo, "HEAD")
     if not tip:
         return Overview(
-            name=name, address=where, today=today, commit="", notes=("There is no commit yet.",)
+            name=name, address=address, today=today, commit="", notes=("There is no commit yet.",)
         )
+
+    notes: list[str] = []
     memory = load_memory(workspace, None)
-    located = memory.located
     tellings = load_episodes(workspace, None).tellings
-    truth = judge_located(workspace, located, None)
-    named = name_edits(
-        workspace, [(place.entry, truth.get(place.entry, ())) for place in located], None
-    )
-    scene = _Scene(
+    inputs = ReportInputs(
         workspace=workspace,
         tip=tip,
         today=today,
-        address=where,
-        located=located,
-        verdicts={place.entry.id: verdicts for place, verdicts in zip(located, named, strict=True)},
-        changes=_try(
-            notes, "What was merged", lambda: tuple(_list_changes(workspace, tip, today)), ()
-        ),
-        episodes=combine(tellings),
+        links=RepositoryLinks(address, tip),
+        located=memory.located,
+        verdicts=_judge_entries(workspace, memory.located),
+        changes=_list_changes(workspace, tip, today, notes),
+        episodes=episode_rules.combine(tellings),
     )
-    heirs = find_heirs_among(place.entry for place in located)
-    usage = count_usage(scene.episodes, heirs)
-    said = pass_on(list_feedback(tellings), heirs)
-    nothing: tuple[Question, ...] = ()
-    queue = _try(
-        notes, "The inbox", lambda: list_queue(workspace, RecordOptions(), now, {}).found, nothing
-    )
-    if faulty := list(dict.fromkeys(one.path for one in memory.findings)):
-        where_from = f"{', '.join(faulty[:MAX_NAMED])}{', …' * (len(faulty) > MAX_NAMED)}"
+    heirs = episode_rules.find_heirs_among(located.entry for located in memory.located)
+    usage = episode_rules.count_usage(inputs.episodes, heirs)
+    feedback = episode_rules.pass_on(episode_rules.list_feedback(tellings), heirs)
+    questions = _list_questions(workspace, now, notes)
+    notes += _note_findings(memory.findings)
+    if len(questions) > MAX_QUESTIONS:
         notes.append(
-            f"{plural(len(memory.findings), 'finding')} in {where_from}: `memory-ci check` names them."
+            f"The inbox shows {MAX_QUESTIONS} of {len(questions)} questions:"
+            " `memory-ci review --all` lists the rest."
         )
-    if len(queue) > MAX_ASKED:
-        notes.append(
-            f"The inbox shows {MAX_ASKED} of {len(queue)} questions: `memory-ci review --all` lists the rest."
-        )
-    sources = Counter(
-        ((place.entry.source or "by hand").partition(":")[0], place.entry.engine or "people")
-        for place in located
-    )
     return Overview(
         name=name,
-        address=where,
+        address=address,
         today=today,
         commit=tip,
-        entries=tuple(_list_entries(scene, usage, said)),
-        weeks=_count_weeks(scene, queue),
-        files=tuple(_list_files(scene)),
-        tasks=_try(notes, "Tasks", lambda: _explain_tasks(scene, task, environ), ()),
-        inbox=tuple(_ask(number, one) for number, one in enumerate(queue[:MAX_ASKED], start=1)),
-        releases=_try(notes, "Health", lambda: tuple(_list_releases(scene)), ()),
-        sources=tuple(overview.SourceCount(*kind, count) for kind, count in sources.most_common()),
-        cost_usd=_try(
-            notes,
-            "Costs",
-            lambda: history.sum_costs(workspace.repo, today - timedelta(weeks=WEEKS), tip),
-            0.0,
-        ),
+        entries=tuple(_list_entries(inputs, usage, feedback)),
+        weeks=tuple(_count_weeks(inputs, questions)),
+        files=tuple(_list_files(inputs)),
+        tasks=_explain_tasks(inputs, task, environ, notes),
+        inbox=_summarise_questions(questions[:MAX_QUESTIONS]),
+        releases=_list_releases(inputs, notes),
+        sources=_count_sources(memory.located),
+        cost_usd=_sum_costs(inputs, notes),
         notes=tuple(notes),
     )
 
 
 def save_report(page: Overview, path: Path) -> int:
-    """Write the page; its size in bytes. Raises UsageError (missing-extra), RepositoryError (write-failed)."""
+    """Write the page and return its size in bytes.
+
+    Raises:
+        UsageError: missing-extra.
+        RepositoryError: write-failed.
+    """
     data = render_report(page).encode()
     write_file(path, data)
     return len(data)
 
 
-def _try(notes: list[str], what: str, ask: Callable[[], T], otherwise: T) -> T:
-    """What a view shows; where it cannot be had, a note says why."""
+@contextmanager
+def _note_failure(notes: list[str], part: str) -> Iterator[None]:
+    """Turn an error in the block into a note that a part of the report cannot be shown."""
     try:
-        return ask()
+        yield
     except MemoryCIError as error:
-        notes.append(
-            f"{what} cannot be shown: {error.message.splitlines()[0]}. {error.hint}".strip()
-        )
-        return otherwise
+        reason = error.message.splitlines()[0]
+        notes.append(f"{part} cannot be shown: {reason}. {error.hint}".strip())
+
+
+def _note_findings(findings: Iterable[Finding]) -> list[str]:
+    paths = [finding.path for finding in findings]
+    if not paths:
+        return []
+    unique_paths = list(dict.fromkeys(paths))
+    names = ", ".join(unique_paths[:MAX_NAMED])
+    if len(unique_paths) > MAX_NAMED:
+        names += ", …"
+    return [f"{plural(len(paths), 'finding')} in {names}: `memory-ci check` names them."]
+
+
+def _find_address(workspace: Workspace) -> str:
+    remote = workspace.config.publish.remote
+    return find_address(find_setting(workspace.repo, f"remote.{remote}.url") or "")
+
+
+def _judge_entries(
+    workspace: Workspace, located_entries: Sequence[Located]
+) -> dict[str, tuple[Verdict, ...]]:
+    """Return the verdicts of each entry's cites in the work tree, by id, with their edits."""
+    truth = judge_located(workspace, located_entries, None)
+    judged = [(located.entry, truth.get(located.entry, ())) for located in located_entries]
+    verdicts = name_edits(workspace, judged, None)
+    return {
+        located.entry.id: entry_verdicts
+        for located, entry_verdicts in zip(located_entries, verdicts, strict=True)
+    }
+
+
+def _count_sources(located_entries: Iterable[Located]) -> tuple[SourceCount, ...]:
+    counts: Counter[tuple[str, str]] = Counter()
+    for located in located_entries:
+        kind = (located.entry.source or "by hand").partition(":")[0]
+        counts[kind, located.entry.engine or "people"] += 1
+    return tuple(SourceCount(kind, engine, count) for (kind, engine), count in counts.most_common())
+
+
+def _sum_costs(inputs: ReportInputs, notes: list[str]) -> float:
+    since = inputs.today - timedelta(weeks=WEEKS)
+    with _note_failure(notes, "Costs"):
+        return history.sum_costs(inputs.workspace.repo, since, inputs.tip)
+    return 0.0
 
 
 # -- history
 
 
-def _list_changes(workspace: Workspace, tip: str, today: date) -> Iterator[MergedChange]:
-    since = history.find_commit_of_day(
-        workspace.repo, tip, _first_monday(today) - timedelta(days=1)
-    )
-    for change in history.iter_merged_changes(
-        workspace.repo, history.plan_range(workspace.repo, since, tip)
-    ):
-        if is_work(workspace, change):
-            yield change
+def _list_changes(
+    workspace: Workspace, tip: str, today: date, notes: list[str]
+) -> tuple[MergedChange, ...]:
+    """Return the merged changes of the weeks shown that did work, oldest first."""
+    repo = workspace.repo
+    with _note_failure(notes, "What was merged"):
+        since = history.find_commit_of_day(repo, tip, _first_monday(today) - timedelta(days=1))
+        changes = history.iter_merged_changes(repo, history.plan_range(repo, since, tip))
+        return tuple(change for change in changes if is_work(workspace, change))
+    return ()
 
 
 def _first_monday(today: date) -> date:
@@ -220,278 +296,377 @@ def _monday(day: date) -> date:
     return day - timedelta(days=day.weekday())
 
 
-def _count_weeks(scene: _Scene, queue: Iterable[Question]) -> tuple[overview.WorkWeek, ...]:
-    """Each week from the first in which anything happened to today's, those without anything too."""
-    merges, newest, days = Counter[date](), dict[date, WebLink](), dict[str, date]()
-    for change in scene.changes:
+class WeekCounts(msgspec.Struct):
+    """The counts of one week while they are summed, as in `WorkWeek`."""
+
+    merges: int = 0
+    learned: int = 0
+    candidates: int = 0
+    retired: int = 0
+    newest: WebLink = WebLink("")
+    written: WebLink = WebLink("")
+
+
+def _count_weeks(inputs: ReportInputs, questions: Iterable[Question]) -> Iterator[WorkWeek]:
+    """Yield each week from the first one in which anything happened to the present one."""
+    weeks: defaultdict[date, WeekCounts] = defaultdict(WeekCounts)
+    week_by_change: dict[str, date] = {}
+    for change in inputs.changes:
         week = _monday(merged_on(change))
-        merges[week] += 1
-        newest[week] = scene.commit(change.tip.sha)
-        days |= {change.label: week, change.tip.sha[:SHORT_SHA]: week}
-    candidates = Counter(
-        days[label]
-        for one in queue
-        if one.suggestion
-        for label in one.suggestion.changes[:1]
-        if label in days
-    )
-    retired, written = Counter[date](), dict[date, WebLink]()
-    paths, starts = memory_pathspecs(scene.workspace.config.scopes), ("id: ", "status: retired")
-    first = _first_monday(scene.today)
-    for one in history.count_added_lines(scene.workspace.repo, scene.tip, first, paths, starts):
-        week = _monday(one.at.astimezone(UTC).date())
-        retired[week] += max(one.added["status: retired"], 0)
-        if any(one.added.values()):
-            written.setdefault(week, scene.commit(one.sha))
-    # At the time of the work: a run over old history learns in one day what was taught in months.
-    taught = (_day_of_work(place.entry, days) for place in scene.located)
-    learned = Counter(_monday(day) for day in taught if day is not None)
-    known = [week for week in {*merges, *written, *learned} if first <= week <= scene.today]
-    begin, end = min(known, default=scene.today), _monday(scene.today)
-    count = (end - begin).days // 7 + 1 if known else 0
-    return tuple(
-        overview.WorkWeek(
-            start=week,
-            merges=merges[week],
-            learned=learned[week],
-            candidates=candidates[week],
-            retired=retired[week],
-            newest=newest.get(week, WebLink("")),
-            written=written.get(week, WebLink("")),
-        )
-        for week in (begin + timedelta(weeks=number) for number in range(count))
-    )
+        weeks[week].merges += 1
+        weeks[week].newest = inputs.links.link_commit(change.tip.sha)
+        week_by_change[change.label] = week
+        week_by_change[change.tip.sha[:SHORT_SHA]] = week
+
+    for question in questions:
+        labels = question.suggestion.changes[:1] if question.suggestion else ()
+        for label in labels:
+            if label in week_by_change:
+                weeks[week_by_change[label]].candidates += 1
+
+    _count_written(inputs, weeks)
+
+    # At the time of the work: a run over old history learns in one day what months taught.
+    for located in inputs.located:
+        day = _find_day_of_work(located.entry, week_by_change)
+        if day is not None:
+            weeks[_monday(day)].learned += 1
+
+    first = _first_monday(inputs.today)
+    shown = [monday for monday in weeks if first <= monday <= inputs.today]
+    if shown:
+        monday = min(shown)
+        while monday <= inputs.today:
+            yield WorkWeek(start=monday, **msgspec.structs.asdict(weeks[monday]))
+            monday += timedelta(weeks=1)
 
 
-def _day_of_work(entry: Entry, weeks: Mapping[str, date]) -> date | None:
-    """Return the day of the work that taught an entry; `weeks` has that of each change by its label or short id."""
+def _count_written(inputs: ReportInputs, weeks: defaultdict[date, WeekCounts]) -> None:
+    """Add the commits that changed memory, and the entries that they retired, to their weeks."""
+    paths = memory_pathspecs(inputs.workspace.config.scopes)
+    line_counts = history.count_added_lines(
+        inputs.workspace.repo,
+        inputs.tip,
+        _first_monday(inputs.today),
+        paths,
+        ("id: ", "status: retired"),
+    )
+    for line_count in line_counts:  # The newest commit comes first.
+        if any(line_count.added.values()):
+            week = weeks[_monday(line_count.at.astimezone(UTC).date())]
+            week.retired += max(line_count.added["status: retired"], 0)
+            if not week.written.label:
+                week.written = inputs.links.link_commit(line_count.sha)
+
+
+def _find_day_of_work(entry: Entry, week_by_change: Mapping[str, date]) -> date | None:
+    """Return a day in the week of the work that taught an entry, None if it is not recorded.
+
+    Args:
+        entry: the entry.
+        week_by_change: the Monday of each merged change, by its label and by its short id.
+    """
     for ref in (entry.source or "").split():
         kind, _, name = ref.partition(":")
         label = f"#{name}" if kind == "pr" else name[:SHORT_SHA]
-        if label in weeks:
-            return weeks[label]
+        if label in week_by_change:
+            return week_by_change[label]
     return entry.occurred_at or entry.created_at
 
 
-def _list_files(scene: _Scene) -> Iterator[overview.ChurnedFile]:
-    """The files that merged changes touched most, and those that entries cite and that changed or are gone."""
-    is_memory = memory_test(scene.workspace)
-    present = {
-        path
-        for file in tree_at(scene.workspace.repo, scene.tip).files.values()
-        if (path := readable_path(file))
-    }
-    touched = (
-        {file.path for commit in own_commits(one) for file in commit.files} for one in scene.changes
-    )
-    churn = Counter(
-        path for paths in touched for path in paths if path in present and not is_memory(path)
-    )
-    states = defaultdict[str, list[bool]](list)
-    for place in scene.located:
-        if is_in_force(place.entry, scene.today):
-            marked = {one.path: False for one in scene.verdicts[place.entry.id]}
-            marked |= {
-                one.path: True for one in scene.verdicts[place.entry.id] if one.kind in MARKED
-            }
-            for path, is_marked in marked.items():
-                states[path].append(is_marked)
-    chosen = sorted(churn.items(), key=lambda item: (-item[1], item[0]))[:MAX_FILES]
-    hot = chosen[len(chosen) // HOT][1] if len(chosen) >= HOT else 2
-    for path, count in chosen:
-        marks = states.get(path, [])
-        cover: overview.Cover = (
-            "covered" if not all(marks) else "stale" if marks else "hot" if count > hot else "bare"
-        )
-        yield overview.ChurnedFile(
-            path=path, churn=count, entries=len(marks), cover=cover, url=scene.file(path)
+def _list_files(inputs: ReportInputs) -> Iterator[ChurnedFile]:
+    """Yield the files that merged changes touched most, and whether entries cite them."""
+    churn = _count_churn(inputs)
+    marks = _list_cite_marks(inputs)
+    most_churned = sorted(churn.items(), key=lambda item: (-item[1], item[0]))[:MAX_FILES]
+    hot_churn = 2
+    if len(most_churned) >= HOT:
+        hot_churn = most_churned[len(most_churned) // HOT][1]
+    for path, count in most_churned:
+        file_marks = marks.get(path, [])
+        yield ChurnedFile(
+            path=path,
+            churn=count,
+            entries=len(file_marks),
+            cover=_judge_cover(file_marks, is_hot=count > hot_churn),
+            url=inputs.links.file_url(path),
         )
 
 
-def _list_releases(scene: _Scene) -> Iterator[overview.ReleaseHealth]:
-    """The health at the newest releases and today; where there are no two releases, at the ends of months."""
-    start = history.find_addition(scene.workspace.repo, scene.tip, CONFIG_FILE)
-    names = (
-        history.list_releases(scene.workspace.repo, start, scene.tip, MAX_RELEASES - 1)
-        if start
-        else []
-    )
-    if len(names) < 2:
-        past = health_history(scene.workspace, scene.today, most=MAX_RELEASES)
-        yield from (overview.ReleaseHealth(str(health.today), health) for health in reversed(past))
-        return
-    for name in names:
-        yield overview.ReleaseHealth(name, measure_health(scene.workspace, scene.today, at=name))
-    yield overview.ReleaseHealth("today", measure_health(scene.workspace, scene.today))
+def _count_churn(inputs: ReportInputs) -> Counter[str]:
+    """Count the merged changes that touched each present file outside memory."""
+    is_memory = memory_test(inputs.workspace)
+    tree = tree_at(inputs.workspace.repo, inputs.tip)
+    present_paths = {readable_path(file) for file in tree.files.values()}
+    churn: Counter[str] = Counter()
+    for change in inputs.changes:
+        paths: set[str] = set()
+        for commit in own_commits(change):
+            paths.update(file.path for file in commit.files)
+        churn.update(path for path in paths if path in present_paths and not is_memory(path))
+    return churn
+
+
+def _list_cite_marks(inputs: ReportInputs) -> dict[str, list[bool]]:
+    """Return for each path whether each entry in force that cites it cites changed code."""
+    marks: defaultdict[str, list[bool]] = defaultdict(list)
+    for located in inputs.located:
+        if not is_in_force(located.entry, inputs.today):
+            continue
+        is_marked: dict[str, bool] = {}
+        for verdict in inputs.verdicts[located.entry.id]:
+            is_marked.setdefault(verdict.path, False)
+            if verdict.kind in MARKED:
+                is_marked[verdict.path] = True
+        for path, mark in is_marked.items():
+            marks[path].append(mark)
+    return marks
+
+
+def _judge_cover(marks: Sequence[bool], *, is_hot: bool) -> Cover:
+    if marks:
+        return "stale" if all(marks) else "covered"
+    return "hot" if is_hot else "bare"
+
+
+def _list_releases(inputs: ReportInputs, notes: list[str]) -> tuple[ReleaseHealth, ...]:
+    """Return the health at the newest releases and today.
+
+    Where there are fewer than two releases, it is that of the ends of months.
+    """
+    workspace = inputs.workspace
+    with _note_failure(notes, "Health"):
+        start = history.find_addition(workspace.repo, inputs.tip, CONFIG_FILE)
+        names = []
+        if start:
+            names = history.list_releases(workspace.repo, start, inputs.tip, MAX_RELEASES - 1)
+        if len(names) < 2:
+            past = measure_history(workspace, inputs.today, limit=MAX_RELEASES)
+            return tuple(ReleaseHealth(str(health.today), health) for health in reversed(past))
+
+        releases = [
+            ReleaseHealth(name, measure_health(workspace, inputs.today, at=name)) for name in names
+        ]
+        releases.append(ReleaseHealth("today", measure_health(workspace, inputs.today)))
+        return tuple(releases)
+    return ()
 
 
 # -- entries
 
 
+class EntryEvents(msgspec.Struct, frozen=True):
+    """Events of one entry: the work that it was served to, and feedback on it, oldest first."""
+
+    episodes: list[Episode] = []
+    feedback: list[Feedback] = []
+
+
 def _list_entries(
-    scene: _Scene, usage: Mapping[str, UseCount], said: Iterable[Feedback]
+    inputs: ReportInputs, usage: Mapping[str, UseCount], feedback: Iterable[Feedback]
 ) -> Iterator[EntryLife]:
-    """The entries, the most prominent first; what stands in force before what is retired."""
-    work, heard = defaultdict[str, list[Episode]](list), defaultdict[str, list[Feedback]](list)
-    for episode in scene.episodes:
-        for id_ in {*(one.id for one in episode.retrieved), *episode.used}:
-            work[id_].append(episode)
-    for one in said:
-        heard[one.id].append(one)
-    decay = scene.workspace.config.prominence.decay
-    ranked = [(prominence(place.entry, scene.today, decay), place) for place in scene.located]
-    titles = {place.entry.id: place.entry.title for place in scene.located}
-    for value, place in sorted(ranked, key=lambda pair: (-pair[0], pair[1].path, pair[1].line)):
-        entry, verdicts = place.entry, scene.verdicts[place.entry.id]
-        count = usage.get(entry.id, UseCount())
-        older = [("supersedes", old) for old in entry.supersedes if old in titles]
-        others = [*((one.kind, one.id) for one in relations_of(entry)), *older]
+    """Yield the entries, the most prominent first."""
+    events: defaultdict[str, EntryEvents] = defaultdict(EntryEvents)
+    for episode in inputs.episodes:
+        served_ids = {retrieved.id for retrieved in episode.retrieved}
+        for entry_id in served_ids.union(episode.used):
+            events[entry_id].episodes.append(episode)
+    for event in feedback:
+        events[event.id].feedback.append(event)
+
+    decay = inputs.workspace.config.prominence.decay
+    ranked = [
+        (prominence(located.entry, inputs.today, decay), located) for located in inputs.located
+    ]
+    ranked.sort(key=lambda pair: (-pair[0], pair[1].path, pair[1].line))
+    titles = {located.entry.id: located.entry.title for located in inputs.located}
+    for value, located in ranked:
+        entry = located.entry
+        verdicts = inputs.verdicts[entry.id]
+        use_count = usage.get(entry.id, UseCount())
         yield EntryLife(
             id=entry.id,
             title=entry.title,
             body=shorten(entry.body, MAX_BODY),
             type=entry.type,
-            scope=place.scope.target,
+            scope=located.scope.target,
             status=entry.status,
-            place=f"{place.path}:{place.line}",
+            place=f"{located.path}:{located.line}",
             prominence=round(value, 3),
-            given=count.given,
-            used=count.used,
+            given=use_count.given,
+            used=use_count.used,
             verdict=judge_entry(verdicts) if verdicts else "",
             quotes=tuple(shorten(line, MAX_BODY) for line in entry.evidence),
-            life=tuple(_tell_life(scene, entry, verdicts, work[entry.id], heard[entry.id])),
-            others=tuple((kind, titles.get(id_, id_)) for kind, id_ in others),
+            life=tuple(_list_life_steps(inputs, entry, events[entry.id])),
+            others=_name_relations(entry, titles),
         )
 
 
-def _tell_life(
-    scene: _Scene,
-    entry: Entry,
-    verdicts: Sequence[Verdict],
-    work: Sequence[Episode],
-    heard: Sequence[Feedback],
-) -> Iterator[LifeStep]:
-    origins = tuple(map(scene.origin, (entry.source or "").split()))
+def _name_relations(entry: Entry, titles: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+    """Return the kind of each relation of an entry, with the title or id of the other entry."""
+    relations = [
+        (relation.kind, titles.get(relation.id, relation.id)) for relation in relations_of(entry)
+    ]
+    replaced = [("supersedes", titles[old]) for old in entry.supersedes if old in titles]
+    return (*relations, *replaced)
+
+
+def _list_life_steps(inputs: ReportInputs, entry: Entry, events: EntryEvents) -> Iterator[LifeStep]:
+    """Yield the life of an entry: learning, work, feedback, changed code, end."""
     yield LifeStep(
         at=entry.created_at or entry.occurred_at,
         what="learned",
         text=entry.engine or "",
-        links=origins,
+        links=tuple(inputs.links.link_origin(ref) for ref in (entry.source or "").split()),
     )
-    for what in ("given", "used"):
-        for one in [one for one in work if (entry.id in one.used) == (what == "used")][-MAX_STEPS:]:
-            ref = (
-                f"pr:{one.action.pr}"
-                if one.action.pr
-                else f"commit:{one.action.commit}"
-                if one.action.commit
-                else ""
-            )
-            links = (scene.origin(ref),) if ref else ()
+
+    unused = [episode for episode in events.episodes if entry.id not in episode.used]
+    used = [episode for episode in events.episodes if entry.id in episode.used]
+    for what, episodes in (("given", unused), ("used", used)):
+        for episode in episodes[-MAX_STEPS:]:
             yield LifeStep(
-                at=one.occurred_at.date(), what=what, text=one.situation.summary, links=links
+                at=episode.occurred_at.date(),
+                what=what,
+                text=episode.situation.summary,
+                links=inputs.links.link_work(episode),
             )
-    for fact in heard[-MAX_STEPS:]:
-        if fact.kind != "touched":
-            links = (scene.origin(fact.ref),) if fact.ref else ()
+
+    for event in events.feedback[-MAX_STEPS:]:
+        if event.kind != "touched":
             yield LifeStep(
-                at=fact.at.date(),
-                what=fact.kind,
-                text=f"by {fact.by}" if fact.by else "",
-                links=links,
+                at=event.at.date(),
+                what=event.kind,
+                text=f"by {event.by}" if event.by else "",
+                links=(inputs.links.link_origin(event.ref),) if event.ref else (),
             )
-    yield from (
-        LifeStep(at=None, what=f"code {one.kind}", text=say_verdict(one))
-        for one in verdicts
-        if one.kind in MARKED
-    )
+
+    for verdict in inputs.verdicts[entry.id]:
+        if verdict.kind in MARKED:
+            yield LifeStep(at=None, what=f"code {verdict.kind}", text=say_verdict(verdict))
+
     if entry.status != "active":
         yield LifeStep(at=None, what=entry.status)
     elif entry.valid_until:
         yield LifeStep(at=entry.valid_until, what="ends")
 
 
-# -- what people ask and are asked
+# -- the inbox
+
+
+def _list_questions(workspace: Workspace, now: datetime, notes: list[str]) -> Sequence[Question]:
+    with _note_failure(notes, "The inbox"):
+        return list_queue(workspace, RecordOptions(), now, {}).found
+    return ()
+
+
+def _summarise_questions(questions: Iterable[Question]) -> tuple[AskedQuestion, ...]:
+    """Return the questions with the commands that answer them.
+
+    A command names an entry by its id, and a candidate by its number in `review --all`.
+    """
+    summaries = []
+    for number, question in enumerate(questions, start=1):
+        key = str(number)
+        if question.located and "keep" in question.answers:
+            key = question.located.entry.id[:8]
+        quotes = question.suggestion.candidate.quotes if question.suggestion else ()
+        text = " ".join(quotes[0].text.split()) if quotes else ""
+        summary = AskedQuestion(
+            kind=question.kind,
+            title=question.title,
+            why=question.why,
+            quote=shorten(text, MAX_BODY),
+            commands=tuple(f"memory-ci review --all --{verb} {key}" for verb in question.answers),
+        )
+        summaries.append(summary)
+    return tuple(summaries)
+
+
+# -- tasks
 
 
 def _explain_tasks(
-    scene: _Scene, task: str | None, environ: Mapping[str, str]
-) -> tuple[overview.ExplainedTask, ...]:
-    """The task that is asked for, then what jobs asked in CI and what was merged last."""
-    asked = [one.situation.summary for one in reversed(scene.episodes) if one.retrieved]
-    merged = [
-        one.title for one in reversed(load_tasks(scene.workspace, scene.tip).tasks) if one.is_merged
-    ]
-    tried = list(filter(None, dict.fromkeys((task or "", *asked, *merged))))[:MAX_TRIED]
-    explained = [_explain(scene.workspace, one, scene.today, environ) for one in tried]
-    # What finds nothing explains little; the one that is asked for stays the first.
-    explained.sort(
-        key=lambda one: (one.task != task, all(hit.state != "given" for hit in one.found))
-    )
-    return tuple(explained[:MAX_TASKS])
+    inputs: ReportInputs, task: str | None, environ: Mapping[str, str], notes: list[str]
+) -> tuple[ExplainedTask, ...]:
+    """Explain the task of the user, then tasks of jobs in CI, then those of the newest merges."""
+    with _note_failure(notes, "Tasks"):
+        past_tasks = load_tasks(inputs.workspace, inputs.tip).tasks
+        served = [episode.situation.summary for episode in inputs.episodes if episode.retrieved]
+        merged = [past_task.title for past_task in past_tasks if past_task.is_merged]
+        candidates = dict.fromkeys((task or "", *reversed(served), *reversed(merged)))
+        tasks = [candidate for candidate in candidates if candidate]
+
+        explained = [
+            _explain_task(inputs.workspace, tried, inputs.today, environ)
+            for tried in tasks[:MAX_TRIED]
+        ]
+        # A task that finds nothing explains little; the user's stays the first.
+        explained.sort(key=lambda one: (one.task != task, not _is_served(one)))
+        return tuple(explained[:MAX_TASKS])
+    return ()
 
 
-def _ask(number: int, one: Question) -> overview.AskedQuestion:
-    """A question with its commands: an entry by its id, what is new by its number in `review --all`."""
-    key = one.located.entry.id[:8] if one.located and "keep" in one.answers else str(number)
-    quotes = one.suggestion.candidate.quotes if one.suggestion else ()
-    return overview.AskedQuestion(
-        kind=one.kind,
-        title=one.title,
-        why=one.why,
-        quote=shorten(" ".join(quotes[0].text.split()), MAX_BODY) if quotes else "",
-        commands=tuple(f"memory-ci review --all --{verb} {key}" for verb in one.answers),
-    )
+def _is_served(task: ExplainedTask) -> bool:
+    return any(entry.state == "given" for entry in task.found)
 
 
-def _explain(
+def _explain_task(
     workspace: Workspace, task: str, today: date, environ: Mapping[str, str]
-) -> overview.ExplainedTask:
-    """What a job with this task is given, in the order of `retrieve`, and the best of what it is not.
+) -> ExplainedTask:
+    """Return what a job with this task is served, in the order of `retrieve`, and what it is not.
 
     Raises:
-        RepositoryError: what `retrieve` raises.
+        RepositoryError: as `retrieve`.
     """
-    answer = retrieve(workspace, task, RetrieveOptions(), today, environ)
-    every = retrieve(workspace, task, RetrieveOptions(all_matches=True), today, environ)
-    strong = {hit.located.entry.id for hit in (*answer.hits, *answer.hits_dropped)}
-    weak = [hit for hit in (*every.hits, *every.hits_dropped) if hit.located.entry.id not in strong]
-    weak.sort(key=lambda hit: -hit.score)
-    shown = weak[: max(0, MAX_FOUND - len(strong))]
+    served = retrieve(workspace, task, RetrieveOptions(), today, environ)
+    matches = retrieve(workspace, task, RetrieveOptions(all_matches=True), today, environ)
+    strong_ids = {hit.located.entry.id for hit in (*served.hits, *served.hits_dropped)}
+    weak_hits = [
+        hit
+        for hit in (*matches.hits, *matches.hits_dropped)
+        if hit.located.entry.id not in strong_ids
+    ]
+    weak_hits.sort(key=lambda hit: -hit.score)
+    shown_hits = weak_hits[: max(0, MAX_FOUND - len(strong_ids))]
 
-    found = [_score(hit, "given") for hit in answer.hits]
-    found += [_score(hit, "no room") for hit in answer.hits_dropped]
-    found += [_score(hit, "weak") for hit in shown]
-    found += [_score(one.hit, "withheld", one.why) for one in answer.withheld[:MAX_WITHHELD]]
-    budget = (
-        ("for every job", sum(map(norm_cost, answer.norms))),
-        ("for this task", sum(map(entry_cost, answer.hits))),
-        (
-            "no room",
-            sum(map(entry_cost, answer.hits_dropped)) + sum(map(norm_cost, answer.norms_dropped)),
+    entries = [_score_entry(hit, "given") for hit in served.hits]
+    entries += [_score_entry(hit, "no room") for hit in served.hits_dropped]
+    entries += [_score_entry(hit, "weak") for hit in shown_hits]
+    entries += [
+        _score_entry(withheld.hit, "withheld", withheld.why)
+        for withheld in served.withheld[:MAX_WITHHELD]
+    ]
+    norms_size = sum(norm_cost(norm) for norm in served.norms)
+    hits_size = sum(entry_cost(hit) for hit in served.hits)
+    dropped_size = sum(entry_cost(hit) for hit in served.hits_dropped)
+    dropped_size += sum(norm_cost(norm) for norm in served.norms_dropped)
+    return ExplainedTask(
+        task=served.task,
+        found=tuple(entries),
+        more=len(weak_hits) - len(shown_hits),
+        budget=(
+            ("for every job", norms_size),
+            ("for this task", hits_size),
+            ("no room", dropped_size),
         ),
-    )
-    return overview.ExplainedTask(
-        task=answer.task,
-        found=tuple(found),
-        more=len(weak) - len(shown),
-        budget=budget,
         room=workspace.config.retrieve.max_chars,
     )
 
 
-def _score(hit: Hit, state: overview.FoundState, why: str = "") -> overview.ScoredEntry:
-    score, parts = 0.0, list[tuple[str, float]]()
+def _score_entry(hit: Hit, state: FoundState, why: str = "") -> ScoredEntry:
+    """Split the product of the factors into the differences that each factor made."""
+    score = 0.0
+    parts: list[tuple[str, float]] = []
     for name, value in hit.factors:
-        after = score * value if parts else value
-        parts.append((name, round(after - score, 4)))
-        score = after
+        product = score * value if parts else value
+        parts.append((name, round(product - score, 4)))
+        score = product
     entry = hit.located.entry
-    return overview.ScoredEntry(
+    return ScoredEntry(
         id=entry.id,
         title=entry.title,
         state=state,
         score=score,
-        parts=tuple(p for p in parts if p[1]),
+        parts=tuple((name, difference) for name, difference in parts if difference),
         why=why,
     )

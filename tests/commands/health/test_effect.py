@@ -10,7 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from memory_ci.commands.health.effect import compare, find_needed, measure_effect, newcombe
+from memory_ci.commands.health.effect import (
+    compare_arms,
+    find_sample_size,
+    measure_effect,
+    newcombe_interval,
+)
 from memory_ci.commands.health.health import list_remarks
 from memory_ci.commands.health.records import ArmComparison
 from memory_ci.commands.health.text import render_effect
@@ -29,7 +34,7 @@ def simulate(rate: float, factor: float, number: int, seed: int) -> ArmCompariso
     dice = random.Random(seed)  # noqa: S311 - the same each time
     arms = [is_held_out(mark_session(f"{seed}-{one}"), PART) for one in range(number)]
     found = [(is_held, dice.random() < rate * (1 if is_held else factor)) for is_held in arms]
-    return compare("steered", found, 10, PART)
+    return compare_arms("steered", found, 10, PART)
 
 
 def is_seen(effect: ArmComparison) -> bool:
@@ -37,7 +42,7 @@ def is_seen(effect: ArmComparison) -> bool:
 
 
 def test_an_effect_of_a_third_is_seen_with_the_power_that_is_promised() -> None:
-    number = find_needed(0.3, PART)
+    number = find_sample_size(0.3, PART)
     effects = [simulate(0.3, 2 / 3, number, seed) for seed in range(200)]
     assert 0.7 <= sum(map(is_seen, effects)) / 200 <= 0.9
     assert all(effect.high is not None and effect.high < 0 for effect in effects if is_seen(effect))
@@ -49,18 +54,22 @@ def test_where_memory_does_nothing_a_difference_is_claimed_by_chance_only() -> N
 
 def test_the_interval_is_that_of_newcombe() -> None:
     """Newcombe 1998, table II, method 10: 56/70 and 48/80."""
-    assert newcombe(share(56, 70), share(48, 80)) == pytest.approx((0.0524, 0.3339), abs=0.001)
+    assert newcombe_interval(share(56, 70), share(48, 80)) == pytest.approx(
+        (0.0524, 0.3339), abs=0.001
+    )
 
 
 def test_the_fewer_are_held_out_the_longer_it_takes() -> None:
-    assert find_needed(1 / 3, 0.5) < find_needed(1 / 3, 0.3) < find_needed(1 / 3, 0.1)
-    assert find_needed(1 / 3, 0.1) == pytest.approx(1500, rel=0.1)
+    assert (
+        find_sample_size(1 / 3, 0.5) < find_sample_size(1 / 3, 0.3) < find_sample_size(1 / 3, 0.1)
+    )
+    assert find_sample_size(1 / 3, 0.1) == pytest.approx(1500, rel=0.1)
 
 
 def test_an_empty_arm_says_so() -> None:
-    effect = compare("steered", [(False, True), (False, False)], 1, PART)
+    effect = compare_arms("steered", [(False, True), (False, False)], 1, PART)
     assert (effect.low, effect.needed) == (None, None)
-    assert compare("steered", [], 1, PART).given.total == 0
+    assert compare_arms("steered", [], 1, PART).given.total == 0
 
 
 def hold(project: Project) -> None:

@@ -12,9 +12,9 @@ from msgspec.structs import replace
 
 from memory_ci.commands.health.health import (
     find_branch_health,
-    health_history,
     list_remarks,
     measure_health,
+    measure_history,
 )
 from memory_ci.commands.health.records import Health, Metric, MetricName
 from memory_ci.memory.cites import anchor_entries
@@ -521,7 +521,7 @@ def test_nothing_is_written(project: Project) -> None:
 
 
 def test_history_has_a_line_a_month_as_far_as_commits_go(project: Project) -> None:
-    past = health_history(project.workspace, TODAY)
+    past = measure_history(project.workspace, TODAY)
     assert [one.today.isoformat() for one in past[:3]] == ["2026-11-21", "2026-10-31", "2026-09-30"]
     assert len(past) == 11
     assert metric(past[0], "recency").value is not None
@@ -529,7 +529,7 @@ def test_history_has_a_line_a_month_as_far_as_commits_go(project: Project) -> No
 
 
 def test_history_ends_after_twelve_months(project: Project) -> None:
-    assert len(health_history(project.workspace, date(2028, 2, 29))) == 12
+    assert len(measure_history(project.workspace, date(2028, 2, 29))) == 12
 
 
 def test_an_unborn_branch_has_nothing_to_measure(tmp_path: Path) -> None:

@@ -11,15 +11,16 @@ from hypothesis import strategies as st
 
 from memory_ci.commands.health.metrics import (
     WEIGHTS,
-    Jobs,
-    Measured,
+    JobUsage,
+    Measurement,
     band_of,
     count_contradictions,
     count_near_duplicates,
-    find_alike,
     find_related,
-    names_of_source,
+    find_similar_entries,
+    parse_source_names,
     score_age,
+    score_closeness,
     score_coherence,
     score_coverage,
     score_efficiency,
@@ -28,8 +29,7 @@ from memory_ci.commands.health.metrics import (
     score_linked,
     score_reachability,
     score_recency,
-    score_tightness,
-    weigh,
+    weigh_metrics,
 )
 from memory_ci.commands.health.records import Health, MetricName
 from memory_ci.lifecycle.prominence import is_in_force
@@ -42,10 +42,10 @@ VALUES = st.none() | st.floats(-50, 150)
 
 def weighed(**values: float | None) -> Health:
     """A health with these metrics; those that are not said have no data."""
-    measured: dict[MetricName, Measured] = {
-        name: Measured(values.get(name), "") for name in WEIGHTS["git"]
+    measured: dict[MetricName, Measurement] = {
+        name: Measurement(values.get(name), "") for name in WEIGHTS["git"]
     }
-    return weigh("git", TODAY, None, measured)
+    return weigh_metrics("git", TODAY, None, measured)
 
 
 # -- the score
@@ -188,11 +188,14 @@ def test_more_faults_than_entries_are_no_coherence_at_all() -> None:
         )
     ]
     places += [make_located(number, title="Wait for the okapi") for number in range(2, 9)]
-    health = weigh(
+    health = weigh_metrics(
         "git",
         TODAY,
         None,
-        {**dict.fromkeys(WEIGHTS["git"], Measured(None, "")), "coherence": score_coherence(places)},
+        {
+            **dict.fromkeys(WEIGHTS["git"], Measurement(None, "")),
+            "coherence": score_coherence(places),
+        },
     )
     assert next(metric.value for metric in health.metrics if metric.name == "coherence") == 0
 
@@ -202,14 +205,21 @@ def test_more_faults_than_entries_are_no_coherence_at_all() -> None:
 
 @pytest.mark.parametrize(
     ("jobs", "expected"),
-    [(Jobs(), 75.0), (Jobs(19, 38, 0), 75.0), (Jobs(20, 40, 10), 50.0), (Jobs(20, 0, 0), 75.0)],
+    [
+        (JobUsage(), 75.0),
+        (JobUsage(19, 38, 0), 75.0),
+        (JobUsage(20, 40, 10), 50.0),
+        (JobUsage(20, 0, 0), 75.0),
+    ],
 )
-def test_use_counts_half_once_twenty_jobs_were_given_something(jobs: Jobs, expected: float) -> None:
+def test_use_counts_half_once_twenty_jobs_were_given_something(
+    jobs: JobUsage, expected: float
+) -> None:
     assert score_efficiency(4, 1, jobs).value == expected
 
 
 def test_without_questions_there_is_no_efficiency() -> None:
-    assert score_efficiency(0, 0, Jobs(30, 30, 30), "nobody asked") == Measured(
+    assert score_efficiency(0, 0, JobUsage(30, 30, 30), "nobody asked") == Measurement(
         None, "nobody asked"
     )
 
@@ -236,24 +246,24 @@ def test_alike_are_copies_and_what_shares_enough_words() -> None:
         "",
     ]
     entries = [make_entry(number, title=title) for number, title in enumerate(titles)]
-    assert find_alike(entries, 0.45) == {make_id(number) for number in range(4)}
-    assert find_alike(entries, 0.9) == {make_id(2), make_id(3)}
-    assert find_alike(entries, 0.45, {make_id(1), make_id(4), make_id(5)}) == {make_id(1)}
-    assert find_alike(entries, 0.9, {make_id(3)}) == {make_id(3)}
+    assert find_similar_entries(entries, 0.45) == {make_id(number) for number in range(4)}
+    assert find_similar_entries(entries, 0.9) == {make_id(2), make_id(3)}
+    assert find_similar_entries(entries, 0.45, {make_id(1), make_id(4), make_id(5)}) == {make_id(1)}
+    assert find_similar_entries(entries, 0.9, {make_id(3)}) == {make_id(3)}
 
 
 @pytest.mark.parametrize(
     "measured", [score_recency([], TODAY, "exp"), score_coherence([]), score_reachability(0, 0)]
 )
-def test_no_entry_is_no_data(measured: Measured) -> None:
+def test_no_entry_is_no_data(measured: Measurement) -> None:
     assert measured.value is None
 
 
 def test_entries_and_changes_meet_by_number_and_by_the_start_of_a_commit() -> None:
     entry = make_entry(source="pr:128 commit:823a7b0149e3")
-    assert names_of_source(entry) == {"pr:128", "commit:823a7b0"}
-    assert names_of_change(None, ["823a7b0149e3" + "0" * 28]) & names_of_source(entry)
-    assert not names_of_change(12, ["f" * 40]) & names_of_source(entry)
+    assert parse_source_names(entry) == {"pr:128", "commit:823a7b0"}
+    assert names_of_change(None, ["823a7b0149e3" + "0" * 28]) & parse_source_names(entry)
+    assert not names_of_change(12, ["f" * 40]) & parse_source_names(entry)
 
 
 def test_what_is_retired_or_no_longer_valid_is_not_in_force() -> None:
@@ -279,7 +289,7 @@ def test_crewship_s_freshness_falls_with_the_median_age(
 
 
 def test_crewship_s_coherence_and_efficiency_are_mean_cosines() -> None:
-    assert score_tightness([(0.9, 0.5), (0.1, -0.1)], "").value == pytest.approx(
+    assert score_closeness([(0.9, 0.5), (0.1, -0.1)], "").value == pytest.approx(
         100 * (0.7 + 0.05) / 2
     )
     assert score_hits([(0.8, 0.6), (0.4,)], "").value == pytest.approx(60)
@@ -287,7 +297,7 @@ def test_crewship_s_coherence_and_efficiency_are_mean_cosines() -> None:
 
 
 def test_crewship_s_metrics_without_data_are_none() -> None:
-    assert {score_tightness([], "").value, score_hits([], "").value, score_indexed(0, 0).value} == {
+    assert {score_closeness([], "").value, score_hits([], "").value, score_indexed(0, 0).value} == {
         None
     }
     assert score_linked(0, 0).value is None

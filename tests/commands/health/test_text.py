@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import date
 
-from memory_ci.commands.health.metrics import WEIGHTS, Measured, weigh
+from memory_ci.commands.health.metrics import WEIGHTS, Measurement, weigh_metrics
 from memory_ci.commands.health.records import Health
 from memory_ci.commands.health.text import render_health, render_health_line, render_history
 from memory_ci.records.config import NudgeConfig
@@ -13,9 +13,9 @@ from memory_ci.sessions.nudge import render_nudge
 
 def make_health(*values: float | None, basis: str = "basis", commit: str | None = None) -> Health:
     measured = {
-        name: Measured(value, basis) for name, value in zip(WEIGHTS["git"], values, strict=True)
+        name: Measurement(value, basis) for name, value in zip(WEIGHTS["git"], values, strict=True)
     }
-    return weigh("git", date(2026, 11, 21), commit, measured)
+    return weigh_metrics("git", date(2026, 11, 21), commit, measured)
 
 
 def test_one_line_has_the_score_the_band_the_weakest_metric_and_what_to_do() -> None:
@@ -53,10 +53,10 @@ def test_where_it_was_measured_is_told() -> None:
 
 def test_below_the_advice_stand_the_newest_five_of_what_is_missing() -> None:
     titles = tuple(f"#{number} \x1b[2JTitle" for number in range(7, 0, -1))
-    measured = {name: Measured(100, "") for name in WEIGHTS["git"]} | {
-        "efficiency": Measured(10, "", missing=titles)
+    measured = {name: Measurement(100, "") for name in WEIGHTS["git"]} | {
+        "efficiency": Measurement(10, "", missing=titles)
     }
-    lines = render_health(weigh("git", date(2026, 11, 21), None, measured)).splitlines()
+    lines = render_health(weigh_metrics("git", date(2026, 11, 21), None, measured)).splitlines()
     assert lines[-6:-1] == [f"    #{number} \\x1b[2JTitle" for number in (7, 6, 5, 4, 3)]
     assert lines[-1] == "    and 2 more: `--json` names them"
 
