@@ -1,4 +1,4 @@
-"""Truth: what became of the code that ranked entries cite, in the tree of the caller (docs/anchors.md)."""
+"""Verdicts on the code that ranked entries cite, in the caller's tree (docs/anchors.md)."""
 
 from __future__ import annotations
 
@@ -11,54 +11,83 @@ from memory_ci.anchors.verdicts import judge_entry, truth_factor
 from memory_ci.memory.cites import JudgedView, judge_views
 from memory_ci.memory.dead_names import find_dead_names
 from memory_ci.memory.workspace import Workspace
-from memory_ci.records.anchor import Verdict
+from memory_ci.records.anchor import Anchor, Verdict
 from memory_ci.records.entry import Entry, Located
 from memory_ci.records.retrieval import Hit, Withheld
 
 STALE_FACTOR = 0.5
-"""What an entry whose code is gone counts when it is asked for all the same: as much as one whose code changed."""
+"""Truth factor with `--stale` of an entry whose code is gone: that of changed code."""
 
-Truth = Mapping[Entry, tuple[Verdict, ...]]  # The verdicts on what each entry cites.
+Truth = Mapping[Entry, tuple[Verdict, ...]]  # Verdicts on the cites of each entry.
 
 
 def judge_located(workspace: Workspace, located: Sequence[Located], view: str | None) -> Truth:
-    """The verdicts on entries. Two git processes while nothing changed. Raises RepositoryError (unknown-revision)."""
-    shown = JudgedView(workspace, view)
-    (verdicts,) = judge_views(located, shown)
-    dead = find_dead_names(shown, [place.entry for place in located])
-    judged = {place.entry: tuple(soften(place.entry, verdicts)) for place in located}
-    return judged | {entry: (*judged[entry], verdict) for entry, verdict in dead.items()}
+    """Return the verdicts on what entries cite.
+
+    It takes two git processes while nothing has changed.
+
+    Args:
+        view: the revision to compare with; None is the work tree.
+
+    Raises:
+        RepositoryError: unknown-revision.
+    """
+    judged_view = JudgedView(workspace, view)
+    (cite_verdicts,) = judge_views(located, judged_view)
+    truth = {
+        located_entry.entry: tuple(soften(located_entry.entry, cite_verdicts))
+        for located_entry in located
+    }
+
+    entries = [located_entry.entry for located_entry in located]
+    for entry, verdict in find_dead_names(judged_view, entries).items():
+        truth[entry] = (*truth[entry], verdict)
+    return truth
 
 
 def weigh_truth(truth: Truth, entry: Entry, *, stale: bool) -> float:
-    """The factor of an entry in ranking; 0, so that it is withheld, if all its code is gone, unless `stale`."""
+    """Return the truth factor of an entry in ranking.
+
+    It is 0, which withholds the entry, if all its code is gone and `stale` is not set.
+    """
     factor = truth_factor(truth.get(entry, ()))
-    return factor or (STALE_FACTOR if stale else 0.0)
+    if not factor and stale:
+        return STALE_FACTOR
+    return factor
 
 
 def list_gone(hits: Sequence[Hit], truth: Truth) -> tuple[Withheld, ...]:
-    """The hits of which none of the code they cite is there any more."""
-    gone = []
+    """Return the hits whose cited code is all gone, each with the reason."""
+    withheld = []
     for hit in hits:
         verdicts = truth.get(hit.located.entry, ())
         if judge_entry(verdicts) == "gone":
-            why = "; ".join(
-                dict.fromkeys(f"{verdict.path} ({verdict.note})" for verdict in verdicts)
-            )
-            gone.append(Withheld(hit, f"gone: {why}"))
-    return tuple(gone)
+            reasons = dict.fromkeys(f"{verdict.path} ({verdict.note})" for verdict in verdicts)
+            withheld.append(Withheld(hit, f"gone: {'; '.join(reasons)}"))
+    return tuple(withheld)
 
 
 def soften(entry: Entry, verdicts: Mapping[tuple[str, str], Verdict]) -> list[Verdict]:
-    """The verdicts on an entry. Any edit changes a file that is cited whole: the entry fades with the share of it."""
+    """Return the verdicts on an entry, with those that say too much softened.
+
+    Any edit changes a file that is cited whole. Such an entry fades with the edited share of the
+    file instead.
+
+    Args:
+        verdicts: verdicts by the id of the entry and the cite.
+    """
     softened = []
     for cite in entry.cites:
-        anchor, verdict = parse_anchor(cite), verdicts.get((entry.id, cite))
-        if anchor is None or verdict is None:
-            continue
-        if verdict.kind == "changed" and verdict.edited:
-            verdict = replace(verdict, kind="fresh")
-        elif verdict.kind == "gone" and not may_hide(anchor, entry):
-            verdict = replace(verdict, kind="changed")
-        softened.append(verdict)
+        anchor = parse_anchor(cite)
+        verdict = verdicts.get((entry.id, cite))
+        if anchor is not None and verdict is not None:
+            softened.append(_soften_verdict(verdict, anchor, entry))
     return softened
+
+
+def _soften_verdict(verdict: Verdict, anchor: Anchor, entry: Entry) -> Verdict:
+    if verdict.kind == "changed" and verdict.edited:
+        return replace(verdict, kind="fresh")
+    if verdict.kind == "gone" and not may_hide(anchor, entry):
+        return replace(verdict, kind="changed")
+    return verdict

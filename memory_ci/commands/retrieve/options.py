@@ -1,4 +1,4 @@
-"""What is asked of memory, made sound: numbers in range, a role's scopes, each correction with a note."""
+"""Options of a retrieval, and the bounded request that is made of them."""
 
 from __future__ import annotations
 
@@ -10,20 +10,27 @@ from memory_ci.records.config import Config
 from memory_ci.records.entry import Domain, EntryType, Phase, ScopeName, Status
 from memory_ci.search.search import RANKED_SCOPES, Filters
 
-MAX_LIMIT, MAX_CHARS, MAX_WALK = 1_000, 1_000_000, 1
-DEFAULT_LIMIT = 50  # Entries that are ranked where nobody says how many.
-NARROWEST: tuple[ScopeName, ...] = ("session",)
-"""What an unknown role may see where no role is configured: the entries of its own job."""
+MAX_LIMIT = 1_000
+MAX_CHARS = 1_000_000
+MAX_WALK = 1
+DEFAULT_LIMIT = 50  # Entries that are ranked if no limit is set.
+UNKNOWN_ROLE_SCOPES: tuple[ScopeName, ...] = ("session",)
+"""Scopes of an unknown role if no role is configured: the entries of its own job."""
 
 
 class RetrieveOptions(msgspec.Struct, frozen=True):
-    """What is asked for. None leaves a value to the configuration, or a filter open.
+    """The options of one retrieval; None takes the configured value, or leaves a filter open.
 
-    `at`: a revision or a day whose memory is asked. `base`: what a fork's branch was started from. `tree`: the revision
-    against which cited code is judged. `total_chars` bounds `max_chars`, and the caller prints `reserved` characters of
-    its own besides. `walk`: entries so many relations away from what is found are added. `all_matches`: weak matches
-    are given, too, and what the session was given before. `about`: a file, of which what is known is asked instead of
-    what words find. `diff`: a revision; the definitions that the work tree changes since then are asked as well.
+    Attributes:
+        at: a revision or a day whose memory is read.
+        base: the revision that a fork's branch was started from.
+        tree: the revision in which cited code is judged.
+        total_chars: an upper bound of `max_chars`.
+        reserved: characters that the caller prints in addition to the context.
+        walk: 1 adds entries that are one relation away from those found.
+        all_matches: serve weak matches, and what the session was served before.
+        about: a file; its entries are served instead of those that a task's words find.
+        diff: a revision; definitions that the work tree changes since then join the query.
     """
 
     max_chars: int | None = None
@@ -51,7 +58,14 @@ class RetrieveOptions(msgspec.Struct, frozen=True):
 
 
 class SearchRequest(msgspec.Struct, frozen=True):
-    """The options as they are answered: how many entries and characters, which of them, and what was put right."""
+    """The options within their ranges.
+
+    Attributes:
+        limit: entries at most.
+        max_chars: characters at most.
+        notes: a sentence for each option that was out of range or unknown.
+        walk: how many relations away from the hits to look.
+    """
 
     limit: int
     max_chars: int
@@ -61,35 +75,29 @@ class SearchRequest(msgspec.Struct, frozen=True):
 
 
 def make_sound(options: RetrieveOptions, config: Config, today: date) -> SearchRequest:
-    """The options within their ranges; what is out of range or unknown is answered as near as can be, and noted."""
-    wanted = config.retrieve.max_chars if options.max_chars is None else options.max_chars
-    most = DEFAULT_LIMIT if options.limit is None else options.limit
-    limit = min(max(most, 1), MAX_LIMIT)
-    max_chars = min(max(wanted, 0), MAX_CHARS)
-    room = min(max_chars, options.total_chars) - options.reserved
-    far = config.retrieve.walk if options.walk is None else options.walk
-    walk = min(max(far, 0), MAX_WALK)
-    numbers = (("limit", most, limit), ("max-chars", wanted, max_chars), ("walk", far, walk))
-    notes = [
-        f"--{name} {asked} is out of range, {taken} is taken."
-        for name, asked, taken in numbers
-        if asked != taken
-    ]
-    scopes = tuple(
-        scope for scope in RANKED_SCOPES if not options.scopes or scope in options.scopes
-    )
-    if options.role is not None:
-        seen = config.roles.get(options.role)
-        if (
-            seen is None
-        ):  # It gets the least that any role gets: the one of fewest scopes, the first by name of several.
-            seen = min(
-                sorted(config.roles.items()), key=lambda item: len(item[1]), default=("", NARROWEST)
-            )[1]
-            notes.append(
-                f"The role {options.role!r} is not configured; it sees {', '.join(seen) or 'nothing'} only."
-            )
-        scopes = tuple(scope for scope in scopes if scope in seen)
+    """Bring options into their ranges.
+
+    A value that is out of range or unknown is replaced by the nearest valid one, with a note.
+    """
+    settings = config.retrieve
+    wanted_limit = DEFAULT_LIMIT if options.limit is None else options.limit
+    wanted_chars = settings.max_chars if options.max_chars is None else options.max_chars
+    wanted_walk = settings.walk if options.walk is None else options.walk
+    limit = min(max(wanted_limit, 1), MAX_LIMIT)
+    max_chars = min(max(wanted_chars, 0), MAX_CHARS)
+    walk = min(max(wanted_walk, 0), MAX_WALK)
+
+    notes = []
+    for name, wanted, taken in (
+        ("limit", wanted_limit, limit),
+        ("max-chars", wanted_chars, max_chars),
+        ("walk", wanted_walk, walk),
+    ):
+        if wanted != taken:
+            notes.append(f"--{name} {wanted} is out of range, {taken} is taken.")
+
+    scopes, role_notes = _visible_scopes(options, config)
+    notes += role_notes
     filters: Filters = {
         "paths": options.paths,
         "scopes": scopes,
@@ -103,4 +111,32 @@ def make_sound(options: RetrieveOptions, config: Config, today: date) -> SearchR
     }
     if options.statuses:
         filters["statuses"] = options.statuses
-    return SearchRequest(limit, room, filters, tuple(notes), walk)
+    budget = min(max_chars, options.total_chars) - options.reserved
+    return SearchRequest(limit, budget, filters, tuple(notes), walk)
+
+
+def _visible_scopes(
+    options: RetrieveOptions, config: Config
+) -> tuple[tuple[ScopeName, ...], list[str]]:
+    """Return the ranked scopes that the options and the role allow, and notes on the role."""
+    scopes = tuple(
+        scope for scope in RANKED_SCOPES if not options.scopes or scope in options.scopes
+    )
+    if options.role is None:
+        return scopes, []
+
+    notes = []
+    role_scopes = config.roles.get(options.role)
+    if role_scopes is None:
+        role_scopes = _narrowest_role(config)
+        names = ", ".join(role_scopes) or "nothing"
+        notes.append(f"The role {options.role!r} is not configured; it sees {names} only.")
+    return tuple(scope for scope in scopes if scope in role_scopes), notes
+
+
+def _narrowest_role(config: Config) -> tuple[ScopeName, ...]:
+    """Return the scopes of the role with the fewest; of several such roles, the first by name."""
+    roles = sorted(config.roles.items())
+    if not roles:
+        return UNKNOWN_ROLE_SCOPES
+    return min((scopes for _, scopes in roles), key=len)

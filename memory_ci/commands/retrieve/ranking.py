@@ -1,6 +1,6 @@
-"""Ranking: what the words of a task find, in the order in which it is served, and what feedback changes of that.
+"""The entries that match a task, in the order in which they are served.
 
-`eval retrieval` judges this.
+`eval retrieval` measures this order.
 """
 
 from __future__ import annotations
@@ -63,19 +63,28 @@ if TYPE_CHECKING:
     from memory_ci.records.episode import Feedback
     from memory_ci.search.embedders import EmbedderChoice
 
-LEAST_JUDGED = 100
-"""So many of the best candidates are judged and diversified at least, and twice as many as are asked for."""
+MIN_JUDGED = 100
+"""Candidates that are judged and diversified at least; more if the limit is over half of it."""
 
-NEAR = 0.01
-"""What an entry of a file's team scope counts beside one that cites the file: it comes after that, whatever its age."""
+MIN_MATCHES = 200  # Matches that each lane returns at least.
+
+TEAM_RELEVANCE = 0.01
+"""Relevance of a team's entry to a file; so low that each entry that cites the file precedes it."""
+
+TruthOf = Callable[[Entry], float]  # The truth factor of an entry, 0 if all its code is gone.
 
 
 class Ranked(msgspec.Struct, frozen=True):
-    """The best matches of a task, ranked before the code they cite is judged, and how they are weighed.
+    """The best matches of a task, ranked before the code that they cite is judged.
 
-    `relevance` is what the lanes were fused to, that of the words where only these answered; `cosines` are those of the
-    vector lane. `mode` says which lanes answered, `reason` what one of them lacks. `standing`: what feedback says of
-    them. Where `margin` is below 0 none is near enough to the task to be given.
+    Attributes:
+        verdict: how close the best matches come to the task.
+        margin: by how much the best match is closer than the floor; below 0 none is served.
+        standing: what feedback says of the matches.
+        relevance: the fused lanes, or the lexical lane if only that answered.
+        cosines: the vector lane.
+        mode: which lanes answered.
+        reason: what one of the lanes lacks.
     """
 
     matches: tuple[Match, ...]
@@ -90,138 +99,200 @@ class Ranked(msgspec.Struct, frozen=True):
     reason: str = ""
 
 
+class _VectorLane(msgspec.Struct, frozen=True):
+    """Cosines by place, the entries that only vectors match, and how the lane answered."""
+
+    cosines: Lane = {}
+    matches: tuple[Match, ...] = ()
+    mode: Mode = "lexical"
+    reason: str = ""
+
+
 def find_ranked(
     index: Index,
     config: Config,
     task: str,
-    asked: SearchRequest,
+    request: SearchRequest,
     options: RetrieveOptions,
     today: date,
     embedder: EmbedderChoice | None = None,
     names: Sequence[str] = (),
 ) -> Ranked:
-    """What is found for `task`, ranked: twice as many as are asked for, so that some may be withheld.
+    """Rank the entries that match a task.
 
-    `names` are those of definitions that the work changes, which are asked as the words of its paths are.
-    Without an embedder only words are asked. One that fails, or lacks vectors, leaves the order of the words.
+    Twice the requested number is ranked, because some may be withheld. Without an embedder only
+    words are searched. An embedder that fails or lacks vectors leaves the order of the words.
+
+    Args:
+        names: definitions that the work changes; they join the query as paths do.
     """
-    depth = max(LEAST_JUDGED, 2 * asked.limit)
+    depth = max(MIN_JUDGED, 2 * request.limit)
+    match_depth = max(MIN_MATCHES, 2 * depth)
     corpus = Corpus(count_entries(index), lru_cache(None)(partial(count_holding, index)))
     terms = build_terms(task, corpus, (*names, *(options.paths or ())))
-    matches = search(index, terms, depth=max(200, 2 * depth), **asked.filters)
-    strength, near = verdict(matches, terms, corpus), margin(task, matches, terms, corpus)
-    relevance = lexical_lane(task, matches, _find_neighbours(index, matches))
-    cosines: Lane = {}
-    mode, reason = (embedder.mode, embedder.reason) if embedder else ("lexical", "")
-    if embedder is not None and embedder.embedder is not None:
-        from memory_ci.evidence.content import redact
-        from memory_ci.search.vectors import vector_matches
+    matches = search(index, terms, depth=match_depth, **request.filters)
+    strength = verdict(matches, terms, corpus)
+    match_margin = margin(task, matches, terms, corpus)
+    relevance = lexical_lane(task, matches, _find_session_neighbours(index, matches))
 
-        words = redact(task).text
-        answer = vector_matches(
-            index, embedder.embedder, words, depth=max(200, 2 * depth), **asked.filters
-        )
-        others = [located for place, located in answer.located.items() if place not in relevance]
-        matches = [*matches, *(Match(located, 0.0) for located in others)]
-        cosines, mode, reason = (
-            answer.matches,
-            "degraded" if answer.reason else "hybrid",
-            answer.reason,
-        )
-    located = {place_of(match.located): match.located for match in matches}
-    standing = find_feedback_weights(
-        index, config, [place.entry for place in located.values()], today
-    )
-    if cosines:
-        near += max(cosines.values()) - COSINE_SHIFT
-        ways, weight = config.retrieve.fusion, config.retrieve.vector_weight
+    vectors = _search_vectors(index, task, relevance, request.filters, embedder, match_depth)
+    matches = [*matches, *vectors.matches]
+    entries = {place_of(match.located): match.located.entry for match in matches}
+    standing = find_feedback_weights(index, config, entries.values(), today)
+    if vectors.cosines:
+
+        def traits_of(place: Place) -> Traits:
+            return standing.traits(entries[place])
+
+        match_margin += max(vectors.cosines.values()) - COSINE_SHIFT
         relevance = fuse(
-            ways,
+            config.retrieve.fusion,
             relevance,
-            cosines,
-            lambda place: standing.traits(located[place].entry),
-            weight=weight,
+            vectors.cosines,
+            traits_of,
+            weight=config.retrieve.vector_weight,
         )
-    weights = weights_of(config, options, standing)
-    found = Ranked(
-        tuple(matches), weights, (), strength, near, standing, relevance, cosines, mode, reason
+
+    ranked = Ranked(
+        matches=tuple(matches),
+        weights=weights_of(config, options, standing),
+        hits=(),
+        verdict=strength,
+        margin=match_margin,
+        standing=standing,
+        relevance=relevance,
+        cosines=vectors.cosines,
+        mode=vectors.mode,
+        reason=vectors.reason,
     )
-    return replace(found, hits=tuple(_ranked(found, found.matches, weights)[:depth]))
+    hits = _rank_matches(ranked, ranked.matches, ranked.weights)
+    return replace(ranked, hits=tuple(hits[:depth]))
+
+
+def _search_vectors(
+    index: Index,
+    task: str,
+    lexical: Lane,
+    filters: Filters,
+    embedder: EmbedderChoice | None,
+    depth: int,
+) -> _VectorLane:
+    if embedder is None:
+        return _VectorLane()
+    if embedder.embedder is None:
+        return _VectorLane(mode=embedder.mode, reason=embedder.reason)
+    from memory_ci.evidence.content import redact
+    from memory_ci.search.vectors import vector_matches
+
+    answer = vector_matches(index, embedder.embedder, redact(task).text, depth=depth, **filters)
+    matches = tuple(
+        Match(located, 0.0) for place, located in answer.located.items() if place not in lexical
+    )
+    mode: Mode = "degraded" if answer.reason else "hybrid"
+    return _VectorLane(answer.matches, matches, mode, answer.reason)
 
 
 def find_about(
     index: Index,
     config: Config,
     path: str,
-    asked: SearchRequest,
+    request: SearchRequest,
     options: RetrieveOptions,
     today: date,
 ) -> Ranked:
-    """What is known of one file: the entries that cite it, then those of the nearest team scope. No words are asked."""
-    from memory_ci.anchors.anchors import parse_anchor  # 3 ms that a task spares
+    """Rank the entries that cite a file, then those of its nearest team scope.
 
-    filters: Filters = {"statuses": SHOWN_STATUSES, **asked.filters, "paths": None}
-    of_team: Filters = {**filters, "scopes": ("team",), "paths": (path,)}
-    naming = list_naming(index, path, **filters)
-    anchors = ((place, parse_anchor(cite)) for place in naming for cite in place.entry.cites)
-    citing = list(
-        dict.fromkeys(
-            place for place, anchor in anchors if anchor is not None and anchor.path == path
-        )
+    No words are searched.
+    """
+    filters: Filters = {"statuses": SHOWN_STATUSES, **request.filters, "paths": None}
+    citing = _list_citing(index, path, filters)
+    team_filters: Filters = {**filters, "scopes": ("team",), "paths": (path,)}
+    team = [located for located in _list_nearest_team(index, team_filters) if located not in citing]
+
+    matches = tuple(Match(located, 1.0) for located in (*citing, *team))
+    relevance = {place_of(located): 1.0 for located in citing}
+    for located in team:
+        relevance[place_of(located)] = TEAM_RELEVANCE
+    entries = [match.located.entry for match in matches]
+    standing = find_feedback_weights(index, config, entries, today)
+    ranked = Ranked(
+        matches=matches,
+        weights=weights_of(config, options, standing),
+        hits=(),
+        verdict="HIT",
+        margin=0.0,
+        standing=standing,
+        relevance=relevance,
     )
-    team = list_entries(index, **of_team)
-    nearest = max((len(place.scope.where) for place in team), default=0)
-    near = [place for place in team if len(place.scope.where) == nearest and place not in citing]
-    matches = tuple(Match(place, 1.0) for place in (*citing, *near))
-    standing = find_feedback_weights(
-        index, config, [match.located.entry for match in matches], today
-    )
-    relevance = {place_of(place): 1.0 for place in citing} | {
-        place_of(place): NEAR for place in near
-    }
-    found = Ranked(
-        matches, weights_of(config, options, standing), (), "HIT", 0.0, standing, relevance
-    )
-    return replace(found, hits=tuple(_ranked(found, matches, found.weights)[:LEAST_JUDGED]))
+    hits = _rank_matches(ranked, matches, ranked.weights)
+    return replace(ranked, hits=tuple(hits[:MIN_JUDGED]))
 
 
-def _ranked(found: Ranked, matches: Sequence[Match], weights: Weights) -> list[Hit]:
-    """Hits with the raw score of each lane that found them, and with their number of feedback events."""
-    hits = map(found.standing.mark, rank(matches, weights, found.relevance))
-    cosines = ((hit, found.cosines.get(place_of(hit.located))) for hit in hits)
-    return [
-        hit if cosine is None else replace(hit, lanes=(*hit.lanes, ("vectors", cosine)))
-        for hit, cosine in cosines
-    ]
+def _list_citing(index: Index, path: str, filters: Filters) -> list[Located]:
+    """Return the entries that cite a path, each once."""
+    from memory_ci.anchors.anchors import parse_anchor  # 3 ms that a task is spared
+
+    citing: dict[Located, None] = {}
+    for located in list_naming(index, path, **filters):
+        for cite in located.entry.cites:
+            anchor = parse_anchor(cite)
+            if anchor is not None and anchor.path == path:
+                citing[located] = None
+    return list(citing)
 
 
-def weigh_again(found: Ranked, truth: Callable[[Entry], float]) -> list[Hit]:
-    """The candidates ranked by the truth of what they cite as well; those of truth 0 are left out."""
-    chosen = {place_of(hit.located) for hit in found.hits}
-    matches = [match for match in found.matches if place_of(match.located) in chosen]
-    return _ranked(found, matches, replace(found.weights, truth=truth))
+def _list_nearest_team(index: Index, filters: Filters) -> list[Located]:
+    """Return the entries of the innermost team directory among those that the filters match."""
+    team = list_entries(index, **filters)
+    longest = max((len(located.scope.where) for located in team), default=0)
+    return [located for located in team if len(located.scope.where) == longest]
+
+
+def _rank_matches(ranked: Ranked, matches: Sequence[Match], weights: Weights) -> list[Hit]:
+    """Return hits with the raw score of each lane, and with their number of feedback events."""
+    hits = []
+    for hit in rank(matches, weights, ranked.relevance):
+        cosine = ranked.cosines.get(place_of(hit.located))
+        if cosine is not None:
+            hit = replace(hit, lanes=(*hit.lanes, ("vectors", cosine)))
+        hits.append(ranked.standing.mark(hit))
+    return hits
+
+
+def weigh_again(ranked: Ranked, truth_of: TruthOf) -> list[Hit]:
+    """Rank the candidates again with the truth of what they cite, without those of truth 0."""
+    places = {place_of(hit.located) for hit in ranked.hits}
+    matches = [match for match in ranked.matches if place_of(match.located) in places]
+    return _rank_matches(ranked, matches, replace(ranked.weights, truth=truth_of))
 
 
 def arrange(hits: Sequence[Hit], limit: int) -> tuple[list[Hit], tuple[Withheld, ...]]:
-    """(the best `limit`, what others of them supersede): diversified, corrections first."""
+    """Diversify hits and put corrections first.
 
-    def contradicted(entry: Entry) -> list[str]:
-        return [relation.id for relation in relations_of(entry) if relation.kind == "contradicts"]
-
-    served, superseded = put_corrections_first(diversify(hits), contradicted)
+    Returns:
+        The best `limit` hits, and the hits that others of them supersede.
+    """
+    served, superseded = put_corrections_first(diversify(hits), _list_contradicted)
     return served[:limit], superseded
 
 
+def _list_contradicted(entry: Entry) -> list[str]:
+    return [relation.id for relation in relations_of(entry) if relation.kind == "contradicts"]
+
+
 def weights_of(config: Config, options: RetrieveOptions, standing: FeedbackWeights) -> Weights:
-    """What entries count for besides their relevance, and before what they cite is judged."""
-    settings, decay = config.retrieve, config.prominence.decay
+    """Return the weights of entries in addition to their relevance, without truth."""
+    settings = config.retrieve
+    decay = config.prominence.decay
     is_literal = settings.prominence == "seed"
-    formula = prominence if is_literal or settings.reinforcement == "linear" else ranking_prominence
+    is_linear = is_literal or settings.reinforcement == "linear"
+    formula = prominence if is_linear else ranking_prominence
+    with_retired = "retired" in options.statuses
 
     def weigh(entry: Entry) -> float:
-        # Who asks for retired entries gets them ranked by what they counted before.
-        alive = replace(entry, status="active") if "retired" in options.statuses else entry
-        return formula(alive, standing.today, decay, standing.retentions.get(entry.id))
+        if with_retired:  # Rank retired entries by their weight before retirement.
+            entry = replace(entry, status="active")
+        return formula(entry, standing.today, decay, standing.retentions.get(entry.id))
 
     return Weights(
         prominence=weigh,
@@ -234,7 +305,12 @@ def weights_of(config: Config, options: RetrieveOptions, standing: FeedbackWeigh
 
 
 class FeedbackWeights(msgspec.Struct, frozen=True):
-    """The utilities of entries, and under the decay `fsrs` their retentions, by id; none of those nobody spoke of."""
+    """What feedback says of entries.
+
+    Attributes:
+        utilities: utilities by id, without entries that have no feedback.
+        retentions: retentions by id under the decay `fsrs`, else empty.
+    """
 
     today: date
     decay: Decay
@@ -242,58 +318,74 @@ class FeedbackWeights(msgspec.Struct, frozen=True):
     retentions: Mapping[str, Retention] = {}
 
     def utility(self, entry: Entry) -> float:
-        """What feedback says of an entry, in [0, 1]."""
-        known = self.utilities.get(entry.id)
-        return known.value if known else NO_FEEDBACK
+        """Return the utility of an entry, in [0, 1]."""
+        utility = self.utilities.get(entry.id)
+        return utility.value if utility else NO_FEEDBACK
 
     def touched(self, entry: Entry) -> int:
-        """How often work that was given an entry was about the same thing."""
-        known = self.utilities.get(entry.id)
-        return known.touched if known else 0
+        """Count the work that was served an entry and was about the same thing."""
+        utility = self.utilities.get(entry.id)
+        return utility.touched if utility else 0
 
     def recency(self, entry: Entry) -> float:
-        """What its age leaves of an entry."""
+        """Return the recency decay of an entry."""
         return recency(entry, self.today, self.decay, self.retentions.get(entry.id))
 
     def traits(self, entry: Entry) -> Traits:
-        """Importance, recency and outcome of an entry."""
-        return Traits(
-            effective_importance(entry), self.recency(entry), weigh_outcome(self.utility(entry))
-        )
+        """Return importance, recency and outcome of an entry."""
+        outcome = weigh_outcome(self.utility(entry))
+        return Traits(effective_importance(entry), self.recency(entry), outcome)
 
     def mark(self, hit: Hit) -> Hit:
-        """The hit with the number of events behind its utility."""
-        known = self.utilities.get(hit.located.entry.id)
-        return replace(hit, events=known.events, is_low=known.is_low) if known else hit
+        """Return the hit with the number of events behind its utility."""
+        utility = self.utilities.get(hit.located.entry.id)
+        if utility is None:
+            return hit
+        return replace(hit, events=utility.events, is_low=utility.is_low)
 
 
 def find_feedback_weights(
     index: Index, config: Config, entries: Iterable[Entry], today: date
 ) -> FeedbackWeights:
-    """The feedback on `entries` in the index, by one query, and one more if some supersede others. Raises UsageError
-    (missing-extra) for `fsrs`."""
-    chosen = {entry.id: entry for entry in entries}
-    heirs: Heirs = {}  # Of feedback on entries that no file has any more.
-    if merged := [entry for entry in chosen.values() if entry.supersedes]:
-        from memory_ci.lifecycle.episodes import find_heirs
+    """Read the feedback on entries from the index.
 
-        heirs = find_heirs(
-            merged, list_held(index, (older for entry in merged for older in entry.supersedes))
-        )
-    with_ignored = config.episodes.ignored_policy == "split"
-    told = list_feedback(index, {*chosen, *heirs}, with_ignored=with_ignored) if chosen else []
-    if not told:
+    It takes one query, and one more if some of the entries supersede others.
+
+    Raises:
+        UsageError: missing-extra, for the decay `fsrs`.
+    """
+    entries_by_id = {entry.id: entry for entry in entries}
+    heirs = _find_heirs(index, entries_by_id.values())
+    if not entries_by_id:
         return FeedbackWeights(today, config.prominence.decay)
-    # Nobody pays for these of whose entries nothing was said.
+
+    with_ignored = config.episodes.ignored_policy == "split"
+    counted = list_feedback(index, {*entries_by_id, *heirs}, with_ignored=with_ignored)
+    if not counted:
+        return FeedbackWeights(today, config.prominence.decay)
+    # Loaded only for entries that have feedback.
     from memory_ci.lifecycle.episodes import pass_on
     from memory_ci.lifecycle.utility import job_of, replay_some
 
-    feedback = [said for said, _ in told]
-    shares: dict[object, int] = {
-        job_of(said): count for said, count in told if said.kind == "ignored"
-    }
+    feedback = [event for event, _ in counted]
+    shares: dict[object, int] = {}
+    for event, count in counted:
+        if event.kind == "ignored":
+            shares[job_of(event)] = count
     utilities = replay_some(feedback, shares, heirs)
-    return make_standing(chosen.values(), pass_on(feedback, heirs), utilities, config, today)
+    inherited = pass_on(feedback, heirs)
+    return make_standing(entries_by_id.values(), inherited, utilities, config, today)
+
+
+def _find_heirs(index: Index, entries: Iterable[Entry]) -> Heirs:
+    """Find the entries that inherit the feedback on entries that no file has any more."""
+    superseding = [entry for entry in entries if entry.supersedes]
+    if not superseding:
+        return {}
+    from memory_ci.lifecycle.episodes import find_heirs
+
+    superseded_ids = [id_ for entry in superseding for id_ in entry.supersedes]
+    return find_heirs(superseding, list_held(index, superseded_ids))
 
 
 def make_standing(
@@ -303,56 +395,84 @@ def make_standing(
     config: Config,
     today: date,
 ) -> FeedbackWeights:
-    """The standing of entries after their `feedback`, of which `utilities` were replayed."""
+    """Return the feedback weights of entries, with retentions if the decay is `fsrs`.
+
+    Args:
+        feedback: the events of which `utilities` were replayed.
+    """
     decay = config.prominence.decay
     if decay != "fsrs":
         return FeedbackWeights(today, decay, utilities)
-    from memory_ci.lifecycle.utility import find_retentions  # for those who choose it
+    from memory_ci.lifecycle.utility import find_retentions  # only `fsrs` needs it
 
     return FeedbackWeights(today, decay, utilities, find_retentions(entries, feedback))
 
 
-def _find_neighbours(index: Index, matches: Iterable[Match]) -> Mapping[Place, Sequence[Place]]:
-    """The notes beside each match in its session, as far as they match; what speaks of code stands alone."""
-    notes = {
-        place_of(m.located)
-        for m in matches
-        if m.located.entry.session and not may_be_judged(m.located)
-    }
-    beside: defaultdict[Place, list[Place]] = defaultdict(list)
-    for one, other in pairwise(list_session_places(index)) if len(notes) > 1 else ():
-        if {one[1:], other[1:]} <= notes and one[:2] == other[:2]:
-            beside[one[1:]].append(other[1:])
-            beside[other[1:]].append(one[1:])
-    return beside
+def _find_session_neighbours(
+    index: Index, matches: Iterable[Match]
+) -> Mapping[Place, Sequence[Place]]:
+    """Return the matching notes before and after each matching note of a session.
+
+    A note that names code has no neighbours.
+    """
+    notes = set()
+    for match in matches:
+        if match.located.entry.session and not may_be_judged(match.located):
+            notes.add(place_of(match.located))
+    neighbours: defaultdict[Place, list[Place]] = defaultdict(list)
+    if len(notes) < 2:
+        return neighbours
+
+    for (session, path, line), (next_session, next_path, next_line) in pairwise(
+        list_session_places(index)
+    ):
+        note = path, line
+        next_note = next_path, next_line
+        is_same_file = (session, path) == (next_session, next_path)
+        if is_same_file and note in notes and next_note in notes:
+            neighbours[note].append(next_note)
+            neighbours[next_note].append(note)
+    return neighbours
 
 
-def may_be_judged(place: Located) -> bool:
-    """Whether the tree can tell anything of an entry: it is of this repository, and has cites or seems to name code."""
-    entry, is_own = place.entry, place.scope.name != "global"
-    return is_own and (bool(entry.cites) or NAMES_CODE.search(entry.text) is not None)
+def may_be_judged(located: Located) -> bool:
+    """Tell whether the tree can say anything of an entry.
+
+    The entry must be of this repository, and have cites or seem to name code.
+    """
+    if located.scope.name == "global":
+        return False
+    entry = located.entry
+    return bool(entry.cites) or NAMES_CODE.search(entry.text) is not None
 
 
 def judge_hits(
     workspace: Workspace,
     hits: Sequence[Hit],
     tree: str | None,
-    weigh: Callable[[Callable[[Entry], float]], list[Hit]],
+    rerank: Callable[[TruthOf], list[Hit]],
     *,
     stale: bool,
 ) -> tuple[list[Hit], tuple[Withheld, ...]]:
-    """(the hits as `weigh` has them by the truth of what they cite in `tree`, those withheld because it is gone).
-    Global memory cites other repositories: it is not judged here."""
-    citing = [hit.located for hit in hits if may_be_judged(hit.located)]
-    if not citing:
-        return list(hits), ()
-    from memory_ci.commands.retrieve.anchor_verdicts import (  # 10 ms that others spare
-        judge_located,
-        list_gone,
-        weigh_truth,
-    )
+    """Judge the code that hits cite, and rank the hits again.
 
-    truth = judge_located(workspace, citing, tree)
-    weighed = weigh(partial(weigh_truth, truth, stale=stale))
-    judged = [replace(hit, verdicts=truth.get(hit.located.entry, ())) for hit in weighed]
+    Global memory cites other repositories and is not judged.
+
+    Args:
+        tree: the revision to judge in; None is the work tree.
+        rerank: returns the hits in the order that a truth factor of each entry makes.
+        stale: keep hits whose code is all gone.
+
+    Returns:
+        The hits with their verdicts, and the hits that are withheld because their code is gone.
+    """
+    judgeable = [hit.located for hit in hits if may_be_judged(hit.located)]
+    if not judgeable:
+        return list(hits), ()
+    # 10 ms that other tasks are spared.
+    from memory_ci.commands.retrieve.anchor_verdicts import judge_located, list_gone, weigh_truth
+
+    truth = judge_located(workspace, judgeable, tree)
+    reranked = rerank(partial(weigh_truth, truth, stale=stale))
+    judged = [replace(hit, verdicts=truth.get(hit.located.entry, ())) for hit in reranked]
     return judged, () if stale else list_gone(hits, truth)

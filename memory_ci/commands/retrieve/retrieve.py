@@ -1,4 +1,4 @@
-"""Retrieve: what an agent's job is given, and why."""
+"""What an agent's job is served for a task."""
 
 from __future__ import annotations
 
@@ -7,22 +7,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from datetime import date
 from functools import partial
-from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from msgspec.structs import replace
 
-from memory_ci.commands.retrieve.options import RetrieveOptions, make_sound
-from memory_ci.commands.retrieve.ranking import (
-    Ranked,
-    arrange,
-    find_about,
-    find_ranked,
-    judge_hits,
-    may_be_judged,
-    weigh_again,
-)
+from memory_ci.commands.retrieve import ranking
+from memory_ci.commands.retrieve.options import RetrieveOptions, SearchRequest, make_sound
+from memory_ci.commands.retrieve.ranking import Ranked
 from memory_ci.commands.retrieve.text import MAX_LEFT_OUT, context_cost, entry_cost, norm_cost
 from memory_ci.commands.table import load_optional
 from memory_ci.errors import UsageError
@@ -32,13 +24,12 @@ from memory_ci.memory.index import synced_index
 from memory_ci.memory.workspace import Workspace, index_path
 from memory_ci.records.anchor import MARKED
 from memory_ci.records.config import Config, Decay
-from memory_ci.records.entry import Located
 from memory_ci.records.report import Finding
-from memory_ci.records.retrieval import Hints, Hit, Norm, Retrieval
+from memory_ci.records.retrieval import Hints, Hit, Norm, Retrieval, Withheld
 from memory_ci.search.database import Index
 from memory_ci.search.query import build_terms
 from memory_ci.search.rank import fit, fit_norms
-from memory_ci.search.search import SHOWN_STATUSES, Filters, list_entries, list_findings, list_prose
+from memory_ci.search.search import list_entries, list_findings, list_prose
 from memory_ci.search.strength import MOST, drop_weak
 from memory_ci.text import plural, strip_comments
 
@@ -46,18 +37,97 @@ if TYPE_CHECKING:
     from memory_ci.search.embedders import EmbedderChoice
     from memory_ci.sessions.session_note import Given
 
-MOST_ABOUT = 5  # Entries that are given of one file.
-MAX_NAMES = 5  # Definitions of a diff that are asked.
+MAX_ABOUT = 5  # Entries that are served about one file.
+MAX_NAMES = 5  # Definitions of a diff that join the query.
 
 
 class View(msgspec.Struct, frozen=True):
-    """The memory that is asked: whose, of which commit (None: the work tree), on which day, and what to say of it."""
+    """The memory of a work tree or of a commit.
+
+    Attributes:
+        today: the day on which its entries are ranked.
+        commit: the commit in which cited code is judged; None is the work tree.
+        note: a sentence for the caller on which memory this is.
+    """
 
     workspace: Workspace
     today: date
     index: Index
     commit: str | None = None
     note: str = ""
+
+
+class _Session(msgspec.Struct, frozen=True):
+    """What the caller's session was served before.
+
+    Attributes:
+        held_out: the mark of a session that is served nothing (`retrieve.holdout`), else "".
+        served: fingerprints of what was served; None if that does not matter.
+    """
+
+    held_out: str = ""
+    served: frozenset[str] | None = None
+
+    def is_new(self, item: Given) -> bool:
+        """Tell whether the session was not served an item; a path is what memory holds of it."""
+        if self.served is None:
+            return True
+        from memory_ci.sessions.session_note import fingerprint
+
+        return fingerprint(item) not in self.served
+
+
+class _Job(msgspec.Struct, frozen=True):
+    """One retrieval: the task, the memory that answers it, and who asks.
+
+    Attributes:
+        workspace: that of the caller; the view of a fork or of the past has another one.
+        today: the caller's day; the view of the past has another one.
+    """
+
+    workspace: Workspace
+    today: date
+    task: str
+    options: RetrieveOptions
+    environ: Mapping[str, str] | None
+    session: _Session
+    view: View
+    request: SearchRequest
+
+
+class _Norms(msgspec.Struct, frozen=True):
+    """Institutional memory: all of it, and what of it fits its part of the budget.
+
+    Attributes:
+        served_before: how many norms the session was served before.
+    """
+
+    all: tuple[Norm, ...] = ()
+    served: tuple[Norm, ...] = ()
+    dropped: tuple[Norm, ...] = ()
+    served_before: int = 0
+
+    @property
+    def dropped_ids(self) -> frozenset[str]:
+        """The ids of entries that do not fit; they are found by their words instead."""
+        return frozenset(norm.entry_id for norm in self.dropped if norm.entry_id)
+
+
+class _Selection(msgspec.Struct, frozen=True):
+    """The hits that are worth serving, best first, and the reasons why others are not.
+
+    Attributes:
+        gone: hits whose cited code is gone.
+        superseded: hits that another hit supersedes.
+        weak: how many hits are not close enough to the task.
+        served_before: how many hits the session was served before.
+    """
+
+    hits: tuple[Hit, ...]
+    gone: tuple[Withheld, ...]
+    superseded: tuple[Withheld, ...]
+    weak: int
+    served_before: int
 
 
 def retrieve(
@@ -68,380 +138,464 @@ def retrieve(
     environ: Mapping[str, str] | None = None,
     opened: View | None = None,
 ) -> Retrieval:
-    """Institutional memory, then the entries that the task finds, ranked, true and within the budget.
+    """Return institutional memory and the entries that match a task, within the budget.
 
-    `opened` is the memory that the options ask for, where several tasks share it.
+    Args:
+        environ: with a configured embedder, entries are found by vectors as well. Memory of the
+            past is searched by words alone.
+        opened: the memory that the options ask for, if several tasks share it.
 
-    Words find them, and vectors where `environ` and the configuration give an embedder; memory of the past is asked
-    for words alone.
-    Raises RepositoryError: unknown-revision, shallow-clone, unrelated-histories; UsageError: option-conflict.
+    Raises:
+        RepositoryError: unknown-revision, shallow-clone, unrelated-histories.
+        UsageError: option-conflict.
     """
-    held_out, is_new = _ask_session(workspace, options)
-    if held_out or (options.about is not None and not is_new(options.about)):
-        return Retrieval(task=task, mode="lexical", held_out=held_out)
+    session = _load_session(workspace, options)
+    if session.held_out or not (options.about is None or session.is_new(options.about)):
+        return Retrieval(task=task, mode="lexical", held_out=session.held_out)
+
     with nullcontext(opened) if opened else open_view(workspace, options, today) as view:
-        config = view.workspace.config
-        asked = make_sound(options, config, view.today)
-        always = [] if options.about else _norms(view.index, view.today, config.prominence.decay)
-        fresh = list(filter(is_new, always))
-        norms_room = min(config.retrieve.institutional_max_chars, asked.max_chars // 2)
-        norms, norms_dropped = fit_norms(fresh, norms_room, norm_cost)
-        over = frozenset(norm.entry_id for norm in norms_dropped if norm.entry_id)
-        if over and not options.scopes:
-            scopes = (*(asked.filters["scopes"] or ()), "institutional")
-            asked = replace(asked, filters={**asked.filters, "scopes": scopes})
-        embedder = _find_embedder(config, options, environ)
-        if options.about is None:
-            names = list_changed_names(workspace, options.diff) if options.diff is not None else ()
-            found = find_ranked(
-                view.index, config, task, asked, options, view.today, embedder, names
-            )
-        else:
-            found = find_about(view.index, config, options.about, asked, options, view.today)
-        # Institutional memory is not ranked, but for what found no room in its budget.
-        hits = [
-            one
-            for one in found.hits
-            if one.located.scope.name != "institutional" or one.located.entry.id in over
-        ]
-        found = replace(found, hits=tuple(hits))
-        _note_lane(workspace, embedder, found, today)
-        findings = (*_degraded(view.index, view), *list_findings(view.index))
-    tree = view.commit if options.tree is None else options.tree
-    if options.tree is not None:
-        resolve_commit(view.workspace.repo, options.tree)
-    judged, gone = judge_hits(
-        view.workspace, found.hits, tree, partial(weigh_again, found), stale=options.stale
-    )
-    ranked, superseded = arrange(
-        judged, min(asked.limit, MOST_ABOUT) if options.about else asked.limit
-    )
+        request = make_sound(options, view.workspace.config, view.today)
+        norms = _select_norms(view, options, request, session)
+        request = _search_dropped_norms(request, options, norms)
+        job = _Job(workspace, today, task, options, environ, session, view, request)
+        ranked = _rank_entries(job, norms)
+        findings = (*_warn_of_lost_index(view), *list_findings(view.index))
 
-    def is_named(hit: Hit) -> bool:
-        """Whether an entry cites one of the files at hand, or one below a directory at hand."""
-        places = [f"{path.rstrip('/')}/" for path in options.paths or ()]
-        return any(f"{one.path}/".startswith(place) for one in hit.verdicts for place in places)
-
-    is_all = options.all_matches or options.about is not None
-    most = MOST if options.limit is None else asked.limit
-    best = (
-        ranked
-        if is_all
-        else drop_weak(ranked, is_near=found.margin >= 0, is_exempt=is_named, most=most)
-    )
-    weak = len(ranked) - len(best)
-    fresh_hits = list(filter(is_new, best))
-    known = len(always) - len(fresh) + len(best) - len(fresh_hits)
-    best = _name_edits(view.workspace, fresh_hits, tree)
-    answer = Retrieval(task=task, mode=found.mode, norms=norms, norms_dropped=norms_dropped)
-    room = (
-        asked.max_chars
-        - context_cost(answer)
-        - (MAX_LEFT_OUT if norms_dropped or asked.walk else 0)
-    )
-    kept, dropped = fit(best, room, entry_cost, config.retrieve.type_max_chars)
-    if dropped and not (norms_dropped or asked.walk):
-        kept, dropped = fit(best, room - MAX_LEFT_OUT, entry_cost, config.retrieve.type_max_chars)
-    shown = {hit.located.entry.id for hit in kept}
-    answer = replace(
-        answer,
-        hits=kept,
-        norms_dropped=tuple(norm for norm in norms_dropped if norm.entry_id not in shown),
-        hits_dropped=dropped,
-        withheld=(*gone, *superseded),
-        notes=tuple(filter(None, (view.note, *asked.notes))),
-        findings=findings,
-        verdict=found.verdict,
-        weak=weak,
-        known=known,
-    )
-    silence = _explain_silence(answer, found, len(gone), asked.max_chars - room, options.about)
-    answer = replace(answer, notes=(*answer.notes, *silence))
-    if options.limit is not None and kept and weak and len(kept) < asked.limit:
-        answer = replace(
-            answer,
-            notes=(*answer.notes, f"{plural(weak, 'weaker entry')} left out; `--all` shows them."),
-        )
-    if asked.walk and kept:
-        from memory_ci.commands.retrieve.walk import (
-            add_related,
-        )  # nobody pays for this who does not walk
-
-        with open_view(
-            workspace, options, today
-        ) as here:  # anew: git was asked meanwhile, without a lock
-            there = here.workspace, here.index
-            answer = add_related(answer, *there, asked, room, tree=tree, stale=options.stale)
-        answer = replace(answer, hits=tuple(filter(is_new, answer.hits)))
-    answer = _add_hints(answer, view, options, asked.max_chars, is_new)
-    # What holds beyond this repository: of today, and by a role that sees it.
-    narrower = (
-        options.about,
-        options.at,
-        options.base,
-        options.occurred_between,
-        *options.statuses,
-    )
-    is_of_all = all(one is None for one in narrower) and "global" in (asked.filters["scopes"] or ())
-    if not (environ and environ.get("MEMORY_CI_ORG_INDEX") and is_of_all):
-        return answer
-    add_organisation = load_optional(
-        "org.search", "add_organisation", default=lambda answer, *_: answer
-    )
-    own = {match.located.entry.id for match in found.matches} | {norm.entry_id for norm in always}
-    extended: Retrieval = add_organisation(
-        answer, view.workspace, options, asked.max_chars, environ, today, is_new, own
-    )
-    return extended
+    tree = _resolve_tree(view, options)
+    selection = _select_hits(job, ranked, tree)
+    budget = _entries_budget(request, norms)
+    retrieval = _fit_to_budget(job, norms, ranked, selection, budget)
+    retrieval = replace(retrieval, findings=findings)
+    retrieval = _add_notes(retrieval, job, ranked, selection, budget)
+    retrieval = _add_related(retrieval, job, tree, budget)
+    retrieval = _add_hints(retrieval, job)
+    return _add_organisation(retrieval, job, norms, ranked)
 
 
-def list_changed_names(workspace: Workspace, rev: str) -> tuple[str, ...]:
-    """The definitions around the lines that the work tree changes since `rev`, the most changed first. Raises
-    RepositoryError (unknown-revision)."""
-    from memory_ci.anchors.symbols import list_definitions
-    from memory_ci.gitrepo.log import list_hunk_headings  # two that other tasks spare
-
-    headings = list_hunk_headings(workspace.repo, resolve_commit(workspace.repo, rev))
-    names = Counter(
-        one.name for path, heading in headings for one in list_definitions(path, heading.strip())
-    )
-    return tuple(name for name, _ in names.most_common(MAX_NAMES))
+# -- the memory and the session that a task asks
 
 
-def find_overflow(index: Index, config: Config, today: date) -> tuple[Norm, ...]:
-    """What does not fit the budget of institutional memory: it is found by its words like any entry."""
-    norms = _norms(index, today, config.prominence.decay)
-    room = min(config.retrieve.institutional_max_chars, config.retrieve.max_chars // 2)
-    return fit_norms(norms, room, norm_cost)[1]
+def _load_session(workspace: Workspace, options: RetrieveOptions) -> _Session:
+    if options.session is None or options.all_matches or _is_elsewhere(options):
+        return _Session()
+    from memory_ci.sessions.session_note import is_held_out, list_given, mark_session
+
+    mark = mark_session(options.session)
+    held_out = mark if is_held_out(mark, workspace.config.retrieve.holdout) else ""
+    return _Session(held_out, list_given(workspace, options.session))
 
 
-def _ask_session(
-    workspace: Workspace, options: RetrieveOptions
-) -> tuple[str, Callable[[Given], bool]]:
-    """The mark of the session that asks, if it is one of those that are given nothing, else ""; and whether something
-    is new to it (str: what is known of that file)."""
-    if (
-        options.session is None
-        or options.all_matches
-        or options.at is not None
-        or options.base is not None
-    ):
-        return "", lambda _: True
-    from memory_ci.sessions.session_note import fingerprint, is_held_out, list_given, mark_session
-
-    share, mark = workspace.config.retrieve.holdout, mark_session(options.session)
-    given = list_given(workspace, options.session)
-    return mark if is_held_out(mark, share) else "", lambda item: fingerprint(item) not in given
+def _is_elsewhere(options: RetrieveOptions) -> bool:
+    """Tell whether another memory than that of the work tree is asked."""
+    return options.at is not None or options.base is not None
 
 
 @contextmanager
 def open_view(workspace: Workspace, options: RetrieveOptions, today: date) -> Iterator[View]:
-    """The memory that the options ask for: of the work tree, of an earlier moment, or of where a fork began."""
+    """Open the memory of the work tree, of an earlier moment, or of where a fork began.
+
+    Raises:
+        RepositoryError: unknown-revision, shallow-clone, unrelated-histories.
+        UsageError: option-conflict.
+    """
     if options.at is not None and options.base is not None:
-        hint = "--at names an earlier state of this branch, --base what a fork's branch was started from."
+        hint = (
+            "--at names an earlier state of this branch, "
+            "--base what a fork's branch was started from."
+        )
         raise UsageError("--at and --base exclude each other", slug="option-conflict", hint=hint)
-    if options.at is None and options.base is None:
+    if not _is_elsewhere(options):
         with synced_index(workspace) as index:
             yield View(workspace, today, index)
         return
-    from memory_ci.memory.past_index import (
-        Past,
-        find_fork_point,
-        find_moment,
-    )  # 15 ms of codec that the present spares
 
-    moment = (
-        find_moment(workspace, options.at)
-        if options.at
-        else find_fork_point(workspace, options.base or "", today)
-    )
+    # 15 ms of codec that the present is spared.
+    from memory_ci.memory.past_index import Past, find_fork_point, find_moment
+
+    if options.at:
+        moment = find_moment(workspace, options.at)
+        commit = moment.commit
+    else:
+        moment = find_fork_point(workspace, options.base or "", today)
+        commit = None
     with Past(moment.workspace).index(moment.commit) as index:
-        yield View(
-            moment.workspace,
-            moment.today,
-            index,
-            moment.commit if options.at else None,
-            moment.note,
+        yield View(moment.workspace, moment.today, index, commit, moment.note)
+
+
+def _resolve_tree(view: View, options: RetrieveOptions) -> str | None:
+    """Return the revision in which cited code is judged; None is the work tree."""
+    if options.tree is None:
+        return view.commit
+    resolve_commit(view.workspace.repo, options.tree)
+    return options.tree
+
+
+def _warn_of_lost_index(view: View) -> tuple[Finding, ...]:
+    """Warn if the index could not be saved: the next retrieval has to build it again."""
+    if not view.index.is_temporary or not view.index.reason:
+        return ()
+    return (
+        Finding(
+            path=str(index_path(view.workspace)),
+            line=1,
+            code="index-not-kept",
+            message=f"the index could not be kept: {view.index.reason}",
+            hint="Check the rights and the space there.",
+            level="warning",
+        ),
+    )
+
+
+# -- norms
+
+
+def _select_norms(
+    view: View, options: RetrieveOptions, request: SearchRequest, session: _Session
+) -> _Norms:
+    """Choose the norms that fit half of the budget; a file is asked about without norms."""
+    if options.about:
+        return _Norms()
+    config = view.workspace.config
+    norms = _list_norms(view.index, view.today, config.prominence.decay)
+    new_norms = [norm for norm in norms if session.is_new(norm)]
+    budget = min(config.retrieve.institutional_max_chars, request.max_chars // 2)
+    served, dropped = fit_norms(new_norms, budget, norm_cost)
+    return _Norms(tuple(norms), served, dropped, len(norms) - len(new_norms))
+
+
+def _search_dropped_norms(
+    request: SearchRequest, options: RetrieveOptions, norms: _Norms
+) -> SearchRequest:
+    """Let norms that do not fit their budget be found by their words, like any entry."""
+    if not norms.dropped_ids or options.scopes:
+        return request
+    scopes = (*(request.filters["scopes"] or ()), "institutional")
+    return replace(request, filters={**request.filters, "scopes": scopes})
+
+
+def find_overflow(index: Index, config: Config, today: date) -> tuple[Norm, ...]:
+    """Return the norms that do not fit the budget of institutional memory."""
+    norms = _list_norms(index, today, config.prominence.decay)
+    budget = min(config.retrieve.institutional_max_chars, config.retrieve.max_chars // 2)
+    _, dropped = fit_norms(norms, budget, norm_cost)
+    return dropped
+
+
+def _list_norms(index: Index, today: date, decay: Decay) -> list[Norm]:
+    """List institutional memory in file order: entries without front matter, and prose."""
+    norms = []
+    for located in list_entries(index, scopes=("institutional",), statuses=("active", "compacted")):
+        entry = located.entry
+        # A rejected entry is worded so that nobody follows it.
+        prefix = "[tried and rejected] " if entry.adoption == "rejected" else ""
+        text = f"## {prefix}{entry.title}\n\n{entry.body}".rstrip()
+        if entry.instead:
+            text += f"\n\nDone instead: {entry.instead}"
+        value = prominence(entry, today, decay)
+        norms.append(Norm(located.path, located.line, text, entry.id, value))
+    for norm in list_prose(index, "institutional"):
+        text = strip_comments(norm.text).strip()
+        if _has_prose(text):
+            norms.append(replace(norm, text=text, prominence=1.0))
+    return sorted(norms, key=lambda norm: (norm.path, norm.line))
+
+
+def _has_prose(text: str) -> bool:
+    """Tell whether a text holds more than headings."""
+    return any(line.strip() and not line.startswith("#") for line in text.splitlines())
+
+
+# -- ranked entries
+
+
+def _rank_entries(job: _Job, norms: _Norms) -> Ranked:
+    """Rank the entries that match the task, or that concern the file asked about."""
+    view = job.view
+    config = view.workspace.config
+    embedder = _choose_embedder(config, job.options, job.environ)
+    if job.options.about is not None:
+        ranked = ranking.find_about(
+            view.index, config, job.options.about, job.request, job.options, view.today
         )
+    else:
+        names: tuple[str, ...] = ()
+        if job.options.diff is not None:
+            names = list_changed_names(job.workspace, job.options.diff)
+        ranked = ranking.find_ranked(
+            view.index, config, job.task, job.request, job.options, view.today, embedder, names
+        )
+    _note_vector_lane(job, embedder, ranked)
+
+    # Institutional memory is ranked only as far as it does not fit its own budget.
+    hits = []
+    for hit in ranked.hits:
+        located = hit.located
+        if located.scope.name != "institutional" or located.entry.id in norms.dropped_ids:
+            hits.append(hit)
+    return replace(ranked, hits=tuple(hits))
 
 
-def _name_edits(workspace: Workspace, hits: list[Hit], tree: str | None) -> list[Hit]:
-    """The hits, those that are marked with what changed the code that they cite."""
-    if all(verdict.kind not in MARKED for hit in hits for verdict in hit.verdicts):
-        return hits
-    from memory_ci.memory.edits import with_edits  # for those that are marked
-
-    return with_edits(workspace, hits, tree)
-
-
-def _find_embedder(
+def _choose_embedder(
     config: Config, options: RetrieveOptions, environ: Mapping[str, str] | None
 ) -> EmbedderChoice | None:
-    if (
-        environ is None
-        or config.retrieve.embedder == "none"
-        or options.at is not None
-        or options.base is not None
-    ):
+    if environ is None or config.retrieve.embedder == "none" or _is_elsewhere(options):
         return None
     from memory_ci.search.embedders import choose_embedder
 
     return choose_embedder(config.retrieve, environ)
 
 
-def _note_lane(
-    workspace: Workspace, embedder: EmbedderChoice | None, found: Ranked, today: date
-) -> None:
-    """Remember for `doctor` whether the vectors answered; where none were asked there is nothing to remember."""
-    if embedder is None or embedder.embedder is None or not (found.cosines or found.reason):
+def _note_vector_lane(job: _Job, embedder: EmbedderChoice | None, ranked: Ranked) -> None:
+    """Note for `doctor` whether the vectors answered, if they were asked."""
+    if embedder is None or embedder.embedder is None or not (ranked.cosines or ranked.reason):
         return
-    from memory_ci.memory.embedding import note_lane  # 1 ms that words alone spare
+    from memory_ci.memory.embedding import note_lane  # 1 ms that words alone are spared
 
-    note_lane(workspace, today, "" if found.cosines else found.reason)
+    note_lane(job.workspace, job.today, "" if ranked.cosines else ranked.reason)
 
 
-def _add_hints(
-    answer: Retrieval,
-    view: View,
-    options: RetrieveOptions,
-    max_chars: int,
-    is_new: Callable[[Given], bool],
-) -> Retrieval:
-    """The answer, with what git history says where it holds fewer than two entries, if there is room. None for a file,
-    and for a moment of the past, which did not know what was merged since."""
-    if (
-        not view.workspace.config.retrieve.hints
-        or options.at is not None
-        or options.about is not None
-    ):
-        return answer
-    from memory_ci.commands.retrieve.similar import FEW, find_hints  # 3 ms that others spare
+def list_changed_names(workspace: Workspace, rev: str) -> tuple[str, ...]:
+    """List the definitions that the work tree changes since a revision, most changed first.
 
-    if len(answer.hits) >= FEW:
-        return answer
-    hints = drop_taught(
-        find_hints(view.workspace, answer.task, options.paths or (), is_new), answer.hits
+    Raises:
+        RepositoryError: unknown-revision.
+    """
+    # Two modules that other tasks are spared.
+    from memory_ci.anchors.symbols import list_definitions
+    from memory_ci.gitrepo.log import list_hunk_headings
+
+    counts: Counter[str] = Counter()
+    for path, heading in list_hunk_headings(workspace.repo, resolve_commit(workspace.repo, rev)):
+        counts.update(definition.name for definition in list_definitions(path, heading.strip()))
+    return tuple(name for name, _ in counts.most_common(MAX_NAMES))
+
+
+def _select_hits(job: _Job, ranked: Ranked, tree: str | None) -> _Selection:
+    """Drop the hits that are stale, superseded, weak or already served."""
+    options = job.options
+    workspace = job.view.workspace
+    rerank = partial(ranking.weigh_again, ranked)
+    judged, gone = ranking.judge_hits(workspace, ranked.hits, tree, rerank, stale=options.stale)
+    limit = min(job.request.limit, MAX_ABOUT) if options.about else job.request.limit
+    ordered, superseded = ranking.arrange(judged, limit)
+
+    strong = ordered
+    if not options.all_matches and options.about is None:
+        strong = drop_weak(
+            ordered,
+            is_near=ranked.margin >= 0,
+            is_exempt=partial(_cites_any, options.paths or ()),
+            most=MOST if options.limit is None else job.request.limit,
+        )
+    new_hits = [hit for hit in strong if job.session.is_new(hit)]
+    return _Selection(
+        hits=tuple(_name_edits(workspace, new_hits, tree)),
+        gone=gone,
+        superseded=superseded,
+        weak=len(ordered) - len(strong),
+        served_before=len(strong) - len(new_hits),
     )
-    told = replace(answer, hints=hints)
-    total = context_cost(told) + sum(map(entry_cost, answer.hits))
-    return told if total <= max_chars else answer
+
+
+def _cites_any(paths: Sequence[str], hit: Hit) -> bool:
+    """Tell whether an entry cites one of the paths, or a file below one of them."""
+    prefixes = tuple(f"{path.rstrip('/')}/" for path in paths)
+    return any(f"{verdict.path}/".startswith(prefixes) for verdict in hit.verdicts)
+
+
+def _name_edits(workspace: Workspace, hits: list[Hit], tree: str | None) -> list[Hit]:
+    """Add to marked verdicts the commit that changed the cited code."""
+    if all(verdict.kind not in MARKED for hit in hits for verdict in hit.verdicts):
+        return hits
+    from memory_ci.memory.edits import with_edits  # only marked entries need it
+
+    return with_edits(workspace, hits, tree)
+
+
+# -- the budget
+
+
+def _entries_budget(request: SearchRequest, norms: _Norms) -> int:
+    """Return the characters that norms leave to entries."""
+    served = Retrieval(task="", mode="lexical", norms=norms.served)
+    reserved = MAX_LEFT_OUT if norms.dropped or request.walk else 0
+    return request.max_chars - context_cost(served) - reserved
+
+
+def _fit_to_budget(
+    job: _Job, norms: _Norms, ranked: Ranked, selection: _Selection, budget: int
+) -> Retrieval:
+    by_type = job.view.workspace.config.retrieve.type_max_chars
+    hits, dropped = fit(selection.hits, budget, entry_cost, by_type)
+    is_reserved = norms.dropped or job.request.walk
+    if dropped and not is_reserved:  # The line that names the dropped ones needs space as well.
+        hits, dropped = fit(selection.hits, budget - MAX_LEFT_OUT, entry_cost, by_type)
+
+    hit_ids = {hit.located.entry.id for hit in hits}
+    return Retrieval(
+        task=job.task,
+        mode=ranked.mode,
+        norms=norms.served,
+        norms_dropped=tuple(norm for norm in norms.dropped if norm.entry_id not in hit_ids),
+        hits=hits,
+        hits_dropped=dropped,
+        withheld=(*selection.gone, *selection.superseded),
+        verdict=ranked.verdict,
+        weak=selection.weak,
+        known=norms.served_before + selection.served_before,
+    )
+
+
+# -- notes
+
+
+def _add_notes(
+    retrieval: Retrieval, job: _Job, ranked: Ranked, selection: _Selection, budget: int
+) -> Retrieval:
+    """Add what the caller should know of how the task was answered."""
+    notes = [job.view.note] if job.view.note else []
+    notes += [note for note in job.request.notes if note]
+    if ranked.mode == "degraded":
+        notes.append(f"Words alone were asked: {ranked.reason}.")
+    notes += _explain_silence(retrieval, job.options.about, job.request.max_chars - budget)
+    if selection.gone:
+        count = plural(len(selection.gone), "entry")
+        notes.append(f"Withheld, because the code cited is gone: {count}. --stale shows them.")
+    is_short = 0 < len(retrieval.hits) < job.request.limit
+    if job.options.limit is not None and retrieval.weak and is_short:
+        count = plural(retrieval.weak, "weaker entry")
+        notes.append(f"{count} left out; `--all` shows them.")
+    return replace(retrieval, notes=tuple(notes))
+
+
+def _explain_silence(retrieval: Retrieval, about: str | None, overhead: int) -> Iterator[str]:
+    """Say why entries are not served.
+
+    Args:
+        overhead: characters of the context that are not available to entries.
+    """
+    weak = retrieval.weak
+    known = retrieval.known
+    is_empty = not retrieval.hits and not retrieval.hits_dropped
+    if about is not None and is_empty and not known:
+        yield f"Nothing is known of {about}."
+    if retrieval.task.strip() and not build_terms(retrieval.task):
+        yield "The task has no words to search for."
+    if weak and is_empty:
+        matches = "match" if weak == 1 else "matches"
+        yield f"Nothing close ({weak} weak {matches}; `--all` shows them)."
+    if known:
+        pronoun = "it" if known == 1 else "them"
+        count = plural(known, "entry")
+        yield f"This session was given {count} before; `--all` shows {pronoun}."
+    if retrieval.hits_dropped and not retrieval.hits:
+        count = plural(len(retrieval.hits_dropped), "entry")
+        least = min(entry_cost(hit) for hit in retrieval.hits_dropped) + overhead
+        yield f"{count} found, but no room: with the smallest it takes {least} characters."
+
+
+# -- what extends a retrieval
+
+
+def _add_related(retrieval: Retrieval, job: _Job, tree: str | None, budget: int) -> Retrieval:
+    """Add the entries one relation away from the hits, with `--walk`."""
+    if not (job.request.walk and retrieval.hits):
+        return retrieval
+    from memory_ci.commands.retrieve.walk import add_related  # only a walk needs it
+
+    # Opened again: in the meantime git ran without a lock on the index.
+    with open_view(job.workspace, job.options, job.today) as view:
+        retrieval = add_related(
+            retrieval,
+            view.workspace,
+            view.index,
+            job.request,
+            budget,
+            tree=tree,
+            stale=job.options.stale,
+        )
+    hits = tuple(hit for hit in retrieval.hits if job.session.is_new(hit))
+    return replace(retrieval, hits=hits)
+
+
+def _add_hints(retrieval: Retrieval, job: _Job) -> Retrieval:
+    """Add what git history says of the task if few entries are served.
+
+    A file gets no hints. Nor does a moment of the past, which did not know later merges.
+    """
+    options = job.options
+    workspace = job.view.workspace
+    if not workspace.config.retrieve.hints or options.at is not None or options.about is not None:
+        return retrieval
+    from memory_ci.commands.retrieve.similar import FEW, find_hints  # 3 ms that others are spared
+
+    if len(retrieval.hits) >= FEW:
+        return retrieval
+    hints = find_hints(workspace, retrieval.task, options.paths or (), job.session.is_new)
+    extended = replace(retrieval, hints=drop_taught(hints, retrieval.hits))
+    total = context_cost(extended) + sum(entry_cost(hit) for hit in extended.hits)
+    return extended if total <= job.request.max_chars else retrieval
 
 
 def drop_taught(hints: Hints, hits: Sequence[Hit]) -> Hints:
-    """Return the hints without those of a change whose own entries are served: they would say the same again."""
+    """Return the hints without those of changes whose own entries are served.
+
+    They would only repeat the entry.
+    """
     sources = {source for hit in hits for source in (hit.located.entry.source or "").split()}
-    changes = [found for found in hints.changes if not sources & set(found.task.sources)]
+    changes = [change for change in hints.changes if not sources & set(change.task.sources)]
     return replace(hints, changes=tuple(changes))
 
 
-def _explain_silence(
-    answer: Retrieval, found: Ranked, gone: int, besides: int, about: str | None
-) -> Iterator[str]:
-    """What the caller should know of what did not answer, and of what is not shown."""
-    is_nothing, weak, known = not answer.hits and not answer.hits_dropped, answer.weak, answer.known
-    if found.mode == "degraded":
-        yield f"Words alone were asked: {found.reason}."
-    if about is not None and is_nothing and not known:
-        yield f"Nothing is known of {about}."
-    if answer.task.strip() and not build_terms(answer.task):
-        yield "The task has no words to search for."
-    if weak and is_nothing:
-        yield f"Nothing close ({weak} weak {'match' if weak == 1 else 'matches'}; `--all` shows them)."
-    if known:
-        yield f"This session was given {plural(known, 'entry')} before; `--all` shows {'it' if known == 1 else 'them'}."
-    if answer.hits_dropped and not answer.hits:
-        found_, least = (
-            plural(len(answer.hits_dropped), "entry"),
-            min(map(entry_cost, answer.hits_dropped)) + besides,
-        )
-        yield f"{found_} found, but no room: with the smallest it takes {least} characters."
-    if gone:
-        yield f"Withheld, because the code cited is gone: {plural(gone, 'entry')}. --stale shows them."
-
-
-def _degraded(index: Index, view: View) -> tuple[Finding, ...]:
-    """A warning when the index could not be kept: the answer is whole, but the next one costs as much again."""
-    if not index.is_temporary or not index.reason:
-        return ()
-    path: Path = index_path(view.workspace)
-    message = f"the index could not be kept: {index.reason}"
-    return (
-        Finding(
-            str(path),
-            1,
-            "index-not-kept",
-            message,
-            "Check the rights and the space there.",
-            "warning",
-        ),
+def _add_organisation(retrieval: Retrieval, job: _Job, norms: _Norms, ranked: Ranked) -> Retrieval:
+    """Add entries of other repositories of the organisation."""
+    environ = job.environ
+    if environ is None or not environ.get("MEMORY_CI_ORG_INDEX") or not _asks_for_all(job):
+        return retrieval
+    own_ids = {match.located.entry.id for match in ranked.matches}
+    own_ids |= {norm.entry_id for norm in norms.all if norm.entry_id}
+    add_organisation: Callable[..., Retrieval] = load_optional(
+        "org.search", "add_organisation", default=_return_unchanged
+    )
+    return add_organisation(
+        retrieval,
+        job.view.workspace,
+        job.options,
+        job.request.max_chars,
+        environ,
+        job.today,
+        job.session.is_new,
+        own_ids,
     )
 
 
-def _norms(index: Index, today: date, decay: Decay) -> list[Norm]:
-    """Institutional memory in file order: entries without their front matter, and prose that says something."""
-    norms = []
-    for place in list_entries(index, scopes=("institutional",), statuses=("active", "compacted")):
-        entry = (
-            place.entry
-        )  # Title and body; what was declined is worded so that nobody follows it.
-        declined = "[tried and rejected] " if entry.adoption == "rejected" else ""
-        instead = f"\n\nDone instead: {entry.instead}" if entry.instead else ""
-        text = f"## {declined}{entry.title}\n\n{entry.body}".rstrip() + instead
-        norms.append(Norm(place.path, place.line, text, entry.id, prominence(entry, today, decay)))
-    for norm in list_prose(index, "institutional"):
-        text = strip_comments(norm.text).strip()
-        if any(
-            line.strip() and not line.startswith("#") for line in text.splitlines()
-        ):  # a heading alone is no norm
-            norms.append(replace(norm, text=text, prominence=1.0))
-    return sorted(norms, key=lambda norm: (norm.path, norm.line))
+def _asks_for_all(job: _Job) -> bool:
+    """Tell whether the task asks for today's memory in a role that sees beyond the repository."""
+    options = job.options
+    is_narrowed = options.about is not None or options.occurred_between is not None
+    if is_narrowed or options.statuses or _is_elsewhere(options):
+        return False
+    return "global" in (job.request.filters["scopes"] or ())
 
 
-def find_visible(
-    workspace: Workspace, prefix: str, options: RetrieveOptions, today: date
-) -> Located:
-    """The entry whose id starts with `prefix`, among those that `retrieve` could give to who asks: not retired, not
-    withheld as unsafe. Another one is as unknown as one that does not exist. Raises UsageError: unknown-entry,
-    ambiguous-entry."""
-    from memory_ci.memory.lookup import find_entry  # an answer to a task spares it
-
-    filters: Filters = {**make_sound(options, workspace.config, today).filters}
-    filters["scopes"] = (*(filters["scopes"] or ()), "institutional")
-    filters.setdefault("statuses", SHOWN_STATUSES)
-    with synced_index(workspace) as index:
-        located = list_entries(index, **filters)
-    try:
-        return find_entry(located, prefix)
-    except UsageError as error:
-        if error.slug != "unknown-entry":
-            raise
-        raise UsageError(
-            error.message, slug=error.slug, hint="What retrieve gives has its id."
-        ) from error
+def _return_unchanged(retrieval: Retrieval, *_: Any) -> Retrieval:  # noqa: ANN401 - as add_organisation
+    return retrieval
 
 
-def show_visible(
-    workspace: Workspace, prefix: str, options: RetrieveOptions, today: date
-) -> Retrieval:
-    """That entry as an answer, marked where the code that it cites has changed. Raises UsageError: unknown-entry,
-    ambiguous-entry."""
-    from memory_ci.commands.retrieve.anchor_verdicts import judge_located
-    from memory_ci.memory.edits import with_edits
-
-    place = find_visible(workspace, prefix, options, today)
-    truth = judge_located(workspace, [place], None) if may_be_judged(place) else {}
-    hits = with_edits(workspace, [Hit(place, 1.0, (), verdicts=truth.get(place.entry, ()))], None)
-    return Retrieval(task=prefix, mode="lexical", hits=tuple(hits))
+# -- ids
 
 
-def noted_ids(answer: Retrieval) -> tuple[str, ...]:
-    """What the record of given ids holds of an answer: `injected_ids`, or that its session is given nothing."""
+def noted_ids(retrieval: Retrieval) -> tuple[str, ...]:
+    """Return the ids to note as served, or the mark of a session that is held out."""
     from memory_ci.sessions.served_ids import HELD_OUT
 
-    return (f"{HELD_OUT}{answer.held_out}",) if answer.held_out else injected_ids(answer)
+    if retrieval.held_out:
+        return (f"{HELD_OUT}{retrieval.held_out}",)
+    return injected_ids(retrieval)
 
 
-def injected_ids(answer: Retrieval) -> tuple[str, ...]:
-    """The ids of what the answer holds after its budget, norms and ranked entries alike."""
-    norms = [norm.entry_id for norm in answer.norms if norm.entry_id]
-    return tuple(dict.fromkeys([*norms, *(hit.located.entry.id for hit in answer.hits)]))
+def injected_ids(retrieval: Retrieval) -> tuple[str, ...]:
+    """Return the ids of the norms and entries that are served."""
+    ids = [norm.entry_id for norm in retrieval.norms if norm.entry_id]
+    ids += [hit.located.entry.id for hit in retrieval.hits]
+    return tuple(dict.fromkeys(ids))
