@@ -32,15 +32,10 @@ from memory_ci.commands.mcp.arguments import (
     Told,
 )
 from memory_ci.commands.retrieve.options import RetrieveOptions
-from memory_ci.commands.retrieve.retrieve import (
-    find_visible,
-    injected_ids,
-    noted_ids,
-    retrieve,
-    show_visible,
-)
+from memory_ci.commands.retrieve.retrieve import injected_ids, noted_ids, retrieve
 from memory_ci.commands.retrieve.similar import similar_tasks
 from memory_ci.commands.retrieve.text import ASK, render_asking, render_context
+from memory_ci.commands.retrieve.visible import find_visible, show_visible
 from memory_ci.errors import MemoryCIError, UsageError
 from memory_ci.findings import printable
 from memory_ci.memory.workspace import Workspace, open_workspace

@@ -1,8 +1,7 @@
-"""The options of a retrieval, and the search request that they become: values in range, a role's scopes."""
+"""Options of a retrieval, and the bounded request that is made of them."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from datetime import date
 
 import msgspec
@@ -14,40 +13,24 @@ from memory_ci.search.search import RANKED_SCOPES, Filters
 MAX_LIMIT = 1_000
 MAX_CHARS = 1_000_000
 MAX_WALK = 1
-
-DEFAULT_LIMIT = 50
-"""Entries that are ranked if the caller does not say how many."""
-
-LEAST_SCOPES: tuple[ScopeName, ...] = ("session",)
-"""What an unknown role sees if no role is configured: the entries of its own job."""
+DEFAULT_LIMIT = 50  # Entries that are ranked if no limit is set.
+UNKNOWN_ROLE_SCOPES: tuple[ScopeName, ...] = ("session",)
+"""Scopes of an unknown role if no role is configured: the entries of its own job."""
 
 
 class RetrieveOptions(msgspec.Struct, frozen=True):
-    """Filters and budgets of a retrieval; None leaves a value to the configuration.
+    """The options of one retrieval; None takes the configured value, or leaves a filter open.
 
     Attributes:
-        max_chars: characters that may be served.
-        paths: files and directories that the work touches.
-        types: serve these types alone.
-        session: the job that asks.
-        limit: entries that may be served.
-        domains: serve these domains alone.
-        scopes: serve these scopes alone.
-        statuses: serve these statuses; by default all but retired.
-        phases: serve what was learned in these stages alone.
-        occurred_between: serve what happened between these days alone.
-        all_sessions: serve the entries of other sessions too.
-        role: serve what this role of the configuration may see.
-        at: a revision or a day whose memory is searched.
+        at: a revision or a day whose memory is read.
         base: the revision that a fork's branch was started from.
-        tree: the revision in which cited code is judged; None for the work tree.
-        stale: serve entries whose code is gone, marked.
+        tree: the revision in which cited code is judged.
         total_chars: an upper bound of `max_chars`.
-        reserved: characters that the caller prints itself.
-        walk: how many relations away entries are added.
-        all_matches: serve weak matches too, and what the session was served before.
-        about: a file; entries about it are served instead of what words find.
-        diff: a revision; the definitions that the work tree changes since then are searched for.
+        reserved: characters that the caller prints in addition to the context.
+        walk: 1 adds entries that are one relation away from those found.
+        all_matches: serve weak matches, and what the session was served before.
+        about: a file; its entries are served instead of those that a task's words find.
+        diff: a revision; definitions that the work tree changes since then join the query.
     """
 
     max_chars: int | None = None
@@ -75,14 +58,13 @@ class RetrieveOptions(msgspec.Struct, frozen=True):
 
 
 class SearchRequest(msgspec.Struct, frozen=True):
-    """A sound request.
+    """The options within their ranges.
 
     Attributes:
-        limit: entries that may be served.
-        max_chars: characters that may be served.
-        filters: which entries.
-        notes: which options were corrected.
-        walk: how many relations away entries are added.
+        limit: entries at most.
+        max_chars: characters at most.
+        notes: a sentence for each option that was out of range or unknown.
+        walk: how many relations away from the hits to look.
     """
 
     limit: int
@@ -93,31 +75,32 @@ class SearchRequest(msgspec.Struct, frozen=True):
 
 
 def make_sound(options: RetrieveOptions, config: Config, today: date) -> SearchRequest:
-    """Return the request that comes nearest to the options, with a note for each correction."""
+    """Bring options into their ranges.
+
+    A value that is out of range or unknown is replaced by the nearest valid one, with a note.
+    """
+    settings = config.retrieve
     wanted_limit = DEFAULT_LIMIT if options.limit is None else options.limit
+    wanted_chars = settings.max_chars if options.max_chars is None else options.max_chars
+    wanted_walk = settings.walk if options.walk is None else options.walk
     limit = min(max(wanted_limit, 1), MAX_LIMIT)
-    wanted_chars = config.retrieve.max_chars if options.max_chars is None else options.max_chars
     max_chars = min(max(wanted_chars, 0), MAX_CHARS)
-    wanted_walk = config.retrieve.walk if options.walk is None else options.walk
     walk = min(max(wanted_walk, 0), MAX_WALK)
-    numbers = (
+
+    notes = []
+    for name, wanted, taken in (
         ("limit", wanted_limit, limit),
         ("max-chars", wanted_chars, max_chars),
         ("walk", wanted_walk, walk),
-    )
-    notes = [
-        f"--{name} {wanted} is out of range, {taken} is taken."
-        for name, wanted, taken in numbers
-        if wanted != taken
-    ]
-    scopes = [scope for scope in RANKED_SCOPES if not options.scopes or scope in options.scopes]
-    if options.role is not None:
-        visible, note = _find_visible_scopes(options.role, config)
-        scopes = [scope for scope in scopes if scope in visible]
-        notes += [note] if note else []
+    ):
+        if wanted != taken:
+            notes.append(f"--{name} {wanted} is out of range, {taken} is taken.")
+
+    scopes, role_notes = _visible_scopes(options, config)
+    notes += role_notes
     filters: Filters = {
         "paths": options.paths,
-        "scopes": tuple(scopes),
+        "scopes": scopes,
         "types": options.types or None,
         "domains": options.domains or None,
         "phases": options.phases or None,
@@ -128,20 +111,32 @@ def make_sound(options: RetrieveOptions, config: Config, today: date) -> SearchR
     }
     if options.statuses:
         filters["statuses"] = options.statuses
-    available_chars = min(max_chars, options.total_chars) - options.reserved
-    return SearchRequest(limit, available_chars, filters, tuple(notes), walk)
+    budget = min(max_chars, options.total_chars) - options.reserved
+    return SearchRequest(limit, budget, filters, tuple(notes), walk)
 
 
-def _find_visible_scopes(role: str, config: Config) -> tuple[Sequence[ScopeName], str]:
-    """Return the scopes that a role may see, and a note if it is not configured.
+def _visible_scopes(
+    options: RetrieveOptions, config: Config
+) -> tuple[tuple[ScopeName, ...], list[str]]:
+    """Return the ranked scopes that the options and the role allow, and notes on the role."""
+    scopes = tuple(
+        scope for scope in RANKED_SCOPES if not options.scopes or scope in options.scopes
+    )
+    if options.role is None:
+        return scopes, []
 
-    An unknown role sees the least that any role sees: the fewest scopes, of several the first by
-    name.
-    """
-    scopes = config.roles.get(role)
-    if scopes is not None:
-        return scopes, ""
-    by_name = [config.roles[name] for name in sorted(config.roles)]
-    least = min(by_name, key=len, default=LEAST_SCOPES)
-    names = ", ".join(least) or "nothing"
-    return least, f"The role {role!r} is not configured; it sees {names} only."
+    notes = []
+    role_scopes = config.roles.get(options.role)
+    if role_scopes is None:
+        role_scopes = _narrowest_role(config)
+        names = ", ".join(role_scopes) or "nothing"
+        notes.append(f"The role {options.role!r} is not configured; it sees {names} only.")
+    return tuple(scope for scope in scopes if scope in role_scopes), notes
+
+
+def _narrowest_role(config: Config) -> tuple[ScopeName, ...]:
+    """Return the scopes of the role with the fewest; of several such roles, the first by name."""
+    roles = sorted(config.roles.items())
+    if not roles:
+        return UNKNOWN_ROLE_SCOPES
+    return min((scopes for _, scopes in roles), key=len)

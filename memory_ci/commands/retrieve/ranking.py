@@ -1,6 +1,6 @@
-"""Ranking: the entries that a task's words find, in the order in which they are served.
+"""The entries that match a task, in the order in which they are served.
 
-`eval retrieval` measures it.
+`eval retrieval` measures this order.
 """
 
 from __future__ import annotations
@@ -63,70 +63,28 @@ if TYPE_CHECKING:
     from memory_ci.records.episode import Feedback
     from memory_ci.search.embedders import EmbedderChoice
 
-LEAST_JUDGED = 100
-"""Candidates that are judged and diversified at least; also twice as many as are requested."""
+MIN_JUDGED = 100
+"""Candidates that are judged and diversified at least; more if the limit is over half of it."""
 
-NEAR = 0.01
-"""The relevance of an entry of a file's team scope beside one that cites the file: it comes after that
-one, whatever its age."""
+MIN_MATCHES = 200  # Matches that each lane returns at least.
 
+TEAM_RELEVANCE = 0.01
+"""Relevance of a team's entry to a file; so low that each entry that cites the file precedes it."""
 
-class FeedbackWeights(msgspec.Struct, frozen=True):
-    """What feedback says of entries, by id; entries without feedback are missing.
-
-    Attributes:
-        today: the day that ages are counted to.
-        decay: the curve of recency.
-        utilities: the utility of each entry.
-        retentions: how long each entry is retained, under the decay `fsrs`.
-    """
-
-    today: date
-    decay: Decay
-    utilities: Mapping[str, Utility] = {}
-    retentions: Mapping[str, Retention] = {}
-
-    def utility(self, entry: Entry) -> float:
-        """Return the utility of an entry, from 0 to 1."""
-        utility = self.utilities.get(entry.id)
-        return utility.value if utility else NO_FEEDBACK
-
-    def touched(self, entry: Entry) -> int:
-        """Return how often work that was served an entry was about the same thing."""
-        utility = self.utilities.get(entry.id)
-        return utility.touched if utility else 0
-
-    def recency(self, entry: Entry) -> float:
-        """Return the recency of an entry, from 0 to 1."""
-        return recency(entry, self.today, self.decay, self.retentions.get(entry.id))
-
-    def traits(self, entry: Entry) -> Traits:
-        """Return importance, recency and outcome of an entry."""
-        outcome = weigh_outcome(self.utility(entry))
-        return Traits(effective_importance(entry), self.recency(entry), outcome)
-
-    def mark(self, hit: Hit) -> Hit:
-        """Return a hit with the number of feedback events behind its utility."""
-        utility = self.utilities.get(hit.located.entry.id)
-        if utility is None:
-            return hit
-        return replace(hit, events=utility.events, is_low=utility.is_low)
+TruthOf = Callable[[Entry], float]  # The truth factor of an entry, 0 if all its code is gone.
 
 
 class Ranked(msgspec.Struct, frozen=True):
     """The best matches of a task, ranked before the code that they cite is judged.
 
     Attributes:
-        matches: what the index found.
-        weights: what entries are weighed by besides their relevance.
-        hits: the candidates, best first.
-        verdict: how close the best match is to the task.
-        margin: how far the best match is above the floor; below 0 nothing is close enough.
+        verdict: how close the best matches come to the task.
+        margin: by how much the best match is closer than the floor; below 0 none is served.
         standing: what feedback says of the matches.
-        relevance: the relevance of each match, of words or of words and vectors.
-        cosines: the similarity of vectors, where they were searched.
-        mode: which searches answered.
-        reason: what one of them lacks.
+        relevance: the fused lanes, or the lexical lane if only that answered.
+        cosines: the vector lane.
+        mode: which lanes answered.
+        reason: what one of the lanes lacks.
     """
 
     matches: tuple[Match, ...]
@@ -141,107 +99,120 @@ class Ranked(msgspec.Struct, frozen=True):
     reason: str = ""
 
 
+class _VectorLane(msgspec.Struct, frozen=True):
+    """Cosines by place, the entries that only vectors match, and how the lane answered."""
+
+    cosines: Lane = {}
+    matches: tuple[Match, ...] = ()
+    mode: Mode = "lexical"
+    reason: str = ""
+
+
 def find_ranked(
     index: Index,
     config: Config,
     task: str,
-    asked: SearchRequest,
+    request: SearchRequest,
     options: RetrieveOptions,
     today: date,
     embedder: EmbedderChoice | None = None,
     names: Sequence[str] = (),
 ) -> Ranked:
-    """Return what is found for a task, ranked.
+    """Rank the entries that match a task.
 
-    Twice as many candidates are returned as are requested, so that some can be withheld. Without an
-    embedder only words are searched; one that fails, or lacks vectors, leaves the order of the words.
+    Twice the requested number is ranked, because some may be withheld. Without an embedder only
+    words are searched. An embedder that fails or lacks vectors leaves the order of the words.
 
     Args:
-        index: the search index.
-        config: the configuration.
-        task: the task in words.
-        asked: filters and limits.
-        options: the session, and the paths that the work touches.
-        today: the day that ages are counted to.
-        embedder: the embedder, or why there is none.
-        names: definitions that the work changes, searched for as the words of its paths are.
+        names: definitions that the work changes; they join the query as paths do.
     """
-    depth = max(LEAST_JUDGED, 2 * asked.limit)
-    search_depth = max(200, 2 * depth)
+    depth = max(MIN_JUDGED, 2 * request.limit)
+    match_depth = max(MIN_MATCHES, 2 * depth)
     corpus = Corpus(count_entries(index), lru_cache(None)(partial(count_holding, index)))
     terms = build_terms(task, corpus, (*names, *(options.paths or ())))
-    matches = search(index, terms, depth=search_depth, **asked.filters)
+    matches = search(index, terms, depth=match_depth, **request.filters)
     strength = verdict(matches, terms, corpus)
-    distance = margin(task, matches, terms, corpus)
-    relevance = lexical_lane(task, matches, _find_neighbours(index, matches))
-    cosines: Lane = {}
-    mode: Mode = "lexical"
-    reason = ""
-    if embedder is not None:
-        mode, reason = embedder.mode, embedder.reason
-    if embedder is not None and embedder.embedder is not None:
-        from memory_ci.evidence.content import redact
-        from memory_ci.search.vectors import vector_matches
+    match_margin = margin(task, matches, terms, corpus)
+    relevance = lexical_lane(task, matches, _find_session_neighbours(index, matches))
 
-        words = redact(task).text
-        answer = vector_matches(
-            index, embedder.embedder, words, depth=search_depth, **asked.filters
-        )
-        found_by_vectors = [
-            Match(located, 0.0)
-            for place, located in answer.located.items()
-            if place not in relevance
-        ]
-        matches = [*matches, *found_by_vectors]
-        cosines = answer.matches
-        mode = "degraded" if answer.reason else "hybrid"
-        reason = answer.reason
-    located_by_place = {place_of(match.located): match.located for match in matches}
-    entries = [located.entry for located in located_by_place.values()]
-    standing = find_feedback_weights(index, config, entries, today)
-    if cosines:
-        distance += max(cosines.values()) - COSINE_SHIFT
+    vectors = _search_vectors(index, task, relevance, request.filters, embedder, match_depth)
+    matches = [*matches, *vectors.matches]
+    entries = {place_of(match.located): match.located.entry for match in matches}
+    standing = find_feedback_weights(index, config, entries.values(), today)
+    if vectors.cosines:
+
+        def traits_of(place: Place) -> Traits:
+            return standing.traits(entries[place])
+
+        match_margin += max(vectors.cosines.values()) - COSINE_SHIFT
         relevance = fuse(
             config.retrieve.fusion,
             relevance,
-            cosines,
-            lambda place: standing.traits(located_by_place[place].entry),
+            vectors.cosines,
+            traits_of,
             weight=config.retrieve.vector_weight,
         )
-    weights = weights_of(config, options, standing)
+
     ranked = Ranked(
         matches=tuple(matches),
-        weights=weights,
+        weights=weights_of(config, options, standing),
         hits=(),
         verdict=strength,
-        margin=distance,
+        margin=match_margin,
         standing=standing,
         relevance=relevance,
-        cosines=cosines,
-        mode=mode,
-        reason=reason,
+        cosines=vectors.cosines,
+        mode=vectors.mode,
+        reason=vectors.reason,
     )
-    return replace(ranked, hits=tuple(_rank(ranked, ranked.matches, weights)[:depth]))
+    hits = _rank_matches(ranked, ranked.matches, ranked.weights)
+    return replace(ranked, hits=tuple(hits[:depth]))
+
+
+def _search_vectors(
+    index: Index,
+    task: str,
+    lexical: Lane,
+    filters: Filters,
+    embedder: EmbedderChoice | None,
+    depth: int,
+) -> _VectorLane:
+    if embedder is None:
+        return _VectorLane()
+    if embedder.embedder is None:
+        return _VectorLane(mode=embedder.mode, reason=embedder.reason)
+    from memory_ci.evidence.content import redact
+    from memory_ci.search.vectors import vector_matches
+
+    answer = vector_matches(index, embedder.embedder, redact(task).text, depth=depth, **filters)
+    matches = tuple(
+        Match(located, 0.0) for place, located in answer.located.items() if place not in lexical
+    )
+    mode: Mode = "degraded" if answer.reason else "hybrid"
+    return _VectorLane(answer.matches, matches, mode, answer.reason)
 
 
 def find_about(
     index: Index,
     config: Config,
     path: str,
-    asked: SearchRequest,
+    request: SearchRequest,
     options: RetrieveOptions,
     today: date,
 ) -> Ranked:
-    """Return the entries about one file: those that cite it, then those of the nearest team scope."""
-    filters: Filters = {"statuses": SHOWN_STATUSES, **asked.filters, "paths": None}
+    """Rank the entries that cite a file, then those of its nearest team scope.
+
+    No words are searched.
+    """
+    filters: Filters = {"statuses": SHOWN_STATUSES, **request.filters, "paths": None}
     citing = _list_citing(index, path, filters)
     team_filters: Filters = {**filters, "scopes": ("team",), "paths": (path,)}
-    team = list_entries(index, **team_filters)
-    nearest = max((len(place.scope.where) for place in team), default=0)
-    near = [place for place in team if len(place.scope.where) == nearest and place not in citing]
-    relevance = {place_of(place): 1.0 for place in citing}
-    relevance |= {place_of(place): NEAR for place in near}
-    matches = tuple(Match(place, 1.0) for place in (*citing, *near))
+    team = [located for located in _list_nearest_team(index, team_filters) if located not in citing]
+
+    matches = tuple(Match(located, 1.0) for located in (*citing, *team))
+    relevance = {place_of(located): 1.0 for located in citing}
+    for located in team:
+        relevance[place_of(located)] = TEAM_RELEVANCE
     entries = [match.located.entry for match in matches]
     standing = find_feedback_weights(index, config, entries, today)
     ranked = Ranked(
@@ -253,67 +224,73 @@ def find_about(
         standing=standing,
         relevance=relevance,
     )
-    return replace(ranked, hits=tuple(_rank(ranked, matches, ranked.weights)[:LEAST_JUDGED]))
+    hits = _rank_matches(ranked, matches, ranked.weights)
+    return replace(ranked, hits=tuple(hits[:MIN_JUDGED]))
 
 
 def _list_citing(index: Index, path: str, filters: Filters) -> list[Located]:
-    """Return the entries that cite a file."""
-    # This module takes 3 ms to import, which a task does not need.
-    from memory_ci.anchors.anchors import parse_anchor
+    """Return the entries that cite a path, each once."""
+    from memory_ci.anchors.anchors import parse_anchor  # 3 ms that a task is spared
 
     citing: dict[Located, None] = {}
-    for place in list_naming(index, path, **filters):
-        anchors = [parse_anchor(cite) for cite in place.entry.cites]
-        if any(anchor is not None and anchor.path == path for anchor in anchors):
-            citing[place] = None
+    for located in list_naming(index, path, **filters):
+        for cite in located.entry.cites:
+            anchor = parse_anchor(cite)
+            if anchor is not None and anchor.path == path:
+                citing[located] = None
     return list(citing)
 
 
-def _rank(ranked: Ranked, matches: Sequence[Match], weights: Weights) -> list[Hit]:
-    """Return the hits with the raw score of each search, and with their number of feedback events."""
-    hits: list[Hit] = []
+def _list_nearest_team(index: Index, filters: Filters) -> list[Located]:
+    """Return the entries of the innermost team directory among those that the filters match."""
+    team = list_entries(index, **filters)
+    longest = max((len(located.scope.where) for located in team), default=0)
+    return [located for located in team if len(located.scope.where) == longest]
+
+
+def _rank_matches(ranked: Ranked, matches: Sequence[Match], weights: Weights) -> list[Hit]:
+    """Return hits with the raw score of each lane, and with their number of feedback events."""
+    hits = []
     for hit in rank(matches, weights, ranked.relevance):
-        marked = ranked.standing.mark(hit)
         cosine = ranked.cosines.get(place_of(hit.located))
         if cosine is not None:
-            marked = replace(marked, lanes=(*marked.lanes, ("vectors", cosine)))
-        hits.append(marked)
+            hit = replace(hit, lanes=(*hit.lanes, ("vectors", cosine)))
+        hits.append(ranked.standing.mark(hit))
     return hits
 
 
-def weigh_again(found: Ranked, truth: Callable[[Entry], float]) -> list[Hit]:
-    """Return the candidates ranked by the truth of what they cite as well.
-
-    Args:
-        found: the candidates.
-        truth: returns the factor of an entry; entries of factor 0 are left out.
-    """
-    candidates = {place_of(hit.located) for hit in found.hits}
-    matches = [match for match in found.matches if place_of(match.located) in candidates]
-    return _rank(found, matches, replace(found.weights, truth=truth))
+def weigh_again(ranked: Ranked, truth_of: TruthOf) -> list[Hit]:
+    """Rank the candidates again with the truth of what they cite, without those of truth 0."""
+    places = {place_of(hit.located) for hit in ranked.hits}
+    matches = [match for match in ranked.matches if place_of(match.located) in places]
+    return _rank_matches(ranked, matches, replace(ranked.weights, truth=truth_of))
 
 
 def arrange(hits: Sequence[Hit], limit: int) -> tuple[list[Hit], tuple[Withheld, ...]]:
-    """Return the best hits, diversified and with corrections first, and those that they supersede."""
+    """Diversify hits and put corrections first.
 
-    def list_contradicted(entry: Entry) -> list[str]:
-        relations = relations_of(entry)
-        return [relation.id for relation in relations if relation.kind == "contradicts"]
-
-    served, superseded = put_corrections_first(diversify(hits), list_contradicted)
+    Returns:
+        The best `limit` hits, and the hits that others of them supersede.
+    """
+    served, superseded = put_corrections_first(diversify(hits), _list_contradicted)
     return served[:limit], superseded
 
 
+def _list_contradicted(entry: Entry) -> list[str]:
+    return [relation.id for relation in relations_of(entry) if relation.kind == "contradicts"]
+
+
 def weights_of(config: Config, options: RetrieveOptions, standing: FeedbackWeights) -> Weights:
-    """Return what entries are weighed by besides their relevance, before their cites are judged."""
-    settings, decay = config.retrieve, config.prominence.decay
+    """Return the weights of entries in addition to their relevance, without truth."""
+    settings = config.retrieve
+    decay = config.prominence.decay
     is_literal = settings.prominence == "seed"
     is_linear = is_literal or settings.reinforcement == "linear"
     formula = prominence if is_linear else ranking_prominence
+    with_retired = "retired" in options.statuses
 
     def weigh(entry: Entry) -> float:
-        # Retired entries that the caller wants are ranked as they were before they retired.
-        if "retired" in options.statuses:
+        if with_retired:  # Rank retired entries by their weight before retirement.
             entry = replace(entry, status="active")
         return formula(entry, standing.today, decay, standing.retentions.get(entry.id))
 
@@ -327,42 +304,88 @@ def weights_of(config: Config, options: RetrieveOptions, standing: FeedbackWeigh
     )
 
 
+class FeedbackWeights(msgspec.Struct, frozen=True):
+    """What feedback says of entries.
+
+    Attributes:
+        utilities: utilities by id, without entries that have no feedback.
+        retentions: retentions by id under the decay `fsrs`, else empty.
+    """
+
+    today: date
+    decay: Decay
+    utilities: Mapping[str, Utility] = {}
+    retentions: Mapping[str, Retention] = {}
+
+    def utility(self, entry: Entry) -> float:
+        """Return the utility of an entry, in [0, 1]."""
+        utility = self.utilities.get(entry.id)
+        return utility.value if utility else NO_FEEDBACK
+
+    def touched(self, entry: Entry) -> int:
+        """Count the work that was served an entry and was about the same thing."""
+        utility = self.utilities.get(entry.id)
+        return utility.touched if utility else 0
+
+    def recency(self, entry: Entry) -> float:
+        """Return the recency decay of an entry."""
+        return recency(entry, self.today, self.decay, self.retentions.get(entry.id))
+
+    def traits(self, entry: Entry) -> Traits:
+        """Return importance, recency and outcome of an entry."""
+        outcome = weigh_outcome(self.utility(entry))
+        return Traits(effective_importance(entry), self.recency(entry), outcome)
+
+    def mark(self, hit: Hit) -> Hit:
+        """Return the hit with the number of events behind its utility."""
+        utility = self.utilities.get(hit.located.entry.id)
+        if utility is None:
+            return hit
+        return replace(hit, events=utility.events, is_low=utility.is_low)
+
+
 def find_feedback_weights(
     index: Index, config: Config, entries: Iterable[Entry], today: date
 ) -> FeedbackWeights:
-    """Return what feedback in the index says of entries.
+    """Read the feedback on entries from the index.
 
-    It takes one query, and one more if some entries supersede others, whose feedback they inherit.
+    It takes one query, and one more if some of the entries supersede others.
 
     Raises:
-        UsageError: missing-extra for the decay `fsrs`.
+        UsageError: missing-extra, for the decay `fsrs`.
     """
-    entry_by_id = {entry.id: entry for entry in entries}
-    no_feedback = FeedbackWeights(today, config.prominence.decay)
-    if not entry_by_id:
-        return no_feedback
-    heirs: Heirs = {}
-    merged = [entry for entry in entry_by_id.values() if entry.supersedes]
-    if merged:
-        from memory_ci.lifecycle.episodes import find_heirs
+    entries_by_id = {entry.id: entry for entry in entries}
+    heirs = _find_heirs(index, entries_by_id.values())
+    if not entries_by_id:
+        return FeedbackWeights(today, config.prominence.decay)
 
-        older_ids = [older_id for entry in merged for older_id in entry.supersedes]
-        heirs = find_heirs(merged, list_held(index, older_ids))
     with_ignored = config.episodes.ignored_policy == "split"
-    rows = list_feedback(index, {*entry_by_id, *heirs}, with_ignored=with_ignored)
-    if not rows:
-        return no_feedback
-    # These modules are imported only for entries that have feedback.
+    counted = list_feedback(index, {*entries_by_id, *heirs}, with_ignored=with_ignored)
+    if not counted:
+        return FeedbackWeights(today, config.prominence.decay)
+    # Loaded only for entries that have feedback.
     from memory_ci.lifecycle.episodes import pass_on
     from memory_ci.lifecycle.utility import job_of, replay_some
 
-    feedback = [event for event, _ in rows]
-    shares: dict[object, int] = {
-        job_of(event): count for event, count in rows if event.kind == "ignored"
-    }
+    feedback = [event for event, _ in counted]
+    shares: dict[object, int] = {}
+    for event, count in counted:
+        if event.kind == "ignored":
+            shares[job_of(event)] = count
     utilities = replay_some(feedback, shares, heirs)
     inherited = pass_on(feedback, heirs)
-    return make_standing(entry_by_id.values(), inherited, utilities, config, today)
+    return make_standing(entries_by_id.values(), inherited, utilities, config, today)
+
+
+def _find_heirs(index: Index, entries: Iterable[Entry]) -> Heirs:
+    """Find the entries that inherit the feedback on entries that no file has any more."""
+    superseding = [entry for entry in entries if entry.supersedes]
+    if not superseding:
+        return {}
+    from memory_ci.lifecycle.episodes import find_heirs
+
+    superseded_ids = [id_ for entry in superseding for id_ in entry.supersedes]
+    return find_heirs(superseding, list_held(index, superseded_ids))
 
 
 def make_standing(
@@ -372,80 +395,84 @@ def make_standing(
     config: Config,
     today: date,
 ) -> FeedbackWeights:
-    """Return the feedback weights of entries.
+    """Return the feedback weights of entries, with retentions if the decay is `fsrs`.
 
     Args:
-        entries: the entries.
-        feedback: their feedback.
-        utilities: the utilities that it gives.
-        config: the configuration.
-        today: the day that ages are counted to.
+        feedback: the events of which `utilities` were replayed.
     """
     decay = config.prominence.decay
     if decay != "fsrs":
         return FeedbackWeights(today, decay, utilities)
-    from memory_ci.lifecycle.utility import find_retentions
+    from memory_ci.lifecycle.utility import find_retentions  # only `fsrs` needs it
 
     return FeedbackWeights(today, decay, utilities, find_retentions(entries, feedback))
 
 
-def _find_neighbours(index: Index, matches: Iterable[Match]) -> Mapping[Place, Sequence[Place]]:
-    """Return for each matching note of a session the matching notes beside it.
+def _find_session_neighbours(
+    index: Index, matches: Iterable[Match]
+) -> Mapping[Place, Sequence[Place]]:
+    """Return the matching notes before and after each matching note of a session.
 
-    A note that names code has none, because it is understood alone.
+    A note that names code has no neighbours.
     """
-    notes = {
-        place_of(match.located)
-        for match in matches
-        if match.located.entry.session and not may_be_judged(match.located)
-    }
+    notes = set()
+    for match in matches:
+        if match.located.entry.session and not may_be_judged(match.located):
+            notes.add(place_of(match.located))
     neighbours: defaultdict[Place, list[Place]] = defaultdict(list)
     if len(notes) < 2:
         return neighbours
-    for first, second in pairwise(list_session_places(index)):
-        is_same_session = first[:2] == second[:2]
-        if is_same_session and {first[1:], second[1:]} <= notes:
-            neighbours[first[1:]].append(second[1:])
-            neighbours[second[1:]].append(first[1:])
+
+    for (session, path, line), (next_session, next_path, next_line) in pairwise(
+        list_session_places(index)
+    ):
+        note = path, line
+        next_note = next_path, next_line
+        is_same_file = (session, path) == (next_session, next_path)
+        if is_same_file and note in notes and next_note in notes:
+            neighbours[note].append(next_note)
+            neighbours[next_note].append(note)
     return neighbours
 
 
-def may_be_judged(place: Located) -> bool:
-    """Return whether the tree can say anything of an entry.
+def may_be_judged(located: Located) -> bool:
+    """Tell whether the tree can say anything of an entry.
 
-    That is an entry of this repository that has cites or seems to name code.
+    The entry must be of this repository, and have cites or seem to name code.
     """
-    if place.scope.name == "global":
+    if located.scope.name == "global":
         return False
-    return bool(place.entry.cites) or NAMES_CODE.search(place.entry.text) is not None
+    entry = located.entry
+    return bool(entry.cites) or NAMES_CODE.search(entry.text) is not None
 
 
 def judge_hits(
     workspace: Workspace,
     hits: Sequence[Hit],
     tree: str | None,
-    weigh: Callable[[Callable[[Entry], float]], list[Hit]],
+    rerank: Callable[[TruthOf], list[Hit]],
     *,
     stale: bool,
 ) -> tuple[list[Hit], tuple[Withheld, ...]]:
-    """Return the hits weighed by the truth of what they cite, and those withheld as gone.
+    """Judge the code that hits cite, and rank the hits again.
 
     Global memory cites other repositories and is not judged.
 
     Args:
-        workspace: the repository.
-        hits: the hits.
-        tree: the revision in which code is judged; None for the work tree.
-        weigh: returns the hits weighed by a factor for each entry.
-        stale: withhold nothing.
+        tree: the revision to judge in; None is the work tree.
+        rerank: returns the hits in the order that a truth factor of each entry makes.
+        stale: keep hits whose code is all gone.
+
+    Returns:
+        The hits with their verdicts, and the hits that are withheld because their code is gone.
     """
-    judged_places = [hit.located for hit in hits if may_be_judged(hit.located)]
-    if not judged_places:
+    judgeable = [hit.located for hit in hits if may_be_judged(hit.located)]
+    if not judgeable:
         return list(hits), ()
-    # This module takes 10 ms to import, which other tasks do not need.
+    # 10 ms that other tasks are spared.
     from memory_ci.commands.retrieve.anchor_verdicts import judge_located, list_gone, weigh_truth
 
-    truth = judge_located(workspace, judged_places, tree)
-    weighed = weigh(partial(weigh_truth, truth, stale=stale))
-    judged = [replace(hit, verdicts=truth.get(hit.located.entry, ())) for hit in weighed]
+    truth = judge_located(workspace, judgeable, tree)
+    reranked = rerank(partial(weigh_truth, truth, stale=stale))
+    judged = [replace(hit, verdicts=truth.get(hit.located.entry, ())) for hit in reranked]
     return judged, () if stale else list_gone(hits, truth)

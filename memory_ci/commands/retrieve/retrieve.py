@@ -1,4 +1,4 @@
-"""Retrieval: the entries that an agent's job is served for a task, within its budget."""
+"""What an agent's job is served for a task."""
 
 from __future__ import annotations
 
@@ -7,21 +7,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from datetime import date
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from msgspec.structs import replace
 
+from memory_ci.commands.retrieve import ranking
 from memory_ci.commands.retrieve.options import RetrieveOptions, SearchRequest, make_sound
-from memory_ci.commands.retrieve.ranking import (
-    Ranked,
-    arrange,
-    find_about,
-    find_ranked,
-    judge_hits,
-    may_be_judged,
-    weigh_again,
-)
+from memory_ci.commands.retrieve.ranking import Ranked
 from memory_ci.commands.retrieve.text import MAX_LEFT_OUT, context_cost, entry_cost, norm_cost
 from memory_ci.commands.table import load_optional
 from memory_ci.errors import UsageError
@@ -31,13 +24,12 @@ from memory_ci.memory.index import synced_index
 from memory_ci.memory.workspace import Workspace, index_path
 from memory_ci.records.anchor import MARKED
 from memory_ci.records.config import Config, Decay
-from memory_ci.records.entry import Located
 from memory_ci.records.report import Finding
-from memory_ci.records.retrieval import Hints, Hit, Norm, Retrieval
+from memory_ci.records.retrieval import Hints, Hit, Norm, Retrieval, Withheld
 from memory_ci.search.database import Index
 from memory_ci.search.query import build_terms
 from memory_ci.search.rank import fit, fit_norms
-from memory_ci.search.search import SHOWN_STATUSES, Filters, list_entries, list_findings, list_prose
+from memory_ci.search.search import list_entries, list_findings, list_prose
 from memory_ci.search.strength import MOST, drop_weak
 from memory_ci.text import plural, strip_comments
 
@@ -45,22 +37,17 @@ if TYPE_CHECKING:
     from memory_ci.search.embedders import EmbedderChoice
     from memory_ci.sessions.session_note import Given
 
-MAX_ABOUT = 5
-"""Entries that are served for one file."""
-
-MAX_NAMES = 5
-"""Definitions of a diff that are searched for."""
+MAX_ABOUT = 5  # Entries that are served about one file.
+MAX_NAMES = 5  # Definitions of a diff that join the query.
 
 
 class View(msgspec.Struct, frozen=True):
-    """The memory that is searched.
+    """The memory of a work tree or of a commit.
 
     Attributes:
-        workspace: the repository, with its configuration at that commit.
-        today: the day that ages are counted to.
-        index: the search index.
-        commit: the commit; None for the work tree.
-        note: a remark for the caller.
+        today: the day on which its entries are ranked.
+        commit: the commit in which cited code is judged; None is the work tree.
+        note: a sentence for the caller on which memory this is.
     """
 
     workspace: Workspace
@@ -70,52 +57,77 @@ class View(msgspec.Struct, frozen=True):
     note: str = ""
 
 
-class SessionFilter(NamedTuple):
-    """What a session may be served.
+class _Session(msgspec.Struct, frozen=True):
+    """What the caller's session was served before.
 
     Attributes:
-        held_out: the mark of a session that is served nothing, for comparison; else "".
-        is_new: returns whether the session was not served an item before; for a path, whether
-            there is something new about that file.
+        held_out: the mark of a session that is served nothing (`retrieve.holdout`), else "".
+        served: fingerprints of what was served; None if that does not matter.
     """
 
-    held_out: str
-    is_new: Callable[[Given], bool]
+    held_out: str = ""
+    served: frozenset[str] | None = None
+
+    def is_new(self, item: Given) -> bool:
+        """Tell whether the session was not served an item; a path is what memory holds of it."""
+        if self.served is None:
+            return True
+        from memory_ci.sessions.session_note import fingerprint
+
+        return fingerprint(item) not in self.served
 
 
-class SelectedNorms(NamedTuple):
-    """Institutional memory that is always served.
+class _Job(msgspec.Struct, frozen=True):
+    """One retrieval: the task, the memory that answers it, and who asks.
 
     Attributes:
-        all: every norm.
-        new: those that the session was not served before.
-        served: those that fit their budget.
-        dropped: those that do not.
+        workspace: that of the caller; the view of a fork or of the past has another one.
+        today: the caller's day; the view of the past has another one.
     """
 
-    all: Sequence[Norm]
-    new: Sequence[Norm]
-    served: tuple[Norm, ...]
-    dropped: tuple[Norm, ...]
+    workspace: Workspace
+    today: date
+    task: str
+    options: RetrieveOptions
+    environ: Mapping[str, str] | None
+    session: _Session
+    view: View
+    request: SearchRequest
+
+
+class _Norms(msgspec.Struct, frozen=True):
+    """Institutional memory: all of it, and what of it fits its part of the budget.
+
+    Attributes:
+        served_before: how many norms the session was served before.
+    """
+
+    all: tuple[Norm, ...] = ()
+    served: tuple[Norm, ...] = ()
+    dropped: tuple[Norm, ...] = ()
+    served_before: int = 0
 
     @property
-    def overflow_ids(self) -> frozenset[str]:
-        """The entries that do not fit, which are found by their words like any other."""
+    def dropped_ids(self) -> frozenset[str]:
+        """The ids of entries that do not fit; they are found by their words instead."""
         return frozenset(norm.entry_id for norm in self.dropped if norm.entry_id)
 
 
-class FittedHits(NamedTuple):
-    """The ranked entries within the budget.
+class _Selection(msgspec.Struct, frozen=True):
+    """The hits that are worth serving, best first, and the reasons why others are not.
 
     Attributes:
-        served: the entries that fit.
-        dropped: those that do not.
-        max_chars: the characters that were available for them.
+        gone: hits whose cited code is gone.
+        superseded: hits that another hit supersedes.
+        weak: how many hits are not close enough to the task.
+        served_before: how many hits the session was served before.
     """
 
-    served: tuple[Hit, ...]
-    dropped: tuple[Hit, ...]
-    max_chars: int
+    hits: tuple[Hit, ...]
+    gone: tuple[Withheld, ...]
+    superseded: tuple[Withheld, ...]
+    weak: int
+    served_before: int
 
 
 def retrieve(
@@ -126,303 +138,229 @@ def retrieve(
     environ: Mapping[str, str] | None = None,
     opened: View | None = None,
 ) -> Retrieval:
-    """Return what an agent's job is served for a task: norms, then ranked entries, then hints.
-
-    Entries are found by words, and by vectors where `environ` and the configuration name an
-    embedder. Memory of the past is searched by words alone.
+    """Return institutional memory and the entries that match a task, within the budget.
 
     Args:
-        workspace: the repository.
-        task: the task in words.
-        options: filters and budgets.
-        today: the day that ages are counted to.
-        environ: names an embedder and an organisation's index.
-        opened: the memory that the options name, if the caller opened it for several tasks.
+        environ: with a configured embedder, entries are found by vectors as well. Memory of the
+            past is searched by words alone.
+        opened: the memory that the options ask for, if several tasks share it.
 
     Raises:
         RepositoryError: unknown-revision, shallow-clone, unrelated-histories.
         UsageError: option-conflict.
     """
-    session = _open_session(workspace, options)
-    if session.held_out or (options.about is not None and not session.is_new(options.about)):
+    session = _load_session(workspace, options)
+    if session.held_out or not (options.about is None or session.is_new(options.about)):
         return Retrieval(task=task, mode="lexical", held_out=session.held_out)
+
     with nullcontext(opened) if opened else open_view(workspace, options, today) as view:
-        config = view.workspace.config
-        request = make_sound(options, config, view.today)
+        request = make_sound(options, view.workspace.config, view.today)
         norms = _select_norms(view, options, request, session)
-        request = _search_overflow(request, options, norms)
-        embedder = _find_embedder(config, options, environ)
-        found = _find_candidates(view, task, options, request, embedder)
-        found = _leave_out_served_norms(found, norms)
-        _note_vector_search(workspace, embedder, found, today)
-        findings = (*_warn_of_temporary_index(view), *list_findings(view.index))
+        request = _search_dropped_norms(request, options, norms)
+        job = _Job(workspace, today, task, options, environ, session, view, request)
+        ranked = _rank_entries(job, norms)
+        findings = (*_warn_of_lost_index(view), *list_findings(view.index))
+
     tree = _resolve_tree(view, options)
-    weigh = partial(weigh_again, found)
-    judged, gone = judge_hits(view.workspace, found.hits, tree, weigh, stale=options.stale)
-    limit = request.limit if options.about is None else min(request.limit, MAX_ABOUT)
-    ranked, superseded = arrange(judged, limit)
-    strong = _drop_weak(ranked, found, options, request)
-    new_hits = [hit for hit in strong if session.is_new(hit)]
-    retrieval = Retrieval(
-        task=task,
-        mode=found.mode,
-        norms=norms.served,
-        norms_dropped=norms.dropped,
-        withheld=(*gone, *superseded),
-        notes=tuple(filter(None, (view.note, *request.notes))),
-        findings=findings,
-        verdict=found.verdict,
-        weak=len(ranked) - len(strong),
-        known=len(norms.all) - len(norms.new) + len(strong) - len(new_hits),
-    )
-    marked_hits = _name_edits(view.workspace, new_hits, tree)
-    fitted = _fit_hits(marked_hits, retrieval, request, config)
-    retrieval = _add_hits(retrieval, fitted)
-    retrieval = _explain(retrieval, found, request, options, fitted, gone=len(gone))
-    if request.walk and fitted.served:
-        retrieval = _add_related(
-            retrieval, workspace, options, request, fitted.max_chars, tree, today
-        )
-        new_served = tuple(hit for hit in retrieval.hits if session.is_new(hit))
-        retrieval = replace(retrieval, hits=new_served)
-    retrieval = _add_hints(retrieval, view, options, request.max_chars, session.is_new)
-    if not _asks_organisation(options, request, environ):
-        return retrieval
-    add_organisation = load_optional("org.search", "add_organisation", default=_keep)
-    own_ids = {match.located.entry.id for match in found.matches}
-    own_ids |= {norm.entry_id for norm in norms.all if norm.entry_id}
-    extended: Retrieval = add_organisation(
-        retrieval,
-        view.workspace,
-        options,
-        request.max_chars,
-        environ,
-        today,
-        session.is_new,
-        own_ids,
-    )
-    return extended
+    selection = _select_hits(job, ranked, tree)
+    budget = _entries_budget(request, norms)
+    retrieval = _fit_to_budget(job, norms, ranked, selection, budget)
+    retrieval = replace(retrieval, findings=findings)
+    retrieval = _add_notes(retrieval, job, ranked, selection, budget)
+    retrieval = _add_related(retrieval, job, tree, budget)
+    retrieval = _add_hints(retrieval, job)
+    return _add_organisation(retrieval, job, norms, ranked)
 
 
-def _keep(retrieval: Retrieval, *_: object) -> Retrieval:
-    return retrieval
+# -- the memory and the session that a task asks
 
 
-def _open_session(workspace: Workspace, options: RetrieveOptions) -> SessionFilter:
-    """Return what the session of a job may be served; without a session that is everything."""
-    is_past = options.at is not None or options.base is not None
-    if options.session is None or options.all_matches or is_past:
-        return SessionFilter("", lambda _: True)
-    from memory_ci.sessions.session_note import fingerprint, is_held_out, list_given, mark_session
+def _load_session(workspace: Workspace, options: RetrieveOptions) -> _Session:
+    if options.session is None or options.all_matches or _is_elsewhere(options):
+        return _Session()
+    from memory_ci.sessions.session_note import is_held_out, list_given, mark_session
 
     mark = mark_session(options.session)
-    served = list_given(workspace, options.session)
-    is_silent = is_held_out(mark, workspace.config.retrieve.holdout)
-    return SessionFilter(mark if is_silent else "", lambda item: fingerprint(item) not in served)
+    held_out = mark if is_held_out(mark, workspace.config.retrieve.holdout) else ""
+    return _Session(held_out, list_given(workspace, options.session))
+
+
+def _is_elsewhere(options: RetrieveOptions) -> bool:
+    """Tell whether another memory than that of the work tree is asked."""
+    return options.at is not None or options.base is not None
 
 
 @contextmanager
 def open_view(workspace: Workspace, options: RetrieveOptions, today: date) -> Iterator[View]:
-    """Open the memory that the options name: of the work tree, of the past, or of a fork's base.
+    """Open the memory of the work tree, of an earlier moment, or of where a fork began.
 
     Raises:
         RepositoryError: unknown-revision, shallow-clone, unrelated-histories.
         UsageError: option-conflict.
     """
     if options.at is not None and options.base is not None:
-        hint = "--at names an earlier state of this branch, --base what a fork's branch was started from."
+        hint = (
+            "--at names an earlier state of this branch, "
+            "--base what a fork's branch was started from."
+        )
         raise UsageError("--at and --base exclude each other", slug="option-conflict", hint=hint)
-    if options.at is None and options.base is None:
+    if not _is_elsewhere(options):
         with synced_index(workspace) as index:
             yield View(workspace, today, index)
         return
-    # These modules take 15 ms to import, which most retrievals do not need.
+
+    # 15 ms of codec that the present is spared.
     from memory_ci.memory.past_index import Past, find_fork_point, find_moment
 
     if options.at:
         moment = find_moment(workspace, options.at)
+        commit = moment.commit
     else:
         moment = find_fork_point(workspace, options.base or "", today)
-    commit = moment.commit if options.at else None
+        commit = None
     with Past(moment.workspace).index(moment.commit) as index:
         yield View(moment.workspace, moment.today, index, commit, moment.note)
 
 
-def _select_norms(
-    view: View, options: RetrieveOptions, request: SearchRequest, session: SessionFilter
-) -> SelectedNorms:
-    """Return the norms that are served; none for a question about one file."""
-    config = view.workspace.config
-    norms: list[Norm] = []
-    if not options.about:
-        norms = _list_norms(view.index, view.today, config.prominence.decay)
-    new = [norm for norm in norms if session.is_new(norm)]
-    max_chars = min(config.retrieve.institutional_max_chars, request.max_chars // 2)
-    served, dropped = fit_norms(new, max_chars, norm_cost)
-    return SelectedNorms(norms, new, served, dropped)
-
-
-def _search_overflow(
-    request: SearchRequest, options: RetrieveOptions, norms: SelectedNorms
-) -> SearchRequest:
-    """Return the request with institutional memory in its scopes, if some norms did not fit."""
-    if not norms.overflow_ids or options.scopes:
-        return request
-    scopes = (*(request.filters["scopes"] or ()), "institutional")
-    return replace(request, filters={**request.filters, "scopes": scopes})
-
-
-def _find_candidates(
-    view: View,
-    task: str,
-    options: RetrieveOptions,
-    request: SearchRequest,
-    embedder: EmbedderChoice | None,
-) -> Ranked:
-    """Return the entries that the task finds, or those about a file, ranked."""
-    config = view.workspace.config
-    if options.about is not None:
-        return find_about(view.index, config, options.about, request, options, view.today)
-    names: tuple[str, ...] = ()
-    if options.diff is not None:
-        names = list_changed_names(view.workspace, options.diff)
-    return find_ranked(view.index, config, task, request, options, view.today, embedder, names)
-
-
-def _leave_out_served_norms(found: Ranked, norms: SelectedNorms) -> Ranked:
-    """Return the candidates without institutional memory, but for norms that did not fit."""
-    hits = [
-        hit
-        for hit in found.hits
-        if hit.located.scope.name != "institutional" or hit.located.entry.id in norms.overflow_ids
-    ]
-    return replace(found, hits=tuple(hits))
-
-
 def _resolve_tree(view: View, options: RetrieveOptions) -> str | None:
-    """Return the revision in which cited code is judged; None for the work tree.
-
-    Raises:
-        RepositoryError: unknown-revision.
-    """
+    """Return the revision in which cited code is judged; None is the work tree."""
     if options.tree is None:
         return view.commit
     resolve_commit(view.workspace.repo, options.tree)
     return options.tree
 
 
-def _drop_weak(
-    ranked: Sequence[Hit], found: Ranked, options: RetrieveOptions, request: SearchRequest
-) -> Sequence[Hit]:
-    """Return the entries that are close enough to the task; all, if the caller wants all."""
-    if options.all_matches or options.about is not None:
-        return ranked
-    directories = [f"{path.rstrip('/')}/" for path in options.paths or ()]
-
-    def cites_given_path(hit: Hit) -> bool:
-        """Return whether an entry cites one of the paths of the task, or a file below one."""
-        cited = [f"{verdict.path}/" for verdict in hit.verdicts]
-        return any(path.startswith(directory) for path in cited for directory in directories)
-
-    most = MOST if options.limit is None else request.limit
-    is_near = found.margin >= 0
-    return drop_weak(ranked, is_near=is_near, is_exempt=cites_given_path, most=most)
-
-
-def _fit_hits(
-    hits: Sequence[Hit], retrieval: Retrieval, request: SearchRequest, config: Config
-) -> FittedHits:
-    """Return the entries that fit into what the norms leave of the budget.
-
-    The line that names what was left out needs room as well, if something is.
-    """
-    max_chars = request.max_chars - context_cost(retrieval)
-    names_dropped = bool(retrieval.norms_dropped or request.walk)
-    if names_dropped:
-        max_chars -= MAX_LEFT_OUT
-    by_type = config.retrieve.type_max_chars
-    served, dropped = fit(hits, max_chars, entry_cost, by_type)
-    if dropped and not names_dropped:
-        served, dropped = fit(hits, max_chars - MAX_LEFT_OUT, entry_cost, by_type)
-    return FittedHits(served, dropped, max_chars)
-
-
-def _add_hits(retrieval: Retrieval, fitted: FittedHits) -> Retrieval:
-    """Return the retrieval with its entries; a norm that is served as an entry was not dropped."""
-    served_ids = {hit.located.entry.id for hit in fitted.served}
-    norms_dropped = [norm for norm in retrieval.norms_dropped if norm.entry_id not in served_ids]
-    return replace(
-        retrieval,
-        hits=fitted.served,
-        hits_dropped=fitted.dropped,
-        norms_dropped=tuple(norms_dropped),
+def _warn_of_lost_index(view: View) -> tuple[Finding, ...]:
+    """Warn if the index could not be saved: the next retrieval has to build it again."""
+    if not view.index.is_temporary or not view.index.reason:
+        return ()
+    return (
+        Finding(
+            path=str(index_path(view.workspace)),
+            line=1,
+            code="index-not-kept",
+            message=f"the index could not be kept: {view.index.reason}",
+            hint="Check the rights and the space there.",
+            level="warning",
+        ),
     )
 
 
-def _explain(
-    retrieval: Retrieval,
-    found: Ranked,
-    request: SearchRequest,
-    options: RetrieveOptions,
-    fitted: FittedHits,
-    *,
-    gone: int,
-) -> Retrieval:
-    """Return the retrieval with notes on what did not answer and what is not shown."""
-    used_chars = request.max_chars - fitted.max_chars
-    notes = [*retrieval.notes, *_explain_silence(retrieval, found, gone, used_chars, options.about)]
-    served, weak = len(retrieval.hits), retrieval.weak
-    if options.limit is not None and weak and 0 < served < request.limit:
-        notes.append(f"{plural(weak, 'weaker entry')} left out; `--all` shows them.")
-    return replace(retrieval, notes=tuple(notes))
+# -- norms
 
 
-def _add_related(
-    retrieval: Retrieval,
-    workspace: Workspace,
-    options: RetrieveOptions,
-    request: SearchRequest,
-    max_chars: int,
-    tree: str | None,
-    today: date,
-) -> Retrieval:
-    """Return the retrieval with entries one relation away from its entries."""
-    from memory_ci.commands.retrieve.walk import add_related
+def _select_norms(
+    view: View, options: RetrieveOptions, request: SearchRequest, session: _Session
+) -> _Norms:
+    """Choose the norms that fit half of the budget; a file is asked about without norms."""
+    if options.about:
+        return _Norms()
+    config = view.workspace.config
+    norms = _list_norms(view.index, view.today, config.prominence.decay)
+    new_norms = [norm for norm in norms if session.is_new(norm)]
+    budget = min(config.retrieve.institutional_max_chars, request.max_chars // 2)
+    served, dropped = fit_norms(new_norms, budget, norm_cost)
+    return _Norms(tuple(norms), served, dropped, len(norms) - len(new_norms))
 
-    # The view is opened again because git ran without a lock in between.
-    with open_view(workspace, options, today) as view:
-        return add_related(
-            retrieval,
-            view.workspace,
-            view.index,
-            request,
-            max_chars,
-            tree=tree,
-            stale=options.stale,
+
+def _search_dropped_norms(
+    request: SearchRequest, options: RetrieveOptions, norms: _Norms
+) -> SearchRequest:
+    """Let norms that do not fit their budget be found by their words, like any entry."""
+    if not norms.dropped_ids or options.scopes:
+        return request
+    scopes = (*(request.filters["scopes"] or ()), "institutional")
+    return replace(request, filters={**request.filters, "scopes": scopes})
+
+
+def find_overflow(index: Index, config: Config, today: date) -> tuple[Norm, ...]:
+    """Return the norms that do not fit the budget of institutional memory."""
+    norms = _list_norms(index, today, config.prominence.decay)
+    budget = min(config.retrieve.institutional_max_chars, config.retrieve.max_chars // 2)
+    _, dropped = fit_norms(norms, budget, norm_cost)
+    return dropped
+
+
+def _list_norms(index: Index, today: date, decay: Decay) -> list[Norm]:
+    """List institutional memory in file order: entries without front matter, and prose."""
+    norms = []
+    for located in list_entries(index, scopes=("institutional",), statuses=("active", "compacted")):
+        entry = located.entry
+        # A rejected entry is worded so that nobody follows it.
+        prefix = "[tried and rejected] " if entry.adoption == "rejected" else ""
+        text = f"## {prefix}{entry.title}\n\n{entry.body}".rstrip()
+        if entry.instead:
+            text += f"\n\nDone instead: {entry.instead}"
+        value = prominence(entry, today, decay)
+        norms.append(Norm(located.path, located.line, text, entry.id, value))
+    for norm in list_prose(index, "institutional"):
+        text = strip_comments(norm.text).strip()
+        if _has_prose(text):
+            norms.append(replace(norm, text=text, prominence=1.0))
+    return sorted(norms, key=lambda norm: (norm.path, norm.line))
+
+
+def _has_prose(text: str) -> bool:
+    """Tell whether a text holds more than headings."""
+    return any(line.strip() and not line.startswith("#") for line in text.splitlines())
+
+
+# -- ranked entries
+
+
+def _rank_entries(job: _Job, norms: _Norms) -> Ranked:
+    """Rank the entries that match the task, or that concern the file asked about."""
+    view = job.view
+    config = view.workspace.config
+    embedder = _choose_embedder(config, job.options, job.environ)
+    if job.options.about is not None:
+        ranked = ranking.find_about(
+            view.index, config, job.options.about, job.request, job.options, view.today
         )
+    else:
+        names: tuple[str, ...] = ()
+        if job.options.diff is not None:
+            names = list_changed_names(job.workspace, job.options.diff)
+        ranked = ranking.find_ranked(
+            view.index, config, job.task, job.request, job.options, view.today, embedder, names
+        )
+    _note_vector_lane(job, embedder, ranked)
+
+    # Institutional memory is ranked only as far as it does not fit its own budget.
+    hits = []
+    for hit in ranked.hits:
+        located = hit.located
+        if located.scope.name != "institutional" or located.entry.id in norms.dropped_ids:
+            hits.append(hit)
+    return replace(ranked, hits=tuple(hits))
 
 
-def _asks_organisation(
-    options: RetrieveOptions, request: SearchRequest, environ: Mapping[str, str] | None
-) -> bool:
-    """Return whether the organisation's memory is searched.
+def _choose_embedder(
+    config: Config, options: RetrieveOptions, environ: Mapping[str, str] | None
+) -> EmbedderChoice | None:
+    if environ is None or config.retrieve.embedder == "none" or _is_elsewhere(options):
+        return None
+    from memory_ci.search.embedders import choose_embedder
 
-    It applies to the present alone, and to roles that see global memory.
-    """
-    if not environ or not environ.get("MEMORY_CI_ORG_INDEX"):
-        return False
-    filters = (options.about, options.at, options.base, options.occurred_between)
-    is_narrowed = bool(options.statuses) or any(value is not None for value in filters)
-    return not is_narrowed and "global" in (request.filters["scopes"] or ())
+    return choose_embedder(config.retrieve, environ)
+
+
+def _note_vector_lane(job: _Job, embedder: EmbedderChoice | None, ranked: Ranked) -> None:
+    """Note for `doctor` whether the vectors answered, if they were asked."""
+    if embedder is None or embedder.embedder is None or not (ranked.cosines or ranked.reason):
+        return
+    from memory_ci.memory.embedding import note_lane  # 1 ms that words alone are spared
+
+    note_lane(job.workspace, job.today, "" if ranked.cosines else ranked.reason)
 
 
 def list_changed_names(workspace: Workspace, rev: str) -> tuple[str, ...]:
-    """Return the definitions that the work tree changes since a revision, the most changed first.
+    """List the definitions that the work tree changes since a revision, most changed first.
 
     Raises:
         RepositoryError: unknown-revision.
     """
-    # Other tasks do not need these modules.
+    # Two modules that other tasks are spared.
     from memory_ci.anchors.symbols import list_definitions
     from memory_ci.gitrepo.log import list_hunk_headings
 
@@ -432,98 +370,113 @@ def list_changed_names(workspace: Workspace, rev: str) -> tuple[str, ...]:
     return tuple(name for name, _ in counts.most_common(MAX_NAMES))
 
 
-def find_overflow(index: Index, config: Config, today: date) -> tuple[Norm, ...]:
-    """Return the norms that do not fit the budget of institutional memory."""
-    norms = _list_norms(index, today, config.prominence.decay)
-    max_chars = min(config.retrieve.institutional_max_chars, config.retrieve.max_chars // 2)
-    _, dropped = fit_norms(norms, max_chars, norm_cost)
-    return dropped
+def _select_hits(job: _Job, ranked: Ranked, tree: str | None) -> _Selection:
+    """Drop the hits that are stale, superseded, weak or already served."""
+    options = job.options
+    workspace = job.view.workspace
+    rerank = partial(ranking.weigh_again, ranked)
+    judged, gone = ranking.judge_hits(workspace, ranked.hits, tree, rerank, stale=options.stale)
+    limit = min(job.request.limit, MAX_ABOUT) if options.about else job.request.limit
+    ordered, superseded = ranking.arrange(judged, limit)
+
+    strong = ordered
+    if not options.all_matches and options.about is None:
+        strong = drop_weak(
+            ordered,
+            is_near=ranked.margin >= 0,
+            is_exempt=partial(_cites_any, options.paths or ()),
+            most=MOST if options.limit is None else job.request.limit,
+        )
+    new_hits = [hit for hit in strong if job.session.is_new(hit)]
+    return _Selection(
+        hits=tuple(_name_edits(workspace, new_hits, tree)),
+        gone=gone,
+        superseded=superseded,
+        weak=len(ordered) - len(strong),
+        served_before=len(strong) - len(new_hits),
+    )
 
 
-def _name_edits(workspace: Workspace, hits: Sequence[Hit], tree: str | None) -> Sequence[Hit]:
-    """Return the entries, with what changed the code that they cite where it has changed."""
-    is_marked = any(verdict.kind in MARKED for hit in hits for verdict in hit.verdicts)
-    if not is_marked:
+def _cites_any(paths: Sequence[str], hit: Hit) -> bool:
+    """Tell whether an entry cites one of the paths, or a file below one of them."""
+    prefixes = tuple(f"{path.rstrip('/')}/" for path in paths)
+    return any(f"{verdict.path}/".startswith(prefixes) for verdict in hit.verdicts)
+
+
+def _name_edits(workspace: Workspace, hits: list[Hit], tree: str | None) -> list[Hit]:
+    """Add to marked verdicts the commit that changed the cited code."""
+    if all(verdict.kind not in MARKED for hit in hits for verdict in hit.verdicts):
         return hits
-    from memory_ci.memory.edits import with_edits
+    from memory_ci.memory.edits import with_edits  # only marked entries need it
 
-    return with_edits(workspace, list(hits), tree)
-
-
-def _find_embedder(
-    config: Config, options: RetrieveOptions, environ: Mapping[str, str] | None
-) -> EmbedderChoice | None:
-    """Return the embedder for the task; None for memory of the past, or if none is configured."""
-    is_past = options.at is not None or options.base is not None
-    if environ is None or is_past or config.retrieve.embedder == "none":
-        return None
-    from memory_ci.search.embedders import choose_embedder
-
-    return choose_embedder(config.retrieve, environ)
+    return with_edits(workspace, hits, tree)
 
 
-def _note_vector_search(
-    workspace: Workspace, embedder: EmbedderChoice | None, found: Ranked, today: date
-) -> None:
-    """Note for `doctor` whether the vectors answered, if they were searched."""
-    if embedder is None or embedder.embedder is None or not (found.cosines or found.reason):
-        return
-    from memory_ci.memory.embedding import note_lane
-
-    note_lane(workspace, today, "" if found.cosines else found.reason)
+# -- the budget
 
 
-def _add_hints(
-    retrieval: Retrieval,
-    view: View,
-    options: RetrieveOptions,
-    max_chars: int,
-    is_new: Callable[[Given], bool],
+def _entries_budget(request: SearchRequest, norms: _Norms) -> int:
+    """Return the characters that norms leave to entries."""
+    served = Retrieval(task="", mode="lexical", norms=norms.served)
+    reserved = MAX_LEFT_OUT if norms.dropped or request.walk else 0
+    return request.max_chars - context_cost(served) - reserved
+
+
+def _fit_to_budget(
+    job: _Job, norms: _Norms, ranked: Ranked, selection: _Selection, budget: int
 ) -> Retrieval:
-    """Return the retrieval with hints from git history, if it has fewer than two entries and room.
+    by_type = job.view.workspace.config.retrieve.type_max_chars
+    hits, dropped = fit(selection.hits, budget, entry_cost, by_type)
+    is_reserved = norms.dropped or job.request.walk
+    if dropped and not is_reserved:  # The line that names the dropped ones needs space as well.
+        hits, dropped = fit(selection.hits, budget - MAX_LEFT_OUT, entry_cost, by_type)
 
-    A question about a file gets none, nor does memory of the past, which did not know what was
-    merged since.
-    """
-    has_hints = view.workspace.config.retrieve.hints
-    if not has_hints or options.at is not None or options.about is not None:
-        return retrieval
-    # This module takes 3 ms to import, which other tasks do not need.
-    from memory_ci.commands.retrieve.similar import FEW, find_hints
-
-    if len(retrieval.hits) >= FEW:
-        return retrieval
-    hints = find_hints(view.workspace, retrieval.task, options.paths or (), is_new)
-    with_hints = replace(retrieval, hints=drop_taught(hints, retrieval.hits))
-    used_chars = context_cost(with_hints) + sum(entry_cost(hit) for hit in retrieval.hits)
-    return with_hints if used_chars <= max_chars else retrieval
-
-
-def drop_taught(hints: Hints, hits: Sequence[Hit]) -> Hints:
-    """Return the hints without changes whose own entries are served: they would say the same."""
-    sources: set[str] = set()
-    for hit in hits:
-        sources |= set((hit.located.entry.source or "").split())
-    changes = [found for found in hints.changes if not sources & set(found.task.sources)]
-    return replace(hints, changes=tuple(changes))
+    hit_ids = {hit.located.entry.id for hit in hits}
+    return Retrieval(
+        task=job.task,
+        mode=ranked.mode,
+        norms=norms.served,
+        norms_dropped=tuple(norm for norm in norms.dropped if norm.entry_id not in hit_ids),
+        hits=hits,
+        hits_dropped=dropped,
+        withheld=(*selection.gone, *selection.superseded),
+        verdict=ranked.verdict,
+        weak=selection.weak,
+        known=norms.served_before + selection.served_before,
+    )
 
 
-def _explain_silence(
-    retrieval: Retrieval, found: Ranked, gone: int, used_chars: int, about: str | None
-) -> Iterator[str]:
-    """Yield notes on what did not answer, and on what is not shown.
+# -- notes
+
+
+def _add_notes(
+    retrieval: Retrieval, job: _Job, ranked: Ranked, selection: _Selection, budget: int
+) -> Retrieval:
+    """Add what the caller should know of how the task was answered."""
+    notes = [job.view.note] if job.view.note else []
+    notes += [note for note in job.request.notes if note]
+    if ranked.mode == "degraded":
+        notes.append(f"Words alone were asked: {ranked.reason}.")
+    notes += _explain_silence(retrieval, job.options.about, job.request.max_chars - budget)
+    if selection.gone:
+        count = plural(len(selection.gone), "entry")
+        notes.append(f"Withheld, because the code cited is gone: {count}. --stale shows them.")
+    is_short = 0 < len(retrieval.hits) < job.request.limit
+    if job.options.limit is not None and retrieval.weak and is_short:
+        count = plural(retrieval.weak, "weaker entry")
+        notes.append(f"{count} left out; `--all` shows them.")
+    return replace(retrieval, notes=tuple(notes))
+
+
+def _explain_silence(retrieval: Retrieval, about: str | None, overhead: int) -> Iterator[str]:
+    """Say why entries are not served.
 
     Args:
-        retrieval: what is served.
-        found: the candidates.
-        gone: how many entries were withheld because their code is gone.
-        used_chars: characters of the budget that norms and notes take.
-        about: the file that was asked about.
+        overhead: characters of the context that are not available to entries.
     """
+    weak = retrieval.weak
+    known = retrieval.known
     is_empty = not retrieval.hits and not retrieval.hits_dropped
-    weak, known = retrieval.weak, retrieval.known
-    if found.mode == "degraded":
-        yield f"Words alone were asked: {found.reason}."
     if about is not None and is_empty and not known:
         yield f"Nothing is known of {about}."
     if retrieval.task.strip() and not build_terms(retrieval.task):
@@ -533,99 +486,116 @@ def _explain_silence(
         yield f"Nothing close ({weak} weak {matches}; `--all` shows them)."
     if known:
         pronoun = "it" if known == 1 else "them"
-        yield f"This session was given {plural(known, 'entry')} before; `--all` shows {pronoun}."
+        count = plural(known, "entry")
+        yield f"This session was given {count} before; `--all` shows {pronoun}."
     if retrieval.hits_dropped and not retrieval.hits:
         count = plural(len(retrieval.hits_dropped), "entry")
-        smallest = min(entry_cost(hit) for hit in retrieval.hits_dropped) + used_chars
-        yield f"{count} found, but no room: with the smallest it takes {smallest} characters."
-    if gone:
-        count = plural(gone, "entry")
-        yield f"Withheld, because the code cited is gone: {count}. --stale shows them."
+        least = min(entry_cost(hit) for hit in retrieval.hits_dropped) + overhead
+        yield f"{count} found, but no room: with the smallest it takes {least} characters."
 
 
-def _warn_of_temporary_index(view: View) -> tuple[Finding, ...]:
-    """Return a warning if the index could not be kept, so that the next retrieval builds it again."""
-    index = view.index
-    if not index.is_temporary or not index.reason:
-        return ()
-    path = str(index_path(view.workspace))
-    message = f"the index could not be kept: {index.reason}"
-    hint = "Check the rights and the space there."
-    return (Finding(path, 1, "index-not-kept", message, hint, "warning"),)
+# -- what extends a retrieval
 
 
-def _list_norms(index: Index, today: date, decay: Decay) -> list[Norm]:
-    """Return institutional memory in file order: entries without front matter, and prose."""
-    norms: list[Norm] = []
-    for place in list_entries(index, scopes=("institutional",), statuses=("active", "compacted")):
-        entry = place.entry
-        # A rejected rule is worded so that nobody follows it.
-        mark = "[tried and rejected] " if entry.adoption == "rejected" else ""
-        text = f"## {mark}{entry.title}\n\n{entry.body}".rstrip()
-        if entry.instead:
-            text += f"\n\nDone instead: {entry.instead}"
-        norms.append(Norm(place.path, place.line, text, entry.id, prominence(entry, today, decay)))
-    for norm in list_prose(index, "institutional"):
-        text = strip_comments(norm.text).strip()
-        lines = text.splitlines()
-        has_content = any(line.strip() and not line.startswith("#") for line in lines)
-        if has_content:
-            norms.append(replace(norm, text=text, prominence=1.0))
-    return sorted(norms, key=lambda norm: (norm.path, norm.line))
+def _add_related(retrieval: Retrieval, job: _Job, tree: str | None, budget: int) -> Retrieval:
+    """Add the entries one relation away from the hits, with `--walk`."""
+    if not (job.request.walk and retrieval.hits):
+        return retrieval
+    from memory_ci.commands.retrieve.walk import add_related  # only a walk needs it
+
+    # Opened again: in the meantime git ran without a lock on the index.
+    with open_view(job.workspace, job.options, job.today) as view:
+        retrieval = add_related(
+            retrieval,
+            view.workspace,
+            view.index,
+            job.request,
+            budget,
+            tree=tree,
+            stale=job.options.stale,
+        )
+    hits = tuple(hit for hit in retrieval.hits if job.session.is_new(hit))
+    return replace(retrieval, hits=hits)
 
 
-def find_visible(
-    workspace: Workspace, prefix: str, options: RetrieveOptions, today: date
-) -> Located:
-    """Return the entry whose id starts with a prefix, if `retrieve` may serve it to the caller.
+def _add_hints(retrieval: Retrieval, job: _Job) -> Retrieval:
+    """Add what git history says of the task if few entries are served.
 
-    A retired entry, and one that is withheld as unsafe, is as unknown as one that does not exist.
-
-    Raises:
-        UsageError: unknown-entry, ambiguous-entry.
+    A file gets no hints. Nor does a moment of the past, which did not know later merges.
     """
-    from memory_ci.memory.lookup import find_entry
+    options = job.options
+    workspace = job.view.workspace
+    if not workspace.config.retrieve.hints or options.at is not None or options.about is not None:
+        return retrieval
+    from memory_ci.commands.retrieve.similar import FEW, find_hints  # 3 ms that others are spared
 
-    filters: Filters = {**make_sound(options, workspace.config, today).filters}
-    filters["scopes"] = (*(filters["scopes"] or ()), "institutional")
-    filters.setdefault("statuses", SHOWN_STATUSES)
-    with synced_index(workspace) as index:
-        located = list_entries(index, **filters)
-    try:
-        return find_entry(located, prefix)
-    except UsageError as error:
-        if error.slug != "unknown-entry":
-            raise
-        hint = "What retrieve gives has its id."
-        raise UsageError(error.message, slug=error.slug, hint=hint) from error
+    if len(retrieval.hits) >= FEW:
+        return retrieval
+    hints = find_hints(workspace, retrieval.task, options.paths or (), job.session.is_new)
+    extended = replace(retrieval, hints=drop_taught(hints, retrieval.hits))
+    total = context_cost(extended) + sum(entry_cost(hit) for hit in extended.hits)
+    return extended if total <= job.request.max_chars else retrieval
 
 
-def show_visible(
-    workspace: Workspace, prefix: str, options: RetrieveOptions, today: date
-) -> Retrieval:
-    """Return one entry as a retrieval, marked where the code that it cites has changed.
+def drop_taught(hints: Hints, hits: Sequence[Hit]) -> Hints:
+    """Return the hints without those of changes whose own entries are served.
 
-    Raises:
-        UsageError: unknown-entry, ambiguous-entry.
+    They would only repeat the entry.
     """
-    from memory_ci.commands.retrieve.anchor_verdicts import judge_located
-    from memory_ci.memory.edits import with_edits
-
-    place = find_visible(workspace, prefix, options, today)
-    verdicts = judge_located(workspace, [place], None) if may_be_judged(place) else {}
-    hit = Hit(place, 1.0, (), verdicts=verdicts.get(place.entry, ()))
-    return Retrieval(task=prefix, mode="lexical", hits=tuple(with_edits(workspace, [hit], None)))
+    sources = {source for hit in hits for source in (hit.located.entry.source or "").split()}
+    changes = [change for change in hints.changes if not sources & set(change.task.sources)]
+    return replace(hints, changes=tuple(changes))
 
 
-def noted_ids(answer: Retrieval) -> tuple[str, ...]:
-    """Return what is noted of a retrieval for trailers: its ids, or that its session is held out."""
+def _add_organisation(retrieval: Retrieval, job: _Job, norms: _Norms, ranked: Ranked) -> Retrieval:
+    """Add entries of other repositories of the organisation."""
+    environ = job.environ
+    if environ is None or not environ.get("MEMORY_CI_ORG_INDEX") or not _asks_for_all(job):
+        return retrieval
+    own_ids = {match.located.entry.id for match in ranked.matches}
+    own_ids |= {norm.entry_id for norm in norms.all if norm.entry_id}
+    add_organisation: Callable[..., Retrieval] = load_optional(
+        "org.search", "add_organisation", default=_return_unchanged
+    )
+    return add_organisation(
+        retrieval,
+        job.view.workspace,
+        job.options,
+        job.request.max_chars,
+        environ,
+        job.today,
+        job.session.is_new,
+        own_ids,
+    )
+
+
+def _asks_for_all(job: _Job) -> bool:
+    """Tell whether the task asks for today's memory in a role that sees beyond the repository."""
+    options = job.options
+    is_narrowed = options.about is not None or options.occurred_between is not None
+    if is_narrowed or options.statuses or _is_elsewhere(options):
+        return False
+    return "global" in (job.request.filters["scopes"] or ())
+
+
+def _return_unchanged(retrieval: Retrieval, *_: Any) -> Retrieval:  # noqa: ANN401 - as add_organisation
+    return retrieval
+
+
+# -- ids
+
+
+def noted_ids(retrieval: Retrieval) -> tuple[str, ...]:
+    """Return the ids to note as served, or the mark of a session that is held out."""
     from memory_ci.sessions.served_ids import HELD_OUT
 
-    return (f"{HELD_OUT}{answer.held_out}",) if answer.held_out else injected_ids(answer)
+    if retrieval.held_out:
+        return (f"{HELD_OUT}{retrieval.held_out}",)
+    return injected_ids(retrieval)
 
 
-def injected_ids(answer: Retrieval) -> tuple[str, ...]:
+def injected_ids(retrieval: Retrieval) -> tuple[str, ...]:
     """Return the ids of the norms and entries that are served."""
-    norm_ids = [norm.entry_id for norm in answer.norms if norm.entry_id]
-    hit_ids = [hit.located.entry.id for hit in answer.hits]
-    return tuple(dict.fromkeys([*norm_ids, *hit_ids]))
+    ids = [norm.entry_id for norm in retrieval.norms if norm.entry_id]
+    ids += [hit.located.entry.id for hit in retrieval.hits]
+    return tuple(dict.fromkeys(ids))

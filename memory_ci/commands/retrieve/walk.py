@@ -1,154 +1,195 @@
-"""Walk: the entries one relation away from those that a task's words found, after them and in what room they leave."""
+"""Entries that are one relation away from the hits of a task (`--walk`)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import NamedTuple
 
 from msgspec.structs import replace
 
 from memory_ci.commands.retrieve.options import SearchRequest
-from memory_ci.commands.retrieve.ranking import judge_hits
+from memory_ci.commands.retrieve.ranking import TruthOf, judge_hits
 from memory_ci.commands.retrieve.text import entry_cost
 from memory_ci.lifecycle.relations import parse_relation
 from memory_ci.lifecycle.similarity import words_of
 from memory_ci.memory.edits import with_edits
 from memory_ci.memory.workspace import Workspace
-from memory_ci.records.entry import Entry
+from memory_ci.records.entry import Located
 from memory_ci.records.retrieval import Hit, Retrieval
 from memory_ci.search.database import Index
-from memory_ci.search.neighbours import Naming, find_by_ids, find_similar, list_naming
+from memory_ci.search.neighbours import Naming, Similar, find_by_ids, find_similar, list_naming
 from memory_ci.search.rank import fit
 
 STEP = 0.5
-"""What one step costs: an entry one step away scores half of the hit's score x the weight of what leads to it."""
+"""Factor of one step: an entry scores STEP x the hit's score x the weight of the relation."""
 
-LOOKED_AROUND = 10
-"""Of so many of the best hits the similar entries are looked for; what entries state of each other, of all."""
+MAX_COMPARED = 10
+"""The number of best hits whose similar entries are searched; stated relations count for all."""
 
 BY_WORDS = "Similar entries were found by their words: the index has no vectors to compare."
 
-STATED = {
+PHRASES = {
     "supports": ("supports it", "supported by it"),
     "contradicts": ("contradicts it", "contradicted by it"),
     "duplicates": ("duplicates it", "duplicated by it"),
 }
-"""What is said of an entry that states a relation to a hit, and of one that a hit states a relation to."""
+"""The phrase for an entry that states a relation to a hit, and for the object of a hit's."""
+
+SIMILARITY_NAMES = {"vectors": "cosine", "words": "words in common"}
 
 
-class Way(NamedTuple):
-    """How an entry is reached: from which hit, by what, and what that counts."""
+class _Link(NamedTuple):
+    """How an entry is reached: from a hit, by a relation of some weight."""
 
     hit: Hit
-    what: str
+    phrase: str
     weight: float
 
     @property
     def score(self) -> float:
+        """The score of the entry that is reached."""
         return self.hit.score * STEP * self.weight
 
 
 def add_related(
-    answer: Retrieval,
+    retrieval: Retrieval,
     workspace: Workspace,
     index: Index,
-    asked: SearchRequest,
-    room: int,
+    request: SearchRequest,
+    max_chars: int,
     *,
     tree: str | None,
     stale: bool,
 ) -> Retrieval:
-    """The answer with what is one step away from its hits, in the `room` of characters that all of them share.
+    """Return the retrieval with the entries that are one step away from its hits.
 
-    Only what the query itself could have found is reached: the same filters hold, and what was withheld stays so.
-    Hits keep their places and their room. Cited code is judged in `tree`, as that of the hits.
+    Only what the task itself could have found is reached: the same filters hold, and withheld
+    entries stay withheld. Hits keep their order and their share of the budget.
+
+    Args:
+        max_chars: the characters that all entries share.
+        tree: the revision in which cited code is judged, as that of the hits.
     """
-    ways, is_by_words = _find_ways(index, answer, asked)
-    reached = []
-    for id_, place in find_by_ids(index, ways.keys(), **asked.filters).items():
-        way = ways[id_]
-        origin = way.hit.located.entry.id[:8]
-        factors = ((f"score of {origin}", way.hit.score), ("step", STEP), ("weight", way.weight))
-        reached.append(Hit(place, way.score, factors, related=f"related to {origin}: {way.what}"))
+    links, is_by_words = _find_links(index, retrieval, request)
+    located_by_id = find_by_ids(index, links.keys(), **request.filters)
+    reached = [_make_hit(located, links[id_]) for id_, located in located_by_id.items()]
     reached.sort(key=_order)
+    rerank = partial(_apply_truth, reached)
+    hits, gone = judge_hits(workspace, reached, tree, rerank, stale=stale)
+    free = max(0, request.limit - len(retrieval.hits))
+    hits = with_edits(workspace, hits[:free], tree)
 
-    def weigh(truth: Callable[[Entry], float]) -> list[Hit]:
-        factors = [(hit, truth(hit.located.entry)) for hit in reached]
-        weighed = (
-            replace(hit, score=hit.score * factor, factors=(*hit.factors, ("truth", factor)))
-            for hit, factor in factors
-            if factor > 0
-        )
-        return sorted(weighed, key=_order)
-
-    hits, gone = judge_hits(workspace, reached, tree, weigh, stale=stale)
-    best = with_edits(workspace, hits[: max(0, asked.limit - len(answer.hits))], tree)
     by_type = dict(workspace.config.retrieve.type_max_chars)
-    for hit in (
-        answer.hits
-    ):  # What they take of the room, and of that of each type, is not left for others.
-        cost, kind = entry_cost(hit), hit.located.entry.type
-        room -= cost
-        if kind in by_type:
-            by_type[kind] -= cost
-    kept, dropped = fit(best, room, entry_cost, by_type)
+    for hit in retrieval.hits:  # They use up the budget, and that of their types.
+        cost = entry_cost(hit)
+        entry_type = hit.located.entry.type
+        max_chars -= cost
+        if entry_type in by_type:
+            by_type[entry_type] -= cost
+    served, dropped = fit(hits, max_chars, entry_cost, by_type)
     return replace(
-        answer,
-        hits=(*answer.hits, *kept),
-        hits_dropped=(*answer.hits_dropped, *dropped),
-        withheld=(*answer.withheld, *gone),
-        notes=(*answer.notes, BY_WORDS) if is_by_words else answer.notes,
+        retrieval,
+        hits=(*retrieval.hits, *served),
+        hits_dropped=(*retrieval.hits_dropped, *dropped),
+        withheld=(*retrieval.withheld, *gone),
+        notes=(*retrieval.notes, BY_WORDS) if is_by_words else retrieval.notes,
     )
 
 
-def _find_ways(
-    index: Index, answer: Retrieval, asked: SearchRequest
-) -> tuple[dict[str, Way], bool]:
-    """(the best way to each entry that is reached, by id; whether words had to do for vectors). Of several ways to an
-    entry the one that counts most is taken, of equal ones the one from the better hit."""
-    naming = list_naming(index, **asked.filters)
-    around = answer.hits[:LOOKED_AROUND]
-    similar = find_similar(index, [hit.located for hit in around], words_of, **asked.filters)
-    names = {"vectors": "cosine", "words": "words in common"}
-    alike = (
-        (
-            near.located.entry.id,
-            Way(hit, f"similar to it ({names[found.basis]} {near.weight:.2f})", near.weight),
-        )
-        for hit, found in zip(around, similar, strict=True)
-        for near in found.near
+def _make_hit(located: Located, link: _Link) -> Hit:
+    hit_id = link.hit.located.entry.id[:8]
+    factors = (
+        (f"score of {hit_id}", link.hit.score),
+        ("step", STEP),
+        ("weight", link.weight),
     )
-    # What another entry has replaced, whether or not that one may answer: a norm, or a type that was not asked for.
-    # Jobs stay apart all the same: what one of them noted replaces nothing for another.
-    session, is_open = asked.filters.get("session"), asked.filters.get("all_sessions", False)
-    replacing = list_naming(index, scopes=None, session=session, all_sessions=is_open)
-    # And what is in the answer already, or was left out of it for a reason.
-    hits = (*answer.hits, *answer.hits_dropped, *(one.hit for one in answer.withheld))
-    barred = {
-        *(older for one in replacing for older in one.supersedes if older != one.id),
-        *(hit.located.entry.id for hit in hits),
-        *(norm.entry_id for norm in (*answer.norms, *answer.norms_dropped)),
-    }
-    ways: dict[str, Way] = {}
-    for id_, way in (*_stated_ways(answer.hits, naming), *alike):
-        if id_ not in barred and (id_ not in ways or way.score > ways[id_].score):
-            ways[id_] = way
-    return ways, any(found.basis == "words" for found in similar)
+    return Hit(located, link.score, factors, related=f"related to {hit_id}: {link.phrase}")
 
 
-def _stated_ways(hits: Sequence[Hit], naming: Sequence[Naming]) -> Iterator[tuple[str, Way]]:
-    """The ways that entries state: from a hit to what it names, and from a hit to what names it."""
-    by_id = {hit.located.entry.id: hit for hit in hits}
-    for one in naming:
-        for relation in filter(None, map(parse_relation, one.relations)):
-            to_it, by_it = STATED[relation.kind]
-            if relation.id in by_id:
-                yield one.id, Way(by_id[relation.id], to_it, 1.0)
-            if one.id in by_id:
-                yield relation.id, Way(by_id[one.id], by_it, 1.0)
-        for older in one.supersedes:
-            if older in by_id:
-                yield one.id, Way(by_id[older], "supersedes it", 1.0)
+def _apply_truth(hits: Sequence[Hit], truth_of: TruthOf) -> list[Hit]:
+    """Return the hits with their truth factor, best first, without those of truth 0."""
+    weighed = []
+    for hit in hits:
+        truth = truth_of(hit.located.entry)
+        if truth > 0:
+            factors = (*hit.factors, ("truth", truth))
+            weighed.append(replace(hit, score=hit.score * truth, factors=factors))
+    return sorted(weighed, key=_order)
+
+
+def _find_links(
+    index: Index, retrieval: Retrieval, request: SearchRequest
+) -> tuple[dict[str, _Link], bool]:
+    """Find the best link to each entry that is one step away from a hit.
+
+    Of several links to an entry the one of the highest score is taken, of equal ones that from
+    the better hit.
+
+    Returns:
+        The links by entry id, and whether entries were compared by words instead of vectors.
+    """
+    naming = list_naming(index, **request.filters)
+    compared = retrieval.hits[:MAX_COMPARED]
+    located = [hit.located for hit in compared]
+    similar = find_similar(index, located, words_of, **request.filters)
+    excluded_ids = _list_excluded(index, retrieval, request)
+
+    best: dict[str, _Link] = {}
+    for id_, link in (*_stated_links(retrieval.hits, naming), *_similar_links(compared, similar)):
+        if id_ in excluded_ids:
+            continue
+        if id_ not in best or link.score > best[id_].score:
+            best[id_] = link
+    return best, any(result.basis == "words" for result in similar)
+
+
+def _list_excluded(index: Index, retrieval: Retrieval, request: SearchRequest) -> set[str | None]:
+    """List the ids of entries that are superseded, served already, or left out for a reason."""
+    # A superseding entry counts even if it cannot be served itself: a norm, or another type.
+    # Sessions stay apart: what one of them noted replaces nothing for another.
+    superseding = list_naming(
+        index,
+        scopes=None,
+        session=request.filters.get("session"),
+        all_sessions=request.filters.get("all_sessions", False),
+    )
+    ids: set[str | None] = set()
+    for naming in superseding:
+        ids.update(id_ for id_ in naming.supersedes if id_ != naming.id)
+    withheld = [withheld.hit for withheld in retrieval.withheld]
+    ids.update(
+        hit.located.entry.id for hit in (*retrieval.hits, *retrieval.hits_dropped, *withheld)
+    )
+    ids.update(norm.entry_id for norm in (*retrieval.norms, *retrieval.norms_dropped))
+    return ids
+
+
+def _similar_links(hits: Sequence[Hit], similar: Sequence[Similar]) -> Iterator[tuple[str, _Link]]:
+    """Yield the links from each hit to the entries that are similar to it."""
+    for hit, result in zip(hits, similar, strict=True):
+        measure = SIMILARITY_NAMES[result.basis]
+        for neighbour in result.near:
+            phrase = f"similar to it ({measure} {neighbour.weight:.2f})"
+            yield neighbour.located.entry.id, _Link(hit, phrase, neighbour.weight)
+
+
+def _stated_links(hits: Sequence[Hit], naming: Sequence[Naming]) -> Iterator[tuple[str, _Link]]:
+    """Yield the links from each hit to what it names, and to what names it."""
+    hits_by_id = {hit.located.entry.id: hit for hit in hits}
+    for entry in naming:
+        for stated in entry.relations:
+            relation = parse_relation(stated)
+            if relation is None:
+                continue
+            to_hit, from_hit = PHRASES[relation.kind]
+            if relation.id in hits_by_id:
+                yield entry.id, _Link(hits_by_id[relation.id], to_hit, 1.0)
+            if entry.id in hits_by_id:
+                yield relation.id, _Link(hits_by_id[entry.id], from_hit, 1.0)
+        for superseded_id in entry.supersedes:
+            if superseded_id in hits_by_id:
+                yield entry.id, _Link(hits_by_id[superseded_id], "supersedes it", 1.0)
 
 
 def _order(hit: Hit) -> tuple[float, int, str]:

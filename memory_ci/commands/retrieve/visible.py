@@ -1,0 +1,56 @@
+"""One entry by its id, as far as `retrieve` could serve it to the caller."""
+
+from __future__ import annotations
+
+from datetime import date
+
+from memory_ci.commands.retrieve.anchor_verdicts import judge_located
+from memory_ci.commands.retrieve.options import RetrieveOptions, make_sound
+from memory_ci.commands.retrieve.ranking import may_be_judged
+from memory_ci.errors import UsageError
+from memory_ci.memory.edits import with_edits
+from memory_ci.memory.index import synced_index
+from memory_ci.memory.lookup import find_entry
+from memory_ci.memory.workspace import Workspace
+from memory_ci.records.entry import Located
+from memory_ci.records.retrieval import Hit, Retrieval
+from memory_ci.search.search import SHOWN_STATUSES, Filters, list_entries
+
+
+def find_visible(
+    workspace: Workspace, prefix: str, options: RetrieveOptions, today: date
+) -> Located:
+    """Return the entry whose id starts with a prefix, if `retrieve` could serve it.
+
+    An entry that is retired or withheld as unsafe is as unknown as one that does not exist.
+
+    Raises:
+        UsageError: unknown-entry, ambiguous-entry.
+    """
+    filters: Filters = {**make_sound(options, workspace.config, today).filters}
+    filters["scopes"] = (*(filters["scopes"] or ()), "institutional")
+    filters.setdefault("statuses", SHOWN_STATUSES)
+    with synced_index(workspace) as index:
+        located_entries = list_entries(index, **filters)
+    try:
+        return find_entry(located_entries, prefix)
+    except UsageError as error:
+        if error.slug != "unknown-entry":
+            raise
+        hint = "What retrieve gives has its id."
+        raise UsageError(error.message, slug=error.slug, hint=hint) from error
+
+
+def show_visible(
+    workspace: Workspace, prefix: str, options: RetrieveOptions, today: date
+) -> Retrieval:
+    """Return that entry as a retrieval, marked if the code that it cites has changed.
+
+    Raises:
+        UsageError: unknown-entry, ambiguous-entry.
+    """
+    located = find_visible(workspace, prefix, options, today)
+    truth = judge_located(workspace, [located], None) if may_be_judged(located) else {}
+    hit = Hit(located, 1.0, (), verdicts=truth.get(located.entry, ()))
+    hits = with_edits(workspace, [hit], None)
+    return Retrieval(task=prefix, mode="lexical", hits=tuple(hits))
