@@ -1,14 +1,12 @@
-"""Judging: from the evidence of one merged change to what is written, restated, proposed or refused, and why."""
+"""The verdict on each learning of a reply: written, restated, proposed or refused, and why."""
 
 from __future__ import annotations
 
-import math
 import re
 import unicodedata
-from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Sequence
 from datetime import date
-from functools import partial
 from typing import NamedTuple
 
 import msgspec
@@ -25,64 +23,22 @@ from memory_ci.extraction.entries import (
 )
 from memory_ci.extraction.gate import check_candidate
 from memory_ci.extraction.reply import Learning, parse_reply
+from memory_ci.extraction.restatement import find_restated
 from memory_ci.extraction.support import find_ungrounded, find_unsupported
-from memory_ci.extraction.wording import make_title
-from memory_ci.records.candidate import Candidate, Judged, Kind, Quote
-from memory_ci.records.entry import Domain, Entry, EntryType
+from memory_ci.records.candidate import Candidate, Judged, Kind, Quote, Verdict
+from memory_ci.records.entry import Adoption, Domain, Entry, EntryType
 from memory_ci.records.event import Evidence, Origin
 from memory_ci.secrets import mask_secrets
-from memory_ci.text import content_words, jaccard, words
 
-SAME = 0.8  # Jaccard of content words strictly above this is the same learning in other words.
+MAX_PER_PIECE = 50
+"""Number of learnings of one piece of evidence that are judged."""
 
-
-class CandidateWords(NamedTuple):
-    """What a candidate says, taken apart once: its words in order, those that carry meaning, and its quotes."""
-
-    words: tuple[str, ...]
-    content: frozenset[str]
-    quotes: frozenset[str]
-
-
-def _take_apart(learning: Candidate | Entry, quotes: Iterable[str]) -> CandidateWords:
-    # The body repeats a title that was cut; a title that says it all has no body.
-    text = learning.body or learning.title
-    said = frozenset(" ".join(quote.split()) for quote in quotes)
-    return CandidateWords(tuple(words(text)), content_words(text), said)
-
-
-def said_by(candidate: Candidate) -> CandidateWords:
-    """What `candidate` says, to be compared with others of the same run."""
-    return _take_apart(candidate, (quote.text for quote in candidate.quotes))
-
-
-def find_restated(candidate: Candidate, existing: Sequence[Entry]) -> str | None:
-    """The id of the first entry that says what `candidate` says: equal words, the same quote, or nearly all words."""
-    said = said_by(candidate)
-    for entry in existing:
-        proofs = (
-            line.partition(" ")[2] for line in entry.evidence
-        )  # no words where `evidence.quotes` keeps none
-        if is_same_said(said, _take_apart(entry, filter(None, proofs))):
-            return entry.id
-    return None
-
-
-def is_same_said(one: CandidateWords, other: CandidateWords) -> bool:
-    """Equal words, a quote in common, or a Jaccard of content words above `SAME`: one learning. A branch commit and the
-    squash message repeat it."""
-    is_equal = one.words == other.words or not one.quotes.isdisjoint(other.quotes)
-    return is_equal or jaccard(one.content, other.content) > SAME
-
-
-MAX_PER_PIECE = (
-    50  # Learnings of one piece of evidence that are looked at: nobody learns more from one commit.
-)
 RULES = "rules"
+"""Name of the engine that is code of ours; it alone may say that a learning is marked."""
 
 
 class KindDefaults(NamedTuple):
-    """What an entry of a kind is; its importance where no mark says."""
+    """The properties of an entry of a kind; the importance holds unless a mark gives another."""
 
     type: EntryType
     domain: Domain
@@ -96,26 +52,40 @@ BY_KIND: dict[Kind, KindDefaults] = {
     "gotcha": KindDefaults("procedural", "task", 0.6),
     "fix": KindDefaults("corrective", "task", 0.6),
 }
+
 CONTRAST = re.compile(
     r"(?!\w+ing\b).*\b(?:not|never|\w+n't|instead of|rather than|avoid)\b", re.IGNORECASE
 )
-# A title of a model, and one of an author, that says itself what not to do: as rejected it would say the opposite.
+"""A title by a model that says what not to do; marked as rejected, it would say the opposite."""
+
 FORBIDS = re.compile(
     r"(?:we |you )?(?:must |should )?(?:do not|don't|never|not|avoid)\b", re.IGNORECASE
 )
-ASKED, COSTLY = 0.9, 0.8
-SPOKEN = frozenset({"text", "rejection", "interrupt", "intervention", "review"})
+"""The same for a title by an author."""
+
+ASKED_IMPORTANCE = 0.9
+COSTLY_IMPORTANCE = 0.8
+SPOKEN_KINDS = frozenset({"text", "rejection", "interrupt", "intervention", "review"})
 
 
 class JudgedCase(msgspec.Struct, frozen=True, kw_only=True):
-    """What is judged: the evidence of one merged change, named by `label` and the sha of its `tip`.
+    """The evidence of one merged change, and what is known of its repository.
 
-    `existing` are the entries known so far, those of earlier changes of the same run included. `known_to` gives of
-    `existing` what all are given that a candidate is for. `is_writable` says why a candidate could not be kept as an
-    entry, or None; `find_document` which document of the repository says what a model found already.
-    `is_declined`: the request was closed without a merge, so that what it proposes is nothing to follow.
-    `project` is where a learning of the project goes: its scope, or that of the sub-project which the change lies in.
-    `takes_norms`: what is a norm by its mark or scope goes to institutional memory at once, as the seed has it.
+    Attributes:
+        label: the name of the change: `#` and a number, or a commit.
+        pieces: the evidence.
+        tip: the commit with which the change was merged; "" without one.
+        existing: the entries known so far, including those of earlier changes of the same run.
+        is_declined: whether the request was closed without a merge, so that nobody should follow
+            what it proposes.
+        project: the scope of a learning of the project: the project's, or that of the subproject
+            that the change lies in.
+        takes_norms: whether a norm goes to institutional memory at once.
+        is_writable: returns why a candidate cannot be kept as an entry, or None.
+        find_document: returns the document of the repository that says the same as a candidate,
+            or None.
+        known_to: returns the existing entries that the readers of a candidate are given; all of
+            them if None.
     """
 
     label: str
@@ -129,283 +99,274 @@ class JudgedCase(msgspec.Struct, frozen=True, kw_only=True):
     find_document: Callable[[Candidate], str | None] = lambda candidate: None
     known_to: Callable[[Candidate], Sequence[Entry]] | None = None
 
-    @property
-    def by_id(self) -> dict[str, Evidence]:
-        return {piece.id: piece for piece in self.pieces}
-
 
 class ReplyVerdicts(NamedTuple):
-    """The verdicts on one reply, and why learnings of it could not even be read."""
+    """The verdicts on one reply, and why some of its learnings could not be read."""
 
     judged: tuple[Judged, ...]
     dropped: tuple[str, ...] = ()
 
 
 def judge_reply(case: JudgedCase, text: str, engine: str = RULES) -> ReplyVerdicts:
-    """Every candidate of one reply with its verdict by itself; `settle` looks at them together.
+    """Judge each learning of a reply by itself.
 
-    `engine` is the name that entries will have; the rules are code of ours, and alone may say what is marked.
-    Of the learnings that one piece of evidence has beyond `MAX_PER_PIECE` only the first is judged; its reason tells
-    how many they are. Raises EngineError (unreadable-reply) when there is no list of learnings in the reply.
+    `settlement.settle` then looks at them together. Of the learnings beyond `MAX_PER_PIECE` of one
+    piece of evidence only the first is judged; its reason gives their number.
+
+    Args:
+        case: the merged change.
+        text: the reply.
+        engine: the name of the engine, which the entries will have.
+
+    Raises:
+        EngineError: unreadable-reply, if the reply contains no list of learnings.
     """
-    parsed = parse_reply(text, trusted=engine == RULES)
-    pieces = [
-        learning.quotes[0].evidence if learning.quotes else "" for learning in parsed.learnings
-    ]
-    totals, seen = Counter(pieces), Counter[str]()
+    reply = parse_reply(text, trusted=engine == RULES)
+    judge = Judge(case, engine)
+    totals = Counter(_first_piece_id(learning) for learning in reply.learnings)
+    seen = Counter[str]()
     judged: list[Judged] = []
-    for learning, piece in zip(parsed.learnings, pieces, strict=True):
-        seen[piece] += 1
-        if seen[piece] > MAX_PER_PIECE + 1:
+    for learning in reply.learnings:
+        piece_id = _first_piece_id(learning)
+        seen[piece_id] += 1
+        if seen[piece_id] > MAX_PER_PIECE + 1:
             continue
-        one = _judged(learning, case, engine)
-        if (
-            seen[piece] > MAX_PER_PIECE and one.verdict != "quarantined"
-        ):  # what must not be written stays so
-            reason = f"one of {totals[piece] - MAX_PER_PIECE} beyond the first {MAX_PER_PIECE} of one message"
-            one = replace(one, verdict="over_limit", reason=reason, entry_id=None)
-        judged.append(one)
-    return ReplyVerdicts(tuple(judged), parsed.reasons)
+        item = judge.judge(learning)
+        # A quarantined learning stays so: it must not be written under any limit.
+        if seen[piece_id] > MAX_PER_PIECE and item.verdict != "quarantined":
+            excess = totals[piece_id] - MAX_PER_PIECE
+            reason = f"one of {excess} beyond the first {MAX_PER_PIECE} of one message"
+            item = replace(item, verdict="over_limit", reason=reason, entry_id=None)
+        judged.append(item)
+    return ReplyVerdicts(tuple(judged), reply.reasons)
 
 
-def settle(
-    judged: Sequence[Judged], limit: int, records: Collection[str] = ()
-) -> tuple[Judged, ...]:
-    """The verdicts on one merged change: what is said twice is one, no title stands twice, at most `limit` are written.
-    `records` are the pieces that are decision records: each was written to be kept, and counts towards no limit."""
-    apart = _apart(_deduplicated(judged))
-    counted = (at for at, one in enumerate(apart) if not is_record(one.candidate, records))
-    written = [at for at in counted if apart[at].verdict == "written"]
-    # The most important stay, marked ones first; among equals the earlier.
-    over = sorted(
-        written, key=lambda at: (not apart[at].candidate.is_marked, -apart[at].candidate.importance)
-    )[limit:]
-    reason = f"more than {limit} of one merged change"
-    return tuple(
-        replace(one, verdict="over_limit", reason=reason) if at in over else one
-        for at, one in enumerate(apart)
-    )
+def _first_piece_id(learning: Learning) -> str:
+    return learning.quotes[0].evidence if learning.quotes else ""
 
 
-def is_record(candidate: Candidate, records: Collection[str]) -> bool:
-    """Whether a candidate is what a decision record decides."""
-    return candidate.is_marked and any(quote.evidence in records for quote in candidate.quotes)
+class Judge:
+    """Judges the learnings that one engine found in one merged change."""
 
+    def __init__(self, case: JudgedCase, engine: str) -> None:
+        """Create the judge of the learnings of an engine."""
+        self.case = case
+        self.engine = engine
+        self.is_rules = engine == RULES
+        self.pieces = {piece.id: piece for piece in case.pieces}
+        self.existing_ids = {entry.id for entry in case.existing}
 
-def _judged(learning: Learning, case: JudgedCase, engine: str) -> Judged:
-    """The verdict on one learning by itself."""
-    pieces = case.by_id
-    candidate = _candidate(learning, case, engine)
-    # The entry as a whole would be refused where a plan is applied, whatever its id and its dates.
-    entry = to_entry(candidate, entry_id="", today=date.min, merged_on=date.min)
-    refusal = (
-        find_ungrounded(learning, pieces)
-        or check_candidate(candidate, case.pieces)
-        or ", ".join(check_entry(entry))
-        or case.is_writable(candidate)
-    )
-    if refusal:
-        return Judged(
-            candidate=_masked(candidate), verdict="quarantined", reason=refusal, change=case.label
+    def judge(self, learning: Learning) -> Judged:
+        """Return the verdict on one learning."""
+        candidate = self._make_candidate(learning)
+        refusal = self._find_refusal(learning, candidate)
+        if refusal:
+            return self._verdict(_mask(candidate), "quarantined", refusal)
+        doubt = self._find_doubt(learning, candidate)
+        if doubt:
+            return self._verdict(candidate, "suspected", doubt)
+        known_id = self._find_known(learning, candidate)
+        if known_id:
+            return replace(self._verdict(candidate, "restates", "known already"), entry_id=known_id)
+        if self.is_rules:
+            reason = f"marked by its author ({learning.marker})"
+        else:
+            reason = f"quoted, found by {self.engine}"
+        return self._verdict(candidate, "written", reason)
+
+    def _verdict(self, candidate: Candidate, verdict: Verdict, reason: str) -> Judged:
+        return Judged(candidate=candidate, verdict=verdict, reason=reason, change=self.case.label)
+
+    def _find_refusal(self, learning: Learning, candidate: Candidate) -> str | None:
+        """Return why a learning must not be written, or None."""
+        # The check of the whole entry depends neither on its id nor on its dates.
+        entry = to_entry(candidate, entry_id="", today=date.min, merged_on=date.min)
+        return (
+            find_ungrounded(learning, self.pieces)
+            or check_candidate(candidate, self.case.pieces)
+            or ", ".join(check_entry(entry))
+            or self.case.is_writable(candidate)
         )
-    if engine == RULES:
-        doubt = _doubt(learning, pieces)
-    elif (doubt := find_unsupported(learning, pieces)) is None and (
-        document := case.find_document(candidate)
-    ):
-        doubt = f"restates-document: {document}"
-    if doubt:
-        return Judged(candidate=candidate, verdict="suspected", reason=doubt, change=case.label)
-    if known := _find_known(learning, candidate, case):
-        reason = "known already"
-        return Judged(
-            candidate=candidate,
-            verdict="restates",
-            reason=reason,
-            change=case.label,
-            entry_id=known,
+
+    def _find_doubt(self, learning: Learning, candidate: Candidate) -> str | None:
+        """Return why a learning is only proposed, or None."""
+        if self.is_rules:
+            return self._find_doubt_about_mark(learning)
+        unsupported = find_unsupported(learning, self.pieces)
+        if unsupported is not None:
+            return unsupported
+        document = self.case.find_document(candidate)
+        return f"restates-document: {document}" if document else None
+
+    def _find_doubt_about_mark(self, learning: Learning) -> str | None:
+        """Return why a mark does not count, or None; it counts if a trusted author made it."""
+        if not learning.is_marked:
+            return learning.doubt or "not marked by its author"
+        if any(self.pieces[quote.evidence].trust == "T0" for quote in learning.quotes):
+            return None
+        return "marked by an author who is not trusted"
+
+    def _find_known(self, learning: Learning, candidate: Candidate) -> str | None:
+        """Return the id of the entry that says the same, or None.
+
+        Words are compared first; otherwise the engine's claim counts if it names a known entry. A
+        retired entry does not count for an author who marks the learning again.
+        """
+        entries = self.case.existing
+        if self.case.known_to is not None:
+            entries = tuple(self.case.known_to(candidate))
+        if candidate.is_marked:
+            entries = tuple(entry for entry in entries if entry.status != "retired")
+        restated = find_restated(candidate, entries)
+        if restated:
+            return restated
+        claimed = learning.restates
+        return claimed if claimed in {entry.id for entry in entries} else None
+
+    # -- the candidate
+
+    def _make_candidate(self, learning: Learning) -> Candidate:
+        """Return the candidate of a learning.
+
+        Its scope, type, importance, source, date and anchors come from code, not from the engine.
+        """
+        defaults = BY_KIND[learning.kind]
+        quoted = self._list_quoted(learning)
+        piece = quoted[0] if quoted else None
+        extraction_scope = derive_scope(learning.kind, learning.reach, quoted)
+        adoption, instead = self._find_adoption(learning, quoted)
+        return Candidate(
+            title=_normalize(learning.title),
+            body=_normalize(learning.body),
+            type=defaults.type,
+            domain=defaults.domain,
+            importance=min(_find_importance(learning, quoted), MAX_IMPORTANCE),
+            scope=self._choose_scope(
+                learning.scope or target_of(extraction_scope, self.case.pieces)
+            ),
+            extraction_scope=extraction_scope,
+            quotes=self._make_quotes(learning),
+            is_marked=learning.is_marked,
+            marker=learning.marker,
+            cites=self._find_cites(learning, piece) if piece else (),
+            adoption=adoption,
+            instead=instead,
+            source=self._make_source(piece) if piece else "",
+            occurred_at=piece.at.date() if piece else None,
+            engine=self.engine,
+            session=piece.session if piece else None,
+            aka=learning.aka,
+            relations=tuple(
+                f"contradicts {entry_id}"
+                for entry_id in learning.contradicts
+                if entry_id in self.existing_ids
+            ),
         )
-    reason = (
-        f"marked by its author ({learning.marker})"
-        if engine == RULES
-        else f"quoted, found by {engine}"
-    )
-    return Judged(candidate=candidate, verdict="written", reason=reason, change=case.label)
+
+    def _list_quoted(self, learning: Learning) -> list[Evidence]:
+        ids = [quote.evidence for quote in learning.quotes]
+        return [self.pieces[piece_id] for piece_id in ids if piece_id in self.pieces]
+
+    def _make_quotes(self, learning: Learning) -> tuple[Quote, ...]:
+        quotes = []
+        for quote in learning.quotes:
+            piece = self.pieces.get(quote.evidence)
+            address = _format_address(piece.origin) if piece else ""
+            quotes.append(Quote(quote.evidence, quote.text, address))
+        return tuple(quotes)
+
+    def _choose_scope(self, target: str) -> str:
+        if target == "institutional" and not self.case.takes_norms:
+            target = "project"
+        return self.case.project if target == "project" else target
+
+    def _find_adoption(
+        self, learning: Learning, quoted: Sequence[Evidence]
+    ) -> tuple[Adoption | None, str | None]:
+        """Return whether a choice was adopted or rejected, and what is used instead."""
+        adoption = learning.adoption
+        instead = learning.instead
+        forbids = FORBIDS if self.is_rules else CONTRAST
+        if adoption and forbids.match(learning.title):
+            adoption = None
+            instead = None
+        # The words of reviewers hold even if the request was declined.
+        if self.case.is_declined and all(piece.kind == "pr" for piece in quoted):
+            adoption = "rejected"
+        return adoption, _normalize(instead) if instead else instead
+
+    def _find_cites(self, learning: Learning, piece: Evidence) -> tuple[str, ...]:
+        """Return anchors in the files of a piece.
+
+        A session or a review is about the files of the whole change. A change that was not merged
+        has no files.
+        """
+        is_commit = piece.origin.kind == "commit"
+        if self.case.is_declined or not (self.case.tip or is_commit):
+            return ()
+        text = f"{learning.title}\n{learning.body}"
+        if is_commit:
+            return find_cites(text, tuple(piece.paths), piece.origin.id)
+        paths = dict.fromkeys(path for other in self.case.pieces for path in other.paths)
+        return find_cites(text, tuple(paths), self.case.tip)
+
+    def _make_source(self, piece: Evidence) -> str:
+        """Return the source of an entry: `pr:128 commit:3f2ab91…`.
+
+        A change without a number is its commit alone. Sessions and reviews belong to the tip of
+        the change. A declined request has no commit.
+        """
+        label = self.case.label
+        request = f"pr:{label[1:]}" if label.startswith("#") or self.case.is_declined else ""
+        if self.case.is_declined:
+            return request
+        if piece.origin.kind == "commit" or not self.case.tip:
+            commit = _format_address(piece.origin).partition(" ")[0]
+        else:
+            commit = f"commit:{self.case.tip[:SHA_WIDTH]}"
+        return f"{request} {commit}".lstrip()
 
 
-def _masked(candidate: Candidate) -> Candidate:
-    """`candidate` as a report may name it: what is refused is still shown, and logs and plans are read by many."""
+def _normalize(text: str) -> str:
+    return unicodedata.normalize("NFC", text)
+
+
+def _mask(candidate: Candidate) -> Candidate:
+    """Return a refused candidate without secrets: reports, logs and plans still show it."""
     quotes = tuple(
-        Quote(mask_secrets(one.evidence), mask_secrets(one.text), one.origin)
-        for one in candidate.quotes
+        Quote(mask_secrets(quote.evidence), mask_secrets(quote.text), quote.origin)
+        for quote in candidate.quotes
     )
-    texts = (candidate.title, candidate.body, candidate.instead or "", candidate.marker)
-    title, body, instead, marker = map(mask_secrets, texts)
     return replace(
-        candidate, title=title, body=body, instead=instead or None, marker=marker, quotes=quotes
+        candidate,
+        title=mask_secrets(candidate.title),
+        body=mask_secrets(candidate.body),
+        instead=mask_secrets(candidate.instead or "") or None,
+        marker=mask_secrets(candidate.marker),
+        quotes=quotes,
     )
 
 
-def _find_known(learning: Learning, candidate: Candidate, case: JudgedCase) -> str | None:
-    """The entry that says this already: as code compares words, else as the engine claims of one that there is. What
-    was retired is no answer to an author who marks it again: it is on its way out."""
-    given = case.existing if case.known_to is None else case.known_to(candidate)
-    known = [entry for entry in given if not (candidate.is_marked and entry.status == "retired")]
-    ids = {entry.id for entry in known}
-    return find_restated(candidate, known) or (
-        learning.restates if learning.restates in ids else None
-    )
+def _find_importance(learning: Learning, quoted: Sequence[Evidence]) -> float:
+    """Return the importance of a learning.
 
-
-def _doubt(learning: Learning, pieces: Mapping[str, Evidence]) -> str | None:
-    """Why a sound learning is only proposed: a mark counts when a trusted author made it."""
-    if not learning.is_marked:
-        return learning.doubt or "not marked by its author"
-    is_trusted = any(pieces[quote.evidence].trust == "T0" for quote in learning.quotes)
-    return None if is_trusted else "marked by an author who is not trusted"
-
-
-def _deduplicated(judged: Sequence[Judged]) -> list[Judged]:
-    """Candidates of one verdict that say the same become one, proven by the quotes of both. What says the same has a
-    key in common: its words in order, a quote, or one of as many of its words in the order of the alphabet as a text
-    must share that has more than `SAME` of them (the prefix filter of PPJoin, Xiao et al. 2008)."""
-    kept: list[Judged] = []
-    said: list[CandidateWords] = []
-    by_key: defaultdict[tuple[str, str], list[int]] = defaultdict(list)
-    for one in judged:
-        own = said_by(one.candidate)
-        prefix = sorted(own.content)[: len(own.content) - math.ceil(SAME * len(own.content)) + 1]
-        keys = [
-            (one.verdict, key)
-            for key in {
-                f"= {' '.join(own.words)}",
-                *(f"> {quote}" for quote in own.quotes),
-                *prefix,
-            }
-        ]
-        near = sorted({at for key in keys for at in by_key.get(key, ())})
-        at = next((at for at in near if is_same_said(own, said[at])), None)
-        if at is not None:
-            quotes = tuple(dict.fromkeys(kept[at].candidate.quotes + one.candidate.quotes))
-            kept[at] = replace(kept[at], candidate=replace(kept[at].candidate, quotes=quotes))
-            continue
-        for key in keys:
-            by_key[key].append(len(kept))
-        kept.append(one)
-        said.append(own)
-    return kept
-
-
-def _apart(judged: Sequence[Judged]) -> list[Judged]:
-    """Each of those to be written under a title of its own: several causes of one fix share its subject."""
-    told: list[Judged] = []
-    titles: set[str] = set()
-    for one in judged:
-        if one.verdict == "written" and one.candidate.title.casefold() in titles:
-            title = make_title(one.candidate.body.removeprefix("Cause: "))
-            one = replace(one, candidate=replace(one.candidate, title=title or one.candidate.title))
-            if one.candidate.title.casefold() in titles:
-                one = replace(
-                    one, verdict="suspected", reason="has the title of another of this change"
-                )
-        titles |= {one.candidate.title.casefold()} if one.verdict == "written" else set()
-        told.append(one)
-    return told
-
-
-def _candidate(learning: Learning, case: JudgedCase, engine: str) -> Candidate:
-    """The learning with what code knows better than an engine: scope, type, importance, origin, date and anchors."""
-    defaults, pieces = BY_KIND[learning.kind], case.by_id
-    quoted = [pieces[quote.evidence] for quote in learning.quotes if quote.evidence in pieces]
-    piece = quoted[0] if quoted else None
-    known = {entry.id for entry in case.existing}
-    extraction_scope = derive_scope(learning.kind, learning.reach, quoted)
-    adoption, instead = learning.adoption, learning.instead
-    if adoption and (FORBIDS if engine == RULES else CONTRAST).match(learning.title):
-        adoption, instead = None, None
-    # What stands on the words of a declined request alone: reviewers' words are what holds.
-    is_declined = case.is_declined and all(one.kind == "pr" for one in quoted)
-    composed = partial(unicodedata.normalize, "NFC")
-    target = learning.scope or target_of(extraction_scope, case.pieces)
-    if target == "institutional" and not case.takes_norms:
-        target = "project"
-    return Candidate(
-        title=composed(learning.title),
-        body=composed(learning.body),
-        type=defaults.type,
-        domain=defaults.domain,
-        importance=min(_weigh(learning, quoted), MAX_IMPORTANCE),
-        scope=case.project if target == "project" else target,
-        extraction_scope=extraction_scope,
-        quotes=tuple(
-            Quote(
-                one.evidence,
-                one.text,
-                _address(pieces[one.evidence].origin) if one.evidence in pieces else "",
-            )
-            for one in learning.quotes
-        ),
-        is_marked=learning.is_marked,
-        marker=learning.marker,
-        cites=_cites(learning, piece, case) if piece else (),
-        adoption="rejected" if is_declined else adoption,
-        instead=instead and composed(instead),
-        source=_source(piece, case) if piece else "",
-        occurred_at=piece.at.date() if piece else None,
-        engine=engine,
-        session=piece.session if piece else None,
-        aka=learning.aka,
-        relations=tuple(f"contradicts {found}" for found in learning.contradicts if found in known),
-    )
-
-
-def _weigh(learning: Learning, quoted: Sequence[Evidence]) -> float:
-    """What a rule says; else what the kind gives, or more for its weight or where the events quoted are graver. That
-    somebody asked for it counts where a person is quoted who could: in a session or a review."""
+    A rule gives it. Otherwise it is the default of the kind, or more for the weight of the learning
+    or for graver events. That somebody asked for it counts only if a person is quoted who could
+    ask: in a session or a review.
+    """
     if learning.importance is not None:
         return learning.importance
-    is_asked = learning.weight == "asked" and any(
-        one.actor == "human" and one.kind in SPOKEN for one in quoted
-    )
-    weight = ASKED if is_asked else COSTLY if learning.weight == "costly" else 0.0
-    return max(BY_KIND[learning.kind].importance, weight, base_importance(quoted))
+    is_of_person = any(piece.actor == "human" and piece.kind in SPOKEN_KINDS for piece in quoted)
+    by_weight = 0.0
+    if learning.weight == "asked" and is_of_person:
+        by_weight = ASKED_IMPORTANCE
+    elif learning.weight == "costly":
+        by_weight = COSTLY_IMPORTANCE
+    return max(BY_KIND[learning.kind].importance, by_weight, base_importance(quoted))
 
 
-def _cites(learning: Learning, piece: Evidence, case: JudgedCase) -> tuple[str, ...]:
-    """Anchors in the files of the piece; a session or a review speaks of the files of the whole change. What was not
-    merged has left no files."""
-    if case.is_declined or not (case.tip or piece.origin.kind == "commit"):
-        return ()
-    is_commit = piece.origin.kind == "commit"
-    paths = (
-        piece.paths
-        if is_commit
-        else dict.fromkeys(path for one in case.pieces for path in one.paths)
-    )
-    return find_cites(
-        f"{learning.title}\n{learning.body}",
-        tuple(paths),
-        piece.origin.id if is_commit else case.tip,
-    )
-
-
-def _source(piece: Evidence, case: JudgedCase) -> str:
-    """`pr:128 commit:3f2ab91…`; a change without a number is its commit alone. What was said in a session or a review
-    came in with the tip of the change; a request that was declined left none."""
-    if case.is_declined:
-        return f"pr:{case.label[1:]}"
-    request = f"pr:{case.label[1:]} " if case.label.startswith("#") else ""
-    is_commit = piece.origin.kind == "commit" or not case.tip
-    commit = (
-        _address(piece.origin).partition(" ")[0] if is_commit else f"commit:{case.tip[:SHA_WIDTH]}"
-    )
-    return request + commit
-
-
-def _address(origin: Origin) -> str:
-    """An origin as provenance: commits shortened, in one word, so that a quote can follow it."""
-    return (
-        f"commit:{origin.id[:SHA_WIDTH]}"
-        if origin.kind == "commit"
-        else str(origin).replace(" ", "#")
-    )
+def _format_address(origin: Origin) -> str:
+    """Return an origin as one word, with a short commit, so that a quote can follow it."""
+    if origin.kind == "commit":
+        return f"commit:{origin.id[:SHA_WIDTH]}"
+    return str(origin).replace(" ", "#")

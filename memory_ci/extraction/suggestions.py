@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Sequence
 from msgspec.structs import replace
 
 from memory_ci.extraction.entries import content_key
-from memory_ci.extraction.judge import find_restated, is_same_said, said_by
+from memory_ci.extraction.restatement import find_restated, is_same_learning, split_words
 from memory_ci.extraction.wording import CAUSE, MIN_WORDS, NORM, REASON, is_passing
 from memory_ci.records.candidate import Judged, Suggestion
 from memory_ci.records.entry import Entry
@@ -73,9 +73,13 @@ def list_suggestions(
         is_open = one.verdict == "suspected" and weight and key not in unwanted
         if not (is_open or candidate.accepted):
             continue
-        said = said_by(candidate)
+        said = split_words(candidate)
         at = next(
-            (at for at, known in enumerate(found) if is_same_said(said, said_by(known.candidate))),
+            (
+                at
+                for at, known in enumerate(found)
+                if is_same_learning(said, split_words(known.candidate))
+            ),
             None,
         )
         if at is not None:

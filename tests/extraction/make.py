@@ -8,7 +8,8 @@ from typing import Any
 
 from memory_ci.extraction.engines import Engine
 from memory_ci.extraction.engines.rules import RulesEngine
-from memory_ci.extraction.judge import JudgedCase, judge_reply, settle
+from memory_ci.extraction.judge import JudgedCase, judge_reply
+from memory_ci.extraction.settlement import settle
 from memory_ci.records.candidate import Candidate, Judged, Request
 from memory_ci.records.entry import Entry
 from memory_ci.records.event import Evidence, EvidenceSet, Origin

@@ -7,7 +7,13 @@ from typing import Any
 import pytest
 
 from memory_ci.extraction.entries import MAX_IMPORTANCE, ROUTINE, TABLE, base_importance
-from memory_ci.extraction.judge import ASKED, BY_KIND, COSTLY, JudgedCase, judge_reply
+from memory_ci.extraction.judge import (
+    ASKED_IMPORTANCE,
+    BY_KIND,
+    COSTLY_IMPORTANCE,
+    JudgedCase,
+    judge_reply,
+)
 from memory_ci.extraction.reply import Learning, RawQuote, format_reply
 from memory_ci.records.candidate import Kind, Weight
 from memory_ci.records.event import Evidence
@@ -70,10 +76,10 @@ def test_a_kind_has_its_importance_and_a_grave_event_more() -> None:
 
 
 def test_what_was_costly_weighs_more_and_what_was_asked_for_where_a_person_is_quoted() -> None:
-    assert weigh(ROUTINE_WORK, weight="costly") == COSTLY
+    assert weigh(ROUTINE_WORK, weight="costly") == COSTLY_IMPORTANCE
     assert weigh(ROUTINE_WORK, weight="asked") == weigh(ROUTINE_WORK)
     turn = make_piece(QUOTE, kind="text")
-    assert weigh(turn, weight="asked") == ASKED <= MAX_IMPORTANCE
+    assert weigh(turn, weight="asked") == ASKED_IMPORTANCE <= MAX_IMPORTANCE
 
 
 def test_the_root_cause_of_a_revert_counts_more_than_that_of_a_fix() -> None:

@@ -10,8 +10,9 @@ import pytest
 from memory_ci.errors import EngineError
 from memory_ci.extraction.engines.rules import RulesEngine
 from memory_ci.extraction.entries import entry_id, to_entry
-from memory_ci.extraction.judge import BY_KIND, JudgedCase, judge_reply, settle
+from memory_ci.extraction.judge import BY_KIND, JudgedCase, judge_reply
 from memory_ci.extraction.reply import Learning, RawQuote, format_reply
+from memory_ci.extraction.settlement import settle
 from memory_ci.records.candidate import EngineReply, Judged, Request
 from memory_ci.records.entry import Entry
 from memory_ci.records.event import EvidenceSet

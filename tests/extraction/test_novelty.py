@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from memory_ci.extraction.judge import find_restated, is_same_said, said_by
+from memory_ci.extraction.restatement import find_restated, is_same_learning, split_words
 from memory_ci.records.candidate import Quote
 from tests.extraction.make import make_candidate
 from tests.make import make_entry, make_id
@@ -47,6 +47,6 @@ def test_a_cut_title_is_compared_by_its_body() -> None:
 
 
 def test_two_candidates_of_one_run_are_compared_the_same_way() -> None:
-    said = said_by(make_candidate("Retry GET only"))
-    assert is_same_said(said, said_by(make_candidate("retry get only")))
-    assert not is_same_said(said, said_by(make_candidate("Pin the compiler")))
+    said = split_words(make_candidate("Retry GET only"))
+    assert is_same_learning(said, split_words(make_candidate("retry get only")))
+    assert not is_same_learning(said, split_words(make_candidate("Pin the compiler")))

@@ -34,9 +34,10 @@ from memory_ci.errors import EngineError, UsageError
 from memory_ci.extraction.engines import Engine
 from memory_ci.extraction.engines.rules import RulesEngine
 from memory_ci.extraction.entries import sample_entry
-from memory_ci.extraction.judge import RULES, JudgedCase, judge_reply, settle
+from memory_ci.extraction.judge import RULES, JudgedCase, judge_reply
 from memory_ci.extraction.prompt import build_prompt
 from memory_ci.extraction.reply import Learning, parse_reply
+from memory_ci.extraction.settlement import settle
 from memory_ci.files import read_regular
 from memory_ci.memory.model import Model, choose_model, trusted_at
 from memory_ci.memory.workspace import Workspace, branch_tip

@@ -29,7 +29,8 @@ from memory_ci.extraction.entries import (
     list_changed,
     to_entry,
 )
-from memory_ci.extraction.judge import JudgedCase, is_record, judge_reply, settle
+from memory_ci.extraction.judge import JudgedCase, judge_reply
+from memory_ci.extraction.settlement import is_record, settle
 from memory_ci.extraction.support import (
     DOCUMENT,
     Paragraph,

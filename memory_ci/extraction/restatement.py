@@ -1,0 +1,74 @@
+"""Whether two learnings say the same: equal words, a common quote, or nearly the same words."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from memory_ci.records.candidate import Candidate
+from memory_ci.records.entry import Entry
+from memory_ci.text import content_words, jaccard, words
+
+SAME = 0.8
+"""Two texts say the same if the Jaccard similarity of their content words is above this."""
+
+
+class CandidateWords(NamedTuple):
+    """The words of a candidate, prepared for comparison.
+
+    Attributes:
+        words: all words in their order.
+        content: the words that carry meaning.
+        quotes: the quotes, with single spaces.
+    """
+
+    words: tuple[str, ...]
+    content: frozenset[str]
+    quotes: frozenset[str]
+
+
+def split_words(candidate: Candidate) -> CandidateWords:
+    """Prepare a candidate for comparison with others."""
+    return _split(candidate, (quote.text for quote in candidate.quotes))
+
+
+def _split(learning: Candidate | Entry, quotes: Iterable[str]) -> CandidateWords:
+    # The body repeats a title that was cut; a title that was not cut may have no body.
+    text = learning.body or learning.title
+    normal_quotes = frozenset(" ".join(quote.split()) for quote in quotes)
+    return CandidateWords(tuple(words(text)), content_words(text), normal_quotes)
+
+
+def find_restated(candidate: Candidate, existing: Sequence[Entry]) -> str | None:
+    """Return the id of the first entry that says the same as a candidate, or None."""
+    candidate_words = split_words(candidate)
+    for entry in existing:
+        # Evidence has no words after its address where `evidence.quotes` keeps none.
+        quotes = [line.partition(" ")[2] for line in entry.evidence]
+        if is_same_learning(candidate_words, _split(entry, filter(None, quotes))):
+            return entry.id
+    return None
+
+
+def is_same_learning(one: CandidateWords, other: CandidateWords) -> bool:
+    """Return whether two candidates say the same.
+
+    A commit on a branch and the message of its squash often repeat each other.
+    """
+    if one.words == other.words or not one.quotes.isdisjoint(other.quotes):
+        return True
+    return jaccard(one.content, other.content) > SAME
+
+
+def list_comparison_keys(candidate_words: CandidateWords) -> list[str]:
+    """Return keys of which two candidates that say the same share at least one.
+
+    The keys are the words in their order, each quote, and the first content words in alphabetical
+    order, as many as a text with a similarity above `SAME` must share (prefix filter of PPJoin,
+    Xiao et al. 2008).
+    """
+    count = len(candidate_words.content)
+    prefix = sorted(candidate_words.content)[: count - math.ceil(SAME * count) + 1]
+    quotes = [f"> {quote}" for quote in candidate_words.quotes]
+    return list({f"= {' '.join(candidate_words.words)}", *quotes, *prefix})
