@@ -1,7 +1,7 @@
-"""Which events are evidence, as two tables: by kind, actor and severity (`INTAKE`), then by what they say (`RULES`).
+"""Filters on events, as two tables: by kind, actor and severity (`INTAKE`), then by text (`RULES`).
 
-In each the first row that holds decides. `Memory: keep` lifts a filter, never a row of the never list; `Memory: skip`
-vetoes everything.
+In each the first row that holds decides. `Memory: keep` lifts a filter, never a row of the never
+list; `Memory: skip` vetoes everything.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ from memory_ci.records.names import MARK, MERGE_LINE, OWN, TRAILER
 Mark = Literal["keep", "skip"]
 
 LOCKFILE = re.compile(
-    r"(?:.*/)?(?:[\w.-]*\.lock|[\w.-]*-lock\.(?:json|yaml)|go\.sum|npm-shrinkwrap\.json|bun\.lockb|gradle\.lockfile)"
+    r"(?:.*/)?(?:[\w.-]*\.lock|[\w.-]*-lock\.(?:json|yaml)|go\.sum|npm-shrinkwrap\.json"
+    r"|bun\.lockb|gradle\.lockfile)"
 )
 GENERATED = re.compile(
     r"(?:.*/)?(?:_build|site|generated|__generated__)/.*|(?:.*/)?llms(?:-full)?\.txt"
@@ -30,7 +31,8 @@ BUMP = re.compile(
 )
 FORMAT = re.compile(
     r"(?:style|format|fmt)(?:\([^)]*\))?!?:|(?:\w+(?:\([^)]*\))?!?:\s*+)?(?:apply|run|fix)?\s*+"
-    r"(?:gofmt|black|prettier|rustfmt|ruff format|clang-format|isort|auto-?format\w*|re-?format\w*|formatting)\b",
+    r"(?:gofmt|black|prettier|rustfmt|ruff format|clang-format|isort|auto-?format\w*|re-?format\w*"
+    r"|formatting)\b",
     re.IGNORECASE,
 )
 REGENERATE = re.compile(
@@ -41,24 +43,25 @@ REVERT = re.compile(r"revert|hot-?fix", re.IGNORECASE)
 LABEL = re.compile(r"(?:label:\s*)?memory(?:\s*:\s*|-)(keep|skip):?", re.IGNORECASE)
 NUMBER = re.compile(r"\([#!]\d{1,9}\)\s*\Z")
 
-# A subject that is itself a marked learning: it needs no body.
 MARKED = re.compile(
-    r"(?:learn(?:ing|ed)|lesson|til|decision|decided|constraint|rejected|directive|convention|gotcha|invariant"
-    r"|root[- ]cause)s?\b[^:\n]*[:\uff1a]",
+    r"(?:learn(?:ing|ed)|lesson|til|decision|decided|constraint|rejected|directive|convention"
+    r"|gotcha|invariant|root[- ]cause)s?\b[^:\n]*[:\uff1a]",
     re.IGNORECASE,
 )
+"""A subject that is itself a marked learning: it needs no body."""
 
-# A merge that a forge wrote: it adds the title of the request as one line.
 FORGE_MERGE = re.compile(r"\AMerge (?:pull request|PR|MR)\b|^See merge request ", re.MULTILINE)
-SUMMARY_LENGTH = (
-    200  # Characters below which a compaction is the bare notice of one, without its summary.
-)
+"""A merge message of a forge: it adds the title of the request as one line."""
+
+SUMMARY_LENGTH = 200
+"""Characters below which a compaction is only the notice of one, without its summary."""
+
 SEVERITIES: tuple[Severity, ...] = get_args(Severity)
 ANYONE: frozenset[Actor] = frozenset(get_args(Actor))
 AGENTS: frozenset[Actor] = frozenset({"agent", "subagent"})
 HUMAN: frozenset[Actor] = frozenset({"human"})
-# Kinds that are summaries or outcomes, whoever brings them.
-TOLD: frozenset[EventKind] = frozenset(
+
+SUMMARIES: frozenset[EventKind] = frozenset(
     {
         "commit",
         "adr",
@@ -73,10 +76,19 @@ TOLD: frozenset[EventKind] = frozenset(
         "compaction",
     }
 )
+"""Kinds of events that are summaries or outcomes, whoever their actor is."""
 
 
 class Intake(NamedTuple):
-    """Who says what, from which severity on it is evidence (None: never), and the reason counted when it is not."""
+    """A row of the intake table.
+
+    Attributes:
+        kinds: the kinds of events it is for.
+        actors: the actors it is for.
+        since: the severity from which such an event is evidence, None for never.
+        reason: the reason that is counted if it is not.
+        can_keep: whether `Memory: keep` makes it evidence.
+    """
 
     kinds: frozenset[EventKind]
     actors: frozenset[Actor]
@@ -86,7 +98,7 @@ class Intake(NamedTuple):
 
 
 INTAKE: tuple[Intake, ...] = (
-    Intake(TOLD, ANYONE, "info", ""),
+    Intake(SUMMARIES, ANYONE, "info", ""),
     Intake(frozenset({"rejection", "interrupt"}), HUMAN, "info", ""),
     Intake(frozenset({"text"}), HUMAN, "info", ""),
     Intake(frozenset({"review"}), HUMAN | AGENTS, "info", ""),
@@ -97,8 +109,64 @@ INTAKE: tuple[Intake, ...] = (
 )
 
 
+def _is_own_commit(event: Event, _: ExtractionConfig) -> bool:
+    return event.kind in ("commit", "pr") and bool(re.search(OWN, _lines(event)))
+
+
+def _is_bare_merge(event: Event, _: ExtractionConfig) -> bool:
+    return event.is_merge and not _own_text(event.text)
+
+
+def _is_dependency_bump(event: Event, policy: ExtractionConfig) -> bool:
+    return _is_bot(event, policy) and bool(BUMP.search(_subject(event)))
+
+
+def _is_bot_review(event: Event, policy: ExtractionConfig) -> bool:
+    return event.kind == "review" and _is_bot(event, policy)
+
+
+def _is_lockfile_commit(event: Event, _: ExtractionConfig) -> bool:
+    return event.kind == "commit" and _all_paths(event, LOCKFILE)
+
+
+def _is_format_commit(event: Event, _: ExtractionConfig) -> bool:
+    return event.kind == "commit" and bool(FORMAT.match(_subject(event)))
+
+
+def _is_generated_commit(event: Event, _: ExtractionConfig) -> bool:
+    if event.kind != "commit":
+        return False
+    return _all_paths(event, GENERATED) or bool(REGENERATE.match(_subject(event)))
+
+
+def _is_check_without_outcome(event: Event, _: ExtractionConfig) -> bool:
+    return event.kind == "check" and not has_outcome(event.labels)
+
+
+def _is_empty_review(event: Event, _: ExtractionConfig) -> bool:
+    return event.kind == "review" and not says_something(own_words(event.text))
+
+
+def _is_empty_turn(event: Event, _: ExtractionConfig) -> bool:
+    return event.kind == "text" and not says_something(event.text)
+
+
+def _is_bare_compaction(event: Event, _: ExtractionConfig) -> bool:
+    return event.kind == "compaction" and len(event.text) < SUMMARY_LENGTH
+
+
+def _is_subject_only(event: Event, _: ExtractionConfig) -> bool:
+    return event.kind == "commit" and not _says_more(event.text)
+
+
 class Rule(NamedTuple):
-    """One row: the reason counted in the report, whether `Memory: keep` lifts it, and when it holds."""
+    """A row of the table of rules.
+
+    Attributes:
+        reason: the reason that is counted in the report.
+        can_keep: whether `Memory: keep` lifts it.
+        holds: a function that returns whether the rule holds for an event.
+    """
 
     reason: str
     can_keep: bool
@@ -106,117 +174,105 @@ class Rule(NamedTuple):
 
 
 RULES: tuple[Rule, ...] = (
-    Rule(
-        "own-commit",
-        False,
-        lambda event, _: event.kind in ("commit", "pr") and bool(re.search(OWN, _lines(event))),
-    ),
-    Rule("merge-commit", False, lambda event, _: event.is_merge and not _own_text(event.text)),
-    Rule(
-        "dependency-bump",
-        False,
-        lambda event, policy: _is_bot(event, policy) and bool(BUMP.search(_subject(event))),
-    ),
-    Rule(
-        "bot-chatter",
-        False,
-        lambda event, policy: event.kind == "review" and _is_bot(event, policy),
-    ),
-    Rule(
-        "lockfile-only",
-        False,
-        lambda event, _: event.kind == "commit" and _all_paths(event, LOCKFILE),
-    ),
-    Rule(
-        "format-only",
-        False,
-        lambda event, _: event.kind == "commit" and bool(FORMAT.match(_subject(event))),
-    ),
-    Rule("generated-docs", False, lambda event, _: _is_generated(event)),
-    Rule(
-        "ci-output", False, lambda event, _: event.kind == "check" and not has_outcome(event.labels)
-    ),
-    Rule(
-        "no-content",
-        False,
-        lambda event, _: event.kind == "review" and not says_something(own_words(event.text)),
-    ),
-    Rule(
-        "no-content", True, lambda event, _: event.kind == "text" and not says_something(event.text)
-    ),
-    Rule(
-        "no-content",
-        False,
-        lambda event, _: event.kind == "compaction" and len(event.text) < SUMMARY_LENGTH,
-    ),
-    Rule(
-        "subject-only", True, lambda event, _: event.kind == "commit" and not _says_more(event.text)
-    ),
+    Rule("own-commit", False, _is_own_commit),
+    Rule("merge-commit", False, _is_bare_merge),
+    Rule("dependency-bump", False, _is_dependency_bump),
+    Rule("bot-chatter", False, _is_bot_review),
+    Rule("lockfile-only", False, _is_lockfile_commit),
+    Rule("format-only", False, _is_format_commit),
+    Rule("generated-docs", False, _is_generated_commit),
+    Rule("ci-output", False, _is_check_without_outcome),
+    Rule("no-content", False, _is_empty_review),
+    Rule("no-content", True, _is_empty_turn),
+    Rule("no-content", False, _is_bare_compaction),
+    Rule("subject-only", True, _is_subject_only),
 )
 
 
 def find_reason_to_leave_out(
     event: Event, policy: ExtractionConfig, mark: Mark | None = None
 ) -> str | None:
-    """Why `event` is no evidence, or None. `mark` is that of its whole change, beside its own."""
-    # What its author says of `event` itself, by trailer or label; a veto is stronger than a wish.
-    marks = {mark, _strongest([*re.findall(MARK, _lines(event)), *_labelled(event)])}
-    if "skip" in marks:
+    """Return why an event is no evidence, None if it is.
+
+    Args:
+        event: the event.
+        policy: the configuration.
+        mark: the mark of its whole change, which counts beside its own.
+    """
+    # The author's own mark, by trailer or label; a veto is stronger than a wish.
+    own_mark = _strongest([*re.findall(MARK, _lines(event)), *_list_label_marks(event)])
+    if "skip" in (mark, own_mark):
         return "vetoed"
-    is_kept = "keep" in marks
+    is_kept = "keep" in (mark, own_mark)
+
     row = next(row for row in INTAKE if event.kind in row.kinds and event.actor in row.actors)
-    is_let_in = row.since is not None and SEVERITIES.index(event.severity) >= SEVERITIES.index(
-        row.since
-    )
-    if not is_let_in and not (is_kept and row.can_keep):
+    if not _is_let_in(event, row) and not (is_kept and row.can_keep):
         return row.reason
-    return next(
-        (
-            rule.reason
-            for rule in RULES
-            if not (is_kept and rule.can_keep) and rule.holds(event, policy)
-        ),
-        None,
-    )
+    for rule in RULES:
+        if is_kept and rule.can_keep:
+            continue
+        if rule.holds(event, policy):
+            return rule.reason
+    return None
+
+
+def _is_let_in(event: Event, row: Intake) -> bool:
+    if row.since is None:
+        return False
+    return SEVERITIES.index(event.severity) >= SEVERITIES.index(row.since)
 
 
 def find_change_mark(events: Iterable[Event]) -> Mark | None:
-    """What the pull request says of its whole change: its labels, and its body unless an outsider wrote that."""
-    requests = [event for event in events if event.kind == "pr"]
-    said = [
-        found
-        for event in requests
-        if not event.is_outside
-        for found in re.findall(MARK, event.text)
-    ]
-    return _strongest([*said, *(found for event in requests for found in _labelled(event))])
+    """Return the mark that the pull request sets for its whole change.
+
+    Its labels count, and its body unless an outsider wrote that.
+    """
+    marks: list[str] = []
+    for event in events:
+        if event.kind != "pr":
+            continue
+        if not event.is_outside:
+            marks += re.findall(MARK, event.text)
+        marks += _list_label_marks(event)
+    return _strongest(marks)
 
 
 def has_outcome(labels: Iterable[tuple[str, str]]) -> bool:
-    """Whether something came of it: a check that failed and then passed, a requested change that was made."""
+    """Return whether an event had an outcome.
+
+    That is a check that failed and then passed, or a requested change that was made.
+    """
     return any(key == "outcome" for key, _ in labels)
 
 
 def message_words(text: str) -> str:
-    """What a commit message or pull request says, in one line: no trailers, no lines of a merge, no `(#128)`."""
+    """Return a commit message or pull request in one line, case folded.
+
+    Trailers, lines of a merge and `(#128)` are left out.
+    """
     subject, _, body = text.partition("\n")
     lines = _prose([NUMBER.sub("", subject), *body.splitlines()])
     return " ".join(" ".join(lines).split()).casefold()
 
 
-def _strongest(found: Iterable[str]) -> Mark | None:
-    marks = {mark.lower() for mark in found}
-    return "skip" if "skip" in marks else "keep" if marks else None
+def _strongest(marks: Iterable[str]) -> Mark | None:
+    lowered = {mark.lower() for mark in marks}
+    if "skip" in lowered:
+        return "skip"
+    return "keep" if lowered else None
 
 
-def _labelled(event: Event) -> list[str]:
-    """Marks among the labels of a forge, which have names of their own: `memory: skip`, `memory-skip`."""
-    lines = (f"{key}:{value}" for key, value in event.labels)
-    return [match.group(1) for line in lines if (match := LABEL.fullmatch(line.strip()))]
+def _list_label_marks(event: Event) -> list[str]:
+    """Return the marks among the labels of a forge, as `memory: skip` or `memory-skip`."""
+    marks = []
+    for key, value in event.labels:
+        if match := LABEL.fullmatch(f"{key}:{value}".strip()):
+            marks.append(match[1])
+    return marks
 
 
 def _lines(event: Event) -> str:
-    """The message and its trailers as lines: squash merges bury trailers, so both are read alike."""
+    """Return the message and its trailers as lines; a squash buries trailers in the message."""
     return "\n".join([event.text, *(f"{key}: {value}" for key, value in event.labels)])
 
 
@@ -232,28 +288,29 @@ def _all_paths(event: Event, regex: re.Pattern[str]) -> bool:
     return bool(event.paths) and all(regex.fullmatch(path) for path in event.paths)
 
 
-def _is_generated(event: Event) -> bool:
-    return event.kind == "commit" and (
-        _all_paths(event, GENERATED) or bool(REGENERATE.match(_subject(event)))
-    )
-
-
 def _says_more(message: str) -> bool:
-    """Whether a message has a body besides trailers. A revert or a mark says enough by its subject."""
+    """Return whether a message has a body besides trailers, or needs none.
+
+    The subject of a revert or a marked learning is enough.
+    """
     subject, _, body = message.replace("\\n", "\n").partition("\n")  # some agents write it out
-    return bool(REVERT.search(subject) or MARKED.match(subject)) or bool(_prose(body.splitlines()))
+    if REVERT.search(subject) or MARKED.match(subject):
+        return True
+    return bool(_prose(body.splitlines()))
 
 
 def _own_text(message: str) -> list[str]:
-    """The lines of a merge message that its author wrote: no default lines of git or a forge, no title."""
+    """Return the lines of a merge message without those of git or a forge, and without a title."""
     lines = _prose(message.splitlines())
     return [] if len(lines) == 1 and FORGE_MERGE.search(message) else lines
 
 
 def _prose(lines: Sequence[str]) -> list[str]:
-    stripped = (line.strip() for line in lines)
-    return [
-        line
-        for line in stripped
-        if line and not any(re.fullmatch(form, line) for form in (TRAILER, MERGE_LINE, MARK))
-    ]
+    """Return the lines that are no trailers, lines of a merge or marks."""
+    prose = []
+    for line in lines:
+        stripped = line.strip()
+        is_form = any(re.fullmatch(form, stripped) for form in (TRAILER, MERGE_LINE, MARK))
+        if stripped and not is_form:
+            prose.append(stripped)
+    return prose

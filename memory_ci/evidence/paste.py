@@ -1,4 +1,4 @@
-"""Pasted reviews: what a person pastes of a bot's comment into a turn of a session is the bot's."""
+"""Withdrawal of bots' review comments that a person pastes into a turn of a session."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ BLANK_LINE = re.compile(r"\n\s*\n")
 
 
 def withdraw_pasted(events: Iterable[Event], policy: ExtractionConfig) -> tuple[Event, ...]:
-    """Return the events of a change, the turns of people without paragraphs that stand in the reviews of bots.
+    """Return the events of a change, people's turns without paragraphs of bots' reviews.
 
-    A turn of nothing else is nobody's. Marks of Markdown do not count: people paste what a page shows.
+    A turn of nothing else is attributed to the tool. Marks of Markdown do not count: people paste
+    from a rendered page.
     """
     events = tuple(events)
     reviews = [
@@ -31,19 +32,24 @@ def withdraw_pasted(events: Iterable[Event], policy: ExtractionConfig) -> tuple[
 
 
 def _withdraw(event: Event, reviews: Sequence[str]) -> Event:
+    """Return a turn without the paragraphs of reviews.
+
+    A review counts as pasted if a long paragraph is in it; then its short ones are removed, too.
+    """
     paragraphs = [paragraph for paragraph in BLANK_LINE.split(event.text) if paragraph.strip()]
-    long_ones = [
-        said for paragraph in paragraphs if len((said := _fold(paragraph)).split()) >= MIN_WORDS
-    ]
-    sources = [review for review in reviews if any(said in review for said in long_ones)]
-    own = [
-        paragraph
-        for paragraph in paragraphs
-        if not any(_fold(paragraph) in review for review in sources)
-    ]
-    if not own:
+    folded = [_fold(paragraph) for paragraph in paragraphs]
+    long_ones = [text for text in folded if len(text.split()) >= MIN_WORDS]
+    pasted = [review for review in reviews if any(text in review for text in long_ones)]
+
+    typed = []
+    for paragraph, text in zip(paragraphs, folded, strict=True):
+        if not any(text in review for review in pasted):
+            typed.append(paragraph)
+    if not typed:
         return replace(event, actor="injected", labels=())
-    return replace(event, text="\n\n".join(own)) if len(own) < len(paragraphs) else event
+    if len(typed) == len(paragraphs):
+        return event
+    return replace(event, text="\n\n".join(typed))
 
 
 def _is_turn(event: Event) -> bool:
@@ -55,5 +61,5 @@ def _is_bot(event: Event, policy: ExtractionConfig) -> bool:
 
 
 def _fold(text: str) -> str:
-    """Return the words of a text between blanks."""
+    """Return the words of a text, case folded, between blanks."""
     return f" {' '.join(WORD.findall(text.casefold()))} "

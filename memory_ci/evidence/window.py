@@ -1,14 +1,15 @@
-"""The window: what of the evidence of one merged change fits into one prompt. Late corrections are not cut off.
+"""The window of evidence of one merged change that fits into one prompt.
 
-A window that reads from the start loses what a person said last, which is where work is corrected. So pieces are taken
-by rank (`_ranked`) until the budget is used up, each rank from all sessions in turn; the window keeps their order.
+A window that reads from the start would lose a person's last words, by which work is corrected. So
+pieces are taken by rank until the budget is used up, each rank from all sessions in turn; the
+window keeps their order.
 """
 
 from __future__ import annotations
 
 import json
 from collections import Counter, defaultdict, deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import Enum, auto
 
 import msgspec
@@ -18,23 +19,31 @@ from memory_ci.evidence.filters import REVERT, has_outcome
 from memory_ci.records.event import MID_TURN, SHOWN_PATHS, Evidence, EvidenceSet
 from memory_ci.text import estimate_tokens, plural
 
-PIECE_TOKENS = 40  # What a piece costs beside its text: its id, kind, actor, session and the names of the fields.
-MIN_TEXT_TOKENS = 40  # A piece is not shortened to less: what is left would say nothing.
-SHARE = 8  # No text takes more than this part (one in eight) of a budget that is too small for all.
-# Paths and labels of a piece that does not fit whole, and the characters of each.
-MAX_BESIDE, MAX_BESIDE_LENGTH = 10, 200
+PIECE_TOKENS = 40
+"""Tokens of a piece beside its text: its id, kind, actor, session and the names of the fields."""
+
+MIN_TEXT_TOKENS = 40  # Tokens to which a text may be shortened; fewer would say nothing.
+SHARE = 8  # No text takes more than one in eight of a budget that is too small for all.
+
+MAX_BESIDE = 10  # Paths and labels of a piece that does not fit whole.
+MAX_BESIDE_LENGTH = 200  # Characters of each.
+
 OWN_LABELS = frozenset({"outcome", "state", "via", "permission"})
 LAST_TURNS = 10
 AROUND_HIT = 2
 STRUCTURE = frozenset(
     {"rejection", "interrupt", "check", "premortem", "assumption", "intervention"}
 )
-# The line that stands for what a shortened text lacks: no words of anybody, so never to be quoted.
+
 OMISSION = "[… {} characters left out …]"
+"""The line in place of the middle of a shortened text; as nobody's words it is never quoted."""
 
 
 class Rank(Enum):
-    """What is taken first. A frame: of a session its first prompt and last turns, of a change all that was written."""
+    """The order in which pieces are taken.
+
+    A frame is the first prompt and the last turns of a session, and all texts of the change itself.
+    """
 
     STRUCTURE = auto()
     FRAME = auto()
@@ -43,8 +52,13 @@ class Rank(Enum):
 
 
 class EvidenceWindow(msgspec.Struct, frozen=True, kw_only=True):
-    """The pieces that fit, in their order and with their ids; at most `tokens` by estimate. `notice` says in words how
-    many pieces are missing and of how many a part is; it is empty where nothing is missing."""
+    """The pieces that fit into a prompt.
+
+    Attributes:
+        pieces: the pieces in their order and with their ids.
+        notice: in words, how many pieces are missing or shortened; "" if none.
+        tokens: an upper estimate of their tokens.
+    """
 
     pieces: tuple[Evidence, ...]
     notice: str = ""
@@ -54,99 +68,161 @@ class EvidenceWindow(msgspec.Struct, frozen=True, kw_only=True):
 def choose(
     evidence: EvidenceSet, budget_tokens: int, is_hit: Callable[[str], bool]
 ) -> EvidenceWindow:
-    """What fits into `budget_tokens`: everything, or by rank. `is_hit` says whether a rule would look at a text.
+    """Return the pieces that fit into a budget: all, or by rank.
 
-    Structure (rejections, interrupts, requested changes, checks that failed and then passed, reverts, pre-mortems and
-    assumptions) comes first: where a piece of it does not fit, nothing of a later rank is taken.
+    Structure (rejections, interrupts, requested changes, checks that failed and then passed,
+    reverts, pre-mortems and assumptions) comes first: if a piece of it does not fit, no piece of a
+    later rank is taken.
+
+    Args:
+        evidence: the evidence of one change.
+        budget_tokens: the budget.
+        is_hit: a function that returns whether a rule would look at a text.
     """
-    total = sum(map(cost, evidence.pieces))
+    total = sum(cost(piece) for piece in evidence.pieces)
     if total <= budget_tokens:
         return EvidenceWindow(pieces=evidence.pieces, tokens=total)
-    taken = _take(_ranked(evidence.pieces, is_hit), evidence.pieces, budget_tokens)
-    kept = tuple(taken[at] for at in sorted(taken))
-    totals = Counter(piece.session or "" for piece in evidence.pieces)
-    missing = Counter(
-        piece.session or "" for at, piece in enumerate(evidence.pieces) if at not in taken
+    taken = _take(_iter_ranked(evidence.pieces, is_hit), evidence.pieces, budget_tokens)
+    pieces = tuple(taken[index] for index in sorted(taken))
+    return EvidenceWindow(
+        pieces=pieces,
+        notice=_describe_missing(evidence.pieces, taken),
+        tokens=sum(cost(piece) for piece in pieces),
     )
-    told = [
-        f"{count} of {plural(totals[of], 'turn')} of session {of} left out"
-        if of
-        else f"{count} of {plural(totals[of], 'piece')} outside sessions left out"
-        for of, count in sorted(missing.items())
-    ]
-    if shortened := sum(piece.text != evidence.pieces[at].text for at, piece in taken.items()):
-        told.append(f"{plural(shortened, 'long piece')} shortened")
-    return EvidenceWindow(pieces=kept, notice="; ".join(told), tokens=sum(map(cost, kept)))
+
+
+def _describe_missing(pieces: Sequence[Evidence], taken: Mapping[int, Evidence]) -> str:
+    totals: Counter[str] = Counter()
+    missing: Counter[str] = Counter()
+    shortened_count = 0
+    for index, piece in enumerate(pieces):
+        session = piece.session or ""
+        totals[session] += 1
+        if index not in taken:
+            missing[session] += 1
+        elif taken[index].text != piece.text:
+            shortened_count += 1
+
+    notices = []
+    for session, count in sorted(missing.items()):
+        if session:
+            total = plural(totals[session], "turn")
+            notices.append(f"{count} of {total} of session {session} left out")
+        else:
+            total = plural(totals[session], "piece")
+            notices.append(f"{count} of {total} outside sessions left out")
+    if shortened_count:
+        notices.append(f"{plural(shortened_count, 'long piece')} shortened")
+    return "; ".join(notices)
 
 
 def cost(piece: Evidence) -> int:
-    """Tokens that `piece` takes in a prompt, where it stands as JSON with `<` and `>` escaped; an upper estimate."""
+    """Return an upper estimate of the tokens of a piece in a prompt.
+
+    There it is JSON with `<` and `>` escaped.
+    """
     labels = (f"{key} {value}" for key, value in piece.labels)
     beside = (piece.tool or "", piece.before, *piece.paths[:SHOWN_PATHS], *labels)
-    return PIECE_TOKENS + _text_cost(piece.text) + sum(estimate_tokens(text) + 2 for text in beside)
+    beside_cost = sum(estimate_tokens(text) + 2 for text in beside)
+    return PIECE_TOKENS + _text_cost(piece.text) + beside_cost
 
 
 def shorten_middle(text: str, fits: Callable[[str], bool]) -> str:
-    """Head and tail of `text` around an `OMISSION`, as much of both as `fits`; at worst the omission alone. Each is a
-    part of `text` as it stands, cut at a line end, where none is near at a blank, else where it must be."""
-    low, high = 0, len(text) // 2
+    """Return head and tail of a text around an `OMISSION`, as much of both as fits.
+
+    Each is an unchanged part of the text, cut at a line end if one is near, else at a blank, else
+    anywhere. At worst the omission alone is returned.
+    """
+    low = 0
+    high = len(text) // 2
     while low < high:
         middle = (low + high + 1) // 2
-        low, high = (middle, high) if fits(_ends(text, middle)) else (low, middle - 1)
-    return _ends(text, low)
+        if fits(_keep_ends(text, middle)):
+            low = middle
+        else:
+            high = middle - 1
+    return _keep_ends(text, low)
 
 
-def _ends(text: str, width: int) -> str:
-    """At most `width` characters of each end of `text`."""
-    start = len(text) - width
-    cuts = (text.rfind(blank, width // 2, width) for blank in "\n ")
-    head = text[: next((at for at in cuts if at >= 0), width)]
-    cuts = (text.find(blank, start, start + width // 2) for blank in "\n ")
-    tail = text[next((at + 1 for at in cuts if at >= 0), start) :]
-    return "\n".join((head, OMISSION.format(len(text) - len(head) - len(tail)), tail))
+def _keep_ends(text: str, width: int) -> str:
+    """Return at most `width` characters of each end of a text around an `OMISSION`."""
+    head_end = width
+    tail_start = len(text) - width
+    for blank in "\n ":
+        cut = text.rfind(blank, width // 2, width)
+        if cut >= 0:
+            head_end = cut
+            break
+    for blank in "\n ":
+        cut = text.find(blank, len(text) - width, len(text) - width + width // 2)
+        if cut >= 0:
+            tail_start = cut + 1
+            break
+    head = text[:head_end]
+    tail = text[tail_start:]
+    omission = OMISSION.format(len(text) - len(head) - len(tail))
+    return f"{head}\n{omission}\n{tail}"
 
 
 def _text_cost(text: str) -> int:
-    sent = json.dumps(text, ensure_ascii=False).replace("<", "\\u003c").replace(">", "\\u003e")
-    return estimate_tokens(sent)
+    encoded = json.dumps(text, ensure_ascii=False)
+    return estimate_tokens(encoded.replace("<", "\\u003c").replace(">", "\\u003e"))
 
 
-def _ranked(pieces: Sequence[Evidence], is_hit: Callable[[str], bool]) -> Iterator[list[list[int]]]:
-    """Rank by rank, the places of the pieces of each session, those to be taken first at the front."""
+def _iter_ranked(
+    pieces: Sequence[Evidence], is_hit: Callable[[str], bool]
+) -> Iterator[list[list[int]]]:
+    """Yield rank by rank the indices of the pieces of each session, in the order to be taken."""
     sessions: defaultdict[str, list[int]] = defaultdict(list)
-    for at, piece in enumerate(pieces):
-        sessions[piece.session or ""].append(at)
-    ranks = [_ranks([pieces[at] for at in places], is_hit) for places in sessions.values()]
+    for index, piece in enumerate(pieces):
+        sessions[piece.session or ""].append(index)
+
+    ranks: dict[int, Rank] = {}
+    for indices in sessions.values():
+        session_ranks = _rank([pieces[index] for index in indices], is_hit)
+        ranks.update(zip(indices, session_ranks, strict=True))
+
     for rank in Rank:
         queues = []
-        for places, of_session in zip(sessions.values(), ranks, strict=True):
-            newest = [at for at, found in zip(places, of_session, strict=True) if found is rank][
-                ::-1
-            ]
-            # newest first; but a frame begins with its first piece, without which the last words say little
-            queues.append(newest[-1:] + newest[:-1] if rank is Rank.FRAME else newest)
+        for indices in sessions.values():
+            queue = [index for index in reversed(indices) if ranks[index] is rank]
+            if rank is Rank.FRAME:
+                # The first piece of a frame, without which the last words say little, comes first.
+                queue = queue[-1:] + queue[:-1]
+            queues.append(queue)
         yield queues
 
 
-def _ranks(pieces: Sequence[Evidence], is_hit: Callable[[str], bool]) -> list[Rank]:
-    """The rank of each piece of one session, or of the change itself."""
-    spoken = [
-        at for at, piece in enumerate(pieces) if piece.actor == "human" and piece.kind == "text"
-    ]
-    told = [at for at, piece in enumerate(pieces) if piece.session is None and piece.kind != "diff"]
-    hits = [at for at, piece in enumerate(pieces) if MID_TURN in piece.labels or is_hit(piece.text)]
-    near = {at + step for at in hits for step in range(-AROUND_HIT, AROUND_HIT + 1)}
-    ranks = dict.fromkeys(near, Rank.HIT) | dict.fromkeys(
-        [*spoken[:1], *spoken[-LAST_TURNS:], *told], Rank.FRAME
-    )
-    return [
-        Rank.STRUCTURE if is_structure(piece) else ranks.get(at, Rank.REST)
-        for at, piece in enumerate(pieces)
-    ]
+def _rank(pieces: Sequence[Evidence], is_hit: Callable[[str], bool]) -> list[Rank]:
+    """Return the rank of each piece of one session, or of the change itself."""
+    turns: list[int] = []
+    frame: set[int] = set()
+    around_hits: set[int] = set()
+    for index, piece in enumerate(pieces):
+        if piece.actor == "human" and piece.kind == "text":
+            turns.append(index)
+        if piece.session is None and piece.kind != "diff":
+            frame.add(index)
+        if MID_TURN in piece.labels or is_hit(piece.text):
+            around_hits.update(range(index - AROUND_HIT, index + AROUND_HIT + 1))
+    frame.update(turns[:1])
+    frame.update(turns[-LAST_TURNS:])
+
+    ranks = []
+    for index, piece in enumerate(pieces):
+        if is_structure(piece):
+            ranks.append(Rank.STRUCTURE)
+        elif index in frame:
+            ranks.append(Rank.FRAME)
+        elif index in around_hits:
+            ranks.append(Rank.HIT)
+        else:
+            ranks.append(Rank.REST)
+    return ranks
 
 
 def is_structure(piece: Evidence) -> bool:
-    """Whether `piece` tells by what it is, not by its words, that something was corrected or foreseen."""
+    """Return whether a piece shows by its kind that something was corrected or foreseen."""
     if piece.kind == "commit":
         return bool(REVERT.search(piece.text.partition("\n")[0]))
     is_requested = ("state", "changes_requested") in piece.labels
@@ -156,39 +232,54 @@ def is_structure(piece: Evidence) -> bool:
 def _take(
     ranks: Iterable[list[list[int]]], pieces: Sequence[Evidence], budget: int
 ) -> dict[int, Evidence]:
-    """The pieces that fit, by their places: always the next of the session that has taken the least so far."""
+    """Return the pieces that fit, by their indices.
+
+    The next piece is always of the session whose pieces took the fewest tokens so far.
+    """
     taken: dict[int, Evidence] = {}
     spent: Counter[str] = Counter()
+    share = max(budget // SHARE, MIN_TEXT_TOKENS)
     for queues in ranks:
         waiting = [deque(queue) for queue in queues if queue]
         while waiting:
             queue = min(waiting, key=lambda queue: spent[pieces[queue[0]].session or ""])
-            at = queue.popleft()
-            piece = _fitted(
-                pieces[at], budget - spent.total(), max(budget // SHARE, MIN_TEXT_TOKENS)
-            )
+            index = queue.popleft()
+            piece = _fit(pieces[index], budget - spent.total(), share)
             if piece is None:
                 return taken
-            taken[at] = piece
+            taken[index] = piece
             spent[piece.session or ""] += cost(piece)
             waiting = [queue for queue in waiting if queue]
     return taken
 
 
-def _fitted(piece: Evidence, room: int, share: int) -> Evidence | None:
-    """`piece` within `room` tokens, its text within `share`: whole, else with few paths and labels, else shortened. Of
-    the labels those come first that our own readers set, then trailers."""
-    if cost(piece) <= min(room, PIECE_TOKENS + share):
+def _fit(piece: Evidence, available: int, share: int) -> Evidence | None:
+    """Return a piece made to fit: whole, else with few paths and labels, else shortened.
+
+    Of the labels those of our own readers come first, then trailers.
+
+    Args:
+        piece: the piece.
+        available: the tokens for all of it.
+        share: the tokens for its text.
+
+    Returns:
+        The piece, or None if too little of its text would fit.
+    """
+    if cost(piece) <= min(available, PIECE_TOKENS + share):
         return piece
     paths = [path for path in piece.paths if len(path) <= MAX_BESIDE_LENGTH]
-    labels = [label for label in piece.labels if sum(map(len, label)) <= MAX_BESIDE_LENGTH]
+    labels = [label for label in piece.labels if len(label[0]) + len(label[1]) <= MAX_BESIDE_LENGTH]
     labels.sort(key=lambda label: label[0] not in OWN_LABELS)
-    few = replace(
+    trimmed = replace(
         piece, before="", paths=tuple(paths[:MAX_BESIDE]), labels=tuple(labels[:MAX_BESIDE])
     )
-    left = min(share, room - cost(few) + _text_cost(piece.text))
-    if left >= _text_cost(piece.text):
-        return few
-    if left < MIN_TEXT_TOKENS:
+
+    text_cost = _text_cost(piece.text)
+    limit = min(share, available - cost(trimmed) + text_cost)
+    if limit >= text_cost:
+        return trimmed
+    if limit < MIN_TEXT_TOKENS:
         return None
-    return replace(few, text=shorten_middle(piece.text, lambda short: _text_cost(short) <= left))
+    text = shorten_middle(piece.text, lambda shorter: _text_cost(shorter) <= limit)
+    return replace(trimmed, text=text)

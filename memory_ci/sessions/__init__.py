@@ -1,1 +1,1 @@
-"""Sessions of agents: captured, joined with merged changes, quoted, pushed, and told apart while they run."""
+"""Agent sessions: captured into refs, joined with merged changes, and their notes on memory."""

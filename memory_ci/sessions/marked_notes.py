@@ -1,15 +1,16 @@
-"""Pending notes: what agents marked, kept in the git directory until a commit takes it along.
+"""Pending notes of agents, kept in the git directory until a commit takes them along.
 
-A note that lay in the work tree would stand in the way of a stash, a rebase or a pull, and most ways to commit would
-leave it behind.
+In the work tree a note would block a stash, a rebase or a pull, and most ways to commit would leave
+it behind.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
+from typing import NamedTuple
 
 from msgspec.structs import replace
 
@@ -29,24 +30,33 @@ from memory_ci.store.edits import format_entry
 from memory_ci.store.files import write_file
 from memory_ci.store.layout import INBOX, fragment_path
 
-MARK = "session:"  # How the evidence of a note begins that quotes a person.
-MAX_NOTES = 1_000  # Notes that are looked at, the oldest first; a session adds three.
-OTHER = ("--exclude=refs/stash", "--exclude=refs/memory-ci/*")  # Commits that bring a note nowhere.
+MARK = "session:"  # The beginning of the evidence of a note that quotes a person.
+MAX_NOTES = 1_000  # Notes that are read, the oldest first; a session adds three.
+OTHER = ("--exclude=refs/stash", "--exclude=refs/memory-ci/*")  # Refs whose commits do not count.
+
+
+class _Note(NamedTuple):
+    """A note in the git directory, and whether a commit has it."""
+
+    path: Path
+    is_committed: bool
 
 
 def keep_note(workspace: Workspace, entry_id: str, data: bytes) -> Path:
-    """Keep a note in the git directory, or in the inbox: where an agent may not write there its next hook takes it, and
-    where no git hook would take it along (a cloud agent's clone) it is committed like any file.
+    """Keep a note in the git directory, else in the inbox, and return its path.
 
-    Raises RepositoryError (bare-repository, write-failed).
+    Where an agent may not write to the git directory, its next hook takes the note from the inbox.
+    Where no git hook would take it along (a cloud agent's clone), it is committed like any file.
+
+    Raises:
+        RepositoryError: bare-repository, write-failed.
     """
-    root, head = work_tree(workspace), find_commit(workspace.repo, "HEAD") or "unborn"
+    root = work_tree(workspace)
+    head = find_commit(workspace.repo, "HEAD") or "unborn"
     path = _folder(workspace) / f"{entry_id}.{head}.md"
     try:
-        if not any(
-            (find_hooks(workspace.repo) / hook).exists()
-            for hook in ("pre-commit", "prepare-commit-msg")
-        ):
+        hooks = find_hooks(workspace.repo)
+        if not any((hooks / name).exists() for name in ("pre-commit", "prepare-commit-msg")):
             raise FileNotFoundError
         path.parent.mkdir(parents=True, exist_ok=True)
         write_file(path, data)
@@ -57,119 +67,122 @@ def keep_note(workspace: Workspace, entry_id: str, data: bytes) -> Path:
 
 
 def collect_notes(workspace: Workspace, key: str) -> None:
-    """Take the notes of a session `<agent>:<id>` out of the inbox that lie there untracked. Raises RepositoryError
-    (git-failed, write-failed)."""
+    """Take the untracked notes of a session `<agent>:<id>` out of the inbox.
+
+    Raises:
+        RepositoryError: git-failed, write-failed.
+    """
     root = workspace.repo.root
     if root is None or not any((root / INBOX).glob("*.md")):
         return
     listing = run_git(root, "ls-files", "-z", "--others", "--", f":(top,literal){INBOX}")
-    for path in map(Path, decode_path(listing).split("\0")[:-1]):
-        data = _read(root / path)
-        if (
-            f"{MARK}{key}#".encode() in data
-            and keep_note(workspace, path.stem, data) != root / path
-        ):
-            (root / path).unlink()
+    for name in decode_path(listing).split("\0")[:-1]:
+        path = root / name
+        data = _read(path)
+        if not _is_of_session(data, key):
+            continue
+        if keep_note(workspace, path.stem, data) != path:
+            path.unlink()
 
 
 def list_note_ids(workspace: Workspace) -> set[str]:
-    """The ids of all notes in the inbox of the work tree and in the git directory; no git is asked."""
-    places = (
-        *_folder(workspace).glob("*.md"),
-        *((workspace.repo.root or Path()) / INBOX).glob("*.md"),
-    )
-    return {path.name.partition(".")[0] for path in places}
+    """Return the ids of all notes in the inbox and the git directory, without a git process."""
+    paths = (*_folder(workspace).glob("*.md"), *_list_inbox(workspace))
+    return {path.name.partition(".")[0] for path in paths}
 
 
 def read_pending(workspace: Workspace) -> dict[str, bytes]:
-    """The texts of the notes that no commit of this repository has yet, by their path in the inbox."""
+    """Return the texts of the notes that no commit of this repository has, by inbox path."""
     return {
-        path: _read(note)
-        for path, (note, is_brought) in _find_notes(workspace).items()
-        if not is_brought
+        inbox_path: _read(note.path)
+        for inbox_path, note in _find_notes(workspace).items()
+        if not note.is_committed
     }
 
 
 def load_pending(workspace: Workspace) -> list[Located]:
-    """The pending notes as entries, where they lie."""
-    found = [
-        (path, note)
-        for path, (note, is_brought) in _find_notes(workspace).items()
-        if not is_brought
-    ]
-    files = ((load_file(path, _read(note), workspace.config.scopes), note) for path, note in found)
-    return [
-        replace(place, path=str(note), line=1) for file, note in files for place in file.entries
-    ]
+    """Return the pending notes as entries, with the paths of the notes."""
+    entries: list[Located] = []
+    for inbox_path, note in _find_notes(workspace).items():
+        if note.is_committed:
+            continue
+        file = load_file(inbox_path, _read(note.path), workspace.config.scopes)
+        path = str(note.path)
+        entries += [replace(located, path=path, line=1) for located in file.entries]
+    return entries
 
 
 def read_notes(workspace: Workspace, key: str) -> list[bytes]:
-    """The texts of the pending notes of a session `<agent>:<id>`."""
-    lying = (_read(path) for path in ((workspace.repo.root or Path()) / INBOX).glob("*.md"))
-    notes = dict.fromkeys((*read_pending(workspace).values(), *lying))
-    return [data for data in notes if f"{MARK}{key}#".encode() in data]
+    """Return the texts of the pending notes of a session `<agent>:<id>`, each once."""
+    in_inbox = [_read(path) for path in _list_inbox(workspace)]
+    texts = dict.fromkeys([*read_pending(workspace).values(), *in_inbox])
+    return [data for data in texts if _is_of_session(data, key)]
 
 
-def _find_notes(workspace: Workspace) -> dict[str, tuple[Path, bool]]:
-    """By its path in the inbox where a note lies, and whether a commit brought it."""
+def _is_of_session(data: bytes, key: str) -> bool:
+    return f"{MARK}{key}#".encode() in data
+
+
+def _list_inbox(workspace: Workspace) -> Iterator[Path]:
+    return ((workspace.repo.root or Path()) / INBOX).glob("*.md")
+
+
+def _find_notes(workspace: Workspace) -> dict[str, _Note]:
+    """Return the notes in the git directory by their paths in the inbox."""
     files = sorted(_folder(workspace).glob("*.md"), key=lambda path: path.name)[:MAX_NOTES]
-    notes = {fragment_path(path.name.partition(".")[0]): path for path in files}
-    if not notes:
+    paths = {fragment_path(path.name.partition(".")[0]): path for path in files}
+    if not paths:
         return {}
-    repo, heads = workspace.repo, {path.name.split(".")[1] for path in files}
+
+    repo = workspace.repo
+    heads = {path.name.split(".")[1] for path in files}
     if len(heads) > 1:
-        heads = set(
-            run_git(repo.cwd, "merge-base", "--octopus", *heads, ok=(0, 1, 128)).decode().split()
-        )
-    starts = (f"^{head}" for head in heads if head != "unborn")
-    asked = (
-        "log",
-        "--format=",
-        "--name-only",
-        "-z",
-        "--no-renames",
-        "--ignore-missing",
-        *OTHER,
-        "--all",
-        *starts,
-    )
-    found = run_git(
-        repo.cwd, *asked, "--", *(f":(top,literal){path}" for path in notes), ok=(0, 128)
-    )
-    brought = {path.strip("\n") for path in decode_path(found).split("\0")}
-    return {path: (note, path in brought) for path, note in notes.items()}
+        base = run_git(repo.cwd, "merge-base", "--octopus", *heads, ok=(0, 1, 128))
+        heads = set(base.decode().split())
+    starts = [f"^{head}" for head in heads if head != "unborn"]
+    options = "log --format= --name-only -z --no-renames --ignore-missing".split()
+    pathspecs = [f":(top,literal){path}" for path in paths]
+    output = run_git(repo.cwd, *options, *OTHER, "--all", *starts, "--", *pathspecs, ok=(0, 128))
+    committed = {path.strip("\n") for path in decode_path(output).split("\0")}
+    return {inbox_path: _Note(path, inbox_path in committed) for inbox_path, path in paths.items()}
 
 
 def stage_notes(workspace: Workspace, environ: Mapping[str, str], now: datetime) -> tuple[str, ...]:
-    """Write the notes into the inbox, and stage them, whose session's work is in the commit that git makes.
+    """Stage the notes in the inbox whose session's work is in the commit that git makes.
 
-    Not for `git commit PATH`: that is to hold this path and nothing else, and its index is not that of the work tree.
-    Raises RepositoryError (git-failed, write-failed, outside-repository).
+    Notes that a commit has are deleted. Nothing is done for `git commit PATH`: that is to hold this
+    path and nothing else, and its index is not that of the work tree.
+
+    Returns:
+        The paths of the staged notes.
+
+    Raises:
+        RepositoryError: git-failed, write-failed, outside-repository.
     """
     index = find_index(workspace, environ)
-    is_own = index.parent.resolve() == workspace.repo.git_dir.resolve() and index.name in (
-        "index",
-        "index.lock",
-    )
+    is_of_git_dir = index.parent.resolve() == workspace.repo.git_dir.resolve()
+    is_own = is_of_git_dir and index.name in ("index", "index.lock")
     if not is_own or is_under_way(workspace.repo):
         return ()
+
     pending: dict[str, bytes] = {}
-    for path, (note, is_brought) in _find_notes(workspace).items():
-        if is_brought:
-            note.unlink(missing_ok=True)
+    for path, note in _find_notes(workspace).items():
+        if note.is_committed:
+            note.path.unlink(missing_ok=True)
         else:
-            pending[path] = _read(note)
-    staged = list_staged(workspace, index) if pending else frozenset[str]()
-    keys = {*find_sessions(environ), *list_working(workspace, index, now)} if staged else set[str]()
-    root, quotes, chosen = work_tree(workspace), workspace.config.evidence.quotes, []
+            pending[path] = _read(note.path)
+    if not pending:
+        return ()
+    staged = list_staged(workspace, index)
+    if not staged:
+        return ()
+
+    root = work_tree(workspace)
+    keys = {*find_sessions(environ), *list_working(workspace, index, now)}
+    chosen = []
     for path, data in pending.items():
-        if staged and path not in staged and _is_part(workspace, data, keys, staged):
-            if quotes != "full":
-                entries = parse_memory_file("", data).entries
-                data = "".join(
-                    format_entry(trim_evidence(entry, quotes)) for entry in entries
-                ).encode()
-            write_file(root / path, data, root)
+        if path not in staged and _is_part(workspace, data, keys, staged):
+            write_file(root / path, _trim_quotes(workspace, data), root)
             chosen.append(path)
     if chosen:
         names = b"".join(encode_path(path) + b"\0" for path in chosen)
@@ -178,18 +191,45 @@ def stage_notes(workspace: Workspace, environ: Mapping[str, str], now: datetime)
     return tuple(chosen)
 
 
+def _trim_quotes(workspace: Workspace, data: bytes) -> bytes:
+    """Return a note with as much of its quotes as the configuration lets entries keep."""
+    quotes = workspace.config.evidence.quotes
+    if quotes == "full":
+        return data
+    entries = parse_memory_file("", data).entries
+    texts = [format_entry(trim_evidence(entry, quotes)) for entry in entries]
+    return "".join(texts).encode()
+
+
 def _is_part(workspace: Workspace, data: bytes, keys: set[str], staged: frozenset[str]) -> bool:
-    """Whether a note's session makes the commit or edited what is in it, or the note cites that; one that is about no
-    file, of a session that edited none, goes with any."""
+    """Return whether a note belongs to a commit.
+
+    Its session makes the commit, or edited a file of the commit, or the note cites one. A note
+    without cites, of a session without edits, belongs to any commit.
+
+    Args:
+        workspace: the workspace.
+        data: the note.
+        keys: the sessions that make the commit or whose work is in it.
+        staged: the paths of the commit.
+    """
     entry = next(iter(parse_memory_file("note.md", data).entries), None)
     if entry is None:
         return False
-    key = next(line for line in (*entry.evidence, MARK) if line.startswith(MARK))[
-        len(MARK) :
-    ].partition("#")[0]
-    cited = {anchor.path for anchor in map(parse_anchor, entry.cites) if anchor}
-    edited = {path for sign in list_signs(workspace, key.partition(":")[2]) for path in sign.edited}
-    return key in keys or not cited.isdisjoint(staged) or not (cited or edited)
+    quote = next((line for line in entry.evidence if line.startswith(MARK)), MARK)
+    key = quote[len(MARK) :].partition("#")[0]
+    if key in keys:
+        return True
+
+    cited: set[str] = set()
+    for cite in entry.cites:
+        anchor = parse_anchor(cite)
+        if anchor:
+            cited.add(anchor.path)
+    if not cited.isdisjoint(staged):
+        return True
+    has_edits = any(sign.edited for sign in list_signs(workspace, key.partition(":")[2]))
+    return not cited and not has_edits
 
 
 def _folder(workspace: Workspace) -> Path:

@@ -1,7 +1,8 @@
-"""The nudge: a line that says memory has not changed while much work went by. Once a session, and never in the way.
+"""The nudge: a line that memory has not changed while much work went by, once a session.
 
-One git process, which is ended as soon as it is clear, and a second one where merges are among what went by. Where git
-cannot say (no commit yet, a shallow clone) and where nobody keeps memory there is no nudge.
+It takes one git process, which is ended as soon as the answer is clear, and a second one where
+merges are among the work. There is no nudge where git cannot answer (no commit yet, a shallow
+clone) and where nobody keeps memory.
 """
 
 from __future__ import annotations
@@ -24,86 +25,117 @@ from memory_ci.records.history import Commit
 from memory_ci.records.names import HEADS
 from memory_ci.store.files import write_file
 
-# One of these stands at the top of a work tree whose memory is kept.
 SIGNS = (CONFIG_FILE, ".memory", "MEMORY.md", "institutional.md")
-# For each piece of work that is counted so many commits are looked at: those that only write episodes do not count.
+"""Files at the top of a work tree, any of which shows that memory is kept."""
+
 REACH = 10
+"""Commits that are read for each piece of work: commits that only write episodes do not count."""
+
 MAX_MARKS = 100
 MAX_MARK_BYTES = 10_000
 
 
 def find_nudge(workspace: Workspace, rev: str = "HEAD") -> str:
-    """The line, if it is time for it on this branch; "" otherwise. Never raises for what git says."""
+    """Return the nudge if it is due on this branch, else ""; git's errors are not raised."""
     return render_nudge(workspace.config.nudge) if _is_idle(workspace, rev) else ""
 
 
 def nudge_once(workspace: Workspace, session: str | None, today: date) -> str:
-    """The nudge once for each session; without a session, once a day in a clone. Never raises. The git directory keeps
-    a note of it. If that cannot be written nothing is said, or it would be said each time."""
+    """Return the nudge once for each session; without a session, once a day in a clone.
+
+    The git directory keeps a note of it. If that cannot be written, "" is returned: the nudge would
+    be repeated each time. Errors are not raised.
+    """
     with suppress(MemoryCIError, OSError):
-        said, mark = _read_marks(workspace), _mark(session or today.isoformat())
-        if mark not in said and _is_idle(workspace, "HEAD"):
-            _write_marks(workspace, [*said, mark])
+        marks = _read_marks(workspace)
+        mark = _mark(session or today.isoformat())
+        if mark not in marks and _is_idle(workspace, "HEAD"):
+            _write_marks(workspace, [*marks, mark])
             return render_nudge(workspace.config.nudge)
     return ""
 
 
 def nudge_agent(workspace: Workspace, session: str | None, today: date) -> str:
-    """The same for an agent's hook, which runs at every prompt: of one session git is asked at the first only."""
+    """Return the nudge for an agent's hook, which runs at every prompt.
+
+    Git is started only at the first prompt of a session.
+    """
     if session is None:
         return nudge_once(workspace, None, today)
     with suppress(MemoryCIError, OSError):
-        said = _read_marks(workspace)
-        if (mark := _mark(f"asked {session}")) not in said:
-            _write_marks(workspace, [*said, mark])
+        marks = _read_marks(workspace)
+        mark = _mark(f"asked {session}")
+        if mark not in marks:
+            _write_marks(workspace, [*marks, mark])
             return nudge_once(workspace, session, today)
     return ""
 
 
 def session_of(environment: Mapping[str, str]) -> str | None:
-    """The id of the session that runs in this environment, as its agent tells its hooks."""
+    """Return the id of the session that runs in this environment, as in its agent's hooks."""
     from memory_ci.sessions.active_session import find_sessions  # 5 ms that an agent's hook spares
 
-    return next((key.partition(":")[2] for key in find_sessions(environment)), None)
+    for key in find_sessions(environment):
+        return key.partition(":")[2]
+    return None
 
 
 def is_branch_pushed(updates: Iterable[bytes], environment: Mapping[str, str]) -> bool:
-    """Whether a push brings commits to a branch, by the standard input of its hook: no tag, no deletion. pre-commit and
-    prek do not pass the input on; they name what is pushed by a variable."""
-    if name := environment.get("PRE_COMMIT_REMOTE_BRANCH"):
+    """Return whether a push updates a branch, other than by deleting it; tags do not count.
+
+    Args:
+        updates: the lines of the standard input of git's hook.
+        environment: the environment; pre-commit and prek do not pass the input on, but name the
+            pushed ref by a variable.
+    """
+    name = environment.get("PRE_COMMIT_REMOTE_BRANCH")
+    if name:
         return name.startswith(HEADS)
-    fields = (line.decode("utf-8", "replace").split() for line in updates)
-    return any(
-        len(update) == 4 and update[1].strip("0") and update[2].startswith(HEADS)
-        for update in fields
-    )
+    for line in updates:
+        fields = line.decode("utf-8", "replace").split()
+        if len(fields) != 4:
+            continue
+        _, local_oid, remote_ref, _ = fields
+        is_deletion = not local_oid.strip("0")
+        if not is_deletion and remote_ref.startswith(HEADS):
+            return True
+    return False
 
 
 def _is_idle(workspace: Workspace, rev: str) -> bool:
-    """Whether `nudge.after` pieces of work or more went by since memory changed."""
-    root = workspace.repo.root
-    is_shallow = (workspace.repo.common_dir / "shallow").exists()
-    keeps_memory = (
-        root is not None and not is_shallow and any((root / sign).exists() for sign in SIGNS)
-    )
+    """Return whether `nudge.after` or more pieces of work went by since memory changed."""
     settings = workspace.config.nudge
-    if not settings.after or not keeps_memory:
+    if not settings.after or not _keeps_memory(workspace):
         return False
     with suppress(RepositoryError):
         past = _look_back(workspace, rev)
         if past.is_enough or not past.has_merges or settings.unit == "changes":
             return past.is_enough
-        # of what came since, the commits of merged branches one by one
-        asked = ("--no-merges", rev, *([f"^{past.changed}"] if past.changed else []))
-        with closing(_read_commits(workspace, *asked)) as commits:
+
+        # Of the work since then, the commits of merged branches one by one.
+        revs = [rev, f"^{past.changed}"] if past.changed else [rev]
+        with closing(_read_commits(workspace, "--no-merges", *revs)) as commits:
             work = (commit for commit in commits if _is_work(workspace, commit))
             return len(list(islice(work, settings.after))) == settings.after
     return False
 
 
+def _keeps_memory(workspace: Workspace) -> bool:
+    """Return whether a work tree has memory, in a clone with its whole history."""
+    root = workspace.repo.root
+    if root is None or (workspace.repo.common_dir / "shallow").exists():
+        return False
+    return any((root / sign).exists() for sign in SIGNS)
+
+
 class _Past(NamedTuple):
-    """What is on the branch since memory changed there, and whether it is enough. `changed` is the commit that changed
-    it, None if none of those that were looked at did."""
+    """The work on a branch since memory changed there.
+
+    Attributes:
+        is_enough: whether it is enough for a nudge.
+        has_merges: whether merges are among it.
+        changed: the commit that changed memory, None if none of those that were read did.
+    """
 
     is_enough: bool
     has_merges: bool
@@ -111,24 +143,33 @@ class _Past(NamedTuple):
 
 
 def _look_back(workspace: Workspace, rev: str) -> _Past:
-    """Along first parents, where a merge is what it brought: a branch that changed memory long ago does so today. A
-    merge that brought work counts for one piece, as it holds one or more."""
-    settings, count, has_merges, number = workspace.config.nudge, 0, False, None
+    """Return the work along first parents, where a merge stands for all its commits.
+
+    So a branch that changed memory long ago changes it when it is merged. A merge with work counts
+    as one piece, for it holds one or more.
+    """
+    settings = workspace.config.nudge
+    count = 0
+    has_merges = False
+    last_number = None
     with closing(_read_commits(workspace, "--first-parent", rev)) as commits:
         for commit in commits:
             if any(holds_entries(workspace, file.path) for file in commit.files):
                 return _Past(False, has_merges, commit.sha)
             has_merges = has_merges or len(commit.parents) > 1
-            last, number = number, _find_number(commit) if settings.unit == "changes" else None
-            count += _is_work(workspace, commit) and (number is None or number != last)
+            number = _find_number(commit) if settings.unit == "changes" else None
+            if _is_work(workspace, commit) and (number is None or number != last_number):
+                count += 1
+            last_number = number
             if count == settings.after:
                 return _Past(True, has_merges, None)
     return _Past(False, has_merges, None)
 
 
 def _is_work(workspace: Workspace, commit: Commit) -> bool:
-    """Whether a commit changes more than memory."""
-    return not all(map(memory_test(workspace), (file.path for file in commit.files)))
+    """Return whether a commit changes more than memory."""
+    is_memory = memory_test(workspace)
+    return not all(is_memory(file.path) for file in commit.files)
 
 
 def _find_number(commit: Commit) -> int | None:
@@ -137,15 +178,13 @@ def _find_number(commit: Commit) -> int | None:
     return find_number(commit.message)
 
 
-def _read_commits(workspace: Workspace, which: str, *revs: str) -> Generator[Commit]:
-    """The commits that may be counted, newest first; git is ended when nobody asks for more."""
-    most = f"-n{REACH * workspace.config.nudge.after}"
-    with closing(
-        read_log(
-            workspace.repo, which, most, *FILES, "--no-renames", "--end-of-options", *revs, "--"
-        )
-    ) as log:
-        yield from (commit for commit, _ in log)
+def _read_commits(workspace: Workspace, option: str, *revs: str) -> Generator[Commit]:
+    """Yield the commits that may be counted, newest first; closing it ends git."""
+    limit = f"-n{REACH * workspace.config.nudge.after}"
+    options = (option, limit, *FILES, "--no-renames", "--end-of-options")
+    with closing(read_log(workspace.repo, *options, *revs, "--")) as log:
+        for commit, _ in log:
+            yield commit
 
 
 def _marks_path(workspace: Workspace) -> Path:
@@ -158,11 +197,10 @@ def _mark(name: str) -> str:
 
 def _read_marks(workspace: Workspace) -> list[str]:
     try:
-        return (
-            read_regular(_marks_path(workspace), MAX_MARK_BYTES).decode("ascii", "replace").split()
-        )
+        data = read_regular(_marks_path(workspace), MAX_MARK_BYTES)
     except OSError:
         return []
+    return data.decode("ascii", "replace").split()
 
 
 def _write_marks(workspace: Workspace, marks: list[str]) -> None:
@@ -170,7 +208,7 @@ def _write_marks(workspace: Workspace, marks: list[str]) -> None:
 
 
 def render_nudge(settings: NudgeConfig) -> str:
-    """One line: how much went by, and what can be done. It holds no text of anyone else's."""
-    what = "commits" if settings.unit == "commits" else "merged changes"
-    since = f"memory-ci: {settings.after} or more {what} since memory changed."
+    """Return the nudge in one line, without any text of the repository."""
+    unit = "commits" if settings.unit == "commits" else "merged changes"
+    since = f"memory-ci: {settings.after} or more {unit} since memory changed."
     return f"{since} What would the next job like to know? `memory-ci add` notes it."

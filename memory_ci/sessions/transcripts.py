@@ -1,4 +1,4 @@
-"""The sessions of transcripts: found, read, merged, and what people said in them."""
+"""The sessions of transcripts: found, read, merged, with the turns of people."""
 
 from __future__ import annotations
 
@@ -19,7 +19,13 @@ from memory_ci.sources.transcripts.registry import find_transcripts, read_transc
 
 
 class SessionList(msgspec.Struct, frozen=True):
-    """Sessions, the earliest first, the named files that no reader knows, and the places that were looked at."""
+    """The sessions of some transcripts.
+
+    Attributes:
+        sessions: the sessions, the earliest first.
+        skipped: named files that no reader recognises.
+        places: the places that were searched.
+    """
 
     sessions: tuple[Session, ...]
     skipped: tuple[str, ...] = ()
@@ -27,47 +33,57 @@ class SessionList(msgspec.Struct, frozen=True):
 
 
 def list_sessions(paths: Sequence[Path], home: Path, start: Path) -> SessionList:
-    """The sessions in `paths`, or those that agents keep of the project around `start`. `events` hold what people said,
-    redacted. Raises UsageError transcript-unreadable."""
-    found: list[Session] = []
-    skipped: list[str] = []
-    top = start  # of the work tree, which agents name the places of their sessions after
+    """Return the sessions of some paths, or of the project around a directory.
+
+    Their `events` are the events of people, redacted.
+
+    Args:
+        paths: transcripts, or directories of them; if empty, those that agents keep.
+        home: the home of the user.
+        start: a directory in the project.
+
+    Raises:
+        UsageError: transcript-unreadable.
+    """
+    top = start  # of the work tree: agents name the places of their sessions after it
     with suppress(RepositoryError):
         top = find_repository(start).root or start
     places = paths or usual_places(home, top)
-    for path, name in _files(paths or [place for place in places if place.exists()]):
-        sessions = read_transcript(path, name)
-        found += sessions
-        if not sessions and path in paths:
+
+    sessions: list[Session] = []
+    skipped: list[str] = []
+    for path, name in _iter_files(paths or [place for place in places if place.exists()]):
+        file_sessions = read_transcript(path, name)
+        sessions += file_sessions
+        if not file_sessions and path in paths:
             skipped.append(path_text(path))
-    merged = (
-        replace(
-            session,
-            events=tuple(
-                replace(one, text=redact(one.text).text)
-                for one in session.events
-                if one.actor == "human"
-            ),
-            path=redact(session.path).text,
-        )
-        for session in merge_sessions(found)
+    merged = tuple(_keep_turns(session) for session in merge_sessions(sessions))
+    return SessionList(merged, tuple(skipped), tuple(path_text(place) for place in places))
+
+
+def _keep_turns(session: Session) -> Session:
+    """Return a session with the events of people only, redacted."""
+    events = tuple(
+        replace(event, text=redact(event.text).text)
+        for event in session.events
+        if event.actor == "human"
     )
-    return SessionList(tuple(merged), tuple(skipped), tuple(map(path_text, places)))
+    return replace(session, events=events, path=redact(session.path).text)
 
 
-def _files(places: Sequence[Path]) -> Iterator[tuple[Path, str]]:
-    """Each file once, with its name: its path inside the directory that was named."""
-    seen = set()
+def _iter_files(places: Sequence[Path]) -> Iterator[tuple[Path, str]]:
+    """Yield each file once, with its path inside the directory that was named."""
+    seen: set[Path] = set()
     for place in places:
         for path in find_transcripts([place]):
-            if (real := path.resolve()) not in seen:
-                seen.add(real)
-                yield (
-                    path,
-                    path_text(path.relative_to(place) if place.is_dir() else Path(path.name)),
-                )
+            real = path.resolve()
+            if real in seen:
+                continue
+            seen.add(real)
+            name = path.relative_to(place) if place.is_dir() else Path(path.name)
+            yield path, path_text(name)
 
 
 def path_text(path: Path) -> str:
-    """A path as text that can be printed and written, whatever bytes its name holds."""
+    """Return a path as text that can be printed and written, whatever bytes its name holds."""
     return os.fsencode(path).decode("utf-8", "replace")

@@ -1,7 +1,7 @@
-"""What coding agents tell their hooks: one record for the events of all of them, and the answer in each one's dialect.
+"""Events of agents' hooks, parsed from the input of all agents, and answers in each one's dialect.
 
-The names are those of Claude Code 2.1, Codex 0.169, Gemini CLI 0.61, Copilot CLI 1.0, opencode 1.18 and, by their
-documentation, VS Code and Cursor (docs/agents.md).
+The names are those of Claude Code 2.1, Codex 0.169, Gemini CLI 0.61, Copilot CLI 1.0, opencode 1.18
+and, by their documentation, VS Code and Cursor (docs/agents.md).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ AGENT_NAMES = (
     "cursor",
     "agents-md",
 )
-"""What `--agent` and `--for` take."""
+"""The values of `--agent` and `--for`."""
 
 NAMES: Mapping[EventKind, str] = {
     "start": "sessionstart",
@@ -36,30 +36,46 @@ NAMES: Mapping[EventKind, str] = {
     "end": "sessionend",
 }
 KINDS = {name: kind for kind, names in NAMES.items() for name in names.split()}
-# Agents that also run the hooks of others: who calls is told by the environment, not by the label in a file.
+
 CALLERS = {"COPILOT_CLI": "copilot", "CURSOR_VERSION": "cursor"}
-# How agents are made to go on at the end of a turn that take no context there.
+"""Variables of agents that also run the hooks of other agents, whose label is then wrong."""
+
 DECISIONS = {"codex": "block", "copilot": "block", "gemini": "deny"}
-FORGETTING = (
-    "compact",
-    "clear",
-)  # Why a session starts whose agent no longer has what it was given.
+"""By agent that takes no context at the end of a turn, the decision that makes it continue."""
+
+FORGETTING = ("compact", "clear")
+"""Sources of the start of a session whose agent has lost its context."""
+
 PATHS = ("file_path", "path", "filePath", "absolute_path", "notebook_path", "target_file")
 PATCHED = re.compile(r"^\*\*\* (?:Add|Update|Delete) File: (.+)$", re.MULTILINE)
 WORD = re.compile(r"[\w./@+-]*[\w-]\.\w{1,10}|[\w.@+-]+(?:/[\w.@+-]+)+")
-# Tools that change the files that they name; of a shell its patches alone are known.
+
 EDITS = re.compile(r"edit|write|patch|replace|create", re.IGNORECASE)
+"""Tools that change the files they name; of a shell command only its patches are recognised."""
+
 MAX_PATHS = 3
 MAX_NAME = 1_000  # Characters of a path.
-MAX_COMMAND = 4_000  # Characters of a shell command that are looked through for names of files.
-OURS = "memory-ci:"  # How a text of ours begins that some agents hand back as a prompt.
+MAX_COMMAND = 4_000  # Characters of a shell command that are searched for names of files.
+OURS = "memory-ci:"  # The beginning of our own texts, which some agents return as a prompt.
 
 
 class AgentEvent(msgspec.Struct, frozen=True, kw_only=True):
-    """An event. `name` is the agent's own; `key` is the same for each hook that is run for it, "" where none is told.
+    """An event of an agent's hook.
 
-    `paths` are of files that a tool read or wrote, as it named them; `edited` those that it changed. `is_inner`: of a
-    sub-agent, whose prompts are nobody's. `is_again`: a hook made the agent go on already at the end of this turn.
+    Attributes:
+        agent: the agent.
+        name: the agent's own name of the event.
+        kind: our kind of the event.
+        session: the id of the session.
+        cwd: the directory of the session.
+        prompt: the prompt, if it is one.
+        source: why a session starts.
+        paths: files that a tool read or wrote, as it named them.
+        edited: those of them that it changed.
+        transcript: the path of the transcript.
+        key: the same for each hook that runs for one event, "" if the agent has none.
+        is_inner: whether it is of a sub-agent, whose prompts are no person's.
+        is_again: whether a hook made the agent continue before at the end of this turn.
     """
 
     agent: str
@@ -80,62 +96,85 @@ class AgentEvent(msgspec.Struct, frozen=True, kw_only=True):
 def parse_event(
     data: bytes, agent: str, environ: Mapping[str, str], name: str = ""
 ) -> AgentEvent | None:
-    """The event that an agent tells; None for one that is not known here. `name` is that of the event where the input
-    does not have it. Raises ValueError: not a JSON object."""
-    told = json.loads(data.decode("utf-8-sig", "replace"))
-    if not isinstance(told, dict):
+    """Return the event in the input of a hook, None for one that is not known here.
+
+    Args:
+        data: the input.
+        agent: the agent whose hook it is.
+        environ: the environment, which may name another agent as the caller.
+        name: the name of the event where the input does not have it.
+
+    Raises:
+        ValueError: the input is not a JSON object.
+    """
+    hook_input = json.loads(data.decode("utf-8-sig", "replace"))
+    if not isinstance(hook_input, dict):
         raise ValueError("standard input is no JSON object")
-    called = _text(told, "hook_event_name", "hookEventName") or name
-    kind = KINDS.get(called.lower())
+    event_name = _text(hook_input, "hook_event_name", "hookEventName") or name
+    kind = KINDS.get(event_name.lower())
     if kind is None:
         return None
-    given = _read_arguments(told)
-    named = [
-        one
-        for key in PATHS
-        if (one := _text(given, key)) and "\0" not in one and len(one) < MAX_NAME
-    ]
-    said = (
-        given.get("command") or given.get("input") or given.get("patch")
-    )  # a shell command or a patch
-    command = (
-        " ".join(map(str, said))
-        if isinstance(said, list)
-        else said
-        if isinstance(said, str)
-        else ""
-    )
-    patched = PATCHED.findall(command)
-    edited = [*(named if EDITS.search(_text(told, "tool_name", "toolName")) else ()), *patched]
-    caller = next((known for variable, known in CALLERS.items() if variable in environ), agent)
+
+    for variable, caller in CALLERS.items():
+        if variable in environ:
+            agent = caller
+            break
+    paths, edited = _find_paths(hook_input)
     return AgentEvent(
-        agent=caller,
-        name=called,
+        agent=agent,
+        name=event_name,
         kind=kind,
-        session=_text(told, "session_id", "sessionId", "conversation_id"),
-        cwd=find_directory(told),
-        prompt=_text(told, "prompt"),
-        source=_text(told, "source"),
-        paths=tuple(dict.fromkeys([*named, *patched, *WORD.findall(command[:MAX_COMMAND])]))[
-            :MAX_PATHS
-        ],
-        edited=tuple(dict.fromkeys(edited))[:MAX_PATHS],
-        transcript=_text(told, "transcript_path", "transcriptPath"),
-        key=_find_key(told),
-        is_inner=bool(_text(told, "agent_id", "agent_type", "parent_session_id")),
-        is_again=told.get("stop_hook_active") is True,
+        session=_text(hook_input, "session_id", "sessionId", "conversation_id"),
+        cwd=find_directory(hook_input),
+        prompt=_text(hook_input, "prompt"),
+        source=_text(hook_input, "source"),
+        paths=paths,
+        edited=edited,
+        transcript=_text(hook_input, "transcript_path", "transcriptPath"),
+        key=_find_key(hook_input),
+        is_inner=bool(_text(hook_input, "agent_id", "agent_type", "parent_session_id")),
+        is_again=hook_input.get("stop_hook_active") is True,
     )
+
+
+def _find_paths(hook_input: Mapping[str, Any]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the files that a tool names, and those of them that it changes."""
+    arguments = _read_arguments(hook_input)
+    paths = []
+    for key in PATHS:
+        path = _text(arguments, key)
+        if path and "\0" not in path and len(path) < MAX_NAME:
+            paths.append(path)
+    command = _read_command(arguments)
+    patched = PATCHED.findall(command)
+
+    edited = list(patched)
+    if EDITS.search(_text(hook_input, "tool_name", "toolName")):
+        edited = [*paths, *patched]
+    touched = [*paths, *patched, *WORD.findall(command[:MAX_COMMAND])]
+    return tuple(dict.fromkeys(touched))[:MAX_PATHS], tuple(dict.fromkeys(edited))[:MAX_PATHS]
+
+
+def _read_command(arguments: Mapping[str, Any]) -> str:
+    """Return the shell command or the patch in the arguments of a tool, or ""."""
+    command = arguments.get("command") or arguments.get("input") or arguments.get("patch")
+    if isinstance(command, list):
+        return " ".join(str(word) for word in command)
+    return command if isinstance(command, str) else ""
 
 
 def find_directory(told: Mapping[str, Any]) -> str:
-    """Return the directory that an agent works in, "" where it names none; Cursor may name its workspace alone."""
+    """Return the directory that an agent works in, "" if the input of its hook names none.
+
+    Cursor may name only its workspace.
+    """
     roots = told.get("workspace_roots")
-    first = roots[0] if isinstance(roots, list) and roots else ""
-    return _text(told, "cwd") or _text({"root": first}, "root")
+    root = roots[0] if isinstance(roots, list) and roots else ""
+    return _text(told, "cwd") or _text({"root": root}, "root")
 
 
 def may_tell(event: AgentEvent) -> bool:
-    """Whether the agent passes on what is answered to this event."""
+    """Return whether the agent reads an answer to this event."""
     if event.agent == "copilot":
         return event.kind in ("start", "prompt", "stop") or event.name.lower() == "pretooluse"
     if event.agent == "opencode":
@@ -146,46 +185,58 @@ def may_tell(event: AgentEvent) -> bool:
 
 
 def format_answer(event: AgentEvent, text: str) -> str:
-    """The JSON by which an agent adds `text` to its context, with which it goes on at the end of a turn; or ""."""
+    """Return the JSON by which an agent adds a text to its context, "" without a text.
+
+    At the end of a turn it makes the agent continue with the text.
+    """
     if not text:
         return ""
-    if event.kind == "stop" and (decision := DECISIONS.get(event.agent)):
-        return f"{json.dumps({'decision': decision, 'reason': text})}\n"
-    named = {"hookSpecificOutput": {"hookEventName": event.name, "additionalContext": text}}
-    answers = {
-        "copilot": {"additionalContext": text, **named},
-        "cursor": {"additional_context": text},
+    if event.kind == "stop" and event.agent in DECISIONS:
+        decision = {"decision": DECISIONS[event.agent], "reason": text}
+        return f"{json.dumps(decision)}\n"
+    answer: dict[str, Any] = {
+        "hookSpecificOutput": {"hookEventName": event.name, "additionalContext": text}
     }
-    return f"{json.dumps(answers.get(event.agent, named))}\n"
+    if event.agent == "copilot":
+        answer = {"additionalContext": text, **answer}
+    elif event.agent == "cursor":
+        answer = {"additional_context": text}
+    return f"{json.dumps(answer)}\n"
 
 
-def _read_arguments(told: Mapping[str, Any]) -> Mapping[str, Any]:
-    """What a tool is given."""
-    given = next(
-        (told[key] for key in ("tool_input", "toolArgs", "toolInput") if key in told), told
-    )
-    if isinstance(given, str):
+def _read_arguments(hook_input: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the arguments of a tool."""
+    arguments: Any = hook_input
+    for key in ("tool_input", "toolArgs", "toolInput"):
+        if key in hook_input:
+            arguments = hook_input[key]
+            break
+    if isinstance(arguments, str):
         try:
-            given = json.loads(given)
+            arguments = json.loads(arguments)
         except ValueError:
-            given = {"command": given}
-    return given if isinstance(given, dict) else {}
+            arguments = {"command": arguments}
+    return arguments if isinstance(arguments, dict) else {}
 
 
-def _find_key(told: Mapping[str, Any]) -> str:
-    """What tells one event from the next: the id of the prompt, turn or tool call, or the millisecond."""
-    if known := _text(told, "prompt_id", "tool_use_id", "tool_call_id", "generation_id"):
-        return known
-    at = told.get("timestamp")
-    if isinstance(at, str):
+def _find_key(hook_input: Mapping[str, Any]) -> str:
+    """Return a key that differs between events: an id of prompt, turn or call, or milliseconds."""
+    uid = _text(hook_input, "prompt_id", "tool_use_id", "tool_call_id", "generation_id")
+    if uid:
+        return uid
+    timestamp = hook_input.get("timestamp")
+    if isinstance(timestamp, str):
         try:
-            return str(round(datetime.fromisoformat(at).timestamp() * 1000))
+            return str(round(datetime.fromisoformat(timestamp).timestamp() * 1000))
         except ValueError:
-            return at
-    return str(at) if isinstance(at, int) else ""
+            return timestamp
+    return str(timestamp) if isinstance(timestamp, int) else ""
 
 
-def _text(told: Mapping[str, Any], *keys: str) -> str:
-    """The first of these values that is a text which is not empty, half characters replaced."""
-    found = next((value for key in keys if isinstance(value := told.get(key), str) and value), "")
-    return found.encode("utf-8", "replace").decode()
+def _text(hook_input: Mapping[str, Any], *keys: str) -> str:
+    """Return the first of some values that is a text and not empty, lone surrogates replaced."""
+    for key in keys:
+        value = hook_input.get(key)
+        if isinstance(value, str) and value:
+            return value.encode("utf-8", "replace").decode()
+    return ""

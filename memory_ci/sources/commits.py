@@ -1,6 +1,4 @@
-"""What was merged as events, unedited, and where it was found: commits, decision records and job files, which a job
-wrote down before and while it worked.
-"""
+"""Merged changes as events: commits, decision records, and the files that a job wrote for them."""
 
 from __future__ import annotations
 
@@ -15,9 +13,35 @@ from memory_ci.records.history import Commit, MergedChange
 
 MAX_FILES = 100  # Files that a summary of a change names.
 
+TOKEN = re.compile(r"\*\*/|\*\*|\*|\?|\[[^\]/]+\]|.", re.DOTALL)
+WILDCARDS = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
+
+PREMORTEM = ".premortem.md"
+ASSUMPTIONS = ".assumptions.jsonl"
+INTERVENTIONS = ".interventions.jsonl"
+INTENT = "INTENT.md"
+
+KINDS: dict[str, EventKind] = {
+    PREMORTEM: "premortem",
+    ASSUMPTIONS: "assumption",
+    INTERVENTIONS: "intervention",
+    INTENT: "intent",
+}
+"""The kinds of events of job files, which a job wrote before and while it worked."""
+
+SAYS = ("assumption", "text", "message", "intervention", "feedback", "outcome", "because")
+"""Keys of a record whose values are somebody's words, in the order of the event's text."""
+
+MAX_LINES = 500
+SECTION = re.compile(r"^(?=[ \t>]*#{1,6}[ \t])", re.MULTILINE)
+ITEM = re.compile(r"^(?P<indent>[^\S\n]*(?:>[^\S\n]*)*)(?:[-*+]|[0-9]+[.)])[^\S\n]+", re.MULTILINE)
+
+FROM = re.compile(r"(?<![^\W_])From[\W_]*:[\W_]*(?P<who>a\s+model|memory)\b", re.IGNORECASE)
+"""The source of an item of a pre-mortem, however its lines were wrapped or marked since."""
+
 
 def commit_events(change: MergedChange) -> tuple[Event, ...]:
-    """One event per commit of `change`, oldest first, the merge commit included."""
+    """Return one event per commit of a change, oldest first, the merge commit included."""
     return tuple(
         Event(
             seq=seq,
@@ -36,23 +60,24 @@ def commit_events(change: MergedChange) -> tuple[Event, ...]:
 
 
 def diff_event(change: MergedChange) -> Event:
-    """What the change did to which files, one a line: what intentions are held against."""
-    files = {file.path: file.status for commit in change.commits for file in commit.files}
-    lines = [f"{status} {path}" for path, status in list(files.items())[:MAX_FILES]]
-    more = [f"and {len(files) - MAX_FILES} more"] if len(files) > MAX_FILES else []
+    """Return the status of each file of a change, one a line, to compare intentions with."""
+    statuses = {file.path: file.status for commit in change.commits for file in commit.files}
+    lines = [f"{status} {path}" for path, status in list(statuses.items())[:MAX_FILES]]
+    if len(statuses) > MAX_FILES:
+        lines.append(f"and {len(statuses) - MAX_FILES} more")
     return Event(
         seq=len(change.commits),
         at=change.tip.committed_at,
         actor="system",
         kind="diff",
-        text="\n".join(lines + more),
+        text="\n".join(lines),
         origin=Origin(kind="commit", id=change.tip.sha),
-        paths=tuple(files),
+        paths=tuple(statuses),
     )
 
 
 def author_of(commit: Commit) -> str:
-    """`Name <e-mail>`, as git prints it and as the author patterns of the configuration are matched."""
+    """Return `Name <e-mail>`, as git prints it and as author patterns are matched."""
     return f"{commit.author} <{commit.email}>"
 
 
@@ -66,7 +91,7 @@ def file_event(
     line: int | None = None,
     labels: tuple[tuple[str, str], ...] = (),
 ) -> Event:
-    """What a file of the change says, as of its tip."""
+    """Return the event of a file of a change, or of one of its lines, as of the change's tip."""
     return Event(
         seq=0,
         at=change.tip.committed_at,
@@ -80,112 +105,138 @@ def file_event(
     )
 
 
-TOKEN = re.compile(r"\*\*/|\*\*|\*|\?|\[[^\]/]+\]|.", re.DOTALL)
-WILDCARDS = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
-
-
 def adr_paths_added(change: MergedChange, patterns: Iterable[str]) -> tuple[str, ...]:
-    """Paths that `change` added (git status A) and that match one of `patterns`, each once, in order. `*` and `?` stay
-    inside one path segment, `**/` is any number of segments, `[0-9]` is a class."""
+    """Return the paths that a change added (git status A) and that match a pattern, each once.
 
-    def translate(token: str) -> str:
-        if token.startswith("[") and len(token) > 1:
-            return token.replace("[!", "[^", 1)
-        return WILDCARDS.get(token) or re.escape(token)
+    `*` and `?` stay inside one path segment, `**/` is any number of segments, `[0-9]` is a class.
+    """
+    globs = [
+        re.compile("".join(_translate(token) for token in TOKEN.findall(pattern)))
+        for pattern in patterns
+    ]
+    matching: dict[str, None] = {}
+    for commit in change.commits:
+        for file in commit.files:
+            if file.status == "A" and any(glob.fullmatch(file.path) for glob in globs):
+                matching[file.path] = None
+    return tuple(matching)
 
-    globs = [re.compile("".join(map(translate, TOKEN.findall(pattern)))) for pattern in patterns]
-    added = (file.path for commit in change.commits for file in commit.files if file.status == "A")
-    return tuple(
-        dict.fromkeys(path for path in added if any(glob.fullmatch(path) for glob in globs))
-    )
 
-
-PREMORTEM = ".premortem.md"
-ASSUMPTIONS = ".assumptions.jsonl"
-INTERVENTIONS = ".interventions.jsonl"
-INTENT = "INTENT.md"
-
-KINDS: dict[str, EventKind] = {
-    PREMORTEM: "premortem",
-    ASSUMPTIONS: "assumption",
-    INTERVENTIONS: "intervention",
-    INTENT: "intent",
-}
-
-# Keys of a record whose values are somebody's words, in the order in which they are read out.
-SAYS = ("assumption", "text", "message", "intervention", "feedback", "outcome", "because")
-MAX_LINES = 500
-SECTION = re.compile(r"^(?=[ \t>]*#{1,6}[ \t])", re.MULTILINE)
-ITEM = re.compile(r"^(?P<indent>[^\S\n]*(?:>[^\S\n]*)*)(?:[-*+]|[0-9]+[.)])[^\S\n]+", re.MULTILINE)
-# Whose an item of a pre-mortem is, however its lines were wrapped or marked since.
-FROM = re.compile(r"(?<![^\W_])From[\W_]*:[\W_]*(?P<who>a\s+model|memory)\b", re.IGNORECASE)
+def _translate(token: str) -> str:
+    """Return the regular expression of a token of a glob."""
+    if token.startswith("[") and len(token) > 1:
+        return token.replace("[!", "[^", 1)
+    return WILDCARDS.get(token) or re.escape(token)
 
 
 def job_paths(change: MergedChange) -> tuple[str, ...]:
-    """Paths of job files that `change` wrote, each once."""
-    written = (
-        file.path for commit in change.commits for file in commit.files if file.status != "D"
-    )
-    return tuple(dict.fromkeys(path for path in written if PurePosixPath(path).name in KINDS))
+    """Return the paths of job files that a change wrote, each once."""
+    paths: dict[str, None] = {}
+    for commit in change.commits:
+        for file in commit.files:
+            if file.status != "D" and PurePosixPath(file.path).name in KINDS:
+                paths[file.path] = None
+    return tuple(paths)
 
 
 def job_events(change: MergedChange, path: str, text: str, before: str = "") -> Iterator[Event]:
-    """The events of one job file: a document is one, of a log each line that was not there `before` is one.
+    """Yield the events of one job file: of a document one, of a log one for each new line.
 
-    What a pre-mortem has from a model is an event of its own, and an agent's; what it has from memory is none. Lines
-    end with a line feed only: JSON may hold the other characters that `splitlines` knows.
+    A model's risks in a pre-mortem are an event of their own, and an agent's; risks from memory are
+    none. Lines end with a line feed only: JSON may hold the other characters that `splitlines`
+    knows.
+
+    Args:
+        change: the change.
+        path: the path of the file.
+        text: its text at the tip of the change.
+        before: its text before the change.
     """
     kind = KINDS[PurePosixPath(path).name]
-    if not path.endswith(".jsonl"):
-        if text != before:
-            said, by_model = _split_risks(text) if kind == "premortem" else (text, "")
-            yield file_event(change, path, kind, said)
-            if by_model:
-                yield file_event(change, path, kind, by_model, actor="agent")
+    if path.endswith(".jsonl"):
+        yield from _iter_log_events(change, path, kind, text, before)
         return
-    old = frozenset(before.split("\n"))
-    for number, line in list(enumerate(text.split("\n"), start=1))[-MAX_LINES:]:
-        record = {} if line in old else _record(line)
-        said = "\n".join(
-            value for key in SAYS if isinstance(value := record.get(key), str) and value.strip()
-        )
-        if said:
-            labels = [
-                (key, value)
-                for key in ("state", "milestone")
-                if isinstance(value := record.get(key), str)
-            ]
-            actor: Actor = "agent" if record.get("by") else "human"
-            yield file_event(change, path, kind, said, actor, line=number, labels=tuple(labels))
+    if text == before:
+        return
+    if kind != "premortem":
+        yield file_event(change, path, kind, text)
+        return
+    own_text, model_text = _split_risks(text)
+    yield file_event(change, path, kind, own_text)
+    if model_text:
+        yield file_event(change, path, kind, model_text, actor="agent")
+
+
+def _iter_log_events(
+    change: MergedChange, path: str, kind: EventKind, text: str, before: str
+) -> Iterator[Event]:
+    old_lines = frozenset(before.split("\n"))
+    numbered = list(enumerate(text.split("\n"), start=1))
+    for number, line in numbered[-MAX_LINES:]:
+        if line in old_lines:
+            continue
+        record = _parse_record(line)
+        values = [record.get(key) for key in SAYS]
+        words = [value for value in values if isinstance(value, str) and value.strip()]
+        if not words:
+            continue
+        labels = []
+        for key in ("state", "milestone"):
+            value = record.get(key)
+            if isinstance(value, str):
+                labels.append((key, value))
+        actor: Actor = "agent" if record.get("by") else "human"
+        event_text = "\n".join(words)
+        yield file_event(change, path, kind, event_text, actor, line=number, labels=tuple(labels))
 
 
 def _split_risks(text: str) -> tuple[str, str]:
-    """(a pre-mortem without the risks that a model or memory named, those of a model). All of it is theirs where one of
-    their risks has no title to begin with."""
+    """Return a pre-mortem without risks of a model or memory, and the risks of a model.
+
+    If such a risk comes before the first item of a section, its end is unknown: then all of the
+    text is theirs.
+    """
     text = text.replace("\r\n", "\n").replace("\r", "\n")
-    sections = [_split_items(section) for section in SECTION.split(text)]
-    is_sure = not any(FROM.search(before) for before, *_ in sections)
-    items = [item for section in sections for item in section] if is_sure else [text]
-    whose = [{found["who"].lower() for found in FROM.finditer(item)} for item in items]
-    said = "".join(item for item, who in zip(items, whose, strict=True) if not who)
-    return said, "".join(item for item, who in zip(items, whose, strict=True) if who - {"memory"})
+    items: list[str] = []
+    for section in SECTION.split(text):
+        section_items = _split_items(section)
+        if FROM.search(section_items[0]):
+            items = [text]
+            break
+        items += section_items
+
+    own_items = []
+    model_items = []
+    for item in items:
+        sources = {match["who"].lower() for match in FROM.finditer(item)}
+        if not sources:
+            own_items.append(item)
+        elif sources != {"memory"}:
+            model_items.append(item)
+    return "".join(own_items), "".join(model_items)
 
 
 def _split_items(section: str) -> list[str]:
-    """What stands before the outermost items of a list, and each of them; nothing is told apart where one says no more
-    than whose it is."""
-    found = [(len(item["indent"].expandtabs(4)), item) for item in ITEM.finditer(section)]
-    outer = min((indent for indent, _ in found), default=0)
-    items = [item for indent, item in found if indent == outer]
-    if any(re.match(r"[\W_]*from[\W_]*:", section[item.end() :], re.IGNORECASE) for item in items):
-        return [section]
-    starts = [0, *(item.start() for item in items), len(section)]
-    return [section[start:end] for start, end in pairwise(starts)]
+    """Return the text before the outermost items of a list, and each of these items.
+
+    The section stays whole if one of the items only names its source.
+    """
+    matches = list(ITEM.finditer(section))
+    indents = [len(match["indent"].expandtabs(4)) for match in matches]
+    outermost = min(indents, default=0)
+    starts = [0]
+    for match, indent in zip(matches, indents, strict=True):
+        if indent != outermost:
+            continue
+        if re.match(r"[\W_]*from[\W_]*:", section[match.end() :], re.IGNORECASE):
+            return [section]
+        starts.append(match.start())
+    return [section[start:end] for start, end in pairwise([*starts, len(section)])]
 
 
-def _record(line: str) -> dict[str, object]:
+def _parse_record(line: str) -> dict[str, object]:
     try:
-        found = json.loads(line)
+        record = json.loads(line)
     except (ValueError, RecursionError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return record if isinstance(record, dict) else {}

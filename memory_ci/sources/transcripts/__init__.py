@@ -1,1 +1,1 @@
-"""Transcripts: what an agent session left on disk, in any of the formats that agents write, as one event model."""
+"""Readers of agents' transcripts: each recognises its format and yields sessions of events."""

@@ -1,8 +1,9 @@
-"""Cursor: `agent-transcripts/<id>/<id>.jsonl` (its CLI: `<id>.jsonl`), one message a line; before 2026 `<id>.txt`.
+"""Reader of Cursor's `agent-transcripts/<id>/<id>.jsonl` (its CLI: `<id>.jsonl`), or `<id>.txt`.
 
-Facts from files that people published and from what programs that read them say: a message has no id, no time (but for
-`<timestamp>` before a prompt, since 2026) and no result of a tool. What was typed stands in `<user_query>`, and is not
-escaped there; around it stands what Cursor added. In the text form nothing tells a prompt from words of the agent that
+The text form is older than 2026. Facts from files that people published and from the documents of
+programs that read them: a message has no id, no time (but for `<timestamp>` before a prompt, since
+2026) and no result of a tool. Typed words are in `<user_query>`, and not escaped there; Cursor's
+additions are around it. In the text form nothing separates a prompt from words of the agent that
 look like one.
 """
 
@@ -25,13 +26,17 @@ from memory_ci.sources.transcripts.builder import (
 )
 from memory_ci.sources.transcripts.prose import is_envelope
 
-# `read` is given the work trees, where they are known: a transcript has absolute paths and does not say its own.
 TAKES_ROOTS = True
-ROLES = ("user", "assistant")  # not a set: what a record holds there may be no word
+"""`read` takes work trees: a transcript has absolute paths and does not name its own directory."""
+
+ROLES = ("user", "assistant")  # not a set: a record may hold an unhashable value there
 PATHS = ("path", "target_file", "file_path", "target_notebook")
-OPEN, CLOSE = "<user_query>", "</user_query>"
-# What Cursor itself says of a task that ended; words of its own stand behind it in `<user_query>`.
+OPEN = "<user_query>"
+CLOSE = "</user_query>"
+
 NOTIFIED = "<system_notification"
+"""Cursor's notice of a task that ended; Cursor's own words follow it in `<user_query>`."""
+
 WHEN = re.compile(
     r"<timestamp>\w+, (?P<month>[A-Z][a-z]{2})[a-z]* (?P<rest>\d{1,2}, \d{4}, \d{1,2}:\d\d [AP]M)"
     r" \(UTC(?:(?P<hours>[+-]\d{1,2})(?::(?P<minutes>\d\d))?)?\)</timestamp>"
@@ -44,27 +49,25 @@ THINKING = "[Thinking]"
 
 
 def sniff(head: bytes) -> bool:
-    """True where the first message of JSON Lines has a role and its content and nothing else, or for the text form."""
+    """Return whether a file has the text form, or a first message of role and content only."""
     if HEAD.match(head):
         return True
-    found = (raw.fields(raw.decode(line)) for line in head.splitlines() if line.strip())
-    first = next((record for record in found if "status" not in record), {})
-    has_content = isinstance(raw.value(first, "message", "content"), list | str)
-    return (
-        first.get("role") in ROLES
-        and first.keys() <= {"role", "message", "timestamp"}
-        and has_content
-    )
+    records = (raw.fields(raw.decode(line)) for line in head.splitlines() if line.strip())
+    first = next((record for record in records if "status" not in record), {})
+    if first.get("role") not in ROLES or not first.keys() <= {"role", "message", "timestamp"}:
+        return False
+    return isinstance(raw.value(first, "message", "content"), list | str)
 
 
 def read(stream: BinaryIO, name: str, roots: Sequence[Path] = ()) -> Iterator[Session]:
-    """The one session of a file; one in a directory `subagents` is a sub-agent's."""
+    """Yield the one session of a file; in a directory `subagents` it is a sub-agent's."""
     is_text = bool(HEAD.match(stream.read(100)))
     stream.seek(0)
     reader = _Reader("cursor", "cursor-text" if is_text else "cursor-jsonl", name)
     reader.roots = roots
     if "subagents" in name.split("/")[:-1]:
-        reader.person = reader.worker = "subagent"
+        reader.person = "subagent"
+        reader.worker = "subagent"
     if is_text:
         reader.read_text(stream)
     else:
@@ -74,13 +77,18 @@ def read(stream: BinaryIO, name: str, roots: Sequence[Path] = ()) -> Iterator[Se
 
 
 class _Reader(SessionBuilder):
-    """`at` is the time of the last prompt that has one: what follows is given it."""
+    """The builder of the session of one file.
+
+    Attributes:
+        roots: work trees, to which paths are made relative.
+        at: the time of the last prompt with a time; the messages after it get the same.
+    """
 
     roots: Sequence[Path] = ()
     at: datetime | None = None
 
     def take(self, record: dict[str, Any]) -> None:
-        """One line of JSON."""
+        """Add one line of JSON."""
         self.place = Place(self.place.line, self.at)
         if record.get("role") not in ROLES:
             if record.get("status") == ABORTED:
@@ -91,91 +99,107 @@ class _Reader(SessionBuilder):
         content = raw.fields(record, "message").get("content")
         for part in raw.items(content) or [content]:
             block = raw.fields(part) or {"type": "text", "text": part}
-            if block.get("type") == "text":
-                say = self.ask if record["role"] == "user" else self.answer
-                say(raw.text(block, "text"))
-            elif block.get("type") == "tool_use":
+            block_type = block.get("type")
+            if block_type == "text" and record["role"] == "user":
+                self.ask(raw.text(block, "text"))
+            elif block_type == "text":
+                self.answer(raw.text(block, "text"))
+            elif block_type == "tool_use":
                 self.use(raw.text(block, "name"), block.get("input"))
             else:
-                self.unknown(block.get("type"))
+                self.unknown(block_type)
 
     def read_text(self, stream: BinaryIO) -> None:
-        """The text form: blocks that begin with a mark of their own in a line; a prompt ends with its closing tag."""
-        kind = tool = ""
+        """Read the text form: each block begins with a line that marks it.
+
+        A prompt ends with its closing tag.
+        """
+        kind = ""
+        tool = ""
         lines: list[str] = []
-        is_typed = False
+        is_in_query = False
         for number, line in read_lines(stream):
             if line is None:
                 self.bad_lines += 1
-            elif is_typed or not (mark := MARK.fullmatch(line.rstrip())):
+                continue
+            mark = None if is_in_query else MARK.fullmatch(line.rstrip())
+            if mark is None:
                 lines.append(line)
-                is_typed = (
-                    (is_typed or line.startswith(OPEN)) and kind == "user" and CLOSE not in line
-                )
-            else:
-                self._finish(kind, tool, lines)
-                self.records += 1
-                kind, tool, lines = mark["what"] or mark["who"], mark["tool"] or "", []
-                self.place = Place(number, self.at)
+                is_in_query = is_in_query or line.startswith(OPEN)
+                is_in_query = is_in_query and kind == "user" and CLOSE not in line
+                continue
+            self._finish(kind, tool, lines)
+            self.records += 1
+            kind = mark["what"] or mark["who"]
+            tool = mark["tool"] or ""
+            lines = []
+            self.place = Place(number, self.at)
         self._finish(kind, tool, lines)
 
     def _finish(self, kind: str, tool: str, lines: list[str]) -> None:
-        """One block of the text form."""
+        """Add one block of the text form."""
         text = "\n".join(lines).strip()
         if kind == "user":
             self.ask(text)
         elif kind == "Tool call":
-            self.use(
-                tool, dict(line.strip().partition(": ")[::2] for line in lines if line.strip())
-            )
+            arguments: dict[str, str] = {}
+            for line in lines:
+                if line.strip():
+                    name, _, value = line.strip().partition(": ")
+                    arguments[name] = value
+            self.use(tool, arguments)
         elif kind == "Tool result":
             self.add("tool", "tool_result", text, Place(self.place.line), tool=tool)
         else:
             self.answer(text.removeprefix(THINKING))
 
     def ask(self, text: str) -> None:
-        """A message to the agent: what was typed, and apart from it what was added."""
-        if when := WHEN.search(text):
-            self.at = _parse_when(when) or self.at
+        """Add a message to the agent: the typed words, and apart from them Cursor's additions."""
+        timestamp = WHEN.search(text)
+        if timestamp:
+            self.at = _parse_timestamp(timestamp) or self.at
             self.place = Place(self.place.line, self.at)
-        before, opened, behind = text.rpartition(
-            OPEN
-        )  # a file that was attached before it may hold such tags
-        typed, closed, after = behind.rpartition(CLOSE)
-        if not (opened and closed) or NOTIFIED in before:
+
+        # The last tags: a file that was attached before them may hold such tags.
+        before, opening, query = text.rpartition(OPEN)
+        typed, closing, after = query.rpartition(CLOSE)
+        if not opening or not closing or NOTIFIED in before:
             self.add("injected", "text", text)
             return
-        self.say("injected", (before.replace(when[0] if when else "", "") + after).strip())
+        if timestamp:
+            before = before.replace(timestamp[0], "")
+        self.say("injected", (before + after).strip())
         self.say("injected" if is_envelope(typed) else self.person, typed.strip())
 
     def answer(self, text: str) -> None:
-        """Words of the agent."""
+        """Add a text of the agent."""
         self.say(self.worker, WITHHELD.sub("\n\n", text).strip())
 
-    def use(self, tool: str, given: object) -> None:
-        """A tool called; the files of the work tree that it names."""
-        named = [raw.text(given, name) for name in PATHS]
-        root = next(
-            (str(root) for root in self.roots for path in named if path.startswith(f"{root}/")), ""
-        )
-        text = given if isinstance(given, str) else raw.encode(given)
-        self.add(
-            self.worker,
-            "tool_call",
-            text,
-            tool=tool,
-            paths=relative_paths(filter(None, named), root),
-        )
+    def use(self, tool: str, arguments: object) -> None:
+        """Add a call of a tool, with the files of the work tree that it names."""
+        paths = [raw.text(arguments, name) for name in PATHS]
+        text = arguments if isinstance(arguments, str) else raw.encode(arguments)
+        inside = relative_paths([path for path in paths if path], self._find_root(paths))
+        self.add(self.worker, "tool_call", text, tool=tool, paths=inside)
+
+    def _find_root(self, paths: Sequence[str]) -> str:
+        """Return the first work tree that holds one of some paths, or ""."""
+        for root in self.roots:
+            for path in paths:
+                if path.startswith(f"{root}/"):
+                    return str(root)
+        return ""
 
 
-def _parse_when(found: re.Match[str]) -> datetime | None:
-    hours = int(found["hours"] or 0)
-    minutes = int(found["minutes"] or 0) * (-1 if hours < 0 else 1)
+def _parse_timestamp(timestamp: re.Match[str]) -> datetime | None:
+    hours = int(timestamp["hours"] or 0)
+    minutes = int(timestamp["minutes"] or 0)
+    if hours < 0:
+        minutes = -minutes
+    local = f"{timestamp['month']} {timestamp['rest']}"
     try:
         zone = timezone(timedelta(hours=hours, minutes=minutes))
-        local = datetime.strptime(
-            f"{found['month']} {found['rest']}", "%b %d, %Y, %I:%M %p"
-        ).replace(tzinfo=zone)
-        return local.astimezone(UTC)
+        moment = datetime.strptime(local, "%b %d, %Y, %I:%M %p").replace(tzinfo=zone)
+        return moment.astimezone(UTC)
     except (ValueError, OverflowError):
         return None

@@ -1,7 +1,7 @@
-"""Repetition: a long text that stands in two sessions word for word is a program's, whatever its record says.
+"""Long texts that two sessions repeat word for word: they are a program's, whatever their record.
 
-Clients that mark nothing put the text of a command, a template or a workflow under the person's name. Copies of one
-turn, as a resumed session has them, are no repetition: they have the same id.
+Clients without marks put the text of a command, a template or a workflow under the person's name.
+Copies of one turn, as a resumed session has them, are no repetition: they have the same id.
 """
 
 from __future__ import annotations
@@ -15,9 +15,12 @@ from msgspec.structs import replace
 from memory_ci.records.event import Event
 
 MAX_TYPED_LINES = 20  # Lines of a text that a person may have typed twice.
+
 GLOBAL_UID_LENGTH = 32
-"""From this length an id is one of a kind (a UUID), so that a copy is known in another session as well; a shorter one
-is only a number inside its session."""
+"""The length from which an id is unique everywhere (a UUID) and identifies copies in any session.
+
+A shorter id is only a number inside its session.
+"""
 
 
 class RepeatedTexts:
@@ -30,22 +33,23 @@ class RepeatedTexts:
         """Remember the long texts of people among events, by session and id."""
         for event in events:
             if is_long_turn(event):
-                key = event.session or ""
-                is_known_by_id = len(event.uid) >= GLOBAL_UID_LENGTH
-                self._turns[_digest(event)].setdefault(key, event.uid if is_known_by_id else key)
+                session = event.session or ""
+                has_global_uid = len(event.uid) >= GLOBAL_UID_LENGTH
+                turn = event.uid if has_global_uid else session
+                self._turns[_digest(event)].setdefault(session, turn)
 
     def withdraw(self, events: Iterable[Event]) -> tuple[Event, ...]:
-        """Return the events; a long text that another session has as well is nobody's."""
-        return tuple(
-            replace(event, actor="injected", labels=())
-            if is_long_turn(event) and self._is_repeated(event)
-            else event
-            for event in events
-        )
+        """Return events, the long texts that another session repeats attributed to the tool."""
+        withdrawn = []
+        for event in events:
+            if is_long_turn(event) and self._is_repeated(event):
+                event = replace(event, actor="injected", labels=())
+            withdrawn.append(event)
+        return tuple(withdrawn)
 
     def _is_repeated(self, event: Event) -> bool:
         turns = self._turns.get(_digest(event), {})
-        return len(turns) > 1 and len(set(turns.values())) > 1
+        return len(set(turns.values())) > 1
 
 
 def is_long_turn(event: Event) -> bool:
