@@ -1,5 +1,5 @@
 """The memory of a commit or of a work tree: what features read and change.
 
-`workspace` opens a repository and reads its memory files, `apply` is the only way they are changed, `index`
-keeps the search index up to date, `cites` says whether cited code still holds.
+`workspace` opens a repository and reads its memory files, and `apply` is the only way to change
+them. `index` updates the search index. `cites` compares cited code with a view.
 """

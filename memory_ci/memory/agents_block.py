@@ -1,12 +1,12 @@
-"""Export: norms and the most used entries as a block in AGENTS.md, for agents that have nothing installed.
+"""Export of norms and the most used entries as a block in AGENTS.md, for agents without memory-ci.
 
-The block is derived: the same memory gives the same bytes on any day. It is never evidence, for it says nothing new.
+The block is derived: the same memory gives the same bytes on any day. It is not evidence, because
+it says nothing new.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from itertools import accumulate
 from pathlib import Path
 from typing import Literal
 
@@ -32,17 +32,26 @@ from memory_ci.store.steps import Fence, read_text, with_block, without_block
 from memory_ci.text import plural, shorten, strip_comments
 
 FENCE = Fence(
-    "<!-- memory-ci export: begin (derived from memory: edit that, then `memory-ci export --to agents-md`) -->",
+    "<!-- memory-ci export: begin "
+    "(derived from memory: edit that, then `memory-ci export --to agents-md`) -->",
     "<!-- memory-ci export: end -->",
 )
 MAX_CHARS = 4_000
 MAX_ENTRIES = 12
-WIDTH = 300  # Characters of one line, of which the title comes first.
+WIDTH = 300
+"""Length of one line in characters; the title comes first."""
+
 STALE_HINT = "Run `memory-ci export --to agents-md`, and commit the file."
 
 
 class Exported(msgspec.Struct, frozen=True):
-    """The file, what became of it, and the lines of the block, none where memory is empty."""
+    """The result of an export.
+
+    Attributes:
+        path: the file.
+        result: whether it was written, or had the block already.
+        lines: the lines of the block; none if memory is empty.
+    """
 
     path: str
     result: Literal["written", "kept"]
@@ -50,41 +59,55 @@ class Exported(msgspec.Struct, frozen=True):
 
 
 def export(workspace: Workspace, path: Path | None, *, dry_run: bool = False) -> Exported:
-    """Bring the block up to date in a file, by default the configured one. Raises RepositoryError: bare-repository,
-    not-a-file, write-failed."""
+    """Update the block in a file, by default the configured one.
+
+    Raises:
+        RepositoryError: bare-repository, not-a-file, write-failed.
+    """
     root = work_tree(workspace)
-    place = path or root / workspace.config.export.path
+    target = path or root / workspace.config.export.path
     lines = build_lines(load_files(workspace, list_memory_files(workspace, None)))
-    before = read_text(place)
+    before = read_text(target)
     after = put_block(before, lines)
-    if after != before and not dry_run:
-        write_file(place, after.encode("utf-8", "surrogateescape"), None if path else root)
-    return Exported(str(place), "kept" if after == before else "written", lines)
+    if after == before:
+        return Exported(str(target), "kept", lines)
+    if not dry_run:
+        write_file(target, after.encode("utf-8", "surrogateescape"), None if path else root)
+    return Exported(str(target), "written", lines)
 
 
 def put_block(text: str, lines: tuple[str, ...]) -> str:
-    """A text with these lines as its block, without it where there are none."""
+    """Return a text with these lines as its block, or without a block if there are none."""
     return with_block(text, FENCE, lines) if lines else without_block(text, FENCE)
 
 
 def drop_block(text: str) -> str:
-    """A text without the block, for those who read what people wrote."""
+    """Return a text without the block, which people did not write."""
     return without_block(text, FENCE)
 
 
 def find_stale(
     workspace: Workspace, view: str | None, files: Iterable[LoadedFile]
 ) -> Iterator[Finding]:
-    """That the block of the configured file is not what memory says now; `files` are the memory of the view."""
+    """Yield a finding if the block of the configured file differs from memory.
+
+    Args:
+        workspace: the repository.
+        view: the view.
+        files: the memory of the view.
+    """
     path = workspace.config.export.path
     root = workspace.repo.root
     if root is None or not (root / path).is_file() or not FENCE.find(read_text(root / path)):
-        return  # a commit waits for this, and most repositories have none
+        return  # commits wait for this check, and most repositories have no block
+
     for content in read_files(workspace.repo, list_view(workspace, view, [path]), MAX_FILE_BYTES):
         text = (content.data or b"").decode("utf-8", "surrogateescape")
-        found = FENCE.find(text)
-        if found and put_block(text, build_lines(files)) != text:
-            line = text.count("\n", 0, found.start() + found.group().startswith("\n")) + 1
+        match = FENCE.find(text)
+        if match and put_block(text, build_lines(files)) != text:
+            # The match begins with the line break before the block, if there is one.
+            block_start = match.start() + match.group().startswith("\n")
+            line = text.count("\n", 0, block_start) + 1
             message = "what is exported here is not what memory says now"
             yield Finding(
                 readable_path(content.file), line, "export-stale", message, STALE_HINT, "warning"
@@ -92,53 +115,69 @@ def find_stale(
 
 
 def build_lines(files: Iterable[LoadedFile]) -> tuple[str, ...]:
-    """Norms in their order, then the entries of the project that were used most; no day and no order of files tells."""
-    ordered = sorted(files, key=lambda file: file.path)
-    screened = [screen(file) for file in ordered if not is_fragment(file.path)]
-    norms = [
-        line for file in screened if file.scope.name == "institutional" for line in _norms(file)
-    ]
-    rest = (
-        place.entry
-        for file in screened
-        for place in file.entries
-        if file.scope.name == "project" and place.entry.status == "active"
-    )
-    used = sorted(rest, key=lambda entry: (-entry.reinforcement_count, -entry.importance, entry.id))
-    lines = [*norms, *map(_line, used[:MAX_ENTRIES])]
-    sizes = accumulate(len(line) + 1 for line in lines)
-    kept = [line for line, size in zip(lines, sizes, strict=True) if size <= MAX_CHARS]
-    left = len(lines) - len(kept) + max(len(used) - MAX_ENTRIES, 0)
-    more = [f"- {plural(left, 'more entry')}: `memory-ci list`."] if left else []
-    return ("## What this project has learned", "", *kept, *more) if kept else ()
+    """Return the lines of the block: norms in order, then the most used entries of the project.
+
+    They depend neither on the day nor on the order of files.
+    """
+    lines: list[str] = []
+    entries: list[Entry] = []
+    for file in sorted(files, key=lambda file: file.path):
+        if is_fragment(file.path):
+            continue
+        file = screen(file)
+        if file.scope.name == "institutional":
+            lines += _list_norms(file)
+        elif file.scope.name == "project":
+            places = [place for place in file.entries if place.entry.status == "active"]
+            entries += [place.entry for place in places]
+    entries.sort(key=lambda entry: (-entry.reinforcement_count, -entry.importance, entry.id))
+    lines += [_format_entry(entry) for entry in entries[:MAX_ENTRIES]]
+
+    fitting = _fit(lines)
+    if not fitting:
+        return ()
+    omitted = len(lines) - len(fitting) + max(len(entries) - MAX_ENTRIES, 0)
+    if omitted:
+        fitting.append(f"- {plural(omitted, 'more entry')}: `memory-ci list`.")
+    return ("## What this project has learned", "", *fitting)
 
 
-def _norms(file: LoadedFile) -> Iterator[str]:
-    """Entries and prose of one file in their order, a line each; headings alone are no norm."""
-    said = [
-        (place.line, _line(place.entry))
-        for place in file.entries
-        if place.entry.status != "retired"
-    ]
+def _fit(lines: Iterable[str]) -> list[str]:
+    """Return the first lines that fit into the block."""
+    fitting = []
+    size = 0
+    for line in lines:
+        size += len(line) + 1
+        if size > MAX_CHARS:
+            break
+        fitting.append(line)
+    return fitting
+
+
+def _list_norms(file: LoadedFile) -> list[str]:
+    """Return a line for each entry and each line of prose in order; headings are no norms."""
+    places = [place for place in file.entries if place.entry.status != "retired"]
+    located_lines = [(place.line, _format_entry(place.entry)) for place in places]
     for number, text in file.prose:
-        plain = (
-            line.strip(" \t-*")
-            for line in strip_comments(text).splitlines()
-            if not line.startswith("#")
-        )
-        said += [(number, f"- {_safe(line)}") for line in plain if line]
-    return (line for _, line in sorted(said, key=lambda one: one[0]))
+        for line in strip_comments(text).splitlines():
+            plain_line = line.strip(" \t-*")
+            if plain_line and not line.startswith("#"):
+                located_lines.append((number, f"- {_disarm(plain_line)}"))
+    located_lines.sort(key=lambda pair: pair[0])
+    return [line for _, line in located_lines]
 
 
-def _line(entry: Entry) -> str:
-    declined = "Tried and rejected: " if entry.adoption == "rejected" else ""
-    instead = f" Done instead: {entry.instead}" if entry.instead else ""
-    first = entry.body.strip().partition("\n\n")[0]
-    return f"- {_safe(f'{declined}{entry.title}. {first}{instead}')} [{entry.id[:8]}]"
+def _format_entry(entry: Entry) -> str:
+    first_paragraph = entry.body.strip().partition("\n\n")[0]
+    text = f"{entry.title}. {first_paragraph}"
+    if entry.adoption == "rejected":
+        text = f"Tried and rejected: {text}"
+    if entry.instead:
+        text += f" Done instead: {entry.instead}"
+    return f"- {_disarm(text)} [{entry.id[:8]}]"
 
 
-def _safe(text: str) -> str:
-    """One line in which no comment opens or ends, so that it cannot end the block."""
-    return shorten(
-        neutralise(" ".join(text.split())).replace("<!--", "(").replace("-->", ")"), WIDTH
-    )
+def _disarm(text: str) -> str:
+    """Return one line without delimiters of comments, so that it cannot end the block."""
+    text = neutralise(" ".join(text.split()))
+    return shorten(text.replace("<!--", "(").replace("-->", ")"), WIDTH)

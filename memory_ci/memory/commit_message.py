@@ -14,9 +14,15 @@ REFERENCE = re.compile(
     r"[#!@](?=\w)|(?<=\bGH)-(?=\d)|https?://\S*/(?:issues|pull|pulls|merge_requests|work_items)/(?=\d)",
     re.I,
 )
-MENTION = re.compile(
-    r"(?<![\w])[!@](?=\w)"
-)  # Of these, what the reason of a change has no use for.
+"""Text in a message that a forge acts on.
+
+`Fixes #12`, `Closes owner/name#12`, `GH-12` or an address closes an issue, and `@name` notifies a
+person (docs.github.com, "Linking a pull request to an issue"; docs.gitlab.com, crosslinking).
+"""
+
+MENTION = re.compile(r"(?<![\w])[!@](?=\w)")
+"""The references that a reason does not need."""
+
 LABEL_WIDTH = 40
 MAX_NAMED = 3
 MAX_LISTED = 50
@@ -24,85 +30,92 @@ WHY_WIDTH = 200
 
 
 def render_commit_message(steps: Sequence[PlannedStep], plan: Plan, noted: int = 0) -> str:
-    """Subject, one line per entry and new episode, trailers that say what this commit is and how far the run came.
+    """Return the message of a commit of a run.
 
-    `noted` is how many files of episodes it changes. Nothing in it moves a cursor, acts on a forge or is a credential:
-    a line that holds one is only the entry's id.
+    It has a subject, one line per entry and new episode, and trailers with the steps and the
+    cursor of the run. Nothing else in it can be read as a cursor, acts on a forge, or is a
+    credential. A line with a credential is replaced by the id of its entry.
+
+    Args:
+        steps: the steps of the commit.
+        plan: the plan.
+        noted: the number of episode files that the commit changes.
     """
-    names = (
-        [file.path.rpartition("/")[2].removesuffix(".md") for file in plan.episodes]
-        if noted
-        else []
-    )
-    done = [_subject(step) for step in steps]
-    if not done:
-        done = [
-            f"note {plural(len(names), 'episode')}"
-            if names
-            else f"fold {plural(noted, 'file')} of episodes"
-        ]
-    lines = [_message_line(change) for step in steps for change in step.changes]
-    lines += [f"- {name}" for name in names[:MAX_LISTED]]
-    lines += [f"- and {len(names) - MAX_LISTED} more"] if len(names) > MAX_LISTED else []
-    trailers = [
-        f"Memory-CI-Step: {name}"
-        for name in (*(step.step for step in steps), *(["episode"] if noted else []))
-    ]
-    trailers += [f"Memory-CI-Source: {plan.until}"] if plan.until is not None else []
-    is_first = noted or any(step.step not in ALONE for step in steps)
-    trailers += ["Memory-CI-Range: asked"] if is_first and plan.is_asked else []
+    episode_paths = [file.path for file in plan.episodes] if noted else []
+    episode_names = [path.rpartition("/")[2].removesuffix(".md") for path in episode_paths]
+
+    subject = ", ".join(_describe_step(step) for step in steps)
+    if not subject and episode_names:
+        subject = f"note {plural(len(episode_names), 'episode')}"
+    elif not subject:
+        subject = f"fold {plural(noted, 'file')} of episodes"
+
+    lines = []
+    for step in steps:
+        lines += [_describe_change(change) for change in step.changes]
+    lines += [f"- {name}" for name in episode_names[:MAX_LISTED]]
+    if len(episode_names) > MAX_LISTED:
+        lines.append(f"- and {len(episode_names) - MAX_LISTED} more")
+    if lines:
+        lines.append("")
+
+    trailers = _list_trailers(steps, plan, noted)
+    message = "\n".join([printable(f"memory: {subject}"), "", *lines, *trailers])
+    return f"{message}\n"
+
+
+def _list_trailers(steps: Sequence[PlannedStep], plan: Plan, noted: int) -> list[str]:
+    names = [step.step for step in steps]
+    trailers = [f"Memory-CI-Step: {name}" for name in names]
+    if noted:
+        trailers.append("Memory-CI-Step: episode")
+    if plan.until is not None:
+        trailers.append(f"Memory-CI-Source: {plan.until}")
+
+    is_first = noted or any(name not in ALONE for name in names)
+    if is_first and plan.is_asked:
+        trailers.append("Memory-CI-Range: asked")
     if is_first and (plan.engine.cost_usd or plan.engine.unlanded_usd):
-        trailers.append(
-            f"Memory-CI-Cost: {(plan.engine.cost_usd or 0) + plan.engine.unlanded_usd:.6f} USD"
-        )
-    if any(step.step == "reinforce" for step in steps):
+        cost_usd = (plan.engine.cost_usd or 0) + plan.engine.unlanded_usd
+        trailers.append(f"Memory-CI-Cost: {cost_usd:.6f} USD")
+    if "reinforce" in names:
         trailers += [f"Memory-CI-Counted: {sha}" for sha in plan.counted]
-    return (
-        "\n".join(
-            [
-                printable(f"memory: {', '.join(done)}"),
-                "",
-                *lines,
-                *([""] if lines else []),
-                *trailers,
-            ]
-        )
-        + "\n"
-    )
+    return trailers
 
 
-def _subject(step: PlannedStep) -> str:
-    """What a step did and, ` from #128, #129 and 2 more`, the merged changes, in order."""
-    count, what = len({change.entry.id for change in step.changes}), step.step
-    if what == "fold":
+def _describe_step(step: PlannedStep) -> str:
+    """Return what a step did, with ` from #128, #129 and 2 more` merged changes, in order."""
+    name = step.step
+    count = len({change.entry.id for change in step.changes})
+    if name == "fold":
         return f"fold {plural(count, 'entry')} from the inbox"
-    did = f"{what} {plural(count, 'learning' if what == 'extract' else 'entry')}"
-    word = {"extract": "from ", "reinforce": "for "}.get(what, "")
-    reasons = (
-        [one.why.removeprefix(word) for one in step.changes if not find_secrets(one.why)]
-        if word
-        else []
-    )
-    labels = list(
-        dict.fromkeys(shorten(label, LABEL_WIDTH) for why in reasons for label in why.split(", "))
-    )
-    more = f" and {len(labels) - MAX_NAMED} more" if len(labels) > MAX_NAMED else ""
-    return did + (
-        MENTION.sub("", f" {word}{', '.join(labels[:MAX_NAMED])}{more}") if labels else ""
-    )
+
+    description = f"{name} {plural(count, 'learning' if name == 'extract' else 'entry')}"
+    word = {"extract": "from ", "reinforce": "for "}.get(name)
+    labels = _list_labels(step, word) if word else []
+    if not labels:
+        return description
+    mention = f" {word}{', '.join(labels[:MAX_NAMED])}"
+    if len(labels) > MAX_NAMED:
+        mention += f" and {len(labels) - MAX_NAMED} more"
+    return description + MENTION.sub("", mention)
 
 
-def _message_line(change: Change) -> str:
-    """An entry in one line. It names pull requests, but notifies nobody."""
+def _list_labels(step: PlannedStep, word: str) -> list[str]:
+    """Return the merged changes in the reasons of a step; `word` is the start of each reason."""
+    labels: dict[str, None] = {}
+    for change in step.changes:
+        if not find_secrets(change.why):
+            names = change.why.removeprefix(word).split(", ")
+            labels |= dict.fromkeys(shorten(name, LABEL_WIDTH) for name in names)
+    return list(labels)
+
+
+def _describe_change(change: Change) -> str:
+    """Return an entry in one line, which may name pull requests but notifies nobody."""
     entry = change.entry
     if find_secrets("\n".join((entry.title, entry.body, change.path, change.why))):
         return f"- {entry.id[:8]}"
-    title, why = (
-        REFERENCE.sub("", shorten(entry.title, 80)),
-        MENTION.sub("", shorten(change.why, WHY_WIDTH)),
-    )
-    return printable(f"- {title} ({entry.id[:8]}, {change.path}, {why})")
-
-
-"""What a forge acts on in a message: `Fixes #12`, `Closes owner/name#12`, `GH-12` or an address closes an issue, and
-`@name` notifies a person (docs.github.com, "Linking a pull request to an issue"; docs.gitlab.com, crosslinking)."""
+    title = REFERENCE.sub("", shorten(entry.title, 80))
+    reason = MENTION.sub("", shorten(change.why, WHY_WIDTH))
+    return printable(f"- {title} ({entry.id[:8]}, {change.path}, {reason})")

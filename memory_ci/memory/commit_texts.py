@@ -1,4 +1,4 @@
-"""The texts that a merged change brings: messages, decision records, notes of its job."""
+"""The texts of a merged change: messages, decision records, and notes of its job."""
 
 from __future__ import annotations
 
@@ -22,36 +22,54 @@ from memory_ci.sources.commits import (
 
 
 def file_events(workspace: Workspace, merged: MergedChange) -> Iterator[Event]:
-    """Decision records that the change added, and what its job wrote down before and while it worked."""
-    tree, start = Tree(workspace.repo, merged.tip.sha), start_of(merged)
-    for path, text in _texts(tree, adr_paths_added(merged, workspace.config.extraction.adr_paths)):
+    """Yield the decision records that a change added, and the notes of its job."""
+    tree = Tree(workspace.repo, merged.tip.sha)
+    adr_paths = adr_paths_added(merged, workspace.config.extraction.adr_paths)
+    for path, text in _read_texts(tree, adr_paths):
         yield file_event(merged, path, "adr", drop_block(text))
-    paths = job_paths(merged)
-    before = dict(_texts(Tree(workspace.repo, start), paths)) if start else {}
-    for path, text in _texts(tree, paths):
-        yield from job_events(merged, path, text, before.get(path, ""))
+
+    note_paths = job_paths(merged)
+    start = start_of(merged)
+    texts_before: dict[str, str] = {}
+    if start:
+        texts_before = dict(_read_texts(Tree(workspace.repo, start), note_paths))
+    for path, text in _read_texts(tree, note_paths):
+        yield from job_events(merged, path, text, texts_before.get(path, ""))
 
 
 def read_said(
     workspace: Workspace, merged: MergedChange, forgotten: Tombstones = NONE
 ) -> Iterator[tuple[str, str]]:
-    """What a run reads in the commits of a change and the files that came in with them, by shortened commit."""
+    """Yield the texts that a run reads in the commits and files of a change.
+
+    Args:
+        workspace: the repository with the configuration of the run.
+        merged: the change.
+        forgotten: the tombstones of text that is masked.
+
+    Yields:
+        The shortened commit, and the redacted text with single blanks.
+    """
     for event in (*commit_events(merged), *file_events(workspace, merged)):
-        yield event.origin.id[:SHA_WIDTH], fold_blanks(redact(forgotten.mask(event.text)).text)
+        redacted = redact(forgotten.mask(event.text))
+        yield event.origin.id[:SHA_WIDTH], fold_blanks(redacted.text)
 
 
 def fold_blanks(text: str) -> str:
+    """Replace each run of white space by one blank."""
     return " ".join(text.split())
 
 
-def _texts(tree: Tree, paths: Collection[str]) -> Iterator[tuple[str, str]]:
-    """The text that a tree has of these paths; most changes have none, and cost no process."""
-    for content in tree.read(paths, MAX_FILE_BYTES) if paths else ():
+def _read_texts(tree: Tree, paths: Collection[str]) -> Iterator[tuple[str, str]]:
+    """Yield the paths and texts of files in a tree."""
+    if not paths:
+        return  # most changes have none, and cost no process
+    for content in tree.read(paths, MAX_FILE_BYTES):
         if content.data is not None:
             yield content.file.path, content.data.decode("utf-8", "replace")
 
 
 def start_of(merged: MergedChange) -> str | None:
-    """The commit that the change is based on: the first parent of its first commit on the branch."""
+    """Return the commit that a change is based on: the first parent of its first commit."""
     first = merged.tip if merged.kind == "merge" else merged.commits[0]
     return first.parents[0] if first.parents else None

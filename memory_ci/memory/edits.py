@@ -1,4 +1,4 @@
-"""Edits: which commit last changed the code that an entry cites, for those whose code is another now."""
+"""The commits that last changed the code that entries cite."""
 
 from __future__ import annotations
 
@@ -18,40 +18,58 @@ from memory_ci.records.entry import Entry
 from memory_ci.records.retrieval import Hit
 
 TRIED = re.compile(r"Merge [0-9a-f]{40,64} into [0-9a-f]{40,64}\s*\Z")
-"""The message of a merge that a forge makes of a request to try it; nobody has that commit later."""
+"""The message of a forge's trial merge of a request; its commit does not last."""
 
-Judged = tuple[
-    Entry, Sequence[Verdict]
-]  # An entry, and the verdicts on its anchors in the order of its cites.
+Judged = tuple[Entry, Sequence[Verdict]]
+"""An entry, and the verdicts on its anchors in the order of its cites."""
 
 
 def name_edits(
     workspace: Workspace, judged: Sequence[Judged], view: str | None
 ) -> list[tuple[Verdict, ...]]:
-    """The verdicts of each entry; those that are changed or gone with the edit that made them so. One git process for
-    all, two in a work tree; none where nothing is marked."""
-    pairs = [
-        list(zip(filter(None, map(parse_anchor, one.cites)), verdicts, strict=False))
-        for one, verdicts in judged
-    ]
-    spots = {pair: _spot(*pair) for own in pairs for pair in own if pair[1].kind in MARKED}
+    """Add the last edit of the code to verdicts that are changed or gone.
+
+    This takes one git process for all entries, two in a work tree, and none if no verdict is
+    marked. Without a commit, or in a clone with only part of the history, no edits are added.
+
+    Returns:
+        The verdicts of each entry.
+    """
+    pairs_by_entry = [_pair_anchors(entry, verdicts) for entry, verdicts in judged]
+    spots = {}
+    for pairs in pairs_by_entry:
+        for anchor, verdict in pairs:
+            if verdict.kind in MARKED:
+                spots[anchor, verdict] = _spot(anchor, verdict)
     if not spots:
         return [tuple(verdicts) for _, verdicts in judged]
+
     rev = view or ("HEAD" if workspace.repo.root is None else None)
-    found: dict[Spot, LastEdit] = {}
-    with suppress(
-        RepositoryError
-    ):  # no commit yet, or history that this clone has only in part: the marks stay
-        found = find_last_edits(workspace.repo, rev, spots.values())
-    return [
-        tuple(_named(pair, found.get(spots[pair]) if pair in spots else None) for pair in own)
-        for own in pairs
-    ]
+    edits: dict[Spot, LastEdit] = {}
+    with suppress(RepositoryError):
+        edits = find_last_edits(workspace.repo, rev, spots.values())
+
+    named = []
+    for pairs in pairs_by_entry:
+        verdicts = []
+        for anchor, verdict in pairs:
+            spot = spots.get((anchor, verdict))
+            edit = edits.get(spot) if spot is not None else None
+            verdicts.append(_add_edit(anchor, verdict, edit))
+        named.append(tuple(verdicts))
+    return named
+
+
+def _pair_anchors(entry: Entry, verdicts: Sequence[Verdict]) -> list[tuple[Anchor, Verdict]]:
+    parsed = map(parse_anchor, entry.cites)
+    anchors = [anchor for anchor in parsed if anchor is not None]
+    return list(zip(anchors, verdicts, strict=False))
 
 
 def with_edits(workspace: Workspace, hits: Sequence[Hit], view: str | None) -> list[Hit]:
-    """The hits, with what changed the code that they cite."""
-    named = name_edits(workspace, [(hit.located.entry, hit.verdicts) for hit in hits], view)
+    """Add the last edits of the code that hits cite to their verdicts."""
+    judged = [(hit.located.entry, hit.verdicts) for hit in hits]
+    named = name_edits(workspace, judged, view)
     return [replace(hit, verdicts=verdicts) for hit, verdicts in zip(hits, named, strict=True)]
 
 
@@ -61,12 +79,10 @@ def _spot(anchor: Anchor, verdict: Verdict) -> Spot:
     return Spot(verdict.path, anchor.path, verdict.first, verdict.last, name if is_gone else "")
 
 
-def _named(pair: tuple[Anchor, Verdict], edit: LastEdit | None) -> Verdict:
-    anchor, verdict = pair
+def _add_edit(anchor: Anchor, verdict: Verdict, edit: LastEdit | None) -> Verdict:
     if edit is None or (edit.sha and edit.sha.startswith(anchor.commit)):
         return verdict
     sha = None if TRIED.match(edit.message) else edit.sha
-    known = CodeEdit(
-        anchor.symbol or "", sha, find_number(edit.message), is_removal=edit.is_removal
-    )
-    return replace(verdict, edit=known)
+    number = find_number(edit.message)
+    code_edit = CodeEdit(anchor.symbol or "", sha, number, is_removal=edit.is_removal)
+    return replace(verdict, edit=code_edit)

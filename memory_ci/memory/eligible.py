@@ -1,9 +1,9 @@
-"""Merged changes that could have taught something: how many were judged, and what their titles ask of memory."""
+"""Merged changes that can teach something, and the questions that their titles ask of memory."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Sequence, Set
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence, Set
 from datetime import UTC, date, timedelta
 
 from memory_ci.config import CONFIG_FILE
@@ -29,182 +29,230 @@ WINDOW = timedelta(days=90)
 ROUTINE = re.compile(
     r"""(?xi) \s* (?:
         \[automated\] | \[pre-commit | (?:build|chore|ci) \( deps | bump\s | update\s dependenc
-      | (?:chore:?\s)? (?:prepare\s (?:for\s)?)? release (?: \Z | :?\s v?\d ) | (?:version\s)? v?\d+(?:\.\d+)+ \S* \Z
-      | (?:docs?:\s)? (?:fix\s)? typos? (?:\s in \s .{0,40})? \Z | (?:docs?:\s)? (?:add|update) .{0,40} \b sponsors?\b
+      | (?:chore:?\s)? (?:prepare\s (?:for\s)?)? release (?: \Z | :?\s v?\d )
+      | (?:version\s)? v?\d+(?:\.\d+)+ \S* \Z
+      | (?:docs?:\s)? (?:fix\s)? typos? (?:\s in \s .{0,40})? \Z
+      | (?:docs?:\s)? (?:add|update) .{0,40} \b sponsors?\b
     )"""
 )
-"""Titles of what comes again and again and teaches nothing: versions, releases, typos, sponsors."""
+"""Titles of routine changes that teach nothing: versions, releases, typos, sponsors."""
 
 MAX_TITLE = 200
 MAX_BYTES = 1_000_000
 
 OURS = re.compile(rf"{re.escape(CONFIG_FILE)}|\.github/workflows/memory[^/]*\.ya?ml")
-"""Files that are there for memory-ci alone."""
+"""Files that exist for memory-ci alone."""
 
-SHARED = frozenset(
-    {".gitattributes", ".pre-commit-config.yaml"}
-)  # Files that are ours as well where they name us.
+SHARED = frozenset({".gitattributes", ".pre-commit-config.yaml"})
+"""Files that count as set up for memory-ci if they contain its name."""
+
 NAME = b"memory-ci"
 
 
 def list_eligible(workspace: Workspace, tip: str, today: date) -> tuple[MergedChange, ...]:
-    """The changes of the 90 days up to `today`, oldest first: not a bot's, not ours, not of memory alone. Raises
-    RepositoryError (shallow-clone) where history does not reach back so far."""
+    """Return the changes of the 90 days up to `today`, oldest first.
+
+    Changes of bots, of memory-ci and of memory alone are left out.
+
+    Raises:
+        RepositoryError: shallow-clone, if history does not reach back so far.
+    """
     start = window_start(today)
     since = find_commit_of_day(workspace.repo, tip, start)
     changes = iter_merged_changes(workspace.repo, plan_range(workspace.repo, since, tip))
-    return tuple(
-        one for one in changes if start < merged_on(one) <= today and is_work(workspace, one)
-    )
+    recent = (change for change in changes if start < merged_on(change) <= today)
+    return tuple(change for change in recent if is_work(workspace, change))
 
 
 def window_start(today: date) -> date:
-    """The day before the 90 days up to `today`; the first day that there is where it would be earlier."""
+    """Return the day before the 90 days up to `today`, or the first day of the calendar."""
     return today - min(WINDOW, today - date.min)
 
 
 def count_judged(
     workspace: Workspace, tip: str, changes: Collection[MergedChange], names: Collection[str]
 ) -> int:
-    """How many of `changes` a record run has covered, teach nothing, or are among `names`: of an entry or episode."""
+    """Count the changes that need no further run.
+
+    A record run has covered them, or they are routine, or an entry or an episode is about them.
+
+    Args:
+        workspace: the repository.
+        tip: the tip of the branch.
+        changes: the changes to count.
+        names: the names of changes that entries and episodes are about.
+    """
     cursor = find_cursor(workspace.repo, tip, memory_test(workspace))
     ahead = plan_range(workspace.repo, cursor.source if cursor else None, tip)
-    pending = frozenset(sha for group in ahead.groups for sha in group)
-    return sum(
-        one.tip.sha not in pending
-        or is_routine(title_of(one))
-        or not names_of(one).isdisjoint(names)
-        for one in changes
-    )
+    pending_shas = {sha for group in ahead.groups for sha in group}
+
+    count = 0
+    for change in changes:
+        is_covered = change.tip.sha not in pending_shas or is_routine(title_of(change))
+        if is_covered or not names_of(change).isdisjoint(names):
+            count += 1
+    return count
 
 
 def names_of(change: MergedChange) -> frozenset[str]:
-    """The names by which an entry or an episode may speak of a change."""
+    """Return the names that an entry or an episode may use for a change."""
     return names_of_change(change.number, (commit.sha for commit in change.commits))
 
 
 def title_of(change: MergedChange) -> str:
-    """What a change is called; one merged without a name by what its first own commit is called, if it has one."""
+    """Return the title of a change.
+
+    If its merge has git's default message, it is the subject of the first commit that is no merge.
+    """
     if not re.fullmatch(MERGE_LINE, change.title):
         return change.title
-    return next((commit.subject for commit in change.commits if len(commit.parents) < 2), "")
+    for commit in change.commits:
+        if len(commit.parents) < 2:
+            return commit.subject
+    return ""
 
 
 def own_commits(change: MergedChange) -> list[Commit]:
-    """The commits that did the work: all but merges, or the merge itself where there is nothing else."""
+    """Return the commits that did the work: all but merges, or the merge if there are no others."""
     return [commit for commit in change.commits if len(commit.parents) < 2] or [change.tip]
 
 
 def prose_of(commit: Commit) -> str:
-    """What a message says, without what git, forges and tools add to it. Of a merge only its body is its own."""
-    return _without_added(
-        commit.message if len(commit.parents) < 2 else commit.message.partition("\n")[2]
-    )
+    """Return a commit message without lines that git, forges and tools add.
+
+    Of a merge it is the body only.
+    """
+    message = commit.message
+    if len(commit.parents) >= 2:
+        message = message.partition("\n")[2]
+    return _drop_added_lines(message)
 
 
-def _without_added(text: str) -> str:
-    forms = (TRAILER, MERGE_LINE, MARK)
-    return "\n".join(
-        line
-        for line in text.splitlines()
-        if not any(re.fullmatch(form, line.strip()) for form in forms)
-    )
+def _drop_added_lines(text: str) -> str:
+    return "\n".join(line for line in text.splitlines() if not _is_added(line.strip()))
+
+
+def _is_added(line: str) -> bool:
+    return any(re.fullmatch(form, line) for form in (TRAILER, MERGE_LINE, MARK))
 
 
 def list_prose(commits: Iterable[Commit]) -> list[str]:
-    """What messages say below their subjects."""
+    """Return the bodies of commit messages."""
     return [prose_of(commit).partition("\n")[2] for commit in commits]
 
 
 def list_paragraphs(texts: Iterable[str]) -> Iterator[str]:
-    """The paragraphs of prose in texts of Markdown, each in one line: no headings, lists, code or quotations."""
+    """Yield the paragraphs of Markdown texts, each in one line.
+
+    Headings, lists, code and quotations are left out.
+    """
     for text in texts:
-        paragraphs = (
-            " ".join(part.split()) for part in re.split(r"\n\s*\n", told(_without_added(text)))
-        )
-        yield from (one for one in paragraphs if one and one[0] not in "*-#/<|>`")
+        for part in re.split(r"\n\s*\n", told(_drop_added_lines(text))):
+            paragraph = " ".join(part.split())
+            if paragraph and paragraph[0] not in "*-#/<|>`":
+                yield paragraph
 
 
 def is_routine(title: str) -> bool:
-    """Whether a title is that of a release, a new version of a dependency, a typo, or a sponsor.
+    """Return whether a title is that of a release, a dependency update, a typo, or a sponsor.
 
-    >>> is_routine("Bump ruff from 0.1 to 0.2"), is_routine("Release 2.0"), is_routine("Release the lock on errors")
-    (True, True, False)
+    >>> is_routine("Bump ruff from 0.1 to 0.2"), is_routine("Release 2.0")
+    (True, True)
+    >>> is_routine("Release the lock on errors")
+    False
     """
     return ROUTINE.match(title) is not None
 
 
 def is_own_commit(commit: Commit) -> bool:
-    """Whether a run of memory-ci made a commit."""
+    """Return whether a run of memory-ci made a commit."""
     return re.search(OWN, commit.message) is not None
 
 
 def is_own_run(change: MergedChange) -> bool:
-    """Whether a change is what runs of memory-ci committed, and nothing else."""
+    """Return whether runs of memory-ci made all commits of a change."""
     return all(map(is_own_commit, own_commits(change)))
 
 
 def is_work(workspace: Workspace, change: MergedChange) -> bool:
-    """Whether people or their agents did something: not a bot's change, none of ours, and not of memory alone."""
-    own, is_memory = own_commits(change), memory_test(workspace)
+    """Return whether a change is work of people or their agents.
+
+    Changes of bots, of memory-ci and of memory alone are not.
+    """
+    commits = own_commits(change)
     bots = workspace.config.extraction.bot_authors
-    return (
-        not all(is_author(author_of(commit), bots) for commit in own)
-        and not is_own_run(change)
-        # A commit that touched nothing says something, if only in words.
-        and not all(
-            commit.files and all(is_memory(file.path) for file in commit.files) for commit in own
-        )
-    )
+    if all(is_author(author_of(commit), bots) for commit in commits) or is_own_run(change):
+        return False
+    is_memory = memory_test(workspace)
+    return not all(_touches_only(commit, is_memory) for commit in commits)
+
+
+def _touches_only(commit: Commit, is_memory: Callable[[str], bool]) -> bool:
+    """Return whether a commit touches memory alone; an empty commit may say something in words."""
+    return bool(commit.files) and all(is_memory(file.path) for file in commit.files)
 
 
 def merged_on(merged: MergedChange) -> date:
-    """The day of the merge, in UTC."""
+    """Return the day of the merge, in UTC."""
     return merged.tip.committed_at.astimezone(UTC).date()
 
 
 def list_questions(
     workspace: Workspace, changes: Sequence[MergedChange], episodes: Iterable[Episode]
 ) -> list[MergedChange]:
-    """The changes, of those given, whose titles ask for something that memory could know. Not those that only take
-    others back, only talked (the outcome `neutral`), or only set memory-ci up."""
-    talk = frozenset[str]().union(
-        *(names_of_episode(one) for one in episodes if one.outcome == "neutral")
-    )
-    reverting = {
-        revert.sha for revert in find_reverts(commit for one in changes for commit in one.commits)
-    }
-    return [
-        change
-        for change in changes
-        if title_of(change)
-        and talk.isdisjoint(names_of(change))
-        and not is_revert([commit.sha for commit in own_commits(change)], reverting)
-        and not is_setup(workspace, change)
-    ]
+    """Return the changes whose titles ask for something that memory could know.
+
+    Reverts, changes that only set memory-ci up, and changes without work (the outcome `neutral`)
+    are left out.
+    """
+    neutral_names: set[str] = set()
+    for episode in episodes:
+        if episode.outcome == "neutral":
+            neutral_names |= names_of_episode(episode)
+
+    commits: list[Commit] = []
+    for change in changes:
+        commits += change.commits
+    reverting = {revert.sha for revert in find_reverts(commits)}
+
+    questions = []
+    for change in changes:
+        shas = [commit.sha for commit in own_commits(change)]
+        if not title_of(change) or not neutral_names.isdisjoint(names_of(change)):
+            continue
+        if not is_revert(shas, reverting) and not is_setup(workspace, change):
+            questions.append(change)
+    return questions
 
 
 def name_question(change: MergedChange) -> str:
-    """`#128 The title`, as it may be shown to anybody: what must not be given to an agent is left out."""
+    """Return `#128 The title`, without the title if it must not be served to agents."""
     title = title_of(change)
     return change.label if is_unsafe(title) else f"{change.label} {title[:MAX_TITLE]}"
 
 
 def is_setup(workspace: Workspace, change: MergedChange) -> bool:
-    """Whether a change touched nothing but what sets memory-ci up, and memory."""
-    is_memory = memory_test(workspace)
+    """Return whether a change touched only memory and the set-up of memory-ci."""
     paths = {file.path for commit in own_commits(change) for file in commit.files}
-    others = {path for path in paths if not is_memory(path) and not OURS.fullmatch(path)}
-    if not paths or not others <= SHARED:
+    is_memory = memory_test(workspace)
+    shared_paths = {path for path in paths if not is_memory(path) and not OURS.fullmatch(path)}
+    if not paths or not shared_paths <= SHARED:
         return False
-    contents = Tree(workspace.repo, change.tip.sha).read(others, MAX_BYTES) if others else ()
-    return others == {
-        one.file.path for one in contents if one.data is not None and NAME in one.data
-    }
+
+    if not shared_paths:
+        return True
+
+    naming_paths = set()
+    for content in Tree(workspace.repo, change.tip.sha).read(shared_paths, MAX_BYTES):
+        if content.data is not None and NAME in content.data:
+            naming_paths.add(content.file.path)
+    return naming_paths == shared_paths
 
 
 def names_of_episode(episode: Episode) -> Set[str]:
-    """The names of the change that an episode is of; its id alone says it as well."""
+    """Return the names of the change that an episode is about; its id alone is one as well."""
     kind, _, name = episode.id.partition("-")
-    own = {f"{kind}:{name[:LEAST_WIDTH] if kind == 'commit' else name}"}
-    return own | names_of_change(episode.action.pr, filter(None, [episode.action.commit]))
+    if kind == "commit":
+        name = name[:LEAST_WIDTH]
+    shas = [episode.action.commit] if episode.action.commit else []
+    return {f"{kind}:{name}"} | names_of_change(episode.action.pr, shas)

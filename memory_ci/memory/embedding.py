@@ -1,4 +1,4 @@
-"""Vectors: give every entry one, ahead of the queries, and note when they were last seen working."""
+"""Embeddings of entries, computed before queries need them, and a note on the embedder's state."""
 
 from __future__ import annotations
 
@@ -22,13 +22,18 @@ from memory_ci.store.files import write_file
 
 MAX_NOTE = 10_000
 MAX_REASON = 500
-STEP = (
-    1024  # Texts between two visits to the index: each visit writes all vectors of the model anew.
-)
+STEP = 1024
+"""Number of texts between two writes to the index; each writes all vectors of the model again."""
 
 
 class LaneNote(msgspec.Struct, frozen=True):
-    """`failed_on` is the first day of the failure that lasts, None while the lane works."""
+    """A note on whether the embedder works.
+
+    Attributes:
+        worked_on: the last day on which it worked.
+        failed_on: the first day of the present failure; None while it works.
+        reason: the reason of the failure.
+    """
 
     worked_on: date | None = None
     failed_on: date | None = None
@@ -36,31 +41,33 @@ class LaneNote(msgspec.Struct, frozen=True):
 
 
 def load_note(workspace: Workspace) -> LaneNote:
-    """What is known of the lane; nothing where no note can be read."""
+    """Return the note; an empty one if none can be read."""
     with suppress(OSError, ValueError):
-        return msgspec.json.decode(read_regular(_place(workspace), MAX_NOTE), type=LaneNote)
+        return msgspec.json.decode(read_regular(_note_path(workspace), MAX_NOTE), type=LaneNote)
     return LaneNote()
 
 
 def note_lane(workspace: Workspace, today: date, reason: str = "") -> None:
-    """Note that vectors answered on this day, or the reason why they did not. Written at most once a day, or when that
-    changes; never raises for a place that cannot be written."""
+    """Note that the embedder worked today, or the reason why it did not.
+
+    The note is written at most once a day, or when it changes. Failure to write it is ignored.
+    """
     before = load_note(workspace)
     reason = mask_secrets(reason)[:MAX_REASON]
-    after = (
-        LaneNote(before.worked_on, before.failed_on or today, reason) if reason else LaneNote(today)
-    )
+    after = LaneNote(today)
+    if reason:
+        after = LaneNote(before.worked_on, before.failed_on or today, reason)
     if after != before:
         with suppress(RepositoryError):
-            write_file(_place(workspace), msgspec.json.encode(after) + b"\n")
+            write_file(_note_path(workspace), msgspec.json.encode(after) + b"\n")
 
 
-def _place(workspace: Workspace) -> Path:
+def _note_path(workspace: Workspace) -> Path:
     return workspace.repo.common_dir / "memory-ci" / "vectors.json"
 
 
 class VectorsReport(msgspec.Struct, frozen=True):
-    """Which model embedded how many texts; 0 when every entry had its vector."""
+    """The model, and how many texts it embedded; 0 if every entry had its vector."""
 
     model_id: str
     embedded: int
@@ -72,32 +79,46 @@ def build_vectors(
     progress: Callable[[int, int], None],
     today: date | None = None,
 ) -> VectorsReport:
-    """Embed what has no vector; `progress` is told how many are done and how many there are.
+    """Embed the texts that have no vector.
 
-    The index is locked between two steps only, so that nobody waits for a model, and a step that is done stays done.
-    With `today` it is noted for `doctor` whether the model answered.
-    Raises UsageError (no-embedder), EngineError (embedder-failed, embedder-unauthorised), and RepositoryError
-    (write-failed) where the index cannot be kept, and so no vector either.
+    The index is locked only between two steps, so that nobody waits for a model. The vectors of
+    finished steps are kept if a later one fails.
+
+    Args:
+        workspace: the repository.
+        environ: the environment, for credentials.
+        progress: called with the number of embedded texts and the number of all.
+        today: the day for the note that `doctor` reads; None to write none.
+
+    Raises:
+        UsageError: no-embedder.
+        EngineError: embedder-failed, embedder-unauthorised.
+        RepositoryError: write-failed, if the index cannot be written.
     """
     embedder = require_embedder(workspace.config.retrieve, environ, UNHURRIED)
-    done, hashes, vectors = 0, tuple[bytes, ...](), Vectors(0, array("f"))
+    embedded = 0
+    hashes: tuple[bytes, ...] = ()
+    vectors = Vectors(0, array("f"))
     while True:
         with synced_index(workspace) as index:
             if index.is_temporary:
-                hint = "Check the rights and the space there, and whether another process holds the index."
                 raise RepositoryError(
-                    f"the index could not be kept: {index.reason}", slug="write-failed", hint=hint
+                    f"the index could not be kept: {index.reason}",
+                    slug="write-failed",
+                    hint="Check the rights and the space there, "
+                    "and whether another process holds the index.",
                 )
             if hashes:
                 store(index, embedder.model_id, hashes, vectors)
-            lost = missing(index, embedder.model_id)
-        done += len(hashes)
-        progress(done, done + len(lost))
-        if not lost:
-            return VectorsReport(embedder.model_id, done)
-        hashes = tuple(lost)[:STEP]
+            texts = missing(index, embedder.model_id)
+        embedded += len(hashes)
+        progress(embedded, embedded + len(texts))
+        if not texts:
+            return VectorsReport(embedder.model_id, embedded)
+
+        hashes = tuple(texts)[:STEP]
         try:
-            vectors = embedder.embed([lost[name] for name in hashes])
+            vectors = embedder.embed([texts[text_hash] for text_hash in hashes])
         except EngineError as error:
             if today:
                 note_lane(workspace, today, error.message)

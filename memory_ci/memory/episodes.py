@@ -1,4 +1,4 @@
-"""Episodes of a repository: read from a view, what they say of entries, and new ones written into the work tree."""
+"""Episodes of a repository: those of a view, their feedback on entries, and new ones."""
 
 from __future__ import annotations
 
@@ -40,125 +40,169 @@ from memory_ci.store.layout import EPISODES
 
 
 class Episodes(msgspec.Struct, frozen=True):
-    """All that the episode files of a view tell, and what of them cannot be read."""
+    """The tellings of all episode files of a view, and findings on unreadable ones."""
 
     tellings: tuple[Telling, ...] = ()
     findings: tuple[Finding, ...] = ()
 
 
 def list_episode_files(workspace: Workspace, view: str | None) -> tuple[TreeFile, ...]:
-    """The episode files of a view, as `list_memory_files` knows views."""
+    """Return the episode files of a view, which is one as in `list_memory_files`."""
     files = list_view(workspace, view, [f"{EPISODES}/*.md"])
     return tuple(file for file in files if is_episode_path(file.path))
 
 
 def load_episodes(workspace: Workspace, view: str | None) -> Episodes:
-    """What the episode files of a view tell. Never raises for what a file holds."""
-    read = [file for _, file in read_episode_files(workspace, list_episode_files(workspace, view))]
-    return Episodes(
-        tuple(telling for file in read for telling in file.tellings),
-        tuple(finding for file in read for finding in file.findings),
-    )
+    """Read the episode files of a view.
+
+    Content that cannot be read becomes a finding, and never an error.
+    """
+    tellings: list[Telling] = []
+    findings: list[Finding] = []
+    for _, parsed in read_episode_files(workspace, list_episode_files(workspace, view)):
+        tellings += parsed.tellings
+        findings += parsed.findings
+    return Episodes(tuple(tellings), tuple(findings))
 
 
 def load_usage(
     workspace: Workspace, view: str | None, entries: Iterable[Entry]
 ) -> Mapping[str, UseCount]:
-    """The usage of each of the entries of a view that some work was given, by id."""
-    return count_usage(combine(load_episodes(workspace, view).tellings), find_heirs_among(entries))
+    """Return the usage of those entries of a view that were served, by id."""
+    tellings = load_episodes(workspace, view).tellings
+    return count_usage(combine(tellings), find_heirs_among(entries))
 
 
 def read_episode_files(
     workspace: Workspace, files: Iterable[TreeFile]
 ) -> list[tuple[bytes, ParsedEpisodes]]:
-    """The bytes of these files and what they tell, in their order; one git process for all that git holds."""
-    found: list[tuple[bytes, ParsedEpisodes]] = []
+    """Return the bytes and the tellings of files, in order.
+
+    One git process reads all files that are in git.
+    """
+    parsed_files: list[tuple[bytes, ParsedEpisodes]] = []
     for content in read_files(workspace.repo, files, MAX_FILE_BYTES):
         path = readable_path(content.file)
         if content.data is not None:
-            found.append((content.data, parse_episode_file(path, content.data)))
+            parsed_files.append((content.data, parse_episode_file(path, content.data)))
             continue
         finding = Finding(
             path, 1, "file-unreadable", f"the file {content.problem}", "Restore it from git."
         )
-        found.append((b"", ParsedEpisodes(path, (), (finding,))))
-    return found
+        parsed_files.append((b"", ParsedEpisodes(path, (), (finding,))))
+    return parsed_files
 
 
 def find_episode_findings(read: Iterable[tuple[bytes, ParsedEpisodes]]) -> tuple[Finding, ...]:
-    """Findings on episode files that were read: unreadable, two different texts of one id, or not to be kept."""
-    found: list[Finding] = []
-    first: dict[str, tuple[Telling, str]] = {}
+    """Return findings on episode files.
+
+    They are on files that cannot be read, on ids with two different texts, and on texts that must
+    not be in memory.
+    """
+    findings: list[Finding] = []
+    first_by_id: dict[str, tuple[Telling, str]] = {}
     for data, file in read:
-        found += (*file.findings, *find_credentials(file.path, data))
+        findings += (*file.findings, *find_credentials(file.path, data))
         for line, telling in zip(file.lines, file.tellings, strict=True):
-            # Text by text: words of a title and of a branch, one after the other, are nobody's sentence.
-            found += dict.fromkeys(
-                one
-                for text in list_texts(telling)
-                for one in find_unsafe_text(file.path, line, text)
-            )
-            known, place = first.setdefault(telling.id, (telling, f"{file.path}:{line}"))
-            if known != telling:
-                message = f"{telling.id} stands at {place} already, and says something else"
-                found.append(
-                    Finding(
-                        file.path, line, "duplicate-episode", message, "Keep the one that is true."
-                    )
-                )
-    return tuple(found)
+            findings += _find_unsafe_texts(file.path, line, telling)
+            place = f"{file.path}:{line}"
+            first_telling, first_place = first_by_id.setdefault(telling.id, (telling, place))
+            if first_telling != telling:
+                findings.append(_report_duplicate(file.path, line, telling, first_place))
+    return tuple(findings)
+
+
+def _find_unsafe_texts(path: str, line: int, telling: Telling) -> Iterable[Finding]:
+    findings: dict[Finding, None] = {}
+    # Each text is screened alone: the words of a title and of a branch do not form a sentence.
+    for text in list_texts(telling):
+        findings |= dict.fromkeys(find_unsafe_text(path, line, text))
+    return findings
+
+
+def _report_duplicate(path: str, line: int, telling: Telling, first_place: str) -> Finding:
+    message = f"{telling.id} stands at {first_place} already, and says something else"
+    return Finding(path, line, "duplicate-episode", message, "Keep the one that is true.")
 
 
 def load_feedback(workspace: Workspace, files: Sequence[TreeFile]) -> Iterator[LoadedFile]:
-    """What each file says of entries, for the index, without a text that must not be served; one that is no episode
-    file says nothing."""
+    """Yield the feedback of files on entries, for the index, without texts that must not be served.
+
+    A file that is no episode file has no feedback.
+    """
+    episode_files = []
     for file in files:
-        if not is_episode_path(file.path):
+        if is_episode_path(file.path):
+            episode_files.append(file)
+        else:
             yield LoadedFile(path=readable_path(file), scope=PROJECT)
-    for _, read in read_episode_files(
-        workspace, [file for file in files if is_episode_path(file.path)]
-    ):
-        said = [
-            (line, one)
-            for line, told in zip(read.lines, read.tellings, strict=True)
-            for one in told.feedback
-        ]
-        feedback = tuple((line, mask_feedback(one)) for line, one in said)
-        findings = list(read.findings)
-        for line, one in said:
-            if mask_feedback(one) != one:
-                found = tuple(
-                    find_unsafe_text(read.path, line, "\n".join((one.id, one.by, one.ref)))
-                )
-                message = "feedback holds what looks like a credential"
-                findings += found or (
-                    Finding(read.path, line, "credential", message, CREDENTIAL_HINT),
-                )
-        yield LoadedFile(path=read.path, scope=PROJECT, feedback=feedback, findings=tuple(findings))
+    for _, parsed in read_episode_files(workspace, episode_files):
+        yield _load_feedback_of(parsed)
+
+
+def _load_feedback_of(parsed: ParsedEpisodes) -> LoadedFile:
+    located_feedback = []
+    findings = list(parsed.findings)
+    for line, telling in zip(parsed.lines, parsed.tellings, strict=True):
+        for feedback in telling.feedback:
+            masked = mask_feedback(feedback)
+            located_feedback.append((line, masked))
+            if masked != feedback:
+                findings += _report_unsafe_feedback(parsed.path, line, feedback)
+    return LoadedFile(
+        path=parsed.path,
+        scope=PROJECT,
+        feedback=tuple(located_feedback),
+        findings=tuple(findings),
+    )
+
+
+def _report_unsafe_feedback(path: str, line: int, feedback: Feedback) -> list[Finding]:
+    text = "\n".join((feedback.id, feedback.by, feedback.ref))
+    findings = list(find_unsafe_text(path, line, text))
+    if findings:
+        return findings
+    message = "feedback holds what looks like a credential"
+    return [Finding(path, line, "credential", message, CREDENTIAL_HINT)]
 
 
 def mask_feedback(said: Feedback) -> Feedback:
-    """The same event, its unsafe texts by a digest: it still counts, once and beside those of the same job."""
+    """Replace the unsafe texts of an event by digests.
+
+    Equal texts have equal digests, so that the event still counts once, and for its job.
+    """
     return replace(said, id=_mask(said.id), by=_mask(said.by), ref=_mask(said.ref))
 
 
-@lru_cache(maxsize=8192)  # the same names and ids come again and again
+@lru_cache(maxsize=8192)  # the same names and ids occur very often
 def _mask(text: str) -> str:
-    is_masked = text and is_unsafe(text)
-    return f"[withheld:{hashlib.sha256(text.encode()).hexdigest()[:8]}]" if is_masked else text
+    if not text or not is_unsafe(text):
+        return text
+    return f"[withheld:{hashlib.sha256(text.encode()).hexdigest()[:8]}]"
 
 
 def save_telling(workspace: Workspace, telling: Telling) -> Path:
-    """Write a telling into the work tree, a file of its own; the same one already there is left alone. Raises
-    UsageError (bad-episode), RepositoryError (episode-exists, bare-repository, write-failed)."""
-    root, telling = work_tree(workspace), tombstones_here(workspace).mask_all(telling)
-    path, data = root / telling_path(telling), format_telling(telling)
+    """Write a telling into a file of its own in the work tree.
+
+    An equal file is not written again.
+
+    Raises:
+        UsageError: bad-episode.
+        RepositoryError: episode-exists, bare-repository, write-failed.
+    """
+    root = work_tree(workspace)
+    telling = tombstones_here(workspace).mask_all(telling)
+    path = root / telling_path(telling)
+    data = format_telling(telling)
     if not path.is_symlink() and not path.exists():
         write_file(path, data, root)
         return path
+
     with suppress(OSError):
         if not path.is_symlink() and read_regular(path, len(data)) == data:
             return path
-    hint = "What was told is never rewritten: write what was learned since as an amendment."
-    message = f"{telling_path(telling)} is there, and says something else"
-    raise RepositoryError(message, slug="episode-exists", hint=hint)
+    raise RepositoryError(
+        f"{telling_path(telling)} is there, and says something else",
+        slug="episode-exists",
+        hint="What was told is never rewritten: write what was learned since as an amendment.",
+    )

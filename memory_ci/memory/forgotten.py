@@ -1,6 +1,7 @@
-"""What was forgotten: the tombstones among the lines of `.memory/rejected.txt`, and their copy beside the index.
+"""Tombstones of forgotten text: lines of `.memory/rejected.txt`, and a copy beside the index.
 
-The copy holds for every work tree and branch of a clone: one that was begun before must not bring it back.
+The copy applies to every work tree and branch of a clone, so that an older branch does not add the
+text again.
 """
 
 from __future__ import annotations
@@ -14,54 +15,60 @@ from memory_ci.records.entry import Located
 from memory_ci.records.report import Finding
 
 REJECTED_FILE = ".memory/rejected.txt"
-HEADER = "# What a person declined, by a hash of what it says. Take a line out, and it is proposed again.\n"
-MAX_BYTES = 16 * 1024 * 1024  # Of a file of tombstones; a line has about 80.
+HEADER = (
+    "# What a person declined, by a hash of what it says. "
+    "Take a line out, and it is proposed again.\n"
+)
+MAX_BYTES = 16 * 1024 * 1024
+"""Size of the largest file of tombstones that is read; a line has about 80 bytes."""
+
 HINT = "Reword it; `memory-ci help forgetting` says how to take it back."
 
 
 def copy_path(workspace: Workspace) -> Path:
-    """Where the tombstones of this clone are kept beside the index."""
+    """Return the path of the copy of the tombstones beside the index."""
     return workspace.repo.common_dir / "memory-ci" / "forgotten.txt"
 
 
 def read_rejected(snapshot: Snapshot) -> list[str]:
-    """The lines of REJECTED_FILE that say what was rejected."""
-    return parse_rejected(
-        snapshot.read([REJECTED_FILE]).get(REJECTED_FILE, b"").decode("utf-8", "replace")
-    )
+    """Return the lines of REJECTED_FILE at a commit, without comments."""
+    data = snapshot.read([REJECTED_FILE]).get(REJECTED_FILE, b"")
+    return parse_rejected(data.decode("utf-8", "replace"))
 
 
 def parse_rejected(text: str) -> list[str]:
-    """The lines of a REJECTED_FILE that say what was rejected."""
+    """Return the lines of a REJECTED_FILE without comments."""
     return [line for line in text.splitlines() if line.strip() and not line.startswith("#")]
 
 
 def tombstones_at(snapshot: Snapshot) -> Tombstones:
-    """What a commit says, and what this clone forgot."""
-    return parse_tombstones([*read_rejected(snapshot), *_lines_of(copy_path(snapshot.workspace))])
+    """Return the tombstones of a commit and of this clone."""
+    copied_lines = _read_lines(copy_path(snapshot.workspace))
+    return parse_tombstones([*read_rejected(snapshot), *copied_lines])
 
 
 def tombstones_here(workspace: Workspace) -> Tombstones:
-    """What the work tree says, and what this clone forgot."""
-    root = workspace.repo.root
-    paths = (*([root / REJECTED_FILE] if root else []), copy_path(workspace))
-    return parse_tombstones(line for path in paths for line in _lines_of(path))
+    """Return the tombstones of the work tree and of this clone."""
+    lines: list[str] = []
+    if workspace.repo.root:
+        lines += _read_lines(workspace.repo.root / REJECTED_FILE)
+    lines += _read_lines(copy_path(workspace))
+    return parse_tombstones(lines)
 
 
 def find_forgotten(forgotten: Tombstones, place: Located) -> list[Finding]:
-    """A finding on an entry that says what was forgotten. It does not repeat it."""
+    """Return a finding, which does not repeat the text, if an entry has a forgotten text."""
     if not forgotten:
         return []
-    from memory_ci.extraction.entries import (
-        list_texts,
-    )  # 10 ms that a repository which forgot nothing saves
+    # 10 ms that a repository without tombstones saves
+    from memory_ci.extraction.entries import list_texts
 
     if not forgotten.refuses(*list_texts(place.entry)):
         return []
     return [Finding(place.path, place.line, "forgotten", "says what was to be forgotten", HINT)]
 
 
-def _lines_of(path: Path) -> list[str]:
+def _read_lines(path: Path) -> list[str]:
     try:
         return read_regular(path, MAX_BYTES).decode("utf-8", "replace").splitlines()
     except OSError:

@@ -1,10 +1,11 @@
-"""Finding entries by id: `list`, `show` and `log`."""
+"""Lookup of entries by id, and of their history."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import date
 from itertools import groupby
+from operator import attrgetter
 
 import msgspec
 
@@ -25,116 +26,149 @@ from memory_ci.store.layout import memory_pathspecs
 
 
 class EntryVersion(msgspec.Struct, frozen=True):
-    """What one commit did to an entry: the files that hold it afterwards, and the fields that differ."""
+    """The change that one commit made to an entry.
+
+    Attributes:
+        commit: the commit.
+        paths: the files that have the entry afterwards.
+        what: the change in words, such as the fields that differ.
+    """
 
     commit: Commit
     paths: tuple[str, ...]
     what: str
 
 
-def find_entry(
-    located: Sequence[Located], prefix: str, findings: Iterable[Finding] = ()
-) -> Located:
-    """The entry whose id starts with `prefix`, or which replaced one that does; of several places the first by path.
-    `findings` say what of memory could not be read: the entry may stand there. Raises UsageError: unknown-entry, or
-    ambiguous-entry when several entries fit."""
-    found = find_ids((place.entry for place in located), prefix)
-    if not found or not prefix:
-        unread = "".join(
-            f"\nWarning: {render_finding(finding, with_level=False)}" for finding in findings
-        )
-        hint = f"`memory-ci list` shows the ids; `--at REV` looks into an earlier state.{unread}"
-        raise UsageError(
-            f"no entry has an id that starts with {prefix!r}", slug="unknown-entry", hint=hint
-        )
-    if len(found) > 1:
-        hint = "Write more of the id: " + ", ".join(sorted(found)[:5])
-        raise UsageError(
-            f"{len(found)} entries have an id that starts with {prefix!r}",
-            slug="ambiguous-entry",
-            hint=hint,
-        )
-    places = (place for place in located if place.entry.id in found)
-    return min(places, key=lambda place: (place.path, place.line))
-
-
 class ShownEntry(msgspec.Struct, frozen=True):
-    """An entry, where it stands, its text in canonical form, and its prominence today."""
+    """An entry with its place, its canonical text, and its prominence today."""
 
     located: Located
     text: str
     prominence: float
 
 
+def find_entry(
+    located: Sequence[Located], prefix: str, findings: Iterable[Finding] = ()
+) -> Located:
+    """Return the entry whose id, or the id of an entry that it replaced, starts with a prefix.
+
+    Of several places of the entry it is the first by path.
+
+    Args:
+        located: the entries to search.
+        prefix: the first characters of an id.
+        findings: findings on unreadable memory, for the error: the entry may be there.
+
+    Raises:
+        UsageError: unknown-entry; ambiguous-entry, if several entries match.
+    """
+    ids = find_ids((place.entry for place in located), prefix)
+    if not ids or not prefix:
+        hint = "`memory-ci list` shows the ids; `--at REV` looks into an earlier state."
+        for finding in findings:
+            hint += f"\nWarning: {render_finding(finding, with_level=False)}"
+        raise UsageError(
+            f"no entry has an id that starts with {prefix!r}", slug="unknown-entry", hint=hint
+        )
+    if len(ids) > 1:
+        raise UsageError(
+            f"{len(ids)} entries have an id that starts with {prefix!r}",
+            slug="ambiguous-entry",
+            hint="Write more of the id: " + ", ".join(sorted(ids)[:5]),
+        )
+    places = [place for place in located if place.entry.id in ids]
+    return min(places, key=lambda place: (place.path, place.line))
+
+
 def show_entry(workspace: Workspace, prefix: str, view: str | None, today: date) -> ShownEntry:
-    """The entry as the work tree has it, or as it was at a revision."""
+    """Return an entry of the work tree (None), or of a revision."""
     memory = load_memory(workspace, view)
     place = find_entry(memory.located, prefix, memory.findings)
-    return ShownEntry(
-        place,
-        format_entry(place.entry),
-        prominence(place.entry, today, workspace.config.prominence.decay),
-    )
+    decay = workspace.config.prominence.decay
+    return ShownEntry(place, format_entry(place.entry), prominence(place.entry, today, decay))
 
 
 def list_ranked(
     workspace: Workspace, view: str | None, today: date, waiting: Sequence[Located] = ()
 ) -> tuple[list[tuple[float, Located]], tuple[Finding, ...]]:
-    """The entries, of memory and of notes that wait for a commit, with their prominence, highest first, and what could
-    not be read."""
+    """Return the entries by prominence, highest first, and the findings on unreadable memory.
+
+    Args:
+        workspace: the repository.
+        view: None for the work tree, or a revision.
+        today: the day for the prominence.
+        waiting: notes that are not committed yet, to be ranked as well.
+    """
     memory = load_memory(workspace, view)
-    ranked = [
-        (prominence(place.entry, today, workspace.config.prominence.decay), place)
-        for place in (*memory.located, *waiting)
-    ]
-    return sorted(ranked, key=lambda pair: (-pair[0], pair[1].path, pair[1].line)), memory.findings
+    decay = workspace.config.prominence.decay
+    places = (*memory.located, *waiting)
+    ranked = [(prominence(place.entry, today, decay), place) for place in places]
+    ranked.sort(key=lambda pair: (-pair[0], pair[1].path, pair[1].line))
+    return ranked, memory.findings
 
 
 def list_entry_versions(workspace: Workspace, prefix: str) -> tuple[EntryVersion, ...]:
-    """The history of one entry on the way to HEAD, newest first; it may be gone from the tree by now. Raises UsageError
-    (unknown-entry) when no commit ever held it."""
+    """Return the history of an entry up to HEAD, newest first.
+
+    The entry may be gone from the tree.
+
+    Raises:
+        UsageError: unknown-entry, if no commit ever had it.
+    """
     head = resolve_commit(workspace.repo, "HEAD")
-    versions = tuple(list_versions(workspace.repo, head, memory_pathspecs(workspace.config.scopes)))
-    found = tuple(_replay(reversed(versions), _read_versions(workspace, versions, prefix.lower())))
-    if not found:
-        hint = "`memory-ci list` shows the ids of what is kept now."
+    file_versions = list(
+        list_versions(workspace.repo, head, memory_pathspecs(workspace.config.scopes))
+    )
+    entries = _read_versions(workspace, file_versions, prefix.lower())
+    versions = list(_replay(reversed(file_versions), entries))
+    if not versions:
         raise UsageError(
             f"no commit has an entry with an id that starts with {prefix!r}",
             slug="unknown-entry",
-            hint=hint,
+            hint="`memory-ci list` shows the ids of what is kept now.",
         )
-    return tuple(reversed(found))
+    return tuple(reversed(versions))
 
 
 def list_past_ids(workspace: Workspace, rev: str) -> frozenset[str]:
-    """The ids of all entries that ever stood in memory: what a person took out does not come back."""
+    """Return the ids of all entries that were ever in memory.
+
+    They are needed because an entry that a person removed must not be added again.
+    """
     lines = list_added_lines(workspace.repo, rev, memory_pathspecs(workspace.config.scopes), "id: ")
     return frozenset(line.removeprefix("id: ").strip("'\" ").lower() for line in lines)
 
 
 def list_retired_ids(workspace: Workspace, rev: str, ids: Collection[str]) -> frozenset[str]:
-    """Return those of `ids` whose entry is retired at a revision, or was when it was taken out of memory before."""
-    found = {
-        id_: place.entry.status for id_, place in workspace.at(rev).places.items() if id_ in ids
-    }
-    unknown = set(ids) - found.keys()
-    specs = memory_pathspecs(workspace.config.scopes)
-    commits = list_mentioning(workspace.repo, rev, sorted(unknown), specs) if unknown else []
-    for commit in commits:
-        before = workspace.at(f"{commit}^").places
-        found |= {id_: before[id_].entry.status for id_ in unknown & before.keys()}
-        unknown -= found.keys()
-        if not unknown:
-            break
-    return frozenset(id_ for id_, status in found.items() if status == "retired")
+    """Return those of `ids` whose entry is retired at a revision, or was when it was removed."""
+    places = workspace.at(rev).places
+    statuses = {id_: place.entry.status for id_, place in places.items() if id_ in ids}
+    missing_ids = set(ids) - statuses.keys()
+    if missing_ids:
+        pathspecs = memory_pathspecs(workspace.config.scopes)
+        for commit in list_mentioning(workspace.repo, rev, sorted(missing_ids), pathspecs):
+            before = workspace.at(f"{commit}^").places
+            for id_ in missing_ids & before.keys():
+                statuses[id_] = before[id_].entry.status
+            missing_ids -= statuses.keys()
+            if not missing_ids:
+                break
+    return frozenset(id_ for id_, status in statuses.items() if status == "retired")
+
+
+FileKey = tuple[str, str]  # A path and an object id.
 
 
 def _read_versions(
     workspace: Workspace, versions: Sequence[FileVersion], prefix: str
-) -> dict[tuple[str, str], Entry]:
-    """The entry in each file version that holds it; only texts that name the id are parsed."""
-    files = {(v.path, v.oid): TreeFile(v.path, v.oid) for v in versions if v.oid is not None}
-    entries: dict[tuple[str, str], Entry] = {}
+) -> dict[FileKey, Entry]:
+    """Return the entry in each file version that has it; only texts with the id are parsed."""
+    files = {}
+    for version in versions:
+        if version.oid is not None:
+            files[version.path, version.oid] = TreeFile(version.path, version.oid)
+
+    entries: dict[FileKey, Entry] = {}
     for content in read_files(workspace.repo, files.values(), MAX_FILE_BYTES):
         if content.data is None or prefix.encode() not in content.data.lower():
             continue
@@ -145,32 +179,36 @@ def _read_versions(
 
 
 def _replay(
-    versions: Iterable[FileVersion], entries: Mapping[tuple[str, str], Entry]
+    versions: Iterable[FileVersion], entries: Mapping[FileKey, Entry]
 ) -> Iterator[EntryVersion]:
-    """What each commit changed in the entry: `versions` are of files, oldest first."""
-    places: dict[str, Entry] = {}
-    for commit, group in groupby(versions, lambda version: version.commit):
-        before = dict(places)
+    """Yield the changes of each commit to the entry; `versions` are of files, oldest first."""
+    entry_by_path: dict[str, Entry] = {}
+    for commit, group in groupby(versions, attrgetter("commit")):
+        before = dict(entry_by_path)
         for version in group:
             entry = entries.get((version.path, version.oid or ""))
             if entry is None:
-                places.pop(version.path, None)
+                entry_by_path.pop(version.path, None)
             else:
-                places[version.path] = entry
-        if places != before:
-            yield EntryVersion(commit, tuple(sorted(places)), _describe(before, places))
+                entry_by_path[version.path] = entry
+        if entry_by_path != before:
+            paths = tuple(sorted(entry_by_path))
+            yield EntryVersion(commit, paths, _describe(before, entry_by_path))
 
 
-def _describe(before: dict[str, Entry], after: dict[str, Entry]) -> str:
+def _describe(before: Mapping[str, Entry], after: Mapping[str, Entry]) -> str:
+    """Describe a change of an entry; both mappings are from path to entry."""
     if not before:
         return "added"
     if not after:
         return "removed"
-    old, new = next(iter(before.values())), next(iter(after.values()))
-    moved = [f"moved from {', '.join(sorted(before))}"] if before.keys() != after.keys() else []
-    fields = [
-        name
-        for name in Entry.__struct_fields__
-        if getattr(old, name) != getattr(new, name) and name != "scope"
-    ]
-    return ", ".join([*moved, *(f"{name} changed" for name in fields)]) or "rewritten"
+
+    changes = []
+    if before.keys() != after.keys():
+        changes.append(f"moved from {', '.join(sorted(before))}")
+    old_entry = next(iter(before.values()))
+    new_entry = next(iter(after.values()))
+    fields = [name for name in Entry.__struct_fields__ if name != "scope"]
+    changed = [name for name in fields if getattr(old_entry, name) != getattr(new_entry, name)]
+    changes += [f"{name} changed" for name in changed]
+    return ", ".join(changes) or "rewritten"

@@ -1,11 +1,12 @@
-"""Memory as it was: an index in memory of any commit, each file read once however many commits hold it."""
+"""Memory of past commits: an index in memory of any commit."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from datetime import UTC, date, datetime
+from functools import partial
 
 import msgspec
 
@@ -27,8 +28,14 @@ DAY = re.compile(r"\d{4}-\d\d-\d\d")
 
 
 class PastMoment(msgspec.Struct, frozen=True):
-    """A commit whose memory is asked (None: there was none yet), the day that counts as today, and what to say of it.
-    `workspace` has the configuration in force."""
+    """A point in history whose memory is queried.
+
+    Attributes:
+        workspace: the repository with the configuration in force.
+        commit: the commit; None if there was none yet.
+        today: the day by which entries are ranked.
+        note: a sentence about it for the output.
+    """
 
     workspace: Workspace
     commit: str | None
@@ -37,44 +44,69 @@ class PastMoment(msgspec.Struct, frozen=True):
 
 
 def find_moment(workspace: Workspace, at: str) -> PastMoment:
-    """The moment that a revision or a day (`2026-09-01`, the end of it in UTC, along the first parents of HEAD) names.
-    Raises RepositoryError: unknown-revision, shallow-clone."""
-    day = None
-    with suppress(ValueError):
-        day = date.fromisoformat(at) if DAY.fullmatch(at) else None
+    """Return the moment of a revision or of a day.
+
+    Args:
+        workspace: the repository.
+        at: a revision, or a day (`2026-09-01`). A day means its end in UTC, along the first
+            parents of HEAD.
+
+    Raises:
+        RepositoryError: unknown-revision, shallow-clone.
+    """
+    day = _parse_day(at)
+    commit: str | None
     if day is None:
         commit = resolve_past(workspace.repo, at)
         day = commit_time(workspace.repo, commit).date()
-        return PastMoment(workspace, commit, day, f"Memory of {commit[:12]}, ranked as on {day}.")
-    found = find_commit_of_day(workspace.repo, "HEAD", day)
-    note = (
-        f"Memory of {found[:12]}, ranked as on {day}."
-        if found
-        else f"There was no commit yet on {day}, and no memory."
-    )
-    return PastMoment(workspace, found, day, note)
+    else:
+        commit = find_commit_of_day(workspace.repo, "HEAD", day)
+
+    note = f"There was no commit yet on {day}, and no memory."
+    if commit:
+        note = f"Memory of {commit[:12]}, ranked as on {day}."
+    return PastMoment(workspace, commit, day, note)
+
+
+def _parse_day(text: str) -> date | None:
+    if not DAY.fullmatch(text):
+        return None
+    with suppress(ValueError):
+        return date.fromisoformat(text)
+    return None
 
 
 def find_instant(workspace: Workspace, at: datetime) -> PastMoment:
-    """The moment of a time of day, along the first parents of HEAD. Raises RepositoryError (shallow-clone)."""
+    """Return the moment of a time, along the first parents of HEAD.
+
+    Raises:
+        RepositoryError: shallow-clone.
+    """
     when = at.astimezone(UTC)
-    found = find_commit_until(workspace.repo, "HEAD", when)
-    note = f"Memory of {found[:12]}" if found else "There was no commit yet, and no memory"
-    return PastMoment(workspace, found, when.date(), f"{note}, as of {when:%Y-%m-%d %H:%M} UTC.")
+    commit = find_commit_until(workspace.repo, "HEAD", when)
+    note = f"Memory of {commit[:12]}" if commit else "There was no commit yet, and no memory"
+    return PastMoment(workspace, commit, when.date(), f"{note}, as of {when:%Y-%m-%d %H:%M} UTC.")
 
 
 def find_fork_point(workspace: Workspace, base: str, today: date) -> PastMoment:
-    """Where HEAD left `base`: its memory and its configuration, for what a fork says of either is not reviewed yet.
-    Raises RepositoryError: unknown-revision, unrelated-histories, shallow-clone."""
+    """Return the commit at which HEAD left `base`, with its memory and its configuration.
+
+    A fork's own memory and configuration are not reviewed yet.
+
+    Raises:
+        RepositoryError: unknown-revision, unrelated-histories, shallow-clone.
+    """
     commit = resolve_merge_base(workspace.repo, "HEAD", base)
     trusted = workspace_at(workspace.repo, commit)
-    return PastMoment(
-        trusted, commit, today, f"Memory of {commit[:12]}, where this branch left {base}."
-    )
+    note = f"Memory of {commit[:12]}, where this branch left {base}."
+    return PastMoment(trusted, commit, today, note)
 
 
 class Past:
-    """Indexes of commits; a memory or episode file that several commits hold is read and screened once."""
+    """Indexes of several commits.
+
+    A memory or episode file that several commits have is read and screened once.
+    """
 
     def __init__(self, workspace: Workspace) -> None:
         self._workspace = workspace
@@ -82,22 +114,18 @@ class Past:
 
     @contextmanager
     def index(self, commit: str | None) -> Iterator[Index]:
-        """The index of a commit, in memory; of None it is empty."""
-        listed = list_indexed_files(self._workspace, commit) if commit else ()
-        files = {readable_path(file): file for file in listed}
+        """Open the index of a commit, in memory; without a commit it is empty."""
+        tree_files = list_indexed_files(self._workspace, commit) if commit else ()
+        files = {readable_path(file): file for file in tree_files}
+        oids = {path: file.oid for path, file in files.items()}
         with open_index(None) as index:
-            sync(
-                index,
-                {path: file.oid for path, file in files.items()},
-                lambda paths: self._load(files, paths),
-            )
+            sync(index, oids, partial(self._load, files))
             yield index
 
-    def _load(self, files: dict[str, TreeFile], paths: Collection[str]) -> list[LoadedFile]:
-        wanted = [files[path] for path in sorted(paths)]
-        fresh = [file for file in wanted if file not in self._loaded]
-        by_path = {readable_path(file): file for file in fresh}
-        self._loaded |= {
-            by_path[loaded.path]: loaded for loaded in load_indexed(self._workspace, fresh)
-        }
-        return [self._loaded[file] for file in wanted]
+    def _load(self, files: Mapping[str, TreeFile], paths: Collection[str]) -> list[LoadedFile]:
+        wanted_files = [files[path] for path in sorted(paths)]
+        new_files = [file for file in wanted_files if file not in self._loaded]
+        files_by_path = {readable_path(file): file for file in new_files}
+        for loaded in load_indexed(self._workspace, new_files):
+            self._loaded[files_by_path[loaded.path]] = loaded
+        return [self._loaded[file] for file in wanted_files]

@@ -1,4 +1,4 @@
-"""The tasks of the past that are kept beside the index, and what their changes have in common (docs/similar.md)."""
+"""The cache of past tasks beside the index (docs/similar.md)."""
 
 from __future__ import annotations
 
@@ -10,25 +10,36 @@ import msgspec
 
 from memory_ci.errors import RepositoryError
 from memory_ci.files import read_regular
-from memory_ci.gitrepo.repo import find_commit, is_ancestor, read_tips
+from memory_ci.gitrepo.repo import Repository, find_commit, is_ancestor, read_tips
 from memory_ci.memory.workspace import Workspace
 from memory_ci.records.retrieval import Habits, Task
 from memory_ci.search.similar_tasks import Prompts
 
-MAX_CHANGES = 2_000  # So many of the newest merged changes are gathered, unless all are asked for.
+MAX_CHANGES = 2_000
+"""Number of the newest merged changes that are gathered, unless all history is needed."""
 
 FORMAT = b"memory-ci tasks 3\n"
-"""How a kept file begins; then its SHA-256, and what it holds. Raise the number when a record in it changes."""
+"""The first bytes of the file; a SHA-256 and the payload follow.
+
+Raise the number when a record in the payload changes.
+"""
 
 SEAL = len(FORMAT) + hashlib.sha256().digest_size
-MAX_KEPT = (
-    200_000_000  # Bytes of the kept tasks that are read: a hundred times what a long history takes.
-)
+MAX_KEPT = 200_000_000
+"""Size above which the file is not read, in bytes: a hundred times that of a long history."""
 
 
 class KeptTasks(msgspec.Struct, frozen=True):
-    """The tasks as of `tip`, their prompts, and habits. `ledger` is decoded only when there are new changes to add.
-    `is_whole`: all of history is in it, not only the newest changes."""
+    """The tasks as of a commit.
+
+    Attributes:
+        tip: the commit.
+        is_whole: whether they are of all history, and not only of its newest changes.
+        tasks: the tasks.
+        prompts: their prompts, in the same order.
+        habits: the habits of the newest changes.
+        ledger: the encoded ledger, which is decoded only to add new changes.
+    """
 
     tip: str
     is_whole: bool
@@ -39,67 +50,90 @@ class KeptTasks(msgspec.Struct, frozen=True):
 
 
 def tasks_path(workspace: Workspace) -> Path:
-    """The tasks of a repository, shared by its work trees and never in one."""
+    """Return the path of the cache, which all work trees share and none contains."""
     return workspace.repo.common_dir / "memory-ci" / "tasks.mpk"
 
 
 def load_tasks(workspace: Workspace, tip: str, *, all_history: bool = False) -> KeptTasks:
-    """The tasks of the commit `tip`: those that are kept, and what was merged since. Raises RepositoryError:
-    shallow-clone, git-failed."""
-    repo, kept = workspace.repo, _load(workspace)
-    is_enough = kept is not None and (kept.is_whole or not all_history)
-    if kept is not None and is_enough and kept.tip == tip:
-        return kept
-    from memory_ci.gitrepo.history import plan_range
-    from memory_ci.memory.task_ledger import (
-        Ledger,
-        count_habits,
-        extend,
-        list_tasks,
-    )  # patterns, for new changes only
-    from memory_ci.store.files import write_file
+    """Return the tasks as of a commit: cached ones, and those that were merged since.
 
+    Raises:
+        RepositoryError: shallow-clone, git-failed.
+    """
+    cached = _load_cached(workspace)
+    is_usable = cached is not None and (cached.is_whole or not all_history)
+    if cached is not None and is_usable and cached.tip == tip:
+        return cached
+
+    # Patterns, for new changes only.
+    from memory_ci.gitrepo.history import plan_range
+    from memory_ci.memory import task_ledger
+
+    repo = workspace.repo
     start = None if all_history else find_commit(repo, f"{tip}~{MAX_CHANGES}")
-    known = msgspec.msgpack.decode(kept.ledger, type=Ledger) if kept else Ledger()
-    ledger, is_whole = Ledger(heard=known.heard), start is None
-    # New changes are added to what is kept where that is between the start and the tip, and in this clone.
-    if (
-        kept is not None
-        and is_enough
-        and all(find_commit(repo, one) == one for one in (kept.tip, tip))
-        and is_ancestor(repo, kept.tip, tip)
-        and (start is None or is_ancestor(repo, start, kept.tip))
-    ):
-        start, is_whole, ledger = kept.tip, kept.is_whole, known
-    ledger = extend(workspace, ledger, plan_range(repo, start, tip))
-    tasks, prompts = list_tasks(workspace, ledger, tip)
-    habits = count_habits(workspace, ledger, tip)
-    fresh = KeptTasks(
-        tip, is_whole, tasks, prompts, habits, msgspec.Raw(msgspec.msgpack.encode(ledger))
-    )
-    with suppress(RepositoryError):  # what cannot be kept is answered all the same
-        payload = msgspec.msgpack.encode(fresh)
-        write_file(tasks_path(workspace), _seal(payload) + payload)
-    return fresh
+    is_whole = start is None
+    cached_ledger = task_ledger.Ledger()
+    if cached is not None:
+        cached_ledger = msgspec.msgpack.decode(cached.ledger, type=task_ledger.Ledger)
+    ledger = task_ledger.Ledger(heard=cached_ledger.heard)
+    if cached is not None and is_usable and _can_extend(repo, cached.tip, start, tip):
+        start = cached.tip
+        is_whole = cached.is_whole
+        ledger = cached_ledger
+
+    ledger = task_ledger.extend(workspace, ledger, plan_range(repo, start, tip))
+    tasks, prompts = task_ledger.list_tasks(workspace, ledger, tip)
+    habits = task_ledger.count_habits(workspace, ledger, tip)
+    encoded_ledger = msgspec.Raw(msgspec.msgpack.encode(ledger))
+    updated = KeptTasks(tip, is_whole, tasks, prompts, habits, encoded_ledger)
+    _save_cached(workspace, updated)
+    return updated
+
+
+def _can_extend(repo: Repository, cached_tip: str, start: str | None, tip: str) -> bool:
+    """Return whether new changes can be added to the cache.
+
+    Its commit must be in this clone, and between the start and the tip.
+    """
+    if find_commit(repo, cached_tip) != cached_tip or find_commit(repo, tip) != tip:
+        return False
+    if not is_ancestor(repo, cached_tip, tip):
+        return False
+    return start is None or is_ancestor(repo, start, cached_tip)
 
 
 def gather_tasks(workspace: Workspace) -> None:
-    """Bring what is kept up to the default branch, so that no question waits for it; not where git cannot tell."""
+    """Update the cache to the default branch, so that no query has to wait for it.
+
+    Errors of git are ignored.
+    """
     if not workspace.config.retrieve.hints:
         return
     with suppress(RepositoryError):
-        if (tip := read_tips(workspace.repo).commit) is not None:
+        tip = read_tips(workspace.repo).commit
+        if tip is not None:
             load_tasks(workspace, tip)
 
 
-def _load(workspace: Workspace) -> KeptTasks | None:
-    """What is kept; None if there is nothing, or if it is damaged, foreign or of another version."""
+def _load_cached(workspace: Workspace) -> KeptTasks | None:
+    """Return the cache; None if it is missing, damaged, foreign or of another version."""
     try:
         data = read_regular(tasks_path(workspace), MAX_KEPT)
-        seal, payload = data[:SEAL], data[SEAL:]
-        return msgspec.msgpack.decode(payload, type=KeptTasks) if seal == _seal(payload) else None
+        seal = data[:SEAL]
+        payload = data[SEAL:]
+        if seal != _seal(payload):
+            return None
+        return msgspec.msgpack.decode(payload, type=KeptTasks)
     except (OSError, ValueError):
         return None
+
+
+def _save_cached(workspace: Workspace, tasks: KeptTasks) -> None:
+    from memory_ci.store.files import write_file
+
+    payload = msgspec.msgpack.encode(tasks)
+    with suppress(RepositoryError):  # without a cache the query is answered all the same
+        write_file(tasks_path(workspace), _seal(payload) + payload)
 
 
 def _seal(payload: bytes) -> bytes:

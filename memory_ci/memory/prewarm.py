@@ -1,6 +1,7 @@
-"""Pre-warming: the index brought up to the work tree after git moved it, so that the next retrieval is quick.
+"""Pre-warming: an update of the index after git moved the work tree, for a quick next retrieval.
 
-One process at a time. At its end it writes what the shims in `hooks/` read to see whether memory has changed since.
+One process does it at a time. At its end it writes the file `warmed`, from which the shims in
+`hooks/` see whether memory has changed since.
 """
 
 from __future__ import annotations
@@ -20,22 +21,24 @@ from memory_ci.memory.workspace import Workspace, index_path, open_workspace
 from memory_ci.store.files import write_file
 from memory_ci.store.layout import EPISODES, memory_pathspecs
 
-SECONDS = 60  # after which a run in the background ends, whatever it is at; the next retrieval does what is left
-ROUNDS = 5  # a run goes on while HEAD moves under it, as in a rebase, at most so many times
+SECONDS = 60
+"""Time after which a background run is ended; the next retrieval completes its work."""
+
+ROUNDS = 5
+"""Number of times that a run repeats while HEAD moves, as in a rebase."""
+
 MAX_HANDLES = 1024
 
 
 def detach(seconds: int = SECONDS) -> None:
-    """Let go of who started us: of the terminal, of files held open such as a lock of a script; end after `seconds`.
+    """Detach this process from its terminal and its open files, and end it after `seconds`.
 
-    The signal has its default effect, for a handler of Python's would wait for SQLite. A git that is then left alone
-    finds its pipes closed and ends by itself.
+    Open files may be locks of a calling script. The signal has its default effect, because a Python
+    handler would wait for SQLite. A git process that remains finds its pipes closed, and ends.
     """
-    if not hasattr(os, "setsid"):  # Windows has neither terminals to let go of nor this alarm
+    if not hasattr(os, "setsid"):  # Windows has neither such terminals nor this alarm
         return
-    with suppress(
-        PermissionError
-    ):  # the first of its group already, as in a shell with job control
+    with suppress(PermissionError):  # it leads its group already, as in a shell with job control
         os.setsid()
     os.closerange(3, MAX_HANDLES)
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
@@ -44,63 +47,77 @@ def detach(seconds: int = SECONDS) -> None:
 
 
 def prewarm(start: Path) -> bool:
-    """Bring the index up to the work tree around `start`; whether we did, and not another process that is at it.
+    """Update the index to the work tree around `start`.
 
-    Who comes while another works goes at once: that one looks again where HEAD is before it ends. What slips through
-    between its last look and its end, and what another work tree of the clone wants, the next retrieval makes good.
-    Nobody is asked over the network for what a partial clone lacks, and a repository that is removed stays removed.
+    While another process does it, this one ends at once: the other checks HEAD again before it
+    ends. The next retrieval makes up for changes after that check, and for other work trees of the
+    clone. Objects that a partial clone lacks are not fetched, and a removed repository is not
+    created again.
 
-    Raises RepositoryError: not-a-repository, write-failed; UsageError (bad-config); OSError.
+    Returns:
+        Whether this process did it, and not another one.
+
+    Raises:
+        RepositoryError: not-a-repository, write-failed.
+        UsageError: bad-config.
+        OSError: the lock cannot be opened.
     """
     workspace = open_workspace(start)
     with alone(index_path(workspace).with_name("prewarm.lock")) as is_alone:
-        for _ in range(ROUNDS if is_alone else 0):
+        if not is_alone:
+            return False
+        for _ in range(ROUNDS):
             before = find_commit(workspace.repo, "HEAD")
             _warm(workspace, before or "")
             if find_commit(workspace.repo, "HEAD") == before:
                 break
             workspace = open_workspace(start)  # the commit may have another configuration
-    return is_alone
+    return True
 
 
 def warmed_path(workspace: Workspace) -> Path:
-    """What the index was last built for: the commit, then the pathspecs of what it covers, each on a line."""
+    """Return the path of the file that says what the index was last built for.
+
+    Its lines are the commit, and then the pathspecs of the files that the index covers.
+    """
     return index_path(workspace).parent / "warmed"
 
 
 def _warm(workspace: Workspace, commit: str) -> None:
     report = build_index(workspace, None)
     if report.path != str(index_path(workspace)):
-        return  # another process holds the index, or it cannot be written: it was built in memory, for nobody
+        return  # the index was built in memory: another process has it, or it cannot be written
     specs = (*memory_pathspecs(workspace.config.scopes), EPISODES, CONFIG_FILE)
     text = encode_path("".join(f"{line}\n" for line in (commit, *specs)))
     path = warmed_path(workspace)
-    is_here = index_path(
-        workspace
-    ).is_file()  # a repository that was removed meanwhile is not begun again
-    if is_here and (not path.is_file() or path.read_bytes() != text):
+    if not index_path(workspace).is_file():
+        return  # the repository was removed meanwhile, and is not created again
+    if not path.is_file() or path.read_bytes() != text:
         write_file(path, text)
 
 
 @contextmanager
 def alone(lock: Path) -> Iterator[bool]:
-    """Whether no other process is inside; the lock goes with the process, so that none is ever left behind. Meanwhile
-    it holds our number: the shims start no Python while that process lives."""
-    lock.parent.mkdir(exist_ok=True)  # and no directory above it
+    """Take a lock, and yield whether no other process has it.
+
+    The lock ends with the process, so that none is left behind. The file has the id of the process
+    meanwhile: the shims start no Python while that process lives.
+    """
+    lock.parent.mkdir(exist_ok=True)  # but no directory above it
     handle = os.open(lock, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o666)
     try:
         is_alone = lock_file(handle)
         if is_alone:
-            _say(handle, f"{os.getpid()}\n")
+            _overwrite(handle, f"{os.getpid()}\n")
         yield is_alone
         if is_alone:
-            _say(handle, "")
+            _overwrite(handle, "")
     finally:
         os.close(handle)
 
 
-def _say(handle: int, text: str) -> None:
-    """Make this all that the file of the lock holds."""
+def _overwrite(handle: int, text: str) -> None:
+    """Replace the content of the lock file."""
     os.ftruncate(handle, 0)
     os.lseek(handle, 0, os.SEEK_SET)
     os.write(handle, text.encode())

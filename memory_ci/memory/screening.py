@@ -1,4 +1,4 @@
-"""Screening: text that must not be in memory is reported by `check` and never served, whoever wrote it."""
+"""Screening: `check` reports text that must not be in memory, and it is never served."""
 
 from __future__ import annotations
 
@@ -23,39 +23,45 @@ UNSAFE = {
     "tool-call-syntax": "holds the syntax of a tool call",
     "speaks-for-memory": "makes claims about memory-ci itself",
 }
-"""What an agent must not be given. Of the gate's other rules, which are about form, people are free."""
+"""Texts that must not be served to agents, by the rule of the gate that finds them.
+
+The other rules of the gate are about form, and people need not keep them.
+"""
 
 UNSAFE_HINT = "Reword or remove it; it is not given to agents as it stands."
 CREDENTIAL_HINT = "Revoke it, remove it here, and rewrite the commits that hold it."
 
 
 def screen(file: LoadedFile, *, credentials: bool = True) -> LoadedFile:
-    """The file without the entries and the prose that must not be served, and with a finding for each. Without
-    `credentials` they are not looked for: `find_credentials` names them, wherever in a file they stand."""
-    entry_findings = {
-        place.line: tuple(find_unsafe(place, credentials=credentials)) for place in file.entries
-    }
+    """Remove the entries and the prose that must not be served, and add a finding for each.
+
+    Args:
+        file: the file.
+        credentials: whether to look for credentials too. `find_credentials` finds them anywhere in
+            a file.
+    """
+    entry_findings = {}
+    for place in file.entries:
+        entry_findings[place.line] = list(find_unsafe(place, credentials=credentials))
     entries = tuple(place for place in file.entries if not entry_findings[place.line])
-    # Prose may hold comments, such as the introduction that `init` writes: they are not served.
-    prose_findings = {
-        line: tuple(
-            one for one in _unsafe(file.path, line, text, credentials) if one.code != "html-comment"
-        )
-        for line, text in file.prose
-    }
+
+    prose_findings = {}
+    for line, text in file.prose:
+        findings = _find_unsafe(file.path, line, text, credentials)
+        # Comments in prose, such as the introduction that `init` writes, are not served anyway.
+        prose_findings[line] = [item for item in findings if item.code != "html-comment"]
     prose = tuple((line, text) for line, text in file.prose if not prose_findings[line])
-    found = [
-        finding
-        for group in (*entry_findings.values(), *prose_findings.values())
-        for finding in group
-    ]
-    return replace(file, entries=entries, prose=prose, findings=(*file.findings, *found))
+
+    all_findings = [*file.findings]
+    for line_findings in (*entry_findings.values(), *prose_findings.values()):
+        all_findings += line_findings
+    return replace(file, entries=entries, prose=prose, findings=tuple(all_findings))
 
 
 def find_unsafe(place: Located, *, credentials: bool = True) -> Iterator[Finding]:
-    """Why this entry must not be served; nothing for almost every entry."""
+    """Return why an entry must not be served; almost every entry has no findings."""
     entry = place.entry
-    kept = (
+    optional_texts = (
         entry.instead,
         entry.source,
         entry.session,
@@ -64,41 +70,44 @@ def find_unsafe(place: Located, *, credentials: bool = True) -> Iterator[Finding
         *entry.cites,
         *entry.relations,
     )
-    unknown = (f"{key}:{raw}" for key, raw in entry.extra)
-    texts = (entry.title, entry.body, *(text for text in kept if text), *unknown, place.path)
-    return _unsafe(place.path, place.line, "\n".join(texts), credentials)
+    texts = [entry.title, entry.body]
+    texts += [text for text in optional_texts if text]
+    texts += [f"{key}:{raw}" for key, raw in entry.extra]
+    texts.append(place.path)
+    return _find_unsafe(place.path, place.line, "\n".join(texts), credentials)
 
 
 def is_unsafe(text: str) -> bool:
-    """Whether a text of somebody's must not be given to an agent, by the rules that hold for entries."""
-    return any(_unsafe("", 1, text, credentials=True))
+    """Return whether a text must not be served to agents, by the rules for entries."""
+    return any(_find_unsafe("", 1, text, credentials=True))
 
 
 def find_unsafe_text(path: str, line: int, text: str) -> Iterator[Finding]:
-    """Why a text at a line of a file must not be served, except for credentials, which have a finding of their own."""
-    return _unsafe(path, line, text, credentials=False)
+    """Return why a text must not be served, without credentials, which `find_credentials` finds."""
+    return _find_unsafe(path, line, text, credentials=False)
 
 
 def find_credentials(path: str, data: bytes) -> Iterator[Finding]:
-    """Credentials anywhere in a file or in its name, each with its line; the finding does not repeat them."""
+    """Yield a finding, which does not repeat it, for each credential in a file or in its name."""
+    masked_path = mask_secrets(path)
     if find_secrets(path):
         message = "the file's name holds what looks like a credential"
-        yield Finding(mask_secrets(path), 1, "credential", message, CREDENTIAL_HINT)
-    text, shown = data.decode("utf-8", "replace"), mask_secrets(path)
-    line, seen = 1, 0
+        yield Finding(masked_path, 1, "credential", message, CREDENTIAL_HINT)
+
+    text = data.decode("utf-8", "replace")
+    line = 1
+    offset = 0
     for secret in find_secrets(text):
-        line, seen = line + text.count("\n", seen, secret.start), secret.start
-        yield Finding(
-            shown, line, "credential", f"looks like a credential: {secret.kind}", CREDENTIAL_HINT
-        )
+        line += text.count("\n", offset, secret.start)
+        offset = secret.start
+        message = f"looks like a credential: {secret.kind}"
+        yield Finding(masked_path, line, "credential", message, CREDENTIAL_HINT)
 
 
-def _unsafe(path: str, line: int, text: str, credentials: bool) -> Iterator[Finding]:
-    text = text.replace("\r\n", "\n")
-    for reason in check_words(text, credentials=credentials):
+def _find_unsafe(path: str, line: int, text: str, credentials: bool) -> Iterator[Finding]:
+    for reason in check_words(text.replace("\r\n", "\n"), credentials=credentials):
         if reason == "credential":
-            yield Finding(
-                path, line, "credential", "holds what looks like a credential", CREDENTIAL_HINT
-            )
+            message = "holds what looks like a credential"
+            yield Finding(path, line, "credential", message, CREDENTIAL_HINT)
         elif reason in UNSAFE:
             yield Finding(path, line, reason, UNSAFE[reason], UNSAFE_HINT)

@@ -1,4 +1,4 @@
-"""Stage: which phase each project is in, and when that changed. The state lives in the history of its intent file."""
+"""Stages of projects: their phases and transitions, read from the history of intent files."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from memory_ci.records.history import Commit
 from memory_ci.records.plan import Change
 
 PROJECTS = "projects/"
-"""Beside the root, each directory in here is a project with a stage of its own (TeaParty's layout)."""
+"""The directory of projects. Each directory in it has a stage of its own (TeaParty's layout)."""
 
 
 class StagePoint(msgspec.Struct, frozen=True):
-    """A commit at which a project was in a stage that it had not been in before. `project` is "" for the root."""
+    """A commit that changed the stage of a project; `project` is "" for the root."""
 
     project: str
     phase: Phase
@@ -30,7 +30,7 @@ class StagePoint(msgspec.Struct, frozen=True):
 
 
 class Transition(msgspec.Struct, frozen=True):
-    """A project went from one known stage to another."""
+    """A change of a project from one known stage to another."""
 
     project: str
     ended: Phase
@@ -39,7 +39,14 @@ class Transition(msgspec.Struct, frozen=True):
 
 
 class ProjectStage(msgspec.Struct, frozen=True, kw_only=True):
-    """The stage that an intent file states now; `known` is the last one that it stated clearly, with its commit."""
+    """The stage of a project.
+
+    Attributes:
+        project: the directory of the project; "" for the root.
+        path: its intent file.
+        stated: the stage that the file states now; None if it is unclear.
+        known: the last stage that it stated clearly.
+    """
 
     project: str
     path: str
@@ -48,102 +55,129 @@ class ProjectStage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def list_stages(workspace: Workspace, rev: str) -> tuple[ProjectStage, ...]:
-    """The stage of every project that has an intent file at `rev`. Raises RepositoryError (unknown-revision)."""
-    tip, file = resolve_commit(workspace.repo, rev), workspace.config.stage.file
-    stated = _read_intents(workspace, tip)
-    last = {point.project: point for point in stage_history(workspace, tip)} if stated else {}
-    return tuple(
-        ProjectStage(
-            project=project,
-            path=posixpath.join(project, file),
-            stated=reading,
-            known=last.get(project),
-        )
-        for project, reading in stated.items()
-    )
+    """Return the stage of every project that has an intent file at a revision.
+
+    Raises:
+        RepositoryError: unknown-revision.
+    """
+    tip = resolve_commit(workspace.repo, rev)
+    readings = _read_intents(workspace, tip)
+    if not readings:
+        return ()
+
+    last_points = {point.project: point for point in stage_history(workspace, tip)}
+    stages = []
+    for project, reading in readings.items():
+        path = posixpath.join(project, workspace.config.stage.file)
+        known = last_points.get(project)
+        stages.append(ProjectStage(project=project, path=path, stated=reading, known=known))
+    return tuple(stages)
 
 
 def current_phases(workspace: Workspace, rev: str) -> dict[str, Phase | None]:
-    """The stage in force at `rev` of each project that has an intent file ("" is the root). Where the file is unclear,
-    the last stage it stated clearly holds on."""
-    stated = _read_intents(workspace, rev)
-    known: dict[str, Phase] = {}
-    if None in stated.values():
-        known = {point.project: point.phase for point in stage_history(workspace, rev)}
-    return {
-        project: reading.phase if reading else known.get(project)
-        for project, reading in stated.items()
-    }
+    """Return the phase of each project that has an intent file ("" is the root).
+
+    Where the file is unclear, it is the last phase that the file stated clearly.
+    """
+    readings = _read_intents(workspace, rev)
+    last_phases: dict[str, Phase] = {}
+    if None in readings.values():
+        for point in stage_history(workspace, rev):
+            last_phases[point.project] = point.phase
+
+    phases = {}
+    for project, reading in readings.items():
+        phases[project] = reading.phase if reading else last_phases.get(project)
+    return phases
 
 
 def current_phase(workspace: Workspace, rev: str, where: str = "") -> Phase | None:
-    """The stage in force at `rev` for a directory: of the project it is in; None without an intent file there."""
+    """Return the phase of the project that a directory belongs to; None without an intent file."""
     phases = current_phases(workspace, rev)
     return phases.get(find_project(where, phases))
 
 
 def stage_history(workspace: Workspace, rev: str) -> tuple[StagePoint, ...]:
-    """Every change of a known stage on the first-parent history of `rev`, oldest first. Versions that state nothing
-    clear are passed over: a stage that is unknown for a while has not ended."""
-    versions = tuple(list_versions(workspace.repo, rev, _pathspecs(workspace)))
-    files = {
-        version.oid: TreeFile(version.path, version.oid) for version in versions if version.oid
-    }
+    """Return every change of a stage in the first-parent history of a revision, oldest first.
+
+    Versions that state no clear stage are skipped: a stage does not end by being unclear.
+    """
+    versions = list(list_versions(workspace.repo, rev, _pathspecs(workspace)))
+    files = {}
+    for version in versions:
+        if version.oid:
+            files[version.oid] = TreeFile(version.path, version.oid)
     readings = {file.oid: reading for file, reading in _read(workspace, files.values())}
+
     points: list[StagePoint] = []
-    last: dict[str, Phase] = {}
+    last_phases: dict[str, Phase] = {}
     for version in reversed(versions):
         project = _project(workspace, version.path)
         reading = readings.get(version.oid or "")
-        if project is not None and reading is not None and last.get(project) != reading.phase:
-            last[project] = reading.phase
-            points.append(StagePoint(project, reading.phase, version.commit))
+        if project is None or reading is None or last_phases.get(project) == reading.phase:
+            continue
+        last_phases[project] = reading.phase
+        points.append(StagePoint(project, reading.phase, version.commit))
     return tuple(points)
 
 
 def list_transitions(workspace: Workspace, since: str | None, until: str) -> tuple[Transition, ...]:
-    """The transitions that the first-parent commits after `since`, up to `until`, brought; oldest first. Raises
-    RepositoryError: unknown-revision, unreachable-cursor, shallow-clone."""
+    """Return the transitions by the first-parent commits of a range, oldest first.
+
+    Args:
+        workspace: the repository.
+        since: the last commit before the range.
+        until: the last commit of the range.
+
+    Raises:
+        RepositoryError: unknown-revision, unreachable-cursor, shallow-clone.
+    """
     points = stage_history(workspace, until)
     if not points:
         return ()
+
     tips = {group[-1] for group in plan_range(workspace.repo, since, until).groups}
-    found: list[Transition] = []
-    last: dict[str, Phase] = {}
+    transitions: list[Transition] = []
+    last_phases: dict[str, Phase] = {}
     for point in points:
-        if point.project in last and point.commit.sha in tips:
-            found.append(Transition(point.project, last[point.project], point.phase, point.commit))
-        last[point.project] = point.phase
-    return tuple(found)
+        ended = last_phases.get(point.project)
+        if ended is not None and point.commit.sha in tips:
+            transitions.append(Transition(point.project, ended, point.phase, point.commit))
+        last_phases[point.project] = point.phase
+    return tuple(transitions)
 
 
 def plan_retirements(
     tip: Snapshot, located: Sequence[Located], since: str | None, today: date
 ) -> tuple[Change, ...]:
-    """What the transitions of a range retire: per project, the task entries of each stage that is over at its end."""
-    from memory_ci.lifecycle.compaction import (
-        plan_stage_retirement,
-    )  # `add` asks for the stage, and retires nothing
+    """Plan the retirements for the transitions of a range.
+
+    Task entries of a stage are retired if the stage is over at the end of the range.
+    """
+    # `add` imports this module for the stage, and retires nothing.
+    from memory_ci.lifecycle.compaction import plan_stage_retirement
 
     transitions = list_transitions(tip.workspace, since, tip.sha)
     if not transitions:
         return ()
+
     projects = _read_intents(tip.workspace, tip.sha).keys()
-    begun = {transition.project: transition.begun for transition in transitions}
-    ended = dict.fromkeys((t.project, t.ended) for t in transitions if t.ended != begun[t.project])
-    return tuple(
-        change
-        for project, phase in ended
-        for change in plan_stage_retirement(
-            (
-                place
-                for place in located
-                if find_project(posixpath.dirname(place.path), projects) == project
-            ),
-            phase,
-            today,
-        )
-    )
+    places_by_project: dict[str, list[Located]] = {}
+    for place in located:
+        project = find_project(posixpath.dirname(place.path), projects)
+        places_by_project.setdefault(project, []).append(place)
+
+    current = {transition.project: transition.begun for transition in transitions}
+    ended_stages: dict[tuple[str, Phase], None] = {}
+    for transition in transitions:
+        if transition.ended != current[transition.project]:
+            ended_stages[transition.project, transition.ended] = None
+
+    changes: list[Change] = []
+    for project, phase in ended_stages:
+        places = places_by_project.get(project, [])
+        changes += plan_stage_retirement(places, phase, today)
+    return tuple(changes)
 
 
 def _pathspecs(workspace: Workspace) -> tuple[str, str]:
@@ -152,24 +186,32 @@ def _pathspecs(workspace: Workspace) -> tuple[str, str]:
 
 
 def _project(workspace: Workspace, path: str) -> str | None:
-    """The project whose intent file `path` is: "" for the root, None for a file that is none."""
+    """Return the project of an intent file, "" for the root; None for another file."""
     file = workspace.config.stage.file
     project = path.removesuffix(file).removesuffix("/")
     is_project = not project or (project.startswith(PROJECTS) and project.count("/") == 1)
-    return project if is_project and posixpath.join(project, file) == path else None
+    if not is_project or posixpath.join(project, file) != path:
+        return None
+    return project
 
 
 def find_project(where: str, projects: Iterable[str]) -> str:
-    """The project that a directory belongs to: that of `projects/` which contains it, else the root's."""
-    inside = (project for project in projects if project and f"{where}/".startswith(f"{project}/"))
-    return next(inside, "")
+    """Return the project that contains a directory, or that of the root."""
+    for project in projects:
+        if project and f"{where}/".startswith(f"{project}/"):
+            return project
+    return ""
 
 
 def _read_intents(workspace: Workspace, rev: str) -> dict[str, Reading | None]:
-    """What the intent file of each project states at a revision."""
+    """Return the stage that the intent file of each project states at a revision."""
     files = workspace.at(rev).tree.select(_pathspecs(workspace))
-    read = ((_project(workspace, file.path), reading) for file, reading in _read(workspace, files))
-    return {project: reading for project, reading in read if project is not None}
+    readings = {}
+    for file, reading in _read(workspace, files):
+        project = _project(workspace, file.path)
+        if project is not None:
+            readings[project] = reading
+    return readings
 
 
 def _read(

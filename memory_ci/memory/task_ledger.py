@@ -1,6 +1,6 @@
-"""What was merged or declined, and what episodes say came of it; what the newest changes have in common.
+"""Tasks of the past: merged and declined changes, their outcomes, and habits of the newest ones.
 
-`past_tasks` keeps it (docs/similar.md).
+`past_tasks` caches them (docs/similar.md).
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import posixpath
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import date, timedelta
 from itertools import islice
 
@@ -50,8 +50,14 @@ from memory_ci.secrets import find_secrets, mask_secrets
 from memory_ci.store.episodes import MAX_FILE_BYTES, parse_episode_file
 from memory_ci.text import shorten
 
-LAST_CHANGES, LEAST_CHANGES, LAST_TITLES = 100, 20, 50
-"""A habit is counted in the last changes of a class, if there are so many at least, and in the last titles."""
+LAST_CHANGES = 100
+"""Number of changes of a class in which a habit is counted."""
+
+LEAST_CHANGES = 20
+"""Number of changes of a class below which no habit is counted."""
+
+LAST_TITLES = 50
+"""Number of titles in which conventional commits are counted."""
 
 FRAGMENTS = re.compile(
     r"(?i)\.?(?:changelog|changes?|news|newsfragments|changesets?)(?:\.d)?|unreleased|next"
@@ -61,74 +67,101 @@ CONVENTIONAL = re.compile(r"[a-z]+(?:\([^)]*\))?!?: ")
 IN_SYNC = r"(keep|kept|stay|update|must be).{0,40} in (sync|step) with"
 PATH = re.compile(r"(?:[\w-][\w.-]*/)*[\w-][\w.-]*\.\w{1,10}\b")
 COMMENT = re.compile(r"\s*(?:#|//|/?\*|--|;|<!--|\.\. )|.*\s(?:#|//)\s")
-PROSE = (
-    ".md",
-    ".rst",
-    ".txt",
-    ".lock",
-    ".json",
-    ".yml",
-    ".yaml",
-    ".toml",
-    ".cfg",
-)  # Endings of what is no code.
+PROSE = (".md", ".rst", ".txt", ".lock", ".json", ".yml", ".yaml", ".toml", ".cfg")
+"""Endings of files that are not code."""
+
 MAX_COMMENTS = 200
-TOUCHED = 3  # Files that are named of a change.
-QUOTED, LEAST_QUOTED = (
-    200,
-    60,
-)  # Characters of what is quoted of a message: at most, and of a paragraph at least.
-MAX_PATHS = 50  # Files of a change whose names count as words.
-MAX_FILES = 200  # Of a change that touched more, these stand for all.
-MAX_TERMS = 200  # Different terms of a prompt that count; people write fewer.
+TOUCHED = 3  # Number of files that are named of a change.
+QUOTED = 200  # Length of a quote of a message in characters.
+LEAST_QUOTED = 60  # Length of the shortest paragraph that is quoted, in characters.
+MAX_PATHS = 50  # Number of files of a change whose names count as words.
+MAX_FILES = 200  # Number of files that are kept of a change.
+MAX_TERMS = 200  # Number of distinct terms of a prompt that count; people write fewer.
 
 
 class FileTellings(msgspec.Struct, frozen=True):
-    """The tellings of one file, kept from run to run: an episode file never changes under its object id."""
+    """The tellings of one episode file.
+
+    They are cached by object id, under which a file never changes.
+    """
 
     episodes: tuple[Episode, ...] = ()
     amendments: tuple[Amendment, ...] = ()
 
 
 class EpisodeOutcomes:
-    """What episodes say of the outcome of requests and of commits, which are known by their first seven digits."""
+    """The outcomes of requests and of commits according to episodes.
+
+    Commits are looked up by their first seven digits.
+
+    Attributes:
+        by_number: the episodes by the number of their request.
+    """
 
     def __init__(self, heard: Iterable[FileTellings]) -> None:
-        told = list(heard)
-        amendments = [one for file in told for one in file.amendments]
-        episodes = combine([*amendments, *(one for file in told for one in file.episodes)])
-        self._by_commit = {
-            one.action.commit[:LEAST_WIDTH]: one
-            for one in episodes
-            if len(one.action.commit) >= LEAST_WIDTH
+        amendments: list[Amendment] = []
+        unamended: list[Episode] = []
+        for file in heard:
+            amendments += file.amendments
+            unamended += file.episodes
+        episodes = combine([*amendments, *unamended])
+
+        self._by_commit = {}
+        self.by_number = {}
+        for episode in episodes:
+            if len(episode.action.commit) >= LEAST_WIDTH:
+                self._by_commit[episode.action.commit[:LEAST_WIDTH]] = episode
+            if episode.action.pr:
+                self.by_number[episode.action.pr] = episode
+        self._amended_ids = {
+            amendment.amends for amendment in amendments if amendment.outcome is not None
         }
-        self._amended = {one.amends for one in amendments if one.outcome is not None}
-        self.by_number = {episode.action.pr: episode for episode in episodes if episode.action.pr}
 
     def judge(self, task: Task, shas: Iterable[str]) -> Task:
-        """The task with the outcome of its episode. If git shows a worse one (a later revert, a fix-up), that holds,
-        unless an amendment says otherwise."""
-        named = ((sha, self._by_commit.get(sha[:LEAST_WIDTH])) for sha in shas)
-        fits = (one for sha, one in named if one and sha.startswith(one.action.commit))
-        episode = self.by_number.get(task.number or 0) or next(fits, None)
+        """Return a task with the outcome of its episode.
+
+        A worse outcome that git shows (a later revert, a fix-up) takes precedence, unless an
+        amendment states the outcome.
+        """
+        episode = self._find_episode(task, shas)
         if episode is None or episode.outcome == task.outcome:
             return task
-        is_worse = WORSE.index(episode.outcome) > WORSE.index(task.outcome) and not _is_declined(
-            episode
-        )
-        is_said = is_worse or episode.id in self._amended
-        return replace(task, outcome=episode.outcome, why="") if is_said else task
+        is_worse = WORSE.index(episode.outcome) > WORSE.index(task.outcome)
+        if (is_worse and not _is_declined(episode)) or episode.id in self._amended_ids:
+            return replace(task, outcome=episode.outcome, why="")
+        return task
+
+    def _find_episode(self, task: Task, shas: Iterable[str]) -> Episode | None:
+        episode = self.by_number.get(task.number or 0)
+        if episode:
+            return episode
+        for sha in shas:
+            episode = self._by_commit.get(sha[:LEAST_WIDTH])
+            if episode and sha.startswith(episode.action.commit):
+                return episode
+        return None
 
 
 def _is_declined(episode: Episode) -> bool:
-    """Whether an episode tells of a request that was closed unmerged; it may have been merged after all."""
-    return (
-        episode.outcome == "failure" and not episode.action.commit and episode.action.pr is not None
-    )
+    """Return whether the request of an episode was closed unmerged.
+
+    It may have been merged later.
+    """
+    if episode.outcome != "failure" or episode.action.commit:
+        return False
+    return episode.action.pr is not None
 
 
 class Done(msgspec.Struct, frozen=True, kw_only=True):
-    """A merged change as it was, and by whom it was mended soon after, if it was. What was declined has no commits."""
+    """A merged or declined change.
+
+    Attributes:
+        shas: its commits; none if it was declined.
+        files: the files that it left, by the names they had then.
+        terms: the weight of each term.
+        quote: a paragraph of its messages.
+        mended_in: the label of the change that mended it soon after, or "".
+    """
 
     title: str
     merged_on: date
@@ -142,9 +175,14 @@ class Done(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Ledger(msgspec.Struct, frozen=True):
-    """All that tasks are made from, so that only new changes need to be read again. `commits` are without files, and
-    with as much of their messages as later reverts may speak of. `heard` is what the episode files tell, by object
-    id."""
+    """The data that tasks are made from, so that only new changes need to be read.
+
+    Attributes:
+        done: the merged changes, oldest first.
+        commits: their commits without files, and with the part of the message that reverts quote.
+        renames: new paths by old paths.
+        heard: the tellings of the episode files by object id.
+    """
 
     done: tuple[Done, ...] = ()
     commits: tuple[Commit, ...] = ()
@@ -153,91 +191,143 @@ class Ledger(msgspec.Struct, frozen=True):
 
 
 def extend(workspace: Workspace, ledger: Ledger, new: HistoryRange) -> Ledger:
-    """The ledger with the changes of a range that begins where it ends. Raises RepositoryError (git-failed)."""
+    """Return the ledger with the changes of a range that begins where the ledger ends.
+
+    Raises:
+        RepositoryError: git-failed.
+    """
     changes = list(iter_merged_changes(workspace.repo, new))
-    commits = (*ledger.commits, *(commit for change in changes for commit in change.commits))
+    commits = [*ledger.commits]
+    for change in changes:
+        commits += change.commits
     reverting = {revert.sha for revert in find_reverts(commits)}
-    done = [
-        *ledger.done,
-        *(_done(change) for change in changes if _is_task(workspace, change, reverting)),
-    ]
-    starts = [new.since] if new.since else [group[-1] for group in new.groups[:1]]
-    renames = list_renames(workspace.repo, starts, new.until)
-    mends = list(find_mends(changes))
-    for at, one in enumerate(done):  # what one of the changes mended soon after has its label
-        soon = (
-            change.label
-            for number, change in mends
-            if number == one.number and timedelta(0) <= merged_on(change) - one.merged_on <= SOON
-        )
-        done[at] = replace(one, mended_in=one.mended_in or next(soon, ""))
-    listed = list_episode_files(workspace, new.until)
-    heard = {file.oid: ledger.heard[file.oid] for file in listed if file.oid in ledger.heard}
-    fresh = [file for file in listed if file.oid not in heard]
-    for content in read_files(workspace.repo, fresh, MAX_FILE_BYTES):
-        tellings = parse_episode_file(readable_path(content.file), content.data or b"").tellings
-        heard[content.file.oid] = FileTellings(
-            tuple(told for told in tellings if isinstance(told, Episode)),
-            tuple(told for told in tellings if isinstance(told, Amendment)),
-        )
-    shortened: list[Commit] = []
-    for commit in commits:
-        message = commit.message
-        if commit.sha[:SHA_WIDTH] not in reverting:  # its subject, and the first line of its body
-            subject, _, body = message.partition("\n")
-            message = f"{subject}\n\n{body.strip().partition(chr(10))[0]}".strip()
-        author, email = mask_secrets(commit.author), mask_secrets(commit.email)
-        bare = replace(
-            commit, message=mask_secrets(message), author=author, email=email, files=(), trailers=()
-        )
-        shortened.append(bare)
+
+    new_tasks = [change for change in changes if _is_task(workspace, change, reverting)]
+    done = [*ledger.done, *map(_build_done, new_tasks)]
     return Ledger(
-        tuple(done),
-        tuple(shortened),
-        ledger.renames
-        | {
-            _readable(old): _readable(path)
-            for old, path in renames.items()
-            if not find_secrets(path)
-        },
-        heard,
+        done=tuple(_mark_mended(done, changes)),
+        commits=tuple(_shorten_commit(commit, reverting) for commit in commits),
+        renames=ledger.renames | _list_new_renames(workspace, new),
+        heard=_read_tellings(workspace, ledger, new.until),
+    )
+
+
+def _mark_mended(done: Iterable[Done], changes: Sequence[MergedChange]) -> list[Done]:
+    """Note for each change the label of the change that mended it soon after."""
+    mends = list(find_mends(changes))
+    marked = []
+    for task in done:
+        labels = []
+        for number, change in mends:
+            age = merged_on(change) - task.merged_on
+            if number == task.number and timedelta(0) <= age <= SOON:
+                labels.append(change.label)
+        if labels and not task.mended_in:
+            task = replace(task, mended_in=labels[0])
+        marked.append(task)
+    return marked
+
+
+def _list_new_renames(workspace: Workspace, new: HistoryRange) -> dict[str, str]:
+    """Return the renames of a range, without paths that hold a credential."""
+    starts = [group[-1] for group in new.groups[:1]]
+    if new.since:
+        starts = [new.since]
+    renames = {}
+    for old, path in list_renames(workspace.repo, starts, new.until).items():
+        if not find_secrets(path):
+            renames[_readable(old)] = _readable(path)
+    return renames
+
+
+def _read_tellings(workspace: Workspace, ledger: Ledger, rev: str) -> dict[str, FileTellings]:
+    """Return the tellings of the episode files of a commit by object id, reading new files only."""
+    files = list_episode_files(workspace, rev)
+    tellings_by_oid = {
+        file.oid: ledger.heard[file.oid] for file in files if file.oid in ledger.heard
+    }
+    new_files = [file for file in files if file.oid not in tellings_by_oid]
+    for content in read_files(workspace.repo, new_files, MAX_FILE_BYTES):
+        parsed = parse_episode_file(readable_path(content.file), content.data or b"")
+        tellings_by_oid[content.file.oid] = FileTellings(
+            tuple(telling for telling in parsed.tellings if isinstance(telling, Episode)),
+            tuple(telling for telling in parsed.tellings if isinstance(telling, Amendment)),
+        )
+    return tellings_by_oid
+
+
+def _shorten_commit(commit: Commit, reverting: Collection[str]) -> Commit:
+    """Leave out what is not needed of a commit, and mask credentials.
+
+    The whole message is needed of a revert, else the subject and the first line of the body.
+    """
+    message = commit.message
+    if commit.sha[:SHA_WIDTH] not in reverting:
+        subject, _, body = message.partition("\n")
+        first_line = body.strip().partition("\n")[0]
+        message = f"{subject}\n\n{first_line}".strip()
+    return replace(
+        commit,
+        message=mask_secrets(message),
+        author=mask_secrets(commit.author),
+        email=mask_secrets(commit.email),
+        files=(),
+        trailers=(),
     )
 
 
 def count_habits(workspace: Workspace, ledger: Ledger, tip: str) -> Habits:
-    """What the newest changes have in common, and the comments of a tree that tell to change two files together."""
+    """Count the habits of the newest changes.
+
+    They include comments in a tree that ask to change two files together.
+    """
     fragments = {}
     for name in CLASSES:
-        last = [done for done in ledger.done if class_of(done.title) == name][-LAST_CHANGES:]
-        places = Counter(
-            place
-            for done in last
-            for place in {_changelog_of(path) for path in done.files}
-            if place
-        )
-        if len(last) >= LEAST_CHANGES and places:
+        tasks = [task for task in ledger.done if class_of(task.title) == name][-LAST_CHANGES:]
+        places = _count_changelogs(tasks)
+        if len(tasks) >= LEAST_CHANGES and places:
             place, count = places.most_common(1)[0]
-            fragments[name] = (count, len(last), place)
-    titles = [done.title for done in ledger.done[-LAST_TITLES:]]
-    conventional = sum(CONVENTIONAL.match(title) is not None for title in titles)
-    in_sync: list[tuple[str, str, str]] = []
-    files = set(map(readable_path, tree_at(workspace.repo, tip).files.values()))
+            fragments[name] = (count, len(tasks), place)
+
+    titles = [task.title for task in ledger.done[-LAST_TITLES:]]
+    conventional = [title for title in titles if CONVENTIONAL.match(title)]
+    in_sync = _list_files_in_sync(workspace, tip)
+    return Habits(fragments, (len(conventional), len(titles)), tuple(in_sync))
+
+
+def _count_changelogs(tasks: Iterable[Done]) -> Counter[str]:
+    """Count the changes that touched each changelog, or directory of fragments."""
+    counts: Counter[str] = Counter()
+    for task in tasks:
+        counts.update({_changelog_of(path) for path in task.files} - {""})
+    return counts
+
+
+def _list_files_in_sync(workspace: Workspace, tip: str) -> list[tuple[str, str, str]]:
+    """Return two paths and a comment in the first that asks to keep the second in sync."""
+    paths = {readable_path(file) for file in tree_at(workspace.repo, tip).files.values()}
+    in_sync = []
     for path, line in find_lines(workspace.repo, tip, IN_SYNC)[:MAX_COMMENTS]:
-        for other in (
-            PATH.findall(line)
-            if COMMENT.match(line) and path in files and not is_unsafe(line)
-            else ()
-        ):
-            near = posixpath.normpath(posixpath.join(posixpath.dirname(path), other))
-            found = next((one for one in (other, near) if one in files and one != path), None)
-            if found is not None:
-                in_sync.append((path, found, shorten(line.strip(" \t#/*-;"), QUOTED)))
-                break
-    return Habits(fragments, (conventional, len(titles)), tuple(in_sync))
+        if path not in paths or not COMMENT.match(line) or is_unsafe(line):
+            continue
+        partner = _find_named_file(path, line, paths)
+        if partner is not None:
+            in_sync.append((path, partner, shorten(line.strip(" \t#/*-;"), QUOTED)))
+    return in_sync
+
+
+def _find_named_file(path: str, line: str, paths: Collection[str]) -> str | None:
+    """Return the first other file that a line names, from the root or relative to its own file."""
+    for name in PATH.findall(line):
+        relative_path = posixpath.normpath(posixpath.join(posixpath.dirname(path), name))
+        for candidate in (name, relative_path):
+            if candidate in paths and candidate != path:
+                return candidate
+    return None
 
 
 def _changelog_of(path: str) -> str:
-    """The file of a changelog that a path is, or the directory of its fragments; "" for another file."""
+    """Return the changelog that a path is, or the directory of its fragments; else ""."""
     directory, _, name = path.rpartition("/")
     if FRAGMENTS.fullmatch(directory.rpartition("/")[2]):
         return f"{directory}/"
@@ -245,27 +335,33 @@ def _changelog_of(path: str) -> str:
 
 
 def list_tasks(workspace: Workspace, ledger: Ledger, tip: str) -> tuple[tuple[Task, ...], Prompts]:
-    """The tasks of a ledger as they stand at the commit `tip`, and their prompts in the same order."""
+    """Return the tasks of a ledger as of a commit, and their prompts in the same order."""
     undone = list_undone(find_reverts(ledger.commits))
-    present = frozenset(map(readable_path, tree_at(workspace.repo, tip).files.values()))
-    verdicts = EpisodeOutcomes(ledger.heard.values())
-    merged = [
-        verdicts.judge(_task(done, undone, present, ledger.renames), done.shas)
-        for done in ledger.done
-    ]
-    declined = tuple(_list_declined(ledger, verdicts.by_number))
-    tasks = (*merged, *(_task(done, undone, present, ledger.renames) for done in declined))
-    return tasks, build_prompts([done.terms for done in (*ledger.done, *declined)])
+    files = tree_at(workspace.repo, tip).files.values()
+    present = frozenset(readable_path(file) for file in files)
+    outcomes = EpisodeOutcomes(ledger.heard.values())
+
+    tasks = []
+    for done in ledger.done:
+        task = _build_task(done, undone, present, ledger.renames)
+        tasks.append(outcomes.judge(task, done.shas))
+    declined = list(_list_declined(ledger, outcomes.by_number))
+    tasks += [_build_task(done, undone, present, ledger.renames) for done in declined]
+    return tuple(tasks), build_prompts([done.terms for done in (*ledger.done, *declined)])
 
 
 def _list_declined(ledger: Ledger, episodes: Mapping[int, Episode]) -> Iterator[Done]:
-    """The requests that were closed unmerged, as tasks; texts that must not be served are left out. Not those of one
-    session alone, for tasks are everybody's."""
-    merged = {done.number for done in ledger.done}
+    """Yield the requests that were closed unmerged, without texts that must not be served.
+
+    Episodes of one session alone are left out, because tasks are shown to everybody.
+    """
+    merged_numbers = {done.number for done in ledger.done}
     for number, episode in episodes.items():
-        if not _is_declined(episode) or number in merged or episode.context.get("session"):
+        is_private = bool(episode.context.get("session"))
+        if not _is_declined(episode) or number in merged_numbers or is_private:
             continue
-        title, branch = episode.situation.summary or episode.text, episode.context.get("branch", "")
+        title = episode.situation.summary or episode.text
+        branch = episode.context.get("branch", "")
         if title and not is_unsafe(f"{title}\n{branch}"):
             yield Done(
                 title=title,
@@ -278,18 +374,20 @@ def _list_declined(ledger: Ledger, episodes: Mapping[int, Episode]) -> Iterator[
             )
 
 
-def _task(
+def _build_task(
     done: Done, undone: Mapping[str, str], present: Collection[str], renames: Mapping[str, str]
 ) -> Task:
     is_merged = bool(done.shas)
     outcome: Outcome = "failure"
-    why = ""  # of what was not merged that it was declined says why
+    why = ""  # a declined change needs no further reason
     if is_merged:
         outcome, why = judge_outcome(done.shas, done.number, done.mended_in, undone)
-    names = (
-        path if path in present else follow_renames(path, renames, present) for path in done.files
-    )
-    there = tuple(name for name in names if name is not None)
+
+    paths = []
+    for path in done.files:
+        present_path = path if path in present else follow_renames(path, renames, present)
+        if present_path is not None:
+            paths.append(present_path)
     return Task(
         sha=done.shas[-1] if is_merged else "",
         title=done.title,
@@ -297,44 +395,39 @@ def _task(
         number=done.number,
         branch=done.branch,
         files=len(done.files),
-        still=len(there),
+        still=len(paths),
         outcome=outcome,
         why=why,
         is_merged=is_merged,
         quote=done.quote,
-        # Files of code before tests, and these before all else.
-        touched=tuple(
-            sorted(there, key=lambda path: (path.endswith(PROSE), "test" in path))[:TOUCHED]
-        ),
+        # Files of code come before tests, and both before other files.
+        touched=tuple(sorted(paths, key=_touched_key)[:TOUCHED]),
     )
+
+
+def _touched_key(path: str) -> tuple[bool, bool]:
+    return path.endswith(PROSE), "test" in path
 
 
 def _is_task(workspace: Workspace, change: MergedChange, reverting: Collection[str]) -> bool:
-    """Whether a change is work that somebody may do again: no revert, no bot's, none of ours, nothing unsafe."""
+    """Return whether a change is work that somebody may do again.
+
+    Reverts, and changes of bots and of memory-ci are not, and unsafe texts are left out.
+    """
     title = title_of(change)
-    return (
-        title != ""
-        and not (
-            title != change.title and len(own_commits(change)) > 1
-        )  # git's merge of a whole branch
-        and not is_revert([commit.sha for commit in own_commits(change)], reverting)
-        and is_work(workspace, change)
-        and not is_routine(title)
-        and not is_unsafe(f"{title}\n{find_branch(change.tip.message)}")
-    )
+    commits = own_commits(change)
+    is_branch_merge = title != change.title and len(commits) > 1  # git's merge of a whole branch
+    if title == "" or is_branch_merge or is_revert([commit.sha for commit in commits], reverting):
+        return False
+    if not is_work(workspace, change) or is_routine(title):
+        return False
+    return not is_unsafe(f"{title}\n{find_branch(change.tip.message)}")
 
 
-def _done(change: MergedChange) -> Done:
+def _build_done(change: MergedChange) -> Done:
     title = title_of(change)
-    prose, files = mask_secrets("\n\n".join(map(prose_of, change.commits))), _files(change)
-    # The first paragraph of prose that the messages hold below their subjects, cut at a word.
-    paragraphs = list_paragraphs(list_prose((change.tip, *change.commits)))
-    long = (
-        shorten(one, QUOTED)
-        for one in paragraphs
-        if len(one) >= LEAST_QUOTED and one != change.title
-    )
-    quote = next(long, "")
+    prose = mask_secrets("\n\n".join(prose_of(commit) for commit in change.commits))
+    files = _list_remaining_files(change)
     return Done(
         title=title,
         merged_on=merged_on(change),
@@ -343,32 +436,47 @@ def _done(change: MergedChange) -> Done:
         branch=find_branch(change.tip.message),
         files=files,
         terms=_weigh_terms(title, prose, files),
-        quote="" if is_unsafe(quote) else quote,
+        quote=_choose_quote(change),
     )
+
+
+def _choose_quote(change: MergedChange) -> str:
+    """Return the first long paragraph below the subjects of a change, cut at a word."""
+    for paragraph in list_paragraphs(list_prose((change.tip, *change.commits))):
+        if len(paragraph) >= LEAST_QUOTED and paragraph != change.title:
+            quote = shorten(paragraph, QUOTED)
+            return "" if is_unsafe(quote) else quote
+    return ""
 
 
 def _weigh_terms(title: str, prose: str, files: Iterable[str]) -> dict[str, float]:
-    """How often each term occurs: those of the title count twice, words of paths half and once."""
-    counts: dict[str, float] = {}
-    paths = dict.fromkeys(
-        count_terms(" ".join(path.replace("/", " ") for path in islice(files, MAX_PATHS))), 1
-    )
-    for terms, weight in ((count_terms(title), 2.0), (count_terms(prose), 1.0), (paths, 0.5)):
+    """Weigh terms by how often they occur.
+
+    Terms of the title count twice. Each term of the paths counts half, and once only.
+    """
+    path_text = " ".join(path.replace("/", " ") for path in islice(files, MAX_PATHS))
+    path_terms = dict.fromkeys(count_terms(path_text), 1)
+    weights: dict[str, float] = {}
+    for terms, weight in ((count_terms(title), 2.0), (count_terms(prose), 1.0), (path_terms, 0.5)):
         for term, count in terms.items():
-            counts[term] = counts.get(term, 0.0) + weight * count
-    return dict(sorted(counts.items(), key=lambda item: -item[1])[:MAX_TERMS])
+            weights[term] = weights.get(term, 0.0) + weight * count
+    return dict(sorted(weights.items(), key=lambda item: -item[1])[:MAX_TERMS])
 
 
-def _files(change: MergedChange) -> tuple[str, ...]:
-    """The files that a change left behind, by the names they had then; none whose name holds a credential."""
-    left: dict[str, bool] = {}
+def _list_remaining_files(change: MergedChange) -> tuple[str, ...]:
+    """Return the files that a change left, by the names they had then.
+
+    Names that hold a credential are left out.
+    """
+    exists_by_path: dict[str, bool] = {}
     for commit in (change.tip,) if change.kind == "merge" else change.commits:
         for file in commit.files:
             if file.status == "R" and file.old_path:
-                left[file.old_path] = False
-            left[file.path] = file.status != "D"
-    there = [path for path, is_there in left.items() if is_there and not find_secrets(path)]
-    return tuple(sorted(map(_readable, there))[:MAX_FILES])
+                exists_by_path[file.old_path] = False
+            exists_by_path[file.path] = file.status != "D"
+    existing_paths = [path for path, exists in exists_by_path.items() if exists]
+    safe_paths = [_readable(path) for path in existing_paths if not find_secrets(path)]
+    return tuple(sorted(safe_paths)[:MAX_FILES])
 
 
 def _readable(path: str) -> str:
