@@ -201,7 +201,8 @@ def make_anchor(
     if subject.definition is not None and not subject.is_part:
         cited_symbol = subject.definition.name
         if lines is None:
-            first, last = subject.definition.first, subject.definition.last
+            first = subject.definition.first
+            last = subject.definition.last
     return replace(
         bare,
         first=first,

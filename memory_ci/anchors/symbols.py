@@ -20,6 +20,7 @@ from memory_ci.anchors.words import (
     Code,
     Line,
     read_code,
+    split_keys,
 )
 
 # Characters. A longer line is generated or minified: no pattern may take long on it.
@@ -70,11 +71,7 @@ LANGUAGES = {
         r"\s*function\s+(?P<name>[\w-]+)",
     ),
 }
-PATTERNS = {
-    extension: patterns
-    for extensions, patterns in LANGUAGES.items()
-    for extension in extensions.split()
-}
+PATTERNS = split_keys(LANGUAGES)
 # Words that are followed by parentheses and define nothing.
 CALL_LIKE_KEYWORDS = frozenset(
     "if for while switch catch return function else do try with await throw super sizeof".split()
