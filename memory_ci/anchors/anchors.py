@@ -9,8 +9,8 @@ from msgspec.structs import replace
 
 from memory_ci.anchors.symbols import (
     Definition,
-    find_around,
     find_definition,
+    find_enclosing,
     find_named,
     strip_owners,
 )
@@ -201,7 +201,8 @@ def make_anchor(
     if subject.definition is not None and not subject.is_part:
         cited_symbol = subject.definition.name
         if lines is None:
-            first, last = subject.definition.first, subject.definition.last
+            first = subject.definition.first
+            last = subject.definition.last
     return replace(
         bare,
         first=first,
@@ -236,24 +237,24 @@ def find_subject(anchor: Anchor, text: str) -> Subject | None:
     """Return the part of `text` that an anchor cites; None if that has no words."""
     path = anchor.path
     lines = lines_of(anchor)
-    around, is_all = find_around(path, text, lines) if lines else (None, False)
-    if around and is_all and anchor.symbol in (None, around.name):
-        return Subject(around, False, lines, normalize_definition(path, text, around), path)
+    enclosing, is_all = find_enclosing(path, text, lines) if lines else (None, False)
+    if enclosing and is_all and anchor.symbol in (None, enclosing.name):
+        return Subject(enclosing, False, lines, normalize_definition(path, text, enclosing), path)
     named = find_definition(path, text, anchor.symbol) if anchor.symbol else None
     if named is not None:
         named_lines = (named.first, named.last)
         return Subject(named, False, named_lines, normalize_definition(path, text, named), path)
     if lines is None:
         return Subject(None, False, None, read_code(path, text).normalize_all(), path)
-    if around and is_all:
-        return Subject(around, False, lines, normalize_definition(path, text, around), path)
+    if enclosing and is_all:
+        return Subject(enclosing, False, lines, normalize_definition(path, text, enclosing), path)
 
     tokens = read_code(path, text).normalize_all()
-    if around:
-        tokens = normalize_definition(path, text, around)
+    if enclosing:
+        tokens = normalize_definition(path, text, enclosing)
     tokens = cut_tokens(tokens, lines)
     if tokens.words:
-        return Subject(around, True, lines, tokens, path)
+        return Subject(enclosing, True, lines, tokens, path)
     tokens = cut_tokens(read_code("", text).normalize_all(), lines)
     return Subject(None, True, lines, tokens, "") if tokens.words else None
 

@@ -20,6 +20,7 @@ from memory_ci.anchors.words import (
     Code,
     Line,
     read_code,
+    split_keys,
 )
 
 # Characters. A longer line is generated or minified: no pattern may take long on it.
@@ -70,11 +71,7 @@ LANGUAGES = {
         r"\s*function\s+(?P<name>[\w-]+)",
     ),
 }
-PATTERNS = {
-    extension: patterns
-    for extensions, patterns in LANGUAGES.items()
-    for extension in extensions.split()
-}
+PATTERNS = split_keys(LANGUAGES)
 # Words that are followed by parentheses and define nothing.
 CALL_LIKE_KEYWORDS = frozenset(
     "if for while switch catch return function else do try with await throw super sizeof".split()
@@ -193,7 +190,7 @@ def merge_definitions(definitions: Sequence[Definition]) -> Definition:
     return Definition(definitions[0].name, first, last, tuple(spans), tuple(heads))
 
 
-def find_around(path: str, text: str, lines: tuple[int, int]) -> tuple[Definition | None, bool]:
+def find_enclosing(path: str, text: str, lines: tuple[int, int]) -> tuple[Definition | None, bool]:
     """Find the innermost definition that holds the words of these lines.
 
     Returns:
@@ -398,7 +395,7 @@ def _list_by_look(
 def _match_row(
     row: str, patterns: Sequence[re.Pattern[str]], scope: _Scope | None, line: Line
 ) -> tuple[str, str]:
-    """Return the kind and the name of the definition that a line begins; both "" if it is none."""
+    """Return kind and name of the definition that a line begins; both "" if there is none."""
     is_member = scope is not None and line.depth == scope.depth + 1
     if scope and scope.kind == "group":
         match = GROUP_MEMBER.match(row) if is_member else None

@@ -114,8 +114,8 @@ def judge(
         files: the texts of a view that may hold the cited code, by path, the likeliest first.
         successor: the path of the file in the view, its own or that after a rename; None if it
             was deleted. A successor that is not in `files` cannot be read.
-        old_files: texts that some of `files` had at the commit of the anchor. What they had then
-            was not moved to them.
+        old_files: texts that some of `files` had at the commit of the anchor. Text that they
+            had then was not moved to them.
     """
     lines = lines_of(anchor)
     new_text = files.get(successor or "")
@@ -386,7 +386,7 @@ def _choose_most_similar(candidates: Sequence[_Candidate], whole: Tokens) -> _Ca
 def _list_namesakes(path: str, text: str, cited: Definition) -> list[_Candidate]:
     """Return the definitions of a text that have the last name of the cited one.
 
-    Those of one name are merged if the cited definition was.
+    Definitions of one name are merged if the cited definition was.
     """
     short_name = strip_owners(cited.name)
     if short_name not in text:

@@ -10,7 +10,9 @@ import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
+
+T = TypeVar("T")
 
 C_COMMENT = r"//[^\n]*|/\*.*?(?:\*/|\Z)"
 DOUBLE_QUOTED = r"\"(?:\\.|[^\"\\\n])*(?:\"|(?=\n)|\Z)"
@@ -62,9 +64,21 @@ LEXERS = {
     "toml yaml yml sh bash zsh rb": HASH_LEXER,
     "ini cfg": INI_LEXER,
 }
-LEXER_BY_EXTENSION = {
-    extension: lexer for extensions, lexer in LEXERS.items() for extension in extensions.split()
-}
+
+
+def split_keys(table: Mapping[str, T]) -> dict[str, T]:
+    """Return a table whose keys are the words of the keys of another.
+
+    >>> split_keys({"py pyi": 1, "rs": 2})
+    {'py': 1, 'pyi': 1, 'rs': 2}
+    """
+    by_word: dict[str, T] = {}
+    for words, value in table.items():
+        by_word.update(dict.fromkeys(words.split(), value))
+    return by_word
+
+
+LEXER_BY_EXTENSION = split_keys(LEXERS)
 # In these languages line breaks end a statement, and indentation nests blocks.
 INDENTED_LEXERS = frozenset((PYTHON_LEXER, HASH_LEXER, INI_LEXER))
 

@@ -141,7 +141,7 @@ def _put_file(
     connection: sqlite3.Connection,
     file: LoadedFile,
     values: Row,
-    known: Known,
+    known_digests: Known,
     old_rows: Sequence[Row],
 ) -> None:
     """Make the rows of one file equal to its content.
@@ -153,14 +153,14 @@ def _put_file(
         connection: the database.
         file: the content of the file.
         values: its row of FILE_COLUMNS.
-        known: digests of its rows in the index, by source.
+        known_digests: digests of its rows in the index, by source.
         old_rows: its rows in the index.
     """
     feedback = list(rows.feedback_rows(file))
     entry_rows = [
         rows.entry_row(located, file.sources.get(located.line)) for located in file.entries
     ]
-    digests = [(line, known[source]) for source, line in file.kept]
+    digests = [(line, known_digests[source]) for source, line in file.kept]
     kept_count = len(digests)
     digests += [rows.entry_digest(row) for row in entry_rows]
     connection.execute(ADD_FILE, (*values, rows.digest(values, digests, feedback)))
@@ -180,19 +180,21 @@ def _put_file(
 
 
 def keep_rows(
-    connection: sqlite3.Connection, old_rows: Sequence[Row], wanted: Sequence[tuple[int, bytes]]
+    connection: sqlite3.Connection,
+    old_rows: Sequence[Row],
+    wanted_rows: Sequence[tuple[int, bytes]],
 ) -> list[int]:
     """Delete the rows of a file that are not wanted, and correct the lines of the others.
 
     Args:
         connection: the database.
         old_rows: the rows of the file, as KNOWN_ROWS lists them.
-        wanted: the line and the digest of each row that is wanted.
+        wanted_rows: the line and the digest of each row that is wanted.
 
     Returns:
-        The indices of those of `wanted` that the database lacks.
+        The indices of those of `wanted_rows` that the database lacks.
     """
-    new, moved, unwanted = compare_rows(old_rows, wanted)
+    new, moved, unwanted = compare_rows(old_rows, wanted_rows)
     if unwanted:
         row_numbers = json.dumps(unwanted)
         connection.execute(FORGET_TEXT, (row_numbers,))
@@ -202,13 +204,13 @@ def keep_rows(
 
 
 def compare_rows(
-    old_rows: Sequence[Row], wanted: Sequence[tuple[int, bytes]]
+    old_rows: Sequence[Row], wanted_rows: Sequence[tuple[int, bytes]]
 ) -> tuple[list[int], list[tuple[int, int]], list[int]]:
     """Compare the rows of a file with those that are wanted.
 
     Returns:
-        The indices of those of `wanted` that are new, the new line and the number of each row that
-        only moved, and the numbers of the rows that are not wanted.
+        The indices of those of `wanted_rows` that are new, the new line and the number of each row
+        that only moved, and the numbers of the rows that are not wanted.
     """
     places_by_digest: dict[bytes, list[tuple[int, int]]] = {}
     for row, line, _, digest in old_rows:
@@ -216,7 +218,7 @@ def compare_rows(
 
     new: list[int] = []
     moved: list[tuple[int, int]] = []
-    for index, (line, digest) in enumerate(wanted):
+    for index, (line, digest) in enumerate(wanted_rows):
         places = places_by_digest.get(digest)
         if not places:
             new.append(index)

@@ -54,12 +54,12 @@ def find_near(query: str, episodes: Sequence[Episode]) -> list[Near]:
 
     They are compared by TF-IDF cosine.
     """
-    near = [
+    similar = [
         (episode, cosine)
         for episode, cosine in _measure(query, episodes, MAX_SHARE)
         if cosine >= LEAST
     ]
-    return sorted(near, key=lambda pair: _sort_key(pair[1], pair[0]))
+    return sorted(similar, key=lambda pair: _sort_key(pair[1], pair[0]))
 
 
 def find_pool(query: str, episodes: Sequence[Episode]) -> list[Near]:
@@ -175,15 +175,15 @@ def _measure(query: str, episodes: Sequence[Episode], max_share: float) -> list[
     total = max(len(counts) + BLANKS, FEW)
     query_vector = _normalize(count_terms(query), df, total)
 
-    near: list[Near] = []
+    measured: list[Near] = []
     for episode, terms in zip(episodes, counts, strict=True):
         heading_terms = count_terms(heading_of(episode))
         cosines = [
             _compare(query_vector, _normalize(part, df, total), max_share)
             for part in (terms, heading_terms)
         ]
-        near.append((episode, max(cosines)))
-    return near
+        measured.append((episode, max(cosines)))
+    return measured
 
 
 def _compare(query: Mapping[str, float], vector: Mapping[str, float], max_share: float) -> float:

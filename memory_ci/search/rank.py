@@ -121,8 +121,8 @@ def rrf(*lanes: Lane, k: int = RRF_K) -> Lane:
     """Fuse lanes by reciprocal rank.
 
     Returns:
-        The sum of 1 / (k + rank) of each entry, as a share of what the first in every lane gets.
-        Empty lanes do not count.
+        The sum of 1 / (k + rank) of each entry, as a share of the sum of an entry that is first in
+        every lane. Empty lanes do not count.
     """
     active = [lane for lane in lanes if lane]
     totals: dict[Place, float] = {}

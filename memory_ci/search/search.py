@@ -252,12 +252,12 @@ def _list_conditions(filters: Filters) -> Iterator[tuple[str, dict[str, object]]
         yield "(e.valid_until IS NULL OR e.valid_until > :today)", {"today": today.isoformat()}
 
 
-def _is_in(column: str, wanted: Iterable[str] | None) -> Iterator[tuple[str, dict[str, object]]]:
-    """Return the condition that a column has one of the wanted values; none for None."""
-    if wanted is not None:
+def _is_in(column: str, values: Iterable[str] | None) -> Iterator[tuple[str, dict[str, object]]]:
+    """Return the condition that a column has one of these values; no condition for None."""
+    if values is not None:
         name = column.removeprefix("e.")
         condition = f"{column} IN (SELECT value FROM json_each(:{name}))"  # noqa: S608
-        yield condition, {name: json.dumps(list(wanted))}
+        yield condition, {name: json.dumps(list(values))}
 
 
 def list_prose(index: Index, scope: ScopeName) -> list[Norm]:

@@ -146,7 +146,7 @@ def build_prompts(counts: Sequence[Mapping[str, float]]) -> Prompts:
 
 
 def find_similar(
-    asked: TaskQuery,
+    query: TaskQuery,
     tasks: Sequence[Task],
     prompts: Prompts,
     top: int = TOP,
@@ -156,13 +156,13 @@ def find_similar(
     """Return the tasks whose prompts are most similar to the first line of a task, best first.
 
     Args:
-        asked: the current task, which is not returned.
+        query: the current task, which is not returned.
         tasks: the tasks to search.
         prompts: the index of their prompts, in the same order.
         top: how many are returned at most.
         is_gated: whether only tasks are returned that are similar enough to be named unasked.
     """
-    title = told(asked.prompt).partition("\n")[0]
+    title = told(query.prompt).partition("\n")[0]
     title_terms = set(count_terms(title))
     scores = _score(title, prompts)
     gate = GATE if prompts.total >= YOUNG else GATE_SHARE * scores.highest
@@ -171,7 +171,7 @@ def find_similar(
     for place, score in scores.by_place.items():
         task = tasks[place]
         is_near = score >= gate and scores.shared[place] >= LEAST_SHARED
-        if score <= 0 or (is_gated and not is_near) or asked.is_of(task):
+        if score <= 0 or (is_gated and not is_near) or query.is_of(task):
             continue
         if set(count_terms(task.title)) != title_terms:
             similar.append((task, score))

@@ -224,7 +224,7 @@ def lexical_lane(
     Args:
         task: the task.
         matches: the matches of the index.
-        neighbours: the notes beside some entries, by place.
+        neighbours: the neighbouring notes of some entries, by place.
     """
     task_grams = _list_grams(told(task).partition("\n")[0])
     lane = dict(shares({place_of(match.located): match.lexical for match in matches}))
@@ -234,8 +234,10 @@ def lexical_lane(
 
     scores: dict[Place, float] = {}
     for place, score in lane.items():
-        beside = max((lane.get(note, 0.0) for note in neighbours.get(place, ())), default=0.0)
-        scores[place] = score + NEIGHBOUR_WEIGHT * beside
+        neighbour_score = max(
+            (lane.get(note, 0.0) for note in neighbours.get(place, ())), default=0.0
+        )
+        scores[place] = score + NEIGHBOUR_WEIGHT * neighbour_score
     return scores
 
 

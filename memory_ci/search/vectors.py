@@ -145,7 +145,7 @@ def vector_matches(
 
 def _make_answer(nearest_entries: Nearest, error_message: str) -> VectorAnswer:
     """Return the answer of the lane, turned off if too few entries have a vector."""
-    near, seen, total = nearest_entries
+    neighbours, seen, total = nearest_entries
     reasons: list[str] = []
     if seen < total:
         reasons.append(_describe_coverage(seen, total))
@@ -157,7 +157,7 @@ def _make_answer(nearest_entries: Nearest, error_message: str) -> VectorAnswer:
 
     matches: dict[Place, float] = {}
     located_entries: dict[Place, Located] = {}
-    for located, cosine in near:
+    for located, cosine in neighbours:
         place = (located.path, located.line)
         matches[place] = cosine
         located_entries[place] = located
@@ -212,8 +212,8 @@ def _choose_nearest(
     candidates = [(row, cosine_by_hash[hash_]) for row, hash_ in listed if hash_ in cosine_by_hash]
     best = nlargest(max(1, depth), candidates, key=itemgetter(1))
     located_by_row = _look_up(index, [row for row, _ in best])
-    near = tuple(Near(located_by_row[row], cosine) for row, cosine in best)
-    return Nearest(near, len(candidates), len(listed))
+    neighbours = tuple(Near(located_by_row[row], cosine) for row, cosine in best)
+    return Nearest(neighbours, len(candidates), len(listed))
 
 
 def nearest_to(
@@ -221,7 +221,7 @@ def nearest_to(
 ) -> dict[bytes, Nearest]:
     """Return the entries nearest to each of several texts that have a vector.
 
-    Nothing is embedded. Of several models the one is used that has vectors of most texts.
+    Nothing is embedded. The model that has vectors of most texts is used.
 
     Args:
         index: the index.
@@ -280,9 +280,9 @@ def store(index: Index, model_id: str, hashes: Sequence[bytes], vectors: Vectors
 
 def _list_entries(index: Index, filters: Filters) -> list[ListedEntry]:
     """Return the entries that the lexical lane would search."""
-    shown = Filters(scopes=RANKED_SCOPES, statuses=SHOWN_STATUSES)
-    shown.update(filters)
-    condition, values = build_filter(shown)
+    searched = Filters(scopes=RANKED_SCOPES, statuses=SHOWN_STATUSES)
+    searched.update(filters)
+    condition, values = build_filter(searched)
     return index.read(LIST.format(filter=condition), values, _read_listed)
 
 
@@ -350,7 +350,7 @@ def _split_by_hash(hashes: Sequence[bytes], data: bytes) -> dict[bytes, bytes]:
 
 
 def _cosines(data: bytes, query: Vectors) -> list[float]:
-    """Return the cosine of every stored vector with the query; 0 for one that is no number.
+    """Return the cosine of every stored vector with the query; 0 if it is no number.
 
     All vectors have length one, or zero.
     """

@@ -411,7 +411,7 @@ class _Piece(NamedTuple):
 
 
 def load_file(
-    path: str, data: bytes, patterns: ScopePatterns, known: Collection[bytes] = ()
+    path: str, data: bytes, patterns: ScopePatterns, known_hashes: Collection[bytes] = ()
 ) -> LoadedFile:
     """Read a memory file. Never raises: text that cannot be served is in the findings.
 
@@ -419,22 +419,22 @@ def load_file(
         path: the path of the file.
         data: its content.
         patterns: which files have which scope.
-        known: hashes of entries that are not read again (`LoadedFile.kept`). They are used only if
-            every other entry of the file begins with `---` and its id, and nothing in it affects
-            the text after it: no open fence, no third `---`, no conflict.
+        known_hashes: hashes of entries that are not read again (`LoadedFile.kept`). They are used
+            only if every other entry of the file begins with `---` and its id, and nothing in it
+            affects the text after it: no open fence, no third `---`, no conflict.
     """
     loaded: LoadedFile | None = None
-    if known and not is_fragment(path):
-        loaded = _load_unknown(path, data, patterns, set(known))
+    if known_hashes and not is_fragment(path):
+        loaded = _load_unknown(path, data, patterns, set(known_hashes))
     return loaded or locate_entries(parse_memory_file(path, data), patterns)
 
 
 def _load_unknown(
-    path: str, data: bytes, patterns: ScopePatterns, known: set[bytes]
+    path: str, data: bytes, patterns: ScopePatterns, known_hashes: set[bytes]
 ) -> LoadedFile | None:
     """Read the entries of a file that are not known; None if they cannot be read alone."""
     scope = classify_scope(path, patterns) or PROJECT
-    pieces, kept = _split_pieces(data, scope, known)
+    pieces, kept_entries = _split_pieces(data, scope, known_hashes)
     entries: list[Located] = []
     prose: list[tuple[int, str]] = []
     findings: list[Finding] = []
@@ -450,7 +450,7 @@ def _load_unknown(
         prose += [(line + above, text) for line, text in part.prose]
         findings += [replace(finding, line=finding.line + above) for finding in part.findings]
         sources.update((line + above, source) for line, source in part.sources.items())
-    if not pieces and not kept:
+    if not pieces and not kept_entries:
         return None
     return LoadedFile(
         path=path,
@@ -459,19 +459,19 @@ def _load_unknown(
         prose=tuple(prose),
         findings=tuple(findings),
         sources=sources,
-        kept=tuple(kept),
+        kept=tuple(kept_entries),
     )
 
 
 def _split_pieces(
-    data: bytes, scope: ScopeOf, known: set[bytes]
+    data: bytes, scope: ScopeOf, known_hashes: set[bytes]
 ) -> tuple[list[_Piece], list[tuple[bytes, int]]]:
     """Cut a file at the begin of each entry.
 
     Args:
         data: the content of the file.
         scope: its scope.
-        known: hashes of entries; those that are found are removed.
+        known_hashes: hashes of entries; those that are found are removed.
 
     Returns:
         The text before the first entry and the entries that are not known, and the hash and line
@@ -479,22 +479,22 @@ def _split_pieces(
     """
     first, *texts = (b"\n" + data).split(ENTRY_START)
     pieces: list[_Piece] = []
-    kept: list[tuple[bytes, int]] = []
+    kept_entries: list[tuple[bytes, int]] = []
     if not texts:
-        return pieces, kept
+        return pieces, kept_entries
     if first:
         pieces.append(_Piece(1, first[1:] + b"\n", 0))
     hasher = _make_hasher(scope)
     line = first.count(b"\n") + 1
     for text in texts:
         source = hasher(text)
-        if source in known:
-            known.discard(source)  # A second copy is read.
-            kept.append((source, line))
+        if source in known_hashes:
+            known_hashes.discard(source)  # A second copy is read.
+            kept_entries.append((source, line))
         else:
             pieces.append(_Piece(line, ENTRY_START[1:] + text, 2))
         line += text.count(b"\n") + 2
-    return pieces, kept
+    return pieces, kept_entries
 
 
 def _is_closed(text: bytes, separators: int) -> bool:

@@ -172,7 +172,7 @@ def _edit_segments(
 
 
 def choose_twin(twins: Sequence[Entry], entry: Entry) -> int:
-    """Return the index of the entry, of several with one id, of which `entry` is a state.
+    """Return the index of the entry whose new state is `entry`, of several with one id.
 
     It is the first with the same title, body and unknown keys, else the first.
     """
@@ -257,7 +257,7 @@ def apply_changes(files: Mapping[str, bytes], changes: Sequence[Change]) -> dict
     """Apply the changes of a plan to files.
 
     Args:
-        files: the content of the touched files; one that is absent is new.
+        files: the content of the touched files; an absent file is new.
         changes: the changes.
 
     Returns:

@@ -266,7 +266,7 @@ def parse_episode_file(path: str, data: bytes) -> ParsedEpisodes:
 
 
 def edit_tellings(path: str, data: bytes, change: Callable[[Telling], Telling]) -> bytes:
-    """Return a file with its tellings changed; one that is not changed keeps its text.
+    """Return a file with its tellings changed; an unchanged telling keeps its text.
 
     Args:
         path: the path of the file.
@@ -466,7 +466,7 @@ def fold_months(files: Mapping[str, bytes | None], before: date) -> dict[str, by
     read stays.
 
     Args:
-        files: the content of files of episodes; None for one that cannot be read at all.
+        files: the content of files of episodes; None for an unreadable file.
         before: the day.
 
     Returns:

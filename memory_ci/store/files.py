@@ -17,7 +17,7 @@ def write_file(path: Path, data: bytes, root: Path | None = None) -> None:
     Args:
         path: the file.
         data: its whole content.
-        root: the directory inside of which the file must be, outside of its `.git`, after symbolic
+        root: the directory that the file must be in, outside of its `.git`, after symbolic
             links are resolved: a link on a branch must not lead out of it.
 
     Raises:

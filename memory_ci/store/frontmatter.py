@@ -31,7 +31,7 @@ Value = str | tuple[str, ...] | None
 
 
 class BadValueError(Exception):
-    """A field with a value that is not allowed; the message says what is."""
+    """A field with a value that is not allowed; the message names those that are."""
 
 
 class FieldProblem(msgspec.Struct, frozen=True):
@@ -217,7 +217,7 @@ def edit_front_matter(
     """Rewrite the fields that differ, each in its place; every other line is kept.
 
     A new field comes before the first field that follows it in canonical order. A new line ends as
-    the one that it replaces or precedes. The comment after a value on one line is kept.
+    the line that it replaces or precedes. The comment after a value on one line is kept.
 
     Args:
         lines: the lines of a front matter, which may end in a carriage return.

@@ -51,7 +51,7 @@ def is_heading_2(line: str) -> bool:
     return level == 2 and text != ""
 
 
-def is_underlined(lines: Sequence[str], at: int) -> bool:
+def is_underlined(lines: Sequence[str], index: int) -> bool:
     """Return whether a line is a heading of level 2 by the dashes below it.
 
     A paragraph of several lines above dashes is text over a rule.
@@ -60,12 +60,12 @@ def is_underlined(lines: Sequence[str], at: int) -> bool:
     >>> [is_underlined(lines, 0) for lines in cases]
     [True, False, False]
     """
-    if at + 1 >= len(lines) or not UNDERLINE.fullmatch(lines[at + 1]):
+    if index + 1 >= len(lines) or not UNDERLINE.fullmatch(lines[index + 1]):
         return False
-    if at and lines[at - 1].strip():
+    if index and lines[index - 1].strip():
         return False
-    text = lines[at].lstrip(" ")
-    is_indented_code = len(lines[at]) - len(text) >= 4
+    text = lines[index].lstrip(" ")
+    is_indented_code = len(lines[index]) - len(text) >= 4
     return not is_indented_code and text.strip() != "" and not OTHER_BLOCK.match(text)
 
 

@@ -151,7 +151,7 @@ class _Adopter:
         lines[number:number] = [line + self._ending for line in new_lines]
 
     def _draft(self, lines: Sequence[str]) -> Entry:
-        """Return an entry of what a person wrote.
+        """Return an entry of a note.
 
         Its words decide on its type and on its id, so that two clones give it the same id, unless
         that is used.

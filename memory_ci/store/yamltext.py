@@ -267,7 +267,7 @@ class _EventReader:
         return YamlNode(tuple(items), line)
 
     def _next(self) -> Any:  # noqa: ANN401 - PyYAML's events are untyped
-        """Return the next event, unless it is one that is refused."""
+        """Return the next event, or refuse it."""
         event = next(self._events)
         line = event.start_mark.line
         if _kind(event) == "Alias" or getattr(event, "anchor", None):
