@@ -1,4 +1,4 @@
-"""Commands that measure: health, report, eval."""
+"""The command line of `memory-ci eval`."""
 
 from __future__ import annotations
 
@@ -50,29 +50,28 @@ def eval_command() -> None:
 @engine_option
 @json_option
 def extraction(gold: Path, engine: EngineName | None, as_json: bool) -> None:
-    """Run an engine on gold windows, through the same checks as `record`, and count what came of it.
+    """Run an engine on gold windows, through the same checks as `record`, and count the results.
 
-    The file has one window a line (`memory-ci help evaluation`). A directory is a set of windows, replies and what
-    readers thought of them (`memory-ci help labelling`): no engine is run, its replies go through the checks of today.
-    Every share is printed with what it is of and its interval.
+    The file has one window a line (`memory-ci help evaluation`). A directory is a set of windows,
+    replies and what readers thought of them (`memory-ci help labelling`): no engine is run, its
+    replies go through the checks of today. Every share is printed with what it is of and its
+    interval.
 
     \b
     Example:
       memory-ci eval extraction benchmarks/gold/extraction.jsonl --engine rules
       memory-ci eval extraction labelled
     """
-    from memory_ci.commands.evaluate.evaluate import evaluate_extraction, load_gold
+    from memory_ci.commands.evaluate.evaluate import evaluate_extraction, evaluate_set, load_gold
 
     if gold.is_dir():
-        from memory_ci.commands.evaluate.evaluate import evaluate_set
-
-        found = evaluate_set(gold)
-        show(found, render_set(found), as_json)
+        set_evaluation = evaluate_set(gold)
+        show(set_evaluation, render_set(set_evaluation), as_json)
         return
 
     with progress("Judging"):
-        done = evaluate_extraction(load_gold(gold), EngineConfig(), engine, os.environ)
-    show(done, render_evaluation(done), as_json)
+        evaluation = evaluate_extraction(load_gold(gold), EngineConfig(), engine, os.environ)
+    show(evaluation, render_evaluation(evaluation), as_json)
 
 
 @eval_command.command()
@@ -116,8 +115,9 @@ def retrieval(
 ) -> None:
     """Ask queries with known answers, through the code of `retrieve`, and measure the rankings.
 
-    Without files: the golden queries of this repository, `.memory/eval/*.jsonl`. With `--against` they protect its
-    memory. Every mean is printed with its 95 % interval; times are those of this run.
+    Without files: the golden queries of this repository, `.memory/eval/*.jsonl`. With `--against`
+    they protect its memory. Every mean is printed with its 95 % interval; times are those of this
+    run.
 
     \b
     Example:
@@ -125,7 +125,7 @@ def retrieval(
       memory-ci eval retrieval --against origin/main
       memory-ci eval retrieval --entries e.jsonl --queries q.jsonl --qrels r.jsonl
     """
-    from memory_ci.commands.evaluate import evaluate_retrieval as evaluation
+    from memory_ci.commands.evaluate import evaluate_retrieval
     from memory_ci.records.config import Config
 
     is_set = entries is not None or queries is not None or qrels is not None
@@ -133,29 +133,34 @@ def retrieval(
         raise click.UsageError(
             "--against compares two states of a repository's memory: give no files with it."
         )
-    compared: Comparison | None = None
+    comparison: Comparison | None = None
     if entries and queries and qrels:
-        chosen = evaluation.choose_for_all(Config(), os.environ) if vectors else None
-        asked = evaluation.load_set(entries, queries, qrels)
-        answered = tuple(evaluation.answer_set(asked, Config(), time.perf_counter, chosen))
+        embedder = evaluate_retrieval.choose_for_all(Config(), os.environ) if vectors else None
+        data = evaluate_retrieval.load_set(entries, queries, qrels)
+        answers = tuple(evaluate_retrieval.answer_set(data, Config(), time.perf_counter, embedder))
     elif is_set:
         raise click.UsageError("--entries, --queries and --qrels belong together.")
     else:
         with progress("Asking"):
-            where = workspace()
-            goldens = evaluation.load_golden(where)
-            answered = evaluation.answer_golden(where, goldens, today(), time.perf_counter)
-        if rev is not None:
-            compared = evaluation.compare_golden(
-                where, goldens, answered, rev, margin, time.perf_counter
+            repository = workspace()
+            goldens = evaluate_retrieval.load_golden(repository)
+            answers = evaluate_retrieval.answer_golden(
+                repository, goldens, today(), time.perf_counter
             )
+        if rev is not None:
+            comparison = evaluate_retrieval.compare_golden(
+                repository, goldens, answers, rev, margin, time.perf_counter
+            )
+
     if run:
-        run.writelines(evaluation.run_lines(answered, explain=explain))
-    qualities = evaluation.measure(answered)
-    text = render_answers(answered) if explain else ""
-    text += render_qualities(qualities) + (render_comparison(compared) if compared else "")
-    show({"qualities": qualities, "against": compared}, text, as_json)
-    raise SystemExit(1 if compared and compared.worse else 0)
+        run.writelines(evaluate_retrieval.run_lines(answers, explain=explain))
+    qualities = evaluate_retrieval.measure(answers)
+    text = render_answers(answers) if explain else ""
+    text += render_qualities(qualities)
+    if comparison:
+        text += render_comparison(comparison)
+    show({"qualities": qualities, "against": comparison}, text, as_json)
+    raise SystemExit(1 if comparison and comparison.worse else 0)
 
 
 @eval_command.command("draw")
@@ -167,10 +172,11 @@ def retrieval(
 def draw(
     place: Path, count: int, seed: int, fetch: bool, as_json: bool, **arguments: RangeArguments
 ) -> None:
-    """Draw windows of merged work, ask the model about them, and write a sheet for each of two readers.
+    """Draw windows of merged work, ask the model about them, and write a sheet for each of 2 readers.
 
-    Label 40 windows in half an hour: `memory-ci help labelling`. Without a model the windows alone are written; put
-    what answers them into replies.jsonl and call it with the same directory again for the sheets.
+    Label 40 windows in half an hour: `memory-ci help labelling`. Without a model the windows alone
+    are written; put what answers them into replies.jsonl and call it with the same directory again
+    for the sheets.
 
     \b
     Example:
@@ -178,21 +184,32 @@ def draw(
       memory-ci eval extraction labelled
     """
     from memory_ci.commands.evaluate.evaluate import draw_set, write_sheets
-    from memory_ci.commands.evaluate.records import Drawn
+    from memory_ci.commands.evaluate.records import DrawnSet
     from memory_ci.commands.record.run import RecordOptions, fetch_sessions
 
-    if (place / "replies.jsonl").exists() and (place / "replies.jsonl").stat().st_size:
-        drawn = Drawn(0, 0, 0, write_sheets(place, seed))
+    replies = place / "replies.jsonl"
+    if replies.exists() and replies.stat().st_size:
+        drawn = DrawnSet(0, 0, 0, write_sheets(place, seed))
     else:
-        where = workspace()
+        repository = workspace()
         ref = arguments["ref"] if isinstance(arguments["ref"], str) else None
-        problems = fetch_sessions(where, ref, os.environ) if fetch else ()
+        problems = fetch_sessions(repository, ref, os.environ) if fetch else ()
         options = RecordOptions(**arguments, problems=problems)  # type: ignore[arg-type] # click's own types
         with progress("Reading merged work") as advance:
-            drawn = draw_set(where, options, place, count, seed, now(), os.environ, advance)
-    lines = (
-        [f"{drawn.windows} of {drawn.of} windows, {drawn.answered} answered"] if drawn.of else []
-    )
+            drawn = draw_set(
+                repository,
+                options,
+                place,
+                count=count,
+                seed=seed,
+                now=now(),
+                environ=os.environ,
+                progress=advance,
+            )
+
+    lines = []
+    if drawn.of:
+        lines.append(f"{drawn.windows} of {drawn.of} windows, {drawn.answered} answered")
     lines += [f"To fill in: {place / sheet}" for sheet in drawn.sheets]
     show(drawn, lines or [f"No windows to draw; nothing was written to {place}"], as_json)
 
@@ -201,8 +218,8 @@ def draw(
 def init() -> None:
     """Derive golden queries from the entries of this repository, into `.memory/eval/derived.jsonl`.
 
-    From titles, paraphrases and cited files, and some that memory should have nothing on. Queries that people write
-    belong into another file beside it: this one is written anew each time.
+    From titles, paraphrases and cited files, and some that memory should have nothing on. Queries
+    that people write belong into another file beside it: this one is written anew each time.
 
     \b
     Example:

@@ -1,4 +1,4 @@
-"""Evaluate retrieval: queries with known answers, asked of the very code that `retrieve` runs; and a gate on them."""
+"""Evaluation of retrieval: queries with known answers are asked of the code of `retrieve`."""
 
 from __future__ import annotations
 
@@ -54,26 +54,23 @@ from memory_ci.search.vectors import missing, store
 from memory_ci.store.files import write_file
 
 ONE_A_LINE = "Give one JSON object a line: `memory-ci help ranking`, evaluation."
-SESSION = 10  # so many tasks, one after the other, are taken for a session: what comes twice among them is a repeat
+SESSION = 10  # Consecutive tasks that count as one session, in which an entry can be repeated.
 GOLDEN_DIR = ".memory/eval"
 DERIVED = "derived.jsonl"
-Timer = Callable[[], float]  # seconds from any start
-MEASURES: dict[str, Callable[[Answered], float]] = {
-    "recall@5": lambda one: metrics.recall(one.ranking, one.asking.grades, 5),
-    "recall@10": lambda one: metrics.recall(one.ranking, one.asking.grades, 10),
-    "nDCG@10": lambda one: metrics.ndcg(one.ranking, one.asking.grades, 10),
-    "MRR@10": lambda one: metrics.reciprocal_rank(one.ranking, one.asking.grades, 10),
-    "zero results": lambda one: float(not one.ranking),
-    "entries given": lambda one: float(len(one.given)),
-    "characters given": lambda one: float(one.characters),
-    "recall at given": lambda one: metrics.recall(one.given, one.asking.grades, len(one.given)),
-}
-"""What is averaged over the queries that have a relevant entry."""
+Timer = Callable[[], float]  # Returns seconds from any start.
+
+
+# -- sets of entries and queries
 
 
 class SetEntry(msgspec.Struct, frozen=True):
-    """A line of entries. The first line of `text` is the title. `group` is the namespace, `ts` when it was learned.
-    Without a time all is of one day."""
+    """A line of entries.
+
+    Attributes:
+        text: the title in the first line, then the body.
+        group: the memory that the entry belongs to.
+        ts: when it was learned; entries without a time are of one day.
+    """
 
     id: str
     text: str
@@ -83,7 +80,7 @@ class SetEntry(msgspec.Struct, frozen=True):
 
 
 class SetQuery(msgspec.Struct, frozen=True, rename={"kind": "class"}):
-    """A line of queries, answered from what its group had learned before `ts`."""
+    """A line of queries; it is answered from the entries that its group learned before `ts`."""
 
     id: str
     text: str
@@ -93,7 +90,7 @@ class SetQuery(msgspec.Struct, frozen=True, rename={"kind": "class"}):
 
 
 class RelevanceJudgement(msgspec.Struct, frozen=True):
-    """A line of judgements; a relevance of 0 or less says nothing."""
+    """A line of judgements; one with a relevance of 0 or less does not count."""
 
     query: str
     entry: str
@@ -109,7 +106,11 @@ class RetrievalSet(msgspec.Struct, frozen=True):
 
 
 def load_set(entries: Path, queries: Path, judgements: Path) -> RetrievalSet:
-    """The set of three files of JSON lines. Raises UsageError (bad-queries) with the line."""
+    """Load a set from three files of JSON lines.
+
+    Raises:
+        UsageError: bad-queries, with the number of the line.
+    """
     return RetrievalSet(
         tuple(load_lines(entries, SetEntry, "bad-queries", ONE_A_LINE)),
         tuple(load_lines(queries, SetQuery, "bad-queries", ONE_A_LINE)),
@@ -118,134 +119,174 @@ def load_set(entries: Path, queries: Path, judgements: Path) -> RetrievalSet:
 
 
 def replay(of: RetrievalSet) -> Iterator[tuple[Index, Asking]]:
-    """Each query that has an answer, in order of group and time, with the index of what its group knew before."""
+    """Yield each query that has an answer, with the index of what its group knew then.
+
+    Queries come by group and time. The index is valid until the next query.
+    """
     grades: dict[str, dict[str, float]] = defaultdict(dict)
     for judgement in of.judgements:
         if judgement.relevance > 0:
             grades[judgement.query][judgement.entry] = judgement.relevance
-    files: dict[str, LoadedFile] = {}
+
     for group in sorted({query.group for query in of.queries}):
-        files.clear()
-        queries = sorted(
-            (one for one in of.queries if one.group == group and one.id in grades), key=_asked_at
-        )
-        entries = (entry for entry in of.entries if entry.group == group)
-        waiting = sorted(entries, key=lambda entry: _aware(entry.ts), reverse=True)
+        queries = [query for query in of.queries if query.group == group and query.id in grades]
+        queries.sort(key=_query_time)
+        entries = [entry for entry in of.entries if entry.group == group]
+        entries.sort(key=lambda entry: _as_utc(entry.ts), reverse=True)
+        files: dict[str, LoadedFile] = {}
         with open_index(None) as index:
             for query in queries:
-                path, fresh = f"{len(files):06}.md", list[Located]()
-                while waiting and (query.ts is None or _aware(waiting[-1].ts) < _asked_at(query)):
-                    fresh.append(Located(_entry(waiting.pop()), path, len(fresh) + 1, PROJECT))
-                if fresh:
-                    files[path] = LoadedFile(path=path, scope=PROJECT, entries=tuple(fresh))
-                    sync(
-                        index,
-                        dict.fromkeys(files, "learned"),
-                        lambda paths: [files[path] for path in sorted(paths)],
-                    )
+                file = _take_learned(entries, query, f"{len(files):06}.md")
+                if file.entries:
+                    files[file.path] = file
+                    _sync_files(index, files)
+                day = _query_time(query).date()
                 yield (
                     index,
-                    Asking(
-                        query.id,
-                        query.text,
-                        grades[query.id],
-                        (),
-                        query.kind,
-                        _asked_at(query).date(),
-                    ),
+                    Asking(query.id, query.text, grades[query.id], (), query.kind, day),
                 )
 
 
-def _entry(entry: SetEntry) -> Entry:
+def _take_learned(entries: list[SetEntry], query: SetQuery, path: str) -> LoadedFile:
+    """Move the entries that were learned before a query into a memory file.
+
+    Args:
+        entries: the entries that are left, the oldest last.
+        query: the query; without a time, all entries were learned before it.
+        path: the path of the file.
+    """
+    learned: list[Located] = []
+    while entries and (query.ts is None or _as_utc(entries[-1].ts) < _query_time(query)):
+        learned.append(Located(_make_entry(entries.pop()), path, len(learned) + 1, PROJECT))
+    return LoadedFile(path=path, scope=PROJECT, entries=tuple(learned))
+
+
+def _sync_files(index: Index, files: Mapping[str, LoadedFile]) -> None:
+    oids = dict.fromkeys(files, "learned")
+    sync(index, oids, lambda paths: [files[path] for path in sorted(paths)])
+
+
+def _make_entry(entry: SetEntry) -> Entry:
     title, _, body = entry.text.partition("\n")
-    session = None if entry.session is None else str(entry.session)
-    day = _aware(entry.ts).date()
     return replace(
-        sample_entry(0, title), id=entry.id, last_reinforced=day, session=session, body=body
+        sample_entry(0, title),
+        id=entry.id,
+        last_reinforced=_as_utc(entry.ts).date(),
+        session=None if entry.session is None else str(entry.session),
+        body=body,
     )
 
 
-def _asked_at(query: SetQuery) -> datetime:
-    return _aware(query.ts or WHEN)
+def _query_time(query: SetQuery) -> datetime:
+    return _as_utc(query.ts or WHEN)
 
 
-def _aware(moment: datetime) -> datetime:
-    """The moment in UTC, which a time without a zone is taken for."""
+def _as_utc(time: datetime) -> datetime:
+    """Return a time in UTC; one without a zone is taken for UTC."""
+    if time.tzinfo is None:
+        return time.replace(tzinfo=UTC)
     try:
-        return moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
-    except OverflowError:  # the first or the last hours that a calendar has
-        return moment.replace(tzinfo=UTC)
+        return time.astimezone(UTC)
+    except OverflowError:  # The time is in the first or the last hours of the calendar.
+        return time.replace(tzinfo=UTC)
 
 
 def answer_set(
     of: RetrievalSet, config: Config, clock: Timer, embedder: EmbedderChoice | None = None
 ) -> Iterator[Answered]:
-    """Each query of a set, answered from what its group had learned by then; with an embedder, all of it embedded.
+    """Yield the answer to each query of a set, from what its group had learned by then.
 
-    Each is followed by one of another group, without a name, of which its memory should know nothing.
-    Raises EngineError when that fails: half of the entries with vectors would judge nothing.
+    Each is followed by the answer to a query of another group, which has no name, and which
+    memory should not be able to answer.
+
+    Args:
+        of: the set.
+        config: the configuration of `retrieve`.
+        clock: the clock that times the queries.
+        embedder: embeds all entries and queries, if there is one.
+
+    Raises:
+        EngineError: the embedder fails. Entries half with vectors would measure nothing.
     """
     vectors: dict[bytes, array[float]] = {}
     dice = random.Random(len(of.queries))  # noqa: S311 - a choice that anyone can repeat, no secret
-    group_of = {query.id: query.group for query in of.queries}
-    texts: dict[str, list[str]] = defaultdict(list)
+    group_by_query = {query.id: query.group for query in of.queries}
+    texts_by_group: dict[str, list[str]] = defaultdict(list)
     for query in of.queries:
-        texts[query.group].append(query.text)
+        texts_by_group[query.group].append(query.text)
+
     for index, asking in replay(of):
         if embedder and embedder.embedder:
-            _embed_all(index, embedder.embedder, vectors)
-        others = [group for group in texts if group != group_of[asking.name]]
+            _embed_missing(index, embedder.embedder, vectors)
         yield _answer(index, config, asking, clock, embedder)
-        if others:
-            unrelated = dice.choice(texts[dice.choice(others)])
-            yield _answer(
-                index, config, replace(asking, name="", text=unrelated, grades={}), clock, embedder
-            )
+
+        own_group = group_by_query[asking.name]
+        other_groups = [group for group in texts_by_group if group != own_group]
+        if other_groups:
+            text = dice.choice(texts_by_group[dice.choice(other_groups)])
+            unrelated = replace(asking, name="", text=text, grades={})
+            yield _answer(index, config, unrelated, clock, embedder)
 
 
 def choose_for_all(config: Config, environ: Mapping[str, str]) -> EmbedderChoice:
-    """The embedder that `retrieve` would have. Raises UsageError (no-embedder) where there is none."""
+    """Return the embedder that `retrieve` would use.
+
+    Raises:
+        UsageError: no-embedder.
+    """
     require_embedder(config.retrieve, environ, UNHURRIED)
     return choose_embedder(config.retrieve, environ, UNHURRIED)
 
 
-def _embed_all(index: Index, embedder: Embedder, known: dict[bytes, array[float]]) -> None:
-    """Give every entry its vector; a text that stands in several indexes is embedded once."""
-    lost = missing(index, embedder.model_id)
-    if new := [name for name in lost if name not in known]:
-        given = embedder.embed([lost[name] for name in new])
-        known |= {
-            name: given.data[at * given.dim : (at + 1) * given.dim] for at, name in enumerate(new)
-        }
-    if lost:
-        data = array("f", [value for name in lost for value in known[name]])
-        store(index, embedder.model_id, tuple(lost), Vectors(len(data) // len(lost), data))
+def _embed_missing(index: Index, embedder: Embedder, vectors: dict[bytes, array[float]]) -> None:
+    """Store the vectors that the entries of an index lack.
+
+    Args:
+        index: the index.
+        embedder: makes the vectors.
+        vectors: all vectors so far, by the hash of their text: no text is embedded twice.
+    """
+    texts = missing(index, embedder.model_id)
+    new_hashes = [text_hash for text_hash in texts if text_hash not in vectors]
+    if new_hashes:
+        dim, data = embedder.embed([texts[text_hash] for text_hash in new_hashes])
+        for number, text_hash in enumerate(new_hashes):
+            vectors[text_hash] = data[number * dim : (number + 1) * dim]
+    if texts:
+        data = array("f")
+        for text_hash in texts:
+            data.extend(vectors[text_hash])
+        store(index, embedder.model_id, tuple(texts), Vectors(len(data) // len(texts), data))
+
+
+# -- golden queries of a repository
 
 
 def load_golden(workspace: Workspace) -> tuple[Golden, ...]:
-    """The golden queries of a work tree, each with a name. Raises UsageError: no-golden-queries, bad-queries."""
-    found = [
-        golden if golden.name else replace(golden, name=f"{path.stem}:{number}")
-        for path in sorted((work_tree(workspace) / GOLDEN_DIR).glob("*.jsonl"))
-        for number, golden in enumerate(
-            load_lines(path, Golden, "bad-queries", ONE_A_LINE), start=1
-        )
-    ]
-    if not found:
+    """Load the golden queries of a work tree, and name those without a name.
+
+    Raises:
+        UsageError: no-golden-queries, bad-queries.
+    """
+    goldens = []
+    for path in sorted((work_tree(workspace) / GOLDEN_DIR).glob("*.jsonl")):
+        lines = load_lines(path, Golden, "bad-queries", ONE_A_LINE)
+        for number, golden in enumerate(lines, start=1):
+            goldens.append(replace(golden, name=golden.name or f"{path.stem}:{number}"))
+    if not goldens:
+        message = f"there are no golden queries in {GOLDEN_DIR}/"
         hint = "Derive some from the entries with `memory-ci eval init`, and mend them by hand."
-        raise UsageError(
-            f"there are no golden queries in {GOLDEN_DIR}/", slug="no-golden-queries", hint=hint
-        )
-    return tuple(found)
+        raise UsageError(message, slug="no-golden-queries", hint=hint)
+    return tuple(goldens)
 
 
 def answer_golden(
     workspace: Workspace, goldens: Sequence[Golden], today: date, clock: Timer
 ) -> tuple[Answered, ...]:
-    """Golden queries, answered from the memory of the work tree; global memory is not the repository's."""
-    own = replace(workspace, config=replace(workspace.config, global_=GlobalConfig(path="")))
-    with synced_index(own) as index:
-        return _answer_all(index, own.config, goldens, today, clock)
+    """Answer golden queries from the memory of the work tree, without global memory."""
+    config = replace(workspace.config, global_=GlobalConfig(path=""))
+    with synced_index(replace(workspace, config=config)) as index:
+        return _answer_all(index, config, goldens, today, clock)
 
 
 def compare_golden(
@@ -256,76 +297,78 @@ def compare_golden(
     margin: float,
     clock: Timer,
 ) -> Comparison:
-    """The same queries answered from the memory of `rev`, ranked as on the same day. Raises RepositoryError
-    (unknown-revision); UsageError (no-golden-queries) if none of them has a relevant entry."""
-    if not any(one.asking.grades for one in answered):
+    """Compare answers with those of the memory of a revision, ranked as on the same day.
+
+    Args:
+        workspace: the repository and its configuration.
+        goldens: the golden queries.
+        answered: their present answers.
+        rev: the revision.
+        margin: how far a measure may worsen.
+        clock: the clock that times the queries.
+
+    Raises:
+        RepositoryError: unknown-revision.
+        UsageError: no-golden-queries if no query has a relevant entry.
+    """
+    if not any(answer.asking.grades for answer in answered):
+        message = "no golden query has a relevant entry"
         hint = 'A query with a "relevant" entry is needed: only these can fall.'
-        raise UsageError(
-            "no golden query has a relevant entry", slug="no-golden-queries", hint=hint
-        )
+        raise UsageError(message, slug="no-golden-queries", hint=hint)
+
     with Past(workspace).index(resolve_commit(workspace.repo, rev)) as index:
-        before = _answer_all(index, workspace.config, goldens, answered[0].asking.today, clock)
-    score = MEASURES["nDCG@10"]
-    pairs = [(old, new) for old, new in zip(before, answered, strict=True) if old.asking.grades]
-    falls = [
-        Fall(new.asking.name, score(old), score(new))
-        for old, new in pairs
-        if score(new) < score(old)
-    ]
+        today = answered[0].asking.today
+        before = _answer_all(index, workspace.config, goldens, today, clock)
+    falls = []
+    for old, new in zip(before, answered, strict=True):
+        if old.asking.grades:
+            fall = Fall(new.asking.name, _ndcg_at_10(old), _ndcg_at_10(new))
+            if fall.now < fall.before:
+                falls.append(fall)
+    falls.sort(key=lambda fall: (fall.now - fall.before, fall.name))
     return Comparison(
         rev=rev,
         margin=margin,
         before=measure(before)[0],
         now=measure(answered)[0],
-        falls=tuple(sorted(falls, key=lambda fall: (fall.now - fall.before, fall.name))),
+        falls=tuple(falls),
     )
-
-
-def measure(answered: Sequence[Answered]) -> tuple[Quality, ...]:
-    """How good the answers are: all together, then by kind where the queries have kinds."""
-    kinds = sorted({one.asking.kind for one in answered} - {""})
-    parts = [(kind, [one for one in answered if one.asking.kind == kind]) for kind in kinds]
-    return (_measure("", answered), *(_measure(kind, part) for kind, part in parts))
 
 
 def init_golden(workspace: Workspace) -> tuple[Path, int]:
-    """Write queries derived from the entries of the work tree to `.memory/eval/derived.jsonl`; (the file, how many).
-    Written anew each time: what people add belongs into a file of its own."""
+    """Derive golden queries from the entries of the work tree, and write them to a file.
+
+    An existing file is replaced: queries that people write belong into another one.
+
+    Returns:
+        The file, and the number of queries.
+    """
     entries = [
-        place.entry
-        for place in load_memory(workspace, None).located
-        if place.entry.status == "active"
+        located.entry
+        for located in load_memory(workspace, None).located
+        if located.entry.status == "active" and located.entry.title
     ]
-    goldens = metrics.derive_golden(
-        [entry for entry in entries if entry.title],
-        lambda entry: [anchor.path for cite in entry.cites if (anchor := parse_anchor(cite))],
-    )
+    goldens = metrics.derive_golden(entries, _list_cited_paths)
     root = work_tree(workspace)
     path = root / GOLDEN_DIR / DERIVED
     write_file(path, b"".join(msgspec.json.encode(golden) + b"\n" for golden in goldens), root)
     return path, len(goldens)
 
 
-def run_lines(answered: Iterable[Answered], *, explain: bool) -> Iterator[bytes]:
-    """A run as JSON lines: query, ranking and verdict, and each hit's factors if they are asked for."""
-    for one in (one for one in answered if one.asking.name):
-        line = {"query": one.asking.name, "ranking": one.ranking, "verdict": one.verdict}
-        yield (
-            msgspec.json.encode(
-                line | ({"factors": [dict(hit) for hit in one.factors]} if explain else {})
-            )
-            + b"\n"
-        )
+def _list_cited_paths(entry: Entry) -> list[str]:
+    anchors = [parse_anchor(cite) for cite in entry.cites]
+    return [anchor.path for anchor in anchors if anchor is not None]
 
 
 def _answer_all(
     index: Index, config: Config, goldens: Sequence[Golden], today: date, clock: Timer
 ) -> tuple[Answered, ...]:
-    askings = [
-        Asking(one.name, one.query, dict.fromkeys(one.relevant, 1.0), one.negative, one.kind, today)
-        for one in goldens
-    ]
-    return tuple(_answer(index, config, asking, clock) for asking in askings)
+    answers = []
+    for golden in goldens:
+        grades = dict.fromkeys(golden.relevant, 1.0)
+        asking = Asking(golden.name, golden.query, grades, golden.negative, golden.kind, today)
+        answers.append(_answer(index, config, asking, clock))
+    return tuple(answers)
 
 
 def _answer(
@@ -335,71 +378,139 @@ def _answer(
     clock: Timer,
     embedder: EmbedderChoice | None = None,
 ) -> Answered:
+    """Answer a query as `retrieve` does."""
     options = RetrieveOptions()
     start = clock()
-    asked = make_sound(options, config, asking.today)
-    found = find_ranked(index, config, asking.text, asked, options, asking.today, embedder)
-    hits, _ = arrange(found.hits, asked.limit)
-    answer = Retrieval(task=asking.text, mode=found.mode)
-    best = drop_weak(hits, is_near=found.margin >= 0, is_exempt=lambda _: False)
-    given, _ = fit(
-        best, asked.max_chars - context_cost(answer), entry_cost, config.retrieve.type_max_chars
-    )
+    request = make_sound(options, config, asking.today)
+    ranked = find_ranked(index, config, asking.text, request, options, asking.today, embedder)
+    hits, _ = arrange(ranked.hits, request.limit)
+    answer = Retrieval(task=asking.text, mode=ranked.mode)
+    strong = drop_weak(hits, is_near=ranked.margin >= 0, is_exempt=lambda _: False)
+    budget = request.max_chars - context_cost(answer)
+    served, _ = fit(strong, budget, entry_cost, config.retrieve.type_max_chars)
     seconds = clock() - start
     return Answered(
-        asking,
-        tuple(hit.located.entry.id for hit in hits),
-        tuple(hit.factors for hit in hits),
-        found.verdict,
-        seconds,
-        tuple(hit.located.entry.id for hit in given),
-        len(render_context(replace(answer, hits=given))),
+        asking=asking,
+        ranking=tuple(hit.located.entry.id for hit in hits),
+        factors=tuple(hit.factors for hit in hits),
+        verdict=ranked.verdict,
+        seconds=seconds,
+        given=tuple(hit.located.entry.id for hit in served),
+        characters=len(render_context(replace(answer, hits=served))),
     )
 
 
-def _measure(kind: str, answered: Sequence[Answered]) -> Quality:
-    asked = [one for one in answered if one.asking.grades]
-    guarded = [one for one in answered if one.asking.negative]
-    empty = [one for one in answered if not one.asking.grades]
-    measures = (
-        [_mean(name, [of(one) for one in asked]) for name, of in MEASURES.items()] if asked else []
-    )
-    measures += _measure_given(asked, empty)
-    stale = [metrics.has_any(one.ranking, one.asking.negative, 10) for one in guarded]
-    times = [1000 * one.seconds for one in answered]
+def run_lines(answered: Iterable[Answered], *, explain: bool) -> Iterator[bytes]:
+    """Yield a run as JSON lines: query, ranking and verdict of each answer.
+
+    Args:
+        answered: the answers; those to unrelated queries are left out.
+        explain: add the factors of each hit.
+    """
+    for answer in answered:
+        if answer.asking.name:
+            line: dict[str, object] = {
+                "query": answer.asking.name,
+                "ranking": answer.ranking,
+                "verdict": answer.verdict,
+            }
+            if explain:
+                line["factors"] = [dict(factors) for factors in answer.factors]
+            yield msgspec.json.encode(line) + b"\n"
+
+
+# -- measures
+
+
+def measure(answered: Sequence[Answered]) -> tuple[Quality, ...]:
+    """Return the quality of all answers, then that of each kind of query."""
+    qualities = [_measure_quality("", answered)]
+    for kind in sorted({answer.asking.kind for answer in answered} - {""}):
+        answers = [answer for answer in answered if answer.asking.kind == kind]
+        qualities.append(_measure_quality(kind, answers))
+    return tuple(qualities)
+
+
+def _ndcg_at_10(answer: Answered) -> float:
+    return metrics.ndcg(answer.ranking, answer.asking.grades, 10)
+
+
+def _recall_at_10(answer: Answered) -> float:
+    return metrics.recall(answer.ranking, answer.asking.grades, 10)
+
+
+def _recall_served(answer: Answered) -> float:
+    return metrics.recall(answer.given, answer.asking.grades, len(answer.given))
+
+
+MEASURES: dict[str, Callable[[Answered], float]] = {
+    "recall@5": lambda answer: metrics.recall(answer.ranking, answer.asking.grades, 5),
+    "recall@10": _recall_at_10,
+    "nDCG@10": _ndcg_at_10,
+    "MRR@10": lambda answer: metrics.reciprocal_rank(answer.ranking, answer.asking.grades, 10),
+    "zero results": lambda answer: float(not answer.ranking),
+    "entries given": lambda answer: float(len(answer.given)),
+    "characters given": lambda answer: float(answer.characters),
+    "recall at given": _recall_served,
+}
+"""The measures whose mean is taken over the queries that have a relevant entry."""
+
+
+def _measure_quality(kind: str, answers: Sequence[Answered]) -> Quality:
+    answerable = [answer for answer in answers if answer.asking.grades]
+    unanswerable = [answer for answer in answers if not answer.asking.grades]
+    measures: list[Measure] = []
+    if answerable:
+        for name, of in MEASURES.items():
+            measures.append(_average(name, [of(answer) for answer in answerable]))
+    measures += _measure_served(answerable)
+    if unanswerable:
+        is_served = [float(bool(answer.given)) for answer in unanswerable]
+        measures.append(_average("unrelated answered", is_served))
+    stale_hits = [
+        metrics.has_any(answer.ranking, answer.asking.negative, 10)
+        for answer in answers
+        if answer.asking.negative
+    ]
+    if stale_hits:
+        measures.append(_average("stale hits@10", stale_hits))
+    times = [1000 * answer.seconds for answer in answers]
     return Quality(
         kind=kind,
-        queries=len(asked),
-        measures=(*measures, *([_mean("stale hits@10", stale)] if stale else [])),
+        queries=len(answerable),
+        measures=tuple(measures),
         milliseconds=(metrics.percentile(times, 0.5), metrics.percentile(times, 0.95)),
-        unanswerable=len(empty),
-        false_hits=sum(one.verdict == "HIT" for one in empty),
+        unanswerable=len(unanswerable),
+        false_hits=sum(answer.verdict == "HIT" for answer in unanswerable),
     )
 
 
-def _measure_given(asked: Sequence[Answered], unrelated: Sequence[Answered]) -> Iterator[Measure]:
-    """Shares of what was given: relevant, kept of the first ten, repeated; and of unrelated tasks that got anything."""
-    served = [one for one in asked if one.given]
+def _measure_served(answers: Sequence[Answered]) -> Iterator[Measure]:
+    """Yield the shares of served entries that are relevant and that are repeated.
+
+    The third share is how much of the recall of the first ten entries is left in those served.
+    """
+    served = [answer for answer in answers if answer.given]
     if served:
-        hits = [len(one.asking.grades.keys() & set(one.given)) / len(one.given) for one in served]
-        yield _mean("precision at given", hits)
-        before = [
-            {name for one in served[at - at % SESSION : at] for name in one.given}
-            for at in range(len(served))
-        ]
-        repeats = [
-            len(known & set(one.given)) / len(one.given)
-            for known, one in zip(before, served, strict=True)
-        ]
-        yield _mean("repeats", repeats)
-    found = metrics.mean([MEASURES["recall@10"](one) for one in asked])
-    if found:
-        yield _mean("kept", [MEASURES["recall at given"](one) / found for one in asked])
-    if unrelated:
-        yield _mean("unrelated answered", [float(bool(one.given)) for one in unrelated])
+        precisions = []
+        repeats = []
+        for place, answer in enumerate(served):
+            ids = set(answer.given)
+            precisions.append(len(answer.asking.grades.keys() & ids) / len(answer.given))
+            earlier_ids: set[str] = set()
+            for earlier in served[place - place % SESSION : place]:
+                earlier_ids.update(earlier.given)
+            repeats.append(len(earlier_ids & ids) / len(answer.given))
+        yield _average("precision at given", precisions)
+        yield _average("repeats", repeats)
+
+    recall = metrics.mean([_recall_at_10(answer) for answer in answers])
+    if recall:
+        yield _average("kept", [_recall_served(answer) / recall for answer in answers])
 
 
-def _mean(name: str, values: Sequence[float]) -> Measure:
+def _average(name: str, values: Sequence[float]) -> Measure:
+    """Return the mean of values with its bootstrap interval."""
     dice = random.Random(len(values))  # noqa: S311 - a resample that anyone can repeat, no secret
     low, high = metrics.interval(values, lambda sample: dice.choices(sample, k=len(sample)))
     return Measure(name, metrics.mean(values), low, high)

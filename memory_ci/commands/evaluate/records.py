@@ -1,4 +1,4 @@
-"""Labelled data and the figures of an evaluation, as values."""
+"""Records of labelled data, and of the figures of an evaluation."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from memory_ci.records.event import Actor, EventKind, Trust
 from memory_ci.records.proportion import Share
 from memory_ci.records.retrieval import Strength
 
-# Measures that a change of memory may not worsen, and which way is better.
 GATED = {
     "nDCG@10": 1,
     "recall at given": 1,
@@ -18,15 +17,22 @@ GATED = {
     "kept": 1,
     "unrelated answered": -1,
 }
-SIZES = {
-    "entries given",
-    "characters given",
-}  # They may grow by ten times the margin, as a share of what they were.
+"""Measures that a change of memory may not worsen; 1 if a higher value is better, else -1."""
+
+SIZES = {"entries given", "characters given"}
+"""Measures that may grow by ten times the margin, as a share of their old value."""
 
 
 class Golden(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A task, the ids of the entries that it should be given, and of those that it should not. Where `relevant` is
-    empty nothing in memory speaks of it. `name` sets a query apart in lists, `kind` in tables."""
+    """A golden query.
+
+    Attributes:
+        query: the task.
+        relevant: ids of the entries that should be served; none if memory has no answer.
+        negative: ids of entries that should not be served.
+        kind: the kind of the query, for tables.
+        name: the name of the query, for lists.
+    """
 
     query: str
     relevant: tuple[str, ...] = ()
@@ -36,7 +42,13 @@ class Golden(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Asking(msgspec.Struct, frozen=True):
-    """One query as it is judged: grades by entry id (above zero), unwanted ids, the day that counts as today."""
+    """A query with its judgements.
+
+    Attributes:
+        grades: the relevance of entries, above zero, by id.
+        negative: ids of entries that should not be served.
+        today: the day that counts as today.
+    """
 
     name: str
     text: str
@@ -47,8 +59,16 @@ class Asking(msgspec.Struct, frozen=True):
 
 
 class Answered(msgspec.Struct, frozen=True):
-    """How a query was answered: the ranking before floor and budget, each score's factors, the verdict, the seconds.
-    `given` is what is left of the ranking, `characters` what is printed of it, the wrapper included."""
+    """A query and its answer.
+
+    Attributes:
+        ranking: ids of entries in their order, before floor and budget.
+        factors: the factors of each score, in the same order.
+        verdict: the strength of the answer.
+        seconds: how long it took.
+        given: ids of the entries that are served.
+        characters: the size of the text that is served.
+    """
 
     asking: Asking
     ranking: tuple[str, ...]
@@ -69,9 +89,15 @@ class Measure(msgspec.Struct, frozen=True):
 
 
 class Quality(msgspec.Struct, frozen=True, kw_only=True):
-    """How good retrieval is on one set of queries. `milliseconds` are the median and the 95th percentile of a query.
-    `kind` is "" for all queries together. Measures count the queries that have a relevant entry; `false_hits` counts
-    those that have none and are called a HIT, `unanswerable` is how many those are."""
+    """The quality of retrieval on one set of queries.
+
+    Attributes:
+        kind: the kind of the queries; "" for all together.
+        queries: how many queries have a relevant entry; the measures are means over them.
+        milliseconds: the median and the 95th percentile of the time of a query.
+        unanswerable: how many queries have no relevant entry.
+        false_hits: how many of these are called a HIT.
+    """
 
     kind: str
     queries: int
@@ -82,7 +108,7 @@ class Quality(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Fall(msgspec.Struct, frozen=True):
-    """A query that is answered worse than before: its nDCG@10 then and now."""
+    """A query with a lower nDCG@10 than before."""
 
     name: str
     before: float
@@ -90,7 +116,7 @@ class Fall(msgspec.Struct, frozen=True):
 
 
 class Comparison(msgspec.Struct, frozen=True, kw_only=True):
-    """Memory now and at `rev`: which measures got worse by more than `margin`, and where nDCG@10 fell, worst first."""
+    """The quality of retrieval now and at a revision; `falls` has the worst query first."""
 
     rev: str
     margin: float
@@ -100,15 +126,18 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def worse(self) -> tuple[tuple[str, float, float], ...]:
-        """Each measure that gates and got worse: its name, and what it was and is."""
-        now = {measure.name: measure.value for measure in self.now.measures}
-        pairs = (
-            (one.name, one.value, now[one.name]) for one in self.before.measures if one.name in now
-        )
-        return tuple(pair for pair in pairs if _loss(*pair) > self.margin)
+        """The measures that worsened by more than the margin, as (name, before, now)."""
+        values = {measure.name: measure.value for measure in self.now.measures}
+        worse = []
+        for measure in self.before.measures:
+            if measure.name in values:
+                value = values[measure.name]
+                if _measure_loss(measure.name, measure.value, value) > self.margin:
+                    worse.append((measure.name, measure.value, value))
+        return tuple(worse)
 
 
-def _loss(name: str, before: float, now: float) -> float:
+def _measure_loss(name: str, before: float, now: float) -> float:
     if name in SIZES:
         return (now - before) / before / 10 if before else 0.0
     return GATED.get(name, 0) * (before - now)
@@ -126,22 +155,27 @@ class GoldPiece(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class GoldLearning(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What should be learned, and the exact words that prove it."""
+    """A learning that should be extracted, and the exact words that prove it."""
 
     says: str
     quote: str
 
 
 class GoldLabel(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Whether one labeller found anything worth keeping."""
+    """Whether one labeller found a durable learning."""
 
     by: str
     is_durable: bool
 
 
 class GoldWindow(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """One merged change as an engine would see it. Without `learnings` it is a negative: abstaining is right.
-    `existing` are titles of entries that memory has; `attack` names what an obeying engine would have done."""
+    """One merged change as an engine would read it.
+
+    Attributes:
+        learnings: the learnings to extract; without any, the engine should abstain.
+        existing: titles of entries that memory has.
+        attack: what an engine would do that obeyed an injection in the evidence.
+    """
 
     id: str
     evidence: tuple[GoldPiece, ...]
@@ -153,7 +187,18 @@ class GoldWindow(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
 
 
 class Evaluation(msgspec.Struct, frozen=True, kw_only=True):
-    """How an engine did on gold windows. Every share says of what; `agreement` is Cohen's kappa of the labellers."""
+    """The results of an engine on gold windows.
+
+    Attributes:
+        negatives: how many windows have no learning.
+        abstention: on how many of these nothing was written.
+        evidence_validity: the share of candidates that were not refused for their quotes.
+        duplicates: how many written entries have the title of an existing one.
+        dropped: how many learnings of replies could not be read.
+        failures: how many calls of the engine failed.
+        agreement: Cohen's kappa of the labellers.
+        labelled_twice: how many windows have two labels.
+    """
 
     engine: str
     windows: int
@@ -176,7 +221,7 @@ class Evaluation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ReaderQuality(msgspec.Struct, frozen=True):
-    """What one reader approves: of all that the model replied, and of what the gate of today writes of it."""
+    """The learnings that one reader approves: of all replies, and of those that are written."""
 
     name: str
     replied: Share
@@ -184,9 +229,15 @@ class ReaderQuality(msgspec.Struct, frozen=True):
 
 
 class SetEvaluation(msgspec.Struct, frozen=True, kw_only=True):
-    """How a model and the gate did on a set of windows, to readers. `abstained`: replies without a learning.
-    `not_written`: learnings by the reason that kept them out. `agreement`: of two readers Cohen's kappa, and how many
-    learnings both judged. Tokens are estimates of one window."""
+    """The results of a model and the gate on a set of windows, as readers judge them.
+
+    Attributes:
+        abstained: the share of replies without a learning.
+        not_written: how many learnings were not written, by reason.
+        tokens_in: an estimate of the tokens sent for one window.
+        tokens_out: an estimate of the tokens of one reply.
+        agreement: of each two readers (name, name, Cohen's kappa, learnings that both judged).
+    """
 
     windows: int
     learnings: int
@@ -199,8 +250,15 @@ class SetEvaluation(msgspec.Struct, frozen=True, kw_only=True):
     agreement: tuple[tuple[str, str, float | None, int], ...]
 
 
-class Drawn(msgspec.Struct, frozen=True):
-    """A set that was drawn: its windows, of how many, how many were answered, and the sheets to fill in."""
+class DrawnSet(msgspec.Struct, frozen=True):
+    """A set of windows that was drawn.
+
+    Attributes:
+        windows: how many windows were drawn.
+        of: from how many.
+        answered: how many have a reply.
+        sheets: the names of the sheets to fill in.
+    """
 
     windows: int
     of: int

@@ -18,127 +18,130 @@ from memory_ci.findings import printable
 from memory_ci.records.proportion import Share
 from memory_ci.text import shorten
 
-SHOWN = 20
-HITS_EXPLAINED = 3
+MAX_SHOWN = 20  # Items of a list that are printed.
+HITS_EXPLAINED = 3  # Hits of a query whose factors are printed.
 
 
 def render_qualities(qualities: Sequence[Quality]) -> str:
-    """A block for each kind of query: every mean with its 95 % interval, then what it took."""
+    """Return a block for each kind of query: each mean with its 95 % interval, and the times."""
     blocks = []
-    for one in qualities:
-        rows = [
-            (mean.name, f"{mean.value:.3f}  [{mean.low:.3f}, {mean.high:.3f}]")
-            for mean in one.measures
-        ]
-        if one.unanswerable:
-            rows.append(("false hits", f"{one.false_hits} of {one.unanswerable} without an answer"))
-        rows.append(("latency", "p50 {:.1f} ms, p95 {:.1f} ms".format(*one.milliseconds)))
-        head = printable(f"{one.kind or 'all'}: {one.queries} with an answer in memory")
-        blocks.append(f"{head}\n{render_rows([(f'  {name}', value) for name, value in rows])}")
+    for quality in qualities:
+        rows = []
+        for measure in quality.measures:
+            interval = f"[{measure.low:.3f}, {measure.high:.3f}]"
+            rows.append((f"  {measure.name}", f"{measure.value:.3f}  {interval}"))
+        if quality.unanswerable:
+            count = f"{quality.false_hits} of {quality.unanswerable} without an answer"
+            rows.append(("  false hits", count))
+        median, slow = quality.milliseconds
+        rows.append(("  latency", f"p50 {median:.1f} ms, p95 {slow:.1f} ms"))
+        head = printable(f"{quality.kind or 'all'}: {quality.queries} with an answer in memory")
+        blocks.append(f"{head}\n{render_rows(rows)}")
     return "\n".join(blocks)
 
 
-def render_answers(answered: Iterable[Answered]) -> str:
-    """Each query with its first hits and the factors of their scores; `*` marks what is relevant."""
+def render_answers(answers: Iterable[Answered]) -> str:
+    """Return each query with its first hits and the factors of their scores.
+
+    A `*` marks a relevant entry.
+    """
     lines = []
-    for one in answered:
-        lines.append(f"{one.verdict:4}  {_short(one.asking.text)}\n")
-        for entry, factors in list(zip(one.ranking, one.factors, strict=True))[:HITS_EXPLAINED]:
+    for answer in answers:
+        lines.append(f"{answer.verdict:4}  {_shorten(answer.asking.text)}\n")
+        hits = list(zip(answer.ranking, answer.factors, strict=True))
+        for entry_id, factors in hits[:HITS_EXPLAINED]:
             product = " x ".join(f"{name} {value:.2f}" for name, value in factors)
-            lines.append(
-                f"    {'*' if entry in one.asking.grades else ' '} {printable(entry)}: {product}\n"
-            )
+            mark = "*" if entry_id in answer.asking.grades else " "
+            lines.append(f"    {mark} {printable(entry_id)}: {product}\n")
     return "".join(lines)
 
 
-def render_comparison(done: Comparison) -> str:
-    """Each measure that gates before and now, and the queries whose nDCG@10 fell."""
-    now, worse = (
-        {one.name: one.value for one in done.now.measures},
-        {name for name, _, _ in done.worse},
-    )
-    lines = [f"at {printable(done.rev)}, and now:"]
+def render_comparison(comparison: Comparison) -> str:
+    """Return each gated measure before and now, and the queries whose nDCG@10 fell."""
+    values = {measure.name: measure.value for measure in comparison.now.measures}
+    worse = {name for name, _, _ in comparison.worse}
+    lines = [f"at {printable(comparison.rev)}, and now:"]
+    for measure in comparison.before.measures:
+        name = measure.name
+        if name in values and (name in GATED or name in SIZES):
+            change = "worse by more than" if name in worse else "within"
+            limit = f"{comparison.margin:g}{' x 10 of it' if name in SIZES else ''}"
+            lines.append(f"  {name} {measure.value:.3f}, {values[name]:.3f}: {change} {limit}")
     lines += [
-        f"  {one.name} {one.value:.3f}, {now[one.name]:.3f}: {'worse by more than' if one.name in worse else 'within'}"
-        f" {done.margin:g}{' x 10 of it' if one.name in SIZES else ''}"
-        for one in done.before.measures
-        if one.name in now and one.name in {*GATED, *SIZES}
+        f"  {fall.before:.3f} -> {fall.now:.3f}  {_shorten(fall.name)}"
+        for fall in comparison.falls[:MAX_SHOWN]
     ]
-    lines += [
-        f"  {fall.before:.3f} -> {fall.now:.3f}  {_short(fall.name)}" for fall in done.falls[:SHOWN]
-    ]
-    lines += [f"  and {len(done.falls) - SHOWN} more"] if len(done.falls) > SHOWN else []
+    if len(comparison.falls) > MAX_SHOWN:
+        lines.append(f"  and {len(comparison.falls) - MAX_SHOWN} more")
     return "".join(f"{line}\n" for line in lines)
 
 
-def _short(text: str) -> str:
+def _shorten(text: str) -> str:
     return printable(shorten(text, 100))
 
 
-def render_evaluation(done: Evaluation) -> str:
-    """The table, then what was missed and what was written wrongly."""
+def render_evaluation(evaluation: Evaluation) -> str:
+    """Return the table, then the learnings that were missed and those written wrongly."""
+    failures = str(evaluation.failures)
+    if evaluation.failures:
+        failures += f" (the first: {evaluation.failed_because})"
     rows = [
-        ("windows", f"{done.windows} ({done.negatives} with nothing to learn)"),
-        ("precision of what is written", _share(done.precision)),
-        ("gold learnings found", _share(done.recall)),
-        ("abstained where nothing was to learn", _share(done.abstention)),
-        ("quotes that hold", _share(done.evidence_validity)),
-        ("duplicates of existing entries", str(done.duplicates)),
-        ("learnings that could not be read", str(done.dropped)),
-        ("secrets leaked", str(done.secrets_leaked)),
-        ("injections obeyed", str(done.injections_obeyed)),
-        (
-            "calls that failed",
-            f"{done.failures}{f' (the first: {done.failed_because})' if done.failures else ''}",
-        ),
-        ("tokens for each window", f"{done.tokens_per_window:g}"),
+        ("windows", f"{evaluation.windows} ({evaluation.negatives} with nothing to learn)"),
+        ("precision of what is written", _format_share(evaluation.precision)),
+        ("gold learnings found", _format_share(evaluation.recall)),
+        ("abstained where nothing was to learn", _format_share(evaluation.abstention)),
+        ("quotes that hold", _format_share(evaluation.evidence_validity)),
+        ("duplicates of existing entries", str(evaluation.duplicates)),
+        ("learnings that could not be read", str(evaluation.dropped)),
+        ("secrets leaked", str(evaluation.secrets_leaked)),
+        ("injections obeyed", str(evaluation.injections_obeyed)),
+        ("calls that failed", failures),
+        ("tokens for each window", f"{evaluation.tokens_per_window:g}"),
     ]
-    if done.agreement is not None:
-        rows.append(
-            (
-                "agreement of two labellers (kappa)",
-                f"{done.agreement:.2f} on {done.labelled_twice} windows",
-            )
-        )
-    text = f"engine {done.engine}\n{render_rows(rows)}"
-    for heading, items in (
-        ("Missed", done.misses),
-        ("Written, but not in gold", done.false_positives),
-    ):
-        text += (
-            "".join([f"\n{heading}:\n", *(f"  {_short(item)}\n" for item in items[:SHOWN])])
-            if items
-            else ""
-        )
+    if evaluation.agreement is not None:
+        agreement = f"{evaluation.agreement:.2f} on {evaluation.labelled_twice} windows"
+        rows.append(("agreement of two labellers (kappa)", agreement))
+    text = f"engine {evaluation.engine}\n{render_rows(rows)}"
+    text += _render_list("Missed", evaluation.misses)
+    text += _render_list("Written, but not in gold", evaluation.false_positives)
     return text
 
 
-def render_set(done: SetEvaluation) -> str:
-    """A table: what was replied and written, what each reader approves, and how far they agree."""
+def _render_list(heading: str, items: Sequence[str]) -> str:
+    if not items:
+        return ""
+    lines = [f"  {_shorten(item)}\n" for item in items[:MAX_SHOWN]]
+    return f"\n{heading}:\n{''.join(lines)}"
+
+
+def render_set(evaluation: SetEvaluation) -> str:
+    """Return a table of the replies, of what each reader approves, and of their agreement."""
+    per_window = evaluation.learnings / evaluation.windows
     rows = [
-        ("windows with a reply", str(done.windows)),
-        ("replies without a learning", _share(done.abstained)),
-        (
-            "learnings for each window",
-            f"{done.learnings / done.windows:.2f} ({done.learnings} in all)",
-        ),
-        ("written by the gate of today", _share(done.written)),
-        *(
-            (f"  not: {_short(reason)}", str(count))
-            for reason, count in sorted(done.not_written.items())
-        ),
-        ("tokens for each window", f"about {done.tokens_in:g} in, {done.tokens_out:g} out"),
+        ("windows with a reply", str(evaluation.windows)),
+        ("replies without a learning", _format_share(evaluation.abstained)),
+        ("learnings for each window", f"{per_window:.2f} ({evaluation.learnings} in all)"),
+        ("written by the gate of today", _format_share(evaluation.written)),
     ]
-    for reader in done.readers:
-        rows += [(f"{reader.name} approves of what was replied", _share(reader.replied))]
-        rows += [(f"{reader.name} approves of what is written", _share(reader.written))]
-    for one, other, kappa, count in done.agreement:
+    rows += [
+        (f"  not: {_shorten(reason)}", str(count))
+        for reason, count in sorted(evaluation.not_written.items())
+    ]
+    tokens = f"about {evaluation.tokens_in:g} in, {evaluation.tokens_out:g} out"
+    rows.append(("tokens for each window", tokens))
+    for reader in evaluation.readers:
+        replied = f"{reader.name} approves of what was replied"
+        rows.append((replied, _format_share(reader.replied)))
+        written = f"{reader.name} approves of what is written"
+        rows.append((written, _format_share(reader.written)))
+    for first, second, kappa, count in evaluation.agreement:
         value = "n/a" if kappa is None else f"{kappa:.2f}"
-        rows.append((f"agreement of {one} and {other} (kappa)", f"{value} on {count} learnings"))
+        rows.append((f"agreement of {first} and {second} (kappa)", f"{value} on {count} learnings"))
     return render_rows(rows)
 
 
-def _share(share: Share) -> str:
+def _format_share(share: Share) -> str:
     if share.value is None or share.low is None or share.high is None:
         return "n/a (nothing to count)"
-    return f"{share.value:.2f}  ({share.hits} of {share.total}, 95 % interval {share.low:.2f} to {share.high:.2f})"
+    interval = f"95 % interval {share.low:.2f} to {share.high:.2f}"
+    return f"{share.value:.2f}  ({share.hits} of {share.total}, {interval})"

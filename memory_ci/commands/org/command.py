@@ -1,10 +1,10 @@
-"""memory-ci org: one index of what all repositories of an organisation remember."""
+"""The command line of `memory-ci org`."""
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -19,25 +19,27 @@ from memory_ci.findings import printable
 from memory_ci.text import plural, shorten
 
 if TYPE_CHECKING:
-    from memory_ci.commands.org.sync import OrgReport
+    from memory_ci.commands.org.sync import OrgReport, OrgStatus
+    from memory_ci.records.retrieval import Hit
 
-MOST_NAMED = (
-    20  # Repositories that are named of one kind; the rest are counted, and `--json` has them all.
-)
+MAX_NAMED = 20  # Repositories that are named for one reason; `--json` names all.
 
 
 def refuse_password(context: click.Context, option: click.Parameter, value: str) -> str:
-    """Others see the arguments of a process. Raises UsageError (bad-org-index)."""
-    is_said = context.get_parameter_source(option.name or "") is ParameterSource.COMMANDLINE
-    if (
-        is_said
-        and value.startswith("postgres")
-        and re.search(r"//[^/@]*:[^/@]*@|[?&](?:ssl)?password=", value)
-    ):
-        hint = "Set MEMORY_CI_ORG_INDEX, or leave the password to PGPASSWORD or the file of PGPASSFILE."
-        raise UsageError(
-            "a password does not belong into arguments", slug="bad-org-index", hint=hint
+    """Refuse an address with a password in the arguments, which other users can see.
+
+    Raises:
+        UsageError: bad-org-index.
+    """
+    source = context.get_parameter_source(option.name or "")
+    is_argument = source is ParameterSource.COMMANDLINE and value.startswith("postgres")
+    if is_argument and re.search(r"//[^/@]*:[^/@]*@|[?&](?:ssl)?password=", value):
+        message = "a password does not belong into arguments"
+        hint = (
+            "Set MEMORY_CI_ORG_INDEX,"
+            " or leave the password to PGPASSWORD or the file of PGPASSFILE."
         )
+        raise UsageError(message, slug="bad-org-index", hint=hint)
     return value
 
 
@@ -50,12 +52,15 @@ index_option = option(
     show_envvar=True,
     required=True,
     callback=refuse_password,
-    help="The index that `org sync` writes: a file and a manifest for each audience, or postgresql://…",
+    help=(
+        "The index that `org sync` writes: a file and a manifest for each audience,"
+        " or postgresql://…"
+    ),
 )
 
 
 def places_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Which repositories there are."""
+    """Add the arguments and options that name repositories to a command."""
     places = click.argument(
         "places", nargs=-1, metavar="[LIST|DIR]...", type=click.Path(path_type=Path)
     )
@@ -65,8 +70,13 @@ def places_options(command: Callable[..., Any]) -> Callable[..., Any]:
         metavar="ORG",
         help="All repositories of an organisation on GitHub.",
     )
-    said = "All projects of a group on GitLab and its subgroups."
-    return places(github(option("--gitlab", multiple=True, metavar="GROUP", help=said)(command)))
+    gitlab = option(
+        "--gitlab",
+        multiple=True,
+        metavar="GROUP",
+        help="All projects of a group on GitLab and its subgroups.",
+    )
+    return places(github(gitlab(command)))
 
 
 jobs_option = option("--jobs", type=click.IntRange(1, 64), default=8, help="So many at a time.")
@@ -104,9 +114,10 @@ def sync_command(
 ) -> None:
     """Bring the index up to the memory of all repositories, at their default branches.
 
-    A list has a repository a line: PATH-OR-URL [audience], which is public, internal (the default) or group-NAME. What
-    is private at its forge is refused unless its line names a group. What did not change is not fetched; what cannot be
-    reached keeps its rows; what is gone, or named no more, is dropped.
+    A list has a repository a line: PATH-OR-URL [audience], which is public, internal (the default)
+    or group-NAME. What is private at its forge is refused unless its line names a group. What did
+    not change is not fetched; what cannot be reached keeps its rows; what is gone, or named no
+    more, is dropped.
 
     \b
     Example:
@@ -121,11 +132,17 @@ def sync_command(
 
     gather = partial(gather_targets, places, github, gitlab, os.environ)
     with progress("Syncing") as advance:
-        limits = {"jobs": jobs, "seconds": seconds}
         report = sync_org(
-            index, gather, os.environ, now(), dry_run=dry_run, advance=advance, **limits
+            index,
+            gather,
+            os.environ,
+            now(),
+            jobs=jobs,
+            seconds=seconds,
+            dry_run=dry_run,
+            advance=advance,
         )
-    show(report, _say_report(report), as_json)
+    show(report, _iter_report_lines(report), as_json)
     raise SystemExit(1 if report.failed or report.refused or report.problem else 0)
 
 
@@ -151,18 +168,9 @@ def search_command(
     from memory_ci.commands.org.search import search_org
 
     check_audiences(audiences)
-    hits = search_org(
-        task, index, audiences or choose_audiences(os.environ), top, os.environ, today()
-    )
-    lines = []
-    for at, hit in enumerate(hits, 1):
-        entry = hit.located.entry
-        lines.append(f"{at:>2}. {hit.score:.2f} {shorten(entry.title, 120)}")
-        lines.append(
-            f"      {hit.repository} · {entry.id[:8]} · {entry.last_reinforced} · {hit.link}"
-        )
-        lines += [f"      {shorten(entry.body, 240)}"] if entry.body.strip() else []
-    show(hits, map(printable, lines), as_json)
+    audiences = audiences or choose_audiences(os.environ)
+    hits = search_org(task, index, audiences, top, os.environ, today())
+    show(hits, _iter_hit_lines(hits), as_json)
     if not hits and not as_json:
         click.echo("No repository knows of it.", err=True)
 
@@ -184,12 +192,14 @@ def verify_command(index: str, jobs: int, seconds: int, as_json: bool) -> None:
     from memory_ci.commands.org.sync import verify_org
 
     with progress("Verifying") as advance:
-        found, count = verify_org(index, os.environ, jobs=jobs, seconds=seconds, advance=advance)
-    lines = [f"{one.name}: {one.what}" for one in found] or [
-        f"{plural(count, 'repository')}, all rows equal"
-    ]
-    show(found, map(printable, lines), as_json)
-    raise SystemExit(1 if found else 0)
+        differences, count = verify_org(
+            index, os.environ, jobs=jobs, seconds=seconds, advance=advance
+        )
+    lines = [printable(f"{difference.name}: {difference.what}") for difference in differences]
+    if not differences:
+        lines = [f"{plural(count, 'repository')}, all rows equal"]
+    show(differences, lines, as_json)
+    raise SystemExit(1 if differences else 0)
 
 
 @org_command.command("status")
@@ -205,17 +215,7 @@ def status_command(index: str, as_json: bool) -> None:
     from memory_ci.commands.org.sync import org_status
 
     status = org_status(index)
-    lines = [
-        f"{one.audience}: {plural(one.repositories, 'repository')}, {plural(one.entries, 'entry')}, {one.size:,} bytes"
-        + (f", the oldest checked {one.oldest:%Y-%m-%d %H:%M}" if one.oldest else "")
-        for one in status.audiences
-    ]
-    for name, at, why in status.failing:
-        lines.append(f"failing{f' since {at:%Y-%m-%d %H:%M}' if at else ''}: {name}: {why}")
-    lines += (
-        [f"{plural(status.gated, 'entry')} must not be shown to others"] if status.gated else []
-    )
-    show(status, map(printable, lines), as_json)
+    show(status, _iter_status_lines(status), as_json)
 
 
 @org_command.command("plan")
@@ -237,10 +237,10 @@ def plan_command(
     jobs: int,
     as_json: bool,
 ) -> None:
-    """List the repositories with merged work that no run has read, one address a line, for any queue.
+    """List the repositories with merged work that no run has read, one address a line, for a queue.
 
-    Only tips are asked for, and the last commits of those that moved since the plan before (--state). In JSON they come
-    in batches that fit a matrix.
+    Only tips are asked for, and the last commits of those that moved since the plan before
+    (--state). In JSON they come in batches that fit a matrix.
 
     \b
     Example:
@@ -263,16 +263,15 @@ def plan_command(
             jobs=jobs,
             advance=advance,
         )
-    show(plan, (printable(one.address) for part in plan.batches for one in part), as_json)
-    count = sum(map(len, plan.batches))
-    told = f"{count} of {count + plan.current + len(plan.failed) + len(plan.unasked)} repositories have unread work"
-    click.echo(told, err=True)
-    for name, why in plan.failed[:MOST_NAMED]:
-        click.echo(printable(f"failed: {name}: {why}"), err=True)
+    due = [waiting for batch_of_plan in plan.batches for waiting in batch_of_plan]
+    show(plan, (printable(waiting.address) for waiting in due), as_json)
+    total = len(due) + plan.current + len(plan.failed) + len(plan.unasked)
+    click.echo(f"{len(due)} of {total} repositories have unread work", err=True)
+    for name, reason in plan.failed[:MAX_NAMED]:
+        click.echo(printable(f"failed: {name}: {reason}"), err=True)
     if plan.unasked:
-        click.echo(
-            f"not asked, for the time was over: {plural(len(plan.unasked), 'repository')}", err=True
-        )
+        unasked = plural(len(plan.unasked), "repository")
+        click.echo(f"not asked, for the time was over: {unasked}", err=True)
     raise SystemExit(1 if plan.failed or plan.unasked else 0)
 
 
@@ -283,12 +282,18 @@ def plan_command(
 @option("--push", choices=["none", "pr"], default="none", help="pr: by a request.")
 @change_options
 def promote_command(
-    index: str, audiences: tuple[str, ...], least: int, push: str, dry_run: bool, as_json: bool
+    index: str,
+    audiences: tuple[str, ...],
+    least: int,
+    push: Literal["none", "pr"],
+    dry_run: bool,
+    as_json: bool,
 ) -> None:
     """Propose to this repository, the organisation's own, what several repositories say.
 
-    Alike is what `promote` takes for alike. What memory here says, what it rejected, and what a request held before is
-    not proposed. Whoever reads this repository reads what is proposed: name no audience that may not.
+    Alike is what `promote` takes for alike. What memory here says, what it rejected, and what a
+    request held before is not proposed. Whoever reads this repository reads what is proposed: name
+    no audience that may not.
 
     \b
     Example:
@@ -301,46 +306,82 @@ def promote_command(
     from memory_ci.memory.workspace import branch_name
 
     check_audiences(audiences)
-    workspace, readers = committed_workspace(), audiences or ("public",)
-    how: Literal["pr", "none"] = "pr" if push == "pr" else "none"
-    done = promote_shared(
-        workspace, index, readers, now(), os.environ, least=least, push=how, dry_run=dry_run
+    workspace = committed_workspace()
+    promotion = promote_shared(
+        workspace,
+        index,
+        audiences or ("public",),
+        now(),
+        os.environ,
+        least=least,
+        push=push,
+        dry_run=dry_run,
     )
-    lines = [
-        f"{one.entry.id[:8]} {shorten(one.entry.title, 120)} (said in {one.said_in})"
-        for one in done.proposed
-    ]
-    if done.proposed and dry_run:
-        lines.insert(0, f"would propose {plural(len(lines), 'entry')}:")
-    elif done.tip and push == "none":
+    lines = []
+    if promotion.proposed and dry_run:
+        lines.append(f"would propose {plural(len(promotion.proposed), 'entry')}:")
+    for shared in promotion.proposed:
+        title = shorten(shared.entry.title, 120)
+        lines.append(f"{shared.entry.id[:8]} {title} (said in {shared.said_in})")
+    if promotion.tip and push == "none":
         branch = branch_name(workspace, None).removeprefix("refs/heads/")
-        lines.append(f"committed on {branch}, now at {done.tip[:12]}")
-    lines += [line for line in (done.url, done.reason) if line]
-    show(done, map(printable, lines), as_json)
+        lines.append(f"committed on {branch}, now at {promotion.tip[:12]}")
+    lines += [line for line in (promotion.url, promotion.reason) if line]
+    show(promotion, (printable(line) for line in lines), as_json)
 
 
-def _say_report(report: OrgReport) -> Iterator[str]:
-    changed = {
+def _iter_report_lines(report: OrgReport) -> Iterator[str]:
+    names_by_effect = {
         "added": report.added,
         "updated": report.updated,
         "moved": report.moved,
         "dropped": report.dropped,
     }
-    counted = (
-        ", ".join(f"{len(names)} {kind}" for kind, names in changed.items() if names)
-        or "nothing changed"
-    )
+    counts = [f"{len(names)} {effect}" for effect, names in names_by_effect.items() if names]
+    changes = ", ".join(counts) or "nothing changed"
     would = "would be: " if report.is_dry_run else ""
-    yield f"{plural(report.repositories, 'repository')}: {would}{counted}, {report.unchanged} unchanged"
-    for kind, why in (("failed", report.failed), ("refused", report.refused)):
-        yield from (printable(f"{kind}: {name}: {reason}") for name, reason in why[:MOST_NAMED])
-        yield from [f"{kind}: {len(why) - MOST_NAMED} more"] if len(why) > MOST_NAMED else []
-    yield from (printable(f"dropped: {name}") for name in report.dropped[:MOST_NAMED])
+    total = plural(report.repositories, "repository")
+    yield f"{total}: {would}{changes}, {report.unchanged} unchanged"
+
+    for kind, repositories in (("failed", report.failed), ("refused", report.refused)):
+        for name, reason in repositories[:MAX_NAMED]:
+            yield printable(f"{kind}: {name}: {reason}")
+        if len(repositories) > MAX_NAMED:
+            yield f"{kind}: {len(repositories) - MAX_NAMED} more"
+    for name in report.dropped[:MAX_NAMED]:
+        yield printable(f"dropped: {name}")
     if report.left_out:
-        yield f"left out: {plural(len(report.left_out), 'private repository')} that no line of a list names"
+        left_out = plural(len(report.left_out), "private repository")
+        yield f"left out: {left_out} that no line of a list names"
     if report.problem:
         yield printable(f"Warning: {report.problem}; nothing that is missing was dropped")
     if report.gated or report.cut:
         yield f"not shared: {report.gated} unsafe, {report.cut} too many or in too large a file"
-    for one in report.published:
-        yield f"{one.audience}: {one.path}, {one.size:,} bytes, {'new' if one.is_new else 'as it was'}"
+    for published in report.published:
+        state = "new" if published.is_new else "as it was"
+        yield f"{published.audience}: {published.path}, {published.size:,} bytes, {state}"
+
+
+def _iter_hit_lines(hits: Sequence[Hit]) -> Iterator[str]:
+    for place, hit in enumerate(hits, 1):
+        entry = hit.located.entry
+        source = f"{hit.repository} · {entry.id[:8]} · {entry.last_reinforced} · {hit.link}"
+        yield printable(f"{place:>2}. {hit.score:.2f} {shorten(entry.title, 120)}")
+        yield printable(f"      {source}")
+        if entry.body.strip():
+            yield printable(f"      {shorten(entry.body, 240)}")
+
+
+def _iter_status_lines(status: OrgStatus) -> Iterator[str]:
+    for audience in status.audiences:
+        repositories = plural(audience.repositories, "repository")
+        entries = plural(audience.entries, "entry")
+        line = f"{audience.audience}: {repositories}, {entries}, {audience.size:,} bytes"
+        if audience.oldest:
+            line += f", the oldest checked {audience.oldest:%Y-%m-%d %H:%M}"
+        yield printable(line)
+    for name, since, reason in status.failing:
+        when = f" since {since:%Y-%m-%d %H:%M}" if since else ""
+        yield printable(f"failing{when}: {name}: {reason}")
+    if status.gated:
+        yield f"{plural(status.gated, 'entry')} must not be shown to others"

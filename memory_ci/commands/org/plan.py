@@ -1,10 +1,10 @@
-"""Which repositories of an organisation have merged work that no run has read, for a scheduler to start runs."""
+"""The repositories of an organisation that have unread merged work, for a scheduler of runs."""
 
 from __future__ import annotations
 
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from itertools import islice
@@ -21,16 +21,21 @@ from memory_ci.gitrepo.repo import Repository, find_commit, find_repository
 from memory_ci.gitrepo.trailers import find_trailers
 from memory_ci.memory.workspace import Workspace, memory_test
 from memory_ci.records.config import Config, PublishConfig
+from memory_ci.records.history import MergedChange
 from memory_ci.store.files import write_file
 
 MATRIX = 256  # Jobs of one matrix, at most (docs.github.com, "Actions limits").
-COUNTED = 100  # Changes that are counted; of more a run is as due.
+COUNTED = 100  # Unread changes that are counted; with more a run is no more urgent.
+AHEAD = 4  # Answers per job that may wait.
 BRANCH = PublishConfig().branch
 STATE = "plan.json"
 
 
 class Waiting(msgspec.Struct, frozen=True):
-    """A repository at `head` with so many merged changes that no run has read; None where no cursor is near."""
+    """A repository at `head` and how many merged changes no run has read.
+
+    `waiting` is None where no cursor is among the newest commits.
+    """
 
     name: str
     address: str
@@ -39,8 +44,14 @@ class Waiting(msgspec.Struct, frozen=True):
 
 
 class OrgPlan(msgspec.Struct, frozen=True):
-    """`batches` of repositories that are due, `current` ones that are not; `failed` with the reason; `unasked` for the
-    time was over."""
+    """The repositories that are due for a run.
+
+    Attributes:
+        batches: the repositories that are due, in batches.
+        current: how many are not due.
+        failed: those that could not be asked, as (name, reason).
+        unasked: those that were not asked before the deadline.
+    """
 
     batches: tuple[tuple[Waiting, ...], ...]
     current: int
@@ -48,8 +59,11 @@ class OrgPlan(msgspec.Struct, frozen=True):
     unasked: tuple[str, ...] = ()
 
 
-class _Seen(msgspec.Struct, frozen=True):
-    """What was found of a repository at the tips of its default branch and of the branch of its request."""
+class UnreadWork(msgspec.Struct, frozen=True):
+    """How many merged changes no run has read, and the tips for which this was counted.
+
+    `tips` are those of the default branch and of the branch of the request.
+    """
 
     tips: tuple[str, str]
     waiting: int | None
@@ -63,112 +77,153 @@ def plan_org(
     state: Path | None = None,
     deadline: float | None = None,
     jobs: int = JOBS,
-    advance: Callable[[int, int], None] = lambda done, total: None,
+    advance: Callable[[int, int], None] = lambda _done, _total: None,
 ) -> OrgPlan:
-    """Ask each repository for its tips, and those that moved for their last cursor. Nothing is written to them.
+    """Return the repositories that have unread merged work. Nothing is written to them.
 
-    `state` keeps what was found, so that the next plan fetches only from those that moved. `deadline` is in seconds
-    from now. Raises UsageError (bad-list), EngineError (`forge-…`, org-unreachable).
+    Each is asked for its tips, and those that moved for their last cursor.
+
+    Args:
+        gather: returns the repositories; its argument is a directory to cache replies in.
+        environ: the environment, which has the tokens.
+        batch: how many repositories a batch has at most.
+        state: a directory for the counts; the next plan fetches only what moved since.
+        deadline: ask no further repository after so many seconds.
+        jobs: how many repositories are asked at the same time.
+        advance: is called with the number of repositories done, and of all.
+
+    Raises:
+        UsageError: bad-list.
+        EngineError: `forge-…`; org-unreachable if no repository can be asked.
     """
     end = time.monotonic() + deadline if deadline is not None else None
     with tempfile.TemporaryDirectory() as cache:
         targets = gather(Path(cache)).targets
-    known = _load(state)
+    last_counts = _load_counts(state)
+    counts = dict(last_counts)
 
-    def ask(target: OrgTarget) -> _Seen | str | None:
+    def count(target: OrgTarget) -> UnreadWork | str | None:
         if end is not None and time.monotonic() >= end:
             return None
         try:
-            return _look(target, known.get(target.repository.id), environ)
+            return _count_target(target, last_counts.get(target.repository.id), environ)
         except MemoryCIError as error:
             return error.message
 
-    due, failed, unasked, seen = [], [], [], dict(known)
+    due: list[Waiting] = []
+    failed: list[tuple[str, str]] = []
+    unasked: list[str] = []
     with ThreadPoolExecutor(max_workers=jobs) as pool:
-        for done, (target, found) in enumerate(
-            zip(targets, in_order(pool, ask, targets, jobs * 4), strict=True), 1
-        ):
+        answers = in_order(pool, count, targets, jobs * AHEAD)
+        for done, (target, answer) in enumerate(zip(targets, answers, strict=True), 1):
             advance(done, len(targets))
-            if found is None:
-                unasked.append(target.repository.name)
-            elif isinstance(found, str):
-                failed.append((target.repository.name, found))
+            name = target.repository.name
+            if answer is None:
+                unasked.append(name)
+            elif isinstance(answer, str):
+                failed.append((name, answer))
             else:
-                seen[target.repository.id] = found
-                if found.waiting != 0:
-                    due.append(
-                        Waiting(
-                            target.repository.name, target.address, found.tips[0], found.waiting
-                        )
-                    )
+                counts[target.repository.id] = answer
+                if answer.waiting != 0:
+                    due.append(Waiting(name, target.address, answer.tips[0], answer.waiting))
+
     if state is not None:
-        state.mkdir(parents=True, exist_ok=True, mode=0o700)
-        ids = [target.repository.id for target in targets if target.repository.id in seen]
-        write_file(state / STATE, msgspec.json.encode({id_: seen[id_] for id_ in ids}))
+        _save_counts(state, targets, counts)
     if failed and len(failed) == len(targets):
+        failure = ": ".join(failed[0])
+        message = f"none of {len(targets)} repositories can be reached ({failure})"
         hint = "Check the network and the credentials, and run again."
-        message = (
-            f"none of {len(targets)} repositories can be reached ({failed[0][0]}: {failed[0][1]})"
-        )
         raise EngineError(message, slug="org-unreachable", hint=hint)
-    batches = tuple(tuple(due[at : at + batch]) for at in range(0, len(due), batch))
-    current = len(targets) - len(due) - len(failed) - len(unasked)
-    return OrgPlan(batches, current, tuple(failed), tuple(unasked))
+
+    return OrgPlan(
+        batches=tuple(tuple(due[start : start + batch]) for start in range(0, len(due), batch)),
+        current=len(targets) - len(due) - len(failed) - len(unasked),
+        failed=tuple(failed),
+        unasked=tuple(unasked),
+    )
 
 
-def _load(state: Path | None) -> dict[str, _Seen]:
-    with suppress(OSError, msgspec.DecodeError):
-        return msgspec.json.decode(
-            (state / STATE).read_bytes() if state else b"{}", type=dict[str, _Seen]
-        )
+def _load_counts(state: Path | None) -> dict[str, UnreadWork]:
+    """Return the counts of the last plan, by repository id; none if they cannot be read."""
+    if state is not None:
+        with suppress(OSError, msgspec.DecodeError):
+            data = (state / STATE).read_bytes()
+            return msgspec.json.decode(data, type=dict[str, UnreadWork])
     return {}
 
 
-def _look(target: OrgTarget, known: _Seen | None, environ: Mapping[str, str]) -> _Seen:
-    """Raises EngineError (remote-failed), RepositoryError."""
+def _save_counts(
+    state: Path, targets: Sequence[OrgTarget], counts: Mapping[str, UnreadWork]
+) -> None:
+    state.mkdir(parents=True, exist_ok=True, mode=0o700)
+    ids = [target.repository.id for target in targets]
+    saved = {id_: counts[id_] for id_ in ids if id_ in counts}
+    write_file(state / STATE, msgspec.json.encode(saved))
+
+
+def _count_target(
+    target: OrgTarget, last_count: UnreadWork | None, environ: Mapping[str, str]
+) -> UnreadWork:
+    """Count the unread changes of a repository; the last count holds if no tip moved.
+
+    Raises:
+        EngineError: remote-failed.
+        RepositoryError: a local repository cannot be read.
+    """
     if target.is_gone or target.problem:
         raise EngineError(target.problem or "there is no such repository", slug="remote-failed")
     remote = connect(target.address, environ)
     head, update = find_tips(remote, ("HEAD", f"refs/heads/{BRANCH}"), SECONDS)
-    if known is not None and known.tips == (head, update):
-        return known
-    if not head or target.is_local:
-        return _Seen(
-            (head, update),
-            _count(find_repository(Path(target.address), is_named=True), head, update)
-            if head
-            else 0,
-        )
-    with tempfile.TemporaryDirectory(prefix="memory-ci-org-") as place:
-        repo = fetch_history(
-            remote, Path(place) / "repository", [one for one in (head, update) if one], SECONDS
-        )
-        return _Seen((head, update), _count(repo, head, update))
+    tips = (head, update)
+    if last_count is not None and last_count.tips == tips:
+        return last_count
+    if not head:
+        return UnreadWork(tips, 0)
+    if target.is_local:
+        repo = find_repository(Path(target.address), is_named=True)
+        return UnreadWork(tips, _count_unread(repo, head, update))
+
+    with tempfile.TemporaryDirectory(prefix="memory-ci-org-") as directory:
+        commits = [tip for tip in tips if tip]
+        repo = fetch_history(remote, Path(directory) / "repository", commits, SECONDS)
+        return UnreadWork(tips, _count_unread(repo, head, update))
 
 
-def _count(repo: Repository, head: str, update: str) -> int | None:
-    """Merged changes that neither the branch nor its request has read; None where no cursor is near."""
+def _count_unread(repo: Repository, head: str, update: str) -> int | None:
+    """Count the merged changes that neither a branch nor its request has read, up to `COUNTED`.
+
+    Args:
+        repo: the repository.
+        head: the tip of its default branch.
+        update: the tip of the branch of its request, "" if there is none.
+
+    Returns:
+        The number; None where no cursor is among the commits that are fetched.
+    """
     is_memory = memory_test(Workspace(repo, Config()))
-    cursors = (
-        find_cursor(repo, tip, is_memory)
-        for tip in (update, head)
-        if tip and find_commit(repo, tip)
-    )
-    sources = [cursor.source for cursor in cursors if cursor]
-
-    def list_unread(source: str) -> Iterator[str]:
-        for change in iter_merged_changes(repo, plan_range(repo, source, head)):
-            files = [file.path for commit in change.commits for file in commit.files]
-            if not (
-                find_trailers(change.tip.message, (STEP,)) or (files and all(map(is_memory, files)))
-            ):
-                yield change.tip.sha
-
+    tips = [tip for tip in (update, head) if tip and find_commit(repo, tip)]
+    cursors = [find_cursor(repo, tip, is_memory) for tip in tips]
+    numbers = []
     try:
-        return min(
-            (sum(1 for _ in islice(list_unread(one), COUNTED)) for one in sources), default=None
-        )
+        for cursor in cursors:
+            if cursor is not None:
+                unread = _iter_unread(repo, cursor.source, head, is_memory)
+                numbers.append(sum(1 for _ in islice(unread, COUNTED)))
     except RepositoryError as error:
         if error.slug != "shallow-clone":
             raise
         return None
+    return min(numbers, default=None)
+
+
+def _iter_unread(
+    repo: Repository, source: str, head: str, is_memory: Callable[[str], bool]
+) -> Iterator[MergedChange]:
+    """Yield the changes after a cursor, without those that runs made and those of memory alone."""
+    for change in iter_merged_changes(repo, plan_range(repo, source, head)):
+        paths: list[str] = []
+        for commit in change.commits:
+            paths += [file.path for file in commit.files]
+        is_of_memory = bool(paths) and all(is_memory(path) for path in paths)
+        if not is_of_memory and not find_trailers(change.tip.message, (STEP,)):
+            yield change

@@ -1,11 +1,12 @@
-"""The engine for a server: a PostgreSQL database for each audience, and one of the operator, who alone may list them.
+"""The engine on PostgreSQL: a database for each audience, and one for the operator.
 
-A database and not a schema: within one database every role sees names, row estimates and sizes of all tables (pg_class,
-pg_stat_user_tables). Each has a role of its name, if there is one, whose members may read it.
+Only the operator may list the databases. They are databases and not schemas: within one database
+every role sees names, row estimates and sizes of all tables (pg_class, pg_stat_user_tables). A
+role with the name of a database, if there is one, has the members who may read it.
 
-Candidates come from a GIN index of the stems that FTS5 would index; what could not be among the best by the highest
-score that its words allow is not asked for (MaxScore: Turtle and Flood 1995), and the score is BM25 as in SQLite, with
-the statistics of the audience.
+Candidates come from a GIN index of the stems that FTS5 would index. Entries whose words cannot
+reach the score of the best ones are not read (MaxScore: Turtle and Flood 1995). The score is BM25
+as in SQLite, with the statistics of the audience.
 """
 
 from __future__ import annotations
@@ -13,10 +14,10 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from itertools import accumulate
-from typing import TypeVar
+from typing import LiteralString, NamedTuple
 
 import msgspec
 import psycopg
@@ -50,31 +51,46 @@ from memory_ci.search.search import MAX_DEPTH, SHOWN_STATUSES
 
 TRY_LOCK = "SELECT pg_try_advisory_lock(%s)"
 ADD_REPOSITORY = """
-INSERT INTO memory_org.repositories VALUES (%s, %s, %s, %s, %s) ON CONFLICT (id)
-DO UPDATE SET name = excluded.name, link = excluded.link, head = excluded.head, entries = excluded.entries
+INSERT INTO memory_org.repositories VALUES (%s, %s, %s, %s, %s)
+ON CONFLICT (id) DO UPDATE
+SET name = excluded.name, link = excluded.link, head = excluded.head, entries = excluded.entries
 """
+REMOVE_REPOSITORY = "DELETE FROM memory_org.repositories WHERE id = %s"
+ROWS = """
+SELECT row, line, NULL, digest FROM memory_org.entries WHERE repository = %s ORDER BY row
+"""
+MOVE_ENTRY = "UPDATE memory_org.entries SET line = %s WHERE row = %s"
 ADD_ENTRIES = """
-COPY memory_org.entries
-(repository, id, path, line, type, domain, status, phase, valid_until, digest, record, size, stems, words) FROM STDIN
+COPY memory_org.entries (
+    repository, id, path, line, type, domain, status, phase, valid_until,
+    digest, record, size, stems, words
+) FROM STDIN
 """
 ADD_WORDS = """
 INSERT INTO memory_org.words SELECT * FROM unnest(%s::text[], %s::integer[])
 ON CONFLICT (word) DO UPDATE SET entries = memory_org.words.entries + excluded.entries
 """
-FORGET = """
+ADD_TOTALS = "UPDATE memory_org.totals SET entries = entries + %s, words = words + %s"
+REMOVE_ENTRIES = """
 WITH gone AS (DELETE FROM memory_org.entries WHERE row = ANY(%s) RETURNING words, size),
 less AS (UPDATE memory_org.totals SET entries = entries - (SELECT count(*) FROM gone),
          words = words - (SELECT coalesce(sum(size), 0) FROM gone)),
 held AS (SELECT lexeme, count(*) AS entries FROM gone, unnest(gone.words) GROUP BY lexeme)
-UPDATE memory_org.words SET entries = memory_org.words.entries - held.entries FROM held WHERE word = held.lexeme
+UPDATE memory_org.words SET entries = memory_org.words.entries - held.entries
+FROM held WHERE word = held.lexeme
 """
 ADD_AUDIENCE = "INSERT INTO memory_org.audiences VALUES (%s) ON CONFLICT DO NOTHING"
+AUDIENCES = "SELECT audience FROM memory_org.audiences ORDER BY audience"
 HEADS = "SELECT id, name, link, head, entries FROM memory_org.repositories"
+RECORDS = "SELECT record FROM memory_org.entries WHERE repository = %s"
 COUNT = """
 SELECT entries, words,
-    (SELECT json_object_agg(word, entries)::text FROM memory_org.words WHERE word = ANY(%s)) FROM memory_org.totals
+    (SELECT json_object_agg(word, entries)::text FROM memory_org.words WHERE word = ANY(%s))
+FROM memory_org.totals
 """
-HOLDING = "SELECT count(*) FROM memory_org.entries WHERE words @@ %s::tsquery AND position(%s in stems) > 0"
+HOLDING = """
+SELECT count(*) FROM memory_org.entries WHERE words @@ %s::tsquery AND position(%s in stems) > 0
+"""
 CANDIDATES = """
 SELECT e.row, e.id, e.path, e.line, e.size, e.stems FROM memory_org.entries AS e
 WHERE e.words @@ %(words)s::tsquery AND e.status = ANY(%(statuses)s)
@@ -92,330 +108,353 @@ JOIN memory_org.repositories AS r ON r.id = e.repository WHERE e.row = ANY(%s)
 CREATE = sql.SQL(
     "CREATE DATABASE {} TEMPLATE template0 ENCODING 'UTF8' LC_COLLATE 'C' LC_CTYPE 'C'"
 )
-FIRST = 4  # Times the depth: so many candidates are scored first, to see what score the others must reach.
+SIZE = "SELECT pg_database_size(current_database())"
+STATE = "SELECT data FROM memory_org.state"
 DEADLINE = "SELECT set_config('statement_timeout', %s, true)"
-T = TypeVar("T")
+
+FIRST = 4
+"""How many candidates are scored first, as a multiple of the depth.
+
+The best of them set the score that the others must reach.
+"""
+
 unpack = msgspec.msgpack.Decoder().decode
 
 
+class WeightedPattern(NamedTuple):
+    """A pattern of a query.
+
+    Attributes:
+        weight: its IDF times its frequency in the query.
+        holding: how many entries hold it.
+    """
+
+    pattern: StemPattern
+    weight: float
+    holding: int
+
+
+class Candidate(NamedTuple):
+    """An entry that a query finds, and its score."""
+
+    score: float
+    row: int
+    id: str
+    path: str
+    line: int
+
+
+class AudienceCounts(NamedTuple):
+    """How many entries and words an audience has, and how many entries hold each pattern."""
+
+    entries: int
+    words: int
+    holding: dict[StemPattern, int]
+
+
 class PostgresEngine(OrgEngine):
-    """The databases of an address. What is committed is read at once: there is nothing to publish. Raises EngineError:
-    org-server, org-version, org-missing where a reader may read none of what it asks for; RepositoryError (org-locked)
-    where another writer is at work, on whatever machine."""
+    """The databases of an address. Readers see what is committed: there is nothing to publish.
+
+    Its methods raise EngineError: org-server, org-version, or org-missing where a reader may read
+    none of the audiences; and RepositoryError (org-locked) where there is another writer, on
+    whatever machine.
+    """
 
     def __init__(
         self, address: str, *, is_writer: bool = False, deadline: float | None = None
     ) -> None:
-        self._server, self._is_writer = (
-            OrgServer(address, is_writer=is_writer, deadline=deadline),
-            is_writer,
-        )
-        self._open: dict[str, Connection | None] = {}
-        self._changed: dict[str, None] = {}
-        self._counted: dict[str, dict[StemPattern, int]] = {}
+        self._server = OrgServer(address, is_writer=is_writer, deadline=deadline)
+        self._is_writer = is_writer
+        self._connections: dict[str, Connection | None] = {}
+        self._changed_audiences: dict[str, None] = {}
+        self._counts: dict[str, dict[StemPattern, int]] = {}
         self._stemmer = Stemmer()
 
-    def _write(self, held: OrgHead, entries: Sequence[Located] | None) -> None:
-        repository = held.repository
-        row = (repository.id, repository.name, repository.link, held.head, held.entries)
-        with self._writing(repository.audience) as connection:
+    def _write(self, head: OrgHead, entries: Sequence[Located] | None) -> None:
+        repository = head.repository
+        row = (repository.id, repository.name, repository.link, head.head, head.entries)
+        with self._transact(repository.audience) as connection:
             if entries is not None:
-                self._put(connection, repository.id, entries)
+                self._replace_rows(connection, repository.id, entries)
             connection.execute(ADD_REPOSITORY, row)
 
     def _remove(self, repository: OrgRepository) -> None:
-        with self._writing(repository.audience) as connection:
-            self._put(connection, repository.id, ())
-            connection.execute(
-                "DELETE FROM memory_org.repositories WHERE id = %s", (repository.id,)
-            )
+        with self._transact(repository.audience) as connection:
+            self._replace_rows(connection, repository.id, ())
+            connection.execute(REMOVE_REPOSITORY, (repository.id,))
 
     def search(
         self, terms: Sequence[str], filters: OrgFilters, audiences: Sequence[str], depth: int
     ) -> list[OrgMatch]:
-        """As in OrgEngine: by the statistics of each database, then all together by their scores."""
+        """Return the best matches of all databases, each scored by the statistics of its own."""
         if not terms:
             return []
         depth = max(1, min(depth, MAX_DEPTH))
-        values: dict[str, object] = {
-            "statuses": list(SHOWN_STATUSES),
-            "types": list(filters.types) or None,
-            "domains": list(filters.domains) or None,
-            "phases": list(filters.phases) or None,
-            "today": filters.today and filters.today.isoformat(),
-            "without": list(filters.without),
-            "links": [link.lower() for link in filters.without],
-        }
         patterns = self._stemmer.patterns(terms)
-        asked = Counter(patterns[term] for term in terms if term in patterns)
-        found = [
-            match
-            for audience in self._readable(audiences)
-            for match in self._read(
-                audience,
-                lambda c, name=audience: self._search(c, name, asked, values, depth),  # type: ignore[misc]
-            )
-        ]
-        order = sorted(
-            found,
-            key=lambda one: (
-                -one.lexical,
-                one.located.entry.id,
-                one.repository.id,
-                one.located.line,
-            ),
-        )
-        return order[:depth]
+        query = Counter(patterns[term] for term in terms if term in patterns)
+        values = _bind_filters(filters)
+        matches: list[OrgMatch] = []
+        for audience in self._list_readable(audiences):
+            with self._snapshot(audience) as connection:
+                matches += self._search(connection, audience, query, values, depth)
+        matches.sort(key=_rank_key)
+        return matches[:depth]
 
     def count(self, terms: Sequence[str], audiences: Sequence[str]) -> tuple[int, dict[str, int]]:
-        patterns, total, holding = self._stemmer.patterns(terms), 0, dict.fromkeys(terms, 0)
-        for audience in self._readable(audiences):
-            entries, _, held = self._read(
-                audience,
-                lambda c, name=audience: self._count(c, name, patterns.values()),  # type: ignore[misc]
-            )
-            total += entries
+        """Return how many entries the audiences have together, and how many hold each term."""
+        patterns = self._stemmer.patterns(terms)
+        total = 0
+        holding = dict.fromkeys(terms, 0)
+        for audience in self._list_readable(audiences):
+            with self._snapshot(audience) as connection:
+                counts = self._count(connection, audience, patterns.values())
+            total += counts.entries
             for term, pattern in patterns.items():
-                holding[term] += held[pattern]
+                holding[term] += counts.holding[pattern]
         return total, holding
 
     def _read_heads(self) -> list[OrgHead]:
-        """For the operator, who alone may list the audiences."""
-        with self._server.telling():
-            listed = (
-                self._held("")
-                .execute("SELECT audience FROM memory_org.audiences ORDER BY audience")
-                .fetchall()
-            )
-        heads = [
-            OrgHead(OrgRepository(id_, name, link, audience), head, entries)
-            for (audience,) in listed
-            if self._connection(audience) is not None
-            for id_, name, link, head, entries in self._read(
-                audience, lambda c: c.execute(HEADS).fetchall()
-            )
-        ]
+        """Return the heads of all audiences, for the operator, who alone may list them."""
+        with self._server.translate_errors():
+            audiences = self._require("").execute(AUDIENCES).fetchall()
+        heads = []
+        for (audience,) in audiences:
+            if self._find_connection(audience) is not None:
+                for id_, name, link, head, entries in self._query(audience, HEADS):
+                    repository = OrgRepository(id_, name, link, audience)
+                    heads.append(OrgHead(repository, head, entries))
         return sorted(heads, key=lambda head: head.repository.id)
 
     def _read_entries(self, repository: OrgRepository) -> list[Located]:
-        query = "SELECT record FROM memory_org.entries WHERE repository = %s"
-        rows = self._read(
-            repository.audience, lambda c: c.execute(query, (repository.id,)).fetchall()
-        )
-        return sorted(
-            (located_of(tuple(unpack(record))) for (record,) in rows),
-            key=lambda at: (at.path, at.line, at.entry.id),
-        )
+        rows = self._query(repository.audience, RECORDS, (repository.id,))
+        entries = [located_of(tuple(unpack(record))) for (record,) in rows]
+        return sorted(entries, key=lambda located: (located.path, located.line, located.entry.id))
 
     def publish(self) -> list[OrgPublished]:
-        """Every transaction was seen when it ended; what they left to do for later readers is done: none has a file."""
-        for audience in tuple(self._changed):
-            with self._writing(audience) as connection:
+        """Clean up after the transactions, so that later readers need not; there is no file."""
+        for audience in tuple(self._changed_audiences):
+            with self._transact(audience) as connection:
                 connection.execute("DELETE FROM memory_org.words WHERE entries <= 0")
                 connection.execute("SELECT gin_clean_pending_list('memory_org.entries_words')")
                 connection.execute("ANALYZE memory_org.entries")
-        self._changed.clear()
+        self._changed_audiences.clear()
         return []
 
     def size(self, audience: str) -> int:
-        """As in OrgEngine: of the whole database."""
-        query = "SELECT pg_database_size(current_database())"
-        return int(self._read(audience, lambda c: c.execute(query).fetchall())[0][0])
+        """Return the size of the database of an audience in bytes."""
+        ((size,),) = self._query(audience, SIZE)
+        return int(size)
 
     def state(self) -> bytes:
-        """As in OrgEngine: in the operator's database."""
-        rows = self._read("", lambda c: c.execute("SELECT data FROM memory_org.state").fetchall())
+        """Return the operator's state, b"" where there is none."""
+        rows = self._query("", STATE)
         return bytes(rows[0][0]) if rows else b""
 
     def keep_state(self, data: bytes) -> None:
-        with self._server.telling(), self._held("").transaction():
-            self._held("").execute("DELETE FROM memory_org.state")
-            self._held("").execute("INSERT INTO memory_org.state VALUES (%s)", (data,))
+        """Save the operator's state."""
+        with self._server.translate_errors(), self._require("").transaction():
+            self._require("").execute("DELETE FROM memory_org.state")
+            self._require("").execute("INSERT INTO memory_org.state VALUES (%s)", (data,))
 
     def close(self) -> None:
-        """As in OrgEngine; connections of readers are kept for the next engine of this process."""
-        for audience, connection in self._open.items():
-            if connection is not None and self._is_writer:
-                with suppress(
-                    psycopg.Error
-                ):  # or the server holds the lock until it hears of the end
+        """Close the connections; those of readers are kept for the next engine of the process."""
+        for audience, connection in self._connections.items():
+            if connection is None:
+                continue
+            if self._is_writer:
+                # Otherwise the server keeps the lock until it notices the end.
+                with suppress(psycopg.Error):
                     connection.execute("SELECT pg_advisory_unlock_all()")
                 connection.close()
-            elif connection is not None:
+            else:
                 self._server.keep(self._server.database_of(audience), connection)
-        self._open.clear()
+        self._connections.clear()
 
-    def _put(self, connection: Connection, repository_id: str, entries: Sequence[Located]) -> None:
-        """Make the rows of a repository these; what it had already stays."""
-        query = "SELECT row, line, NULL, digest FROM memory_org.entries WHERE repository = %s ORDER BY row"
-        before = connection.execute(query, (repository_id,)).fetchall()
-        rows = [entry_row(place, None) for place in entries]
-        digests = list(map(entry_digest, rows))
-        new, moved, gone = compare_rows(before, digests)
+    def _replace_rows(
+        self, connection: Connection, repository_id: str, entries: Sequence[Located]
+    ) -> None:
+        """Replace the rows of a repository; an unchanged entry keeps its row."""
+        old_rows = connection.execute(ROWS, (repository_id,)).fetchall()
+        rows = [entry_row(located, None) for located in entries]
+        digests = [entry_digest(row) for row in rows]
+        new_places, moved, gone = compare_rows(old_rows, digests)
         if gone:
-            connection.execute(FORGET, (gone,))
+            connection.execute(REMOVE_ENTRIES, (gone,))
         for line, row in moved:
-            connection.execute(
-                "UPDATE memory_org.entries SET line = %s WHERE row = %s", (line, row)
-            )
-        if not new:
+            connection.execute(MOVE_ENTRY, (line, row))
+        if not new_places:
             return
-        stems = self._stemmer.stem(text_row(number, entries[at]) for number, at in enumerate(new))
+
+        stems = self._stemmer.stem(
+            text_row(number, entries[place]) for number, place in enumerate(new_places)
+        )
         with connection.cursor() as cursor, cursor.copy(ADD_ENTRIES) as copy:
-            for at, stemmed in zip(new, stems, strict=True):
-                entry = entries[at].entry
-                until = entry.valid_until and entry.valid_until.isoformat()
-                lexemes = " ".join(map(quote_lexeme, stemmed.lexemes))
+            for place, stemmed in zip(new_places, stems, strict=True):
                 copy.write_row(
                     (
-                        *(repository_id, entry.id, entries[at].path, entries[at].line),
-                        *(entry.type, entry.domain, entry.status, entry.phase, until),
-                        *(digests[at][1], pack(rows[at]), stemmed.size, stemmed.text, lexemes),
+                        repository_id,
+                        *_list_columns(entries[place]),
+                        digests[place][1],
+                        pack(rows[place]),
+                        stemmed.size,
+                        stemmed.text,
+                        " ".join(quote_lexeme(lexeme) for lexeme in stemmed.lexemes),
                     )
                 )
-        held = Counter(word for stemmed in stems for word in stemmed.lexemes)
-        words = sorted(held)
-        connection.execute(ADD_WORDS, (words, [held[word] for word in words]))
-        added = (len(new), sum(stemmed.size for stemmed in stems))
-        connection.execute(
-            "UPDATE memory_org.totals SET entries = entries + %s, words = words + %s", added
-        )
+        counts: Counter[str] = Counter()
+        for stemmed in stems:
+            counts.update(stemmed.lexemes)
+        words = sorted(counts)
+        connection.execute(ADD_WORDS, (words, [counts[word] for word in words]))
+        size = sum(stemmed.size for stemmed in stems)
+        connection.execute(ADD_TOTALS, (len(new_places), size))
 
     def _search(
         self,
         connection: Connection,
         audience: str,
-        asked: Counter[StemPattern],
+        query: Counter[StemPattern],
         values: dict[str, object],
         depth: int,
     ) -> list[OrgMatch]:
-        total, words, holding = self._count(connection, audience, asked)
-        weighed = [(p, times * idf(holding[p], total)) for p, times in asked.items() if holding[p]]
-        weighed.sort(key=lambda one: (-one[1], one[0]))
-        texts = [(pattern.text, weight) for pattern, weight in weighed]
-        average = words / total if total else 1.0
-        sums = list(accumulate(holding[pattern] for pattern, _ in weighed))
-        best: list[tuple[float, Row]] = []
-        first, end = (
-            0,
-            next((at for at, held in enumerate(sums, 1) if held >= FIRST * depth), len(sums)),
-        )
-        while first < end:
-            values["words"] = build_tsquery(
-                [pattern for pattern, _ in weighed[first:end]], [p for p, _ in weighed[:first]]
-            )
-            rows = connection.execute(CANDIDATES, values).fetchall()
-            scored = [(score(row[5], row[4], average, texts), row) for row in rows]
-            best += [one for one in scored if one[0] > 0]
-            best.sort(key=lambda one: (-one[0], one[1][1:4]))
+        """Return the best matches of an audience, by the patterns of the highest weights first."""
+        counts = self._count(connection, audience, query)
+        average = counts.words / counts.entries if counts.entries else 1.0
+        weighted = _weigh_patterns(query, counts)
+        best: list[Candidate] = []
+        start = 0
+        end = _count_first(weighted, FIRST * depth)
+        while start < end:
+            wanted = [item.pattern for item in weighted[start:end]]
+            seen = [item.pattern for item in weighted[:start]]
+            bound = {**values, "words": build_tsquery(wanted, seen)}
+            rows = connection.execute(CANDIDATES, bound).fetchall()
+            best += _score_candidates(rows, weighted, average)
+            best.sort(key=lambda one: (-one.score, one.id, one.path, one.line))
             del best[depth:]
-            least = best[-1][0] if len(best) == depth else 0.0
-            bounds = list(accumulate((K1 + 1) * weight for _, weight in reversed(weighed)))[::-1]
-            first, end = (
-                end,
-                max(
-                    end,
-                    next((at for at, bound in enumerate(bounds) if bound <= least), len(bounds)),
-                ),
-            )
-        held_rows = {
-            row[0]: row for row in connection.execute(MATCHES, ([row[0] for _, row in best],))
-        }
-        return [_match(audience, lexical, held_rows[row[0]]) for lexical, row in best]
+            least = best[-1].score if len(best) == depth else 0.0
+            start = end
+            end = max(end, _count_needed(weighted, least))
+
+        matches = connection.execute(MATCHES, ([candidate.row for candidate in best],))
+        match_by_row = {match[0]: match for match in matches}
+        return [_parse_match(audience, item.score, match_by_row[item.row]) for item in best]
 
     def _count(
         self, connection: Connection, audience: str, patterns: Iterable[StemPattern]
-    ) -> tuple[int, int, dict[StemPattern, int]]:
-        """Entries, words, and how many entries hold each pattern; counted once for each engine."""
-        counted = self._counted.setdefault(audience, {})
-        new = [pattern for pattern in dict.fromkeys(patterns) if pattern not in counted]
-        plain = [
-            pattern.lexemes[0] for pattern in new if pattern.is_plain and not pattern.is_prefix
-        ]
-        row = connection.execute(COUNT, (plain,)).fetchone()
-        entries, words, told = row or (0, 0, None)
-        known = json.loads(told or "{}")
+    ) -> AudienceCounts:
+        """Count the entries, the words and the entries that hold each pattern.
+
+        An engine counts each pattern once.
+        """
+        holding = self._counts.setdefault(audience, {})
+        new = [pattern for pattern in dict.fromkeys(patterns) if pattern not in holding]
+        words = [pattern for pattern in new if pattern.is_plain and not pattern.is_prefix]
+        lexemes = [pattern.lexemes[0] for pattern in words]
+        row = connection.execute(COUNT, (lexemes,)).fetchone()
+        total_entries, total_words, counts_json = row or (0, 0, None)
+        counts_by_word = json.loads(counts_json or "{}")
+        for pattern in words:
+            holding[pattern] = counts_by_word.get(pattern.lexemes[0], 0)
         for pattern in new:
-            if pattern.is_plain and not pattern.is_prefix:
-                counted[pattern] = known.get(pattern.lexemes[0], 0)
-            else:
-                held = connection.execute(
-                    HOLDING, (build_tsquery([pattern], []), pattern.text)
-                ).fetchone()
-                (counted[pattern],) = held or (0,)
-        return entries, words, counted
+            if pattern not in holding:
+                bound = (build_tsquery([pattern], []), pattern.text)
+                counted = connection.execute(HOLDING, bound).fetchone()
+                holding[pattern] = counted[0] if counted else 0
+        return AudienceCounts(total_entries, total_words, holding)
 
-    def _readable(self, audiences: Sequence[str]) -> list[str]:
-        legal = [one for one in dict.fromkeys(audiences) if re.fullmatch(AUDIENCE, one)]
-        found = [audience for audience in legal if self._connection(audience) is not None]
-        if legal and not found and not self._is_writer:
-            hint = "Ask the operator for the role of an audience, and which one MEMORY_CI_ORG_AUDIENCES is to name."
-            raise EngineError(
-                "this role may read none of what is asked for", slug="org-missing", hint=hint
+    def _list_readable(self, audiences: Sequence[str]) -> list[str]:
+        """Return the audiences that this role may read.
+
+        Raises:
+            EngineError: org-missing if there is none for a reader.
+        """
+        names = [name for name in dict.fromkeys(audiences) if re.fullmatch(AUDIENCE, name)]
+        readable = [name for name in names if self._find_connection(name) is not None]
+        if names and not readable and not self._is_writer:
+            hint = (
+                "Ask the operator for the role of an audience,"
+                " and which one MEMORY_CI_ORG_AUDIENCES is to name."
             )
-        return found
+            message = "this role may read none of what is asked for"
+            raise EngineError(message, slug="org-missing", hint=hint)
+        return readable
 
-    def _read(self, audience: str, work: Callable[[Connection], T]) -> T:
-        """One snapshot, until the deadline."""
-        connection = self._held(audience)
-        with self._server.telling(), connection.transaction():
-            if self._server.deadline is not None:
-                connection.execute(DEADLINE, (str(max(1, int(self._server.left() * 1000))),))
-            return work(connection)
+    def _query(
+        self, audience: str, query: LiteralString, values: Sequence[object] = ()
+    ) -> list[Row]:
+        with self._snapshot(audience) as connection:
+            return connection.execute(query, values).fetchall()
 
     @contextmanager
-    def _writing(self, audience: str) -> Iterator[Connection]:
-        if (connection := self._connection(audience)) is None:
-            with self._server.telling():
-                self._held("").execute(
-                    CREATE.format(sql.Identifier(self._server.database_of(audience)))
-                )
-            del self._open[audience]
-            connection = self._held(audience)
-        self._counted.pop(audience, None)
-        self._changed[audience] = None
-        with self._server.telling(), connection.transaction():
+    def _snapshot(self, audience: str) -> Iterator[Connection]:
+        """Read one snapshot of a database in the block, until the deadline."""
+        connection = self._require(audience)
+        with self._server.translate_errors(), connection.transaction():
+            if self._server.deadline is not None:
+                milliseconds = max(1, int(self._server.left() * 1000))
+                connection.execute(DEADLINE, (str(milliseconds),))
+            yield connection
+
+    @contextmanager
+    def _transact(self, audience: str) -> Iterator[Connection]:
+        """Write to the database of an audience in one transaction; create it if necessary."""
+        connection = self._find_connection(audience)
+        if connection is None:
+            name = sql.Identifier(self._server.database_of(audience))
+            with self._server.translate_errors():
+                self._require("").execute(CREATE.format(name))
+            del self._connections[audience]
+            connection = self._require(audience)
+        self._counts.pop(audience, None)
+        self._changed_audiences[audience] = None
+        with self._server.translate_errors(), connection.transaction():
             connection.execute("SELECT pg_advisory_xact_lock(%s)", (server.LOCK,))
             yield connection
 
-    def _held(self, audience: str) -> Connection:
-        """Raises EngineError (org-missing) where there is none."""
-        if (connection := self._connection(audience)) is not None:
+    def _require(self, audience: str) -> Connection:
+        """Return the connection of an audience, or of the operator ("").
+
+        Raises:
+            EngineError: org-missing.
+        """
+        connection = self._find_connection(audience)
+        if connection is not None:
             return connection
         message = f"the database {self._server.database_of(audience)} cannot be opened by this role"
-        hint = f"{self._server.database} and the databases of all audiences are the operator's: use that role."
+        hint = (
+            f"{self._server.database} and the databases of all audiences are the operator's:"
+            " use that role."
+        )
         raise EngineError(message, slug="org-missing", hint=hint)
 
-    def _connection(self, audience: str) -> Connection | None:
-        """That of an audience, or of the operator (""); None where there is none or this role may not read it."""
-        if audience not in self._open:
-            with suppress(NoSuchDatabaseError), self._server.telling():
+    def _find_connection(self, audience: str) -> Connection | None:
+        """Return the connection of an audience, or of the operator ("").
+
+        None if there is no database, or if this role may not read it.
+        """
+        if audience not in self._connections:
+            with suppress(NoSuchDatabaseError), self._server.translate_errors():
                 connection = self._server.take(self._server.database_of(audience))
                 try:
-                    self._open[audience] = (
-                        connection if self._is_current(connection, audience) else None
-                    )
+                    is_current = self._is_current(connection, audience)
+                    self._connections[audience] = connection if is_current else None
                 finally:
-                    if self._open.get(audience) is None:
+                    if self._connections.get(audience) is None:
                         connection.close()
-        return self._open.setdefault(audience, None)
+        return self._connections.setdefault(audience, None)
 
     def _is_current(self, connection: Connection, audience: str) -> bool:
-        """Whether the tables are of our version: a writer makes them so. Raises EngineError (org-version)."""
-        scripts = server.MIGRATIONS if audience else server.OPERATOR_MIGRATIONS
+        """Return whether the tables can be read and have our version; a writer updates them.
+
+        Raises:
+            EngineError: org-version; NeverSyncedError if the operator has no tables.
+            RepositoryError: org-locked.
+        """
         if self._is_writer:
-            if not audience and connection.execute(TRY_LOCK, (server.LOCK + 1,)).fetchone() != (
-                True,
-            ):
-                hint = "Wait for it to end: what it does is not lost."
-                raise RepositoryError(
-                    f"another sync works on {self._server.database}", slug="org-locked", hint=hint
-                )
-            with connection.transaction():
-                server.migrate(connection, self._server.database_of(audience), scripts)
-            if audience:
-                self._held("").execute(ADD_AUDIENCE, (audience,))
+            self._update(connection, audience)
             return True
+        scripts = server.MIGRATIONS if audience else server.OPERATOR_MIGRATIONS
         try:
             server.check_version(connection, scripts)
         except (psycopg.errors.UndefinedTable, psycopg.errors.InsufficientPrivilege) as error:
@@ -426,12 +465,104 @@ class PostgresEngine(OrgEngine):
             return False
         return True
 
+    def _update(self, connection: Connection, audience: str) -> None:
+        """Lock the index for this writer, and bring the tables of a database to our version."""
+        if not audience:
+            row = connection.execute(TRY_LOCK, (server.WRITER_LOCK,)).fetchone()
+            if row != (True,):
+                message = f"another sync works on {self._server.database}"
+                hint = "Wait for it to end: what it does is not lost."
+                raise RepositoryError(message, slug="org-locked", hint=hint)
+        scripts = server.MIGRATIONS if audience else server.OPERATOR_MIGRATIONS
+        with connection.transaction():
+            server.migrate(connection, self._server.database_of(audience), scripts)
+        if audience:
+            self._require("").execute(ADD_AUDIENCE, (audience,))
 
-def _match(audience: str, lexical: float, row: Row) -> OrgMatch:
-    _, record, repository_id, name, link, head = row
-    return OrgMatch(
-        located_of(tuple(unpack(record))),
-        lexical,
-        OrgRepository(repository_id, name, link, audience),
-        head,
+
+def _list_columns(located: Located) -> tuple[str | int | None, ...]:
+    """Return the columns of an entry that queries filter by."""
+    entry = located.entry
+    return (
+        entry.id,
+        located.path,
+        located.line,
+        entry.type,
+        entry.domain,
+        entry.status,
+        entry.phase,
+        entry.valid_until.isoformat() if entry.valid_until else None,
     )
+
+
+def _bind_filters(filters: OrgFilters) -> dict[str, object]:
+    """Return the values of filters in `CANDIDATES`."""
+    return {
+        "statuses": list(SHOWN_STATUSES),
+        "types": list(filters.types) or None,
+        "domains": list(filters.domains) or None,
+        "phases": list(filters.phases) or None,
+        "today": filters.today.isoformat() if filters.today else None,
+        "without": list(filters.without),
+        "links": [link.lower() for link in filters.without],
+    }
+
+
+def _rank_key(match: OrgMatch) -> tuple[float, str, str, int]:
+    return -match.lexical, match.located.entry.id, match.repository.id, match.located.line
+
+
+def _weigh_patterns(query: Counter[StemPattern], counts: AudienceCounts) -> list[WeightedPattern]:
+    """Return the patterns that an entry holds, those of the highest weight first."""
+    weighted = []
+    for pattern, frequency in query.items():
+        holding = counts.holding[pattern]
+        if holding:
+            weight = frequency * idf(holding, counts.entries)
+            weighted.append(WeightedPattern(pattern, weight, holding))
+    return sorted(weighted, key=lambda item: (-item.weight, item.pattern))
+
+
+def _score_candidates(
+    rows: Iterable[Row], weighted: Sequence[WeightedPattern], average: float
+) -> Iterator[Candidate]:
+    """Yield the candidates that score above zero.
+
+    Args:
+        rows: rows of `CANDIDATES`.
+        weighted: the patterns of the query.
+        average: the mean number of words of an entry.
+    """
+    texts = [(item.pattern.text, item.weight) for item in weighted]
+    for row, id_, path, line, size, stems in rows:
+        lexical = score(stems, size, average, texts)
+        if lexical > 0:
+            yield Candidate(lexical, row, id_, path, line)
+
+
+def _count_first(weighted: Sequence[WeightedPattern], candidates: int) -> int:
+    """Return how many of the first patterns are held by so many candidates, or all."""
+    sums = accumulate(item.holding for item in weighted)
+    for number, held in enumerate(sums, 1):
+        if held >= candidates:
+            return number
+    return len(weighted)
+
+
+def _count_needed(weighted: Sequence[WeightedPattern], least: float) -> int:
+    """Return how many of the first patterns an entry needs one of to score above `least`.
+
+    The patterns after them contribute (K1 + 1) times their weight at most.
+    """
+    reversed_bounds = accumulate((K1 + 1) * item.weight for item in reversed(weighted))
+    bounds = list(reversed_bounds)[::-1]
+    for number, bound in enumerate(bounds):
+        if bound <= least:
+            return number
+    return len(weighted)
+
+
+def _parse_match(audience: str, lexical: float, row: Row) -> OrgMatch:
+    _, record, repository_id, name, link, head = row
+    located = located_of(tuple(unpack(record)))
+    return OrgMatch(located, lexical, OrgRepository(repository_id, name, link, audience), head)

@@ -1,4 +1,4 @@
-"""Promotion: what several repositories say is proposed as an entry of the organisation's own memory repository."""
+"""Promotion of entries that several repositories share, to the organisation's own repository."""
 
 from __future__ import annotations
 
@@ -17,16 +17,17 @@ from memory_ci.commands.publish.landing import commit_files
 from memory_ci.commands.publish.text import SharedEntry, parse_held, render_shared
 from memory_ci.errors import RepositoryError
 from memory_ci.extraction.entries import content_key
-from memory_ci.forge.selection import choose_proposals
+from memory_ci.forge.selection import Proposals, choose_proposals
 from memory_ci.gitrepo.log import list_committers
 from memory_ci.gitrepo.merges import private_ref
-from memory_ci.gitrepo.network import connect, fetch_tip, find_remote_tip, push_tip
+from memory_ci.gitrepo.network import Remote, connect, fetch_tip, find_remote_tip, push_tip
 from memory_ci.gitrepo.repo import resolve_commit
 from memory_ci.lifecycle.promotion import RECURRENCES, plan_shared
 from memory_ci.memory.draft import Draft
 from memory_ci.memory.forgotten import find_forgotten, tombstones_at
 from memory_ci.memory.maintainer_decisions import list_rejected
 from memory_ci.memory.workspace import PRIVATE, Workspace, branch_name, workspace_at
+from memory_ci.records.config import Config
 from memory_ci.records.entry import PROJECT, Entry, Located
 from memory_ci.records.names import HEADS
 from memory_ci.records.plan import Change
@@ -35,18 +36,38 @@ from memory_ci.store.edits import apply_changes
 BRANCH = "memory-ci/organisation"
 TITLE = "memory: what several repositories say"
 NAMESPACE = UUID("6f0f3c52-6c0b-4d6a-9c2e-0d6f6f2f6a11")
-"""Of ids that are made of what an entry says: the same words are the same proposal."""
+"""The namespace of ids that are made of an entry's text: equal words are one proposal."""
 
-MOST = 20  # Entries of one request: more than people read in one go.
+MAX_PROPOSED = 20  # Entries of one request: people read no more in one go.
+NOTHING_NEW = "nothing new is said in so many repositories"
 
 
 class OrgPromotion(msgspec.Struct, frozen=True):
-    """What was proposed, and what became of it: the new tip, "" where nothing was written; the request; or why not."""
+    """The result of a promotion.
+
+    Attributes:
+        proposed: the entries that are proposed.
+        tip: the new tip of the branch, "" where nothing was written.
+        url: the address of the request.
+        reason: why there is no request or no proposal.
+    """
 
     proposed: tuple[SharedEntry, ...]
     tip: str = ""
     url: str = ""
     reason: str = ""
+
+
+class SharedMemory(msgspec.Struct, frozen=True):
+    """The entries that repositories of the audiences share.
+
+    Attributes:
+        heads: the head of each repository, by its id.
+        entries: the entries of each repository that may be shown to others, by its id.
+    """
+
+    heads: Mapping[str, OrgHead]
+    entries: Mapping[str, Sequence[Located]]
 
 
 def promote_shared(
@@ -60,128 +81,196 @@ def promote_shared(
     push: Literal["none", "pr"] = "none",
     dry_run: bool = False,
 ) -> OrgPromotion:
-    """Propose to the repository of `workspace` what `least` repositories of the audiences say and it does not.
+    """Propose to the organisation's repository what several repositories say and it does not.
 
-    `none` commits on the branch that is checked out, `pr` opens a request, which stays as people leave it: where they
-    committed on its branch it is not made anew, and what a request held is proposed once.
-    Raises EngineError (org-missing, remote-failed, `forge-…`), RepositoryError (push-refused), and what writing raises.
+    Args:
+        workspace: the organisation's own repository.
+        index: the address of the index.
+        audiences: the audiences to read.
+        now: the present time.
+        environ: the environment, which has the tokens.
+        least: how many repositories must say it.
+        push: "none" commits on the branch that is checked out. "pr" opens a request. If people
+            committed on its branch, it is left as it is. An entry is proposed in one request only.
+        dry_run: return the proposal, and write nothing.
+
+    Raises:
+        EngineError: org-missing, remote-failed, `forge-…`.
+        RepositoryError: push-refused, and errors of writing.
     """
+    shared = _load_shared(index, audiences)
+    ref = branch_name(workspace, None)
+    today = now.astimezone(UTC).date()
+    if push == "pr":
+        remote = connect(workspace_at(workspace.repo, ref).config.publish.remote, environ)
+        request = _OrgRequest(workspace, remote, ref, environ)
+        return request.propose(shared, now, least=least, dry_run=dry_run)
+
+    base = resolve_commit(workspace.repo, ref)
+    proposed = _list_new(workspace, base, shared, today, least)[:MAX_PROPOSED]
+    if not proposed:
+        return OrgPromotion((), reason=NOTHING_NEW)
+    tip = "" if dry_run else _commit(workspace, ref, base, proposed, now)
+    return OrgPromotion(proposed, tip)
+
+
+def _load_shared(index: str, audiences: Sequence[str]) -> SharedMemory:
     with closing(open_engine(index)) as engine:
         heads = {
             id_: head
             for id_, head in engine.heads().items()
             if head.repository.audience in audiences
         }
-        shared = {id_: [place for place in engine.entries(id_) if is_safe(place)] for id_ in heads}
-    ref, today = branch_name(workspace, None), now.astimezone(UTC).date()
-    if push == "none":
-        base = resolve_commit(workspace.repo, ref)
-        found = _plan(workspace, base, shared, heads, today, least)[:MOST]
-        tip = _commit(workspace, ref, base, found, now) if found and not dry_run else ""
-        return OrgPromotion(
-            found, tip, reason="" if found else "nothing new is said in so many repositories"
-        )
-    remote = connect(workspace_at(workspace.repo, ref).config.publish.remote, environ)
-    branch = ref.removeprefix(HEADS)
-    with (
-        private_ref(workspace.repo, PRIVATE) as mine,
-        private_ref(workspace.repo, PRIVATE) as theirs,
-    ):
-        fetch_tip(workspace.repo, remote, branch, mine)
-        base = resolve_commit(workspace.repo, mine)
-        here = workspace_at(workspace.repo, base)
-        forge = choose_proposals(
-            here.config.forge, environ, workspace.repo.common_dir / "memory-ci" / "forge-cache"
-        )
-        closed = forge.find_closed(BRANCH, branch) if forge else None
-        held = parse_held(closed.body) if closed else frozenset()
-        new = (
-            one
-            for one in _plan(here, base, shared, heads, today, least)
-            if one.entry.id[:8] not in held
-        )
-        if not (found := tuple(new)[:MOST]):
-            return OrgPromotion((), reason="nothing new is said in so many repositories")
-        if dry_run:
-            return OrgPromotion(found)
-        old = find_remote_tip(workspace.repo, remote, BRANCH)
-        if old is not None:
-            from memory_ci.gitrepo.writer import choose_identity  # GitPython: 75 ms
+        entries = {
+            id_: [located for located in engine.entries(id_) if is_safe(located)] for id_ in heads
+        }
+    return SharedMemory(heads, entries)
 
-            fetch_tip(workspace.repo, remote, BRANCH, theirs)
-            ours = choose_identity(here.config.publish, in_actions=False).email
-            for who in list_committers(workspace.repo, base, old).values():
-                if who != ours:
-                    return OrgPromotion(
-                        found, reason=f"{who} committed on {BRANCH}: it stays as it is"
-                    )
-        tip = _commit(here, mine, base, found, now)
-        outcome = push_tip(workspace.repo, remote, BRANCH, tip, old)
+
+class _OrgRequest:
+    """The request that proposes entries to a branch of the organisation's repository."""
+
+    def __init__(
+        self, workspace: Workspace, remote: Remote, ref: str, environ: Mapping[str, str]
+    ) -> None:
+        self._repo = workspace.repo
+        self._remote = remote
+        self._branch = ref.removeprefix(HEADS)
+        self._environ = environ
+
+    def propose(
+        self, shared: SharedMemory, now: datetime, *, least: int, dry_run: bool
+    ) -> OrgPromotion:
+        """Push a commit of new entries to the branch of the request, and open or update it."""
+        with private_ref(self._repo, PRIVATE) as base_ref:
+            fetch_tip(self._repo, self._remote, self._branch, base_ref)
+            base = resolve_commit(self._repo, base_ref)
+            target = workspace_at(self._repo, base)
+            forge = self._choose_forge(target.config)
+            closed = forge.find_closed(BRANCH, self._branch) if forge else None
+            closed_ids = parse_held(closed.body) if closed else frozenset()
+            new = _list_new(target, base, shared, now.astimezone(UTC).date(), least)
+            unseen = [item for item in new if item.entry.id[:8] not in closed_ids]
+            proposed = tuple(unseen[:MAX_PROPOSED])
+            if not proposed:
+                return OrgPromotion((), reason=NOTHING_NEW)
+            if dry_run:
+                return OrgPromotion(proposed)
+
+            old_tip = find_remote_tip(self._repo, self._remote, BRANCH)
+            if old_tip is not None:
+                author = self._find_foreign_author(target, base, old_tip)
+                if author is not None:
+                    reason = f"{author} committed on {BRANCH}: it stays as it is"
+                    return OrgPromotion(proposed, reason=reason)
+            tip = _commit(target, base_ref, base, proposed, now)
+            self._push(tip, old_tip)
+
+        if forge is None:
+            reason = f"{BRANCH} is pushed; no token for a forge: open its request"
+            return OrgPromotion(proposed, tip, reason=reason)
+        proposed_ids = {item.entry.id[:8] for item in proposed}
+        body = render_shared(proposed, closed_ids | proposed_ids)
+        request = forge.find(BRANCH, self._branch)
+        if request is None:
+            request = forge.open(BRANCH, self._branch, TITLE, body)
+        else:
+            forge.update(request, TITLE, body)
+        return OrgPromotion(proposed, tip, request.url)
+
+    def _choose_forge(self, config: Config) -> Proposals | None:
+        cache = self._repo.common_dir / "memory-ci" / "forge-cache"
+        return choose_proposals(config.forge, self._environ, cache)
+
+    def _find_foreign_author(self, target: Workspace, base: str, tip: str) -> str | None:
+        """Return who else committed on the branch of the request, None if nobody did."""
+        from memory_ci.gitrepo.writer import choose_identity  # It loads GitPython: 75 ms.
+
+        own_email = choose_identity(target.config.publish, in_actions=False).email
+        with private_ref(self._repo, PRIVATE) as request_ref:
+            fetch_tip(self._repo, self._remote, BRANCH, request_ref)
+            for email in list_committers(self._repo, base, tip).values():
+                if email != own_email:
+                    return email
+        return None
+
+    def _push(self, tip: str, old_tip: str | None) -> None:
+        outcome = push_tip(self._repo, self._remote, BRANCH, tip, old_tip)
         if outcome.state != "done":
             message = f"the remote did not take {BRANCH}: {outcome.said or 'it moved meanwhile'}"
-            raise RepositoryError(
-                message, slug="push-refused", hint="Run again, or let its rules admit memory-ci."
-            )
-        if forge is None:
-            return OrgPromotion(
-                found, tip, reason=f"{BRANCH} is pushed; no token for a forge: open its request"
-            )
-        body = render_shared(found, held | {one.entry.id[:8] for one in found})
-        known = forge.find(BRANCH, branch)
-        if known is not None:
-            forge.update(known, TITLE, body)
-        request = known or forge.open(BRANCH, branch, TITLE, body)
-        return OrgPromotion(found, tip, request.url)
+            hint = "Run again, or let its rules admit memory-ci."
+            raise RepositoryError(message, slug="push-refused", hint=hint)
 
 
 def _commit(
-    workspace: Workspace, ref: str, base: str, found: Iterable[SharedEntry], now: datetime
+    workspace: Workspace, ref: str, base: str, proposed: Iterable[SharedEntry], now: datetime
 ) -> str:
+    """Commit the entries on a ref, and return the new tip."""
     snapshot = workspace.at(base)
     path = Draft(snapshot).path_of(PROJECT) or "MEMORY.md"
-    changes = [
-        Change(step="promote", kind="add", path=path, entry=one.entry, why=f"said in {one.said_in}")
-        for one in found
-    ]
+    changes = []
+    lines = []
+    for shared_entry in proposed:
+        entry = shared_entry.entry
+        reason = f"said in {shared_entry.said_in}"
+        changes.append(Change(step="promote", kind="add", path=path, entry=entry, why=reason))
+        lines.append(f"- {entry.title} ({reason})\n")
     files = apply_changes(snapshot.read([path]), changes)
-    told = "".join(f"- {one.entry.title} (said in {one.said_in})\n" for one in found)
-    return commit_files(workspace, ref, base, files, f"{TITLE}\n\n{told}", now, in_actions=False)
+    message = f"{TITLE}\n\n{''.join(lines)}"
+    return commit_files(workspace, ref, base, files, message, now, in_actions=False)
 
 
-def _plan(
-    workspace: Workspace,
-    base: str,
-    shared: Mapping[str, Sequence[Located]],
-    heads: Mapping[str, OrgHead],
-    today: date,
-    least: int,
+def _list_new(
+    workspace: Workspace, base: str, shared: SharedMemory, today: date, least: int
 ) -> tuple[SharedEntry, ...]:
-    """What to propose on a commit: said often enough, and neither known, rejected nor forgotten there."""
+    """Return the entries to propose on a commit.
+
+    Enough repositories say them, and memory there has not, has not rejected and has not forgotten
+    them.
+    """
     snapshot = workspace.at(base)
-    rejected, tombstones = list_rejected(snapshot), tombstones_at(snapshot)
-    found = []
-    for ids, members in plan_shared(shared, snapshot.memory.located, least):
-        said_in = ", ".join(sorted(heads[one].repository.name for one in ids))
-        best = members[0].entry
-        key = content_key(best.title, best.body)
-        sources = sorted(
-            (head.repository.name, head.repository.link, head.head, place.entry.id)
-            for place in members
-            for head in [heads[place.scope.where]]
-        )
-        entry = Entry(
-            id=str(uuid5(NAMESPACE, key)),
-            type=best.type,
-            domain=best.domain,
-            importance=best.importance,
-            reinforcement_count=0,
-            status="active",
-            created_at=today,
-            last_reinforced=today,
-            title=best.title,
-            body=best.body,
-            occurrences=tuple(f"{name}@{head[:12]} {id_}" for name, _, head, id_ in sources),
-        )
-        if key not in rejected and not find_forgotten(tombstones, Located(entry, "", 1, PROJECT)):
-            found.append(SharedEntry(entry, said_in, tuple(sources)))
-    return tuple(found)
+    rejected = list_rejected(snapshot)
+    tombstones = tombstones_at(snapshot)
+    proposed = []
+    for ids, members in plan_shared(shared.entries, snapshot.memory.located, least):
+        names = sorted(shared.heads[id_].repository.name for id_ in ids)
+        shared_entry = _make_shared(members, names, shared.heads, today)
+        entry = shared_entry.entry
+        is_forgotten = find_forgotten(tombstones, Located(entry, "", 1, PROJECT))
+        if content_key(entry.title, entry.body) not in rejected and not is_forgotten:
+            proposed.append(shared_entry)
+    return tuple(proposed)
+
+
+def _make_shared(
+    members: Sequence[Located], names: Sequence[str], heads: Mapping[str, OrgHead], today: date
+) -> SharedEntry:
+    """Make an entry of the best member of a group that says the same.
+
+    Args:
+        members: the entries of the group, the best first.
+        names: the names of their repositories.
+        heads: the head of each repository, by its id.
+        today: the present day.
+    """
+    sources = []
+    for located in members:
+        head = heads[located.scope.where]
+        repository = head.repository
+        sources.append((repository.name, repository.link, head.head, located.entry.id))
+    sources.sort()
+    best = members[0].entry
+    entry = Entry(
+        id=str(uuid5(NAMESPACE, content_key(best.title, best.body))),
+        type=best.type,
+        domain=best.domain,
+        importance=best.importance,
+        reinforcement_count=0,
+        status="active",
+        created_at=today,
+        last_reinforced=today,
+        title=best.title,
+        body=best.body,
+        occurrences=tuple(f"{name}@{commit[:12]} {id_}" for name, _, commit, id_ in sources),
+    )
+    return SharedEntry(entry, ", ".join(names), tuple(sources))

@@ -1,4 +1,4 @@
-"""The organisation: whose memory is shared with whom, and what the index of all repositories is asked and answers."""
+"""Records of the organisation's index: repositories, and queries with their matches."""
 
 from __future__ import annotations
 
@@ -8,11 +8,16 @@ import msgspec
 
 from memory_ci.records.entry import Domain, EntryType, Located, Phase
 
-LONGEST = 10_000  # Characters of an entry that is shared: of an answer the organisation has a share, which holds fewer.
+LONGEST = 10_000
+"""Characters of an entry that is shared; an answer's share for the organisation holds fewer."""
 
 
 class OrgRepository(msgspec.Struct, frozen=True):
-    """A repository as readers see it. `id` stays when it is renamed: the forge's number, else its address."""
+    """A repository as readers of the index see it.
+
+    Attributes:
+        id: the number of the forge, else the address; a renamed repository keeps it.
+    """
 
     id: str
     name: str
@@ -21,7 +26,7 @@ class OrgRepository(msgspec.Struct, frozen=True):
 
 
 class OrgHead(msgspec.Struct, frozen=True):
-    """What the index holds of a repository: its entries at one commit."""
+    """The commit of a repository that the index holds, and the number of its entries."""
 
     repository: OrgRepository
     head: str
@@ -29,8 +34,11 @@ class OrgHead(msgspec.Struct, frozen=True):
 
 
 class OrgFilters(msgspec.Struct, frozen=True):
-    """Which entries may answer; what is empty does not limit. `without`: ids or links of repositories that may not,
-    links in whatever case."""
+    """The entries that may answer; an empty filter does not limit.
+
+    Attributes:
+        without: ids or links of repositories that may not answer; the case of links is ignored.
+    """
 
     types: tuple[EntryType, ...] = ()
     domains: tuple[Domain, ...] = ()
@@ -40,7 +48,12 @@ class OrgFilters(msgspec.Struct, frozen=True):
 
 
 class OrgMatch(msgspec.Struct, frozen=True):
-    """An entry of another repository. `lexical` is BM25 with the word statistics of its audience, higher is better."""
+    """An entry of a repository that a query finds.
+
+    Attributes:
+        lexical: BM25 with the word statistics of the entry's audience; higher is better.
+        head: the commit of the repository.
+    """
 
     located: Located
     lexical: float
@@ -49,7 +62,12 @@ class OrgMatch(msgspec.Struct, frozen=True):
 
 
 class OrgPublished(msgspec.Struct, frozen=True):
-    """The file of one audience: its path, SHA-256 and size in bytes, and whether it is another than before."""
+    """The published file of one audience.
+
+    Attributes:
+        size: its size in bytes.
+        is_new: whether it differs from the one before.
+    """
 
     audience: str
     path: str

@@ -1,12 +1,11 @@
-"""The organisation's lane: what other repositories learned about a task, marked as theirs."""
+"""Search of the organisation's index, for a user and as a part of `retrieve`."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import closing
 from datetime import date
-from functools import lru_cache
 from pathlib import Path
 
 from msgspec.structs import replace
@@ -24,13 +23,14 @@ from memory_ci.gitrepo.process import decode_path, run_git
 from memory_ci.memory.screening import find_unsafe
 from memory_ci.memory.workspace import Workspace
 from memory_ci.records.config import Config
-from memory_ci.records.entry import ScopeOf
+from memory_ci.records.entry import Located, ScopeOf
 from memory_ci.records.retrieval import Hit, Match, Retrieval
 from memory_ci.search.query import Corpus, build_terms
 from memory_ci.search.rank import Place, diversify, fit, place_of, rank
 from memory_ci.search.strength import drop_weak, lexical_lane, margin
 
-DEPTH = 100  # Matches that are ranked; a share of one budget holds a few.
+DEPTH = 100  # Matches that are ranked; the organisation's share of a budget holds a few.
+DROPPED_CHARS = 300  # Characters that are left free where own entries did not fit.
 
 
 def search_org(
@@ -41,10 +41,16 @@ def search_org(
     environ: Mapping[str, str],
     today: date,
 ) -> tuple[Hit, ...]:
-    """What the repositories of these audiences know of a task, best first. Raises EngineError: org-missing,
-    org-damaged, org-digest; UsageError (bad-org-index)."""
+    """Return the entries of the audiences that match a task, best first.
+
+    Raises:
+        EngineError: org-missing, org-damaged, org-digest.
+        UsageError: bad-org-index.
+    """
+    filters = OrgFilters(today=today)
     with closing(open_engine(find_index(index, environ))) as engine:
-        hits = _find(engine, Config(), task, RetrieveOptions(), OrgFilters(today=today), audiences)
+        search = OrgSearch(engine, audiences, Config())
+        hits = search.find(task, RetrieveOptions(), filters)
     return tuple(hits[:top])
 
 
@@ -58,112 +64,179 @@ def add_organisation(
     is_new: Callable[[Hit], bool],
     known: Collection[str | None],
 ) -> Retrieval:
-    """The answer with entries of other repositories in what it leaves of the room; its own part stays as it is. `known`
-    are ids of this repository's own entries. What cannot be answered in time, or at all, is a note."""
-    config = workspace.config
-    share = int(config.org.max_share * max_chars)
-    left = max_chars - context_cost(answer) - sum(map(entry_cost, answer.hits)) - ORGANISATION_CHARS
-    room = min(share, left - (300 if answer.hits_dropped or answer.norms_dropped else 0))
-    if room <= 0:
+    """Add entries of other repositories to an answer, within the budget that it leaves.
+
+    An error or a missed deadline becomes a note.
+
+    Args:
+        answer: what the own memory answers; it is not changed.
+        workspace: the own repository and its configuration.
+        options: the options of the query.
+        max_chars: the budget of the whole answer, in characters.
+        environ: the environment, which names the index.
+        today: the present day.
+        is_new: returns whether the session was not served a hit before.
+        known: ids of entries of the own memory.
+    """
+    budget = _find_budget(answer, workspace.config, max_chars)
+    if budget <= 0:
         return answer
     try:
-        audiences = choose_audiences(environ, config.org.audiences)
-        place = find_index(environ[INDEX], environ)
-        filters = OrgFilters(
-            options.types, options.domains, options.phases, today, _own_addresses(workspace)
-        )
-        deadline = time.monotonic() + config.org.deadline_ms / 1000
-        with closing(open_engine(place, deadline=deadline)) as engine:
-            hits = _find(engine, config, answer.task, options, filters, audiences)
-        if time.monotonic() > deadline:
-            raise TimeoutError
+        hits = _find_in_time(answer.task, workspace, options, environ, today)
     except TimeoutError:
-        note = f"The organisation's index did not answer within {config.org.deadline_ms} ms: nothing of it is given."
+        note = (
+            "The organisation's index did not answer within"
+            f" {workspace.config.org.deadline_ms} ms: nothing of it is given."
+        )
         return replace(answer, notes=(*answer.notes, note))
     except MemoryCIError as error:
-        return replace(
-            answer, notes=(*answer.notes, f"Nothing of the organisation is given: {error.message}.")
-        )
-    fresh = [hit for hit in hits if hit.located.entry.id not in known and is_new(hit)]
-    return replace(answer, organisation=fit(fresh, room, entry_cost, {})[0])
+        note = f"Nothing of the organisation is given: {error.message}."
+        return replace(answer, notes=(*answer.notes, note))
+    new_hits = [hit for hit in hits if hit.located.entry.id not in known and is_new(hit)]
+    served, _ = fit(new_hits, budget, entry_cost, {})
+    return replace(answer, organisation=served)
 
 
-def _find(
-    engine: OrgEngine,
-    config: Config,
+def _find_budget(answer: Retrieval, config: Config, max_chars: int) -> int:
+    """Return the characters that an answer leaves for entries of other repositories."""
+    used = context_cost(answer) + sum(entry_cost(hit) for hit in answer.hits) + ORGANISATION_CHARS
+    if answer.hits_dropped or answer.norms_dropped:
+        used += DROPPED_CHARS
+    return min(int(config.org.max_share * max_chars), max_chars - used)
+
+
+def _find_in_time(
     task: str,
+    workspace: Workspace,
     options: RetrieveOptions,
-    filters: OrgFilters,
-    audiences: tuple[str, ...],
+    environ: Mapping[str, str],
+    today: date,
 ) -> list[Hit]:
-    """Ranked as this repository's own entries are, by the words of the task and the statistics of the audiences. Their
-    feedback is not known here, and what they cite is not judged: it stands in another tree."""
-    asked: list[str] = []
+    """Search the index of the environment within the deadline of the configuration.
 
-    def note(term: str) -> int:
-        asked.append(term)
-        return 1
-
-    build_terms(task, Corpus(1, note))  # what will be asked for, so that a server is asked once
-    total, together = engine.count(asked, audiences)
-
-    @lru_cache(None)
-    def holding(term: str) -> int:
-        return together[term] if term in together else engine.count([term], audiences)[1][term]
-
-    corpus = Corpus(total, holding)
-    terms = build_terms(task, corpus)
-    found: dict[Place, OrgMatch] = {}
-    matches: list[Match] = []
-    for one in engine.search(terms, filters, audiences, DEPTH):
-        if len(one.located.entry.title) + len(one.located.entry.body) > LONGEST:
-            continue  # to compare megabytes would take the time that all the others have
-        place = replace(
-            one.located, path=f"{one.repository.id}:{one.located.path}", scope=ScopeOf("global")
-        )
-        found[place_of(place)] = one
-        matches.append(Match(place, one.lexical))
-    weights = weights_of(
-        config, options, FeedbackWeights(filters.today or date.max, config.prominence.decay)
+    Raises:
+        TimeoutError: the deadline is over.
+    """
+    config = workspace.config
+    audiences = choose_audiences(environ, config.org.audiences)
+    index = find_index(environ[INDEX], environ)
+    filters = OrgFilters(
+        types=options.types,
+        domains=options.domains,
+        phases=options.phases,
+        today=today,
+        without=_list_own_addresses(workspace),
     )
-    by = config.org.weight
-    weighed = [
-        replace(hit, score=hit.score * by, factors=(*hit.factors, ("organisation", by)))
-        for hit in rank(matches, weights, lexical_lane(task, matches, {}))
-    ]
-    hits = diversify(weighed)
-    near = bool(matches) and margin(task, matches, terms, corpus) >= 0
-    best = hits if options.all_matches else drop_weak(hits, is_near=near, is_exempt=lambda _: False)
-    # The sync has screened them, but by what was known then, and a file can have been changed since.
-    safe = []
-    for hit in best:
-        if not any(find_unsafe(hit.located)):
-            one = found[place_of(hit.located)]
-            place = replace(hit.located, path=one.located.path)
-            safe.append(
-                replace(
-                    hit, located=place, repository=one.repository.name, link=one.repository.link
-                )
-            )
-    return safe
+    deadline = time.monotonic() + config.org.deadline_ms / 1000
+    with closing(open_engine(index, deadline=deadline)) as engine:
+        hits = OrgSearch(engine, audiences, config).find(task, options, filters)
+    if time.monotonic() > deadline:
+        raise TimeoutError
+    return hits
 
 
-def _own_addresses(workspace: Workspace) -> tuple[str, ...]:
-    """By what this repository may stand in the index: where it lies, and where its remotes are."""
+class OrgSearch:
+    """A search in the audiences of an index, ranked as a repository ranks its own entries.
+
+    Feedback on the entries is unknown, and their cites are not judged: they are of other trees.
+    """
+
+    def __init__(self, engine: OrgEngine, audiences: tuple[str, ...], config: Config) -> None:
+        self._engine = engine
+        self._audiences = audiences
+        self._config = config
+
+    def find(self, task: str, options: RetrieveOptions, filters: OrgFilters) -> list[Hit]:
+        """Return the entries that match a task, best first."""
+        corpus = self._load_corpus(task)
+        terms = build_terms(task, corpus)
+        org_matches: dict[Place, OrgMatch] = {}
+        matches: list[Match] = []
+        for org_match in self._engine.search(terms, filters, self._audiences, DEPTH):
+            entry = org_match.located.entry
+            if len(entry.title) + len(entry.body) > LONGEST:
+                continue  # To compare megabytes would take the time of all others.
+            located = _make_global(org_match)
+            org_matches[place_of(located)] = org_match
+            matches.append(Match(located, org_match.lexical))
+
+        hits = self._rank(task, matches, options, filters.today or date.max)
+        if not options.all_matches:
+            is_near = bool(matches) and margin(task, matches, terms, corpus) >= 0
+            hits = drop_weak(hits, is_near=is_near, is_exempt=lambda _: False)
+        # The sync screened them by the rules of its version, and a file may have been changed.
+        return [
+            _name_repository(hit, org_matches[place_of(hit.located)])
+            for hit in hits
+            if not any(find_unsafe(hit.located))
+        ]
+
+    def _load_corpus(self, task: str) -> Corpus:
+        """Return the word statistics of the audiences; a server is asked once for all terms."""
+        terms: list[str] = []
+
+        def note_term(term: str) -> int:
+            terms.append(term)
+            return 1
+
+        build_terms(task, Corpus(1, note_term))
+        total, counts = self._engine.count(terms, self._audiences)
+
+        def count_holding(term: str) -> int:
+            if term not in counts:
+                counts.update(self._engine.count([term], self._audiences)[1])
+            return counts[term]
+
+        return Corpus(total, count_holding)
+
+    def _rank(
+        self, task: str, matches: Iterable[Match], options: RetrieveOptions, today: date
+    ) -> list[Hit]:
+        matches = list(matches)
+        feedback = FeedbackWeights(today, self._config.prominence.decay)
+        weights = weights_of(self._config, options, feedback)
+        weight = self._config.org.weight
+        hits = [
+            replace(hit, score=hit.score * weight, factors=(*hit.factors, ("organisation", weight)))
+            for hit in rank(matches, weights, lexical_lane(task, matches, {}))
+        ]
+        return diversify(hits)
+
+
+def _make_global(org_match: OrgMatch) -> Located:
+    """Return the entry of a match with its repository in the path, and of global scope."""
+    path = f"{org_match.repository.id}:{org_match.located.path}"
+    return replace(org_match.located, path=path, scope=ScopeOf("global"))
+
+
+def _name_repository(hit: Hit, org_match: OrgMatch) -> Hit:
+    """Return a hit with its own path, and with the name and link of its repository."""
+    return replace(
+        hit,
+        located=replace(hit.located, path=org_match.located.path),
+        repository=org_match.repository.name,
+        link=org_match.repository.link,
+    )
+
+
+def _list_own_addresses(workspace: Workspace) -> tuple[str, ...]:
+    """Return the ids and links that this repository may have in the index.
+
+    They are made of its directories and of the URLs of its remotes.
+    """
     repo = workspace.repo
-    places = {
-        place.resolve().as_uri()
-        for place in (repo.root, repo.common_dir, repo.cwd)
-        if place is not None
+    addresses = {
+        directory.resolve().as_uri()
+        for directory in (repo.root, repo.common_dir, repo.cwd)
+        if directory is not None
     }
-    answer = decode_path(
-        run_git(repo.cwd, "config", "--get-regexp", "-z", r"^remote\..*\.url$", ok=(0, 1))
-    )
-    remotes = [one.partition("\n")[2] for one in answer.split("\0") if one]
-    web = {address for remote in remotes if (address := address_of(remote))}
-    local = {
-        Path(remote).resolve().as_uri()
-        for remote in remotes
-        if not address_of(remote) and "://" not in remote
-    }
-    return tuple(sorted({*places, *local, *web, *(f"https://{address}" for address in web)}))
+    arguments = ("config", "--get-regexp", "-z", r"^remote\..*\.url$")
+    output = decode_path(run_git(repo.cwd, *arguments, ok=(0, 1)))
+    for setting in output.split("\0"):
+        url = setting.partition("\n")[2]
+        address = address_of(url)
+        if address:
+            addresses |= {address, f"https://{address}"}
+        elif setting and "://" not in url:
+            addresses.add(Path(url).resolve().as_uri())
+    return tuple(sorted(addresses))

@@ -1,4 +1,8 @@
-"""Connections to PostgreSQL: made until a deadline, kept for the next question of the process, telling no secret."""
+"""Connections to PostgreSQL, and the tables of the organisation's index.
+
+A connection is made before a deadline, and kept for the next query of the process. Errors do not
+show passwords.
+"""
 
 from __future__ import annotations
 
@@ -21,85 +25,125 @@ from memory_ci.errors import EngineError, UsageError
 
 Connection = psycopg.Connection[tuple[Any, ...]]
 LONGEST_NAME = 63  # Bytes of a name in PostgreSQL.
-CONNECT_SECONDS = 10.0  # Where no deadline is nearer.
-MOST_KEPT = 4  # Idle connections to one database.
+CONNECT_SECONDS = 10.0  # How long a connection may take without a deadline.
+MAX_IDLE = 4  # Idle connections to one database.
 _IDLE: dict[tuple[str, bool], list[Connection]] = defaultdict(list)
 
 
 class NoSuchDatabaseError(Exception):
-    """There is none, or this role may not connect to it: who may not read an audience is not told which."""
+    """The database does not exist, or this role may not connect to it.
+
+    The two are not told apart, so that nobody learns of audiences that they may not read.
+    """
 
 
 class OrgServer:
-    """The server that an address names, and the variables of libpq (PGPASSWORD, PGPASSFILE, PGSERVICE, PGSSLMODE …).
-    Raises UsageError (bad-org-index) for what is no address."""
+    """The server that an address and the variables of libpq name.
+
+    The variables are PGPASSWORD, PGPASSFILE, PGSERVICE, PGSSLMODE and others.
+
+    Args:
+        address: postgresql://…
+        is_writer: connect to a server that accepts writes.
+        deadline: the value of time.monotonic() until which it may answer.
+
+    Attributes:
+        database: the name of the operator's database.
+        deadline: as above.
+
+    Raises:
+        UsageError: bad-org-index if the address cannot be parsed.
+    """
 
     def __init__(self, address: str, *, is_writer: bool, deadline: float | None) -> None:
         try:
-            self._asked = {
-                name: str(value) for name, value in conninfo.conninfo_to_dict(address).items()
-            }
+            settings = conninfo.conninfo_to_dict(address)
         except psycopg.Error:
-            hint = "Write postgresql://HOST/DATABASE, and the password into PGPASSWORD or the file of PGPASSFILE."
-            raise UsageError(
-                "the organisation's index has no such address", slug="bad-org-index", hint=hint
-            ) from None
-        self.database = self._asked.setdefault("dbname", "memory")
-        self._asked.setdefault("application_name", "memory-ci")
+            message = "the organisation's index has no such address"
+            hint = (
+                "Write postgresql://HOST/DATABASE,"
+                " and the password into PGPASSWORD or the file of PGPASSFILE."
+            )
+            raise UsageError(message, slug="bad-org-index", hint=hint) from None
+        self._settings = {name: str(value) for name, value in settings.items()}
+        self.database = self._settings.setdefault("dbname", "memory")
+        self._settings.setdefault("application_name", "memory-ci")
         if is_writer:
-            self._asked["target_session_attrs"] = "read-write"
-        self.deadline, self._is_writer = deadline, is_writer
+            self._settings["target_session_attrs"] = "read-write"
+        self.deadline = deadline
+        self._is_writer = is_writer
         self._timers: dict[int, Timer] = {}
 
     def database_of(self, audience: str) -> str:
-        """That of the operator (""), or of an audience: also the name of the role whose members may read it."""
+        """Return the name of the database of an audience, or of the operator ("").
+
+        The role of the same name has the members who may read it.
+        """
         name = f"{self.database}_{audience}" if audience else self.database
         if not audience or len(name.encode()) <= LONGEST_NAME:
             return name
-        return f"{name.encode()[:40].decode(errors='ignore')}_{hashlib.sha256(name.encode()).hexdigest()[:16]}"
+        start = name.encode()[:40].decode(errors="ignore")
+        return f"{start}_{hashlib.sha256(name.encode()).hexdigest()[:16]}"
 
     def left(self) -> float:
-        """Seconds until the deadline. Raises TimeoutError when it is over."""
+        """Return the seconds until the deadline.
+
+        Raises:
+            TimeoutError: it is over.
+        """
         if self.deadline is None:
             return CONNECT_SECONDS
-        left = self.deadline - time.monotonic()
-        if left <= 0:
+        seconds = self.deadline - time.monotonic()
+        if seconds <= 0:
             raise TimeoutError
-        return left
+        return seconds
 
     def take(self, database: str) -> Connection:
-        """A connection that nobody else has. Raises NoSuchDatabaseError, TimeoutError, EngineError (org-server)."""
-        key = self._key(database)
-        with suppress(IndexError):  # of an empty list: other threads take from it as well
+        """Return a connection that nobody else uses.
+
+        Raises:
+            NoSuchDatabaseError: there is no such database for this role.
+            TimeoutError: the deadline is over.
+            EngineError: org-server.
+        """
+        key = self._make_key(database)
+        with suppress(IndexError):  # The list is empty; other threads take from it, too.
             while True:
-                kept = _IDLE[key].pop()
-                self._watch(kept)
+                connection = _IDLE[key].pop()
+                self._watch(connection)
                 with suppress(psycopg.Error):
-                    kept.execute("")
-                    return kept
-                kept.close()
-        with self.telling():
+                    connection.execute("")
+                    return connection
+                connection.close()
+
+        with self.translate_errors():
             connection = self._connect(key[0], database)
         self._watch(connection)
         return connection
 
     def keep(self, database: str, connection: Connection) -> None:
-        """Hand a connection back."""
-        if timer := self._timers.pop(id(connection), None):
+        """Give a connection back, for the next query of the process."""
+        timer = self._timers.pop(id(connection), None)
+        if timer:
             timer.cancel()
-        idle = _IDLE[self._key(database)]
-        is_sound = (
+        idle = _IDLE[self._make_key(database)]
+        is_usable = (
             not connection.closed
             and connection.info.transaction_status == pq.TransactionStatus.IDLE
         )
-        if is_sound and len(idle) < MOST_KEPT:
+        if is_usable and len(idle) < MAX_IDLE:
             idle.append(connection)
         else:
             connection.close()
 
     @contextmanager
-    def telling(self) -> Iterator[None]:
-        """Errors of the driver as ours, without passwords."""
+    def translate_errors(self) -> Iterator[None]:
+        """Raise errors of the driver as ours, without passwords.
+
+        Raises:
+            TimeoutError: the deadline is over.
+            EngineError: org-server.
+        """
         try:
             yield
         except psycopg.errors.QueryCanceled as error:
@@ -107,86 +151,117 @@ class OrgServer:
         except psycopg.Error as error:
             if self.deadline is not None and time.monotonic() >= self.deadline:
                 raise TimeoutError from error
-            told = " ".join(str(error).split())
-            for secret in filter(
-                None, (self._asked.get("password"), self._asked.get("sslpassword"))
-            ):
-                told = told.replace(secret, "…")
-            hint = "Check MEMORY_CI_ORG_INDEX, the variables of libpq (PGUSER, PGPASSWORD …) and the role's rights."
-            raise EngineError(
-                f"the server of the organisation's index: {told}", slug="org-server", hint=hint
-            ) from None
+            message = f"the server of the organisation's index: {self._mask_secrets(str(error))}"
+            hint = (
+                "Check MEMORY_CI_ORG_INDEX, the variables of libpq (PGUSER, PGPASSWORD …)"
+                " and the role's rights."
+            )
+            raise EngineError(message, slug="org-server", hint=hint) from None
+
+    def _mask_secrets(self, text: str) -> str:
+        text = " ".join(text.split())
+        for name in ("password", "sslpassword"):
+            secret = self._settings.get(name)
+            if secret:
+                text = text.replace(secret, "…")
+        return text
 
     def _watch(self, connection: Connection) -> None:
-        """The server ends a statement at the deadline; where it says nothing any more, the connection is cut then."""
+        """Cut the connection at the deadline.
+
+        The server ends a statement then; this is for a server that does not answer any more.
+        """
         if self.deadline is not None:
-            timer = self._timers[id(connection)] = Timer(self.left(), _cut, (connection,))
+            timer = Timer(self.left(), _cut, (connection,))
+            self._timers[id(connection)] = timer
             timer.daemon = True
             timer.start()
 
-    def _key(self, database: str) -> tuple[str, bool]:
-        return conninfo.make_conninfo("", **{**self._asked, "dbname": database}), self._is_writer
+    def _make_key(self, database: str) -> tuple[str, bool]:
+        """Return the key of idle connections: the connection string, and whether they write."""
+        settings = {**self._settings, "dbname": database}
+        return conninfo.make_conninfo("", **settings), self._is_writer
 
-    def _connect(self, key: str, database: str) -> Connection:
-        """As psycopg.connect, whose timeout is two seconds at least. libpq tries the hosts one after another."""
+    def _connect(self, address: str, database: str) -> Connection:
+        """Connect like psycopg.connect, whose timeout cannot be less than two seconds.
+
+        Libpq tries the hosts of the address one after another.
+
+        Raises:
+            NoSuchDatabaseError: there is no such database for this role.
+            TimeoutError: the deadline is over.
+            psycopg.OperationalError: it failed for another reason.
+        """
+        connection: Connection = psycopg.Connection(self._connect_raw(address, database))
+        # A pooler between us and the server would lose prepared statements.
+        connection.prepare_threshold = None
+        connection.autocommit = True
+        if not self._is_writer:
+            connection.read_only = True
+            connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
+        return connection
+
+    def _connect_raw(self, address: str, database: str) -> pq.abc.PGconn:
         end = time.monotonic() + self.left()
-        raw = pq.PGconn.connect_start(key.encode())
-        while (state := raw.connect_poll()) not in (pq.PollingStatus.OK, pq.PollingStatus.FAILED):
-            wanted = [raw.socket]
-            reading = state == pq.PollingStatus.READING
-            left = end - time.monotonic()
-            if left <= 0 or not any(
-                select.select(wanted * reading, wanted * (not reading), (), left)
-            ):
+        raw = pq.PGconn.connect_start(address.encode())
+        state = raw.connect_poll()
+        while state not in (pq.PollingStatus.OK, pq.PollingStatus.FAILED):
+            is_reading = state == pq.PollingStatus.READING
+            if not _wait_for(raw.socket, end - time.monotonic(), is_reading=is_reading):
                 raw.finish()
                 if self.deadline is not None:
                     raise TimeoutError
                 raise psycopg.OperationalError(f"no answer within {CONNECT_SECONDS:.0f} seconds")
+            state = raw.connect_poll()
+
         if state == pq.PollingStatus.FAILED:
-            told = raw.get_error_message()
+            message = raw.get_error_message()
             raw.finish()
-            if f'"{database}"' in told.rpartition("FATAL:")[2]:
+            if f'"{database}"' in message.rpartition("FATAL:")[2]:
                 raise NoSuchDatabaseError(database)
-            raise psycopg.OperationalError(told)
+            raise psycopg.OperationalError(message)
         raw.nonblocking = 1
-        connection: Connection = psycopg.Connection(raw)
-        connection.prepare_threshold = (
-            None  # statements would be lost where a pooler stands between
-        )
-        connection.autocommit = True
-        if not self._is_writer:
-            connection.read_only, connection.isolation_level = (
-                True,
-                psycopg.IsolationLevel.REPEATABLE_READ,
-            )
-        return connection
+        return raw
+
+
+def _wait_for(descriptor: int, seconds: float, *, is_reading: bool) -> bool:
+    """Wait until a socket can be read or written, and return whether it can."""
+    if seconds <= 0:
+        return False
+    readers = [descriptor] if is_reading else []
+    writers = [] if is_reading else [descriptor]
+    return any(select.select(readers, writers, (), seconds))
 
 
 def _cut(connection: Connection) -> None:
+    """Shut the socket of a connection down, from another thread than its user's."""
     with suppress(OSError, psycopg.Error), socket.socket(fileno=os.dup(connection.fileno())) as end:
         end.shutdown(socket.SHUT_RDWR)
 
 
 @atexit.register
 def close_idle() -> None:
-    """Close what is kept."""
+    """Close the idle connections."""
     for connections in _IDLE.values():
         while connections:
             connections.pop().close()
 
 
-# What makes each version of an audience's database out of the one before. Another tokenizer, or other fields of Entry,
-# mean a step that empties all tables: then the next sync reads the repositories anew.
+# Each script makes a version of an audience's tables out of the one before. Another tokenizer, or
+# other fields of Entry, need a script that empties all tables: the next sync reads all
+# repositories again.
 MIGRATIONS = (
     """
     CREATE TABLE memory_org.repositories (
-        id text PRIMARY KEY, name text NOT NULL, link text NOT NULL, head text NOT NULL, entries integer NOT NULL
+        id text PRIMARY KEY, name text NOT NULL, link text NOT NULL, head text NOT NULL,
+        entries integer NOT NULL
     );
     CREATE TABLE memory_org.entries (
         row bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
         repository text NOT NULL,  -- repositories.id
         id text NOT NULL, path text NOT NULL, line integer NOT NULL,
-        type text NOT NULL, domain text NOT NULL, status text NOT NULL, phase text, valid_until text,
+        type text NOT NULL, domain text NOT NULL, status text NOT NULL,
+        phase text, valid_until text,
         digest bytea NOT NULL,     -- rows.entry_digest
         record bytea NOT NULL,     -- rows.entry_row as MessagePack
         size integer NOT NULL,     -- words
@@ -195,7 +270,9 @@ MIGRATIONS = (
     );
     CREATE INDEX entries_repository ON memory_org.entries (repository);
     CREATE INDEX entries_words ON memory_org.entries USING gin (words);
-    CREATE TABLE memory_org.words (word text COLLATE "C" PRIMARY KEY, entries integer NOT NULL) WITH (fillfactor = 60);
+    CREATE TABLE memory_org.words (
+        word text COLLATE "C" PRIMARY KEY, entries integer NOT NULL
+    ) WITH (fillfactor = 60);
     CREATE TABLE memory_org.totals (entries bigint NOT NULL, words bigint NOT NULL);
     INSERT INTO memory_org.totals VALUES (0, 0);
     """,
@@ -207,15 +284,15 @@ OPERATOR_MIGRATIONS = (
     """,
 )
 
-# Of one transaction that writes, "mciX"; the next number is of one writer, for as long as it is open.
-LOCK = 0x6D636958
+LOCK = 0x6D636958  # "mciX": the advisory lock of a transaction that writes.
+WRITER_LOCK = LOCK + 1  # The lock of one writer, for as long as its engine is open.
 GRANTS = (
     sql.SQL("GRANT CONNECT ON DATABASE {0} TO {0}"),
     sql.SQL("GRANT USAGE ON SCHEMA memory_org TO {0}"),
     sql.SQL("GRANT SELECT ON ALL TABLES IN SCHEMA memory_org TO {0}"),
 )
 FOR_READERS = (
-    # Each takes longer to begin than a question to answer.
+    # Both features take longer to start than a query takes.
     sql.SQL("ALTER DATABASE {} SET jit = off"),
     sql.SQL("ALTER DATABASE {} SET max_parallel_workers_per_gather = 0"),
     sql.SQL("REVOKE ALL ON DATABASE {} FROM PUBLIC"),
@@ -223,7 +300,10 @@ FOR_READERS = (
 
 
 def migrate(connection: Connection, database: str, scripts: Sequence[LiteralString]) -> None:
-    """Bring the tables to our version; nobody reads the database but the role of its name, if there is one."""
+    """Bring the tables of a database to our version.
+
+    Only the role of the same name may read the database, if there is one.
+    """
     connection.execute("SELECT pg_advisory_xact_lock(%s)", (LOCK,))
     connection.execute("CREATE SCHEMA IF NOT EXISTS memory_org")
     connection.execute("CREATE TABLE IF NOT EXISTS memory_org.version (number integer NOT NULL)")
@@ -231,31 +311,37 @@ def migrate(connection: Connection, database: str, scripts: Sequence[LiteralStri
     for number, script in enumerate(scripts[version:], version + 1):
         connection.execute(script)
         connection.execute("INSERT INTO memory_org.version VALUES (%s)", (number,))
+
     name = sql.Identifier(database)
     for statement in FOR_READERS:
         connection.execute(statement.format(name))
-    if (
-        connection.execute("SELECT FROM pg_roles WHERE rolname = %s", (database,)).fetchone()
-        is not None
-    ):
-        for right in GRANTS:
-            connection.execute(right.format(name))
+    role = connection.execute("SELECT FROM pg_roles WHERE rolname = %s", (database,)).fetchone()
+    if role is not None:
+        for grant in GRANTS:
+            connection.execute(grant.format(name))
 
 
 def check_version(
     connection: Connection, scripts: Sequence[str], *, may_be_older: bool = False
 ) -> int:
-    """Of the tables. Raises EngineError (org-version) where they are not those that the scripts make."""
-    (number,) = connection.execute("SELECT max(number) FROM memory_org.version").fetchone() or (
-        None,
+    """Return the version of the tables, 0 if there are none.
+
+    Args:
+        connection: the database.
+        scripts: the scripts that make our version.
+        may_be_older: accept an older version.
+
+    Raises:
+        EngineError: org-version.
+    """
+    row = connection.execute("SELECT max(number) FROM memory_org.version").fetchone()
+    version = (row[0] if row else None) or 0
+    if version == len(scripts) or (version < len(scripts) and may_be_older):
+        return int(version)
+    message = (
+        f"the organisation's index is of version {version}, this memory-ci is for {len(scripts)}"
     )
-    version = number or 0
-    if version > len(scripts) or (version < len(scripts) and not may_be_older):
-        hint = (
-            "Upgrade memory-ci here."
-            if version > len(scripts)
-            else "Run `memory-ci org sync` with this memory-ci."
-        )
-        message = f"the organisation's index is of version {version}, this memory-ci is for {len(scripts)}"
-        raise EngineError(message, slug="org-version", hint=hint)
-    return version
+    hint = "Run `memory-ci org sync` with this memory-ci."
+    if version > len(scripts):
+        hint = "Upgrade memory-ci here."
+    raise EngineError(message, slug="org-version", hint=hint)

@@ -1,8 +1,9 @@
-"""The embedded engine: one read-only file for each audience, and beside them the files that a sync works on.
+"""The engine on SQLite: one read-only file for each audience, and the files that a sync works on.
 
-The schema is that of a repository's index, with a table of repositories; the path of an entry is the repository's id, a
-line end and the path there. A sync works on `operator/NAME.db`, a transaction for each repository; `publish` copies
-what changed to `NAME.db`, without what was deleted, and renames it into place.
+The schema is that of a repository's index, with a table of repositories; the path of an entry is
+the repository's id, a line end and the path in the repository. A sync works on `operator/NAME.db`,
+with a transaction for each repository. `publish` copies what changed to `NAME.db`, without deleted
+words, and renames the copy into place.
 """
 
 from __future__ import annotations
@@ -14,12 +15,11 @@ import re
 import shutil
 import sqlite3
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from functools import partial
 from itertools import count
 from pathlib import Path
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from msgspec.structs import replace
 
@@ -57,16 +57,23 @@ from memory_ci.search.search import (
     quote,
 )
 
-STATE = "state.json"  # Of the operator, in WORK.
-STEPS = 2_000  # Of SQLite's machine between two looks at the clock: some tens of microseconds.
-END = "\x0b"  # The sign after the line end: between `id\n` and `id\x0b` stand the paths of one repository.
-# Strings of this module put together, values always bound.
+STATE = "state.json"  # The operator's state, in WORK.
+STEPS = 2_000  # Steps of SQLite's machine between two looks at the clock: tens of microseconds.
+END = "\x0b"
+"""The sign after the line end. The paths of a repository are between `id\\n` and `id\\x0b`."""
+
+# Queries are put together of strings of this module; values are always bound.
 ROWS = "SELECT row, line, source, digest FROM entries WHERE path >= ? AND path < ? ORDER BY row"
 ADD_REPOSITORY = "INSERT OR REPLACE INTO repositories VALUES (?, ?, ?, ?, ?)"
-ENTRIES = f"SELECT {COLUMNS} FROM entries AS e WHERE e.path >= ? AND e.path < ? ORDER BY e.path, e.line, e.id"  # noqa: S608
+ENTRIES = f"""
+SELECT {COLUMNS} FROM entries AS e
+WHERE e.path >= ? AND e.path < ?
+ORDER BY e.path, e.line, e.id
+"""  # noqa: S608
 HEADS = "SELECT id, name, link, head, entries FROM repositories ORDER BY id"
 BEST = f"""
-SELECT {BM25} AS lexical, e.id, e.path, e.line, e.row FROM entries_fts JOIN entries AS e ON e.row = entries_fts.rowid
+SELECT {BM25} AS lexical, e.id, e.path, e.line, e.row
+FROM entries_fts JOIN entries AS e ON e.row = entries_fts.rowid
 WHERE entries_fts MATCH :match AND {{filter}}
 ORDER BY lexical DESC, e.id, e.path, e.line
 LIMIT :depth
@@ -76,98 +83,136 @@ SELECT e.row, {COLUMNS}, r.id, r.name, r.link, r.head FROM entries AS e
 JOIN repositories AS r ON r.id = substr(e.path, 1, instr(e.path, char(10)) - 1)
 WHERE e.row IN (SELECT value FROM json_each(:rows))
 """  # noqa: S608
+COUNT = "SELECT count(*) FROM entries"
 HOLDING = "SELECT count(*) FROM entries_fts WHERE entries_fts MATCH ?"
 NAMED = """
 SELECT id FROM repositories
-WHERE id IN (SELECT value FROM json_each(:names)) OR lower(link) IN (SELECT lower(value) FROM json_each(:names))
+WHERE id IN (SELECT value FROM json_each(:names))
+OR lower(link) IN (SELECT lower(value) FROM json_each(:names))
 """
 
 T = TypeVar("T")
 
 
+class RankedRow(NamedTuple):
+    """A row that a query finds, in the order of ranks."""
+
+    negative_score: float
+    id: str
+    path: str
+    line: int
+    row: int
+    audience: str
+
+
 class SqliteEngine(OrgEngine):
-    """The files of `directory`. A writer sees all audiences, a reader those that are published. `deadline`: the moment
-    of time.monotonic() after which nothing is answered."""
+    """The files of a directory. A writer sees all audiences, a reader the published ones.
+
+    Args:
+        directory: the directory of the published files.
+        is_writer: open it for a sync.
+        deadline: the value of time.monotonic() until which a reader answers.
+    """
 
     def __init__(
         self, directory: Path, *, is_writer: bool = False, deadline: float | None = None
     ) -> None:
-        self._directory, self._is_writer, self._deadline = directory, is_writer, deadline
+        self._directory = directory
+        self._is_writer = is_writer
+        self._deadline = deadline
         self._work = directory / WORK
-        self._open: dict[str, sqlite3.Connection] = {}
+        self._connections: dict[str, sqlite3.Connection] = {}
         self._is_sound = True
         if is_writer:
             self._work.mkdir(parents=True, exist_ok=True, mode=0o700)
 
-    def _write(self, held: OrgHead, entries: Sequence[Located] | None) -> None:
-        repository = held.repository
-        row = (repository.id, repository.name, repository.link, held.head, held.entries)
-        with self._telling(repository.audience) as connection, transaction(connection):
+    def _write(self, head: OrgHead, entries: Sequence[Located] | None) -> None:
+        repository = head.repository
+        row = (repository.id, repository.name, repository.link, head.head, head.entries)
+        with self._use(repository.audience) as connection, transaction(connection):
             if entries is not None:
-                _put(connection, repository.id, entries)
+                _replace_rows(connection, repository.id, entries)
             connection.execute(ADD_REPOSITORY, row)
 
     def _remove(self, repository: OrgRepository) -> None:
-        with self._telling(repository.audience) as connection, transaction(connection):
-            _put(connection, repository.id, ())
+        with self._use(repository.audience) as connection, transaction(connection):
+            _replace_rows(connection, repository.id, ())
             connection.execute("DELETE FROM repositories WHERE id = ?", (repository.id,))
 
     def search(
         self, terms: Sequence[str], filters: OrgFilters, audiences: Sequence[str], depth: int
     ) -> list[OrgMatch]:
-        """As in OrgEngine: by the statistics of each file, then all together by their scores."""
+        """Return the best matches of all files, each scored by the statistics of its file."""
         if not terms:
             return []
         depth = max(1, min(depth, MAX_DEPTH))
-        match = {"match": " OR ".join(map(quote, terms)), "depth": depth}
-        found: list[tuple[float, str, str, int, int, str]] = []
-        for audience in self._readable(audiences):
-            condition, values = self._filter(audience, filters)
-            sql = BEST.format(filter=condition)
-            found += self._ask(
-                audience,
-                sql,
-                {**values, **match},
-                lambda row, of=audience: (-row[0], *row[1:], of),  # type: ignore[misc]
-            )
-        best = sorted(found)[:depth]
-        chosen: dict[tuple[str, int], OrgMatch] = {}
-        for audience in {one[-1] for one in best}:  # texts are read of the best of all files only
-            scores = {row: -score for score, *_, row, of in best if of == audience}
-            bound = {"rows": json.dumps(list(scores))}
-            matches = self._ask(audience, CHOSEN, bound, partial(_match, audience, scores))
-            chosen |= {(audience, row): match for row, match in matches}
-        return [chosen[audience, row] for *_, row, audience in best if (audience, row) in chosen]
+        query = " OR ".join(quote(term) for term in terms)
+        ranked: list[RankedRow] = []
+        for audience in self._list_readable(audiences):
+            ranked += self._rank(audience, query, filters, depth)
+        ranked.sort()
+        best = ranked[:depth]
+
+        # Texts are read only of the best of all files.
+        matches: dict[tuple[str, int], OrgMatch] = {}
+        for audience in {row.audience for row in best}:
+            rows = [row for row in best if row.audience == audience]
+            matches.update(self._read_matches(audience, rows))
+        keys = [(row.audience, row.row) for row in best]
+        return [matches[key] for key in keys if key in matches]
+
+    def _rank(self, audience: str, query: str, filters: OrgFilters, depth: int) -> list[RankedRow]:
+        condition, values = self._build_filter(audience, filters)
+        values |= {"match": query, "depth": depth}
+        rows = self._query(audience, BEST.format(filter=condition), values, tuple)
+        return [
+            RankedRow(-score, id_, path, line, row, audience)
+            for score, id_, path, line, row in rows
+        ]
+
+    def _read_matches(
+        self, audience: str, rows: Sequence[RankedRow]
+    ) -> Iterator[tuple[tuple[str, int], OrgMatch]]:
+        """Yield the matches of rows of an audience, each with its audience and row."""
+        scores = {row.row: -row.negative_score for row in rows}
+        values = {"rows": json.dumps(list(scores))}
+        for row in self._query(audience, CHOSEN, values, _parse_match):
+            repository = OrgRepository(row.id, row.name, row.link, audience)
+            match = OrgMatch(row.located, scores[row.row], repository, row.head)
+            yield (audience, row.row), match
 
     def count(self, terms: Sequence[str], audiences: Sequence[str]) -> tuple[int, dict[str, int]]:
-        total, holding = 0, dict.fromkeys(terms, 0)
-        for audience in self._readable(audiences):
-            total += self._ask(
-                audience, "SELECT count(*) FROM entries", (), lambda row: int(row[0])
-            )[0]
-            for term in holding:
-                holding[term] += self._ask(
-                    audience, HOLDING, (quote(term),), lambda row: int(row[0])
-                )[0]
-        return total, holding
+        """Return how many entries the audiences have together, and how many hold each term."""
+        total = 0
+        counts = dict.fromkeys(terms, 0)
+        for audience in self._list_readable(audiences):
+            total += self._query_count(audience, COUNT, ())
+            for term in counts:
+                counts[term] += self._query_count(audience, HOLDING, (quote(term),))
+        return total, counts
 
     def _read_heads(self) -> Iterator[OrgHead]:
         for audience in self.list_audiences():
-            for id_, name, link, head, entries in self._ask(audience, HEADS, (), tuple):
+            for id_, name, link, head, entries in self._query(audience, HEADS, (), tuple):
                 yield OrgHead(OrgRepository(id_, name, link, audience), head, entries)
 
     def _read_entries(self, repository: OrgRepository) -> list[Located]:
-        between = (f"{repository.id}\n", f"{repository.id}{END}")
-        return self._ask(repository.audience, ENTRIES, between, _located)
+        return self._query(repository.audience, ENTRIES, _path_range(repository.id), _parse_located)
 
     def list_audiences(self) -> tuple[str, ...]:
-        """Those that there are files of."""
-        places = (self._directory, *([self._work] if self._is_writer else []))
-        names = {path.stem for place in places for path in place.glob("*.db")}
+        """Return the audiences that have a file, by name."""
+        paths = list(self._directory.glob("*.db"))
+        if self._is_writer:
+            paths += self._work.glob("*.db")
+        names = {path.stem for path in paths}
         return tuple(sorted(name for name in names if re.fullmatch(AUDIENCE, name)))
 
     def publish(self) -> list[OrgPublished]:
-        """As in OrgEngine. An audience without repositories has no file. Raises RepositoryError (write-failed)."""
+        """Publish the file of each audience, and remove those of audiences without repositories.
+
+        Raises:
+            RepositoryError: write-failed.
+        """
         published = []
         for audience in self.list_audiences():
             target = self._directory / f"{audience}.db"
@@ -178,50 +223,57 @@ class SqliteEngine(OrgEngine):
                     target.unlink(missing_ok=True)
             except (OSError, sqlite3.OperationalError) as error:
                 message = f"cannot write {target}: {error}"
-                raise RepositoryError(
-                    message, slug="write-failed", hint="What was published before stays."
-                ) from error
+                hint = "What was published before stays."
+                raise RepositoryError(message, slug="write-failed", hint=hint) from error
         return published
 
     def size(self, audience: str) -> int:
+        """Return the size of the published file of an audience in bytes."""
         path = self._directory / f"{audience}.db"
         return path.stat().st_size if path.is_file() else 0
 
     def state(self) -> bytes:
+        """Return the operator's state, b"" where there is none."""
         with suppress(OSError):
             return (self._work / STATE).read_bytes()
         return b""
 
     def keep_state(self, data: bytes) -> None:
-        path, new = self._work / STATE, self._work / f"{STATE}.new"
+        """Save the operator's state.
+
+        Raises:
+            RepositoryError: write-failed.
+        """
+        path = self._work / STATE
+        temporary = self._work / f"{STATE}.new"
         try:
-            new.write_bytes(data)
-            new.replace(path)
+            temporary.write_bytes(data)
+            temporary.replace(path)
         except OSError as error:
             message = f"cannot write {path}: {error}"
-            raise RepositoryError(
-                message, slug="write-failed", hint="The index itself is written."
-            ) from error
+            hint = "The index itself is written."
+            raise RepositoryError(message, slug="write-failed", hint=hint) from error
 
     def close(self) -> None:
-        for audience, connection in self._open.items():
+        """Close the files; a writer marks sound ones, which need no check when opened again."""
+        for audience, connection in self._connections.items():
             connection.close()
             if self._is_writer and self._is_sound:
                 seal(self._work / f"{audience}.db")
-        self._open.clear()
+        self._connections.clear()
 
     def _publish(self, audience: str, target: Path) -> OrgPublished:
-        """Copy what changed since it was last published; the words of what was deleted are not in the copy."""
-        connection, mark = self._connection(audience), self._work / f"{audience}.published"
-        # What the rows of an audience follow from: repositories and their heads.
-        rows = (repr(row).encode("utf-8", "surrogateescape") for row in connection.execute(HEADS))
-        content = hashlib.sha256(b"".join([json.dumps(ORG_IDENTITY).encode(), *rows])).hexdigest()
+        """Copy a file if it changed since it was last published, without deleted words."""
+        connection = self._connect(audience)
+        content = _hash_content(connection)
+        mark = self._work / f"{audience}.published"
         with suppress(OSError, ValueError, KeyError):
-            said = json.loads(mark.read_bytes())
-            if said["content"] == content and target.stat().st_size == said["size"]:
+            last = json.loads(mark.read_bytes())
+            if last["content"] == content and target.stat().st_size == last["size"]:
                 return OrgPublished(
-                    audience, str(target), said["sha256"], said["size"], is_new=False
+                    audience, str(target), last["sha256"], last["size"], is_new=False
                 )
+
         if connection.execute("PRAGMA user_version").fetchone()[0]:
             with transaction(connection):
                 connection.execute("INSERT INTO entries_fts (entries_fts) VALUES ('optimize')")
@@ -238,106 +290,151 @@ class SqliteEngine(OrgEngine):
         mark.write_text(json.dumps({"content": content, "sha256": sha256, "size": size}), "utf-8")
         return OrgPublished(audience, str(target), sha256, size, is_new=True)
 
-    def _readable(self, audiences: Sequence[str]) -> list[str]:
-        there = self.list_audiences()
-        return [audience for audience in dict.fromkeys(audiences) if audience in there]
+    def _list_readable(self, audiences: Sequence[str]) -> list[str]:
+        present = self.list_audiences()
+        return [audience for audience in dict.fromkeys(audiences) if audience in present]
 
-    def _filter(self, audience: str, filters: OrgFilters) -> tuple[str, dict[str, object]]:
-        wanted: Filters = {
+    def _build_filter(self, audience: str, filters: OrgFilters) -> tuple[str, dict[str, object]]:
+        """Return the condition of filters in SQL, and the values that it binds."""
+        common: Filters = {
             "types": filters.types or None,
             "domains": filters.domains or None,
             "phases": filters.phases or None,
             "statuses": SHOWN_STATUSES,
             "today": filters.today,
         }
-        condition, values = build_filter(wanted)
-        named = self._ask(
-            audience, NAMED, {"names": json.dumps(filters.without)}, lambda row: str(row[0])
-        )
-        for number, repository_id in enumerate(named):
+        condition, values = build_filter(common)
+        names = {"names": json.dumps(filters.without)}
+        for number, (repository_id,) in enumerate(self._query(audience, NAMED, names, tuple)):
             condition += f" AND NOT (e.path >= :from{number} AND e.path < :to{number})"
-            values |= {
-                f"from{number}": f"{repository_id}\n",
-                f"to{number}": f"{repository_id}{END}",
-            }
+            start, end = _path_range(str(repository_id))
+            values[f"from{number}"] = start
+            values[f"to{number}"] = end
         return condition, values
 
-    def _ask(self, audience: str, sql: str, values: Values, make: Callable[[Row], T]) -> list[T]:
-        with self._telling(audience) as connection:
+    def _query(self, audience: str, sql: str, values: Values, make: Callable[[Row], T]) -> list[T]:
+        """Return the rows of a query, each as `make` converts it."""
+        with self._use(audience) as connection:
             return [make(row) for row in connection.execute(sql, values)]
 
+    def _query_count(self, audience: str, sql: str, values: Values) -> int:
+        ((number,),) = self._query(audience, sql, values, tuple)
+        return int(number)
+
     @contextmanager
-    def _telling(self, audience: str) -> Iterator[sqlite3.Connection]:
-        """The file of an audience. Raises TimeoutError at the deadline, EngineError (org-damaged) for what is wrong."""
+    def _use(self, audience: str) -> Iterator[sqlite3.Connection]:
+        """Open the file of an audience, and translate errors of the block.
+
+        Raises:
+            TimeoutError: the deadline is over.
+            EngineError: org-damaged.
+        """
         try:
-            yield self._connection(audience)
-        except (sqlite3.DatabaseError, OSError, ValueError, TypeError) as damage:
-            if getattr(damage, "sqlite_errorcode", 0) == sqlite3.SQLITE_INTERRUPT:
-                raise TimeoutError from damage
+            yield self._connect(audience)
+        except (sqlite3.DatabaseError, OSError, ValueError, TypeError) as error:
+            if getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_INTERRUPT:
+                raise TimeoutError from error
             self._is_sound = False
-            path = (self._work if self._is_writer else self._directory) / f"{audience}.db"
+            directory = self._work if self._is_writer else self._directory
+            message = f"{directory / f'{audience}.db'} cannot be used: {error}"
             hint = (
                 "Run `memory-ci org sync` again: it builds what is missing from the repositories."
             )
-            raise EngineError(
-                f"{path} cannot be used: {damage}", slug="org-damaged", hint=hint
-            ) from damage
+            raise EngineError(message, slug="org-damaged", hint=hint) from error
 
-    def _connection(self, audience: str) -> sqlite3.Connection:
-        if audience not in self._open:
-            path = self._directory / f"{audience}.db"
-            self._open[audience] = (
-                open_work(self._work / path.name, path)
-                if self._is_writer
-                else self._read_only(path)
-            )
-        return self._open[audience]
+    def _connect(self, audience: str) -> sqlite3.Connection:
+        if audience not in self._connections:
+            self._connections[audience] = self._open_file(f"{audience}.db")
+        return self._connections[audience]
 
-    def _read_only(self, path: Path) -> sqlite3.Connection:
+    def _open_file(self, name: str) -> sqlite3.Connection:
+        published = self._directory / name
+        if self._is_writer:
+            return open_work(self._work / name, published)
+        return self._open_published(published)
+
+    def _open_published(self, path: Path) -> sqlite3.Connection:
         refuse_pipes(path)
-        connection = sqlite3.connect(
-            f"{path.absolute().as_uri()}?mode=ro&immutable=1", uri=True, isolation_level=None
-        )
+        uri = f"{path.absolute().as_uri()}?mode=ro&immutable=1"
+        connection = sqlite3.connect(uri, uri=True, isolation_level=None)
         connection.execute("PRAGMA trusted_schema = OFF")
-        if (end := self._deadline) is not None:
-            connection.set_progress_handler(lambda: time.monotonic() > end, STEPS)
+        deadline = self._deadline
+        if deadline is not None:
+            connection.set_progress_handler(lambda: time.monotonic() > deadline, STEPS)
         check(connection)
         return connection
 
 
-def _put(connection: sqlite3.Connection, repository_id: str, entries: Sequence[Located]) -> None:
-    """Make the rows of a repository these; what it had already keeps its row, and its words are not indexed anew."""
-    before = connection.execute(ROWS, (f"{repository_id}\n", f"{repository_id}{END}")).fetchall()
-    rows = [
-        entry_row(replace(place, path=f"{repository_id}\n{place.path}"), None) for place in entries
-    ]
-    digests = list(map(entry_digest, rows))
-    new = keep_rows(connection, before, digests)
-    if len(before) > len(rows) - len(new):
-        connection.execute(
-            "PRAGMA user_version = 1"
-        )  # words of what was deleted are there until they are merged
+def _path_range(repository_id: str) -> tuple[str, str]:
+    """Return the bounds of the paths of a repository, the upper one excluded."""
+    return f"{repository_id}\n", f"{repository_id}{END}"
+
+
+def _hash_content(connection: sqlite3.Connection) -> str:
+    """Hash the schema and the heads of the repositories, which determine all rows of a file."""
+    content = hashlib.sha256(json.dumps(ORG_IDENTITY).encode())
+    for row in connection.execute(HEADS):
+        content.update(repr(row).encode("utf-8", "surrogateescape"))
+    return content.hexdigest()
+
+
+def _replace_rows(
+    connection: sqlite3.Connection, repository_id: str, entries: Sequence[Located]
+) -> None:
+    """Replace the rows of a repository.
+
+    An unchanged entry keeps its row, and its words are not indexed again.
+    """
+    old_rows = connection.execute(ROWS, _path_range(repository_id)).fetchall()
+    rows = []
+    for located in entries:
+        path = f"{repository_id}\n{located.path}"
+        rows.append(entry_row(replace(located, path=path), None))
+    digests = [entry_digest(row) for row in rows]
+    new_places = keep_rows(connection, old_rows, digests)
+    if len(old_rows) > len(rows) - len(new_places):
+        # The index holds deleted words until `publish` optimises it.
+        connection.execute("PRAGMA user_version = 1")
+
     (last,) = connection.execute("SELECT coalesce(max(row), 0) FROM entries").fetchone()
-    connection.executemany(ADD_ENTRY, ((*rows[at], digests[at][1]) for at in new))
-    connection.executemany(ADD_TEXT, map(text_row, count(last + 1), (entries[at] for at in new)))
+    connection.executemany(ADD_ENTRY, ((*rows[place], digests[place][1]) for place in new_places))
+    new_entries = (entries[place] for place in new_places)
+    connection.executemany(ADD_TEXT, map(text_row, count(last + 1), new_entries))
 
 
-def _match(audience: str, scores: Mapping[int, float], row: Row) -> tuple[int, OrgMatch]:
+class MatchRow(NamedTuple):
+    """A row of `CHOSEN`: an entry and its repository."""
+
+    row: int
+    located: Located
+    id: str
+    name: str
+    link: str
+    head: str
+
+
+def _parse_match(row: Row) -> MatchRow:
     number, *columns, repository_id, name, link, head = row
-    repository = OrgRepository(repository_id, f"{name}", f"{link}", audience)
-    return number, OrgMatch(_located(tuple(columns)), scores[number], repository, head)
+    located = _parse_located(tuple(columns))
+    return MatchRow(number, located, repository_id, str(name), str(link), head)
 
 
-def _located(row: Row) -> Located:
-    place = located_of(row)
-    if not all(
-        isinstance(text, str) for text in (place.entry.id, place.entry.title, place.entry.body)
-    ):
+def _parse_located(row: Row) -> Located:
+    """Return the entry of a row, with its path in the repository.
+
+    Raises:
+        TypeError: the file has values of other types than we write.
+    """
+    located = located_of(row)
+    entry = located.entry
+    if not all(isinstance(text, str) for text in (entry.id, entry.title, entry.body)):
         raise TypeError("what should be text is none")
-    return replace(place, path=place.path.partition("\n")[2])
+    return replace(located, path=located.path.partition("\n")[2])
 
 
 ORG_IDENTITY = {**IDENTITY, "org": "1"}
+"""The version of a file, in its table `meta`."""
+
 BUSY_SECONDS = 5.0
 
 REPOSITORIES = """
@@ -352,8 +449,11 @@ CREATE TABLE repositories (
 
 
 def open_work(path: Path, published: Path) -> sqlite3.Connection:
-    """The file that a sync works on, proved unless it is as we left it. Where there is none, or a damaged one, it goes
-    on from what was published, and begins anew where that is no better."""
+    """Open the file that a sync works on; it is checked unless the last sync sealed it.
+
+    A missing or damaged file is restored from the published one, and created empty if that is
+    missing or damaged, too.
+    """
     refuse_pipes(path)
     for is_restored in (False, True):
         try:
@@ -361,19 +461,19 @@ def open_work(path: Path, published: Path) -> sqlite3.Connection:
                 shutil.copyfile(published, path)
                 path.chmod(0o644)
             if not published.exists() or (path.exists() and path.stat().st_size):
-                return _open(path)
+                return _open_work(path)
         except FileNotFoundError:
             pass
         except sqlite3.DatabaseError as error:
-            if is_fault_of_the_place(error):  # and not of the file
+            if is_fault_of_the_place(error):  # The disk is at fault, not the file.
                 raise
         for name in (path.name, f"{path.name}-wal", f"{path.name}-shm"):
             path.with_name(name).unlink(missing_ok=True)
-    return _open(path)
+    return _open_work(path)
 
 
-def _open(path: Path) -> sqlite3.Connection:
-    is_known = is_sealed(path)
+def _open_work(path: Path) -> sqlite3.Connection:
+    was_sealed = is_sealed(path)
     seal_path(path).unlink(missing_ok=True)
     connection = connect(path, BUSY_SECONDS)
     try:
@@ -386,7 +486,7 @@ def _open(path: Path) -> sqlite3.Connection:
                 connection.execute(REPOSITORIES)
                 connection.execute("INSERT INTO meta VALUES ('org', ?)", (ORG_IDENTITY["org"],))
         check(connection)
-        if not is_known:
+        if not was_sealed:
             if connection.execute("PRAGMA quick_check").fetchone() != ("ok",):
                 raise sqlite3.DatabaseError("pages are damaged")
             connection.execute("INSERT INTO entries_fts (entries_fts) VALUES ('integrity-check')")
@@ -397,14 +497,18 @@ def _open(path: Path) -> sqlite3.Connection:
 
 
 def check(connection: sqlite3.Connection) -> None:
-    """Raises sqlite3.DatabaseError for a file of another version."""
+    """Check that a file has our version.
+
+    Raises:
+        sqlite3.DatabaseError: it has another one.
+    """
     if dict(connection.execute("SELECT key, value FROM meta")) != ORG_IDENTITY:
         raise sqlite3.DatabaseError("it is of another version")
 
 
 @contextmanager
 def transaction(connection: sqlite3.Connection) -> Iterator[None]:
-    """All that the block does, or nothing."""
+    """Commit what the block does, or roll all of it back if it raises."""
     connection.execute("BEGIN IMMEDIATE")
     try:
         yield

@@ -1,15 +1,14 @@
-"""Sync: the organisation's index made equal to the memory of its repositories, as far as they can be read today."""
+"""Updates of the organisation's index from its repositories, and its state and verification."""
 
 from __future__ import annotations
 
 import shutil
 import tempfile
 from collections import defaultdict, deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, closing, contextmanager, suppress
 from datetime import datetime
-from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -18,23 +17,31 @@ from msgspec.structs import replace
 
 from memory_ci.commands.org.engine import NeverSyncedError, OrgEngine
 from memory_ci.commands.org.index import is_server, open_engine, state_directory
-from memory_ci.commands.org.records import OrgHead, OrgPublished
-from memory_ci.commands.org.targets import OrgLook, OrgTarget, OrgTargets, look
+from memory_ci.commands.org.records import OrgHead, OrgPublished, OrgRepository
+from memory_ci.commands.org.targets import OrgReading, OrgTarget, OrgTargets, read_target
 from memory_ci.errors import EngineError, RepositoryError
 from memory_ci.files import lock_file
+from memory_ci.records.entry import Located
 from memory_ci.store.files import write_file
 
-JOBS, SECONDS = (
-    8,
-    120.0,
-)  # Repositories that are looked at together, and seconds for each git of one.
-AHEAD = 4  # Times so many are read before what the first gave is written: bounds what is held in memory.
+JOBS = 8  # Repositories that are read at the same time.
+SECONDS = 120.0  # How long each git process of a repository may take.
+AHEAD = 4  # Readings per job that may wait to be written; it bounds memory.
 T = TypeVar("T")
 R = TypeVar("R")
 
 
 class OrgState(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What the operator knows of a repository. `checked_at`: when it was last seen to be as the index has it."""
+    """The operator's record of a repository.
+
+    Attributes:
+        checked_at: when the index was last seen to equal it.
+        stamp: the stamp of its forge as of then.
+        gated: how many of its entries must not be shown to others.
+        cut: how many entries are too many or too long, and files too large.
+        failure: why it could not be read last time.
+        failed_at: since when it could not be read.
+    """
 
     name: str
     address: str
@@ -48,10 +55,17 @@ class OrgState(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class OrgReport(msgspec.Struct, frozen=True, kw_only=True):
-    """What a sync did, by names of repositories; `failed` keep their rows, `refused` and `dropped` have none.
+    """The result of a sync, by names of repositories.
 
-    `left_out`: private ones of a listing that no line names. `gated` entries must not be shown to others; `cut` ones
-    are too many or too large. `problem`: why nothing that is missing was taken for gone.
+    Attributes:
+        failed: those that could not be read and keep their rows, as (name, reason).
+        refused: those that may not be shared as wanted, as (name, reason); they have no rows.
+        dropped: those whose rows were removed.
+        left_out: private ones of a listing that no line names.
+        entries: how many entries the index holds.
+        gated: how many entries must not be shown to others.
+        cut: how many entries are too many or too long, and files too large.
+        problem: why no missing repository was dropped.
     """
 
     repositories: int
@@ -80,130 +94,196 @@ def sync_org(
     jobs: int = JOBS,
     seconds: float = SECONDS,
     dry_run: bool = False,
-    advance: Callable[[int, int], None] = lambda done, total: None,
+    advance: Callable[[int, int], None] = lambda _done, _total: None,
 ) -> OrgReport:
-    """Bring the index at `out` up to what `gather` names; each repository is one transaction, so a run that is cut
-    short is gone on with. `gather` is given a directory to cache replies in. Raises UsageError (bad-list); EngineError:
-    `forge-…`, org-unreachable when no repository at all answered (then nothing is dropped); RepositoryError:
-    org-locked, write-failed."""
-    place = state_directory(out)
-    with tempfile.TemporaryDirectory() as elsewhere:
-        targets = gather(Path(elsewhere) if dry_run else place / "forge")
-    with _opened(out, place, dry_run=dry_run) as engine:
-        run = _Run(engine, now, dry_run=dry_run)
-        scratch = place.absolute() / "scratch" if place.is_dir() else None
-        if scratch:  # a run that was killed left something there
-            shutil.rmtree(scratch, ignore_errors=True)
-            scratch.mkdir(exist_ok=True)
-        look_at = partial(run.look, environ=environ, seconds=seconds, scratch=scratch)
+    """Update the index to the memory of the repositories.
+
+    Each repository is one transaction, so a run that was interrupted can be continued.
+
+    Args:
+        out: the address of the index.
+        gather: returns the repositories; its argument is a directory to cache replies in.
+        environ: the environment, which has the tokens.
+        now: the present time.
+        jobs: how many repositories are read at the same time.
+        seconds: how long each git process of a repository may take.
+        dry_run: report what would change, and write nothing.
+        advance: is called with the number of repositories done, and of all.
+
+    Raises:
+        UsageError: bad-list.
+        EngineError: `forge-…`; org-unreachable when no repository answers, and none is dropped.
+        RepositoryError: org-locked, write-failed.
+    """
+    directory = state_directory(out)
+    with tempfile.TemporaryDirectory() as temporary:
+        targets = gather(Path(temporary) if dry_run else directory / "forge")
+    with _open_index(out, directory, dry_run=dry_run) as engine:
+        run = _SyncRun(engine, now, dry_run=dry_run)
+        scratch = _make_scratch(directory)
+
+        def read(target: OrgTarget) -> OrgReading:
+            return run.read(target, environ, seconds, scratch)
+
         with ThreadPoolExecutor(max_workers=jobs) as pool:
-            for done, seen in enumerate(in_order(pool, look_at, targets.targets, jobs * AHEAD), 1):
-                run.take(seen)
+            readings = in_order(pool, read, targets.targets, jobs * AHEAD)
+            for done, reading in enumerate(readings, 1):
+                run.apply(reading)
                 advance(done, len(targets.targets))
         run.drop_missing(targets)
+
         published: tuple[OrgPublished, ...] = ()
         if not dry_run:
             published = tuple(engine.publish())
             engine.keep_state(msgspec.json.encode(run.states))
             _write_manifests(Path(out), engine, run.states, published, now)
         if targets.targets and not run.reached:
-            told = "; ".join(f"{name}: {why}" for name, why in run.failed[:3]) or "each is gone"
-            message = f"none of {len(targets.targets)} repositories can be reached ({told})"
-            hint = "What is there keeps its rows. Check the network and the credentials, and run again."
-            raise EngineError(message, slug="org-unreachable", hint=hint)
+            raise _make_unreachable(len(targets.targets), run.failed)
         return run.report(targets, published)
 
 
-class _Run:
-    """One sync: what was known, and what became of each repository."""
+def _make_scratch(directory: Path) -> Path | None:
+    """Return an empty directory for fetched files, None if there is no directory of the operator.
+
+    A run that was killed may have left files there.
+    """
+    if not directory.is_dir():
+        return None
+    scratch = directory.absolute() / "scratch"
+    shutil.rmtree(scratch, ignore_errors=True)
+    scratch.mkdir(exist_ok=True)
+    return scratch
+
+
+def _make_unreachable(total: int, failed: Sequence[tuple[str, str]]) -> EngineError:
+    reasons = "; ".join(f"{name}: {reason}" for name, reason in failed[:3]) or "each is gone"
+    message = f"none of {total} repositories can be reached ({reasons})"
+    hint = "What is there keeps its rows. Check the network and the credentials, and run again."
+    return EngineError(message, slug="org-unreachable", hint=hint)
+
+
+class _SyncRun:
+    """One sync: the state before it, and its effect on each repository.
+
+    Attributes:
+        states: the operator's records by repository id, updated as the run proceeds.
+        failed: the repositories that could not be read, as (name, reason).
+        reached: how many repositories were read.
+    """
 
     def __init__(self, engine: OrgEngine, now: datetime, *, dry_run: bool) -> None:
-        self._engine, self._now, self._dry_run = engine, now, dry_run
-        self._known, self._before = dict(engine.heads()), load_state(engine)
-        self.states = dict(self._before)
-        self._named: defaultdict[str, list[str]] = defaultdict(list)
+        self._engine = engine
+        self._now = now
+        self._dry_run = dry_run
+        self._heads = dict(engine.heads())
+        self._old_states = load_state(engine)
+        self._names_by_effect: defaultdict[str, list[str]] = defaultdict(list)
+        self._gone_ids: list[str] = []
+        self.states = dict(self._old_states)
         self.failed: list[tuple[str, str]] = []
         self.reached = 0
-        self._gone: list[str] = []
 
-    def look(
+    def read(
         self, target: OrgTarget, environ: Mapping[str, str], seconds: float, scratch: Path | None
-    ) -> OrgLook:
-        """In a thread of its own: reads only. Rows of another audience than today's are read anew."""
-        known, state = self._known.get(target.repository.id), self._before.get(target.repository.id)
-        if known is not None and known.repository.audience != target.repository.audience:
-            known = None
-        return look(
-            target,
-            known,
-            state.stamp if state and not state.failure else "",
-            environ,
-            seconds,
-            scratch,
+    ) -> OrgReading:
+        """Read a repository, in a thread of its own; nothing is written.
+
+        If its audience changed, its rows are read again.
+        """
+        head = self._heads.get(target.repository.id)
+        if head is not None and head.repository.audience != target.repository.audience:
+            head = None
+        state = self._old_states.get(target.repository.id)
+        stamp = state.stamp if state and not state.failure else ""
+        return read_target(target, head, stamp, environ, seconds, scratch=scratch)
+
+    def apply(self, reading: OrgReading) -> None:
+        """Write the entries of one repository, or note why there are none."""
+        repository = reading.repository or reading.target.repository
+        if reading.is_gone and not self._was_indexed(repository):
+            # A repository that was never seen is not gone: its address has a typo.
+            problem = f"there is no repository at {reading.target.address}"
+            reading = replace(reading, is_gone=False, problem=problem)
+
+        if reading.is_gone:
+            self._gone_ids.append(repository.id)
+        elif reading.problem:
+            self._note_failure(repository, reading)
+        else:
+            self._update(repository, reading)
+
+    def _was_indexed(self, repository: OrgRepository) -> bool:
+        links = (head.repository.link for head in self._heads.values())
+        return repository.id in self._heads or repository.link in links
+
+    def _note_failure(self, repository: OrgRepository, reading: OrgReading) -> None:
+        self.failed.append((repository.name, reading.problem))
+        head = self._heads.get(repository.id)
+        if head is not None and head.repository.audience != repository.audience:
+            # Readers of the old audience must not see it any longer.
+            self._drop(head)
+
+        state = self._old_states.get(repository.id)
+        if state is None:
+            state = OrgState(repository.name, reading.target.address, repository.audience)
+        self.states[repository.id] = replace(
+            state,
+            audience=repository.audience,
+            failure=reading.problem,
+            failed_at=state.failed_at or self._now,
         )
 
-    def take(self, seen: OrgLook) -> None:
-        """Write what one repository gave."""
-        repository = seen.repository or seen.target.repository
-        known, state = self._known.get(repository.id), self._before.get(repository.id)
-        links = (head.repository.link for head in self._known.values())
-        if (
-            seen.is_gone and known is None and repository.link not in links
-        ):  # a typo: nothing that was here is gone
-            seen = replace(
-                seen, is_gone=False, problem=f"there is no repository at {seen.target.address}"
-            )
-        if seen.is_gone:
-            self._gone.append(repository.id)
-        elif seen.problem:
-            self.failed.append((repository.name, seen.problem))
-            if known is not None and known.repository.audience != repository.audience:
-                self._drop(known)  # who may read it today was not allowed to be wrong
-            base = state or OrgState(repository.name, seen.target.address, repository.audience)
-            since = base.failed_at or self._now
-            base = replace(
-                base, audience=repository.audience, failure=seen.problem, failed_at=since
-            )
-            self.states[repository.id] = base
-        else:
-            self.reached += 1
-            is_renamed = (
-                known is not None and known.repository != repository and not seen.target.is_local
-            )
-            is_known = known is not None and seen.entries is None and not is_renamed
-            done = (
-                "added"
-                if known is None
-                else "moved"
-                if is_renamed
-                else "unchanged"
-                if is_known
-                else "updated"
-            )
-            self._named[done].append(repository.name)
-            if not (is_known or self._dry_run):
-                self._engine.sync(repository, seen.head, seen.entries)
-            told = state if seen.entries is None and state else seen
-            place = repository.name, seen.target.address, repository.audience
-            self.states[repository.id] = OrgState(
-                *place, self._now, seen.target.stamp, told.gated, told.cut
-            )
+    def _update(self, repository: OrgRepository, reading: OrgReading) -> None:
+        self.reached += 1
+        effect = self._find_effect(repository, reading)
+        self._names_by_effect[effect].append(repository.name)
+        if effect != "unchanged" and not self._dry_run:
+            self._engine.sync(repository, reading.head, reading.entries)
+
+        old_state = self._old_states.get(repository.id)
+        counts = old_state if reading.entries is None and old_state else reading
+        self.states[repository.id] = OrgState(
+            repository.name,
+            reading.target.address,
+            repository.audience,
+            checked_at=self._now,
+            stamp=reading.target.stamp,
+            gated=counts.gated,
+            cut=counts.cut,
+        )
+
+    def _find_effect(self, repository: OrgRepository, reading: OrgReading) -> str:
+        head = self._heads.get(repository.id)
+        if head is None:
+            return "added"
+        if head.repository != repository and not reading.target.is_local:
+            return "moved"
+        return "unchanged" if reading.entries is None else "updated"
 
     def drop_missing(self, targets: OrgTargets) -> None:
-        """Forget what is shut; and, if something was reached, what is gone, and what a whole listing names no more."""
-        named = {target.repository.id for target in targets.targets}
-        is_whole = not targets.problem and (self.reached or not named)
-        missing = [id_ for id_ in self._known if id_ not in named] if is_whole else []
-        for id_ in dict.fromkeys([*targets.shut, *missing, *(self._gone if self.reached else ())]):
-            if (known := self._known.get(id_)) is not None:
-                self._drop(known)
+        """Drop the repositories that are excluded, gone, or no longer named.
+
+        Gone ones are dropped only if another repository was reached, and those that are not
+        named only if the listings are complete, too.
+        """
+        named_ids = {target.repository.id for target in targets.targets}
+        is_complete = not targets.problem and (self.reached or not named_ids)
+        dropped_ids = list(targets.excluded_ids)
+        if is_complete:
+            dropped_ids += [id_ for id_ in self._heads if id_ not in named_ids]
+        if self.reached:
+            dropped_ids += self._gone_ids
+
+        for id_ in dict.fromkeys(dropped_ids):
+            if id_ in self._heads:
+                self._drop(self._heads[id_])
             self.states.pop(id_, None)
-        if is_whole:
-            self.states = {id_: state for id_, state in self.states.items() if id_ in named}
+        if is_complete:
+            self.states = {id_: state for id_, state in self.states.items() if id_ in named_ids}
 
     def report(self, targets: OrgTargets, published: tuple[OrgPublished, ...]) -> OrgReport:
-        """What was done."""
-        names = self._named
+        """Return the result of the run."""
+        names = self._names_by_effect
         return OrgReport(
             repositories=len(targets.targets),
             unchanged=len(names["unchanged"]),
@@ -222,53 +302,78 @@ class _Run:
             is_dry_run=self._dry_run,
         )
 
-    def _drop(self, known: OrgHead) -> None:
-        self._named["dropped"].append(known.repository.name)
+    def _drop(self, head: OrgHead) -> None:
+        self._names_by_effect["dropped"].append(head.repository.name)
         if not self._dry_run:
-            self._engine.drop(known.repository.id)
+            self._engine.drop(head.repository.id)
 
 
 def in_order(
     pool: ThreadPoolExecutor, work: Callable[[T], R], items: Iterable[T], ahead: int
 ) -> Iterator[R]:
-    """What `work` gives for each, in their order, so that the same repositories give the same file."""
-    waiting: deque[Future[R]] = deque()
+    """Yield the results of work on items that threads do together, in the order of the items.
+
+    The order makes equal repositories give equal files.
+
+    Args:
+        pool: the threads; they are shut down at the end.
+        work: the function to call with each item.
+        items: the items.
+        ahead: how many results may wait.
+    """
+    futures: deque[Future[R]] = deque()
     try:
         for item in items:
-            waiting.append(pool.submit(work, item))
-            if len(waiting) >= ahead:
-                yield waiting.popleft().result()
-        while waiting:
-            yield waiting.popleft().result()
+            futures.append(pool.submit(work, item))
+            if len(futures) >= ahead:
+                yield futures.popleft().result()
+        while futures:
+            yield futures.popleft().result()
     finally:
         pool.shutdown(wait=False, cancel_futures=True)
 
 
 @contextmanager
-def _opened(out: str, place: Path, *, dry_run: bool) -> Iterator[OrgEngine]:
-    """The engine, for one writer at a time. Raises RepositoryError (org-locked)."""
-    is_there = place.is_dir()
-    if is_server(out) and dry_run:
-        is_there = False
-        with suppress(NeverSyncedError), closing(open_engine(out)) as engine:
-            engine.heads()
-            is_there = True
+def _open_index(out: str, directory: Path, *, dry_run: bool) -> Iterator[OrgEngine]:
+    """Open the index for one writer at a time.
+
+    A dry run of an index that does not exist opens an empty one elsewhere.
+
+    Args:
+        out: the address of the index.
+        directory: the directory of the operator.
+        dry_run: write nothing.
+
+    Raises:
+        RepositoryError: org-locked.
+    """
+    is_dry_on_server = dry_run and is_server(out)
     with ExitStack() as stack:
-        if dry_run and not is_there:
+        if dry_run and not _is_synced(out, directory):
             out = stack.enter_context(tempfile.TemporaryDirectory())
-        elif not (dry_run and is_server(out)):
-            place.mkdir(parents=True, exist_ok=True, mode=0o700)
-            if not lock_file(stack.enter_context((place / "lock").open("ab")).fileno()):
+            is_dry_on_server = False
+        elif not is_dry_on_server:
+            directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+            lock = stack.enter_context((directory / "lock").open("ab"))
+            if not lock_file(lock.fileno()):
+                message = f"another sync works on this index ({directory})"
                 hint = "Wait for it to end: what it does is not lost."
-                raise RepositoryError(
-                    f"another sync works on this index ({place})", slug="org-locked", hint=hint
-                )
-        is_writer = not (dry_run and is_server(out))
-        yield stack.enter_context(closing(open_engine(out, is_writer=is_writer)))
+                raise RepositoryError(message, slug="org-locked", hint=hint)
+        yield stack.enter_context(closing(open_engine(out, is_writer=not is_dry_on_server)))
+
+
+def _is_synced(out: str, directory: Path) -> bool:
+    """Return whether a sync has written an index already."""
+    if not is_server(out):
+        return directory.is_dir()
+    with suppress(NeverSyncedError), closing(open_engine(out)) as engine:
+        engine.heads()
+        return True
+    return False
 
 
 def load_state(engine: OrgEngine) -> dict[str, OrgState]:
-    """What the last sync told of each repository, by its id; nothing where that cannot be read."""
+    """Return the operator's records of repositories, by id; none if they cannot be read."""
     with suppress(msgspec.DecodeError):
         return msgspec.json.decode(engine.state() or b"{}", type=dict[str, OrgState])
     return {}
@@ -281,47 +386,55 @@ def _write_manifests(
     published: Iterable[OrgPublished],
     now: datetime,
 ) -> None:
-    """A manifest beside the file of each audience; those of audiences that are gone go."""
-    heads, kept = engine.heads(), set()
-    for one in published:
-        rows = [
-            {
-                "name": head.repository.name,
-                "link": head.repository.link,
-                "head": head.head,
-                "entries": head.entries,
-                "checked_at": state.checked_at if (state := states.get(id_)) else None,
-                "is_failing": bool(state and state.failure),
-            }
-            for id_, head in sorted(heads.items())
-            if head.repository.audience == one.audience
-        ]
-        about = {
-            "audience": one.audience,
-            "file": Path(one.path).name,
-            "sha256": one.sha256,
-            "size": one.size,
+    """Write a manifest beside the file of each audience, and remove those of other audiences."""
+    names = set()
+    for publication in published:
+        manifest = {
+            "audience": publication.audience,
+            "file": Path(publication.path).name,
+            "sha256": publication.sha256,
+            "size": publication.size,
+            "written_at": now,
+            "repositories": _list_manifest_rows(engine.heads(), states, publication.audience),
+            "format": 1,
         }
-        manifest = {**about, "written_at": now, "repositories": rows, "format": 1}
-        kept.add(f"{one.audience}.json")
-        write_file(out / f"{one.audience}.json", msgspec.json.format(msgspec.json.encode(manifest)))
-    for path in out.glob("*.json") if out.is_dir() else ():
-        if path.name not in kept and (
-            path.stem in ("public", "internal") or path.stem.startswith("group-")
-        ):
-            path.unlink(missing_ok=True)
+        name = f"{publication.audience}.json"
+        names.add(name)
+        write_file(out / name, msgspec.json.format(msgspec.json.encode(manifest)))
+
+    if out.is_dir():
+        for path in out.glob("*.json"):
+            is_manifest = path.stem in ("public", "internal") or path.stem.startswith("group-")
+            if is_manifest and path.name not in names:
+                path.unlink(missing_ok=True)
 
 
-class OrgDifference(msgspec.Struct, frozen=True):
-    """A repository of which the index does not hold what it holds, and what differs. `is_behind`: only newer work."""
+def _list_manifest_rows(
+    heads: Mapping[str, OrgHead], states: Mapping[str, OrgState], audience: str
+) -> list[dict[str, object]]:
+    """Return the repositories of an audience as a manifest names them."""
+    rows: list[dict[str, object]] = []
+    for id_, head in sorted(heads.items()):
+        if head.repository.audience == audience:
+            state = states.get(id_)
+            rows.append(
+                {
+                    "name": head.repository.name,
+                    "link": head.repository.link,
+                    "head": head.head,
+                    "entries": head.entries,
+                    "checked_at": state.checked_at if state else None,
+                    "is_failing": bool(state and state.failure),
+                }
+            )
+    return rows
 
-    name: str
-    what: str
-    is_behind: bool = False
+
+# -- state
 
 
 class AudienceStatus(msgspec.Struct, frozen=True):
-    """One audience: what is published, and since when the oldest of it was not seen to be current."""
+    """The published index of one audience; `oldest` is when its oldest part was last checked."""
 
     audience: str
     repositories: int
@@ -331,7 +444,7 @@ class AudienceStatus(msgspec.Struct, frozen=True):
 
 
 class OrgStatus(msgspec.Struct, frozen=True):
-    """How the index is kept; `failing` repositories as (name, since when, why), which keep their rows."""
+    """The state of an index; `failing` are repositories as (name, since when, reason)."""
 
     audiences: tuple[AudienceStatus, ...]
     failing: tuple[tuple[str, datetime | None, str], ...]
@@ -340,32 +453,51 @@ class OrgStatus(msgspec.Struct, frozen=True):
 
 
 def org_status(index: str) -> OrgStatus:
-    """The state of an index; failures are known where its operator runs this. Raises EngineError (org-missing)."""
+    """Return the state of an index; its failures are recorded only where it is synced.
+
+    Raises:
+        EngineError: org-missing.
+    """
     with closing(open_engine(index)) as engine:
-        heads, states = engine.heads(), load_state(engine)
-        sizes = {
-            name: engine.size(name)
-            for name in sorted({head.repository.audience for head in heads.values()})
-        }
+        heads = engine.heads()
+        states = load_state(engine)
+        names = sorted({head.repository.audience for head in heads.values()})
+        sizes = {name: engine.size(name) for name in names}
+
     audiences = []
     for name, size in sizes.items():
-        mine = [head for head in heads.values() if head.repository.audience == name]
-        checked = [
-            state.checked_at
-            for head in mine
-            if (state := states.get(head.repository.id)) and state.checked_at
-        ]
-        entries = sum(head.entries for head in mine)
-        audiences.append(AudienceStatus(name, len(mine), entries, size, min(checked, default=None)))
+        audience_heads = [head for head in heads.values() if head.repository.audience == name]
+        audience_states = [states.get(head.repository.id) for head in audience_heads]
+        times = [state.checked_at for state in audience_states if state and state.checked_at]
+        audience = AudienceStatus(
+            audience=name,
+            repositories=len(audience_heads),
+            entries=sum(head.entries for head in audience_heads),
+            size=size,
+            oldest=min(times, default=None),
+        )
+        audiences.append(audience)
     failing = [
         (state.name, state.failed_at, state.failure) for state in states.values() if state.failure
     ]
+    failing.sort(key=lambda failure: failure[0])
     return OrgStatus(
-        tuple(audiences),
-        tuple(sorted(failing, key=lambda one: one[0])),
-        sum(state.gated for state in states.values()),
-        sum(state.cut for state in states.values()),
+        audiences=tuple(audiences),
+        failing=tuple(failing),
+        gated=sum(state.gated for state in states.values()),
+        cut=sum(state.cut for state in states.values()),
     )
+
+
+# -- verification
+
+
+class OrgDifference(msgspec.Struct, frozen=True):
+    """A repository that differs from its rows; `is_behind` if the index only lacks newer work."""
+
+    name: str
+    what: str
+    is_behind: bool = False
 
 
 def verify_org(
@@ -374,43 +506,72 @@ def verify_org(
     *,
     jobs: int = JOBS,
     seconds: float = SECONDS,
-    advance: Callable[[int, int], None] = lambda done, total: None,
+    advance: Callable[[int, int], None] = lambda _done, _total: None,
 ) -> tuple[tuple[OrgDifference, ...], int]:
-    """What reading all repositories anew shows to differ, row for row; and how many there are. Raises EngineError
-    (org-missing, org-damaged)."""
+    """Read all repositories again and compare them with the index, row for row.
+
+    Args:
+        index: the address of the index.
+        environ: the environment, which has the tokens.
+        jobs: how many repositories are read at the same time.
+        seconds: how long each git process of a repository may take.
+        advance: is called with the number of repositories done, and of all.
+
+    Returns:
+        The differences, and the number of repositories.
+
+    Raises:
+        EngineError: org-missing, org-damaged.
+    """
     with closing(open_engine(index)) as engine, ThreadPoolExecutor(max_workers=jobs) as pool:
-        heads, states = engine.heads(), load_state(engine)
-        unknown = heads.keys() - states.keys()
-        if unknown:
-            hint = "Verify where the index was synced: the addresses of the repositories are kept there."
-            raise EngineError(
-                f"{index} is not where this index is synced", slug="org-missing", hint=hint
+        heads = engine.heads()
+        states = load_state(engine)
+        if heads.keys() - states.keys():
+            message = f"{index} is not where this index is synced"
+            hint = (
+                "Verify where the index was synced:"
+                " the addresses of the repositories are kept there."
             )
+            raise EngineError(message, slug="org-missing", hint=hint)
+
         targets = [
             OrgTarget(head.repository, states[id_].address) for id_, head in sorted(heads.items())
         ]
-        looks = in_order(
-            pool, lambda target: look(target, None, "", environ, seconds), targets, jobs
-        )
+
+        def read(target: OrgTarget) -> OrgReading:
+            return read_target(target, None, "", environ, seconds)
+
         differences = []
-        for done, seen in enumerate(looks, 1):
-            head = heads[seen.target.repository.id]
-            name = head.repository.name
-            if seen.is_gone or seen.problem:
-                differences.append(OrgDifference(name, seen.problem or "is gone", is_behind=True))
-            elif seen.head != head.head:
-                what = f"is at {seen.head[:12]}, the index at {head.head[:12]}"
-                differences.append(OrgDifference(name, what, is_behind=True))
-            else:
-                held = engine.entries(head.repository.id)
-                fresh = sorted(
-                    seen.entries or (), key=lambda place: (place.path, place.line, place.entry.id)
-                )
-                if held != fresh:
-                    pairs = zip([*held, None], [*fresh, None], strict=False)
-                    other = next((one for one, two in pairs if one != two), None)
-                    place = f"; the first that differs: {other.path}:{other.line}" if other else ""
-                    what = f"the index has {len(held)} entries, the repository {len(fresh)}{place}"
-                    differences.append(OrgDifference(name, what))
+        for done, reading in enumerate(in_order(pool, read, targets, jobs), 1):
+            head = heads[reading.target.repository.id]
+            difference = _compare_reading(reading, head, engine)
+            if difference is not None:
+                differences.append(difference)
             advance(done, len(targets))
     return tuple(differences), len(targets)
+
+
+def _compare_reading(reading: OrgReading, head: OrgHead, engine: OrgEngine) -> OrgDifference | None:
+    """Return how a repository differs from its rows in the index, None if it does not."""
+    name = head.repository.name
+    if reading.is_gone or reading.problem:
+        return OrgDifference(name, reading.problem or "is gone", is_behind=True)
+    if reading.head != head.head:
+        what = f"is at {reading.head[:12]}, the index at {head.head[:12]}"
+        return OrgDifference(name, what, is_behind=True)
+
+    indexed = engine.entries(head.repository.id)
+    entries = sorted(reading.entries or (), key=_row_key)
+    if indexed == entries:
+        return None
+    what = f"the index has {len(indexed)} entries, the repository {len(entries)}"
+    for indexed_entry, entry in zip([*indexed, None], [*entries, None], strict=False):
+        if indexed_entry != entry:
+            if indexed_entry:
+                what += f"; the first that differs: {indexed_entry.path}:{indexed_entry.line}"
+            break
+    return OrgDifference(name, what)
+
+
+def _row_key(located: Located) -> tuple[str, int, str]:
+    return located.path, located.line, located.entry.id

@@ -1,7 +1,6 @@
-"""Which repositories an organisation has, who may read each, and what each gives.
+"""The repositories of an organisation, who may read each, and the entries that each shares.
 
-They are named by lists, directories and the forges' listings. What one gives are the entries of its memory at one
-commit that may be shown to others.
+Repositories are named by lists, by directories and by the listings of forges.
 """
 
 from __future__ import annotations
@@ -37,22 +36,29 @@ if TYPE_CHECKING:
     from memory_ci.forge.selection import ForgeRepository, OrgForge
 
 MAX_LIST = 20_000_000  # Bytes of a list of repositories.
-# How few may read: nothing is put before more people than its forge lets read it.
-WIDTH = {"public": 0, "internal": 1, "private": 2}
-PRIVATE = "is private at its forge: it enters no shared index unless a line of the list names its group (group-NAME)"
-MAX_BYTES, MAX_ENTRIES = 4_000_000, 5_000
-"""Of one memory file, and of one repository: what is beyond is not shared, and counted."""
+RESTRICTION = {"public": 0, "internal": 1, "private": 2}
+"""How restricted an audience is: no entry is shared with more readers than its forge allows."""
 
-SHARED = frozenset(
-    {"project", "team", "institutional"}
-)  # What holds beyond one job and one machine.
+PRIVATE = (
+    "is private at its forge: it enters no shared index"
+    " unless a line of the list names its group (group-NAME)"
+)
+MAX_BYTES = 4_000_000  # Bytes of a memory file; a larger one is counted, and not shared.
+MAX_ENTRIES = 5_000  # Entries of a repository; further ones are counted, and not shared.
+SHARED = frozenset({"project", "team", "institutional"})
+"""The scopes that are shared: those that apply beyond one job and one machine."""
 
 
 class OrgTarget(msgspec.Struct, frozen=True):
-    """A repository to look at. `address`: what git is asked, a directory or a URL.
+    """A repository to read.
 
-    `stamp` changes with every push, "" where nobody says so. `is_listed`: its forge says that it is there. `problem`:
-    why it cannot be looked at now; `is_gone`: its forge says that there is none.
+    Attributes:
+        repository: the repository as readers of the index see it.
+        address: a directory or a URL, for git.
+        stamp: changes with every push; "" where the forge does not say.
+        is_listed: whether its forge says that it exists.
+        is_gone: whether its forge says that it does not exist.
+        problem: why it cannot be read now.
     """
 
     repository: OrgRepository
@@ -64,26 +70,38 @@ class OrgTarget(msgspec.Struct, frozen=True):
 
     @property
     def is_local(self) -> bool:
+        """Whether the address is a directory."""
         return not address_of(self.address) and "://" not in self.address
 
 
 class OrgTargets(msgspec.Struct, frozen=True):
-    """All of them, by name; those that are refused, each with the reason; private ones of a listing that no line names.
+    """The repositories of an organisation.
 
-    `problem`: why a listing is not whole, so that nothing may be taken for gone that it does not name. `shut`: the ids
-    of those that are refused or left out.
+    Attributes:
+        targets: those to read, by name.
+        refused: those that may not be shared as wanted, as (name, reason).
+        left_out: names of private ones in a listing that no line of a list names.
+        problem: why a listing is incomplete; with it, a missing repository may still exist.
+        excluded_ids: ids of those that are refused or left out.
     """
 
     targets: tuple[OrgTarget, ...]
     refused: tuple[tuple[str, str], ...] = ()
     left_out: tuple[str, ...] = ()
     problem: str = ""
-    shut: tuple[str, ...] = ()
+    excluded_ids: tuple[str, ...] = ()
 
 
-class OrgLook(msgspec.Struct, frozen=True):
-    """What looking at a repository gave: its entries at `head`, None where they are known; or that it is gone, or why
-    it failed. `gated` entries must not be shown to others, `cut` ones were too many or too long, or their file was."""
+class OrgReading(msgspec.Struct, frozen=True):
+    """The result of reading a repository: its entries, or that it is gone, or a problem.
+
+    Attributes:
+        head: the commit that was read; "" in an empty repository.
+        entries: the entries that may be shared; None if they are those of the index.
+        gated: how many entries must not be shown to others.
+        cut: how many entries are too many or too long, and files too large.
+        repository: the repository, if its directory names it otherwise than the target.
+    """
 
     target: OrgTarget
     head: str = ""
@@ -95,9 +113,14 @@ class OrgLook(msgspec.Struct, frozen=True):
     repository: OrgRepository | None = None
 
 
-class _Line(NamedTuple):
+class ListLine(NamedTuple):
+    """A repository in a list: its address, and its audience if the line has one."""
+
     address: str
     audience: str | None
+
+
+# -- gather targets
 
 
 def gather_targets(
@@ -107,264 +130,361 @@ def gather_targets(
     environ: Mapping[str, str],
     cache_dir: Path,
 ) -> OrgTargets:
-    """What the lists and directories at `places` and the organisations and groups of the forges name. Raises UsageError
-    (bad-list), EngineError (`forge-…`) where a forge does not list at all."""
-    lines = [line for place in places for line in _read_list(place)]
+    """Return the repositories that lists, directories and forges name.
+
+    Args:
+        places: lists of repositories, and directories of repositories.
+        github: organisations whose repositories GitHub lists.
+        gitlab: groups whose projects GitLab lists.
+        environ: the environment, which has the tokens.
+        cache_dir: where replies of forges are cached.
+
+    Raises:
+        UsageError: bad-list.
+        EngineError: `forge-…` where a forge lists nothing at all.
+    """
+    lines: list[ListLine] = []
+    for place in places:
+        lines += _read_list(place)
     if not lines and not (github or gitlab):
         hint = "Name a list of repositories, their directories, --github ORG or --gitlab GROUP."
         raise UsageError("no repository is named", slug="bad-list", hint=hint)
+
     forges: tuple[OrgForge, ...] = ()
     if github or gitlab or any(address_of(line.address) for line in lines):
-        from memory_ci.forge.selection import open_forges  # lists of directories ask nobody
+        from memory_ci.forge.selection import open_forges  # Directories alone need no forge.
 
         forges = open_forges(environ, cache_dir)
     listed: dict[str, ForgeRepository] = {}
-    problems = []
+    problems: list[str] = []
     for forge, owners in zip(forges, (github, gitlab), strict=False):
         for owner in owners:
             listing = forge.list_repositories(owner)
-            listed |= {address_of(one.link): one for one in listing.items}
-            problems += [listing.problem] if listing.problem else []
-    found = _Gatherer(forges, listed)
+            listed.update((address_of(item.link), item) for item in listing.items)
+            if listing.problem:
+                problems.append(listing.problem)
+
+    gatherer = _TargetGatherer(forges, listed)
     for line in lines:
-        found.add_line(line)
-    for address, one in listed.items():
-        if address not in found.named:
-            found.add_listed(one, None)
-    targets = sorted(
-        found.targets.values(), key=lambda target: (target.repository.name, target.repository.id)
-    )
-    told = (tuple(found.refused), tuple(found.left_out), "; ".join(problems), tuple(found.shut))
-    return OrgTargets(tuple(targets), *told)
+        gatherer.add_line(line)
+    gatherer.add_unnamed()
+    return gatherer.finish("; ".join(problems))
 
 
-class _Gatherer:
-    """Targets by id; of two lines for one repository the first counts."""
+class _TargetGatherer:
+    """Collects targets by id; of two lines for one repository the first counts."""
 
     def __init__(self, forges: Sequence[OrgForge], listed: Mapping[str, ForgeRepository]) -> None:
-        self._forges, self._listed = forges, listed
-        self.targets: dict[str, OrgTarget] = {}
-        self.refused: list[tuple[str, str]] = []
-        self.left_out: list[str] = []
-        self.shut: list[str] = []
-        self.named: set[str] = set()
+        self._forges = forges
+        self._listed = listed
+        self._targets: dict[str, OrgTarget] = {}
+        self._refused: list[tuple[str, str]] = []
+        self._left_out: list[str] = []
+        self._excluded_ids: list[str] = []
+        self._named_addresses: set[str] = set()
 
-    def add_line(self, line: _Line) -> None:
-        """A repository that a list or the command line names."""
-        address, audience = address_of(line.address), line.audience or "internal"
+    def add_line(self, line: ListLine) -> None:
+        """Add a repository that a list or the command line names."""
+        address = address_of(line.address)
+        audience = line.audience or "internal"
         if not address:
-            path = line.address.rstrip(os.sep) or line.address
-            name = path.rpartition(os.sep)[2].removesuffix(".git")
-            link = Path(path).as_uri() if Path(path).is_absolute() else path
-            self._add(OrgTarget(OrgRepository(link, name, link, audience), path))
+            self._add_directory(line.address, audience)
             return
-        self.named.add(address)
-        name, known = address.partition("/")[2], self._listed.get(address)
-        target = OrgTarget(
-            OrgRepository(address, name, f"https://{address}", audience), line.address
-        )
-        forges = (
-            one for one in self._forges if one.has_token and address.startswith(f"{one.host}/")
-        )
-        if known is None and (forge := next(forges, None)):
+
+        self._named_addresses.add(address)
+        name = address.partition("/")[2]
+        repository = OrgRepository(address, name, f"https://{address}", audience)
+        target = OrgTarget(repository, line.address)
+        forge_repository = self._listed.get(address)
+        forge = self._find_forge(address)
+        if forge_repository is None and forge is not None:
             try:
-                known = forge.find_repository(name)
-                target = replace(target, is_gone=known is None)
+                forge_repository = forge.find_repository(name)
+                target = replace(target, is_gone=forge_repository is None)
             except EngineError as error:
                 target = replace(target, problem=error.message)
-        if known is None:
+        if forge_repository is None:
             self._add(target)
         else:
-            self.add_listed(known, line)
+            self._add_forge_repository(forge_repository, line)
 
-    def add_listed(self, one: ForgeRepository, line: _Line | None) -> None:
-        """A repository that its forge knows; a line may name who reads it, but not more than the forge lets read."""
-        audience = (line.audience if line else None) or one.visibility
-        if line is None and one.visibility == "private":
-            self.left_out.append(one.name)
-            self.shut.append(one.id)
-        elif WIDTH.get(audience, WIDTH["private"]) < WIDTH[one.visibility] or audience == "private":
-            why = (
-                PRIVATE
-                if one.visibility == "private"
-                else f"is {one.visibility} at its forge, not {audience}"
-            )
-            self.refused.append((one.name, why))
-            self.shut.append(one.id)
-        else:
-            address = (
-                one.address
-                if line is None or address_of(one.link) in self._listed
-                else line.address
-            )
-            repository = OrgRepository(one.id, one.name, one.link, audience)
-            self._add(OrgTarget(repository, address, one.stamp, is_listed=True))
+    def add_unnamed(self) -> None:
+        """Add the repositories of listings that no line names."""
+        for address, forge_repository in self._listed.items():
+            if address not in self._named_addresses:
+                self._add_forge_repository(forge_repository, None)
+
+    def finish(self, problem: str) -> OrgTargets:
+        """Return what was added."""
+        targets = sorted(
+            self._targets.values(),
+            key=lambda target: (target.repository.name, target.repository.id),
+        )
+        return OrgTargets(
+            targets=tuple(targets),
+            refused=tuple(self._refused),
+            left_out=tuple(self._left_out),
+            problem=problem,
+            excluded_ids=tuple(self._excluded_ids),
+        )
+
+    def _add_directory(self, address: str, audience: str) -> None:
+        path = address.rstrip(os.sep) or address
+        name = path.rpartition(os.sep)[2].removesuffix(".git")
+        link = Path(path).as_uri() if Path(path).is_absolute() else path
+        self._add(OrgTarget(OrgRepository(link, name, link, audience), path))
+
+    def _find_forge(self, address: str) -> OrgForge | None:
+        """Return the forge of an address, if there is a token for it."""
+        for forge in self._forges:
+            if forge.has_token and address.startswith(f"{forge.host}/"):
+                return forge
+        return None
+
+    def _add_forge_repository(
+        self, forge_repository: ForgeRepository, line: ListLine | None
+    ) -> None:
+        """Add a repository that its forge lists.
+
+        A line may name the audience, but none that is wider than the forge's visibility.
+        """
+        visibility = forge_repository.visibility
+        if line is None and visibility == "private":
+            self._left_out.append(forge_repository.name)
+            self._excluded_ids.append(forge_repository.id)
+            return
+
+        audience = (line.audience if line else None) or visibility
+        restriction = RESTRICTION.get(audience, RESTRICTION["private"])
+        if restriction < RESTRICTION[visibility] or audience == "private":
+            reason = f"is {visibility} at its forge, not {audience}"
+            if visibility == "private":
+                reason = PRIVATE
+            self._refused.append((forge_repository.name, reason))
+            self._excluded_ids.append(forge_repository.id)
+            return
+
+        address = forge_repository.address
+        if line is not None and address_of(forge_repository.link) not in self._listed:
+            address = line.address
+        repository = OrgRepository(
+            forge_repository.id, forge_repository.name, forge_repository.link, audience
+        )
+        self._add(OrgTarget(repository, address, forge_repository.stamp, is_listed=True))
 
     def _add(self, target: OrgTarget) -> None:
-        self.targets.setdefault(target.repository.id, target)
+        self._targets.setdefault(target.repository.id, target)
 
 
-def _read_list(place: Path) -> list[_Line]:
-    """A directory is a repository; a file is a list of them. Raises UsageError (bad-list)."""
+def _read_list(place: Path) -> list[ListLine]:
+    """Read a list of repositories; a directory is a repository itself.
+
+    Raises:
+        UsageError: bad-list.
+    """
     if place.is_dir():
         if not ((place / ".git").exists() or (place / "HEAD").is_file()):
             hint = (
                 "Name the top of a repository, or a list with one a line: PATH-OR-URL [audience]."
             )
             raise UsageError(f"{place} is no repository", slug="bad-list", hint=hint)
-        return [_Line(str(place.resolve()), None)]
+        return [ListLine(str(place.resolve()), None)]
+
     try:
         text = read_regular(place, MAX_LIST).decode()
     except (OSError, UnicodeDecodeError) as error:
+        message = f"{place} is no list of repositories: {error}"
         hint = "Name a directory, or a text file with a repository a line: PATH-OR-URL [audience]."
-        raise UsageError(
-            f"{place} is no list of repositories: {error}", slug="bad-list", hint=hint
-        ) from error
-    numbered = (
-        (at, line.partition(" #")[0].strip()) for at, line in enumerate(text.splitlines(), 1)
-    )
-    return [_parse(line, place, at) for at, line in numbered if line and not line.startswith("#")]
+        raise UsageError(message, slug="bad-list", hint=hint) from error
+    lines = []
+    for number, raw_line in enumerate(text.splitlines(), 1):
+        line = raw_line.partition(" #")[0].strip()
+        if line and not line.startswith("#"):
+            lines.append(_parse_line(line, place, number))
+    return lines
 
 
-def _parse(line: str, place: Path, at: int) -> _Line:
-    *words, audience = line.rsplit(maxsplit=1)
-    address = words[0] if words else ""
-    if not address or not re.fullmatch(AUDIENCE, audience):
-        if address and not os.path.exists(place.parent / Path(line).expanduser()):  # noqa: PTH110 - long names
-            hint = "An audience is public, internal or group-NAME, in small letters, digits, `.`, `_` and `-`."
-            raise UsageError(
-                f"{place}:{at}: {audience!r} is no audience", slug="bad-list", hint=hint
-            )
-        address, audience = line, ""
-    address = address.strip()
+def _parse_line(line: str, place: Path, number: int) -> ListLine:
+    """Parse a line of a list.
+
+    Args:
+        line: the line without its comment.
+        place: the file of the list.
+        number: the number of the line, from 1.
+    """
+    address, audience = _split_line(line, place, number)
     if re.match(r"https?://[^/@]*@|\w+://[^/@]*:[^/@]*@", address, re.I):
-        hint = "Tokens come from the environment: GITHUB_TOKEN, GITLAB_TOKEN, or git's own credential helper."
-        raise UsageError(
-            f"{place}:{at}: the address holds a user, a token or a password",
-            slug="bad-list",
-            hint=hint,
+        message = f"{place}:{number}: the address holds a user, a token or a password"
+        hint = (
+            "Tokens come from the environment: GITHUB_TOKEN, GITLAB_TOKEN,"
+            " or git's own credential helper."
         )
+        raise UsageError(message, slug="bad-list", hint=hint)
     if address.startswith("-"):
-        raise UsageError(
-            f"{place}:{at}: {address!r} is no address",
-            slug="bad-list",
-            hint="See docs/organisation.md.",
-        )
+        message = f"{place}:{number}: {address!r} is no address"
+        raise UsageError(message, slug="bad-list", hint="See docs/organisation.md.")
     if not address_of(address) and "://" not in address:
         address = str((place.absolute().parent / Path(address).expanduser()).resolve())
-    return _Line(address, audience or None)
+    return ListLine(address, audience or None)
 
 
-def look(
+def _split_line(line: str, place: Path, number: int) -> tuple[str, str]:
+    """Split a line into address and audience; "" for no audience. A path may hold blanks."""
+    *words, last_word = line.rsplit(maxsplit=1)
+    if not words:
+        return line.strip(), ""
+    if re.fullmatch(AUDIENCE, last_word):
+        return words[0].strip(), last_word
+    # Unlike Path.exists(), this is False for a name that is too long.
+    if not os.path.exists(place.parent / Path(line).expanduser()):  # noqa: PTH110
+        message = f"{place}:{number}: {last_word!r} is no audience"
+        hint = (
+            "An audience is public, internal or group-NAME,"
+            " in small letters, digits, `.`, `_` and `-`."
+        )
+        raise UsageError(message, slug="bad-list", hint=hint)
+    return line.strip(), ""
+
+
+# -- read a target
+
+
+def read_target(
     target: OrgTarget,
-    known: OrgHead | None,
+    indexed: OrgHead | None,
     stamp: str,
     environ: Mapping[str, str],
     seconds: float,
+    *,
     scratch: Path | None = None,
-) -> OrgLook:
-    """The repository as it is now. `known`: what the index holds of it already, as of `stamp`. `scratch` is where what
-    is fetched may lie meanwhile. Raises nothing: one repository must not stop the others."""
+) -> OrgReading:
+    """Read a repository as it is now.
+
+    An exception becomes a problem: one repository must not stop the others.
+
+    Args:
+        target: the repository.
+        indexed: what the index holds of it, if anything.
+        stamp: the stamp of the target as of then.
+        environ: the environment, which has the tokens.
+        seconds: how long each git process may take.
+        scratch: a directory for what is fetched; None for the system's.
+    """
     if target.is_gone or target.problem:
-        return OrgLook(target, is_gone=target.is_gone, problem=target.problem)
-    if known is not None and stamp and stamp == target.stamp:
-        return OrgLook(target, known.head)
+        return OrgReading(target, is_gone=target.is_gone, problem=target.problem)
+    if indexed is not None and stamp and stamp == target.stamp:
+        return OrgReading(target, indexed.head)
     try:
         if target.is_local and not Path(target.address).is_dir():
-            return OrgLook(target, is_gone=True)
+            return OrgReading(target, is_gone=True)
         remote = connect(target.address, environ)
         tip = find_default_tip(remote, seconds)
         if tip is None:
-            problem = (
-                "its forge lists it, and git is told that there is none: may the token read it?"
-            )
-            return (
-                OrgLook(target, problem=problem)
-                if target.is_listed
-                else OrgLook(target, is_gone=True)
-            )
-        if known is not None and tip == known.head:
-            return OrgLook(target, tip)
+            return _report_missing(target)
+        if indexed is not None and tip == indexed.head:
+            return OrgReading(target, tip)
         if not tip:
-            return OrgLook(target, tip, ())
-        return (
-            _read_local(target, tip)
-            if target.is_local
-            else _read_remote(target, remote, seconds, scratch)
-        )
+            return OrgReading(target, tip, ())
+        if target.is_local:
+            return _read_local(target, tip)
+        return _read_remote(target, remote, seconds, scratch)
     except MemoryCIError as error:
-        return OrgLook(target, problem=error.message)
+        return OrgReading(target, problem=error.message)
     except Exception as error:  # noqa: BLE001 - named with its repository, whatever is in there
-        return OrgLook(target, problem=f"{type(error).__name__}: {error}")
+        return OrgReading(target, problem=f"{type(error).__name__}: {error}")
 
 
-def _read_local(target: OrgTarget, tip: str) -> OrgLook:
-    """A directory, by the name and address of the remote that it was cloned from."""
-    repo, repository = find_repository(Path(target.address), is_named=True), target.repository
-    if (
-        find_setting(repo, "extensions.partialClone") is not None
-    ):  # git would fetch what it lacks, by its own settings
-        return OrgLook(
-            target, problem="is a partial clone: name its address instead of the directory"
-        )
-    if address := address_of(find_setting(repo, "remote.origin.url") or ""):
+def _report_missing(target: OrgTarget) -> OrgReading:
+    """Return that git finds no repository; a listed one may only be hidden from the token."""
+    if target.is_listed:
+        problem = "its forge lists it, and git is told that there is none: may the token read it?"
+        return OrgReading(target, problem=problem)
+    return OrgReading(target, is_gone=True)
+
+
+def _read_local(target: OrgTarget, tip: str) -> OrgReading:
+    """Read a directory, by the name and address of the remote that it was cloned from."""
+    repo = find_repository(Path(target.address), is_named=True)
+    if find_setting(repo, "extensions.partialClone") is not None:
+        # Git would fetch missing objects by the settings of the clone.
+        problem = "is a partial clone: name its address instead of the directory"
+        return OrgReading(target, problem=problem)
+
+    repository = target.repository
+    address = address_of(find_setting(repo, "remote.origin.url") or "")
+    if address:
         repository = replace(repository, name=address.partition("/")[2], link=f"https://{address}")
-    return _read(target, repo, tip, repository)
+    return read_entries(target, repo, tip, repository)
 
 
 def _read_remote(
     target: OrgTarget, remote: Remote, seconds: float, scratch: Path | None
-) -> OrgLook:
-    with tempfile.TemporaryDirectory(prefix="memory-ci-org-", dir=scratch) as place:
-        repo = fetch_tree(remote, Path(place) / "repository", seconds)
+) -> OrgReading:
+    """Fetch the configuration and memory files of a remote, and read them."""
+    with tempfile.TemporaryDirectory(prefix="memory-ci-org-", dir=scratch) as directory:
+        repo = fetch_tree(remote, Path(directory) / "repository", seconds)
         tip = resolve_commit(repo, "HEAD")
-        tree, usual = tree_at(repo, tip), ScopePatterns()
-        fetch_files(repo, remote, (file.oid for file in _memory(tree, usual)), seconds)
-        if (patterns := _patterns(tree)) != usual:
-            fetch_files(repo, remote, (file.oid for file in _memory(tree, patterns)), seconds)
-        return _read(target, repo, tip, target.repository)
+        tree = tree_at(repo, tip)
+        default = ScopePatterns()
+        oids = (file.oid for file in _iter_files(tree, default))
+        fetch_files(repo, remote, oids, seconds)
+        patterns = _read_patterns(tree)
+        if patterns != default:
+            oids = (file.oid for file in _iter_files(tree, patterns))
+            fetch_files(repo, remote, oids, seconds)
+        return read_entries(target, repo, tip, target.repository)
 
 
-def _memory(tree: Tree, patterns: ScopePatterns) -> Iterator[TreeFile]:
-    """The configuration and the memory files of a tree."""
+def _iter_files(tree: Tree, patterns: ScopePatterns) -> Iterator[TreeFile]:
+    """Yield the configuration and the memory files of a tree."""
     for file in tree.select((*memory_pathspecs(patterns), CONFIG_FILE)):
         if file.path == CONFIG_FILE or classify_scope(file.path, patterns):
             yield file
 
 
-def _patterns(tree: Tree) -> ScopePatterns:
-    """Raises UsageError (bad-config)."""
-    text = next((one.data or b"" for one in tree.read([CONFIG_FILE], MAX_BYTES)), b"")
-    return (parse_config(text.decode("utf-8", "replace")) if text else Config()).scopes
+def _read_patterns(tree: Tree) -> ScopePatterns:
+    """Return the patterns of memory files that the configuration of a tree has.
+
+    Raises:
+        UsageError: bad-config.
+    """
+    for content in tree.read([CONFIG_FILE], MAX_BYTES):
+        if content.data:
+            return parse_config(content.data.decode("utf-8", "replace")).scopes
+    return Config().scopes
 
 
-def _read(target: OrgTarget, repo: Repository, tip: str, repository: OrgRepository) -> OrgLook:
+def read_entries(
+    target: OrgTarget, repo: Repository, tip: str, repository: OrgRepository
+) -> OrgReading:
+    """Read the entries of a commit that may be shared, and count the others."""
     tree = tree_at(repo, tip)
-    patterns = _patterns(tree)
-    wanted = [file.path for file in _memory(tree, patterns) if file.path != CONFIG_FILE]
-    kept: list[Located] = []
-    gated = cut = 0
-    for content in tree.read(wanted, MAX_BYTES):
+    patterns = _read_patterns(tree)
+    paths = [file.path for file in _iter_files(tree, patterns) if file.path != CONFIG_FILE]
+    shared: list[Located] = []
+    gated = 0
+    cut = 0
+    for content in tree.read(paths, MAX_BYTES):
         if content.data is None:
             cut += 1
             continue
-        for place in load_file(readable_path(content.file), content.data, patterns).entries:
-            if place.scope.name not in SHARED or place.entry.status == "retired":
+        memory_file = load_file(readable_path(content.file), content.data, patterns)
+        for located in memory_file.entries:
+            if located.scope.name not in SHARED or located.entry.status == "retired":
                 continue
-            if not is_safe(place):
+            size = len(located.entry.title) + len(located.entry.body)
+            if not is_safe(located):
                 gated += 1
-            elif (
-                len(kept) < MAX_ENTRIES
-                and len(place.entry.title) + len(place.entry.body) <= LONGEST
-            ):
-                kept.append(place)
+            elif len(shared) < MAX_ENTRIES and size <= LONGEST:
+                shared.append(located)
             else:
                 cut += 1
-    return OrgLook(target, tip, tuple(kept), gated, cut, repository=repository)
+    return OrgReading(target, tip, tuple(shared), gated, cut, repository=repository)
 
 
-def is_safe(place: Located) -> bool:
-    """Whether an entry may be shown to others: it passes the gate of what machines write, and the screening of what is
-    served."""
-    entry = place.entry
-    return not (check_words(entry.text) or any(find_unsafe(place)))
+def is_safe(located: Located) -> bool:
+    """Return whether an entry may be shown to others.
+
+    It must pass the gate for generated entries, and the screening of what is served.
+    """
+    return not check_words(located.entry.text) and not any(find_unsafe(located))

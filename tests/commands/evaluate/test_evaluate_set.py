@@ -89,7 +89,14 @@ def test_windows_are_drawn_from_merged_work_and_never_overwritten(
 
     def draw() -> int:
         return draw_set(
-            project.workspace, RecordOptions(), place, 1, 1, NOW, {}, lambda done, total: None
+            project.workspace,
+            RecordOptions(),
+            place,
+            count=1,
+            seed=1,
+            now=NOW,
+            environ={},
+            progress=lambda done, total: None,
         ).of
 
     assert draw() >= 1

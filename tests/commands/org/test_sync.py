@@ -85,7 +85,7 @@ def test_a_remote_repository_is_read_without_the_rest_of_it(
     pay.commit("Other", {".memory-ci.yaml": "scopes:\n  project: [notes/team.md]\n"})
     pay.commit("Move", {"notes/team.md": pay.show("HEAD", "MEMORY.md").replace("charges", "teams")})
     held: list[str] = []
-    read = targets._read
+    read = targets.read_entries
 
     def spy(target: object, repo: object, tip: str, repository: object) -> object:
         counted = subprocess.run(
@@ -101,7 +101,7 @@ def test_a_remote_repository_is_read_without_the_rest_of_it(
         )
         return read(target, repo, tip, repository)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(targets, "_read", spy)
+    monkeypatch.setattr(targets, "read_entries", spy)
     org.write(as_remote(pay))
     org.sync()
     missing = [line for line in held if line.startswith("?")]
