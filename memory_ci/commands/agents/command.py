@@ -48,8 +48,8 @@ def sessions_command(
 ) -> None:
     """List agent sessions, and what was found in each.
 
-    Without PATH: the sessions that Claude Code, Codex, Gemini CLI, Copilot CLI, opencode, Cursor,
-    SpecStory and Aider keep of this directory.
+    Without PATH: the sessions that Claude Code, Codex, Gemini CLI, Copilot CLI, opencode, Cursor, SpecStory and Aider
+    keep of this directory.
 
     \b
     Example:
@@ -123,9 +123,9 @@ def capture_command(
 ) -> None:
     """Keep a digest of an agent's session in this repository, under refs/memory-ci/sessions/.
 
-    PATH is a transcript; `-` takes the JSON that agents give their hooks on standard input; without
-    it, the newest transcript of this project is taken. Secrets are masked, what tools answered is
-    left out, and nothing of it enters the work tree. A session captured twice is stored once.
+    PATH is a transcript; `-` takes the JSON that agents give their hooks on standard input; without it, the newest
+    transcript of this project is taken. Secrets are masked, what tools answered is left out, and nothing of it enters
+    the work tree. A session captured twice is stored once.
 
     \b
     Example:
@@ -137,8 +137,7 @@ def capture_command(
         return
     try:
         _capture(path, agent or "", dry_run, as_json=False, is_silent=True)
-    except Exception as error:  # noqa: BLE001 - whatever goes wrong here, the agent's session has
-    to end well
+    except Exception as error:  # noqa: BLE001 - whatever goes wrong here, the agent's session has to end well
         say(f"memory-ci: session not captured: {printable(str(error))}", err=True)
 
 

@@ -52,8 +52,8 @@ if TYPE_CHECKING:
 )
 @at_option
 @flag(
-    "--fix", help="First make entries of what was written by hand, and move what this branch added
-    into the inbox.",
+    "--fix",
+    help="First make entries of what was written by hand, and move what this branch added into the inbox.",
 )
 @option(
     "--base",
@@ -73,8 +73,8 @@ def check_command(
 ) -> None:
     """Check that every memory file is in order.
 
-    Findings are printed as FILE:LINE. Files are read, and rewritten only by --fix. Exit status 1
-    means that there are errors; warnings alone leave it 0.
+    Findings are printed as FILE:LINE. Files are read, and rewritten only by --fix. Exit status 1 means that there are
+    errors; warnings alone leave it 0.
 
     \b
     Example:
@@ -150,10 +150,9 @@ def check_command(
 def verify_command(base: str | None, head: str, is_fork: bool, form: str) -> None:
     """Check what a change does to memory, before it is merged.
 
-    Besides what `check` finds: entries that come back from the dead, entries that a merge dropped,
-    what a fork may not change, priorities that no person set, entries whose code the change
-    touches, and whether the index builds. Commits alone are read; nothing is written, and no secret
-    is needed. Exit status 1 means that there are errors.
+    Besides what `check` finds: entries that come back from the dead, entries that a merge dropped, what a fork may not
+    change, priorities that no person set, entries whose code the change touches, and whether the index builds. Commits
+    alone are read; nothing is written, and no secret is needed. Exit status 1 means that there are errors.
 
     \b
     Example:
@@ -200,8 +199,8 @@ def show_report(
 def fmt_command(paths: tuple[Path, ...], is_check: bool, dry_run: bool, as_json: bool) -> None:
     """Write memory files in their canonical form.
 
-    Keys in one order, quoted alike, one blank line between entries. Prose, comments, unknown keys
-    and line endings stay; what cannot be read is not touched. All memory files, or those of PATHS.
+    Keys in one order, quoted alike, one blank line between entries. Prose, comments, unknown keys and line endings
+    stay; what cannot be read is not touched. All memory files, or those of PATHS.
 
     \b
     Example:
@@ -245,9 +244,8 @@ def resolve_command(
 ) -> None:
     """Merge the base into a branch, memory files entry by entry.
 
-    For a pull request that a forge reports as conflicting: forges merge lines, and know no merge
-    driver. It works without `memory-ci install`. Where anything conflicts, nothing is merged. Fetch
-    first; this does not.
+    For a pull request that a forge reports as conflicting: forges merge lines, and know no merge driver. It works
+    without `memory-ci install`. Where anything conflicts, nothing is merged. Fetch first; this does not.
 
     \b
     Example:
@@ -277,8 +275,8 @@ def resolve_command(
 def migrate_command(to: int | None, branch: str | None, dry_run: bool, as_json: bool) -> None:
     """Bring the memory files of a branch to the newest format, or back.
 
-    One commit, if anything changes. What this version does not know stays as it is. What a format
-    is: `memory-ci help compatibility`.
+    One commit, if anything changes. What this version does not know stays as it is. What a format is:
+    `memory-ci help compatibility`.
 
     \b
     Example:

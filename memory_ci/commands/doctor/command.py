@@ -5,15 +5,11 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from memory_ci.cli.common import flag, json_option, show
 from memory_ci.cli.plain import now, progress
-
-if TYPE_CHECKING:
-    pass
 
 
 @click.command("doctor")

@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 def export_command(target: str, path: Path | None, dry_run: bool, as_json: bool) -> None:
     """Write what memory holds into AGENTS.md, for agents that have nothing installed.
 
-    Norms, then the entries that were used most, within 4,000 characters, in a marked block of the
-    file that `export.path` names, or of PATH. All else in the file stays. `check` says when the
-    block is out of date; with `export.record: true` in the configuration each `record` keeps it.
+    Norms, then the entries that were used most, within 4,000 characters, in a marked block of the file that
+    `export.path` names, or of PATH. All else in the file stays. `check` says when the block is out of date; with
+    `export.record: true` in the configuration each `record` keeps it.
 
     \b
     Example:

@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 
 
 GROUPS = {
-    "memory": "Memory", "export": "Exports", "session": "Captured sessions", "note": "Notes that
-    wait", "derived": "Derived data", "ref": "Refs", "file": "Files that are yours", "branch":
-    "Other branches and tags", "message": "Commit messages", "global": "Global memory",
+    "memory": "Memory", "export": "Exports", "session": "Captured sessions", "note": "Notes that wait",
+    "derived": "Derived data", "ref": "Refs", "file": "Files that are yours", "branch": "Other branches and tags",
+    "message": "Commit messages", "global": "Global memory",
 }  # fmt: skip
 
 
@@ -46,11 +46,10 @@ NOUNS = {"entry": "an entry", "words": "words", "person": "a person"}
 def forget_command(what: str, wanted: str | None, is_plan: bool, yes: bool, as_json: bool) -> None:
     """Forget an entry, words or a person: here, and for later runs.
 
-    The id of an entry removes it; words are removed or masked wherever they stand; a person (`Name
-    <mail>`, a mail address, or the name of an author) is masked. `-` reads WORDS from standard
-    input, so that no history of a shell keeps them. One commit changes memory, captured sessions
-    are rewritten, derived data is deleted, and a salted hash in .memory/rejected.txt keeps it from
-    being learned again. Then the steps for old commits and the forge are printed.
+    The id of an entry removes it; words are removed or masked wherever they stand; a person (`Name <mail>`, a mail
+    address, or the name of an author) is masked. `-` reads WORDS from standard input, so that no history of a shell
+    keeps them. One commit changes memory, captured sessions are rewritten, derived data is deleted, and a salted hash
+    in .memory/rejected.txt keeps it from being learned again. Then the steps for old commits and the forge are printed.
 
     \b
     Example:
@@ -58,8 +57,7 @@ def forget_command(what: str, wanted: str | None, is_plan: bool, yes: bool, as_j
       memory-ci forget - --yes < secret.txt
       memory-ci forget "Ada Lovelace <ada@example.com>" --yes
 
-    Exit status: 0 nothing is left at the tip, 1 a person has to look at what is named, 2 usage, 4
-    repository.
+    Exit status: 0 nothing is left at the tip, 1 a person has to look at what is named, 2 usage, 4 repository.
     """
     import secrets
 

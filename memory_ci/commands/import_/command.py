@@ -41,10 +41,9 @@ def import_command(
 ) -> None:
     """Take over what another memory holds.
 
-    Each learning gets an id once and for all and becomes an entry in the inbox; the files it came
-    from stay as they are. Importing again adds nothing. What must not be in memory is refused, what
-    fits no known format is left alone, and both are listed with their lines. Exit status 1 means
-    that something was refused.
+    Each learning gets an id once and for all and becomes an entry in the inbox; the files it came from stay as they
+    are. Importing again adds nothing. What must not be in memory is refused, what fits no known format is left alone,
+    and both are listed with their lines. Exit status 1 means that something was refused.
 
     \b
     Example:
@@ -53,8 +52,8 @@ def import_command(
     """
     from memory_ci.commands.import_.importer import ImportOptions, import_memory
 
-    options = ImportOptions(source, scope, replace, dry_run)  # type: ignore[arg-type] #
-    click.Choice has checked it with progress("Importing"):
+    options = ImportOptions(source, scope, replace, dry_run)  # type: ignore[arg-type] # click.Choice has checked it
+    with progress("Importing"):
         report = import_memory(workspace(), paths, options, today())
     verb = "would import" if dry_run else "imported"
     lines = [
