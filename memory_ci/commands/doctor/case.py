@@ -1,4 +1,4 @@
-"""What every check of doctor is given, and what several of them ask."""
+"""The input of every check of doctor, and helpers that several checks use."""
 
 from __future__ import annotations
 
@@ -23,7 +23,15 @@ IMPORT_SECONDS = 20
 
 
 class Surroundings(msgspec.Struct, frozen=True, dict=True):
-    """A repository, the environment, the time, and the interpreter that runs. `is_online`: the network may be asked."""
+    """The repository and the machine that doctor looks at.
+
+    Attributes:
+        workspace: the repository and its configuration.
+        environ: the environment.
+        now: the time.
+        python: the interpreter that runs.
+        is_online: checks may use the network.
+    """
 
     workspace: Workspace
     environ: Mapping[str, str]
@@ -38,13 +46,14 @@ class Surroundings(msgspec.Struct, frozen=True, dict=True):
 
     @cached_property
     def tip(self) -> str | None:
-        """The commit that memory is recorded on: HEAD on the default branch, else the tip of that branch."""
+        """The commit that memory is recorded on: the tip of the default branch."""
         tips = read_tips(self.workspace.repo)
-        return self.head if tips.commit is None or (tips.branch and not tips.work) else tips.commit
+        is_default_branch = tips.branch and not tips.work
+        return self.head if tips.commit is None or is_default_branch else tips.commit
 
     @cached_property
     def hooks(self) -> Path:
-        """Where git looks for hooks."""
+        """The directory that git runs hooks from."""
         return find_hooks(self.workspace.repo)
 
     @cached_property
@@ -57,26 +66,30 @@ DoctorCheck = Callable[[Surroundings], Iterable[Probe]]
 
 
 def peek_text(path: Path) -> str:
-    """The text of a file; empty where there is none, or none that may be read."""
+    """Return the text of a file, "" if there is none or it cannot be read."""
     with suppress(OSError):
         return read_regular(path, MAX_FILE).decode("utf-8", "replace")
     return ""
 
 
 def interpreter_fault(case: Surroundings, python: str | None, *, may_run: bool) -> str:
-    """Why an interpreter cannot do its work, "" if it can or none is named.
+    """Return why an interpreter cannot run memory-ci, "" if it can or none is named.
 
-    `may_run`: git starts it anyway, so it is asked whether it has memory-ci. What a file of the work tree names is not
-    started: such a file comes with a branch.
+    Args:
+        case: the repository and the machine.
+        python: the interpreter.
+        may_run: start it to see whether it has memory-ci, as git does anyway. An interpreter that
+            a file of the work tree names is not started: such a file comes with a branch.
     """
     if python is None or python == case.python:
         return ""
     if shutil.which(python) is None:
         return f"calls {python}, which is not there any more"
-    if may_run:
-        command = [python, "-B", "-P", "-c", "import memory_ci"]
-        with suppress(OSError, subprocess.SubprocessError):
-            subprocess.run(command, capture_output=True, timeout=IMPORT_SECONDS, check=True)
-            return ""
+    if not may_run:
+        return ""
+    command = [python, "-B", "-P", "-c", "import memory_ci"]
+    try:
+        subprocess.run(command, capture_output=True, timeout=IMPORT_SECONDS, check=True)
+    except (OSError, subprocess.SubprocessError):
         return f"calls {python}, which has no memory-ci"
     return ""

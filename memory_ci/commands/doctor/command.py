@@ -5,15 +5,11 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from memory_ci.cli.common import flag, json_option, show
 from memory_ci.cli.plain import now, progress
-
-if TYPE_CHECKING:
-    pass
 
 
 @click.command("doctor")
@@ -23,9 +19,10 @@ if TYPE_CHECKING:
 def doctor_command(online: bool, privacy: bool, as_json: bool) -> None:
     """Say what is set up here, what works, and what to do about the rest.
 
-    Nothing is written, and without --online nobody is asked over the network. A fake key and an injection are planted
-    in a scratch repository, and must be refused. Exit status: 0 all is well, 1 something to do, 2 something is broken.
-    With --privacy only what leaves this machine is looked at: the model, the embedder, pushed sessions, memory, agents.
+    Nothing is written, and without --online nobody is asked over the network. A fake key and an
+    injection are planted in a scratch repository, and must be refused. Exit status: 0 all is well,
+    1 something to do, 2 something is broken. With --privacy only what leaves this machine is looked
+    at: the model, the embedder, pushed sessions, memory, agents.
 
     \b
     Example:

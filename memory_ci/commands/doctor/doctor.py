@@ -1,5 +1,7 @@
-"""Doctor: is everything in place, and does it work? Nothing is written, and nobody is asked over the network unless
-that is wished."""
+"""The checks of doctor, and the run of them.
+
+Nothing is written, and the network is used only if the user asks for it.
+"""
 
 from __future__ import annotations
 
@@ -40,11 +42,13 @@ CHECKS: tuple[tuple[str, DoctorCheck], ...] = (
     ("cache", memory.check_cache),
     ("safety", machine.check_guard),
 )
-"""What is looked at, in this order; each check is free to give no probe, one or several."""
+"""The checks in their order; a check gives any number of probes."""
 
-LOOK = "Do what the message says, then run `memory-ci doctor` again."
+AGAIN = "Do what the message says, then run `memory-ci doctor` again."
 BUG = "This is a fault of memory-ci: report it with this line."
-LACKING = "promisor remote"  # git's words for an object that a partial clone would have to fetch
+LACKING = (
+    "promisor remote"  # in git's message on an object that a partial clone would have to fetch
+)
 
 
 def diagnose(
@@ -56,33 +60,46 @@ def diagnose(
     is_online: bool = False,
     checks: Iterable[tuple[str, DoctorCheck]] = CHECKS,
 ) -> Diagnosis:
-    """Every check in the repository around `start`; one that crashes is a failure of its own, and the others go on.
-    Raises RepositoryError (not-a-repository)."""
+    """Run every check in the repository around `start`.
+
+    A check that crashes is a failure of its own, and the others go on.
+
+    Args:
+        start: a directory of the repository.
+        environ: the environment.
+        now: the time.
+        python: the interpreter that runs.
+        is_online: checks may use the network.
+        checks: the checks and their names.
+
+    Raises:
+        RepositoryError: not-a-repository.
+    """
     workspace, configuration = _open(start)
     case = Surroundings(workspace, environ, now, python, is_online)
-    probes = [
-        configuration,
-        *(probe for name, check in checks for probe in _run(name, check, case)),
-    ]
-    # Without credentials, wherever its words come from.
-    masked = (
-        replace(one, what=mask_secrets(one.what), remedy=mask_secrets(one.remedy)) for one in probes
-    )
-    return Diagnosis(tuple(masked))
+    probes = [configuration]
+    for name, check in checks:
+        probes += _run(name, check, case)
+    return Diagnosis(tuple(_mask_credentials(probe) for probe in probes))
+
+
+def _mask_credentials(probe: Probe) -> Probe:
+    return replace(probe, what=mask_secrets(probe.what), remedy=mask_secrets(probe.remedy))
 
 
 def _open(start: Path) -> tuple[Workspace, Probe]:
-    """The workspace, with the defaults where its configuration cannot be read."""
+    """Return the workspace, with defaults if its configuration cannot be read, and the probe."""
     repo = find_repository(start)
     try:
-        found = workspace_here(repo)
+        workspace = workspace_here(repo)
     except UsageError as error:
         remedy = f"{error.hint} Until then the defaults are looked at."
         return Workspace(repo, Config()), Probe("configuration", "fail", error.message, remedy)
-    if not found.findings:
-        return found, Probe("configuration", "ok", "can be read")
-    unknown = "; ".join(finding.message for finding in found.findings)
-    return found, Probe("configuration", "warn", unknown, found.findings[0].hint)
+    findings = workspace.findings
+    if not findings:
+        return workspace, Probe("configuration", "ok", "can be read")
+    messages = "; ".join(finding.message for finding in findings)
+    return workspace, Probe("configuration", "warn", messages, findings[0].hint)
 
 
 def _run(name: str, check: DoctorCheck, case: Surroundings) -> tuple[Probe, ...]:
@@ -90,15 +107,12 @@ def _run(name: str, check: DoctorCheck, case: Surroundings) -> tuple[Probe, ...]
         return tuple(check(case))
     except MemoryCIError as error:
         if LACKING in error.message:
-            return (
-                Probe(
-                    name,
-                    "skip",
-                    "this partial clone lacks what is needed to tell; `git fetch --refetch --no-filter` gets it",
-                ),
+            what = (
+                "this partial clone lacks what is needed to tell; "
+                "`git fetch --refetch --no-filter` gets it"
             )
-        return (Probe(name, "fail", f"{error.message} [{error.slug}]", error.hint or LOOK),)
-    except Exception as error:  # noqa: BLE001 - whatever it is, the other checks must be heard
-        return (
-            Probe(name, "fail", f"the check itself failed: {type(error).__name__}: {error}", BUG),
-        )
+            return (Probe(name, "skip", what),)
+        return (Probe(name, "fail", f"{error.message} [{error.slug}]", error.hint or AGAIN),)
+    except Exception as error:  # noqa: BLE001 - a bug of one check must not stop the others
+        what = f"the check itself failed: {type(error).__name__}: {error}"
+        return (Probe(name, "fail", what, BUG),)

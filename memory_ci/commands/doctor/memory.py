@@ -1,4 +1,4 @@
-"""Doctor on memory files, here and on this machine, and on what is derived: index, vectors, the cache of CI."""
+"""Checks of memory files, of their index and vectors, of sessions, and of what was recorded."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from memory_ci.memory.workspace import MAX_FILE_BYTES, index_path, memory_test, 
 from memory_ci.records.history import MergedChange
 from memory_ci.records.report import Finding
 from memory_ci.search.embedders import choose_embedder
-from memory_ci.search.glance import glance
+from memory_ci.search.glance import Glance, glance
 from memory_ci.search.vectors import LEAST_COVERAGE
 from memory_ci.sessions import checkpoints
 from memory_ci.sessions.session_join import SessionFinder
@@ -40,36 +40,44 @@ EMBED = "memory-ci index --vectors"
 CHOOSE = "Give it what it lacks (`memory-ci help embedders`), or set retrieve.embedder to none."
 
 
+# -- memory files
+
+
 def check_files(case: Surroundings) -> Iterator[Probe]:
-    """Whether there is memory, whether it is committed, and whether all of it can be read and served."""
+    """Check that there is memory, that it can be read and served, and that it is committed."""
+    repo = case.workspace.repo
     report = check_memory(case.workspace, known=case.files)
     if not report.files:
-        place = (
-            ""
-            if case.workspace.repo.root
-            else " in a clone that has a work tree, then commit and push"
-        )
+        place = "" if repo.root else " in a clone that has a work tree, then commit and push"
         yield Probe("memory", "warn", "there are no memory files", f"memory-ci init{place}")
         return
-    counted = f"{plural(report.entries, 'entry')} in {plural(report.files, 'file')}"
-    yield _judge_findings("memory", report.findings, counted, "memory-ci check")
-    # What `init` wrote and no commit has: other clones and CI know nothing of it.
-    root, patterns = case.workspace.repo.root, case.workspace.config.scopes
-    wanted = [CONFIG_FILE, *patterns.project, *patterns.institutional]
-    here = [path for path in wanted if root and (root / path).is_file()]
-    committed = tree_at(case.workspace.repo, case.head).files if case.head else ()
-    if missing := [path for path in here if path not in committed]:
+    count = f"{plural(report.entries, 'entry')} in {plural(report.files, 'file')}"
+    yield _judge_findings("memory", report.findings, count, "memory-ci check")
+
+    # Files of `init` that no commit has are not in other clones and CI.
+    patterns = case.workspace.config.scopes
+    files = [CONFIG_FILE, *patterns.project, *patterns.institutional]
+    committed = tree_at(repo, case.head).files if case.head else ()
+    missing = [
+        path
+        for path in files
+        if repo.root and (repo.root / path).is_file() and path not in committed
+    ]
+    if missing:
         remedy = f"git add {' '.join(missing)} && git commit -m 'Add memory'"
         yield Probe("memory", "warn", f"not committed: {', '.join(missing)}", remedy)
 
 
 def check_interrupted(case: Surroundings) -> Iterator[Probe]:
-    """Whether a run was killed after it wrote the files of a work tree and before their branch moved."""
+    """Check whether a run was killed after it wrote files and before its branch moved."""
     move = find_unfinished(case.workspace.repo)
     if move is None:
         yield Probe("interrupted", "ok", "no run was cut short")
         return
-    what = f"a run was killed while it committed to {move.ref}: files may be written that no commit has"
+    what = (
+        f"a run was killed while it committed to {move.ref}: "
+        "files may be written that no commit has"
+    )
     remedy = (
         "memory-ci check takes them back, and names those that you changed since; then run again"
     )
@@ -77,13 +85,14 @@ def check_interrupted(case: Surroundings) -> Iterator[Probe]:
 
 
 def check_global(case: Surroundings) -> Iterator[Probe]:
-    """The memory of this machine, which every repository is served."""
+    """Check the memory of this machine, which is served in every repository."""
     written = case.workspace.config.global_.path
     if not written:
         yield Probe("global-memory", "skip", "the configuration reads none (global.path is empty)")
         return
     path = Path(written).expanduser()
-    path = path / "MEMORY.md" if path.is_dir() else path
+    if path.is_dir():
+        path /= "MEMORY.md"
     if not path.exists():
         yield Probe("global-memory", "skip", f"none at {written}")
         return
@@ -93,105 +102,107 @@ def check_global(case: Surroundings) -> Iterator[Probe]:
         remedy = f"Make {written} a regular file that you may read, or set global.path to ''."
         yield Probe("global-memory", "fail", f"{written} cannot be read: {error.strerror}", remedy)
         return
+
     file = screen(load_file(written, data, case.workspace.config.scopes))
     errors = [finding for finding in file.findings if finding.level == "error"]
+    what = f"{plural(len(file.entries), 'entry')} in {written}"
     remedy = f"Mend these lines of {written}; what they hold is not served."
-    yield _judge_findings(
-        "global-memory", errors, f"{plural(len(file.entries), 'entry')} in {written}", remedy
-    )
+    yield _judge_findings("global-memory", errors, what, remedy)
 
 
 def _judge_findings(name: str, findings: Iterable[Finding], what: str, remedy: str) -> Probe:
-    """`what` there is if nothing is amiss; else the errors, or else the warnings."""
+    """Return a probe of the errors, else of the warnings, else `what` as the state that is ok."""
     levels: dict[str, ProbeState] = {"error": "fail", "warning": "warn"}
     for level, state in levels.items():
-        found = [
-            f"{one.path}:{one.line}: {one.message} [{one.code}]"
-            for one in findings
-            if one.level == level
+        lines = [
+            f"{finding.path}:{finding.line}: {finding.message} [{finding.code}]"
+            for finding in findings
+            if finding.level == level
         ]
-        if found:
-            more = [f"and {len(found) - SHOWN} more"] if len(found) > SHOWN else []
-            named = "\n".join([*found[:SHOWN], *more])
-            return Probe(name, state, f"{plural(len(found), level)}: {named}", remedy)
+        if lines:
+            shown = lines[:SHOWN]
+            if len(lines) > SHOWN:
+                shown.append(f"and {len(lines) - SHOWN} more")
+            text = "\n".join(shown)
+            return Probe(name, state, f"{plural(len(lines), level)}: {text}", remedy)
     return Probe(name, "ok", what)
 
 
+# -- derived data
+
+
 def check_index(case: Surroundings) -> Iterator[Probe]:
-    """Whether the index can be used and kept, and how far it is behind the memory files."""
+    """Check that the index can be used and stored, and count the files that it is behind."""
     path = index_path(case.workspace)
-    found, folder = glance(path), next(parent for parent in path.parents if parent.exists())
-    is_writable = (
-        folder.is_dir()
-        and os.access(folder, os.W_OK)
-        and (not path.exists() or os.access(path, os.W_OK))
-    )
-    if not is_writable:
-        remedy = f"Make {path.parent} writable."
-        yield Probe(
-            "index", "warn", f"{path} cannot be written: every retrieval builds its own", remedy
-        )
-    elif found is None:
+    index = glance(path)
+    if not _is_writable(path):
+        what = f"{path} cannot be written: every retrieval builds its own"
+        yield Probe("index", "warn", what, f"Make {path.parent} writable.")
+    elif index is None:
         yield Probe("index", "skip", "not built yet: the first retrieval builds it")
     elif not path.is_file():
         what = f"{path} is in the way: every retrieval builds its own"
         yield Probe("index", "warn", what, f"Remove {path}.")
-    elif found.fault:
-        yield Probe(
-            "index",
-            "warn",
-            f"cannot be used, and is built again by the next call: {found.fault}",
-            REBUILD,
-        )
+    elif index.fault:
+        what = f"cannot be used, and is built again by the next call: {index.fault}"
+        yield Probe("index", "warn", what, REBUILD)
     else:
-        files = {readable_path(file): file.oid for file in case.files}
-        gone = found.oids.keys() - files.keys() - {case.workspace.config.global_.path}
-        behind = len(gone) + sum(found.oids.get(path) != oid for path, oid in files.items())
-        changed = f"{plural(behind, 'file')} changed since; the next retrieval reads them"
-        yield Probe(
-            "index",
-            "ok",
-            f"{plural(len(found.oids), 'file')}; {changed if behind else 'equals the files'}",
-        )
+        changed = _count_changed(case, index)
+        state = "equals the files"
+        if changed:
+            state = f"{plural(changed, 'file')} changed since; the next retrieval reads them"
+        yield Probe("index", "ok", f"{plural(len(index.oids), 'file')}; {state}")
+
+
+def _is_writable(path: Path) -> bool:
+    """Return whether a file can be written, or created in the nearest directory that exists."""
+    folder = next(parent for parent in path.parents if parent.exists())
+    if not folder.is_dir() or not os.access(folder, os.W_OK):
+        return False
+    return not path.exists() or os.access(path, os.W_OK)
+
+
+def _count_changed(case: Surroundings, index: Glance) -> int:
+    """Return the number of memory files that differ from the index, or are gone."""
+    oids = {readable_path(file): file.oid for file in case.files}
+    gone = index.oids.keys() - oids.keys() - {case.workspace.config.global_.path}
+    return len(gone) + sum(index.oids.get(path) != oid for path, oid in oids.items())
 
 
 def check_vectors(case: Surroundings) -> Iterator[Probe]:
-    """Whether words alone are asked, or vectors too, and if not why and since when."""
+    """Check whether the search uses vectors and, if not, why and since when."""
     choice = choose_embedder(case.workspace.config.retrieve, case.environ)
     if choice.mode == "lexical":
-        yield Probe(
-            "vectors", "ok", f"no vectors are asked for; words are searched: {choice.reason}"
-        )
+        what = f"no vectors are asked for; words are searched: {choice.reason}"
+        yield Probe("vectors", "ok", what)
         return
     note = load_note(case.workspace)
-    seen = (
-        f"last seen working on {note.worked_on}"
-        if note.worked_on
-        else "not seen working in this clone yet"
-    )
+    last_use = "not seen working in this clone yet"
+    if note.worked_on:
+        last_use = f"last seen working on {note.worked_on}"
     if choice.embedder is None:
-        yield Probe("vectors", "fail", f"words alone are searched: {choice.reason}; {seen}", CHOOSE)
+        what = f"words alone are searched: {choice.reason}; {last_use}"
+        yield Probe("vectors", "fail", what, CHOOSE)
         return
+
     if case.is_online:
-        choice.embedder.embed(["memory"], "query")  # raises what is amiss
-    found = glance(index_path(case.workspace))
-    have, texts = (found.vectors.get(choice.reason, 0), found.texts) if found else (0, 0)
+        choice.embedder.embed(["memory"], "query")  # raises a MemoryCIError if it fails
+    index = glance(index_path(case.workspace))
+    vectors = index.vectors.get(choice.reason, 0) if index else 0
+    entries = index.texts if index else 0
     if note.failed_on is not None:
-        what = f"they fail since {note.failed_on}: {note.reason}; {seen}"
+        what = f"they fail since {note.failed_on}: {note.reason}; {last_use}"
         yield Probe("vectors", "fail", what, f"{EMBED} (it says what is amiss)")
-    elif have < LEAST_COVERAGE * texts:
-        yield Probe(
-            "vectors",
-            "warn",
-            f"{have} of {texts} entries have vectors of {choice.reason}; {seen}",
-            EMBED,
-        )
+    elif vectors < LEAST_COVERAGE * entries:
+        what = f"{vectors} of {entries} entries have vectors of {choice.reason}; {last_use}"
+        yield Probe("vectors", "warn", what, EMBED)
     else:
-        yield Probe("vectors", "ok", f"{plural(have, 'vector')} of {choice.reason}; {seen}")
+        what = f"{plural(vectors, 'vector')} of {choice.reason}; {last_use}"
+        yield Probe("vectors", "ok", what)
 
 
 def check_cache(case: Surroundings) -> Iterator[Probe]:
-    """The key that a job of CI would look for; whether a job found it is in its own log."""
+    """Report the cache key that a job of CI would restore."""
     if case.head is None:
         yield Probe("cache", "skip", "nothing is committed yet")
         return
@@ -199,21 +210,22 @@ def check_cache(case: Surroundings) -> Iterator[Probe]:
     yield Probe("cache", "skip", f"a job restores {key}; whether it was there, its log says")
 
 
-# -- what was merged: whether sessions are recorded for it, and whether memory has kept up with it
+# -- merged changes: their sessions, and how far memory is behind them
 
-LAST = 10  # merged changes that are asked for their sessions
-LOOK_BACK = 60  # first-parent commits in which they are looked for: some are our own
-MAX_LAG = 20
-MAX_READ = 2_000  # merged changes that are read to count them; of more, all count
+LAST = 10  # merged changes whose sessions are looked for
+LOOK_BACK = 60  # first-parent commits that are searched for them: some are our own
+MAX_LAG = 20  # merged changes
+MAX_READ = 2_000  # merged changes that are read to count the work; of more, all count
 CUT = "history is cut off too early to tell"
 CAPTURE = (
-    "Is the agent's hook run, are its commits on these branches? `memory-ci sessions` lists what agents keep here; "
+    "Is the agent's hook run, are its commits on these branches? "
+    "`memory-ci sessions` lists what agents keep here; "
     "`memory-ci capture FILE` keeps one by hand."
 )
 
 
 def check_history(case: Surroundings) -> Iterator[Probe]:
-    """Whether all of history is here."""
+    """Check that the clone is not shallow."""
     if is_shallow(case.workspace.repo):
         what = "this clone is shallow: nothing older can be recorded, and its code is not judged"
         yield Probe("history", "warn", what, "git fetch --unshallow (in CI: fetch-depth: 0)")
@@ -222,44 +234,68 @@ def check_history(case: Surroundings) -> Iterator[Probe]:
 
 
 def check_sessions(case: Surroundings) -> Iterator[Probe]:
-    """Whether capture is alive: which of the last merged changes have a session."""
+    """Check that sessions are captured, and which of the last merged changes have one."""
     if not case.workspace.config.sessions.read:
         yield Probe("sessions", "skip", "the configuration says sessions.read: false")
         return
-    changes = _last_changes(case)
+    changes = _list_last_changes(case)
     if changes is None:
         yield Probe("sessions", "skip", CUT)
         return
+
     finder = SessionFinder(case.workspace, base=case.tip or "HEAD")
     joined = sum(any(True for _ in finder.find(change, None)) for change in changes)
-    stored, since = finder.captured.stored, _find_capture(case)
-    newest = max((one.at for one in stored), default=None)
-    kept = (
-        f"{plural(len(stored), 'session')} kept, the newest of {newest.astimezone(UTC).date()}"
-        if newest
-        else ""
-    )
-    of = f"of the last {plural(len(changes), 'merged change')}"
-    # To commit the set-up itself is no work.
-    late = [
-        one
-        for one in changes
-        if since and one.tip.committed_at >= since and not is_setup(case.workspace, one)
-    ]
+    yield _judge_capture(case, finder, changes, joined)
+    yield from _report_joining(finder)
+
+
+def _judge_capture(
+    case: Surroundings, finder: SessionFinder, changes: Sequence[MergedChange], joined: int
+) -> Probe:
+    """Judge whether sessions are captured.
+
+    Args:
+        case: the repository and the machine.
+        finder: the captured sessions.
+        changes: the last merged changes.
+        joined: the number of these changes that have a session.
+    """
+    stored = finder.captured.stored
+    since = _find_capture(case)
+    newest = max((session.at for session in stored), default=None)
+    stored_sessions = ""
+    if newest:
+        count = plural(len(stored), "session")
+        stored_sessions = f"{count} kept, the newest of {newest.astimezone(UTC).date()}"
+
     if not changes:
-        yield Probe("sessions", "skip", "nothing was merged yet" + (f"; {kept}" if kept else ""))
-    elif joined:
+        more = f"; {stored_sessions}" if stored_sessions else ""
+        return Probe("sessions", "skip", f"nothing was merged yet{more}")
+    stored_sessions = stored_sessions or "none kept here"
+    of_changes = f"of the last {plural(len(changes), 'merged change')}"
+    if joined:
         has = "has" if joined == 1 else "have"
-        yield Probe("sessions", "ok", f"{joined} {of} {has} a session; {kept or 'none kept here'}")
-    elif since is not None and not late:
-        yield Probe("sessions", "skip", "nothing was merged since capture was set up")
-    elif not stored and since is None:
-        yield Probe(
-            "sessions", "skip", f"none {of} has a session, and nothing captures any (see agents)"
-        )
-    else:
-        what = f"none {of} has a session, though sessions are captured; {kept or 'none kept here'}"
-        yield Probe("sessions", "warn", what, CAPTURE)
+        what = f"{joined} {of_changes} {has} a session; {stored_sessions}"
+        return Probe("sessions", "ok", what)
+    if since is not None and not _has_work_since(case, changes, since):
+        return Probe("sessions", "skip", "nothing was merged since capture was set up")
+    if not stored and since is None:
+        what = f"none {of_changes} has a session, and nothing captures any (see agents)"
+        return Probe("sessions", "skip", what)
+    what = f"none {of_changes} has a session, though sessions are captured; {stored_sessions}"
+    return Probe("sessions", "warn", what, CAPTURE)
+
+
+def _has_work_since(case: Surroundings, changes: Sequence[MergedChange], since: datetime) -> bool:
+    """Return whether work was merged since a time; the commit of the set-up is no work."""
+    return any(
+        change.tip.committed_at >= since and not is_setup(case.workspace, change)
+        for change in changes
+    )
+
+
+def _report_joining(finder: SessionFinder) -> Iterator[Probe]:
+    """Report sessions that could not be joined with merged changes, or not be read."""
     yield from _judge_checkpoints(finder)
     for missed in finder.tell_missed():
         remedy = (
@@ -267,77 +303,87 @@ def check_sessions(case: Surroundings) -> Iterator[Probe]:
         )
         yield Probe("joining", "warn", missed, remedy)
     for problem in dict.fromkeys(finder.problems):
-        yield Probe(
-            "sessions",
-            "warn",
-            problem,
-            "Where sessions are kept and fetched from: `memory-ci help sessions`.",
-        )
+        remedy = "Where sessions are kept and fetched from: `memory-ci help sessions`."
+        yield Probe("sessions", "warn", problem, remedy)
 
 
 def _judge_checkpoints(finder: SessionFinder) -> Iterator[Probe]:
-    """Say what becomes of the checkpoints of Entire that no commit names, if there are any."""
-    if finder.unnamed and finder.unnamed.unnamed and (what := finder.unnamed.survey()):
-        yield Probe("checkpoints", "warn", what, checkpoints.HINT)
+    """Report the checkpoints of Entire that no commit names."""
+    if not (finder.unnamed and finder.unnamed.unnamed):
+        return
+    summary = finder.unnamed.survey()
+    if summary:
+        yield Probe("checkpoints", "warn", summary, checkpoints.HINT)
 
 
 def _find_capture(case: Surroundings) -> datetime | None:
-    """Since when an agent's hook captures sessions, as far as files tell; None where none does. Agents write their
-    settings again and again: where `install` made them, its note of that is as old as the hook."""
+    """Return since when a hook of an agent captures sessions, None if no hook does.
+
+    The time is that of the oldest file. Agents write their settings again and again, so the note
+    of `install` counts, too, if it names one of the settings files.
+    """
     repo = case.workspace.repo
     if repo.root is None:
         return None
     note = repo.git_dir / MADE
-    made = peek_text(note).splitlines()
-    hooked = [found.path for found in list_parts(repo.root) if found.part.name == "hooks"]
-    files = [*hooked, *([note] if any(str(path) in made for path in hooked) else [])]
-    return min((datetime.fromtimestamp(path.stat().st_mtime, UTC) for path in files), default=None)
+    noted_paths = peek_text(note).splitlines()
+    files = [found.path for found in list_parts(repo.root) if found.part.name == "hooks"]
+    if any(str(path) in noted_paths for path in files):
+        files.append(note)
+    times = [datetime.fromtimestamp(path.stat().st_mtime, UTC) for path in files]
+    return min(times, default=None)
 
 
-def _last_changes(case: Surroundings) -> Sequence[MergedChange] | None:
-    """The newest merged changes that are work; None where a shallow clone does not hold enough history."""
-    repo, tip = case.workspace.repo, case.tip
-    if tip is None:
+def _list_last_changes(case: Surroundings) -> Sequence[MergedChange] | None:
+    """Return the newest merged changes that are work, None if a shallow clone lacks them."""
+    repo = case.workspace.repo
+    if case.tip is None:
         return ()
     try:
-        recent = history.plan_range(repo, find_commit(repo, f"{tip}~{LOOK_BACK}"), tip)
+        base = find_commit(repo, f"{case.tip}~{LOOK_BACK}")
+        merged = history.plan_range(repo, base, case.tip)
     except RepositoryError as error:
         if error.slug == "shallow-clone":
             return None
         raise
-    return [
-        change
-        for change in history.iter_merged_changes(repo, recent)
-        if is_work(case.workspace, change)
-    ][-LAST:]
+    changes = history.iter_merged_changes(repo, merged)
+    return [change for change in changes if is_work(case.workspace, change)][-LAST:]
 
 
 def check_cursor(case: Surroundings) -> Iterator[Probe]:
-    """How many merged changes wait to be recorded, and whether the place where the last run ended is still there."""
-    repo, tip = case.workspace.repo, case.tip
+    """Count the merged changes that are not recorded yet, and check the commit of the last run."""
+    repo = case.workspace.repo
+    tip = case.tip
     if tip is None:
         yield Probe("recorded", "skip", "nothing is committed yet")
         return
-    is_memory, is_cut, waiting = memory_test(case.workspace), is_shallow(repo), 0
+    is_memory = memory_test(case.workspace)
+    is_cut = is_shallow(repo)
     cursor = history.find_cursor(repo, tip, is_memory)
-    # Of a shallow clone the source may be before its begin, and its oldest commit seems to add everything.
-    if not is_cut and (lost := history.find_lost_cursor(repo, tip, cursor, is_memory)):
-        what = f"the last run ended at {lost.source[:12]}, which the branch does not hold: it was rewritten"
+
+    # A shallow clone may lack the source, and its oldest commit seems to add every file.
+    lost = None if is_cut else history.find_lost_cursor(repo, tip, cursor, is_memory)
+    if lost:
+        what = (
+            f"the last run ended at {lost.source[:12]}, which the branch does not hold: "
+            "it was rewritten"
+        )
         yield Probe("recorded", "fail", what, f"memory-ci record --since {lost.commit[:12]}")
         return
-    since = (
-        cursor.source
-        if cursor
-        else None
-        if is_cut
-        else history.find_addition(repo, tip, CONFIG_FILE)
-    )
+
+    since = cursor.source if cursor else None
+    if cursor is None and not is_cut:
+        since = history.find_addition(repo, tip, CONFIG_FILE)
+    waiting = 0
     try:
-        waiting = _count_waiting(case, since, tip) if since else 0
+        if since:
+            waiting = _count_waiting(case, since, tip)
     except RepositoryError as error:
         if error.slug != "shallow-clone":
             raise
-        is_cut, since = True, None
+        is_cut = True
+        since = None
+
     if since is None:
         nothing = "no commit holds a configuration yet, so there is nothing to record from"
         yield Probe("recorded", "skip", CUT if is_cut else nothing)
@@ -346,30 +392,24 @@ def check_cursor(case: Surroundings) -> Iterator[Probe]:
 
 
 def _judge_lag(waiting: int, *, has_run: bool) -> Probe:
-    waits = f"{plural(waiting, 'merged change')} {'waits' if waiting == 1 else 'wait'}"
+    """Judge the number of merged changes that wait to be recorded."""
+    verb = "waits" if waiting == 1 else "wait"
+    waits = f"{plural(waiting, 'merged change')} {verb}"
     if not has_run and waiting:
-        return Probe(
-            "recorded", "warn", f"nothing was recorded yet, and {waits}", "memory-ci record"
-        )
+        what = f"nothing was recorded yet, and {waits}"
+        return Probe("recorded", "warn", what, "memory-ci record")
     if waiting > MAX_LAG:
-        return Probe(
-            "recorded",
-            "warn",
-            f"{waits} since the last record",
-            "memory-ci record (or mend the job of CI)",
-        )
-    return Probe(
-        "recorded",
-        "ok",
-        f"{waits} to be recorded" if waiting else "everything that was merged is recorded",
-    )
+        remedy = "memory-ci record (or mend the job of CI)"
+        return Probe("recorded", "warn", f"{waits} since the last record", remedy)
+    if waiting:
+        return Probe("recorded", "ok", f"{waits} to be recorded")
+    return Probe("recorded", "ok", "everything that was merged is recorded")
 
 
 def _count_waiting(case: Surroundings, since: str, tip: str) -> int:
+    """Return the number of merged changes between two commits that are work."""
     waiting = history.plan_range(case.workspace.repo, since, tip)
     if waiting.change_count > MAX_READ:
         return waiting.change_count
-    return sum(
-        is_work(case.workspace, change)
-        for change in history.iter_merged_changes(case.workspace.repo, waiting)
-    )
+    changes = history.iter_merged_changes(case.workspace.repo, waiting)
+    return sum(is_work(case.workspace, change) for change in changes)

@@ -1,4 +1,4 @@
-"""What `doctor` looked at, as values."""
+"""The results of `doctor` as records."""
 
 from __future__ import annotations
 
@@ -10,9 +10,15 @@ ProbeState = Literal["ok", "warn", "fail", "skip", "out"]
 
 
 class Probe(msgspec.Struct, frozen=True):
-    """One thing that was looked at. `remedy` is what to do, and is never empty for `warn` and `fail`. `warn`: not set
-    up, or it will matter. `fail`: set up, and does not work. `skip`: it cannot be told here. `out`: it leaves this
-    machine, as it is set up to."""
+    """The result of a check for one thing.
+
+    Attributes:
+        name: the name of the check.
+        state: `warn` is not set up, or will matter later; `fail` is set up and does not work;
+            `skip` cannot be checked here; `out` leaves this machine, as it is set up to.
+        what: the result in words.
+        remedy: what to do; never empty for `warn` and `fail`.
+    """
 
     name: str
     state: ProbeState
@@ -27,6 +33,8 @@ class Diagnosis(msgspec.Struct, frozen=True):
 
     @property
     def exit_status(self) -> int:
-        """0: all is well, 1: something to do, 2: something is broken."""
+        """The exit status: 0 all is well, 1 something to do, 2 something is broken."""
         states = {probe.state for probe in self.probes}
-        return 2 if "fail" in states else 1 if "warn" in states else 0
+        if "fail" in states:
+            return 2
+        return 1 if "warn" in states else 0

@@ -1,11 +1,11 @@
-"""Doctor on what was set up: hooks, the merge driver, pre-commit, the jobs of CI."""
+"""Checks of the set-up: hooks, pre-commit, the merge driver, the jobs of CI, coding agents."""
 
 from __future__ import annotations
 
 import re
 import shutil
 import tomllib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from importlib.util import find_spec
 from itertools import pairwise
@@ -30,9 +30,9 @@ from memory_ci.sessions.session_note import list_heard
 from memory_ci.store.merge_driver import ATTRIBUTES, SECTION
 
 INSTALL = "memory-ci install"
-FRAMEWORK = re.compile(
-    r"\b(?:pre-commit|prek)\b"
-)  # what the script of a hook holds that the framework put there
+FRAMEWORK = re.compile(r"\b(?:pre-commit|prek)\b")
+"""A word in every hook that the framework wrote."""
+
 PINNED = re.compile(
     r"repo:\s*['\"]?(\S*/memory-ci)(?:\.git)?['\"]?\s*\n\s*rev:\s*['\"]?([^\s'\"#]+)"
 )
@@ -44,40 +44,23 @@ CALLS = re.compile(r"^[^#\n]*\bmemory-ci[ \t]+(?:ci|record|verify)\b", re.MULTIL
 DRIVES = re.compile(r"\bmemory[-_]ci hook merge\b")
 VERSION = re.compile(r"v?(\d+(?:\.\d+)*)")
 HOST = re.compile(r"[a-z+]+://(?:[^/@]*@)?([^/:]+)|(?:[^/:@]+@)?([^/:@]+):")
-"""Of an address as git takes it: `https://host/…`, `ssh://git@host/…`, `git@host:…`; a path has none."""
+"""The host of an address of git: `https://host/…`, `ssh://git@host/…`, `git@host:…`.
+
+A path has none.
+"""
 
 FORGE = re.compile(r"github|gitlab", re.IGNORECASE)
 TRIGGERS = re.compile(r"^on:[ \t]*\n(?P<indent>[ \t]+)\S.*\n(?:[ \t]+.*\n|\n)*", re.MULTILINE)
 PLACEHOLDER = re.compile(r"(?:^|/)OWNER/")
-READING = ("SessionStart", "sessionStart")  # an event that is hooked into only to read memory
+READING_EVENTS = ("SessionStart", "sessionStart")
+"""Events that are hooked into only to read memory."""
 
 
 # -- git's hooks
 
 
-def check_hooks(case: Surroundings) -> Iterator[Probe]:
-    """Each hook of ours that is installed, missing, or does not do its work."""
-    if case.workspace.repo.root is None:
-        yield Probe(
-            "hooks", "skip", "a bare repository: hooks belong into clones that have a work tree"
-        )
-        return
-    found = {hook: _look_at(case, hook) for hook in hooks.HOOKS}
-    if works := [hook for hook, state in found.items() if state is WORKS]:
-        yield Probe(
-            "hooks", "ok", f"{', '.join(works)} {'call' if len(works) > 1 else 'calls'} memory-ci"
-        )
-    if missing := [hook for hook, state in found.items() if state is None]:
-        elsewhere = find_setting(case.workspace.repo, "core.hooksPath")
-        says = f" says which lines to add in {elsewhere} (core.hooksPath)" if elsewhere else ""
-        yield Probe("hooks", "warn", f"not installed: {', '.join(missing)}", f"{INSTALL}{says}")
-    for hook, state in found.items():
-        if state is not None and state is not WORKS:
-            yield Probe("hooks", state.state, f"{hook} {state.what}", state.remedy)
-
-
 class HookState(NamedTuple):
-    """How a hook is that is there; `what` follows its name."""
+    """The state of a hook that is installed; `what` follows its name in a sentence."""
 
     state: ProbeState
     what: str
@@ -90,42 +73,84 @@ OLDER = HookState("warn", "is not as this version of memory-ci writes it")
 EDITED = HookState(
     "warn",
     "was changed since `install` wrote it, so whether it does its work cannot be told",
-    f"{INSTALL} (it renames what you changed: `memory-ci help hooks` says where lines of your own belong)",
+    f"{INSTALL} (it renames what you changed: `memory-ci help hooks` says where lines of your own "
+    "belong)",
 )
 
 
-def _look_at(case: Surroundings, hook: str) -> HookState | None:
-    """How a hook is, None if nothing calls memory-ci there."""
-    place = case.hooks / hook
-    call = re.compile(rf"memory[-_]ci hook {hook if hook in hooks.WITH_ARGUMENT else 'sync'}\b")
-    theirs = peek_text(place)
-    # Of one from aside only the tool that put it there knows.
-    for path in (
-        place,
-        *([place.with_name(f"{hook}.legacy")] if hooks.is_generated(theirs) else []),
-    ):
-        text = peek_text(path)
+def check_hooks(case: Surroundings) -> Iterator[Probe]:
+    """Report the hooks that work, those that are missing, and those that do not do their work."""
+    repo = case.workspace.repo
+    if repo.root is None:
+        what = "a bare repository: hooks belong into clones that have a work tree"
+        yield Probe("hooks", "skip", what)
+        return
+    states = {hook: _find_state(case, hook) for hook in hooks.HOOKS}
+
+    working = [hook for hook, state in states.items() if state is WORKS]
+    if working:
+        verb = "call" if len(working) > 1 else "calls"
+        yield Probe("hooks", "ok", f"{', '.join(working)} {verb} memory-ci")
+
+    missing = [hook for hook, state in states.items() if state is None]
+    if missing:
+        hooks_path = find_setting(repo, "core.hooksPath")
+        remedy = INSTALL
+        if hooks_path:
+            remedy += f" says which lines to add in {hooks_path} (core.hooksPath)"
+        yield Probe("hooks", "warn", f"not installed: {', '.join(missing)}", remedy)
+
+    for hook, state in states.items():
+        if state is not None and state is not WORKS:
+            yield Probe("hooks", state.state, f"{hook} {state.what}", state.remedy)
+
+
+def _find_state(case: Surroundings, hook: str) -> HookState | None:
+    """Return the state of a hook, None if it does not call memory-ci."""
+    path = case.hooks / hook
+    git_hook_text = peek_text(path)
+    paths = [path]
+    if hooks.is_generated(git_hook_text):  # the framework runs the `.legacy` hook
+        paths.append(path.with_name(f"{hook}.legacy"))
+
+    work = hook if hook in hooks.WITH_ARGUMENT else "sync"
+    call = re.compile(rf"memory[-_]ci hook {work}\b")
+    for candidate in paths:
+        text = peek_text(candidate)
         if hooks.is_ours(text) or call.search(hooks.without_comments(text)):
-            return _judge_hook(case, hook, path, text)
-    if FRAMEWORK.search(theirs) and any(
-        hook in hooks.RUN_BY.get(name, ()) for name in _named_hooks(case)
-    ):
+            return _judge_hook(case, hook, candidate, text)
+    if FRAMEWORK.search(git_hook_text) and _is_run_by_framework(case, hook):
         return WORKS
-    # One that another tool runs from a file of the repository, if the tool is in this clone.
+    return _find_managed_state(case, hook, git_hook_text)
+
+
+def _is_run_by_framework(case: Surroundings, hook: str) -> bool:
+    """Return whether the configuration of pre-commit has hooks of ours run in a git hook."""
+    return any(hook in hooks.RUN_BY.get(name, ()) for name in _list_configured(case))
+
+
+def _find_managed_state(case: Surroundings, hook: str, git_hook_text: str) -> HookState | None:
+    """Return the state of a hook that lefthook or husky runs, None if neither does."""
     root = case.workspace.repo.root
-    manager = hooks.find_manager(root, [hook]) if root else None
-    if root is None or manager is None or manager.additions:
+    if root is None:
         return None
-    is_there = theirs and (manager.tool in theirs or (root / hooks.HUSKY) in place.parents)
+    manager = hooks.find_manager(root, [hook])
+    if manager is None or manager.additions:
+        return None
+    is_in_husky = (root / hooks.HUSKY) in (case.hooks / hook).parents
+    if git_hook_text and (manager.tool in git_hook_text or is_in_husky):
+        return WORKS
     what = f"is left to {manager.tool}, which is not installed in this clone"
-    return WORKS if is_there else HookState("warn", what, manager.remedy)
+    return HookState("warn", what, manager.remedy)
 
 
 def _judge_hook(case: Surroundings, hook: str, path: Path, text: str) -> HookState:
+    """Return the state of a hook that calls memory-ci."""
     if not path.stat().st_mode & 0o111:
         return UNUSABLE
     python = hooks.find_interpreter(text)
-    if fault := interpreter_fault(case, python, may_run=True):
+    fault = interpreter_fault(case, python, may_run=True)
+    if fault:
         return HookState("fail", fault)
     if not hooks.is_ours(text):
         return WORKS
@@ -138,147 +163,167 @@ def _judge_hook(case: Surroundings, hook: str, path: Path, text: str) -> HookSta
 
 
 def check_pre_commit(case: Surroundings) -> Iterator[Probe]:
-    """Whether what the configuration of pre-commit names of ours is really run, and in which version."""
-    names = _named_hooks(case)
+    """Check that the hooks of ours in pre-commit's configuration are run, and their version."""
+    names = _list_configured(case)
     if not names:
         yield Probe("pre-commit", "skip", f"{hooks.PRE_COMMIT} names no hook of memory-ci")
         return
-    amiss = []
-    for name in names:  # and whether the framework was installed as the hook of git that runs it
-        texts = [peek_text(case.hooks / hook) for hook in hooks.RUN_BY.get(name, ())]
-        if texts and not any(FRAMEWORK.search(text) and not hooks.is_ours(text) for text in texts):
-            hook = hooks.RUN_BY[name][0]
-            what = f"{name} is configured and never run: no {hook} hook"
-            amiss.append(
-                Probe("pre-commit", "warn", what, f"pre-commit install --hook-type {hook}")
-            )
-    amiss += _judge_pins("pre-commit", hooks.PRE_COMMIT, PINNED.findall(_pre_commit_text(case)))
-    yield from amiss or (Probe("pre-commit", "ok", f"{', '.join(names)} configured"),)
+    faults: list[Probe] = []
+    for name in names:
+        git_hooks = hooks.RUN_BY.get(name, ())
+        texts = [peek_text(case.hooks / hook) for hook in git_hooks]
+        if texts and not any(_is_of_framework(text) for text in texts):
+            what = f"{name} is configured and never run: no {git_hooks[0]} hook"
+            remedy = f"pre-commit install --hook-type {git_hooks[0]}"
+            faults.append(Probe("pre-commit", "warn", what, remedy))
+    pins = PINNED.findall(_read_pre_commit(case))
+    faults += _judge_pins("pre-commit", hooks.PRE_COMMIT, pins)
+    if faults:
+        yield from faults
+    else:
+        yield Probe("pre-commit", "ok", f"{', '.join(names)} configured")
 
 
-def _pre_commit_text(case: Surroundings) -> str:
+def _is_of_framework(hook_text: str) -> bool:
+    return FRAMEWORK.search(hook_text) is not None and not hooks.is_ours(hook_text)
+
+
+def _read_pre_commit(case: Surroundings) -> str:
+    """Return the configuration of pre-commit without comments, "" for none."""
     root = case.workspace.repo.root
     return hooks.without_comments(peek_text(root / hooks.PRE_COMMIT)) if root else ""
 
 
-def _named_hooks(case: Surroundings) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(hooks.FRAMEWORK_ID.findall(_pre_commit_text(case))))
+def _list_configured(case: Surroundings) -> tuple[str, ...]:
+    """Return the hooks of ours that the configuration of pre-commit names."""
+    return tuple(dict.fromkeys(hooks.FRAMEWORK_ID.findall(_read_pre_commit(case))))
 
 
 # -- the merge driver
 
 
 def check_merge_driver(case: Surroundings) -> Iterator[Probe]:
-    """The driver in git's configuration, and the attributes that give memory files to it: one is no use alone."""
+    """Check the merge driver in git's configuration, and the attributes that call it."""
+    yield _judge_merge_driver(case)
+
+
+def _judge_merge_driver(case: Surroundings) -> Probe:
+    name = "merge-driver"
     repo = case.workspace.repo
     if repo.root is None:
-        yield Probe("merge-driver", "skip", "a bare repository merges nothing")
-        return
+        return Probe(name, "skip", "a bare repository merges nothing")
     driver = find_setting(repo, f"{SECTION}.driver")
-    lines = _unclaimed(case)
+    unassigned = _list_unassigned(case)
     if driver is None:
-        others = f"; {ATTRIBUTES} asks for it" if not lines else ""
-        yield Probe(
-            "merge-driver",
-            "warn",
-            f"not configured: memory files merge line by line{others}",
-            INSTALL,
-        )
-        return
-    if lines:
-        what = f"configured, but no attribute gives it {', '.join(lines)}: they merge line by line"
-        yield Probe("merge-driver", "fail", what, f"{INSTALL}, then commit {ATTRIBUTES}")
-        return
+        more = "" if unassigned else f"; {ATTRIBUTES} asks for it"
+        what = f"not configured: memory files merge line by line{more}"
+        return Probe(name, "warn", what, INSTALL)
+    if unassigned:
+        paths = ", ".join(unassigned)
+        what = f"configured, but no attribute gives it {paths}: they merge line by line"
+        return Probe(name, "fail", what, f"{INSTALL}, then commit {ATTRIBUTES}")
     if not DRIVES.search(driver):
-        what = f"git's configuration names another driver, {driver}: memory files are not merged entry by entry"
-        yield Probe("merge-driver", "fail", what, INSTALL)
-        return
-    fault = interpreter_fault(
-        case, (hooks.find_interpreter(driver) or "").replace("%%", "%") or None, may_run=True
-    )
+        what = (
+            f"git's configuration names another driver, {driver}: "
+            "memory files are not merged entry by entry"
+        )
+        return Probe(name, "fail", what, INSTALL)
+
+    python = hooks.find_interpreter(driver)
+    if python is not None:
+        python = python.replace("%%", "%")  # git expands % in the command of a driver
+    fault = interpreter_fault(case, python or None, may_run=True)
     if fault:
-        yield Probe(
-            "merge-driver", "fail", f"the driver {fault}: memory files merge line by line", INSTALL
-        )
-    elif case.head is None or ATTRIBUTES not in tree_at(repo, case.head).files:
+        what = f"the driver {fault}: memory files merge line by line"
+        return Probe(name, "fail", what, INSTALL)
+    if case.head is None or ATTRIBUTES not in tree_at(repo, case.head).files:
+        what = f"{ATTRIBUTES} is not committed: other clones have none"
         remedy = f"git add {ATTRIBUTES} && git commit -m 'Merge memory files by entries'"
-        yield Probe(
-            "merge-driver", "warn", f"{ATTRIBUTES} is not committed: other clones have none", remedy
-        )
-    else:
-        yield Probe("merge-driver", "ok", "memory files are merged entry by entry")
+        return Probe(name, "warn", what, remedy)
+    return Probe(name, "ok", "memory files are merged entry by entry")
 
 
-def _unclaimed(case: Surroundings) -> list[str]:
-    """The memory files, or those that there will be, for which git would not call the driver."""
-    patterns = case.workspace.config.scopes
-    plain = [
-        path
-        for path in (*patterns.project, *patterns.institutional)
-        if not re.search(r"[*?{\[]", path)
-    ]
-    paths = list(dict.fromkeys([*plain, *(file.path for file in case.files if not is_told(file))]))
-    asked = b"".join(encode_path(path) + b"\0" for path in paths)
-    answer = run_git(case.workspace.repo.cwd, "check-attr", "-z", "--stdin", "merge", input=asked)
-    fields = decode_path(answer).split("\0")[:-1]
-    found = zip(fields[::3], fields[2::3], strict=True)
-    return [path for path, value in found if value != SECTION.partition(".")[2]]
+def _list_unassigned(case: Surroundings) -> list[str]:
+    """Return the memory files, present or to come, for which git would not call the driver."""
+    scopes = case.workspace.config.scopes
+    patterns = (*scopes.project, *scopes.institutional)
+    paths = [pattern for pattern in patterns if not re.search(r"[*?{\[]", pattern)]
+    paths += [file.path for file in case.files if not is_told(file)]
+
+    input_paths = b"".join(encode_path(path) + b"\0" for path in dict.fromkeys(paths))
+    command = ("check-attr", "-z", "--stdin", "merge")
+    output = run_git(case.workspace.repo.cwd, *command, input=input_paths)
+    # For each path: the path, the attribute, its value.
+    fields = decode_path(output).split("\0")[:-1]
+    driver = SECTION.partition(".")[2]
+    attributes = zip(fields[::3], fields[2::3], strict=True)
+    return [path for path, value in attributes if value != driver]
 
 
 # -- the jobs of CI
 
 
 def check_ci(case: Surroundings) -> Iterator[Probe]:
-    """Whether a job of CI records what is merged, and with which version of memory-ci."""
+    """Check that a job of CI records what is merged, and its version of memory-ci."""
     root = case.workspace.repo.root
     if root is None:
         yield Probe("ci", "skip", "no work tree")
         return
-    workflows = sorted((root / ".github" / "workflows").glob("*.y*ml"))
-    places = [
-        *(path for path in workflows if path.suffix in (".yml", ".yaml")),
-        root / ".gitlab-ci.yml",
-    ]
-    texts = {
-        path.relative_to(root).as_posix(): hooks.without_comments(peek_text(path))
-        for path in places
+    texts = _read_workflows(root)
+    calling = {
+        path: text for path, text in texts.items() if USES.search(text) or CALLS.search(text)
     }
-    ours = {
-        path: USES.findall(text)
-        for path, text in texts.items()
-        if USES.search(text) or CALLS.search(text)
-    }
+    if not calling:
+        yield _judge_missing_ci(case, has_ci=any(texts.values()))
+    for path, text in calling.items():
+        yield from _judge_workflow(path, text)
+
+
+def _read_workflows(root: Path) -> dict[str, str]:
+    """Return the workflows of GitHub and the pipeline of GitLab without comments, by path."""
+    files = sorted((root / ".github" / "workflows").glob("*.y*ml"))
+    files = [file for file in files if file.suffix in (".yml", ".yaml")]
+    files.append(root / ".gitlab-ci.yml")
+    texts: dict[str, str] = {}
+    for file in files:
+        texts[file.relative_to(root).as_posix()] = hooks.without_comments(peek_text(file))
+    return texts
+
+
+def _judge_missing_ci(case: Surroundings, *, has_ci: bool) -> Probe:
+    """Judge that no job calls memory-ci.
+
+    Args:
+        case: the repository and the machine.
+        has_ci: the repository has other jobs of CI.
+    """
     origin = find_setting(case.workspace.repo, "remote.origin.url")
-    host = HOST.match(origin or "")
+    if origin is None:
+        return Probe("ci", "skip", "no remote `origin`, so no CI")
+    host = HOST.match(origin)
     is_on_forge = host is not None and FORGE.search(host[1] or host[2])
-    if not ours and origin is None:
-        yield Probe("ci", "skip", "no remote `origin`, so no CI")
-    elif not ours and not any(texts.values()) and not is_on_forge:
+    if not has_ci and not is_on_forge:
         what = "nothing of CI is here, and `origin` is on no GitHub or GitLab"
-        yield Probe(
-            "ci",
-            "skip",
-            what,
-            "optional: let any CI run `memory-ci ci --provider none` (`memory-ci help ci`)",
-        )
-    elif not ours:
-        what = "no workflow runs memory-ci: what is merged becomes memory only by hand"
-        yield Probe("ci", "warn", what, "memory-ci init --ci github (or gitlab)")
-    for path, pins in ours.items():
-        if is_only_called(texts[path]) and any(PLACEHOLDER.search(used) for used, _ in pins):
-            what = (
-                f"{path} runs only where another workflow calls it, and names the placeholder OWNER"
-            )
-            yield Probe(
-                "ci",
-                "skip",
-                what,
-                f"to publish it: put the account that holds memory-ci for OWNER in {path}.",
-            )
-            continue
-        refs = ", ".join(sorted({ref for _, ref in pins}))
-        works = Probe("ci", "ok", f"{path} runs memory-ci{' at ' * bool(refs)}{refs}")
-        yield from _judge_pins("ci", path, pins) or (works,)
+        remedy = "optional: let any CI run `memory-ci ci --provider none` (`memory-ci help ci`)"
+        return Probe("ci", "skip", what, remedy)
+    what = "no workflow runs memory-ci: what is merged becomes memory only by hand"
+    return Probe("ci", "warn", what, "memory-ci init --ci github (or gitlab)")
+
+
+def _judge_workflow(path: str, text: str) -> list[Probe]:
+    """Judge a workflow that runs memory-ci."""
+    pins = USES.findall(text)
+    has_placeholder = any(PLACEHOLDER.search(used) for used, _ in pins)
+    if has_placeholder and is_only_called(text):
+        what = f"{path} runs only where another workflow calls it, and names the placeholder OWNER"
+        remedy = f"to publish it: put the account that holds memory-ci for OWNER in {path}."
+        return [Probe("ci", "skip", what, remedy)]
+    faults = _judge_pins("ci", path, pins)
+    if faults:
+        return faults
+    refs = ", ".join(sorted({ref for _, ref in pins}))
+    version = f" at {refs}" if refs else ""
+    return [Probe("ci", "ok", f"{path} runs memory-ci{version}")]
 
 
 def is_only_called(workflow: str) -> bool:
@@ -290,183 +335,220 @@ def is_only_called(workflow: str) -> bool:
     False
     """
     block = TRIGGERS.search(workflow)
-    names = re.findall(rf"(?m)^{block['indent']}(\w+):", block[0]) if block else []
+    if block is None:
+        return False
+    names = re.findall(rf"(?m)^{block['indent']}(\w+):", block[0])
     return names == ["workflow_call"]
 
 
 def _judge_pins(name: str, path: str, pins: Iterable[tuple[str, str]]) -> list[Probe]:
-    """What is wrong with the versions that a file names, each once."""
-    found = []
-    own = [int(part) for part in re.findall(r"\d+", __version__)]
+    """Return the faults of the versions that a file names, each once.
+
+    Args:
+        name: the name of the check.
+        path: the file.
+        pins: the repositories of memory-ci in the file, and the revision of each.
+    """
+    probes: list[Probe] = []
     for used, ref in dict.fromkeys(pins):
         version = VERSION.fullmatch(ref)
-        parts = [int(part) for part in version[1].split(".")] if version else []
         if PLACEHOLDER.search(used):
+            what = f"{path} still names the placeholder OWNER: {used}"
             remedy = f"Put the account that holds memory-ci for OWNER in {path}."
-            found.append(
-                Probe(name, "fail", f"{path} still names the placeholder OWNER: {used}", remedy)
-            )
+            probes.append(Probe(name, "fail", what, remedy))
         elif version is None and not re.fullmatch(FULL_ID, ref):
             remedy = f"Name a version or a commit in {path}: @v{__version__}."
-            found.append(Probe(name, "warn", f"{path} follows {ref}, which moves", remedy))
-        elif parts < own[: len(parts)]:  # as far as it says: 1 is not older than 1.4
+            probes.append(Probe(name, "warn", f"{path} follows {ref}, which moves", remedy))
+        elif version is not None and _is_older(version[1]):
             what = f"{path} uses memory-ci {ref}, and this clone {__version__}"
-            found.append(Probe(name, "warn", what, f"Raise it to v{__version__} in {path}."))
-    return list(dict.fromkeys(found))
+            probes.append(Probe(name, "warn", what, f"Raise it to v{__version__} in {path}."))
+    return list(dict.fromkeys(probes))
 
 
-# -- coding agents: what each reads, is asked, captures and can call, and whether it was heard of lately
+def _is_older(version: str) -> bool:
+    """Return whether a version is older than this one, as far as it says: 1 is not before 1.4."""
+    numbers = [int(number) for number in version.split(".")]
+    our_numbers = [int(number) for number in re.findall(r"\d+", __version__)]
+    return numbers < our_numbers[: len(numbers)]
+
+
+# -- coding agents: hooks, notes, captured sessions, servers
 
 
 def check_agents(case: Surroundings) -> Iterator[Probe]:
-    """A row for each agent and part, here and in the home, and for each work tree that an agent does not read in."""
-    root = case.workspace.repo.root
-    if root is None or not case.workspace.config.sessions.read:
-        yield Probe(
-            "agents",
-            "skip",
-            "no work tree" if root is None else "the configuration says sessions.read: false",
-        )
+    """Report each part of each agent, and the work trees that an agent does not read in."""
+    repo = case.workspace.repo
+    root = repo.root
+    if root is None:
+        yield Probe("agents", "skip", "no work tree")
         return
-    found = [*list_parts(root), *list_parts(Path.home(), "user")]
-    hooked = [one for one in found if one.part.name == "hooks"]
-    if not found:
-        remedy = f"optional: {INSTALL} --agent {AGENTS[0].name} (or {', '.join(agent.name for agent in AGENTS[1:])})"
+    if not case.workspace.config.sessions.read:
+        yield Probe("agents", "skip", "the configuration says sessions.read: false")
+        return
+
+    found_parts = [*list_parts(root), *list_parts(Path.home(), "user")]
+    found_hooks = [found for found in found_parts if found.part.name == "hooks"]
+    if not found_parts:
+        first, *others = (agent.name for agent in AGENTS)
+        remedy = f"optional: {INSTALL} --agent {first} (or {', '.join(others)})"
         yield Probe("agents", "skip", "no agent of this clone reads memory", remedy)
-    heard = list_heard(case.workspace)
-    for one in hooked:
-        yield from _fault(case, one) or _rows(one, found, heard.get(one.agent.name))
-    for one in {
-        (one.path, one.part.name): one for one in reversed(found)
-    }.values():  # some files serve several agents
-        if one.part.name == "mcp":
-            yield _server(case, one)
-        elif one.part.name == "text":
-            yield Probe(
-                "agents",
-                "ok",
-                f"{one.path} tells any agent that reads it how to ask, and how to note",
-            )
-    readers = list_readers(case.workspace.repo, case.tip) if case.tip else {}
-    if readers:
-        seen = ", ".join(f"{name} on {at:%Y-%m-%d}" for name, at in readers.items())
-        yield Probe("agents", "ok", f"work that was given memory was last committed by {seen}")
-    yield from _look_beside(
-        case, dict.fromkeys(one.agent.name for one in hooked if one.path.is_relative_to(root))
-    )
 
-
-def _look_beside(case: Surroundings, names: Iterable[str]) -> Iterator[Probe]:
-    """Other work trees of this clone in which an agent that reads here reads nothing."""
-    for tree in list_worktrees(case.workspace.repo):
-        if tree.is_bare or tree.path == case.workspace.repo.root or not tree.path.is_dir():
-            continue
-        there = {one.agent.name for one in list_parts(tree.path) if one.part.name == "hooks"}
-        told = (
-            list_heard(Workspace(find_repository(tree.path), case.workspace.config))
-            if there
-            else {}
-        )
-        for name in names:
-            if name not in there:
-                remedy = f"{INSTALL} --agent {name} in it, or --shared and commit, or --user"
-                yield Probe(
-                    "agents", "warn", f"{name} reads nothing in the work tree {tree.path}", remedy
-                )
-            elif at := told.get(name):
-                yield Probe(
-                    "agents",
-                    "ok",
-                    f"{name} last read at {at:%Y-%m-%d %H:%M} in the work tree {tree.path}",
-                )
-
-
-def _rows(hook: FoundPart, found: Iterable[FoundPart], heard: datetime | None) -> Iterator[Probe]:
-    """What a hook that can be called does; the day is that of a prompt, which every session begins with."""
-    name, text = hook.agent.name, hook.text
-    is_plugin = hook.agent.hook_format == "plugin"
-    again = f"{INSTALL}{' --user' * (hook.part.user != '' and '--user' in text)} --agent {name}"
-    if is_plugin or any(event in text for event in READING):
-        if heard or name == "cursor":  # which has no event at a prompt
-            when = f", last at a prompt of {heard:%Y-%m-%d %H:%M}" if heard else ""
-            yield Probe("agents", "ok", f"{name} reads memory{when}: {hook.path}")
+    last_prompts = list_heard(case.workspace)
+    for hook in found_hooks:
+        fault = _find_fault(case, hook)
+        if fault is not None:
+            yield fault
         else:
-            what = f"{name} is to read memory, and no prompt of it was seen in this work tree for 30 days"
-            yield Probe(
-                "agents",
-                "skip",
-                what,
-                f"start {name} here, and let it trust the hook where it asks",
-            )
+            yield from _report_hook(hook, found_parts, last_prompts.get(hook.agent.name))
+    yield from _report_files(case, found_parts)
+
+    readers = list_readers(repo, case.tip) if case.tip else {}
+    if readers:
+        days = ", ".join(f"{name} on {time:%Y-%m-%d}" for name, time in readers.items())
+        yield Probe("agents", "ok", f"work that was given memory was last committed by {days}")
+    names = [hook.agent.name for hook in found_hooks if hook.path.is_relative_to(root)]
+    yield from _report_worktrees(case, dict.fromkeys(names))
+
+
+def _report_files(case: Surroundings, found_parts: Sequence[FoundPart]) -> Iterator[Probe]:
+    """Report servers and texts, once for a file that several agents read."""
+    first_by_file: dict[tuple[Path, str], FoundPart] = {}
+    for found in reversed(found_parts):
+        first_by_file[found.path, found.part.name] = found
+    for found in first_by_file.values():
+        if found.part.name == "mcp":
+            yield _judge_server(case, found)
+        elif found.part.name == "text":
+            what = f"{found.path} tells any agent that reads it how to ask, and how to note"
+            yield Probe("agents", "ok", what)
+
+
+def _report_worktrees(case: Surroundings, names: Iterable[str]) -> Iterator[Probe]:
+    """Report whether the agents that read here read in other work trees of this clone."""
+    repo = case.workspace.repo
+    for tree in list_worktrees(repo):
+        if tree.is_bare or tree.path == repo.root or not tree.path.is_dir():
+            continue
+        found_parts = list_parts(tree.path)
+        hooked = {found.agent.name for found in found_parts if found.part.name == "hooks"}
+        last_prompts: Mapping[str, datetime] = {}
+        if hooked:
+            workspace = Workspace(find_repository(tree.path), case.workspace.config)
+            last_prompts = list_heard(workspace)
+        for name in names:
+            time = last_prompts.get(name)
+            if name not in hooked:
+                what = f"{name} reads nothing in the work tree {tree.path}"
+                remedy = f"{INSTALL} --agent {name} in it, or --shared and commit, or --user"
+                yield Probe("agents", "warn", what, remedy)
+            elif time:
+                what = f"{name} last read at {time:%Y-%m-%d %H:%M} in the work tree {tree.path}"
+                yield Probe("agents", "ok", what)
+
+
+def _report_hook(
+    hook: FoundPart, found_parts: Iterable[FoundPart], last_prompt: datetime | None
+) -> Iterator[Probe]:
+    """Report what a hook does: reading, asking for notes, capturing sessions.
+
+    Args:
+        hook: a hook that can be called.
+        found_parts: all parts of ours that were found.
+        last_prompt: the time of the last prompt, which begins every session.
+    """
+    name = hook.agent.name
+    is_of_user = hook.part.user != "" and "--user" in hook.text
+    user_flag = " --user" if is_of_user else ""
+    remedy = f"{INSTALL}{user_flag} --agent {name}"
+    yield _judge_reading(hook, last_prompt, remedy)
+
+    if "--no-ask" in hook.text:
+        yield Probe("agents", "skip", f"{name} is asked for no note (--no-ask)", remedy)
     else:
-        yield Probe("agents", "skip", f"{name} reads no memory (--no-retrieve)", again)
-    if "--no-ask" in text:
-        yield Probe("agents", "skip", f"{name} is asked for no note (--no-ask)", again)
-    else:
-        may = any(one.part.name == "allow" and one.agent == hook.agent for one in found)
-        yield Probe(
-            "agents", "ok", f"{name} is asked for notes{', and may write them' if may else ''}"
+        has_permission = any(
+            found.part.name == "allow" and found.agent == hook.agent for found in found_parts
         )
-    if any(not event.is_reading and event.name in text for event in hook.agent.events):
+        permission = ", and may write them" if has_permission else ""
+        yield Probe("agents", "ok", f"{name} is asked for notes{permission}")
+
+    if any(not event.is_reading and event.name in hook.text for event in hook.agent.events):
         yield Probe("agents", "ok", f"{name} captures each session")
     else:
-        yield Probe(
-            "agents",
-            "skip",
-            f"{name} captures no session: it says no end, or its transcripts are not read",
-        )
+        what = f"{name} captures no session: it says no end, or its transcripts are not read"
+        yield Probe("agents", "skip", what)
 
 
-def _fault(case: Surroundings, hook: FoundPart) -> tuple[Probe, ...]:
-    """Why a hook does nothing, here or in other clones."""
+def _judge_reading(hook: FoundPart, last_prompt: datetime | None, remedy: str) -> Probe:
+    """Judge whether a hook reads memory, and whether it was called."""
     name = hook.agent.name
-    is_json = hook.text.lstrip().startswith(
-        "{"
-    )  # which was read as such just now; else it is a plugin
-    commands = "\n".join(hooks.list_texts(msgspec.json.decode(hook.text))) if is_json else hook.text
+    is_plugin = hook.agent.hook_format == "plugin"
+    if not is_plugin and not any(event in hook.text for event in READING_EVENTS):
+        return Probe("agents", "skip", f"{name} reads no memory (--no-retrieve)", remedy)
+    if last_prompt:
+        when = f"last at a prompt of {last_prompt:%Y-%m-%d %H:%M}"
+        return Probe("agents", "ok", f"{name} reads memory, {when}: {hook.path}")
+    if name == "cursor":  # it has no event at a prompt
+        return Probe("agents", "ok", f"{name} reads memory: {hook.path}")
+    what = f"{name} is to read memory, and no prompt of it was seen in this work tree for 30 days"
+    remedy = f"start {name} here, and let it trust the hook where it asks"
+    return Probe("agents", "skip", what, remedy)
+
+
+def _find_fault(case: Surroundings, hook: FoundPart) -> Probe | None:
+    """Return why a hook does nothing, here or in other clones, None if it works."""
+    name = hook.agent.name
+    file = hook.part.file
+    install = f"{INSTALL} --agent {name}"
+    commands = hook.text
+    if hook.text.lstrip().startswith("{"):  # JSON, as `list_parts` has read it; else a plugin
+        commands = "\n".join(hooks.list_texts(msgspec.json.decode(hook.text)))
     python = hooks.find_interpreter(commands)
-    again = f"{INSTALL} --agent {name}"
-    if fault := interpreter_fault(case, python, may_run=False):
-        return (Probe("agents", "fail", f"the hook of {name} {fault}", again),)
-    if python is None and shutil.which(PROGRAM) is None:
+
+    fault = interpreter_fault(case, python, may_run=False)
+    if fault:
+        return Probe("agents", "fail", f"the hook of {name} {fault}", install)
+    if python is None:
+        if shutil.which(PROGRAM) is not None:
+            return None
         what = (
             f"the hook of {name} calls {PROGRAM} by name, which is not on the PATH: it does nothing"
         )
-        return (Probe("agents", "warn", what, f"put {PROGRAM} on the PATH, or {again}"),)
-    if (
-        python is not None
-        and hook.part.file in str(hook.path)
-        and list_staged(case.workspace.repo, [hook.part.file])
-    ):
-        file = hook.part.file
-        what = f"git tracks {file}, which names an interpreter of this machine: no other clone captures with it"
-        return (
-            Probe("agents", "warn", what, f"git rm --cached {file}, commit that, then {again}"),
+        return Probe("agents", "warn", what, f"put {PROGRAM} on the PATH, or {install}")
+    if file in str(hook.path) and list_staged(case.workspace.repo, [file]):
+        what = (
+            f"git tracks {file}, which names an interpreter of this machine: "
+            "no other clone captures with it"
         )
-    return ()
+        remedy = f"git rm --cached {file}, commit that, then {install}"
+        return Probe("agents", "warn", what, remedy)
+    return None
 
 
-def _server(case: Surroundings, found: FoundPart) -> Probe:
-    read = tomllib.loads if found.part.form == "block" else msgspec.json.decode
-    python = next(
-        (
-            word
-            for word, after in pairwise(hooks.list_texts(read(found.text)))
-            if after == MODULE[0]
-        ),
-        None,
-    )
-    if fault := interpreter_fault(case, python, may_run=False):
-        return Probe(
-            "agents",
-            "fail",
-            f"the MCP server of {found.agent.name} {fault}",
-            f"{INSTALL} --agent {found.agent.name}",
-        )
+def _judge_server(case: Surroundings, server: FoundPart) -> Probe:
+    """Judge whether an agent can start the MCP server."""
+    name = server.agent.name
+    python = _find_server_interpreter(server)
+    fault = interpreter_fault(case, python, may_run=False)
+    if fault:
+        what = f"the MCP server of {name} {fault}"
+        return Probe("agents", "fail", what, f"{INSTALL} --agent {name}")
     if python == case.python and find_spec("mcp") is None:
-        what = f"the MCP server of {found.agent.name} cannot start: {case.python} lacks it"
+        what = f"the MCP server of {name} cannot start: {case.python} lacks it"
         return Probe("agents", "warn", what, "pip install 'memory-ci[mcp]'")
-    root, path = case.workspace.repo.root, found.path
+    path = server.path
+    root = case.workspace.repo.root
     if root is not None and path.is_relative_to(root):
         path = path.relative_to(root)
-    return Probe("agents", "ok", f"{found.agent.name} has the MCP server: {path}")
+    return Probe("agents", "ok", f"{name} has the MCP server: {path}")
+
+
+def _find_server_interpreter(server: FoundPart) -> str | None:
+    """Return the interpreter that the settings of a server call, None if they name none."""
+    if server.part.form == "block":
+        settings: object = tomllib.loads(server.text)
+    else:
+        settings = msgspec.json.decode(server.text)
+    for word, next_word in pairwise(hooks.list_texts(settings)):
+        if next_word == MODULE[0]:
+            return word
+    return None

@@ -1,4 +1,4 @@
-"""Commands that set a clone up: init, uninit, install, uninstall, policy, export, completion, doctor."""
+"""The command lines of init, uninit, install, uninstall and policy."""
 
 from __future__ import annotations
 
@@ -28,12 +28,17 @@ from memory_ci.findings import printable, printable_lines
 from memory_ci.sources.agent_events import AGENT_NAMES
 
 if TYPE_CHECKING:
+    from memory_ci.commands.setup.hooks import Manager
     from memory_ci.commands.setup.init import Ci, InitOptions, InitStep
+    from memory_ci.commands.setup.preview import Preview
     from memory_ci.memory.workspace import Workspace
+    from memory_ci.records.config import Policy
     from memory_ci.store.steps import InstallStep
 
-RENAMED = """
-Hooks of ours that you had changed are renamed and not run. Where lines of your own belong: `memory-ci help hooks`"""
+RENAMED = (
+    "\nHooks of ours that you had changed are renamed and not run. "
+    "Where lines of your own belong: `memory-ci help hooks`"
+)
 
 
 @click.command("install")
@@ -60,16 +65,18 @@ def install_command(
 ) -> None:
     """Set up the merge driver and the hooks in this clone.
 
-    Git's configuration of this clone gets the driver, .gitattributes the memory files it is for; the hook
-    prepare-commit-msg notes in each commit which memory its work was given and which session made it, pre-push sends
-    captured sessions along, and the four that run after git moved the work tree build the index ahead, in the
-    background. A hook that is there is kept and runs first; where lefthook or husky manages hooks, they are left to it,
-    and the lines to add are printed. With --agent, the agent's own settings of this project get one hook for its
-    events: memory is read when a session starts, at a prompt and at a file, the agent is asked to note what a person
-    taught it, and the session is captured. They are put
-    into .git/info/exclude, unless git tracks them; with --shared they are for the whole team. Nothing outside of this
-    clone is written, and running it again changes nothing. With --user it is the other way round: hooks of agents
-    alone, in the home, silent outside of repositories with memory and where the project has hooks of its own.
+    Git's configuration of this clone gets the driver, .gitattributes the memory files it is for;
+    the hook prepare-commit-msg notes in each commit which memory its work was given and which
+    session made it, pre-push sends captured sessions along, and the four that run after git moved
+    the work tree build the index ahead, in the background. A hook that is there is kept and runs
+    first; where lefthook or husky manages hooks, they are left to it, and the lines to add are
+    printed. With --agent, the agent's own settings of this project get one hook for its events:
+    memory is read when a session starts, at a prompt and at a file, the agent is asked to note what
+    a person taught it, and the session is captured. They are put into .git/info/exclude, unless git
+    tracks them; with --shared they are for the whole team. Nothing outside of this clone is
+    written, and running it again changes nothing. With --user it is the other way round: hooks of
+    agents alone, in the home, silent outside of repositories with memory and where the project has
+    hooks of its own.
 
     \b
     Example:
@@ -84,60 +91,73 @@ def install_command(
     if user:
         if shared or not chosen:
             raise click.UsageError("--user goes with --agent or --all, and not with --shared")
-        wish = AgentOptions(sys.executable, "user", not no_retrieve, not no_ask, is_mcp=False)
-        show_steps(
-            install_for_user(Path.home(), chosen, wish, dry_run=dry_run),
-            dry_run=dry_run,
-            as_json=as_json,
-        )
+        options = AgentOptions(sys.executable, "user", not no_retrieve, not no_ask, is_mcp=False)
+        steps = install_for_user(Path.home(), chosen, options, dry_run=dry_run)
+        show_steps(steps, dry_run=dry_run, as_json=as_json)
         return
-    where, has_mcp = workspace(), find_spec("mcp") is not None
-    how = {
-        "is_shared": shared,
-        "is_reading": not no_retrieve,
-        "is_asking": not no_ask,
-        "dry_run": dry_run,
-    }
-    is_mcp = has_mcp and not no_mcp
+
+    here = workspace()
+    has_mcp = find_spec("mcp") is not None
     steps = install(
-        where, sys.executable, with_hook=not no_hook, agents=chosen, is_mcp=is_mcp, **how
+        here,
+        sys.executable,
+        with_hook=not no_hook,
+        agents=chosen,
+        is_shared=shared,
+        is_reading=not no_retrieve,
+        is_asking=not no_ask,
+        is_mcp=has_mcp and not no_mcp,
+        dry_run=dry_run,
     )
-    manager = None if no_hook else hook_manager(where)
+    manager = None if no_hook else hook_manager(here)
     if as_json:
         echo_json({"dry_run": dry_run, "steps": steps, "managed_by": manager})
         return
-    show_steps(steps, dry_run=dry_run, as_json=False, root=where.repo.root)
-    if manager is not None and manager.additions:
-        say(f"\n{manager.tool} manages the hooks here. None was put in; add these lines yourself:")
-        for path, text in manager.additions.items():
-            echo(f"\n{path}\n\n{indent(text, '    ').rstrip()}\n")
-    elif manager is not None:
-        say(f"\n{manager.tool} manages the hooks here, and calls memory-ci already.")
-    if not dry_run and any(
-        step.part == "attributes" and step.result == "written" for step in steps
-    ):
+
+    show_steps(steps, dry_run=dry_run, as_json=False, root=here.repo.root)
+    if manager is not None:
+        _show_manager(manager)
+    if not dry_run and _is_written(steps, "attributes"):
         say("\nCommit .gitattributes; each clone runs `memory-ci install` once.")
     if not no_mcp and chosen and not has_mcp:
-        say(
-            f"\nNo MCP server was set up: {sys.executable} lacks it (pip install 'memory-ci[mcp]')."
-        )
-    written = (
-        []
-        if shared
-        else [step.path for step in steps if (step.part, step.result) == ("agent", "written")]
+        python = sys.executable
+        say(f"\nNo MCP server was set up: {python} lacks it (pip install 'memory-ci[mcp]').")
+    if not shared and _is_written(steps, "agent"):
+        _show_local_files(steps, here.repo.cwd)
+
+
+def _is_written(steps: Sequence[InstallStep], part: str) -> bool:
+    return any(step.part == part and step.result == "written" for step in steps)
+
+
+def _show_manager(manager: Manager) -> None:
+    """Print what the user has to add for a tool that manages the hooks."""
+    if not manager.additions:
+        say(f"\n{manager.tool} manages the hooks here, and calls memory-ci already.")
+        return
+    say(f"\n{manager.tool} manages the hooks here. None was put in; add these lines yourself:")
+    for path, text in manager.additions.items():
+        echo(f"\n{path}\n\n{indent(text, '    ').rstrip()}\n")
+
+
+def _show_local_files(steps: Sequence[InstallStep], directory: Path) -> None:
+    """Print which settings files of agents should not be committed."""
+    paths = [
+        os.path.relpath(step.path, directory)
+        for step in steps
+        if step.part == "agent" and step.result == "written"
+    ]
+    reason = "git passes over them; take one that it tracks out with `git rm --cached`"
+    say(
+        f"\nDo not commit {' '.join(paths)}: of this clone alone ({reason}). "
+        "--shared is for the team."
     )
-    local = [os.path.relpath(path, where.repo.cwd) for path in written]
-    if local:
-        told = "git passes over them; take one that it tracks out with `git rm --cached`"
-        say(
-            f"\nDo not commit {' '.join(local)}: of this clone alone ({told}). --shared is for the team."
-        )
 
 
 def show_steps(
     steps: Sequence[InstallStep], *, dry_run: bool, as_json: bool, root: Path | None = None
 ) -> None:
-    """Print what became of each part, or would.
+    """Print the result of each part, or the result that it would have.
 
     Args:
         steps: the parts, with absolute paths; JSON keeps these.
@@ -149,7 +169,8 @@ def show_steps(
         echo_json({"dry_run": dry_run, "steps": steps})
         return
     for step in steps:
-        would = "would be " if dry_run and step.result not in ("kept", "absent") else ""
+        is_planned = dry_run and step.result not in ("kept", "absent")
+        would = "would be " if is_planned else ""
         path = Path(step.path)
         if root is not None and path.is_relative_to(root):
             path = path.relative_to(root)
@@ -164,10 +185,10 @@ def show_steps(
 def uninstall_command(user: bool, dry_run: bool, as_json: bool) -> None:
     """Take out what install put into this clone.
 
-    Hooks that were there before are put back, and a hook of ours that you changed is renamed, not lost; .gitattributes,
-    git's configuration and the settings of agents are as they were. If others merge with memory-ci, restore
-    .gitattributes: without the driver its lines do nothing. Lines that you added for lefthook or husky are yours to
-    take out.
+    Hooks that were there before are put back, and a hook of ours that you changed is renamed, not
+    lost; .gitattributes, git's configuration and the settings of agents are as they were. If others
+    merge with memory-ci, restore .gitattributes: without the driver its lines do nothing. Lines
+    that you added for lefthook or husky are yours to take out.
 
     \b
     Example:
@@ -177,14 +198,12 @@ def uninstall_command(user: bool, dry_run: bool, as_json: bool) -> None:
     from memory_ci.commands.setup.install import uninstall, uninstall_for_user
 
     if user:
-        show_steps(
-            uninstall_for_user(Path.home(), dry_run=dry_run), dry_run=dry_run, as_json=as_json
-        )
+        steps = uninstall_for_user(Path.home(), dry_run=dry_run)
+        show_steps(steps, dry_run=dry_run, as_json=as_json)
         return
-    where = workspace()
-    show_steps(
-        uninstall(where, dry_run=dry_run), dry_run=dry_run, as_json=as_json, root=where.repo.root
-    )
+    here = workspace()
+    steps = uninstall(here, dry_run=dry_run)
+    show_steps(steps, dry_run=dry_run, as_json=as_json, root=here.repo.root)
 
 
 @click.command("policy")
@@ -194,9 +213,10 @@ def uninstall_command(user: bool, dry_run: bool, as_json: bool) -> None:
 def policy_command(source: str | None, check: bool, dry_run: bool, as_json: bool) -> None:
     """Pin the policy of a platform in this repository, or bring it up to date.
 
-    SOURCE is a git repository with a file memory-ci-policy.yaml, REV a branch, a tag or a commit; without one it is
-    what the configuration extends now. The text is kept in .memory/policy.yaml, its digest in .memory-ci.yaml. A policy
-    only narrows: engines that may be asked, caps of cost, ways to publish, the oldest version.
+    SOURCE is a git repository with a file memory-ci-policy.yaml, REV a branch, a tag or a commit;
+    without one it is what the configuration extends now. The text is kept in .memory/policy.yaml,
+    its digest in .memory-ci.yaml. A policy only narrows: engines that may be asked, caps of cost,
+    ways to publish, the oldest version.
 
     Exit status: 0 done, 1 (--check) the source has another one, 2 usage, 4 repository, 5 network.
 
@@ -207,29 +227,33 @@ def policy_command(source: str | None, check: bool, dry_run: bool, as_json: bool
     """
     from memory_ci.commands.setup.policy import pin_policy
 
-    pinned = pin_policy(Path.cwd(), source, os.environ, write=not (check or dry_run))
-    policy, engine = pinned.policy, pinned.policy.engine
-    caps = (engine.max_cost_usd, engine.max_cost_usd_month)
-    parts = [
-        f"engines: {', '.join(engine.allowed)}" if engine.allowed else "",
-        *(
-            f"at most {cap:g} USD a {what}"
-            for cap, what in zip(caps, ("run", "month"), strict=True)
-            if cap
-        ),
-        f"publish by {', '.join(policy.publish.allowed)}" if policy.publish.allowed else "",
-        f"memory-ci {policy.minimum_version} or newer" if policy.minimum_version else "",
-    ]
-    lines = [printable(f"{'New' if pinned.is_new else 'As pinned'}: {pinned.extends}")]
-    lines.append(f"  {'; '.join(filter(None, parts)) or 'narrows nothing'}")
-    is_written = pinned.is_new and not (check or dry_run)
-    show(
-        pinned,
-        lines,
-        as_json,
-        ["Commit .memory-ci.yaml and .memory/policy.yaml."] if is_written else [],
-    )
+    is_writing = not check and not dry_run
+    pinned = pin_policy(Path.cwd(), source, os.environ, write=is_writing)
+    title = "New" if pinned.is_new else "As pinned"
+    limits = "; ".join(_list_limits(pinned.policy)) or "narrows nothing"
+    lines = [printable(f"{title}: {pinned.extends}"), f"  {limits}"]
+    remarks: list[str] = []
+    if pinned.is_new and is_writing:
+        remarks.append("Commit .memory-ci.yaml and .memory/policy.yaml.")
+    show(pinned, lines, as_json, remarks)
     raise SystemExit(1 if check and pinned.is_new else 0)
+
+
+def _list_limits(policy: Policy) -> list[str]:
+    """Return what a policy narrows, a phrase each."""
+    engine = policy.engine
+    limits: list[str] = []
+    if engine.allowed:
+        limits.append(f"engines: {', '.join(engine.allowed)}")
+    if engine.max_cost_usd:
+        limits.append(f"at most {engine.max_cost_usd:g} USD a run")
+    if engine.max_cost_usd_month:
+        limits.append(f"at most {engine.max_cost_usd_month:g} USD a month")
+    if policy.publish.allowed:
+        limits.append(f"publish by {', '.join(policy.publish.allowed)}")
+    if policy.minimum_version:
+        limits.append(f"memory-ci {policy.minimum_version} or newer")
+    return limits
 
 
 CIS: tuple[Ci, ...] = ("github", "gitlab", "none")
@@ -269,14 +293,16 @@ def init_command(
 ) -> None:
     """Set up memory in a repository, with hooks, CI and agents.
 
-    .memory-ci.yaml, MEMORY.md and institutional.md always; a file that is there is left as it is. --pre-commit and --ci
-    write their files, or put a marked block into those that are there, all else in them staying byte for byte. --agent
-    does what `install --agent` does in this clone. On a terminal, without any of these, init asks; --ci none asks
-    nothing. With --cloud, a script that installs this version and builds the index in a fresh container, the committed
-    hooks that the agent runs, and memory in AGENTS.md.
+    .memory-ci.yaml, MEMORY.md and institutional.md always; a file that is there is left as it is.
+    --pre-commit and --ci write their files, or put a marked block into those that are there, all
+    else in them staying byte for byte. --agent does what `install --agent` does in this clone. On a
+    terminal, without any of these, init asks; --ci none asks nothing. With --cloud, a script that
+    installs this version and builds the index in a fresh container, the committed hooks that the
+    agent runs, and memory in AGENTS.md.
 
-    --from 90d says first how many changes were merged, what in them looks like a learning, and what a model would cost.
-    Running init again changes nothing; `memory-ci uninit` takes out what it wrote.
+    --from 90d says first how many changes were merged, what in them looks like a learning, and what
+    a model would cost. Running init again changes nothing; `memory-ci uninit` takes out what it
+    wrote.
 
     \b
     Example:
@@ -288,55 +314,87 @@ def init_command(
     from memory_ci.commands.setup.ci_files import find_release, need_release
     from memory_ci.commands.setup.init import INSTALLED, InitOptions, init_repository
     from memory_ci.commands.setup.install import install
-    from memory_ci.commands.setup.preview import preview_history
 
-    where = workspace()
-    preview = None
-    if history:
-        with progress("Reading merged work") as advance:
-            preview = preview_history(where, history, now(), os.environ, advance)
-        say("" if as_json else "\n".join([*map(printable, preview.lines()), "", ""]))
-    wish = InitOptions(pre_commit, ci or "none", find_release())
+    here = workspace()
+    preview = _preview(here, history, as_json) if history else None
+    options = InitOptions(pre_commit, ci or "none", find_release())
     is_silent = dry_run or as_json or has_input() or not is_terminal()
     if not (is_silent or pre_commit or ci or agents or cloud):
-        wish, agents, ci_source = _ask(where, wish, ci_source)
-    if wish.pre_commit or wish.ci != "none":
-        wish = replace(wish, release=need_release(ci_source, is_tag=wish.ci == "gitlab"))
-    planned = init_repository(where, wish, dry_run=True)  # refuses before anything is written
-    has_mcp, with_hook = (
-        find_spec("mcp") is not None,
-        not wish.pre_commit,
-    )  # pre-commit runs our hooks, not git's own
-    how = {"with_hook": with_hook, "is_mcp": has_mcp, "dry_run": dry_run}
-    parts = install(where, sys.executable, agents=agents, **how) if agents else ()
-    steps = planned if dry_run else init_repository(where, wish)
-    more, remark = _set_up_cloud(where, cloud, dry_run) if cloud else ((), "")
+        options, agents, ci_source = _ask(here, options, ci_source)
+    if options.pre_commit or options.ci != "none":
+        release = need_release(ci_source, is_tag=options.ci == "gitlab")
+        options = replace(options, release=release)
+
+    file_steps = init_repository(here, options, dry_run=True)  # refuses before anything is written
+    agent_steps: tuple[InstallStep, ...] = ()
+    if agents:
+        agent_steps = install(
+            here,
+            sys.executable,
+            with_hook=not options.pre_commit,  # pre-commit runs our hooks, not git's own
+            agents=agents,
+            is_mcp=find_spec("mcp") is not None,
+            dry_run=dry_run,
+        )
+    if not dry_run:
+        file_steps = init_repository(here, options)
+    cloud_steps: tuple[InstallStep, ...] = ()
+    remark = ""
+    if cloud:
+        cloud_steps, remark = _set_up_cloud(here, cloud, dry_run)
     if (agents or cloud) and not dry_run:
-        note = where.repo.git_dir / INSTALLED
+        note = here.repo.git_dir / INSTALLED
         note.parent.mkdir(exist_ok=True)
         note.touch()
+
     if as_json:
-        told: dict[str, Any] = {
+        result: dict[str, Any] = {
             "dry_run": dry_run,
-            "files": steps,
-            "agents": parts,
+            "files": file_steps,
+            "agents": agent_steps,
             "preview": preview,
         }
-        echo_json({**told, **({"cloud": more, "remark": remark} if cloud else {})})
+        if cloud:
+            result |= {"cloud": cloud_steps, "remark": remark}
+        echo_json(result)
         return
-    _show_files(steps, dry_run)
-    show_steps(parts, dry_run=dry_run, as_json=False, root=where.repo.root)
-    if [step.result for step in steps[:2]] == ["written", "kept"]:  # the configuration, MEMORY.md
-        say(
-            "MEMORY.md was there: its prose stays, but only entries are given to agents (`memory-ci import`)."
-        )
-    if any(step.result == "written" for step in steps) and not dry_run:
-        say("\nCommit these files; `memory-ci record` takes up from there.")
-        if wish.pre_commit:
-            say("Each clone runs `pre-commit install` once.")
+    _show_files(file_steps, dry_run)
+    show_steps(agent_steps, dry_run=dry_run, as_json=False, root=here.repo.root)
+    _show_next_steps(file_steps, options, dry_run)
     if cloud:
-        show_steps(more, dry_run=dry_run, as_json=False, root=where.repo.root)
-        say("\nCommit them to the default branch." + (f" Then {remark}." if remark else ""))
+        show_steps(cloud_steps, dry_run=dry_run, as_json=False, root=here.repo.root)
+        then = f" Then {remark}." if remark else ""
+        say(f"\nCommit them to the default branch.{then}")
+
+
+def _preview(here: Workspace, history: str, as_json: bool) -> Preview:
+    """Return what older work would give, and print it unless JSON is printed later."""
+    from memory_ci.commands.setup.preview import preview_history
+
+    with progress("Reading merged work") as advance:
+        preview = preview_history(here, history, now(), os.environ, advance)
+    lines = [printable(line) for line in preview.lines()]
+    say("" if as_json else "\n".join([*lines, "", ""]))
+    return preview
+
+
+def _show_next_steps(steps: Sequence[InitStep], options: InitOptions, dry_run: bool) -> None:
+    """Print what to know and do after `init`.
+
+    Args:
+        steps: the results for each file; the configuration and MEMORY.md are the first two.
+        options: what was set up.
+        dry_run: nothing was written.
+    """
+    if [step.result for step in steps[:2]] == ["written", "kept"]:
+        say(
+            "MEMORY.md was there: its prose stays, but only entries are given to agents "
+            "(`memory-ci import`)."
+        )
+    if not dry_run and any(step.result == "written" for step in steps):
+        say("\nCommit these files; `memory-ci record` takes up from there.")
+        if options.pre_commit:
+            say("Each clone runs `pre-commit install` once.")
 
 
 @click.command("uninit")
@@ -344,9 +402,9 @@ def init_command(
 def uninit_command(dry_run: bool, as_json: bool) -> None:
     """Take out what init wrote.
 
-    Files that are as init wrote them go, and so do its blocks in those of pre-commit and CI, byte for byte; if init
-    hooked an agent in, also all that `uninstall` takes out of this clone. What anybody changed stays, and so does
-    memory: each is named with the reason.
+    Files that are as init wrote them go, and so do its blocks in those of pre-commit and CI, byte
+    for byte; if init hooked an agent in, also all that `uninstall` takes out of this clone. What
+    anybody changed stays, and so does memory: each is named with the reason.
 
     \b
     Example:
@@ -356,94 +414,105 @@ def uninit_command(dry_run: bool, as_json: bool) -> None:
     from memory_ci.commands.setup.init import INSTALLED, uninit_repository
     from memory_ci.commands.setup.install import uninstall
 
-    where = workspace()
-    note = where.repo.git_dir / INSTALLED
-    is_ours = note.exists()
-    found = uninstall(where, dry_run=dry_run or not is_ours)
-    parts = [part for part in found if is_ours and part.result != "absent"]
-    steps = uninit_repository(where, dry_run=dry_run)
+    here = workspace()
+    note = here.repo.git_dir / INSTALLED
+    is_installed_by_init = note.exists()
+    steps_out = uninstall(here, dry_run=dry_run or not is_installed_by_init)
+    installed = [step for step in steps_out if step.result != "absent"]
+    agent_steps = installed if is_installed_by_init else []
+    file_steps = uninit_repository(here, dry_run=dry_run)
     if not dry_run:
         note.unlink(missing_ok=True)
+
     if as_json:
-        echo_json({"dry_run": dry_run, "files": steps, "agents": parts})
+        echo_json({"dry_run": dry_run, "files": file_steps, "agents": agent_steps})
         return
-    _show_files(steps, dry_run)
-    show_steps(parts, dry_run=dry_run, as_json=False, root=where.repo.root)
-    if not is_ours and any(part.result != "absent" for part in found):
+    _show_files(file_steps, dry_run)
+    show_steps(agent_steps, dry_run=dry_run, as_json=False, root=here.repo.root)
+    if installed and not is_installed_by_init:
         say(
             "Left what `memory-ci install` put into this clone: `memory-ci uninstall` takes it out."
         )
-    if not steps and not parts:
+    if not file_steps and not agent_steps:
         say("Nothing that init wrote is here.")
 
 
 def _show_files(steps: Sequence[InitStep], dry_run: bool) -> None:
-    """Print what became of each file, and which of those that were written name a placeholder."""
+    """Print the result for each file, and which of the written files name a placeholder."""
     for step in steps:
-        would = "would be " if dry_run and step.result in ("written", "removed") else ""
+        is_planned = dry_run and step.result in ("written", "removed")
+        result = f"would be {step.result}" if is_planned else step.result
         remark = f"  ({step.remark})" if step.remark else ""
-        say(f"{would + step.result:8} {step.path}{remark}")
-    copied = [
+        say(f"{result:8} {step.path}{remark}")
+
+    paths = [
         step.path for step in steps if step.result == "written" and "OWNER/memory-ci" in step.diff
     ]
-    if copied:
+    if paths:
         say(
-            f"\nOWNER is a placeholder: put the account that holds memory-ci for it in {' and '.join(copied)}."
+            "\nOWNER is a placeholder: put the account that holds memory-ci for it in "
+            f"{' and '.join(paths)}."
         )
-    for step in steps if dry_run else ():
-        if step.diff:
+    for step in steps:
+        if dry_run and step.diff:
             echo(f"\n{printable_lines(step.diff)}")
 
 
 def _ask(
-    where: Workspace, wish: InitOptions, source: str | None
+    here: Workspace, options: InitOptions, source: str | None
 ) -> tuple[InitOptions, tuple[str, ...], str | None]:
-    """What a person wants besides the files of memory: return takes what is proposed. Raises click.Abort."""
+    """Ask a person what to set up; an empty answer takes the proposal.
+
+    Returns:
+        The options, the names of agents, and the value of `--ci-source`.
+
+    Raises:
+        click.Abort: the person ends the questions.
+    """
     from memory_ci.commands.setup.hooks import PRE_COMMIT
     from memory_ci.commands.setup.init import guess_agents, guess_ci
     from memory_ci.memory.workspace import work_tree
 
-    root = work_tree(where)
-    if wish.release is None and source is None:
-        question = "pre-commit and CI install memory-ci from a tag: OWNER/REPO@TAG (empty: set up neither of them now)"
+    root = work_tree(here)
+    if options.release is None and source is None:
+        question = (
+            "pre-commit and CI install memory-ci from a tag: OWNER/REPO@TAG "
+            "(empty: set up neither of them now)"
+        )
         source = click.prompt(question, default="", show_default=False, err=True)
-    if wish.release is not None or source:
-        likes = (root / PRE_COMMIT).exists()
-        wish = replace(
-            wish, pre_commit=click.confirm("Check memory with pre-commit?", default=likes, err=True)
+    if options.release is not None or source:
+        has_pre_commit = (root / PRE_COMMIT).exists()
+        pre_commit = click.confirm(
+            "Check memory with pre-commit?", default=has_pre_commit, err=True
         )
-        kinds = click.Choice(CIS)
-        wish = replace(
-            wish,
-            ci=click.prompt("CI that records and verifies", guess_ci(where), type=kinds, err=True),
+        ci = click.prompt(
+            "CI that records and verifies", guess_ci(here), type=click.Choice(CIS), err=True
         )
-    found = " ".join(guess_agents(root, Path.home())) or "none"
+        options = replace(options, pre_commit=pre_commit, ci=ci)
+
+    proposal = " ".join(guess_agents(root, Path.home())) or "none"
     question = f"Agents to hook in, of {', '.join(AGENT_NAMES)}, or none"
-
-    def read_agents(text: str) -> tuple[str, ...]:
-        names = tuple(dict.fromkeys(text.replace(",", " ").split()))
-        if unknown := [name for name in names if name not in (*AGENT_NAMES, "none")]:
-            raise click.BadParameter(f"{unknown[0]} is none of them; `none` for none")
-        return tuple(name for name in names if name != "none")
-
-    return (
-        wish,
-        click.prompt(question, default=found, value_proc=read_agents, err=True),
-        source or None,
-    )
+    agents = click.prompt(question, default=proposal, value_proc=_parse_agents, err=True)
+    return options, agents, source or None
 
 
-def _set_up_cloud(
-    where: Workspace, name: str, dry_run: bool
-) -> tuple[tuple[InstallStep, ...], str]:
-    """What became of each file, and what is left to be done by hand."""
+def _parse_agents(text: str) -> tuple[str, ...]:
+    """Return the names of agents in an answer, "none" left out."""
+    names = dict.fromkeys(text.replace(",", " ").split())
+    for name in names:
+        if name not in (*AGENT_NAMES, "none"):
+            raise click.BadParameter(f"{name} is none of them; `none` for none")
+    return tuple(name for name in names if name != "none")
+
+
+def _set_up_cloud(here: Workspace, name: str, dry_run: bool) -> tuple[tuple[InstallStep, ...], str]:
+    """Set up a cloud agent, and return the result for each file and what to do by hand."""
     from memory_ci.commands.setup.init import find_remark, set_up_cloud
     from memory_ci.commands.setup.install import MADE
     from memory_ci.memory.agents_block import export
     from memory_ci.store.steps import InstallStep
 
-    steps = set_up_cloud(where, name, where.repo.git_dir / MADE, dry_run=dry_run)
-    block = export(where, None, dry_run=dry_run)
-    return (*steps, InstallStep("cloud", block.path, block.result)), find_remark(
-        where.repo.root or Path(), name
-    )
+    steps = set_up_cloud(here, name, here.repo.git_dir / MADE, dry_run=dry_run)
+    block = export(here, None, dry_run=dry_run)
+    remark = find_remark(here.repo.root or Path(), name)
+    return (*steps, InstallStep("cloud", block.path, block.result)), remark

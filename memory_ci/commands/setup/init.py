@@ -54,7 +54,8 @@ PROJECT_TEXT = """\
 # Memory
 
 <!-- What this project has learned, one entry each. `memory-ci record` adds to it from merged work;
-     `memory-ci add` puts an entry into the inbox. Edit entries as you like: the files are the truth. -->
+     `memory-ci add` puts an entry into the inbox. Edit entries as you like: \
+the files are the truth. -->
 """
 INSTITUTIONAL_TEXT = """\
 # Institutional memory
