@@ -5,21 +5,18 @@ import signal
 import sys
 from typing import NoReturn
 
-INTERRUPTED = 130  # The exit status that shells give to what SIGINT (2) ended: 128 + 2.
+INTERRUPTED = 130  # The exit status of shells after SIGINT (2): 128 + 2.
+INFORMATION = ("--help", "-h", "--version")
 
 
 def main() -> None:
-    """Run the command line; nothing where MEMORY_CI is `off`, the switch for whoever runs a fleet."""
-    if os.environ.get("MEMORY_CI", "").lower() == "off" and {
-        "--help",
-        "-h",
-        "--version",
-    }.isdisjoint(sys.argv):
+    """Run the command line, unless MEMORY_CI is `off`: the switch for a whole fleet."""
+    is_off = os.environ.get("MEMORY_CI", "").lower() == "off"
+    if is_off and not any(argument in INFORMATION for argument in sys.argv):
         sys.stderr.write("memory-ci is off (MEMORY_CI=off): nothing was done.\n")
         return
-    if (
-        signal.getsignal(signal.SIGINT) is signal.default_int_handler
-    ):  # where it is ignored (`&`, nohup) it stays so
+    # A process that ignores it (`&`, nohup) continues to do so.
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, _interrupt)
     from memory_ci.cli.plain import guard_job_log
 
@@ -27,18 +24,19 @@ def main() -> None:
     from memory_ci.commands.shortcut import run_shortcut
 
     if run_shortcut(sys.argv[1:], os.environ):
-        os._exit(
-            0
-        )  # all is written and closed; to take the modules apart costs as much again as bare Python
+        # All is written and closed; Python's own exit would take as long as its start.
+        os._exit(0)
     from memory_ci.commands.root import main as group
 
     group()
 
 
 def _interrupt(number: int, frame: object) -> NoReturn:
-    """End at once, also in the middle of an import; what is open is closed on the way. Of KeyboardInterrupt click would
-    make the status 1, and Python a traceback."""
-    os.write(2, b"Interrupted.\n")  # not sys.stderr, which we may have interrupted
+    """Exit at once, even in the middle of an import; open files are closed.
+
+    With KeyboardInterrupt click would exit with status 1, and Python print a traceback.
+    """
+    os.write(2, b"Interrupted.\n")  # sys.stderr may itself be interrupted
     sys.exit(INTERRUPTED)
 
 

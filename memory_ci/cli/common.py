@@ -1,4 +1,4 @@
-"""What commands that click runs share: options, and a line of progress."""
+"""What all commands with click share: options, completion, and output."""
 
 from __future__ import annotations
 
@@ -6,24 +6,16 @@ from collections.abc import Callable, Iterable, Sequence
 from datetime import date, datetime
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar, get_args
+from typing import Any, TypeVar, get_args
 
 import click
 from click.shell_completion import CompletionItem
 
-from memory_ci.cli.plain import (
-    Option,
-    echo,
-    echo_json,
-    say,
-)
+from memory_ci.cli.plain import Option, echo, echo_json, say
 from memory_ci.errors import MemoryCIError
 from memory_ci.findings import printable
 from memory_ci.records.config import EngineName
 from memory_ci.text import shorten
-
-if TYPE_CHECKING:
-    from memory_ci.records.config import EngineName
 
 C = TypeVar("C", bound=Callable[..., Any])
 
@@ -32,12 +24,11 @@ DIRECTORY = click.Path(path_type=Path, file_okay=False)
 
 
 def option(*names: str, choices: Sequence[str] = (), **settings: Any) -> Callable[[C], C]:  # noqa: ANN401 - click's
-    """An option of click's, one of `choices` where there are any; its help says the default, unless that is nothing."""
+    """Return an option of click, with choices if there are any; its help names the default."""
     if choices:
         settings["type"] = click.Choice(choices)
-    return click.option(
-        *names, show_default=settings.get("default") not in (None, "", Path()), **settings
-    )
+    show_default = settings.get("default") not in (None, "", Path())
+    return click.option(*names, show_default=show_default, **settings)
 
 
 flag = partial(click.option, is_flag=True)
@@ -48,35 +39,43 @@ now_option = flag("--now", "at_once", help="Publish now, whatever `publish.every
 at_option = option(
     "--at", "view", metavar="REV", help="Look at this revision instead of the work tree."
 )
-engine_said = "Who reads the evidence, instead of what the configuration says."
-engine_option = option("--engine", choices=get_args(EngineName), help=engine_said)
+engine_option = option(
+    "--engine",
+    choices=get_args(EngineName),
+    help="Who reads the evidence, instead of what the configuration says.",
+)
 
 
 def change_options(command: C) -> C:
-    """Those of whatever changes something."""
+    """Add the options of commands that change something."""
     return dry_run_option(json_option(command))
 
 
 def view_options(command: C) -> C:
-    """Those of whatever looks at memory."""
+    """Add the options of commands that look at memory."""
     return at_option(json_option(command))
 
 
 def table_options(options: Sequence[Option]) -> Callable[[C], C]:
-    """The options of a table, in its order."""
+    """Return a decorator that adds the options of a table, in its order."""
 
     def decorate(command: C) -> C:
-        for one in reversed(options):
-            flags = f"{one.flag}/{one.negation}" if one.negation else one.flag
-            how = {
-                "type": one.kind,
-                "is_flag": one.kind is bool,
-                "multiple": one.is_multiple,
-                "default": one.initial,
-            }
-            command = option(
-                flags, one.name, choices=one.choices, metavar=one.metavar, help=one.help, **how
-            )(command)
+        for table_option in reversed(options):
+            flags = table_option.flag
+            if table_option.negation:
+                flags += f"/{table_option.negation}"
+            add = option(
+                flags,
+                table_option.name,
+                choices=table_option.choices,
+                metavar=table_option.metavar,
+                help=table_option.help,
+                type=table_option.kind,
+                is_flag=table_option.kind is bool,
+                multiple=table_option.is_multiple,
+                default=table_option.initial,
+            )
+            command = add(command)
         return command
 
     return decorate
@@ -85,14 +84,15 @@ def table_options(options: Sequence[Option]) -> Callable[[C], C]:
 def complete_id(
     ctx: click.Context, param: click.Parameter, incomplete: str
 ) -> list[CompletionItem]:
-    """The entries whose id begins so, each with its title; nothing where memory cannot be read: a shell waits."""
+    """Complete the id of an entry, with titles; nothing if memory cannot be read."""
     from memory_ci.cli.terminal import short_ids
     from memory_ci.memory.workspace import load_memory, open_workspace
 
     try:
-        entries = [place.entry for place in load_memory(open_workspace(Path.cwd()), None).located]
+        memory = load_memory(open_workspace(Path.cwd()), None)
     except MemoryCIError:
         return []
+    entries = [located.entry for located in memory.located]
     ids = short_ids(entry.id for entry in entries)
     return [
         CompletionItem(ids[entry.id], help=printable(shorten(entry.title, 60)))
@@ -102,11 +102,11 @@ def complete_id(
 
 
 RangeArguments = str | bool | tuple[Path, ...] | None
-"""What the options of a range may hold; they are the fields of `flows.record.run.RecordOptions`."""
+"""Values of the options of a range, which are fields of `commands.record.run.RecordOptions`."""
 
 
 def range_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """The options of the commands that read merged work."""
+    """Add the options of commands that read merged work."""
     since = option(
         "--since",
         metavar="REV|AGE",
@@ -115,11 +115,12 @@ def range_options(command: Callable[..., Any]) -> Callable[..., Any]:
     branch = option(
         "--branch", "ref", metavar="NAME", help="Read this branch, not the one that is checked out."
     )
-    place, told = (
-        click.Path(path_type=Path, exists=True),
-        "A transcript, or a directory of them, to join with what was merged.",
+    sessions = option(
+        "--sessions",
+        type=click.Path(path_type=Path, exists=True),
+        multiple=True,
+        help="A transcript, or a directory of them, to join with what was merged.",
     )
-    sessions = option("--sessions", type=place, multiple=True, help=told)
     fetch = option("--fetch/--no-fetch", default=True, help="Fetch captured sessions first.")
     return since(branch(sessions(engine_option(fetch(command)))))
 
@@ -140,7 +141,15 @@ def show_rows(
     head: Sequence[str],
     rows: Sequence[Sequence[object]],
 ) -> None:
-    """A record as `--format` says; the first of each row, which `head` names, is its id."""
+    """Print a record in the form of `--format`.
+
+    Args:
+        form: `table`, `json`, `csv` or `ids`.
+        value: the record, for JSON.
+        text: the text for people.
+        head: the names of the columns.
+        rows: the rows for CSV; the first cell of each is its id.
+    """
     if form == "csv":
         from memory_ci.cli.terminal import render_csv
         from memory_ci.secrets import mask_secrets
@@ -153,21 +162,25 @@ def show_rows(
 
 
 def show(value: Any, text: str | Iterable[str], as_json: bool, remarks: Iterable[str] = ()) -> None:  # noqa: ANN401 - any record
-    """A record as JSON, or what it says to people: a text as it is, or lines, and remarks on stderr."""
+    """Print a record as JSON, or its text for people: a text or lines, with remarks on stderr."""
     if as_json:
         echo_json(value)
         return
-    say(text if isinstance(text, str) else "".join(f"{line}\n" for line in text))
+    if not isinstance(text, str):
+        text = "".join(f"{line}\n" for line in text)
+    say(text)
     for remark in remarks:
         say(remark, err=True)
 
 
 def _read_days(
-    context: click.Context, option: click.Parameter, between: tuple[datetime, datetime] | None
+    ctx: click.Context, param: click.Parameter, between: tuple[datetime, datetime] | None
 ) -> tuple[date, date] | None:
     if between is None:
         return None
-    first, last = between[0].date(), between[1].date()
+    first_time, last_time = between
+    first = first_time.date()
+    last = last_time.date()
     if last < first:
         raise click.UsageError("--occurred-between: the first day is after the last one.")
     return first, last

@@ -1,8 +1,9 @@
-"""The manual: the pages of documents that travel with the package, and what they say of an error or of a key."""
+"""The manual: the pages of documentation that are installed with the package."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from difflib import get_close_matches
 from importlib.metadata import PackageNotFoundError, metadata
 from itertools import takewhile
@@ -15,6 +16,7 @@ from memory_ci.text import unfenced_lines
 
 PACKAGE = Path(memory_ci.__file__).parent
 PLACES = (PACKAGE / "_docs", PACKAGE.parent / "docs")  # in a wheel, and in a checkout
+SITE_LABEL = "Documentation, "  # How the metadata names the site of the documentation.
 HEADING = re.compile(r"(#{1,6}) (.+)")
 KEY_ROW = re.compile(r"(?m)^\| `([a-z_.]+)` \| (.*?) \| (.*?) \| (.*) \|$")
 MAX_FOUND = 8
@@ -30,7 +32,7 @@ class _Section(NamedTuple):
 
 
 def list_urls() -> tuple[str, ...]:
-    """The addresses that the package's metadata names, each with what it is: `Documentation, https://…`."""
+    """List the labelled addresses in the metadata of the package: `Documentation, https://…`."""
     try:
         return tuple(metadata("memory-ci").get_all("Project-URL") or ())
     except PackageNotFoundError:
@@ -38,91 +40,124 @@ def list_urls() -> tuple[str, ...]:
 
 
 def link_to(slug: str) -> str:
-    """Where an error or a finding is explained: on the site that the metadata names, else in the manual."""
-    site = next(
-        (url[15:].rstrip("/") for url in list_urls() if url.startswith("Documentation, ")), ""
-    )
-    return f"{site}/errors/#{slug}" if site else f"memory-ci help {slug}"
+    """Return where an error or a finding is explained: on the site, or in the manual."""
+    for url in list_urls():
+        if url.startswith(SITE_LABEL):
+            site = url.removeprefix(SITE_LABEL).rstrip("/")
+            return f"{site}/errors/#{slug}" if site else f"memory-ci help {slug}"
+    return f"memory-ci help {slug}"
 
 
 def list_topics() -> dict[str, str]:
-    """The title of each page by its name."""
-    return {page.stem: page.read_text("utf-8").partition("\n")[0].lstrip("# ") for page in _pages()}
+    """Return the title of each page by its name."""
+    topics = {}
+    for page in _list_pages():
+        first_line = page.read_text("utf-8").partition("\n")[0]
+        topics[page.stem] = first_line.lstrip("# ")
+    return topics
 
 
 def read_topic(name: str) -> str:
-    """A page, one section of it (`PAGE#SECTION`, also with the path and `.md` of a link), or what is said of an error,
-    a code or a key of the configuration. Raises UsageError (unknown-topic)."""
-    pages = {page.stem: page.read_text("utf-8") for page in _pages()}
+    """Return a page, a section, or the explanation of an error, a code or a configuration key.
+
+    Args:
+        name: a name of these; a section is `PAGE#SECTION`, also with the path and `.md` of a link.
+
+    Raises:
+        UsageError: unknown-topic.
+    """
+    pages = {page.stem: page.read_text("utf-8") for page in _list_pages()}
     link, _, anchor = name.partition("#")
     page = link.rpartition("/")[2].removesuffix(".md")
     if page in pages and not anchor:
         return pages[page]
-    parts = re.split(
-        r"(?m)^### ([a-z0-9-]+)\n", re.sub(r"(?m)^## .*\n", "", pages.get("errors", ""))
-    )
-    said = {
-        name: f"{name}\n\n{body.strip()}\n"
-        for name, body in zip(parts[1::2], parts[2::2], strict=True)
+
+    explanations = {
+        **_explain_errors(pages.get("errors", "")),
+        **_explain_keys(pages.get("settings", "")),
     }
-    for key, default, value, meaning in KEY_ROW.findall(pages.get("settings", "")):
-        said[key] = f"{key}\n\n{meaning}\n\nDefault: {default}. Value: {value}.\n"
-    if (wanted := anchor if page == "errors" else name) in said:
-        return said[wanted]
-    sections = _sections(pages.get(page, ""))
-    at = next((at for at, section in enumerate(sections) if section.anchor == anchor), None)
-    if at is not None:
-        after = sections[at + 1 :]
-        inner = takewhile(lambda section: section.level > sections[at].level, after)
-        return (
-            "\n".join(line for section in (sections[at], *inner) for line in section.lines).rstrip()
-            + "\n"
-        )
-    known = [f"{page}#{section.anchor}" for section in sections] or [*pages, *said]
-    close = get_close_matches(f"{page}#{anchor}" if sections else name, known, n=3)
+    slug = anchor if page == "errors" else name
+    if slug in explanations:
+        return explanations[slug]
+
+    sections = _split_sections(pages.get(page, ""))
+    for index, section in enumerate(sections):
+        if section.anchor == anchor:
+            return _render_section(sections[index:])
+
+    if sections:
+        names = [f"{page}#{section.anchor}" for section in sections]
+        close = get_close_matches(f"{page}#{anchor}", names, n=3)
+    else:
+        close = get_close_matches(name, [*pages, *explanations], n=3)
     hint = f"Did you mean {' or '.join(close)}?" if close else "`memory-ci help` lists the pages."
-    raise UsageError(
-        f"there is no page {name!r}, and no error or key of that name",
-        slug="unknown-topic",
-        hint=hint,
-    )
+    message = f"there is no page {name!r}, and no error or key of that name"
+    raise UsageError(message, slug="unknown-topic", hint=hint)
+
+
+def _explain_errors(page: str) -> dict[str, str]:
+    """Return the explanation of each slug and code in the page of errors."""
+    parts = re.split(r"(?m)^### ([a-z0-9-]+)\n", re.sub(r"(?m)^## .*\n", "", page))
+    slugs = parts[1::2]
+    bodies = parts[2::2]
+    return {slug: f"{slug}\n\n{body.strip()}\n" for slug, body in zip(slugs, bodies, strict=True)}
+
+
+def _explain_keys(page: str) -> dict[str, str]:
+    """Return the explanation of each key in the tables of the page of settings."""
+    explanations = {}
+    for key, default, value, meaning in KEY_ROW.findall(page):
+        explanations[key] = f"{key}\n\n{meaning}\n\nDefault: {default}. Value: {value}.\n"
+    return explanations
+
+
+def _render_section(sections: Sequence[_Section]) -> str:
+    """Return the first of the sections, with its subsections."""
+    first = sections[0]
+    inner = takewhile(lambda section: section.level > first.level, sections[1:])
+    lines = list(first.lines)
+    for section in inner:
+        lines += section.lines
+    return "\n".join(lines).rstrip() + "\n"
 
 
 def find_sections(words: str) -> list[tuple[str, str]]:
-    """The topics of at most MAX_FOUND sections that hold all the words, with their titles; first by words in those."""
+    """Return topic and title of at most MAX_FOUND sections that hold all the words.
+
+    Sections with more of the words in their title come first.
+    """
     patterns = [
         re.compile(rf"(?i)(?<!\w){re.escape(word)}(?:e?s)?(?!\w)") for word in words.split()
     ]
-    found = []
-    for page in _pages():
-        for section in _sections(page.read_text("utf-8")):
-            counts = [len(pattern.findall("\n".join(section.lines))) for pattern in patterns]
-            if counts and all(counts):
-                in_title = sum(bool(pattern.search(section.title)) for pattern in patterns)
-                topic = page.stem if section.level == 1 else f"{page.stem}#{section.anchor}"
-                found.append((-in_title, -sum(counts), topic, section.title))
-    return [(topic, title) for _, _, topic, title in sorted(found)[:MAX_FOUND]]
+    ranked = []
+    for page in _list_pages():
+        for section in _split_sections(page.read_text("utf-8")):
+            text = "\n".join(section.lines)
+            counts = [len(pattern.findall(text)) for pattern in patterns]
+            if not counts or not all(counts):
+                continue
+            in_title = sum(bool(pattern.search(section.title)) for pattern in patterns)
+            topic = page.stem if section.level == 1 else f"{page.stem}#{section.anchor}"
+            ranked.append((-in_title, -sum(counts), topic, section.title))
+    return [(topic, title) for _, _, topic, title in sorted(ranked)[:MAX_FOUND]]
 
 
-def _pages() -> list[Path]:
-    place = next((place for place in PLACES if place.is_dir()), PLACES[0])
-    return sorted(place.rglob("*.md"), key=lambda page: page.stem)
+def _list_pages() -> list[Path]:
+    folder = next((place for place in PLACES if place.is_dir()), PLACES[0])
+    return sorted(folder.rglob("*.md"), key=lambda page: page.stem)
 
 
-def _sections(text: str) -> list[_Section]:
+def _split_sections(text: str) -> list[_Section]:
     lines = text.splitlines()
-    heads = [
-        (at, found)
-        for at, line in enumerate(unfenced_lines(lines))
-        if (found := HEADING.fullmatch(line))
-    ]
-    ends = [*(at for at, _ in heads), len(lines)][1:]
-    return [
-        _Section(
-            len(head[1]),
-            head[2],
-            re.sub(r"[^\w -]", "", head[2]).lower().replace(" ", "-"),
-            lines[at:end],
-        )
-        for (at, head), end in zip(heads, ends, strict=True)
-    ]
+    headings = []
+    for index, line in enumerate(unfenced_lines(lines)):
+        if match := HEADING.fullmatch(line):
+            headings.append((index, match))
+
+    sections = []
+    ends = [*(index for index, _ in headings), len(lines)][1:]
+    for (start, match), end in zip(headings, ends, strict=True):
+        title = match[2]
+        anchor = re.sub(r"[^\w -]", "", title).lower().replace(" ", "-")
+        sections.append(_Section(len(match[1]), title, anchor, lines[start:end]))
+    return sections

@@ -1,4 +1,4 @@
-"""Text from outside in a page of Markdown: it stays text, whatever it holds."""
+"""Untrusted text in a page of Markdown, in which it stays text."""
 
 from __future__ import annotations
 
@@ -11,17 +11,19 @@ from memory_ci.secrets import mask_secrets
 from memory_ci.text import plural, shorten
 
 SPECIAL = re.compile(r"([\\`*_{}\[\]()#+.!|~$:-])")
-"""What means something in CommonMark, in GitHub's tables, formulas, emoji and bare links; a backslash takes it back."""
+"""Signs with a meaning in CommonMark, or in GitHub's tables, formulas, emoji and bare links."""
 
 REFERENCE = re.compile(r"(?<=[@#!])(?=\w)|(?<=:)(?=//)")
-"""Where a zero-width space stops `@name`, `#12` and an address from being what a forge links or notifies."""
+"""Where a zero-width space keeps a forge from linking or notifying `@name`, `#12`, an address."""
 
 TICKS = re.compile("`+")
 HTML = {ord("&"): "&amp;", ord("<"): "&lt;", ord(">"): "&gt;"}
 
 
 def escape_markdown(text: str, width: int) -> str:
-    """`text` in one line of at most `width` characters of its own, without markup, links, mentions or credentials.
+    """Return text in one line, without markup, links, mentions or credentials.
+
+    The text is cut to `width` characters before it is escaped.
 
     >>> escape_markdown("<b>*now*</b>", 80)
     '&lt;b&gt;\\\\*now\\\\*&lt;/b&gt;'
@@ -31,31 +33,34 @@ def escape_markdown(text: str, width: int) -> str:
 
 
 def code(text: str) -> str:
-    """`text` in one line as a code span that it cannot leave (CommonMark 6.1), and in which a forge acts on nothing."""
-    bare = printable(" ".join(mask_secrets(text).split()))
-    ticks = "`" * (max((len(run) for run in TICKS.findall(bare)), default=0) + 1)
-    pad = " " if bare.startswith("`") or bare.endswith("`") else ""
-    return f"{ticks}{pad}{bare}{pad}{ticks}" if bare else ""
+    """Return text as a code span in one line, which it cannot leave (CommonMark 6.1)."""
+    line = printable(" ".join(mask_secrets(text).split()))
+    if not line:
+        return ""
+    longest = max((len(run) for run in TICKS.findall(line)), default=0)
+    ticks = "`" * (longest + 1)
+    pad = " " if line.startswith("`") or line.endswith("`") else ""
+    return f"{ticks}{pad}{line}{pad}{ticks}"
 
 
 def describe_cost(use: EngineUse) -> str:
-    """Which engine learned, with which model, and what that took, in words."""
-    name = code(" ".join(filter(None, (use.name, use.model))))
+    """Return the engine that learned, its model, its cost and its tokens, in words."""
+    name = code(f"{use.name} {use.model or ''}")
     if not use.answers:
         return f"{name}, no model was asked"
-    read = use.input_tokens + use.cache_read_tokens + use.cache_write_tokens
+    input_tokens = use.input_tokens + use.cache_read_tokens + use.cache_write_tokens
     cost = "an unknown sum" if use.cost_usd is None else f"{use.cost_usd:.4f} USD"
     calls = f"{plural(use.answers, 'answer')} in {plural(use.tries, 'call')}"
-    return f"{cost}; {name}, {calls}, {read:,} tokens in, {use.output_tokens:,} out"
+    return f"{cost}; {name}, {calls}, {input_tokens:,} tokens in, {use.output_tokens:,} out"
 
 
 def fit(lines: Iterable[str], limit: int, closing: str) -> str:
-    """The lines as far as they fit into `limit` bytes, and `closing` in place of the rest."""
-    kept: list[str] = []
-    room = limit - len(closing.encode()) - 2
+    """Return the lines that fit into `limit` bytes, and `closing` instead of the others."""
+    fitting: list[str] = []
+    free = limit - len(closing.encode()) - 2
     for line in lines:
-        room -= len(line.encode("utf-8", "replace")) + 1
-        if room < 0:
-            return "".join([*kept, f"\n{closing}\n"])
-        kept.append(f"{line}\n")
-    return "".join(kept)
+        free -= len(line.encode("utf-8", "replace")) + 1
+        if free < 0:
+            return "".join([*fitting, f"\n{closing}\n"])
+        fitting.append(f"{line}\n")
+    return "".join(fitting)

@@ -1,4 +1,7 @@
-"""What commands share and needs no click: the table of options, streams, errors, the clock (read nowhere else)."""
+"""What all commands share without click: options, streams, errors, and the clock.
+
+The clock is read nowhere else.
+"""
 
 from __future__ import annotations
 
@@ -25,24 +28,27 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 MAX_INPUT = 10_000_000
-"""Bytes of a text that is read whole: a task, a plan, an entry. What is longer was meant for somebody else."""
+"""Bytes of a text that is read whole: a task, a plan, an entry. A longer input is a mistake."""
 
 UNSAFE_IN_JSON = re.compile(r"[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
-"""Legal in a JSON string as they are (RFC 8259, section 7), but a terminal obeys them."""
+"""Characters that are legal in a JSON string (RFC 8259, section 7), but that a terminal obeys."""
 
-JSON_VERSION = 1  # Of what `--json` prints: docs/compatibility.md says what changes it.
+JSON_VERSION = 1  # The version of the output of `--json` (docs/compatibility.md).
 COLORS = ("auto", "always", "never")
-NO_ROOM = (errno.ENOSPC, errno.EFBIG, errno.EDQUOT, errno.EIO, errno.EROFS)
+DISK_ERRORS = (errno.ENOSPC, errno.EFBIG, errno.EDQUOT, errno.EIO, errno.EROFS)
 
 
 class Option(NamedTuple):
-    """One option: its flag, and behind a blank the argument of `run` that it fills, if that has another name; how its
-    value is read.
+    """One option of a command.
 
-    `kind` bool takes no value; with a `negation` it is None until one of both is said. `is_multiple`: a tuple of them.
+    Attributes:
+        names: the flag and, after a blank, the argument of `run` that it fills if its name differs.
+        kind: the type of the value; bool takes no value.
+        is_multiple: the option may be repeated; the value is a tuple.
+        negation: the flag for False; without either flag the value is None.
     """
 
-    said: str
+    names: str
     help: str
     kind: type[str | int | bool] = str
     choices: tuple[str, ...] = ()
@@ -53,33 +59,42 @@ class Option(NamedTuple):
 
     @property
     def flag(self) -> str:
-        return self.said.split()[0]
+        """The flag, as `--max-chars`."""
+        return self.names.split()[0]
 
     @property
     def name(self) -> str:
-        return self.said.split()[-1].strip("-").replace("-", "_")
+        """The argument of `run` that the option fills, as `max_chars`."""
+        return self.names.split()[-1].strip("-").replace("-", "_")
 
     @property
-    def initial(self) -> Any:  # noqa: ANN401 - what `kind` says
-        """The value where the option is not given."""
+    def initial(self) -> Any:  # noqa: ANN401 - as `kind`
+        """The value without the flag."""
         if self.is_multiple:
             return ()
         return False if self.kind is bool and not self.negation else self.default
 
 
-def reported(run: Callable[..., T], *args: Any, **extra: Any) -> T:  # noqa: ANN401 - whatever `run` takes
-    """What `run` gives. An error that a user can act on becomes one line, a hint and its exit status.
+def reported(run: Callable[..., T], *args: Any, **options: Any) -> T:  # noqa: ANN401 - as `run`
+    """Call a function, and report an error that a user can act on.
 
-    So does standard output on a full disk: it is the user's to mend, not a fault of ours to trace back.
+    Such an error is printed with a hint and ends the process with its exit status. So does a full
+    disk under standard output, which is no fault of ours to trace back.
     """
+    error: MemoryCIError
     try:
-        return run(*args, **extra)
-    except MemoryCIError as found:
-        error = found
-    except OSError as found:
-        if found.errno not in NO_ROOM:
+        return run(*args, **options)
+    except MemoryCIError as memory_error:
+        error = memory_error
+    except OSError as os_error:
+        if os_error.errno not in DISK_ERRORS:
             raise
-        error = RepositoryError(f"cannot write: {found.strerror}", slug="write-failed")
+        error = RepositoryError(f"cannot write: {os_error.strerror}", slug="write-failed")
+    say(_render_error(error), err=True)
+    sys.exit(error.exit_code)
+
+
+def _render_error(error: MemoryCIError) -> str:
     from memory_ci.cli.manual import link_to
 
     text = f"Error: {printable_lines(error.message)} [{error.slug}]\n"
@@ -89,31 +104,36 @@ def reported(run: Callable[..., T], *args: Any, **extra: Any) -> T:  # noqa: ANN
         path, line, source = error.place
         excerpt, column = render_excerpt(line, source, error.message)
         text += f" --> {printable_lines(path)}:{line}:{column}\n{excerpt}"
-    hint = f"Hint: {printable_lines(error.hint)}\n" if error.hint else ""
-    say(f"{text}{hint}More: {link_to(error.slug)}\n", err=True)
-    sys.exit(error.exit_code)
+    if error.hint:
+        text += f"Hint: {printable_lines(error.hint)}\n"
+    return f"{text}More: {link_to(error.slug)}\n"
 
 
 def say(text: str, *, err: bool = False) -> None:
-    """Text for people, its last line ended: at a terminal folded to the width of that, with colour where it is wanted.
+    """Print text for people, with a line break at its end.
 
-    What is data (JSON, ids, a file's text, what agents are given) is for `echo`. Credentials are masked: a memory file
-    or a commit that was written by hand may hold one, and a job's log is kept. In a job no text is a command.
+    At a terminal it is folded to the width and coloured. Credentials are masked: a memory file or
+    a commit that was written by hand may hold one, and the log of a job is kept. In a job of GitHub
+    Actions no text is a command. Data (JSON, ids, text of files, context of agents) is for `echo`.
     """
     from memory_ci.secrets import mask_secrets  # a hook with nothing to say does not need it
 
     text = mask_secrets(text)
     if is_job_of_runner(os.environ):
         text = disarm_workflow_commands(text)
-    stream = sys.stderr if err else sys.stdout
     if text and not text.endswith("\n"):
         text += "\n"
-    width, is_colored = terminal_width(stream, os.environ), is_colored_for(stream, os.environ)
+
+    stream = sys.stderr if err else sys.stdout
+    width = terminal_width(stream, os.environ)
+    is_colored = is_colored_for(stream, os.environ)
     if width or is_colored:
         from memory_ci.cli.terminal import fold, paint
 
-        text = fold(text, width) if width else text
-        text = paint(text) if is_colored else text
+        if width:
+            text = fold(text, width)
+        if is_colored:
+            text = paint(text)
     if stream is not None and not stream.encoding.lower().startswith("utf"):
         from memory_ci.cli.terminal import BLOCKS
 
@@ -122,12 +142,12 @@ def say(text: str, *, err: bool = False) -> None:
 
 
 def terminal_width(stream: TextIO | None, environ: Mapping[str, str]) -> int:
-    """The columns of a terminal, or as many as COLUMNS says; 0 where no terminal is: there nothing is folded or cut."""
+    """Return the columns of a terminal, or COLUMNS; 0 for another stream, which is not folded."""
     if stream is None or not stream.isatty():
         return 0
-    wanted = environ.get("COLUMNS", "")
-    if wanted.isdecimal() and int(wanted):
-        return int(wanted)
+    columns = environ.get("COLUMNS", "")
+    if columns.isdecimal() and int(columns):
+        return int(columns)
     try:
         return os.get_terminal_size(stream.fileno()).columns or 80
     except OSError:
@@ -136,15 +156,21 @@ def terminal_width(stream: TextIO | None, environ: Mapping[str, str]) -> int:
 
 @contextmanager
 def progress(label: str) -> Iterator[Callable[[int, int], None]]:
-    """How far long work is, in one line on stderr while it goes on: only at a terminal, and gone when it is done."""
+    """Show the progress of long work in one line on stderr, which disappears at the end.
+
+    Nothing is shown if stderr is not a terminal.
+
+    Yields:
+        A function that draws (done, total).
+    """
     if sys.stderr is None or not sys.stderr.isatty():
-        yield lambda done, total: None
+        yield _draw_nothing
         return
     from memory_ci.cli.terminal import bar
 
     def draw(done: int, total: int) -> None:
         share = f" {bar(done / total, 20)} {done / total:.0%}" if total else "…"
-        echo(f"\x1b[K{label}{share}\r", err=True)  # whatever is said next stands in its place
+        echo(f"\x1b[K{label}{share}\r", err=True)  # The next output overwrites it.
 
     draw(0, 0)
     try:
@@ -153,15 +179,20 @@ def progress(label: str) -> Iterator[Callable[[int, int], None]]:
         echo("\x1b[K", err=True)
 
 
+def _draw_nothing(done: int, total: int) -> None:
+    pass
+
+
 def is_terminal() -> bool:
-    """Whether a person reads standard output."""
+    """Tell whether a person reads standard output."""
     return sys.stdout is not None and sys.stdout.isatty()
 
 
 def is_colored_for(stream: TextIO | None, environ: Mapping[str, str]) -> bool:
-    """Whether text for people is coloured there: as NO_COLOR, FORCE_COLOR or CLICOLOR_FORCE say, else at a terminal.
+    """Tell whether text for people is coloured on a stream.
 
-    A job of CI has none of its own accord (no-color.org, force-color.org, bixense.com/clicolors).
+    NO_COLOR, FORCE_COLOR and CLICOLOR_FORCE decide, else only terminals have colours, except in a
+    job of CI (no-color.org, force-color.org, bixense.com/clicolors).
     """
     if environ.get("NO_COLOR"):
         return False
@@ -171,16 +202,17 @@ def is_colored_for(stream: TextIO | None, environ: Mapping[str, str]) -> bool:
     return not is_plain and stream is not None and stream.isatty()
 
 
-def choose_color(wanted: str, environ: MutableMapping[str, str]) -> None:
-    """What `--color` says: it stands above the environment, and what we start is told alike."""
-    if wanted != "auto":
-        for name in ("NO_COLOR", "FORCE_COLOR", "CLICOLOR_FORCE"):
-            environ.pop(name, None)
-        environ["FORCE_COLOR" if wanted == "always" else "NO_COLOR"] = "1"
+def choose_color(color: str, environ: MutableMapping[str, str]) -> None:
+    """Put `--color` into the environment, for this process and those that it starts."""
+    if color == "auto":
+        return
+    for name in ("NO_COLOR", "FORCE_COLOR", "CLICOLOR_FORCE"):
+        environ.pop(name, None)
+    environ["FORCE_COLOR" if color == "always" else "NO_COLOR"] = "1"
 
 
 def echo(text: str, *, err: bool = False) -> None:
-    """Write `text` to standard output or standard error as it is, at once; click knows what to do with odd streams."""
+    """Write text unchanged to standard output or error, and flush; click handles odd streams."""
     stream = sys.stderr if err else sys.stdout
     if stream is None or stream.encoding.lower() != "utf-8":
         import click
@@ -192,7 +224,10 @@ def echo(text: str, *, err: bool = False) -> None:
 
 
 def is_job_of_runner(environ: Mapping[str, str]) -> bool:
-    """Whether GitHub Actions, Azure Pipelines or TeamCity runs us: they obey what they find in the log."""
+    """Return whether a runner that obeys commands in its log runs this process.
+
+    These are GitHub Actions, Azure Pipelines and TeamCity.
+    """
     is_actions = environ.get("GITHUB_ACTIONS") == "true"
     return is_actions or "TF_BUILD" in environ or "TEAMCITY_VERSION" in environ
 
@@ -210,16 +245,19 @@ def disarm_workflow_commands(text: str) -> str:
 
 
 class JobLog(io.TextIOWrapper):
-    """Standard error in a job of a forge: whatever is written, the runner finds no workflow command in it."""
+    """Standard error in a job of a runner, with no workflow command that the runner obeys."""
 
     def write(self, text: str) -> int:
-        """Write `text`, with a blank in what would be a command."""
+        """Write text, with a blank in what would be a command."""
         super().write(disarm_workflow_commands(text))
         return len(text)
 
 
 def guard_job_log(environ: Mapping[str, str]) -> None:
-    """Make standard error a `JobLog` in a job; on standard output `say` does the same, and data stays as it is."""
+    """Make standard error a `JobLog` in a job of a runner.
+
+    On standard output `say` does the same; data stays unchanged.
+    """
     if is_job_of_runner(environ) and sys.stderr is not None:
         sys.stderr = JobLog(
             sys.stderr.buffer, encoding="utf-8", errors="backslashreplace", line_buffering=True
@@ -227,46 +265,48 @@ def guard_job_log(environ: Mapping[str, str]) -> None:
 
 
 def now() -> datetime:
-    """The time; SOURCE_DATE_EPOCH, if set, is the clock (reproducible-builds.org)."""
+    """Return the time, or SOURCE_DATE_EPOCH if it is set (reproducible-builds.org)."""
     epoch = os.environ.get("SOURCE_DATE_EPOCH", "")
     if epoch.isascii() and epoch.isdigit():
         try:
             return datetime.fromtimestamp(int(epoch), UTC)
         except (ValueError, OverflowError, OSError) as error:
-            from click import UsageError  # the only error that is click's to report
+            from click import UsageError  # click reports it
 
             raise UsageError(f"SOURCE_DATE_EPOCH is no time: {error}") from error
-    return datetime.now(UTC)  # noqa: TID251 - here the clock is read, and passed down
+    return datetime.now(UTC)  # noqa: TID251 - the one place that reads the clock
 
 
 def today() -> date:
-    """Today in UTC: the same day for every runner."""
+    """Return today in UTC: the same day for every runner."""
     return now().date()
 
 
 def workspace(*, is_quiet: bool = False) -> Workspace:
-    """The workspace of the current directory, with the configuration of its work tree.
+    """Open the current directory with the configuration of its work tree.
 
-    Unknown keys of that are warned of on stderr, unless git itself has started us.
+    Args:
+        is_quiet: do not warn of unknown keys on stderr, because git itself has started us.
     """
     from memory_ci.memory.workspace import open_workspace
 
-    found = open_workspace(Path.cwd())
-    warn(() if is_quiet else found.findings)
-    return found
+    opened = open_workspace(Path.cwd())
+    if not is_quiet:
+        warn(opened.findings)
+    return opened
 
 
 def committed_workspace() -> Workspace:
-    """The workspace for commands that work on a branch: they read the configuration that is committed there."""
+    """Open the current directory with the committed configuration, to work on a branch."""
     from memory_ci.memory.workspace import open_committed
 
-    found = open_committed(Path.cwd())
-    warn(found.findings)
-    return found
+    opened = open_committed(Path.cwd())
+    warn(opened.findings)
+    return opened
 
 
 def mask_strings(value: Any) -> Any:  # noqa: ANN401 - any JSON value
-    """Return a JSON value in which credentials are masked, wherever a text holds one."""
+    """Return a JSON value with all credentials masked."""
     from memory_ci.secrets import mask_secrets
 
     if isinstance(value, str):
@@ -279,50 +319,66 @@ def mask_strings(value: Any) -> Any:  # noqa: ANN401 - any JSON value
 
 
 def echo_json(value: Any) -> None:  # noqa: ANN401 - any record
-    """A record as indented JSON on stdout, with the version of its schema; a list is of version 1.
+    """Print a record as indented JSON with the version of its schema, and credentials masked.
 
-    Credentials in it are masked.
+    A list is of version 1.
     """
     plain = mask_strings(msgspec.to_builtins(value, str_keys=True))
-    named = {"schema_version": JSON_VERSION, **plain} if isinstance(plain, dict) else plain
-    text = msgspec.json.format(msgspec.json.encode(named), indent=2).decode()
-    echo(UNSAFE_IN_JSON.sub(lambda found: f"\\u{ord(found[0]):04x}", text) + "\n")
+    if isinstance(plain, dict):
+        plain = {"schema_version": JSON_VERSION, **plain}
+    text = msgspec.json.format(msgspec.json.encode(plain), indent=2).decode()
+    echo(UNSAFE_IN_JSON.sub(_escape_in_json, text) + "\n")
+
+
+def _escape_in_json(match: re.Match[str]) -> str:
+    return f"\\u{ord(match[0]):04x}"
 
 
 def warn(findings: Iterable[Finding]) -> None:
-    """Findings of a command that goes on all the same, one line each on stderr."""
+    """Print the findings of a command that continues, one line each on stderr."""
     for finding in findings:
         say(f"Warning: {render_finding(finding, with_level=False)}", err=True)
 
 
 def utf8(text: str) -> str:
-    """An argument as the text its bytes are, whatever the locale made of them; what is no UTF-8 becomes U+FFFD."""
+    """Return an argument decoded as UTF-8, whatever the locale; invalid bytes become U+FFFD."""
     return os.fsencode(text).decode("utf-8", "replace")
 
 
 def has_input() -> bool:
-    """Whether something is piped in."""
+    """Tell whether something is piped in."""
     return sys.stdin is not None and not sys.stdin.isatty()
 
 
-def read_words_or_input(words: Sequence[str], asked: str, command: str) -> str:
-    """The words of the command line, else what is piped in. Raises click.UsageError, which asks for one of them."""
+def read_words_or_input(words: Sequence[str], request: str, command: str) -> str:
+    """Return the words of the command line, else standard input.
+
+    Args:
+        words: the positional arguments.
+        request: the sentence that asks for a text if there is neither, as "Say what the task is".
+        command: the name of the command, for that sentence.
+
+    Raises:
+        click.UsageError: there is neither.
+    """
     if words:
         return utf8(" ".join(words))
     if not has_input():
-        from click import UsageError  # click's to report
+        from click import UsageError  # click reports it
 
-        raise UsageError(f'{asked}: memory-ci {command} "…", or pipe it in.')
+        raise UsageError(f'{request}: memory-ci {command} "…", or pipe it in.')
     return read_input()
 
 
 def read_input() -> str:
-    """Standard input as UTF-8. Raises UsageError (input-too-long)."""
+    """Read standard input as UTF-8.
+
+    Raises:
+        UsageError: input-too-long.
+    """
     data = sys.stdin.buffer.read(MAX_INPUT + 1)
     if len(data) > MAX_INPUT:
-        message, hint = (
-            f"the text is longer than {MAX_INPUT:,} bytes",
-            "Give the part that says what it is about.",
-        )
+        message = f"the text is longer than {MAX_INPUT:,} bytes"
+        hint = "Give the part that says what it is about."
         raise UsageError(message, slug="input-too-long", hint=hint)
     return data.decode("utf-8", "replace")

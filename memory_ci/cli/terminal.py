@@ -1,6 +1,6 @@
-"""The look of text at a terminal: lines folded to its width, colour by what a word is, bars, lines of files.
+"""Text at a terminal: folded to its width, coloured, in columns, with bars and excerpts of files.
 
-Text is made without any of it and means the same without: what is piped is neither folded nor cut nor coloured.
+Text means the same without it: output to a pipe is neither folded nor cut nor coloured.
 """
 
 from __future__ import annotations
@@ -20,7 +20,12 @@ if TYPE_CHECKING:
     from memory_ci.records.entry import Located
     from memory_ci.records.episode import UseCount
 
-RED, GREEN, YELLOW, CYAN, BOLD, DIM = "31", "32", "33", "36", "1", "2"
+RED = "31"
+GREEN = "32"
+YELLOW = "33"
+CYAN = "36"
+BOLD = "1"
+DIM = "2"
 LOOKS = (
     (r"^(?:Error|error|fail|refused)\b", f"{BOLD};{RED}"),
     (r"^(?:Warning|warning|warn)\b", YELLOW),
@@ -30,14 +35,10 @@ LOOKS = (
     (r"(?<= of 100, )green|█+", GREEN),
     (r"(?<= of 100, )yellow", YELLOW),
     (r"(?<= of 100, )red", RED),
-    (
-        r"(?<![\w/.-])[\w./-]*\.\w+:\d+(?::\d+|-\d+)?(?![\w-])",
-        BOLD,
-    ),  # path:line, which terminals open
-    (
-        r"(?<![\w/.+:-])[0-9a-f]{8}(?![\w-])",
-        YELLOW,
-    ),  # an id, in the colour that git has for its own
+    # path:line, which terminals open
+    (r"(?<![\w/.-])[\w./-]*\.\w+:\d+(?::\d+|-\d+)?(?![\w-])", BOLD),
+    # an id, in the colour that git uses for its own
+    (r"(?<![\w/.+:-])[0-9a-f]{8}(?![\w-])", YELLOW),
     (r"`[^`\n]+`", CYAN),
     (r"░+|^ *\d* \|(?= |$)", DIM),
     (r"(?<!\^)\^+$", f"{BOLD};{RED}"),
@@ -45,13 +46,13 @@ LOOKS = (
 )
 PAINT = re.compile("|".join(f"({pattern})" for pattern, _ in LOOKS), re.MULTILINE)
 LEAD = re.compile(r"[\s│├└─>]*(?:-> |[-*-] |\d+\. )?")
-WORD = re.compile(r"(?:`[^`]{1,60}`|\S)+")  # What backticks quote is one.
+WORD = re.compile(r"(?:`[^`]{1,60}`|\S)+")  # A quotation in backticks is one word.
 CELL = re.compile(r"\S  +(?=\S)")
 COMMAND = re.compile(r"(?:^\s*(?:-> )?(?:memory-ci|git|gh)|: (?:git|gh)) \w")
-"""Where a line has a command to copy, which a line break would break."""
+"""A command in a line, which somebody may copy; a line break would break it."""
 
 BLOCK = re.compile(r"#|>|<!--| *(?:[-*+]|\d+\.) ")
-"""Where a line of Markdown begins a block of its own."""
+"""The start of a block in a line of Markdown."""
 
 EXCERPT = re.compile(r" *\d* \| ")
 LITERAL = re.compile(r"\"(?:\\.|[^\"\\])*\"|'(?:\\.|[^'\\])*'|`[^`]*`")
@@ -59,223 +60,253 @@ EDITED_SYMBOL = re.compile(r"`([^`]+)` (?:edited|removed) (?=in\b|here\b)")
 """The definition that a finding on cited code names, as `CodeEdit` writes it."""
 
 NARROWEST = 40
-FAR = 60  # Columns of a line of a file before what is meant, of which half are shown.
+FAR = 60  # Columns before the marked part of a file's line that are shown; if more, half of them.
 
 
 def paint(text: str) -> str:
-    """`text` with the colours of what stands in it; without them it is the same."""
-    return PAINT.sub(
-        lambda found: f"\x1b[{LOOKS[(found.lastindex or 1) - 1][1]}m{found[0]}\x1b[0m", text
-    )
+    """Return text with colours."""
+    return PAINT.sub(_paint_match, text)
+
+
+def _paint_match(match: re.Match[str]) -> str:
+    _, style = LOOKS[(match.lastindex or 1) - 1]
+    return f"\x1b[{style}m{match[0]}\x1b[0m"
 
 
 def fold(text: str, width: int) -> str:
-    r"""Lines of at most `width` columns, broken between words; what goes on stands below the last column it began in.
+    r"""Break lines between words to a width; continuations are indented as the last cell.
 
-    A word that is longer, such as a path, stays whole: terminals open it. So does a command, which is copied.
+    A longer word, such as a path, stays whole: terminals open it. So does a command, which is
+    copied.
 
     >>> fold("truth  100.0  fresh 100%, marked 0%, withheld 0%, unanchored 0%\n", 44)
     'truth  100.0  fresh 100%, marked 0%,\n              withheld 0%, unanchored 0%\n'
     """
-    return "".join(
-        f"{part}\n" for line in text.splitlines() for part in _parts(line, max(width, NARROWEST))
-    )
+    width = max(width, NARROWEST)
+    parts: list[str] = []
+    for line in text.splitlines():
+        parts += _fold_line(line, width)
+    return "".join(f"{part}\n" for part in parts)
 
 
-def _parts(line: str, width: int) -> Iterable[str]:
-    cells = [found.end() for found in CELL.finditer(line) if found.end() <= width * 0.6]
-    if columns(line) <= width or (COMMAND.search(line) and not cells):
+def _fold_line(line: str, width: int) -> Iterable[str]:
+    cell_starts = [match.end() for match in CELL.finditer(line) if match.end() <= width * 0.6]
+    if columns(line) <= width or (COMMAND.search(line) and not cell_starts):
         return [line]
-    return (
-        [cut(line, width)] if EXCERPT.match(line) else _wrapped(line, max(cells, default=0), width)
-    )
+    if EXCERPT.match(line):
+        return [cut(line, width)]
+    return _wrap(line, max(cell_starts, default=0), width)
 
 
-def _wrapped(line: str, indent: int, width: int) -> Iterator[str]:
-    """`line` in parts; what goes on stands below column `indent`, and not before what leads the line."""
+def _wrap(line: str, indent: int, width: int) -> Iterator[str]:
+    """Yield the parts of a line; continuations begin at `indent`, or after the lead of the line."""
     head = line[: max(indent, LEAD.match(line).end())]  # type: ignore[union-attr] # it always matches
-    shown, is_empty = head, True
+    part = head
+    is_empty = True
     for word in WORD.findall(line[len(head) :]):
-        if not is_empty and columns(f"{shown}{word}") > width:
-            yield shown.rstrip()
-            shown = " " * columns(head)
-        shown, is_empty = f"{shown}{word} ", False
-    yield shown.rstrip()
+        if not is_empty and columns(f"{part}{word}") > width:
+            yield part.rstrip()
+            part = " " * columns(head)
+        part = f"{part}{word} "
+        is_empty = False
+    yield part.rstrip()
 
 
 def fold_markdown(text: str, width: int) -> str:
-    r"""A page of Markdown in `width` columns: prose and items are folded, a row of a table is an item, code stays.
+    r"""Fold a page of Markdown; a row of a table becomes an item, and code stays unchanged.
 
     >>> fold_markdown("Prose that\ngoes on.\n\n| key | default |\n|---|---|\n| `a` | 1 |\n", 80)
     'Prose that goes on.\n\nkey: default\n- `a`: 1\n'
     """
     width = max(width, NARROWEST)
-    parts = (
-        part
-        for line, is_code in _blocks(text)
-        for part in ([line] if is_code else _wrapped(line, 0, width))
-    )
+    parts: list[str] = []
+    for line, is_code in _join_blocks(text):
+        if is_code:
+            parts.append(line)
+        else:
+            parts += _wrap(line, 0, width)
     return "".join(f"{part}\n" for part in parts)
 
 
-def _blocks(text: str) -> list[tuple[str, bool]]:
-    """Each paragraph, item, row and empty line of Markdown as one line, each line of code, and whether it is code."""
+def _join_blocks(text: str) -> list[tuple[str, bool]]:
+    """Return each block of Markdown as one line, and whether it is code.
+
+    A block is a paragraph, an item, a row, an empty line, or a line of code.
+    """
     blocks: list[tuple[str, bool]] = []
-    goes_on, lines = False, text.splitlines()
-    for line, bare in zip(lines, unfenced_lines(lines), strict=True):
-        is_code = bare != line or (
-            bare.startswith("    ") and not goes_on
-        )  # in a fence, or indented
-        if bare.startswith("|"):
-            row = _row_as_item(bare, is_head=not (blocks and blocks[-1][0]))
-            blocks += [(row, False)] if row else []
-            goes_on = False
-        elif goes_on and not is_code and bare.strip() and not BLOCK.match(bare):
-            blocks[-1] = (f"{blocks[-1][0]} {bare.strip()}", False)
+    continues = False
+    lines = text.splitlines()
+    for line, unfenced in zip(lines, unfenced_lines(lines), strict=True):
+        is_fenced = unfenced != line
+        is_code = is_fenced or (unfenced.startswith("    ") and not continues)
+        if unfenced.startswith("|"):
+            is_head = not (blocks and blocks[-1][0])
+            item = _row_as_item(unfenced, is_head=is_head)
+            if item:
+                blocks.append((item, False))
+            continues = False
+        elif continues and not is_code and unfenced.strip() and not BLOCK.match(unfenced):
+            paragraph, _ = blocks[-1]
+            blocks[-1] = (f"{paragraph} {unfenced.strip()}", False)
         else:
             blocks.append((line, is_code))
-            goes_on = not is_code and bool(bare.strip()) and not bare.startswith("#")
+            continues = not is_code and bool(unfenced.strip()) and not unfenced.startswith("#")
     return blocks
 
 
 def _row_as_item(row: str, *, is_head: bool) -> str:
-    """`- first: second | third`; nothing for the line below the names of the columns.
+    """Return `- first: second | third`; "" for the line below the names of the columns.
 
-    >>> _row_as_item("| `push` | one push | write |", is_head=False), _row_as_item("|---|---|", is_head=False)
-    ('- `push`: one push | write', '')
+    >>> _row_as_item("| `push` | one push | write |", is_head=False)
+    '- `push`: one push | write'
+    >>> _row_as_item("|---|---|", is_head=False)
+    ''
     """
-    first, *rest = (
-        cell.strip().replace("\\|", "|") for cell in re.split(r"(?<!\\)\|", row.strip().strip("|"))
-    )
-    if not first.strip("-: ") and not "".join(rest).strip("-: "):
+    cells = re.split(r"(?<!\\)\|", row.strip().strip("|"))
+    first, *others = [cell.strip().replace("\\|", "|") for cell in cells]
+    if not first.strip("-: ") and not "".join(others).strip("-: "):
         return ""
-    return f"{'' if is_head else '- '}{first}{': ' if first and rest else ''}{' | '.join(rest)}"
+    bullet = "" if is_head else "- "
+    colon = ": " if first and others else ""
+    return f"{bullet}{first}{colon}{' | '.join(others)}"
 
 
 def columns(text: str) -> int:
-    """How many columns of a terminal a text takes: two for each wide letter, none for an accent of its own."""
+    """Count the columns of a text: two for a wide letter, none for a combining accent."""
     if text.isascii():
         return len(text)
-    return sum(
-        0 if unicodedata.combining(char) else 1 + (unicodedata.east_asian_width(char) in "WF")
-        for char in text
-    )
+    count = 0
+    for char in text:
+        if not unicodedata.combining(char):
+            count += 2 if unicodedata.east_asian_width(char) in "WF" else 1
+    return count
 
 
 def cut(text: str, width: int) -> str:
-    """`text` in at most `width` columns, with an ellipsis for what is left out."""
+    """Cut a text to a width in columns, with an ellipsis."""
     if columns(text) <= width:
         return text
-    kept = text[: max(width - 1, 0)]
-    while columns(kept) > max(width - 1, 0):
-        kept = kept[:-1]
-    return f"{kept.rstrip()}…"
+    available = max(width - 1, 0)
+    start = text[:available]
+    while columns(start) > available:
+        start = start[:-1]
+    return f"{start.rstrip()}…"
 
 
 def render_rows(rows: Sequence[Sequence[str]], width: int = 0) -> str:
-    """A line a row, its cells in columns; cut to `width`, if that is given."""
+    """Return a line for each row, its cells aligned, and cut to a width unless that is 0."""
     sizes = [max(map(columns, cells)) for cells in zip(*rows, strict=True)]
     sizes[-1:] = [0]
-    lines = (
-        "  ".join(
+    lines = []
+    for row in rows:
+        padded = [
             f"{cell}{' ' * (size - columns(cell))}" for cell, size in zip(row, sizes, strict=True)
-        ).rstrip()
-        for row in rows
-    )
-    return "".join(f"{cut(line, width) if width else line}\n" for line in lines)
+        ]
+        line = "  ".join(padded).rstrip()
+        lines.append(cut(line, width) if width else line)
+    return "".join(f"{line}\n" for line in lines)
 
 
 def render_entries(
     ranked: Sequence[tuple[float, Located]], usage: Mapping[str, UseCount], width: int = 0
 ) -> str:
-    """A line an entry: id, prominence, `used/given` where any was given, type, scope, title. With a `width`, at a
-    terminal, the columns have names, and each entry is one line."""
-    ids = short_ids(place.entry.id for _, place in ranked)
-    heads = (
-        [("id", "score", *(["used/given"] if usage else []), "type", "scope", "title")]
-        if width and ranked
-        else []
-    )
-    rows = [
-        (
-            ids[place.entry.id],
-            f"{value:.2f}",
-            *(
-                [f"{one.used}/{one.given}" if (one := usage.get(place.entry.id)) else ""]
-                if usage
-                else []
-            ),
-            place.entry.type,
-            place.scope.target,
-            f"{'' if place.entry.status == 'active' else f'({place.entry.status}) '}{place.entry.title}",
-        )
-        for value, place in ranked
-    ]
-    return render_rows([*heads, *([printable(cell) for cell in row] for row in rows)], width)
+    """Return a line for each entry: id, prominence, `used/given`, type, scope, title.
+
+    Args:
+        ranked: entries with their prominence.
+        usage: use counts by id; the column is left out if there are none.
+        width: the columns of a terminal, for which the columns have names; 0 elsewhere.
+    """
+    ids = short_ids(located.entry.id for _, located in ranked)
+    rows = []
+    if width and ranked:
+        counts = ["used/given"] if usage else []
+        rows.append(["id", "score", *counts, "type", "scope", "title"])
+    for value, located in ranked:
+        entry = located.entry
+        counts = [_render_count(usage.get(entry.id))] if usage else []
+        status = "" if entry.status == "active" else f"({entry.status}) "
+        title = f"{status}{entry.title}"
+        cells = [ids[entry.id], f"{value:.2f}", *counts, entry.type, located.scope.target, title]
+        rows.append([printable(cell) for cell in cells])
+    return render_rows(rows, width)
+
+
+def _render_count(count: UseCount | None) -> str:
+    return f"{count.used}/{count.given}" if count else ""
 
 
 def short_ids(ids: Iterable[str]) -> dict[str, str]:
-    """Each id by so much of its start as tells all of them apart, 8 characters at least."""
-    known = set(ids)
-    size = next(
-        (size for size in range(8, 36) if len({one[:size] for one in known}) == len(known)), 36
-    )
-    return {one: one[:size] for one in known}
+    """Return each id cut to the length at which all differ, 8 characters at least."""
+    unique = set(ids)
+    for size in range(8, 36):
+        if len({id_[:size] for id_ in unique}) == len(unique):
+            return {id_: id_[:size] for id_ in unique}
+    return {id_: id_[:36] for id_ in unique}
 
 
 def render_csv(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """Rows as CSV (RFC 4180), of which no text is a formula to a spreadsheet: an apostrophe stands before one."""
+    """Return rows as CSV (RFC 4180); an apostrophe keeps text from being a formula."""
     text = StringIO()
+    writer = csv.writer(text)
     for row in (head, *rows):
-        cells = (printable(cell) if isinstance(cell, str) else cell for cell in row)
-        csv.writer(text).writerow(
-            re.sub(r"^(?=[=+@-])", "'", one) if isinstance(one, str) else one for one in cells
-        )
+        writer.writerow([_csv_cell(value) for value in row])
     return text.getvalue()
 
 
+def _csv_cell(value: object) -> object:
+    if not isinstance(value, str):
+        return value
+    return re.sub(r"^(?=[=+@-])", "'", printable(value))
+
+
 def render_excerpt(
-    line: int, source: str, said: str, symbols: Sequence[str] | None = None
+    line: int, source: str, message: str, symbols: Sequence[str] | None = None
 ) -> tuple[str, int]:
-    """Return a line of a file with carets below what is meant, and the column (from 1) where that begins.
+    """Return a line of a file with carets below the part that a message concerns.
 
     Args:
         line: the number of the line.
         source: the line.
-        said: a message, whose words tell what is meant.
-        symbols: names of definitions of which one is meant, instead of what `said` tells.
+        message: a message, whose words name the part.
+        symbols: names of definitions that are the part, instead of the words of the message.
+
+    Returns:
+        The excerpt, and the column (from 1) where the part begins.
     """
-    shown = printable(source.expandtabs(4).rstrip())
-    first, last = _focus(shown, said) if symbols is None else _find_symbol(shown, symbols)
+    text = printable(source.expandtabs(4).rstrip())
+    first, last = _focus(text, message) if symbols is None else _find_symbol(text, symbols)
     column = first + 1
     if first > FAR:
-        shown, first, last = (
-            f"…{shown[first - FAR // 2 :]}",
-            FAR // 2 + 1,
-            last - first + FAR // 2 + 1,
-        )
+        half = FAR // 2
+        text = f"…{text[first - half :]}"
+        last = last - first + half + 1
+        first = half + 1
     gutter = " " * len(str(line))
-    marks = f"{' ' * columns(shown[:first])}{'^' * max(columns(shown[first:last]), 1)}"
-    return f"{gutter} |\n{line} | {shown}\n{gutter} | {marks}\n", column
+    indent = " " * columns(text[:first])
+    carets = "^" * max(columns(text[first:last]), 1)
+    return f"{gutter} |\n{line} | {text}\n{gutter} | {indent}{carets}\n", column
 
 
-def _focus(source: str, said: str) -> tuple[int, int]:
-    """Where the words stand that a message quotes, else the key that it names, else all of the line."""
-    quoted = [found[2] for found in re.finditer(r"(['\"`])(.+?)\1", said)]
-    keys = [f"{word}:" for word in re.findall(r"\w+", said)]
-    for word in (*quoted, *(one.rpartition(".")[2] for one in quoted), *keys):
-        if word and (at := source.find(word)) >= 0:
-            return at, at + len(word.rstrip(":"))
+def _focus(source: str, message: str) -> tuple[int, int]:
+    """Find the words that a message quotes, else the key that it names, else the whole line."""
+    quoted = [match[2] for match in re.finditer(r"(['\"`])(.+?)\1", message)]
+    last_parts = [word.rpartition(".")[2] for word in quoted]
+    keys = [f"{word}:" for word in re.findall(r"\w+", message)]
+    for word in (*quoted, *last_parts, *keys):
+        start = source.find(word)
+        if word and start >= 0:
+            return start, start + len(word.rstrip(":"))
     return _find_text(source)
 
 
 def _find_symbol(source: str, symbols: Iterable[str]) -> tuple[int, int]:
-    """Return where the last part of a symbol stands as a name, outside of literals; else all of the line."""
+    """Find the last part of a symbol as a name outside of literals, else the whole line."""
     code = LITERAL.sub(lambda literal: " " * len(literal[0]), source)
     for symbol in symbols:
         name = symbol.rpartition(".")[2]
-        if found := re.search(rf"(?<![\w$]){re.escape(name)}(?![\w$])", code):
-            return found.span()
+        if match := re.search(rf"(?<![\w$]){re.escape(name)}(?![\w$])", code):
+            return match.span()
     return _find_text(source)
 
 
@@ -284,26 +315,24 @@ def _find_text(source: str) -> tuple[int, int]:
 
 
 def render_finding_block(finding: Finding, source: str | None) -> str:
-    """A finding as ruff shows one: `FILE:LINE:COLUMN: code message`, the line itself, and what to do."""
-    message, hint = (
-        printable(finding.message),
-        f"help: {printable(finding.hint)}\n" if finding.hint else "",
-    )
-    level = "" if finding.level == "error" else f" ({finding.level})"
+    """Return a finding as ruff shows it: `FILE:LINE:COLUMN: code message`, excerpt, and hint."""
     symbols = EDITED_SYMBOL.findall(finding.message) if finding.code.startswith("anchor-") else None
-    excerpt, column = (
-        render_excerpt(finding.line, source, finding.message, symbols) if source else ("", 1)
-    )
+    excerpt = ""
+    column = 1
+    if source:
+        excerpt, column = render_excerpt(finding.line, source, finding.message, symbols)
+    level = "" if finding.level == "error" else f" ({finding.level})"
+    hint = f"help: {printable(finding.hint)}\n" if finding.hint else ""
     place = f"{printable(finding.path)}:{finding.line}:{column}"
-    return f"{place}: {finding.code}{level} {message}\n{excerpt}{hint}\n"
+    return f"{place}: {finding.code}{level} {printable(finding.message)}\n{excerpt}{hint}\n"
 
 
 BLOCKS = str.maketrans({"█": "#", "░": "-", "…": ".", "·": ","})
-"""What stands for them where a stream has no Unicode."""
+"""Substitutes for a stream without Unicode."""
 
 
 def bar(share: float, width: int = 10) -> str:
-    """A share of 1 as a bar.
+    """Return a bar for a share of 1.
 
     >>> bar(0.5, 4)
     '██░░'

@@ -1,4 +1,4 @@
-"""The group of commands; each is imported when it is called, so that `retrieve` does not pay for `record`."""
+"""The root command; a command is imported only when it is called."""
 
 from __future__ import annotations
 
@@ -14,16 +14,18 @@ from memory_ci import __version__
 from memory_ci.cli.plain import COLORS, choose_color, reported, say
 from memory_ci.commands.table import COMMANDS, group_commands
 
-ARGUMENTS = "memory_ci.arguments"  # Of the context: the command with what stands behind it.
+ARGUMENTS = "memory_ci.arguments"  # Key of the context for the command and its arguments.
 
 
 class LazyGroup(click.Group):
-    """A group that imports the module of a command when that is asked for."""
+    """A group that imports the module of a command when the command is called."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
+        """List the commands that `--help` shows."""
         return [name for name, command in COMMANDS.items() if command.group]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import a command; None if there is no such command."""
         if cmd_name not in COMMANDS:
             return None
         module = importlib.import_module(f"memory_ci.commands.{COMMANDS[cmd_name].module}")
@@ -33,7 +35,7 @@ class LazyGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """The command that is called; of one that there is not, those of a like name are named."""
+        """Find the command that is called; the error for an unknown one names similar ones."""
         ctx.meta[ARGUMENTS] = args
         try:
             return super().resolve_command(ctx, args)
@@ -43,35 +45,33 @@ class LazyGroup(click.Group):
             close = get_close_matches(args[0], self.list_commands(ctx))
             if not close:
                 raise
-            raise click.UsageError(
-                f"{error.message} Did you mean {' or '.join(close)}?", ctx
-            ) from error
+            message = f"{error.message} Did you mean {' or '.join(close)}?"
+            raise click.UsageError(message, ctx) from error
 
     def invoke(self, ctx: click.Context) -> Any:  # noqa: ANN401 - click's own
-        """Run the command; where `--color` stands behind it, it is said that it goes before."""
+        """Run the command; explain that `--color` goes before it, if it comes after."""
         try:
             return super().invoke(ctx)
         except click.NoSuchOption as error:
             if error.option_name != "--color" or error.ctx is None:
                 raise
-            said = " ".join(ctx.meta[ARGUMENTS])
-            wanted = next(
-                (color for color in COLORS if re.search(rf"--color[ =]{color}\b", said)), "WHEN"
-            )
-            called = error.ctx.command_path.replace("memory-ci", f"memory-ci --color {wanted}", 1)
-            raise click.UsageError(
-                f"{error.message} It goes before the command: `{called}`.", error.ctx
-            ) from error
+            arguments = " ".join(ctx.meta[ARGUMENTS])
+            colors = (color for color in COLORS if re.search(rf"--color[ =]{color}\b", arguments))
+            color = next(colors, "WHEN")
+            path = error.ctx.command_path.replace("memory-ci", f"memory-ci --color {color}", 1)
+            message = f"{error.message} It goes before the command: `{path}`."
+            raise click.UsageError(message, error.ctx) from error
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the overview of commands by group, without importing any."""
         width = max(map(len, COMMANDS))
         for group, names in group_commands().items():
             with formatter.section(group):
                 formatter.write_dl([(name.ljust(width), COMMANDS[name].summary) for name in names])
 
-    def main(self, args: Sequence[str] | None = None, *rest: Any, **extra: Any) -> Any:  # noqa: ANN401 - click's own
-        """Errors a user can act on are reported; others keep their traceback."""
-        return reported(super().main, args, *rest, **extra)
+    def main(self, args: Sequence[str] | None = None, *others: Any, **options: Any) -> Any:  # noqa: ANN401 - click's
+        """Run the command line; errors that a user can act on are printed without a traceback."""
+        return reported(super().main, args, *others, **options)
 
 
 @click.group(
@@ -87,7 +87,8 @@ class LazyGroup(click.Group):
 def main(ctx: click.Context, color: str) -> None:
     """Git-native memory for coding agents.
 
-    Merged work becomes learnings in MEMORY.md, committed; an agent's next job is given those that fit its task.
+    Merged work becomes learnings in MEMORY.md, committed; an agent's next job is given those that
+    fit its task.
 
     \b
     Example:
@@ -95,14 +96,12 @@ def main(ctx: click.Context, color: str) -> None:
       memory-ci record
       memory-ci retrieve "retry failed payments"
 
-    Exit status: 0 done, 1 findings, 2 usage or configuration, 3 a memory file cannot be read or rewritten,
-    4 repository, 5 engine or network, 130 interrupted.
+    Exit status: 0 done, 1 findings, 2 usage or configuration, 3 a memory file cannot be read or
+    rewritten, 4 repository, 5 engine or network, 130 interrupted.
     """
     choose_color(color, os.environ)
     if ctx.invoked_subcommand is None:
         names = group_commands()["Everyday"]
-        say("".join(f"memory-ci {name:<9} {COMMANDS[name].summary}\n" for name in names))
+        lines = [f"memory-ci {name:<9} {COMMANDS[name].summary}\n" for name in names]
+        say("".join(lines))
         say("\nAll commands: memory-ci --help. The manual: memory-ci help.")
-
-
-# -- memory-ci help

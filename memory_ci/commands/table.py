@@ -156,7 +156,7 @@ def load_optional(module: str, name: str, default: Any) -> Any:  # noqa: ANN401 
     Args:
         module: the module's name below `memory_ci.commands`, such as `org.search`.
         name: the function or class to return.
-        default: what stands in for it.
+        default: the value to return instead.
     """
     feature = module.partition(".")[0]
     if find_spec(f"memory_ci.commands.{feature}") is None:

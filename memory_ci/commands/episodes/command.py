@@ -1,4 +1,4 @@
-"""Commands that put something into the inbox or beside a job: add, episode, feedback, import, checkpoint, premortem."""
+"""The command lines of episode, feedback, checkpoint, premortem, similar and recall."""
 
 from __future__ import annotations
 
@@ -77,8 +77,8 @@ def episode_command(
 ) -> None:
     """Note what was tried and what came of it.
 
-    It becomes a file of its own under .memory/episodes/, which `memory-ci recall` finds. Without TEXT it is read from
-    standard input. The same text again is known already.
+    It becomes a file of its own under .memory/episodes/, which `memory-ci recall` finds. Without
+    TEXT it is read from standard input. The same text again is known already.
 
     \b
     Example:
@@ -86,26 +86,33 @@ def episode_command(
     """
     from memory_ci.commands.episodes.episode import create_episode
 
-    said = read_words_or_input(text, "Say what happened", "episode")
-    context = {name: utf8(value) for name, value in (("file", file), ("tool", tool)) if value}
-    situation = Situation(domain=utf8(domain), topic=utf8(topic))
-    judged = (outcome, valence, session)
+    content = read_words_or_input(text, "Say what happened", "episode")
+    context = {}
+    if file:
+        context["file"] = utf8(file)
+    if tool:
+        context["tool"] = utf8(tool)
     noted = create_episode(
-        workspace(), said, context, *judged, now(), situation=situation, dry_run=dry_run
+        workspace(),
+        content,
+        context,
+        outcome,
+        valence,
+        session,
+        now(),
+        situation=Situation(domain=utf8(domain), topic=utf8(topic)),
+        dry_run=dry_run,
     )
     if noted.left_out:
-        say(
-            f"Note: not kept, for it is not of this repository: {', '.join(noted.left_out)}",
-            err=True,
-        )
-    lines = [f"{'Would note' if dry_run else 'Noted'} {printable(noted.path)}", noted.episode.id]
+        keys = ", ".join(noted.left_out)
+        say(f"Note: not kept, for it is not of this repository: {keys}", err=True)
+    path = printable(noted.path)
     if not noted.is_new:
-        lines = [
-            f"Known already as {noted.episode.id} in {printable(noted.path)}; nothing written."
-        ]
-    show(
-        noted, lines, as_json, ["Commit it with your work."] if noted.is_new and not dry_run else []
-    )
+        show(noted, [f"Known already as {noted.episode.id} in {path}; nothing written."], as_json)
+        return
+    verb = "Would note" if dry_run else "Noted"
+    remarks = [] if dry_run else ["Commit it with your work."]
+    show(noted, [f"{verb} {path}", noted.episode.id], as_json, remarks)
 
 
 @click.command("feedback")
@@ -131,8 +138,9 @@ def feedback_command(
 ) -> None:
     """Say whether an entry helped.
 
-    It becomes a file of its own under .memory/episodes/, and moves the entry's utility. ID is an entry's id or the
-    start of it. What was said of one entry, kind and --ref is noted once, whoever says it.
+    It becomes a file of its own under .memory/episodes/, and moves the entry's utility. ID is an
+    entry's id or the start of it. What was said of one entry, kind and --ref is noted once, whoever
+    says it.
 
     \b
     Example:
@@ -142,25 +150,21 @@ def feedback_command(
     from memory_ci.commands.episodes.feedback import give_feedback, parse_time
 
     at = parse_time(when) if when is not None else now().replace(microsecond=0)
-    said = Feedback(id=utf8(entry_id), kind=kind, at=at, by=utf8(by), ref=utf8(ref))
-    given = give_feedback(workspace(), said, dry_run=dry_run)
+    feedback = Feedback(id=utf8(entry_id), kind=kind, at=at, by=utf8(by), ref=utf8(ref))
+    given = give_feedback(workspace(), feedback, dry_run=dry_run)
     warn(given.findings)
     utility = f"Utility of {given.feedback.id[:8]}: {given.before:.2f}"
     if not given.is_new:
         show(given, f"Noted already; nothing written. {utility}", as_json)
         return
-    lines = [
-        f"{'Would write' if dry_run else 'Wrote'} {printable(given.path)}",
-        f"{utility} -> {given.after:.2f}",
-    ]
-    is_alone = given.feedback.ref and not given.amends
-    remarks = [f"Note: no episode is known of {printable(given.feedback.ref)}."] if is_alone else []
-    show(
-        given,
-        lines,
-        as_json,
-        remarks + ([] if dry_run else ["Commit it, on its own or with your work."]),
-    )
+    verb = "Would write" if dry_run else "Wrote"
+    lines = [f"{verb} {printable(given.path)}", f"{utility} -> {given.after:.2f}"]
+    remarks = []
+    if given.feedback.ref and not given.amends:
+        remarks.append(f"Note: no episode is known of {printable(given.feedback.ref)}.")
+    if not dry_run:
+        remarks.append("Commit it, on its own or with your work.")
+    show(given, lines, as_json, remarks)
 
 
 @click.command("checkpoint")
@@ -181,8 +185,9 @@ def checkpoint_command(
 ) -> None:
     """Note an assumption at a milestone, or what became of one.
 
-    Adds one line to .assumptions.jsonl. Commit it with the work: when that is merged, `record` looks at which
-    assumptions failed. In the session of an agent the line names it: its words are not quoted as a person's.
+    Adds one line to .assumptions.jsonl. Commit it with the work: when that is merged, `record`
+    looks at which assumptions failed. In the session of an agent the line names it: its words are
+    not quoted as a person's.
 
     \b
     Example:
@@ -192,17 +197,21 @@ def checkpoint_command(
     from memory_ci.commands.episodes.job import append_assumption
     from memory_ci.sessions.active_session import find_sessions
 
-    words = {"assumption": utf8(assumption), "milestone": utf8(milestone), "because": utf8(because)}
-    said = Assumption(at=now(), state=state, by=next(iter(find_sessions(os.environ)), ""), **words)
-    written = append_assumption(workspace(), directory, said, dry_run=dry_run)
+    sessions = find_sessions(os.environ)
+    line = Assumption(
+        at=now(),
+        assumption=utf8(assumption),
+        state=state,
+        milestone=utf8(milestone),
+        because=utf8(because),
+        by=next(iter(sessions), ""),
+    )
+    written = append_assumption(workspace(), directory, line, dry_run=dry_run)
     if dry_run and not as_json:
         echo(printable_lines(written.text))
-    else:
-        show(
-            written,
-            f"{'Added to' if written.is_new else 'Known already:'} {printable(written.path)}",
-            as_json,
-        )
+        return
+    verb = "Added to" if written.is_new else "Known already:"
+    show(written, f"{verb} {printable(written.path)}", as_json)
 
 
 @click.command("premortem")
@@ -221,9 +230,9 @@ def premortem_command(
 ) -> None:
     """Write down what may go wrong with a plan, before the work.
 
-    Reads the plan from a file or standard input, and writes .premortem.md: what memory knows to have gone wrong with
-    such work, and, where a model is configured, what it expects. Commit it with the work: when that is merged,
-    `record` holds one against the other.
+    Reads the plan from a file or standard input, and writes .premortem.md: what memory knows to
+    have gone wrong with such work, and, where a model is configured, what it expects. Commit it
+    with the work: when that is merged, `record` holds one against the other.
 
     \b
     Example:
@@ -233,19 +242,21 @@ def premortem_command(
     from memory_ci.commands.episodes.job import read_plan, write_premortem
     from memory_ci.memory.model import choose_model
 
-    where = workspace()
-    model = choose_model(where.config.engine, engine, os.environ)
-    text = read_input() if str(plan) == "-" else read_plan(plan)
+    current_workspace = workspace()
+    model = choose_model(current_workspace.config.engine, engine, os.environ)
+    plan_text = read_input() if str(plan) == "-" else read_plan(plan)
     written = write_premortem(
-        where, directory, text, today(), model.engine, force=force, dry_run=dry_run
+        current_workspace,
+        directory,
+        plan_text,
+        today(),
+        model.engine,
+        force=force,
+        dry_run=dry_run,
     )
     text = printable_lines(written.text) if dry_run else f"Written: {printable(written.path)}"
-    show(
-        written,
-        text,
-        as_json,
-        [f"Warning: {printable(written.warning)}"] if written.warning else [],
-    )
+    remarks = [f"Warning: {printable(written.warning)}"] if written.warning else []
+    show(written, text, as_json, remarks)
 
 
 @click.command("similar")
@@ -262,8 +273,9 @@ def similar_command(
 ) -> None:
     """Print earlier tasks that are like a task, and what became of them.
 
-    The tasks are the changes that were merged into the default branch. TASK is a text, or the number of one of them
-    ("#128"); without it the text is read from standard input. Nothing like it: nothing printed.
+    The tasks are the changes that were merged into the default branch. TASK is a text, or the
+    number of one of them ("#128"); without it the text is read from standard input. Nothing like
+    it: nothing printed.
 
     \b
     Example:
@@ -275,16 +287,15 @@ def similar_command(
 
     text = read_words_or_input(task, "Say what the task is", "similar")
     with progress("Comparing tasks"):
-        found = similar_tasks(workspace(), text, top=top, all_history=all_history)
-    rows = [
-        (one.task.label, one.task.title, one.task.merged_on, one.task.outcome, one.score)
-        for one in found
-    ]
-    text, head = (
-        render_similar(found, explain=explain),
-        ("id", "title", "merged_on", "outcome", "score"),
-    )
-    show_rows("json" if as_json else form, found, text, head, rows)
+        tasks = similar_tasks(workspace(), text, top=top, all_history=all_history)
+    head = ("id", "title", "merged_on", "outcome", "score")
+    rows = []
+    for similar in tasks:
+        change = similar.task
+        row = (change.label, change.title, change.merged_on, change.outcome, similar.score)
+        rows.append(row)
+    output = render_similar(tasks, explain=explain)
+    show_rows("json" if as_json else form, tasks, output, head, rows)
 
 
 @click.command("recall")
@@ -328,9 +339,10 @@ def recall_command(
 ) -> None:
     """Print the episodes that answer a question: what was done, and what came of it.
 
-    Below them stand merged changes of git's history that answer it and have no episode there. Episodes are noted by
-    `record` for merged and declined changes, and by hand with `memory-ci episode`. Without
-    QUERY the text is read from standard input. Where nothing answers, standard error says so.
+    Below them stand merged changes of git's history that answer it and have no episode there.
+    Episodes are noted by `record` for merged and declined changes, and by hand with `memory-ci
+    episode`. Without QUERY the text is read from standard input. Where nothing answers, standard
+    error says so.
 
     \b
     Example:
@@ -340,23 +352,31 @@ def recall_command(
     from memory_ci.commands.episodes.recall import RecallQuery, recall_episodes
     from memory_ci.commands.episodes.text import render_recall
 
-    text, where = read_words_or_input(query, "Say what is asked", "recall"), workspace()
-    asked = RecallQuery(
-        text, now(), ranking, limit, session, all_sessions, outcomes, occurred_between, at
+    question = read_words_or_input(query, "Say what is asked", "recall")
+    current_workspace = workspace()
+    recall_query = RecallQuery(
+        query=question,
+        now=now(),
+        ranking=ranking,
+        limit=limit,
+        session=session,
+        all_sessions=all_sessions,
+        outcomes=outcomes,
+        occurred=occurred_between,
+        at=at,
     )
     with progress("Recalling"):
-        recalled = recall_episodes(where, asked, os.environ)
+        recalled = recall_episodes(current_workspace, recall_query, os.environ)
     for note in recalled.notes:
         say(f"Note: {printable(note)}", err=True)
-    found = [(hit.episode, hit.score) for hit in recalled.hits]
-    rows = [
-        (one.id, one.situation.summary, one.occurred_at.date(), one.outcome, score)
-        for one, score in found
-    ]
-    text, head = (
-        render_recall(recalled, explain=explain),
-        ("id", "title", "occurred_on", "outcome", "score"),
-    )
+
+    head = ("id", "title", "occurred_on", "outcome", "score")
+    rows = []
+    for hit in recalled.hits:
+        episode = hit.episode
+        day = episode.occurred_at.date()
+        rows.append((episode.id, episode.situation.summary, day, episode.outcome, hit.score))
+    text = render_recall(recalled, explain=explain)
     show_rows("json" if as_json else form, recalled, text, head, rows)
     if not text:
         say("No episode and no merged change answers that.", err=True)

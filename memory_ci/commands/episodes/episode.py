@@ -1,4 +1,4 @@
-"""Episodes by hand: an episode that somebody writes, and how much one matters, each as a file of its own."""
+"""Episodes written by hand, and their importance, each as a file of its own."""
 
 from __future__ import annotations
 
@@ -22,19 +22,23 @@ from memory_ci.records.episode import Action, Episode, Outcome, Situation
 from memory_ci.store.episodes import telling_path
 from memory_ci.text import shorten
 
-MAX_CONTENT = 8_000  # Characters of a text: it becomes one line.
-MAX_WORD = 200  # Characters of a domain, a topic, a session and of each part of a context.
+MAX_CONTENT = 8_000  # Characters of a text, which becomes one line.
+MAX_WORD = 200  # Characters of a domain, a topic, a session, and each value of a context.
 MAX_CONTEXT = 16
 SUMMARY_WIDTH = 120
 KEY = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,39}")
-# Of a context: what tells of a machine and not of the work; and a session is said by who it is, not by a context.
+# Keys of a context that are dropped: they tell of a machine. The session has its own argument.
 NOT_KEPT = ("cwd", "timestamp_local", "session")
 RENAMED = {"git_branch": "branch"}
 
 
 class Noted(msgspec.Struct, frozen=True):
-    """The file that an episode, or what was added to it, stands in, and whether that was written now. `left_out` names
-    the parts of a context that were not kept."""
+    """The file of an episode or of an amendment to it.
+
+    Attributes:
+        is_new: the file was written now.
+        left_out: keys of the context that were dropped.
+    """
 
     path: str
     episode: Episode
@@ -54,121 +58,146 @@ def create_episode(
     situation: Situation | None = None,
     dry_run: bool = False,
 ) -> Noted:
-    """Write an episode into the work tree, unless the same was told before.
+    """Write an episode into the work tree, unless the same text was noted before.
 
-    `file` and `tool` of the context say what was touched, and with what. Raises UsageError (empty-episode,
-    episode-too-long, bad-context, bad-valence), FindingsError (refused-text), RepositoryError (bare-repository,
-    write-failed).
+    The keys `file` and `tool` of the context become the files and tools of the episode.
+
+    Raises:
+        FindingsError: refused-text.
+        RepositoryError: bare-repository, write-failed.
+        UsageError: empty-episode, episode-too-long, bad-context, bad-valence.
     """
     work_tree(workspace)
-    about = situation or Situation()
+    situation = situation or Situation()
     text = " ".join(content.split())
-    _refuse_unfit(
-        text, {"domain": about.domain, "topic": about.topic, "session": session or ""}, context
-    )
-    kept = {key: _keep(workspace, key, value) for key, value in context.items()}
-    named = {
-        RENAMED.get(key, key): value
-        for key, value in kept.items()
-        if value and key not in ("file", "tool")
-    }
-    # two sessions may write the same text, each for itself
-    said = f"{session}\n{text}" if session else text
+    words = {"domain": situation.domain, "topic": situation.topic, "session": session or ""}
+    _check_context(words, context)
+    _check_text(text)
+
+    values = {key: _clean_value(workspace, key, value) for key, value in context.items()}
+    file = values.get("file")
+    tool = values.get("tool")
     episode = Episode(
-        id=f"note-{hashlib.sha256(said.encode('utf-8', 'replace')).hexdigest()[:12]}",
+        id=_make_id(text, session),
         occurred_at=now.replace(microsecond=0),
-        situation=replace(about, summary=shorten(about.summary or text, SUMMARY_WIDTH)),
-        context=named | ({"session": session} if session else {}),
-        action=Action(
-            files=tuple(filter(None, [kept.get("file")])),
-            tools=tuple(filter(None, [kept.get("tool")])),
-        ),
+        situation=replace(situation, summary=shorten(situation.summary or text, SUMMARY_WIDTH)),
+        context=_make_context(values, session),
+        action=Action(files=(file,) if file else (), tools=(tool,) if tool else ()),
         text=text,
         outcome=outcome,
         valence=_check_valence(valence),
     )
     if not is_safe(episode):
-        raise FindingsError(
-            "not noted: an agent must not be given this text", slug="refused-text", hint=UNSAFE_HINT
-        )
-    known = _find(workspace, episode.id)
-    if known is None and not dry_run:
+        message = "not noted: an agent must not be given this text"
+        raise FindingsError(message, slug="refused-text", hint=UNSAFE_HINT)
+
+    left_out = tuple(sorted(key for key, value in context.items() if value and not values[key]))
+    existing = _find_episode(workspace, episode.id)
+    if existing is not None:
+        return Noted(telling_path(existing), existing, is_new=False, left_out=left_out)
+    if not dry_run:
         save_telling(workspace, episode)
-    left_out = tuple(sorted(key for key, value in context.items() if value and not kept[key]))
-    return Noted(
-        telling_path(known or episode), known or episode, is_new=known is None, left_out=left_out
-    )
+    return Noted(telling_path(episode), episode, is_new=True, left_out=left_out)
+
+
+def _make_id(text: str, session: str | None) -> str:
+    # Two sessions may write the same text, each for itself.
+    identity = f"{session}\n{text}" if session else text
+    return f"note-{hashlib.sha256(identity.encode('utf-8', 'replace')).hexdigest()[:12]}"
+
+
+def _make_context(values: Mapping[str, str], session: str | None) -> dict[str, str]:
+    context = {}
+    for key, value in values.items():
+        if value and key not in ("file", "tool"):
+            context[RENAMED.get(key, key)] = value
+    if session:
+        context["session"] = session
+    return context
 
 
 def mark_important(
     workspace: Workspace, episode_id: str, valence: float, now: datetime, session: str | None = None
 ) -> Noted:
-    """Say how much an episode matters, by an amendment: what was written stays, and the last word counts. Raises
-    UsageError (unknown-episode, bad-valence), RepositoryError (bare-repository, write-failed)."""
+    """Set the valence of an episode by an amendment; the last amendment counts.
+
+    Raises:
+        RepositoryError: bare-repository, write-failed.
+        UsageError: unknown-episode, bad-valence.
+    """
     work_tree(workspace)
-    known = _find(workspace, episode_id)
-    if known is None or not is_visible(known, session):
+    episode = _find_episode(workspace, episode_id)
+    if episode is None or not is_visible(episode, session):
         hint = "`memory-ci recall --json` shows the ids."
         raise UsageError(f"no episode has the id {episode_id!r}", slug="unknown-episode", hint=hint)
-    if _check_valence(valence) == known.valence:
-        return Noted(telling_path(known), known, is_new=False)
-    amendment = make_amendment(at=now.replace(microsecond=0), amends=known.id, valence=valence)
+    if _check_valence(valence) == episode.valence:
+        return Noted(telling_path(episode), episode, is_new=False)
+    amendment = make_amendment(at=now.replace(microsecond=0), amends=episode.id, valence=valence)
     save_telling(workspace, amendment)
-    return Noted(telling_path(amendment), replace(known, valence=valence), is_new=True)
+    return Noted(telling_path(amendment), replace(episode, valence=valence), is_new=True)
 
 
-def _refuse_unfit(text: str, said: Mapping[str, str], context: Mapping[str, str]) -> None:
-    """Raises UsageError (empty-episode, episode-too-long, bad-context)."""
+def _check_context(words: Mapping[str, str], context: Mapping[str, str]) -> None:
+    """Check the keys and values of a context, and the values of other words.
+
+    Raises:
+        UsageError: bad-context.
+    """
     if len(context) > MAX_CONTEXT:
-        raise UsageError(
-            f"a context of {len(context)} parts",
-            slug="bad-context",
-            hint=f"Keep {MAX_CONTEXT} of them.",
-        )
-    for key, value in (*said.items(), *context.items()):
+        message = f"a context of {len(context)} parts"
+        raise UsageError(message, slug="bad-context", hint=f"Keep {MAX_CONTEXT} of them.")
+    for key, value in (*words.items(), *context.items()):
         if not KEY.fullmatch(key) or len(value) > MAX_WORD or printable(value) != value:
             message = f"{printable(key[:40])!r} is not kept as it stands"
             hint = f"A name, and at most {MAX_WORD} characters in one line."
             raise UsageError(message, slug="bad-context", hint=hint)
+
+
+def _check_text(text: str) -> None:
+    """Check the length of an episode's text.
+
+    Raises:
+        UsageError: empty-episode, episode-too-long.
+    """
     if not text:
-        raise UsageError(
-            "there is nothing to note", slug="empty-episode", hint="Say in a line what happened."
-        )
+        hint = "Say in a line what happened."
+        raise UsageError("there is nothing to note", slug="empty-episode", hint=hint)
     if len(text) > MAX_CONTENT:
         message = f"the text has {len(text):,} characters, over the limit of {MAX_CONTENT:,}"
-        raise UsageError(
-            message, slug="episode-too-long", hint="Say what was asked and what solved it."
-        )
+        hint = "Say what was asked and what solved it."
+        raise UsageError(message, slug="episode-too-long", hint=hint)
 
 
 def _check_valence(valence: float) -> float:
-    """Raises UsageError (bad-valence)."""
+    """Return a valence in [0, 1].
+
+    Raises:
+        UsageError: bad-valence.
+    """
     if not 0 <= valence <= 1:
+        message = f"the valence {valence} is not from 0.0 to 1.0"
         hint = "0.5 is usual, 0.9 for what must not be forgotten."
-        raise UsageError(
-            f"the valence {valence} is not from 0.0 to 1.0", slug="bad-valence", hint=hint
-        )
+        raise UsageError(message, slug="bad-valence", hint=hint)
     return valence
 
 
-def _keep(workspace: Workspace, key: str, value: str) -> str:
-    """A part of a context as it may be committed; "" if it tells of a machine. A path is one of the repository."""
+def _clean_value(workspace: Workspace, key: str, value: str) -> str:
+    """Return a value of a context that may be committed; "" if it tells of a machine.
+
+    The path of a file is made relative to the repository.
+    """
     if key in NOT_KEPT:
         return ""
     if key == "file" and value:
-        value = (
-            repository_path(workspace, Path(value))
-            if Path(value).is_absolute()
-            else PurePosixPath(value).as_posix()
-        )
-    is_local = (
-        PurePosixPath(value).is_absolute()
-        or PureWindowsPath(value).is_absolute()
-        or value.startswith("~")
-    )
-    return "" if is_local or (key == "file" and ".." in PurePosixPath(value).parts) else value
+        path = PurePosixPath(value).as_posix()
+        is_absolute = Path(value).is_absolute()
+        value = repository_path(workspace, Path(value)) if is_absolute else path
+        if ".." in PurePosixPath(value).parts:
+            return ""
+    is_absolute = PurePosixPath(value).is_absolute() or PureWindowsPath(value).is_absolute()
+    return "" if is_absolute or value.startswith("~") else value
 
 
-def _find(workspace: Workspace, episode_id: str) -> Episode | None:
+def _find_episode(workspace: Workspace, episode_id: str) -> Episode | None:
     episodes = combine(load_episodes(workspace, None).tellings)
     return next((episode for episode in episodes if episode.id == episode_id), None)

@@ -1,4 +1,4 @@
-"""Feedback by hand, of a person or an agent on an entry, as a file of its own."""
+"""Feedback of a person or an agent on an entry, as a file of its own."""
 
 from __future__ import annotations
 
@@ -39,8 +39,16 @@ REF = re.compile(rf"pr:(?P<number>[0-9]{{1,18}})|commit:(?P<sha>{SHORT_ID})")
 
 
 class GivenFeedback(msgspec.Struct, frozen=True):
-    """What became of a piece of feedback: its file, whether that was written now, and the entry's utility by it. `path`
-    is "" where the event was noted before. `findings` are of episode files that could not be read."""
+    """A piece of feedback and its effect.
+
+    Attributes:
+        path: its file, "" if the event was noted before.
+        is_new: the file was written now.
+        amends: the id of the episode that it belongs to, "" for none.
+        before: the utility of the entry without it.
+        after: the utility of the entry with it.
+        findings: remarks on episode files that could not be read.
+    """
 
     feedback: Feedback
     path: str
@@ -51,96 +59,137 @@ class GivenFeedback(msgspec.Struct, frozen=True):
     findings: tuple[Finding, ...] = ()
 
 
-def give_feedback(workspace: Workspace, said: Feedback, *, dry_run: bool = False) -> GivenFeedback:
-    """Note in the work tree what was said of the entry whose id begins with `said.id`, unless that is noted already.
+def give_feedback(
+    workspace: Workspace, feedback: Feedback, *, dry_run: bool = False
+) -> GivenFeedback:
+    """Write feedback into the work tree, unless the same is noted already.
 
-    Without `by` it is who git says the user is. Raises UsageError (unknown-feedback, short-id, unknown-entry,
-    ambiguous-entry), FindingsError (refused-text), RepositoryError (bare-repository, write-failed).
+    Args:
+        workspace: the repository.
+        feedback: the event; its id may be the start of an entry's id, and git's user gives it if
+            it has no `by`.
+        dry_run: write nothing.
+
+    Raises:
+        FindingsError: refused-text.
+        RepositoryError: bare-repository, write-failed.
+        UsageError: unknown-feedback, short-id, unknown-entry, ambiguous-entry, bad-reference.
     """
     work_tree(workspace)
-    delta_of(said.kind)
-    by = said.by or find_setting(workspace.repo, "user.name") or ""
+    delta_of(feedback.kind)  # Refuses an unknown kind.
+    by = feedback.by or find_setting(workspace.repo, "user.name") or ""
     located = load_memory(workspace, None).located
-    entry = _find(located, said.id).entry
-    said = replace(said, id=entry.id, by=_safe("by", by), ref=_reference(_safe("ref", said.ref)))
-    told = load_episodes(workspace, None)
-    episode = _find_episode(combine(told.tellings), said.ref)
-    if (
-        episode is not None
-    ):  # the same work by the name that facts give it, so that one event counts once
-        said = replace(said, ref=work_ref(episode.action.pr, episode.action.commit))
-    known = list_feedback(told.tellings)
-    policy = workspace.config.episodes.ignored_policy
-    heirs = find_heirs_among(place.entry for place in located)
-    before, after = (
-        replay(events, policy, heirs=heirs).get(said.id, Utility(NO_FEEDBACK, 0))
-        for events in (known, (*known, said))
+    entry = _find_entry(located, feedback.id).entry
+    feedback = replace(
+        feedback,
+        id=entry.id,
+        by=_check_text("by", by),
+        ref=_normalise_ref(_check_text("ref", feedback.ref)),
     )
-    amends = episode.id if episode else ""
-    values = amends, before.value, after.value, told.findings
-    if event_key(said) in map(event_key, known):
-        return GivenFeedback(said, "", False, *values)
-    amendment = make_amendment(said.at, amends, feedback=(said,))
-    if not dry_run:
+    episodes = load_episodes(workspace, None)
+    episode = _find_episode(combine(episodes.tellings), feedback.ref)
+    if episode is not None:
+        # One name for the same work, so that one event counts once.
+        feedback = replace(feedback, ref=work_ref(episode.action.pr, episode.action.commit))
+
+    events = list_feedback(episodes.tellings)
+    heirs = find_heirs_among(place.entry for place in located)
+    policy = workspace.config.episodes.ignored_policy
+    no_feedback = Utility(NO_FEEDBACK, 0)
+    utilities = replay(events, policy, heirs=heirs)
+    new_utilities = replay((*events, feedback), policy, heirs=heirs)
+    amendment = make_amendment(feedback.at, episode.id if episode else "", feedback=(feedback,))
+    is_new = event_key(feedback) not in map(event_key, events)
+    if is_new and not dry_run:
         save_telling(workspace, amendment)
-    return GivenFeedback(said, telling_path(amendment), True, *values)
+    return GivenFeedback(
+        feedback=feedback,
+        path=telling_path(amendment) if is_new else "",
+        is_new=is_new,
+        amends=episode.id if episode else "",
+        before=utilities.get(entry.id, no_feedback).value,
+        after=new_utilities.get(entry.id, no_feedback).value,
+        findings=episodes.findings,
+    )
 
 
 def name_work(workspace: Workspace, session: str | None) -> str:
-    """The reference of an agent's work at hand: its session, else the commit it goes on from."""
+    """Return the reference of an agent's current work: its session, else the HEAD commit."""
     if session:
         return f"session:{session}"
-    return f"mcp:{(find_commit(workspace.repo, 'HEAD') or 'none')[:SHA_WIDTH]}"
+    commit = find_commit(workspace.repo, "HEAD") or "none"
+    return f"mcp:{commit[:SHA_WIDTH]}"
 
 
 def parse_time(text: str) -> datetime:
-    """A moment as ISO 8601 writes it, in UTC where it names no zone. Raises UsageError (bad-time).
+    """Parse a time in ISO 8601; one without a zone is in UTC.
+
+    Raises:
+        UsageError: bad-time.
 
     >>> parse_time("2026-11-20T15:00+01:00").isoformat(), parse_time("2026-11-20").isoformat()
     ('2026-11-20T14:00:00+00:00', '2026-11-20T00:00:00+00:00')
     """
     try:
-        found = datetime.fromisoformat(text)
-        return (found if found.tzinfo else found.replace(tzinfo=UTC)).astimezone(UTC)
+        time = datetime.fromisoformat(text)
+        if time.tzinfo is None:
+            time = time.replace(tzinfo=UTC)
+        return time.astimezone(UTC)
     except (ValueError, OverflowError) as error:
         hint = "Write it as 2026-11-20T15:00:00+00:00, or the day alone."
         raise UsageError(f"{text!r} is not a time", slug="bad-time", hint=hint) from error
 
 
 def check_length(prefix: str) -> None:
-    """Raises UsageError (short-id) for the start of an id that is easily another entry's."""
+    """Refuse the start of an id that is so short that it could be another entry's.
+
+    Raises:
+        UsageError: short-id.
+    """
     if len(prefix) < SHORTEST:
         hint = f"Write at least {SHORTEST} characters of it; `memory-ci list` shows them."
         raise UsageError(f"{prefix!r} is too short for an id", slug="short-id", hint=hint)
 
 
-def _find(located: Sequence[Located], prefix: str) -> Located:
+def _find_entry(located: Sequence[Located], prefix: str) -> Located:
     check_length(prefix)
     try:
         return find_entry(located, prefix)
     except UsageError as error:
-        ids = sorted((place.entry.id for place in located), reverse=True)
-        starts = {one[: len(prefix)]: one for one in ids}
-        near = [starts[start] for start in difflib.get_close_matches(prefix.lower(), starts)]
-        if error.slug != "unknown-entry" or not near:
+        close = _list_close_ids(located, prefix)
+        if error.slug != "unknown-entry" or not close:
             raise
-        raise UsageError(
-            error.message, slug=error.slug, hint=f"Near it: {', '.join(near)}."
-        ) from error
+        hint = f"Near it: {', '.join(close)}."
+        raise UsageError(error.message, slug=error.slug, hint=hint) from error
 
 
-def _safe(name: str, text: str) -> str:
-    """A short text that goes into a file others are shown. Raises FindingsError (refused-text)."""
+def _list_close_ids(located: Sequence[Located], prefix: str) -> list[str]:
+    """List the ids that start similarly; of several with one start the first in order."""
+    ids = sorted((place.entry.id for place in located), reverse=True)
+    ids_by_start = {id_[: len(prefix)]: id_ for id_ in ids}
+    starts = difflib.get_close_matches(prefix.lower(), ids_by_start)
+    return [ids_by_start[start] for start in starts]
+
+
+def _check_text(name: str, text: str) -> str:
+    """Return a short text that may be committed.
+
+    Raises:
+        FindingsError: refused-text.
+    """
     if len(text) > LONGEST or not text.isprintable() or is_unsafe(text):
         message = f"not noted: --{name} is no short text that may be kept"
         raise FindingsError(message, slug="refused-text", hint=UNSAFE_HINT)
     return text
 
 
-def _reference(ref: str) -> str:
-    """A reference in its one form, `128` and `#128` as pr:128. Raises UsageError (bad-reference).
+def _normalise_ref(ref: str) -> str:
+    """Return a reference in its one form: `128` and `#128` as `pr:128`.
 
-    >>> _reference("#128"), _reference("commit:9d0c3f2"), _reference("")
+    Raises:
+        UsageError: bad-reference.
+
+    >>> _normalise_ref("#128"), _normalise_ref("commit:9d0c3f2"), _normalise_ref("")
     ('pr:128', 'commit:9d0c3f2', '')
     """
     if match := NUMBER.fullmatch(ref):
@@ -152,22 +201,22 @@ def _reference(ref: str) -> str:
 
 
 def _find_episode(episodes: Sequence[Episode], ref: str) -> Episode | None:
-    """The episode that a reference names; None where none is known."""
+    """Return the episode of a reference, None if there is none."""
     match = REF.fullmatch(ref)
     if match is None:
         return None
-    number, sha = match["number"], match["sha"]
+    number = match["number"]
+    sha = match["sha"]
     for episode in episodes:
-        commit = episode.action.commit
         if number and episode.action.pr == int(number):
             return episode
-        if (
-            sha
-            and commit
-            and (
-                commit.startswith(sha)
-                or (len(commit) >= SHORTEST_COMMIT and sha.startswith(commit))
-            )
-        ):
+        if sha and _is_same_commit(episode.action.commit, sha):
             return episode
     return None
+
+
+def _is_same_commit(commit: str, sha: str) -> bool:
+    """Tell whether one sha is the start of the other; a recorded one must be long enough."""
+    if not commit:
+        return False
+    return commit.startswith(sha) or (len(commit) >= SHORTEST_COMMIT and sha.startswith(commit))

@@ -1,4 +1,4 @@
-"""What a job writes down for the merge to be held against: a pre-mortem before, assumptions on the way."""
+"""Files that a job writes to compare with its result: a pre-mortem, and assumptions."""
 
 from __future__ import annotations
 
@@ -27,14 +27,18 @@ from memory_ci.store.files import write_file
 from memory_ci.text import plural
 
 MAX_RISKS = 10
-MAX_SAID = 2_000  # Characters of an assumption with its milestone and what became of it.
+MAX_ASSUMPTION = 2_000  # Characters of an assumption with its milestone and reason.
 MAX_LOG_BYTES = 10_000_000
 MAX_PLAN_BYTES = 10_000_000
 
 
 class JobFile(msgspec.Struct, frozen=True):
-    """A job file and the text that was put there; `warning` says what an engine could not add. `is_new`: the file did
-    not say so already."""
+    """A file of a job and the text that was written.
+
+    Attributes:
+        warning: what an engine could not add.
+        is_new: the file did not hold the text before.
+    """
 
     path: str
     text: str
@@ -44,7 +48,7 @@ class JobFile(msgspec.Struct, frozen=True):
 
 def write_premortem(
     workspace: Workspace,
-    where: Path,
+    directory: Path,
     plan: str,
     today: date,
     engine: Engine | None,
@@ -52,52 +56,67 @@ def write_premortem(
     force: bool,
     dry_run: bool,
 ) -> JobFile:
-    """Write `.premortem.md` from a plan: what memory knows to have gone wrong, and what a model expects to.
+    """Write `.premortem.md` from a plan: risks from memory, and risks that a model expects.
 
-    A model that fails leaves what memory knows. Raises UsageError (empty-plan, premortem-exists), RepositoryError
-    (bare-repository, outside-repository, write-failed).
+    A model that fails leaves the risks from memory.
+
+    Raises:
+        RepositoryError: bare-repository, outside-repository, write-failed.
+        UsageError: empty-plan, premortem-exists.
     """
     plan = redact(plan).text.strip()
     if not plan:
-        raise UsageError(
-            "the plan is empty",
-            slug="empty-plan",
-            hint="Name a file with the plan, or pipe one in.",
-        )
-    path = where / PREMORTEM
+        hint = "Name a file with the plan, or pipe one in."
+        raise UsageError("the plan is empty", slug="empty-plan", hint=hint)
+    path = directory / PREMORTEM
     if path.exists() and not force:
         hint = "Read it first; --force replaces it."
         raise UsageError(f"{path} is there already", slug="premortem-exists", hint=hint)
-    known = retrieve(
-        workspace,
-        plan,
-        RetrieveOptions(types=("corrective", "declarative"), limit=MAX_RISKS),
-        today,
-    )
-    remembered = [
-        Risk(
-            title=one.title,
-            why=one.body,
-            mitigation=one.instead or "",
-            source=f"memory {one.id[:8]}",
-        )
-        for one in (hit.located.entry for hit in known.hits)
-    ]
-    expected, warning = _ask_model(engine, plan) if engine else ([], "")
-    text = render_premortem(plan, (*remembered, *expected))
+
+    risks = _list_remembered(workspace, plan, today)
+    warning = ""
+    if engine:
+        expected, warning = _ask_model(engine, plan)
+        risks += expected
+    text = render_premortem(plan, risks)
     if not dry_run:
         write_file(path, text.encode(), work_tree(workspace))
     return JobFile(str(path), text, warning)
 
 
+def _list_remembered(workspace: Workspace, plan: str, today: date) -> list[Risk]:
+    """List what memory says went wrong with such work."""
+    options = RetrieveOptions(types=("corrective", "declarative"), limit=MAX_RISKS)
+    risks = []
+    for hit in retrieve(workspace, plan, options, today).hits:
+        entry = hit.located.entry
+        risks.append(
+            Risk(
+                title=entry.title,
+                why=entry.body,
+                mitigation=entry.instead or "",
+                source=f"memory {entry.id[:8]}",
+            )
+        )
+    return risks
+
+
 def read_plan(path: Path) -> str:
-    """The plan in a file. Raises RepositoryError (not-a-file)."""
-    return _read(path, MAX_PLAN_BYTES).decode("utf-8", "replace")
+    """Read a plan from a file.
+
+    Raises:
+        RepositoryError: not-a-file.
+    """
+    return _read_file(path, MAX_PLAN_BYTES).decode("utf-8", "replace")
 
 
 def _ask_model(engine: Engine, plan: str) -> tuple[list[Risk], str]:
-    """What a model expects to go wrong, less what must not be written; and which risks are not written, and why."""
-    piece = Evidence(
+    """Ask a model what may go wrong.
+
+    Returns:
+        The risks that may be written, and a warning about the others or about a failure.
+    """
+    evidence = Evidence(
         id="e1",
         kind="intent",
         text=plan,
@@ -106,50 +125,53 @@ def _ask_model(engine: Engine, plan: str) -> tuple[list[Risk], str]:
         at=UNKNOWN_TIME,
     )
     try:
-        answer = engine.extract(Request(change="a plan", evidence=(piece,), task="premortem"))
-        risks, reasons = reply.parse_risks(answer.text)
+        answer = engine.extract(Request(change="a plan", evidence=(evidence,), task="premortem"))
+        risks, unreadable = reply.parse_risks(answer.text)
     except EngineError as error:
         return [], f"{error.message} [{error.slug}]"
-    kept = [
-        one
-        for one in risks
-        if not check_words("\n".join((one.title, one.why, one.signal, one.mitigation)))
-    ]
+
+    accepted = []
+    for risk in risks:
+        words = "\n".join((risk.title, risk.why, risk.signal, risk.mitigation))
+        if not check_words(words):
+            accepted.append(
+                Risk(
+                    title=risk.title,
+                    why=risk.why,
+                    signal=risk.signal,
+                    mitigation=risk.mitigation,
+                    source="a model",
+                )
+            )
     warnings = []
-    if refused := len(risks) - len(kept):
-        warnings.append(f"{plural(refused, 'risk')} of the model left out: refused by the gate")
-    if reasons:
-        told = ", ".join(dict.fromkeys(reasons))
-        warnings.append(
-            f"{plural(len(reasons), 'risk')} of the model left out: not readable ({told})"
-        )
-    written = [
-        Risk(
-            title=one.title,
-            why=one.why,
-            signal=one.signal,
-            mitigation=one.mitigation,
-            source="a model",
-        )
-        for one in kept[:MAX_RISKS]
-    ]
-    return written, "; ".join(warnings)
+    if len(accepted) < len(risks):
+        count = plural(len(risks) - len(accepted), "risk")
+        warnings.append(f"{count} of the model left out: refused by the gate")
+    if unreadable:
+        count = plural(len(unreadable), "risk")
+        reasons = ", ".join(dict.fromkeys(unreadable))
+        warnings.append(f"{count} of the model left out: not readable ({reasons})")
+    return accepted[:MAX_RISKS], "; ".join(warnings)
 
 
 def append_assumption(
-    workspace: Workspace, where: Path, assumption: Assumption, *, dry_run: bool
+    workspace: Workspace, directory: Path, assumption: Assumption, *, dry_run: bool
 ) -> JobFile:
-    """Add one line to `.assumptions.jsonl`, if the last says something else; what stands there is kept byte by byte.
+    """Add one line to `.assumptions.jsonl`, unless the last line says the same.
 
-    Raises UsageError (empty-assumption, long-assumption), FindingsError (refused-text) for what must not be in a
-    committed file, RepositoryError (bare-repository, outside-repository, not-a-file, write-failed).
+    Other lines stay unchanged, byte by byte.
+
+    Raises:
+        FindingsError: refused-text, for text that must not be committed.
+        RepositoryError: bare-repository, outside-repository, not-a-file, write-failed.
+        UsageError: empty-assumption, long-assumption.
     """
-    _refuse_unfit(assumption)
-    path = where / ASSUMPTIONS
-    if path.is_symlink():  # what it leads to would be copied into a file that is committed
+    _check_assumption(assumption)
+    path = directory / ASSUMPTIONS
+    if path.is_symlink():  # The content of its target would be copied into a committed file.
         hint = "Replace it by a file."
         raise RepositoryError(f"{path} is a symbolic link", slug="outside-repository", hint=hint)
-    before = _read(path, MAX_LOG_BYTES) if path.exists() else b""
+    before = _read_file(path, MAX_LOG_BYTES) if path.exists() else b""
     line = msgspec.json.encode(assumption) + b"\n"
     with suppress(msgspec.DecodeError, UnicodeDecodeError):
         last = msgspec.json.decode(before.rstrip().rpartition(b"\n")[2], type=Assumption)
@@ -161,27 +183,24 @@ def append_assumption(
     return JobFile(str(path), line.decode())
 
 
-def _refuse_unfit(assumption: Assumption) -> None:
-    said = "\n".join((assumption.assumption, assumption.because, assumption.milestone))
+def _check_assumption(assumption: Assumption) -> None:
+    text = "\n".join((assumption.assumption, assumption.because, assumption.milestone))
     if not assumption.assumption.strip():
         hint = "Say in a sentence what is taken for granted."
         raise UsageError("the assumption is empty", slug="empty-assumption", hint=hint)
-    if len(said) > MAX_SAID:
-        message = f"the assumption has {len(said)} characters, over the limit of {MAX_SAID}"
+    if len(text) > MAX_ASSUMPTION:
+        message = f"the assumption has {len(text)} characters, over the limit of {MAX_ASSUMPTION}"
         raise UsageError(message, slug="long-assumption", hint="Say it in a sentence or two.")
-    for reason in check_words(said):
+    for reason in check_words(text):
+        message = f"not added: the text is refused ({reason})"
         hint = "Say it in plain words, without credentials or instructions to agents."
-        raise FindingsError(
-            f"not added: the text is refused ({reason})", slug="refused-text", hint=hint
-        )
+        raise FindingsError(message, slug="refused-text", hint=hint)
 
 
-def _read(path: Path, limit: int) -> bytes:
+def _read_file(path: Path, limit: int) -> bytes:
     try:
         return read_regular(path, limit)
     except OSError as error:
-        message, hint = (
-            f"{path} cannot be read: {error.strerror}",
-            "Put a regular file in its place.",
-        )
+        message = f"{path} cannot be read: {error.strerror}"
+        hint = "Put a regular file in its place."
         raise RepositoryError(message, slug="not-a-file", hint=hint) from error

@@ -1,9 +1,9 @@
-"""Recall: the episodes that answer a question, of the work tree or of a moment of the past; where none, history."""
+"""Episodes that answer a question, and merged changes of git history that do so."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, date, datetime, time
 from itertools import islice
@@ -51,18 +51,20 @@ from memory_ci.search.similar_tasks import count_terms, find_answers
 from memory_ci.text import plural
 
 MAX_LIMIT = 100
-MAX_CHANGES = 3  # Of history that are named below the episodes.
-MAX_EMBEDDED = (
-    100  # Episodes that are embedded for a question: about a second of the local model's work.
-)
+MAX_CHANGES = 3  # Changes of history that are listed below the episodes.
+MAX_EMBEDDED = 100  # Episodes that are embedded: about a second of the local model's work.
 WORDS = "tf-idf"
 
 
 class RecallQuery(msgspec.Struct, frozen=True):
-    """What is asked of episodes, and when. `occurred`: first and last day (UTC), both included.
+    """A question to the episodes, and the time at which it is asked.
 
-    `ranking` None is what the configuration says. `at` asks the memory of a revision, of the end of a day or of a
-    moment, as it was ranked then. A session sees its own episodes and those of none, unless all are asked for.
+    Attributes:
+        ranking: None is the configured one.
+        session: this session's episodes are visible, in addition to those of no session.
+        all_sessions: the episodes of all sessions are visible.
+        occurred: first and last day (UTC), both included.
+        at: a revision, a day or a moment; its memory is asked, and ranked as then.
     """
 
     query: str
@@ -75,179 +77,251 @@ class RecallQuery(msgspec.Struct, frozen=True):
     occurred: tuple[date, date] | None = None
     at: str | datetime | None = None
 
+    def allows(self, day: date, outcome: Outcome) -> bool:
+        """Tell whether work of this day and outcome may answer."""
+        first, last = self.occurred or (date.min, date.max)
+        return first <= day <= last and (not self.outcomes or outcome in self.outcomes)
+
 
 def recall_episodes(
-    workspace: Workspace, wanted: RecallQuery, environ: Mapping[str, str] | None = None
+    workspace: Workspace, query: RecallQuery, environ: Mapping[str, str] | None = None
 ) -> Recalled:
-    """The episodes that answer a query, best first, each with the factors of its score. Without `environ` no vectors
-    are asked. Raises RepositoryError: unknown-revision, shallow-clone."""
-    at, now, moment = wanted.at, wanted.now, None
-    if isinstance(at, datetime):
-        moment, now = find_instant(workspace, at), at
-    elif at is not None:
-        moment = find_moment(workspace, at)
-        now = min(
-            now, datetime.combine(moment.today, time.max, UTC)
-        )  # the end of that day, but nothing yet to come
-    ranking = wanted.ranking or workspace.config.episodes.ranking
-    asked = replace(wanted, ranking=ranking, limit=min(max(wanted.limit, 1), MAX_LIMIT), now=now)
-    is_before = moment is not None and moment.commit is None
-    told = (
-        Episodes((), ())
-        if is_before
-        else load_episodes(workspace, moment.commit if moment else None)
-    )
-    first, last = asked.occurred or (date.min, date.max)
-    episodes = [
-        episode
-        for episode in combine(told.tellings)
-        if is_visible(episode, asked.session, all_sessions=asked.all_sessions)
-        and (not asked.outcomes or episode.outcome in asked.outcomes)
-        and first <= episode.occurred_at.astimezone(UTC).date() <= last
-    ]
-    recalled = _rank(workspace, asked, episodes, told, moment, environ)
+    """Return the episodes that answer a query, best first, with the factors of their scores.
+
+    Args:
+        environ: the environment of embedders; without it no vectors are asked.
+
+    Raises:
+        RepositoryError: unknown-revision, shallow-clone.
+    """
+    moment, now = _find_moment(workspace, query)
+    ranking = query.ranking or workspace.config.episodes.ranking
+    limit = min(max(query.limit, 1), MAX_LIMIT)
+    sound_query = replace(query, ranking=ranking, limit=limit, now=now)
+    stored = _load_episodes(workspace, moment)
+    episodes = _filter_episodes(combine(stored.tellings), sound_query)
+    recalled = _rank(workspace, sound_query, episodes, stored, moment, environ)
+
     notes = [moment.note] if moment and moment.note else []
-    if wanted.limit != asked.limit:
-        notes.append(f"A limit of {wanted.limit} is out of range, {asked.limit} is taken.")
-    if told.findings:
-        count = plural(len(told.findings), "finding")
+    if query.limit != limit:
+        notes.append(f"A limit of {query.limit} is out of range, {limit} is taken.")
+    if stored.findings:
+        count = plural(len(stored.findings), "finding")
         notes.append(f"Not everything could be read: {count}. `memory-ci check` names them.")
-    if ranking == "similar" and not count_terms(asked.query):
+    if ranking == "similar" and not count_terms(query.query):
         notes.append("The question has no words to search for.")
     recalled = replace(recalled, notes=(*notes, *recalled.notes))
     if moment is None:
-        recalled = replace(recalled, changes=_search_history(workspace, asked, recalled.hits))
+        changes = _search_history(workspace, sound_query, recalled.hits)
+        recalled = replace(recalled, changes=changes)
     if not recalled.hits and not recalled.changes:
         return recalled
     remote = find_setting(workspace.repo, f"remote.{workspace.config.publish.remote}.url")
     return replace(recalled, address=find_address(remote or ""))
 
 
-def _search_history(
-    workspace: Workspace, asked: RecallQuery, hits: Sequence[RecalledEpisode]
-) -> tuple[RecalledEpisode, ...]:
-    """The merged changes that answer too and that no episode of the answer tells of; none in a shallow clone."""
-    named = {
-        name
-        for hit in hits
-        for name in (hit.episode.action.pr, hit.episode.action.commit[:SHA_WIDTH])
-        if name
-    }
-    first, last = asked.occurred or (date.min, date.max)
+def _find_moment(workspace: Workspace, query: RecallQuery) -> tuple[PastMoment | None, datetime]:
+    """Return the moment whose memory is asked (None: the work tree), and the time for ranking."""
+    if query.at is None:
+        return None, query.now
+    if isinstance(query.at, datetime):
+        return find_instant(workspace, query.at), query.at
+    moment = find_moment(workspace, query.at)
+    # The end of that day, but not the future.
+    end_of_day = datetime.combine(moment.today, time.max, UTC)
+    return moment, min(query.now, end_of_day)
 
-    def is_wanted(task: Task) -> bool:
-        is_told = not named.isdisjoint((task.number, task.sha[:SHA_WIDTH]))
-        is_asked = first <= task.merged_on <= last and (
-            not asked.outcomes or task.outcome in asked.outcomes
-        )
-        return task.is_merged and is_asked and not is_told
 
-    def told_by_git(found: SimilarTask) -> RecalledEpisode:
-        """A merged change as the episode that it would have."""
-        task = found.task
-        episode = Episode(
-            id=f"commit-{task.sha[:SHA_WIDTH]}" if task.number is None else f"pr-{task.number}",
-            occurred_at=datetime.combine(task.merged_on, time.min, UTC),
-            situation=Situation(summary=task.title),
-            action=Action(pr=task.number, commit=task.sha, files=task.touched),
-            outcome=task.outcome,
-            text=task.quote,
-        )
-        return RecalledEpisode(
-            episode, found.score, tuple(Factor(name, value) for name, value in found.factors)
-        )
+def _load_episodes(workspace: Workspace, moment: PastMoment | None) -> Episodes:
+    if moment is None:
+        return load_episodes(workspace, None)
+    if moment.commit is None:  # Before the first commit.
+        return Episodes((), ())
+    return load_episodes(workspace, moment.commit)
 
-    room = min(MAX_CHANGES, asked.limit - len(hits))
-    with suppress(RepositoryError):
-        if room > 0 and (tip := read_tips(workspace.repo).commit) is not None:
-            kept = load_tasks(workspace, tip)
-            return tuple(
-                map(
-                    told_by_git,
-                    find_answers(asked.query, kept.tasks, kept.prompts, room, is_wanted),
-                )
-            )
-    return ()
+
+def _filter_episodes(episodes: Iterable[Episode], query: RecallQuery) -> list[Episode]:
+    return [
+        episode
+        for episode in episodes
+        if is_visible(episode, query.session, all_sessions=query.all_sessions)
+        and query.allows(episode.occurred_at.astimezone(UTC).date(), episode.outcome)
+    ]
 
 
 def is_visible(episode: Episode, session: str | None, *, all_sessions: bool = False) -> bool:
-    """Whether a session may see an episode: one that is no session's, or its own."""
+    """Tell whether a session may see an episode: its own, or one of no session."""
     return all_sessions or episode.context.get("session", "") in ("", session)
+
+
+# -- history
+
+
+def _search_history(
+    workspace: Workspace, query: RecallQuery, hits: Sequence[RecalledEpisode]
+) -> tuple[RecalledEpisode, ...]:
+    """Return the merged changes that answer and have no episode among the hits.
+
+    A shallow clone has none.
+    """
+    free = min(MAX_CHANGES, query.limit - len(hits))
+    if free <= 0:
+        return ()
+    names = _list_names(hits)
+
+    def may_answer(task: Task) -> bool:
+        has_episode = not names.isdisjoint((task.number, task.sha[:SHA_WIDTH]))
+        return task.is_merged and not has_episode and query.allows(task.merged_on, task.outcome)
+
+    with suppress(RepositoryError):
+        tip = read_tips(workspace.repo).commit
+        if tip is not None:
+            tasks = load_tasks(workspace, tip)
+            answers = find_answers(query.query, tasks.tasks, tasks.prompts, free, may_answer)
+            return tuple(_as_episode(answer) for answer in answers)
+    return ()
+
+
+def _list_names(hits: Sequence[RecalledEpisode]) -> set[int | str]:
+    """List the numbers and short shas of the changes that episodes tell of."""
+    names: set[int | str] = set()
+    for hit in hits:
+        action = hit.episode.action
+        if action.pr:
+            names.add(action.pr)
+        if action.commit:
+            names.add(action.commit[:SHA_WIDTH])
+    return names
+
+
+def _as_episode(similar: SimilarTask) -> RecalledEpisode:
+    """Return a merged change as the episode that it would have."""
+    task = similar.task
+    short_sha = task.sha[:SHA_WIDTH]
+    episode = Episode(
+        id=f"commit-{short_sha}" if task.number is None else f"pr-{task.number}",
+        occurred_at=datetime.combine(task.merged_on, time.min, UTC),
+        situation=Situation(summary=task.title),
+        action=Action(pr=task.number, commit=task.sha, files=task.touched),
+        outcome=task.outcome,
+        text=task.quote,
+    )
+    factors = tuple(Factor(name, value) for name, value in similar.factors)
+    return RecalledEpisode(episode, similar.score, factors)
+
+
+# -- ranking
 
 
 def _rank(
     workspace: Workspace,
-    asked: RecallQuery,
+    query: RecallQuery,
     episodes: Sequence[Episode],
-    told: Episodes,
+    stored: Episodes,
     moment: PastMoment | None,
     environ: Mapping[str, str] | None,
 ) -> Recalled:
-    if asked.ranking == "mempalace":
-        replayed = replay(list_feedback(told.tellings), workspace.config.episodes.ignored_policy)
-        utilities = {entry_id: utility.value for entry_id, utility in replayed.items()}
-        ranked = rank_mempalace(asked.query, episodes, utilities, asked.now)
-        return Recalled(
-            "mempalace",
-            hits=tuple(islice((hit for hit in ranked if is_safe(hit.episode)), asked.limit)),
-        )
-    if asked.ranking == "t4dm":
-        safe = (pair for pair in find_pool(asked.query, episodes) if is_safe(pair[0]))
-        pool, likeness, note = list(islice(safe, POOL * asked.limit)), WORDS, ""
-        if environ is not None and pool:
-            pool, likeness, note = _compare_vectors(workspace, asked.query, pool, environ)
-        notes = (f"Words alone were compared: {note}.",) if note else ()
-        return Recalled("t4dm", likeness, tuple(rank_t4dm(pool, asked.now)[: asked.limit]), notes)
-    near = [pair for pair in find_near(asked.query, episodes) if is_safe(pair[0])]
-    still = _count_still(
-        workspace, [episode for episode, _ in near], moment.commit if moment else "HEAD"
-    )
-    return Recalled("similar", WORDS, rank_similar(near, still, asked.limit))
+    if query.ranking == "mempalace":
+        return _rank_by_mempalace(workspace, query, episodes, stored)
+    if query.ranking == "t4dm":
+        return _rank_by_t4dm(workspace, query, episodes, environ)
+    candidates = [pair for pair in find_near(query.query, episodes) if is_safe(pair[0])]
+    rev = moment.commit if moment else "HEAD"
+    still = _count_existing_files(workspace, [episode for episode, _ in candidates], rev)
+    return Recalled("similar", WORDS, rank_similar(candidates, still, query.limit))
+
+
+def _rank_by_mempalace(
+    workspace: Workspace, query: RecallQuery, episodes: Sequence[Episode], stored: Episodes
+) -> Recalled:
+    feedback = list_feedback(stored.tellings)
+    utilities = replay(feedback, workspace.config.episodes.ignored_policy)
+    values = {entry_id: utility.value for entry_id, utility in utilities.items()}
+    ranked = rank_mempalace(query.query, episodes, values, query.now)
+    safe = (hit for hit in ranked if is_safe(hit.episode))
+    return Recalled("mempalace", hits=tuple(islice(safe, query.limit)))
+
+
+def _rank_by_t4dm(
+    workspace: Workspace,
+    query: RecallQuery,
+    episodes: Sequence[Episode],
+    environ: Mapping[str, str] | None,
+) -> Recalled:
+    safe = (pair for pair in find_pool(query.query, episodes) if is_safe(pair[0]))
+    pool = list(islice(safe, POOL * query.limit))
+    likeness = WORDS
+    reason = ""
+    if environ is not None and pool:
+        pool, likeness, reason = _compare_vectors(workspace, query.query, pool, environ)
+    notes = (f"Words alone were compared: {reason}.",) if reason else ()
+    hits = rank_t4dm(pool, query.now)[: query.limit]
+    return Recalled("t4dm", likeness, tuple(hits), notes)
 
 
 def _compare_vectors(
     workspace: Workspace, query: str, pool: list[Near], environ: Mapping[str, str]
 ) -> tuple[list[Near], str, str]:
-    """The pool with cosines of vectors in place of those of words, and the model; as it was, and why, without one."""
+    """Replace the likeness of words by cosines of vectors.
+
+    Returns:
+        The pool, the name of the likeness, and a reason if vectors failed.
+    """
     choice = choose_embedder(workspace.config.retrieve, environ)
     if choice.embedder is None or len(pool) > MAX_EMBEDDED:
         return pool, WORDS, choice.reason if choice.mode == "degraded" else ""
     try:
-        asked = choice.embedder.embed([query], "query")
-        known = choice.embedder.embed([prompt_of(episode) for episode, _ in pool])
+        query_vector = choice.embedder.embed([query], "query").data
+        vectors = choice.embedder.embed([prompt_of(episode) for episode, _ in pool])
     except MemoryCIError as error:
         return pool, WORDS, error.message
-    rows = (known.data[at : at + known.dim] for at in range(0, len(known.data), known.dim))
-    cosines = (max(0.0, sum(map(mul, asked.data, row))) for row in rows)
-    compared = [(episode, cosine) for (episode, _), cosine in zip(pool, cosines, strict=True)]
+
+    starts = range(0, len(vectors.data), vectors.dim)
+    compared = []
+    for (episode, _), start in zip(pool, starts, strict=True):
+        vector = vectors.data[start : start + vectors.dim]
+        cosine = sum(map(mul, query_vector, vector))
+        compared.append((episode, max(0.0, cosine)))
     return compared, choice.embedder.model_id, ""
 
 
 def is_safe(episode: Episode) -> bool:
-    """Whether nothing in the words of an episode must be kept from an agent."""
+    """Tell whether nothing in the words of an episode must be withheld from an agent."""
     action = episode.action
     names = (episode.id, *action.files, *action.tools, *episode.context, *episode.context.values())
     return not is_unsafe("\n".join((prompt_of(episode), *names)))
 
 
-def _count_still(
+def _count_existing_files(
     workspace: Workspace, episodes: Sequence[Episode], rev: str | None
 ) -> dict[str, int]:
-    """How many files of each episode are there at a revision, renamed or not."""
+    """Count for each episode its files that exist at a revision, renamed or not."""
     commit = find_commit(workspace.repo, rev) if rev else None
     if commit is None or not episodes:
         return {}
-    present = frozenset(map(readable_path, tree_at(workspace.repo, commit).files.values()))
-    missing = [one.action.commit for one in episodes if not present.issuperset(one.action.files)]
-    asked = [f"{sha}^{{commit}}" for sha in missing if re.fullmatch(SHORT_ID, sha)]
-    known = [
-        found for found in find_objects(workspace.repo, asked) if found
-    ]  # as far as their commits are here
-    renames = list_renames(workspace.repo, known, commit) if known else {}
-    return {
-        episode.id: sum(
-            path in present or follow_renames(path, renames, present) is not None
-            for path in episode.action.files
-        )
-        for episode in episodes
-    }
+    files = tree_at(workspace.repo, commit).files.values()
+    existing = frozenset(readable_path(path) for path in files)
+    renames = _list_renames(workspace, episodes, existing, commit)
+
+    counts = {}
+    for episode in episodes:
+        paths = episode.action.files
+        counts[episode.id] = sum(_exists(path, renames, existing) for path in paths)
+    return counts
+
+
+def _list_renames(
+    workspace: Workspace, episodes: Sequence[Episode], existing: frozenset[str], commit: str
+) -> dict[str, str]:
+    """List the renames since the commits of the episodes that have files which do not exist."""
+    shas = []
+    for episode in episodes:
+        sha = episode.action.commit
+        if not existing.issuperset(episode.action.files) and re.fullmatch(SHORT_ID, sha):
+            shas.append(f"{sha}^{{commit}}")
+    commits = [sha for sha in find_objects(workspace.repo, shas) if sha]  # as far as they exist
+    return list_renames(workspace.repo, commits, commit) if commits else {}
+
+
+def _exists(path: str, renames: Mapping[str, str], existing: frozenset[str]) -> bool:
+    return path in existing or follow_renames(path, renames, existing) is not None

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Sequence
 
 from msgspec.structs import replace
 
@@ -14,106 +13,135 @@ from memory_ci.records.episode import Recalled, RecalledEpisode, Risk
 from memory_ci.records.names import SHA_WIDTH
 from memory_ci.text import shorten
 
-if TYPE_CHECKING:
-    from memory_ci.records.episode import Recalled
-
-
 LABEL = re.compile(r" \((?:#\d+|[0-9a-f]{7})\)\Z")
-"""How the text of an episode ended when it was its title again."""
-
+"""The end of an episode's text that only repeats its title."""
 
 MAX_TITLE = 120
-
-
 MAX_TEXT = 600
-
-
-PLAN_WIDTH = 2_000
+MAX_RISK = 300
+PLAN_WIDTH = 2_000  # Characters of a plan that are quoted.
 NONE = "(nothing known speaks of this plan; add what you expect to go wrong)"
 
 
 def render_recalled(recalled: Recalled, *, explain: bool = False) -> str:
-    """Each episode in a line, best first, and below it what its text says more; with `explain`, its score too."""
+    """Return a line for each episode, best first, and below it what its text adds to the title.
+
+    Args:
+        recalled: the episodes.
+        explain: add the score of each episode.
+    """
     lines = []
     for hit in recalled.hits:
-        lines.append(_episode(hit, recalled.address))
+        lines.append(_episode_line(hit, recalled.address))
         text = shorten(hit.episode.text, MAX_TEXT)
-        said = shorten(LABEL.sub("", hit.episode.text), MAX_TITLE)
-        if " " in text and said != shorten(
-            hit.episode.situation.summary, MAX_TITLE
-        ):  # `Merged.` was said above
+        if " " in text and not _repeats_title(hit):  # The line above says `merged` already.
             lines.append(f"      {text}")
         if explain:
-            lines.append(f"      {_score(hit, recalled.likeness)}")
+            lines.append(f"      {_explain_score(hit, recalled.likeness)}")
     return "".join(f"{printable(line)}\n" for line in lines)
 
 
+def _repeats_title(hit: RecalledEpisode) -> bool:
+    text = shorten(LABEL.sub("", hit.episode.text), MAX_TITLE)
+    return text == shorten(hit.episode.situation.summary, MAX_TITLE)
+
+
 def link_to(address: str, number: int | None, sha: str) -> str:
-    """The web address of a request, else of a commit; "" where the repository has none."""
+    """Return the web address of a request, else of a commit; "" if the repository has none."""
     if not address or (number is None and not sha):
         return ""
     is_gitlab = "gitlab" in address
-    place = (
-        f"commit/{sha[:SHA_WIDTH]}"
-        if number is None
-        else f"{'merge_requests' if is_gitlab else 'pull'}/{number}"
-    )
-    return f"{address}/{'-/' if is_gitlab else ''}{place}"
+    base = f"{address}/-" if is_gitlab else address
+    if number is None:
+        return f"{base}/commit/{sha[:SHA_WIDTH]}"
+    return f"{base}/merge_requests/{number}" if is_gitlab else f"{base}/pull/{number}"
 
 
-def _episode(hit: RecalledEpisode, address: str) -> str:
-    """`pr-128 retry failed charges (2026-11-20, payments: retries, still 1 of 2 files; success)`, then its link."""
-    episode, situation = hit.episode, hit.episode.situation
-    about = shorten(": ".join(filter(None, (situation.domain, situation.topic))), MAX_TITLE)
+def _episode_line(hit: RecalledEpisode, address: str) -> str:
+    """Return the facts of an episode, then its link.
+
+    Example:
+    `pr-128 retry failed charges (2026-11-20, payments: retries, still 1 of 2 files; success)`.
+    """
+    episode = hit.episode
+    situation = episode.situation
+    facts = [episode.occurred_at.date().isoformat()]
+    topics = [topic for topic in (situation.domain, situation.topic) if topic]
+    topic_text = shorten(": ".join(topics), MAX_TITLE)
+    if topic_text:
+        facts.append(topic_text)
     files = len(episode.action.files)
-    still = f"still {hit.still} of {files} files" if files and hit.still is not None else ""
-    told = ", ".join(filter(None, (episode.occurred_at.date().isoformat(), about, still)))
+    if files and hit.still is not None:
+        facts.append(f"still {hit.still} of {files} files")
     outcome = "tried, did not work" if episode.outcome == "failure" else episode.outcome
     title = shorten(situation.summary or episode.text, MAX_TITLE)
     link = link_to(address, episode.action.pr, episode.action.commit)
-    return f"{episode.id} {title} ({told}; {outcome}) {link}".rstrip()
+    return f"{episode.id} {title} ({', '.join(facts)}; {outcome}) {link}".rstrip()
 
 
-def _score(hit: RecalledEpisode, likeness: str) -> str:
-    """The score as the product, or the weighted sum, that it is; `likeness` names what words were compared by."""
-    weights = ["" if one.weight is None else f"{one.weight:g} x " for one in hit.factors]
-    parts = [
-        f"{weight}{one.name} {one.value:.3f}"
-        for weight, one in zip(weights, hit.factors, strict=True)
-    ]
-    by = f" (likeness by {likeness})" if likeness else ""
-    return f"{hit.score:.4f} = {(' + ' if any(weights) else ' x ').join(parts)}{by}"
+def _explain_score(hit: RecalledEpisode, likeness: str) -> str:
+    """Return the score as a product, or as a weighted sum if the factors have weights.
+
+    Args:
+        hit: an episode.
+        likeness: what words were compared by.
+    """
+    parts = []
+    is_sum = False
+    for factor in hit.factors:
+        weight = ""
+        if factor.weight is not None:
+            is_sum = True
+            weight = f"{factor.weight:g} x "
+        parts.append(f"{weight}{factor.name} {factor.value:.3f}")
+    formula = (" + " if is_sum else " x ").join(parts)
+    basis = f" (likeness by {likeness})" if likeness else ""
+    return f"{hit.score:.4f} = {formula}{basis}"
 
 
 def render_premortem(plan: str, risks: Sequence[Risk]) -> str:
-    """Markdown: the plan in short, then a list of risks. The plan is quoted, so that nothing in it is ours; no
-    character moves a cursor or hides."""
-    room, quoted, listed = PLAN_WIDTH, [], []
-    for line in plan.strip().splitlines():
-        room -= len(line)
-        if room < 0:
-            quoted.append("> …")
-            break
-        quoted.append(f"> {line}".rstrip())
+    """Return a page of Markdown with the plan in short and the risks.
+
+    The plan is quoted, as it is not our text. No character moves a cursor or hides.
+    """
+    lines = ["# Pre-mortem", "", "## Plan", "", *_quote_plan(plan), "", "## Risks", ""]
     for risk in risks:
-        parts = (
-            ("Why", risk.why),
-            ("Signal", risk.signal),
-            ("Mitigation", risk.mitigation),
-            ("From", risk.source),
-        )
-        listed.append(f"- {shorten(risk.title, 300)}")
-        listed += [f"  {name}: {shorten(text, 300)}" for name, text in parts if text]
-    page = ["# Pre-mortem", "", "## Plan", "", *quoted, "", "## Risks", "", *(listed or [NONE])]
-    return printable_lines("".join(f"{line}\n" for line in page))
+        lines += _risk_lines(risk)
+    if not risks:
+        lines.append(NONE)
+    return printable_lines("".join(f"{line}\n" for line in lines))
+
+
+def _quote_plan(plan: str) -> Iterator[str]:
+    free = PLAN_WIDTH
+    for line in plan.strip().splitlines():
+        free -= len(line)
+        if free < 0:
+            yield "> …"
+            return
+        yield f"> {line}".rstrip()
+
+
+def _risk_lines(risk: Risk) -> Iterator[str]:
+    yield f"- {shorten(risk.title, MAX_RISK)}"
+    for name, text in (
+        ("Why", risk.why),
+        ("Signal", risk.signal),
+        ("Mitigation", risk.mitigation),
+        ("From", risk.source),
+    ):
+        if text:
+            yield f"  {name}: {shorten(text, MAX_RISK)}"
 
 
 def render_recall(recalled: Recalled, *, explain: bool = False) -> str:
-    """Episodes in the same wrapper, each line marked as a quotation, and below them changes of history; "" for none."""
-
-    by_git = replace(recalled, hits=recalled.changes, likeness="")
-    told, found = (
-        "\n".join(quote_lines(render_recalled(one, explain=explain))) for one in (recalled, by_git)
-    )
-    blocks = (told, f"{HINTS}\n{found}" if found else "")
-    return wrap_blocks([PREAMBLE, *filter(None, blocks)]) if any(blocks) else ""
+    """Return episodes and changes of history in the wrapper of memory; "" if there are none."""
+    blocks = []
+    if recalled.hits:
+        text = render_recalled(recalled, explain=explain)
+        blocks.append("\n".join(quote_lines(text)))
+    if recalled.changes:
+        history = replace(recalled, hits=recalled.changes, likeness="")
+        text = render_recalled(history, explain=explain)
+        blocks.append("\n".join([HINTS, *quote_lines(text)]))
+    return wrap_blocks([PREAMBLE, *blocks]) if blocks else ""

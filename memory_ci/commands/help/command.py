@@ -4,23 +4,14 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import TYPE_CHECKING
 
 import click
 from click.shell_completion import get_completion_class
 
-from memory_ci.cli.plain import (
-    echo,
-    say,
-    terminal_width,
-)
+from memory_ci.cli.plain import echo, say, terminal_width
 from memory_ci.commands.root import main
 from memory_ci.commands.table import COMMANDS
 from memory_ci.errors import UsageError
-
-if TYPE_CHECKING:
-    pass
-
 
 SHELLS = ("bash", "zsh", "fish")
 
@@ -34,8 +25,6 @@ def completion_command(shell: str) -> None:
     Example:
       memory-ci completion bash >> ~/.bashrc
     """
-    from memory_ci.commands.root import main
-
     completion = get_completion_class(shell)
     if completion is None:  # pragma: no cover - click ships all three
         raise click.UsageError(f"click knows no completion for {shell}")
@@ -48,7 +37,8 @@ def completion_command(shell: str) -> None:
 def help_command(ctx: click.Context, topic: tuple[str, ...]) -> None:
     """Show a page of the manual, what an error or a key means, or the options of a command.
 
-    What is none of these is searched for: the sections of the manual that hold all the words are listed.
+    What is none of these is searched for: the sections of the manual that hold all the words are
+    listed.
 
     \b
     Example:
@@ -68,26 +58,31 @@ def help_command(ctx: click.Context, topic: tuple[str, ...]) -> None:
         width = max(map(len, topics), default=0)
         say("".join(f"{name:<{width}}  {title}\n" for name, title in topics.items()))
         say(
-            "\nAlso: the word in brackets of an error, a key, the name of a command, words to search for.",
+            "\nAlso: the word in brackets of an error, a key, the name of a command, "
+            "words to search for.",
             err=True,
         )
         return
+
     name = " ".join(topic).strip("[]")
-    usage, command = "", main.get_command(ctx, name) if name in COMMANDS else None
+    usage = ""
+    command = main.get_command(ctx, name) if name in COMMANDS else None
     if command is not None:
-        with click.Context(command, info_name=f"memory-ci {name}") as inner:
+        with click.Context(command, info_name=f"memory-ci {name}") as command_ctx:
             if name not in topics:
-                echo(f"{command.get_help(inner)}\n")
+                echo(f"{command.get_help(command_ctx)}\n")
                 return
-            usage = f"{command.get_usage(inner)}\n\n{COMMANDS[name].summary} Options: `memory-ci {name} --help`.\n\n"
+            options = f"Options: `memory-ci {name} --help`."
+            usage = f"{command.get_usage(command_ctx)}\n\n{COMMANDS[name].summary} {options}\n\n"
     try:
         text = f"{usage}{read_topic(name)}"
     except UsageError:
-        found = find_sections(name) if "#" not in name else []
-        if not found:
+        sections = find_sections(name) if "#" not in name else []
+        if not sections:
             raise
-        say(render_rows([(f"memory-ci help {one}", title) for one, title in found]))
+        say(render_rows([(f"memory-ci help {section}", title) for section, title in sections]))
         return
     width = terminal_width(sys.stdout, os.environ)
-    shown = fold_markdown(text, width) if width else text
-    click.echo_via_pager(shown.removesuffix("\n"))  # it ends the last line itself
+    if width:
+        text = fold_markdown(text, width)
+    click.echo_via_pager(text.removesuffix("\n"))  # it ends the last line itself

@@ -17,7 +17,8 @@ from memory_ci.commands.publish.landing import commit_files
 from memory_ci.commands.publish.text import SharedEntry, parse_held, render_shared
 from memory_ci.errors import RepositoryError
 from memory_ci.extraction.entries import content_key
-from memory_ci.forge.selection import Proposals, choose_proposals
+from memory_ci.forge.proposals import Proposals
+from memory_ci.forge.selection import choose_proposals
 from memory_ci.gitrepo.log import list_committers
 from memory_ci.gitrepo.merges import private_ref
 from memory_ci.gitrepo.network import Remote, connect, fetch_tip, find_remote_tip, push_tip

@@ -6,27 +6,24 @@ from typing import Any
 
 import click
 
-from memory_ci.cli.common import (
-    between_option,
-    table_options,
-)
-from memory_ci.commands.retrieve import shortcut as retrieve
+from memory_ci.cli.common import between_option, table_options
+from memory_ci.commands.retrieve import shortcut
 
 
 @click.command("retrieve")
 @click.argument("task", nargs=-1)
-@table_options(retrieve.OPTIONS)
+@table_options(shortcut.OPTIONS)
 @between_option
-def retrieve_command(**arguments: Any) -> None:  # noqa: ANN401 - those of retrieve.run, each as its option makes it
+def retrieve_command(**arguments: Any) -> None:  # noqa: ANN401 - those of shortcut.run
     """Print what memory knows about a task.
 
-    institutional.md always, then the entries that the task's words find, ranked, within a budget, in a wrapper that
-    says what they are: untrusted hints. Nothing known: nothing printed. Without TASK the text is read from standard
-    input.
+    institutional.md always, then the entries that the task's words find, ranked, within a budget,
+    in a wrapper that says what they are: untrusted hints. Nothing known: nothing printed. Without
+    TASK the text is read from standard input.
 
     \b
     Example:
       memory-ci retrieve "retry failed payments"
       gh issue view 128 | memory-ci retrieve --max-chars 4000
     """
-    retrieve.run(**arguments)
+    shortcut.run(**arguments)

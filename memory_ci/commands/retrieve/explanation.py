@@ -19,38 +19,44 @@ STRENGTHS = {"HIT": "a close match", "WEAK": "a weak match", "MISS": "nothing cl
 
 
 def render_explanation(retrieval: Retrieval) -> str:
-    """A block for each entry that is given, best first, and a line for each that is not."""
-    lines = [
-        f"Found {MODES[retrieval.mode]}"
-        + (f" · {STRENGTHS[retrieval.verdict]}" if retrieval.verdict is not None else "")
-        + f" · {plural(len(retrieval.norms), 'norm')} · {plural(len(retrieval.hits), 'entry')} given"
-        + (f" · {retrieval.weak} weak" if retrieval.weak else "")
-        + f" · {len(retrieval.hits_dropped) + len(retrieval.withheld)} not"
-    ]
-    for place, hit in enumerate(retrieval.hits, start=1):
-        origin = f"; {hit.located.entry.source}" if hit.located.entry.source else ""
-        lines += [
-            f"{place:>2}. {_name(hit)} {hit.located.path}:{hit.located.line}{origin}",
-            *_reasons(hit),
-        ]
+    """Return a block for each served entry, best first, and a line for each that is not served."""
+    lines = [_summarise(retrieval)]
+    for number, hit in enumerate(retrieval.hits, start=1):
+        located = hit.located
+        source = f"; {located.entry.source}" if located.entry.source else ""
+        lines.append(f"{number:>2}. {_name_hit(hit)} {located.path}:{located.line}{source}")
+        lines += _explain_hit(hit)
     for hit in retrieval.organisation:
-        lines += [
-            f"org {_name(hit)} {printable(hit.repository)}:{hit.located.path}; {hit.link}",
-            *_reasons(hit),
-        ]
-    lines += [f" -  {_name(hit)}: left out, no room" for hit in retrieval.hits_dropped]
-    lines += [f" -  {_name(held.hit)}: withheld, {held.why}" for held in retrieval.withheld]
-    for one in retrieval.hints.changes:
-        lines += [f"hint: {render_task(one.task)}", explain_task(one)]
+        place = f"{printable(hit.repository)}:{hit.located.path}"
+        lines.append(f"org {_name_hit(hit)} {place}; {hit.link}")
+        lines += _explain_hit(hit)
+    lines += [f" -  {_name_hit(hit)}: left out, no room" for hit in retrieval.hits_dropped]
+    for withheld in retrieval.withheld:
+        lines.append(f" -  {_name_hit(withheld.hit)}: withheld, {withheld.why}")
+    for change in retrieval.hints.changes:
+        lines += [f"hint: {render_task(change.task)}", explain_task(change)]
     return "".join(f"{printable(line)}\n" for line in lines)
 
 
-def _name(hit: Hit) -> str:
-    place = hit.located
-    return f"{place.entry.id[:8]} {shorten(place.entry.title, 80)} ({place.entry.type}, {place.scope.target})"
+def _summarise(retrieval: Retrieval) -> str:
+    parts = [f"Found {MODES[retrieval.mode]}"]
+    if retrieval.verdict is not None:
+        parts.append(STRENGTHS[retrieval.verdict])
+    parts.append(plural(len(retrieval.norms), "norm"))
+    parts.append(f"{plural(len(retrieval.hits), 'entry')} given")
+    if retrieval.weak:
+        parts.append(f"{retrieval.weak} weak")
+    parts.append(f"{len(retrieval.hits_dropped) + len(retrieval.withheld)} not")
+    return " · ".join(parts)
 
 
-def _reasons(hit: Hit) -> Iterator[str]:
+def _name_hit(hit: Hit) -> str:
+    entry = hit.located.entry
+    facts = f"{entry.type}, {hit.located.scope.target}"
+    return f"{entry.id[:8]} {shorten(entry.title, 80)} ({facts})"
+
+
+def _explain_hit(hit: Hit) -> Iterator[str]:
     factors = " x ".join(f"{name} {value:.3f}" for name, value in hit.factors)
     yield f"      {hit.score:.4f} = {factors}"
     if hit.related:
@@ -59,6 +65,10 @@ def _reasons(hit: Hit) -> Iterator[str]:
         low = "; so low that a person should look at it: `memory-ci why`" if hit.is_low else ""
         yield f"      utility from {plural(hit.events, 'event')}{low}"
     if hit.lanes:
-        raw = (f"{'words' if name == 'lexical' else name} {value:.3f}" for name, value in hit.lanes)
-        yield f"      raw: {', '.join(raw)}"
-    yield from (f"      {say_verdict(verdict)}" for verdict in hit.verdicts)
+        scores = []
+        for lane, score in hit.lanes:
+            name = "words" if lane == "lexical" else lane
+            scores.append(f"{name} {score:.3f}")
+        yield f"      raw: {', '.join(scores)}"
+    for verdict in hit.verdicts:
+        yield f"      {say_verdict(verdict)}"

@@ -1,4 +1,4 @@
-"""`memory-ci retrieve`: its options as a table, and what it does once they are read, by click or by `shortcut`."""
+"""The options of `memory-ci retrieve` and its run, with click or without."""
 
 from __future__ import annotations
 
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 
 
 Format = Literal["text", "markdown", "json", "hook"]
+Output = Literal["text", "markdown", "json", "hook", "explain", "ids"]
 
 SCOPES = tuple(name for name in get_args(ScopeName) if name != "institutional")
 
@@ -53,116 +54,159 @@ def run(
     hook: bool,
     record: bool | None,
     as_json: bool,
-    **asked: Any,  # noqa: ANN401 - the other fields of flows.serve.options.RetrieveOptions, each as its option makes it
+    **options: Any,  # noqa: ANN401 - fields of RetrieveOptions, each as its option makes it
 ) -> None:
-    """Answer a task, or a hook; without a task it is read from standard input."""
-    asked["paths"] = asked["paths"] or None
+    """Print what memory holds for a task, which is read from standard input if there is none."""
+    options["paths"] = options["paths"] or None
     if hook:
         from memory_ci.commands.agents import shortcut as agent
 
-        agent.run("claude-code", "UserPromptSubmit", no_ask=True, user=False, asked=asked)
+        agent.run("claude-code", "UserPromptSubmit", no_ask=True, user=False, asked=options)
         return
-    shown = (
-        "explain" if explain else "json" if as_json or form == "json" else "ids" if ids else form
-    )
-    if (about := asked["about"]) is not None:
+    output = _choose_output(form, ids=ids, explain=explain, as_json=as_json)
+    is_about = options["about"] is not None
+    if is_about:
         if task:
             hint = "Ask for the task, or for the file."
             raise UsageError("--about takes no TASK", slug="option-conflict", hint=hint)
-        if shown in ("text", "hook") and _is_told(asked):
+        if output in ("text", "hook") and _is_served_already(options):
             return
-    where = workspace()
-    if about is not None:
+
+    current_workspace = workspace()
+    if is_about:
         from memory_ci.memory.workspace import repository_path
 
-        asked["about"] = about = repository_path(where, Path(about))
-    text = about or read_words_or_input(task, "Say what the task is", "retrieve")
-    nudge = ""
-    if shown == "hook":
-        from memory_ci.sessions.nudge import nudge_agent  # 2 ms that only hooks need
+        options["about"] = repository_path(current_workspace, Path(options["about"]))
+    text = options["about"] or read_words_or_input(task, "Say what the task is", "retrieve")
+    nudge = _nudge(current_workspace, options["session"]) if output == "hook" else ""
+    notes_served = not explain and ("CI" in os.environ if record is None else record)
+    if form == "hook":
+        options["total_chars"] = HOOK_CHARS
+    options["reserved"] = len(nudge) + _count_reserved(form, notes_served=notes_served)
 
-        line = nudge_agent(where, asked["session"], today())
-        nudge = f"{line}\n" if line else ""
-    is_noted = not explain and (record if record is not None else "CI" in os.environ)
-    asked |= {"total_chars": HOOK_CHARS} if form == "hook" else {}
-    asked["reserved"] = len(nudge) + len(ASK) * is_noted + FENCE_CHARS * (form == "markdown")
     from memory_ci.commands.retrieve.options import RetrieveOptions
     from memory_ci.commands.retrieve.retrieve import retrieve
 
     with progress("Asking memory"):
-        answer = retrieve(where, text, RetrieveOptions(**asked), today(), os.environ)
-    warn(answer.findings)
-    for note in answer.notes:
-        say(f"Note: {printable(note)}", err=True)
-    if answer.held_out:
-        told = "This session is held out and given nothing (retrieve.holdout); `--all` shows what is known."
-        say(f"Note: {told}", err=True)
-    _print(answer, shown, is_noted, nudge)
-    _note(where, asked, answer, is_noted, record is not False and not explain)
+        retrieval = retrieve(
+            current_workspace, text, RetrieveOptions(**options), today(), os.environ
+        )
+    _warn(retrieval)
+    _print(retrieval, output, notes_served, nudge)
+    if notes_served:
+        _note_for_commits(current_workspace, retrieval)
+    if record is not False and not explain:
+        _note_for_session(current_workspace, options, retrieval)
 
 
-def _is_told(asked: Mapping[str, Any]) -> bool:
-    """Whether the session was told of the file that it asks about, and nothing else is asked for."""
-    if (
-        asked["session"] is None
-        or asked["all_matches"]
-        or asked["at"] is not None
-        or asked["base"] is not None
-    ):
+def _choose_output(form: Format, *, ids: bool, explain: bool, as_json: bool) -> Output:
+    if explain:
+        return "explain"
+    if as_json:
+        return "json"
+    if ids and form != "json":
+        return "ids"
+    return form
+
+
+def _count_reserved(form: Format, *, notes_served: bool) -> int:
+    """Return the characters that are printed in addition to the context."""
+    request = len(ASK) if notes_served else 0
+    fence = FENCE_CHARS if form == "markdown" else 0
+    return request + fence
+
+
+def _is_served_already(options: Mapping[str, Any]) -> bool:
+    """Tell whether the session was served the file that is asked about.
+
+    The answer is no if anything but the memory at hand is asked for.
+    """
+    if options["session"] is None or options["all_matches"]:
+        return False
+    if options["at"] is not None or options["base"] is not None:
         return False
     from memory_ci.sessions.session_note import bare_workspace, list_untold
 
-    return not list_untold(bare_workspace(Path.cwd()), asked["session"], [Path(asked["about"])])
+    path = Path(options["about"])
+    return not list_untold(bare_workspace(Path.cwd()), options["session"], [path])
 
 
-def _print(answer: Retrieval, shown: str, is_noted: bool, nudge: str) -> None:
-    """The answer; as text what was given is asked about, where it is noted."""
-    if shown == "explain":
+def _nudge(current_workspace: Workspace, session: str | None) -> str:
+    """Return a line that reminds the agent of memory, if it is due, else ""."""
+    from memory_ci.sessions.nudge import nudge_agent  # 2 ms that only hooks need
+
+    line = nudge_agent(current_workspace, session, today())
+    return f"{line}\n" if line else ""
+
+
+def _warn(retrieval: Retrieval) -> None:
+    warn(retrieval.findings)
+    for note in retrieval.notes:
+        say(f"Note: {printable(note)}", err=True)
+    if retrieval.held_out:
+        note = (
+            "This session is held out and given nothing (retrieve.holdout); "
+            "`--all` shows what is known."
+        )
+        say(f"Note: {note}", err=True)
+
+
+def _print(retrieval: Retrieval, output: Output, notes_served: bool, nudge: str) -> None:
+    """Print the retrieval; as text with the request to name used entries, if they are noted."""
+    if output == "explain":
         from memory_ci.commands.retrieve.explanation import render_explanation
 
-        say(render_explanation(answer))
-    elif shown == "json":
-        echo_json(answer)
-    elif shown == "ids":
+        say(render_explanation(retrieval))
+        return
+    if output == "json":
+        echo_json(retrieval)
+        return
+    if output == "ids":
         from memory_ci.commands.retrieve.retrieve import injected_ids
 
-        echo("".join(f"{entry_id}\n" for entry_id in injected_ids(answer)))
-    else:
-        context = render_asking(
-            render_context(answer), is_noted and bool(answer.hits or answer.norms)
-        )
-        if shown == "hook":
-            context = render_hook(f"{context}{nudge}")
-        elif shown == "markdown":
-            context = render_markdown(context)
-        (say if shown == "text" and is_terminal() else echo)(
-            context
-        )  # elsewhere it is an agent's to read
+        echo("".join(f"{entry_id}\n" for entry_id in injected_ids(retrieval)))
+        return
+
+    serves_entries = bool(retrieval.hits or retrieval.norms)
+    context = render_asking(render_context(retrieval), notes_served and serves_entries)
+    if output == "hook":
+        context = render_hook(f"{context}{nudge}")
+    elif output == "markdown":
+        context = render_markdown(context)
+    if output == "text" and is_terminal():
+        say(context)
+    else:  # An agent reads it.
+        echo(context)
 
 
-def _note(
-    where: Workspace, asked: Mapping[str, Any], answer: Retrieval, is_noted: bool, for_session: bool
+def _note_for_commits(current_workspace: Workspace, retrieval: Retrieval) -> None:
+    """Note what was served, for the trailer of commits."""
+    from memory_ci.commands.retrieve.retrieve import noted_ids
+    from memory_ci.sessions.served_ids import record_injected
+
+    with _warn_if_not_noted():
+        record_injected(current_workspace, noted_ids(retrieval), now())
+
+
+def _note_for_session(
+    current_workspace: Workspace, options: Mapping[str, Any], retrieval: Retrieval
 ) -> None:
-    """Note what was given: for the trailer of commits, and so that the session is not given it again."""
-    if is_noted:
-        from memory_ci.commands.retrieve.retrieve import noted_ids
-        from memory_ci.sessions.served_ids import record_injected
+    """Note what was served, to not serve it to the session again."""
+    if options["session"] is None or options["at"] is not None:
+        return
+    from memory_ci.sessions.session_note import note_given
 
-        with _noting():
-            record_injected(where, noted_ids(answer), now())
-    if for_session and asked["session"] is not None and asked["at"] is None:
-        from memory_ci.sessions.session_note import note_given
-
-        with _noting():
-            note_given(where, asked["session"], answer, now(), asked["about"])
+    with _warn_if_not_noted():
+        note_given(current_workspace, options["session"], retrieval, now(), options["about"])
 
 
 @contextmanager
-def _noting() -> Iterator[None]:
+def _warn_if_not_noted() -> Iterator[None]:
     try:
         yield
-    except MemoryCIError as error:  # what was asked for has been given
-        say(f"Warning: what was given is not noted: {error.message} [{error.slug}]", err=True)
+    except MemoryCIError as error:  # The entries themselves have been served.
+        reason = f"{error.message} [{error.slug}]"
+        say(f"Warning: what was given is not noted: {reason}", err=True)
 
 
 OPTIONS = (
@@ -174,13 +218,15 @@ OPTIONS = (
     ),
     Option(
         "--path paths",
-        "A file or directory the work touches: of the team scopes only theirs are searched. Without it all are.",
+        "A file or directory the work touches: of the team scopes only theirs are searched. "
+        "Without it all are.",
         is_multiple=True,
         metavar="PATH",
     ),
     Option(
         "--diff",
-        "Ask as well for the definitions that the work tree changes since REV, as HEAD or the branch it started from.",
+        "Ask as well for the definitions that the work tree changes since REV, "
+        "as HEAD or the branch it started from.",
         metavar="REV",
     ),
     Option("--type types", "Only this type.", choices=get_args(EntryType), is_multiple=True),
@@ -199,12 +245,14 @@ OPTIONS = (
     Option("--all-sessions", "See the entries of other sessions too.", kind=bool),
     Option(
         "--all all_matches",
-        "Print weak matches too, as many as there is room for, and what the session was given before.",
+        "Print weak matches too, as many as there is room for, "
+        "and what the session was given before.",
         kind=bool,
     ),
     Option(
         "--about",
-        "Instead of a task: the entries that cite this file, and those of its nearest team scope, five at most.",
+        "Instead of a task: the entries that cite this file, and those of its nearest team scope, "
+        "five at most.",
         metavar="PATH",
     ),
     Option(
@@ -243,6 +291,6 @@ OPTIONS = (
 
 
 def read_words(words: tuple[str, ...], values: dict[str, Any]) -> dict[str, Any] | None:
-    """The arguments of `run` for these words and options; None where it is click's to say what they are."""
+    """Return the arguments of `run`; None if click has to report an error."""
     is_legal = words or values["hook"] or values["about"] or has_input()
     return {**values, "task": words, "occurred_between": None} if is_legal else None

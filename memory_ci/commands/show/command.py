@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import get_args
+from typing import TYPE_CHECKING, get_args
 
 import click
 from msgspec import to_builtins
@@ -35,10 +35,13 @@ from memory_ci.findings import printable, printable_lines
 from memory_ci.records.entry import EntryType, ScopeName, Status
 from memory_ci.records.episode import UseCount
 
+if TYPE_CHECKING:
+    from memory_ci.memory.stage import ProjectStage
+
 COLUMNS = (
     "id title type scope status prominence given used importance last_reinforced path line".split()
 )
-"""What a line of `list --format csv` has, of the keys of its JSON."""
+"""The columns of `list --format csv`, each a key of its JSON."""
 
 
 @click.command("list")
@@ -69,29 +72,35 @@ def list_command(
     from memory_ci.memory.lookup import list_ranked
     from memory_ci.sessions.marked_notes import load_pending
 
-    where = workspace()
-    waiting = load_pending(where) if view is None else []
-    every, findings = list_ranked(where, view, today(), waiting)
+    current_workspace = workspace()
+    pending = load_pending(current_workspace) if view is None else []
+    all_ranked, findings = list_ranked(current_workspace, view, today(), pending)
     warn(findings)
-    usage = load_usage(where, view, [place.entry for _, place in every])
-    # Of all entries, what each was used for is known; then those that were asked for are shown.
+    # The usage of an entry may depend on entries that are not listed.
+    all_entries = [located.entry for _, located in all_ranked]
+    usage = load_usage(current_workspace, view, all_entries)
     ranked = [
-        (value, place)
-        for value, place in every
-        if (not types or place.entry.type in types)
-        and (not scopes or place.scope.name in scopes)
-        and (not statuses or place.entry.status in statuses)
+        (value, located)
+        for value, located in all_ranked
+        if (not types or located.entry.type in types)
+        and (not scopes or located.scope.name in scopes)
+        and (not statuses or located.entry.status in statuses)
     ]
-    used = [usage.get(place.entry.id, UseCount()) for _, place in ranked]
-    found = [
-        to_builtins(place.entry)
-        | {"scope": place.scope.target, "path": place.path, "line": place.line, "prominence": value}
-        | {"given": one.given, "used": one.used}
-        for (value, place), one in zip(ranked, used, strict=True)
-    ]
+
+    records = []
+    for value, located in ranked:
+        count = usage.get(located.entry.id, UseCount())
+        record = to_builtins(located.entry)
+        record["scope"] = located.scope.target
+        record["path"] = located.path
+        record["line"] = located.line
+        record["prominence"] = value
+        record["given"] = count.given
+        record["used"] = count.used
+        records.append(record)
     text = render_entries(ranked, usage, terminal_width(sys.stdout, os.environ))
-    rows = [[one[name] for name in COLUMNS] for one in found]
-    show_rows("json" if as_json else form, found, text, COLUMNS, rows)
+    rows = [[record[name] for name in COLUMNS] for record in records]
+    show_rows("json" if as_json else form, records, text, COLUMNS, rows)
 
 
 @click.command("show")
@@ -111,10 +120,9 @@ def show_command(entry_id: str, view: str | None, as_json: bool) -> None:
     if as_json:
         echo_json(shown)
         return
-    place = shown.located
-    facts = (
-        f"{place.path}:{place.line}  scope {place.scope.name}  prominence {shown.prominence:.3f}"
-    )
+    located = shown.located
+    place = f"{located.path}:{located.line}"
+    facts = f"{place}  scope {located.scope.name}  prominence {shown.prominence:.3f}"
     say(f"{printable(facts)}\n\n", err=True)
     say(printable_lines(shown.text))
 
@@ -133,16 +141,22 @@ def log_command(entry_id: str, as_json: bool) -> None:
 
     with progress("Reading history"):
         versions = list_entry_versions(workspace(), utf8(entry_id))
-    rows, lines = [], []
-    for one in versions:
-        commit = one.commit
-        told = {"commit": commit.sha, "at": commit.committed_at, "subject": commit.subject}
-        rows.append(told | {"what": one.what, "paths": one.paths})
-        lines += [
-            f"{commit.sha[:10]} {commit.committed_at.date()}  {one.what}",
-            f"           {commit.subject}",
-        ]
-    show(rows, map(printable, lines), as_json)
+    records = []
+    lines = []
+    for version in versions:
+        commit = version.commit
+        records.append(
+            {
+                "commit": commit.sha,
+                "at": commit.committed_at,
+                "subject": commit.subject,
+                "what": version.what,
+                "paths": version.paths,
+            }
+        )
+        lines.append(f"{commit.sha[:10]} {commit.committed_at.date()}  {version.what}")
+        lines.append(f"           {commit.subject}")
+    show(records, [printable(line) for line in lines], as_json)
 
 
 @click.command("graph")
@@ -159,32 +173,35 @@ def log_command(entry_id: str, as_json: bool) -> None:
 def graph_command(entry_id: str, depth: int, form: str, as_json: bool) -> None:
     """Show what an entry is related to; the start of its id is enough.
 
-    Relations that entries state (supports, contradicts, duplicates), what they supersede, and entries that are like
-    each other, each with its weight.
+    Relations that entries state (supports, contradicts, duplicates), what they supersede, and
+    entries that are like each other, each with its weight.
 
     \b
     Example:
       memory-ci graph 0f6f1f0e
       memory-ci graph 0f6f --depth 2 --format dot | dot -Tsvg > memory.svg
     """
+    from memory_ci.commands.show.graph import build_graph
     from memory_ci.commands.show.text import render_dot, render_tree
-    from memory_ci.commands.show.why import build_graph
 
     with progress("Relating"):
         graph = build_graph(workspace(), utf8(entry_id), depth)
+    prints_json = as_json or form == "json"
     if form == "dot" and not as_json:
         echo(render_dot(graph))
     else:
-        show(graph, render_tree(graph), as_json or form == "json")
-    for note in () if as_json or form == "json" else graph.notes:
-        say(f"Note: {printable(note)}", err=True)
+        show(graph, render_tree(graph), prints_json)
+    if not prints_json:
+        for note in graph.notes:
+            say(f"Note: {printable(note)}", err=True)
 
 
 @click.command("blame")
 @click.argument("place", metavar="PATH[:A-B]")
 @view_options
 def blame_command(place: str, view: str | None, as_json: bool) -> None:
-    """Say of each line which work brought it, what that was given and used, and what was learned of it.
+    """Say of each line which work brought it, what that was given and used, and what was learned
+    of it.
 
     A merge stands for all that it brought. `memory-ci why ID --lines` is the way back.
 
@@ -192,8 +209,8 @@ def blame_command(place: str, view: str | None, as_json: bool) -> None:
     Example:
       memory-ci blame src/client.py:10-40
     """
+    from memory_ci.commands.show.blame import blame
     from memory_ci.commands.show.text import render_blame
-    from memory_ci.commands.show.why import blame
 
     with progress("Reading history"):
         blamed = blame(workspace(), utf8(place), view)
@@ -207,9 +224,9 @@ def blame_command(place: str, view: str | None, as_json: bool) -> None:
 def why_command(entry_id: str, is_lines: bool, view: str | None, as_json: bool) -> None:
     """Say what an entry counts, and what made it so.
 
-    Its prominence today, its utility event by event with the episode of each, how well it is kept by FSRS, the factors
-    by which retrieve multiplies its relevance, and what became of the code that it cites. ID is an entry's id or the
-    start of it. With --at a commit or a day: as of then.
+    Its prominence today, its utility event by event with the episode of each, how well it is kept
+    by FSRS, the factors by which retrieve multiplies its relevance, and what became of the code
+    that it cites. ID is an entry's id or the start of it. With --at a commit or a day: as of then.
 
     \b
     Example:
@@ -217,17 +234,15 @@ def why_command(entry_id: str, is_lines: bool, view: str | None, as_json: bool) 
       memory-ci why 0f6f1f0e --lines
       memory-ci why 0f6f1f0e --at 2026-09-01 --json
     """
+    from memory_ci.commands.show.blame import list_lines_of
     from memory_ci.commands.show.text import render_blame, render_why
-    from memory_ci.commands.show.why import explain_entry, list_lines_of
+    from memory_ci.commands.show.why import explain_entry
 
     if is_lines:
         with progress("Reading history"):
             lines = list_lines_of(workspace(), utf8(entry_id), view)
-        show(
-            lines,
-            render_blame(lines) or "No line that stands today was brought by what taught it.\n",
-            as_json,
-        )
+        text = render_blame(lines) or "No line that stands today was brought by what taught it.\n"
+        show(lines, text, as_json)
         return
 
     why = explain_entry(workspace(), utf8(entry_id), today(), view)
@@ -241,8 +256,9 @@ def why_command(entry_id: str, is_lines: bool, view: str | None, as_json: bool) 
 def stage_command(view: str, as_json: bool) -> None:
     """Print the stage each project is in.
 
-    It is read from INTENT.md, at the root and in each directory of projects/: `stage:`, a heading or its milestones.
-    When a stage ends, `record` retires the task entries that belong to it. A stage that is unclear is not a change.
+    It is read from INTENT.md, at the root and in each directory of projects/: `stage:`, a heading
+    or its milestones. When a stage ends, `record` retires the task entries that belong to it. A
+    stage that is unclear is not a change.
 
     \b
     Example:
@@ -251,29 +267,35 @@ def stage_command(view: str, as_json: bool) -> None:
     """
     from memory_ci.memory.stage import list_stages
 
-    place = workspace()
-    stages = list_stages(place, view)
+    current_workspace = workspace()
+    stages = list_stages(current_workspace, view)
     if not stages and not as_json:
-        say(f"There is no {place.config.stage.file}, so there is no stage.", err=True)
-    found, lines = [], []
+        say(f"There is no {current_workspace.config.stage.file}, so there is no stage.", err=True)
+    records = []
+    lines = []
     for stage in stages:
-        point, line = stage.known, stage.stated.line if stage.stated is not None else None
-        known = (
-            f"{point.phase} since {point.commit.sha[:7]} ({point.commit.committed_at:%Y-%m-%d})"
-            if point
-            else ""
+        last = stage.known
+        line = stage.stated.line if stage.stated is not None else None
+        lines.append(_describe_stage(stage))
+        records.append(
+            {
+                "project": stage.project,
+                "path": stage.path,
+                "line": line,
+                "stage": last.phase if last else None,
+                "since": last.commit.sha if last else None,
+                "is_clear": line is not None,
+            }
         )
-        unclear = f"{stage.path}: states no stage clearly" + (
-            f"; {known}, the last that it did" if known else ""
-        )
-        lines.append(unclear if line is None else f"{stage.path}:{line}: {known}")
-        told = {
-            "project": stage.project,
-            "path": stage.path,
-            "line": line,
-            "stage": point.phase if point else None,
-        }
-        found.append(
-            told | {"since": point.commit.sha if point else None, "is_clear": line is not None}
-        )
-    show(found, map(printable, lines), as_json)
+    show(records, [printable(line) for line in lines], as_json)
+
+
+def _describe_stage(stage: ProjectStage) -> str:
+    phase = ""
+    if stage.known:
+        commit = stage.known.commit
+        phase = f"{stage.known.phase} since {commit.sha[:7]} ({commit.committed_at:%Y-%m-%d})"
+    if stage.stated is not None:
+        return f"{stage.path}:{stage.stated.line}: {phase}"
+    last = f"; {phase}, the last that it did" if phase else ""
+    return f"{stage.path}: states no stage clearly{last}"

@@ -1,4 +1,4 @@
-"""What `show`, `why` and `graph` print of an entry, as values."""
+"""What `show`, `why` and `graph` print of an entry, as records."""
 
 from __future__ import annotations
 
@@ -17,8 +17,13 @@ EdgeKind = Literal["supports", "contradicts", "duplicates", "supersedes", "simil
 
 
 class CountedFeedback(msgspec.Struct, frozen=True):
-    """One event of feedback: what it added, what the utility was after it, and the episode that it came with. `delta`
-    is what was added before the value was kept within [0, 1]. `episode` is "" where none is known."""
+    """One event of feedback and its effect on the utility of the entry.
+
+    Attributes:
+        delta: the change before the utility was bounded to [0, 1].
+        value: the utility after the event.
+        episode: the id of the episode that it came with, "" if there is none.
+    """
 
     at: datetime
     kind: EventKind
@@ -32,7 +37,12 @@ class CountedFeedback(msgspec.Struct, frozen=True):
 
 
 class Retrievability(msgspec.Struct, frozen=True):
-    """What FSRS makes of the reviews: the days until 90 % are left, and what is left today."""
+    """The result of FSRS for the reviews of an entry.
+
+    Attributes:
+        stability: the days until 90 % are left.
+        retrievability: the share that is left today.
+    """
 
     stability: float
     retrievability: float
@@ -41,10 +51,18 @@ class Retrievability(msgspec.Struct, frozen=True):
 
 
 class Why(msgspec.Struct, frozen=True, kw_only=True):
-    """An entry and all that its rank depends on besides the words of a task. `parts` multiply to `prominence`, the
-    seed's figure with recency on the curve `decay`; `factors` are those by which retrieve multiplies relevance, none
-    where the entry is not ranked. `given`, `used` and `touched` count pieces of work. `notes` say why it is not ranked,
-    and what else is to be known."""
+    """An entry, and all that its rank depends on except the words of a task.
+
+    Attributes:
+        prominence: the seed's formula, with recency on the curve `decay`.
+        parts: the factors of `prominence`.
+        given: how much work was served the entry.
+        used: how much work used it.
+        touched: how much work was about the same thing.
+        heard: the feedback, in the order of replay.
+        factors: the factors by which retrieve multiplies relevance; none if it is not ranked.
+        notes: why it is not ranked, and other remarks.
+    """
 
     located: Located
     today: date
@@ -65,7 +83,11 @@ class Why(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Edge(msgspec.Struct, frozen=True):
-    """What one entry is to another. Stated edges weigh 1; a similar one, which has no direction, how alike they are."""
+    """A relation between two entries.
+
+    Attributes:
+        weight: 1 for a stated relation; the similarity for `similar`, which has no direction.
+    """
 
     source: str
     target: str
@@ -74,8 +96,12 @@ class Edge(msgspec.Struct, frozen=True):
 
 
 class Node(msgspec.Struct, frozen=True):
-    """An entry of the graph, `distance` edges away from the one asked for. An id that is named but that no memory file
-    has is a node without a type: `is_missing`."""
+    """An entry of the graph.
+
+    Attributes:
+        distance: how many edges it is away from the center.
+        is_missing: an entry names the id, but no memory file has it; such a node has no type.
+    """
 
     id: str
     distance: int
@@ -89,8 +115,14 @@ class Node(msgspec.Struct, frozen=True):
 
 
 class Graph(msgspec.Struct, frozen=True):
-    """The neighbourhood of the entry `center`: the nearest nodes first; edges between nodes only. `notes` says in
-    sentences how it was found, and what is left out."""
+    """The neighbourhood of an entry.
+
+    Attributes:
+        center: the id of the entry.
+        nodes: the entries around it, the nearest first.
+        edges: relations between the nodes.
+        notes: sentences on how it was found, and on what is left out.
+    """
 
     center: str
     depth: int

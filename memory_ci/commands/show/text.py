@@ -1,8 +1,8 @@
-"""Why an entry counts what it counts, why it was given or was not, and its neighbourhood as a tree or as DOT."""
+"""The text of `why`, `graph` and `blame`."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from memory_ci.anchors.text import say_verdict
 from memory_ci.cli.terminal import bar
@@ -14,35 +14,98 @@ from memory_ci.records.history import BlamedLines, NamedEntry
 from memory_ci.text import plural, shorten
 
 MAX_TITLE = 120
-HIGH, FRESH, LOW = 0.7, 0.9, 0.4  # Of importance and recency, for words.
-STANDING: Sequence[tuple[VerdictKind, str]] = (
+MAX_SUMMARY = 80
+# Bounds of importance and recency that change the words.
+HIGH = 0.7
+FRESH = 0.9
+LOW = 0.4
+VERDICT_SENTENCES: Sequence[tuple[VerdictKind, str]] = (
     ("gone", "The code that it cites is gone."),
     ("changed", "The code that it cites has changed since."),
     ("unverifiable", "The code that it cites cannot be compared."),
     ("moved", "The code that it cites has moved, and is as it was."),
     ("fresh", "The code that it cites is as it was."),
 )
-MAX_SUMMARY = 80
+"""A sentence for the worst of the verdicts, the worst first."""
 
 
 def render_why(why: Why) -> str:
-    """A block of lines, each safe to print whatever the entry and its episodes hold."""
-    return "".join(f"{printable(line)}\n" for line in (*_sum_up(why), *_lines(why)))
+    """Return lines, each safe to print whatever the entry and its episodes hold."""
+    lines = [*_describe_entry(why), "", *_sum_up(why), "", *_list_figures(why)]
+    return "".join(f"{printable(line)}\n" for line in lines)
 
 
-def _lines(why: Why) -> Iterator[str]:
+def _describe_entry(why: Why) -> Iterator[str]:
+    """Say what the entry is and where it comes from."""
+    located = why.located
+    entry = located.entry
+    yield f"{entry.id[:8]} {shorten(entry.title, MAX_TITLE)}"
+    kind = f"{entry.type}, {located.scope.target}, {entry.status}"
+    yield f"  {kind}; {located.path}:{located.line}; as on {why.today}"
+    origins = []
+    if entry.source:
+        origins.append(f"from {entry.source}")
+    if entry.created_at:
+        origins.append(f"learned on {entry.created_at}")
+    origins.append(f"last reinforced on {entry.last_reinforced}")
+    origins.append(plural(entry.reinforcement_count, "time"))
+    yield f"  {', '.join(origins)}"
+    for line in entry.evidence:
+        yield f"  evidence: {shorten(line, MAX_TITLE)}"
+
+
+def _sum_up(why: Why) -> Iterator[str]:
+    """Say in words what the figures come to."""
+    entry = why.located.entry
+    weight = _describe_weight(dict(why.parts))
+    reinforced = "never reinforced"
+    if entry.reinforcement_count:
+        reinforced = f"reinforced {plural(entry.reinforcement_count, 'time')}"
+    yield f"It counts {why.prominence:.2f}: {weight}, {reinforced}."
+
+    feedback = "no feedback yet"
+    if why.heard:
+        feedback = f"{plural(len(why.heard) - why.touched, 'event')} of feedback"
+    if why.utility != NO_FEEDBACK:
+        side = "for" if why.utility > NO_FEEDBACK else "against"
+        feedback += f", which speaks {side} it"
+    yield f"It was given to {plural(why.given, 'job')} and used by {why.used}, with {feedback}."
+
+    kinds = {verdict.kind for verdict in why.verdicts}
+    sentences = (sentence for kind, sentence in VERDICT_SENTENCES if kind in kinds)
+    yield next(sentences, "It cites no code.")
+
+
+def _describe_weight(parts: Mapping[str, float]) -> str:
+    words = []
+    if parts["importance"] >= HIGH:
+        words.append("important")
+    elif parts["importance"] < LOW:
+        words.append("of little importance")
+    if parts["recency"] >= FRESH:
+        words.append("fresh")
+    elif parts["recency"] < LOW:
+        words.append("old")
+    else:
+        words.append("ageing")
+    return " and ".join(words)
+
+
+def _list_figures(why: Why) -> Iterator[str]:
     yield f"prominence {why.prominence:.3f}, ageing as prominence.decay says: {why.decay}"
     yield from _bars(why.parts)
     events = plural(len(why.heard) - why.touched, "event")
-    yield f"utility    {why.utility:.3f} from {events}{' (low)' if why.is_low else ''}"
-    yield from (f"  {_say(heard)}" for heard in why.heard)
+    low = " (low)" if why.is_low else ""
+    yield f"utility    {why.utility:.3f} from {events}{low}"
+    yield from (f"  {_describe_feedback(feedback)}" for feedback in why.heard)
     rate = f" ({why.used / why.given:.0%})" if why.given else ""
-    about = f", {why.touched} about the same thing" if why.touched else ""
-    yield f"given      to {plural(why.given, 'job')}, used by {why.used}{rate}{about}"
+    touched = f", {why.touched} about the same thing" if why.touched else ""
+    yield f"given      to {plural(why.given, 'job')}, used by {why.used}{rate}{touched}"
     if why.memory is not None:
         memory = why.memory
+        share = f"{memory.retrievability:.0%} left, 90% for {memory.stability:.1f} days"
         reviews = f"{plural(memory.reviews, 'review')}, the last on {memory.reviewed_on}"
-        yield f"memory     {memory.retrievability:.0%} left, 90% for {memory.stability:.1f} days ({reviews})"
+        yield f"memory     {share} ({reviews})"
     if why.factors:
         yield "ranking    what it has in common with a task, times"
         yield from _bars(why.factors)
@@ -50,54 +113,30 @@ def _lines(why: Why) -> Iterator[str]:
     yield from why.notes
 
 
-def _say(heard: CountedFeedback) -> str:
-    """`2026-11-20 confirmed +0.200 -> 0.700 by ada, pr:128; pr-128 (success): retry failed charges`."""
-    who = ", ".join(filter(None, (f"by {heard.by}" if heard.by else "", heard.ref)))
-    outcome = f" ({heard.outcome})" if heard.outcome else ""
-    about = f"{heard.episode}{outcome}" if heard.episode else ""
-    told = ": ".join(filter(None, (about, shorten(heard.summary, MAX_SUMMARY))))
-    what = f"{heard.at:%Y-%m-%d} {heard.kind} {heard.delta:+.3f} -> {heard.value:.3f}"
-    return "; ".join(filter(None, (" ".join(filter(None, (what, who))), told)))
+def _describe_feedback(feedback: CountedFeedback) -> str:
+    """Return one line on an event.
+
+    Example:
+    `2026-11-20 confirmed +0.200 -> 0.700 by ada, pr:128; pr-128 (success): retry failed charges`.
+    """
+    line = f"{feedback.at:%Y-%m-%d} {feedback.kind} {feedback.delta:+.3f} -> {feedback.value:.3f}"
+    by = f"by {feedback.by}" if feedback.by else ""
+    origin = _join_non_empty(", ", by, feedback.ref)
+    outcome = f" ({feedback.outcome})" if feedback.outcome else ""
+    episode = f"{feedback.episode}{outcome}" if feedback.episode else ""
+    story = _join_non_empty(": ", episode, shorten(feedback.summary, MAX_SUMMARY))
+    return _join_non_empty("; ", _join_non_empty(" ", line, origin), story)
 
 
-def _sum_up(why: Why) -> Iterator[str]:
-    """What the entry is and where it comes from, and what the numbers below come to, in words."""
-    place, entry, parts = why.located, why.located.entry, dict(why.parts)
-    yield f"{entry.id[:8]} {shorten(entry.title, MAX_TITLE)}"
-    yield f"  {entry.type}, {place.scope.target}, {entry.status}; {place.path}:{place.line}; as on {why.today}"
-    origin = [f"from {entry.source}"] if entry.source else []
-    origin += [f"learned on {entry.created_at}"] if entry.created_at else []
-    times = plural(entry.reinforcement_count, "time")
-    yield f"  {', '.join([*origin, f'last reinforced on {entry.last_reinforced}, {times}'])}"
-    yield from (f"  evidence: {shorten(line, MAX_TITLE)}" for line in entry.evidence)
-    yield ""
-    weight = (
-        "important"
-        if parts["importance"] >= HIGH
-        else "of little importance"
-        if parts["importance"] < LOW
-        else ""
-    )
-    age = "fresh" if parts["recency"] >= FRESH else "old" if parts["recency"] < LOW else "ageing"
-    counted = f"reinforced {times}" if entry.reinforcement_count else "never reinforced"
-    judged = (
-        plural(len(why.heard) - why.touched, "event") + " of feedback"
-        if why.heard
-        else "no feedback yet"
-    )
-    opinion = f", which speaks {'for' if why.utility > NO_FEEDBACK else 'against'} it"
-    opinion = opinion if why.utility != NO_FEEDBACK else ""
-    yield f"It counts {why.prominence:.2f}: {' and '.join(filter(None, (weight, age)))}, {counted}."
-    yield f"It was given to {plural(why.given, 'job')} and used by {why.used}, with {judged}{opinion}."
-    kinds = {verdict.kind for verdict in why.verdicts}
-    yield next((text for kind, text in STANDING if kind in kinds), "It cites no code.")
-    yield ""
+def _join_non_empty(separator: str, *parts: str) -> str:
+    return separator.join(part for part in parts if part)
 
 
 def _bars(factors: Sequence[tuple[str, float]]) -> Iterator[str]:
-    """A line a factor, its bar in proportion to the largest, or to 1."""
-    most = max(1.0, *(value for _, value in factors))
-    yield from (f"  {name:<14} {bar(value / most)} {value:.3f}" for name, value in factors)
+    """Yield a line for each factor, with a bar in proportion to the largest, or to 1."""
+    largest = max(1.0, *(value for _, value in factors))
+    for name, value in factors:
+        yield f"  {name:<14} {bar(value / largest)} {value:.3f}"
 
 
 NODE_WIDTH = 80
@@ -105,85 +144,113 @@ ID_WIDTH = 8
 
 
 def render_tree(graph: Graph) -> str:
-    """A line for each edge, under the entry where it was met first; an entry that stands above is only named again.
-    `→`: the entry above says it of the one on the line; `←`: the other way; `~`: without direction."""
-    nodes = {node.id: node for node in graph.nodes}
-    shown, used = {graph.center}, set[Edge]()
-    lines = [_describe(nodes[graph.center])]
+    """Return a line for each edge, under the entry that is its first end in the tree.
 
-    def grow(id_: str, indent: str) -> None:
-        """The lines below an entry, depth first; each edge stands once."""
+    An entry that has a line further up is only named again. `→`: the entry above says it of the
+    entry on the line; `←`: the other way round; `~`: without direction.
+    """
+    return "".join(f"{printable(line)}\n" for line in _Tree(graph).lines)
+
+
+class _Tree:
+    """The lines of a graph, depth first; each edge is drawn once."""
+
+    def __init__(self, graph: Graph) -> None:
+        self._edges = graph.edges
+        self._nodes = {node.id: node for node in graph.nodes}
+        self._shown_ids = {graph.center}
+        self._drawn_edges: set[Edge] = set()
+        self.lines = [_describe_node(self._nodes[graph.center])]
+        self._draw_edges_of(graph.center, "")
+
+    def _draw_edges_of(self, id_: str, indent: str) -> None:
         edges = [
-            edge for edge in graph.edges if id_ in (edge.source, edge.target) and edge not in used
+            edge
+            for edge in self._edges
+            if id_ in (edge.source, edge.target) and edge not in self._drawn_edges
         ]
-        used.update(edges)
-        others = [edge.target if edge.source == id_ else edge.source for edge in edges]
-        fresh = set(others) - shown
-        shown.update(fresh)
-        for place, (edge, other) in enumerate(zip(edges, others, strict=True), start=1):
-            is_first, is_last = other in fresh, place == len(edges)
-            fresh.discard(other)
-            arrow = "~" if edge.kind == "similar" else "→" if edge.source == id_ else "←"
-            what = _describe(nodes[other]) if is_first else f"{other[:ID_WIDTH]} (above)"
-            lines.append(
-                f"{indent}{'└─' if is_last else '├─'} {edge.kind} {edge.weight:.2f} {arrow} {what}"
-            )
-            if is_first:
-                grow(other, f"{indent}{'   ' if is_last else '│  '}")
+        self._drawn_edges.update(edges)
+        other_ids = [edge.target if edge.source == id_ else edge.source for edge in edges]
+        new_ids = set(other_ids) - self._shown_ids
+        self._shown_ids.update(new_ids)
 
-    grow(graph.center, "")
-    return "".join(f"{printable(line)}\n" for line in lines)
+        for number, (edge, other_id) in enumerate(zip(edges, other_ids, strict=True), start=1):
+            is_last = number == len(edges)
+            branch = "└─" if is_last else "├─"
+            label = f"{edge.kind} {edge.weight:.2f} {_arrow(edge, id_)}"
+            if other_id in new_ids:
+                new_ids.remove(other_id)
+                self.lines.append(
+                    f"{indent}{branch} {label} {_describe_node(self._nodes[other_id])}"
+                )
+                self._draw_edges_of(other_id, indent + ("   " if is_last else "│  "))
+            else:
+                self.lines.append(f"{indent}{branch} {label} {other_id[:ID_WIDTH]} (above)")
+
+
+def _arrow(edge: Edge, id_: str) -> str:
+    if edge.kind == "similar":
+        return "~"
+    return "→" if edge.source == id_ else "←"
 
 
 def render_dot(graph: Graph) -> str:
-    """A directed graph in DOT; text of entries is in quoted strings only, in which nothing has a meaning."""
-    nodes, edges = [], []
+    """Return a directed graph in DOT; text of entries is in quoted strings only."""
+    lines = ["digraph memory {", "  node [shape=box];"]
     for node in graph.nodes:
         style = ", style=dashed" if node.is_missing or node.status == "retired" else ""
-        style += ", penwidth=2" if node.id == graph.center else ""
-        nodes.append(f"  {_quoted(node.id)} [label={_quoted(_describe(node))}{style}];")
+        if node.id == graph.center:
+            style += ", penwidth=2"
+        label = _quote_dot(_describe_node(node))
+        lines.append(f"  {_quote_dot(node.id)} [label={label}{style}];")
     for edge in graph.edges:
-        label = _quoted(f"{edge.kind} {edge.weight:.2f}") + (
-            ", dir=none" if edge.kind == "similar" else ""
-        )
-        edges.append(f"  {_quoted(edge.source)} -> {_quoted(edge.target)} [label={label}];")
-    lines = ["digraph memory {", "  node [shape=box];", *nodes, *edges, "}"]
+        label = _quote_dot(f"{edge.kind} {edge.weight:.2f}")
+        style = ", dir=none" if edge.kind == "similar" else ""
+        ends = f"{_quote_dot(edge.source)} -> {_quote_dot(edge.target)}"
+        lines.append(f"  {ends} [label={label}{style}];")
+    lines.append("}")
     return "".join(f"{line}\n" for line in lines)
 
 
-def _describe(node: Node) -> str:
-    """`0f6f1f0e Retry a POST only with a key (corrective, project)`."""
+def _describe_node(node: Node) -> str:
+    """Return `0f6f1f0e Retry a POST only with a key (corrective, project)`."""
+    id_ = node.id[:ID_WIDTH]
     if node.is_missing:
-        return f"{node.id[:ID_WIDTH]} (not in memory)"
+        return f"{id_} (not in memory)"
     status = f", {node.status}" if node.status != "active" else ""
-    return f"{node.id[:ID_WIDTH]} {shorten(node.title, NODE_WIDTH)} ({node.type}, {node.scope}{status})"
+    return f"{id_} {shorten(node.title, NODE_WIDTH)} ({node.type}, {node.scope}{status})"
 
 
-def _quoted(text: str) -> str:
-    """A string of DOT. A backslash begins an escape in labels (`\\N` is the node's name), so each becomes two."""
+def _quote_dot(text: str) -> str:
+    r"""Return a string of DOT.
+
+    A backslash begins an escape in labels (`\N` is the node's name), so each is doubled.
+    """
     safe = printable(text).replace("\\", "\\\\").replace('"', '\\"')
     return f'"{safe}"'
 
 
 def render_blame(blamed: Sequence[BlamedLines]) -> str:
-    """Lines with the work that brought them, what that was given and used, and what was learned of it."""
-
-    def name(named: NamedEntry) -> str:
-        return f"{named.id[:8]} {shorten(named.title, 80) or '(no longer in memory)'}"
-
+    """Return lines with the work that wrote them, the entries it was served, and those learned."""
     lines = []
-    for one in blamed:
-        span = f"{one.first}-{one.last}" if one.last > one.first else f"{one.first}"
-        work = (
-            f"#{one.number} {one.subject}"
-            if one.number and f"#{one.number}" not in one.subject
-            else one.subject
-        )
-        brought = f"{one.commit[:7]} {one.day} {work}" if one.commit else "not committed"
-        lines.append(f"{one.path}:{span}  {brought}")
-        lines += [
-            f"    given    {name(named)}{'  (used)' if named.is_used else ''}"
-            for named in one.given
-        ]
-        lines += [f"    learned  {name(named)}" for named in one.learned]
+    for block in blamed:
+        span = f"{block.first}-{block.last}" if block.last > block.first else f"{block.first}"
+        lines.append(f"{block.path}:{span}  {_describe_work(block)}")
+        for named in block.given:
+            used = "  (used)" if named.is_used else ""
+            lines.append(f"    given    {_name_entry(named)}{used}")
+        lines += [f"    learned  {_name_entry(named)}" for named in block.learned]
     return "".join(f"{printable(line)}\n" for line in lines)
+
+
+def _describe_work(block: BlamedLines) -> str:
+    if not block.commit:
+        return "not committed"
+    subject = block.subject
+    if block.number and f"#{block.number}" not in subject:
+        subject = f"#{block.number} {subject}"
+    return f"{block.commit[:7]} {block.day} {subject}"
+
+
+def _name_entry(named: NamedEntry) -> str:
+    return f"{named.id[:8]} {shorten(named.title, 80) or '(no longer in memory)'}"

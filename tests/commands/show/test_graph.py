@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from memory_ci.commands.show.graph import build_graph
 from memory_ci.commands.show.records import Graph
-from memory_ci.commands.show.why import build_graph
 from memory_ci.errors import UsageError
 from memory_ci.memory.index import synced_index
 from memory_ci.records.entry import Entry

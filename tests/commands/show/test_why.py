@@ -9,9 +9,10 @@ from datetime import UTC, date, datetime, timedelta
 
 import pytest
 
+from memory_ci.commands.show.graph import build_graph
 from memory_ci.commands.show.records import Why
 from memory_ci.commands.show.text import render_why
-from memory_ci.commands.show.why import WITHHELD, build_graph, explain_entry
+from memory_ci.commands.show.why import WITHHELD, explain_entry
 from memory_ci.errors import UsageError
 from memory_ci.lifecycle.episodes import make_amendment
 from memory_ci.memory.episodes import load_usage
