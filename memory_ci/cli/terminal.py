@@ -217,6 +217,8 @@ def render_entries(
         usage: use counts by id; the column is left out if there are none.
         width: the columns of a terminal, for which the columns have names; 0 elsewhere.
     """
+    from memory_ci.records.entry import name_entry  # hooks, which print no entries, do not need it
+
     ids = short_ids(located.entry.id for _, located in ranked)
     rows = []
     if width and ranked:
@@ -226,7 +228,7 @@ def render_entries(
         entry = located.entry
         counts = [_render_count(usage.get(entry.id))] if usage else []
         status = "" if entry.status == "active" else f"({entry.status}) "
-        title = f"{status}{entry.title}"
+        title = f"{status}{name_entry(entry)}"
         cells = [ids[entry.id], f"{value:.2f}", *counts, entry.type, located.scope.target, title]
         rows.append([printable(cell) for cell in cells])
     return render_rows(rows, width)

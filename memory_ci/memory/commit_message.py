@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 
 from memory_ci.findings import printable
+from memory_ci.records.entry import name_entry
 from memory_ci.records.plan import ALONE, Change, Plan, PlannedStep
 from memory_ci.secrets import find_secrets
 from memory_ci.text import plural, shorten
@@ -116,6 +117,6 @@ def _describe_change(change: Change) -> str:
     entry = change.entry
     if find_secrets("\n".join((entry.title, entry.body, change.path, change.why))):
         return f"- {entry.id[:8]}"
-    title = REFERENCE.sub("", shorten(entry.title, 80))
+    title = REFERENCE.sub("", shorten(name_entry(entry), 80))
     reason = MENTION.sub("", shorten(change.why, WHY_WIDTH))
     return printable(f"- {title} ({entry.id[:8]}, {change.path}, {reason})")

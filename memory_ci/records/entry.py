@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import date
 from typing import Literal
 
@@ -19,6 +20,8 @@ MAX_CHARS = 20_000  # Of title and body together: five pages. What is longer is 
 NO_FEEDBACK = (
     0.5  # The utility of an entry of which nothing was said yet: it leaves a score as it is.
 )
+SAYS_REJECTED = re.compile(r"\A\s*(?:tried and )?rejected\s*[:-]\s*", re.IGNORECASE)
+"""What a rejected learning may begin with; it is written before its title."""
 
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -95,6 +98,13 @@ def new_entry(
         title=title,
         body=body,
     )
+
+
+def name_entry(entry: Entry) -> str:
+    """Return the title of an entry; one that was tried and rejected says so, and says it once."""
+    if entry.adoption != "rejected":
+        return entry.title
+    return f"Rejected: {SAYS_REJECTED.sub('', entry.title)}"
 
 
 class ScopeOf(msgspec.Struct, frozen=True):

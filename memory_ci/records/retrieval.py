@@ -128,8 +128,9 @@ class Norm(msgspec.Struct, frozen=True):
 class Retrieval(msgspec.Struct, frozen=True, kw_only=True):
     """The answer to one task: what is injected, what was dropped for want of room, what was not read.
     `notes` is what the caller should know of how it was answered, one sentence each. `verdict` is None where nothing
-    was judged. `weak` matches were not given, for they are not close enough to the task, `known` ones because the
-    session was given them before. `held_out` is the mark of a session that is given nothing, to see what that does.
+    was judged. `weak` matches were not given, for they are not close enough to the task, `over_limit` ones because
+    so many were not asked for, `known` ones because the session was given them before. `held_out` is the mark of a
+    session that is given nothing, to see what that does.
     `organisation`: what other repositories learned, in the room that is left."""
 
     task: str
@@ -143,6 +144,7 @@ class Retrieval(msgspec.Struct, frozen=True, kw_only=True):
     findings: tuple[Finding, ...] = ()
     verdict: Strength | None = None
     weak: int = 0
+    over_limit: int = 0
     known: int = 0
     hints: Hints = Hints()
     held_out: str = ""

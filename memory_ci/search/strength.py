@@ -155,14 +155,23 @@ def drop_weak(
         is_exempt: whether a hit is served in any case.
         most: how many hits that are not exempt are served at most.
     """
-    # A near duplicate of a better hit is as near as that: its novelty is left out.
-    scores = [hit.score / dict(hit.factors).get("novelty", 1.0) for hit in hits]
-    least_score = LEAST_SHARE * max(scores, default=0.0)
-    strong: list[Hit] = []
-    if is_near:
-        pairs = zip(hits, scores, strict=True)
-        strong = [hit for hit, score in pairs if score >= least_score][:most]
+    strong = list_near(hits)[:most] if is_near else []
     return [hit for hit in hits if hit in strong or is_exempt(hit)]
+
+
+def list_near(hits: Sequence[Hit]) -> list[Hit]:
+    """Return the hits with a large enough share of the best score, in order."""
+    scores = [score_alone(hit) for hit in hits]
+    least_score = LEAST_SHARE * max(scores, default=0.0)
+    return [hit for hit, score in zip(hits, scores, strict=True) if score >= least_score]
+
+
+def score_alone(hit: Hit) -> float:
+    """Return the score of a hit without its novelty.
+
+    A near duplicate of a better hit is as near to the task as that.
+    """
+    return hit.score / dict(hit.factors).get("novelty", 1.0)
 
 
 def _list_words(entry: Entry) -> Set[str]:

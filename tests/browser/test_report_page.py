@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from memory_ci.commands.report.records import Overview
+from memory_ci.commands.report.records import Overview, WebLink
 from memory_ci.commands.report.report import gather_report, save_report
 from memory_ci.memory.episodes import save_telling
 from memory_ci.records.episode import Action, Episode, Given, Situation
@@ -177,6 +177,26 @@ def test_search_and_filters_work_by_keyboard_alone(browser: Any, path: Path) -> 
         page.keyboard.press("Tab")
     page.keyboard.press("Enter")
     assert "used" in page.inner_text("details.entry[open]")
+
+
+def test_marks_without_a_link_are_reached_by_keyboard_and_a_link_passes_them(
+    browser: Any,
+    overview: Overview,
+    tmp_path: Path,
+) -> None:
+    weeks = tuple(
+        replace(week, newest=WebLink("1234567"), written=WebLink("")) for week in overview.weeks
+    )
+    save_report(replace(overview, address="", weeks=weeks), tmp_path / "page.html")
+    page = Opened(browser, tmp_path / "page.html", viewport={"width": 1280, "height": 900}).page
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.className") == "skip"
+    page.locator('#time svg[data-size=wide] [aria-label^="Week of"]').first.focus()
+    assert page.inner_text("#time output.tip").startswith("Week of")
+    page.focus("a.skip")
+    page.keyboard.press("Enter")
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.id") == "search"
 
 
 def test_a_task_is_found_by_typing(browser: Any, path: Path) -> None:

@@ -269,7 +269,7 @@ def call(
         env={**os.environ, **environ},
         capture_output=True,
         check=False,
-        timeout=30,
+        timeout=300,
     )
 
 
@@ -295,7 +295,7 @@ def test_a_reader_that_goes_away_ends_it_quietly(zoo: Project) -> None:
     os.close(reader)
     asked = [sys.executable, "-m", "memory_ci", "retrieve", "zebra"]
     done = subprocess.run(
-        asked, cwd=zoo.path, stdout=writer, stderr=subprocess.PIPE, check=False, timeout=30
+        asked, cwd=zoo.path, stdout=writer, stderr=subprocess.PIPE, check=False, timeout=300
     )
     os.close(writer)
     assert (done.returncode, done.stderr) == (1, b"")
@@ -311,7 +311,7 @@ def test_an_unchanged_retrieval_loads_only_what_it_needs(zoo: Project) -> None:
         "run_shortcut(['retrieve', 'zebra', '--ids'], {}); print(*sys.modules)"
     )
     done = subprocess.run(
-        [sys.executable, "-c", program], cwd=zoo.path, capture_output=True, check=True, timeout=30
+        [sys.executable, "-c", program], cwd=zoo.path, capture_output=True, check=True, timeout=300
     )
     loaded = set(done.stdout.decode().split())
     assert {name for name in loaded if name.startswith("memory_ci")} <= ON_THE_PATH
@@ -326,7 +326,7 @@ def test_an_unchanged_retrieval_loads_only_what_it_needs(zoo: Project) -> None:
 def test_a_commit_and_a_note_wait_for_few_modules(zoo: Project, argv: list[str], most: int) -> None:
     program = f"import sys, memory_ci.commands.shortcut as s; s.run_shortcut({argv}, {{}}); print(*sys.modules)"
     done = subprocess.run(
-        [sys.executable, "-c", program], cwd=zoo.path, capture_output=True, check=True, timeout=30
+        [sys.executable, "-c", program], cwd=zoo.path, capture_output=True, check=True, timeout=300
     )
     loaded = done.stdout.decode().splitlines()[-1].split()
     ours = [name for name in loaded if name.startswith("memory_ci")]

@@ -16,7 +16,7 @@ from memory_ci.findings import printable
 from memory_ci.memory.commit_message import REFERENCE
 from memory_ci.memory.maintainer_decisions import Boxes
 from memory_ci.records.candidate import Question, Suggestion
-from memory_ci.records.entry import Entry
+from memory_ci.records.entry import Entry, name_entry
 from memory_ci.records.names import ORIGIN
 from memory_ci.records.plan import Change, Plan
 from memory_ci.records.retrieval import Task
@@ -171,7 +171,7 @@ def render_title(proposed: Proposed) -> str:
     changes.sort(key=lambda change: list(TITLED).index(_section(change)))
     titles = [title for title, _ in proposed.kept]
     titles += [
-        f"{TITLED[_section(change)]}{_lower_first(change.entry.title)}" for change in changes
+        f"{TITLED[_section(change)]}{_lower_first(name_entry(change.entry))}" for change in changes
     ]
     if not titles:
         names = (
@@ -357,7 +357,7 @@ def _answers(answers: Sequence[TaskAnswers], links: Links) -> Iterator[str]:
 
 
 def _entry_line(change: Change) -> str:
-    title, why = shorten(change.entry.title, TITLE_WIDTH), shorten(change.why, TITLE_WIDTH)
+    title, why = shorten(name_entry(change.entry), TITLE_WIDTH), shorten(change.why, TITLE_WIDTH)
     return f"{code(title)} in {code(change.path)} ({code(why)})"
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from memory_ci.cli.markdown import describe_cost, escape_markdown, fit
 from memory_ci.findings import printable, render_finding
 from memory_ci.memory.commit_message import WHY_WIDTH
+from memory_ci.records.entry import name_entry
 from memory_ci.records.plan import Change, EngineUse, Plan, Published
 from memory_ci.records.report import Finding
 from memory_ci.records.retrieval import IndexUse
@@ -64,7 +65,7 @@ def _lines(plan: Plan, written: Sequence[str]) -> Iterator[str]:
     for step in plan.steps:
         yield from ("", f"{step.step}: {plural(len(step.changes), 'change')}")
         for one in step.changes:
-            yield f"  {one.entry.id[:8]}  {one.path}  {shorten(one.entry.title, 90)}  ({one.why})"
+            yield f"  {one.entry.id[:8]}  {one.path}  {shorten(name_entry(one.entry), 90)}  ({one.why})"
     yield from _episode_lines(plan, written)
     if plan.until is not None and not plan.counts.merged_changes:
         yield "Nothing was merged in this range; to learn from older history, name its start: --since REV"
@@ -257,7 +258,7 @@ def _page(
 def _page_lines(change: Change) -> Iterator[str]:
     entry = change.entry
     title, path = (
-        escape_markdown(entry.title, TITLE_WIDTH),
+        escape_markdown(name_entry(entry), TITLE_WIDTH),
         escape_markdown(change.path, TITLE_WIDTH),
     )
     key, why = escape_markdown(entry.id[:8], 8), escape_markdown(change.why, WHY_WIDTH)

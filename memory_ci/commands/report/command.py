@@ -9,7 +9,7 @@ import click
 import msgspec
 
 from memory_ci.cli.common import FILE, json_option, option
-from memory_ci.cli.plain import echo_json, now, utf8, workspace
+from memory_ci.cli.plain import echo_json, now, progress, utf8, workspace
 from memory_ci.text import plural
 
 
@@ -46,11 +46,14 @@ def report_command(
         load_libraries()  # An error comes before the work, not after it.
     if base_url is not None and not base_url.startswith(("https://", "http://")):
         raise click.UsageError("--base-url begins with https:// or http://.")
-    overview = gather_report(workspace(), now(), os.environ, utf8(task) if task else None, base_url)
+    first_task = utf8(task) if task else None
+    with progress("Gathering the report"):
+        overview = gather_report(workspace(), now(), os.environ, first_task, base_url)
     if as_json:
         echo_json(clean(msgspec.to_builtins(overview)))
     if output is not None:
-        size = save_report(overview, output)
+        with progress("Drawing the page"):
+            size = save_report(overview, output)
         click.echo(
             f"Wrote {output}: {plural(len(overview.entries), 'entry')}, {size // 1000:,} kB",
             err=as_json,

@@ -11,6 +11,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import re
 from collections.abc import Callable
 from datetime import date, timedelta
 from importlib.resources import files
@@ -45,15 +46,22 @@ INVISIBLE_MARKUP = (
 )
 """Markup of Vega that draws nothing."""
 
+EMPTY_MARKS = re.compile(r'<g class="mark-[^"]*" role="graphics-symbol"[^>]*></g>')
+"""A group without marks, which a screen reader reads as a picture without a name."""
+
 COVERS = {
     "covered": "an entry speaks of it",
     "stale": "entries speak of older code",
     "hot": "changes often, nothing known",
     "bare": "nothing known",
 }
+COVER_SIGNS = {"covered": "\u2713 ", "stale": "~ ", "hot": "! ", "bare": ""}
+"""Signs before the names of files on the map, for readers who do not see red from green."""
+
 STATES = {
     "given": "given",
     "no room": "no room in the budget",
+    "over limit": "over the number of entries that are given",
     "weak": "too weak",
     "withheld": "withheld",
 }
@@ -112,6 +120,7 @@ def render_report(overview: Overview) -> str:
         script=script,
         policy=policy,
         states=STATES,
+        signs=COVER_SIGNS,
         plural=plural,
         most={"dots": MAX_DOTS, "weeks": NARROW_WEEKS, "tiles": MAX_TILES, "lives": MAX_LIVES},
     )
@@ -174,6 +183,7 @@ def _draw_chart(
         svg = render(spec, allowed_base_urls=[]).replace(PAGE_LINK, '<a xlink:href="#')
         for markup in INVISIBLE_MARKUP:
             svg = svg.replace(markup, "")
+        svg = EMPTY_MARKS.sub("", svg)
         attributes = f'role="group" aria-label="{label}" data-size="{size}"'
         charts.append(f"<svg {attributes} {svg.removeprefix('<svg ')}")
     return "".join(charts)
@@ -206,7 +216,7 @@ def _fill_weeks(spec: Spec, page: Overview, width: int) -> None:
 def _make_merge_bar(week: WorkWeek, today: date) -> Row:
     return {
         "at": _milliseconds(week.start),
-        "end": _milliseconds(min(week.start + timedelta(days=6), today)),
+        "end": _milliseconds(min(week.start + timedelta(days=6), today + timedelta(days=1))),
         "count": week.merges,
         "url": week.newest.url,
         "says": f"Week of {week.start}: {week.merges} merged, the newest {week.newest.label}",
@@ -282,7 +292,7 @@ def _fill_map(spec: Spec, page: Overview, width: int) -> None:
             "parent": f"{folder}/",
             "size": file.churn,
             "cover": file.cover,
-            "label": file.path.removeprefix(f"{folder}/"),
+            "label": COVER_SIGNS[file.cover] + file.path.removeprefix(f"{folder}/"),
             "says": f"{file.path}: {churn}, {entries}; {COVERS[file.cover]}",
             "url": file.url,
         }
@@ -312,7 +322,9 @@ def _fill_task(spec: Spec, task: ExplainedTask, width: int) -> None:
     spec["datasets"] = {"parts": parts, "scores": scores}
 
     color = spec["layer"][0]["encoding"]["color"]
-    color["scale"] = {"domain": FACTORS}
+    scale = {"domain": FACTORS}
+    color["scale"] = scale
+    spec["layer"][0]["encoding"]["stroke"]["scale"] = scale
     color["legend"]["columns"] = width // 110
     color["legend"]["values"] = [name for name in FACTORS if name in factors]
     spec["width"] = width - 40

@@ -97,7 +97,7 @@ class EntryLife(msgspec.Struct, frozen=True, kw_only=True):
     others: tuple[tuple[str, str], ...] = ()
 
 
-FoundState = Literal["given", "no room", "weak", "withheld"]
+FoundState = Literal["given", "no room", "over limit", "weak", "withheld"]
 
 
 class ScoredEntry(msgspec.Struct, frozen=True, kw_only=True):
@@ -122,7 +122,7 @@ class ExplainedTask(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         found: the entries, first those that are served.
-        more: how many weak entries are not in `found`.
+        more: how many entries that are not served are left out of `found`.
         budget: how many characters each part of the answer takes, as (part, characters); the
             part that does not fit comes last.
         room: the budget, in characters.
@@ -168,6 +168,7 @@ class Overview(msgspec.Struct, frozen=True, kw_only=True):
         address: its address on the web, "" if it has none.
         commit: the commit whose history counts, "" before the first one.
         cost_usd: the cost of extraction in the weeks shown.
+        found_by_model: how many entries a model wrote in these weeks.
         notes: what could not be read or is left out, one sentence each.
     """
 
@@ -183,4 +184,5 @@ class Overview(msgspec.Struct, frozen=True, kw_only=True):
     releases: tuple[ReleaseHealth, ...] = ()
     sources: tuple[SourceCount, ...] = ()
     cost_usd: float = 0.0
+    found_by_model: int = 0
     notes: tuple[str, ...] = ()

@@ -52,11 +52,12 @@ from memory_ci.memory.past_tasks import load_tasks
 from memory_ci.memory.workspace import Workspace, load_memory, memory_test, readable_path
 from memory_ci.records.anchor import MARKED, Verdict
 from memory_ci.records.candidate import Question
-from memory_ci.records.entry import Entry, Located
+from memory_ci.records.entry import Entry, Located, name_entry
 from memory_ci.records.episode import Episode, Feedback, UseCount
 from memory_ci.records.history import MergedChange
 from memory_ci.records.report import Finding
 from memory_ci.records.retrieval import Hit
+from memory_ci.search.strength import score_alone
 from memory_ci.store.files import write_file
 from memory_ci.store.layout import memory_pathspecs
 from memory_ci.text import plural, shorten
@@ -203,6 +204,7 @@ def gather_report(
         releases=_list_releases(inputs, notes),
         sources=_count_sources(memory.located),
         cost_usd=_sum_costs(inputs, notes),
+        found_by_model=_count_found_by_model(inputs),
         notes=tuple(notes),
     )
 
@@ -271,6 +273,18 @@ def _sum_costs(inputs: ReportInputs, notes: list[str]) -> float:
     with _note_failure(notes, "Costs"):
         return history.sum_costs(inputs.workspace.repo, since, inputs.tip)
     return 0.0
+
+
+def _count_found_by_model(inputs: ReportInputs) -> int:
+    """Return how many entries a model wrote in the weeks shown."""
+    since = inputs.today - timedelta(weeks=WEEKS)
+    entries = [located.entry for located in inputs.located]
+    return sum(
+        entry.engine not in (None, "rules")
+        and entry.created_at is not None
+        and entry.created_at >= since
+        for entry in entries
+    )
 
 
 # -- history
@@ -479,14 +493,14 @@ def _list_entries(
         (prominence(located.entry, inputs.today, decay), located) for located in inputs.located
     ]
     ranked.sort(key=lambda pair: (-pair[0], pair[1].path, pair[1].line))
-    titles = {located.entry.id: located.entry.title for located in inputs.located}
+    titles = {located.entry.id: name_entry(located.entry) for located in inputs.located}
     for value, located in ranked:
         entry = located.entry
         verdicts = inputs.verdicts[entry.id]
         use_count = usage.get(entry.id, UseCount())
         yield EntryLife(
             id=entry.id,
-            title=entry.title,
+            title=name_entry(entry),
             body=shorten(entry.body, MAX_BODY),
             type=entry.type,
             scope=located.scope.target,
@@ -621,17 +635,18 @@ def _explain_task(
     served = retrieve(workspace, task, RetrieveOptions(), today, environ)
     matches = retrieve(workspace, task, RetrieveOptions(all_matches=True), today, environ)
     strong_ids = {hit.located.entry.id for hit in (*served.hits, *served.hits_dropped)}
-    weak_hits = [
+    unserved_hits = [
         hit
         for hit in (*matches.hits, *matches.hits_dropped)
         if hit.located.entry.id not in strong_ids
     ]
-    weak_hits.sort(key=lambda hit: -hit.score)
-    shown_hits = weak_hits[: max(0, MAX_FOUND - len(strong_ids))]
+    unserved_hits.sort(key=lambda hit: -score_alone(hit))
+    shown_hits = unserved_hits[: max(0, MAX_FOUND - len(strong_ids))]
 
     entries = [_score_entry(hit, "given") for hit in served.hits]
     entries += [_score_entry(hit, "no room") for hit in served.hits_dropped]
-    entries += [_score_entry(hit, "weak") for hit in shown_hits]
+    entries += [_score_entry(hit, "over limit") for hit in shown_hits[: served.over_limit]]
+    entries += [_score_entry(hit, "weak") for hit in shown_hits[served.over_limit :]]
     entries += [
         _score_entry(withheld.hit, "withheld", withheld.why)
         for withheld in served.withheld[:MAX_WITHHELD]
@@ -643,7 +658,7 @@ def _explain_task(
     return ExplainedTask(
         task=served.task,
         found=tuple(entries),
-        more=len(weak_hits) - len(shown_hits),
+        more=len(unserved_hits) - len(shown_hits),
         budget=(
             ("for every job", norms_size),
             ("for this task", hits_size),
@@ -664,7 +679,7 @@ def _score_entry(hit: Hit, state: FoundState, why: str = "") -> ScoredEntry:
     entry = hit.located.entry
     return ScoredEntry(
         id=entry.id,
-        title=entry.title,
+        title=name_entry(entry),
         state=state,
         score=score,
         parts=tuple((name, difference) for name, difference in parts if difference),

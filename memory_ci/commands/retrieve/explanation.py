@@ -44,6 +44,8 @@ def _summarise(retrieval: Retrieval) -> str:
         parts.append(STRENGTHS[retrieval.verdict])
     parts.append(plural(len(retrieval.norms), "norm"))
     parts.append(f"{plural(len(retrieval.hits), 'entry')} given")
+    if retrieval.over_limit:
+        parts.append(f"{retrieval.over_limit} over the limit")
     if retrieval.weak:
         parts.append(f"{retrieval.weak} weak")
     parts.append(f"{len(retrieval.hits_dropped) + len(retrieval.withheld)} not")

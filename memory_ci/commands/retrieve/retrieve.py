@@ -13,7 +13,12 @@ import msgspec
 from msgspec.structs import replace
 
 from memory_ci.commands.retrieve import ranking
-from memory_ci.commands.retrieve.options import RetrieveOptions, SearchRequest, make_sound
+from memory_ci.commands.retrieve.options import (
+    DEFAULT_LIMIT,
+    RetrieveOptions,
+    SearchRequest,
+    make_sound,
+)
 from memory_ci.commands.retrieve.ranking import Ranked
 from memory_ci.commands.retrieve.text import MAX_LEFT_OUT, context_cost, entry_cost, norm_cost
 from memory_ci.commands.table import load_optional
@@ -30,7 +35,7 @@ from memory_ci.search.database import Index
 from memory_ci.search.query import build_terms
 from memory_ci.search.rank import fit, fit_norms
 from memory_ci.search.search import list_entries, list_findings, list_prose
-from memory_ci.search.strength import MOST, drop_weak
+from memory_ci.search.strength import MOST, drop_weak, list_near
 from memory_ci.text import plural, strip_comments
 
 if TYPE_CHECKING:
@@ -120,6 +125,7 @@ class _Selection(msgspec.Struct, frozen=True):
         gone: hits whose cited code is gone.
         superseded: hits that another hit supersedes.
         weak: how many hits are not close enough to the task.
+        over_limit: how many hits are close enough, but beyond the limit.
         served_before: how many hits the session was served before.
     """
 
@@ -127,6 +133,7 @@ class _Selection(msgspec.Struct, frozen=True):
     gone: tuple[Withheld, ...]
     superseded: tuple[Withheld, ...]
     weak: int
+    over_limit: int
     served_before: int
 
 
@@ -376,23 +383,33 @@ def _select_hits(job: _Job, ranked: Ranked, tree: str | None) -> _Selection:
     workspace = job.view.workspace
     rerank = partial(ranking.weigh_again, ranked)
     judged, gone = ranking.judge_hits(workspace, ranked.hits, tree, rerank, stale=options.stale)
-    limit = min(job.request.limit, MAX_ABOUT) if options.about else job.request.limit
-    ordered, superseded = ranking.arrange(judged, limit)
+    arranged, superseded = ranking.arrange(judged, max(job.request.limit, DEFAULT_LIMIT))
+    limit = job.request.limit
+    if options.about is not None and options.limit is None:
+        limit = MAX_ABOUT
+    ordered = arranged[:limit]
 
     strong = ordered
+    weak = 0
+    over_limit = 0
     if not options.all_matches and options.about is None:
+        is_near = ranked.margin >= 0
         strong = drop_weak(
             ordered,
-            is_near=ranked.margin >= 0,
+            is_near=is_near,
             is_exempt=partial(_cites_any, options.paths or ()),
             most=MOST if options.limit is None else job.request.limit,
         )
+        near = list_near(arranged) if is_near else []
+        over_limit = sum(hit not in strong for hit in near)
+        weak = len(arranged) - len(strong) - over_limit
     new_hits = [hit for hit in strong if job.session.is_new(hit)]
     return _Selection(
         hits=tuple(_name_edits(workspace, new_hits, tree)),
         gone=gone,
         superseded=superseded,
-        weak=len(ordered) - len(strong),
+        weak=weak,
+        over_limit=over_limit,
         served_before=len(strong) - len(new_hits),
     )
 
@@ -442,6 +459,7 @@ def _fit_to_budget(
         withheld=(*selection.gone, *selection.superseded),
         verdict=ranked.verdict,
         weak=selection.weak,
+        over_limit=selection.over_limit,
         known=norms.served_before + selection.served_before,
     )
 

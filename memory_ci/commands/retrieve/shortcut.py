@@ -35,6 +35,7 @@ from memory_ci.errors import MemoryCIError, UsageError
 from memory_ci.findings import printable
 from memory_ci.records.entry import Domain, EntryType, Phase, ScopeName, Status
 from memory_ci.records.retrieval import Retrieval
+from memory_ci.text import plural
 
 if TYPE_CHECKING:
     from memory_ci.memory.workspace import Workspace
@@ -164,6 +165,9 @@ def _print(retrieval: Retrieval, output: Output, notes_served: bool, nudge: str)
     if output == "ids":
         from memory_ci.commands.retrieve.retrieve import injected_ids
 
+        if retrieval.hits_dropped:
+            count = plural(len(retrieval.hits_dropped), "entry")
+            say(f"Note: {count} left out for want of room.", err=True)
         echo("".join(f"{entry_id}\n" for entry_id in injected_ids(retrieval)))
         return
 
@@ -239,7 +243,10 @@ OPTIONS = (
         "--stage phases", "Only what was learned then.", choices=get_args(Phase), is_multiple=True
     ),
     Option(
-        "--limit", "At most this many entries; default: 10, with --all 50.", kind=int, metavar="N"
+        "--limit",
+        "At most this many entries; default: 10, with --about 5, with --all 50.",
+        kind=int,
+        metavar="N",
     ),
     Option("--session", "The job that asks: its own session's entries count more.", metavar="JOB"),
     Option("--all-sessions", "See the entries of other sessions too.", kind=bool),
@@ -251,8 +258,7 @@ OPTIONS = (
     ),
     Option(
         "--about",
-        "Instead of a task: the entries that cite this file, and those of its nearest team scope, "
-        "five at most.",
+        "Instead of a task: the entries that cite this file, and those of its nearest team scope.",
         metavar="PATH",
     ),
     Option(

@@ -10,7 +10,7 @@ import msgspec
 from memory_ci.disarm import neutralise
 from memory_ci.findings import printable
 from memory_ci.records.anchor import Verdict, place_of
-from memory_ci.records.entry import Entry
+from memory_ci.records.entry import SAYS_REJECTED, Entry
 from memory_ci.records.retrieval import Hints, Hit, Norm, Retrieval, SimilarTask, Task
 from memory_ci.text import shorten
 
@@ -70,7 +70,6 @@ HINT_CHARS = 1_500
 OUTCOME_HINTS = {"failure": "; tried, did not work", "partial": "; mended soon after"}
 MAX_NAMED = 3  # Dropped entries that are named; more would fill the context.
 MAX_LEFT_OUT = 300  # Characters of the line on dropped entries, at most.
-SAYS_REJECTED = re.compile(r"\A\s*(?:tried and )?rejected\s*[:-]\s*", re.IGNORECASE)
 """How a rejected learning may begin; the mark before its title says it already."""
 MAX_SOURCE = 13  # `pr:123456789`, `commit:3f2ab9`: with an id and a day 40 characters.
 # Characters of a title, a fact and a line of text; longer ones are cut at a word.

@@ -198,10 +198,18 @@ def _render_none(
     if stale:
         return "No entry is stale."
     if not kinds:
-        return "Nothing waits for you this week."
+        return _render_no_questions(queue.week.waiting)
     since = f" after {queue.since[:10]}" if queue.since else ""
     advice = "" if is_range_named else " `--since 90d` looks further back."
     return f"No candidates in the work{since}.{advice}"
+
+
+def _render_no_questions(waiting: int) -> str:
+    """Return the line for a week without questions; `waiting` are left for later weeks."""
+    if not waiting:
+        return "Nothing waits for you this week."
+    later = f"{plural(waiting, 'question')} for later: --all lists them."
+    return f"Nothing more waits for you this week. {later}"
 
 
 def _render_done(done: AnsweredReview, *, dry_run: bool) -> Iterator[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Sequence
 from importlib.util import find_spec
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
     from memory_ci.memory.workspace import Workspace
     from memory_ci.records.config import Policy
     from memory_ci.store.steps import InstallStep
+
+PLACEHOLDER = re.compile(r"\bOWNER/")
 
 RENAMED = (
     "\nHooks of ours that you had changed are renamed and not run. "
@@ -308,7 +311,7 @@ def init_command(
     Example:
       memory-ci init
       memory-ci init --agent claude-code --dry-run
-      memory-ci init --pre-commit --ci github --ci-source OWNER/REPO@v0.2.0
+      memory-ci init --pre-commit --ci github --ci-source OWNER/memory-ci@v0.2.0
       memory-ci init --from 90d
     """
     from memory_ci.commands.setup.ci_files import find_release, need_release
@@ -446,7 +449,7 @@ def _show_files(steps: Sequence[InitStep], dry_run: bool) -> None:
         say(f"{result:8} {step.path}{remark}")
 
     paths = [
-        step.path for step in steps if step.result == "written" and "OWNER/memory-ci" in step.diff
+        step.path for step in steps if step.result == "written" and PLACEHOLDER.search(step.diff)
     ]
     if paths:
         say(

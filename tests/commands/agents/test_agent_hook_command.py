@@ -417,7 +417,7 @@ def test_it_is_answered_without_click(shop: Project) -> None:
         capture_output=True,
         env=env,
         check=False,
-        timeout=30,
+        timeout=300,
     )
     assert (done.returncode, done.stderr) == (0, b"")
     assert b"Charge a card once" in done.stdout

@@ -228,7 +228,7 @@ def test_four_writers_at_once_lose_nothing(
         )
         for clone, label in zip(clones, labels, strict=True)
     ]
-    said = [writer.communicate(timeout=60)[0] for writer in writers]
+    said = [writer.communicate(timeout=300)[0] for writer in writers]
     tries = [int(text or 0) for text in said]
     last = remote.clone(tmp_path / "last")
     assert len(last.entries()) == 4

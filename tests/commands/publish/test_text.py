@@ -6,6 +6,7 @@ import re
 from datetime import date
 
 import msgspec
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -26,6 +27,8 @@ from memory_ci.commands.publish.text import (
     render_pull_request,
     render_title,
 )
+from memory_ci.commands.record.text import render_plan
+from memory_ci.memory.commit_message import render_commit_message
 from memory_ci.memory.maintainer_decisions import Boxes
 from memory_ci.records.entry import Entry
 from memory_ci.records.plan import (
@@ -274,3 +277,14 @@ def test_words_of_a_command_are_no_keys() -> None:
     told, unclear = obey(text, ["/memory drop b222 as a copy"])
     assert parse_boxes(told).unticked == {"b2222222-0"}
     assert unclear == ("/memory drop b222 as a copy",)
+
+
+@pytest.mark.parametrize("title", ["a file per charge", "Rejected: a file per charge"])
+def test_what_was_rejected_is_not_titled_as_advice_and_says_so_once(title: str) -> None:
+    change = added(make_entry(1, title=title, adoption="rejected"))
+    plan = make_plan(PlannedStep(step="extract", changes=(change,)))
+    named = "ejected: a file per charge"
+    assert render_title(Proposed(plan, (), (), EFFECT, LINKS)) == f"memory: r{named}"
+    for text in (render(change), render_plan(plan), render_commit_message(plan.steps, plan)):
+        assert f"R{named}" in text
+        assert text.count(named) == 1

@@ -129,6 +129,16 @@ def test_an_explained_task_shows_what_retrieve_serves(overview: Overview, shop: 
         assert [one.score for one in shown] == pytest.approx([hit.score for hit in served])
 
 
+def test_a_task_tells_what_is_over_the_limit_from_what_is_weak(
+    shop: Project, tmp_path: Path
+) -> None:
+    project = copy_project(shop, tmp_path / "many")
+    entries = [make_entry(number, title=f"Zebra stripes {number}") for number in range(20, 33)]
+    project.write("MEMORY.md", "".join(map(format_entry, entries)))
+    (task, *_) = gather_report(project.workspace, NOW, {}, task="zebra stripes").tasks
+    assert [one.state for one in task.found] == ["given"] * 10 + ["over limit"] * 3
+
+
 def test_health_is_measured_at_releases_since_memory_began_and_else_at_the_ends_of_months(
     overview: Overview, shop: Project, tmp_path: Path
 ) -> None:

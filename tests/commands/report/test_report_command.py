@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -28,6 +30,21 @@ def test_the_page_is_one_file_and_says_how_large_it_is(
     page = (tmp_path / "page.html").read_text("utf-8")
     assert "<h3><bdi>retry a charge</bdi></h3>" in page
     assert not list(tmp_path.glob("*.tmp"))
+
+
+def test_a_terminal_is_shown_what_takes_so_long(
+    project: Project, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    labels: list[str] = []
+
+    @contextmanager
+    def note(label: str) -> Iterator[None]:
+        labels.append(label)
+        yield
+
+    monkeypatch.setattr("memory_ci.commands.report.command.progress", note)
+    assert run("report", "--output", str(tmp_path / "page.html")).exit_code == 0
+    assert labels == ["Gathering the report", "Drawing the page"]
 
 
 def test_json_needs_no_extra_and_a_page_says_how_to_install_it(

@@ -103,6 +103,40 @@ def test_notes_go_to_standard_error_and_do_not_fail(run: Run, zoo: Project) -> N
     )
 
 
+def test_ids_say_that_entries_had_no_room(run: Run, zoo: Project) -> None:
+    entries = [
+        make_entry(number, title=f"Zebra {number}", body="stripes " * 59 + "stripes")
+        for number in range(1, 4)
+    ]
+    zoo.write("MEMORY.md", "".join(map(format_entry, entries)))
+    result = run("retrieve", "zebra stripes", "--limit", "3", "--max-chars", "1500", "--ids")
+    left_out = 3 - len(result.stdout.split())
+    assert left_out > 0
+    assert "left out for want of room" in result.stderr
+    assert not run("retrieve", "zebra stripes", "--ids", "--max-chars", "9000").stderr
+
+
+def test_what_is_over_the_limit_is_not_called_weak_and_weak_ones_are_counted_whatever_the_limit(
+    run: Run, zoo: Project
+) -> None:
+    entries = [make_entry(number, title=f"Zebra stripes {number}") for number in range(1, 14)]
+    zoo.write("MEMORY.md", "".join(map(format_entry, entries)))
+    for limit, served in ((["--limit", "2"], 2), ([], 10)):
+        answer = json.loads(run("retrieve", "zebra stripes", "--json", *limit).stdout)
+        assert (len(answer["hits"]), answer["over_limit"], answer["weak"]) == (
+            served,
+            13 - served,
+            0,
+        )
+    assert (
+        "2 entries given \u00b7 11 over the limit"
+        in run("retrieve", "zebra stripes", "--limit", "2", "--explain").stdout
+    )
+    foreign = "stripes " + " ".join(f"invoice{number} ledger{number}" for number in range(20))
+    for count in ("1", "5"):
+        assert json.loads(run("retrieve", foreign, "--json", "--limit", count).stdout)["weak"] == 13
+
+
 def test_days_are_read_and_must_be_in_order(run: Run, zoo: Project) -> None:
     happened = make_entry(1, title="Zebra crossing", occurred_at=date(2026, 3, 1))
     zoo.write("MEMORY.md", format_entry(happened))
@@ -279,6 +313,8 @@ def test_of_a_file_what_cites_it_comes_first_then_its_nearest_team_five_at_most(
     assert ids[0] == make_id(1)
     assert len(ids) == 5
     assert set(ids[1:]) < set(map(make_id, range(10, 16)))
+    more = run("retrieve", "--about", "src/api/hen.py", "--ids", "--limit", "6").stdout.split()
+    assert (len(more), more[:5]) == (6, ids)
     assert make_id(5) in run("retrieve", "--about", "src/cow.py", "--ids").stdout
     assert run("retrieve", "--about", "README.md").stdout == ""
 

@@ -336,6 +336,20 @@ def test_hints_end_where_memory_gives_two_entries(shop: Project) -> None:
     assert (len(shop.retrieve(ASK).hits), shop.retrieve(ASK).hints) == (2, Hints())
 
 
+@pytest.mark.parametrize("source", ["pr:128", "commit:{sha}"])
+def test_no_hint_repeats_what_an_entry_of_the_same_change_says(shop: Project, source: str) -> None:
+    sha = find(shop).sha[:12]
+    entry = make_entry(
+        1, title="Failed charges are retried in the payments client", source=source.format(sha=sha)
+    )
+    shop.write("MEMORY.md", format_entry(entry))
+    answer = shop.retrieve(ASK)
+    assert len(answer.hits) == 1
+    assert 128 not in [found.task.number for found in answer.hints.changes]
+    shop.write("MEMORY.md", format_entry(make_entry(1, title=entry.title, source="pr:999")))
+    assert 128 in [found.task.number for found in shop.retrieve(ASK).hints.changes]
+
+
 def test_a_hint_is_quoted_dated_and_names_files_by_their_names_of_today(shop: Project) -> None:
     told = (
         "The ledger rounds cents down, which loses a cent for each invoice that is split in three."

@@ -39,6 +39,18 @@ def test_stale_entries_are_listed_and_answered_without_a_terminal(
     assert run("review").stdout == "Nothing waits for you this week.\n"
 
 
+def test_a_week_that_has_asked_enough_says_what_is_left(project: Project, run: Run) -> None:
+    sha = project.commit("Write", {"src/pay.py": "one()\ntwo()\n"})[:12]
+    entries = [make_entry(n, title=f"Pay {n}", cites=(f"src/pay.py:{n}@{sha}",)) for n in (1, 2)]
+    project.commit("Remember", {"MEMORY.md": "".join(map(format_entry, entries))})
+    project.commit("Edit", {"src/pay.py": "1()\n2()\n"})
+    project.commit("Ask less", {".memory-ci.yaml": "review:\n  per_week: 1\n"})
+    assert run("review", "--keep", "1").exit_code == 0
+    said = run("review").stdout
+    assert said == "Nothing more waits for you this week. 1 question for later: --all lists them.\n"
+    assert run("review", "--all").stdout.count("(MEMORY.md:") == 1
+
+
 def test_a_person_is_asked_of_each_and_an_edit_goes_into_the_inbox(
     project: Project, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -294,8 +294,9 @@ def test_paths_are_printed_relative_to_the_work_tree(old: RepoBuilder, run: Run)
     assert str(old.path) not in shown
 
 
-def test_a_placeholder_that_was_copied_is_named(old: RepoBuilder, run: Run) -> None:
-    copied = run("init", "--ci", "github", "--ci-source", f"OWNER/memory-ci@v{__version__}").stdout
+@pytest.mark.parametrize("name", ["memory-ci", "REPO"])
+def test_a_placeholder_that_was_copied_is_named(old: RepoBuilder, run: Run, name: str) -> None:
+    copied = run("init", "--ci", "github", "--ci-source", f"OWNER/{name}@v{__version__}").stdout
     told = "OWNER is a placeholder: put the account that holds memory-ci for it in .github/workflows/memory.yml.\n"
     assert told in copied
     assert "OWNER" not in run("init", "--pre-commit", *SOURCE).stdout

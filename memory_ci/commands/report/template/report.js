@@ -125,4 +125,7 @@ for (const figure of document.querySelectorAll("figure")) {
     if (mark && mark.tagName !== "svg") tip.textContent = mark.getAttribute("aria-label");
   };
   for (const kind of ["mouseover", "focusin", "click"]) figure.addEventListener(kind, say);
+  // A link has the focus in its turn; a mark that leads nowhere must be given it.
+  for (const mark of figure.querySelectorAll('[role="graphics-symbol"][aria-label]'))
+    if (!mark.closest("a")) mark.setAttribute("tabindex", "0");
 }
