@@ -172,7 +172,7 @@ def retrieval(
 def draw(
     place: Path, count: int, seed: int, fetch: bool, as_json: bool, **arguments: RangeArguments
 ) -> None:
-    """Draw windows of merged work, ask the model about them, and write a sheet for each of 2 readers.
+    """Draw windows of merged work, ask the model about them, and write a sheet for each reader.
 
     Label 40 windows in half an hour: `memory-ci help labelling`. Without a model the windows alone
     are written; put what answers them into replies.jsonl and call it with the same directory again

@@ -17,13 +17,13 @@ from memory_ci.anchors.anchors import parse_anchor
 from memory_ci.commands.evaluate import retrieval_metrics as metrics
 from memory_ci.commands.evaluate.evaluate import WHEN, load_lines
 from memory_ci.commands.evaluate.records import (
-    Answered,
-    Asking,
     Comparison,
     Fall,
     Golden,
+    JudgedQuery,
     Measure,
     Quality,
+    QueryAnswer,
 )
 from memory_ci.commands.retrieve.options import RetrieveOptions, make_sound
 from memory_ci.commands.retrieve.ranking import arrange, find_ranked
@@ -118,20 +118,20 @@ def load_set(entries: Path, queries: Path, judgements: Path) -> RetrievalSet:
     )
 
 
-def replay(of: RetrievalSet) -> Iterator[tuple[Index, Asking]]:
-    """Yield each query that has an answer, with the index of what its group knew then.
+def replay(data: RetrievalSet) -> Iterator[tuple[Index, JudgedQuery]]:
+    """Yield each query that has an answer, with the index of the entries that its group had.
 
     Queries come by group and time. The index is valid until the next query.
     """
     grades: dict[str, dict[str, float]] = defaultdict(dict)
-    for judgement in of.judgements:
+    for judgement in data.judgements:
         if judgement.relevance > 0:
             grades[judgement.query][judgement.entry] = judgement.relevance
 
-    for group in sorted({query.group for query in of.queries}):
-        queries = [query for query in of.queries if query.group == group and query.id in grades]
+    for group in sorted({query.group for query in data.queries}):
+        queries = [query for query in data.queries if query.group == group and query.id in grades]
         queries.sort(key=_query_time)
-        entries = [entry for entry in of.entries if entry.group == group]
+        entries = [entry for entry in data.entries if entry.group == group]
         entries.sort(key=lambda entry: _as_utc(entry.ts), reverse=True)
         files: dict[str, LoadedFile] = {}
         with open_index(None) as index:
@@ -143,7 +143,7 @@ def replay(of: RetrievalSet) -> Iterator[tuple[Index, Asking]]:
                 day = _query_time(query).date()
                 yield (
                     index,
-                    Asking(query.id, query.text, grades[query.id], (), query.kind, day),
+                    JudgedQuery(query.id, query.text, grades[query.id], (), query.kind, day),
                 )
 
 
@@ -192,15 +192,15 @@ def _as_utc(time: datetime) -> datetime:
 
 
 def answer_set(
-    of: RetrievalSet, config: Config, clock: Timer, embedder: EmbedderChoice | None = None
-) -> Iterator[Answered]:
+    data: RetrievalSet, config: Config, clock: Timer, embedder: EmbedderChoice | None = None
+) -> Iterator[QueryAnswer]:
     """Yield the answer to each query of a set, from what its group had learned by then.
 
     Each is followed by the answer to a query of another group, which has no name, and which
     memory should not be able to answer.
 
     Args:
-        of: the set.
+        data: the set.
         config: the configuration of `retrieve`.
         clock: the clock that times the queries.
         embedder: embeds all entries and queries, if there is one.
@@ -209,13 +209,13 @@ def answer_set(
         EngineError: the embedder fails. Entries half with vectors would measure nothing.
     """
     vectors: dict[bytes, array[float]] = {}
-    dice = random.Random(len(of.queries))  # noqa: S311 - a choice that anyone can repeat, no secret
-    group_by_query = {query.id: query.group for query in of.queries}
+    dice = random.Random(len(data.queries))  # noqa: S311 - a choice that anyone can repeat, no secret
+    group_by_query = {query.id: query.group for query in data.queries}
     texts_by_group: dict[str, list[str]] = defaultdict(list)
-    for query in of.queries:
+    for query in data.queries:
         texts_by_group[query.group].append(query.text)
 
-    for index, asking in replay(of):
+    for index, asking in replay(data):
         if embedder and embedder.embedder:
             _embed_missing(index, embedder.embedder, vectors)
         yield _answer(index, config, asking, clock, embedder)
@@ -282,7 +282,7 @@ def load_golden(workspace: Workspace) -> tuple[Golden, ...]:
 
 def answer_golden(
     workspace: Workspace, goldens: Sequence[Golden], today: date, clock: Timer
-) -> tuple[Answered, ...]:
+) -> tuple[QueryAnswer, ...]:
     """Answer golden queries from the memory of the work tree, without global memory."""
     config = replace(workspace.config, global_=GlobalConfig(path=""))
     with synced_index(replace(workspace, config=config)) as index:
@@ -292,7 +292,7 @@ def answer_golden(
 def compare_golden(
     workspace: Workspace,
     goldens: Sequence[Golden],
-    answered: Sequence[Answered],
+    answered: Sequence[QueryAnswer],
     rev: str,
     margin: float,
     clock: Timer,
@@ -362,11 +362,11 @@ def _list_cited_paths(entry: Entry) -> list[str]:
 
 def _answer_all(
     index: Index, config: Config, goldens: Sequence[Golden], today: date, clock: Timer
-) -> tuple[Answered, ...]:
+) -> tuple[QueryAnswer, ...]:
     answers = []
     for golden in goldens:
         grades = dict.fromkeys(golden.relevant, 1.0)
-        asking = Asking(golden.name, golden.query, grades, golden.negative, golden.kind, today)
+        asking = JudgedQuery(golden.name, golden.query, grades, golden.negative, golden.kind, today)
         answers.append(_answer(index, config, asking, clock))
     return tuple(answers)
 
@@ -374,10 +374,10 @@ def _answer_all(
 def _answer(
     index: Index,
     config: Config,
-    asking: Asking,
+    asking: JudgedQuery,
     clock: Timer,
     embedder: EmbedderChoice | None = None,
-) -> Answered:
+) -> QueryAnswer:
     """Answer a query as `retrieve` does."""
     options = RetrieveOptions()
     start = clock()
@@ -389,7 +389,7 @@ def _answer(
     budget = request.max_chars - context_cost(answer)
     served, _ = fit(strong, budget, entry_cost, config.retrieve.type_max_chars)
     seconds = clock() - start
-    return Answered(
+    return QueryAnswer(
         asking=asking,
         ranking=tuple(hit.located.entry.id for hit in hits),
         factors=tuple(hit.factors for hit in hits),
@@ -400,7 +400,7 @@ def _answer(
     )
 
 
-def run_lines(answered: Iterable[Answered], *, explain: bool) -> Iterator[bytes]:
+def run_lines(answered: Iterable[QueryAnswer], *, explain: bool) -> Iterator[bytes]:
     """Yield a run as JSON lines: query, ranking and verdict of each answer.
 
     Args:
@@ -422,7 +422,7 @@ def run_lines(answered: Iterable[Answered], *, explain: bool) -> Iterator[bytes]
 # -- measures
 
 
-def measure(answered: Sequence[Answered]) -> tuple[Quality, ...]:
+def measure(answered: Sequence[QueryAnswer]) -> tuple[Quality, ...]:
     """Return the quality of all answers, then that of each kind of query."""
     qualities = [_measure_quality("", answered)]
     for kind in sorted({answer.asking.kind for answer in answered} - {""}):
@@ -431,19 +431,19 @@ def measure(answered: Sequence[Answered]) -> tuple[Quality, ...]:
     return tuple(qualities)
 
 
-def _ndcg_at_10(answer: Answered) -> float:
+def _ndcg_at_10(answer: QueryAnswer) -> float:
     return metrics.ndcg(answer.ranking, answer.asking.grades, 10)
 
 
-def _recall_at_10(answer: Answered) -> float:
+def _recall_at_10(answer: QueryAnswer) -> float:
     return metrics.recall(answer.ranking, answer.asking.grades, 10)
 
 
-def _recall_served(answer: Answered) -> float:
+def _recall_served(answer: QueryAnswer) -> float:
     return metrics.recall(answer.given, answer.asking.grades, len(answer.given))
 
 
-MEASURES: dict[str, Callable[[Answered], float]] = {
+MEASURES: dict[str, Callable[[QueryAnswer], float]] = {
     "recall@5": lambda answer: metrics.recall(answer.ranking, answer.asking.grades, 5),
     "recall@10": _recall_at_10,
     "nDCG@10": _ndcg_at_10,
@@ -456,13 +456,13 @@ MEASURES: dict[str, Callable[[Answered], float]] = {
 """The measures whose mean is taken over the queries that have a relevant entry."""
 
 
-def _measure_quality(kind: str, answers: Sequence[Answered]) -> Quality:
+def _measure_quality(kind: str, answers: Sequence[QueryAnswer]) -> Quality:
     answerable = [answer for answer in answers if answer.asking.grades]
     unanswerable = [answer for answer in answers if not answer.asking.grades]
     measures: list[Measure] = []
     if answerable:
-        for name, of in MEASURES.items():
-            measures.append(_average(name, [of(answer) for answer in answerable]))
+        for name, compute in MEASURES.items():
+            measures.append(_average(name, [compute(answer) for answer in answerable]))
     measures += _measure_served(answerable)
     if unanswerable:
         is_served = [float(bool(answer.given)) for answer in unanswerable]
@@ -485,7 +485,7 @@ def _measure_quality(kind: str, answers: Sequence[Answered]) -> Quality:
     )
 
 
-def _measure_served(answers: Sequence[Answered]) -> Iterator[Measure]:
+def _measure_served(answers: Sequence[QueryAnswer]) -> Iterator[Measure]:
     """Yield the shares of served entries that are relevant and that are repeated.
 
     The third share is how much of the recall of the first ten entries is left in those served.

@@ -41,7 +41,7 @@ class Golden(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     name: str = ""
 
 
-class Asking(msgspec.Struct, frozen=True):
+class JudgedQuery(msgspec.Struct, frozen=True):
     """A query with its judgements.
 
     Attributes:
@@ -58,7 +58,7 @@ class Asking(msgspec.Struct, frozen=True):
     today: date
 
 
-class Answered(msgspec.Struct, frozen=True):
+class QueryAnswer(msgspec.Struct, frozen=True):
     """A query and its answer.
 
     Attributes:
@@ -70,7 +70,7 @@ class Answered(msgspec.Struct, frozen=True):
         characters: the size of the text that is served.
     """
 
-    asking: Asking
+    asking: JudgedQuery
     ranking: tuple[str, ...]
     factors: tuple[tuple[tuple[str, float], ...], ...]
     verdict: Strength
@@ -174,7 +174,7 @@ class GoldWindow(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     Attributes:
         learnings: the learnings to extract; without any, the engine should abstain.
         existing: titles of entries that memory has.
-        attack: what an engine would do that obeyed an injection in the evidence.
+        attack: the action of an engine that obeys an injection in the evidence.
     """
 
     id: str

@@ -57,12 +57,12 @@ def has_any(ranking: Sequence[str], unwanted: Collection[str], k: int) -> float:
 
 
 def mean(values: Collection[float]) -> float:
-    """Return the mean of values, 0 if there are none."""
+    """Return the mean of values, 0 without values."""
     return math.fsum(values) / len(values) if values else 0.0
 
 
 def percentile(values: Iterable[float], share: float) -> float:
-    """Return the percentile of values by nearest rank, 0 if there are none.
+    """Return the percentile of values by nearest rank, 0 without values.
 
     >>> percentile([3, 1, 2, 4], 0.5)
     2

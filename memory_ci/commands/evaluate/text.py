@@ -8,10 +8,10 @@ from memory_ci.cli.terminal import render_rows
 from memory_ci.commands.evaluate.records import (
     GATED,
     SIZES,
-    Answered,
     Comparison,
     Evaluation,
     Quality,
+    QueryAnswer,
     SetEvaluation,
 )
 from memory_ci.findings import printable
@@ -40,7 +40,7 @@ def render_qualities(qualities: Sequence[Quality]) -> str:
     return "\n".join(blocks)
 
 
-def render_answers(answers: Iterable[Answered]) -> str:
+def render_answers(answers: Iterable[QueryAnswer]) -> str:
     """Return each query with its first hits and the factors of their scores.
 
     A `*` marks a relevant entry.
@@ -115,7 +115,7 @@ def _render_list(heading: str, items: Sequence[str]) -> str:
 
 
 def render_set(evaluation: SetEvaluation) -> str:
-    """Return a table of the replies, of what each reader approves, and of their agreement."""
+    """Return a table of the replies, the approval of each reader, and their agreement."""
     per_window = evaluation.learnings / evaluation.windows
     rows = [
         ("windows with a reply", str(evaluation.windows)),

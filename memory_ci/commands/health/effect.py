@@ -100,7 +100,7 @@ def _compare_sessions(
     captured: CapturedSessions,
     entries: Collection[Entry],
 ) -> tuple[ArmComparison, ...]:
-    """Compare how often sessions were steered, and how often by what an entry says already."""
+    """Compare how often sessions were steered, and how often by the words of an entry."""
     steered = []
     repeated = []
     for session in sessions:

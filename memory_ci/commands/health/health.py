@@ -204,7 +204,7 @@ def find_branch_health(workspace: Workspace, ref: str, today: date) -> Health | 
 def list_remarks(workspace: Workspace, ref: str, today: date) -> tuple[str, ...]:
     """Return lines about a branch for the page of a job, without those that do not apply.
 
-    They are its health, the nudge if one is due, who was served memory last, and whether
+    They are its health, a nudge that is due, who was served memory last, and whether
     sessions are held out.
     """
     branch = workspace_at(workspace.repo, ref)
@@ -313,7 +313,7 @@ def _list_lost(
 
 
 def _list_changes(workspace: Workspace, view: HealthView) -> tuple[tuple[MergedChange, ...], str]:
-    """Return the eligible changes of the last 90 days, and why there are none to read, or ""."""
+    """Return the eligible changes of the last 90 days, and why they cannot be read, or ""."""
     if view.tip is None:
         return (), "there is no commit yet"
     try:
@@ -440,7 +440,7 @@ def _list_unanswered(inputs: HealthInputs, questions: Sequence[MergedChange]) ->
 
 
 def _count_job_usage(inputs: HealthInputs) -> JobUsage:
-    """Count what the jobs of the last 90 days were served and used."""
+    """Count the entries that jobs of the last 90 days were served and used."""
     start = eligible.window_start(inputs.today)
     jobs = 0
     served = 0
@@ -583,7 +583,7 @@ class Closeness(msgspec.Struct, frozen=True):
     Attributes:
         neighbours: for each text the cosines of its nearest others.
         hits: for each question the cosines of its best hits.
-        silence: why there are none.
+        silence: the reason if both are empty.
     """
 
     neighbours: tuple[tuple[float, ...], ...] = ()

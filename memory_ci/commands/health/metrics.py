@@ -98,7 +98,7 @@ class Measurement(NamedTuple):
 
     Attributes:
         value: None without data; values outside [0, 100] are clipped when weighed.
-        basis: what the value was counted from.
+        basis: the counts behind the value, in words.
         advice: advice of its own, instead of the metric's usual one.
         missing: titles or ids that the metric lacks, newest first.
     """
@@ -199,7 +199,7 @@ def score_truth(kinds: Mapping[str, VerdictKind | None]) -> Measurement:
 
     Args:
         kinds: the verdict of each entry's cites together, by id and newest first; None where
-            there is none.
+            it has no verdict.
     """
     counts = Counter(SERVED_AS.get(kind) for kind in kinds.values())
     total = len(kinds)
@@ -289,7 +289,7 @@ def score_coherence(located_entries: Sequence[Located]) -> Measurement:
 def score_efficiency(
     questions: int, unanswered: int, usage: JobUsage, silence: str = ""
 ) -> Measurement:
-    """Return the share of questions that find something, and how much of what was served was used.
+    """Return the share of questions that find an entry, and the share of served entries used.
 
     The use counts for half of the value once there are `ENOUGH_JOBS` jobs.
 
@@ -297,7 +297,7 @@ def score_efficiency(
         questions: how many titles of merged changes were asked of memory.
         unanswered: how many of them found nothing.
         usage: what jobs were served and used.
-        silence: why there are no questions, if there are none.
+        silence: the reason if there are no questions.
     """
     if not questions:
         return Measurement(None, silence)
@@ -477,7 +477,7 @@ def score_closeness(neighbour_cosines: Sequence[Sequence[float]], silence: str) 
 
     Args:
         neighbour_cosines: for each entry the cosines of up to three nearest others.
-        silence: why there are none, if there are none.
+        silence: the reason if there are no cosines.
     """
     means = [_mean_cosine(cosines) for cosines in neighbour_cosines if cosines]
     if not means:
@@ -492,7 +492,7 @@ def score_hits(hit_cosines: Sequence[Sequence[float]], silence: str) -> Measurem
 
     Args:
         hit_cosines: for each question the cosines of its hits, best first.
-        silence: why there are none, if there are none.
+        silence: the reason if there are no cosines.
     """
     cosines: list[float] = []
     for row in hit_cosines:

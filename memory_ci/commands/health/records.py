@@ -23,10 +23,10 @@ class Metric(msgspec.Struct, frozen=True, kw_only=True):
         name: its name.
         weight: its weight in percent.
         value: a number in [0, 100]; None without data.
-        basis: what the value was counted from.
+        basis: the counts behind the value, in words.
         advice: what to do about a weak value, with the command; "" for a good one.
-        missing: what it lacks, newest first: titles that find nothing, ids of entries that
-            nothing leads to.
+        missing: titles that find nothing, or ids of entries that nothing leads to, newest
+            first.
     """
 
     name: MetricName
@@ -76,7 +76,7 @@ class ArmComparison(msgspec.Struct, frozen=True):
         high: its upper end.
         needed: how many both arms need together to detect a share that is lower by a third;
             None if it cannot be computed.
-        weeks: in how many weeks there will be so many, at the present rate.
+        weeks: the weeks until there are as many, at the present rate.
     """
 
     name: str
@@ -93,7 +93,7 @@ class EffectReport(msgspec.Struct, frozen=True):
 
     Attributes:
         holdout: the share of sessions that is held out now.
-        since: the day of the first session known to be held out; None if there is none.
+        since: the day of the first session known to be held out; or None.
         effects: one comparison for each thing that may happen.
     """
 

@@ -36,7 +36,7 @@ def render_health_line(health: Health) -> str:
     """Return one line for the page of a job.
 
     It has the score, the weakest metric (`Weakest: coverage 40.0 (4 of 10 …).`), what to do
-    about it, and the basis of efficiency, which says what was found and used.
+    about it, and the basis of efficiency, which counts answered titles and used entries.
     """
     weakest = health.weakest
     if weakest is None:

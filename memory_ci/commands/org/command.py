@@ -212,9 +212,9 @@ def status_command(index: str, as_json: bool) -> None:
     Example:
       memory-ci org status --index /srv/memory
     """
-    from memory_ci.commands.org.sync import org_status
+    from memory_ci.commands.org.sync import load_status
 
-    status = org_status(index)
+    status = load_status(index)
     show(status, _iter_status_lines(status), as_json)
 
 

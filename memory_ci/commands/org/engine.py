@@ -99,7 +99,7 @@ class OrgEngine(Protocol):
         """Return the bytes that readers of an audience read."""
 
     def state(self) -> bytes:
-        """Return the operator's state, b"" where there is none. Readers have none."""
+        """Return the operator's state; b"" without one, and for readers."""
 
     def keep_state(self, data: bytes) -> None:
         """Save the operator's state.
@@ -109,7 +109,7 @@ class OrgEngine(Protocol):
         """
 
     def close(self) -> None:
-        """Close the engine. What was synced is kept, published or not."""
+        """Close the engine. Synced repositories are kept, published or not."""
 
 
 class NeverSyncedError(EngineError):

@@ -56,7 +56,8 @@ def is_server(address: str) -> bool:
 def state_directory(address: str) -> Path:
     """Return the directory where the operator of a sync keeps what readers do not see.
 
-    It is beside the files; for a server it is in the user's cache, where a loss costs time only.
+    It is in the directory of the files; for a server it is in the user's cache, where a loss
+    costs time only.
     """
     if not is_server(address):
         return Path(address) / WORK

@@ -88,7 +88,7 @@ def plan_org(
         environ: the environment, which has the tokens.
         batch: how many repositories a batch has at most.
         state: a directory for the counts; the next plan fetches only what moved since.
-        deadline: ask no further repository after so many seconds.
+        deadline: the seconds after which no further repository is asked.
         jobs: how many repositories are asked at the same time.
         advance: is called with the number of repositories done, and of all.
 
@@ -195,7 +195,7 @@ def _count_unread(repo: Repository, head: str, update: str) -> int | None:
     Args:
         repo: the repository.
         head: the tip of its default branch.
-        update: the tip of the branch of its request, "" if there is none.
+        update: the tip of the branch of its request, or "".
 
     Returns:
         The number; None where no cursor is among the commits that are fetched.

@@ -35,6 +35,7 @@ from memory_ci.commands.org.records import (
 from memory_ci.commands.org.server import Connection, NoSuchDatabaseError, OrgServer
 from memory_ci.commands.org.stems import (
     K1,
+    Stemmed,
     Stemmer,
     StemPattern,
     build_tsquery,
@@ -134,7 +135,7 @@ class WeightedPattern(NamedTuple):
     holding: int
 
 
-class Candidate(NamedTuple):
+class ScoredRow(NamedTuple):
     """An entry that a query finds, and its score."""
 
     score: float
@@ -153,7 +154,7 @@ class AudienceCounts(NamedTuple):
 
 
 class PostgresEngine(OrgEngine):
-    """The databases of an address. Readers see what is committed: there is nothing to publish.
+    """The databases of an address. Readers see each transaction: there is nothing to publish.
 
     Its methods raise EngineError: org-server, org-version, or org-missing where a reader may read
     none of the audiences; and RepositoryError (org-locked) where there is another writer, on
@@ -246,7 +247,7 @@ class PostgresEngine(OrgEngine):
         return int(size)
 
     def state(self) -> bytes:
-        """Return the operator's state, b"" where there is none."""
+        """Return the operator's state, or b""."""
         rows = self._query("", STATE)
         return bytes(rows[0][0]) if rows else b""
 
@@ -290,24 +291,10 @@ class PostgresEngine(OrgEngine):
         )
         with connection.cursor() as cursor, cursor.copy(ADD_ENTRIES) as copy:
             for place, stemmed in zip(new_places, stems, strict=True):
-                copy.write_row(
-                    (
-                        repository_id,
-                        *_list_columns(entries[place]),
-                        digests[place][1],
-                        pack(rows[place]),
-                        stemmed.size,
-                        stemmed.text,
-                        " ".join(quote_lexeme(lexeme) for lexeme in stemmed.lexemes),
-                    )
-                )
-        counts: Counter[str] = Counter()
-        for stemmed in stems:
-            counts.update(stemmed.lexemes)
-        words = sorted(counts)
-        connection.execute(ADD_WORDS, (words, [counts[word] for word in words]))
-        size = sum(stemmed.size for stemmed in stems)
-        connection.execute(ADD_TOTALS, (len(new_places), size))
+                columns = _list_columns(repository_id, entries[place])
+                record = (digests[place][1], pack(rows[place]))
+                copy.write_row((*columns, *record, *_list_stem_columns(stemmed)))
+        _add_words(connection, stems)
 
     def _search(
         self,
@@ -321,7 +308,7 @@ class PostgresEngine(OrgEngine):
         counts = self._count(connection, audience, query)
         average = counts.words / counts.entries if counts.entries else 1.0
         weighted = _weigh_patterns(query, counts)
-        best: list[Candidate] = []
+        best: list[ScoredRow] = []
         start = 0
         end = _count_first(weighted, FIRST * depth)
         while start < end:
@@ -367,7 +354,7 @@ class PostgresEngine(OrgEngine):
         """Return the audiences that this role may read.
 
         Raises:
-            EngineError: org-missing if there is none for a reader.
+            EngineError: org-missing if a reader may read no audience.
         """
         names = [name for name in dict.fromkeys(audiences) if re.fullmatch(AUDIENCE, name)]
         readable = [name for name in names if self._find_connection(name) is not None]
@@ -392,7 +379,7 @@ class PostgresEngine(OrgEngine):
         connection = self._require(audience)
         with self._server.translate_errors(), connection.transaction():
             if self._server.deadline is not None:
-                milliseconds = max(1, int(self._server.left() * 1000))
+                milliseconds = max(1, int(self._server.seconds_left() * 1000))
                 connection.execute(DEADLINE, (str(milliseconds),))
             yield connection
 
@@ -466,7 +453,7 @@ class PostgresEngine(OrgEngine):
         return True
 
     def _update(self, connection: Connection, audience: str) -> None:
-        """Lock the index for this writer, and bring the tables of a database to our version."""
+        """Lock the index for this writer, and update the tables of a database."""
         if not audience:
             row = connection.execute(TRY_LOCK, (server.WRITER_LOCK,)).fetchone()
             if row != (True,):
@@ -480,10 +467,11 @@ class PostgresEngine(OrgEngine):
             self._require("").execute(ADD_AUDIENCE, (audience,))
 
 
-def _list_columns(located: Located) -> tuple[str | int | None, ...]:
-    """Return the columns of an entry that queries filter by."""
+def _list_columns(repository_id: str, located: Located) -> tuple[str | int | None, ...]:
+    """Return the columns of an entry that queries filter by, in the order of `ADD_ENTRIES`."""
     entry = located.entry
     return (
+        repository_id,
         entry.id,
         located.path,
         located.line,
@@ -493,6 +481,23 @@ def _list_columns(located: Located) -> tuple[str | int | None, ...]:
         entry.phase,
         entry.valid_until.isoformat() if entry.valid_until else None,
     )
+
+
+def _list_stem_columns(stemmed: Stemmed) -> tuple[int, str, str]:
+    """Return the columns of an entry's stems, in the order of `ADD_ENTRIES`."""
+    lexemes = " ".join(quote_lexeme(lexeme) for lexeme in stemmed.lexemes)
+    return stemmed.size, stemmed.text, lexemes
+
+
+def _add_words(connection: Connection, stems: Sequence[Stemmed]) -> None:
+    """Add new entries to the word statistics."""
+    counts: Counter[str] = Counter()
+    for stemmed in stems:
+        counts.update(stemmed.lexemes)
+    words = sorted(counts)
+    connection.execute(ADD_WORDS, (words, [counts[word] for word in words]))
+    size = sum(stemmed.size for stemmed in stems)
+    connection.execute(ADD_TOTALS, (len(stems), size))
 
 
 def _bind_filters(filters: OrgFilters) -> dict[str, object]:
@@ -525,7 +530,7 @@ def _weigh_patterns(query: Counter[StemPattern], counts: AudienceCounts) -> list
 
 def _score_candidates(
     rows: Iterable[Row], weighted: Sequence[WeightedPattern], average: float
-) -> Iterator[Candidate]:
+) -> Iterator[ScoredRow]:
     """Yield the candidates that score above zero.
 
     Args:
@@ -537,11 +542,11 @@ def _score_candidates(
     for row, id_, path, line, size, stems in rows:
         lexical = score(stems, size, average, texts)
         if lexical > 0:
-            yield Candidate(lexical, row, id_, path, line)
+            yield ScoredRow(lexical, row, id_, path, line)
 
 
 def _count_first(weighted: Sequence[WeightedPattern], candidates: int) -> int:
-    """Return how many of the first patterns are held by so many candidates, or all."""
+    """Return the least number of first patterns whose entries add up to `candidates`."""
     sums = accumulate(item.holding for item in weighted)
     for number, held in enumerate(sums, 1):
         if held >= candidates:

@@ -148,11 +148,11 @@ class _OrgRequest:
             base = resolve_commit(self._repo, base_ref)
             target = workspace_at(self._repo, base)
             forge = self._choose_forge(target.config)
-            closed = forge.find_closed(BRANCH, self._branch) if forge else None
-            closed_ids = parse_held(closed.body) if closed else frozenset()
-            new = _list_new(target, base, shared, now.astimezone(UTC).date(), least)
-            unseen = [item for item in new if item.entry.id[:8] not in closed_ids]
-            proposed = tuple(unseen[:MAX_PROPOSED])
+            closed_ids = self._find_closed_ids(forge)
+            today = now.astimezone(UTC).date()
+            new = _list_new(target, base, shared, today, least)
+            proposed = tuple(item for item in new if item.entry.id[:8] not in closed_ids)
+            proposed = proposed[:MAX_PROPOSED]
             if not proposed:
                 return OrgPromotion((), reason=NOTHING_NEW)
             if dry_run:
@@ -182,6 +182,11 @@ class _OrgRequest:
     def _choose_forge(self, config: Config) -> Proposals | None:
         cache = self._repo.common_dir / "memory-ci" / "forge-cache"
         return choose_proposals(config.forge, self._environ, cache)
+
+    def _find_closed_ids(self, forge: Proposals | None) -> frozenset[str]:
+        """Return the short ids of the entries that the last closed request proposed."""
+        closed = forge.find_closed(BRANCH, self._branch) if forge else None
+        return parse_held(closed.body) if closed else frozenset()
 
     def _find_foreign_author(self, target: Workspace, base: str, tip: str) -> str | None:
         """Return who else committed on the branch of the request, None if nobody did."""

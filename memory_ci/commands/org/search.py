@@ -69,7 +69,7 @@ def add_organisation(
     An error or a missed deadline becomes a note.
 
     Args:
-        answer: what the own memory answers; it is not changed.
+        answer: the answer of the own memory.
         workspace: the own repository and its configuration.
         options: the options of the query.
         max_chars: the budget of the whole answer, in characters.

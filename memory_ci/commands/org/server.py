@@ -85,7 +85,7 @@ class OrgServer:
         start = name.encode()[:40].decode(errors="ignore")
         return f"{start}_{hashlib.sha256(name.encode()).hexdigest()[:16]}"
 
-    def left(self) -> float:
+    def seconds_left(self) -> float:
         """Return the seconds until the deadline.
 
         Raises:
@@ -172,7 +172,7 @@ class OrgServer:
         The server ends a statement then; this is for a server that does not answer any more.
         """
         if self.deadline is not None:
-            timer = Timer(self.left(), _cut, (connection,))
+            timer = Timer(self.seconds_left(), _cut, (connection,))
             self._timers[id(connection)] = timer
             timer.daemon = True
             timer.start()
@@ -202,7 +202,7 @@ class OrgServer:
         return connection
 
     def _connect_raw(self, address: str, database: str) -> pq.abc.PGconn:
-        end = time.monotonic() + self.left()
+        end = time.monotonic() + self.seconds_left()
         raw = pq.PGconn.connect_start(address.encode())
         state = raw.connect_poll()
         while state not in (pq.PollingStatus.OK, pq.PollingStatus.FAILED):
@@ -324,7 +324,7 @@ def migrate(connection: Connection, database: str, scripts: Sequence[LiteralStri
 def check_version(
     connection: Connection, scripts: Sequence[str], *, may_be_older: bool = False
 ) -> int:
-    """Return the version of the tables, 0 if there are none.
+    """Return the version of the tables, 0 without tables.
 
     Args:
         connection: the database.

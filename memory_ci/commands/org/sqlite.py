@@ -94,7 +94,7 @@ OR lower(link) IN (SELECT lower(value) FROM json_each(:names))
 T = TypeVar("T")
 
 
-class RankedRow(NamedTuple):
+class OrgRankedRow(NamedTuple):
     """A row that a query finds, in the order of ranks."""
 
     negative_score: float
@@ -147,7 +147,7 @@ class SqliteEngine(OrgEngine):
             return []
         depth = max(1, min(depth, MAX_DEPTH))
         query = " OR ".join(quote(term) for term in terms)
-        ranked: list[RankedRow] = []
+        ranked: list[OrgRankedRow] = []
         for audience in self._list_readable(audiences):
             ranked += self._rank(audience, query, filters, depth)
         ranked.sort()
@@ -161,17 +161,19 @@ class SqliteEngine(OrgEngine):
         keys = [(row.audience, row.row) for row in best]
         return [matches[key] for key in keys if key in matches]
 
-    def _rank(self, audience: str, query: str, filters: OrgFilters, depth: int) -> list[RankedRow]:
+    def _rank(
+        self, audience: str, query: str, filters: OrgFilters, depth: int
+    ) -> list[OrgRankedRow]:
         condition, values = self._build_filter(audience, filters)
         values |= {"match": query, "depth": depth}
         rows = self._query(audience, BEST.format(filter=condition), values, tuple)
         return [
-            RankedRow(-score, id_, path, line, row, audience)
+            OrgRankedRow(-score, id_, path, line, row, audience)
             for score, id_, path, line, row in rows
         ]
 
     def _read_matches(
-        self, audience: str, rows: Sequence[RankedRow]
+        self, audience: str, rows: Sequence[OrgRankedRow]
     ) -> Iterator[tuple[tuple[str, int], OrgMatch]]:
         """Yield the matches of rows of an audience, each with its audience and row."""
         scores = {row.row: -row.negative_score for row in rows}
@@ -233,7 +235,7 @@ class SqliteEngine(OrgEngine):
         return path.stat().st_size if path.is_file() else 0
 
     def state(self) -> bytes:
-        """Return the operator's state, b"" where there is none."""
+        """Return the operator's state, or b""."""
         with suppress(OSError):
             return (self._work / STATE).read_bytes()
         return b""
@@ -402,7 +404,7 @@ def _replace_rows(
     connection.executemany(ADD_TEXT, map(text_row, count(last + 1), new_entries))
 
 
-class MatchRow(NamedTuple):
+class OrgMatchRow(NamedTuple):
     """A row of `CHOSEN`: an entry and its repository."""
 
     row: int
@@ -413,10 +415,10 @@ class MatchRow(NamedTuple):
     head: str
 
 
-def _parse_match(row: Row) -> MatchRow:
+def _parse_match(row: Row) -> OrgMatchRow:
     number, *columns, repository_id, name, link, head = row
     located = _parse_located(tuple(columns))
-    return MatchRow(number, located, repository_id, str(name), str(link), head)
+    return OrgMatchRow(number, located, repository_id, str(name), str(link), head)
 
 
 def _parse_located(row: Row) -> Located:
@@ -508,7 +510,7 @@ def check(connection: sqlite3.Connection) -> None:
 
 @contextmanager
 def transaction(connection: sqlite3.Connection) -> Iterator[None]:
-    """Commit what the block does, or roll all of it back if it raises."""
+    """Commit the changes of the block, or roll them back if it raises."""
     connection.execute("BEGIN IMMEDIATE")
     try:
         yield

@@ -198,7 +198,7 @@ class _SyncRun:
         return read_target(target, head, stamp, environ, seconds, scratch=scratch)
 
     def apply(self, reading: OrgReading) -> None:
-        """Write the entries of one repository, or note why there are none."""
+        """Write the entries of one repository, or note the reason why not."""
         repository = reading.repository or reading.target.repository
         if reading.is_gone and not self._was_indexed(repository):
             # A repository that was never seen is not gone: its address has a typo.
@@ -386,7 +386,7 @@ def _write_manifests(
     published: Iterable[OrgPublished],
     now: datetime,
 ) -> None:
-    """Write a manifest beside the file of each audience, and remove those of other audiences."""
+    """Write a manifest for the file of each audience, and remove other manifests."""
     names = set()
     for publication in published:
         manifest = {
@@ -452,7 +452,7 @@ class OrgStatus(msgspec.Struct, frozen=True):
     cut: int
 
 
-def org_status(index: str) -> OrgStatus:
+def load_status(index: str) -> OrgStatus:
     """Return the state of an index; its failures are recorded only where it is synced.
 
     Raises:
@@ -461,22 +461,10 @@ def org_status(index: str) -> OrgStatus:
     with closing(open_engine(index)) as engine:
         heads = engine.heads()
         states = load_state(engine)
-        names = sorted({head.repository.audience for head in heads.values()})
-        sizes = {name: engine.size(name) for name in names}
-
-    audiences = []
-    for name, size in sizes.items():
-        audience_heads = [head for head in heads.values() if head.repository.audience == name]
-        audience_states = [states.get(head.repository.id) for head in audience_heads]
-        times = [state.checked_at for state in audience_states if state and state.checked_at]
-        audience = AudienceStatus(
-            audience=name,
-            repositories=len(audience_heads),
-            entries=sum(head.entries for head in audience_heads),
-            size=size,
-            oldest=min(times, default=None),
-        )
-        audiences.append(audience)
+        audiences = [
+            _make_status(name, engine.size(name), heads, states)
+            for name in sorted({head.repository.audience for head in heads.values()})
+        ]
     failing = [
         (state.name, state.failed_at, state.failure) for state in states.values() if state.failure
     ]
@@ -486,6 +474,21 @@ def org_status(index: str) -> OrgStatus:
         failing=tuple(failing),
         gated=sum(state.gated for state in states.values()),
         cut=sum(state.cut for state in states.values()),
+    )
+
+
+def _make_status(
+    audience: str, size: int, heads: Mapping[str, OrgHead], states: Mapping[str, OrgState]
+) -> AudienceStatus:
+    own_heads = [head for head in heads.values() if head.repository.audience == audience]
+    own_states = [states.get(head.repository.id) for head in own_heads]
+    times = [state.checked_at for state in own_states if state and state.checked_at]
+    return AudienceStatus(
+        audience=audience,
+        repositories=len(own_heads),
+        entries=sum(head.entries for head in own_heads),
+        size=size,
+        oldest=min(times, default=None),
     )
 
 

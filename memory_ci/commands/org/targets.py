@@ -215,7 +215,7 @@ class _TargetGatherer:
                 self._add_forge_repository(forge_repository, None)
 
     def finish(self, problem: str) -> OrgTargets:
-        """Return what was added."""
+        """Return the targets that were added, with those that are refused or left out."""
         targets = sorted(
             self._targets.values(),
             key=lambda target: (target.repository.name, target.repository.id),
@@ -364,11 +364,11 @@ def read_target(
 
     Args:
         target: the repository.
-        indexed: what the index holds of it, if anything.
+        indexed: its head in the index, if it is there.
         stamp: the stamp of the target as of then.
         environ: the environment, which has the tokens.
         seconds: how long each git process may take.
-        scratch: a directory for what is fetched; None for the system's.
+        scratch: a directory for fetched files; None for the system's.
     """
     if target.is_gone or target.problem:
         return OrgReading(target, is_gone=target.is_gone, problem=target.problem)
@@ -485,6 +485,6 @@ def read_entries(
 def is_safe(located: Located) -> bool:
     """Return whether an entry may be shown to others.
 
-    It must pass the gate for generated entries, and the screening of what is served.
+    It must pass the gate for generated entries, and the screening of served text.
     """
     return not check_words(located.entry.text) and not any(find_unsafe(located))

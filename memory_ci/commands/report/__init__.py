@@ -1,4 +1,5 @@
-"""The feature `report`: one HTML page of what memory learned, served and missed.
+"""The feature `report`: one HTML page on the learning, the use and the gaps of memory.
 
-Command: `report`. It reads memory and history and writes one file. `report` collects, `page` draws.
+Command: `report`. It reads memory and history and writes one file. `report` collects the values,
+`page` draws them.
 """

@@ -171,7 +171,7 @@ def _draw_chart(
         vega: the library that draws.
         specs: the specifications in charts.json, by the names of charts.
         name: the name of the chart.
-        data: what the chart shows: an `Overview` or an `ExplainedTask`.
+        data: the values of the chart: an `Overview` or an `ExplainedTask`.
         label: the name of the chart for screen readers.
     """
     charts = []
@@ -346,7 +346,7 @@ def _fill_health(spec: Spec, page: Overview, width: int) -> None:
 
 
 def _fill_budget(spec: Spec, task: ExplainedTask, width: int) -> None:
-    """Fill in one bar of what a job is served and what does not fit, and the budget as a line."""
+    """Fill in one bar of the parts of an answer, with the end of the budget as a line."""
     parts = [
         {
             "name": name,

@@ -627,7 +627,7 @@ def _is_served(task: ExplainedTask) -> bool:
 def _explain_task(
     workspace: Workspace, task: str, today: date, environ: Mapping[str, str]
 ) -> ExplainedTask:
-    """Return what a job with this task is served, in the order of `retrieve`, and what it is not.
+    """Return the entries that a task finds, first those that `retrieve` serves, in its order.
 
     Raises:
         RepositoryError: as `retrieve`.

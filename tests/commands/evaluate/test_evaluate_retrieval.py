@@ -20,7 +20,7 @@ from memory_ci.commands.evaluate.evaluate_retrieval import (
     measure,
     run_lines,
 )
-from memory_ci.commands.evaluate.records import Answered, Quality
+from memory_ci.commands.evaluate.records import Quality, QueryAnswer
 from memory_ci.errors import UsageError
 from memory_ci.records.config import Config
 from memory_ci.search.embedders import EmbedderChoice, Purpose, Vectors, pack_vectors
@@ -79,7 +79,7 @@ def answer(
     tmp_path: Path,
     *queries: dict[str, Any],
     qrels: tuple[tuple[str, str, float], ...] = (("q", "key", 1),),
-) -> tuple[Answered, ...]:
+) -> tuple[QueryAnswer, ...]:
     files = (
         write_lines(tmp_path / "e", *ENTRIES),
         write_lines(tmp_path / "q", *queries),

@@ -11,7 +11,7 @@ from memory_ci.commands.org.index import open_engine, state_directory
 from memory_ci.commands.org.records import OrgFilters
 from memory_ci.commands.org.search import search_org
 from memory_ci.commands.org.sqlite import SqliteEngine
-from memory_ci.commands.org.sync import org_status, verify_org
+from memory_ci.commands.org.sync import load_status, verify_org
 from memory_ci.errors import EngineError
 from tests.commands.org.organisation import NOW, Organisation
 
@@ -38,7 +38,7 @@ def test_a_server_is_synced_verified_and_searched(
     assert org.titles("group-ops") == ["A note of infra"]
     monkeypatch.setenv("XDG_CACHE_HOME", str(org.root / "another-machine"))
     assert verify_org(org.address, org.environ) == ((), 3)
-    status = org_status(org.address)
+    status = load_status(org.address)
     assert [(one.audience, one.repositories, one.oldest) for one in status.audiences] == [
         ("group-ops", 1, NOW),
         ("internal", 1, NOW),
@@ -66,7 +66,7 @@ def test_a_repository_that_becomes_private_is_gone_for_others(org: Organisation)
 def test_a_dry_run_writes_nothing_to_a_server(org: Organisation) -> None:
     assert sorted(org.sync(dry_run=True).added) == ["infra", "pay", "shop"]
     with pytest.raises(EngineError, match="holds no index yet") as caught:
-        org_status(org.address)
+        load_status(org.address)
     assert "org sync LIST" in caught.value.hint
     org.sync()
     org.add("pay", "Another note of pay")

@@ -17,7 +17,7 @@ import pytest
 from memory_ci.commands.org import targets
 from memory_ci.commands.org.index import open_engine
 from memory_ci.commands.org.sqlite import SqliteEngine
-from memory_ci.commands.org.sync import in_order, load_state, org_status, verify_org
+from memory_ci.commands.org.sync import in_order, load_state, load_status, verify_org
 from memory_ci.errors import EngineError, RepositoryError, UsageError
 from memory_ci.store.document import load_file
 from tests.commands.org.organisation import NOW, Organisation, as_remote
@@ -137,7 +137,7 @@ def test_a_repository_that_fails_keeps_its_rows_and_is_named(org: Organisation) 
     assert [name for name, _ in report.failed] == ["shop"]
     assert ".memory-ci.yaml:" in report.failed[0][1]
     assert org.titles() == ["A note on charges", "A note on prices"]
-    status = org_status(str(org.index))
+    status = load_status(str(org.index))
     assert [(name, at) for name, at, _ in status.failing] == [("shop", NOW)]
     manifest = json.loads((org.index / "internal.json").read_bytes())
     assert [(row["name"], row["is_failing"]) for row in manifest["repositories"]] == [
