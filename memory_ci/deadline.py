@@ -1,4 +1,4 @@
-"""One deadline over a whole call of a client, from the connection on; the end of a program that passed its own."""
+"""Deadlines for whole calls, and the end of programs that exceed theirs."""
 
 from __future__ import annotations
 
@@ -15,10 +15,17 @@ T = TypeVar("T")
 
 
 def call_bounded(call: Callable[[float], T], seconds: float) -> T:
-    """What `call` returns within `seconds` in all. Raises TimeoutError, or what `call` raises.
+    """Return the result of a call within a time.
 
-    A time-out of an HTTP client bounds each read: a reply of one byte a second never ends. So the call has a thread of
-    its own; one that is given up ends with its connection, or with the process.
+    The timeout of an HTTP client bounds each read: a reply of one byte a second never ends. So the
+    call runs in its own thread, which after a timeout ends with its connection or the process.
+
+    Args:
+        call: the call, which gets `seconds` as its own timeout.
+        seconds: the time for all of it.
+
+    Raises:
+        TimeoutError: the call takes longer. Errors of the call are raised as well.
     """
     outcome: Future[T] = Future()
 
@@ -33,13 +40,19 @@ def call_bounded(call: Callable[[float], T], seconds: float) -> T:
 
 
 def await_outcome(outcome: Future[T], seconds: float) -> T:
-    """Return the result of a future. Raises TimeoutError after `seconds`, or what the call raised."""
+    """Return the result of a future, or raise its error.
+
+    Raises:
+        TimeoutError: there is none after `seconds`.
+    """
     return outcome.result(timeout=seconds)
 
 
 def kill_group(process: subprocess.Popen[bytes]) -> None:
-    """End a program that was started with `start_new_session` and what it started; on Windows the program alone. Where
-    nothing is left, or (macOS) only what has ended, none is hit."""
+    """Kill a program that was started with `start_new_session`, and its children.
+
+    On Windows only the program is killed. It is no error if all have ended already.
+    """
     with suppress(ProcessLookupError, PermissionError):
         if hasattr(os, "killpg"):
             os.killpg(process.pid, signal.SIGKILL)

@@ -1,4 +1,4 @@
-"""Untrusted text, made harmless inside the block that agents read."""
+"""Untrusted text made harmless inside the block that agents read."""
 
 from __future__ import annotations
 
@@ -6,28 +6,25 @@ import re
 import unicodedata
 from collections.abc import Iterable
 from functools import lru_cache
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    pass
-
 
 ENTITY = re.compile(r"&(?:lt|gt|#0*6[02]|#x0*3[ce])(?:;|(?![0-9a-z]))", re.IGNORECASE)
-"""An angle bracket as HTML writes it, which a reader may take for one."""
-
+"""An angle bracket as an HTML entity, which a reader may take for one."""
 
 INVISIBLE = re.compile(
     r"[\x00-\x08\x0b-\x1f\x7f-\x9f"  # controls, but not tab and newline
-    r"\xad\u061c\u180e\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"  # no width, or turning the line
-    r"\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff\ud800-\udfff]"  # formats, tags, half characters
+    # no width, or a change of direction
+    r"\xad\u061c\u180e\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"
+    # formats, tags, surrogates
+    r"\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff\ud800-\udfff]"
 )
-
 
 IDLE_JOINER = re.compile(
     r"(?<![^\x00-\x7f\s\u200c\u200d])[\u200c\u200d]|[\u200c\u200d](?![^\x00-\x7f\s\u200c\u200d])"
 )
-"""Zero-width joiners, except between two letters or signs beyond ASCII: Persian and emoji are spelled with them."""
+"""Zero-width joiners, except between two letters or signs beyond ASCII.
 
+Persian and emoji are spelled with the latter.
+"""
 
 LOOK_ALIKES = {
     look_alike: letter
@@ -45,66 +42,62 @@ LOOK_ALIKES = {
     }.items()
     for look_alike in look_alikes
 }
-"""Signs that pass for a letter of the wrapper's name, or for nothing (Unicode UTS 39 confusables, lower case)."""
-
+"""Signs that look like a letter of the wrapper's name (Unicode UTS 39 confusables, lower case)."""
 
 NAME = re.compile(r"[\W_]{0,4}".join("recalledmemory"))
 
-
 HARMLESS = frozenset(" \t\n.,;:!?'\"`/-_*()[]#")
-"""What may stand beside the wrapper's name in a text that speaks of it; brackets of any script may not."""
+"""Signs that may be next to the wrapper's name; brackets of any script may not."""
 
-
-LETTER_BRACKETS = frozenset(
-    "\u1433\u1438\u16b2\U00016f3f"
-)  # Letters, for Unicode, that look like an angle bracket.
-
+# Letters in Unicode that look like an angle bracket.
+LETTER_BRACKETS = frozenset("\u1433\u1438\u16b2\U00016f3f")
 
 ASCII_LOOK_ALIKES = str.maketrans(
     {sign: letter for sign, letter in LOOK_ALIKES.items() if sign.isascii()}
 )
 
-
-REACH = 16  # How many signs beside the name are looked at.
+REACH = 16  # Signs next to the name that are replaced at most.
 
 
 def neutralise(text: str) -> str:
-    """`text` without what cannot be seen, and without any tag that could be taken for the wrapper's.
+    """Return text without invisible characters and without tags that look like the wrapper's.
 
-    A tag is known by its name, whatever its case, spacing, script or accents; its brackets become round ones. Brackets
-    written as HTML entities are brackets in a text that has the name.
+    A tag is recognised by its name, whatever its case, spacing, script or accents; its brackets
+    become round ones. HTML entities of brackets count as brackets in a text with the name.
     """
-    seen = INVISIBLE.sub("", "\n".join(text.splitlines()))
-    seen = seen if seen.isascii() else IDLE_JOINER.sub("", seen)
-    # What `text` looks like in plain lower-case letters.
-    if not NAME.search(
-        seen.lower().translate(ASCII_LOOK_ALIKES) if seen.isascii() else "".join(map(_fold, seen))
-    ):
-        return seen
-    seen = ENTITY.sub("<", seen)
-    folded = [_fold(char) for char in seen]
-    origins = [
-        place for place, letters in enumerate(folded) for _ in letters
-    ]  # where each letter comes from
-    chars = list(seen)
-    for name in NAME.finditer("".join(folded)):
-        first, last = origins[name.start()], origins[name.end() - 1]
-        _round(chars, range(first - 1, max(first - 1 - REACH, -1), -1), "(")
-        _round(chars, range(last + 1, min(last + 1 + REACH, len(chars))), ")")
+    visible = INVISIBLE.sub("", "\n".join(text.splitlines()))
+    if visible.isascii():
+        plain = visible.lower().translate(ASCII_LOOK_ALIKES)
+    else:
+        visible = IDLE_JOINER.sub("", visible)
+        plain = "".join(map(_fold, visible))
+    if not NAME.search(plain):
+        return visible
+
+    chars = list(ENTITY.sub("<", visible))
+    folded = [_fold(char) for char in chars]
+    origins: list[int] = []  # The index in `chars` of each folded letter.
+    for index, letters in enumerate(folded):
+        origins += [index] * len(letters)
+    for match in NAME.finditer("".join(folded)):
+        first = origins[match.start()]
+        last = origins[match.end() - 1]
+        _round_brackets(chars, range(first - 1, max(first - 1 - REACH, -1), -1), "(")
+        _round_brackets(chars, range(last + 1, min(last + 1 + REACH, len(chars))), ")")
     return "".join(chars)
 
 
-def _round(chars: list[str], places: Iterable[int], bracket: str) -> None:
-    """Replace in place what is not harmless, up to the next letter or digit."""
-    for place in places:
-        if chars[place].isalnum() and chars[place] not in LETTER_BRACKETS:
+def _round_brackets(chars: list[str], indices: Iterable[int], bracket: str) -> None:
+    """Replace signs that are not harmless in place, up to the next letter or digit."""
+    for index in indices:
+        if chars[index].isalnum() and chars[index] not in LETTER_BRACKETS:
             return
-        if chars[place] not in HARMLESS:
-            chars[place] = bracket
+        if chars[index] not in HARMLESS:
+            chars[index] = bracket
 
 
 @lru_cache(maxsize=4096)
 def _fold(char: str) -> str:
-    """The letters that `char` passes for: `Ⓡ` and `Ř` are r, one square sign is `cal`."""
+    """Return the letters that a character looks like: r for `Ⓡ` and `Ř`, `cal` for `㎈`."""
     plain = unicodedata.normalize("NFKD", char).casefold()
     return "".join(LOOK_ALIKES.get(letter, letter) for letter in plain)

@@ -1,4 +1,7 @@
-"""One tree of errors; each subclass is one exit status, each slug one paragraph of docs/errors.md."""
+"""Errors that a user can act on.
+
+Each subclass has its own exit status, each slug a paragraph in docs/errors.md.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +9,14 @@ from typing import ClassVar
 
 
 class MemoryCIError(Exception):
-    """Something a user can act on: what happened and where, a stable slug, and what to do. `place`, where it is about a
-    line of a file: its path, the line from 1, and the text of that line."""
+    """An error that a user can act on.
+
+    Attributes:
+        message: what happened, and where.
+        slug: a stable name of the error.
+        hint: what to do about it.
+        place: path, line from 1, and text of the line in a file that the error is about.
+    """
 
     exit_code: ClassVar[int] = 1
 

@@ -1,4 +1,4 @@
-"""Files: read only where they are regular files, so that no pipe or device holds a run up; replaced whole; locked."""
+"""Reading of regular files (a pipe could block), atomic replacement, and locks."""
 
 from __future__ import annotations
 
@@ -10,22 +10,24 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
-LOCKED_BYTE = (
-    1 << 30
-)  # Windows locks bytes, and nobody else may read those: so one that is never written.
+LOCKED_BYTE = 1 << 30
+"""The byte to lock on Windows, where nobody else may read a locked byte; it is never written."""
 
 MAX_LINK = 1 << 14
 """Bytes of a file `.git` that names a git directory elsewhere (gitrepository-layout(5))."""
 
 
 def open_regular(path: Path) -> BinaryIO:
-    """The open file. Raises OSError: it cannot be opened, or is a directory, a pipe, a socket or a device."""
+    """Open a regular file.
+
+    Raises:
+        OSError: it cannot be opened, or is a directory, a pipe, a socket or a device.
+    """
+    # Do not wait for the writer of a pipe; an opened terminal must not become ours.
+    flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0)
     try:
-        # Not to wait for who writes into a pipe; a terminal that is opened must not become ours.
-        handle = os.open(
-            path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0)
-        )
-    except ValueError as error:  # a NUL, or half a character
+        handle = os.open(path, flags)
+    except ValueError as error:  # a NUL, or a surrogate
         raise OSError(errno.EINVAL, "no such name is possible", str(path)) from error
     if not stat.S_ISREG(os.fstat(handle).st_mode):
         os.close(handle)
@@ -34,7 +36,7 @@ def open_regular(path: Path) -> BinaryIO:
 
 
 def is_regular_or_absent(path: Path | str) -> bool:
-    """Whether a path can be opened as a file: no link, directory, pipe or device stands there."""
+    """Tell whether a path is free or a regular file: no link, directory, pipe or device."""
     try:
         return stat.S_ISREG(os.lstat(path).st_mode)
     except FileNotFoundError:
@@ -45,15 +47,16 @@ def is_regular_or_absent(path: Path | str) -> bool:
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """Replace a file whole: what the block writes to the temporary file is flushed to disk and renamed to `path`.
+    """Replace a file atomically by the temporary file that the block writes.
 
-    Where the block or the disk fails, `path` is as it was. Inside of a repository the temporary file stands below the
-    git directory, so that one that a kill leaves behind is never committed.
+    The temporary file is flushed to disk and renamed to `path`. If the block or the disk fails,
+    `path` stays unchanged. Inside a repository the temporary file is below the git directory: if a
+    kill leaves it behind, it is never committed.
 
     Raises:
         OSError: `path` cannot be written.
     """
-    import tempfile  # 2 ms that only writing costs
+    import tempfile  # 2 ms that reading is spared
 
     path.parent.mkdir(parents=True, exist_ok=True)
     directory = _scratch_directory(Path(os.path.realpath(path.parent)))
@@ -72,9 +75,9 @@ def replacing(path: Path) -> Iterator[Path]:
 
 
 def _scratch_directory(target: Path) -> Path:
-    """Return where a temporary file for the directory `target` belongs: below its git directory, else in itself.
+    """Return the directory for temporary files: below the git directory, else the target itself.
 
-    Only a directory on the same device will do: a rename does not cross devices.
+    It is on the same device as the target, because a rename does not cross devices.
     """
     for directory in (target, *target.parents):
         git_dir = _find_git_directory(directory / ".git")
@@ -90,7 +93,7 @@ def _scratch_directory(target: Path) -> Path:
 
 
 def _find_git_directory(path: Path) -> Path | None:
-    """Return the git directory that `.git` is, or names as that of a linked work tree or a submodule."""
+    """Return the git directory that `.git` is, or that it names (work tree, submodule)."""
     try:
         text = read_regular(path, MAX_LINK).decode("utf-8", "surrogateescape")
     except FileNotFoundError:
@@ -103,8 +106,18 @@ def _find_git_directory(path: Path) -> Path | None:
 
 
 def lock_file(handle: int, *, wait: bool = False) -> bool:
-    """Lock an open file for this process until it is closed; whether that was done, at once or after the wait. With
-    `wait`, raises OSError where the file system cannot lock."""
+    """Lock an open file for this process until it is closed.
+
+    Args:
+        handle: the file descriptor.
+        wait: wait until another process releases its lock.
+
+    Returns:
+        Whether the file is locked now.
+
+    Raises:
+        OSError: with `wait`, the file system cannot lock.
+    """
     try:
         import fcntl
     except ImportError:  # Windows
@@ -125,7 +138,11 @@ def lock_file(handle: int, *, wait: bool = False) -> bool:
 
 
 def read_regular(path: Path, limit: int) -> bytes:
-    """All bytes of a file of at most `limit`. Raises OSError as `open_regular`, and for a larger file."""
+    """Return all bytes of a regular file.
+
+    Raises:
+        OSError: it has more than `limit` bytes, or as `open_regular`.
+    """
     with open_regular(path) as stream:
         data = stream.read(limit + 1)
     if len(data) > limit:

@@ -1,9 +1,9 @@
-"""Text from outside made safe to print; findings in a line each, or as annotations of a CI job: workflow commands of
-GitHub, which draws each at its line."""
+"""Untrusted text made safe to print, and findings as lines or as annotations of GitHub."""
 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import get_args
 
@@ -11,64 +11,77 @@ from memory_ci.records.report import Finding, Level
 from memory_ci.text import plural
 
 JOINERS = "\u200c\u200d"
-"""Zero-width, but Persian, Indic scripts and emoji are spelled with them; they neither move nor hide anything."""
+"""Zero-width joiners, that Persian, Indic scripts and emoji are spelled with; they hide nothing."""
 
 
 def render_finding(finding: Finding, *, with_level: bool = True) -> str:
-    """`FILE:LINE: level: message [code]`, the hint behind it; a file name is shown printable, whatever it holds."""
+    """Return `FILE:LINE: level: message [code] hint`, in one printable line."""
+    place = f"{printable(finding.path)}:{finding.line}"
     level = f"{finding.level}: " if with_level and finding.level != "error" else ""
     hint = f" {printable(finding.hint)}" if finding.hint else ""
-    return f"{printable(finding.path)}:{finding.line}: {level}{printable(finding.message)} [{finding.code}]{hint}"
+    return f"{place}: {level}{printable(finding.message)} [{finding.code}]{hint}"
 
 
 def count_levels(findings: Iterable[Finding]) -> str:
-    """`1 error, 2 notices`: how many there are of each level; "" for none."""
-    levels = [finding.level for finding in findings]
-    return ", ".join(
-        plural(levels.count(level), level) for level in get_args(Level) if level in levels
-    )
+    """Return the number of findings of each level: `1 error, 2 notices`; "" for none."""
+    counts = Counter(finding.level for finding in findings)
+    return ", ".join(plural(counts[level], level) for level in get_args(Level) if counts[level])
 
 
 def printable(text: str) -> str:
-    """`text` in which nothing moves the cursor or hides: control and unencodable characters as escapes."""
-    return "".join(
-        char
-        if char.isprintable() or char in JOINERS
-        else char.encode("unicode_escape").decode("ascii")
-        for char in text
-    )
+    """Return text in which nothing moves the cursor or hides.
+
+    Control characters and those that cannot be encoded become escapes.
+    """
+    return "".join(_escape_unprintable(char) for char in text)
+
+
+def _escape_unprintable(char: str) -> str:
+    if char.isprintable() or char in JOINERS:
+        return char
+    return char.encode("unicode_escape").decode("ascii")
 
 
 def printable_lines(text: str) -> str:
-    """`text` made printable line by line: its line breaks and tabs stay."""
+    """Return text made printable, except for its line breaks and tabs."""
     return re.sub(r"[^\n\t]+", lambda match: printable(match.group()), text)
 
 
 MAX_ANNOTATIONS = 10
-"""Of each level in one step; GitHub shows no more, and does not say so (docs.github.com, "Limits for annotations")."""
+"""Annotations of each level in one step.
+
+GitHub shows no more, and does not say so (docs.github.com, "Limits for annotations").
+"""
 
 
 def render_annotations(findings: Sequence[Finding], token: str) -> str:
-    """All findings as text that no runner acts on, then the first of each level as annotations. `token` is random: text
-    from outside stands between `::stop-commands::` lines, and cannot guess the word that ends them."""
+    """Return all findings as text, then the first of each level as annotations.
+
+    Args:
+        findings: the findings of a step.
+        token: a random word; untrusted text is fenced and cannot guess the word that ends it.
+    """
+    log = "".join(f"{render_finding(finding)}\n" for finding in findings)
     commands = []
     for level in get_args(Level):
-        found = [finding for finding in findings if finding.level == level]
-        for one in found[:MAX_ANNOTATIONS]:
-            place = f"file={_escape_property(one.path)},line={one.line},title={_escape_property(one.code)}"
-            words = f"{one.message}. {one.hint}" if one.hint else one.message
-            commands.append(f"::{level} {place}::{_escape(printable(words))}\n")
-        if len(found) > MAX_ANNOTATIONS:
-            commands.append(
-                f"{plural(len(found) - MAX_ANNOTATIONS, f'more {level}')} in the log above\n"
-            )
-    return fence("".join(f"{render_finding(finding)}\n" for finding in findings), token) + "".join(
-        commands
-    )
+        of_level = [finding for finding in findings if finding.level == level]
+        commands += [_render_annotation(finding) for finding in of_level[:MAX_ANNOTATIONS]]
+        if len(of_level) > MAX_ANNOTATIONS:
+            count = plural(len(of_level) - MAX_ANNOTATIONS, f"more {level}")
+            commands.append(f"{count} in the log above\n")
+    return fence(log, token) + "".join(commands)
+
+
+def _render_annotation(finding: Finding) -> str:
+    path = _escape_property(finding.path)
+    title = _escape_property(finding.code)
+    text = f"{finding.message}. {finding.hint}" if finding.hint else finding.message
+    properties = f"file={path},line={finding.line},title={title}"
+    return f"::{finding.level} {properties}::{_escape(printable(text))}\n"
 
 
 def render_stop(level: Level, reason: str) -> str:
-    """The annotation of a run that ended before its range did; it stands at no line of a file.
+    """Return the annotation of a run that ended before its range did, without a file.
 
     >>> render_stop("warning", "no answer")
     '::warning title=memory stopped::no answer\\n'
@@ -77,17 +90,19 @@ def render_stop(level: Level, reason: str) -> str:
 
 
 def fence(text: str, token: str) -> str:
-    """Text from outside, which the runner prints and does not obey; nothing for no text.
+    """Return untrusted text that the runner prints and does not obey; "" for no text.
 
     >>> fence("::error::x", "t1")
     '::stop-commands::t1\\n::error::x\\n::t1::\\n'
     """
+    if not text:
+        return ""
     ending = "" if text.endswith("\n") else "\n"
-    return f"::stop-commands::{token}\n{text}{ending}::{token}::\n" if text else ""
+    return f"::stop-commands::{token}\n{text}{ending}::{token}::\n"
 
 
 def _escape(text: str) -> str:
-    """The message of a workflow command, as actions/toolkit escapes it (packages/core, command.ts).
+    """Escape the message of a workflow command as actions/toolkit does (packages/core, command.ts).
 
     >>> _escape("100%\\nof it")
     '100%25%0Aof it'
@@ -96,5 +111,5 @@ def _escape(text: str) -> str:
 
 
 def _escape_property(text: str) -> str:
-    """A property of a workflow command: its separators are escaped as well."""
+    """Escape a property of a workflow command, with its separators."""
     return _escape(text).replace(":", "%3A").replace(",", "%2C")

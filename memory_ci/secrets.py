@@ -1,9 +1,10 @@
-"""Credentials: patterns that more than one room needs (evidence masks them, extraction refuses them).
+"""Patterns of credentials, and the search for them.
 
-A pattern is tried only where one of its literal keywords stands, and compiled when the first of them is met; a keyword
-is sought only in a text that holds its word. A match is the group `secret` where a pattern names one, else the whole.
-Text already masked (`[redacted:kind]`) never matches. What terminals, addresses, JSON and Markdown escape is read as it
-is meant: a key behind a colour, behind `%3D`, or with `\\_` in it is a key.
+A pattern is tried only where one of its literal keywords is, and compiled at the first such place;
+a keyword is searched only in a text that holds its word. A match is the group `secret` of the
+pattern, else the whole. Masked text (`[redacted:kind]`) never matches. Escapes of terminals,
+addresses, JSON and Markdown are resolved: a key behind a colour, behind `%3D`, or with `\\_` in it
+is a key.
 """
 
 from __future__ import annotations
@@ -22,21 +23,26 @@ ESCAPED = re.compile(
     rf"[\\%\x1b^=&\x9b{INVISIBLE}](?:"
     # What begins a key is no escape: `C:\dir\npm_…`.
     r"(?<=\\)(?P<space>[nrt])(?!pm_|tn_|fp_|api_|8_|k_|e_|nd_|dme_|zp_|ubygems_|skey-|k-us-|vly-)"
-    r"|(?P<colour>(?:(?<=\x1b)|(?<=\^)\[|(?<=\\)(?:x1[bB]|0?33|e|u001[bB]))(?:\[[0-9;:?]{0,20}[A-Za-z]|\([A-Z0-2])"
+    r"|(?P<colour>(?:(?<=\x1b)|(?<=\^)\[|(?<=\\)(?:x1[bB]|0?33|e|u001[bB]))"
+    r"(?:\[[0-9;:?]{0,20}[A-Za-z]|\([A-Z0-2])"
     r"|(?<=\x9b)[0-9;:?]{0,20}[A-Za-z])"
     r"|(?:(?<=%)(?:25){0,3}|(?<=\\)(?:u00|x)|(?<==)(?=3[dD]))(?P<code>[2-7][0-9A-Fa-f])"
     r"|(?<=&)#(?:[xX](?P<hex>[2-7][0-9A-Fa-f])|(?P<decimal>\d{2,3}));"
     rf"|(?<=\\)(?=[_*~.-])|(?<=[{INVISIBLE}]))"
 )
-"""White space as JSON and source code spell it; colours of terminals (ECMA-48, section 5.4), also as text; characters
-of addresses (RFC 3986, section 2.1), also escaped again, of mail (RFC 2045, section 6.7), of JSON (RFC 8259, section
-7), of source code and of HTML; the escapes of Markdown; what nobody sees."""
+"""Escapes that may be in or before a key.
 
-FILLER = "\0"  # Stands for masked text while searching: no pattern accepts it.
+White space as JSON and source code spell it; colours of terminals (ECMA-48, section 5.4), also as
+text; characters of addresses (RFC 3986, section 2.1), also escaped twice, of mail (RFC 2045,
+section 6.7), of JSON (RFC 8259, section 7), of source code and of HTML; escapes of Markdown;
+invisible characters.
+"""
+
+FILLER = "\0"  # Replaces masked text during the search: no pattern accepts it.
 
 
 class Secret(NamedTuple):
-    """A credential found: its kind, and text[start:end]."""
+    """A credential in a text: its kind, and text[start:end]."""
 
     kind: str
     start: int
@@ -44,11 +50,14 @@ class Secret(NamedTuple):
 
 
 class Pattern(NamedTuple):
-    """A match begins with one of `keywords` (in lower case), or at most `reach` characters before it.
+    """A pattern of credentials.
 
-    A keyword that ends in no letter, and a vendor, is sought where its last letters are a word: `ghp_` where `ghp` is.
-    `needs_entropy`: the value must look random, the key alone proves nothing. Where a match has no keyword, what
-    `anchor` matches is sought instead.
+    Attributes:
+        keywords: a match begins with one of these (in lower case), or at most `reach` characters
+            before it. A keyword that does not end in a letter, and a vendor, is searched where its
+            last letters are a word: `ghp_` where `ghp` is.
+        needs_entropy: the value must look random, because the key alone proves nothing.
+        anchor: a regex that is searched if a match has no keyword.
     """
 
     kind: str
@@ -65,20 +74,25 @@ def _pattern(
     return Pattern(kind, tuple(keywords.split()), regex, needs_entropy, reach)
 
 
-VENDORS = "algolia circleci cloudflare datadog fastly heroku launchdarkly mailgun netlify okta relic snyk twilio vercel wandb"
-"""Some of whose keys have no prefix: theirs are known where the vendor and `key`, `token` or `secret` stand before."""
+VENDORS = (
+    "algolia circleci cloudflare datadog fastly heroku launchdarkly mailgun netlify okta relic "
+    "snyk twilio vercel wandb"
+)
+"""Vendors with keys without a prefix, which follow the vendor and `key`, `token` or `secret`."""
 
 EDGE = "(?<![A-Za-z0-9\u0130\u0131\u017f\u212a])"
-"""Before a key: an underscore or a dot is no part of it. The last four are letters to `lower_case`."""
+"""The edge before a key, also an underscore or a dot; the last four are letters to `lower_case`."""
 
-# What a pattern reads before it can fail is bounded, or a text of nothing but beginnings costs its square.
+# Each pattern reads a bounded length before it fails; else a text of nothing but beginnings would
+# take quadratic time.
 PATTERNS: tuple[Pattern, ...] = (
     _pattern(
         "private-key",
         "-----begin",
         r"-----BEGIN [A-Z0-9 ]{0,30}PRIVATE KEY(?: BLOCK)?-----"
-        # Up to the next beginning at most: a text of nothing but beginnings is gone through once.
-        r"(?:(?:(?!-----BEGIN)[^\0]){0,40000}?-----END [A-Z0-9 ]{0,30}PRIVATE KEY(?: BLOCK)?-----|[A-Za-z0-9+/=\s\\]*)",
+        # Up to the next beginning at most.
+        r"(?:(?:(?!-----BEGIN)[^\0]){0,40000}?-----END [A-Z0-9 ]{0,30}PRIVATE KEY(?: BLOCK)?-----"
+        r"|[A-Za-z0-9+/=\s\\]*)",
     ),
     _pattern(
         "aws-access-key",
@@ -95,7 +109,8 @@ PATTERNS: tuple[Pattern, ...] = (
     _pattern("github-token", "github_pat_", EDGE + r"github_pat_[A-Za-z0-9_]{22,255}"),
     _pattern(
         "gitlab-token",
-        "glpat- gldt- glrt- glrtr- glwt- glcbt- glptt- glft- glsoat- glagent- glimt- gloas- glffct-",
+        "glpat- gldt- glrt- glrtr- glwt- glcbt- glptt- glft- glsoat- glagent- glimt- gloas- "
+        "glffct-",
         EDGE + r"gl(?:pat|dt|rtr?|wt|cbt|ptt|ft|soat|agent|imt|oas|ffct)-[A-Za-z0-9_.-]{20,}",
     ),
     _pattern("anthropic-key", "sk-ant-", EDGE + r"sk-ant-[A-Za-z0-9_-]{20,}"),
@@ -140,13 +155,15 @@ PATTERNS: tuple[Pattern, ...] = (
     _pattern(
         "url-password",
         "://",
-        r"\b[a-zA-Z][a-zA-Z0-9+.-]{1,30}://[^\s/:@\0\"'<>]{0,100}:(?P<secret>[^\s/@\0\"'<>]{3,200})@(?=[\w\[])",
+        r"\b[a-zA-Z][a-zA-Z0-9+.-]{1,30}://[^\s/:@\0\"'<>]{0,100}:"
+        r"(?P<secret>[^\s/@\0\"'<>]{3,200})@(?=[\w\[])",
         reach=31,
     ),
     _pattern(
         "netrc-password",
         "machine default",
-        r"(?:\bmachine\s+\S+|(?m:^)default)\s+login\s+[^\s\0]+\s+(?:account\s+[^\s\0]+\s+)?password\s+"
+        r"(?:\bmachine\s+\S+|(?m:^)default)\s+login\s+[^\s\0]+\s+"
+        r"(?:account\s+[^\s\0]+\s+)?password\s+"
         r"(?P<secret>[^\s\0]+)",
     ),
     _pattern(
@@ -169,24 +186,28 @@ PATTERNS: tuple[Pattern, ...] = (
     _pattern(
         "connection-string",
         "server= host= uid= data user",
-        r"\b(?i:(?:server|data source|host|uid|user id)=[^;\s\0]{1,300};(?:[^;\n\0]*;){0,6}\s*(?:pwd|password)=)"
+        r"\b(?i:(?:server|data source|host|uid|user id)=[^;\s\0]{1,300};"
+        r"(?:[^;\n\0]*;){0,6}\s*(?:pwd|password)=)"
         r"(?P<secret>[^;\s\0\"'${<]{3,})",
     ),
     _pattern(
         "authorization",
         "authorization bearer",
-        r"(?i:\bauthorization\\?[\"']?\s{0,3}[:=]\s{0,3}\\?[\"']?(?:basic|bearer|token)|\bbearer)\s{1,3}"
+        r"(?i:\bauthorization\\?[\"']?\s{0,3}[:=]\s{0,3}\\?[\"']?(?:basic|bearer|token)|\bbearer)"
+        r"\s{1,3}"
         r"(?P<secret>[A-Za-z0-9._~+/=-]{16,})",
         needs_entropy=True,
     ),
     _pattern(
         "password",
         "passw pwd secret token api access_key private_key",
-        r"(?i:(?:password|passwd|pwd|secret|token(?!iz)|api[_-]?key|access_key|private_key)[\w-]{0,20})"
+        r"(?i:(?:password|passwd|pwd|secret|token(?!iz)|api[_-]?key|access_key|private_key)"
+        r"[\w-]{0,20})"
         r"\\?[\"']?\s{0,3}(?:=|:|:=|=>)\s{0,3}\\?[\"']?(?P<secret>[A-Za-z0-9+/=_.~!@#%^&*-]{10,})",
         needs_entropy=True,
     ),
-    # No keyword begins these. Discord and Telegram: their documentation of bot tokens; the rest: gitleaks (see KEYS).
+    # These begin with no keyword. Discord and Telegram: their documentation of bot tokens; the
+    # others: gitleaks (see KEYS).
     Pattern(
         "discord-token",
         (),
@@ -233,7 +254,8 @@ PATTERNS: tuple[Pattern, ...] = (
     _pattern(
         "vendor-key",
         VENDORS,
-        rf"(?i:(?<![a-z])(?:{VENDORS.replace(' ', '|')})(?![a-z])[\w .-]{{0,32}}?(?:key|token|secret)\w{{0,10}}"
+        rf"(?i:(?<![a-z])(?:{VENDORS.replace(' ', '|')})(?![a-z])"
+        r"[\w .-]{0,32}?(?:key|token|secret)\w{0,10}"
         r"[\s:=\"'`]{1,6}(?:is\s)?[\"'`]?)(?P<secret>[\w-]{20,72})(?![\w-])",
         needs_entropy=True,
     ),
@@ -258,9 +280,11 @@ cloudflare-key     g  v1.0-  [a-f0-9]{24}-[a-f0-9]{146}
 contentful-token   v? CFPAT-  [\w-]{43}
 databricks-token   g  dapi  [a-f0-9]{32}
 digitalocean-token g  doo_v1_ dop_v1_ dor_v1_  [a-f0-9]{64}
-discord-webhook    k  https://discord.com/api/webhooks/ https://discordapp.com/api/webhooks/  \d{17,20}/[\w-]{60,}
+discord-webhook    k  https://discord.com/api/webhooks/  \d{17,20}/[\w-]{60,}
+discord-webhook    k  https://discordapp.com/api/webhooks/  \d{17,20}/[\w-]{60,}
 docker-token       k? dckr_pat_ dckr_oat_  [\w-]{27,}
-doppler-token      k  dp.pt. dp.st. dp.ct. dp.sa. dp.scim. dp.audit.  (?:[a-z0-9_-]{2,35}\.)?[A-Za-z0-9]{40,44}
+doppler-token      k  dp.pt. dp.st. dp.ct. dp.sa.  (?:[a-z0-9_-]{2,35}\.)?[A-Za-z0-9]{40,44}
+doppler-token      k  dp.scim. dp.audit.  (?:[a-z0-9_-]{2,35}\.)?[A-Za-z0-9]{40,44}
 duffel-token       g? duffel_test_ duffel_live_  [\w=-]{43}
 dynatrace-token    g  dt0c01. dt0s16.  [A-Za-z0-9]{24}\.[A-Za-z0-9]{64}
 easypost-token     g  EZAK EZTK  [A-Za-z0-9]{54}
@@ -329,42 +353,48 @@ xai-key            k? xai-  \w{60,}
 yandex-key         v? AQVN  [\w-]{35,38}
 zapier-webhook     v  https://hooks.zapier.com/hooks/catch/  \d{4,12}/[a-z0-9]{5,}
 """
-"""Kind, source, prefixes, what follows; `?`: it must look random, for words could stand there; `-`: no
-hyphen stands before, or it is the end of a name (`cache-key-…`).
+"""A table of kind, source, prefixes, and the regex of what follows.
 
-g: gitleaks, config/gitleaks.toml at b58d3f1; k: kingfisher, its rules at ee7c0db; v: the vendor's own documentation of
-its tokens. Facts alone are taken: prefix, alphabet and length."""
+A source with `?`: the value must look random, because words could follow. A source with `-`: no
+hyphen precedes, else it is the end of a name (`cache-key-…`).
+
+g: gitleaks, config/gitleaks.toml at b58d3f1; k: kingfisher, its rules at ee7c0db; v: the vendor's
+own documentation of its tokens. Only facts are taken: prefix, alphabet and length.
+"""
 
 
 def _read_keys(table: str) -> Iterator[Pattern]:
     for line in table.strip().split("\n"):
-        kind, source, *prefixes, rest = line.split()
-        begin = "|".join(map(re.escape, prefixes))
+        kind, source, *prefixes, suffix = line.split()
         edge = f"{EDGE}(?<!-)" if source.endswith("-") else EDGE
-        yield Pattern(
-            kind, tuple(map(str.lower, prefixes)), f"{edge}(?:{begin}){rest}", source.endswith("?")
-        )
+        prefix = "|".join(re.escape(prefix) for prefix in prefixes)
+        keywords = tuple(prefix.lower() for prefix in prefixes)
+        yield Pattern(kind, keywords, f"{edge}(?:{prefix}){suffix}", source.endswith("?"))
 
 
 PATTERNS += tuple(_read_keys(KEYS))
 
-
 ANCHORED = [pattern for pattern in PATTERNS if pattern.anchor]
-SHORTEST_ANCHORED = (
-    34  # Characters without a blank that any of them has at least; few texts have so long a word.
-)
+SHORTEST_ANCHORED = 34
+"""Characters without a blank in each match of ANCHORED, at least; few texts have such a word."""
+
+
+def _is_within_words(keyword: str) -> bool:
+    """Tell whether a keyword may be a part of a word, so that it is searched in the whole text."""
+    is_vendor = keyword in VENDORS.split()
+    return (keyword[-1].isalpha() and not is_vendor) or keyword == "://"
+
+
 KEYWORDS = [
     (number, keyword) for number, pattern in enumerate(PATTERNS) for keyword in pattern.keywords
 ]
-WITHIN_WORDS = [
-    (number, keyword)
-    for number, keyword in KEYWORDS
-    if (keyword[-1].isalpha() and keyword not in VENDORS.split()) or keyword == "://"
-]
+WITHIN_WORDS = [(number, keyword) for number, keyword in KEYWORDS if _is_within_words(keyword)]
 BY_WORD: dict[str, list[tuple[int, str]]] = {}
-for place in KEYWORDS:
-    if place not in WITHIN_WORDS:
-        BY_WORD.setdefault(re.findall("[a-z]+", place[1])[-1], []).append(place)
+"""Numbers of patterns with a keyword, by the last word of the keyword; without WITHIN_WORDS."""
+for _number, _keyword in KEYWORDS:
+    if not _is_within_words(_keyword):
+        last_word = re.findall("[a-z]+", _keyword)[-1]
+        BY_WORD.setdefault(last_word, []).append((_number, _keyword))
 
 LETTERS = bytes(
     byte if chr(byte) in "abcdefghijklmnopqrstuvwxyz" else ord(" ") for byte in range(256)
@@ -374,8 +404,10 @@ LETTERS = bytes(
 NAME_OR_QUANTITY = re.compile(
     r"[A-Za-z]+\d{0,2}(?:[._/:-]+[A-Za-z]*\d{0,2})*|\d[\d.,]*[A-Za-z]{1,3}"
 )
-"""A name made of words (`settings.oauth_token_v2`): what a key is called, not what it is. Or a number with its unit
-(`2.119834ms`): what logs say of tokens."""
+"""A name made of words (`settings.oauth_token_v2`), or a number with a unit (`2.119834ms`).
+
+The first is the name of a key, not a key. Logs print the second after `token`.
+"""
 
 EXAMPLES = frozenset(
     "password passwd pass secret user token changeme example placeholder pwd".split()
@@ -383,129 +415,168 @@ EXAMPLES = frozenset(
 
 
 def find_secrets(text: str) -> list[Secret]:
-    """Credentials in `text`, in order, not overlapping: the earliest and then the longest wins."""
-    masked = MASK.sub(lambda match: FILLER * len(match.group()), text)
+    """Return the credentials in a text in order; of overlapping ones the first and longest."""
+    masked = MASK.sub(_fill, text)
     escapes = list(ESCAPED.finditer(masked))
-    found = _find_escaped(masked, escapes) if escapes else _find(masked)
-    kept: list[Secret] = []
-    for secret in sorted(found, key=lambda one: (one.start, -one.end)):
-        if not kept or secret.start >= kept[-1].end:
-            kept.append(secret)
-    return kept
+    candidates = _find_escaped(masked, escapes) if escapes else _find_plain(masked)
+    secrets: list[Secret] = []
+    for secret in sorted(candidates, key=lambda secret: (secret.start, -secret.end)):
+        if not secrets or secret.start >= secrets[-1].end:
+            secrets.append(secret)
+    return secrets
+
+
+def _fill(match: re.Match[str]) -> str:
+    return FILLER * len(match.group())
 
 
 def _find_escaped(text: str, escapes: Sequence[re.Match[str]]) -> Iterator[Secret]:
-    """What stands in the text that escapes mean, at its place in `text`. A colour may stand in a key or between two."""
-    for colour in ("", " ") if any(match["colour"] for match in escapes) else ("",):
+    """Find credentials in the text that escapes mean, at their places in the escaped text."""
+    # A colour may be within a key, or between two words.
+    has_colours = any(match["colour"] for match in escapes)
+    for colour in ("", " ") if has_colours else ("",):
         plain, breaks = _unescape(text, escapes, colour)
-        for kind, start, end in _find(plain):
-            yield Secret(kind, _place(breaks, start), _place(breaks, end - 1) + 1)
+        for kind, start, end in _find_plain(plain):
+            yield Secret(kind, _map_offset(breaks, start), _map_offset(breaks, end - 1) + 1)
 
 
 def _unescape(
     text: str, escapes: Iterable[re.Match[str]], colour: str
 ) -> tuple[str, list[tuple[int, int]]]:
-    """`text` without its escapes, and where each piece of it begins: there, and in `text`."""
-    pieces, breaks, length, at = [""], [(0, 0)], 0, 0
+    """Resolve escapes.
+
+    Returns:
+        The text without its escapes, and the offset of each piece in it and in the escaped text.
+    """
+    pieces = [""]
+    breaks = [(0, 0)]
+    length = 0
+    position = 0
     for match in escapes:
-        meant = _meant(match, colour)
-        pieces += [text[at : match.start()], meant]
-        length += match.start() - at
-        breaks += [(length, match.start()), (length + len(meant), match.end())]
-        length, at = length + len(meant), match.end()
-    return "".join([*pieces, text[at:]]), breaks
+        character = _resolve_escape(match, colour)
+        pieces += [text[position : match.start()], character]
+        length += match.start() - position
+        breaks.append((length, match.start()))
+        length += len(character)
+        breaks.append((length, match.end()))
+        position = match.end()
+    return "".join([*pieces, text[position:]]), breaks
 
 
-def _meant(escape: re.Match[str], colour: str) -> str:
-    if code := escape["code"] or escape["hex"]:
+def _resolve_escape(escape: re.Match[str], colour: str) -> str:
+    code = escape["code"] or escape["hex"]
+    if code:
         return chr(int(code, 16))
     if escape["decimal"]:
         return chr(int(escape["decimal"]))
-    return "\n" if escape["space"] else colour if escape["colour"] else ""
+    if escape["space"]:
+        return "\n"
+    return colour if escape["colour"] else ""
 
 
-def _place(breaks: list[tuple[int, int]], at: int) -> int:
-    there, here = breaks[bisect_right(breaks, at, key=itemgetter(0)) - 1]
-    return here + at - there
+def _map_offset(breaks: list[tuple[int, int]], offset: int) -> int:
+    """Return the offset in the escaped text."""
+    plain_start, escaped_start = breaks[bisect_right(breaks, offset, key=itemgetter(0)) - 1]
+    return escaped_start + offset - plain_start
 
 
-def _find(text: str) -> Iterator[Secret]:
+def _find_plain(text: str) -> Iterator[Secret]:
     lowered = lower_case(text)
     for number, keywords in _near_keywords(lowered).items():
-        yield from _matches(PATTERNS[number], keywords, text, lowered)
-    if max(map(len, text.split()), default=0) >= SHORTEST_ANCHORED:
+        yield from _match_pattern(PATTERNS[number], keywords, text, lowered)
+    longest_word = max(map(len, text.split()), default=0)
+    if longest_word >= SHORTEST_ANCHORED:
         for pattern in ANCHORED:
-            yield from _matches(pattern, [], text, lowered)
+            yield from _match_pattern(pattern, [], text, lowered)
 
 
 def mask_secrets(text: str) -> str:
-    """`text` with every credential in it replaced."""
+    """Return a text with every credential in it replaced."""
     for secret in reversed(find_secrets(text)):
         text = f"{text[: secret.start]}[redacted:{secret.kind}]{text[secret.end :]}"
     return text
 
 
 def lower_case(text: str) -> str:
-    """`text` in lower case, character for character: what a pattern that ignores case takes for a-z becomes a-z.
-    `re.IGNORECASE` takes three characters for letters that `str.lower` leaves, or turns into two."""
+    """Return a text in lower case, of the same length.
+
+    `re.IGNORECASE` takes three characters for letters of a-z that `str.lower` leaves unchanged, or
+    makes two of.
+    """
     if not text.isascii():
         text = text.replace("\u0130", "i").replace("\u0131", "i").replace("\u017f", "s")
     return text.lower()
 
 
 def letter_words(lowered: str) -> list[str]:
-    """The runs of a-z in a text of `lower_case`, in order."""
+    """Return the runs of a-z in a lower-case text, in order."""
     return lowered.encode("ascii", "replace").translate(LETTERS).decode("ascii").split()
 
 
 def _near_keywords(lowered: str) -> dict[int, list[str]]:
-    """Of each pattern, by its number, the keywords that a text may hold; most texts hold none of any."""
-    held = [place for word in BY_WORD.keys() & letter_words(lowered) for place in BY_WORD[word]]
-    near: dict[int, list[str]] = {}
-    for number, keyword in sorted(held + [place for place in WITHIN_WORDS if place[1] in lowered]):
-        near.setdefault(number, []).append(keyword)
-    return near
+    """Return the keywords that a text may hold, by the number of their pattern.
+
+    Most texts hold none.
+    """
+    pairs = [(number, keyword) for number, keyword in WITHIN_WORDS if keyword in lowered]
+    for word in BY_WORD.keys() & letter_words(lowered):
+        pairs += BY_WORD[word]
+    keywords: dict[int, list[str]] = {}
+    for number, keyword in sorted(pairs):
+        keywords.setdefault(number, []).append(keyword)
+    return keywords
 
 
-def _matches(pattern: Pattern, keywords: list[str], text: str, lowered: str) -> Iterator[Secret]:
+def _match_pattern(
+    pattern: Pattern, keywords: list[str], text: str, lowered: str
+) -> Iterator[Secret]:
     regex = re.compile(pattern.regex)
     group = "secret" if "secret" in regex.groupindex else 0
-    places = (at for keyword in keywords for at in _places(keyword, lowered))
+    offsets: list[int] = []
     if pattern.anchor:
-        places = (match.start() for match in re.finditer(pattern.anchor, text))
-    free = 0
-    for start in _starts(places, pattern.reach):
-        if start >= free and (match := regex.match(text, start)):
-            free = match.end()
-            value = match.group(group)
-            if not _is_example(value) and (not pattern.needs_entropy or _is_random(value)):
-                yield Secret(pattern.kind, match.start(group), match.end(group))
+        offsets = [match.start() for match in re.finditer(pattern.anchor, text)]
+    else:
+        for keyword in keywords:
+            offsets += _find_all(keyword, lowered)
+    free_from = 0
+    for start in _list_starts(offsets, pattern.reach):
+        match = regex.match(text, start) if start >= free_from else None
+        if match is None:
+            continue
+        free_from = match.end()
+        value = match.group(group)
+        if not _is_example(value) and (not pattern.needs_entropy or _is_random(value)):
+            yield Secret(pattern.kind, match.start(group), match.end(group))
 
 
-def _starts(places: Iterable[int], reach: int) -> Iterator[int]:
-    tried = 0
-    for at in sorted(places):
-        yield from range(max(tried, at - reach), at + 1)
-        tried = at + 1
+def _list_starts(offsets: Iterable[int], reach: int) -> Iterator[int]:
+    """Yield each place where a match may start, once and in order."""
+    next_start = 0
+    for offset in sorted(offsets):
+        yield from range(max(next_start, offset - reach), offset + 1)
+        next_start = offset + 1
 
 
-def _places(word: str, text: str) -> Iterator[int]:
-    at = text.find(word)
-    while at >= 0:
-        yield at
-        at = text.find(word, at + 1)
+def _find_all(word: str, text: str) -> Iterator[int]:
+    offset = text.find(word)
+    while offset >= 0:
+        yield offset
+        offset = text.find(word, offset + 1)
 
 
 def _is_example(value: str) -> bool:
-    """A variable or a stand-in (`$TOKEN`, `<token>`, `***`, `password`), not a credential."""
+    """Tell whether a value is a variable or a stand-in: `$TOKEN`, `<token>`, `***`, `password`."""
     return value[0] in "${<%" or len(set(value)) < 3 or value.lower() in EXAMPLES
 
 
 def _is_random(value: str) -> bool:
-    """Letters and digits with at least three bits a character (Shannon), and no name made of words, nor a quantity."""
-    if NAME_OR_QUANTITY.fullmatch(value) or not (
-        re.search(r"\d", value) and re.search(r"[A-Za-z]", value)
-    ):
+    """Tell whether a value has letters, digits and three bits a character at least (Shannon).
+
+    A name made of words, or a quantity, is not random.
+    """
+    if NAME_OR_QUANTITY.fullmatch(value):
         return False
-    total = len(value)
-    return -sum(n / total * math.log2(n / total) for n in Counter(value).values()) >= 3.0
+    if not re.search(r"\d", value) or not re.search(r"[A-Za-z]", value):
+        return False
+    shares = [count / len(value) for count in Counter(value).values()]
+    return -sum(share * math.log2(share) for share in shares) >= 3.0

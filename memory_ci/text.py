@@ -1,4 +1,4 @@
-"""Words: pure functions on text that more than one room needs."""
+"""Pure functions on words, lines and Markdown."""
 
 from __future__ import annotations
 
@@ -6,10 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence, Set
 from functools import lru_cache
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    pass
+from typing import Any
 
 WORD = re.compile(r"[^\W_]+(?:[._/:\-']?[^\W_]+|_+[^\W_]+)*_*", re.UNICODE)
 """A word with its identifier glue: `snake_case`, `a.b.c`, `src/app.py`, `don't`."""
@@ -21,26 +18,31 @@ GLUE = re.compile(r"[\W_]+")
 """Where an identifier in any other script is split: `Überprüfung` is one word, `über_name` two."""
 
 UNSPACED = re.compile(
-    "([\u3005\u3007\u3041-\u3096\u309d-\u309f\u30a1-\u30fa\u30fc-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff"
-    "\uf900-\ufaff\U00020000-\U0003ffff\uac00-\ud7a3\u0e01-\u0e4e\u0e80-\u0ece\u1000-\u104f\u1780-\u17d3]+)"
+    "([\u3005\u3007\u3041-\u3096\u309d-\u309f\u30a1-\u30fa\u30fc-\u30ff\u31f0-\u31ff"
+    "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff\uac00-\ud7a3"
+    "\u0e01-\u0e4e\u0e80-\u0ece\u1000-\u104f\u1780-\u17d3]+)"
 )
-"""Runs of scripts that set no blanks between words (Han, kana, Thai, Lao, Myanmar, Khmer), and of Hangul, whose words
-have particles: their words are pairs of neighbouring letters, as Lucene's CJKBigramFilter has them."""
+"""Runs of scripts without blanks (Han, kana, Thai, Lao, Myanmar, Khmer), and of Hangul.
 
-PUNCTUATION = ".,;:!?()[]{}<>\"'`*"  # What prose puts around a word.
+Hangul words have particles. The words of all these are pairs of neighbouring letters, as in
+Lucene's CJKBigramFilter.
+"""
+
+PUNCTUATION = ".,;:!?()[]{}<>\"'`*"  # Signs around a word in prose.
 FENCE = re.compile(r"[ \t]*(?:[-*+][ \t]+)?(`{3,}|~{3,})(.*)")
 VOWEL = re.compile(r"[aeiouy]")
 STOP_WORDS = frozenset(
-    """a about after all also an and any are as at be because been before but by can could did do does doing for from
-    get had has have how i if in into is it its just like me my no not of on or our out over should so some such than
-    that the their them then there these they this those to too up us use using was we were what when where which
-    while who why will with would you your""".split()
+    """a about after all also an and any are as at be because been before but by can could did do
+    does doing for from get had has have how i if in into is it its just like me my no not of on or
+    our out over should so some such than that the their them then there these they this those to
+    too up us use using was we were what when where which while who why will with would you
+    your""".split()
 )
-"""English words too common to tell one entry from another; `not` and `no` carry no BM25 signal either."""
+"""English words too common to distinguish entries; `not` and `no` have no BM25 signal either."""
 
 
 def words(text: str) -> Iterator[str]:
-    r"""Lower-case words of `text` in order, identifiers whole, scripts without blanks as pairs of letters.
+    r"""Yield lower-case words; identifiers stay whole, scripts without blanks become letter pairs.
 
     >>> list(words("Don't retry Client.post in src/api/client.py!"))
     ["don't", 'retry', 'client.post', 'in', 'src/api/client.py']
@@ -53,73 +55,84 @@ def words(text: str) -> Iterator[str]:
 
 
 def count_words(text: str) -> int:
-    """How many words there are between blanks; in scripts without blanks, of `words`."""
-    return sum(1 for _ in words(text)) if UNSPACED.search(text) else len(text.split())
+    """Count the words between blanks; in scripts without blanks, those of `words`."""
+    if UNSPACED.search(text):
+        return sum(1 for _ in words(text))
+    return len(text.split())
 
 
 def _mixed_words(text: str) -> Iterator[str]:
-    for place, piece in enumerate(UNSPACED.split(text)):
-        letters = [
-            char for char in piece if char.isalnum()
-        ]  # no vowel signs: the index ends words there
-        if place % 2 == 0:
+    for index, piece in enumerate(UNSPACED.split(text)):
+        if index % 2 == 0:
             yield from map(str.lower, WORD.findall(piece))
+            continue
+        # The index of entries ends words at vowel signs, which are not alphanumeric.
+        letters = [char for char in piece if char.isalnum()]
+        if len(letters) > 1:
+            yield from map("".join, pairwise(letters))
         else:
-            yield from map("".join, pairwise(letters)) if len(letters) > 1 else letters
+            yield from letters
 
 
 def identifier_parts(text: str) -> Iterator[str]:
-    """Lower-case parts of the identifiers in `text` (camelCase, snake_case, dotted, paths).
+    """Yield the lower-case parts of identifiers (camelCase, snake_case, dotted, paths).
 
-    Words that have a single part are not repeated here: `words` gives them already. A contraction is no identifier.
+    Words with a single part are left out: `words` has them. A contraction is no identifier.
 
     >>> list(identifier_parts("call getUserName's http_client.py, don't wait"))
     ['get', 'user', 'name', 'http', 'client', 'py']
     """
-    for token in (text if text.isascii() else UNSPACED.sub(" ", text)).split():
+    if not text.isascii():
+        text = UNSPACED.sub(" ", text)
+    for token in text.split():
         bare = token.strip(PUNCTUATION)
         if bare.isalpha() and bare[1:].islower():
-            continue  # a plain word, as most are: told apart several times faster than by the patterns
+            continue  # A plain word, as most are; the patterns are several times slower.
         for word in WORD.findall(bare):
-            name = word.partition("'")[0]
-            parts = (
-                CAMEL.findall(name)
-                if name.isascii()
-                else [part for part in GLUE.split(name) if part]
-            )
+            parts = _split_identifier(word.partition("'")[0])
             if len(parts) > 1:
                 yield from map(str.lower, parts)
+
+
+def _split_identifier(name: str) -> list[str]:
+    if name.isascii():
+        return CAMEL.findall(name)
+    return [part for part in GLUE.split(name) if part]
 
 
 CITED = re.compile(r"(?P<path>[^@\n]+?)(?:\.\w+)?(?::\d[\d-]*)?@\S+(?:\s+symbol:(?P<symbol>\S+))?")
 
 
 def cited_words(cites: Iterable[str], aka: str | None = None) -> str:
-    """The words of what an entry cites, paths without their endings and names, and those that it goes by besides.
+    """Return the words of cites, and the other words that an entry is known by.
 
-    >>> cited_words(["src/http_client.py:3-9@3f2ab91aa5a1 symbol:Client.getUser words:0f"], "timeout")
+    These are paths without their endings, names, and the parts of both.
+
+    >>> cite = "src/http_client.py:3-9@3f2ab91aa5a1 symbol:Client.getUser words:0f"
+    >>> cited_words([cite], "timeout")
     'src/http_client Client.getUser src http client client get user timeout'
     """
-    found = [
-        part for cite in cites if (match := CITED.match(cite)) for part in match.groups() if part
-    ]
-    return " ".join(
-        [
-            *found,
-            *(part for one in found for part in identifier_parts(one)),
-            *([aka] if aka else []),
-        ]
-    )
+    names: list[str] = []
+    for cite in cites:
+        if match := CITED.match(cite):
+            names += [name for name in match.groups() if name]
+    parts: list[str] = []
+    for name in names:
+        parts += identifier_parts(name)
+    aliases = [aka] if aka else []
+    return " ".join([*names, *parts, *aliases])
 
 
 def content_words(text: str) -> frozenset[str]:
-    """The distinct words of `text` without stop words: what two texts are compared by."""
+    """Return the distinct words of a text without stop words, to compare it with another."""
     return frozenset(words(text)) - STOP_WORDS
 
 
 @lru_cache(maxsize=1 << 14)
 def stem(word: str) -> str:
-    """A word without its ending: `retries`, `retried` and `retrying` are one; an identifier stays as it is.
+    """Return a word without its ending, as for `retries`, `retried` and `retrying`.
+
+    An identifier stays unchanged.
 
     >>> [stem(word) for word in ("caches", "running", "string", "http_client")]
     ['cach', 'run', 'string', 'http_client']
@@ -136,7 +149,7 @@ def stem(word: str) -> str:
 
 
 def jaccard(left: Set[str], right: Set[str]) -> float:
-    """Shared share of two sets, in [0, 1]; two empty sets share nothing.
+    """Return the Jaccard index of two sets, in [0, 1]; two empty sets share nothing.
 
     >>> jaccard({"a", "b"}, {"b", "c"})
     0.3333333333333333
@@ -147,7 +160,7 @@ def jaccard(left: Set[str], right: Set[str]) -> float:
 
 
 def unfenced_lines(lines: Iterable[str]) -> Iterator[str]:
-    """The lines with those of Markdown fences blanked; a fence that nothing closes runs to the end.
+    """Yield lines, with those of Markdown fences blanked; an unclosed fence runs to the end.
 
     >>> list(unfenced_lines(["one", "~~~", "two", "~~~", "three"]))
     ['one', '', '', '', 'three']
@@ -183,16 +196,25 @@ def unquoted_lines(lines: Sequence[str]) -> Iterator[str]:
 
 
 def strip_comments(text: str, *, keeps_lines: bool = False) -> str:
-    """`text` without HTML comments; one that nothing closes is text. Linear, where a lazy pattern looks for each end.
+    """Return text without HTML comments; an unclosed one is text.
+
+    It takes linear time; a lazy pattern would look for each end again.
 
     >>> strip_comments("a <!-- b --> c <!-- d")
     'a  c <!-- d'
     """
-    kept, at = [], 0
-    while (first := text.find("<!--", at)) >= 0 and (last := text.find("-->", first + 4)) >= 0:
-        kept += [text[at:first], "\n" * text.count("\n", first, last) * keeps_lines]
-        at = last + 3
-    return "".join(kept) + text[at:]
+    pieces = []
+    position = 0
+    while True:
+        start = text.find("<!--", position)
+        end = text.find("-->", start + 4) if start >= 0 else -1
+        if end < 0:
+            break
+        pieces.append(text[position:start])
+        if keeps_lines:
+            pieces.append("\n" * text.count("\n", start, end))
+        position = end + 3
+    return "".join(pieces) + text[position:]
 
 
 OWN_BLOCK = re.compile(
@@ -202,16 +224,17 @@ OWN_BLOCK = re.compile(
 
 
 def strip_own_blocks(text: str) -> str:
-    """`text` without what memory-ci wrote into it: the fenced blocks of `install` and `export`.
+    """Return text without the blocks that memory-ci wrote into it, by `install` and `export`.
 
-    >>> strip_own_blocks("a\\n<!-- memory-ci export: begin (x) -->\\nb\\n<!-- memory-ci export: end -->\\nc\\n")
+    >>> block = "<!-- memory-ci export: begin (x) -->\\nb\\n<!-- memory-ci export: end -->\\n"
+    >>> strip_own_blocks(f"a\\n{block}c\\n")
     'a\\nc\\n'
     """
     return OWN_BLOCK.sub("", text) if ": begin" in text else text
 
 
 def shorten(text: str, width: int) -> str:
-    """`text` in one line of at most `width` characters, cut at a word with an ellipsis.
+    """Return text in one line of at most `width` characters, cut at a word with an ellipsis.
 
     >>> shorten("never retry a POST without a key", 20)
     'never retry a POST…'
@@ -220,29 +243,30 @@ def shorten(text: str, width: int) -> str:
     if len(line) <= width:
         return line
     head = line[: width - 1]
-    cut = head.rfind(" ")
-    return (head[:cut] if cut > width // 2 else head).rstrip(" ,;:") + "…"
+    last_blank = head.rfind(" ")
+    if last_blank > width // 2:
+        head = head[:last_blank]
+    return head.rstrip(" ,;:") + "…"
 
 
 def plural(count: int, noun: str) -> str:
-    """`count` and its noun.
+    """Return a count and its noun.
 
     >>> plural(1, "entry"), plural(2, "entry"), plural(0, "learning")
     ('1 entry', '2 entries', '0 learnings')
     """
     if count == 1:
         return f"1 {noun}"
-    return (
-        f"{count} {noun[:-1]}ies"
-        if noun.endswith("y") and noun[-2] not in "aeiou"
-        else f"{count} {noun}s"
-    )
+    if noun.endswith("y") and noun[-2] not in "aeiou":
+        return f"{count} {noun[:-1]}ies"
+    return f"{count} {noun}s"
 
 
 def estimate_tokens(text: str) -> int:
-    """Tokens of `text` for a language model, rather too many than too few (no tokenizer is at hand, nor wanted).
+    """Estimate the tokens of a text for a language model, without a tokenizer and rather too high.
 
-    A third of its ASCII characters (English prose has about four to a token, code about three), and one for each other.
+    A third of its ASCII characters count (English prose has about four to a token, code about
+    three), and each other character.
 
     >>> estimate_tokens("retry once"), estimate_tokens("\u518d\u8bd5")
     (4, 2)
@@ -252,26 +276,27 @@ def estimate_tokens(text: str) -> int:
 
 
 def did_you_mean(word: str, options: Iterable[str]) -> str:
-    """The end of a sentence about an unknown word: which of the known ones it looks like, if any.
+    """Return the end of a sentence about an unknown word: the most similar option, if any.
 
     >>> did_you_mean("typ", ("type", "domain")), did_you_mean("owner", ("type", "domain"))
     ("; did you mean 'type'?", '')
     """
     from difflib import get_close_matches
 
-    near = get_close_matches(word, list(options), 1)
-    return f"; did you mean {near[0]!r}?" if near else ""
+    close = get_close_matches(word, list(options), 1)
+    return f"; did you mean {close[0]!r}?" if close else ""
 
 
 def plain_host(place: str) -> str:
-    """One spelling of a host: without a port, a dot at its end, and the names under which forges answer besides.
+    """Return one spelling of a host: without a port, a final dot, and prefixes of forges.
 
-    >>> [plain_host(one) for one in ("GitHub.com.", "ssh.github.com:443", "www.github.com", "altssh.gitlab.com")]
-    ['github.com', 'github.com', 'github.com', 'gitlab.com']
+    >>> [plain_host(host) for host in ("GitHub.com.", "ssh.github.com:443", "altssh.gitlab.com")]
+    ['github.com', 'github.com', 'gitlab.com']
+    >>> plain_host("www.github.com")
+    'github.com'
     """
-    return re.sub(
-        r"^(?:www|(?:alt)?ssh)\.(?=[^.]+\.[^.]+$)", "", place.lower().partition(":")[0].rstrip(".")
-    )
+    host = place.lower().partition(":")[0].rstrip(".")
+    return re.sub(r"^(?:www|(?:alt)?ssh)\.(?=[^.]+\.[^.]+$)", "", host)
 
 
 UNCLOSED = (
@@ -279,15 +304,18 @@ UNCLOSED = (
     "could not find expected ':'",
     "found unexpected end of stream",
 )
-"""What PyYAML says of a list, a key or a quotation that nothing ends: of the line where it gave up, not of that one."""
+"""Messages of PyYAML on an unclosed list, key or quotation; its mark is where the file ends."""
 
 
 def yaml_fault(error: Any) -> tuple[int, str]:  # noqa: ANN401 - PyYAML's errors, which have one owner
-    """The line, from 0, where what PyYAML could not read begins, and what it says of it."""
+    """Return the line, from 0, where the text that PyYAML could not read begins, and the reason."""
     reason: str = getattr(error, "problem", None) or str(error).partition("\n")[0]
-    began, found = (getattr(error, name, None) for name in ("context_mark", "problem_mark"))
-    mark = began if began and reason.startswith(UNCLOSED) else found
+    mark = getattr(error, "problem_mark", None)
+    start_mark = getattr(error, "context_mark", None)
+    if start_mark and reason.startswith(UNCLOSED):
+        mark = start_mark
     return (mark.line if mark else 0), reason
 
 
 NAMES_CODE = re.compile(r"\w_\w|[a-z\d][A-Z]|`[A-Z]|\w\(|\w[./]\w|\w::")
+"""A sign that a text names code."""

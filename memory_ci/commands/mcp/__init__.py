@@ -1,4 +1,5 @@
 """The feature `mcp`: memory served by the Model Context Protocol (docs/mcp.md).
 
-Command: `mcp`. `tools` holds what each tool does, `arguments` their arguments, `server` the protocol.
+Command: `mcp`. `tools` holds the tools, `arguments` their arguments and results, `server` the
+protocol.
 """

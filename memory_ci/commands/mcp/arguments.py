@@ -1,4 +1,4 @@
-"""What a client may say to each tool. Who asks is not in it: that is the server's to say."""
+"""The arguments and results of each tool; session and role belong to the server, not to a call."""
 
 from __future__ import annotations
 
@@ -21,18 +21,21 @@ Count = Annotated[int, Meta(ge=1, le=50)]
 
 
 def doc(text: str) -> Meta:
+    """Return the description of a field in the schema."""
     return Meta(description=text)
 
 
 class Arguments(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Those of one tool; each field is documented in the schema that clients are given."""
+    """The arguments of one tool; the schema for clients documents each field."""
 
 
 class NoArguments(Arguments, frozen=True):
-    pass
+    """No arguments."""
 
 
 class CreateEpisode(Arguments, frozen=True):
+    """Arguments of `create_episode`."""
+
     content: Annotated[Text, doc("What happened, in a sentence or a few.")]
     context: Annotated[
         dict[str, Word],
@@ -46,6 +49,8 @@ class CreateEpisode(Arguments, frozen=True):
 
 
 class RecallEpisodes(Arguments, frozen=True):
+    """Arguments of `recall_episodes`."""
+
     query: Annotated[Text, doc("What is asked.")]
     limit: Annotated[Count, doc("At most this many episodes.")] = 10
     session_filter: Annotated[
@@ -57,17 +62,23 @@ class RecallEpisodes(Arguments, frozen=True):
 
 
 class QueryAtTime(Arguments, frozen=True):
+    """Arguments of `query_at_time`."""
+
     query: Annotated[Text, doc("What is asked.")]
     point_in_time: Annotated[Word, doc("ISO 8601, such as 2026-11-20T15:00:00+00:00, or a day.")]
     limit: Annotated[Count, doc("At most this many episodes.")] = 10
 
 
 class MarkImportant(Arguments, frozen=True):
+    """Arguments of `mark_important`."""
+
     episode_id: Annotated[Word, doc("The id of an episode, such as pr-128.")]
     valence: Annotated[Share, doc("How much it matters, 0 to 1.")] = 0.9
 
 
 class Retrieve(Arguments, frozen=True):
+    """Arguments of `retrieve`."""
+
     task: Annotated[Text, doc("The task, in the words in which it was given.")]
     paths: Annotated[Words | None, doc("Files or directories that the work touches.")] = None
     types: Annotated[Types, doc("Only these types.")] = ()
@@ -90,11 +101,15 @@ class Retrieve(Arguments, frozen=True):
 
 
 class FindSimilar(Arguments, frozen=True):
+    """Arguments of `similar_changes`."""
+
     task: Annotated[Text, doc("The task, in the words in which it was given, or `#128`.")]
     limit: Annotated[Count, doc("At most this many changes.")] = 2
 
 
 class AddLearning(Arguments, frozen=True):
+    """Arguments of `add_learning`."""
+
     title: Annotated[Word, doc("One sentence that says the learning by itself.")]
     body: Annotated[Annotated[str, Meta(max_length=20_000)], doc("Why, when, and what to do.")] = ""
     type: Annotated[EntryType, doc("What kind of learning.")] = "procedural"
@@ -111,6 +126,8 @@ class AddLearning(Arguments, frozen=True):
 
 
 class RecordFeedback(Arguments, frozen=True):
+    """Arguments of `record_feedback`."""
+
     id: Annotated[Word, doc("The id of an entry, or the start of it, 4 characters or more.")]
     kind: Annotated[FeedbackKind, doc("What became of the entry's advice.")]
     ref: Annotated[
@@ -119,6 +136,8 @@ class RecordFeedback(Arguments, frozen=True):
 
 
 class ReviewAnswer(Arguments, frozen=True):
+    """Arguments of `review`."""
+
     id: Annotated[
         Word,
         doc("The id of an entry whose code changed, or the start of it, 4 characters or more."),
@@ -126,7 +145,8 @@ class ReviewAnswer(Arguments, frozen=True):
     answer: Annotated[
         Literal["keep", "edit", "retire"],
         doc(
-            "It holds for the code as it is; it holds in the words of title and body; it does not hold."
+            "It holds for the code as it is; it holds in the words of title and body; "
+            "it does not hold."
         ),
     ]
     title: Annotated[Word, doc("For edit: the new title.")] = ""
@@ -134,14 +154,14 @@ class ReviewAnswer(Arguments, frozen=True):
 
 
 class Marked(msgspec.Struct, frozen=True):
-    """An entry whose cited code is another now: what became of each place, and what changed it."""
+    """An entry whose cited code has changed, with a verdict on each place."""
 
     id: str
     verdicts: tuple[Verdict, ...]
 
 
 class Retrieved(msgspec.Struct, frozen=True):
-    """What memory knows about a task."""
+    """The memory that is served for a task."""
 
     context: str
     ids: tuple[str, ...]
@@ -181,7 +201,7 @@ class Recollection(msgspec.Struct, frozen=True):
 
 
 class Kept(msgspec.Struct, frozen=True):
-    """What was written, where; `is_new` False: it was known, and nothing was written."""
+    """A file that was written; if `is_new` is false, memory had it and nothing was written."""
 
     id: str
     path: str
@@ -190,7 +210,7 @@ class Kept(msgspec.Struct, frozen=True):
 
 
 class FeedbackResult(msgspec.Struct, frozen=True):
-    """Feedback, and the utility of its entry before and after."""
+    """Feedback, and the utility of the entry before and after it."""
 
     id: str
     kind: FeedbackKind
@@ -201,7 +221,7 @@ class FeedbackResult(msgspec.Struct, frozen=True):
 
 
 class Failure(msgspec.Struct, frozen=True):
-    """What went wrong, by the slug of docs/errors.md, and what to do."""
+    """An error, with its slug in docs/errors.md and a hint."""
 
     slug: str
     message: str

@@ -32,7 +32,8 @@ from memory_ci.errors import UsageError
     "--session",
     envvar="MEMORY_CI_MCP_SESSION",
     metavar="JOB",
-    help="The job that asks, in every call: it sees the entries and episodes of its own session too.",
+    help="The job that asks, in every call: it sees the entries and episodes of its own session "
+    "too.",
 )
 @option(
     "--role",
@@ -45,9 +46,9 @@ def mcp_command(
 ) -> None:
     """Serve memory to agents by the Model Context Protocol.
 
-    Over standard input and output, or over HTTP on this machine's loopback, whose address is printed on standard
-    error. Tools write files into the work tree, as `add`, `episode` and `feedback` do; nothing is committed or pushed.
-    It needs the extra: pip install 'memory-ci[mcp]'.
+    Over standard input and output, or over HTTP on this machine's loopback, whose address is
+    printed on standard error. Tools write files into the work tree, as `add`, `episode` and
+    `feedback` do; nothing is committed or pushed. It needs the extra: pip install 'memory-ci[mcp]'.
 
     \b
     Example:
@@ -57,18 +58,16 @@ def mcp_command(
     from memory_ci.memory.workspace import open_committed
 
     start = (repo or Path()).resolve()
-    open_committed(
-        start, is_named=repo is not None
-    )  # where there is no repository, say so now and not at each call
+    # A missing repository is reported now, not at each call.
+    open_committed(start, is_named=repo is not None)
     try:
         from memory_ci.commands.mcp.server import serve_http, serve_stdio
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] not in ("mcp", "anyio", "uvicorn"):
             raise
+        message = "memory-ci mcp needs the package mcp"
         hint = "Install it: pip install 'memory-ci[mcp]'"
-        raise UsageError(
-            "memory-ci mcp needs the package mcp", slug="missing-extra", hint=hint
-        ) from error
+        raise UsageError(message, slug="missing-extra", hint=hint) from error
     from memory_ci.commands.mcp.tools import Caller
 
     caller = Caller(
@@ -80,12 +79,13 @@ def mcp_command(
         is_named=repo is not None,
     )
     if transport == "http":
-        serve_http(
-            caller, port, lambda address: click.echo(f"Serving memory at {address}", err=True)
-        )
+        serve_http(caller, port, _announce)
         return
+    # A thread waits for input: no exception would end the process.
     if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
-        signal.signal(
-            signal.SIGINT, signal.SIG_DFL
-        )  # a thread waits for input: no exception would end the process
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
     serve_stdio(caller)
+
+
+def _announce(address: str) -> None:
+    click.echo(f"Serving memory at {address}", err=True)

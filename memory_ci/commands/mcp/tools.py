@@ -1,4 +1,8 @@
-"""The tools: one function each, from its arguments to (a text, the same as a record); and the resources."""
+"""The tools, one function each, and the resources.
+
+A tool takes its arguments and returns a text and the same as a record. Its docstring is the
+description that clients read.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +25,7 @@ from memory_ci.commands.episodes.text import render_recall
 from memory_ci.commands.health.health import measure_health
 from memory_ci.commands.health.records import Health
 from memory_ci.commands.health.text import render_health
-from memory_ci.commands.mcp import arguments
+from memory_ci.commands.mcp import arguments as tool_arguments
 from memory_ci.commands.mcp.arguments import (
     FeedbackResult,
     Kept,
@@ -58,192 +62,258 @@ WAITING = "It waits in the inbox; commit it with your work."
 
 
 class Caller(msgspec.Struct, frozen=True, kw_only=True):
-    """The repository, the session and the role that hold for every call; a clock, and the environment of embedders."""
+    """What holds for every call.
+
+    Attributes:
+        start: a path in the repository.
+        environ: the environment of embedders.
+        is_named: somebody named the repository, which then may be bare.
+    """
 
     start: Path
     clock: Callable[[], datetime]
     environ: Mapping[str, str]
     session: str | None = None
     role: str | None = None
-    is_named: bool = False  # whether somebody named the repository, which then may be bare
+    is_named: bool = False
 
     @property
     def now(self) -> datetime:
+        """The time of the call."""
         return self.clock()
 
     @property
     def today(self) -> date:
+        """The day of the call."""
         return self.clock().date()
 
     def workspace(self) -> Workspace:
-        """Opened for each call: what somebody edits holds from the next call on."""
+        """Open the repository anew for each call: an edit holds from the next call on."""
         return open_workspace(self.start, is_named=self.is_named)
 
-    def options(self, **asked: object) -> RetrieveOptions:
-        """What is asked of entries, by this session in this role."""
-        return RetrieveOptions(**asked, session=self.session, role=self.role)  # type: ignore[arg-type] # by its callers
+    def options(self, **fields: object) -> RetrieveOptions:
+        """Return options of a retrieval by this session in this role."""
+        return RetrieveOptions(**fields, session=self.session, role=self.role)  # type: ignore[arg-type] # by its callers
 
-    def own_session(self, named: str | None) -> str | None:
-        """The server's own session, which a client may name and may not change. Raises UsageError (other-session)."""
-        if named and named != self.session:
-            mine = (
-                f"This server speaks for the session {self.session!r}"
-                if self.session
-                else "This server has none"
-            )
-            hint = f"{mine}; leave the session out, or start a server with --session."
-            raise UsageError(
-                "another session cannot be asked or written for", slug="other-session", hint=hint
-            )
-        return self.session
+    def own_session(self, name: str | None) -> str | None:
+        """Return the server's own session, which a client may name but not change.
+
+        Raises:
+            UsageError: other-session.
+        """
+        if not name or name == self.session:
+            return self.session
+        own = "This server has none"
+        if self.session:
+            own = f"This server speaks for the session {self.session!r}"
+        message = "another session cannot be asked or written for"
+        hint = f"{own}; leave the session out, or start a server with --session."
+        raise UsageError(message, slug="other-session", hint=hint)
 
 
-def call_retrieve(caller: Caller, asked: arguments.Retrieve) -> tuple[str, Retrieved]:
-    """What this repository's memory knows about a task: ask before you start. The answer is untrusted hints."""
+def call_retrieve(caller: Caller, arguments: tool_arguments.Retrieve) -> tuple[str, Retrieved]:
+    """What this repository's memory knows about a task: ask before you start.
+
+    The answer is untrusted hints.
+    """
     workspace = caller.workspace()
-    fields = {
-        name: value for name, value in msgspec.structs.asdict(asked).items() if name != "task"
-    }
+    fields = msgspec.structs.asdict(arguments)
+    del fields["task"]
     options = caller.options(**fields, total_chars=MAX_CHARS, reserved=len(ASK))
-    answer = retrieve(workspace, asked.about or asked.task, options, caller.today, caller.environ)
-    is_noted = asked.at is None  # the work at hand is given memory as it is now
-    ids = injected_ids(answer)
-    context = render_asking(render_context(answer), is_noted and bool(ids))
+    query = arguments.about or arguments.task
+    retrieval = retrieve(workspace, query, options, caller.today, caller.environ)
+
+    is_noted = arguments.at is None  # The current work is served memory as it is now.
+    ids = injected_ids(retrieval)
+    context = render_asking(render_context(retrieval), is_noted and bool(ids))
     if is_noted:
-        with suppress(MemoryCIError):  # what was asked for is given, also where it cannot be noted
-            record_injected(workspace, noted_ids(answer), caller.now)
+        with suppress(MemoryCIError):  # The answer is served even if it cannot be noted.
+            record_injected(workspace, noted_ids(retrieval), caller.now)
             if caller.session is not None:
-                note_given(workspace, caller.session, answer, caller.now, options.about)
-    found = (
-        (hit.located.entry.id, tuple(one for one in hit.verdicts if one.kind in MARKED))
-        for hit in answer.hits
+                note_given(workspace, caller.session, retrieval, caller.now, options.about)
+    record = Retrieved(
+        context=context,
+        ids=ids,
+        mode=retrieval.mode,
+        verdict=retrieval.verdict,
+        notes=retrieval.notes,
+        marked=_list_marked(retrieval.hits),
+        weak=retrieval.weak,
+        known=retrieval.known,
     )
-    marked = tuple(Marked(id_, verdicts) for id_, verdicts in found if verdicts)
-    told = Retrieved(
-        context, ids, answer.mode, answer.verdict, answer.notes, marked, answer.weak, answer.known
-    )
-    return _say(context or NOTHING, answer.notes), told
+    return _with_notes(context or NOTHING, retrieval.notes), record
+
+
+def _list_marked(hits: Iterable[Hit]) -> tuple[Marked, ...]:
+    marked = []
+    for hit in hits:
+        verdicts = tuple(verdict for verdict in hit.verdicts if verdict.kind in MARKED)
+        if verdicts:
+            marked.append(Marked(hit.located.entry.id, verdicts))
+    return tuple(marked)
 
 
 def call_similar_changes(
-    caller: Caller, asked: arguments.FindSimilar
+    caller: Caller, arguments: tool_arguments.FindSimilar
 ) -> tuple[str, SimilarChanges]:
-    """Earlier changes of this repository like a task, from git history: what was done, where, what became of it."""
-    found = similar_tasks(caller.workspace(), asked.task, top=asked.limit)
-    context = render_context(Retrieval(task=asked.task, mode="lexical", hints=Hints(found)))
-    return context or NOTHING, SimilarChanges(context, tuple(one.task.label for one in found))
+    """Earlier changes of this repository like a task, from git history:
+
+    what was done, where, what became of it.
+    """
+    changes = similar_tasks(caller.workspace(), arguments.task, top=arguments.limit)
+    retrieval = Retrieval(task=arguments.task, mode="lexical", hints=Hints(changes))
+    context = render_context(retrieval)
+    labels = tuple(change.task.label for change in changes)
+    return context or NOTHING, SimilarChanges(context, labels)
 
 
-def call_add_learning(caller: Caller, asked: arguments.AddLearning) -> tuple[str, Kept]:
-    """Propose a learning for this repository's memory. It goes into the work tree's inbox, as a file of its own."""
-    workspace, said = caller.workspace(), f"{' '.join(asked.title.split())}\n{asked.body}"
-    fields = {"type": asked.type, "domain": asked.domain, "importance": asked.importance}
+def call_add_learning(caller: Caller, arguments: tool_arguments.AddLearning) -> tuple[str, Kept]:
+    """Propose a learning for this repository's memory.
+
+    It goes into the work tree's inbox, as a file of its own.
+    """
+    workspace = caller.workspace()
     entry = draft_entry(
         str(uuid.uuid4()),
         caller.today,
-        split_text(said),
-        **fields,
-        scope=_target(caller, asked.scope),
+        _split_text(arguments.title, arguments.body),
+        type=arguments.type,
+        domain=arguments.domain,
+        importance=arguments.importance,
+        scope=_check_scope(caller, arguments.scope),
     )
-    if asked.quote:
-        keys = (caller.session,) if caller.session else find_sessions(caller.environ)
-        entry = quote_person(workspace, entry, asked.quote, keys, Path.home(), caller.now)
+    if arguments.quote:
+        sessions = (caller.session,) if caller.session else find_sessions(caller.environ)
+        entry = quote_person(workspace, entry, arguments.quote, sessions, Path.home(), caller.now)
     added = add_entry(workspace, entry)
-    after = "The next commit of this work takes it along." if added.is_pending else WAITING
-    return _report(Kept(added.entry.id, added.path, added.is_new), after)
+    next_step = "The next commit of this work takes it along." if added.is_pending else WAITING
+    return _report(Kept(added.entry.id, added.path, added.is_new), next_step)
 
 
 def call_record_feedback(
-    caller: Caller, asked: arguments.RecordFeedback
+    caller: Caller, arguments: tool_arguments.RecordFeedback
 ) -> tuple[str, FeedbackResult]:
-    """Say whether an entry of memory helped: it moves the entry's utility. Once for each entry, kind and ref; without
-    a ref once for each session, or where there is none for each commit that work goes on from."""
-    # Only of an entry that the caller may see. Without a `ref` the work at hand is what the feedback is of.
+    """Say whether an entry of memory helped: it moves the entry's utility.
+
+    Once for each entry, kind and ref; without a ref once for each session, or where there is none
+    for each commit that work goes on from.
+    """
     workspace = caller.workspace()
-    check_length(asked.id)
-    entry = find_visible(workspace, asked.id, caller.options(), caller.today).entry
-    ref = asked.ref or name_work(workspace, caller.session)
-    said = Feedback(
-        id=entry.id, kind=asked.kind, at=caller.now.replace(microsecond=0), by=BY, ref=ref
+    check_length(arguments.id)
+    # Only an entry that the caller may see.
+    entry = find_visible(workspace, arguments.id, caller.options(), caller.today).entry
+    feedback = Feedback(
+        id=entry.id,
+        kind=arguments.kind,
+        at=caller.now.replace(microsecond=0),
+        by=BY,
+        ref=arguments.ref or name_work(workspace, caller.session),
     )
-    given = give_feedback(workspace, said)
-    judged = FeedbackResult(
-        entry.id, asked.kind, given.path, given.is_new, given.before, given.after
+    given = give_feedback(workspace, feedback)
+    record = FeedbackResult(
+        entry.id, arguments.kind, given.path, given.is_new, given.before, given.after
     )
     if not given.is_new:
-        return "Noted already; nothing written.", judged
-    return (
-        f"Wrote {printable(given.path)}. Utility {given.before:.2f} -> {given.after:.2f}.",
-        judged,
-    )
+        return "Noted already; nothing written.", record
+    utility = f"Utility {given.before:.2f} -> {given.after:.2f}."
+    return f"Wrote {printable(given.path)}. {utility}", record
 
 
-def call_review(caller: Caller, asked: arguments.ReviewAnswer) -> tuple[str, Kept]:
-    """Say what becomes of an entry that is marked as changed: keep, edit or retire. It is a proposal to people:
-    feedback, or a note in the inbox that contradicts the entry."""
-    if asked.answer != "edit":
-        kind: FeedbackKind = "confirmed" if asked.answer == "keep" else "rejected"
-        _, given = call_record_feedback(caller, arguments.RecordFeedback(id=asked.id, kind=kind))
-        return _report(
-            Kept(given.id, given.path, given.is_new),
-            "It is feedback; a person decides: review --stale.",
+def call_review(caller: Caller, arguments: tool_arguments.ReviewAnswer) -> tuple[str, Kept]:
+    """Say what becomes of an entry that is marked as changed: keep, edit or retire.
+
+    It is a proposal to people: feedback, or a note in the inbox that contradicts the entry.
+    """
+    if arguments.answer != "edit":
+        kind: FeedbackKind = "confirmed" if arguments.answer == "keep" else "rejected"
+        _, given = call_record_feedback(
+            caller, tool_arguments.RecordFeedback(id=arguments.id, kind=kind)
         )
+        kept = Kept(given.id, given.path, given.is_new)
+        return _report(kept, "It is feedback; a person decides: review --stale.")
+
     workspace = caller.workspace()
-    check_length(asked.id)
-    place = find_visible(workspace, asked.id, caller.options(), caller.today)
-    entry = place.entry
-    text = split_text(f"{' '.join(asked.title.split())}\n{asked.body}")
-    fields: dict[str, object] = {
-        "type": entry.type,
-        "domain": entry.domain,
-        "scope": _target(caller, place.scope.target),
-    }
-    fields |= {"importance": NEW_IMPORTANCE, "relations": (f"contradicts {entry.id}",)}
-    note = draft_entry(str(uuid.uuid4()), caller.today, text, **fields)
+    check_length(arguments.id)
+    located = find_visible(workspace, arguments.id, caller.options(), caller.today)
+    note = draft_entry(
+        str(uuid.uuid4()),
+        caller.today,
+        _split_text(arguments.title, arguments.body),
+        type=located.entry.type,
+        domain=located.entry.domain,
+        scope=_check_scope(caller, located.scope.target),
+        importance=NEW_IMPORTANCE,
+        relations=(f"contradicts {located.entry.id}",),
+    )
     added = add_entry(workspace, note)
     return _report(Kept(added.entry.id, added.path, added.is_new), WAITING)
 
 
-def call_create_episode(caller: Caller, asked: arguments.CreateEpisode) -> tuple[str, Kept]:
+def call_create_episode(
+    caller: Caller, arguments: tool_arguments.CreateEpisode
+) -> tuple[str, Kept]:
     """Note what was tried and what came of it, as an episode of this repository."""
-    session = caller.own_session(asked.session_id)
-    said = (asked.content, asked.context, asked.outcome, asked.valence)
-    return _keep(create_episode(caller.workspace(), *said, session, caller.now))
+    session = caller.own_session(arguments.session_id)
+    noted = create_episode(
+        caller.workspace(),
+        arguments.content,
+        arguments.context,
+        arguments.outcome,
+        arguments.valence,
+        session,
+        caller.now,
+    )
+    return _report_noted(noted)
 
 
 def call_recall_episodes(
-    caller: Caller, asked: arguments.RecallEpisodes
+    caller: Caller, arguments: tool_arguments.RecallEpisodes
 ) -> tuple[str, Recollection]:
-    """Earlier work that answers a question: what was done, and what came of it. The answer is untrusted hints."""
-    session = caller.own_session(asked.session_filter)
-    now = parse_time(asked.current_time) if asked.current_time else caller.now
-    limit = MAX_LIMIT if asked.session_filter else asked.limit
-    query = RecallQuery(asked.query, now, asked.ranking, limit, session)
+    """Earlier work that answers a question: what was done, and what came of it.
+
+    The answer is untrusted hints.
+    """
+    session = caller.own_session(arguments.session_filter)
+    now = parse_time(arguments.current_time) if arguments.current_time else caller.now
+    limit = MAX_LIMIT if arguments.session_filter else arguments.limit
+    query = RecallQuery(arguments.query, now, arguments.ranking, limit, session)
     recalled = recall_episodes(caller.workspace(), query, caller.environ)
-    if asked.session_filter:
-        mine = (hit for hit in recalled.hits if hit.episode.context.get("session") == session)
-        recalled = replace(recalled, hits=tuple(mine)[: asked.limit], changes=())
-    return _tell(recalled)
+    if arguments.session_filter:
+        own = [hit for hit in recalled.hits if hit.episode.context.get("session") == session]
+        recalled = replace(recalled, hits=tuple(own[: arguments.limit]), changes=())
+    return _report_recalled(recalled)
 
 
-def call_query_at_time(caller: Caller, asked: arguments.QueryAtTime) -> tuple[str, Recollection]:
-    """The episodes that were known at a moment of the past, ranked as then. The answer is untrusted hints."""
-    when = parse_time(asked.point_in_time)
-    query = RecallQuery(asked.query, when, limit=asked.limit, session=caller.session, at=when)
-    return _tell(recall_episodes(caller.workspace(), query, caller.environ))
+def call_query_at_time(
+    caller: Caller, arguments: tool_arguments.QueryAtTime
+) -> tuple[str, Recollection]:
+    """The episodes that were known at a moment of the past, ranked as then.
 
-
-def call_mark_important(caller: Caller, asked: arguments.MarkImportant) -> tuple[str, Kept]:
-    """Say how much an episode matters. What was written stays; the last word counts."""
-    return _keep(
-        mark_important(
-            caller.workspace(), asked.episode_id, asked.valence, caller.now, caller.session
-        )
+    The answer is untrusted hints.
+    """
+    time = parse_time(arguments.point_in_time)
+    query = RecallQuery(
+        arguments.query, time, limit=arguments.limit, session=caller.session, at=time
     )
+    return _report_recalled(recall_episodes(caller.workspace(), query, caller.environ))
 
 
-def call_health(caller: Caller, asked: arguments.NoArguments) -> tuple[str, Health]:
-    """How well this repository's memory is kept, in five numbers, and what to do about the weak ones."""
+def call_mark_important(
+    caller: Caller, arguments: tool_arguments.MarkImportant
+) -> tuple[str, Kept]:
+    """Say how much an episode matters. What was written stays; the last word counts."""
+    workspace = caller.workspace()
+    noted = mark_important(
+        workspace, arguments.episode_id, arguments.valence, caller.now, caller.session
+    )
+    return _report_noted(noted)
+
+
+def call_health(caller: Caller, arguments: tool_arguments.NoArguments) -> tuple[str, Health]:
+    """How well this repository's memory is kept, in five numbers,
+
+    and what to do about the weak ones.
+    """
     health = measure_health(caller.workspace(), caller.today, environ=caller.environ)
     return render_health(health), health
 
@@ -252,105 +322,128 @@ Call = Callable[[Caller, Any], tuple[str, Any]]
 
 
 class Tool(NamedTuple):
-    """A tool as clients see it, and who answers."""
+    """A tool as clients see it, and the function that answers.
+
+    Attributes:
+        takes: the record of its arguments.
+        gives: the record that it returns.
+    """
 
     name: str
     description: str
-    takes: type[arguments.Arguments]
+    takes: type[tool_arguments.Arguments]
     gives: type[msgspec.Struct]
     call: Call
 
     @property
     def writes(self) -> bool:
+        """Whether it writes files."""
         return self.gives in (Kept, FeedbackResult)
 
 
 def _as_tool(call: Call) -> Tool:
-    """A function by its own name, docstring and types."""
+    """Describe a function by its name, docstring and types."""
     types = get_type_hints(call)
-    said = " ".join((call.__doc__ or "").split())
     return Tool(
-        call.__name__.removeprefix("call_"),
-        said,
-        types["asked"],
-        get_args(types["return"])[1],
-        call,
+        name=call.__name__.removeprefix("call_"),
+        description=" ".join((call.__doc__ or "").split()),
+        takes=types["arguments"],
+        gives=get_args(types["return"])[1],
+        call=call,
     )
 
 
 CALLS: tuple[Call, ...] = (
-    call_retrieve, call_similar_changes, call_add_learning, call_record_feedback, call_review, call_create_episode,
-    call_recall_episodes, call_query_at_time, call_mark_important, call_health,
+    call_retrieve, call_similar_changes, call_add_learning, call_record_feedback, call_review,
+    call_create_episode, call_recall_episodes, call_query_at_time, call_mark_important, call_health,
 )  # fmt: skip
-TOOLS = tuple(map(_as_tool, CALLS))
+TOOLS = tuple(_as_tool(call) for call in CALLS)
 
 
-def _target(caller: Caller, scope: str) -> str:
-    """The scope to write to: of sessions only the caller's own. Raises UsageError (other-session, bad-scope)."""
-    name, _, where = scope.partition(":")
+def _split_text(title: str, body: str) -> tuple[str, str]:
+    """Return title and body of an entry; the title is one line."""
+    return split_text(f"{' '.join(title.split())}\n{body}")
+
+
+def _check_scope(caller: Caller, scope: str) -> str:
+    """Return the scope to write to; of sessions only the caller's own is allowed.
+
+    Raises:
+        UsageError: other-session.
+    """
+    name, _, session = scope.partition(":")
     if name != "session":
         return scope
-    caller.own_session(where)
+    caller.own_session(session)
     return f"session:{caller.session or ''}"
 
 
-def _tell(recalled: Recalled) -> tuple[str, Recollection]:
-    def list_told(hits: Iterable[RecalledEpisode]) -> tuple[Told, ...]:
-        found = ((hit.episode, hit.score) for hit in hits)
-        return tuple(
-            Told(one.id, one.occurred_at.isoformat(), one.outcome, one.valence, score)
-            for one, score in found
-        )
-
+def _report_recalled(recalled: Recalled) -> tuple[str, Recollection]:
     context = render_recall(recalled)
-    told, changes = list_told(recalled.hits), list_told(recalled.changes)
-    answer = Recollection(context, recalled.ranking, told, recalled.notes, changes)
-    return _say(context or NOTHING, recalled.notes), answer
-
-
-def _keep(noted: Noted) -> tuple[str, Kept]:
-    notes = (
-        (f"Not kept, for it is not of this repository: {', '.join(noted.left_out)}.",)
-        if noted.left_out
-        else ()
+    record = Recollection(
+        context=context,
+        ranking=recalled.ranking,
+        episodes=_list_told(recalled.hits),
+        notes=recalled.notes,
+        changes=_list_told(recalled.changes),
     )
-    return _report(
-        Kept(noted.episode.id, noted.path, noted.is_new, notes), "Commit it with your work."
-    )
+    return _with_notes(context or NOTHING, recalled.notes), record
 
 
-def _report(kept: Kept, after: str) -> tuple[str, Kept]:
-    known = f"Known already as {kept.id} in {printable(kept.path)}; nothing written."
-    return _say(
-        f"Wrote {printable(kept.path)} ({kept.id}). {after}" if kept.is_new else known, kept.notes
-    ), kept
+def _list_told(hits: Iterable[RecalledEpisode]) -> tuple[Told, ...]:
+    records = []
+    for hit in hits:
+        episode = hit.episode
+        time = episode.occurred_at.isoformat()
+        records.append(Told(episode.id, time, episode.outcome, episode.valence, hit.score))
+    return tuple(records)
 
 
-def _say(text: str, notes: Iterable[str]) -> str:
-    """A text, and below it what should be known of it."""
+def _report_noted(noted: Noted) -> tuple[str, Kept]:
+    notes: tuple[str, ...] = ()
+    if noted.left_out:
+        keys = ", ".join(noted.left_out)
+        notes = (f"Not kept, for it is not of this repository: {keys}.",)
+    kept = Kept(noted.episode.id, noted.path, noted.is_new, notes)
+    return _report(kept, "Commit it with your work.")
+
+
+def _report(kept: Kept, next_step: str) -> tuple[str, Kept]:
+    path = printable(kept.path)
+    text = f"Known already as {kept.id} in {path}; nothing written."
+    if kept.is_new:
+        text = f"Wrote {path} ({kept.id}). {next_step}"
+    return _with_notes(text, kept.notes), kept
+
+
+def _with_notes(text: str, notes: Iterable[str]) -> str:
+    """Return a text with notes below it."""
     return "\n".join([text.rstrip(), *(f"Note: {printable(note)}" for note in notes)])
 
 
 def read_resource(caller: Caller, uri: str) -> str:
-    """The text of a resource. Raises UsageError (unknown-resource, unknown-entry, ambiguous-entry)."""
+    """Return the text of a resource.
+
+    Raises:
+        UsageError: unknown-resource, unknown-entry, ambiguous-entry.
+    """
     workspace = caller.workspace()
-    if uri == INSTITUTIONAL:  # what always applies, alone, for no word is asked for
-        return render_context(
-            retrieve(workspace, "", caller.options(total_chars=MAX_CHARS), caller.today)
-        )
+    if uri == INSTITUTIONAL:  # An empty task finds no entries, so norms alone are served.
+        options = caller.options(total_chars=MAX_CHARS)
+        return render_context(retrieve(workspace, "", options, caller.today))
     if uri.startswith(ENTRY):
-        answer = show_visible(
-            workspace, unquote(uri.removeprefix(ENTRY)), caller.options(), caller.today
-        )
-        return render_context(replace(answer, hits=tuple(map(_bounded, answer.hits))))
+        prefix = unquote(uri.removeprefix(ENTRY))
+        retrieval = show_visible(workspace, prefix, caller.options(), caller.today)
+        hits = tuple(_cut_body(hit) for hit in retrieval.hits)
+        return render_context(replace(retrieval, hits=hits))
     hint = f"There are {INSTITUTIONAL} and {ENTRY}<id>."
     raise UsageError("there is no such resource", slug="unknown-resource", hint=hint)
 
 
-def _bounded(hit: Hit) -> Hit:
-    """The hit with the first part of a body that is too long."""
+def _cut_body(hit: Hit) -> Hit:
+    """Return the hit with the first part of a body that is too long."""
     entry = hit.located.entry
     if len(entry.body) <= MAX_CHARS // 2:
         return hit
-    shortened = replace(entry, body=f"{entry.body[: MAX_CHARS // 2]}\n[the rest is left out]")
-    return replace(hit, located=replace(hit.located, entry=shortened))
+    body = f"{entry.body[: MAX_CHARS // 2]}\n[the rest is left out]"
+    return replace(hit, located=replace(hit.located, entry=replace(entry, body=body)))
