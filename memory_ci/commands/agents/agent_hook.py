@@ -128,7 +128,7 @@ def _answer_event(
 
         request = note_prompt(where, event, now, environ, asks)
     with alone(where):
-        return _serve(where, event, now, environ, request, asked)
+        return _serve(where, event, now, environ, request=request, asked=asked)
 
 
 def _list_new_files(event: AgentEvent, place: HookPlace, now: datetime) -> tuple[str, ...]:
@@ -159,6 +159,7 @@ def _serve(
     event: AgentEvent,
     now: datetime,
     environ: Mapping[str, str],
+    *,
     request: str,
     asked: Mapping[str, Any],
 ) -> str:

@@ -35,8 +35,10 @@ def hook_command() -> None:
 @click.argument("message_file", type=click.Path(path_type=Path))
 @click.argument("rest", nargs=-1)
 def prepare_commit_msg(message_file: Path, rest: tuple[str, ...]) -> None:
-    """Add trailers: what the work since the last commit was given, and the agent's session that
-    makes the commit.
+    """Add trailers to a commit message.
+
+    They name what the work since the last commit was given, and the agent's session that makes the
+    commit.
 
     \b
     Example:
@@ -72,8 +74,9 @@ def pre_commit(rest: tuple[str, ...]) -> None:
 @click.argument("remote", required=False, envvar="PRE_COMMIT_REMOTE_NAME", default="origin")
 @click.argument("rest", nargs=-1)
 def pre_push(remote: str, rest: tuple[str, ...]) -> None:
-    """Send the captured sessions that a remote lacks, if `sessions.push` lets them. pre-commit
-    names it by a variable.
+    """Send the captured sessions that a remote lacks, if `sessions.push` lets them.
+
+    pre-commit names the remote by a variable.
 
     \b
     Example:
@@ -101,8 +104,9 @@ def pre_push(remote: str, rest: tuple[str, ...]) -> None:
     help="A hook in the home: silent without memory, or where the project has one.",
 )
 def agent(agent: str, event: str, no_ask: bool, user: bool) -> None:
-    """Answer an event of a coding agent, whose JSON is read from standard input; always exit
-    status 0.
+    """Answer an event of a coding agent, whose JSON is read from standard input.
+
+    The exit status is always 0.
 
     \b
     Example:
@@ -117,8 +121,9 @@ def agent(agent: str, event: str, no_ask: bool, user: bool) -> None:
 )
 @click.argument("rest", nargs=-1)
 def sync(detached: bool, rest: tuple[str, ...]) -> None:
-    """Bring the index up to the work tree after git moved it. Says nothing and never fails:
-    retrieval can do the same.
+    """Bring the index up to the work tree after git moved it.
+
+    It says nothing and never fails: retrieval can do the same.
 
     \b
     Example:
@@ -138,8 +143,9 @@ def sync(detached: bool, rest: tuple[str, ...]) -> None:
 @click.argument("theirs", type=click.Path(path_type=Path))
 @click.argument("path")
 def merge(base: Path, ours: Path, theirs: Path, path: str) -> None:
-    """Merge a memory file entry by entry (one of episodes by documents) into OURS, as git asks its
-    merge drivers to; exit status 1 on a conflict.
+    """Merge a memory file entry by entry into OURS, as git asks its merge drivers to.
+
+    A file of episodes is merged by documents. Exit status 1 on a conflict.
 
     \b
     Example:

@@ -209,9 +209,7 @@ def _plan_moves(workspace: Workspace, base: str | None) -> Iterator[_FileMove]:
         raise UsageError(message, slug="no-base", hint=hint)
 
     snapshot = workspace.at(start)
-    counts = Counter(place.entry.id for place in load_memory(workspace, None).located)
-    unique_ids = {entry_id for entry_id, count in counts.items() if count == 1}
-    new_ids = unique_ids - snapshot.places.keys()
+    new_ids = _list_unique_ids(workspace) - snapshot.places.keys()
     files = list_memory_files(workspace, None)
     base_texts = snapshot.read(file.path for file in files)
     for content in read_files(repo, files, MAX_FILE_BYTES):
@@ -222,6 +220,12 @@ def _plan_moves(workspace: Workspace, base: str | None) -> Iterator[_FileMove]:
         move = _plan_move(path, content.data, scope.target, new_ids, base_texts.get(path))
         if move is not None:
             yield move
+
+
+def _list_unique_ids(workspace: Workspace) -> set[str]:
+    """Return the ids that one entry of the work tree has."""
+    counts = Counter(place.entry.id for place in load_memory(workspace, None).located)
+    return {entry_id for entry_id, count in counts.items() if count == 1}
 
 
 def _find_scope(path: str, patterns: ScopePatterns) -> ScopeOf | None:

@@ -61,7 +61,8 @@ FORGES = (
     "GitLab keeps caches and artifacts under Build > Artifacts and CI/CD > Clear runner caches",
     "A model's provider and an embedder keep what they were sent as their terms say: "
     "`memory-ci doctor --privacy`",
-    "Agents keep their own transcripts outside of this repository: `memory-ci sessions` lists where",
+    "Agents keep their own transcripts outside of this repository: "
+    "`memory-ci sessions` lists where",
 )
 DELETED = "deleted, and made again by the next run"
 UNREACHABLE = (
@@ -201,7 +202,7 @@ def plan_forget(workspace: Workspace, meant: Meant, home: Path) -> ForgetPlan:
     needles.pop("", None)
 
     held = [*tree_places]
-    held += [place for place, *_ in places.rewrite_loose(workspace, target, tip)]
+    held += [place for place, *_ in places.rewrite_loose(workspace, target)]
     held += [place for place, *_ in places.rewrite_sessions(workspace, target)]
     held += [place for place, *_ in places.list_derived(workspace, target)]
     held += [HeldPlace("ref", ref, DELETED) for ref in places.list_private(workspace.repo)]
@@ -238,31 +239,43 @@ def apply_forget(
     target = _build_target(meant, salt)
     lines = _format_lines(meant, salt)
 
-    files, _ = places.rewrite_tree(workspace, target, tip)
-    before = files.get(REJECTED_FILE)
-    if before is None:
-        before = workspace.at(tip).read([REJECTED_FILE]).get(REJECTED_FILE)
-    files[REJECTED_FILE] = _add_lines(before, lines)
+    files = _plan_files(workspace, target, tip, lines)
     summary = f"{plural(len(files) - 1, 'file')} changed, and a hash that keeps it out."
     message = f"memory: forget ({meant.what})\n\n{summary}\n\n{STEP}: forget\n"
     identity = writer.choose_identity(workspace.config.publish, in_actions=False)
     commits = [writer.PlannedCommit(files, message)]
 
-    copied_lines = dict.fromkeys([*_read_copy(workspace), *lines])
-    write_file(copy_path(workspace), "".join(f"{line}\n" for line in copied_lines).encode())
+    _store_copy(workspace, lines)
     for _, session, session_files in places.rewrite_sessions(workspace, target):
         rewrite(repo, session, session_files)
     for private_ref in places.list_private(repo):
         run_git(repo.cwd, "update-ref", "-d", "--end-of-options", private_ref)
-    loose = list(places.rewrite_loose(workspace, target, tip))
-    derived = list(places.list_derived(workspace, target))
-    _write_files([*loose, *derived])
+    loose_files = list(places.rewrite_loose(workspace, target))
+    _write_files([*loose_files, *places.list_derived(workspace, target)])
     tip = writer.commit_series(
         repo, ref=ref, expected=tip, commits=commits, identity=identity, when=now
     )
     # A hook of the commit may have built the index again.
     _write_files(places.list_derived(workspace, target))
     return replace(plan, is_done=True, commit=tip)
+
+
+def _plan_files(
+    workspace: Workspace, target: Target, tip: str, lines: Sequence[str]
+) -> dict[str, bytes | None]:
+    """Return the files of the commit: memory without the words, and the tombstones."""
+    files, _ = places.rewrite_tree(workspace, target, tip)
+    before = files.get(REJECTED_FILE)
+    if before is None:
+        before = workspace.at(tip).read([REJECTED_FILE]).get(REJECTED_FILE)
+    files[REJECTED_FILE] = _add_lines(before, lines)
+    return files
+
+
+def _store_copy(workspace: Workspace, lines: Sequence[str]) -> None:
+    """Add tombstones to those that are stored in the git directory."""
+    all_lines = dict.fromkeys([*_read_copy(workspace), *lines])
+    write_file(copy_path(workspace), "".join(f"{line}\n" for line in all_lines).encode())
 
 
 def _add_lines(before: bytes | None, lines: Sequence[str]) -> bytes:

@@ -246,7 +246,7 @@ def _rebuild_export(workspace: Workspace, text: str, entry_texts: Mapping[str, b
 
 
 def rewrite_loose(
-    workspace: Workspace, target: Target, tip: str
+    workspace: Workspace, target: Target
 ) -> Iterator[tuple[HeldPlace, Path, bytes | None]]:
     """Rewrite the memory files of the work tree that no commit holds.
 

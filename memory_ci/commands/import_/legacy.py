@@ -170,7 +170,7 @@ def imported_source(source: str, path: str) -> str:
 
 
 def _split_parts(segment: Segment, is_start: Callable[[str], bool]) -> Iterator[_Part]:
-    """Split a segment into parts, each of which begins at a line outside of code that is a start."""
+    """Split a segment into parts; each begins at a line outside of code that is a start."""
     lines = segment.raw.replace("\r\n", "\n").removesuffix("\n").split("\n")
     is_fenced = fenced_lines(lines)
     starts = [index for index, line in enumerate(lines) if not is_fenced[index] and is_start(line)]
