@@ -1,4 +1,4 @@
-"""Add: a learning of a person or an agent, put into the inbox as a file of its own."""
+"""New entries of people and agents, written into the inbox as files of their own."""
 
 from __future__ import annotations
 
@@ -33,14 +33,22 @@ from memory_ci.store.files import write_file
 from memory_ci.store.layout import fragment_path, parse_target
 from memory_ci.store.manual_notes import demote_headings
 
-# What may stand before a title that was written as a heading; the # of `C#` is none.
 HEADING_MARK = re.compile(r"^#{1,6}(?:[ \t]+|$)")
-NOTES = "memory-ci/notes"  # Where notes wait for a commit, in the git directory.
+"""The mark of a title that was written as a heading; the # of `C#` is none."""
+
+NOTES = "memory-ci/notes"
+"""In the git directory: the folder of notes that wait for a commit."""
 
 
 class Added(msgspec.Struct, frozen=True):
-    """What became of an entry: the file it is in, and whether it was written there now. One that `is_pending` lies in
-    the git directory until a commit takes it along."""
+    """The result for an entry.
+
+    Attributes:
+        path: the file of the entry.
+        entry: the entry.
+        is_new: it was written there now.
+        is_pending: it lies in the git directory until a commit takes it along.
+    """
 
     path: str
     entry: Entry
@@ -49,52 +57,76 @@ class Added(msgspec.Struct, frozen=True):
 
 
 def add_entry(workspace: Workspace, entry: Entry, *, dry_run: bool = False) -> Added:
-    """Write the entry to `.memory/inbox/`, unless memory has the same learning already where it is for. What quotes a
-    person in a session is kept in the git directory (`sessions.marked_notes`).
+    """Write an entry to `.memory/inbox/`, unless its scope has the same learning.
 
-    Raises FindingsError (refused-text) for what must not be in memory, UsageError (bad-scope, entry-not-writable),
-    RepositoryError (bare-repository, write-failed).
+    An entry that quotes a person in a session waits in the git directory
+    (`sessions.marked_notes`).
+
+    Raises:
+        FindingsError: the text must not be in memory (refused-text, forgotten).
+        UsageError: bad-scope, entry-not-writable.
+        RepositoryError: bare-repository, write-failed.
     """
     root = work_tree(workspace)
-    target = parse_target(entry.scope or "project")
-    head = find_commit(workspace.repo, "HEAD")
-    if entry.phase is None and head:
-        entry = replace(entry, phase=current_phase(workspace, head, target.where))
-    if target.name == "global":
-        hint = "Write it into the MEMORY.md that `global.path` of the configuration names."
-        raise UsageError(
-            "global memory lies outside of this repository", slug="bad-scope", hint=hint
-        )
-    entry = replace(entry, scope=target.target)
-    (entry,) = cite_named(workspace, [entry], head) if head else (entry,)
+    new = _complete(workspace, entry)
+    entry = new.entry
     text = format_entry(entry)
-    new = Located(entry, "", 1, target)
-    for finding in find_long(new):
-        raise FindingsError(f"not added: {finding.message}", slug="refused-text", hint=finding.hint)
-    for finding in (*find_unsafe(new), *find_forgotten(tombstones_here(workspace), new)):
-        slug = "forgotten" if finding.code == "forgotten" else "refused-text"
-        raise FindingsError(f"not added: the text {finding.message}", slug=slug, hint=finding.hint)
-    if known := _find_known(workspace, new):
+    _refuse(workspace, new)
+
+    known = _find_known(workspace, new)
+    if known is not None:
         return Added(known.path, known.entry, is_new=False)
     path = fragment_path(entry.id)
-    is_accepted = any(
-        line.startswith("accepted ") for line in entry.evidence
-    )  # by a person, who commits it
-    if any(line.startswith("session:") for line in entry.evidence) and not (is_accepted or dry_run):
+    if _waits_for_commit(entry) and not dry_run:
         from memory_ci.sessions.marked_notes import keep_note
 
-        place = keep_note(workspace, entry.id, text.encode())
-        name = place.relative_to(root).as_posix() if place.is_relative_to(root) else str(place)
+        note = keep_note(workspace, entry.id, text.encode())
+        name = note.relative_to(root).as_posix() if note.is_relative_to(root) else str(note)
         return Added(name, entry, is_new=True, is_pending=name != path)
-    if entry.evidence and (quotes := workspace.config.evidence.quotes) != "full":
-        from memory_ci.extraction.entries import (
-            trim_evidence,
-        )  # modules that most notes need not wait for
+
+    quotes = workspace.config.evidence.quotes
+    if entry.evidence and quotes != "full":
+        from memory_ci.extraction.entries import trim_evidence  # most notes need not wait for it
 
         entry = trim_evidence(entry, quotes)
     if not dry_run:
         write_file(root / path, format_entry(entry).encode(), root)
     return Added(path, entry, is_new=True)
+
+
+def _complete(workspace: Workspace, entry: Entry) -> Located:
+    """Return an entry with its phase, its scope and the cites that its text names.
+
+    Raises:
+        UsageError: bad-scope.
+    """
+    target = parse_target(entry.scope or "project")
+    head = find_commit(workspace.repo, "HEAD")
+    if entry.phase is None and head:
+        entry = replace(entry, phase=current_phase(workspace, head, target.where))
+    if target.name == "global":
+        message = "global memory lies outside of this repository"
+        hint = "Write it into the MEMORY.md that `global.path` of the configuration names."
+        raise UsageError(message, slug="bad-scope", hint=hint)
+    entry = replace(entry, scope=target.target)
+    if head:
+        (entry,) = cite_named(workspace, [entry], head)
+    return Located(entry, "", 1, target)
+
+
+def _refuse(workspace: Workspace, new: Located) -> None:
+    """Raise FindingsError (refused-text, forgotten) for an entry that must not be in memory."""
+    for finding in find_long(new):
+        raise FindingsError(f"not added: {finding.message}", slug="refused-text", hint=finding.hint)
+    for finding in (*find_unsafe(new), *find_forgotten(tombstones_here(workspace), new)):
+        slug = "forgotten" if finding.code == "forgotten" else "refused-text"
+        raise FindingsError(f"not added: the text {finding.message}", slug=slug, hint=finding.hint)
+
+
+def _waits_for_commit(entry: Entry) -> bool:
+    """Return whether an entry quotes a session, and no person accepted it, who would commit it."""
+    is_accepted = any(line.startswith("accepted ") for line in entry.evidence)
+    return not is_accepted and any(line.startswith("session:") for line in entry.evidence)
 
 
 def quote_person(
@@ -105,78 +137,116 @@ def quote_person(
     home: Path,
     now: datetime,
 ) -> Entry:
-    """The entry with a person's words as its evidence, or what steers in a turn of that number, and cites of what was
-    edited because of them. `keys` name the session.
+    """Return an entry with the words of a person as its evidence.
 
-    Raises UsageError: bad-scope, too-many-marks, opposite-of-the-quotes, and what `read_session`, `find_quote` and
-    `find_turn` raise.
+    Files that were edited because of these words become its cites, if it has none.
+
+    Args:
+        workspace: the repository and its configuration.
+        entry: the entry.
+        quoted: the words, or the number of a turn whose steering words are quoted.
+        keys: the keys of the session.
+        home: the home of the user, where agents store transcripts.
+        now: the time.
+
+    Raises:
+        UsageError: bad-scope, too-many-marks, opposite-of-the-quotes, and the errors of
+            `read_session`, `find_quote` and `find_turn`.
     """
     from memory_ci.memory.named_code import read_cite
-    from memory_ci.memory.quotes import MAX_MARKS, check_title, find_quote, find_turn
+    from memory_ci.memory.quotes import check_title, find_quote, find_turn
     from memory_ci.sessions.quote import read_session
 
     if parse_target(entry.scope or "project").name == "institutional":
+        message = "no quote makes a learning institutional"
         hint = "Leave --scope out: people promote what always holds."
-        raise UsageError("no quote makes a learning institutional", slug="bad-scope", hint=hint)
+        raise UsageError(message, slug="bad-scope", hint=hint)
     session = read_session(workspace, keys, home, now)
-    evidence, edited = (
-        find_turn(session, quoted) if isinstance(quoted, int) else find_quote(session, quoted)
-    )
+    if isinstance(quoted, int):
+        evidence, edited = find_turn(session, quoted)
+    else:
+        evidence, edited = find_quote(session, quoted)
     if entry.adoption != "rejected":
         check_title(session, entry.title, evidence)
-    mark = f"session:{session.key}#".encode()
-    if sum(data.count(mark) for data in _read_kept(workspace).values()) >= MAX_MARKS:
-        message = f"the session {session.key} added {MAX_MARKS} quotes already"
-        raise UsageError(
-            message,
-            slug="too-many-marks",
-            hint="Tell the person; anybody adds a note without a quote.",
-        )
+    _refuse_many_quotes(workspace, session.key)
+
     cites = list(entry.cites)
-    for path in edited if not cites else ():
-        with suppress(UsageError):  # what HEAD does not have yet
-            cites.append(read_cite(workspace, path))
+    if not cites:
+        for path in edited:
+            with suppress(UsageError):  # HEAD does not have the file yet
+                cites.append(read_cite(workspace, path))
     return replace(entry, evidence=(evidence,), cites=tuple(cites))
 
 
+def _refuse_many_quotes(workspace: Workspace, session_key: str) -> None:
+    """Raise UsageError (too-many-marks) if memory has the most quotes that a session may add."""
+    from memory_ci.memory.quotes import MAX_MARKS
+
+    mark = f"session:{session_key}#".encode()
+    count = sum(data.count(mark) for data in _read_texts(workspace).values())
+    if count >= MAX_MARKS:
+        message = f"the session {session_key} added {MAX_MARKS} quotes already"
+        hint = "Tell the person; anybody adds a note without a quote."
+        raise UsageError(message, slug="too-many-marks", hint=hint)
+
+
 def _find_known(workspace: Workspace, new: Located) -> Located | None:
-    """An entry that says the same where it is for; few files hold its words, but for case and blanks."""
-    words = " ".join(new.entry.body.lower().split())
-    for path, data in _read_kept(workspace).items():
-        if words in " ".join(data.decode("utf-8", "replace").lower().split()):
-            for known in load_file(path, data, workspace.config.scopes).entries:
-                if is_kept(new, known):
-                    return known
+    """Return an entry of the same scope that says the same as a new one, None if there is none.
+
+    Only files that hold the words of its body are parsed, which are few.
+    """
+    words = _fold(new.entry.body)
+    for path, data in _read_texts(workspace).items():
+        if words not in _fold(data.decode("utf-8", "replace")):
+            continue
+        for located in load_file(path, data, workspace.config.scopes).entries:
+            if is_kept(new, located):
+                return located
     return None
 
 
-def _read_kept(workspace: Workspace) -> dict[str, bytes]:
-    """The memory files of the work tree, and the notes that wait for a commit, by path."""
-    kept = read_files(workspace.repo, list_memory_files(workspace, None), MAX_FILE_BYTES)
-    found = {readable_path(content.file): content.data or b"" for content in kept}
-    if not (workspace.repo.git_dir / NOTES).is_dir():
-        return found
-    from memory_ci.sessions.marked_notes import (
-        read_pending,
-    )  # modules that most notes need not wait for
+def _fold(text: str) -> str:
+    """Return a text in lower case, with one blank between words."""
+    return " ".join(text.lower().split())
 
-    return read_pending(workspace) | found
+
+def _read_texts(workspace: Workspace) -> dict[str, bytes]:
+    """Return the memory files of the work tree, and the notes that wait for a commit, by path."""
+    contents = read_files(workspace.repo, list_memory_files(workspace, None), MAX_FILE_BYTES)
+    texts = {readable_path(content.file): content.data or b"" for content in contents}
+    if not (workspace.repo.git_dir / NOTES).is_dir():
+        return texts
+    from memory_ci.sessions.marked_notes import read_pending  # most notes need not wait for it
+
+    return read_pending(workspace) | texts
 
 
 def split_text(text: str) -> tuple[str, str]:
-    """Title and body of a learning written as free text: its first line, and the rest. Raises UsageError (empty-entry)
-    when there is no text."""
-    first, _, body = text.strip().partition("\n")
-    title = HEADING_MARK.sub("", first).strip()
+    """Return the title and body of free text: its first line and the others.
+
+    Raises:
+        UsageError: there is no text (empty-entry).
+    """
+    first_line, _, body = text.strip().partition("\n")
+    title = HEADING_MARK.sub("", first_line).strip()
     if not title:
-        raise UsageError(
-            "there is nothing to add", slug="empty-entry", hint="Write a title line, then the body."
-        )
+        hint = "Write a title line, then the body."
+        raise UsageError("there is nothing to add", slug="empty-entry", hint=hint)
     return title, body.strip()
 
 
 def draft_entry(entry_id: str, today: date, text: tuple[str, str], **fields: object) -> Entry:
-    """A new active entry; raises UsageError (bad-value) for a field out of its range."""
+    """Return a new active entry.
+
+    Args:
+        entry_id: its id.
+        today: the day of its creation.
+        text: its title and body.
+        **fields: its other fields.
+
+    Raises:
+        UsageError: a field is out of its range (bad-value).
+    """
     title, body = text
     values = {
         "id": entry_id,

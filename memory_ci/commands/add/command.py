@@ -19,13 +19,13 @@ def add_command(
     text: str | None,
     title: str | None,
     body: str | None,
-    **arguments: Any,  # noqa: ANN401 - those of add.run, each as its option makes it
+    **arguments: Any,  # noqa: ANN401 - the arguments of add.run
 ) -> None:
     """Put a learning into the inbox.
 
-    It becomes a file of its own under .memory/inbox/, so that two branches never conflict; `record` folds it into
-    its scope's file. TEXT is the same as --title. Without either the text is read from standard input, or written in
-    your editor: first line the title, then the body.
+    It becomes a file of its own under .memory/inbox/, so that two branches never conflict; `record`
+    folds it into its scope's file. TEXT is the same as --title. Without either the text is read
+    from standard input, or written in your editor: first line the title, then the body.
 
     \b
     Example:

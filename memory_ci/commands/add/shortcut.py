@@ -1,4 +1,4 @@
-"""`memory-ci add`: its options as a table, and what it does once they are read, by click or by `shortcut`."""
+"""`memory-ci add` with or without click: the table of its options, and its run."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from memory_ci.findings import printable
 from memory_ci.records.entry import NEW_IMPORTANCE, Domain, Entry, EntryType
 
 if TYPE_CHECKING:
+    from memory_ci.commands.add.add import Added
     from memory_ci.memory.workspace import Workspace
 
 TEMPLATE = """
@@ -63,8 +64,11 @@ OPTIONS = (
 
 
 def read_words(words: tuple[str, ...], values: dict[str, Any]) -> dict[str, Any] | None:
-    """The arguments of `run` for these words and options; None where it is click's to say what they are."""
-    if len(words) + (values["title"] is not None) != 1:
+    """Return the arguments of `run` for words and options, None if click has to parse them."""
+    titles = len(words)
+    if values["title"] is not None:
+        titles += 1
+    if titles != 1:
         return None
     return {**values, "text": words[0] if words else None, "importance": NEW_IMPORTANCE}
 
@@ -84,70 +88,87 @@ def run(
     dry_run: bool,
     as_json: bool,
 ) -> None:
-    """Write the entry into the inbox, unless it is known, and say which file it is in."""
+    """Write an entry into the inbox, unless memory has it, and print its file."""
     import uuid
 
     from memory_ci.commands.add.add import add_entry, draft_entry, split_text
 
     title = title if text is None else text
     if title is None and quote == "-":
-        raise UsageError(
-            "standard input has the quote", slug="bad-quote", hint="Give the title as an argument."
-        )
-    learning = split_text(
-        _read_text() if title is None else utf8(f"{' '.join(title.split())}\n{body or ''}")
-    )
-    place = workspace()
+        hint = "Give the title as an argument."
+        raise UsageError("standard input has the quote", slug="bad-quote", hint=hint)
+    if title is None:
+        learning = split_text(_read_text())
+    else:
+        title_line = " ".join(title.split())
+        learning = split_text(utf8(f"{title_line}\n{body or ''}"))
+
+    here = workspace()
     fields: dict[str, object] = {
         "type": type_,
         "domain": domain,
         "scope": scope,
         "importance": importance,
+        "source": " ".join(utf8(source or "").split()) or None,
     }
-    fields["source"] = " ".join(utf8(source or "").split()) or None
     if cites:
         from memory_ci.memory.named_code import read_cite
 
-        fields["cites"] = tuple(read_cite(place, utf8(one)) for one in cites)
+        fields["cites"] = tuple(read_cite(here, utf8(cite)) for cite in cites)
     entry = draft_entry(str(uuid.uuid4()), today(), learning, **fields)
     if quote is not None or turn is not None:
-        entry = _quote(place, entry, quote, turn)
-    added = add_entry(place, entry, dry_run=dry_run)
+        entry = _quote(here, entry, quote, turn)
+
+    added = add_entry(here, entry, dry_run=dry_run)
     if as_json:
         echo_json(added)
-    elif not added.is_new:
-        say(f"Known already as {added.entry.id} in {printable(added.path)}; nothing written.")
     else:
-        say(f"{'Would add' if dry_run else 'Added'} {printable(added.path)}\n{added.entry.id[:8]}")
-        if added.is_pending:
-            say(
-                "The next commit of this session's work takes it along, else the captured session does.",
-                err=True,
-            )
-        elif not dry_run:
-            say(
-                "Commit it with your work; `memory-ci record` folds it once it is on the branch.",
-                err=True,
-            )
+        _show(added, dry_run)
 
 
-def _quote(place: Workspace, entry: Entry, quote: str | None, turn: int | None) -> Entry:
-    """The entry with the words of a person in the session that runs us."""
+def _show(added: Added, dry_run: bool) -> None:
+    """Print what became of an entry, and what to do next."""
+    path = printable(added.path)
+    if not added.is_new:
+        say(f"Known already as {added.entry.id} in {path}; nothing written.")
+        return
+    did_add = "Would add" if dry_run else "Added"
+    say(f"{did_add} {path}\n{added.entry.id[:8]}")
+    if added.is_pending:
+        say(
+            "The next commit of this session's work takes it along, "
+            "else the captured session does.",
+            err=True,
+        )
+    elif not dry_run:
+        say(
+            "Commit it with your work; `memory-ci record` folds it once it is on the branch.",
+            err=True,
+        )
+
+
+def _quote(here: Workspace, entry: Entry, quote: str | None, turn: int | None) -> Entry:
+    """Return an entry with the words of a person in the session that runs us."""
     import os
 
     from memory_ci.commands.add.add import quote_person
     from memory_ci.sessions.active_session import find_sessions
 
     if quote is not None and turn is not None:
-        raise UsageError(
-            "--quote and --turn name the same words", slug="bad-quote", hint="Give one of them."
-        )
-    quoted = turn if turn is not None else read_input() if quote == "-" else utf8(quote or "")
-    return quote_person(place, entry, quoted, find_sessions(os.environ), Path.home(), now())
+        message = "--quote and --turn name the same words"
+        raise UsageError(message, slug="bad-quote", hint="Give one of them.")
+    quoted: str | int
+    if turn is not None:
+        quoted = turn
+    elif quote == "-":
+        quoted = read_input()
+    else:
+        quoted = utf8(quote or "")
+    return quote_person(here, entry, quoted, find_sessions(os.environ), Path.home(), now())
 
 
 def _read_text() -> str:
-    """Standard input if something is piped in, else what is written in the editor."""
+    """Return standard input if something is piped in, else the text written in the editor."""
     if has_input():
         return read_input()
     from click import edit

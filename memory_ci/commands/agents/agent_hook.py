@@ -1,15 +1,15 @@
-"""The one hook of agents: memory is read when a session starts, at a prompt and at a file; a session is captured.
+"""The hook of agents: serves memory at starts, prompts and files, and captures sessions.
 
-An agent that a person corrects is asked to mark what it was taught (`correction`).
+At a correction of a person it asks the agent to note what was corrected (`correction`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
@@ -27,23 +27,30 @@ from memory_ci.sources.agent_events import (
     parse_event,
 )
 
-# Agents that run several files of hooks for one event: the first hook answers.
+if TYPE_CHECKING:
+    from memory_ci.commands.retrieve.options import RetrieveOptions
+
 DOUBLING = ("copilot", "cursor", "vscode")
+"""Agents that run several files of hooks for one event: only the first hook answers."""
+
+CAPTURED_AT_STOP = ("codex", "copilot", "cursor", "opencode")
+"""Agents without a reliable event at the end of a session: each end of a turn may be the last."""
 
 
 class HookPlace:
-    """Where an agent works: the directory of an event, and the repository around it, opened once when it is needed."""
+    """The directory of an event and the repository around it, which is opened when it is needed."""
 
     def __init__(self, start: Path) -> None:
         self.start = start
 
     @cached_property
     def bare(self) -> Workspace:
-        """The repository without its configuration, which the note of a session does not need."""
+        """The repository without its configuration, which notes of a session do not need."""
         return Workspace(self._repo, Config())
 
     @cached_property
     def workspace(self) -> Workspace:
+        """The repository with its configuration."""
         return configure(undo_killed_run(self._repo))
 
     @cached_property
@@ -60,8 +67,21 @@ def answer_hook(
     asks: bool,
     asked: Mapping[str, Any] = {},
 ) -> str:
-    """What the hook of `agent` prints for the JSON that it is given; "" for nothing. With `asks` it may ask for a note.
-    `asked` are fields of RetrieveOptions. Raises MemoryCIError, ValueError (the input is not what agents give)."""
+    """Return the output of the hook for an event, "" for none.
+
+    Args:
+        data: the JSON of the event.
+        agent: the name of the agent.
+        name: the name of the event, "" if the JSON names it.
+        now: the time.
+        environ: the environment.
+        asks: the agent may be asked for notes.
+        asked: fields of RetrieveOptions.
+
+    Raises:
+        MemoryCIError: the repository or its memory cannot be read.
+        ValueError: the input is no event of an agent.
+    """
     event = parse_event(data, agent, environ, name)
     if event is None:
         return ""
@@ -76,13 +96,16 @@ def _answer_event(
     asks: bool,
     asked: Mapping[str, Any],
 ) -> str:
-    """What the agent is told; "" for nothing. A session is given nothing twice before it changed or the agent forgot
-    it."""
+    """Return the text for the agent, "" for none.
+
+    An entry is served to a session again only after it changed or the agent forgot it.
+    """
     if event.is_inner or event.prompt.startswith(OURS):
         return ""
     place = HookPlace(Path(event.cwd) if event.cwd else Path.cwd())
     if event.kind in ("stop", "end"):
         return _finish(event, place, now, asks)
+
     from memory_ci.sessions.session_note import alone, claim, note_cleared
 
     if event.kind == "start" and event.source in FORGETTING and event.session:
@@ -93,96 +116,142 @@ def _answer_event(
         event = replace(event, paths=_list_new_files(event, place, now))
         if not event.paths:
             return ""
+
     where = place.workspace
-    if (
-        event.key
-        and event.agent in DOUBLING
-        and not claim(where, event.session, f"{event.kind} {event.key}", now)
-    ):
-        return ""
-    line = ""
+    if event.key and event.agent in DOUBLING:
+        is_first = claim(where, event.session, f"{event.kind} {event.key}", now)
+        if not is_first:
+            return ""
+    request = ""
     if event.kind == "prompt" and event.session:
         from memory_ci.commands.agents.correction import note_prompt
 
-        line = note_prompt(where, event, now, environ, asks)
+        request = note_prompt(where, event, now, environ, asks)
     with alone(where):
-        return _tell(where, event, now, environ, line, asked)
+        return _serve(where, event, now, environ, request=request, asked=asked)
 
 
 def _list_new_files(event: AgentEvent, place: HookPlace, now: datetime) -> tuple[str, ...]:
-    """The files of an event that are there and that the session was not told of. Notes which of them it edited."""
+    """Return the files of an event that the session was not served yet, and note its edits."""
     from memory_ci.memory.workspace import repository_path
     from memory_ci.sessions.session_note import Sign, list_untold, note_sign, read_head
 
-    start = place.start
-    there = [start / path for path in event.paths if (start / path).is_file()]
-    if not (event.session and (there or event.edited)):
-        return tuple(map(str, there))
+    files = [place.start / path for path in event.paths]
+    files = [file for file in files if file.is_file()]
+    if not event.session or not (files or event.edited):
+        return tuple(str(file) for file in files)
     bare = place.bare
     if event.edited:
-        edited = tuple(repository_path(bare, start / path) for path in event.edited)
         sign = Sign(
             agent=event.agent,
             session=event.session,
             at=now,
             transcript=event.transcript,
-            edited=edited,
+            edited=tuple(repository_path(bare, place.start / path) for path in event.edited),
+            branch=read_head(bare),
         )
-        note_sign(bare, replace(sign, branch=read_head(bare)))
-    return tuple(map(str, list_untold(bare, event.session, there)))
+        note_sign(bare, sign)
+    return tuple(str(file) for file in list_untold(bare, event.session, files))
 
 
-def _tell(
+def _serve(
     where: Workspace,
     event: AgentEvent,
     now: datetime,
     environ: Mapping[str, str],
-    line: str,
+    *,
+    request: str,
     asked: Mapping[str, Any],
 ) -> str:
-    """What memory knows, and below it our lines, of which `line` is one."""
-    from memory_ci.commands.retrieve.options import RetrieveOptions
-    from memory_ci.commands.retrieve.retrieve import injected_ids, retrieve
-    from memory_ci.commands.retrieve.text import ASK, HOOK_CHARS, render_asking, render_context
-    from memory_ci.memory.workspace import repository_path
-    from memory_ci.sessions.nudge import nudge_agent
-    from memory_ci.sessions.served_ids import HELD_OUT, record_injected
-    from memory_ci.sessions.session_note import Sign, claim, note_given, note_sign
+    """Return the memory for an event, and our requests below it.
 
-    if event.kind == "prompt" and (nudge := nudge_agent(where, event.session or None, now.date())):
-        line = f"{nudge}\n{line}".rstrip()
-    own = len(ASK) + len(line) + 1
-    bounds = {"session": event.session or None, "total_chars": HOOK_CHARS, "reserved": own}
+    Args:
+        where: the workspace.
+        event: the event.
+        now: the time.
+        environ: the environment.
+        request: a request to the agent, "" for none.
+        asked: fields of RetrieveOptions.
+    """
+    from memory_ci.commands.retrieve.options import RetrieveOptions
+    from memory_ci.commands.retrieve.retrieve import injected_ids
+    from memory_ci.commands.retrieve.text import ASK, HOOK_CHARS, render_asking, render_context
+    from memory_ci.sessions.nudge import nudge_agent
+    from memory_ci.sessions.served_ids import record_injected
+
+    if event.kind == "prompt":
+        nudge = nudge_agent(where, event.session or None, now.date())
+        if nudge:
+            request = f"{nudge}\n{request}".rstrip()
+    bounds = {
+        "session": event.session or None,
+        "total_chars": HOOK_CHARS,
+        "reserved": len(ASK) + len(request) + 1,
+    }
     options = RetrieveOptions(**{**asked, **bounds})
-    files: list[str | None] = [repository_path(where, Path(path)) for path in event.paths]
-    answer = Retrieval(task=event.prompt, mode="lexical")
-    for about in files or [None]:
-        found = retrieve(
-            where, about or event.prompt, replace(options, about=about), now.date(), environ
-        )
-        known = {hit.located for hit in answer.hits}
-        answer = replace(
-            found, hits=(*answer.hits, *(hit for hit in found.hits if hit.located not in known))
-        )
-        if event.session:
-            note_given(where, event.session, found, now, about)
-    ids = injected_ids(answer)
+    retrieval = _retrieve_all(where, event, now, environ, options)
+
+    ids = injected_ids(retrieval)
     record_injected(where, ids, now)
-    is_told = (
-        bool(ids)
-        and bool(event.session)
-        and not claim(where, event.session, "told how to say what helped", now)
+    asks_for_feedback = _note_served(where, event, now, ids)
+    text = render_asking(render_context(retrieval), asks_for_feedback)
+    return f"{text}{request}\n" if request else text
+
+
+def _retrieve_all(
+    where: Workspace,
+    event: AgentEvent,
+    now: datetime,
+    environ: Mapping[str, str],
+    options: RetrieveOptions,
+) -> Retrieval:
+    """Return the entries for the prompt of an event, or for each of its files."""
+    from memory_ci.commands.retrieve.retrieve import retrieve
+    from memory_ci.memory.workspace import repository_path
+    from memory_ci.sessions.session_note import note_given
+
+    files: list[str | None] = [repository_path(where, Path(path)) for path in event.paths]
+    combined = Retrieval(task=event.prompt, mode="lexical")
+    for about in files or [None]:
+        file_options = replace(options, about=about)
+        retrieval = retrieve(where, about or event.prompt, file_options, now.date(), environ)
+        served = {hit.located for hit in combined.hits}
+        new_hits = [hit for hit in retrieval.hits if hit.located not in served]
+        combined = replace(retrieval, hits=(*combined.hits, *new_hits))
+        if event.session:
+            note_given(where, event.session, retrieval, now, about)
+    return combined
+
+
+def _note_served(where: Workspace, event: AgentEvent, now: datetime, ids: Sequence[str]) -> bool:
+    """Note the entries that a session was served.
+
+    Returns:
+        Whether to ask the agent for feedback: once a session, and at each start.
+    """
+    from memory_ci.sessions.served_ids import HELD_OUT
+    from memory_ci.sessions.session_note import Sign, claim, note_sign
+
+    if not ids:
+        return False
+    was_asked = bool(event.session) and not claim(
+        where, event.session, "told how to say what helped", now
     )
-    given = tuple(one for one in ids if not one.startswith(HELD_OUT))
-    if given and event.session:
-        note_sign(where, Sign(agent=event.agent, session=event.session, at=now, given=given))
-    is_asked = bool(ids) and (not is_told or event.kind == "start")
-    return render_asking(render_context(answer), is_asked) + (f"{line}\n" if line else "")
+    served_ids = tuple(entry_id for entry_id in ids if not entry_id.startswith(HELD_OUT))
+    if served_ids and event.session:
+        sign = Sign(agent=event.agent, session=event.session, at=now, given=served_ids)
+        note_sign(where, sign)
+    return not was_asked or event.kind == "start"
 
 
 def _finish(event: AgentEvent, place: HookPlace, now: datetime, asks: bool) -> str:
-    """Capture a session that ended, or may have, as at the end of a turn; the question that ends it, "" for none."""
-    if event.kind == "end" and event.session:
+    """Capture a session at its end, or at the end of a turn that may be its last.
+
+    Returns:
+        The question that ends a turn, "" for none.
+    """
+    is_end = event.kind == "end"
+    if is_end and event.session:
         from memory_ci.sessions.session_note import note_end
 
         note_end(place.workspace, event.agent, event.session, now)
@@ -190,9 +259,9 @@ def _finish(event: AgentEvent, place: HookPlace, now: datetime, asks: bool) -> s
         from memory_ci.sessions.marked_notes import collect_notes
 
         collect_notes(place.bare, f"{event.agent}:{event.session}")
-    if event.kind == "end" or event.agent in ("codex", "copilot", "cursor", "opencode"):
+    if is_end or event.agent in CAPTURED_AT_STOP:
         _capture(event, place, now)
-    if event.kind == "end" or not (asks and event.session and may_tell(event)):
+    if is_end or not asks or not event.session or not may_tell(event):
         return ""
     from memory_ci.commands.agents.correction import ask_once
 
@@ -200,23 +269,13 @@ def _finish(event: AgentEvent, place: HookPlace, now: datetime, asks: bool) -> s
 
 
 def _capture(event: AgentEvent, place: HookPlace, now: datetime) -> None:
-    """Keep the session's digest where the agent says that it keeps a transcript; Copilot's place is known by its id,
-    that of Cursor's command line, which names none, too; opencode has one for all.
+    """Store the digest of a session whose transcript exists.
 
-    Codex runs no hook for a patch inside a shell command: what a turn edited is noted at its end.
+    Codex runs no hook for a patch inside a shell command, so the files that a turn of it edited are
+    noted here.
     """
-    path = Path(event.transcript).expanduser()
-    if event.agent == "copilot" and SAFE.fullmatch(event.session):
-        path = Path.home() / ".copilot/session-state" / event.session / "events.jsonl"
-    elif event.agent == "opencode" and event.session:
-        from memory_ci.sources.transcripts.registry import OPENCODE
-
-        path = Path.home() / OPENCODE
-    elif event.agent == "cursor" and not event.transcript and SAFE.fullmatch(event.session):
-        from memory_ci.sources.transcripts.registry import find_cursor_session
-
-        path = find_cursor_session(Path.home(), place.start, event.session) or path
-    if not path.is_file():
+    transcript = _find_transcript(event, place)
+    if not transcript.is_file():
         return
     from memory_ci.memory.quotes import list_edited
     from memory_ci.memory.workspace import repository_path
@@ -224,18 +283,38 @@ def _capture(event: AgentEvent, place: HookPlace, now: datetime) -> None:
     from memory_ci.sessions.session_note import Sign, note_sign, read_head
 
     where = place.workspace
-    sessions = read_own(where, path, event.agent, event.cwd, event.session)
-    keep(where, path, sessions, now)
-    for session in sessions if event.agent == "codex" else ():
-        if session.id == event.session and (paths := list_edited(session)):
-            edited = tuple(repository_path(where, place.start / path) for path in paths)
-            note_sign(
-                where,
-                Sign(
-                    agent="codex",
-                    session=session.id,
-                    at=now,
-                    edited=edited,
-                    branch=read_head(where),
-                ),
+    sessions = read_own(where, transcript, event.agent, event.cwd, event.session)
+    keep(where, transcript, sessions, now)
+    if event.agent != "codex":
+        return
+    for session in sessions:
+        edited = list_edited(session) if session.id == event.session else ()
+        if edited:
+            sign = Sign(
+                agent="codex",
+                session=session.id,
+                at=now,
+                edited=tuple(repository_path(where, place.start / path) for path in edited),
+                branch=read_head(where),
             )
+            note_sign(where, sign)
+
+
+def _find_transcript(event: AgentEvent, place: HookPlace) -> Path:
+    """Return the path of a session's transcript.
+
+    The event names it, but for three agents: Copilot's path follows from the id of the session,
+    and so does that of Cursor's command line; opencode has one file for all sessions.
+    """
+    path = Path(event.transcript).expanduser()
+    if event.agent == "copilot" and SAFE.fullmatch(event.session):
+        return Path.home() / ".copilot/session-state" / event.session / "events.jsonl"
+    if event.agent == "opencode" and event.session:
+        from memory_ci.sources.transcripts.registry import OPENCODE
+
+        return Path.home() / OPENCODE
+    if event.agent == "cursor" and not event.transcript and SAFE.fullmatch(event.session):
+        from memory_ci.sources.transcripts.registry import find_cursor_session
+
+        return find_cursor_session(Path.home(), place.start, event.session) or path
+    return path

@@ -1,10 +1,11 @@
-"""Commands for agents: their sessions, sessions and capture, and the server that they ask, mcp."""
+"""The command lines of sessions and capture."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Iterable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -13,7 +14,10 @@ from memory_ci.cli.plain import now, progress, say, workspace
 from memory_ci.findings import printable
 from memory_ci.text import plural
 
-MAX_INPUT = 1024 * 1024  # Bytes read of a hook's input, which names a transcript and holds none.
+if TYPE_CHECKING:
+    from memory_ci.sessions.capture import Captured
+
+MAX_INPUT = 1024 * 1024  # bytes of a hook's input, which only names a transcript
 AGENTS = (
     "claude-code",
     "codex",
@@ -24,7 +28,7 @@ AGENTS = (
     "aider",
     "openhands",
 )
-"""As the readers of transcripts name them."""
+"""The names of agents that the readers of transcripts use."""
 
 
 @click.command("sessions")
@@ -47,8 +51,8 @@ def sessions_command(
 ) -> None:
     """List agent sessions, and what was found in each.
 
-    Without PATH: the sessions that Claude Code, Codex, Gemini CLI, Copilot CLI, opencode, Cursor, SpecStory and Aider
-    keep of this directory.
+    Without PATH: the sessions that Claude Code, Codex, Gemini CLI, Copilot CLI, opencode, Cursor,
+    SpecStory and Aider keep of this directory.
 
     \b
     Example:
@@ -57,54 +61,58 @@ def sessions_command(
       memory-ci sessions --purge 79e9becd --remote origin
     """
     if is_purge:
-        from memory_ci.sessions.capture import places_of, purge
-
         if bool(paths) == is_every:
             raise click.UsageError("--purge needs the ids of sessions, or --all.")
-        refs = purge(
-            workspace(),
-            [str(path) for path in paths],
-            every=is_every,
-            remote=remote,
-            dry_run=dry_run,
-        )
-        if not refs:
-            _say_none(places_of(remote))
-        did = "Would delete" if dry_run else "Deleted"
-        show(
-            {"dry_run": dry_run, "refs": refs},
-            (f"{did} {':'.join(ref.split('/')[-2:])}" for ref in refs),
-            as_json,
-        )
+        _purge([str(path) for path in paths], is_every, remote, dry_run, as_json)
     elif is_every or remote or dry_run:
         raise click.UsageError("--all, --remote and --dry-run go with --purge.")
     elif is_captured:
-        from memory_ci.sessions.capture import list_captured, places_of
-
-        stored = list_captured(workspace())
-        if not stored:
-            _say_none(places_of())
-        show(stored, (printable(f"{one.at:%Y-%m-%d %H:%M}  {one.key}") for one in stored), as_json)
+        _list_captured(as_json)
     else:
         _list(paths, with_words, as_json)
 
 
 def _say_none(places: Iterable[str]) -> None:
-    """Say on stderr that nothing was found, so that stdout holds results alone."""
+    """Print on stderr that no session was found; stdout holds results alone."""
     say(f"No session found in {printable(', '.join(places))}", err=True)
 
 
+def _purge(ids: list[str], is_every: bool, remote: str, dry_run: bool, as_json: bool) -> None:
+    """Delete captured sessions, and print their names."""
+    from memory_ci.sessions.capture import places_of, purge
+
+    refs = purge(workspace(), ids, every=is_every, remote=remote, dry_run=dry_run)
+    if not refs:
+        _say_none(places_of(remote))
+    deleted = "Would delete" if dry_run else "Deleted"
+    names = [":".join(ref.split("/")[-2:]) for ref in refs]
+    show({"dry_run": dry_run, "refs": refs}, [f"{deleted} {name}" for name in names], as_json)
+
+
+def _list_captured(as_json: bool) -> None:
+    """Print the captured sessions of this repository."""
+    from memory_ci.sessions.capture import list_captured, places_of
+
+    stored = list_captured(workspace())
+    if not stored:
+        _say_none(places_of())
+    lines = [printable(f"{session.at:%Y-%m-%d %H:%M}  {session.key}") for session in stored]
+    show(stored, lines, as_json)
+
+
 def _list(paths: tuple[Path, ...], with_words: bool, as_json: bool) -> None:
+    """Print the sessions of some transcripts, or of this directory."""
     from memory_ci.commands.agents.text import render_human, render_sessions
     from memory_ci.sessions.transcripts import list_sessions
 
     with progress("Reading sessions"):
-        found = list_sessions(paths, Path.home(), Path.cwd())
-    for path in found.skipped:
+        listing = list_sessions(paths, Path.home(), Path.cwd())
+    for path in listing.skipped:
         say(f"Skipped: {printable(path)} is no transcript of a known format", err=True)
-    if not found.sessions and not found.skipped:
-        _say_none(found.places)
-    show(found, (render_human if with_words else render_sessions)(found.sessions), as_json)
+    if not listing.sessions and not listing.skipped:
+        _say_none(listing.places)
+    render = render_human if with_words else render_sessions
+    show(listing, render(listing.sessions), as_json)
 
 
 @click.command("capture")
@@ -122,9 +130,9 @@ def capture_command(
 ) -> None:
     """Keep a digest of an agent's session in this repository, under refs/memory-ci/sessions/.
 
-    PATH is a transcript; `-` takes the JSON that agents give their hooks on standard input; without it, the newest
-    transcript of this project is taken. Secrets are masked, what tools answered is left out, and nothing of it enters
-    the work tree. A session captured twice is stored once.
+    PATH is a transcript; `-` takes the JSON that agents give their hooks on standard input; without
+    it, the newest transcript of this project is taken. Secrets are masked, what tools answered is
+    left out, and nothing of it enters the work tree. A session captured twice is stored once.
 
     \b
     Example:
@@ -136,28 +144,47 @@ def capture_command(
         return
     try:
         _capture(path, agent or "", dry_run, as_json=False, is_silent=True)
-    except Exception as error:  # noqa: BLE001 - whatever goes wrong here, the agent's session has to end well
+    except Exception as error:  # noqa: BLE001 - the session of the agent has to end well
         say(f"memory-ci: session not captured: {printable(str(error))}", err=True)
 
 
 def _capture(
     path: str | None, agent: str, dry_run: bool, as_json: bool, is_silent: bool = False
 ) -> None:
+    """Capture a transcript and print what was stored.
+
+    Args:
+        path: the transcript, `-` for a hook's input that names it, None for the newest one.
+        agent: the agent whose sessions are captured, "" for any.
+        dry_run: store nothing.
+        as_json: print JSON.
+        is_silent: print nothing.
+    """
     from memory_ci.sessions.capture import capture, find_newest, parse_hook_input
 
     cwd = ""
     if path == "-":
         file, cwd = parse_hook_input(sys.stdin.buffer.read(MAX_INPUT))
-    where = workspace()
+    here = workspace()
     if path != "-":
-        file = Path(path) if path else find_newest(where, Path.home(), agent)
-    captured = capture(where, file, now(), agent=agent, cwd=cwd, dry_run=dry_run)
-    lines = []
-    for one in captured:
-        did = "Would keep" if dry_run else "Kept" if one.is_new else "Known already:"
-        counted = f"{plural(one.human_turns, 'human turn')}, {plural(one.bytes, 'byte')}"
-        told = f"{did} {one.session}: {counted}{', with the transcript' if one.has_full else ''}"
-        expired = f"Not kept: {one.session} is older than sessions.keep_days allows"
-        lines += [expired] if one.is_expired else [told, one.ref]
-    if not is_silent:
-        show({"dry_run": dry_run, "captured": captured}, map(printable, lines), as_json)
+        file = Path(path) if path else find_newest(here, Path.home(), agent)
+    sessions = capture(here, file, now(), agent=agent, cwd=cwd, dry_run=dry_run)
+    if is_silent:
+        return
+    lines: list[str] = []
+    for session in sessions:
+        lines += _describe(session, dry_run)
+    result = {"dry_run": dry_run, "captured": sessions}
+    show(result, [printable(line) for line in lines], as_json)
+
+
+def _describe(session: Captured, dry_run: bool) -> list[str]:
+    """Return the lines on a captured session."""
+    if session.is_expired:
+        return [f"Not kept: {session.session} is older than sessions.keep_days allows"]
+    result = "Kept" if session.is_new else "Known already:"
+    if dry_run:
+        result = "Would keep"
+    size = f"{plural(session.human_turns, 'human turn')}, {plural(session.bytes, 'byte')}"
+    transcript = ", with the transcript" if session.has_full else ""
+    return [f"{result} {session.session}: {size}{transcript}", session.ref]

@@ -1,20 +1,18 @@
-"""Correction: an agent that a person corrects is asked to note what it was taught, at the prompt and at the turn's end.
+"""Requests to an agent, when a person corrects it, to note the correction.
 
-What was asked is kept in the note of the session. Whether a note was added is seen by the notes that there are, for the
-commands of an agent may not write to the git directory (Codex's sandbox).
+The agent is asked at the prompt and at the end of the turn. Questions are noted in the file of the
+session. Notes are found by comparing their ids, because commands of an agent may not write to the
+git directory (Codex's sandbox).
 """
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from datetime import datetime
-from itertools import takewhile
 from pathlib import Path
-
-from msgspec.structs import replace
 
 from memory_ci.commands.agents.text import render_asking_for_feedback, render_asking_to_mark
 from memory_ci.errors import MemoryCIError
@@ -25,93 +23,133 @@ from memory_ci.sessions.marked_notes import list_note_ids
 from memory_ci.sessions.session_note import Sign, claim, list_signs, note_sign, read_head
 from memory_ci.sources.agent_events import AgentEvent
 
-MAX_NUDGES = 3
-MAX_DOUBTED = 3  # Entries that one question names.
-MAX_DOUBT = 300  # Characters of a prompt that says no more than that something does not hold.
-# How a person says of what memory gave that it does not hold.
+MAX_NUDGES = 3  # requests of each kind in a session
+MAX_DOUBTED = 3  # entries that one question names
+MAX_DOUBT = 300  # characters of a prompt that says no more than that something does not hold
 DOUBT = re.compile(
-    r"\b(?:outdated|out[- ]of[- ]date|obsolete|stale|superseded|no longer (?:true|so|valid|holds?|applies|the case)"
-    r"|not (?:true|valid|so|the case) any ?more|(?:does|do) ?(?:n.t| not) (?:hold|apply) any ?more)\b",
+    r"\b(?:outdated|out[- ]of[- ]date|obsolete|stale|superseded"
+    r"|no longer (?:true|so|valid|holds?|applies|the case)"
+    r"|not (?:true|valid|so|the case) any ?more"
+    r"|(?:does|do) ?(?:n.t| not) (?:hold|apply) any ?more)\b",
     re.IGNORECASE,
 )
+"""How a person says that an entry does not hold any more."""
 
-# What stands in a transcript where a person refused a tool call (Claude Code, Gemini CLI); Codex keeps no words.
 REFUSED = re.compile(rb"user doesn't want to|\[Operation Cancelled\] Reason:")
-TAIL = 1 << 18  # Bytes of a transcript that one turn seldom exceeds.
-# Agents whose transcripts are read: of others no words can be proved, and none are asked for.
+"""Text of a transcript where a person refused a tool call: Claude Code, Gemini CLI.
+
+Codex stores no words.
+"""
+
+TAIL = 1 << 18  # bytes of a transcript that one turn seldom exceeds
 QUOTABLE = ("claude-code", "codex", "gemini", "copilot", "opencode")
+"""Agents whose transcripts are read; of others no quote can be proved, and none is asked for."""
 
 
 def note_prompt(
     where: Workspace, event: AgentEvent, now: datetime, environ: Mapping[str, str], asks: bool
 ) -> str:
-    """Note a prompt; what the agent is asked if a person steers by it, or says that what it was given does not hold:
-    each three times in a session; "" otherwise. Raises RepositoryError (write-failed)."""
-    from memory_ci.extraction.wording import find_steering  # 20 ms that the end of a turn spares
+    """Note a prompt, and return a request to the agent.
 
-    # A program may write the prompt: Claude Code tells, and `codex exec` runs no hooks.
-    is_headless = (
-        event.agent == "claude-code" and environ.get("CLAUDE_CODE_ENTRYPOINT", "cli") != "cli"
-    )
+    The agent is asked for a note if a person steers it by the prompt, and for feedback if the
+    person says that a served entry does not hold, each three times in a session at most.
+
+    Args:
+        where: the workspace.
+        event: the prompt.
+        now: the time.
+        environ: the environment.
+        asks: the agent may be asked.
+
+    Returns:
+        The request, "" for none.
+
+    Raises:
+        RepositoryError: write-failed.
+    """
+    from memory_ci.extraction.wording import find_steering  # 20 ms that the end of a turn saves
+
+    # A program may write the prompt: Claude Code says so, and `codex exec` runs no hooks.
+    entrypoint = environ.get("CLAUDE_CODE_ENTRYPOINT", "cli")
+    is_headless = event.agent == "claude-code" and entrypoint != "cli"
     may_ask = asks and not is_headless
     steers = may_ask and bool(find_steering(event.prompt))
-    doubted: Iterable[str] = ()
+    doubted_ids: list[str] = []
     if may_ask and len(event.prompt) <= MAX_DOUBT and DOUBT.search(event.prompt):
-        # the entries that the turn before was given, the last first
-        turn = takewhile(
-            lambda sign: not sign.is_prompt, reversed(list_signs(where, event.session))
-        )
-        doubted = dict.fromkeys(one for sign in turn for one in sign.given)
+        doubted_ids = _list_last_served(where, event.session)
+
     sign = Sign(
-        agent=event.agent, session=event.session, at=now, transcript=event.transcript, steers=steers
+        agent=event.agent,
+        session=event.session,
+        at=now,
+        transcript=event.transcript,
+        steers=steers,
+        notes=len(list_note_ids(where)),
+        branch=read_head(where),
+        head=find_commit(where.repo, "HEAD") or "",
     )
-    head = find_commit(where.repo, "HEAD") or ""
-    note_sign(
-        where, replace(sign, notes=len(list_note_ids(where)), branch=read_head(where), head=head)
-    )
-    if doubted and any(
-        claim(where, event.session, f"doubt {number}", now) for number in range(MAX_NUDGES)
-    ):
-        return render_asking_for_feedback(tuple(doubted)[:MAX_DOUBTED])
-    if steers and any(
-        claim(where, event.session, f"nudge {number}", now) for number in range(MAX_NUDGES)
-    ):
+    note_sign(where, sign)
+    if doubted_ids and _claim_any(where, event.session, "doubt", now):
+        return render_asking_for_feedback(doubted_ids[:MAX_DOUBTED])
+    if steers and _claim_any(where, event.session, "nudge", now):
         return render_asking_to_mark(event.agent in QUOTABLE)
     return ""
 
 
+def _list_last_served(where: Workspace, session: str) -> list[str]:
+    """Return the ids of entries that were served since the last prompt, the newest first."""
+    ids: dict[str, None] = {}
+    for sign in reversed(list_signs(where, session)):
+        if sign.is_prompt:
+            break
+        ids |= dict.fromkeys(sign.given)
+    return list(ids)
+
+
+def _claim_any(where: Workspace, session: str, name: str, now: datetime) -> bool:
+    """Return whether a session has a request of a kind left, and count it."""
+    return any(claim(where, session, f"{name} {number}", now) for number in range(MAX_NUDGES))
+
+
 def ask_once(where: Workspace, event: AgentEvent, now: datetime) -> str:
-    """The question at the end of a turn, once a session: a person steered, or refused a tool call with words, and no
-    note was added since; "" otherwise. Raises RepositoryError (write-failed)."""
-    signs = (
-        []
-        if event.is_again
-        else [sign for sign in list_signs(where, event.session) if sign.is_prompt]
-    )
-    steered = [sign for sign in signs if sign.steers] or (
-        signs[-1:] if signs and _has_refused(where, event) else []
-    )
-    if not steered or len(list_note_ids(where)) > steered[-1].notes:
+    """Return the question at the end of a turn, once a session, "" for none.
+
+    It is asked if a person steered, or refused a tool call with words, and no note was added since.
+
+    Raises:
+        RepositoryError: write-failed.
+    """
+    if event.is_again:
         return ""
-    return (
-        render_asking_to_mark(event.agent in QUOTABLE, True)
-        if claim(where, event.session, "asked", now)
-        else ""
-    )
+    prompts = [sign for sign in list_signs(where, event.session) if sign.is_prompt]
+    steering = [sign for sign in prompts if sign.steers]
+    if not steering and prompts and _has_refused(where, event):
+        steering = prompts[-1:]
+    if not steering or len(list_note_ids(where)) > steering[-1].notes:
+        return ""
+    if not claim(where, event.session, "asked", now):
+        return ""
+    return render_asking_to_mark(event.agent in QUOTABLE, is_end=True)
 
 
 def _has_refused(where: Workspace, event: AgentEvent) -> bool:
-    """Whether a person's last words refuse a tool call; of most transcripts the end alone is looked at."""
+    """Return whether the last words of a person refuse a tool call.
+
+    Of most transcripts only the end is read.
+    """
+    path = Path(event.transcript).expanduser()
     with suppress(OSError, MemoryCIError):
-        with open_regular(path := Path(event.transcript).expanduser()) as stream:
-            stream.seek(-min(TAIL, stream.seek(0, os.SEEK_END)), os.SEEK_CUR)
+        with open_regular(path) as stream:
+            size = stream.seek(0, os.SEEK_END)
+            stream.seek(-min(TAIL, size), os.SEEK_CUR)
             if not REFUSED.search(stream.read(TAIL)):
                 return False
         from memory_ci.memory.quotes import list_turns
         from memory_ci.sessions.capture import read_own
 
-        own = (
-            session for session in read_own(where, path, event.agent) if session.id == event.session
-        )
-        return [turn.kind for session in own for turn in list_turns(session)][-1:] == ["rejection"]
+        kinds: list[str] = []
+        for session in read_own(where, path, event.agent):
+            if session.id == event.session:
+                kinds += [turn.kind for turn in list_turns(session)]
+        return kinds[-1:] == ["rejection"]
     return False

@@ -1,4 +1,7 @@
-"""memory-ci hook: what git calls, hooks and the merge driver. Hidden; a hook never stands in the way of a commit."""
+"""The hidden command lines of `memory-ci hook`: git's hooks, agents' hooks and the merge driver.
+
+A hook never makes a commit fail.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +35,10 @@ def hook_command() -> None:
 @click.argument("message_file", type=click.Path(path_type=Path))
 @click.argument("rest", nargs=-1)
 def prepare_commit_msg(message_file: Path, rest: tuple[str, ...]) -> None:
-    """Add trailers: what the work since the last commit was given, and the agent's session that makes the commit.
+    """Add trailers to a commit message.
+
+    They name what the work since the last commit was given, and the agent's session that makes the
+    commit.
 
     \b
     Example:
@@ -42,9 +48,10 @@ def prepare_commit_msg(message_file: Path, rest: tuple[str, ...]) -> None:
     from memory_ci.sessions.served_ids import add_retrieved_trailer
 
     with _harmless("no trailer added"):
-        where = workspace(is_quiet=True)
-        add_retrieved_trailer(where, message_file, rest[0] if rest else "")
-        add_session_trailer(where, message_file, os.environ, now())
+        here = workspace(is_quiet=True)
+        source = rest[0] if rest else ""
+        add_retrieved_trailer(here, message_file, source)
+        add_session_trailer(here, message_file, os.environ, now())
 
 
 @hook_command.command("pre-commit", hidden=True)
@@ -67,7 +74,9 @@ def pre_commit(rest: tuple[str, ...]) -> None:
 @click.argument("remote", required=False, envvar="PRE_COMMIT_REMOTE_NAME", default="origin")
 @click.argument("rest", nargs=-1)
 def pre_push(remote: str, rest: tuple[str, ...]) -> None:
-    """Send the captured sessions that a remote lacks, if `sessions.push` lets them. pre-commit names it by a variable.
+    """Send the captured sessions that a remote lacks, if `sessions.push` lets them.
+
+    pre-commit names the remote by a variable.
 
     \b
     Example:
@@ -76,8 +85,9 @@ def pre_push(remote: str, rest: tuple[str, ...]) -> None:
     from memory_ci.sessions.active_session import push_sessions
 
     with _harmless("sessions not pushed"):
-        if said := push_sessions(workspace(is_quiet=True), remote, os.environ, now()):
-            say(f"memory-ci: {printable(said)}", err=True)
+        message = push_sessions(workspace(is_quiet=True), remote, os.environ, now())
+        if message:
+            say(f"memory-ci: {printable(message)}", err=True)
     with _harmless("no nudge"):
         _nudge()
 
@@ -94,7 +104,9 @@ def pre_push(remote: str, rest: tuple[str, ...]) -> None:
     help="A hook in the home: silent without memory, or where the project has one.",
 )
 def agent(agent: str, event: str, no_ask: bool, user: bool) -> None:
-    """Answer an event of a coding agent, whose JSON is read from standard input; always exit status 0.
+    """Answer an event of a coding agent, whose JSON is read from standard input.
+
+    The exit status is always 0.
 
     \b
     Example:
@@ -109,7 +121,9 @@ def agent(agent: str, event: str, no_ask: bool, user: bool) -> None:
 )
 @click.argument("rest", nargs=-1)
 def sync(detached: bool, rest: tuple[str, ...]) -> None:
-    """Bring the index up to the work tree after git moved it. Says nothing and never fails: retrieval can do the same.
+    """Bring the index up to the work tree after git moved it.
+
+    It says nothing and never fails: retrieval can do the same.
 
     \b
     Example:
@@ -117,7 +131,7 @@ def sync(detached: bool, rest: tuple[str, ...]) -> None:
     """
     from memory_ci.memory.prewarm import detach, prewarm
 
-    with suppress(Exception):  # a fault of ours, too, is the next retrieval's to report
+    with suppress(Exception):  # the next retrieval reports it
         if detached:
             detach()
         prewarm(Path.cwd())
@@ -129,8 +143,9 @@ def sync(detached: bool, rest: tuple[str, ...]) -> None:
 @click.argument("theirs", type=click.Path(path_type=Path))
 @click.argument("path")
 def merge(base: Path, ours: Path, theirs: Path, path: str) -> None:
-    """Merge a memory file entry by entry (one of episodes by documents) into OURS, as git asks its merge drivers to;
-    exit status 1 on a conflict.
+    """Merge a memory file entry by entry into OURS, as git asks its merge drivers to.
+
+    A file of episodes is merged by documents. Exit status 1 on a conflict.
 
     \b
     Example:
@@ -149,22 +164,25 @@ def merge(base: Path, ours: Path, theirs: Path, path: str) -> None:
 
 
 def _nudge() -> None:
-    """Say on stderr, once a session, that memory has not changed for long; not for a tag, nor a branch that is deleted.
+    """Print on stderr, once a session, that memory has not changed for long.
 
-    A terminal is no input of git's: who calls the hook by hand is not waited for.
+    Pushes of tags and deletions of branches do not count. Input from a terminal is not of git, and
+    is not waited for.
     """
     from memory_ci.sessions.nudge import is_branch_pushed, nudge_once, session_of
 
-    updates = () if sys.stdin is None or sys.stdin.isatty() else sys.stdin.buffer
+    has_input = sys.stdin is not None and not sys.stdin.isatty()
+    updates = sys.stdin.buffer if has_input else ()
     if not is_branch_pushed(updates, os.environ):
         return
-    if line := nudge_once(workspace(is_quiet=True), session_of(os.environ), today()):
+    line = nudge_once(workspace(is_quiet=True), session_of(os.environ), today())
+    if line:
         say(line, err=True)
 
 
 @contextmanager
 def _harmless(failed: str) -> Iterator[None]:
-    """Whatever goes wrong, a fault of ours too, is one line on stderr: git goes on."""
+    """Print any error, bugs included, as one line on stderr, so that git goes on."""
     try:
         yield
     except Exception as error:  # noqa: BLE001 - pre-commit makes of our exit status git's

@@ -1,4 +1,4 @@
-"""`memory-ci hook agent`: what coding agents call at each event, without click: a prompt waits for it."""
+"""`memory-ci hook agent` without click: coding agents call it at each event, and a prompt waits."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 from memory_ci.cli.plain import Option, echo, now
 from memory_ci.findings import printable
 
-MAX_INPUT = 8 * 1024 * 1024  # Bytes read of an event; a prompt is what a person typed or pasted.
+MAX_INPUT = 8 * 1024 * 1024  # bytes of an event; a prompt is typed or pasted by a person
 OPTIONS = (
     Option("--for agent", "Whose hooks these are.", default="claude-code", metavar="NAME"),
     Option("--no-ask", "Never ask the agent to note what a person taught it.", kind=bool),
@@ -24,9 +24,16 @@ OPTIONS = (
 
 
 def run(agent: str, event: str, no_ask: bool, user: bool, asked: Mapping[str, Any] = {}) -> None:
-    """Answer one event in the agent's dialect. Whatever goes wrong is said on standard error: the agent goes on.
+    """Answer an event in the format of an agent.
 
-    `asked` are options of `retrieve --hook`, the first form of this command.
+    Errors are printed on standard error, so that the agent goes on.
+
+    Args:
+        agent: the name of the agent.
+        event: the name of the event, "" if the input names it.
+        no_ask: do not ask the agent for notes.
+        user: the hook is in the home of the user.
+        asked: options of `retrieve --hook`, the first form of this command.
     """
     from memory_ci.commands.agents.agent_hook import answer_hook
 
@@ -38,10 +45,10 @@ def run(agent: str, event: str, no_ask: bool, user: bool, asked: Mapping[str, An
             if not answers_for_user(data, agent):
                 return
         echo(answer_hook(data, agent, event, now(), os.environ, not no_ask, asked))
-    except Exception as error:  # noqa: BLE001 - an agent goes on without memory, but it must go on
+    except Exception as error:  # noqa: BLE001 - an agent must go on, even without memory
         echo(f"memory-ci: nothing done: {printable(str(error))}\n", err=True)
 
 
 def read_words(words: tuple[str, ...], values: dict[str, Any]) -> dict[str, Any] | None:
-    """The arguments of `run`; None for another hook, which click reads."""
+    """Return the arguments of `run`, None for a hook whose command line click parses."""
     return values if words == ("agent",) else None

@@ -1,8 +1,9 @@
-"""Check: is every memory file in order? Files are read, never written."""
+"""The check of memory and episode files; it reads files and writes none."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence, Set
+from itertools import chain
 from pathlib import Path
 
 import msgspec
@@ -29,11 +30,20 @@ from memory_ci.records.report import Finding, LoadedFile
 from memory_ci.store.layout import serves_prose
 from memory_ci.store.manual_notes import find_remarks
 
-HINT = "`memory-ci why` says what was said of it. Mend it, retire it, or say that it helped; nothing is done on its own."
+LOW_UTILITY_HINT = (
+    "`memory-ci why` says what was said of it. Mend it, retire it, or say that it helped; "
+    "nothing is done on its own."
+)
 
 
 class CheckReport(msgspec.Struct, frozen=True):
-    """What was checked and what was found, in the order of files and lines."""
+    """The result of a check.
+
+    Attributes:
+        files: the number of checked files.
+        entries: the number of entries in them.
+        findings: the findings, in the order of files and lines.
+    """
 
     files: int
     entries: int
@@ -41,6 +51,7 @@ class CheckReport(msgspec.Struct, frozen=True):
 
     @property
     def is_ok(self) -> bool:
+        """Whether no finding is an error."""
         return all(finding.level != "error" for finding in self.findings)
 
 
@@ -50,70 +61,93 @@ def check_memory(
     paths: Sequence[Path] = (),
     known: Sequence[TreeFile] | None = None,
 ) -> CheckReport:
-    """Findings in the memory and episode files of a view (work tree, STAGED or a revision); only in `paths` if given.
+    """Check the memory and episode files of a view.
 
-    `known` are the files of that view, where they were listed already.
-    Raises UsageError (not-a-memory-file) for a path that no scope claims.
+    Args:
+        workspace: the repository and its configuration.
+        view: a revision, STAGED, or None for the work tree.
+        paths: the files to report on, none for all.
+        known: the files of the view, if they were listed already.
+
+    Raises:
+        UsageError: no scope claims a path (not-a-memory-file).
     """
     listed = list_indexed_files(workspace, view) if known is None else known
     files = [file for file in listed if not is_told(file)]
-    if episodes := [file for file in listed if is_told(file)]:
-        from memory_ci.store.episodes import (
-            is_episode_path,
-        )  # only where there are any: a commit waits for this
+    episodes = _select_episodes(listed)
+    wanted_paths = {repository_path(workspace, path) for path in paths}
+    _refuse_other_paths(wanted_paths, [*files, *episodes])
 
-        episodes = [file for file in episodes if is_episode_path(file.path)]
-    wanted = {repository_path(workspace, path) for path in paths}
-    for path in sorted(wanted - {readable_path(file) for file in (*files, *episodes)}):
-        hint = "MEMORY.md, institutional.md and .memory/inbox/*.md are; `scopes:` in the configuration adds others."
-        raise UsageError(
-            f"{path} is not a memory file of this view", slug="not-a-memory-file", hint=hint
-        )
-    loaded: list[LoadedFile] = []
-    findings: list[Finding] = []
+    loaded_files: list[LoadedFile] = []
+    findings: set[Finding] = {*workspace.findings}
     for data, parsed, file in read_memory(workspace, files):
-        loaded.append(file)
-        # What must not be in memory: credentials, injections, hidden characters.
-        findings += find_credentials(file.path, data)
-        findings += find_remarks(
-            parsed, serves_prose=serves_prose(file.path, workspace.config.scopes)
-        )
-        findings += screen(file, credentials=False).findings
-    memory = LoadedMemory(tuple(loaded))
+        loaded_files.append(file)
+        is_prose = serves_prose(file.path, workspace.config.scopes)
+        # Credentials, injections and hidden characters must not be in memory.
+        findings.update(find_credentials(file.path, data))
+        findings.update(find_remarks(parsed, serves_prose=is_prose))
+        findings.update(screen(file, credentials=False).findings)
+
+    memory = LoadedMemory(tuple(loaded_files))
     root = workspace.repo.root
     if not paths and root is not None and (root / workspace.config.export.path).is_file():
-        from memory_ci.memory.agents_block import find_stale  # likewise
+        from memory_ci.memory.agents_block import find_stale  # a commit waits for each import
 
-        findings += find_stale(workspace, view, memory.files)
-    findings += _check_episodes(workspace, view, episodes, memory)
-    first: dict[str, Located] = {}
-    for place in memory.located:
-        if (other := first.setdefault(place.entry.id, place)) is not place:
-            message = f"the id {place.entry.id[:8]} stands at {other.path}:{other.line} already"
-            hint = "Remove one, or give one a new id."
-            findings.append(Finding(place.path, place.line, "duplicate-id", message, hint))
-    found = {
-        *findings,
-        *memory.findings,
-        *_find_dangling(workspace, view, memory),
-        *workspace.findings,
-    }
-    shown = [finding for finding in found if not wanted or finding.path in wanted]
+        findings.update(find_stale(workspace, view, memory.files))
+    findings.update(_check_episodes(workspace, view, episodes, memory))
+    findings.update(_find_duplicate_ids(memory))
+    findings.update(memory.findings)
+    findings.update(_find_dangling(workspace, view, memory))
+
+    shown = [finding for finding in findings if not wanted_paths or finding.path in wanted_paths]
     shown.sort(key=lambda finding: (finding.path, finding.line, finding.code, finding.message))
-    return CheckReport(len(wanted or (*files, *episodes)), len(memory.located), tuple(shown))
+    file_count = len(wanted_paths) if wanted_paths else len(files) + len(episodes)
+    return CheckReport(file_count, len(memory.located), tuple(shown))
+
+
+def _select_episodes(listed: Sequence[TreeFile]) -> list[TreeFile]:
+    """Return the episode files of a view."""
+    told_files = [file for file in listed if is_told(file)]
+    if not told_files:
+        return []
+    from memory_ci.store.episodes import is_episode_path  # a commit waits for each import
+
+    return [file for file in told_files if is_episode_path(file.path)]
+
+
+def _refuse_other_paths(wanted_paths: Set[str], files: Iterable[TreeFile]) -> None:
+    """Raise UsageError (not-a-memory-file) if a path is none of the files of a view."""
+    other_paths = wanted_paths - {readable_path(file) for file in files}
+    if other_paths:
+        message = f"{min(other_paths)} is not a memory file of this view"
+        hint = (
+            "MEMORY.md, institutional.md and .memory/inbox/*.md are; "
+            "`scopes:` in the configuration adds others."
+        )
+        raise UsageError(message, slug="not-a-memory-file", hint=hint)
+
+
+def _find_duplicate_ids(memory: LoadedMemory) -> Iterator[Finding]:
+    first_places: dict[str, Located] = {}
+    for place in memory.located:
+        first = first_places.setdefault(place.entry.id, place)
+        if first is not place:
+            message = f"the id {place.entry.id[:8]} stands at {first.path}:{first.line} already"
+            hint = "Remove one, or give one a new id."
+            yield Finding(place.path, place.line, "duplicate-id", message, hint)
 
 
 def _find_dangling(
     workspace: Workspace, view: str | None, memory: LoadedMemory
 ) -> Iterator[Finding]:
-    """Return the warnings for relations to an id that no entry has; history is asked only if there is one."""
+    """Find relations to an id that no entry has; history is read only if there are any."""
     ids = {relation.id for _, relation in list_dangling(memory.located)}
     if not ids:
         return
-    from memory_ci.memory.lookup import list_retired_ids  # only then: a commit waits for this
+    from memory_ci.memory.lookup import list_retired_ids  # a commit waits for each import
 
-    rev = "HEAD" if view in (None, STAGED) else view
-    head = find_commit(workspace.repo, rev)
+    revision = "HEAD" if view in (None, STAGED) else view
+    head = find_commit(workspace.repo, revision)
     retired = list_retired_ids(workspace, head, ids) if head else frozenset[str]()
     yield from find_dangling(memory.located, retired)
 
@@ -121,24 +155,26 @@ def _find_dangling(
 def list_sources(
     workspace: Workspace, view: str | None, findings: Iterable[Finding]
 ) -> dict[tuple[str, int], str]:
-    """The lines that findings are about, by path and number, as a view has them."""
+    """Return the lines of findings in a view, by path and line number."""
     wanted = {(finding.path, finding.line) for finding in findings}
     files = list_view(workspace, view, sorted({path for path, _ in wanted}))
-    return {
-        (content.file.path, number): line
-        for content in read_files(workspace.repo, files, MAX_FILE_BYTES)
-        for number, line in enumerate(
-            (content.data or b"").decode("utf-8", "replace").splitlines(), start=1
-        )
-        if (content.file.path, number) in wanted
-    }
+    sources: dict[tuple[str, int], str] = {}
+    for content in read_files(workspace.repo, files, MAX_FILE_BYTES):
+        text = (content.data or b"").decode("utf-8", "replace")
+        for number, line in enumerate(text.splitlines(), start=1):
+            if (content.file.path, number) in wanted:
+                sources[content.file.path, number] = line
+    return sources
 
 
 def _check_episodes(
     workspace: Workspace, view: str | None, files: Sequence[TreeFile], memory: LoadedMemory
 ) -> Iterator[Finding]:
-    """What is not in order in episodes, and a notice for each entry in use that they speak ill of. Of the stage only
-    what the next commit changes is read: there may be thousands, and a commit waits for this."""
+    """Check episodes, and find the entries in use that their feedback is against.
+
+    Of staged files only those that the next commit changes are read: there may be thousands, and
+    a commit waits for this.
+    """
     if not files:
         return
     from memory_ci.memory.episodes import (
@@ -150,20 +186,24 @@ def _check_episodes(
     if view == STAGED:
         head = find_commit(workspace.repo, "HEAD")
         committed = list_episode_files(workspace, head) if head else ()
-        known = {(file.path, file.oid) for file in committed}
-        new = [file for file in files if (file.path, file.oid) not in known]
-        yield from find_episode_findings(read_episode_files(workspace, new))
+        committed_blobs = {(file.path, file.oid) for file in committed}
+        changed = [file for file in files if (file.path, file.oid) not in committed_blobs]
+        yield from find_episode_findings(read_episode_files(workspace, changed))
         return
-    read = read_episode_files(workspace, files)
-    yield from find_episode_findings(read)
+
+    episode_files = read_episode_files(workspace, files)
+    yield from find_episode_findings(episode_files)
     from memory_ci.lifecycle.episodes import find_heirs_among, list_feedback
     from memory_ci.lifecycle.utility import replay
 
-    feedback = list_feedback(telling for _, file in read for telling in file.tellings)
+    tellings = chain.from_iterable(file.tellings for _, file in episode_files)
     heirs = find_heirs_among(place.entry for place in memory.located)
-    utilities = replay(feedback, workspace.config.episodes.ignored_policy, heirs=heirs)
+    policy = workspace.config.episodes.ignored_policy
+    utilities = replay(list_feedback(tellings), policy, heirs=heirs)
     for place in memory.located:
         utility = utilities.get(place.entry.id)
         if utility is not None and utility.is_low and place.entry.status != "retired":
             message = f"utility {utility.value:.2f} after {utility.events} events of feedback"
-            yield Finding(place.path, place.line, "low-utility", message, HINT, "notice")
+            yield Finding(
+                place.path, place.line, "low-utility", message, LOW_UTILITY_HINT, "notice"
+            )

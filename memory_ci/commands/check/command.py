@@ -1,11 +1,12 @@
-"""Commands that check and mend memory files: check, verify, fmt, resolve."""
+"""The command lines of check, verify, fmt, resolve and migrate."""
 
 from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -34,11 +35,10 @@ from memory_ci.findings import printable
 from memory_ci.text import plural
 
 if TYPE_CHECKING:
-    pass
-
-if TYPE_CHECKING:
     from memory_ci.commands.check.check import CheckReport
+    from memory_ci.commands.check.fix import Moved
     from memory_ci.memory.workspace import Workspace
+    from memory_ci.store.manual_notes import Adopted
 
 
 @click.command("check")
@@ -53,7 +53,8 @@ if TYPE_CHECKING:
 @at_option
 @flag(
     "--fix",
-    help="First make entries of what was written by hand, and move what this branch added into the inbox.",
+    help="First make entries of what was written by hand, and move what this branch added into "
+    "the inbox.",
 )
 @option(
     "--base",
@@ -73,8 +74,8 @@ def check_command(
 ) -> None:
     """Check that every memory file is in order.
 
-    Findings are printed as FILE:LINE. Files are read, and rewritten only by --fix. Exit status 1 means that there are
-    errors; warnings alone leave it 0.
+    Findings are printed as FILE:LINE. Files are read, and rewritten only by --fix. Exit status 1
+    means that there are errors; warnings alone leave it 0.
 
     \b
     Example:
@@ -94,42 +95,51 @@ def check_command(
         )
     if (base or dry_run) and not fix:
         raise click.UsageError("--base and --dry-run belong to --fix.")
-    where = workspace(is_quiet=True)  # what is told on stderr elsewhere is a finding here
+    here = workspace(is_quiet=True)  # its warnings are findings here
+    adopted: tuple[Adopted, ...] = ()
+    moved: tuple[Moved, ...] = ()
     if fix:
         from memory_ci.commands.check.fix import adopt_by_hand, move_to_inbox
 
-        adopted, moved = (
-            adopt_by_hand(where, today(), dry_run=dry_run),
-            move_to_inbox(where, base, dry_run=dry_run),
-        )
-    else:
-        adopted, moved = (), ()
-    report = check_memory(where, STAGED if staged else view, paths)
+        adopted = adopt_by_hand(here, today(), dry_run=dry_run)
+        moved = move_to_inbox(here, base, dry_run=dry_run)
+
+    checked_view = STAGED if staged else view
+    report = check_memory(here, checked_view, paths)
     if written is not None:
         from memory_ci.commands.check.verify import add_range_findings
 
-        report = add_range_findings(where, report, written)
+        report = add_range_findings(here, report, written)
     if as_json:
-        counted = {
-            "ok": report.is_ok,
-            "files": report.files,
-            "entries": report.entries,
-            "findings": report.findings,
-        }
-        echo_json(
-            counted | ({"adopted": adopted, "moved": moved, "dry_run": dry_run} if fix else {})
-        )
+        result = _to_json(report)
+        if fix:
+            result |= {"adopted": adopted, "moved": moved, "dry_run": dry_run}
+        echo_json(result)
     else:
-        for one in adopted:
-            given = ", ".join(one.fields) or "a front matter"
-            would = "would give" if dry_run else "gave"
-            say(printable(f"{would} {one.title!r} at {one.path}:{one.line} {given}"))
-        for entry in moved:
-            say(
-                f"{'would move' if dry_run else 'moved'} {entry.title!r} from {entry.source} to {entry.path}"
-            )
-        check.show_findings(report, where, STAGED if staged else view)
+        _show_fixes(adopted, moved, dry_run)
+        check.show_findings(report, here, checked_view)
     raise SystemExit(0 if report.is_ok else 1)
+
+
+def _to_json(report: CheckReport) -> dict[str, Any]:
+    return {
+        "ok": report.is_ok,
+        "files": report.files,
+        "entries": report.entries,
+        "findings": report.findings,
+    }
+
+
+def _show_fixes(adopted: Sequence[Adopted], moved: Sequence[Moved], dry_run: bool) -> None:
+    """Print what `check --fix` did, or would do."""
+    gave = "would give" if dry_run else "gave"
+    for heading in adopted:
+        fields = ", ".join(heading.fields) or "a front matter"
+        place = f"{heading.path}:{heading.line}"
+        say(printable(f"{gave} {heading.title!r} at {place} {fields}"))
+    did_move = "would move" if dry_run else "moved"
+    for entry in moved:
+        say(f"{did_move} {entry.title!r} from {entry.source} to {entry.path}")
 
 
 @click.command("verify")
@@ -150,9 +160,10 @@ def check_command(
 def verify_command(base: str | None, head: str, is_fork: bool, form: str) -> None:
     """Check what a change does to memory, before it is merged.
 
-    Besides what `check` finds: entries that come back from the dead, entries that a merge dropped, what a fork may not
-    change, priorities that no person set, entries whose code the change touches, and whether the index builds. Commits
-    alone are read; nothing is written, and no secret is needed. Exit status 1 means that there are errors.
+    Besides what `check` finds: entries that come back from the dead, entries that a merge dropped,
+    what a fork may not change, priorities that no person set, entries whose code the change
+    touches, and whether the index builds. Commits alone are read; nothing is written, and no secret
+    is needed. Exit status 1 means that there are errors.
 
     \b
     Example:
@@ -161,28 +172,28 @@ def verify_command(base: str | None, head: str, is_fork: bool, form: str) -> Non
     """
     from memory_ci.commands.check.verify import verify_change
 
-    where = committed_workspace()
+    here = committed_workspace()
     with progress("Checking"):
-        report = verify_change(where, base, head, is_fork=is_fork)
-    show_report(report, form, where, head)
+        report = verify_change(here, base, head, is_fork=is_fork)
+    show_report(report, form, here, head)
     raise SystemExit(0 if report.is_ok else 1)
 
 
 def show_report(
     report: CheckReport, form: str, where: Workspace | None = None, view: str | None = None
 ) -> None:
-    """Findings on stdout, for a person, a runner or a program; the verdict on stderr."""
+    """Print findings on stdout, and their counts on stderr.
+
+    Args:
+        report: the findings.
+        form: `text`, `github` (annotations of GitHub Actions), or `json`.
+        where: the workspace to read lines from.
+        view: the view of the workspace that was checked.
+    """
     if form == "json":
-        echo_json(
-            {
-                "ok": report.is_ok,
-                "files": report.files,
-                "entries": report.entries,
-                "findings": report.findings,
-            }
-        )
+        echo_json(_to_json(report))
     elif form == "github":
-        import secrets  # with the next, 3 ms that `check` need not pay at each commit
+        import secrets  # with the next import 3 ms, which `check` saves at each commit
 
         from memory_ci.findings import render_annotations
 
@@ -199,8 +210,8 @@ def show_report(
 def fmt_command(paths: tuple[Path, ...], is_check: bool, dry_run: bool, as_json: bool) -> None:
     """Write memory files in their canonical form.
 
-    Keys in one order, quoted alike, one blank line between entries. Prose, comments, unknown keys and line endings
-    stay; what cannot be read is not touched. All memory files, or those of PATHS.
+    Keys in one order, quoted alike, one blank line between entries. Prose, comments, unknown keys
+    and line endings stay; what cannot be read is not touched. All memory files, or those of PATHS.
 
     \b
     Example:
@@ -212,21 +223,16 @@ def fmt_command(paths: tuple[Path, ...], is_check: bool, dry_run: bool, as_json:
     is_dry = dry_run or is_check
     report = format_memory(workspace(), paths, dry_run=is_dry)
     warn(report.findings)
-    told = {
+    result = {
         "ok": not report.changed,
         "files": report.files,
         "changed": report.changed,
         "written": not is_dry,
     }
-    lines = (
-        f"{'would format' if is_dry else 'formatted'} {printable(path)}" for path in report.changed
-    )
-    show(
-        told,
-        lines,
-        as_json,
-        [f"{plural(report.files, 'file')}, {len(report.changed)} not canonical"],
-    )
+    did_format = "would format" if is_dry else "formatted"
+    lines = [f"{did_format} {printable(path)}" for path in report.changed]
+    counts = f"{plural(report.files, 'file')}, {len(report.changed)} not canonical"
+    show(result, lines, as_json, [counts])
     raise SystemExit(1 if is_check and report.changed else 0)
 
 
@@ -244,8 +250,9 @@ def resolve_command(
 ) -> None:
     """Merge the base into a branch, memory files entry by entry.
 
-    For a pull request that a forge reports as conflicting: forges merge lines, and know no merge driver. It works
-    without `memory-ci install`. Where anything conflicts, nothing is merged. Fetch first; this does not.
+    For a pull request that a forge reports as conflicting: forges merge lines, and know no merge
+    driver. It works without `memory-ci install`. Where anything conflicts, nothing is merged. Fetch
+    first; this does not.
 
     \b
     Example:
@@ -254,13 +261,20 @@ def resolve_command(
     """
     from memory_ci.commands.check.resolve import resolve_branch
 
-    done = resolve_branch(workspace(), sys.executable, branch, base, push=push, dry_run=dry_run)
-    told = f"Merged {done.base} into {done.branch}: {done.before[:12]} is now {done.after[:12]}."
+    merged = resolve_branch(workspace(), sys.executable, branch, base, push=push, dry_run=dry_run)
     if dry_run:
-        told = f"{done.base} merges into {done.branch} without a conflict; nothing was changed."
-    elif done.before == done.after:
-        told = f"{done.branch} holds {done.base} already."
-    show(done, [told, *([f"Pushed to {done.pushed_to}."] if done.pushed_to else [])], as_json)
+        line = f"{merged.base} merges into {merged.branch} without a conflict; nothing was changed."
+    elif merged.before == merged.after:
+        line = f"{merged.branch} holds {merged.base} already."
+    else:
+        line = (
+            f"Merged {merged.base} into {merged.branch}: "
+            f"{merged.before[:12]} is now {merged.after[:12]}."
+        )
+    lines = [line]
+    if merged.pushed_to:
+        lines.append(f"Pushed to {merged.pushed_to}.")
+    show(merged, lines, as_json)
 
 
 @click.command("migrate")
@@ -275,8 +289,8 @@ def resolve_command(
 def migrate_command(to: int | None, branch: str | None, dry_run: bool, as_json: bool) -> None:
     """Bring the memory files of a branch to the newest format, or back.
 
-    One commit, if anything changes. What this version does not know stays as it is. What a format is:
-    `memory-ci help compatibility`.
+    One commit, if anything changes. What this version does not know stays as it is. What a format
+    is: `memory-ci help compatibility`.
 
     \b
     Example:
@@ -285,10 +299,12 @@ def migrate_command(to: int | None, branch: str | None, dry_run: bool, as_json: 
     """
     from memory_ci.commands.check.migrate import migrate
 
+    here = committed_workspace()
     in_actions = "GITHUB_ACTIONS" in os.environ
-    done = migrate(committed_workspace(), branch, to, now(), dry_run=dry_run, in_actions=in_actions)
-    lines = [f"Nothing to do: the files are of format {done.after}."]
-    if done.files:
-        did = f"{'Would migrate' if dry_run else 'Migrated'} from format {done.before} to {done.after}:"
-        lines = [did, *(f"  {printable(path)}" for path in done.files)]
-    show(done, lines, as_json)
+    migration = migrate(here, branch, to, now(), dry_run=dry_run, in_actions=in_actions)
+    lines = [f"Nothing to do: the files are of format {migration.after}."]
+    if migration.files:
+        did_migrate = "Would migrate" if dry_run else "Migrated"
+        lines = [f"{did_migrate} from format {migration.before} to {migration.after}:"]
+        lines += [f"  {printable(path)}" for path in migration.files]
+    show(migration, lines, as_json)

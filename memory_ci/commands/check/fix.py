@@ -1,14 +1,15 @@
-"""Fix: what was written by hand becomes entries, and those that a branch appended move to the inbox.
+"""Rewrites of memory files: text written by hand becomes entries, new entries move to the inbox.
 
-And fmt: memory files of the work tree in their canonical form. All are computed before the first is written.
+And the canonical form of `fmt`. All texts are computed before the first file is written.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from datetime import date
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 from msgspec.structs import replace
@@ -28,9 +29,11 @@ from memory_ci.memory.workspace import (
     select_files,
     work_tree,
 )
+from memory_ci.records.config import ScopePatterns
+from memory_ci.records.entry import ScopeOf
 from memory_ci.records.names import HEADS
 from memory_ci.records.report import Finding
-from memory_ci.store.document import MemoryFile, parse_memory_file, render_memory_file
+from memory_ci.store.document import MemoryFile, Segment, parse_memory_file, render_memory_file
 from memory_ci.store.edits import canonical_file, edit_file
 from memory_ci.store.files import write_file
 from memory_ci.store.layout import (
@@ -46,7 +49,13 @@ ORIGIN = "refs/remotes/origin/"
 
 
 class FmtReport(msgspec.Struct, frozen=True):
-    """How many files were looked at, which are not canonical, and what in the files could not be read."""
+    """The result of `fmt`.
+
+    Attributes:
+        files: the number of files.
+        changed: the paths of files that are not canonical.
+        findings: the lines that cannot be read.
+    """
 
     files: int
     changed: tuple[str, ...]
@@ -54,7 +63,7 @@ class FmtReport(msgspec.Struct, frozen=True):
 
 
 class Moved(msgspec.Struct, frozen=True):
-    """An entry that was in the file `source` and is in the inbox file `path` now."""
+    """An entry that was moved from the file `source` to the inbox file `path`."""
 
     entry_id: str
     title: str
@@ -62,133 +71,211 @@ class Moved(msgspec.Struct, frozen=True):
     path: str
 
 
+class _FileMove(NamedTuple):
+    """The new entries of a file that move to the inbox.
+
+    Attributes:
+        path: the file.
+        fragments: the text of each new inbox file.
+        remainder: the new text of the file, None to remove it.
+    """
+
+    path: str
+    fragments: dict[Moved, bytes]
+    remainder: bytes | None
+
+
 def format_memory(
     workspace: Workspace, paths: Sequence[Path] = (), *, dry_run: bool = False
 ) -> FmtReport:
-    """Write the memory files of the work tree, or those of `paths`, in canonical form; with `dry_run` only say which.
+    """Write memory files of the work tree in canonical form.
 
-    What is written is cited, too; an entry without cites is in canonical form all the same.
+    The cites of entries are written, too; an entry without cites is canonical all the same.
 
-    Raises UsageError (not-a-memory-file), UnreadableMemoryError (unsafe-rewrite), RepositoryError (bare-repository,
-    write-failed).
+    Args:
+        workspace: the repository and its configuration.
+        paths: the files, none for all.
+        dry_run: write nothing.
+
+    Raises:
+        UsageError: not-a-memory-file.
+        UnreadableMemoryError: unsafe-rewrite.
+        RepositoryError: bare-repository, write-failed.
     """
     root = work_tree(workspace)
     files = select_files(workspace, paths)
-    read: dict[str, bytes] = {}
-    texts: dict[str, bytes] = {}
+    old_texts: dict[str, bytes] = {}
+    new_texts: dict[str, bytes] = {}
     findings: list[Finding] = []
     for file, (data, _, loaded) in zip(files, read_memory(workspace, files), strict=True):
-        findings += (finding for finding in loaded.findings if finding.level == "error")
+        findings += [finding for finding in loaded.findings if finding.level == "error"]
         formatted = canonical_file(loaded.path, data)
-        read[file.path] = data
+        old_texts[file.path] = data
         if formatted != data:
-            texts[file.path] = formatted
+            new_texts[file.path] = formatted
+
     if not dry_run:
-        texts |= cite_files(workspace, read | texts)
-        for path, text in texts.items():
+        new_texts |= cite_files(workspace, old_texts | new_texts)
+        for path, text in new_texts.items():
             write_file(root / path, text, root)
-    return FmtReport(len(files), tuple(texts), tuple(findings))
+    return FmtReport(len(files), tuple(new_texts), tuple(findings))
 
 
 def adopt_by_hand(
     workspace: Workspace, today: date, *, dry_run: bool = False
 ) -> tuple[Adopted, ...]:
-    """Give each heading of the work tree's memory files that is no entry a front matter, and each entry its fields.
-    Raises RepositoryError (bare-repository, write-failed)."""
+    """Make entries of headings that were written by hand, and complete the fields of entries.
+
+    Raises:
+        RepositoryError: bare-repository, write-failed.
+    """
     root = work_tree(workspace)
     patterns = workspace.config.scopes
-    adopted: list[Adopted] = []
-    past: frozenset[str] = frozenset()
+    all_adopted: list[Adopted] = []
+    past_ids: frozenset[str] = frozenset()
     for content in read_files(workspace.repo, select_files(workspace, ()), MAX_FILE_BYTES):
-        path, data = content.file.path, content.data or b""
+        path = content.file.path
+        data = content.data or b""
         is_prose = serves_prose(path, patterns)
-        text, done = adopt(path, data, today, serves_prose=is_prose)
-        if done:  # seldom, and only then history is asked: a removed entry does not come back under its id
-            if not past:
-                past = (
-                    list_past_ids(workspace, "HEAD")
-                    if find_commit(workspace.repo, "HEAD")
-                    else frozenset()
-                )
-                past |= {place.entry.id for place in load_memory(workspace, None).located}
-            text, done = adopt(path, data, today, serves_prose=is_prose, past=past)
-        adopted += done
-        if done and not dry_run:
-            write_file(root / path, cite_files(workspace, {path: text}).get(path, text), root)
-    return tuple(adopted)
+        text, adopted = adopt(path, data, today, serves_prose=is_prose)
+        if not adopted:
+            continue
+
+        # History is slow to read, so it is read only now: a removed entry must not get its id back.
+        past_ids = past_ids or _list_used_ids(workspace)
+        text, adopted = adopt(path, data, today, serves_prose=is_prose, past=past_ids)
+        all_adopted += adopted
+        if adopted and not dry_run:
+            cited_texts = cite_files(workspace, {path: text})
+            write_file(root / path, cited_texts.get(path, text), root)
+    return tuple(all_adopted)
+
+
+def _list_used_ids(workspace: Workspace) -> frozenset[str]:
+    """Return the ids of all entries in the history and the work tree."""
+    past_ids: frozenset[str] = frozenset()
+    if find_commit(workspace.repo, "HEAD"):
+        past_ids = list_past_ids(workspace, "HEAD")
+    return past_ids | {place.entry.id for place in load_memory(workspace, None).located}
 
 
 def move_to_inbox(
     workspace: Workspace, base: str | None = None, *, dry_run: bool = False
 ) -> tuple[Moved, ...]:
-    """Move what the work tree's scope files have and the commit where the branch started has not.
+    """Move entries that a branch added to scope files into the inbox.
 
-    On the default branch itself nothing moves, unless `base` is named: there, entries belong into their files.
-    Raises RepositoryError: bare-repository, unknown-revision, write-failed; UsageError (no-base);
-    UnreadableMemoryError (unsafe-rewrite).
+    On the default branch nothing moves, unless `base` is named: there, entries belong into their
+    files.
+
+    Args:
+        workspace: the repository and its configuration.
+        base: the revision where the branch started, None for the default branch.
+        dry_run: write nothing.
+
+    Raises:
+        RepositoryError: bare-repository, unknown-revision, write-failed.
+        UsageError: no-base.
+        UnreadableMemoryError: unsafe-rewrite.
     """
     root = work_tree(workspace)
     moved: list[Moved] = []
-    for fragments, path, rest in _plan(workspace, base):
-        moved += fragments
-        for fragment, text in fragments.items() if not dry_run else ():
+    for move in _plan_moves(workspace, base):
+        moved += move.fragments
+        if dry_run:
+            continue
+        for fragment, text in move.fragments.items():
             write_file(root / fragment.path, text, root)
-        if rest is not None and not dry_run:
-            write_file(root / path, rest, root)
-        elif not dry_run:
-            (root / path).unlink()
+        if move.remainder is not None:
+            write_file(root / move.path, move.remainder, root)
+        else:
+            (root / move.path).unlink()
     return tuple(moved)
 
 
-def _plan(
-    workspace: Workspace, base: str | None
-) -> Iterator[tuple[dict[Moved, bytes], str, bytes | None]]:
-    """For each file with entries to move: their fragments, its path, and what is left of it (None: nothing)."""
-    repo, branch, ref = (
-        workspace.repo,
-        head_branch(workspace.repo),
-        base or find_base(workspace.repo),
-    )
-    if base is None and branch in (ref, ref.replace(ORIGIN, HEADS)):
+def _plan_moves(workspace: Workspace, base: str | None) -> Iterator[_FileMove]:
+    """Plan the moves of each file with entries to move."""
+    repo = workspace.repo
+    branch = head_branch(repo)
+    base_ref = base or find_base(repo)
+    if base is None and branch in (base_ref, base_ref.replace(ORIGIN, HEADS)):
         return  # the default branch itself
-    start = find_merge_base(repo, resolve_commit(repo, "HEAD"), resolve_commit(repo, ref))
+    start = find_merge_base(repo, resolve_commit(repo, "HEAD"), resolve_commit(repo, base_ref))
     if start is None:
-        hint = "Name the branch that this one started from with --base; a shallow clone may not hold the commit."
-        raise UsageError(f"HEAD and {ref} have no commit in common", slug="no-base", hint=hint)
-    patterns, fork = workspace.config.scopes, workspace.at(start)
-    now = Counter(place.entry.id for place in load_memory(workspace, None).located)
-    new = {entry_id for entry_id, count in now.items() if count == 1} - fork.places.keys()
+        message = f"HEAD and {base_ref} have no commit in common"
+        hint = (
+            "Name the branch that this one started from with --base; "
+            "a shallow clone may not hold the commit."
+        )
+        raise UsageError(message, slug="no-base", hint=hint)
+
+    snapshot = workspace.at(start)
+    new_ids = _list_unique_ids(workspace) - snapshot.places.keys()
     files = list_memory_files(workspace, None)
-    before = fork.read(file.path for file in files)
-    for content in read_files(workspace.repo, files, MAX_FILE_BYTES):
+    base_texts = snapshot.read(file.path for file in files)
+    for content in read_files(repo, files, MAX_FILE_BYTES):
         path = content.file.path
-        scope = classify_scope(path, patterns)
-        if (
-            content.data is None
-            or is_fragment(path)
-            or scope is None
-            or scope_path(scope, patterns) != path
-        ):
+        scope = _find_scope(path, workspace.config.scopes)
+        if content.data is None or scope is None:
             continue
-        file = parse_memory_file(path, content.data)
-        moved = [(s, s.entry) for s in file.segments if s.entry is not None and s.entry.id in new]
-        if not moved:
-            continue
-        fragments = {}
-        for segment, entry in moved:
-            scoped = replace(entry, scope=scope.target)
-            text = edit_file(MemoryFile(path, (segment,), ()), updated=[scoped]).segments[0].raw
-            told = Moved(entry.id, entry.title, path, fragment_path(entry.id))
-            fragments[told] = (text.replace("\r\n", "\n").rstrip() + "\n").encode()
-        rest = edit_file(file, removed=[entry for _, entry in moved])
-        data = render_memory_file(rest)
-        if file.segments[-1] is moved[-1][0]:
-            data = data.rstrip() + file.newline.encode() if data.strip() else b""
-        if (
-            old := before.get(path)
-        ) is not None:  # byte for byte what it was before, if only blank lines differ
-            known = parse_memory_file(path, old).segments
-            same = [s.raw.rstrip() for s in rest.segments] == [s.raw.rstrip() for s in known]
-            yield fragments, path, old if same else data
-        else:
-            yield fragments, path, data or None
+        move = _plan_move(path, content.data, scope.target, new_ids, base_texts.get(path))
+        if move is not None:
+            yield move
+
+
+def _list_unique_ids(workspace: Workspace) -> set[str]:
+    """Return the ids that one entry of the work tree has."""
+    counts = Counter(place.entry.id for place in load_memory(workspace, None).located)
+    return {entry_id for entry_id, count in counts.items() if count == 1}
+
+
+def _find_scope(path: str, patterns: ScopePatterns) -> ScopeOf | None:
+    """Return the scope whose entries are folded into a file, None if it is no such file."""
+    scope = classify_scope(path, patterns)
+    if scope is None or is_fragment(path) or scope_path(scope, patterns) != path:
+        return None
+    return scope
+
+
+def _plan_move(
+    path: str, data: bytes, target: str, new_ids: Set[str], base_text: bytes | None
+) -> _FileMove | None:
+    """Plan the move of new entries of a file, None if it has none.
+
+    Args:
+        path: the file.
+        data: its text.
+        target: the scope that entries of the file get.
+        new_ids: the ids of new entries.
+        base_text: its text at the commit where the branch started, None for no file.
+    """
+    file = parse_memory_file(path, data)
+    new_entries = [
+        (segment, segment.entry)
+        for segment in file.segments
+        if segment.entry is not None and segment.entry.id in new_ids
+    ]
+    if not new_entries:
+        return None
+
+    fragments: dict[Moved, bytes] = {}
+    for segment, entry in new_entries:
+        scoped = replace(entry, scope=target)
+        edited = edit_file(MemoryFile(path, (segment,), ()), updated=[scoped])
+        text = edited.segments[0].raw.replace("\r\n", "\n").rstrip() + "\n"
+        moved = Moved(entry.id, entry.title, path, fragment_path(entry.id))
+        fragments[moved] = text.encode()
+
+    remainder = edit_file(file, removed=[entry for _, entry in new_entries])
+    text_left = render_memory_file(remainder)
+    if file.segments[-1] is new_entries[-1][0]:
+        text_left = text_left.rstrip() + file.newline.encode() if text_left.strip() else b""
+    if base_text is None:
+        return _FileMove(path, fragments, text_left or None)
+    # If only blank lines differ from the base, the file is restored byte for byte.
+    base_segments = parse_memory_file(path, base_text).segments
+    is_same = _strip_segments(remainder.segments) == _strip_segments(base_segments)
+    return _FileMove(path, fragments, base_text if is_same else text_left)
+
+
+def _strip_segments(segments: Sequence[Segment]) -> list[str]:
+    return [segment.raw.rstrip() for segment in segments]

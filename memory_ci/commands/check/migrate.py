@@ -1,4 +1,4 @@
-"""Migrate: the memory files of a branch from one format to another, as one commit."""
+"""The migration of a branch's memory files to another format, as one commit."""
 
 from __future__ import annotations
 
@@ -17,22 +17,31 @@ from memory_ci.memory.workspace import Workspace, branch_tip, list_memory_files,
 from memory_ci.records.config import FORMAT
 
 FORMAT_LINE = re.compile(rb"^format[ \t]*:.*\r?\n?", re.MULTILINE)
-Rewrite = Callable[[str, bytes], bytes]  # A memory file, by its path, as the other format has it.
+Rewrite = Callable[[str, bytes], bytes]
+"""Returns a memory file, of a path and a text, in another format."""
 
 
 class FormatStep(NamedTuple):
-    """How a memory file gets from a format to the next one, and back."""
+    """The rewrites of a memory file from a format to the next one, and back."""
 
     up: Rewrite
     down: Rewrite
 
 
 STEPS: Mapping[int, FormatStep] = MappingProxyType({})
-"""By the format that each starts from. There is one format yet, so there is no step."""
+"""The steps by the format that each starts from. There is only one format, so there is no step."""
 
 
 class Migration(msgspec.Struct, frozen=True):
-    """The formats before and after, the files that differ, and the tip of the branch afterwards."""
+    """The result of a migration.
+
+    Attributes:
+        ref: the branch.
+        before: the format before.
+        after: the format after.
+        files: the paths of files that change.
+        tip: the tip of the branch afterwards.
+    """
 
     ref: str
     before: int
@@ -50,32 +59,68 @@ def migrate(
     dry_run: bool = False,
     in_actions: bool = False,
 ) -> Migration:
-    """Bring the files of a branch to the format `wanted`, None for the newest one known. Raises UsageError
-    (unknown-format), RepositoryError: what reading and committing raise."""
+    """Rewrite the memory files of a branch in another format, and commit them.
+
+    Args:
+        workspace: the repository.
+        branch: the branch, None for the one that is checked out.
+        wanted: the format, None for the newest one.
+        now: the time of the commit.
+        dry_run: commit nothing.
+        in_actions: the program runs in GitHub Actions.
+
+    Raises:
+        UsageError: unknown-format.
+        RepositoryError: the branch cannot be read or committed to.
+    """
     ref, base = branch_tip(workspace, branch)
-    here = workspace_at(workspace.repo, base)
-    before, after = here.config.format, wanted or FORMAT
-    known = (1, FORMAT, *STEPS, *(number + 1 for number in STEPS))
-    if unknown := {before, after}.difference(known):
-        message = f"format {max(unknown)} is not known to this memory-ci, which knows {max(known)}"
-        raise UsageError(
-            message, slug="unknown-format", hint="Use the memory-ci that wrote it, or a newer one."
+    branch_workspace = workspace_at(workspace.repo, base)
+    before = branch_workspace.config.format
+    after = wanted or FORMAT
+    _refuse_unknown({before, after})
+
+    memory_files = list_memory_files(branch_workspace, base)
+    paths = [CONFIG_FILE, *(file.path for file in memory_files)]
+    old_texts = branch_workspace.at(base).read(paths)
+    new_texts = _rewrite(old_texts, before, after)
+    changed = {path: data for path, data in new_texts.items() if data != old_texts.get(path)}
+
+    if changed and not dry_run:
+        message = f"memory: migrate to format {after}\n\nMemory-CI-Step: migrate\n"
+        identity = choose_identity(branch_workspace.config.publish, in_actions=in_actions)
+        commits = [PlannedCommit(changed, message)]
+        base = commit_series(
+            workspace.repo, ref=ref, expected=base, commits=commits, identity=identity, when=now
         )
+    return Migration(ref, before, after, tuple(sorted(changed)), base)
+
+
+def _refuse_unknown(formats: set[int]) -> None:
+    """Raise UsageError (unknown-format) if this version does not have a format."""
+    supported = {1, FORMAT}
+    for number in STEPS:
+        supported |= {number, number + 1}
+    unknown = formats - supported
+    if unknown:
+        newest = max(supported)
+        message = f"format {max(unknown)} is not known to this memory-ci, which knows {newest}"
+        hint = "Use the memory-ci that wrote it, or a newer one."
+        raise UsageError(message, slug="unknown-format", hint=hint)
+
+
+def _rewrite(texts: Mapping[str, bytes], before: int, after: int) -> dict[str, bytes]:
+    """Return memory files and the configuration in another format."""
     rewrites = [STEPS[number].up for number in range(before, after)]
     rewrites += [STEPS[number].down for number in range(before - 1, after - 1, -1)]
-    old = here.at(base).read([CONFIG_FILE, *(file.path for file in list_memory_files(here, base))])
-    new = dict(old)
+    rewritten = dict(texts)
     for rewrite in rewrites:
-        new |= {path: rewrite(path, data) for path, data in new.items() if path != CONFIG_FILE}
-    if before != after:  # Format 1 is that of a configuration that names none.
-        rest = FORMAT_LINE.sub(b"", old.get(CONFIG_FILE, b""))
-        new[CONFIG_FILE] = rest if after == 1 else b"format: %d\n" % after + rest
-    files = {path: data for path, data in new.items() if data != old.get(path)}
-    if files and not dry_run:
-        message = f"memory: migrate to format {after}\n\nMemory-CI-Step: migrate\n"
-        commits = [PlannedCommit(files, message)]
-        who = choose_identity(here.config.publish, in_actions=in_actions)
-        base = commit_series(
-            workspace.repo, ref=ref, expected=base, commits=commits, identity=who, when=now
-        )
-    return Migration(ref, before, after, tuple(sorted(files)), base)
+        for path, data in rewritten.items():
+            if path != CONFIG_FILE:
+                rewritten[path] = rewrite(path, data)
+
+    if before != after:
+        config = FORMAT_LINE.sub(b"", texts.get(CONFIG_FILE, b""))
+        # A configuration that names no format has format 1.
+        format_line = b"" if after == 1 else b"format: %d\n" % after
+        rewritten[CONFIG_FILE] = format_line + config
+    return rewritten

@@ -1,9 +1,9 @@
-"""Resolve: merge the base into a branch here, where memory files merge by entries; a forge cannot do that."""
+"""The merge of a base into a branch, with memory files merged by entries."""
 
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -31,7 +31,15 @@ from memory_ci.store.merge_driver import SECTION, attribute_lines, driver_comman
 
 
 class Resolution(msgspec.Struct, frozen=True, kw_only=True):
-    """What was merged into which branch, where the branch was and is, and the remote it was pushed to."""
+    """The result of a merge.
+
+    Attributes:
+        branch: the branch that was merged into.
+        base: the revision that was merged.
+        before: the tip of the branch before.
+        after: the tip of the branch afterwards.
+        pushed_to: the remote that the branch was pushed to.
+    """
 
     branch: str
     base: str
@@ -49,54 +57,77 @@ def resolve_branch(
     push: bool = False,
     dry_run: bool = False,
 ) -> Resolution:
-    """Merge the base into a branch (default: the one checked out), and push it if asked.
+    """Merge a base into a branch.
 
-    A conflict leaves the branch as it was, and so does a dry run, which merges in a work tree of its own. Raises
-    RepositoryError: detached-head, unknown-revision, local-changes, repository-busy, merge-conflict, git-failed;
-    UsageError (no-base).
+    A conflict leaves the branch as it was. A dry run merges in a work tree of its own.
+
+    Args:
+        workspace: the repository and its configuration.
+        python: the interpreter that the merge driver calls.
+        branch: the branch to merge into, None for the one that is checked out.
+        base: the revision to merge, None for the default branch.
+        push: push the branch afterwards.
+        dry_run: change nothing.
+
+    Raises:
+        RepositoryError: detached-head, unknown-revision, local-changes, repository-busy,
+            merge-conflict, git-failed.
+        UsageError: no-base.
     """
     repo = workspace.repo
     ref = f"{HEADS}{branch}" if branch else head_branch(repo)
     if ref is None:
-        raise RepositoryError(
-            "HEAD is detached", slug="detached-head", hint="Name a branch with --branch."
-        )
-    name, before = ref.removeprefix(HEADS), resolve_commit(repo, ref)
+        hint = "Name a branch with --branch."
+        raise RepositoryError("HEAD is detached", slug="detached-head", hint=hint)
+    name = ref.removeprefix(HEADS)
+    before = resolve_commit(repo, ref)
     remote = find_remote(repo, name)
     base = base or find_base(repo, remote).removeprefix(HEADS).removeprefix("refs/remotes/")
     resolve_commit(repo, base)
-    with _driver(workspace, python) as driver, _place(repo, ref, dry_run) as place:
-        settings, options = (
-            ((*driver, *NO_HOOKS), ("--no-commit", "--no-ff")) if dry_run else (driver, ())
-        )
-        conflicts = merge_revision(place, base, settings, *options)
+
+    conflicts = _merge(workspace, python, ref, base, dry_run)
     if conflicts:
         message = f"{base} and {name} conflict in {', '.join(conflicts)}; nothing was merged"
         hint = f"Merge by hand: git checkout {name} && git merge {base}"
         raise RepositoryError(message, slug="merge-conflict", hint=hint)
-    pushed = push and not dry_run
-    if pushed:
+
+    pushed_to = None
+    if push and not dry_run:
         push_branch(repo, remote, name)
+        pushed_to = remote
     after = resolve_commit(repo, ref)
-    return Resolution(
-        branch=name, base=base, before=before, after=after, pushed_to=remote if pushed else None
-    )
+    return Resolution(branch=name, base=base, before=before, after=after, pushed_to=pushed_to)
 
 
 def find_base(repo: Repository, remote: str = "origin") -> str:
-    """The full name of the branch that others start from. Raises UsageError (no-base)."""
-    found = read_tips(repo, remote).default
-    if not found:
+    """Return the full name of the default branch.
+
+    Raises:
+        UsageError: no-base.
+    """
+    default = read_tips(repo, remote).default
+    if not default:
         message = f"there is no {remote}/HEAD, main or master to compare with"
-        raise UsageError(
-            message, slug="no-base", hint="Name the branch that this one started from with --base."
-        )
-    return found
+        hint = "Name the branch that this one started from with --base."
+        raise UsageError(message, slug="no-base", hint=hint)
+    return default
+
+
+def _merge(workspace: Workspace, python: str, ref: str, base: str, dry_run: bool) -> Sequence[str]:
+    """Merge a base into a branch, and return the paths that conflict."""
+    with (
+        _driver_settings(workspace, python) as settings,
+        _merge_worktree(workspace.repo, ref, dry_run) as worktree,
+    ):
+        if dry_run:
+            all_settings = (*settings, *NO_HOOKS)
+            return merge_revision(worktree, base, all_settings, "--no-commit", "--no-ff")
+        return merge_revision(worktree, base, settings)
 
 
 @contextmanager
-def _driver(workspace: Workspace, python: str) -> Iterator[tuple[str, ...]]:
-    """Options of git that give memory files to our driver, whatever is configured and committed."""
+def _driver_settings(workspace: Workspace, python: str) -> Iterator[tuple[str, ...]]:
+    """Give options of git that call our driver for memory files, whatever is configured."""
     with tempfile.TemporaryDirectory(prefix="memory-ci-") as scratch:
         attributes = Path(scratch, "attributes")
         lines = "".join(f"{line}\n" for line in attribute_lines(workspace.config.scopes))
@@ -110,19 +141,21 @@ def _driver(workspace: Workspace, python: str) -> Iterator[tuple[str, ...]]:
 
 
 @contextmanager
-def _place(repo: Repository, ref: str, dry_run: bool) -> Iterator[Repository]:
-    """Where to merge: the work tree that has the branch checked out, else one made for it and removed again."""
+def _merge_worktree(repo: Repository, ref: str, dry_run: bool) -> Iterator[Repository]:
+    """Give the work tree of a branch, or a temporary one if there is none or for a dry run.
+
+    Raises:
+        RepositoryError: local-changes.
+    """
     checkouts = find_checkouts(repo, ref)
-    for place in checkouts:
-        if not is_clean(place):
-            message = f"{place.cwd} has changes that are not committed"
-            raise RepositoryError(
-                message, slug="local-changes", hint="Commit or stash them, then run again."
-            )
+    for checkout in checkouts:
+        if not is_clean(checkout):
+            message = f"{checkout.cwd} has changes that are not committed"
+            hint = "Commit or stash them, then run again."
+            raise RepositoryError(message, slug="local-changes", hint=hint)
     if checkouts and not dry_run:
         yield checkouts[0]
         return
-    with scratch_worktree(
-        repo, ref.removeprefix(HEADS), *(["--detach"] if dry_run else [])
-    ) as place:
-        yield place
+    options = ["--detach"] if dry_run else []
+    with scratch_worktree(repo, ref.removeprefix(HEADS), *options) as worktree:
+        yield worktree

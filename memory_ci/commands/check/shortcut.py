@@ -1,4 +1,4 @@
-"""`memory-ci check` as a hook runs it: what it does when nothing is to be fixed, and how findings are shown."""
+"""`memory-ci check` without click, as a hook runs it, and the output of findings."""
 
 from __future__ import annotations
 
@@ -17,18 +17,19 @@ OPTIONS = (Option("--staged", "Check what the next commit would hold.", kind=boo
 
 
 def read_words(words: tuple[str, ...], values: dict[str, Any]) -> dict[str, Any] | None:
-    """The arguments of `run` for these words and options."""
-    return {**values, "paths": tuple(map(Path, words))}
+    """Return the arguments of `run` for the words and options of a command line."""
+    return {**values, "paths": tuple(Path(word) for word in words)}
 
 
 def run(paths: tuple[Path, ...], staged: bool) -> None:
-    """Check the work tree, or what is staged. Ends with status 1 if there are errors."""
+    """Check the work tree, or what is staged; exit with status 1 if there are errors."""
     from memory_ci.commands.check.check import check_memory
     from memory_ci.memory.workspace import STAGED
 
-    where, view = workspace(is_quiet=True), STAGED if staged else None
-    report = check_memory(where, view, paths)
-    show_findings(report, where, view)
+    here = workspace(is_quiet=True)
+    view = STAGED if staged else None
+    report = check_memory(here, view, paths)
+    show_findings(report, here, view)
     if not report.is_ok:
         raise SystemExit(1)
 
@@ -36,30 +37,34 @@ def run(paths: tuple[Path, ...], staged: bool) -> None:
 def show_findings(
     report: CheckReport, where: Workspace | None = None, view: str | None = None
 ) -> None:
-    """Findings on stdout, a line each, or at a terminal with the lines that they are about as a view has them; the
-    verdict on stderr.
+    """Print findings on stdout, and their counts on stderr.
+
+    At a terminal each finding is printed with its line of the file.
+
+    Args:
+        report: the findings.
+        where: the workspace to read lines from; None prints none.
+        view: the view of the workspace that was checked.
     """
     if report.findings and where and is_terminal():
         from memory_ci.cli.terminal import render_finding_block
         from memory_ci.commands.check.check import list_sources
 
         sources = list_sources(where, view, report.findings)
-        say(
-            "".join(
-                render_finding_block(one, sources.get((one.path, one.line)))
-                for one in report.findings
-            )
-        )
+        blocks = [
+            render_finding_block(finding, sources.get((finding.path, finding.line)))
+            for finding in report.findings
+        ]
+        say("".join(blocks))
     else:
         say("".join(f"{render_finding(finding)}\n" for finding in report.findings))
     say_verdict(report)
 
 
 def say_verdict(report: CheckReport) -> None:
-    """How many findings of each level, in what."""
-    counted = count_levels(report.findings)
-    found, more = (f"{counted}, ", "; `memory-ci help CODE` explains one") if counted else ("", "")
-    say(
-        f"{found}{plural(report.entries, 'entry')} in {plural(report.files, 'file')} checked{more}",
-        err=True,
-    )
+    """Print on stderr the number of findings of each level, and of checked files."""
+    checked = f"{plural(report.entries, 'entry')} in {plural(report.files, 'file')} checked"
+    counts = count_levels(report.findings)
+    if counts:
+        checked = f"{counts}, {checked}; `memory-ci help CODE` explains one"
+    say(checked, err=True)

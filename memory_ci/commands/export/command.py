@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 import msgspec
@@ -11,9 +10,6 @@ import msgspec
 from memory_ci.cli.common import change_options, option, show
 from memory_ci.cli.plain import workspace
 from memory_ci.findings import printable
-
-if TYPE_CHECKING:
-    pass
 
 
 @click.command("export")
@@ -23,9 +19,9 @@ if TYPE_CHECKING:
 def export_command(target: str, path: Path | None, dry_run: bool, as_json: bool) -> None:
     """Write what memory holds into AGENTS.md, for agents that have nothing installed.
 
-    Norms, then the entries that were used most, within 4,000 characters, in a marked block of the file that
-    `export.path` names, or of PATH. All else in the file stays. `check` says when the block is out of date; with
-    `export.record: true` in the configuration each `record` keeps it.
+    Norms, then the entries that were used most, within 4,000 characters, in a marked block of the
+    file that `export.path` names, or of PATH. All else in the file stays. `check` says when the
+    block is out of date; with `export.record: true` in the configuration each `record` keeps it.
 
     \b
     Example:
@@ -33,11 +29,11 @@ def export_command(target: str, path: Path | None, dry_run: bool, as_json: bool)
     """
     from memory_ci.memory.agents_block import export
 
-    done = export(workspace(), path and Path.cwd() / path, dry_run=dry_run)
-    would = "would be " if dry_run and done.result == "written" else ""
-    lines = "".join(f"\n{printable(line)}" for line in done.lines) if dry_run else ""
-    show(
-        {"dry_run": dry_run, **msgspec.structs.asdict(done)},
-        f"{would}{done.result} {done.path}\n{lines}",
-        as_json,
-    )
+    target_path = Path.cwd() / path if path else None
+    block = export(workspace(), target_path, dry_run=dry_run)
+    is_planned = dry_run and block.result == "written"
+    would = "would be " if is_planned else ""
+    text = f"{would}{block.result} {block.path}\n"
+    if dry_run:
+        text += "".join(f"\n{printable(line)}" for line in block.lines)
+    show({"dry_run": dry_run, **msgspec.structs.asdict(block)}, text, as_json)

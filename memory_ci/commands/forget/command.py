@@ -9,13 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from memory_ci.cli.common import (
-    complete_id,
-    flag,
-    json_option,
-    option,
-    show,
-)
+from memory_ci.cli.common import complete_id, flag, json_option, option, show
 from memory_ci.cli.plain import now, progress, read_input, say, utf8, workspace
 from memory_ci.errors import UsageError
 from memory_ci.findings import printable
@@ -24,13 +18,19 @@ from memory_ci.text import plural
 if TYPE_CHECKING:
     from memory_ci.commands.forget.forget import ForgetPlan
 
-
 GROUPS = {
-    "memory": "Memory", "export": "Exports", "session": "Captured sessions", "note": "Notes that wait",
-    "derived": "Derived data", "ref": "Refs", "file": "Files that are yours", "branch": "Other branches and tags",
-    "message": "Commit messages", "global": "Global memory",
-}  # fmt: skip
-
+    "memory": "Memory",
+    "export": "Exports",
+    "session": "Captured sessions",
+    "note": "Notes that wait",
+    "derived": "Derived data",
+    "ref": "Refs",
+    "file": "Files that are yours",
+    "branch": "Other branches and tags",
+    "message": "Commit messages",
+    "global": "Global memory",
+}
+"""The heading of each kind of place, in the order of the output."""
 
 NOUNS = {"entry": "an entry", "words": "words", "person": "a person"}
 
@@ -46,10 +46,11 @@ NOUNS = {"entry": "an entry", "words": "words", "person": "a person"}
 def forget_command(what: str, wanted: str | None, is_plan: bool, yes: bool, as_json: bool) -> None:
     """Forget an entry, words or a person: here, and for later runs.
 
-    The id of an entry removes it; words are removed or masked wherever they stand; a person (`Name <mail>`, a mail
-    address, or the name of an author) is masked. `-` reads WORDS from standard input, so that no history of a shell
-    keeps them. One commit changes memory, captured sessions are rewritten, derived data is deleted, and a salted hash
-    in .memory/rejected.txt keeps it from being learned again. Then the steps for old commits and the forge are printed.
+    The id of an entry removes it; words are removed or masked wherever they stand; a person
+    (`Name <mail>`, a mail address, or the name of an author) is masked. `-` reads WORDS from
+    standard input, so that no history of a shell keeps them. One commit changes memory, captured
+    sessions are rewritten, derived data is deleted, and a salted hash in .memory/rejected.txt keeps
+    it from being learned again. Then the steps for old commits and the forge are printed.
 
     \b
     Example:
@@ -57,33 +58,46 @@ def forget_command(what: str, wanted: str | None, is_plan: bool, yes: bool, as_j
       memory-ci forget - --yes < secret.txt
       memory-ci forget "Ada Lovelace <ada@example.com>" --yes
 
-    Exit status: 0 nothing is left at the tip, 1 a person has to look at what is named, 2 usage, 4 repository.
+    Exit status: 0 nothing is left at the tip, 1 a person has to look at what is named, 2 usage,
+    4 repository.
     """
     import secrets
 
     from memory_ci.commands.forget.forget import apply_forget, find_meant, plan_forget
 
-    where = workspace()
+    here = workspace()
     text = read_input() if what == "-" else utf8(what)
-    meant = find_meant(where, text, wanted)  # type: ignore[arg-type] # click's choice
+    meant = find_meant(here, text, wanted)  # type: ignore[arg-type] # click's choice
     with progress("Looking for it"):
-        plan = plan_forget(where, meant, Path.home())
-    if not is_plan and not yes:
-        if what == "-" or not sys.stdin.isatty():
-            hint = "Look with --plan first, then say --yes."
-            raise UsageError(
-                "nobody can be asked here whether to forget it", slug="not-confirmed", hint=hint
-            )
-        say("".join(f"{printable(line)}\n" for line in _tell(plan)), err=True)
-        click.confirm("Do it?", abort=True, err=True)
+        plan = plan_forget(here, meant, Path.home())
     if not is_plan:
-        plan = apply_forget(where, meant, Path.home(), secrets.token_hex(16), now())
-    steps = ("", "What no commit can do:", *(f"  {step}" for step in plan.steps))
-    show(plan, map(printable, (*_tell(plan), *steps)), as_json)
+        if not yes:
+            _confirm(plan, can_ask=what != "-" and sys.stdin.isatty())
+        plan = apply_forget(here, meant, Path.home(), secrets.token_hex(16), now())
+
+    lines = [*_describe(plan), "", "What no commit can do:"]
+    lines += [f"  {step}" for step in plan.steps]
+    show(plan, [printable(line) for line in lines], as_json)
     raise SystemExit(1 if plan.left else 0)
 
 
-def _tell(plan: ForgetPlan) -> Iterator[str]:
+def _confirm(plan: ForgetPlan, *, can_ask: bool) -> None:
+    """Show a plan and ask a person to confirm it.
+
+    Raises:
+        UsageError: nobody can be asked (not-confirmed).
+        click.Abort: the person refuses.
+    """
+    if not can_ask:
+        message = "nobody can be asked here whether to forget it"
+        hint = "Look with --plan first, then say --yes."
+        raise UsageError(message, slug="not-confirmed", hint=hint)
+    say("".join(f"{printable(line)}\n" for line in _describe(plan)), err=True)
+    click.confirm("Do it?", abort=True, err=True)
+
+
+def _describe(plan: ForgetPlan) -> Iterator[str]:
+    """Yield the lines on a plan: its places by kind, and its commit."""
     verb = "Forgot" if plan.is_done else "Would forget"
     done = sum(not place.is_left for place in plan.places)
     yield f"{verb} {NOUNS[plan.what]}: {plural(done, 'place')}, {len(plan.left)} for you"
@@ -91,8 +105,9 @@ def _tell(plan: ForgetPlan) -> Iterator[str]:
         places = [place for place in plan.places if place.kind == kind]
         if places:
             yield f"{heading}:"
-        yield from (
-            f"  {'! ' if place.is_left else ''}{place.where}: {place.what}" for place in places
-        )
+        for place in places:
+            mark = "! " if place.is_left else ""
+            yield f"  {mark}{place.where}: {place.what}"
     if plan.commit:
-        yield f"Committed as {plan.commit[:12]}, with a hash in .memory/rejected.txt that keeps it out"
+        commit = plan.commit[:12]
+        yield f"Committed as {commit}, with a hash in .memory/rejected.txt that keeps it out"

@@ -1,4 +1,4 @@
-"""Forget: what is meant, where it stands, one commit and rewritten refs without it, and what is left to people."""
+"""The removal of an entry, words or a person by one commit, rewritten refs and steps for people."""
 
 from __future__ import annotations
 
@@ -37,9 +37,10 @@ MAIL = re.compile(r"[^\s<>@]+@[^\s<>@]+")
 PERSON = re.compile(r"\s*(?P<name>[^<>]*?)\s*<(?P<mail>[^<>\s]+@[^<>\s]+)>\s*")
 
 HISTORY = (
-    "Old commits still hold it. In a fresh clone, write what is to go into ../expressions.txt with an editor, a line "
-    "each: `WORDS==>[redacted:forgotten]`",
-    "git filter-repo --sensitive-data-removal --replace-text ../expressions.txt --replace-message ../expressions.txt",
+    "Old commits still hold it. In a fresh clone, write what is to go into ../expressions.txt "
+    "with an editor, a line each: `WORDS==>[redacted:forgotten]`",
+    "git filter-repo --sensitive-data-removal --replace-text ../expressions.txt "
+    "--replace-message ../expressions.txt",
 )
 MAILMAP = (
     "Authors of commits: write `Somebody <somebody@invalid> <their@mail>` into ../mailmap, then: "
@@ -47,16 +48,21 @@ MAILMAP = (
 )
 FORGES = (
     "git push --force --mirror origin, and everybody else clones anew: an old clone brings it back",
-    "GitHub: edit pull requests, issues and comments by hand (gh pr edit N, delete the old revision of an edited "
-    "comment); refs/pull/* and cached views go when support.github.com is asked; forks keep what they have",
-    "GitLab: edit merge requests by hand; Settings > Repository > Repository maintenance removes the old objects",
-    "CI caches: gh cache list --key memory-ci-index- --limit 1000 --json id --jq '.[].id' | xargs -n1 gh cache delete",
+    "GitHub: edit pull requests, issues and comments by hand (gh pr edit N, delete the old "
+    "revision of an edited comment); refs/pull/* and cached views go when support.github.com is "
+    "asked; forks keep what they have",
+    "GitLab: edit merge requests by hand; Settings > Repository > Repository maintenance removes "
+    "the old objects",
+    "CI caches: gh cache list --key memory-ci-index- --limit 1000 --json id --jq '.[].id' "
+    "| xargs -n1 gh cache delete",
     "CI artifacts: gh api --paginate 'repos/{owner}/{repo}/actions/artifacts' --jq "
     "'.artifacts[] | select(.name | startswith(\"memory-ci\")) | .id' | "
     "xargs -I% gh api -X DELETE 'repos/{owner}/{repo}/actions/artifacts/%'",
     "GitLab keeps caches and artifacts under Build > Artifacts and CI/CD > Clear runner caches",
-    "A model's provider and an embedder keep what they were sent as their terms say: `memory-ci doctor --privacy`",
-    "Agents keep their own transcripts outside of this repository: `memory-ci sessions` lists where",
+    "A model's provider and an embedder keep what they were sent as their terms say: "
+    "`memory-ci doctor --privacy`",
+    "Agents keep their own transcripts outside of this repository: "
+    "`memory-ci sessions` lists where",
 )
 DELETED = "deleted, and made again by the next run"
 UNREACHABLE = (
@@ -65,7 +71,15 @@ UNREACHABLE = (
 
 
 class ForgetPlan(msgspec.Struct, frozen=True):
-    """What was meant, where it stands, the steps that are left, and the commit that was made, "" for none."""
+    """What `forget` does, or did.
+
+    Attributes:
+        what: the kind of what is forgotten.
+        places: the places that hold it.
+        steps: the steps for a person.
+        is_done: the plan was applied.
+        commit: the commit that was made, "" for none.
+    """
 
     what: What
     places: tuple[HeldPlace, ...]
@@ -75,12 +89,21 @@ class ForgetPlan(msgspec.Struct, frozen=True):
 
     @property
     def left(self) -> tuple[HeldPlace, ...]:
-        """What a person has to look at; messages of old commits are history, for which the steps are."""
+        """The places that a person has to look at.
+
+        Messages of old commits do not count: they are history, which the steps are for.
+        """
         return tuple(place for place in self.places if place.is_left and place.kind != "message")
 
 
 class Meant(msgspec.Struct, frozen=True):
-    """What is to be forgotten: its texts and how each is, and an entry's id."""
+    """What to forget.
+
+    Attributes:
+        what: its kind.
+        texts: its texts, each with the kind of its tombstone.
+        entry_id: the id of the entry, "" for none.
+    """
 
     what: What
     texts: tuple[tuple[tombstones.Kind, str], ...]
@@ -88,134 +111,185 @@ class Meant(msgspec.Struct, frozen=True):
 
 
 def find_meant(workspace: Workspace, text: str, wanted: What | None) -> Meant:
-    """What a text stands for: the id of an entry, a person that git knows or a mail address, else words. Raises
-    UsageError: nothing-to-forget, unknown-entry (what looks like an id is never taken for words), and what `find_entry`
-    raises."""
+    """Return what a text means: an id of an entry, a person, or words.
+
+    A person is a mail address or an author of commits. A text that looks like an id is never taken
+    for words.
+
+    Args:
+        workspace: the repository and its configuration.
+        text: the text.
+        wanted: what it has to mean, None for any.
+
+    Raises:
+        UsageError: nothing-to-forget, unknown-entry, and the errors of `find_entry`.
+    """
     text = text.strip()
     if wanted == "entry" or (wanted is None and ID.fullmatch(text)):
-        located = load_memory(workspace, None).located
-        if wanted == "entry" or any(place.entry.id.startswith(text.lower()) for place in located):
-            entry = find_entry(located, text).entry
-            quotes = (
-                line.partition(" ")[2]
-                for line in entry.evidence
-                if not line.startswith("accepted ")
-            )
-            return Meant(
-                "entry", tuple(tombstones.long_enough([entry.title, entry.body, *quotes])), entry.id
-            )
-        raise _refuse_unknown(workspace, text)
-    if wanted != "words" and (names := _names_of(workspace, text, is_asked=wanted == "person")):
-        return Meant("person", tuple(("name", name) for name in names))
+        return _find_meant_entry(workspace, text, is_certain=wanted == "entry")
+    if wanted != "words":
+        names = _list_names(workspace, text, is_certain=wanted == "person")
+        if names:
+            return Meant("person", tuple(("name", name) for name in names))
     if not re.search(tombstones.WORD, text):
-        raise UsageError(
-            "there is no word in it",
-            slug="nothing-to-forget",
-            hint="Give an id, words or a person.",
-        )
+        hint = "Give an id, words or a person."
+        raise UsageError("there is no word in it", slug="nothing-to-forget", hint=hint)
     return Meant("words", (("words", text),))
 
 
-def _refuse_unknown(workspace: Workspace, entry_id: str) -> UsageError:
-    """Return the error for an id that no entry has, with the commit that removed it if there is one."""
-    words = (
-        "log",
-        "-1",
-        "--format=%h (%s)",
-        f"-S{entry_id.lower()}",
-        "--end-of-options",
-        "HEAD",
-        "--",
-    )
-    removed = run_git(workspace.repo.cwd, *words, ok=(0, 128)).decode("utf-8", "replace").strip()
+def _find_meant_entry(workspace: Workspace, entry_id: str, *, is_certain: bool) -> Meant:
+    """Return the texts of an entry: its title, its body and the quotes of its evidence."""
+    located = load_memory(workspace, None).located
+    is_known = any(place.entry.id.startswith(entry_id.lower()) for place in located)
+    if not is_certain and not is_known:
+        raise _unknown_entry(workspace, entry_id)
+    entry = find_entry(located, entry_id).entry
+    evidence = [line for line in entry.evidence if not line.startswith("accepted ")]
+    quotes = [line.partition(" ")[2] for line in evidence]
+    texts = [entry.title, entry.body, *quotes]
+    return Meant("entry", tuple(tombstones.long_enough(texts)), entry.id)
+
+
+def _unknown_entry(workspace: Workspace, entry_id: str) -> UsageError:
+    """Return the error for an id that no entry has, with the commit that removed it, if any."""
+    search = f"-S{entry_id.lower()}"
+    command = ("log", "-1", "--format=%h (%s)", search, "--end-of-options", "HEAD", "--")
+    output = run_git(workspace.repo.cwd, *command, ok=(0, 128))
+    commit = output.decode("utf-8", "replace").strip()
     message = f"no entry has an id that starts with {entry_id!r}"
-    if removed:
-        message += f"; the last commit that wrote or removed it is {removed}"
+    if commit:
+        message += f"; the last commit that wrote or removed it is {commit}"
     hint = "`memory-ci list` shows the ids. If these are words to forget: `--as words`."
     return UsageError(message, slug="unknown-entry", hint=hint)
 
 
-def _names_of(workspace: Workspace, text: str, *, is_asked: bool) -> tuple[str, ...]:
-    """The names and addresses of a person; () where the text names none that is known."""
-    asked = PERSON.fullmatch(text)
-    given = {asked["name"], asked["mail"]} if asked else {text}
-    said = run_git(workspace.repo.cwd, "log", "--all", "--format=%an%x00%ae%n%cn%x00%ce").decode(
-        "utf-8", "replace"
-    )
-    people = {tuple(line.split("\0")) for line in said.splitlines() if "\0" in line}
-    folded = {one.casefold() for one in given if one}
-    known = [person for person in people if folded & {part.casefold() for part in person}]
-    if not (known or is_asked or asked or MAIL.fullmatch(text)):
+def _list_names(workspace: Workspace, text: str, *, is_certain: bool) -> tuple[str, ...]:
+    """Return the names and addresses of a person, () if a text is neither author nor address.
+
+    Args:
+        workspace: the repository.
+        text: `Name <mail>`, a mail address or a name.
+        is_certain: the text names a person, even one that git does not know.
+    """
+    signature = PERSON.fullmatch(text)
+    names = {signature["name"], signature["mail"]} if signature else {text}
+    folded_names = {name.casefold() for name in names if name}
+
+    log = run_git(workspace.repo.cwd, "log", "--all", "--format=%an%x00%ae%n%cn%x00%ce")
+    lines = log.decode("utf-8", "replace").splitlines()
+    people = {tuple(line.split("\0")) for line in lines if "\0" in line}
+    matching = [person for person in people if folded_names & {part.casefold() for part in person}]
+    if not matching and not (is_certain or signature or MAIL.fullmatch(text)):
         return ()
-    return tuple(sorted(part for part in given.union(*known) if re.search(tombstones.WORD, part)))
+    names = names.union(*matching)
+    return tuple(sorted(name for name in names if re.search(tombstones.WORD, name)))
 
 
 def plan_forget(workspace: Workspace, meant: Meant, home: Path) -> ForgetPlan:
-    """Every place that holds it, and what would be done. Writes nothing."""
-    target, tip = _target(meant, "0" * 32), branch_tip(workspace, None)[1]
-    files, found = places.rewrite_tree(workspace, target, tip)
-    longest = (
-        max(re.findall(tombstones.WORD, text), key=len, default="") for _, text in meant.texts
-    )
-    held = (
-        *found,
-        *(place for place, *_ in places.rewrite_loose(workspace, target, tip)),
-        *(place for place, *_ in places.rewrite_sessions(workspace, target)),
-        *(place for place, *_ in places.list_derived(workspace, target)),
-        *(HeldPlace("ref", ref, DELETED) for ref in places.list_private(workspace.repo)),
-        *places.list_left(
-            workspace, target, tip, list(dict.fromkeys(filter(None, longest))), files
-        ),
-        *places.find_global(target, workspace.config.global_.path, home),
-    )
-    return ForgetPlan(meant.what, held, tuple(_list_steps(workspace, meant, held)))
+    """Find every place that holds what is meant, and what to do there; nothing is written.
+
+    Args:
+        workspace: the repository and its configuration.
+        meant: what to forget.
+        home: the home of the user.
+    """
+    target = _build_target(meant, "0" * 32)
+    _, tip = branch_tip(workspace, None)
+    files, tree_places = places.rewrite_tree(workspace, target, tip)
+    needles: dict[str, None] = {}  # the longest word of each text, for git to search for
+    for _, text in meant.texts:
+        needles[max(re.findall(tombstones.WORD, text), key=len, default="")] = None
+    needles.pop("", None)
+
+    held = [*tree_places]
+    held += [place for place, *_ in places.rewrite_loose(workspace, target)]
+    held += [place for place, *_ in places.rewrite_sessions(workspace, target)]
+    held += [place for place, *_ in places.list_derived(workspace, target)]
+    held += [HeldPlace("ref", ref, DELETED) for ref in places.list_private(workspace.repo)]
+    held += places.list_left(workspace, target, tip, list(needles), files)
+    held += places.find_global(target, workspace.config.global_.path, home)
+    return ForgetPlan(meant.what, tuple(held), tuple(_list_steps(workspace, meant, held)))
 
 
 def apply_forget(
     workspace: Workspace, meant: Meant, home: Path, salt: str, now: datetime
 ) -> ForgetPlan:
-    """Do it: rewrite refs, delete derived data, and commit the files with the tombstones, last. `salt` is 32
-    hexadecimal digits, for a repository that has none. Raises what the writer raises."""
+    """Rewrite refs, delete derived data, and commit the files with the tombstones.
+
+    The commit comes last: until it is made the entry can be found, so that the same command
+    continues after an error.
+
+    Args:
+        workspace: the repository and its configuration.
+        meant: what to forget.
+        home: the home of the user.
+        salt: 32 hexadecimal digits, for a repository that has no salt.
+        now: the time of the commit.
+
+    Raises:
+        RepositoryError: the commit cannot be made.
+    """
     from memory_ci.gitrepo import writer  # GitPython: 75 ms, only to write
 
+    repo = workspace.repo
     plan = plan_forget(workspace, meant, home)
     ref, tip = branch_tip(workspace, None)
-    salt = tombstones.find_salt([*read_rejected(workspace.at(tip)), *_copied(workspace)]) or salt
-    target, lines = _target(meant, salt), _lines(meant, salt)
+    stored_lines = [*read_rejected(workspace.at(tip)), *_read_copy(workspace)]
+    salt = tombstones.find_salt(stored_lines) or salt
+    target = _build_target(meant, salt)
+    lines = _format_lines(meant, salt)
+
+    files = _plan_files(workspace, target, tip, lines)
+    summary = f"{plural(len(files) - 1, 'file')} changed, and a hash that keeps it out."
+    message = f"memory: forget ({meant.what})\n\n{summary}\n\n{STEP}: forget\n"
+    identity = writer.choose_identity(workspace.config.publish, in_actions=False)
+    commits = [writer.PlannedCommit(files, message)]
+
+    _store_copy(workspace, lines)
+    for _, session, session_files in places.rewrite_sessions(workspace, target):
+        rewrite(repo, session, session_files)
+    for private_ref in places.list_private(repo):
+        run_git(repo.cwd, "update-ref", "-d", "--end-of-options", private_ref)
+    loose_files = list(places.rewrite_loose(workspace, target))
+    _write_files([*loose_files, *places.list_derived(workspace, target)])
+    tip = writer.commit_series(
+        repo, ref=ref, expected=tip, commits=commits, identity=identity, when=now
+    )
+    # A hook of the commit may have built the index again.
+    _write_files(places.list_derived(workspace, target))
+    return replace(plan, is_done=True, commit=tip)
+
+
+def _plan_files(
+    workspace: Workspace, target: Target, tip: str, lines: Sequence[str]
+) -> dict[str, bytes | None]:
+    """Return the files of the commit: memory without the words, and the tombstones."""
     files, _ = places.rewrite_tree(workspace, target, tip)
     before = files.get(REJECTED_FILE)
     if before is None:
         before = workspace.at(tip).read([REJECTED_FILE]).get(REJECTED_FILE)
-    text = (before if before is not None else HEADER.encode()).decode("utf-8", "surrogateescape")
-    known = parse_rejected(text)
-    added = "".join(f"{line}\n" for line in lines if line not in known)
-    gap = "" if text.endswith("\n") or not text else "\n"
-    files[REJECTED_FILE] = f"{text}{gap}{added}".encode("utf-8", "surrogateescape")
-    told = f"{plural(len(files) - 1, 'file')} changed, and a hash that keeps it out."
-    message = f"memory: forget ({meant.what})\n\n{told}\n\n{STEP}: forget\n"
-    identity = writer.choose_identity(workspace.config.publish, in_actions=False)
-    commits = [writer.PlannedCommit(files, message)]
-    # The commit comes last: until it stands the entry is known, and the same command goes on where this one ended.
-    copied = dict.fromkeys([*_copied(workspace), *lines])
-    write_file(copy_path(workspace), "".join(f"{line}\n" for line in copied).encode())
-    for _, stored, own in places.rewrite_sessions(workspace, target):
-        rewrite(workspace.repo, stored, own)
-    for private in places.list_private(workspace.repo):
-        run_git(workspace.repo.cwd, "update-ref", "-d", "--end-of-options", private)
-    _write_files(
-        (*places.rewrite_loose(workspace, target, tip), *places.list_derived(workspace, target))
-    )
-    tip = writer.commit_series(
-        workspace.repo, ref=ref, expected=tip, commits=commits, identity=identity, when=now
-    )
-    _write_files(
-        places.list_derived(workspace, target)
-    )  # a hook may have built the index meanwhile
-    return replace(plan, is_done=True, commit=tip)
+    files[REJECTED_FILE] = _add_lines(before, lines)
+    return files
+
+
+def _store_copy(workspace: Workspace, lines: Sequence[str]) -> None:
+    """Add tombstones to those that are stored in the git directory."""
+    all_lines = dict.fromkeys([*_read_copy(workspace), *lines])
+    write_file(copy_path(workspace), "".join(f"{line}\n" for line in all_lines).encode())
+
+
+def _add_lines(before: bytes | None, lines: Sequence[str]) -> bytes:
+    """Return the file of tombstones with more lines; `before` is None for no file."""
+    text = (HEADER.encode() if before is None else before).decode("utf-8", "surrogateescape")
+    present = parse_rejected(text)
+    if text and not text.endswith("\n"):
+        text += "\n"
+    text += "".join(f"{line}\n" for line in lines if line not in present)
+    return text.encode("utf-8", "surrogateescape")
 
 
 def _write_files(changes: Iterable[tuple[HeldPlace, Path, bytes | None]]) -> None:
-    """Write each file as it will be, and remove those that go; what is left to a person stays."""
+    """Write or remove files, except for those that are left to a person."""
     for place, path, data in changes:
         if place.is_left:
             continue
@@ -225,34 +299,33 @@ def _write_files(changes: Iterable[tuple[HeldPlace, Path, bytes | None]]) -> Non
             write_file(path, data)
 
 
-def _target(meant: Meant, salt: str) -> Target:
-    return Target(tombstones.parse_tombstones(_lines(meant, salt)), meant.entry_id)
+def _build_target(meant: Meant, salt: str) -> Target:
+    lines = _format_lines(meant, salt)
+    return Target(tombstones.parse_tombstones(lines), meant.entry_id)
 
 
-def _lines(meant: Meant, salt: str) -> list[str]:
-    return list(
-        dict.fromkeys(
-            line
-            for kind, text in meant.texts
-            for line in tombstones.format_tombstones(kind, text, salt)
-        )
-    )
+def _format_lines(meant: Meant, salt: str) -> list[str]:
+    """Return the tombstones of the texts, each once."""
+    lines: dict[str, None] = {}
+    for kind, text in meant.texts:
+        lines |= dict.fromkeys(tombstones.format_tombstones(kind, text, salt))
+    return list(lines)
 
 
-def _copied(workspace: Workspace) -> list[str]:
+def _read_copy(workspace: Workspace) -> list[str]:
+    """Return the tombstones that are stored in the git directory."""
     with suppress(OSError):
         return parse_rejected(copy_path(workspace).read_text("utf-8", "replace"))
     return []
 
 
 def _list_steps(workspace: Workspace, meant: Meant, held: Sequence[HeldPlace]) -> Iterator[str]:
-    """What no commit and no ref of this clone can do, as commands."""
+    """Yield commands for what no commit and no ref of this clone can do."""
     sessions = {place.where for place in held if place.kind == "session"}
-    for remote, sent in list_pushed(workspace.repo).items():
-        refs = [one.ref.split("/", 4)[4] for one in sent]
-        there = [name for name in refs if f"refs/memory-ci/sessions/{name}" in sessions]
-        specs = " ".join(f"+refs/memory-ci/sessions/{name}" for name in there)
-        if there:
+    for remote, pushed in list_pushed(workspace.repo).items():
+        refs = [f"refs/memory-ci/sessions/{session.ref.split('/', 4)[4]}" for session in pushed]
+        specs = " ".join(f"+{ref}" for ref in refs if ref in sessions)
+        if specs:
             yield f"git push --no-verify {remote} {specs}  # it was sent there as it was"
     yield UNREACHABLE
     yield from HISTORY

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from memory_ci.cli.common import change_options, flag, option, show
-from memory_ci.cli.plain import (
-    progress,
-    today,
-    workspace,
-)
+from memory_ci.cli.plain import progress, today, workspace
 from memory_ci.findings import printable, render_finding
+
+if TYPE_CHECKING:
+    from memory_ci.commands.import_.importer import Taken
 
 
 @click.command("import")
@@ -41,9 +41,10 @@ def import_command(
 ) -> None:
     """Take over what another memory holds.
 
-    Each learning gets an id once and for all and becomes an entry in the inbox; the files it came from stay as they
-    are. Importing again adds nothing. What must not be in memory is refused, what fits no known format is left alone,
-    and both are listed with their lines. Exit status 1 means that something was refused.
+    Each learning gets an id once and for all and becomes an entry in the inbox; the files it came
+    from stay as they are. Importing again adds nothing. What must not be in memory is refused, what
+    fits no known format is left alone, and both are listed with their lines. Exit status 1 means
+    that something was refused.
 
     \b
     Example:
@@ -52,27 +53,28 @@ def import_command(
     """
     from memory_ci.commands.import_.importer import ImportOptions, import_memory
 
-    options = ImportOptions(source, scope, replace, dry_run)  # type: ignore[arg-type] # click.Choice has checked it
+    options = ImportOptions(source, scope, replace, dry_run)  # type: ignore[arg-type] # click checks
     with progress("Importing"):
         report = import_memory(workspace(), paths, options, today())
+
     verb = "would import" if dry_run else "imported"
-    lines = [
-        f"{verb} {one.path}:{one.line}: {one.title} -> {one.target}" for one in report.imported
-    ]
-    for one in report.known:
-        where = (
-            f"as {one.id[:8]} in {one.target}"
-            if one.target
-            else "and was taken out of memory before"
-        )
-        lines.append(f"known {one.path}:{one.line}: {one.title} ({where})")
-    left = [f"refused {render_finding(one)}" for one in report.refused]
-    left += [f"left alone {render_finding(one)}" for one in report.not_understood]
-    counts = map(len, (report.known, report.refused, report.not_understood))
-    left.append(
-        "{} {}, {} known already, {} refused, {} not understood".format(
-            len(report.imported), verb, *counts
-        )
+    lines = [f"{verb} {_place(taken)} -> {taken.target}" for taken in report.imported]
+    for taken in report.known:
+        reason = "and was taken out of memory before"
+        if taken.target:
+            reason = f"as {taken.id[:8]} in {taken.target}"
+        lines.append(f"known {_place(taken)} ({reason})")
+
+    remarks = [f"refused {render_finding(finding)}" for finding in report.refused]
+    remarks += [f"left alone {render_finding(finding)}" for finding in report.not_understood]
+    remarks.append(
+        f"{len(report.imported)} {verb}, {len(report.known)} known already, "
+        f"{len(report.refused)} refused, {len(report.not_understood)} not understood"
     )
-    show({"dry_run": dry_run, "report": report}, map(printable, lines), as_json, left)
+    result = {"dry_run": dry_run, "report": report}
+    show(result, [printable(line) for line in lines], as_json, remarks)
     raise SystemExit(1 if report.refused else 0)
+
+
+def _place(taken: Taken) -> str:
+    return f"{taken.path}:{taken.line}: {taken.title}"

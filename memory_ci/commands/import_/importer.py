@@ -1,4 +1,4 @@
-"""Importing: what another memory holds becomes entries with an id once and for all. Nothing is taken on a guess."""
+"""The import of another memory: its learnings become entries whose ids never change."""
 
 from __future__ import annotations
 
@@ -48,16 +48,23 @@ from memory_ci.store.manual_notes import demote_headings
 
 Source = Literal["teaparty", "claude-code", "legacy"]
 
-# Which files of a directory are looked at; a file that is named itself always is.
 NAMES: Mapping[Source, tuple[str, ...]] = {
     "teaparty": ("MEMORY.md", "institutional.md", "proxy.md", "tasks/*.md", "proxy-tasks/*.md"),
     "claude-code": ("*.md",),
     "legacy": ("MEMORY.md", "institutional.md"),
 }
+"""The files of a directory that are read. A file that the user names is always read."""
 
 
 class ImportOptions(msgspec.Struct, frozen=True):
-    """`scope` is a target as in Entry.scope; None: that of the memory file read, else the project's."""
+    """How to import.
+
+    Attributes:
+        source: the kind of memory.
+        scope: the target scope, as in Entry.scope; None for that of the file, else the project.
+        replace: put the entries into the files themselves.
+        dry_run: write nothing.
+    """
 
     source: Source
     scope: str | None = None
@@ -66,7 +73,15 @@ class ImportOptions(msgspec.Struct, frozen=True):
 
 
 class Taken(msgspec.Struct, frozen=True):
-    """A learning that was understood: where it stands, and its entry. `target` is the file the entry is in."""
+    """A learning that was understood.
+
+    Attributes:
+        path: the file that holds it.
+        line: its line there.
+        id: the id of its entry.
+        title: the title of its entry.
+        target: the file that the entry is in, "" for none.
+    """
 
     path: str
     line: int
@@ -76,7 +91,7 @@ class Taken(msgspec.Struct, frozen=True):
 
 
 class ImportReport(msgspec.Struct, frozen=True):
-    """What became of everything that was read."""
+    """The learnings that were imported or known, and the findings on all others."""
 
     imported: tuple[Taken, ...]
     known: tuple[Taken, ...]
@@ -85,7 +100,14 @@ class ImportReport(msgspec.Struct, frozen=True):
 
 
 class _Item(msgspec.Struct, frozen=True):
-    """A learning on its way: the file it was read from, and its entry as it would be written to `target`."""
+    """A learning to import.
+
+    Attributes:
+        file: the file that it was read from.
+        learning: the learning.
+        place: its entry as it would be written.
+        target: the path to write to.
+    """
 
     file: Path
     learning: LegacyLearning
@@ -96,94 +118,122 @@ class _Item(msgspec.Struct, frozen=True):
 def import_memory(
     workspace: Workspace, paths: Sequence[Path], options: ImportOptions, today: date
 ) -> ImportReport:
-    """Read files and directories, and write what is new to the inbox; with `replace`, into the files themselves.
+    """Read files and directories, and write new entries.
 
-    Raises UsageError (bad-scope; with `replace` not-a-memory-file), UnreadableMemoryError (unsafe-rewrite),
-    RepositoryError (bare-repository, write-failed).
+    Args:
+        workspace: the repository and its configuration.
+        paths: the files and directories.
+        options: how to import.
+        today: the day of learnings without a date.
+
+    Raises:
+        UsageError: bad-scope; if files are replaced, not-a-memory-file.
+        UnreadableMemoryError: unsafe-rewrite.
+        RepositoryError: bare-repository, write-failed.
     """
     root = work_tree(workspace)
     files = list_sources(paths, options.source)
     if options.replace:
         select_files(workspace, files)
-    read = [(file, read_source(file, options.source, today)) for file in files]
-    items = [
-        _prepare(workspace, options, file, learning)
-        for file, found in read
-        for learning in found.learnings
-    ]
+
+    items: list[_Item] = []
+    findings: list[Finding] = []
+    for file in files:
+        legacy_file = read_source(file, options.source, today)
+        findings += legacy_file.findings
+        items += [
+            _prepare(workspace, options, file, learning) for learning in legacy_file.learnings
+        ]
+
     forgotten = tombstones_here(workspace)
-    judged = [(item, next(_objections(item, forgotten), None)) for item in items]
-    new, known = _sort(workspace, root, [item for item, objection in judged if objection is None])
+    allowed: list[_Item] = []
+    refused: list[Finding] = []
+    for item in items:
+        objection = next(_find_objections(item, forgotten), None)
+        if objection is None:
+            allowed.append(item)
+        else:
+            refused.append(objection)
+
+    new, known = _sort(workspace, root, allowed)
     if not options.dry_run:
-        cited = cite_named(workspace, [item.place.entry for item in new], "HEAD")
-        places = [replace(item.place, entry=entry) for item, entry in zip(new, cited, strict=True)]
-        written = [replace(item, place=place) for item, place in zip(new, places, strict=True)]
-        for path, text in _render(written, options.replace).items():
-            write_file(root / path, text, root)
-    left = [finding for _, found in read for finding in found.findings]
+        _write(workspace, root, new, options.replace)
+    refused += [finding for finding in findings if finding.code != "not-understood"]
     return ImportReport(
-        imported=tuple(map(_taken, new)),
-        known=known,
-        refused=(
-            *(objection for _, objection in judged if objection),
-            *(finding for finding in left if finding.code != "not-understood"),
-        ),
-        not_understood=tuple(finding for finding in left if finding.code == "not-understood"),
+        imported=tuple(_to_taken(item, item.target) for item in new),
+        known=tuple(known),
+        refused=tuple(refused),
+        not_understood=tuple(finding for finding in findings if finding.code == "not-understood"),
     )
 
 
 def list_sources(paths: Iterable[Path], source: Source) -> tuple[Path, ...]:
-    """The files to read: those named, and of a directory those that its kind of memory consists of. No links in it."""
-    found: dict[Path, None] = {}
+    """Return the files to read: files that are named, and of a directory those of its memory.
+
+    Links in a directory are left out.
+    """
+    sources: dict[Path, None] = {}
     for path in paths:
-        inside = sorted(path.rglob("*.md")) if path.is_dir() else [path]
-        for file in inside:
-            is_asked = file == path or any(file.match(name) for name in NAMES[source])
-            if is_asked and (file == path or not file.is_symlink()) and ".git" not in file.parts:
-                found[file] = None
-    return tuple(found)
+        if not path.is_dir():
+            candidates = [path]
+        else:
+            candidates = [
+                file
+                for file in sorted(path.rglob("*.md"))
+                if not file.is_symlink() and any(file.match(name) for name in NAMES[source])
+            ]
+        sources |= {file: None for file in candidates if ".git" not in file.parts}
+    return tuple(sources)
 
 
 def read_source(file: Path, source: Source, today: date) -> LegacyFile:
-    """What one file of another memory holds. Never raises: a file that cannot be read is a finding."""
+    """Return the learnings of a file. It never raises: an unreadable file is a finding."""
     path = mask_secrets(str(file))
     try:
         if file.stat().st_size > MAX_FILE_BYTES:
-            return LegacyFile(
-                findings=(not_understood(path, 1, f"is over the limit of {MAX_FILE_BYTES} bytes"),)
-            )
+            return _unreadable(path, f"is over the limit of {MAX_FILE_BYTES} bytes")
         data = file.read_bytes()
     except OSError as error:
-        return LegacyFile(findings=(not_understood(path, 1, f"cannot be read: {error.strerror}"),))
+        return _unreadable(path, f"cannot be read: {error.strerror}")
     if source != "claude-code":
         return find_sections(path, data, source)
-    named: frozenset[str] = frozenset()
+    listed: frozenset[str] = frozenset()
     with suppress(OSError):
-        named = mentioned_files((file.parent / INDEX).read_text("utf-8", "replace"))
-    return find_memories(path, data, today, is_listed=file.name in {INDEX, *named})
+        listed = mentioned_files((file.parent / INDEX).read_text("utf-8", "replace"))
+    return find_memories(path, data, today, is_listed=file.name in {INDEX, *listed})
+
+
+def _unreadable(path: str, message: str) -> LegacyFile:
+    return LegacyFile(findings=(not_understood(path, 1, message),))
 
 
 def _prepare(
     workspace: Workspace, options: ImportOptions, file: Path, learning: LegacyLearning
 ) -> _Item:
+    """Return a learning with the scope and the path of its entry.
+
+    Raises:
+        UsageError: bad-scope.
+    """
     path = repository_path(workspace, file)
-    own = classify_scope(path, workspace.config.scopes)
-    scope = parse_target(options.scope) if options.scope else own or PROJECT
-    if options.replace and scope != own:
+    file_scope = classify_scope(path, workspace.config.scopes)
+    scope = parse_target(options.scope) if options.scope else file_scope or PROJECT
+    if options.replace and scope != file_scope:
+        message = f"{path} is not of the scope {options.scope!r}"
         hint = "Leave --scope out: what is replaced in a file has the scope of that file."
-        raise UsageError(
-            f"{path} is not of the scope {options.scope!r}", slug="bad-scope", hint=hint
-        )
-    target = path if options.replace else fragment_path(learning.entry.id)
-    body = demote_headings(learning.entry.body)
-    entry = replace(learning.entry, body=body, scope=None if options.replace else scope.target)
-    return _Item(
-        file, learning, Located(entry, mask_secrets(str(file)), learning.line, scope), target
+        raise UsageError(message, slug="bad-scope", hint=hint)
+    entry = replace(
+        learning.entry,
+        body=demote_headings(learning.entry.body),
+        scope=None if options.replace else scope.target,
     )
+    place = Located(entry, mask_secrets(str(file)), learning.line, scope)
+    target = path if options.replace else fragment_path(entry.id)
+    return _Item(file, learning, place, target)
 
 
-def _objections(item: _Item, forgotten: Tombstones) -> Iterator[Finding]:
-    """Why a learning must not be written, beginning with the worst. No message repeats its text."""
+def _find_objections(item: _Item, forgotten: Tombstones) -> Iterator[Finding]:
+    """Yield why a learning must not be written, the worst first. No message repeats its text."""
     place = item.place
     yield from find_long(place)
     yield from find_unsafe(place)
@@ -194,78 +244,115 @@ def _objections(item: _Item, forgotten: Tombstones) -> Iterator[Finding]:
         message = "would not read back as it is written"
         yield Finding(place.path, place.line, "entry-not-writable", message, error.hint)
         return
-    for finding in find_credentials("", text.encode()):  # the keys that are not ours, too
+    for finding in find_credentials("", text.encode()):  # searches keys that are not ours, too
         yield replace(finding, path=place.path, line=place.line)
 
 
 def _sort(
     workspace: Workspace, root: Path, items: Sequence[_Item]
-) -> tuple[list[_Item], tuple[Taken, ...]]:
-    """What is new; and what memory has, had once, or is given by an earlier item of this run."""
+) -> tuple[list[_Item], list[Taken]]:
+    """Return the new items, and those that memory has, had, or gets from an earlier item."""
     located = load_memory(workspace, None).located
-    # Ids that were given before: merged into another entry, waiting in the inbox unread, or removed by a person.
-    merged = {old for place in located for old in place.entry.supersedes}
-    unread = {file.stem for file in (root / INBOX).glob("*.md")}
-    removed = (
-        list_past_ids(workspace, "HEAD") if find_commit(workspace.repo, "HEAD") else frozenset()
-    )
-    gone = (merged | unread | removed) - {place.entry.id for place in located}
-    past = [item for item in items if item.place.entry.id in gone]
-    waiting = {
-        str(number): item for number, item in enumerate(items) if item.place.entry.id not in gone
-    }
+    past_ids = _list_past_ids(workspace, root, located)
+    known = [_to_taken(item, "") for item in items if item.place.entry.id in past_ids]
+    candidates: dict[str, _Item] = {}
+    for number, item in enumerate(items):
+        if item.place.entry.id not in past_ids:
+            candidates[str(number)] = item
+
     fragments = [
-        Located(item.place.entry, key, 0, item.place.scope) for key, item in waiting.items()
+        Located(item.place.entry, key, 0, item.place.scope) for key, item in candidates.items()
     ]
-    changes, _ = plan_fold(fragments, located, {key: item.target for key, item in waiting.items()})
-    places = {change.moved_from: change for change in changes}
-    paths = {place.entry.id: place.path for place in located} | {
-        one.entry.id: one.path for one in changes
-    }
-    known = [_taken(item, target="") for item in past]
-    for key, item in waiting.items():
-        if key not in places:  # an entry of other words has its id
-            known.append(_taken(item, paths[item.place.entry.id]))
-        elif places[key].kind == "drop":
-            known.append(_taken(item, places[key].path, places[key].entry.id))
-    return [
-        item for key, item in waiting.items() if key in places and places[key].kind == "move"
-    ], tuple(known)
+    targets = {key: item.target for key, item in candidates.items()}
+    changes, _ = plan_fold(fragments, located, targets)
+    changes_by_key = {change.moved_from: change for change in changes}
+    paths = {place.entry.id: place.path for place in located}
+    paths |= {change.entry.id: change.path for change in changes}
+
+    new: list[_Item] = []
+    for key, item in candidates.items():
+        change = changes_by_key.get(key)
+        if change is None:  # an entry with other words has its id
+            known.append(_to_taken(item, paths[item.place.entry.id]))
+        elif change.kind == "drop":
+            known.append(_to_taken(item, change.path, change.entry.id))
+        elif change.kind == "move":
+            new.append(item)
+    return new, known
 
 
-def _taken(item: _Item, target: str | None = None, entry_id: str | None = None) -> Taken:
+def _list_past_ids(workspace: Workspace, root: Path, located: Iterable[Located]) -> frozenset[str]:
+    """Return the ids that were given before, and that no entry of the work tree has."""
+    present: set[str] = set()
+    merged: set[str] = set()
+    for place in located:
+        present.add(place.entry.id)
+        merged.update(place.entry.supersedes)
+    unreadable = {file.stem for file in (root / INBOX).glob("*.md")}
+    removed: frozenset[str] = frozenset()
+    if find_commit(workspace.repo, "HEAD"):
+        removed = list_past_ids(workspace, "HEAD")
+    return (removed | merged | unreadable) - present
+
+
+def _to_taken(item: _Item, target: str, entry_id: str | None = None) -> Taken:
     place = item.place
     return Taken(
         path=place.path,
         line=place.line,
         id=entry_id or place.entry.id,
         title=place.entry.title,
-        target=item.target if target is None else target,
+        target=target,
     )
 
 
+def _write(workspace: Workspace, root: Path, items: Sequence[_Item], is_replacing: bool) -> None:
+    """Write new entries with cites of the code that they name."""
+    cited_entries = cite_named(workspace, [item.place.entry for item in items], "HEAD")
+    cited_items: list[_Item] = []
+    for item, entry in zip(items, cited_entries, strict=True):
+        cited_items.append(replace(item, place=replace(item.place, entry=entry)))
+    for path, text in _render(cited_items, is_replacing).items():
+        write_file(root / path, text, root)
+
+
 def _render(items: Sequence[_Item], is_replacing: bool) -> dict[str, bytes]:
-    """The files to write: each entry one of the inbox; or a file without the texts that became entries, with those.
-    Raises UnreadableMemoryError."""
+    """Return the files to write: an inbox file for each entry, or the sources with entries in them.
+
+    Raises:
+        UnreadableMemoryError: unsafe-rewrite.
+    """
     if not is_replacing:
         return {item.target: format_entry(item.place.entry).encode() for item in items}
-    texts = {}
-    for path in dict.fromkeys(item.target for item in items):
-        group = [item for item in items if item.target == path]
-        data = group[0].file.read_bytes()
-        taken = {
-            number for item in group for number in range(item.learning.line, item.learning.last + 1)
-        }
-        rest = [
-            line for number, line in enumerate(data.split(b"\n"), start=1) if number not in taken
-        ]
-        before, cut = parse_memory_file(path, data), parse_memory_file(path, b"\n".join(rest))
-        added = [item.place.entry for item in group]
-        edited = edit_file(cut, added=added)
-        by_id = attrgetter("id")
-        if sorted(edited.entries, key=by_id) != sorted((*before.entries, *added), key=by_id):
-            message = f"{path} would not read back with its entries"
-            hint = "Import to the inbox instead: leave --replace out."
-            raise UnreadableMemoryError(message, slug="unsafe-rewrite", hint=hint)
-        texts[path] = render_memory_file(edited)
-    return texts
+    items_by_path: dict[str, list[_Item]] = {}
+    for item in items:
+        items_by_path.setdefault(item.target, []).append(item)
+    return {path: _replace_sections(path, group) for path, group in items_by_path.items()}
+
+
+def _replace_sections(path: str, items: Sequence[_Item]) -> bytes:
+    """Return a file in which sections are replaced by their entries.
+
+    Raises:
+        UnreadableMemoryError: unsafe-rewrite.
+    """
+    data = items[0].file.read_bytes()
+    replaced_lines: set[int] = set()
+    for item in items:
+        replaced_lines.update(range(item.learning.line, item.learning.last + 1))
+    lines = data.split(b"\n")
+    other_lines = [
+        line for number, line in enumerate(lines, start=1) if number not in replaced_lines
+    ]
+
+    before = parse_memory_file(path, data)
+    remainder = parse_memory_file(path, b"\n".join(other_lines))
+    added = [item.place.entry for item in items]
+    edited = edit_file(remainder, added=added)
+    expected = [*before.entries, *added]
+    by_id = attrgetter("id")
+    if sorted(edited.entries, key=by_id) != sorted(expected, key=by_id):
+        message = f"{path} would not read back with its entries"
+        hint = "Import to the inbox instead: leave --replace out."
+        raise UnreadableMemoryError(message, slug="unsafe-rewrite", hint=hint)
+    return render_memory_file(edited)

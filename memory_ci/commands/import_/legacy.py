@@ -1,4 +1,4 @@
-"""Legacy memory: dated sections without front matter, as TeaParty wrote them, become entries once and for all."""
+"""Readers of other memories: dated sections of TeaParty, and the auto memory of Claude Code."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import date
 from itertools import pairwise
 from textwrap import dedent
+from typing import NamedTuple
 
 import msgspec
 from msgspec.structs import replace
@@ -20,7 +21,7 @@ from memory_ci.store.manual_notes import imported_id
 from memory_ci.store.yamltext import Field, YamlTextError, parse_fields
 from memory_ci.text import shorten, strip_comments
 
-TITLE_WIDTH = 120
+TITLE_WIDTH = 120  # characters
 
 KINDS: tuple[tuple[EntryType, Domain, float, tuple[str, ...]], ...] = (
     (
@@ -55,15 +56,16 @@ KINDS: tuple[tuple[EntryType, Domain, float, tuple[str, ...]], ...] = (
     ),
     ("declarative", "team", 0.5, ("observation",)),
     ("declarative", "task", 0.5, ("alignment observation", "decision", "fact", "gotcha")),
-)  # Type, domain and importance of a section by what its heading calls it.
+)
+"""Type, domain and importance of a section, and the words of headings that mean them."""
+
 BY_KIND: Mapping[str, tuple[EntryType, Domain, float]] = {
     kind: (type_, domain, importance)
     for type_, domain, importance, kinds in KINDS
     for kind in kinds
 }
 
-# The labelled lines of a section (`**Learning:** …`) that say it best, in this order.
-TELLING = (
+SUMMARY_LABELS = (
     "learning",
     "norm",
     "convention",
@@ -73,6 +75,8 @@ TELLING = (
     "signal",
     "decision",
 )
+"""Labels of the lines (`**Learning:** …`) that summarise a section, the best first."""
+
 DATED = re.compile(r"(?:##[ \t]+)?\[(\d{4}-\d{2}-\d{2})\][ \t]*(.*?)[ \t]*")
 SECTION = re.compile(r"#{1,2}[ \t]")
 LABELLED = re.compile(r"(?:[-*][ \t]+)?\*\*([^*:]+):\*\*[ \t]*(.*)")
@@ -81,7 +85,13 @@ RULE = re.compile(r"[ \t]*(?:-{3,}|\*{3,}|_{3,})[ \t]*")
 
 
 class LegacyLearning(msgspec.Struct, frozen=True):
-    """An entry made of the lines `line` to `last` (1-based) of a file; one that stood there has its first line only."""
+    """An entry, and the lines of a file that it was made of.
+
+    Attributes:
+        entry: the entry.
+        line: the number of the first line, from 1.
+        last: the number of the last line; `line` for text that was an entry already.
+    """
 
     entry: Entry
     line: int
@@ -89,43 +99,56 @@ class LegacyLearning(msgspec.Struct, frozen=True):
 
 
 class LegacyFile(msgspec.Struct, frozen=True):
-    """What a file of another memory holds, and the places in it that were not understood."""
+    """The learnings of a file, and findings on the parts that were not understood."""
 
     learnings: tuple[LegacyLearning, ...] = ()
     findings: tuple[Finding, ...] = ()
 
 
+class _Part(NamedTuple):
+    """The lines of a section, and the number of the first."""
+
+    line: int
+    lines: list[str]
+
+
 def find_sections(path: str, data: bytes, source: str) -> LegacyFile:
-    """The entries and the dated sections of a file. Never raises; what is neither is named, not guessed at."""
+    """Return the entries and dated sections of a file.
+
+    It never raises: other text is a finding, and is not guessed at.
+    """
     file = parse_memory_file(path, data)
-    found = list[LegacyLearning | Finding](broken_parts(file))
+    results: list[LegacyLearning | Finding] = [*broken_parts(file)]
     for segment in file.segments:
-        if (entry := segment.entry) is not None:
-            dated = DATED.fullmatch(entry.title)
-            if dated and entry.body:  # the title only says when it was and of which kind it is
-                title = _split_kind(dated.group(2))[1] or _title_of(entry.body)
-                entry = replace(
-                    entry, title=title, occurred_at=entry.occurred_at or _parse_day(dated.group(1))
-                )
-            found.append(LegacyLearning(entry, segment.line, segment.line))
+        if segment.entry is not None:
+            entry = _complete_title(segment.entry)
+            results.append(LegacyLearning(entry, segment.line, segment.line))
         elif not segment.is_broken:
-            found += _read_prose(path, segment, source)
-    return collect(found)
+            results += _read_prose(path, segment, source)
+    return collect(results)
+
+
+def _complete_title(entry: Entry) -> Entry:
+    """Return an entry with a title of its own if its title is a date and a kind."""
+    dated = DATED.fullmatch(entry.title)
+    if not dated or not entry.body:
+        return entry
+    _, title = _split_kind(dated.group(2))
+    day = entry.occurred_at or _parse_day(dated.group(1))
+    return replace(entry, title=title or _choose_title(entry.body), occurred_at=day)
 
 
 def collect(found: Sequence[LegacyLearning | Finding]) -> LegacyFile:
-    """Learnings and findings apart, each in the order of lines."""
-    learnings = sorted(
-        (item for item in found if isinstance(item, LegacyLearning)), key=lambda item: item.line
-    )
-    findings = sorted(
-        (item for item in found if isinstance(item, Finding)), key=lambda item: item.line
-    )
+    """Return learnings and findings apart, each in the order of lines."""
+    learnings = [item for item in found if isinstance(item, LegacyLearning)]
+    findings = [item for item in found if isinstance(item, Finding)]
+    learnings.sort(key=lambda learning: learning.line)
+    findings.sort(key=lambda finding: finding.line)
     return LegacyFile(tuple(learnings), tuple(findings))
 
 
 def broken_parts(file: MemoryFile) -> Iterator[Finding]:
-    """What in a file cannot be read at all, or is an entry that says nothing."""
+    """Yield findings on parts of a file that cannot be read, and on entries that say nothing."""
     for finding in file.findings:
         if finding.code == "front-matter-in-body":
             yield finding
@@ -134,63 +157,91 @@ def broken_parts(file: MemoryFile) -> Iterator[Finding]:
 
 
 def not_understood(path: str, line: int, message: str) -> Finding:
-    """A place that was left alone. The message never quotes it: nobody has looked for credentials in it."""
+    """Return the finding on a part that is left alone.
+
+    Its message never quotes the part, which was not searched for credentials.
+    """
     return Finding(path, line, "not-understood", message, level="warning")
 
 
 def imported_source(source: str, path: str) -> str:
-    """The provenance of an imported entry: the other memory and the name of its file."""
+    """Return the provenance of an imported entry: the other memory and the name of its file."""
     return f"{source}:{posixpath.basename(path)}"
 
 
-def _cut(segment: Segment, is_start: Callable[[str], bool]) -> Iterator[tuple[int, list[str]]]:
-    """The line and the lines of each part of a segment; a part begins at a line outside of code that is a start."""
+def _split_parts(segment: Segment, is_start: Callable[[str], bool]) -> Iterator[_Part]:
+    """Split a segment into parts; each begins at a line outside of code that is a start."""
     lines = segment.raw.replace("\r\n", "\n").removesuffix("\n").split("\n")
-    fenced = fenced_lines(lines)
-    starts = [at for at, line in enumerate(lines) if not fenced[at] and is_start(line)]
-    for begin, end in pairwise([0, *starts, len(lines)]):
-        if begin < end:
-            yield segment.line + begin, lines[begin:end]
+    is_fenced = fenced_lines(lines)
+    starts = [index for index, line in enumerate(lines) if not is_fenced[index] and is_start(line)]
+    for start, end in pairwise([0, *starts, len(lines)]):
+        if start < end:
+            yield _Part(segment.line + start, lines[start:end])
+
+
+def _is_section(line: str) -> bool:
+    return SECTION.match(line) is not None
+
+
+def _is_heading(line: str) -> bool:
+    return parse_heading(line) is not None
 
 
 def _read_prose(path: str, segment: Segment, source: str) -> Iterator[LegacyLearning | Finding]:
-    for line, part in _cut(segment, lambda text: SECTION.match(text) is not None):
-        dated = DATED.fullmatch(part[0]) if part[0].startswith("##") else None
-        entry = _to_entry(path, dated, part[1:], source) if dated else None
+    """Yield the learnings of dated sections, and findings on other text."""
+    for part in _split_parts(segment, _is_section):
+        heading = part.lines[0]
+        dated = DATED.fullmatch(heading) if heading.startswith("##") else None
+        entry = _to_entry(path, dated, part.lines[1:], source) if dated else None
         if entry is not None:
-            yield LegacyLearning(entry, line, line + len(part) - 1)
+            yield LegacyLearning(entry, part.line, part.line + len(part.lines) - 1)
             continue
-        # The first line that says something; a file's own title, rules and HTML comments do not.
-        text = strip_comments("\n".join(part), keeps_lines=True).split("\n")
-        said = (at for at, one in enumerate(text) if one.strip() and not RULE.fullmatch(one))
-        first = next((at for at in said if not part[at].startswith("# ")), None)
-        if first is not None:
-            reason = (
-                "not a kind of section that is known, or empty"
-                if dated
-                else "text that is no dated section"
-            )
-            yield not_understood(path, line + first, reason)
+        index = _find_text(part.lines)
+        if index is not None:
+            message = "text that is no dated section"
+            if dated:
+                message = "not a kind of section that is known, or empty"
+            yield not_understood(path, part.line + index, message)
+
+
+def _find_text(lines: Sequence[str]) -> int | None:
+    """Return the index of the first line of text, None for none.
+
+    The title of a file, rules and HTML comments are no text.
+    """
+    visible_lines = strip_comments("\n".join(lines), keeps_lines=True).split("\n")
+    for index, visible in enumerate(visible_lines):
+        is_text = visible.strip() and not RULE.fullmatch(visible)
+        if is_text and not lines[index].startswith("# "):
+            return index
+    return None
 
 
 def _to_entry(path: str, dated: re.Match[str], lines: Sequence[str], source: str) -> Entry | None:
-    """The entry that a section is; None when its kind or its date is none, or when it says nothing."""
+    """Return the entry of a dated section.
+
+    Returns:
+        The entry, or None if the kind or the date is unknown, or if the section is empty.
+    """
     kind, title = _split_kind(dated.group(2))
     day = _parse_day(dated.group(1))
-    # The lines without blank ones around them, and without a rule that parts them from what follows.
-    text = "\n".join(lines).strip("\n").rstrip()
-    above, _, last = text.rpartition("\n")
-    body = above.rstrip() if RULE.fullmatch(last) else text
+    body = _strip_rule("\n".join(lines).strip("\n").rstrip())
     if kind not in BY_KIND or day is None or not (title or body):
         return None
-    title = title or _title_of(body)
-    made_of = imported_id(source, dated.group(2), body)
-    entry = new_entry(made_of, title, "" if body == title else body, BY_KIND[kind], day)
+    title = title or _choose_title(body)
+    identity = imported_id(source, dated.group(2), body)
+    entry = new_entry(identity, title, "" if body == title else body, BY_KIND[kind], day)
     return replace(entry, occurred_at=day, source=imported_source(source, path))
 
 
+def _strip_rule(text: str) -> str:
+    """Return a text without a rule at its end, which separates it from the next section."""
+    body, _, last_line = text.rpartition("\n")
+    return body.rstrip() if RULE.fullmatch(last_line) else text
+
+
 def _split_kind(heading: str) -> tuple[str, str]:
-    """`Corrective Learning: retry once` as its kind and its own title."""
+    """Return the kind and the title of a heading such as `Corrective Learning: retry once`."""
     kind, _, title = heading.partition(":")
     return " ".join(kind.lower().split()), shorten(title, TITLE_WIDTH)
 
@@ -202,20 +253,24 @@ def _parse_day(text: str) -> date | None:
         return None
 
 
-def _title_of(body: str) -> str:
-    """The line of a section that says best what was learned, in one line."""
+def _choose_title(body: str) -> str:
+    """Return the line of a section that summarises it, as one line."""
     lines = [line.strip() for line in body.split("\n") if line.strip()]
-    labelled = {
-        m.group(1).strip().lower(): m.group(2) for line in lines if (m := LABELLED.fullmatch(line))
-    }
-    best = next((labelled[label] for label in TELLING if labelled.get(label)), lines[0])
-    return shorten(MARKUP.sub("", best) or best, TITLE_WIDTH)
+    labelled: dict[str, str] = {}
+    for line in lines:
+        match = LABELLED.fullmatch(line)
+        if match:
+            labelled[match.group(1).strip().lower()] = match.group(2)
+    summaries = [labelled[label] for label in SUMMARY_LABELS if labelled.get(label)]
+    summary = summaries[0] if summaries else lines[0]
+    return shorten(MARKUP.sub("", summary) or summary, TITLE_WIDTH)
 
 
-# -- Claude Code's auto memory: topic files with `name`, `description` and `type`, and older ones of plain Markdown
+# -- Claude Code's auto memory
 #
-# The format is the one its own instructions give: a front matter, flat or with `type` under `metadata`, then the text;
-# MEMORY.md is an index of `- [Title](file.md)` lines. Before that, MEMORY.md and topic files were sections and bullets.
+# The format is that of its own instructions. A topic file has a front matter with `name`,
+# `description` and `type`, flat or with `type` under `metadata`, and a text. MEMORY.md is an index
+# of `- [Title](file.md)` lines. In older versions both were sections and bullets.
 
 SOURCE = "claude-code"
 INDEX = "MEMORY.md"
@@ -224,61 +279,80 @@ TYPES: Mapping[str, tuple[EntryType, Domain]] = {
     "feedback": ("directive", "team"),
     "project": ("declarative", "task"),
     "reference": ("declarative", "team"),
-}  # What a topic's type means here. The fourth, `user`, is about one person: a repository is shared, so it is refused.
+}
+"""Type and domain of an entry by the type of its topic file.
+
+The fourth type, `user`, is about one person. It is refused, because a repository is shared.
+"""
+
 POINTER = re.compile(r"(?:see[ \t]+)?\[[^\]]*\]\([^)\s]+\.md\).*", re.IGNORECASE | re.DOTALL)
 MENTIONED = re.compile(r"[\w.-]+\.md\b")
 BULLET = re.compile(r"(?:[-*+]|\d+[.)])[ \t]+(.*)")
-HIGH = re.compile(r"#{1,4}[ \t]")
+HIGH_HEADING = re.compile(r"#{1,4}[ \t]")
 DIRECTIVE = re.compile(
     r"\b(?:always|never|must|do not|don't|prefer\w*|rules?|conventions?|style|feedback)\b",
     re.IGNORECASE,
 )
-ABOUT_ITSELF = re.compile(
-    r"\bmemor(?:y|ies)\b", re.IGNORECASE
-)  # A level-1 heading of the file, not its subject.
+ABOUT_MEMORY = re.compile(r"\bmemor(?:y|ies)\b", re.IGNORECASE)
+"""A level-1 heading that names the file itself, and no subject."""
 
 
 def mentioned_files(index: str) -> frozenset[str]:
+    """Return the names of Markdown files that an index mentions."""
     return frozenset(MENTIONED.findall(index))
 
 
 def find_memories(path: str, data: bytes, today: date, *, is_listed: bool) -> LegacyFile:
-    """The memories of one file. Plain Markdown is read only where `is_listed`: as the index, or named by it. Never
-    raises; what is no memory is named, not guessed at."""
+    """Return the memories of a file.
+
+    It never raises: other text is a finding, and is not guessed at.
+
+    Args:
+        path: the file.
+        data: its text.
+        today: the day of memories without a date.
+        is_listed: the file is the index, or the index names it; only then plain Markdown is read.
+    """
     text = data.removeprefix(BOM).decode("utf-8", "replace").replace("\r\n", "\n")
     lines = text.removesuffix("\n").split("\n")
-    close = next((at for at, line in enumerate(lines[1:], start=1) if line.rstrip() == "---"), 0)
-    fields = _fields(lines[1:close]) if lines[0].rstrip() == "---" and close else {}
+    end = _find_front_matter_end(lines)
+    fields = _parse_front_matter(lines[1:end]) if end else {}
     if "name" in fields or "description" in fields:
-        return collect([_read_topic(path, fields, lines, close, today)])
+        return collect([_read_topic(path, fields, lines, end, today)])
     if not is_listed:
-        return LegacyFile(
-            findings=(
-                not_understood(path, 1, "neither a topic file nor named by MEMORY.md beside it"),
-            )
-        )
+        message = "neither a topic file nor named by MEMORY.md beside it"
+        return LegacyFile(findings=(not_understood(path, 1, message),))
+
     file = parse_memory_file(path, data)
-    found = list[LegacyLearning | Finding](broken_parts(file))
+    results: list[LegacyLearning | Finding] = [*broken_parts(file)]
     for segment in file.segments:
         if segment.entry is None and not segment.is_broken:
-            for line, part in _cut(segment, lambda text: parse_heading(text) is not None):
-                found += _read_section(path, part, line, today)
-    return collect(found)
+            for part in _split_parts(segment, _is_heading):
+                results += _read_section(path, part, today)
+    return collect(results)
 
 
-def _fields(lines: Sequence[str]) -> dict[str, str]:
-    """The texts of a front matter, those under `metadata` among them; nothing when it is no plain mapping."""
+def _find_front_matter_end(lines: Sequence[str]) -> int:
+    """Return the index of the line that ends the front matter, 0 for no front matter."""
+    if lines[0].rstrip() != "---":
+        return 0
+    for index, line in enumerate(lines[1:], start=1):
+        if line.rstrip() == "---":
+            return index
+    return 0
+
+
+def _parse_front_matter(lines: Sequence[str]) -> dict[str, str]:
+    """Return the texts of a front matter and of its `metadata`; none if it is no plain mapping."""
     try:
         fields = parse_fields(lines)
-        nested = next(
-            (field for field in fields if field.key == "metadata" and field.value is None), None
-        )
-        inner = (
-            dedent("\n".join(lines[nested.first + 1 : nested.last + 1])).split("\n")
-            if nested
-            else []
-        )
-        return _texts(parse_fields(inner) if inner else ()) | _texts(fields)
+        texts: dict[str, str] = {}
+        for field in fields:
+            if field.key == "metadata" and field.value is None:
+                nested = dedent("\n".join(lines[field.first + 1 : field.last + 1]))
+                texts = _texts(parse_fields(nested.split("\n")))
+                break
+        return texts | _texts(fields)
     except YamlTextError:
         return {}
 
@@ -288,97 +362,128 @@ def _texts(fields: Sequence[Field]) -> dict[str, str]:
 
 
 def _read_topic(
-    path: str, fields: Mapping[str, str], lines: Sequence[str], close: int, today: date
+    path: str, fields: Mapping[str, str], lines: Sequence[str], end: int, today: date
 ) -> LegacyLearning | Finding:
-    """A topic file as one memory: titled by its name if that is a sentence, else by its description."""
-    name, description = (" ".join(fields.get(key, "").split()) for key in ("name", "description"))
+    """Return the memory of a topic file.
+
+    Its title is its name if that is a sentence, else its description.
+
+    Args:
+        path: the file.
+        fields: its front matter.
+        lines: all its lines.
+        end: the index of the line that ends the front matter.
+        today: the day of a memory without a date.
+    """
     kind = fields.get("type", "")
     if kind == "user":
+        message = "is about one person, and a repository is shared"
         hint = "Keep it in a memory of that person's own, such as ~/MEMORY.md."
-        return Finding(
-            path, 1, "about-a-person", "is about one person, and a repository is shared", hint
-        )
-    title = shorten(
-        name if " " in name else description or re.sub(r"[-_]+", " ", name), TITLE_WIDTH
-    )
+        return Finding(path, 1, "about-a-person", message, hint)
+    name = " ".join(fields.get("name", "").split())
+    description = " ".join(fields.get("description", "").split())
+    title = description or re.sub(r"[-_]+", " ", name)
+    if " " in name:
+        title = name
+    title = shorten(title, TITLE_WIDTH)
     if kind not in TYPES or not title:
-        return not_understood(
-            path, 1, "a topic file without a name, or of a type that is not known"
-        )
-    below = lines[close + 1 :]
-    lower = (  # headings go two levels down: a level-1 heading would end the entry
-        f"##{line}" if not is_fenced and HIGH.match(line) else line
-        for line, is_fenced in zip(below, fenced_lines(below), strict=True)
-    )
-    text = "\n".join(lower).strip("\n").rstrip()
+        message = "a topic file without a name, or of a type that is not known"
+        return not_understood(path, 1, message)
+
+    text = "\n".join(_lower_headings(lines[end + 1 :])).strip("\n").rstrip()
     body = "\n\n".join(part for part in (description, text) if part and part != title)
-    session = f"{SOURCE}:{fields['originSessionId']}" if fields.get("originSessionId") else None
+    session_id = fields.get("originSessionId")
     day = _parse_day(fields.get("modified", "")[:10])
-    entry = replace(
-        _entry(path, title, body, TYPES[kind], day or today), occurred_at=day, session=session
-    )
-    return LegacyLearning(entry, 1, len(lines))
+    entry = _build_entry(path, title, body, TYPES[kind], day or today)
+    session = f"{SOURCE}:{session_id}" if session_id else None
+    return LegacyLearning(replace(entry, occurred_at=day, session=session), 1, len(lines))
 
 
-def _entry(path: str, title: str, body: str, meaning: tuple[EntryType, Domain], day: date) -> Entry:
-    """An entry of what was written on a day, or at some time before it."""
-    made_of = imported_id(SOURCE, title, body)
-    entry = new_entry(made_of, title, body, (*meaning, NEW_IMPORTANCE), day)
+def _lower_headings(lines: Sequence[str]) -> list[str]:
+    """Return lines with headings two levels lower: a level-1 heading would end the entry."""
+    lowered: list[str] = []
+    for line, is_fenced in zip(lines, fenced_lines(lines), strict=True):
+        is_high = not is_fenced and HIGH_HEADING.match(line)
+        lowered.append(f"##{line}" if is_high else line)
+    return lowered
+
+
+def _build_entry(
+    path: str, title: str, body: str, meaning: tuple[EntryType, Domain], day: date
+) -> Entry:
+    """Return an entry for a text that was written on a day, or before it."""
+    identity = imported_id(SOURCE, title, body)
+    entry = new_entry(identity, title, body, (*meaning, NEW_IMPORTANCE), day)
     return replace(entry, source=imported_source(SOURCE, path))
 
 
-def _read_section(
-    path: str, lines: Sequence[str], line: int, today: date
-) -> Iterator[LegacyLearning | Finding]:
-    """A memory for each bullet of a section that has nothing else, one for a section with other text."""
-    heading = parse_heading(lines[0])
-    is_subject = heading is not None and not (heading[0] == 1 and ABOUT_ITSELF.search(heading[1]))
-    subject = heading[1] if heading is not None and is_subject else ""
-    content = lines[1:] if heading is not None else lines
-    first = line + len(lines) - len(content)
+def _read_section(path: str, part: _Part, today: date) -> Iterator[LegacyLearning | Finding]:
+    """Yield a memory for each bullet of a section, or one for a section that has other text."""
+    heading = parse_heading(part.lines[0])
+    subject = _find_subject(heading)
+    content = part.lines if heading is None else part.lines[1:]
+    first_line = part.line + len(part.lines) - len(content)
+
     bullets = _split_bullets(content)
     if bullets is not None:
-        for begin, end in bullets:
-            title, body = _read_bullet(subject, content[begin:end])
+        for start, end in bullets:
+            title, body = _read_bullet(subject, content[start:end])
             if title:
-                entry = _entry(path, title, body, _guess(title), today)
-                yield LegacyLearning(entry, first + begin, first + end - 1)
-    elif subject:
+                entry = _build_entry(path, title, body, _guess_meaning(title), today)
+                yield LegacyLearning(entry, first_line + start, first_line + end - 1)
+        return
+    if subject:
         body = "\n".join(content).strip("\n").rstrip()
-        entry = _entry(
-            path, shorten(subject, TITLE_WIDTH), body, _guess(f"{subject} {body}"), today
-        )
-        yield LegacyLearning(entry, line, line + len(lines) - 1)
-    else:
-        said = next(at for at, text in enumerate(content) if text.strip())
-        yield not_understood(
-            path, first + said, "text without a heading that says what it is about"
-        )
+        meaning = _guess_meaning(f"{subject} {body}")
+        entry = _build_entry(path, shorten(subject, TITLE_WIDTH), body, meaning, today)
+        yield LegacyLearning(entry, part.line, part.line + len(part.lines) - 1)
+        return
+    text_index = next(index for index, line in enumerate(content) if line.strip())
+    message = "text without a heading that says what it is about"
+    yield not_understood(path, first_line + text_index, message)
+
+
+def _find_subject(heading: tuple[int, str] | None) -> str:
+    """Return the text of a heading, "" for none or for one that names the file itself."""
+    if heading is None:
+        return ""
+    level, text = heading
+    return "" if level == 1 and ABOUT_MEMORY.search(text) else text
 
 
 def _split_bullets(lines: Sequence[str]) -> list[tuple[int, int]] | None:
-    """The spans of top-level bullets with what is indented below them; None when other text stands among them."""
+    """Return the spans of top-level bullets, with what is indented below them.
+
+    Returns:
+        The spans, or None if there is other text among the bullets.
+    """
     starts: list[int] = []
-    for at, line in enumerate(lines):
+    for index, line in enumerate(lines):
         if BULLET.match(line):
-            starts.append(at)
-        elif line.strip() and (not starts or not (line[0].isspace() or lines[at - 1].strip())):
+            starts.append(index)
+            continue
+        if not line.strip():
+            continue
+        is_continuation = line[0].isspace() or lines[index - 1].strip()
+        if not starts or not is_continuation:
             return None
     return list(pairwise([*starts, len(lines)]))
 
 
 def _read_bullet(subject: str, lines: Sequence[str]) -> tuple[str, str]:
-    """Title and body of a bullet; no title for one that only points at a topic file."""
-    first = re.sub(BULLET, r"\1", lines[0])
-    more = dedent("\n".join(lines[1:])).strip("\n").rstrip()
-    if POINTER.fullmatch(first) or not first.strip():
+    """Return the title and body of a bullet; no title if it only points at a topic file."""
+    first_line = re.sub(BULLET, r"\1", lines[0])
+    if POINTER.fullmatch(first_line) or not first_line.strip():
         return "", ""
-    whole = f"{subject}: {first}" if subject else first
-    title = shorten(re.sub(r"\*\*|__", "", whole), TITLE_WIDTH)
-    is_cut = title.endswith("…") and not whole.endswith("…")
-    return title, "\n".join(part for part in (first if is_cut else "", more) if part)
+    body = dedent("\n".join(lines[1:])).strip("\n").rstrip()
+    statement = f"{subject}: {first_line}" if subject else first_line
+    title = shorten(re.sub(r"\*\*|__", "", statement), TITLE_WIDTH)
+    is_cut = title.endswith("…") and not statement.endswith("…")
+    if is_cut:
+        body = f"{first_line}\n{body}" if body else first_line
+    return title, body
 
 
-def _guess(text: str) -> tuple[EntryType, Domain]:
-    """Type and domain of a memory that does not say its own."""
+def _guess_meaning(text: str) -> tuple[EntryType, Domain]:
+    """Return the type and domain of a memory that names none."""
     return ("directive" if DIRECTIVE.search(text) else "declarative"), "task"
