@@ -165,7 +165,7 @@ if "sync" not in sys.argv:
     os.execv(sys.executable, [sys.executable, *sys.argv[1:]])
 with open({started!r}, "a") as log:
     log.write("sync\\n")
-from memory_ci.commands.setup import prewarm
+from memory_ci.memory import prewarm
 from memory_ci.search import database
 connect = database.connect
 
@@ -526,7 +526,7 @@ def test_a_run_is_in_a_session_of_its_own_and_holds_nothing_of_ours(
 def test_a_run_that_hangs_is_ended_by_the_clock() -> None:
     """The alarm is told here that its time is over; a caller that ignores it changes nothing."""
     program = """import os, signal
-from memory_ci.commands.setup import prewarm
+from memory_ci.memory import prewarm
 signal.signal(signal.SIGALRM, signal.SIG_IGN)
 signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGALRM})
 signal.alarm = lambda seconds: print(seconds, flush=True)
