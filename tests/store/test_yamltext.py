@@ -139,7 +139,9 @@ def test_what_a_parser_would_sweat_over_is_refused_at_once(text: str) -> None:
     """Forty thousand brackets: the parser's own time is quadratic in them, and this would not come back."""
     with pytest.raises(YamlTextError) as raised:
         parse_fields(text.split("\n"))
-    assert "deeper than" in raised.value.reason or "a line of more than" in raised.value.reason
+    # Newer versions of libyaml refuse such nesting themselves, in words of their own.
+    reasons = ("deeper than", "maximum nesting depth", "a line of more than")
+    assert any(reason in raised.value.reason for reason in reasons)
 
 
 def test_ordinary_nesting_is_read() -> None:
