@@ -172,7 +172,7 @@ def _intersect(ours: tuple[T, ...], theirs: tuple[T, ...], default: T) -> tuple[
 
 
 def _lower(ours: float, theirs: float) -> float:
-    """Return the lower of two caps, of which 0 is none."""
+    """Return the lower of two caps; 0 means that there is no cap."""
     return min(ours or theirs, theirs or ours)
 
 

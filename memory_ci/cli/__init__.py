@@ -1,1 +1,1 @@
-"""What all command lines share: options, output to terminals and logs, errors, the manual."""
+"""The base of all command lines: options, output to terminals and logs, errors, the manual."""

@@ -1,4 +1,4 @@
-"""What all commands with click share: options, completion, and output."""
+"""Options, completion and output of all commands with click."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What all commands share without click: options, streams, errors, and the clock.
+"""Options, streams, errors and the clock of all commands, without click.
 
 The clock is read nowhere else.
 """

@@ -1,4 +1,4 @@
-"""The table of commands: which module holds each, in which group `--help` lists it, and its summary."""
+"""The table of commands: the module, the group in `--help`, and the summary of each."""
 
 from __future__ import annotations
 

@@ -62,7 +62,7 @@ WAITING = "It waits in the inbox; commit it with your work."
 
 
 class Caller(msgspec.Struct, frozen=True, kw_only=True):
-    """What holds for every call.
+    """The repository and the identity that hold for every call.
 
     Attributes:
         start: a path in the repository.
@@ -337,7 +337,7 @@ class Tool(NamedTuple):
 
     @property
     def writes(self) -> bool:
-        """Whether it writes files."""
+        """Tell whether it writes files."""
         return self.gives in (Kept, FeedbackResult)
 
 

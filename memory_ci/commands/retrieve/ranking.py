@@ -80,7 +80,7 @@ class Ranked(msgspec.Struct, frozen=True):
     Attributes:
         verdict: how close the best matches come to the task.
         margin: by how much the best match is closer than the floor; below 0 none is served.
-        standing: what feedback says of the matches.
+        standing: the utilities and retentions of the matches.
         relevance: the fused lanes, or the lexical lane if only that answered.
         cosines: the vector lane.
         mode: which lanes answered.
@@ -260,7 +260,7 @@ def _rank_matches(ranked: Ranked, matches: Sequence[Match], weights: Weights) ->
 
 
 def weigh_again(ranked: Ranked, truth_of: TruthOf) -> list[Hit]:
-    """Rank the candidates again with the truth of what they cite, without those of truth 0."""
+    """Rank the candidates again with their truth factor, and drop those whose factor is 0."""
     places = {place_of(hit.located) for hit in ranked.hits}
     matches = [match for match in ranked.matches if place_of(match.located) in places]
     return _rank_matches(ranked, matches, replace(ranked.weights, truth=truth_of))
@@ -305,7 +305,7 @@ def weights_of(config: Config, options: RetrieveOptions, standing: FeedbackWeigh
 
 
 class FeedbackWeights(msgspec.Struct, frozen=True):
-    """What feedback says of entries.
+    """The utilities and retentions of entries, as feedback makes them.
 
     Attributes:
         utilities: utilities by id, without entries that have no feedback.

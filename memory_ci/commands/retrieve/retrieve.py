@@ -1,4 +1,4 @@
-"""What an agent's job is served for a task."""
+"""Retrieval: the norms and entries that an agent's job is served for a task."""
 
 from __future__ import annotations
 
@@ -63,11 +63,11 @@ class View(msgspec.Struct, frozen=True):
 
 
 class _Session(msgspec.Struct, frozen=True):
-    """What the caller's session was served before.
+    """The items that the caller's session was served before.
 
     Attributes:
         held_out: the mark of a session that is served nothing (`retrieve.holdout`), else "".
-        served: fingerprints of what was served; None if that does not matter.
+        served: fingerprints of these items; None if that does not matter.
     """
 
     held_out: str = ""

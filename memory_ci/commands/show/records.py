@@ -1,4 +1,4 @@
-"""What `show`, `why` and `graph` print of an entry, as records."""
+"""Records that `why` and `graph` print of an entry."""
 
 from __future__ import annotations
 
