@@ -26,10 +26,10 @@ def run(paths: tuple[Path, ...], staged: bool) -> None:
     from memory_ci.commands.check.check import check_memory
     from memory_ci.memory.workspace import STAGED
 
-    here = workspace(is_quiet=True)
+    current_workspace = workspace(is_quiet=True)
     view = STAGED if staged else None
-    report = check_memory(here, view, paths)
-    show_findings(report, here, view)
+    report = check_memory(current_workspace, view, paths)
+    show_findings(report, current_workspace, view)
     if not report.is_ok:
         raise SystemExit(1)
 
