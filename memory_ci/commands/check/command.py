@@ -180,14 +180,17 @@ def verify_command(base: str | None, head: str, is_fork: bool, form: str) -> Non
 
 
 def show_report(
-    report: CheckReport, form: str, where: Workspace | None = None, view: str | None = None
+    report: CheckReport,
+    form: str,
+    checked_workspace: Workspace | None = None,
+    view: str | None = None,
 ) -> None:
     """Print findings on stdout, and their counts on stderr.
 
     Args:
         report: the findings.
         form: `text`, `github` (annotations of GitHub Actions), or `json`.
-        where: the workspace to read lines from.
+        checked_workspace: the workspace to read lines from.
         view: the view of the workspace that was checked.
     """
     if form == "json":
@@ -198,9 +201,9 @@ def show_report(
         from memory_ci.findings import render_annotations
 
         echo(render_annotations(report.findings, secrets.token_hex(16)))
-        check.say_verdict(report)
+        check.say_counts(report)
     else:
-        check.show_findings(report, where, view)
+        check.show_findings(report, checked_workspace, view)
 
 
 @click.command("fmt")

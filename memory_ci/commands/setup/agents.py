@@ -179,7 +179,7 @@ def plan_agents(
     return tuple(edits.values())
 
 
-def plan_agents_out(
+def plan_agent_removal(
     root: Path, note: Path, tracked: Collection[str] = (), place: Place = "file"
 ) -> tuple[AgentEdit, ...]:
     """Plan to take out of the settings of agents what this clone's `install` put in.
@@ -232,7 +232,7 @@ def list_parts(root: Path, place: Place = "file") -> Iterator[FoundPart]:
                     yield FoundPart(agent, part, path, text)
 
 
-def put_agent(edit: AgentEdit, note: Path, dry_run: bool) -> InstallStep:
+def apply_agent_edit(edit: AgentEdit, note: Path, dry_run: bool) -> InstallStep:
     """Apply an edit of a settings file, and note the files and directories that were made for it.
 
     Only a file or directory that the note names is ever removed.

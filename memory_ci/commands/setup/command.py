@@ -84,7 +84,7 @@ def install_command(
       git add .gitattributes && git commit -m "Merge memory files by entries"
     """
     from memory_ci.commands.setup.agents import AgentOptions
-    from memory_ci.commands.setup.hooks import hook_manager
+    from memory_ci.commands.setup.hooks import find_hook_manager
     from memory_ci.commands.setup.install import install, install_for_user
 
     chosen = AGENT_NAMES if is_all else agents
@@ -109,7 +109,7 @@ def install_command(
         is_mcp=has_mcp and not no_mcp,
         dry_run=dry_run,
     )
-    manager = None if no_hook else hook_manager(current_workspace)
+    manager = None if no_hook else find_hook_manager(current_workspace)
     if as_json:
         echo_json({"dry_run": dry_run, "steps": steps, "managed_by": manager})
         return

@@ -18,7 +18,7 @@ import msgspec
 
 from memory_ci import __version__
 from memory_ci.commands.setup import ci_files
-from memory_ci.commands.setup.agents import AgentOptions, plan_agents, put_agent
+from memory_ci.commands.setup.agents import AgentOptions, apply_agent_edit, plan_agents
 from memory_ci.commands.setup.ci_files import Release
 from memory_ci.commands.setup.clients import AGENTS, Agent
 from memory_ci.commands.setup.hooks import PRE_COMMIT
@@ -435,7 +435,7 @@ def set_up_cloud(
     steps = [_put_whole(root, SCRIPT_FILE, SCRIPT, dry_run)]
     if cloud.file:
         steps.append(_put_whole(root, cloud.file, cloud.text, dry_run))
-    steps += [put_agent(edit, note, dry_run) for edit in edits]
+    steps += [apply_agent_edit(edit, note, dry_run) for edit in edits]
     return tuple(steps)
 
 
