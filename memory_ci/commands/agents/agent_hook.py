@@ -1,6 +1,6 @@
 """The hook of agents: serves memory at starts, prompts and files, and captures sessions.
 
-At a correction of a person it asks the agent to note what was corrected (`correction`).
+After a correction by a person it asks the agent to note it (`correction`).
 """
 
 from __future__ import annotations

@@ -67,7 +67,8 @@ def forget_command(what: str, wanted: str | None, is_plan: bool, yes: bool, as_j
 
     current_workspace = workspace()
     text = read_input() if what == "-" else utf8(what)
-    subject = find_subject(current_workspace, text, wanted)  # type: ignore[arg-type] # click's choice
+    # click restricts the value of --as.
+    subject = find_subject(current_workspace, text, wanted)  # type: ignore[arg-type]
     with progress("Looking for it"):
         plan = plan_forget(current_workspace, subject, Path.home())
     if not is_plan:

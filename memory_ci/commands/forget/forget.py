@@ -71,10 +71,10 @@ UNREACHABLE = (
 
 
 class ForgetPlan(msgspec.Struct, frozen=True):
-    """What `forget` does, or did.
+    """The work of `forget`, planned or done.
 
     Attributes:
-        what: the kind of what is forgotten.
+        what: the kind of the subject.
         places: the places that hold it.
         steps: the steps for a person.
         is_done: the plan was applied.
@@ -96,8 +96,8 @@ class ForgetPlan(msgspec.Struct, frozen=True):
         return tuple(place for place in self.places if place.is_left and place.kind != "message")
 
 
-class Subject(msgspec.Struct, frozen=True):
-    """What to forget.
+class ForgetSubject(msgspec.Struct, frozen=True):
+    """The subject to forget: an entry, words or a person.
 
     Attributes:
         what: its kind.
@@ -110,7 +110,7 @@ class Subject(msgspec.Struct, frozen=True):
     entry_id: str = ""
 
 
-def find_subject(workspace: Workspace, text: str, wanted: What | None) -> Subject:
+def find_subject(workspace: Workspace, text: str, wanted: What | None) -> ForgetSubject:
     """Return what a text means: an id of an entry, a person, or words.
 
     A person is a mail address or an author of commits. A text that looks like an id is never taken
@@ -130,14 +130,14 @@ def find_subject(workspace: Workspace, text: str, wanted: What | None) -> Subjec
     if wanted != "words":
         names = _list_names(workspace, text, is_certain=wanted == "person")
         if names:
-            return Subject("person", tuple(("name", name) for name in names))
+            return ForgetSubject("person", tuple(("name", name) for name in names))
     if not re.search(tombstones.WORD, text):
         hint = "Give an id, words or a person."
         raise UsageError("there is no word in it", slug="nothing-to-forget", hint=hint)
-    return Subject("words", (("words", text),))
+    return ForgetSubject("words", (("words", text),))
 
 
-def _find_entry(workspace: Workspace, entry_id: str, *, is_certain: bool) -> Subject:
+def _find_entry(workspace: Workspace, entry_id: str, *, is_certain: bool) -> ForgetSubject:
     """Return the texts of an entry: its title, its body and the quotes of its evidence."""
     located = load_memory(workspace, None).located
     is_known = any(place.entry.id.startswith(entry_id.lower()) for place in located)
@@ -147,7 +147,7 @@ def _find_entry(workspace: Workspace, entry_id: str, *, is_certain: bool) -> Sub
     evidence = [line for line in entry.evidence if not line.startswith("accepted ")]
     quotes = [line.partition(" ")[2] for line in evidence]
     texts = [entry.title, entry.body, *quotes]
-    return Subject("entry", tuple(tombstones.long_enough(texts)), entry.id)
+    return ForgetSubject("entry", tuple(tombstones.long_enough(texts)), entry.id)
 
 
 def _unknown_entry(workspace: Workspace, entry_id: str) -> UsageError:
@@ -185,7 +185,7 @@ def _list_names(workspace: Workspace, text: str, *, is_certain: bool) -> tuple[s
     return tuple(sorted(name for name in names if re.search(tombstones.WORD, name)))
 
 
-def plan_forget(workspace: Workspace, subject: Subject, home: Path) -> ForgetPlan:
+def plan_forget(workspace: Workspace, subject: ForgetSubject, home: Path) -> ForgetPlan:
     """Find every place that holds the subject, and what to do there; nothing is written.
 
     Args:
@@ -214,7 +214,7 @@ def plan_forget(workspace: Workspace, subject: Subject, home: Path) -> ForgetPla
 
 
 def apply_forget(
-    workspace: Workspace, subject: Subject, home: Path, salt: str, now: datetime
+    workspace: Workspace, subject: ForgetSubject, home: Path, salt: str, now: datetime
 ) -> ForgetPlan:
     """Rewrite refs, delete derived data, and commit the files with the tombstones.
 
@@ -301,12 +301,12 @@ def _write_files(changes: Iterable[tuple[HeldPlace, Path, bytes | None]]) -> Non
             write_file(path, data)
 
 
-def _build_target(subject: Subject, salt: str) -> Target:
+def _build_target(subject: ForgetSubject, salt: str) -> Target:
     lines = _format_lines(subject, salt)
     return Target(tombstones.parse_tombstones(lines), subject.entry_id)
 
 
-def _format_lines(subject: Subject, salt: str) -> list[str]:
+def _format_lines(subject: ForgetSubject, salt: str) -> list[str]:
     """Return the tombstones of the texts, each once."""
     lines: dict[str, None] = {}
     for kind, text in subject.texts:
@@ -322,9 +322,9 @@ def _read_copy(workspace: Workspace) -> list[str]:
 
 
 def _list_steps(
-    workspace: Workspace, subject: Subject, found_places: Sequence[HeldPlace]
+    workspace: Workspace, subject: ForgetSubject, found_places: Sequence[HeldPlace]
 ) -> Iterator[str]:
-    """Yield commands for what no commit and no ref of this clone can do."""
+    """Yield the commands for old commits, remotes and forges."""
     sessions = {place.where for place in found_places if place.kind == "session"}
     for remote, pushed in list_pushed(workspace.repo).items():
         refs = [f"refs/memory-ci/sessions/{session.ref.split('/', 4)[4]}" for session in pushed]

@@ -131,7 +131,7 @@ def _is_written(steps: Sequence[InstallStep], part: str) -> bool:
 
 
 def _show_manager(manager: Manager) -> None:
-    """Print what the user has to add for a tool that manages the hooks."""
+    """Print the lines to add for a tool that manages the hooks."""
     if not manager.additions:
         say(f"\n{manager.tool} manages the hooks here, and calls memory-ci already.")
         return
@@ -240,7 +240,7 @@ def policy_command(source: str | None, check: bool, dry_run: bool, as_json: bool
 
 
 def _list_limits(policy: Policy) -> list[str]:
-    """Return what a policy narrows, a phrase each."""
+    """Return the limits of a policy, a phrase each."""
     engine = policy.engine
     limits: list[str] = []
     if engine.allowed:
@@ -370,7 +370,7 @@ def init_command(
 
 
 def _preview(current_workspace: Workspace, history: str, as_json: bool) -> Preview:
-    """Return what older work would give, and print it unless JSON is printed later."""
+    """Return the preview of older work, and print it unless JSON is printed later."""
     from memory_ci.commands.setup.preview import preview_history
 
     with progress("Reading merged work") as advance:
@@ -381,7 +381,7 @@ def _preview(current_workspace: Workspace, history: str, as_json: bool) -> Previ
 
 
 def _show_next_steps(steps: Sequence[InitStep], options: InitOptions, dry_run: bool) -> None:
-    """Print what to know and do after `init`.
+    """Print the steps after `init`.
 
     Args:
         steps: the results for each file; the configuration and MEMORY.md are the first two.

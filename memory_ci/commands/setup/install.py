@@ -1,6 +1,6 @@
 """The settings of a clone that `install` writes: merge driver, attributes, native hooks, agents.
 
-`uninstall` takes out what `install` put there, and nothing else.
+`uninstall` removes the parts of `install`, and nothing else.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def install(
     is_mcp: bool = True,
     dry_run: bool = False,
 ) -> tuple[InstallStep, ...]:
-    """Set up what is missing in a clone or differs. A second run changes nothing.
+    """Set up the parts that are missing in a clone or differ. A second run changes nothing.
 
     Hooks that another tool manages (`find_hook_manager`) are not written.
 
@@ -129,7 +129,7 @@ def install_for_user(
 
 
 def uninstall_for_user(home: Path, *, dry_run: bool = False) -> tuple[InstallStep, ...]:
-    """Take out of the home what `install_for_user` put in.
+    """Remove the settings of `install_for_user` from the home.
 
     Raises:
         RepositoryError: write-failed.
@@ -140,7 +140,7 @@ def uninstall_for_user(home: Path, *, dry_run: bool = False) -> tuple[InstallSte
 
 
 def uninstall(workspace: Workspace, *, dry_run: bool = False) -> tuple[InstallStep, ...]:
-    """Take out what `install` put into a clone, and put earlier hooks back in their places.
+    """Remove the parts of `install` from a clone, and put earlier hooks back in their places.
 
     Raises:
         RepositoryError: bare-repository, write-failed, git-failed.

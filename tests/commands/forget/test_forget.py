@@ -11,7 +11,7 @@ import pytest
 from memory_ci.commands.add.add import add_entry
 from memory_ci.commands.forget.forget import (
     ForgetPlan,
-    Subject,
+    ForgetSubject,
     apply_forget,
     find_subject,
     plan_forget,
@@ -135,7 +135,7 @@ def planted(tmp_path_factory: pytest.TempPathFactory) -> tuple[Project, ForgetPl
         text.replace("Kestrel", "K\u00e9strel") if place == "forge" else text
         for place, text in WORDS.items()
     ]
-    subject = Subject("words", tuple(("words", text) for text in texts))
+    subject = ForgetSubject("words", tuple(("words", text) for text in texts))
     before = plan_forget(here, subject, folder)
     assert not before.is_done
     return project, apply_forget(here, subject, folder, SALT, NOW)
@@ -346,7 +346,7 @@ def test_a_branch_from_before_does_not_bring_it_back(project: Project) -> None:
     project.checkout("main")
     apply_forget(
         project.workspace,
-        Subject("words", (("words", "the zephyr gateway"),)),
+        ForgetSubject("words", (("words", "the zephyr gateway"),)),
         project.path,
         SALT,
         NOW,
