@@ -103,7 +103,7 @@ def run(
         title_line = " ".join(title.split())
         learning = split_text(utf8(f"{title_line}\n{body or ''}"))
 
-    here = workspace()
+    current_workspace = workspace()
     fields: dict[str, object] = {
         "type": type_,
         "domain": domain,
@@ -114,12 +114,12 @@ def run(
     if cites:
         from memory_ci.memory.named_code import read_cite
 
-        fields["cites"] = tuple(read_cite(here, utf8(cite)) for cite in cites)
+        fields["cites"] = tuple(read_cite(current_workspace, utf8(cite)) for cite in cites)
     entry = draft_entry(str(uuid.uuid4()), today(), learning, **fields)
     if quote is not None or turn is not None:
-        entry = _quote(here, entry, quote, turn)
+        entry = _quote(current_workspace, entry, quote, turn)
 
-    added = add_entry(here, entry, dry_run=dry_run)
+    added = add_entry(current_workspace, entry, dry_run=dry_run)
     if as_json:
         echo_json(added)
     else:
@@ -147,7 +147,9 @@ def _show(added: Added, dry_run: bool) -> None:
         )
 
 
-def _quote(here: Workspace, entry: Entry, quote: str | None, turn: int | None) -> Entry:
+def _quote(
+    current_workspace: Workspace, entry: Entry, quote: str | None, turn: int | None
+) -> Entry:
     """Return an entry with the words of a person in the session that runs us."""
     import os
 
@@ -164,7 +166,9 @@ def _quote(here: Workspace, entry: Entry, quote: str | None, turn: int | None) -
         quoted = read_input()
     else:
         quoted = utf8(quote or "")
-    return quote_person(here, entry, quoted, find_sessions(os.environ), Path.home(), now())
+    return quote_person(
+        current_workspace, entry, quoted, find_sessions(os.environ), Path.home(), now()
+    )
 
 
 def _read_text() -> str:

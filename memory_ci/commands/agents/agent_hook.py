@@ -1,6 +1,6 @@
 """The hook of agents: serves memory at starts, prompts and files, and captures sessions.
 
-At a correction of a person it asks the agent to note what was corrected (`correction`).
+After a correction by a person it asks the agent to note it (`correction`).
 """
 
 from __future__ import annotations
@@ -117,18 +117,18 @@ def _answer_event(
         if not event.paths:
             return ""
 
-    where = place.workspace
+    workspace = place.workspace
     if event.key and event.agent in DOUBLING:
-        is_first = claim(where, event.session, f"{event.kind} {event.key}", now)
+        is_first = claim(workspace, event.session, f"{event.kind} {event.key}", now)
         if not is_first:
             return ""
     request = ""
     if event.kind == "prompt" and event.session:
         from memory_ci.commands.agents.correction import note_prompt
 
-        request = note_prompt(where, event, now, environ, asks)
-    with alone(where):
-        return _serve(where, event, now, environ, request=request, asked=asked)
+        request = note_prompt(workspace, event, now, environ, asks)
+    with alone(workspace):
+        return _serve(workspace, event, now, environ, request=request, asked=asked)
 
 
 def _list_new_files(event: AgentEvent, place: HookPlace, now: datetime) -> tuple[str, ...]:
@@ -155,7 +155,7 @@ def _list_new_files(event: AgentEvent, place: HookPlace, now: datetime) -> tuple
 
 
 def _serve(
-    where: Workspace,
+    workspace: Workspace,
     event: AgentEvent,
     now: datetime,
     environ: Mapping[str, str],
@@ -180,7 +180,7 @@ def _serve(
     from memory_ci.sessions.served_ids import record_injected
 
     if event.kind == "prompt":
-        nudge = nudge_agent(where, event.session or None, now.date())
+        nudge = nudge_agent(workspace, event.session or None, now.date())
         if nudge:
             request = f"{nudge}\n{request}".rstrip()
     bounds = {
@@ -189,17 +189,17 @@ def _serve(
         "reserved": len(ASK) + len(request) + 1,
     }
     options = RetrieveOptions(**{**asked, **bounds})
-    retrieval = _retrieve_all(where, event, now, environ, options)
+    retrieval = _retrieve_all(workspace, event, now, environ, options)
 
     ids = injected_ids(retrieval)
-    record_injected(where, ids, now)
-    asks_for_feedback = _note_served(where, event, now, ids)
+    record_injected(workspace, ids, now)
+    asks_for_feedback = _note_served(workspace, event, now, ids)
     text = render_asking(render_context(retrieval), asks_for_feedback)
     return f"{text}{request}\n" if request else text
 
 
 def _retrieve_all(
-    where: Workspace,
+    workspace: Workspace,
     event: AgentEvent,
     now: datetime,
     environ: Mapping[str, str],
@@ -210,20 +210,22 @@ def _retrieve_all(
     from memory_ci.memory.workspace import repository_path
     from memory_ci.sessions.session_note import note_given
 
-    files: list[str | None] = [repository_path(where, Path(path)) for path in event.paths]
+    files: list[str | None] = [repository_path(workspace, Path(path)) for path in event.paths]
     combined = Retrieval(task=event.prompt, mode="lexical")
     for about in files or [None]:
         file_options = replace(options, about=about)
-        retrieval = retrieve(where, about or event.prompt, file_options, now.date(), environ)
+        retrieval = retrieve(workspace, about or event.prompt, file_options, now.date(), environ)
         served = {hit.located for hit in combined.hits}
         new_hits = [hit for hit in retrieval.hits if hit.located not in served]
         combined = replace(retrieval, hits=(*combined.hits, *new_hits))
         if event.session:
-            note_given(where, event.session, retrieval, now, about)
+            note_given(workspace, event.session, retrieval, now, about)
     return combined
 
 
-def _note_served(where: Workspace, event: AgentEvent, now: datetime, ids: Sequence[str]) -> bool:
+def _note_served(
+    workspace: Workspace, event: AgentEvent, now: datetime, ids: Sequence[str]
+) -> bool:
     """Note the entries that a session was served.
 
     Returns:
@@ -235,12 +237,12 @@ def _note_served(where: Workspace, event: AgentEvent, now: datetime, ids: Sequen
     if not ids:
         return False
     was_asked = bool(event.session) and not claim(
-        where, event.session, "told how to say what helped", now
+        workspace, event.session, "told how to say what helped", now
     )
     served_ids = tuple(entry_id for entry_id in ids if not entry_id.startswith(HELD_OUT))
     if served_ids and event.session:
         sign = Sign(agent=event.agent, session=event.session, at=now, given=served_ids)
-        note_sign(where, sign)
+        note_sign(workspace, sign)
     return not was_asked or event.kind == "start"
 
 
@@ -282,9 +284,9 @@ def _capture(event: AgentEvent, place: HookPlace, now: datetime) -> None:
     from memory_ci.sessions.capture import keep, read_own
     from memory_ci.sessions.session_note import Sign, note_sign, read_head
 
-    where = place.workspace
-    sessions = read_own(where, transcript, event.agent, event.cwd, event.session)
-    keep(where, transcript, sessions, now)
+    workspace = place.workspace
+    sessions = read_own(workspace, transcript, event.agent, event.cwd, event.session)
+    keep(workspace, transcript, sessions, now)
     if event.agent != "codex":
         return
     for session in sessions:
@@ -294,10 +296,10 @@ def _capture(event: AgentEvent, place: HookPlace, now: datetime) -> None:
                 agent="codex",
                 session=session.id,
                 at=now,
-                edited=tuple(repository_path(where, place.start / path) for path in edited),
-                branch=read_head(where),
+                edited=tuple(repository_path(workspace, place.start / path) for path in edited),
+                branch=read_head(workspace),
             )
-            note_sign(where, sign)
+            note_sign(workspace, sign)
 
 
 def _find_transcript(event: AgentEvent, place: HookPlace) -> Path:

@@ -165,10 +165,10 @@ def _capture(
     cwd = ""
     if path == "-":
         file, cwd = parse_hook_input(sys.stdin.buffer.read(MAX_INPUT))
-    here = workspace()
+    current_workspace = workspace()
     if path != "-":
-        file = Path(path) if path else find_newest(here, Path.home(), agent)
-    sessions = capture(here, file, now(), agent=agent, cwd=cwd, dry_run=dry_run)
+        file = Path(path) if path else find_newest(current_workspace, Path.home(), agent)
+    sessions = capture(current_workspace, file, now(), agent=agent, cwd=cwd, dry_run=dry_run)
     if is_silent:
         return
     lines: list[str] = []

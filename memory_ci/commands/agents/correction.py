@@ -47,7 +47,7 @@ QUOTABLE = ("claude-code", "codex", "gemini", "copilot", "opencode")
 
 
 def note_prompt(
-    where: Workspace, event: AgentEvent, now: datetime, environ: Mapping[str, str], asks: bool
+    workspace: Workspace, event: AgentEvent, now: datetime, environ: Mapping[str, str], asks: bool
 ) -> str:
     """Note a prompt, and return a request to the agent.
 
@@ -76,7 +76,7 @@ def note_prompt(
     steers = may_ask and bool(find_steering(event.prompt))
     doubted_ids: list[str] = []
     if may_ask and len(event.prompt) <= MAX_DOUBT and DOUBT.search(event.prompt):
-        doubted_ids = _list_last_served(where, event.session)
+        doubted_ids = _list_last_served(workspace, event.session)
 
     sign = Sign(
         agent=event.agent,
@@ -84,34 +84,34 @@ def note_prompt(
         at=now,
         transcript=event.transcript,
         steers=steers,
-        notes=len(list_note_ids(where)),
-        branch=read_head(where),
-        head=find_commit(where.repo, "HEAD") or "",
+        notes=len(list_note_ids(workspace)),
+        branch=read_head(workspace),
+        head=find_commit(workspace.repo, "HEAD") or "",
     )
-    note_sign(where, sign)
-    if doubted_ids and _claim_any(where, event.session, "doubt", now):
+    note_sign(workspace, sign)
+    if doubted_ids and _claim_any(workspace, event.session, "doubt", now):
         return render_asking_for_feedback(doubted_ids[:MAX_DOUBTED])
-    if steers and _claim_any(where, event.session, "nudge", now):
+    if steers and _claim_any(workspace, event.session, "nudge", now):
         return render_asking_to_mark(event.agent in QUOTABLE)
     return ""
 
 
-def _list_last_served(where: Workspace, session: str) -> list[str]:
+def _list_last_served(workspace: Workspace, session: str) -> list[str]:
     """Return the ids of entries that were served since the last prompt, the newest first."""
     ids: dict[str, None] = {}
-    for sign in reversed(list_signs(where, session)):
+    for sign in reversed(list_signs(workspace, session)):
         if sign.is_prompt:
             break
         ids |= dict.fromkeys(sign.given)
     return list(ids)
 
 
-def _claim_any(where: Workspace, session: str, name: str, now: datetime) -> bool:
+def _claim_any(workspace: Workspace, session: str, name: str, now: datetime) -> bool:
     """Return whether a session has a request of a kind left, and count it."""
-    return any(claim(where, session, f"{name} {number}", now) for number in range(MAX_NUDGES))
+    return any(claim(workspace, session, f"{name} {number}", now) for number in range(MAX_NUDGES))
 
 
-def ask_once(where: Workspace, event: AgentEvent, now: datetime) -> str:
+def ask_once(workspace: Workspace, event: AgentEvent, now: datetime) -> str:
     """Return the question at the end of a turn, once a session, "" for none.
 
     It is asked if a person steered, or refused a tool call with words, and no note was added since.
@@ -121,18 +121,18 @@ def ask_once(where: Workspace, event: AgentEvent, now: datetime) -> str:
     """
     if event.is_again:
         return ""
-    prompts = [sign for sign in list_signs(where, event.session) if sign.is_prompt]
+    prompts = [sign for sign in list_signs(workspace, event.session) if sign.is_prompt]
     steering = [sign for sign in prompts if sign.steers]
-    if not steering and prompts and _has_refused(where, event):
+    if not steering and prompts and _has_refused(workspace, event):
         steering = prompts[-1:]
-    if not steering or len(list_note_ids(where)) > steering[-1].notes:
+    if not steering or len(list_note_ids(workspace)) > steering[-1].notes:
         return ""
-    if not claim(where, event.session, "asked", now):
+    if not claim(workspace, event.session, "asked", now):
         return ""
     return render_asking_to_mark(event.agent in QUOTABLE, is_end=True)
 
 
-def _has_refused(where: Workspace, event: AgentEvent) -> bool:
+def _has_refused(workspace: Workspace, event: AgentEvent) -> bool:
     """Return whether the last words of a person refuse a tool call.
 
     Of most transcripts only the end is read.
@@ -148,7 +148,7 @@ def _has_refused(where: Workspace, event: AgentEvent) -> bool:
         from memory_ci.sessions.capture import read_own
 
         kinds: list[str] = []
-        for session in read_own(where, path, event.agent):
+        for session in read_own(workspace, path, event.agent):
             if session.id == event.session:
                 kinds += [turn.kind for turn in list_turns(session)]
         return kinds[-1:] == ["rejection"]

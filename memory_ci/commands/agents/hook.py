@@ -48,10 +48,10 @@ def prepare_commit_msg(message_file: Path, rest: tuple[str, ...]) -> None:
     from memory_ci.sessions.served_ids import add_retrieved_trailer
 
     with _harmless("no trailer added"):
-        here = workspace(is_quiet=True)
+        current_workspace = workspace(is_quiet=True)
         source = rest[0] if rest else ""
-        add_retrieved_trailer(here, message_file, source)
-        add_session_trailer(here, message_file, os.environ, now())
+        add_retrieved_trailer(current_workspace, message_file, source)
+        add_session_trailer(current_workspace, message_file, os.environ, now())
 
 
 @hook_command.command("pre-commit", hidden=True)

@@ -83,7 +83,7 @@ def _label(event: Event) -> str:
 
 
 def render_asking_to_mark(has_quote: bool, is_end: bool = False) -> str:
-    """Return the request to an agent to note what a person corrected.
+    """Return the request to an agent to note a correction of a person.
 
     Args:
         has_quote: ask for the words of the person, too.

@@ -59,7 +59,7 @@ def check_memory(
     workspace: Workspace,
     view: str | None = None,
     paths: Sequence[Path] = (),
-    known: Sequence[TreeFile] | None = None,
+    view_files: Sequence[TreeFile] | None = None,
 ) -> CheckReport:
     """Check the memory and episode files of a view.
 
@@ -67,12 +67,12 @@ def check_memory(
         workspace: the repository and its configuration.
         view: a revision, STAGED, or None for the work tree.
         paths: the files to report on, none for all.
-        known: the files of the view, if they were listed already.
+        view_files: the files of the view, if they were listed already.
 
     Raises:
         UsageError: no scope claims a path (not-a-memory-file).
     """
-    listed = list_indexed_files(workspace, view) if known is None else known
+    listed = list_indexed_files(workspace, view) if view_files is None else view_files
     files = [file for file in listed if not is_told(file)]
     episodes = _select_episodes(listed)
     wanted_paths = {repository_path(workspace, path) for path in paths}

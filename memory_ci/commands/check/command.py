@@ -95,21 +95,21 @@ def check_command(
         )
     if (base or dry_run) and not fix:
         raise click.UsageError("--base and --dry-run belong to --fix.")
-    here = workspace(is_quiet=True)  # its warnings are findings here
+    current_workspace = workspace(is_quiet=True)  # its warnings are findings here
     adopted: tuple[Adopted, ...] = ()
     moved: tuple[Moved, ...] = ()
     if fix:
         from memory_ci.commands.check.fix import adopt_by_hand, move_to_inbox
 
-        adopted = adopt_by_hand(here, today(), dry_run=dry_run)
-        moved = move_to_inbox(here, base, dry_run=dry_run)
+        adopted = adopt_by_hand(current_workspace, today(), dry_run=dry_run)
+        moved = move_to_inbox(current_workspace, base, dry_run=dry_run)
 
     checked_view = STAGED if staged else view
-    report = check_memory(here, checked_view, paths)
+    report = check_memory(current_workspace, checked_view, paths)
     if written is not None:
         from memory_ci.commands.check.verify import add_range_findings
 
-        report = add_range_findings(here, report, written)
+        report = add_range_findings(current_workspace, report, written)
     if as_json:
         result = _to_json(report)
         if fix:
@@ -117,7 +117,7 @@ def check_command(
         echo_json(result)
     else:
         _show_fixes(adopted, moved, dry_run)
-        check.show_findings(report, here, checked_view)
+        check.show_findings(report, current_workspace, checked_view)
     raise SystemExit(0 if report.is_ok else 1)
 
 
@@ -172,22 +172,25 @@ def verify_command(base: str | None, head: str, is_fork: bool, form: str) -> Non
     """
     from memory_ci.commands.check.verify import verify_change
 
-    here = committed_workspace()
+    current_workspace = committed_workspace()
     with progress("Checking"):
-        report = verify_change(here, base, head, is_fork=is_fork)
-    show_report(report, form, here, head)
+        report = verify_change(current_workspace, base, head, is_fork=is_fork)
+    show_report(report, form, current_workspace, head)
     raise SystemExit(0 if report.is_ok else 1)
 
 
 def show_report(
-    report: CheckReport, form: str, where: Workspace | None = None, view: str | None = None
+    report: CheckReport,
+    form: str,
+    checked_workspace: Workspace | None = None,
+    view: str | None = None,
 ) -> None:
     """Print findings on stdout, and their counts on stderr.
 
     Args:
         report: the findings.
         form: `text`, `github` (annotations of GitHub Actions), or `json`.
-        where: the workspace to read lines from.
+        checked_workspace: the workspace to read lines from.
         view: the view of the workspace that was checked.
     """
     if form == "json":
@@ -198,9 +201,9 @@ def show_report(
         from memory_ci.findings import render_annotations
 
         echo(render_annotations(report.findings, secrets.token_hex(16)))
-        check.say_verdict(report)
+        check.say_counts(report)
     else:
-        check.show_findings(report, where, view)
+        check.show_findings(report, checked_workspace, view)
 
 
 @click.command("fmt")
@@ -299,9 +302,11 @@ def migrate_command(to: int | None, branch: str | None, dry_run: bool, as_json: 
     """
     from memory_ci.commands.check.migrate import migrate
 
-    here = committed_workspace()
+    current_workspace = committed_workspace()
     in_actions = "GITHUB_ACTIONS" in os.environ
-    migration = migrate(here, branch, to, now(), dry_run=dry_run, in_actions=in_actions)
+    migration = migrate(
+        current_workspace, branch, to, now(), dry_run=dry_run, in_actions=in_actions
+    )
     lines = [f"Nothing to do: the files are of format {migration.after}."]
     if migration.files:
         did_migrate = "Would migrate" if dry_run else "Migrated"

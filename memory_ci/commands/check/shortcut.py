@@ -26,16 +26,16 @@ def run(paths: tuple[Path, ...], staged: bool) -> None:
     from memory_ci.commands.check.check import check_memory
     from memory_ci.memory.workspace import STAGED
 
-    here = workspace(is_quiet=True)
+    current_workspace = workspace(is_quiet=True)
     view = STAGED if staged else None
-    report = check_memory(here, view, paths)
-    show_findings(report, here, view)
+    report = check_memory(current_workspace, view, paths)
+    show_findings(report, current_workspace, view)
     if not report.is_ok:
         raise SystemExit(1)
 
 
 def show_findings(
-    report: CheckReport, where: Workspace | None = None, view: str | None = None
+    report: CheckReport, checked_workspace: Workspace | None = None, view: str | None = None
 ) -> None:
     """Print findings on stdout, and their counts on stderr.
 
@@ -43,14 +43,14 @@ def show_findings(
 
     Args:
         report: the findings.
-        where: the workspace to read lines from; None prints none.
+        checked_workspace: the workspace to read lines from; None prints none.
         view: the view of the workspace that was checked.
     """
-    if report.findings and where and is_terminal():
+    if report.findings and checked_workspace and is_terminal():
         from memory_ci.cli.terminal import render_finding_block
         from memory_ci.commands.check.check import list_sources
 
-        sources = list_sources(where, view, report.findings)
+        sources = list_sources(checked_workspace, view, report.findings)
         blocks = [
             render_finding_block(finding, sources.get((finding.path, finding.line)))
             for finding in report.findings
@@ -58,10 +58,10 @@ def show_findings(
         say("".join(blocks))
     else:
         say("".join(f"{render_finding(finding)}\n" for finding in report.findings))
-    say_verdict(report)
+    say_counts(report)
 
 
-def say_verdict(report: CheckReport) -> None:
+def say_counts(report: CheckReport) -> None:
     """Print on stderr the number of findings of each level, and of checked files."""
     checked = f"{plural(report.entries, 'entry')} in {plural(report.files, 'file')} checked"
     counts = count_levels(report.findings)

@@ -1,4 +1,4 @@
-"""Checks of what a change does to memory, before it is merged, and of any range of commits.
+"""Checks of a change to memory before it is merged, and of any range of commits.
 
 Only commits are read, nothing is written, and no secret is needed.
 """
@@ -82,7 +82,7 @@ class Sides(NamedTuple):
 def verify_change(
     workspace: Workspace, base: str | None, head: str, *, is_fork: bool = False
 ) -> CheckReport:
-    """Check what the commits of `head` do to the memory of a base.
+    """Check the changes that the commits of `head` make to the memory of a base.
 
     The files of `head` are read by its own configuration, changes of entries by that of the base,
     so that a change cannot hide what it does.
@@ -253,7 +253,7 @@ def _fold_scopes(config: Config) -> Config:
 
 
 def _find_claims(sides: Sides) -> Iterator[Finding]:
-    """Find what commits of a fork claim: to be of a record run, to revert or to use other work.
+    """Find the claims of a fork's commits: to be of a record run, to revert or to use other work.
 
     A run would not believe these claims.
     """

@@ -46,7 +46,7 @@ CHOOSE = "Give it what it lacks (`memory-ci help embedders`), or set retrieve.em
 def check_files(case: Surroundings) -> Iterator[Probe]:
     """Check that there is memory, that it can be read and served, and that it is committed."""
     repo = case.workspace.repo
-    report = check_memory(case.workspace, known=case.files)
+    report = check_memory(case.workspace, view_files=case.files)
     if not report.files:
         place = "" if repo.root else " in a clone that has a work tree, then commit and push"
         yield Probe("memory", "warn", "there are no memory files", f"memory-ci init{place}")

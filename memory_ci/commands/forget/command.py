@@ -63,17 +63,18 @@ def forget_command(what: str, wanted: str | None, is_plan: bool, yes: bool, as_j
     """
     import secrets
 
-    from memory_ci.commands.forget.forget import apply_forget, find_meant, plan_forget
+    from memory_ci.commands.forget.forget import apply_forget, find_subject, plan_forget
 
-    here = workspace()
+    current_workspace = workspace()
     text = read_input() if what == "-" else utf8(what)
-    meant = find_meant(here, text, wanted)  # type: ignore[arg-type] # click's choice
+    # click restricts the value of --as.
+    subject = find_subject(current_workspace, text, wanted)  # type: ignore[arg-type]
     with progress("Looking for it"):
-        plan = plan_forget(here, meant, Path.home())
+        plan = plan_forget(current_workspace, subject, Path.home())
     if not is_plan:
         if not yes:
             _confirm(plan, can_ask=what != "-" and sys.stdin.isatty())
-        plan = apply_forget(here, meant, Path.home(), secrets.token_hex(16), now())
+        plan = apply_forget(current_workspace, subject, Path.home(), secrets.token_hex(16), now())
 
     lines = [*_describe(plan), "", "What no commit can do:"]
     lines += [f"  {step}" for step in plan.steps]

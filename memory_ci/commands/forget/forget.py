@@ -71,10 +71,10 @@ UNREACHABLE = (
 
 
 class ForgetPlan(msgspec.Struct, frozen=True):
-    """What `forget` does, or did.
+    """The work of `forget`, planned or done.
 
     Attributes:
-        what: the kind of what is forgotten.
+        what: the kind of the subject.
         places: the places that hold it.
         steps: the steps for a person.
         is_done: the plan was applied.
@@ -96,8 +96,8 @@ class ForgetPlan(msgspec.Struct, frozen=True):
         return tuple(place for place in self.places if place.is_left and place.kind != "message")
 
 
-class Meant(msgspec.Struct, frozen=True):
-    """What to forget.
+class ForgetSubject(msgspec.Struct, frozen=True):
+    """The subject to forget: an entry, words or a person.
 
     Attributes:
         what: its kind.
@@ -110,7 +110,7 @@ class Meant(msgspec.Struct, frozen=True):
     entry_id: str = ""
 
 
-def find_meant(workspace: Workspace, text: str, wanted: What | None) -> Meant:
+def find_subject(workspace: Workspace, text: str, wanted: What | None) -> ForgetSubject:
     """Return what a text means: an id of an entry, a person, or words.
 
     A person is a mail address or an author of commits. A text that looks like an id is never taken
@@ -126,18 +126,18 @@ def find_meant(workspace: Workspace, text: str, wanted: What | None) -> Meant:
     """
     text = text.strip()
     if wanted == "entry" or (wanted is None and ID.fullmatch(text)):
-        return _find_meant_entry(workspace, text, is_certain=wanted == "entry")
+        return _find_entry(workspace, text, is_certain=wanted == "entry")
     if wanted != "words":
         names = _list_names(workspace, text, is_certain=wanted == "person")
         if names:
-            return Meant("person", tuple(("name", name) for name in names))
+            return ForgetSubject("person", tuple(("name", name) for name in names))
     if not re.search(tombstones.WORD, text):
         hint = "Give an id, words or a person."
         raise UsageError("there is no word in it", slug="nothing-to-forget", hint=hint)
-    return Meant("words", (("words", text),))
+    return ForgetSubject("words", (("words", text),))
 
 
-def _find_meant_entry(workspace: Workspace, entry_id: str, *, is_certain: bool) -> Meant:
+def _find_entry(workspace: Workspace, entry_id: str, *, is_certain: bool) -> ForgetSubject:
     """Return the texts of an entry: its title, its body and the quotes of its evidence."""
     located = load_memory(workspace, None).located
     is_known = any(place.entry.id.startswith(entry_id.lower()) for place in located)
@@ -147,7 +147,7 @@ def _find_meant_entry(workspace: Workspace, entry_id: str, *, is_certain: bool) 
     evidence = [line for line in entry.evidence if not line.startswith("accepted ")]
     quotes = [line.partition(" ")[2] for line in evidence]
     texts = [entry.title, entry.body, *quotes]
-    return Meant("entry", tuple(tombstones.long_enough(texts)), entry.id)
+    return ForgetSubject("entry", tuple(tombstones.long_enough(texts)), entry.id)
 
 
 def _unknown_entry(workspace: Workspace, entry_id: str) -> UsageError:
@@ -185,34 +185,36 @@ def _list_names(workspace: Workspace, text: str, *, is_certain: bool) -> tuple[s
     return tuple(sorted(name for name in names if re.search(tombstones.WORD, name)))
 
 
-def plan_forget(workspace: Workspace, meant: Meant, home: Path) -> ForgetPlan:
-    """Find every place that holds what is meant, and what to do there; nothing is written.
+def plan_forget(workspace: Workspace, subject: ForgetSubject, home: Path) -> ForgetPlan:
+    """Find every place that holds the subject, and what to do there; nothing is written.
 
     Args:
         workspace: the repository and its configuration.
-        meant: what to forget.
+        subject: what to forget.
         home: the home of the user.
     """
-    target = _build_target(meant, "0" * 32)
+    target = _build_target(subject, "0" * 32)
     _, tip = branch_tip(workspace, None)
     files, tree_places = places.rewrite_tree(workspace, target, tip)
     needles: dict[str, None] = {}  # the longest word of each text, for git to search for
-    for _, text in meant.texts:
+    for _, text in subject.texts:
         needles[max(re.findall(tombstones.WORD, text), key=len, default="")] = None
     needles.pop("", None)
 
-    held = [*tree_places]
-    held += [place for place, *_ in places.rewrite_loose(workspace, target)]
-    held += [place for place, *_ in places.rewrite_sessions(workspace, target)]
-    held += [place for place, *_ in places.list_derived(workspace, target)]
-    held += [HeldPlace("ref", ref, DELETED) for ref in places.list_private(workspace.repo)]
-    held += places.list_left(workspace, target, tip, list(needles), files)
-    held += places.find_global(target, workspace.config.global_.path, home)
-    return ForgetPlan(meant.what, tuple(held), tuple(_list_steps(workspace, meant, held)))
+    found_places = [*tree_places]
+    found_places += [place for place, *_ in places.rewrite_loose(workspace, target)]
+    found_places += [place for place, *_ in places.rewrite_sessions(workspace, target)]
+    found_places += [place for place, *_ in places.list_derived(workspace, target)]
+    found_places += [HeldPlace("ref", ref, DELETED) for ref in places.list_private(workspace.repo)]
+    found_places += places.list_left(workspace, target, tip, list(needles), files)
+    found_places += places.find_global(target, workspace.config.global_.path, home)
+    return ForgetPlan(
+        subject.what, tuple(found_places), tuple(_list_steps(workspace, subject, found_places))
+    )
 
 
 def apply_forget(
-    workspace: Workspace, meant: Meant, home: Path, salt: str, now: datetime
+    workspace: Workspace, subject: ForgetSubject, home: Path, salt: str, now: datetime
 ) -> ForgetPlan:
     """Rewrite refs, delete derived data, and commit the files with the tombstones.
 
@@ -221,7 +223,7 @@ def apply_forget(
 
     Args:
         workspace: the repository and its configuration.
-        meant: what to forget.
+        subject: what to forget.
         home: the home of the user.
         salt: 32 hexadecimal digits, for a repository that has no salt.
         now: the time of the commit.
@@ -232,16 +234,16 @@ def apply_forget(
     from memory_ci.gitrepo import writer  # GitPython: 75 ms, only to write
 
     repo = workspace.repo
-    plan = plan_forget(workspace, meant, home)
+    plan = plan_forget(workspace, subject, home)
     ref, tip = branch_tip(workspace, None)
     stored_lines = [*read_rejected(workspace.at(tip)), *_read_copy(workspace)]
     salt = tombstones.find_salt(stored_lines) or salt
-    target = _build_target(meant, salt)
-    lines = _format_lines(meant, salt)
+    target = _build_target(subject, salt)
+    lines = _format_lines(subject, salt)
 
     files = _plan_files(workspace, target, tip, lines)
     summary = f"{plural(len(files) - 1, 'file')} changed, and a hash that keeps it out."
-    message = f"memory: forget ({meant.what})\n\n{summary}\n\n{STEP}: forget\n"
+    message = f"memory: forget ({subject.what})\n\n{summary}\n\n{STEP}: forget\n"
     identity = writer.choose_identity(workspace.config.publish, in_actions=False)
     commits = [writer.PlannedCommit(files, message)]
 
@@ -299,15 +301,15 @@ def _write_files(changes: Iterable[tuple[HeldPlace, Path, bytes | None]]) -> Non
             write_file(path, data)
 
 
-def _build_target(meant: Meant, salt: str) -> Target:
-    lines = _format_lines(meant, salt)
-    return Target(tombstones.parse_tombstones(lines), meant.entry_id)
+def _build_target(subject: ForgetSubject, salt: str) -> Target:
+    lines = _format_lines(subject, salt)
+    return Target(tombstones.parse_tombstones(lines), subject.entry_id)
 
 
-def _format_lines(meant: Meant, salt: str) -> list[str]:
+def _format_lines(subject: ForgetSubject, salt: str) -> list[str]:
     """Return the tombstones of the texts, each once."""
     lines: dict[str, None] = {}
-    for kind, text in meant.texts:
+    for kind, text in subject.texts:
         lines |= dict.fromkeys(tombstones.format_tombstones(kind, text, salt))
     return list(lines)
 
@@ -319,9 +321,11 @@ def _read_copy(workspace: Workspace) -> list[str]:
     return []
 
 
-def _list_steps(workspace: Workspace, meant: Meant, held: Sequence[HeldPlace]) -> Iterator[str]:
-    """Yield commands for what no commit and no ref of this clone can do."""
-    sessions = {place.where for place in held if place.kind == "session"}
+def _list_steps(
+    workspace: Workspace, subject: ForgetSubject, found_places: Sequence[HeldPlace]
+) -> Iterator[str]:
+    """Yield the commands for old commits, remotes and forges."""
+    sessions = {place.where for place in found_places if place.kind == "session"}
     for remote, pushed in list_pushed(workspace.repo).items():
         refs = [f"refs/memory-ci/sessions/{session.ref.split('/', 4)[4]}" for session in pushed]
         specs = " ".join(f"+{ref}" for ref in refs if ref in sessions)
@@ -329,6 +333,6 @@ def _list_steps(workspace: Workspace, meant: Meant, held: Sequence[HeldPlace]) -
             yield f"git push --no-verify {remote} {specs}  # it was sent there as it was"
     yield UNREACHABLE
     yield from HISTORY
-    if meant.what == "person":
+    if subject.what == "person":
         yield MAILMAP
     yield from FORGES

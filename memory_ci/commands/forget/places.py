@@ -1,4 +1,4 @@
-"""The files, refs and derived data that hold what is to be forgotten, and their new contents."""
+"""The files, refs and derived data that hold forgotten words, and their new contents."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ MAX_BRANCHES = 200
 
 
 class HeldPlace(msgspec.Struct, frozen=True):
-    """A place that holds what is to be forgotten; it never quotes the words.
+    """A place that holds forgotten words; it never quotes them.
 
     Attributes:
         kind: the kind of place.
@@ -74,7 +74,7 @@ class HeldPlace(msgspec.Struct, frozen=True):
 
 
 class Target(msgspec.Struct, frozen=True):
-    """What is to be forgotten: the hashes of its words, and the id of an entry to remove."""
+    """The hashes of the words to forget, and the id of an entry to remove."""
 
     tombstones: Tombstones
     entry_id: str = ""
@@ -347,7 +347,7 @@ def _forget_derived(
 
     Args:
         workspace: the repository and its configuration.
-        target: what is to be forgotten.
+        target: the words to forget.
         path: the file.
         where: its name in the output.
         is_note: it is a note that waits for a commit.
@@ -391,7 +391,7 @@ def list_left(
 
     Args:
         workspace: the repository and its configuration.
-        target: what is to be forgotten.
+        target: the words to forget.
         tip: the commit that is rewritten.
         needles: a word of each text.
         changed: the new text of each file that is rewritten.
@@ -447,7 +447,7 @@ def find_global(target: Target, written: str, home: Path) -> Iterator[HeldPlace]
     """Find the file of global memory if it holds the words.
 
     Args:
-        target: what is to be forgotten.
+        target: the words to forget.
         written: its path as the configuration has it, "" for none.
         home: the home of the user.
     """

@@ -53,7 +53,8 @@ def import_command(
     """
     from memory_ci.commands.import_.importer import ImportOptions, import_memory
 
-    options = ImportOptions(source, scope, replace, dry_run)  # type: ignore[arg-type] # click checks
+    # click restricts the value of --from.
+    options = ImportOptions(source, scope, replace, dry_run)  # type: ignore[arg-type]
     with progress("Importing"):
         report = import_memory(workspace(), paths, options, today())
 

@@ -65,7 +65,7 @@ PLACES_READ: dict[Place, tuple[Place, ...]] = {
 
 
 class AgentOptions(msgspec.Struct, frozen=True):
-    """What to put into the settings of agents, and where.
+    """The parts to put into the settings of agents, and their place.
 
     Attributes:
         python: the interpreter to call, "" to call the program by name.
@@ -179,10 +179,10 @@ def plan_agents(
     return tuple(edits.values())
 
 
-def plan_agents_out(
+def plan_agent_removal(
     root: Path, note: Path, tracked: Collection[str] = (), place: Place = "file"
 ) -> tuple[AgentEdit, ...]:
-    """Plan to take out of the settings of agents what this clone's `install` put in.
+    """Plan to remove the parts of this clone's `install` from the settings of agents.
 
     A file that the note does not name is edited too, if git does not track it: an earlier version
     wrote no note.
@@ -232,7 +232,7 @@ def list_parts(root: Path, place: Place = "file") -> Iterator[FoundPart]:
                     yield FoundPart(agent, part, path, text)
 
 
-def put_agent(edit: AgentEdit, note: Path, dry_run: bool) -> InstallStep:
+def apply_agent_edit(edit: AgentEdit, note: Path, dry_run: bool) -> InstallStep:
     """Apply an edit of a settings file, and note the files and directories that were made for it.
 
     Only a file or directory that the note names is ever removed.

@@ -87,7 +87,7 @@ def install_command(
       git add .gitattributes && git commit -m "Merge memory files by entries"
     """
     from memory_ci.commands.setup.agents import AgentOptions
-    from memory_ci.commands.setup.hooks import hook_manager
+    from memory_ci.commands.setup.hooks import find_hook_manager
     from memory_ci.commands.setup.install import install, install_for_user
 
     chosen = AGENT_NAMES if is_all else agents
@@ -99,10 +99,10 @@ def install_command(
         show_steps(steps, dry_run=dry_run, as_json=as_json)
         return
 
-    here = workspace()
+    current_workspace = workspace()
     has_mcp = find_spec("mcp") is not None
     steps = install(
-        here,
+        current_workspace,
         sys.executable,
         with_hook=not no_hook,
         agents=chosen,
@@ -112,12 +112,12 @@ def install_command(
         is_mcp=has_mcp and not no_mcp,
         dry_run=dry_run,
     )
-    manager = None if no_hook else hook_manager(here)
+    manager = None if no_hook else find_hook_manager(current_workspace)
     if as_json:
         echo_json({"dry_run": dry_run, "steps": steps, "managed_by": manager})
         return
 
-    show_steps(steps, dry_run=dry_run, as_json=False, root=here.repo.root)
+    show_steps(steps, dry_run=dry_run, as_json=False, root=current_workspace.repo.root)
     if manager is not None:
         _show_manager(manager)
     if not dry_run and _is_written(steps, "attributes"):
@@ -126,7 +126,7 @@ def install_command(
         python = sys.executable
         say(f"\nNo MCP server was set up: {python} lacks it (pip install 'memory-ci[mcp]').")
     if not shared and _is_written(steps, "agent"):
-        _show_local_files(steps, here.repo.cwd)
+        _show_local_files(steps, current_workspace.repo.cwd)
 
 
 def _is_written(steps: Sequence[InstallStep], part: str) -> bool:
@@ -134,7 +134,7 @@ def _is_written(steps: Sequence[InstallStep], part: str) -> bool:
 
 
 def _show_manager(manager: Manager) -> None:
-    """Print what the user has to add for a tool that manages the hooks."""
+    """Print the lines to add for a tool that manages the hooks."""
     if not manager.additions:
         say(f"\n{manager.tool} manages the hooks here, and calls memory-ci already.")
         return
@@ -204,9 +204,9 @@ def uninstall_command(user: bool, dry_run: bool, as_json: bool) -> None:
         steps = uninstall_for_user(Path.home(), dry_run=dry_run)
         show_steps(steps, dry_run=dry_run, as_json=as_json)
         return
-    here = workspace()
-    steps = uninstall(here, dry_run=dry_run)
-    show_steps(steps, dry_run=dry_run, as_json=as_json, root=here.repo.root)
+    current_workspace = workspace()
+    steps = uninstall(current_workspace, dry_run=dry_run)
+    show_steps(steps, dry_run=dry_run, as_json=as_json, root=current_workspace.repo.root)
 
 
 @click.command("policy")
@@ -243,7 +243,7 @@ def policy_command(source: str | None, check: bool, dry_run: bool, as_json: bool
 
 
 def _list_limits(policy: Policy) -> list[str]:
-    """Return what a policy narrows, a phrase each."""
+    """Return the limits of a policy, a phrase each."""
     engine = policy.engine
     limits: list[str] = []
     if engine.allowed:
@@ -318,21 +318,23 @@ def init_command(
     from memory_ci.commands.setup.init import INSTALLED, InitOptions, init_repository
     from memory_ci.commands.setup.install import install
 
-    here = workspace()
-    preview = _preview(here, history, as_json) if history else None
+    current_workspace = workspace()
+    preview = _preview(current_workspace, history, as_json) if history else None
     options = InitOptions(pre_commit, ci or "none", find_release())
     is_silent = dry_run or as_json or has_input() or not is_terminal()
     if not (is_silent or pre_commit or ci or agents or cloud):
-        options, agents, ci_source = _ask(here, options, ci_source)
+        options, agents, ci_source = _ask(current_workspace, options, ci_source)
     if options.pre_commit or options.ci != "none":
         release = need_release(ci_source, is_tag=options.ci == "gitlab")
         options = replace(options, release=release)
 
-    file_steps = init_repository(here, options, dry_run=True)  # refuses before anything is written
+    file_steps = init_repository(
+        current_workspace, options, dry_run=True
+    )  # refuses before anything is written
     agent_steps: tuple[InstallStep, ...] = ()
     if agents:
         agent_steps = install(
-            here,
+            current_workspace,
             sys.executable,
             with_hook=not options.pre_commit,  # pre-commit runs our hooks, not git's own
             agents=agents,
@@ -340,13 +342,13 @@ def init_command(
             dry_run=dry_run,
         )
     if not dry_run:
-        file_steps = init_repository(here, options)
+        file_steps = init_repository(current_workspace, options)
     cloud_steps: tuple[InstallStep, ...] = ()
     remark = ""
     if cloud:
-        cloud_steps, remark = _set_up_cloud(here, cloud, dry_run)
+        cloud_steps, remark = _set_up_cloud(current_workspace, cloud, dry_run)
     if (agents or cloud) and not dry_run:
-        note = here.repo.git_dir / INSTALLED
+        note = current_workspace.repo.git_dir / INSTALLED
         note.parent.mkdir(exist_ok=True)
         note.touch()
 
@@ -362,27 +364,27 @@ def init_command(
         echo_json(result)
         return
     _show_files(file_steps, dry_run)
-    show_steps(agent_steps, dry_run=dry_run, as_json=False, root=here.repo.root)
+    show_steps(agent_steps, dry_run=dry_run, as_json=False, root=current_workspace.repo.root)
     _show_next_steps(file_steps, options, dry_run)
     if cloud:
-        show_steps(cloud_steps, dry_run=dry_run, as_json=False, root=here.repo.root)
+        show_steps(cloud_steps, dry_run=dry_run, as_json=False, root=current_workspace.repo.root)
         then = f" Then {remark}." if remark else ""
         say(f"\nCommit them to the default branch.{then}")
 
 
-def _preview(here: Workspace, history: str, as_json: bool) -> Preview:
-    """Return what older work would give, and print it unless JSON is printed later."""
+def _preview(current_workspace: Workspace, history: str, as_json: bool) -> Preview:
+    """Return the preview of older work, and print it unless JSON is printed later."""
     from memory_ci.commands.setup.preview import preview_history
 
     with progress("Reading merged work") as advance:
-        preview = preview_history(here, history, now(), os.environ, advance)
+        preview = preview_history(current_workspace, history, now(), os.environ, advance)
     lines = [printable(line) for line in preview.lines()]
     say("" if as_json else "\n".join([*lines, "", ""]))
     return preview
 
 
 def _show_next_steps(steps: Sequence[InitStep], options: InitOptions, dry_run: bool) -> None:
-    """Print what to know and do after `init`.
+    """Print the steps after `init`.
 
     Args:
         steps: the results for each file; the configuration and MEMORY.md are the first two.
@@ -417,13 +419,13 @@ def uninit_command(dry_run: bool, as_json: bool) -> None:
     from memory_ci.commands.setup.init import INSTALLED, uninit_repository
     from memory_ci.commands.setup.install import uninstall
 
-    here = workspace()
-    note = here.repo.git_dir / INSTALLED
+    current_workspace = workspace()
+    note = current_workspace.repo.git_dir / INSTALLED
     is_installed_by_init = note.exists()
-    steps_out = uninstall(here, dry_run=dry_run or not is_installed_by_init)
+    steps_out = uninstall(current_workspace, dry_run=dry_run or not is_installed_by_init)
     installed = [step for step in steps_out if step.result != "absent"]
     agent_steps = installed if is_installed_by_init else []
-    file_steps = uninit_repository(here, dry_run=dry_run)
+    file_steps = uninit_repository(current_workspace, dry_run=dry_run)
     if not dry_run:
         note.unlink(missing_ok=True)
 
@@ -431,7 +433,7 @@ def uninit_command(dry_run: bool, as_json: bool) -> None:
         echo_json({"dry_run": dry_run, "files": file_steps, "agents": agent_steps})
         return
     _show_files(file_steps, dry_run)
-    show_steps(agent_steps, dry_run=dry_run, as_json=False, root=here.repo.root)
+    show_steps(agent_steps, dry_run=dry_run, as_json=False, root=current_workspace.repo.root)
     if installed and not is_installed_by_init:
         say(
             "Left what `memory-ci install` put into this clone: `memory-ci uninstall` takes it out."
@@ -462,7 +464,7 @@ def _show_files(steps: Sequence[InitStep], dry_run: bool) -> None:
 
 
 def _ask(
-    here: Workspace, options: InitOptions, source: str | None
+    current_workspace: Workspace, options: InitOptions, source: str | None
 ) -> tuple[InitOptions, tuple[str, ...], str | None]:
     """Ask a person what to set up; an empty answer takes the proposal.
 
@@ -476,7 +478,7 @@ def _ask(
     from memory_ci.commands.setup.init import guess_agents, guess_ci
     from memory_ci.memory.workspace import work_tree
 
-    root = work_tree(here)
+    root = work_tree(current_workspace)
     if options.release is None and source is None:
         question = (
             "pre-commit and CI install memory-ci from a tag: OWNER/REPO@TAG "
@@ -489,7 +491,10 @@ def _ask(
             "Check memory with pre-commit?", default=has_pre_commit, err=True
         )
         ci = click.prompt(
-            "CI that records and verifies", guess_ci(here), type=click.Choice(CIS), err=True
+            "CI that records and verifies",
+            guess_ci(current_workspace),
+            type=click.Choice(CIS),
+            err=True,
         )
         options = replace(options, pre_commit=pre_commit, ci=ci)
 
@@ -508,14 +513,18 @@ def _parse_agents(text: str) -> tuple[str, ...]:
     return tuple(name for name in names if name != "none")
 
 
-def _set_up_cloud(here: Workspace, name: str, dry_run: bool) -> tuple[tuple[InstallStep, ...], str]:
+def _set_up_cloud(
+    current_workspace: Workspace, name: str, dry_run: bool
+) -> tuple[tuple[InstallStep, ...], str]:
     """Set up a cloud agent, and return the result for each file and what to do by hand."""
     from memory_ci.commands.setup.init import find_remark, set_up_cloud
     from memory_ci.commands.setup.install import MADE
     from memory_ci.memory.agents_block import export
     from memory_ci.store.steps import InstallStep
 
-    steps = set_up_cloud(here, name, here.repo.git_dir / MADE, dry_run=dry_run)
-    block = export(here, None, dry_run=dry_run)
-    remark = find_remark(here.repo.root or Path(), name)
+    steps = set_up_cloud(
+        current_workspace, name, current_workspace.repo.git_dir / MADE, dry_run=dry_run
+    )
+    block = export(current_workspace, None, dry_run=dry_run)
+    remark = find_remark(current_workspace.repo.root or Path(), name)
     return (*steps, InstallStep("cloud", block.path, block.result)), remark

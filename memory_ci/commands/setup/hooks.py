@@ -90,7 +90,7 @@ SAME_AS_NATIVE = ("memory-ci-notes", "memory-ci-trailers", "memory-ci-push", "me
 """The hooks of our pre-commit manifest that do the work of our native hooks."""
 
 
-def refuse_hooks(repo: Repository) -> None:
+def require_hooks_folder(repo: Repository) -> None:
     """Make sure that hooks can be put into a clone.
 
     Raises:
@@ -122,7 +122,7 @@ def _elsewhere_error(message: str, way_out: str) -> RepositoryError:
     return RepositoryError(message, slug="hooks-path-set", hint=hint)
 
 
-def put_hooks(repo: Repository, python: str, dry_run: bool) -> Iterator[InstallStep]:
+def install_hooks(repo: Repository, python: str, dry_run: bool) -> Iterator[InstallStep]:
     """Write each hook that is missing or differs.
 
     A hook of ours that its user changed is renamed, not lost. A hook whose work pre-commit or prek
@@ -155,7 +155,7 @@ def put_hooks(repo: Repository, python: str, dry_run: bool) -> Iterator[InstallS
             yield from _remove(_legacy(hook), dry_run)
 
 
-def take_hooks_out(repo: Repository, dry_run: bool) -> Iterator[InstallStep]:
+def uninstall_hooks(repo: Repository, dry_run: bool) -> Iterator[InstallStep]:
     """Take our hooks out, and put the hooks that were there before back in their places.
 
     A hook of ours that its user changed is renamed.
@@ -362,7 +362,7 @@ class Manager(msgspec.Struct, frozen=True):
     remedy: str = ""
 
 
-def hook_manager(workspace: Workspace) -> Manager | None:
+def find_hook_manager(workspace: Workspace) -> Manager | None:
     """Return the tool that hooks are left to, None if no tool manages them.
 
     Raises:

@@ -18,7 +18,7 @@ import msgspec
 
 from memory_ci import __version__
 from memory_ci.commands.setup import ci_files
-from memory_ci.commands.setup.agents import AgentOptions, plan_agents, put_agent
+from memory_ci.commands.setup.agents import AgentOptions, apply_agent_edit, plan_agents
 from memory_ci.commands.setup.ci_files import Release
 from memory_ci.commands.setup.clients import AGENTS, Agent
 from memory_ci.commands.setup.hooks import PRE_COMMIT
@@ -70,7 +70,7 @@ FILES = {
 
 
 class InitOptions(msgspec.Struct, frozen=True):
-    """What `init` sets up, apart from the files of memory.
+    """The parts that `init` sets up, apart from the files of memory.
 
     Attributes:
         pre_commit: put our hooks into the configuration of pre-commit.
@@ -145,7 +145,7 @@ def init_repository(
 
 
 def uninit_repository(workspace: Workspace, *, dry_run: bool = False) -> tuple[InitStep, ...]:
-    """Take out what `init` wrote, unless somebody changed it; memory stays.
+    """Remove the files and blocks of `init`, unless somebody changed them; memory stays.
 
     Raises:
         RepositoryError: bare-repository, outside-repository, not-a-file; nothing is changed.
@@ -290,7 +290,7 @@ def _read(root: Path, path: str) -> str | None:
 
 
 def _plan_removal(root: Path, export_path: str) -> Iterator[FileEdit]:
-    """Plan to take out what `init` wrote.
+    """Plan to remove the files and blocks of `init`.
 
     Args:
         root: the top of the work tree.
@@ -333,7 +333,7 @@ def _plan_blocks_out(path: str, before: str) -> Iterator[FileEdit]:
         yield FileEdit(path, before, before, remark, is_left=True)
 
 
-# -- guesses at what the user wants
+# -- proposals
 
 
 def _find_default_branch(workspace: Workspace) -> str:
@@ -435,7 +435,7 @@ def set_up_cloud(
     steps = [_put_whole(root, SCRIPT_FILE, SCRIPT, dry_run)]
     if cloud.file:
         steps.append(_put_whole(root, cloud.file, cloud.text, dry_run))
-    steps += [put_agent(edit, note, dry_run) for edit in edits]
+    steps += [apply_agent_edit(edit, note, dry_run) for edit in edits]
     return tuple(steps)
 
 
@@ -449,7 +449,7 @@ def _put_whole(root: Path, file: str, text: str, dry_run: bool) -> InstallStep:
 
 
 def find_remark(root: Path, name: str) -> str:
-    """Return what the user has to do by hand for a cloud agent, "" for nothing."""
+    """Return the step that is left to the user of a cloud agent, "" for none."""
     cloud = CLOUDS[name]
     call = f"sh {SCRIPT_FILE} {name}"
     if cloud.file and call in read_text(root / cloud.file):

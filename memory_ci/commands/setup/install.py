@@ -1,6 +1,6 @@
 """The settings of a clone that `install` writes: merge driver, attributes, native hooks, agents.
 
-`uninstall` takes out what `install` put there, and nothing else.
+`uninstall` removes the parts of `install`, and nothing else.
 """
 
 from __future__ import annotations
@@ -11,12 +11,17 @@ from pathlib import Path
 from memory_ci.commands.setup.agents import (
     AgentEdit,
     AgentOptions,
+    apply_agent_edit,
+    plan_agent_removal,
     plan_agents,
-    plan_agents_out,
-    put_agent,
 )
 from memory_ci.commands.setup.clients import AGENTS
-from memory_ci.commands.setup.hooks import hook_manager, put_hooks, refuse_hooks, take_hooks_out
+from memory_ci.commands.setup.hooks import (
+    find_hook_manager,
+    install_hooks,
+    require_hooks_folder,
+    uninstall_hooks,
+)
 from memory_ci.gitrepo.blobs import list_staged
 from memory_ci.gitrepo.repo import Repository, find_setting, remove_section, set_setting
 from memory_ci.memory.workspace import Workspace, work_tree
@@ -55,9 +60,9 @@ def install(
     is_mcp: bool = True,
     dry_run: bool = False,
 ) -> tuple[InstallStep, ...]:
-    """Set up what is missing in a clone or differs. A second run changes nothing.
+    """Set up the parts that are missing in a clone or differ. A second run changes nothing.
 
-    Hooks that another tool manages (`hook_manager`) are not written.
+    Hooks that another tool manages (`find_hook_manager`) are not written.
 
     Args:
         workspace: the repository and its configuration.
@@ -78,9 +83,9 @@ def install(
     repo = workspace.repo
     root = work_tree(workspace)
     note = repo.git_dir / MADE
-    with_hook = with_hook and hook_manager(workspace) is None
+    with_hook = with_hook and find_hook_manager(workspace) is None
     if with_hook:
-        refuse_hooks(repo)
+        require_hooks_folder(repo)
 
     options = AgentOptions(
         python="" if is_shared else python,
@@ -103,7 +108,7 @@ def install(
 
     steps = [_put_merge_driver(repo, python, dry_run), _put_attributes(workspace, root, dry_run)]
     if with_hook:
-        steps += put_hooks(repo, python, dry_run)
+        steps += install_hooks(repo, python, dry_run)
     if exclude_text is not None:
         result = put_text(exclude_path, exclude_text, dry_run)
         steps.append(InstallStep("exclude", str(exclude_path), result))
@@ -124,18 +129,18 @@ def install_for_user(
 
 
 def uninstall_for_user(home: Path, *, dry_run: bool = False) -> tuple[InstallStep, ...]:
-    """Take out of the home what `install_for_user` put in.
+    """Remove the settings of `install_for_user` from the home.
 
     Raises:
         RepositoryError: write-failed.
         UsageError: agent-settings; nothing is changed.
     """
     note = home / USER_MADE
-    return _put_agents(plan_agents_out(home, note, place="user"), note, dry_run)
+    return _put_agents(plan_agent_removal(home, note, place="user"), note, dry_run)
 
 
 def uninstall(workspace: Workspace, *, dry_run: bool = False) -> tuple[InstallStep, ...]:
-    """Take out what `install` put into a clone, and put earlier hooks back in their places.
+    """Remove the parts of `install` from a clone, and put earlier hooks back in their places.
 
     Raises:
         RepositoryError: bare-repository, write-failed, git-failed.
@@ -144,12 +149,12 @@ def uninstall(workspace: Workspace, *, dry_run: bool = False) -> tuple[InstallSt
     repo = workspace.repo
     root = work_tree(workspace)
     note = repo.git_dir / MADE
-    edits = plan_agents_out(root, note, _list_tracked(repo, _list_agent_files()))
+    edits = plan_agent_removal(root, note, _list_tracked(repo, _list_agent_files()))
 
     steps = [_remove_merge_driver(repo, dry_run)]
     attributes = root / ATTRIBUTES
     steps.append(InstallStep("attributes", str(attributes), _take_block_out(attributes, dry_run)))
-    steps += take_hooks_out(repo, dry_run)
+    steps += uninstall_hooks(repo, dry_run)
 
     exclude = repo.common_dir / EXCLUDE
     if not exclude.is_symlink():
@@ -209,7 +214,7 @@ def _put_attributes(workspace: Workspace, root: Path, dry_run: bool) -> InstallS
 
 
 def _put_agents(edits: Sequence[AgentEdit], note: Path, dry_run: bool) -> tuple[InstallStep, ...]:
-    return tuple(put_agent(edit, note, dry_run) for edit in edits)
+    return tuple(apply_agent_edit(edit, note, dry_run) for edit in edits)
 
 
 def _take_block_out(path: Path, dry_run: bool) -> StepResult:

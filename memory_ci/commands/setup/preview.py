@@ -1,4 +1,4 @@
-"""A preview of what older work would give, without writing or sending anything."""
+"""A preview of the learnings in older work, without writing or sending anything."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def preview_history(
     environ: Mapping[str, str],
     progress: OnProgress,
 ) -> Preview:
-    """Return what the work since `history`, an age or a revision, would give.
+    """Return the learnings in the work since `history`, an age or a revision.
 
     Raises:
         MemoryCIError: as `plan_record` does.

@@ -11,9 +11,9 @@ import pytest
 from memory_ci.commands.add.add import add_entry
 from memory_ci.commands.forget.forget import (
     ForgetPlan,
-    Meant,
+    ForgetSubject,
     apply_forget,
-    find_meant,
+    find_subject,
     plan_forget,
 )
 from memory_ci.commands.import_.importer import ImportOptions, import_memory
@@ -135,10 +135,10 @@ def planted(tmp_path_factory: pytest.TempPathFactory) -> tuple[Project, ForgetPl
         text.replace("Kestrel", "K\u00e9strel") if place == "forge" else text
         for place, text in WORDS.items()
     ]
-    meant = Meant("words", tuple(("words", text) for text in texts))
-    before = plan_forget(here, meant, folder)
+    subject = ForgetSubject("words", tuple(("words", text) for text in texts))
+    before = plan_forget(here, subject, folder)
     assert not before.is_done
-    return project, apply_forget(here, meant, folder, SALT, NOW)
+    return project, apply_forget(here, subject, folder, SALT, NOW)
 
 
 def read_everything(project: Project) -> str:
@@ -243,14 +243,14 @@ def test_what_was_interrupted_is_finished_by_the_same_command(
         steps.append(database.exists())
         raise KeyboardInterrupt
 
-    meant = find_meant(project.workspace, entry.id, None)
+    subject = find_subject(project.workspace, entry.id, None)
     with monkeypatch.context() as patch:
         patch.setattr("memory_ci.gitrepo.writer.commit_series", stop)
         with pytest.raises(KeyboardInterrupt):
-            apply_forget(project.workspace, meant, tmp_path, SALT, NOW)
+            apply_forget(project.workspace, subject, tmp_path, SALT, NOW)
     assert steps == [False], "derived data goes before the commit"
-    again = find_meant(project.workspace, entry.id, None)
-    assert again == meant
+    again = find_subject(project.workspace, entry.id, None)
+    assert again == subject
     assert apply_forget(project.workspace, again, tmp_path, SALT, NOW).is_done
     assert entry.title not in (project.show("HEAD", "MEMORY.md"))
 
@@ -260,13 +260,13 @@ def test_an_id_that_no_entry_has_any_more_is_never_taken_for_words(
 ) -> None:
     entry = make_entry(1, title=say("title"))
     project.commit("Plant", {"MEMORY.md": f"# Memory\n\n{format_entry(entry)}"})
-    meant = find_meant(project.workspace, entry.id, None)
-    done = apply_forget(project.workspace, meant, tmp_path, SALT, NOW)
+    subject = find_subject(project.workspace, entry.id, None)
+    done = apply_forget(project.workspace, subject, tmp_path, SALT, NOW)
     with pytest.raises(UsageError) as caught:
-        find_meant(project.workspace, entry.id, None)
+        find_subject(project.workspace, entry.id, None)
     assert caught.value.slug == "unknown-entry"
     assert done.commit[:7] in caught.value.message
-    assert find_meant(project.workspace, entry.id, "words").what == "words"
+    assert find_subject(project.workspace, entry.id, "words").what == "words"
 
 
 def test_an_entry_is_known_by_its_id_and_a_person_by_name(project: Project) -> None:
@@ -276,16 +276,16 @@ def test_an_entry_is_known_by_its_id_and_a_person_by_name(project: Project) -> N
             50, title="Never retry a charge without a key", evidence=("accepted by Ann Author",)
         )
     )
-    assert find_meant(here, make_id(50)[:8], None).what == "entry"
-    assert find_meant(here, "ann author", None).what == "person"
-    assert find_meant(here, "Bob <bob@example.org>", None).what == "person"
-    assert find_meant(here, "something else", None).what == "words"
-    assert find_meant(here, "ann author", "words").what == "words"
-    meant = find_meant(here, "Ann Author", None)
-    apply_forget(here, meant, project.path, SALT, NOW)
+    assert find_subject(here, make_id(50)[:8], None).what == "entry"
+    assert find_subject(here, "ann author", None).what == "person"
+    assert find_subject(here, "Bob <bob@example.org>", None).what == "person"
+    assert find_subject(here, "something else", None).what == "words"
+    assert find_subject(here, "ann author", "words").what == "words"
+    subject = find_subject(here, "Ann Author", None)
+    apply_forget(here, subject, project.path, SALT, NOW)
     text = project.show("HEAD", f".memory/inbox/{make_id(50)}.md")
     assert "accepted by [redacted:person]" in text
-    apply_forget(here, find_meant(here, make_id(50), None), project.path, SALT, NOW)
+    apply_forget(here, find_subject(here, make_id(50), None), project.path, SALT, NOW)
     assert make_id(50) not in project.git("ls-files")
     with pytest.raises(FindingsError, match="forgotten"):
         add_entry(
@@ -301,8 +301,8 @@ def test_global_memory_is_named_where_it_is_configured(
     (tmp_path / "notes").mkdir()
     (tmp_path / "notes" / "MEMORY.md").write_text("Ask the kestrel umbra first\n")
     monkeypatch.chdir(tmp_path / "notes")
-    meant = find_meant(project.workspace, "kestrel umbra", None)
-    left = plan_forget(project.workspace, meant, tmp_path).left
+    subject = find_subject(project.workspace, "kestrel umbra", None)
+    left = plan_forget(project.workspace, subject, tmp_path).left
     assert [place.kind for place in left] == ["global"] * is_named
 
 
@@ -346,7 +346,7 @@ def test_a_branch_from_before_does_not_bring_it_back(project: Project) -> None:
     project.checkout("main")
     apply_forget(
         project.workspace,
-        Meant("words", (("words", "the zephyr gateway"),)),
+        ForgetSubject("words", (("words", "the zephyr gateway"),)),
         project.path,
         SALT,
         NOW,
@@ -364,12 +364,12 @@ def test_other_branches_and_messages_are_named_with_their_request(project: Proje
         "Ask the zephyr gateway (#9)", {"MEMORY.md": "# Memory\n\nAsk the zephyr gateway.\n"}
     )
     project.checkout("main")
-    meant = find_meant(project.workspace, "zephyr gateway", None)
+    subject = find_subject(project.workspace, "zephyr gateway", None)
     places = [
-        (one.kind, one.where) for one in plan_forget(project.workspace, meant, project.path).left
+        (one.kind, one.where) for one in plan_forget(project.workspace, subject, project.path).left
     ]
     assert places == [("branch", "refs/heads/old")]
-    plan = plan_forget(project.workspace, meant, project.path)
+    plan = plan_forget(project.workspace, subject, project.path)
     assert any("pull request 9" in one.where for one in plan.places if one.kind == "message")
     assert "zephyr" not in msgspec.json.encode(plan).decode()
 
