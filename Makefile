@@ -71,7 +71,7 @@ sdks: ## run the fault suite of the model client against the oldest and newest s
 docs: $(VENV)/docs.stamp ## build the site of the documents into site/; a link that leads nowhere fails
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build $(ARGS)
 
-reference: $(VENV)/base.stamp ## write docs/reference/ from the code
+reference: $(VENV)/base.stamp ## write docs/reference/ and docs/api.md from the code
 	$(BIN)/python .ci/reference.py
 
 dist: $(VENV)/dev.stamp ## build the sdist and the wheel into dist/, and check them

@@ -44,11 +44,9 @@ SEALED = {
     "TZ": "UTC",
 }
 
-settings.register_profile("house", deadline=None, max_examples=15)
-settings.register_profile(
-    "house-ci", deadline=None, max_examples=25, derandomize=True, database=None
-)
-settings.load_profile("house-ci" if os.environ.get("CI") else "house")
+settings.register_profile("local", deadline=None, max_examples=15)
+settings.register_profile("ci", deadline=None, max_examples=25, derandomize=True, database=None)
+settings.load_profile("ci" if os.environ.get("CI") else "local")
 
 
 WORTH_WORKERS = 100_000

@@ -216,7 +216,7 @@ class GitHubDouble:
         *,
         pull: int = 1,
     ) -> None:
-        """A review of a request, by a person of the house unless said otherwise."""
+        """A review of a request, by a member of the team unless said otherwise."""
         user = {"login": login, "type": type}
         said = {
             "id": len(self.reviews) + 1,
@@ -227,7 +227,7 @@ class GitHubDouble:
         self.reviews.append({**said, "pull": pull})
 
     def comment(self, text: str, *, is_stranger: bool = False, login: str = "ann") -> None:
-        """A comment on a request, by a person of the house unless said otherwise, as both forges show it."""
+        """A comment on a request, by a member of the team unless said otherwise, as both forges show it."""
         person = {
             "id": 666 if is_stranger else 7,
             "login": login,

@@ -83,7 +83,7 @@ for contract, file, line in json.load(sys.stdin):
     path.unlink() if before is None else path.write_text(before, "utf-8")
 json.dump(said, sys.stdout)
 """
-"""What import-linter says of the house as it stands, then of each violation, planted alone.
+"""What import-linter says of the package as it stands, then of each violation, planted alone.
 
 One process, for its cache reads a file once; not ours, for import-linter would look at the `memory_ci` that is loaded.
 """

@@ -1,8 +1,8 @@
 -- The index of memory-ci: everything in it is derived from the memory and episode files of one tree.
 --
 -- Changing anything here, the fields of records.entry.Entry, or what rows.hidden_parts gives, means raising
--- SCHEMA_VERSION in key.py: an index of another version is thrown away and built again, never migrated. Verdicts of another
--- way of judging anchors have other keys (flows/anchors, JUDGES).
+-- SCHEMA_VERSION in database.py: an index of another version is thrown away and built again, never migrated. Verdicts of another
+-- way of judging anchors have other keys (memory/cites, JUDGES).
 --
 -- Versions
 --   1  first version: one lexical lane
@@ -113,6 +113,6 @@ CREATE TABLE vectors (
 -- index is written to a file, and is forgotten when the file is not as we left it.
 CREATE TABLE verdicts (
     row     INTEGER PRIMARY KEY,   -- the oldest go first
-    key     TEXT NOT NULL UNIQUE,  -- a digest of all that the outcome follows from (flows/anchors.py)
+    key     TEXT NOT NULL UNIQUE,  -- a digest of all that the outcome follows from (memory/cites)
     outcome TEXT NOT NULL          -- JSON: the verdict, and what other files are searched for ('' for nothing)
 );

@@ -300,7 +300,7 @@ def make_closed(number: int, day: int, **fields: Any) -> PullRequest:
         (make_closed(1, -1), (), []),
     ],
     ids=[
-        "new", "new and told", "new of a stranger", "left", "told", "left from a fork of the house",
+        "new", "new and told", "new of a stranger", "left", "told", "left from a fork of a member",
         "left on a branch of ours", "left of a stranger", "long ago",
     ],
 )  # fmt: skip
