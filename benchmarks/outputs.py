@@ -9,8 +9,8 @@ version. `record` runs the command lines of `outputs_commands.txt` in copies of 
 writes one text file per command line: exit status, standard output and error, new commits,
 changed files. `compare` prints what differs and exits with status 1 if anything does.
 
-The clock is frozen with faketime (a Debian package), so ids of commits are the same in both runs.
-What still varies (paths, durations, process ids) is masked.
+The time is given by SOURCE_DATE_EPOCH and git's variables, so ids of commits are the same in both
+runs. What still varies (paths, durations, process ids) is masked.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
 
@@ -107,32 +108,23 @@ def read_commands(path: Path = COMMANDS) -> list[Command]:
 
 
 def make_environment(home: Path, program: Path, now: str) -> dict[str, str]:
-    """Return the environment of a run: an empty home, a frozen clock, the program first on PATH."""
+    """Return the environment of a run: an empty home, a fixed time, the program first on PATH."""
     home.mkdir(parents=True, exist_ok=True)
     (home / ".gitconfig").write_text(CONFIG, encoding="utf-8")
-    library = find_faketime()
+    seconds = int(datetime.fromisoformat(now).replace(tzinfo=UTC).timestamp())
     return {
         "HOME": str(home),
         "PATH": f"{program.parent}:{os.environ['PATH']}",
         "LANG": "C.UTF-8",
         "COLUMNS": "100",
         "GIT_CONFIG_NOSYSTEM": "1",
-        "LD_PRELOAD": str(library),
-        "FAKETIME": now,
-        "FAKETIME_DONT_FAKE_MONOTONIC": "1",
-        "DONT_FAKE_MONOTONIC": "1",  # its name in older versions
-        "NO_FAKE_STAT": "1",
+        "SOURCE_DATE_EPOCH": str(seconds),
+        "GIT_AUTHOR_DATE": f"{seconds} +0000",
+        "GIT_COMMITTER_DATE": f"{seconds} +0000",
         "TZ": "UTC",
         "PYTHONHASHSEED": "0",
         "PYTHONDONTWRITEBYTECODE": "1",
     }
-
-
-def find_faketime() -> Path:
-    """Return the library that freezes the clock; end the program where it is not installed."""
-    for library in sorted(Path("/usr/lib").glob("*/faketime/libfaketimeMT.so.1")):
-        return library
-    sys.exit("faketime is needed: apt-get install faketime")
 
 
 def run(
