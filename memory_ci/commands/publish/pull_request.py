@@ -1,19 +1,20 @@
-"""The pull request of the memory branch: found, opened, brought up to date, closed.
+"""The memory request on a forge: found, opened, brought up to date and closed.
 
-One that people closed without a merge is an answer: what it held is no reason to open another. Its text says what it
-held, in keys that a forge does not show.
+A request that people closed without a merge is an answer: what it held is not proposed again. The
+text of a request has keys of what it holds, in a comment that a forge does not show.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
-from datetime import UTC, date
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from datetime import UTC
+from functools import partial
 from typing import NamedTuple
 
 from msgspec.structs import replace
 
+from memory_ci.commands.publish.answers import compare_answers
 from memory_ci.commands.publish.carry_over import Carried
 from memory_ci.commands.publish.landing import Run
 from memory_ci.commands.publish.text import (
@@ -22,7 +23,6 @@ from memory_ci.commands.publish.text import (
     Effect,
     Links,
     Proposed,
-    TaskAnswers,
     obey,
     parse_boxes,
     parse_held,
@@ -31,10 +31,8 @@ from memory_ci.commands.publish.text import (
     render_pull_request,
     render_title,
 )
-from memory_ci.commands.retrieve.options import RetrieveOptions
-from memory_ci.commands.retrieve.retrieve import View, injected_ids, retrieve
 from memory_ci.commands.review.priority import ASKED
-from memory_ci.errors import EngineError, RepositoryError
+from memory_ci.errors import EngineError
 from memory_ci.extraction.entries import content_key
 from memory_ci.extraction.suggestions import list_suggestions
 from memory_ci.extraction.tombstones import TOMBSTONE
@@ -42,39 +40,42 @@ from memory_ci.forge.proposals import Proposal, Proposals
 from memory_ci.forge.selection import choose_proposals
 from memory_ci.memory.apply import trim_plan
 from memory_ci.memory.maintainer_decisions import Boxes
-from memory_ci.memory.past_index import Past
-from memory_ci.memory.past_tasks import load_tasks
 from memory_ci.memory.workspace import Workspace
-from memory_ci.records.candidate import Question
+from memory_ci.records.candidate import Question, Suggestion
 from memory_ci.records.config import Config, PublishConfig
 from memory_ci.records.entry import Entry
 from memory_ci.records.plan import Plan, Published
-from memory_ci.records.retrieval import Task
-from memory_ci.search.similar_tasks import TaskQuery, find_similar
 from memory_ci.store.edits import format_entry
 
 CLOSED = "was closed without a merge"
 KEY_LENGTH = 8
-MAX_KEYS = 2_000  # Keys that the text of a pull request has room for; of the rest there is one key for all.
-TASKS = 3
-MAX_ASKED = 30  # Entries whose tasks are looked for.
-MAX_ENTRIES = (
-    2_000  # Of memory; each answer builds an index of its commit, which takes seconds beyond.
-)
+
+MAX_KEYS = 2_000
+"""Number of keys that the text of a request holds; one more key stands for all others."""
 
 NEEDED = {
     "labels": "It needs pull-requests: write (GitLab: api, role Reporter)",
-    "reviewers": "It needs pull-requests: write and people who may read the repository; a team, the token of an App "
-    "that may read members (GitLab: api, role Developer)",
-    "auto_merge": "It needs contents: write, pull-requests: write, and auto-merge allowed in Settings, General "
-    "(GitLab: api, and the right to merge)",
+    "reviewers": "It needs pull-requests: write and people who may read the repository; "
+    "a team, the token of an App that may read members (GitLab: api, role Developer)",
+    "auto_merge": "It needs contents: write, pull-requests: write, and auto-merge allowed "
+    "in Settings, General (GitLab: api, and the right to merge)",
 }
-"""The permission that the forge may miss, by the key of the configuration."""
+"""The permission that may be missing on the forge, by the key of the configuration."""
 
 
 class Built(NamedTuple):
-    """The branch made anew: what it adds to `base`, what of it maintainers decided, titles of what they lost, and what
-    the week asks of people."""
+    """The memory branch, made again on the tip of its base.
+
+    Attributes:
+        base: the commit that the branch begins at.
+        tip: the newest commit of the branch.
+        plan: what the run adds to `base`.
+        subjects: the subjects of its commits.
+        rejected: what maintainers took out of the request, as lines of the file of rejections.
+        carried: what maintainers wrote on the branch.
+        lost: titles of what maintainers wrote that could not be kept as they wrote it.
+        questions: the questions of the week.
+    """
 
     base: str
     tip: str
@@ -87,10 +88,15 @@ class Built(NamedTuple):
 
 
 class RequestState(NamedTuple):
-    """The forge, if one can be asked, and there the open request, or without it the one that was closed last.
+    """The memory request on the forge.
 
-    `text` is that of the open request with the boxes as comments want them; `read` is the number of the last comment,
-    and `unclear` are the lines of comments that say nothing.
+    Attributes:
+        forge: the forge; None if none can be reached.
+        open: the open request.
+        closed: the request that was closed last, if none is open.
+        text: the text of the open request, with boxes ticked as comments ask for.
+        read: the number of the newest comment that was read.
+        unclear: the lines of comments that are no command.
     """
 
     forge: Proposals | None
@@ -102,237 +108,255 @@ class RequestState(NamedTuple):
 
     @property
     def declined(self) -> Proposal | None:
-        """The request that was closed last, without a merge, where none is open."""
+        """The request that was closed last without a merge, if none is open."""
         return None if self.closed is None or self.closed.is_merged else self.closed
 
     @property
     def boxes(self) -> Boxes:
-        """What people say with the boxes. In a closed request what they ticked is void, what they unticked is not."""
+        """The boxes that people ticked and unticked; of a closed request only the unticked count."""
         if self.open is not None:
             return parse_boxes(self.text)
-        return Boxes(unticked=parse_boxes(self.closed.body).unticked) if self.closed else Boxes()
+        if self.closed is not None:
+            return Boxes(unticked=parse_boxes(self.closed.body).unticked)
+        return Boxes()
 
 
 def find_request_state(run: Run, settings: Config) -> RequestState:
-    """The state of the request on the forge. Raises EngineError (`forge-…`)."""
+    """Find the memory request on the forge.
+
+    Raises:
+        EngineError: `forge-…`.
+    """
     cache = run.workspace.repo.common_dir / "memory-ci" / "forge-cache"
-    forge, names = (
-        choose_proposals(settings.forge, run.environ, cache),
-        (settings.publish.branch, run.branch),
-    )
+    forge = choose_proposals(settings.forge, run.environ, cache)
     if forge is None:
         return RequestState(None)
-    found = forge.find(*names)
-    if found is None:
-        return RequestState(forge, closed=forge.find_closed(*names))
-    read = parse_read(found.body)
-    comments = forge.list_commands(found, read)
-    text, unclear = obey(found.body, (one.body for one in comments))
-    return RequestState(
-        forge, found, None, text, max((read, *(one.id for one in comments))), unclear
-    )
+    request = forge.find(settings.publish.branch, run.branch)
+    if request is None:
+        closed = forge.find_closed(settings.publish.branch, run.branch)
+        return RequestState(forge, closed=closed)
+    read = parse_read(request.body)
+    comments = forge.list_commands(request, read)
+    text, unclear = obey(request.body, (comment.body for comment in comments))
+    newest = max((read, *(comment.id for comment in comments)))
+    return RequestState(forge, request, None, text, newest, unclear)
 
 
-def find_answer(built: Built, standing: RequestState) -> str:
-    """The reason not to propose: people closed a pull request that held all of this; "" if something is new."""
-    if standing.declined is None or not list_keys(built) <= parse_held(standing.declined.body):
+def find_answer(built: Built, request: RequestState) -> str:
+    """Return why nothing is proposed, or "" if something is new.
+
+    A request that people closed without a merge and that held all of this is such a reason.
+    """
+    declined = request.declined
+    if declined is None or not list_keys(built) <= parse_held(declined.body):
         return ""
-    number = standing.declined.number
-    return f"pull request {number} {CLOSED}, and there is nothing to propose that it did not hold"
+    return (
+        f"pull request {declined.number} {CLOSED}, "
+        "and there is nothing to propose that it did not hold"
+    )
 
 
 def update_request(
-    run: Run, settings: Config, built: Built, done: Published, standing: RequestState
+    run: Run, settings: Config, built: Built, published: Published, request: RequestState
 ) -> Published:
-    """The pull request opened, or brought up to date; without a forge the branch alone."""
+    """Open the request or bring it up to date; without a forge, say what is left to do.
+
+    Raises:
+        EngineError: `forge-…`.
+    """
     if built.tip == built.base:
-        return replace(done, reason="nothing to propose")
-    forge = standing.forge
+        return replace(published, reason="nothing to propose")
+    forge = request.forge
     if forge is None:
-        asked, by_hand = (
-            "GitLab was asked for its merge request with the push",
-            "open its pull request by hand",
-        )
-        left = asked if "GITLAB_CI" in run.environ else by_hand
-        return replace(
-            done,
-            reason=f"the branch {settings.publish.branch} is pushed; no token for a forge: {left}",
-        )
-    proposed = _proposed(run, settings, built, standing)
-    title, body = render_title(proposed), render_pull_request(proposed)
-    known, wanted = standing.open, settings.publish
-    if known is None:
-        request = forge.open(wanted.branch, run.branch, title, body, is_draft=wanted.draft)
+        return replace(published, reason=_say_branch_only(run, settings.publish))
+
+    proposed = _make_proposed(run, settings, built, request)
+    title = render_title(proposed)
+    body = render_pull_request(proposed)
+    proposal = request.open
+    is_new = proposal is None
+    if proposal is None:
+        is_draft = settings.publish.draft
+        branch = settings.publish.branch
+        proposal = forge.open(branch, run.branch, title, body, is_draft=is_draft)
     else:
-        request = known
-        forge.update(request, title, body)
-    failed = _arrange(forge, request, wanted, is_new=known is None)
+        forge.update(proposal, title, body)
+    failures = _arrange(forge, proposal, settings.publish, is_new=is_new)
+    reasons = [published.reason, *failures]
     return replace(
-        done,
-        url=request.url,
-        opened=request.opened,
-        reason="; ".join(filter(None, (done.reason, *failed))),
+        published,
+        url=proposal.url,
+        opened=proposal.opened,
+        reason="; ".join(filter(None, reasons)),
     )
 
 
+def _say_branch_only(run: Run, publish: PublishConfig) -> str:
+    remaining = "open its pull request by hand"
+    if "GITLAB_CI" in run.environ:
+        remaining = "GitLab was asked for its merge request with the push"
+    return f"the branch {publish.branch} is pushed; no token for a forge: {remaining}"
+
+
 def _arrange(
-    forge: Proposals, request: Proposal, wanted: PublishConfig, *, is_new: bool
+    forge: Proposals, proposal: Proposal, publish: PublishConfig, *, is_new: bool
 ) -> Iterator[str]:
-    """Do what the configuration wants of a request beside its text; what failed, and why. The request stands."""
-    tried: list[tuple[str, Callable[[], None]]] = []
-    if is_new and wanted.labels:
-        tried.append(("labels", lambda: forge.label(request, wanted.labels)))
-    if is_new and wanted.reviewers:
-        tried.append(("reviewers", lambda: forge.ask(request, wanted.reviewers)))
-    if wanted.auto_merge != "none" and not request.is_draft:
-        tried.append(("auto_merge", lambda: forge.merge_when_ready(request, wanted.auto_merge)))
-    for name, do in tried:
+    """Set labels, reviewers and auto-merge as configured; yield what failed, and why."""
+    steps: list[tuple[str, Callable[[], None]]] = []
+    if is_new and publish.labels:
+        steps.append(("labels", partial(forge.label, proposal, publish.labels)))
+    if is_new and publish.reviewers:
+        steps.append(("reviewers", partial(forge.ask, proposal, publish.reviewers)))
+    if publish.auto_merge != "none" and not proposal.is_draft:
+        merge = partial(forge.merge_when_ready, proposal, publish.auto_merge)
+        steps.append(("auto_merge", merge))
+    for name, take_step in steps:
         try:
-            do()
+            take_step()
         except EngineError as error:
             yield f"publish.{name} failed: {error.message}. {NEEDED[name]}"
 
 
-def close_request(standing: RequestState) -> str:
-    """Close the open request, if there is one, and say in its text that it was us; where it is. It keeps its branch.
-    Raises EngineError (`forge-…`)."""
-    forge, found = standing.forge, standing.open
-    if forge is None or found is None:
+def close_request(request: RequestState) -> str:
+    """Close the open request, if there is one, and note in its text that memory-ci did.
+
+    The branch of the request stays.
+
+    Returns:
+        The URL of the request, or "".
+
+    Raises:
+        EngineError: `forge-…`.
+    """
+    if request.forge is None or request.open is None:
         return ""
-    forge.update(found, TITLE, render_closed(found.body))
+    request.forge.update(request.open, TITLE, render_closed(request.open.body))
     try:
-        forge.close(found)
+        request.forge.close(request.open)
     except EngineError as error:
-        if error.slug != "forge-refused":  # it is closed already
+        if error.slug != "forge-refused":  # It is closed already.
             raise
-    return found.url
+    return request.open.url
 
 
-def _list_held(built: Built) -> Iterator[tuple[str, str]]:
-    """(key, title) of all that is proposed: what a step does to which words, which words people wrote, the episodes."""
-    entries = [(step.step, change.entry) for step in built.plan.steps for change in step.changes]
-    for what, entry in (*entries, *(("written", entry) for entry in built.carried.entries)):
-        yield _key(f"{what} {content_key(entry.title, entry.body)}"), entry.title
-    episodes = (("episode", file.path) for file in built.plan.episodes)
-    for what, path in (*(("written", path) for path in built.carried.paths), *episodes):
-        yield _key(f"{what} {path}"), path
+# -- the keys of what a request holds
 
 
 def list_keys(built: Built) -> frozenset[str]:
-    """The keys of all that is proposed, as many as the text of a pull request can hold."""
+    """Return the keys of all that is proposed; beyond `MAX_KEYS` one key stands for the rest."""
     keys = sorted({key for key, _ in _list_held(built)})
     rest = keys[MAX_KEYS:]
-    return frozenset((*keys[:MAX_KEYS], *([_key(" ".join(rest))] if rest else ())))
+    if not rest:
+        return frozenset(keys)
+    return frozenset((*keys[:MAX_KEYS], _key(" ".join(rest))))
+
+
+def _list_held(built: Built) -> Iterator[tuple[str, str]]:
+    """Yield the key and the title of all that is proposed.
+
+    These are the changes of entries, what people wrote, and the files of episodes.
+    """
+    for step in built.plan.steps:
+        for change in step.changes:
+            yield _key_entry(step.step, change.entry), change.entry.title
+    for entry in built.carried.entries:
+        yield _key_entry("written", entry), entry.title
+    for path in built.carried.paths:
+        yield _key(f"written {path}"), path
+    for file in built.plan.episodes:
+        yield _key(f"episode {file.path}"), file.path
+
+
+def _key_entry(step: str, entry: Entry) -> str:
+    return _key(f"{step} {content_key(entry.title, entry.body)}")
 
 
 def _key(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:KEY_LENGTH]
 
 
-def _proposed(run: Run, settings: Config, built: Built, standing: RequestState) -> Proposed:
-    """What the text of the pull request says."""
+# -- the text of a request
+
+
+def _make_proposed(run: Run, settings: Config, built: Built, request: RequestState) -> Proposed:
+    """Return what the text of the request says."""
     workspace = Workspace(run.workspace.repo, settings)
-    said = [one for one in list_suggestions(built.plan.judged) if one.is_accepted]
-    said += [one.suggestion for one in built.questions if one.suggestion and one.suggestion.weight]
-    if settings.evidence.quotes != "full":
-        said = [replace(one, candidate=replace(one.candidate, quotes=())) for one in said]
-    declined, again = standing.declined, None
-    if declined is not None:
-        known = parse_held(declined.body)
-        again = Declined(
-            declined.number, tuple(title for key, title in _list_held(built) if key in known)
-        )
-    added = [one.entry for step in built.plan.steps for one in step.changes if one.kind == "add"]
-    keys = {content_key(entry.title, entry.body): entry.id for entry in added}
-    accepted = {keys[one.key]: one.key for one in said if one.is_accepted and one.key in keys}
-    server, project = (
-        run.environ.get("GITHUB_SERVER_URL", "https://github.com"),
-        run.environ.get("CI_PROJECT_URL", ""),
+    suggestions = _list_proposed_suggestions(settings, built)
+    added = [
+        change.entry for step in built.plan.steps for change in step.changes if change.kind == "add"
+    ]
+    accepted = _find_accepted(suggestions, added)
+    kept = [(entry.title, entry.id) for entry in built.carried.entries]
+    kept += [(path, "") for path in built.carried.paths]
+    effect = Effect(
+        *_measure_memory(workspace, built.base),
+        *_measure_memory(workspace, built.tip),
+        settings.retrieve.max_chars,
     )
-    links = Links(f"{project}/-/merge_requests/", f"{project}/-/commit/") if project else Links()
-    if name := run.environ.get("GITHUB_REPOSITORY", ""):
-        links = Links(f"{server}/{name}/pull/", f"{server}/{name}/commit/")
+    today = run.now.astimezone(UTC).date()
     return Proposed(
         plan=trim_plan(built.plan, settings.evidence.quotes),
-        kept=(
-            *((one.title, one.id) for one in built.carried.entries),
-            *((path, "") for path in built.carried.paths),
-        ),
-        rejected=tuple(
-            line for line in built.rejected if not TOMBSTONE.match(line) and not ASKED.match(line)
-        ),
+        kept=tuple(kept),
+        rejected=tuple(line for line in built.rejected if not _is_bookkeeping(line)),
         lost=built.lost,
-        effect=Effect(
-            *_size(workspace, built.base), *_size(workspace, built.tip), settings.retrieve.max_chars
-        ),
-        links=links,
+        effect=effect,
+        links=_make_links(run.environ),
         held=tuple(sorted(list_keys(built))),
         accepted=accepted,
-        suggestions=tuple(one for one in said if one.key not in accepted.values()),
-        questions=tuple(one for one in built.questions if one.kind != "candidate"),
-        declined=again,
-        answers=compare_answers(
-            workspace, built.base, built.tip, added, run.now.astimezone(UTC).date()
-        ),
-        read=standing.read,
-        unclear=standing.unclear,
+        suggestions=tuple(item for item in suggestions if item.key not in accepted.values()),
+        questions=tuple(item for item in built.questions if item.kind != "candidate"),
+        declined=_find_declined(built, request),
+        answers=compare_answers(workspace, built.base, built.tip, added, today),
+        read=request.read,
+        unclear=request.unclear,
     )
 
 
-def _size(workspace: Workspace, rev: str) -> tuple[int, int]:
-    """How many entries a tree serves, and how many characters they are."""
-    served = [
-        place.entry for place in workspace.at(rev).memory.located if place.entry.status == "active"
-    ]
-    return len(served), sum(len(format_entry(entry)) for entry in served)
+def _list_proposed_suggestions(settings: Config, built: Built) -> list[Suggestion]:
+    """Return the accepted candidates and those of the week, without quotes if none may be kept."""
+    suggestions = [item for item in list_suggestions(built.plan.judged) if item.is_accepted]
+    for question in built.questions:
+        if question.suggestion and question.suggestion.weight:
+            suggestions.append(question.suggestion)
+    if settings.evidence.quotes == "full":
+        return suggestions
+    return [replace(item, candidate=replace(item.candidate, quotes=())) for item in suggestions]
 
 
-def compare_answers(
-    workspace: Workspace, base: str, tip: str, added: Iterable[Entry], today: date
-) -> tuple[TaskAnswers, ...]:
-    """The answers of `base` and `tip` to the past tasks that are most like the entries `added`, by words alone. None
-    without such a task, in a shallow clone, and where memory has more than MAX_ENTRIES."""
-    places = {rev: workspace.at(rev).places for rev in (base, tip)}
-    asked = list(added)[:MAX_ASKED]
-    if not asked or len(places[tip]) > MAX_ENTRIES:
-        return ()
-    past = Past(workspace)  # both commits hold most files alike
+def _find_accepted(suggestions: Iterable[Suggestion], added: Iterable[Entry]) -> dict[str, str]:
+    """Return the keys of accepted candidates by the ids of the entries that they became."""
+    ids = {content_key(entry.title, entry.body): entry.id for entry in added}
+    return {ids[item.key]: item.key for item in suggestions if item.is_accepted and item.key in ids}
 
-    def answer(rev: str, tasks: Sequence[Task]) -> list[tuple[str, ...]]:
-        """The ids that each task is given by the memory of a commit."""
-        options = RetrieveOptions(at=rev, walk=0)
-        with past.index(rev) as index:
-            view = View(workspace, today, index, rev)
-            return [
-                injected_ids(retrieve(workspace, one.title, options, today, opened=view))
-                for one in tasks
-            ]
 
-    with suppress(RepositoryError):
-        kept = load_tasks(workspace, base)
-        like = [
-            one
-            for entry in asked
-            for one in find_similar(TaskQuery(entry.title), kept.tasks, kept.prompts, TASKS)
-        ]
-        ranked = sorted(like, key=lambda one: (-one.score, one.task.sha))
-        tasks = list({one.task.sha: one.task for one in ranked if one.task.sha}.values())[:TASKS]
-        before, after = (answer(rev, tasks) if tasks else [] for rev in (base, tip))
-        return tuple(
-            TaskAnswers(
-                task,
-                gained=tuple(
-                    places[tip][key].entry.title
-                    for key in new
-                    if key not in old and key in places[tip]
-                ),
-                lost=tuple(
-                    places[base][key].entry.title
-                    for key in old
-                    if key not in new and key in places[base]
-                ),
-                kept=len(set(old) & set(new)),
-            )
-            for task, old, new in zip(tasks, before, after, strict=True)
-        )
-    return ()
+def _is_bookkeeping(line: str) -> bool:
+    """Return whether a line of the file of rejections is no rejection of a maintainer."""
+    return bool(TOMBSTONE.match(line) or ASKED.match(line))
+
+
+def _find_declined(built: Built, request: RequestState) -> Declined | None:
+    """Return the request that people declined, with the titles that are proposed again."""
+    if request.declined is None:
+        return None
+    keys = parse_held(request.declined.body)
+    titles = tuple(title for key, title in _list_held(built) if key in keys)
+    return Declined(request.declined.number, titles)
+
+
+def _make_links(environ: Mapping[str, str]) -> Links:
+    """Return the addresses of requests and commits on the forge whose job this is."""
+    name = environ.get("GITHUB_REPOSITORY", "")
+    if name:
+        server = environ.get("GITHUB_SERVER_URL", "https://github.com")
+        return Links(f"{server}/{name}/pull/", f"{server}/{name}/commit/")
+    project = environ.get("CI_PROJECT_URL", "")
+    if project:
+        return Links(f"{project}/-/merge_requests/", f"{project}/-/commit/")
+    return Links()
+
+
+def _measure_memory(workspace: Workspace, rev: str) -> tuple[int, int]:
+    """Return how many active entries a tree has, and how many characters they take."""
+    entries = [located.entry for located in workspace.at(rev).memory.located]
+    active = [entry for entry in entries if entry.status == "active"]
+    return len(active), sum(len(format_entry(entry)) for entry in active)

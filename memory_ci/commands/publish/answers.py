@@ -1,0 +1,108 @@
+"""What a memory request changes for agents: the answers to past tasks, before and after it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import date
+
+from memory_ci.commands.publish.text import TaskAnswers
+from memory_ci.commands.retrieve.options import RetrieveOptions
+from memory_ci.commands.retrieve.retrieve import View, injected_ids, retrieve
+from memory_ci.errors import RepositoryError
+from memory_ci.memory.past_index import Past
+from memory_ci.memory.past_tasks import load_tasks
+from memory_ci.memory.workspace import Workspace
+from memory_ci.records.entry import Entry, Located
+from memory_ci.records.retrieval import SimilarTask, Task
+from memory_ci.search.similar_tasks import TaskQuery, find_similar
+
+MAX_TASKS = 3
+
+MAX_ADDED = 30
+"""Number of added entries for which similar tasks are searched."""
+
+MAX_ENTRIES = 2_000
+"""Entries of memory up to which answers are compared.
+
+Each answer builds an index of its commit, which takes seconds beyond.
+"""
+
+
+def compare_answers(
+    workspace: Workspace, base: str, tip: str, added: Iterable[Entry], today: date
+) -> tuple[TaskAnswers, ...]:
+    """Compare the answers of two commits to the past tasks most similar to added entries.
+
+    Answers are found by words alone. The result is empty without a similar task, in a shallow
+    clone, and where memory has more than `MAX_ENTRIES` entries.
+
+    Args:
+        workspace: the repository.
+        base: the commit before the request.
+        tip: the commit of the request.
+        added: the entries that the request adds.
+        today: the day on which entries are ranked.
+    """
+    entries = list(added)[:MAX_ADDED]
+    new_entries = workspace.at(tip).places
+    if not entries or len(new_entries) > MAX_ENTRIES:
+        return ()
+    try:
+        tasks = _find_similar_tasks(workspace, base, entries)
+    except RepositoryError:  # A shallow clone has no past tasks.
+        return ()
+    if not tasks:
+        return ()
+
+    past = Past(workspace)  # One for both commits, which have most files in common.
+    try:
+        old_answers = _answer_tasks(workspace, past, base, tasks, today)
+        new_answers = _answer_tasks(workspace, past, tip, tasks, today)
+    except RepositoryError:
+        return ()
+    old_entries = workspace.at(base).places
+    return tuple(
+        TaskAnswers(
+            task,
+            gained=_list_titles(new_entries, new_ids, old_ids),
+            lost=_list_titles(old_entries, old_ids, new_ids),
+            kept=len(set(old_ids) & set(new_ids)),
+        )
+        for task, old_ids, new_ids in zip(tasks, old_answers, new_answers, strict=True)
+    )
+
+
+def _find_similar_tasks(workspace: Workspace, base: str, entries: Sequence[Entry]) -> list[Task]:
+    """Return the merged tasks that are most similar to the titles of entries, best first."""
+    past = load_tasks(workspace, base)
+    similar: list[SimilarTask] = []
+    for entry in entries:
+        similar += find_similar(TaskQuery(entry.title), past.tasks, past.prompts, MAX_TASKS)
+    similar.sort(key=lambda match: (-match.score, match.task.sha))
+    tasks_by_sha = {match.task.sha: match.task for match in similar if match.task.sha}
+    return list(tasks_by_sha.values())[:MAX_TASKS]
+
+
+def _answer_tasks(
+    workspace: Workspace, past: Past, rev: str, tasks: Sequence[Task], today: date
+) -> list[tuple[str, ...]]:
+    """Return for each task the ids of the entries that the memory of a commit serves."""
+    options = RetrieveOptions(at=rev, walk=0)
+    answers = []
+    with past.index(rev) as index:
+        view = View(workspace, today, index, rev)
+        for task in tasks:
+            retrieval = retrieve(workspace, task.title, options, today, opened=view)
+            answers.append(injected_ids(retrieval))
+    return answers
+
+
+def _list_titles(
+    entries: Mapping[str, Located], ids: Iterable[str], other_ids: Sequence[str]
+) -> tuple[str, ...]:
+    """Return the titles of the entries that are in one answer and not in the other."""
+    return tuple(
+        entries[entry_id].entry.title
+        for entry_id in ids
+        if entry_id not in other_ids and entry_id in entries
+    )
