@@ -20,7 +20,7 @@ from memory_ci.text import plural
 
 if TYPE_CHECKING:
     from memory_ci.commands.review.queue import Queue
-    from memory_ci.commands.review.review import AnsweredReview
+    from memory_ci.commands.review.review import AnsweredReview, Answers
     from memory_ci.memory.workspace import Workspace
     from memory_ci.records.candidate import Answer, Question, QuestionKind
 
@@ -115,47 +115,35 @@ def _run(
         as_json: print JSON.
         **arguments: the branch and the range.
     """
-    from memory_ci.commands.review.review import Answers, answer
+    from memory_ci.commands.review.review import answer
 
     repository = workspace()
     is_range_named = arguments["since"] is not None
     queue = _read_queue(repository, kinds, arguments, stale=stale, fetch=fetch)
     is_view = stale or kinds is not None or show_all
     listed = queue.found if is_view else queue.week.shown
-    named: dict[Answer, tuple[str, ...]] = {
+    words: dict[Answer, tuple[str, ...]] = {
         "accept": accept,
         "keep": keep,
         "retire": retire,
         "never": never,
     }
-    said = {
-        verb: [_choose(listed, word) for word in words] for verb, words in named.items() if words
-    }
-    texts: dict[str, str] = {}
-    skipped: list[Question] = []
-    if edit:
-        reworded = [*said.get("accept", ()), *said.get("keep", ())]
-        texts = {question.key: _edit(question) for question in reworded}
-    if not (said or as_json or kinds) and not has_input():
-        said, texts, skipped = _ask(listed)
-    done = answer(
-        repository,
-        queue,
-        Answers(said, texts, skipped),
-        now(),
-        dry_run=dry_run,
-        in_actions="GITHUB_ACTIONS" in os.environ,
-    )
-    if said or skipped:
+    answers = _parse_answers(listed, words, edit=edit)
+    if not (answers.by_verb or as_json or kinds) and not has_input():
+        answers = _ask(listed)
+    in_actions = "GITHUB_ACTIONS" in os.environ
+    done = answer(repository, queue, answers, now(), dry_run=dry_run, in_actions=in_actions)
+
+    if answers.by_verb or answers.skipped:
         lines = list(_render_done(done, dry_run=dry_run))
+    elif listed and kinds:
+        count = len(listed) if show_all else MAX_SUGGESTIONS
+        lines = list(render_questions(listed[:count], max(len(listed) - count, 0)))
     elif listed:
-        count = MAX_SUGGESTIONS if kinds and not show_all else len(listed)
-        later = len(listed) - count if kinds else 0
-        if not is_view:
-            later = queue.week.waiting
-        lines = list(render_questions(listed[:count], max(later, 0)))
+        lines = list(render_questions(listed, 0 if is_view else queue.week.waiting))
     else:
         lines = [_render_none(queue, kinds, stale=stale, is_range_named=is_range_named)]
+
     result: dict[str, object] = {"since": queue.since, "base": queue.base, "notes": done.notes}
     result["applied"] = None if dry_run else done.applied
     if kinds:
@@ -165,6 +153,27 @@ def _run(
         result["waiting"] = queue.week.waiting
         result["plan"] = done.plan
     show(result, map(printable, lines), as_json)
+
+
+def _parse_answers(
+    listed: Sequence[Question], words: Mapping[Answer, Sequence[str]], *, edit: bool
+) -> Answers:
+    """Return the answers that options give, with other words from an editor if `edit` is set.
+
+    Raises:
+        UsageError: unknown-candidate, unsaved-edit.
+    """
+    from memory_ci.commands.review.review import Answers
+
+    by_verb: dict[Answer, list[Question]] = {}
+    for verb, names in words.items():
+        if names:
+            by_verb[verb] = [_choose(listed, name) for name in names]
+    texts: dict[str, str] = {}
+    if edit:
+        for question in (*by_verb.get("accept", ()), *by_verb.get("keep", ())):
+            texts[question.key] = _edit(question)
+    return Answers(by_verb, texts)
 
 
 def _read_queue(
@@ -311,15 +320,11 @@ def _describe_question(question: Question) -> Iterator[str]:
         yield f"in {names}{others}; {question.why}; {candidate.source}"
 
 
-def _ask(
-    listed: Sequence[Question],
-) -> tuple[dict[Answer, list[Question]], dict[str, str], list[Question]]:
-    """Ask a person each question in turn.
+def _ask(listed: Sequence[Question]) -> Answers:
+    """Ask a person each question in turn."""
+    from memory_ci.commands.review.review import Answers
 
-    Returns:
-        The questions by answer, other words by the question's key, and what was skipped.
-    """
-    said: dict[Answer, list[Question]] = {}
+    by_verb: dict[Answer, list[Question]] = {}
     texts: dict[str, str] = {}
     skipped: list[Question] = []
     for number, question in enumerate(listed, start=1):
@@ -336,7 +341,7 @@ def _ask(
             skipped.append(question)
         elif reply == "e":
             texts[question.key] = _edit(question)
-            said.setdefault(question.answers[0], []).append(question)
+            by_verb.setdefault(question.answers[0], []).append(question)
         else:
-            said.setdefault(KEYS[reply], []).append(question)
-    return said, texts, skipped
+            by_verb.setdefault(KEYS[reply], []).append(question)
+    return Answers(by_verb, texts, skipped)

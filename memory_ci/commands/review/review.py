@@ -39,24 +39,24 @@ class Answers(msgspec.Struct, frozen=True):
     """What a person answers.
 
     Attributes:
-        said: the questions, by answer.
+        by_verb: the questions with each answer.
         texts: other words for what is accepted or kept, by the question's key. They become a note,
             which replaces the entry once it is folded.
         skipped: questions that are not asked again for 90 days.
     """
 
-    said: Mapping[Answer, Sequence[Question]]
+    by_verb: Mapping[Answer, Sequence[Question]]
     texts: Mapping[str, str] = {}
     skipped: Sequence[Question] = ()
 
     def to(self, verb: Answer) -> Sequence[Question]:
         """Return the questions with an answer."""
-        return self.said.get(verb, ())
+        return self.by_verb.get(verb, ())
 
     @property
     def answered(self) -> list[Question]:
         """The questions with any answer."""
-        return [question for questions in self.said.values() for question in questions]
+        return [question for questions in self.by_verb.values() for question in questions]
 
 
 class AnsweredReview(msgspec.Struct, frozen=True):
@@ -137,7 +137,7 @@ def _refuse_wrong_answers(answers: Answers) -> None:
     Raises:
         UsageError: wrong-answer.
     """
-    for verb, questions in answers.said.items():
+    for verb, questions in answers.by_verb.items():
         for question in questions:
             if verb not in question.answers:
                 message = (
@@ -172,7 +172,7 @@ def _describe(answers: Answers) -> str:
     """Return the message of the commit."""
     counts = [
         f"{verb} {plural(len(questions), 'question')}"
-        for verb, questions in answers.said.items()
+        for verb, questions in answers.by_verb.items()
         if questions
     ]
     return f"memory: {', '.join(counts) or 'put off what was asked'}\n"
