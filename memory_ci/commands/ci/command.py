@@ -1,4 +1,4 @@
-"""memory-ci ci"""
+"""The command line of `ci`."""
 
 from __future__ import annotations
 
@@ -33,6 +33,7 @@ from memory_ci.records.config import PublishMode
 from memory_ci.secrets import mask_secrets
 
 if TYPE_CHECKING:
+    from memory_ci.commands.ci.event import CiProvider
     from memory_ci.commands.ci.job import CiRun
     from memory_ci.records.config import EngineName
     from memory_ci.records.plan import RunLine
@@ -71,7 +72,7 @@ FILE = click.Path(path_type=Path, dir_okay=False)
 @engine_option
 @dry_run_option
 def ci_command(
-    provider: str | None,
+    provider: CiProvider | None,
     extract: Path | None,
     apply: BinaryIO | None,
     summary: Path | None,
@@ -101,55 +102,57 @@ def ci_command(
       memory-ci ci --apply plan.json
     """
     from memory_ci.commands.ci.event import find_job, find_provider
-    from memory_ci.commands.ci.job import (
-        CiOptions,
-        append_text,
-        describe_failure,
-        describe_run,
-        format_outputs,
-        list_outputs,
-        run_ci,
-    )
+    from memory_ci.commands.ci.job import CiOptions, run_ci
+    from memory_ci.commands.ci.outputs import append_text, format_outputs, list_outputs
+    from memory_ci.commands.ci.run_line import describe_failure, describe_run
     from memory_ci.memory.episode_files import list_written
 
     if extract and apply:
         raise click.UsageError("--extract makes a plan, --apply performs one: choose one.")
-    where, whose = committed_workspace(), provider or find_provider(os.environ)
+    repository = committed_workspace()
+    ci_provider = provider or find_provider(os.environ)
+    is_github = ci_provider == "github"
     options = CiOptions(engine, push, extract, apply.read() if apply else None, dry_run, at_once)
-    began = now().replace(microsecond=0)
+    started = now().replace(microsecond=0)
     try:
-        job = find_job(where, whose, os.environ)  # type: ignore[arg-type] # click's Choice
+        job = find_job(repository, ci_provider, os.environ)
         with progress("Reading merged work") as advance:
-            run = run_ci(where, job, options, began, advance, os.environ)
+            run = run_ci(repository, job, options, started, advance, os.environ)
     except MemoryCIError as error:
-        _end(describe_failure(where, error, began, os.environ))
+        _print_line(describe_failure(repository, error, started, os.environ))
         raise
-    _show(run, list_written(where, run.plan) if run.plan else (), is_github=whose == "github")
-    _end(describe_run(where, run, began, os.environ))
-    page, text = summary or os.environ.get("GITHUB_STEP_SUMMARY"), _render(run)
-    if page and text:
-        append_text(Path(page), text)
-    if whose == "github" and (outputs := os.environ.get("GITHUB_OUTPUT")):
-        append_text(
-            Path(outputs), format_outputs(list_outputs(run), f"memory-ci-{secrets.token_hex(16)}")
-        )
+    written = list_written(repository, run.plan) if run.plan else ()
+    _print_run(run, written, is_github=is_github)
+    _print_line(describe_run(repository, run, started, os.environ))
+
+    summary_file = summary or os.environ.get("GITHUB_STEP_SUMMARY")
+    text = _render_summary(run)
+    if summary_file and text:
+        append_text(Path(summary_file), text)
+    outputs_file = os.environ.get("GITHUB_OUTPUT")
+    if is_github and outputs_file:
+        delimiter = f"memory-ci-{secrets.token_hex(16)}"
+        append_text(Path(outputs_file), format_outputs(list_outputs(run), delimiter))
     raise SystemExit(run.exit_code)
 
 
-def _end(line: RunLine) -> None:
-    """The line of JSON for machines, the last of stdout."""
-    from memory_ci.commands.ci.job import export_span
+def _print_line(line: RunLine) -> None:
+    """Print the line of JSON for programs, the last of standard output, and export it."""
+    from memory_ci.commands.ci.run_line import export_span
 
-    text = (
-        msgspec.json.encode(line).decode().replace("#", "\\u0023") + "\n"
-    )  # `##[` is a command in a job's log
-    echo(text)  # a line that begins with a brace is none, either
-    if failure := export_span(line, now(), os.environ):
+    # A runner obeys `##[` in the log of a job; a line that begins with a brace is no command.
+    text = msgspec.json.encode(line).decode().replace("#", "\\u0023")
+    echo(f"{text}\n")
+    failure = export_span(line, now(), os.environ)
+    if failure:
         say(f"Warning: {failure}", err=True)
 
 
-def _show(run: CiRun, written: Sequence[str], *, is_github: bool) -> None:
-    """The job on stderr; on stdout what it found or did, on GitHub so that nothing in it is obeyed."""
+def _print_run(run: CiRun, written: Sequence[str], *, is_github: bool) -> None:
+    """Print the job to standard error, and what it found or did to standard output.
+
+    On GitHub the runner obeys nothing in it.
+    """
     say(f"{run.job.kind}: {printable(run.job.reason)}", err=True)
     if run.report:
         show_report(run.report, "github" if is_github else "text")
@@ -163,13 +166,11 @@ def _show(run: CiRun, written: Sequence[str], *, is_github: bool) -> None:
     if run.stop and is_github:
         echo(render_stop(run.stop.level, f"{run.stop.reason} {run.stop.hint}"))
     elif run.stop:
-        say(
-            f"{run.stop.level.capitalize()}: the run stopped: {printable(run.stop.reason)}",
-            err=True,
-        )
+        level = run.stop.level.capitalize()
+        say(f"{level}: the run stopped: {printable(run.stop.reason)}", err=True)
 
 
-def _render(run: CiRun) -> str:
+def _render_summary(run: CiRun) -> str:
     if run.report:
         return render_findings("Memory: what this change does to it", run.report.findings)
     if run.plan:

@@ -8,8 +8,10 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from memory_ci.commands.ci.comment import DONE, MARKER
 from memory_ci.commands.ci.event import CiJob
-from memory_ci.commands.ci.job import DONE, MARKER, CiOptions, list_outputs, run_ci
+from memory_ci.commands.ci.job import CiOptions, run_ci
+from memory_ci.commands.ci.outputs import list_outputs
 from memory_ci.store.edits import format_entry
 from tests.make import make_entry, make_id
 from tests.project import NOW, Project

@@ -1,0 +1,189 @@
+"""The line of JSON that says how a run went, and the same as a span of OpenTelemetry."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import suppress
+from datetime import datetime
+from urllib.parse import urlsplit
+
+import msgspec
+from msgspec.structs import replace
+
+from memory_ci import __version__
+from memory_ci.commands.ci.job import CiRun, iter_waiting
+from memory_ci.commands.ci.outputs import list_learned
+from memory_ci.errors import MemoryCIError
+from memory_ci.gitrepo.history import find_cursor, sum_costs
+from memory_ci.gitrepo.repo import find_commit, find_setting
+from memory_ci.memory.workspace import Workspace, memory_test
+from memory_ci.records.episode import Episode
+from memory_ci.records.plan import (
+    ENDPOINTS,
+    Lag,
+    OpenRequest,
+    Plan,
+    Published,
+    RunLine,
+    RunState,
+    Served,
+)
+from memory_ci.secrets import mask_secrets
+from memory_ci.store.episodes import parse_episode_file
+
+COLLECTOR_SECONDS = 5
+"""How long a collector may take; a job does not wait for whoever watches it."""
+
+
+def describe_run(
+    workspace: Workspace, run: CiRun, now: datetime, environ: Mapping[str, str]
+) -> RunLine:
+    """Return the line of a run that came to its end."""
+    state, reason = _find_state(run)
+    lag, month_usd = _measure_lag(workspace, run, now)
+    return replace(
+        _make_line(workspace, state, reason, now, environ),
+        job=run.job.kind,
+        findings=len(run.report.findings) if run.report else 0,
+        learned=len(list_learned(run.plan)),
+        lag=lag,
+        month_usd=month_usd,
+        served=_count_served(run.plan),
+        cost_usd=run.plan.engine.cost_usd if run.plan else 0.0,
+        request=_find_open_request(run.published, now),
+    )
+
+
+def describe_failure(
+    workspace: Workspace, error: MemoryCIError, now: datetime, environ: Mapping[str, str]
+) -> RunLine:
+    """Return the line of a run that an error ended."""
+    return _make_line(workspace, "failed", f"{error.message} [{error.slug}]", now, environ)
+
+
+def _find_state(run: CiRun) -> tuple[RunState, str]:
+    """Return the state of a run, and the reason for it."""
+    if run.stop:
+        return "stopped", run.stop.reason
+    if run.report and not run.report.is_ok:
+        return "findings", ""
+    if run.is_waiting:
+        return "waiting", run.published.reason if run.published else run.job.reason
+    return "done", ""
+
+
+def _make_line(
+    workspace: Workspace, state: RunState, reason: str, now: datetime, environ: Mapping[str, str]
+) -> RunLine:
+    return RunLine(
+        version=__version__,
+        repository=_name_repository(workspace, environ),
+        at=now,
+        job="",
+        state=state,
+        reason=mask_secrets(reason),
+        commit=find_commit(workspace.repo, "HEAD") or "",
+    )
+
+
+def _name_repository(workspace: Workspace, environ: Mapping[str, str]) -> str:
+    """Return the name on the forge, else the path of the remote, else that of the directory."""
+    repo = workspace.repo
+    url = find_setting(repo, f"remote.{workspace.config.publish.remote}.url") or ""
+    path = urlsplit(url).path if "://" in url else url.partition(":")[2]
+    return (
+        environ.get("GITHUB_REPOSITORY")
+        or environ.get("CI_PROJECT_PATH")
+        or path.strip("/").removesuffix(".git")
+        or (repo.root or repo.git_dir).name
+    )
+
+
+def _measure_lag(workspace: Workspace, run: CiRun, now: datetime) -> tuple[Lag, float]:
+    """Return how much merged work no run has covered, and the cost of the month in USD.
+
+    Both are zero for a job that verified, and where git cannot tell.
+    """
+    if run.job.kind == "verify":
+        return Lag(), 0.0
+    repo = workspace.repo
+    plan = run.plan
+    tip = (run.published.tip if run.published else "") or find_commit(repo, "HEAD") or ""
+    with suppress(MemoryCIError):
+        month_usd = sum_costs(repo, now.date().replace(day=1), "--first-parent", tip)
+        cursor = find_cursor(repo, tip, memory_test(workspace))
+        since = cursor.source if cursor else None
+        if plan:
+            since = plan.until or plan.since
+        waiting = list(iter_waiting(repo, since, plan.base if plan else tip))
+        oldest = min((change.tip.committed_at for change in waiting), default=now)
+        return Lag(len(waiting), max(0, (now - oldest).days)), round(float(month_usd), 6)
+    return Lag(), 0.0
+
+
+def _count_served(plan: Plan | None) -> Served:
+    """Count the changes that were served entries, and these entries, over the new episodes."""
+    changes = 0
+    served = 0
+    used = 0
+    for file in plan.episodes if plan else ():
+        for episode in parse_episode_file(file.path, file.text.encode()).tellings:
+            if isinstance(episode, Episode) and episode.retrieved:
+                ids = {entry.id for entry in episode.retrieved}
+                changes += 1
+                served += len(episode.retrieved)
+                used += len(ids.intersection(episode.used))
+    return Served(changes, served, used)
+
+
+def _find_open_request(published: Published | None, now: datetime) -> OpenRequest | None:
+    if published is None or not published.url or not published.opened:
+        return None
+    return OpenRequest(published.url, (now - published.opened).days)
+
+
+def export_span(line: RunLine, ended: datetime, environ: Mapping[str, str]) -> str:
+    """Send a line as one span to the collector that the environment names, if it names one.
+
+    The variables are those of OpenTelemetry (opentelemetry.io, "OTLP Exporter Configuration").
+
+    Returns:
+        Why nothing was sent although a collector is named, or "".
+    """
+    if not any(environ.get(name) for name in ENDPOINTS):
+        return ""
+    try:
+        from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+        from opentelemetry.sdk.resources import Resource
+        from opentelemetry.sdk.trace import TracerProvider
+        from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+        from opentelemetry.trace import StatusCode
+    except ImportError:
+        missing = "memory-ci[otel] is not installed: nothing was sent to it"
+        return f"{ENDPOINTS[0]} is set, and {missing}"
+    service = {"service.name": "memory-ci", "service.version": line.version}
+    provider = TracerProvider(resource=Resource.create(service))
+    exporter = OTLPSpanExporter(timeout=COLLECTOR_SECONDS)
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    started = int(line.at.timestamp() * 1e9)
+    span = provider.get_tracer("memory-ci").start_span("memory-ci ci", start_time=started)
+    for name, value in _flatten(line).items():
+        span.set_attribute(name, value)
+    if line.state in ("stopped", "failed"):
+        span.set_status(StatusCode.ERROR, line.reason)
+    span.end(int(ended.timestamp() * 1e9))
+    provider.shutdown()
+    return ""
+
+
+def _flatten(line: RunLine) -> dict[str, str | int | float]:
+    """Return the texts and numbers of a line by their dotted names."""
+    attributes: dict[str, str | int | float] = {}
+    pending: list[tuple[str, object]] = [("memory_ci", msgspec.to_builtins(line))]
+    while pending:
+        name, value = pending.pop(0)
+        if isinstance(value, Mapping):
+            pending += [(f"{name}.{key}", inner) for key, inner in value.items()]
+        elif isinstance(value, str | int | float):
+            attributes[name] = value
+    return attributes
