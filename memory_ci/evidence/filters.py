@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Literal, NamedTuple, get_args
 
 from memory_ci.evidence.content import own_words, says_something
-from memory_ci.evidence.trust import is_author
+from memory_ci.evidence.trust import is_bot
 from memory_ci.records.config import ExtractionConfig
 from memory_ci.records.event import Actor, Event, EventKind, Severity
 from memory_ci.records.names import MARK, MERGE_LINE, OWN, TRAILER
@@ -118,11 +118,11 @@ def _is_bare_merge(event: Event, _: ExtractionConfig) -> bool:
 
 
 def _is_dependency_bump(event: Event, policy: ExtractionConfig) -> bool:
-    return _is_bot(event, policy) and bool(BUMP.search(_subject(event)))
+    return is_bot(event, policy) and bool(BUMP.search(_subject(event)))
 
 
 def _is_bot_review(event: Event, policy: ExtractionConfig) -> bool:
-    return event.kind == "review" and _is_bot(event, policy)
+    return event.kind == "review" and is_bot(event, policy)
 
 
 def _is_lockfile_commit(event: Event, _: ExtractionConfig) -> bool:
@@ -278,10 +278,6 @@ def _lines(event: Event) -> str:
 
 def _subject(event: Event) -> str:
     return event.text.partition("\n")[0].strip()
-
-
-def _is_bot(event: Event, policy: ExtractionConfig) -> bool:
-    return event.actor == "bot" or is_author(event.author, policy.bot_authors)
 
 
 def _all_paths(event: Event, regex: re.Pattern[str]) -> bool:

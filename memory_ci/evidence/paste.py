@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from msgspec.structs import replace
 
-from memory_ci.evidence.trust import is_author
+from memory_ci.evidence.trust import is_bot
 from memory_ci.records.config import ExtractionConfig
 from memory_ci.records.event import Event
 
@@ -24,7 +24,7 @@ def withdraw_pasted(events: Iterable[Event], policy: ExtractionConfig) -> tuple[
     """
     events = tuple(events)
     reviews = [
-        _fold(event.text) for event in events if event.kind == "review" and _is_bot(event, policy)
+        _fold(event.text) for event in events if event.kind == "review" and is_bot(event, policy)
     ]
     if not reviews:
         return events
@@ -54,10 +54,6 @@ def _withdraw(event: Event, reviews: Sequence[str]) -> Event:
 
 def _is_turn(event: Event) -> bool:
     return event.session is not None and event.actor == "human" and event.kind == "text"
-
-
-def _is_bot(event: Event, policy: ExtractionConfig) -> bool:
-    return event.actor == "bot" or is_author(event.author, policy.bot_authors)
 
 
 def _fold(text: str) -> str:

@@ -16,6 +16,7 @@ import re
 from collections.abc import Iterable
 
 from memory_ci.evidence.content import own_words
+from memory_ci.records.config import ExtractionConfig
 from memory_ci.records.event import Event, Trust
 from memory_ci.text import unfenced_lines
 
@@ -77,6 +78,11 @@ def _is_remembered(event: Event) -> bool:
         return False
     lines = unfenced_lines(own_words(event.text).splitlines())
     return bool(REMEMBER.search("\n".join(lines)))
+
+
+def is_bot(event: Event, policy: ExtractionConfig) -> bool:
+    """Return whether a bot made an event: an account of that type, or a configured author."""
+    return event.actor == "bot" or is_author(event.author, policy.bot_authors)
 
 
 def is_author(author: str, patterns: Iterable[str]) -> bool:
