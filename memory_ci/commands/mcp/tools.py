@@ -156,9 +156,9 @@ def _list_marked(hits: Iterable[Hit]) -> tuple[Marked, ...]:
 def call_similar_changes(
     caller: Caller, arguments: tool_arguments.FindSimilar
 ) -> tuple[str, SimilarChanges]:
-    """Earlier changes of this repository like a task, from git history:
+    """Find earlier changes of this repository that are like a task, from git history.
 
-    what was done, where, what became of it.
+    Each says what was done, where, and what became of it.
     """
     changes = similar_tasks(caller.workspace(), arguments.task, top=arguments.limit)
     retrieval = Retrieval(task=arguments.task, mode="lexical", hints=Hints(changes))
@@ -310,9 +310,9 @@ def call_mark_important(
 
 
 def call_health(caller: Caller, arguments: tool_arguments.NoArguments) -> tuple[str, Health]:
-    """How well this repository's memory is kept, in five numbers,
+    """Say how well this repository's memory is kept, in five numbers.
 
-    and what to do about the weak ones.
+    Weak ones come with what to do about them.
     """
     health = measure_health(caller.workspace(), caller.today, environ=caller.environ)
     return render_health(health), health

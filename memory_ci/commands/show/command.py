@@ -200,8 +200,7 @@ def graph_command(entry_id: str, depth: int, form: str, as_json: bool) -> None:
 @click.argument("place", metavar="PATH[:A-B]")
 @view_options
 def blame_command(place: str, view: str | None, as_json: bool) -> None:
-    """Say of each line which work brought it, what that was given and used, and what was learned
-    of it.
+    """Say which work brought each line, what it was given and used, and what was learned of it.
 
     A merge stands for all that it brought. `memory-ci why ID --lines` is the way back.
 
