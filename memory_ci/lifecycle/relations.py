@@ -1,4 +1,4 @@
-"""Relations: what one entry says of another, a line each in its front matter. Names: an id, or its beginning."""
+"""Relations between entries, as lines in their front matter, and entries named by their ids."""
 
 from __future__ import annotations
 
@@ -18,19 +18,21 @@ KINDS: dict[str, RelationKind] = {
     "contradicts": "contradicts",
     "refutes": "contradicts",
     "duplicates": "duplicates",
-}  # The words that are read, and what each is written as.
+}
+"""The words that are read, and the kind that each means."""
+
 LINE = re.compile(rf"\s*({'|'.join(KINDS)})\s+(\S+)\s*", re.IGNORECASE)
 
 
 class Relation(NamedTuple):
-    """What an entry is to the entry of that id."""
+    """The relation of an entry to the entry with an id."""
 
     kind: RelationKind
     id: str
 
 
 def parse_relation(line: str) -> Relation | None:
-    """The relation that a line states; None for a line of another form, which is kept but says nothing to us.
+    """Parse a line of front matter; None for a line of another form, which is kept unread.
 
     >>> parse_relation("refutes 7A41")
     Relation(kind='contradicts', id='7a41')
@@ -40,71 +42,86 @@ def parse_relation(line: str) -> Relation | None:
 
 
 def format_relation(relation: Relation) -> str:
+    """Format a relation as a line of front matter."""
     return f"{relation.kind} {relation.id}"
 
 
 def relations_of(entry: Entry) -> tuple[Relation, ...]:
-    """The relations that can be read, in the order written."""
-    return tuple(
-        relation for line in entry.relations if (relation := parse_relation(line)) is not None
-    )
+    """Return the relations of an entry that can be read, in their order."""
+    relations = [parse_relation(line) for line in entry.relations]
+    return tuple(relation for relation in relations if relation is not None)
 
 
 def with_relation(entry: Entry, relation: Relation) -> Entry:
-    """The entry with that relation, its lines sorted and each once; itself if it has the relation already. A line that
-    cannot be read stays as it is."""
+    """Return an entry with a relation, and its lines sorted and distinct.
+
+    An entry that has the relation already is returned unchanged. Lines that cannot be read stay.
+    """
     if relation in relations_of(entry):
         return entry
-    return replace(entry, relations=tuple(sorted({*entry.relations, format_relation(relation)})))
+    lines = {*entry.relations, format_relation(relation)}
+    return replace(entry, relations=tuple(sorted(lines)))
 
 
 def list_dangling(located: Iterable[Located]) -> list[tuple[Located, Relation]]:
-    """Return the relations to an id that no entry has, and none has taken in (`supersedes`), each with its entry."""
+    """Return the relations to ids that no entry has or supersedes, each with its entry."""
     places = list(located)
-    known = _known_ids(places)
-    pairs = (
-        (place, relation)
-        for place in places
-        for relation in dict.fromkeys(relations_of(place.entry))
-    )
-    return [(place, relation) for place, relation in pairs if relation.id not in known]
+    known_ids = _list_known_ids(places)
+    dangling = []
+    for place in places:
+        for relation in dict.fromkeys(relations_of(place.entry)):
+            if relation.id not in known_ids:
+                dangling.append((place, relation))
+    return dangling
 
 
 def find_dangling(located: Iterable[Located], retired: Collection[str] = ()) -> Iterator[Finding]:
-    """Return a warning for each relation to an id that no entry has.
+    """Yield a warning for each relation to an id that no entry has.
 
     Args:
         located: the entries of memory.
-        retired: ids of entries that were retired when they were taken out: what names them is not at fault.
+        retired: ids of entries that were removed after they had retired, and may still be named.
     """
     places = list(located)
-    known = _known_ids(places)
+    known_ids = _list_known_ids(places)
     for place, (kind, id_) in list_dangling(places):
-        if id_ not in retired:
-            message = f"{kind} {id_}: no entry has this id"
-            meant = [one for one in known if one.startswith(id_)]  # perhaps it was cut short
-            hint = "Take the line out, or name the entry that is meant (`memory-ci list` shows the ids)."
-            hint = f"Write the id whole: {meant[0]}." if len(meant) == 1 else hint
-            yield Finding(place.path, place.line, "dangling-relation", message, hint, "warning")
+        if id_ in retired:
+            continue
+        hint = (
+            "Take the line out, or name the entry that is meant (`memory-ci list` shows the ids)."
+        )
+        longer_ids = [known_id for known_id in known_ids if known_id.startswith(id_)]
+        if len(longer_ids) == 1:
+            hint = f"Write the id whole: {longer_ids[0]}."
+        message = f"{kind} {id_}: no entry has this id"
+        yield Finding(place.path, place.line, "dangling-relation", message, hint, "warning")
 
 
-def _known_ids(places: Iterable[Located]) -> set[str]:
+def _list_known_ids(places: Iterable[Located]) -> set[str]:
     return {id_ for place in places for id_ in (place.entry.id, *place.entry.supersedes)}
 
 
-SHORTEST = 4  # Characters of an id, as git wants of its own (core.abbrev).
+MIN_PREFIX = 4
+"""Length of the shortest start of an id that names an entry, as for git (core.abbrev)."""
 
 
 def find_ids(entries: Iterable[Entry], prefix: str) -> frozenset[str]:
-    """The ids that begin like this, else those of entries that have taken in one which does."""
-    wanted, known = prefix.lower(), list(entries)
-    fits = frozenset(entry.id for entry in known if entry.id.startswith(wanted))
-    return fits or frozenset(
-        entry.id for entry in known if any(old.startswith(wanted) for old in entry.supersedes)
+    """Return the ids that start with a prefix, or else those of entries that supersede such an id."""
+    prefix = prefix.lower()
+    all_entries = list(entries)
+    ids = frozenset(entry.id for entry in all_entries if entry.id.startswith(prefix))
+    if ids:
+        return ids
+    return frozenset(
+        entry.id
+        for entry in all_entries
+        if any(old_id.startswith(prefix) for old_id in entry.supersedes)
     )
 
 
 def find_id(entries: Iterable[Entry], prefix: str) -> str | None:
-    """The one entry that is meant by an id or its start; None if not one is, or too little is said of it."""
-    fits = find_ids(entries, prefix) if len(prefix) >= SHORTEST else ()
-    return next(iter(fits)) if len(fits) == 1 else None
+    """Return the only id that starts with a prefix; None if there is none, or the prefix is short."""
+    if len(prefix) < MIN_PREFIX:
+        return None
+    ids = find_ids(entries, prefix)
+    return next(iter(ids)) if len(ids) == 1 else None

@@ -1,10 +1,10 @@
-"""Stage: which phase a project says it is in. What is unclear or contradicts itself is no statement at all."""
+"""The phase that a project says it is in; unclear or contradictory words state none."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import msgspec
 
@@ -23,17 +23,22 @@ NAMES: tuple[tuple[Phase, str], ...] = (
     ),
     ("review", "review reviewing verification validation testing test qa acceptance"),
     ("maintenance", "maintenance maintaining operation operations production support"),
-)  # What people call the phases.
+)
+"""The phases, and the words that name them."""
+
 SIGNS: tuple[tuple[Progress, str], ...] = (
     ("open", "not no never todo open planned pending next later upcoming blocked - ☐ ⬜ ❌"),
     ("current", "progress current active ongoing started wip now / ~ 🚧"),
     ("done", "x done complete completed finished closed yes ✓ ✔ ✅ ☑"),
-)  # What people write beside a milestone. The first that fits counts: `not done` is open.
-# Words that change nothing about a stage's name; any other word makes it unclear (`not`, `after`, `complete`).
+)
+"""The words for the progress of a milestone. The first row that fits counts: `not done` is open."""
+
 FILLERS = frozenset(
     "a active are current currently in is it now ongoing phase project stage the this under we".split()
 )
-PHASES: Mapping[str, Phase] = {word: phase for phase, said in NAMES for word in said.split()}
+"""Words that may stand in the name of a stage; other words, as `not` or `after`, make it unclear."""
+
+PHASES: Mapping[str, Phase] = {word: phase for phase, words in NAMES for word in words.split()}
 
 STATEMENT = re.compile(
     r"[ \t]*(?:[-*+][ \t]+|>[ \t]*|#{1,6}[ \t]+)?[*_]{0,2}(?:(?:current|project)[ \t]+)?"
@@ -47,95 +52,127 @@ BOX = re.compile(r"[ \t]*(?:[-*+]|\d+[.)])[ \t]+\[(.)\][ \t]+(.*)")
 ROW = re.compile(r"[ \t]*\|(.*)\|[ \t]*")
 WORD = re.compile(r"[^\W_]+")
 NUMBER = re.compile(r"^[\s\"'>*_+-]*(?:\d+[.)]\s*)?")
-REMARK = re.compile(
-    r"[(,;:.|\u2013\u2014]|\s[-#]"
-)  # Where a stage's name ends and a remark begins.
-OVER = frozenset(
-    "not done complete completed finished ended over closed".split()
-)  # Not said of a current stage.
+
+REMARK = re.compile(r"[(,;:.|\u2013\u2014]|\s[-#]")
+"""The end of the name of a stage, where a remark begins."""
+
+OVER = frozenset("not done complete completed finished ended over closed".split())
+"""Words of a remark that say that a stage is not the current one."""
 
 
 class Reading(msgspec.Struct, frozen=True):
-    """A phase, and the 1-based line that says it."""
+    """A phase, and the line that says it, counted from 1."""
 
     phase: Phase
     line: int
 
 
 def find_stage(text: str) -> Reading | None:
-    """What an intent file states: by `stage:` in front matter, line or heading, else by its milestones. Explicit
-    statements must all agree. Of milestones the one in progress counts, else the first that is open behind those that
-    are done."""
+    """Return the stage that an intent file states, or None.
+
+    Statements such as `stage: design` come first, in front matter, a line or a heading, and must
+    all agree. Without one, milestones count: the one in progress, or the first open one after
+    those that are done.
+    """
     lines = list(unfenced_lines(text.splitlines()))
-    said = tuple(_statements(lines))
-    if not said:
+    statements = list(_list_statements(lines))
+    if not statements:
         return _find_milestone(lines)
-    phases = {reading.phase if reading else None for reading in said}
-    return said[0] if len(phases) == 1 else None
+    phases = {reading.phase if reading else None for reading in statements}
+    return statements[0] if len(phases) == 1 else None
 
 
 def parse_phase(name: str) -> Phase | None:
-    """The phase that a stage's name means; None unless it is that name, with at most a remark behind it.
+    """Return the phase that a text names; None unless it is the name, and perhaps a remark.
 
     >>> parse_phase("**In implementation** (since March)"), parse_phase("design complete")
     ('implementation', None)
     """
-    spoken, *remarks = REMARK.split(NUMBER.sub("", name.lower()), maxsplit=1)
-    said = [word for word in WORD.findall(spoken) if word not in FILLERS]
-    phase = PHASES.get(said[0]) if len(said) == 1 else None
-    doubts = (
-        word in OVER or PHASES.get(word, phase) != phase for word in WORD.findall("".join(remarks))
-    )
-    return None if any(doubts) else phase
+    stage_name, *remarks = REMARK.split(NUMBER.sub("", name.lower()), maxsplit=1)
+    words = [word for word in WORD.findall(stage_name) if word not in FILLERS]
+    if len(words) != 1 or words[0] not in PHASES:
+        return None
+    phase = PHASES[words[0]]
+    for word in WORD.findall("".join(remarks)):
+        if word in OVER or PHASES.get(word, phase) != phase:
+            return None
+    return phase
 
 
-def _statements(lines: Sequence[str]) -> Iterator[Reading | None]:
-    """Each explicit statement; None for one that names no stage. A status may be of anything: only a phase counts."""
-    for number, line in enumerate(lines):
-        if stated := STATEMENT.fullmatch(line):
-            phase = parse_phase(stated.group(2))
-            if phase or stated.group(1).lower() != "status":
-                yield Reading(phase, number + 1) if phase else None
+def _list_statements(lines: Sequence[str]) -> Iterator[Reading | None]:
+    """Yield the explicit statements; None for one that names no stage.
+
+    The word `status` may be about anything, so it counts only if a phase follows.
+    """
+    for index, line in enumerate(lines):
+        statement = STATEMENT.fullmatch(line)
+        if statement:
+            phase = parse_phase(statement[2])
+            if phase or statement[1].lower() != "status":
+                yield Reading(phase, index + 1) if phase else None
         elif HEADING.fullmatch(line):
-            below = next((n for n in range(number + 1, len(lines)) if lines[n].strip()), None)
-            if (
-                below is not None
-                and not BOX.fullmatch(lines[below])
-                and not ROW.fullmatch(lines[below])
-            ):
+            below = _find_text(lines, index + 1)
+            if below is not None:
                 phase = parse_phase(lines[below])
                 yield Reading(phase, below + 1) if phase else None
 
 
+def _find_text(lines: Sequence[str], start: int) -> int | None:
+    """Return the index of the next line with text; None if that is a milestone, or there is none."""
+    for index in range(start, len(lines)):
+        line = lines[index]
+        if line.strip():
+            is_milestone = BOX.fullmatch(line) or ROW.fullmatch(line)
+            return None if is_milestone else index
+    return None
+
+
+class _Milestone(NamedTuple):
+    """A milestone that is named like a stage; its progress is None if no known word says it."""
+
+    reading: Reading
+    progress: Progress | None
+
+
 def _find_milestone(lines: Sequence[str]) -> Reading | None:
-    """The first milestone that is not done, if work has begun and those behind it are all open. A milestone is a box or
-    a table row that is named like one stage; its progress is None when its state is in no words of ours."""
-    found: list[tuple[Reading, Progress | None]] = []
-    for number, line in enumerate(lines):
-        box, row = BOX.fullmatch(line), ROW.fullmatch(line)
-        cells = (
-            [REMARK.split(box.group(2))[0], box.group(1)]
-            if box
-            else row.group(1).split("|")
-            if row
-            else []
-        )
-        phases = [phase for cell in cells if (phase := parse_phase(cell))]
-        if len(phases) == 1:
-            found.append((Reading(phases[0], number + 1), _progress(cells)))
-    done = next((at for at, (_, progress) in enumerate(found) if progress != "done"), len(found))
-    if done == len(found) or len({reading.phase for reading, _ in found}) < 2:
-        return None  # all over, or a task named "review" and no list of stages
-    reading, current = found[done]
-    has_begun = done > 0 or current == "current"
-    is_clear = current is not None and all(progress == "open" for _, progress in found[done + 1 :])
+    """Return the first milestone that is not done.
+
+    None if no work has begun, if a later milestone is not open, if all are done, or if all name one
+    phase: then a task may just be called "review".
+    """
+    milestones = list(_list_milestones(lines))
+    done = 0
+    while done < len(milestones) and milestones[done].progress == "done":
+        done += 1
+    phases = {milestone.reading.phase for milestone in milestones}
+    if done == len(milestones) or len(phases) < 2:
+        return None
+    reading, progress = milestones[done]
+    has_begun = done > 0 or progress == "current"
+    later = milestones[done + 1 :]
+    is_clear = progress is not None and all(item.progress == "open" for item in later)
     return reading if has_begun and is_clear else None
 
 
-def _progress(cells: Sequence[str]) -> Progress | None:
-    """The state that the cells of a milestone name; an empty one is open."""
+def _list_milestones(lines: Sequence[str]) -> Iterator[_Milestone]:
+    """Yield the boxes and table rows that are named like one stage."""
+    for number, line in enumerate(lines, start=1):
+        cells: list[str] = []
+        box = BOX.fullmatch(line)
+        row = ROW.fullmatch(line)
+        if box:
+            cells = [REMARK.split(box[2])[0], box[1]]
+        elif row:
+            cells = row[1].split("|")
+        phases = [phase for cell in cells if (phase := parse_phase(cell))]
+        if len(phases) == 1:
+            yield _Milestone(Reading(phases[0], number), _parse_progress(cells))
+
+
+def _parse_progress(cells: Sequence[str]) -> Progress | None:
+    """Return the progress that the cells of a milestone name; an empty cell means open."""
     signs = set(re.findall(r"[^\W_]+|[^\w\s]", " ".join(cells).lower()))
-    found: Progress | None = next(
-        (progress for progress, said in SIGNS if signs & set(said.split())), None
-    )
-    return found or ("open" if any(not cell.strip() for cell in cells) else None)
+    for progress, words in SIGNS:
+        if signs & set(words.split()):
+            return progress
+    return "open" if any(not cell.strip() for cell in cells) else None

@@ -19,7 +19,7 @@ from memory_ci.lifecycle.episodes import (
     list_feedback,
     make_amendment,
 )
-from memory_ci.lifecycle.relations import SHORTEST
+from memory_ci.lifecycle.relations import MIN_PREFIX
 from memory_ci.lifecycle.utility import Utility, delta_of, replay
 from memory_ci.memory.episodes import load_episodes, save_telling
 from memory_ci.memory.lookup import find_entry
@@ -146,8 +146,8 @@ def check_length(prefix: str) -> None:
     Raises:
         UsageError: short-id.
     """
-    if len(prefix) < SHORTEST:
-        hint = f"Write at least {SHORTEST} characters of it; `memory-ci list` shows them."
+    if len(prefix) < MIN_PREFIX:
+        hint = f"Write at least {MIN_PREFIX} characters of it; `memory-ci list` shows them."
         raise UsageError(f"{prefix!r} is too short for an id", slug="short-id", hint=hint)
 
 

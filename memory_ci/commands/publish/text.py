@@ -13,6 +13,7 @@ import msgspec
 
 from memory_ci.cli.markdown import code, describe_cost, fit
 from memory_ci.findings import printable
+from memory_ci.lifecycle.relations import MIN_PREFIX
 from memory_ci.memory.commit_message import REFERENCE
 from memory_ci.memory.maintainer_decisions import Boxes
 from memory_ci.records.candidate import Question, Suggestion
@@ -36,7 +37,6 @@ HELD = re.compile(r"\A<!-- memory-ci holds:(?P<keys>(?: [0-9a-f]+)*) -->$", re.M
 """The first line of the text, which a forge does not show: the keys of what the pull request holds."""
 
 MAX_LINES = 100  # Of one comment, and keys of one line.
-SHORTEST = 4  # Characters of a key, as of any id (lifecycle/relations.py).
 BOX = re.compile(
     r"^- \[(?P<mark>[ xX~])\] .*<!-- (?P<kind>entry|candidate|rejected) (?P<key>[\w-]+) -->$",
     re.MULTILINE | re.ASCII,
@@ -230,7 +230,7 @@ def obey(text: str, comments: Iterable[str]) -> tuple[str, tuple[str, ...]]:
     """(a text of ours with the boxes as the comments want them, the lines that name no box or no verb that is known).
 
     A line `/memory drop KEY…` unticks the one box whose key begins so, as a click does; the last word counts. A key of
-    less than SHORTEST characters may be a word of the line.
+    less than MIN_PREFIX characters may be a word of the line.
     """
     unclear: list[str] = []
     text = text.replace("\r\n", "\n")
@@ -238,7 +238,7 @@ def obey(text: str, comments: Iterable[str]) -> tuple[str, tuple[str, ...]]:
         command = COMMAND.fullmatch(line)
         kinds, mark = VERBS.get(command["verb"], ((), "")) if command else ((), "")
         for key in command["keys"].split()[:MAX_LINES] if command else [""]:
-            found = BOX.finditer(text) if len(key) >= SHORTEST else ()
+            found = BOX.finditer(text) if len(key) >= MIN_PREFIX else ()
             boxes = [box for box in found if box["kind"] in kinds and box["key"].startswith(key)]
             if len(boxes) == 1:
                 at = boxes[0].start("mark")
