@@ -76,7 +76,7 @@ def sessions_command(
     Example:
       memory-ci sessions
       memory-ci sessions ~/.claude/projects/-home-ada-shop --human
-      memory-ci sessions --capture ~/.claude/projects/-home-ada-shop/79e9becd.jsonl
+      memory-ci sessions --capture ~/.claude/projects/-shop/79e9becd.jsonl
       memory-ci sessions --purge 79e9becd --remote origin
     """
     if (agent or is_hook) and not is_capture:

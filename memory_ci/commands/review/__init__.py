@@ -1,5 +1,5 @@
 """The feature `review`: what memory asks of people, and what their answers do.
 
-Commands: `review`, `candidates`. `queue` finds the questions, `priority` orders them, `review` turns answers
+Command: `review`. `queue` finds the questions, `priority` orders them, `review` turns answers
 into a plan and commits it.
 """

@@ -1,4 +1,4 @@
-"""memory-ci similar, as a user calls it."""
+"""memory-ci recall --tasks, as a user calls it."""
 
 from __future__ import annotations
 

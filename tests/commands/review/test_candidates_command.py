@@ -1,4 +1,4 @@
-"""memory-ci candidates, as a user calls it."""
+"""memory-ci review --candidates, as a user calls it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""memory-ci stage, as a user runs it."""
+"""memory-ci health --stage, as a user runs it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`memory-ci why` as a user runs it."""
+"""`memory-ci show ID --why` as a user runs it."""
 
 from __future__ import annotations
 
