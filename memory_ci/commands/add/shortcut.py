@@ -18,7 +18,7 @@ from memory_ci.cli.plain import (
 )
 from memory_ci.errors import UsageError
 from memory_ci.findings import printable
-from memory_ci.records.entry import Domain, Entry, EntryType
+from memory_ci.records.entry import NEW_IMPORTANCE, Domain, Entry, EntryType
 
 if TYPE_CHECKING:
     from memory_ci.commands.add.add import Added
@@ -97,6 +97,7 @@ def run(
         "type": type_,
         "domain": domain,
         "scope": scope,
+        "importance": NEW_IMPORTANCE,
         "source": " ".join(utf8(source or "").split()) or None,
     }
     if cites:
