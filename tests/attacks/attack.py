@@ -185,24 +185,45 @@ def assert_ended_clearly(done: Done, what: object = "") -> None:
 
 ENTRY = "0a0a0a0a-0000-4000-8000-000000000001"
 WORDS: Mapping[str, tuple[str, ...]] = {
-    "add": ("Retry a charge only with a key"),
-    "apply": ("-",),
-    "blame": ("a.py:1",),
+    "add": ("Retry a charge only with a key",),
     "ci": ("--provider", "none"),
     "feedback": (ENTRY, "confirmed", "--ref", "pr:1"),
     "forget": (ENTRY, "--plan"),
-    "graph": (ENTRY,),
-    "log": (ENTRY,),
     "report": ("--json",),
     "show": (ENTRY,),
-    "why": (ENTRY,),
 }
 """What these commands need to come as far as git. For all others the words follow from their parameters."""
 
 
+MODES: Mapping[str, tuple[str, ...]] = {
+    "check --fix": (),
+    "check --migrate": (),
+    "health --stage": (),
+    "init --clone": (),
+    "init --policy": ("docs/promisor@main",),
+    "init --remove": (),
+    "init --remove --clone": (),
+    "recall --tasks": ("Retry a charge",),
+    "record --apply": ("-",),
+    "record --plan": ("-",),
+    "review --candidates": (),
+    "sessions --capture": (),
+    "show --blame": ("a.py:1",),
+    "show --graph": (ENTRY,),
+    "show --lines": (ENTRY,),
+    "show --log": (ENTRY,),
+    "show --why": (ENTRY,),
+    "upkeep compact": (),
+    "upkeep promote": (),
+    "upkeep retire": (),
+}
+"""Other things that commands do, with the words that these need."""
+
+
 def list_commands() -> list[tuple[str, tuple[str, ...]]]:
     """Return every command with words that it accepts, the hidden ones and those of groups included."""
-    return [(name, words_for(name, command)) for name, command in walk_commands(main, ())]
+    commands = [(name, words_for(name, command)) for name, command in walk_commands(main, ())]
+    return [*commands, *MODES.items()]
 
 
 def walk_commands(group: click.Group, path: tuple[str, ...]) -> Iterator[tuple[str, click.Command]]:
