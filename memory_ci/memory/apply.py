@@ -164,7 +164,9 @@ def parse_plan(data: bytes) -> Plan:
         plan = msgspec.json.decode(data, type=Plan)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise UsageError(
-            f"this is not a plan: {error}", slug="bad-plan", hint="Make one: memory-ci record --plan FILE."
+            f"this is not a plan: {error}",
+            slug="bad-plan",
+            hint="Make one: memory-ci record --plan FILE.",
         ) from error
 
     if plan.schema_version != PLAN_VERSION:
