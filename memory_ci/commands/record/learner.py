@@ -63,7 +63,7 @@ from memory_ci.records.history import Commit, MergedChange, PullRequest
 from memory_ci.records.names import HOLDOUT, SERVED, SHA_WIDTH, USED, work_ref
 from memory_ci.records.plan import Change, Join
 from memory_ci.records.report import Finding
-from memory_ci.sessions import checkpoints
+from memory_ci.sessions import checkpoints, session_join
 from memory_ci.store.edits import format_entry
 from memory_ci.store.layout import parse_target
 from memory_ci.text import NAMES_CODE, plural
@@ -248,21 +248,27 @@ class Learner:
             self.tally.declined += 1
             yield from self._draft.take(changes)
 
-    def learn_left(self) -> Iterator[Change]:
+    def learn_unmerged(self) -> Iterator[Change]:
         """Yield the additions of sessions that were joined to no change; only the rules read them."""
         if self.tally.failure is not None:
             return
-        for checkpoint, gathered in self._run.gatherer.gather_left():
-            called = redact(checkpoint.branch.replace("/", " ")).text
-            day = checkpoint.at.astimezone(UTC).date()
-            work = WorkItem(f"checkpoint {checkpoint.id}", "", day, called)
-            _, changes = self._study(work, gathered)
+        gatherer = self._run.gatherer
+        for unmerged, gathered in gatherer.gather_unmerged():
+            called = redact(unmerged.branch.replace("/", " ")).text
+            day = unmerged.at.astimezone(UTC).date()
+            _, changes = self._study(WorkItem(unmerged.label, "", day, called), gathered)
             yield from self._draft.take(changes)
-        message = self._run.gatherer.tell_unnamed()
-        if message:
-            self.tally.findings.append(
-                Finding(".", 1, "unnamed-checkpoints", message, checkpoints.HINT, "notice")
-            )
+
+        checkpoints_message = gatherer.tell_unnamed()
+        if checkpoints_message:
+            self._note("unnamed-checkpoints", checkpoints_message, checkpoints.HINT)
+        sessions_message = gatherer.tell_unmerged_sessions()
+        if sessions_message:
+            self._note("unmerged-sessions", sessions_message, session_join.HINT)
+
+    def _note(self, code: str, message: str, hint: str) -> None:
+        """Add a notice on the whole repository to the findings of the run."""
+        self.tally.findings.append(Finding(".", 1, code, message, hint, "notice"))
 
     def _learn_from_change(self, merged: MergedChange) -> list[Change]:
         """Return what one change adds; tally who brought it and what it used, write its episode."""
