@@ -199,11 +199,11 @@ class Question(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def score(self) -> float:
-        """Return expected use x doubt: the highest is asked first."""
+        """Expected use x doubt: the highest is asked first."""
         return self.use * self.doubt
 
     @property
     def answers(self) -> tuple[Answer, ...]:
-        """Return the possible answers."""
+        """The possible answers."""
         is_new = self.suggestion is not None or self.kind == "promotion"
         return ("accept", "never") if is_new else ("keep", "retire", "never")

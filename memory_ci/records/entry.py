@@ -75,17 +75,17 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def text(self) -> str:
-        """Return title and body, as they are searched and compared."""
+        """Title and body, to be searched and compared."""
         return f"{self.title}\n{self.body}"
 
     @property
     def origin(self) -> str:
-        """Return its session, or its pull request or commit, or "" if neither is known."""
+        """Its session, or its pull request or commit, or "" if neither is known."""
         return self.session or (self.source or "").partition(" ")[0]
 
     @property
     def said_in(self) -> int:
-        """Return the number of changes and sessions that say it; 0 if none is known."""
+        """The number of changes and sessions that say it; 0 if none is known."""
         return len({self.origin, *self.occurrences} - {""})
 
 
@@ -135,7 +135,7 @@ class ScopeOf(msgspec.Struct, frozen=True):
 
     @property
     def target(self) -> str:
-        """Return `project` or `team:src/api`: the inverse of `store.layout.parse_target`."""
+        """`project` or `team:src/api`: the inverse of `store.layout.parse_target`."""
         return f"{self.name}:{self.where}" if self.where else self.name
 
 

@@ -165,5 +165,5 @@ class Session(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def key(self) -> str:
-        """Return `<agent>:<id>`, as in the trailer `Memory-Session`."""
+        """`<agent>:<id>`, as in the trailer `Memory-Session`."""
         return f"{self.agent}:{self.id}"

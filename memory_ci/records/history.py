@@ -40,7 +40,7 @@ class Commit(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def subject(self) -> str:
-        """Return the first line of the message."""
+        """The first line of the message."""
         return self.message.partition("\n")[0]
 
 
@@ -62,7 +62,7 @@ class MergedChange(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def label(self) -> str:
-        """Return a name for people: `#128`, or the short commit id."""
+        """A name for people: `#128`, or the short commit id."""
         return f"#{self.number}" if self.number is not None else self.tip.sha[:7]
 
 

@@ -175,14 +175,14 @@ class Published(msgspec.Struct, frozen=True):
     """The result of publishing a run.
 
     Attributes:
-        mode: the mode that was used in the end.
+        mode: the mode that was finally used.
         tip: the commit at the tip of its branch.
         url: the address of the pull request.
         tries: the number of tips for which the run was planned.
         reason: why it was published this way.
         subjects: the subjects of the commits.
         is_followed: the local branch is at the tip, too.
-        opened: when the pull request was opened, if one is open.
+        opened: when the pull request was opened, if it is open.
         is_paused: the run was not due, or people review its pull request.
     """
 

@@ -24,7 +24,7 @@ class Share(msgspec.Struct, frozen=True):
 
     @property
     def value(self) -> float | None:
-        """Return the proportion, or None if `total` is 0."""
+        """The proportion, or None if `total` is 0."""
         return self.hits / self.total if self.total else None
 
 

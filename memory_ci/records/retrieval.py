@@ -46,13 +46,13 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def sources(self) -> tuple[str, ...]:
-        """Return the names of this change in the `source` of an entry."""
+        """The names of this change in the `source` of an entry."""
         commit = f"commit:{self.sha[:SHA_WIDTH]}"
         return (commit,) if self.number is None else (f"pr:{self.number}", commit)
 
     @property
     def label(self) -> str:
-        """Return a name for people: `#128`, or the short commit id."""
+        """A name for people: `#128`, or the short commit id."""
         return f"#{self.number}" if self.number is not None else self.sha[:7]
 
 
