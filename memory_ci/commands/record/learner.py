@@ -34,7 +34,7 @@ from memory_ci.extraction.settlement import is_record, settle
 from memory_ci.extraction.support import (
     DOCUMENT,
     Paragraph,
-    find_told,
+    find_restating_document,
     is_document,
     list_paragraphs,
 )
@@ -597,11 +597,11 @@ class Learner:
 
     def _find_document(self, candidate: Candidate, changed: Iterable[str]) -> str | None:
         """Return the document that says what a candidate says, or the changed file of code."""
-        document = find_told(candidate.title, self._documents)
+        document = find_restating_document(candidate.title, self._documents)
         if document:
             return document
         code = [path for path in changed if not DOCUMENT.fullmatch(path)][:MAX_DOCUMENTS]
-        return find_told(candidate.title, self._read_prose(code))
+        return find_restating_document(candidate.title, self._read_prose(code))
 
     @cached_property
     def _documents(self) -> tuple[Paragraph, ...]:

@@ -18,11 +18,11 @@ from memory_ci.extraction.wording import (
     find_decision,
     find_steering,
     find_suspects,
-    fold,
+    find_weakness,
+    fold_space,
     is_suspicious,
     make_body,
     make_title,
-    weakness,
 )
 from memory_ci.records.candidate import EngineReply, Request
 from memory_ci.records.event import Evidence
@@ -51,7 +51,7 @@ def _learnings(piece: Evidence) -> Iterator[Learning]:
         return
     marks = (*find_marks(piece.text), *find_remembered(piece.text))
     for mark in marks:
-        yield _marked(mark, piece, weakness(mark))
+        yield _marked(mark, piece, find_weakness(mark))
     if piece.trust in QUOTABLE:
         suspects = (
             find_suspects(piece.text)
@@ -59,7 +59,7 @@ def _learnings(piece: Evidence) -> Iterator[Learning]:
             else _steering_beside(marks, piece.text)
         )
         for suspect in suspects:
-            statement, reason = fold(suspect.text), fold(suspect.reason)
+            statement, reason = fold_space(suspect.text), fold_space(suspect.reason)
             title = make_title(statement)
             said = (suspect.text, suspect.reason)
             yield Learning(
