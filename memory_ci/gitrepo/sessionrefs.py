@@ -28,8 +28,9 @@ PUSHED = "refs/memory-ci/pushed/"
 DIGEST = "digest.jsonl"
 FULL = "transcript"
 NOTES = "notes.md"
+DIGEST_SIZE = 2_000_000  # Bytes of a digest that is written; the oldest turns are left out.
 MAX_DIGEST = 100_000_000
-"""Bytes: the maximum of `sessions.max_bytes`, so that no remote makes us read more."""
+"""Bytes of a digest that is read, so that no remote makes us read more."""
 
 SAFE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}")
 """A part of a ref name that needs no change.

@@ -34,6 +34,8 @@ from memory_ci.store.episodes import (
 )
 from memory_ci.store.layout import EPISODES
 
+FOLD_AFTER_DAYS = 180  # How old a month is when the files of its episodes become one.
+
 
 def list_deleted(workspace: Workspace, rev: str) -> frozenset[str]:
     """Return the ids of tellings whose file a person deleted.
@@ -92,7 +94,7 @@ def find_fold_day(base: Snapshot, new: Iterable[EpisodeFile], today: date) -> da
         None if there is nothing to fold.
     """
     try:
-        fold_day = today - timedelta(days=base.workspace.config.episodes.fold_after_days)
+        fold_day = today - timedelta(days=FOLD_AFTER_DAYS)
     except OverflowError:
         return None  # the day is before the calendar begins
     return fold_day if _fold(base, new, fold_day) else None

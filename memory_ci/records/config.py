@@ -6,11 +6,10 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from memory_ci.records.entry import EntryType, ScopeName
+from memory_ci.records.entry import ScopeName
 from memory_ci.records.names import AUDIENCE
 
 Size = Annotated[int, msgspec.Meta(ge=0, le=1_000_000)]
-Decay = Literal["hyperbolic", "seed", "exp", "linear", "fsrs", "t4dm"]
 EngineName = Literal["auto", "rules", "anthropic", "claude-cli", "command", "replay"]
 Provider = Literal["anthropic", "bedrock", "vertex", "foundry"]
 ForgeName = Literal["auto", "github", "gitlab", "none"]
@@ -47,11 +46,6 @@ class ExtractionConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     max_entries_per_change: Size = 3
     """How many learnings one merged change may add; the others are listed as left out."""
-    norms: Literal["ranked", "seed"] = "ranked"
-    """The scope of a `Directive:`, and of a norm that a model finds in the words of people. `seed`:
-    institutional memory at once, as in the original design; `ranked`: the project, until people or
-    three changes say that it always holds (docs/extraction.md#marks-of-an-author).
-    """
     trusted_authors: tuple[str, ...] = ("*",)
     """Globs over `Name <e-mail>` of the authors whose marks become memory. The default trusts
     everyone whose commit reached the branch.
@@ -130,12 +124,8 @@ class SessionsConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Whether captured sessions are pushed with the branch: `private` only to a remote that does
     not answer strangers (docs/sessions.md#sharing-and-forgetting), `true` to any, `false` to none.
     """
-    keep_full: bool = False
-    """Whether the whole redacted transcript is stored, and not only its digest."""
     keep_days: Size = 90
     """Days that captured sessions are kept in a clone."""
-    max_bytes: Annotated[int, msgspec.Meta(ge=1_000, le=100_000_000)] = 2_000_000
-    """The maximum size of one digest, in bytes."""
 
 
 class ForgeConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -198,24 +188,8 @@ class RetrieveConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     max_chars: Size = 8000
     """Characters that a job is served, everything counted."""
-    institutional_max_chars: Size = 4000
-    """Characters of institutional memory that a job is served, at most half of
-    `retrieve.max_chars`.
-    """
-    prominence: Literal["bounded", "seed"] = "bounded"
-    """`seed`: relevance is multiplied by importance x recency x (1 + n) without bounds
-    (docs/ranking.md).
-    """
-    reinforcement: Literal["log", "linear"] = "log"
-    """`linear`: each use counts as much as the first (docs/ranking.md)."""
-    type_max_chars: dict[EntryType, Size] = {}
-    """Characters of `retrieve.max_chars` for entries of one type: `{declarative: 2000}`."""
     walk: Annotated[int, msgspec.Meta(ge=0, le=1)] = 0
     """`1` adds entries that are one relation away from the entries found (docs/relations.md)."""
-    fusion: Literal["blend", "rrf", "cosine_x_importance", "linear4"] = "blend"
-    """How the scores of words and vectors are combined (docs/ranking.md)."""
-    vector_weight: Annotated[float, msgspec.Meta(ge=0, le=1)] = 0.4
-    """The weight of the vectors in a blend."""
     embedder: EmbedderName = "auto"
     """The service that embeds texts: `auto` is the local model if it is installed
     (docs/embedders.md).
@@ -232,34 +206,12 @@ class RetrieveConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """
 
 
-class ProminenceConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The decay of prominence with age, and its renewal (docs/lifecycle.md)."""
-
-    decay: Decay = "hyperbolic"
-    """The curve by which prominence falls with age; `exp` is another name of `seed`, `fsrs` needs
-    `memory-ci[fsrs]` (docs/lifecycle.md#prominence).
-    """
-    reinforced_by: Literal["used", "given"] = "used"
-    """The event that increases the count of an entry and renews its date: `used`, or `given`
-    (served) as in the seed (docs/lifecycle.md#reinforcement).
-    """
-
-
 class GlobalConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The source of memory that holds in every repository."""
 
     path: str = "~/MEMORY.md"
     """Memory that holds in every repository: a file, or a directory with a `MEMORY.md`. Only
     `promote --global` writes to it, as one commit there; empty for none.
-    """
-
-
-class StageConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The file that names the stage of a project."""
-
-    file: str = "INTENT.md"
-    """The file that names the stage of a project: at the root, and in each directory of `projects/`
-    (docs/lifecycle.md).
     """
 
 
@@ -277,14 +229,6 @@ class EpisodesConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Whether `record` writes an episode for each merged change, with all feedback that follows
     from facts (docs/episodes.md).
     """
-    fold_after_days: Size = 180
-    """The age of a month in days at which the files of its episodes become one."""
-    ignored_policy: Literal["split", "full"] = "split"
-    """How much an entry loses that was served to a job and not used: `split` divides 0.05 among all
-    such entries of the job, `full` takes 0.05 from each.
-    """
-    ranking: Literal["similar", "mempalace", "t4dm"] = "similar"
-    """The order of recalled episodes (docs/episodes.md#recall)."""
 
 
 class NudgeConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -292,24 +236,11 @@ class NudgeConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     after: Size = 60
     """The number of commits without a change of memory after which a line says so; `0`: never."""
-    unit: Literal["commits", "changes"] = "commits"
-    """The unit of `nudge.after`: commits, or merged changes."""
-
-
-class HealthConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The definitions by which memory is scored (docs/health.md)."""
-
-    profile: Literal["git", "crewship"] = "git"
-    """The definitions by which memory is scored (docs/health.md)."""
 
 
 class CiConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Settings of `ci`."""
 
-    fail_on: Literal["lasting", "any", "never"] = "lasting"
-    """The stops after which `ci` exits with status 5: `lasting` is a wrong permission or a bad
-    answer (docs/ci.md#when-a-run-stops).
-    """
     comment: bool = True
     """Whether `ci` comments on a pull request that changes cited code, if its token may
     (docs/ci.md#the-comment). The configuration of the base decides.
@@ -336,18 +267,10 @@ class ExportConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class OrgConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Settings of the organisation's index, if the environment of a job names one."""
 
-    max_share: Annotated[float, msgspec.Meta(ge=0, le=0.5)] = 0.25
-    """The share of an answer's characters that the index of the organisation may fill
-    (docs/organisation.md).
-    """
-    weight: Annotated[float, msgspec.Meta(ge=0, le=1)] = 0.8
-    """The factor of scores of the organisation, compared with those of this repository."""
     audiences: tuple[
         Annotated[str, text_like(rf"^(?:{AUDIENCE})(?!\n)$", "public", "group-payments")], ...
     ] = ()
     """The audiences to search, of those that the environment allows; if empty, all of these."""
-    deadline_ms: Annotated[int, msgspec.Meta(ge=1, le=10_000)] = 500
-    """Milliseconds after which nothing of the organisation is served."""
 
 
 class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename={"global_": "global"}):
@@ -374,13 +297,10 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename={"g
     forge: ForgeConfig = ForgeConfig()
     publish: PublishConfig = PublishConfig()
     retrieve: RetrieveConfig = RetrieveConfig()
-    prominence: ProminenceConfig = ProminenceConfig()
     global_: GlobalConfig = GlobalConfig()
-    stage: StageConfig = StageConfig()
     episodes: EpisodesConfig = EpisodesConfig()
     review: ReviewConfig = ReviewConfig()
     nudge: NudgeConfig = NudgeConfig()
-    health: HealthConfig = HealthConfig()
     ci: CiConfig = CiConfig()
     export: ExportConfig = ExportConfig()
     org: OrgConfig = OrgConfig()

@@ -16,7 +16,7 @@ from memory_ci.gitrepo.blobs import Tree
 from memory_ci.gitrepo.forges import find_branch
 from memory_ci.gitrepo.log import find_last_mention, is_touched_since
 from memory_ci.gitrepo.repo import find_commit, find_objects
-from memory_ci.gitrepo.sessionrefs import StoredSession, list_stored, read_stored
+from memory_ci.gitrepo.sessionrefs import DIGEST_SIZE, StoredSession, list_stored, read_stored
 from memory_ci.gitrepo.trailers import find_trailers, split_ids
 from memory_ci.memory.quotes import EDITS, TOLERANCE
 from memory_ci.memory.workspace import Workspace
@@ -636,7 +636,7 @@ class CapturedSessions:
 
     def __init__(self, workspace: Workspace) -> None:
         self._repo = workspace.repo
-        self._limit = workspace.config.sessions.max_bytes * TOLERANCE
+        self._limit = DIGEST_SIZE * TOLERANCE
         self._stored_by_key: dict[str, StoredSession] = {}
         self.problems: list[str] = []
 

@@ -46,7 +46,7 @@ def test_what_one_job_said_of_two_that_became_one_is_one_event() -> None:
 
 def test_the_price_of_being_ignored_is_shared_as_it_was_when_the_job_ignored_them() -> None:
     told = [say(number, "ignored") for number in (1, 7, 8, 9)]
-    utilities = replay(told, "split", heirs={GONE: (make_id(1),)})
+    utilities = replay(told, heirs={GONE: (make_id(1),)})
     assert utilities[make_id(1)].value == pytest.approx(0.5 - 0.05 / 4)
 
 

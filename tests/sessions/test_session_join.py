@@ -892,14 +892,14 @@ def test_a_named_place_without_a_session_is_a_problem_of_the_plan(
 
 
 def test_a_session_that_is_too_large_is_passed_over_and_told(
-    project: Project, tmp_path: Path, model: StandIn
+    project: Project, tmp_path: Path, model: StandIn, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     key = keep_session(
         project,
         tmp_path,
         make_session(*[f"{WORDS} {number}" for number in range(40)], at=project.clock.now),
     )
-    configure(project, "sessions:\n  max_bytes: 1000\n")
+    monkeypatch.setattr(session_join, "DIGEST_SIZE", 1000)
     merge_branch(project, "charge", 140, f"{MESSAGE}\n\nMemory-Session: {key}")
     plan = model.plan(project)
     assert session_joins(plan) == []

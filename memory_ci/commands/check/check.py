@@ -198,8 +198,7 @@ def _check_episodes(
 
     tellings = chain.from_iterable(file.tellings for _, file in episode_files)
     heirs = find_heirs_among(place.entry for place in memory.located)
-    policy = workspace.config.episodes.ignored_policy
-    utilities = replay(list_feedback(tellings), policy, heirs=heirs)
+    utilities = replay(list_feedback(tellings), heirs=heirs)
     for place in memory.located:
         utility = utilities.get(place.entry.id)
         if utility is not None and utility.is_low and place.entry.status != "retired":

@@ -223,8 +223,7 @@ def find_stop(workspace: Workspace, plan: Plan, now: datetime) -> Stop | None:
     if not failure:
         return None
     slug = failure.rpartition("[")[2].removesuffix("]")
-    fail_on = workspace_at(workspace.repo, plan.base).config.ci.fail_on
-    is_red = fail_on == "any" or (fail_on == "lasting" and slug in LASTING)
+    is_red = slug in LASTING
     # Each merge starts a run: if two wait, or one for long, an earlier run has stopped as well.
     waiting = list(islice(iter_waiting(workspace.repo, plan.until or plan.since, plan.base), 2))
     is_late = any(now - change.tip.committed_at > PATIENCE for change in waiting)

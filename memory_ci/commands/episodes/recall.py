@@ -95,7 +95,7 @@ def recall_episodes(
         RepositoryError: unknown-revision, shallow-clone.
     """
     moment, now = _find_moment(workspace, query)
-    ranking = query.ranking or workspace.config.episodes.ranking
+    ranking = query.ranking or "similar"
     limit = min(max(query.limit, 1), MAX_LIMIT)
     sound_query = replace(query, ranking=ranking, limit=limit, now=now)
     stored = _load_episodes(workspace, moment)
@@ -235,7 +235,7 @@ def _rank_by_mempalace(
     workspace: Workspace, query: RecallQuery, episodes: Sequence[Episode], stored: Episodes
 ) -> Recalled:
     feedback = list_feedback(stored.tellings)
-    utilities = replay(feedback, workspace.config.episodes.ignored_policy)
+    utilities = replay(feedback)
     values = {entry_id: utility.value for entry_id, utility in utilities.items()}
     ranked = rank_mempalace(query.query, episodes, values, query.now)
     safe = (hit for hit in ranked if is_safe(hit.episode))

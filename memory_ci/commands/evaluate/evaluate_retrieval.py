@@ -382,12 +382,12 @@ def _answer(
     options = RetrieveOptions()
     start = clock()
     request = make_sound(options, config, asking.today)
-    ranked = find_ranked(index, config, asking.text, request, options, asking.today, embedder)
+    ranked = find_ranked(index, asking.text, request, options, asking.today, embedder)
     hits, _ = arrange(ranked.hits, request.limit)
     answer = Retrieval(task=asking.text, mode=ranked.mode)
     strong = drop_weak(hits, is_near=ranked.margin >= 0, is_exempt=lambda _: False)
     budget = request.max_chars - context_cost(answer)
-    served, _ = fit(strong, budget, entry_cost, config.retrieve.type_max_chars)
+    served, _ = fit(strong, budget, entry_cost)
     seconds = clock() - start
     return QueryAnswer(
         asking=asking,

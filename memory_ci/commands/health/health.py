@@ -25,7 +25,7 @@ from memory_ci.commands.health.text import render_health_line, render_holdout
 from memory_ci.commands.retrieve.anchor_verdicts import soften
 from memory_ci.commands.retrieve.options import RetrieveOptions, make_sound
 from memory_ci.commands.retrieve.ranking import find_ranked
-from memory_ci.commands.retrieve.retrieve import find_overflow
+from memory_ci.commands.retrieve.retrieve import MAX_NORM_CHARS, find_overflow
 from memory_ci.errors import EngineError, MemoryCIError, RepositoryError, UsageError
 from memory_ci.evidence.content import redact
 from memory_ci.findings import printable
@@ -173,7 +173,7 @@ def measure_history(
     It goes back at most `limit` months, to the first commit or to the end of a shallow clone.
     All are measured by one profile: `profile`, or that of today's configuration.
     """
-    profile = profile or workspace.config.health.profile
+    profile = profile or "git"
     day = today
     past: list[Health] = []
     with suppress(RepositoryError):  # The months that a shallow clone holds are measured.
@@ -254,7 +254,7 @@ def _measure_moment(
 def _measure(
     inputs: HealthInputs, profile: Profile | None, environ: Mapping[str, str] | None
 ) -> Health:
-    profile = profile or inputs.workspace.config.health.profile
+    profile = profile or "git"
     is_git = profile == "git"
     measurements = _measure_git(inputs) if is_git else _measure_crewship(inputs, environ)
     return metrics.weigh_metrics(profile, inputs.today, inputs.view.tree, measurements)
@@ -363,10 +363,9 @@ def _measure_git(inputs: HealthInputs) -> dict[MetricName, Measurement]:
     total = len(inputs.active)
     reachability = metrics.score_reachability(total - len(lone_ids), total)
     kinds = {entry.id: evidence.kinds.get(entry.id) for entry in _newest_first(inputs.entries)}
-    decay = inputs.workspace.config.prominence.decay
     return {
         "truth": metrics.score_truth(kinds),
-        "recency": metrics.score_recency(inputs.entries, inputs.today, decay),
+        "recency": metrics.score_recency(inputs.entries, inputs.today),
         "coverage": _measure_coverage(inputs),
         "coherence": _score_coherence(inputs.active),
         "efficiency": _measure_efficiency(inputs),
@@ -431,7 +430,7 @@ def _list_unanswered(inputs: HealthInputs, questions: Sequence[MergedChange]) ->
     unanswered = []
     for change in reversed(questions):
         title = eligible.title_of(change)
-        ranked = find_ranked(inputs.index, config, title, request, options, inputs.today)
+        ranked = find_ranked(inputs.index, title, request, options, inputs.today)
         hits = drop_weak(ranked.hits, is_near=ranked.margin >= 0, is_exempt=lambda _: False)
         names = eligible.names_of(change)
         if all(names & metrics.parse_source_names(hit.located.entry) for hit in hits):
@@ -472,7 +471,7 @@ def _name_overflow(inputs: HealthInputs) -> str:
     if not overflow:
         return ""
     names = ", ".join(norm.entry_id[:8] for norm in overflow[:MAX_NAMED] if norm.entry_id)
-    budget = f"{config.retrieve.institutional_max_chars} characters that every job is given"
+    budget = f"{MAX_NORM_CHARS} characters that every job is given"
     return f"; {plural(len(overflow), 'norm')} over the {budget}: {names}"
 
 

@@ -15,10 +15,9 @@ from typing import NamedTuple
 from memory_ci.commands.health.records import Band, Health, Metric, MetricName, Profile
 from memory_ci.lifecycle import similarity
 from memory_ci.lifecycle.consolidation import find_contradictions
-from memory_ci.lifecycle.prominence import floor_of, recency
+from memory_ci.lifecycle.prominence import DECAY_FLOOR, recency
 from memory_ci.lifecycle.relations import relations_of
 from memory_ci.records.anchor import MARKED, VerdictKind
-from memory_ci.records.config import Decay
 from memory_ci.records.entry import Entry, Located
 from memory_ci.records.names import LEAST_WIDTH, ORIGIN
 from memory_ci.text import plural
@@ -222,16 +221,15 @@ def score_truth(kinds: Mapping[str, VerdictKind | None]) -> Measurement:
     return Measurement(value, basis, missing=stale_ids)
 
 
-def score_recency(entries: Sequence[Entry], today: date, decay: Decay) -> Measurement:
+def score_recency(entries: Sequence[Entry], today: date) -> Measurement:
     """Return the mean recency above the decay floor: an entry at the floor counts nothing."""
     if not entries:
         return Measurement(None, NO_ENTRY)
 
-    floor = floor_of(decay)
     above_floor = math.fsum(
-        (recency(entry, today, decay) - floor) / (1 - floor) for entry in entries
+        (recency(entry, today) - DECAY_FLOOR) / (1 - DECAY_FLOOR) for entry in entries
     )
-    basis = f"mean recency of {_count_entries(len(entries))}, ageing {decay}"
+    basis = f"mean recency of {_count_entries(len(entries))}"
     return Measurement(100 * above_floor / len(entries), basis)
 
 

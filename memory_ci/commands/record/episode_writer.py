@@ -12,7 +12,6 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from itertools import islice
 from types import MappingProxyType
-from typing import Literal
 
 import msgspec
 
@@ -179,7 +178,6 @@ class Uses(msgspec.Struct, frozen=True):
         used: entries that it says it used.
         restated: entries that its learnings say again.
         confirmed: entries that people confirmed.
-        reinforced_by: whether served entries are reinforced, or only used ones.
         held_out: marks of its sessions that were served nothing, for comparison.
     """
 
@@ -187,14 +185,12 @@ class Uses(msgspec.Struct, frozen=True):
     used: frozenset[str] = frozenset()
     restated: frozenset[str] = frozenset()
     confirmed: frozenset[str] = frozenset()
-    reinforced_by: Literal["used", "given"] = "used"
     held_out: tuple[str, ...] = ()
 
     @property
     def reinforced(self) -> frozenset[str]:
         """The entries whose count goes up for this work."""
-        reinforced = self.used | self.restated | self.confirmed
-        return reinforced.union(self.given) if self.reinforced_by == "given" else reinforced
+        return self.used | self.restated | self.confirmed
 
     @property
     def ignored(self) -> frozenset[str]:

@@ -478,7 +478,6 @@ class Learner:
         return JudgedCase(
             label=work.label,
             project=f"team:{project}" if project and has_file else self._draft.home_of(directory),
-            takes_norms=self._config.extraction.norms == "seed",
             tip=work.tip,
             is_declined=work.is_declined,
             pieces=evidence.pieces,
@@ -566,7 +565,6 @@ class Learner:
             frozenset(self._resolve(used_as_written)),
             restated,
             self.writer.list_confirmed(paths, request),
-            self._config.prominence.reinforced_by,
             list_ids(texts, HOLDOUT),
         )
 

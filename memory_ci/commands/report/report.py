@@ -488,10 +488,7 @@ def _list_entries(
     for event in feedback:
         events[event.id].feedback.append(event)
 
-    decay = inputs.workspace.config.prominence.decay
-    ranked = [
-        (prominence(located.entry, inputs.today, decay), located) for located in inputs.located
-    ]
+    ranked = [(prominence(located.entry, inputs.today), located) for located in inputs.located]
     ranked.sort(key=lambda pair: (-pair[0], pair[1].path, pair[1].line))
     titles = {located.entry.id: name_entry(located.entry) for located in inputs.located}
     for value, located in ranked:

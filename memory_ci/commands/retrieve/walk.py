@@ -80,14 +80,8 @@ def add_related(
     free = max(0, request.limit - len(retrieval.hits))
     hits = with_edits(workspace, hits[:free], tree)
 
-    by_type = dict(workspace.config.retrieve.type_max_chars)
-    for hit in retrieval.hits:  # They use up the budget, and that of their types.
-        cost = entry_cost(hit)
-        entry_type = hit.located.entry.type
-        max_chars -= cost
-        if entry_type in by_type:
-            by_type[entry_type] -= cost
-    served, dropped = fit(hits, max_chars, entry_cost, by_type)
+    remaining = max_chars - sum(entry_cost(hit) for hit in retrieval.hits)
+    served, dropped = fit(hits, remaining, entry_cost)
     return replace(
         retrieval,
         hits=(*retrieval.hits, *served),

@@ -48,7 +48,6 @@ CONFIG_TEXT = """\
 
 # retrieve:
 #   max_chars: 8000                 # how much ranked memory an agent's job is given
-#   institutional_max_chars: 4000   # how much of institutional.md, which is always given
 """
 PROJECT_TEXT = """\
 # Memory

@@ -264,12 +264,12 @@ def stage_command(view: str, as_json: bool) -> None:
       memory-ci stage
       memory-ci stage --at v1.2 --json
     """
-    from memory_ci.memory.stage import list_stages
+    from memory_ci.memory.stage import INTENT_FILE, list_stages
 
     current_workspace = workspace()
     stages = list_stages(current_workspace, view)
     if not stages and not as_json:
-        say(f"There is no {current_workspace.config.stage.file}, so there is no stage.", err=True)
+        say(f"There is no {INTENT_FILE}, so there is no stage.", err=True)
     records = []
     lines = []
     for stage in stages:

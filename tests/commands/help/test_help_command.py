@@ -84,7 +84,7 @@ def test_a_section_has_those_within_it_and_an_error_may_be_linked(run: Run) -> N
 
 def test_a_key_is_explained(run: Run) -> None:
     shown = run("help", "publish.mode").stdout
-    assert shown.startswith("publish.mode\n\nHow `record` brings its commits to the remote")
+    assert shown.startswith("publish.mode\n\nHow `record` publishes its commits")
     assert shown.endswith("Default: `none`. Value: one of api, auto, none, pr, push.\n")
     assert "publish.mode" in run("help", "publish.mod").stderr
 
