@@ -69,7 +69,7 @@ BLANK_CONTEXT = ("-c", "diff.suppressBlankEmpty=false")
 
 BINARY = b"Binary files "
 How = Literal["commit", "pull request", "tree", "patch-id"]
-Pair = tuple[str, str]  # A commit, and the one that it is compared with.
+Pair = tuple[str, str]  # A commit, and the commit that it is compared with.
 
 
 class Buried(msgspec.Struct, frozen=True):
@@ -292,7 +292,7 @@ class _UnmergedCommits:
     def tips(self) -> Mapping[str, frozenset[int | None]]:
         """The tips with carriers in their history, newest first, with the requests they belong to.
 
-        None in place of a number stands for a branch.
+        The number of a branch is None.
         """
         owners = self._read_owners()
         carrying: set[str] = set()  # Carriers, and nodes that have one among their ancestors.
@@ -328,7 +328,7 @@ class _UnmergedCommits:
         return self._carriers_by_tip[tip]
 
     def find_fork(self, tip: str) -> str | None:
-        """Return where a branch left what is merged; None in a clone too shallow to hold that."""
+        """Return the commit on which a branch began; None if a shallow clone lacks it."""
         if tip not in self._forks:
             self._forks[tip] = self._read_fork(tip)
         return self._forks[tip]

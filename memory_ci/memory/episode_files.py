@@ -174,7 +174,7 @@ def find_objections(workspace: Workspace, plan: Plan, today: date) -> Iterator[s
 
 
 def _check_file(file: EpisodeFile, modes: Mapping[str, str]) -> Iterator[str]:
-    """Yield what is wrong with one file.
+    """Yield the findings on one file.
 
     Args:
         file: the file.

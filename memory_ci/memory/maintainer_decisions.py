@@ -80,8 +80,8 @@ class Boxes(NamedTuple):
 
     Attributes:
         accepted: keys of candidates that they accept.
-        unticked: ids of entries that nobody is to learn.
-        taken_back: keys of what they rejected before and want after all.
+        unticked: ids of entries that they do not want.
+        taken_back: keys of candidates that they rejected before and now want.
     """
 
     accepted: frozenset[str] = frozenset()

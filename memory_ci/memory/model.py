@@ -51,7 +51,7 @@ class Answer(NamedTuple):
     Attributes:
         text: the reply.
         engine: the name that its entries get as their engine.
-        notice: what the model was not shown.
+        notice: a sentence on evidence that the model was not shown.
     """
 
     text: str
