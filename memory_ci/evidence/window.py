@@ -130,8 +130,8 @@ def cost(piece: Evidence) -> int:
 def shorten_middle(text: str, fits: Callable[[str], bool]) -> str:
     """Return head and tail of a text around an `OMISSION`, as much of both as fits.
 
-    Each is an unchanged part of the text, cut at a line end if one is near, else at a blank, else
-    anywhere. At worst the omission alone is returned.
+    Each is an unchanged part of the text, cut at a near line end, else at a blank, else anywhere.
+    At worst the omission alone is returned.
     """
     low = 0
     high = len(text) // 2

@@ -354,7 +354,7 @@ class SessionFinder:
         """Yield the sessions that edited the files of a change whose branch is unknown.
 
         Such changes are pushed, or squashed by hand. The rule is that of `active_session` for
-        commits that people make, as far as a digest allows.
+        commits that people make, within the limits of a digest.
         """
         for commit in merged.commits:
             for session in self._local_sessions:
@@ -521,7 +521,7 @@ class CapturedSessions:
     """The sessions kept in refs of a repository.
 
     Attributes:
-        problems: messages on what was not read.
+        problems: messages on sessions that were not read.
     """
 
     def __init__(self, workspace: Workspace) -> None:
