@@ -161,7 +161,7 @@ def check_forge(case: Surroundings) -> Iterator[Probe]:
     """Check for a token for the forge and, with the network, that the forge accepts it.
 
     The clone of a person needs no token. A job needs one, and so does a person who set a part of
-    what is needed.
+    the variables.
     """
     settings = case.workspace.config.forge
     variables = (*GITHUB_TOKENS, *GITLAB_TOKENS)

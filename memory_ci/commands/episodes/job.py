@@ -36,7 +36,7 @@ class JobFile(msgspec.Struct, frozen=True):
     """A file of a job and the text that was written.
 
     Attributes:
-        warning: what an engine could not add.
+        warning: a message on risks that an engine could not add.
         is_new: the file did not hold the text before.
     """
 

@@ -135,7 +135,7 @@ def _risk_lines(risk: Risk) -> Iterator[str]:
 
 
 def render_recall(recalled: Recalled, *, explain: bool = False) -> str:
-    """Return episodes and changes of history in the wrapper of memory; "" if there are none."""
+    """Return episodes and changes of history in the wrapper of memory; "" without any."""
     blocks = []
     if recalled.hits:
         text = render_recalled(recalled, explain=explain)

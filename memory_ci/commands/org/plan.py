@@ -60,7 +60,7 @@ class OrgPlan(msgspec.Struct, frozen=True):
 
 
 class UnreadWork(msgspec.Struct, frozen=True):
-    """How many merged changes no run has read, and the tips for which this was counted.
+    """The number of merged changes that no run has read, and the tips at which it was counted.
 
     `tips` are those of the default branch and of the branch of the request.
     """

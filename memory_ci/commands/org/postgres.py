@@ -146,7 +146,7 @@ class ScoredRow(NamedTuple):
 
 
 class AudienceCounts(NamedTuple):
-    """How many entries and words an audience has, and how many entries hold each pattern."""
+    """The numbers of entries and words of an audience, and of entries that hold each pattern."""
 
     entries: int
     words: int

@@ -25,7 +25,7 @@ from memory_ci.errors import EngineError, UsageError
 
 Connection = psycopg.Connection[tuple[Any, ...]]
 LONGEST_NAME = 63  # Bytes of a name in PostgreSQL.
-CONNECT_SECONDS = 10.0  # How long a connection may take without a deadline.
+CONNECT_SECONDS = 10.0  # The time limit of a connection without a deadline.
 MAX_IDLE = 4  # Idle connections to one database.
 _IDLE: dict[tuple[str, bool], list[Connection]] = defaultdict(list)
 

@@ -153,7 +153,7 @@ class ReleaseHealth(msgspec.Struct, frozen=True):
 
 
 class SourceCount(msgspec.Struct, frozen=True):
-    """How many entries have sources of a kind, and who extracted them: an engine, or people."""
+    """The number of entries with sources of a kind, and their extractor: an engine, or people."""
 
     kind: str
     engine: str

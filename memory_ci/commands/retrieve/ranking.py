@@ -398,7 +398,7 @@ def make_standing(
     """Return the feedback weights of entries, with retentions if the decay is `fsrs`.
 
     Args:
-        feedback: the events of which `utilities` were replayed.
+        feedback: the events from which `utilities` were computed.
     """
     decay = config.prominence.decay
     if decay != "fsrs":

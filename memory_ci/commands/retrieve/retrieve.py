@@ -470,7 +470,7 @@ def _fit_to_budget(
 def _add_notes(
     retrieval: Retrieval, job: _Job, ranked: Ranked, selection: _Selection, budget: int
 ) -> Retrieval:
-    """Add what the caller should know of how the task was answered."""
+    """Add notes for the caller on how the task was answered."""
     notes = [job.view.note] if job.view.note else []
     notes += [note for note in job.request.notes if note]
     if ranked.mode == "degraded":

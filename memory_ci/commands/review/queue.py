@@ -1,4 +1,4 @@
-"""The review queue: everything in memory, and proposed for it, that a person may answer (docs/reviewing.md)."""
+"""The review queue: questions about entries and candidates (docs/reviewing.md)."""
 
 from __future__ import annotations
 
@@ -133,10 +133,10 @@ def list_questions(
     now: datetime,
     kinds: Collection[QuestionKind] = PROPOSED | KEPT,
 ) -> Iterator[Question]:
-    """Yield the questions of a commit and of what a run judged.
+    """Yield questions about the entries of a commit and the candidates of a run.
 
-    Questions that a person never wants to see again are left out. For an entry there is one
-    question, the most urgent.
+    Questions that a person declined for good are left out. An entry has one question, the most
+    urgent.
 
     Args:
         workspace: the repository.
@@ -175,10 +175,10 @@ def find_week(
 
     Args:
         workspace: the repository, with the configuration at the commit.
-        base: the commit, whose file says what was asked.
+        base: the commit, whose file records earlier questions.
         found: all questions.
         today: the day.
-        lines: more lines that say what was asked.
+        lines: more such records.
     """
     asked_lines = (*read_rejected(workspace.at(base)), *lines)
     return choose_week(found, asked_lines, today, workspace.config.review.per_week)
@@ -192,7 +192,7 @@ def note_asked(
     today: date,
     more: Iterable[str] = (),
 ) -> bytes:
-    """Return REJECTED_FILE of a commit with the lines of what was asked and answered.
+    """Return REJECTED_FILE of a commit, with records of the questions asked and answered.
 
     Args:
         workspace: the repository.
@@ -213,7 +213,7 @@ def note_asked(
 def _list_proposed(
     judged: Sequence[Judged], declined_keys: Collection[str], entries: Sequence[Entry]
 ) -> Iterator[Question]:
-    """Yield questions about what was not written: suspected, the best first, and quarantined."""
+    """Yield questions about candidates: suspected ones, the best first, and quarantined ones."""
     suggestions: dict[str, Suggestion] = {}
     for suggestion in list_suggestions(judged, declined_keys, entries):
         if not suggestion.is_accepted:

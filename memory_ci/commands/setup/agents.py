@@ -156,11 +156,11 @@ def plan_agents(
         root: the work tree, or the home.
         names: the names of the agents.
         options: what to put in, and where.
-        note: the file that lists what earlier installs made.
+        note: the file that lists the results of earlier installs.
         tracked: the settings files that git tracks; they call the program by name.
 
     Raises:
-        UsageError: a file is a link, or not what the agent reads (agent-settings).
+        UsageError: a file is a link, or not valid settings of the agent (agent-settings).
     """
     edits: dict[Path, AgentEdit] = {}
     for agent in AGENTS:
@@ -189,12 +189,12 @@ def plan_agent_removal(
 
     Args:
         root: the work tree, or the home.
-        note: the file that lists what `install` made.
+        note: the file that lists the results of `install`.
         tracked: the settings files that git tracks.
         place: the place of the settings.
 
     Raises:
-        UsageError: a file is a link, or not what the agent reads (agent-settings).
+        UsageError: a file is a link, or not valid settings of the agent (agent-settings).
     """
     edits: dict[Path, AgentEdit] = {}
     for agent in AGENTS:
@@ -220,7 +220,7 @@ def list_parts(root: Path, place: Place = "file") -> Iterator[FoundPart]:
     """List our parts in the settings of agents, whoever put them there.
 
     Raises:
-        UsageError: a file is not what the agent reads (agent-settings).
+        UsageError: a file is not valid settings of the agent (agent-settings).
     """
     for agent in AGENTS:
         for path, parts in _group_by_file(agent, root, *PLACES_READ[place]).items():

@@ -388,7 +388,7 @@ def _show_next_steps(steps: Sequence[InitStep], options: InitOptions, dry_run: b
 
     Args:
         steps: the results for each file; the configuration and MEMORY.md are the first two.
-        options: what was set up.
+        options: the options of `init`.
         dry_run: nothing was written.
     """
     if [step.result for step in steps[:2]] == ["written", "kept"]:

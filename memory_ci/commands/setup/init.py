@@ -91,8 +91,8 @@ class InitStep(msgspec.Struct, frozen=True):
 
     Attributes:
         path: the file, relative to the top of the work tree.
-        result: what was done; `left` by `uninit` is a file of ours that stays.
-        remark: what a person should know or do.
+        result: the action taken; `left` by `uninit` is a file of ours that stays.
+        remark: a remark for the person, such as a next step.
         diff: the unified diff of the edit.
     """
 
