@@ -138,7 +138,7 @@ def format_anchor(anchor: Anchor) -> str:
 
 
 def fold(text: str) -> str:
-    """Return a text without what formatters change: white space, LAYOUT, the kind of quotes.
+    """Return a text normalised against formatters: white space, LAYOUT, the kind of quotes.
 
     Lines that are folded and joined are the folded text, wherever lines are broken.
     """

@@ -76,7 +76,7 @@ SUMMARIES: frozenset[EventKind] = frozenset(
         "compaction",
     }
 )
-"""Kinds of events that are summaries or outcomes, whoever their actor is."""
+"""Kinds of events that are summaries or outcomes, whatever their actor."""
 
 
 class Intake(NamedTuple):

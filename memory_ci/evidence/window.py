@@ -20,7 +20,9 @@ from memory_ci.records.event import MID_TURN, SHOWN_PATHS, Evidence, EvidenceSet
 from memory_ci.text import estimate_tokens, plural
 
 PIECE_TOKENS = 40
-"""Tokens of a piece beside its text: its id, kind, actor, session and the names of the fields."""
+"""Tokens of a piece in addition to its text: its id, kind, actor, session and the names of the
+fields.
+"""
 
 MIN_TEXT_TOKENS = 40  # Tokens to which a text may be shortened; fewer would say nothing.
 SHARE = 8  # No text takes more than one in eight of a budget that is too small for all.

@@ -277,7 +277,7 @@ class Budget:
 
     @contextmanager
     def half(self) -> Iterator[None]:
-        """Reserve half of the remaining requests and time for what follows the block."""
+        """Reserve half of the remaining requests and time until the end of the block."""
         reserved = self._requests // 2
         end = self._end
         self._requests -= reserved
@@ -334,7 +334,7 @@ class Limits(NamedTuple):
 
 
 class FailedTry(NamedTuple):
-    """The error of an attempt, and what follows it.
+    """The error of an attempt, and its consequence.
 
     Attributes:
         error: the error.

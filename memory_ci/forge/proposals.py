@@ -25,7 +25,7 @@ See docs.github.com, `author_association`.
 """
 
 ReviewOutcome = Literal["", "reviewed", "changes requested", "approved"]
-"""What members said of a request; "" where none did. An approval counts most."""
+"""The review of a request by members; "" without one. An approval counts most."""
 
 GITHUB_OUTCOMES: Mapping[str, ReviewOutcome] = {
     "APPROVED": "approved",

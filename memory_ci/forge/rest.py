@@ -73,7 +73,7 @@ class Listing(NamedTuple, Generic[T]):
 
     Attributes:
         items: the items.
-        problem: what could not be read, in words.
+        problem: the unreadable part, in words.
         slug: that of the error.
     """
 
@@ -123,7 +123,7 @@ class Client:
         is_past: Callable[[T], bool] | None = None,
         pages: int = MAX_PAGES,
     ) -> Listing[T]:
-        """Return the list at `path`; what cannot be read is the problem of the listing.
+        """Return the list at `path`; the listing has a problem for unreadable parts.
 
         Args:
             path: the path.
@@ -298,10 +298,10 @@ def _describe_failure(url: str, reply: HttpReply) -> FailedTry:
 
 
 def require(listing: Listing[T]) -> Listing[T]:
-    """Return the listing, unless none of it could be read.
+    """Return the listing, unless it has a problem and no items.
 
     Raises:
-        EngineError: that of the listing, when it has a problem and no items.
+        EngineError: the error of the listing.
     """
     if listing.problem and not listing.items:
         hint = "Check the token and its rights, or try again later (`memory-ci help forge`)."

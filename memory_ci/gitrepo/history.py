@@ -47,7 +47,7 @@ INBOX = ".memory/inbox/"
 
 NO_COLOR_OR_PROGRAMS = ("--no-color", "--no-ext-diff", "--no-textconv")
 AS_TEXT = ("--text", "--no-ext-diff", "--no-textconv")
-"""An attribute of the repository (`MEMORY.md -diff`) must not hide what was written."""
+"""An attribute of the repository (`MEMORY.md -diff`) must not hide written lines."""
 
 FETCH_HINT = "Fetch all of it: `git fetch --unshallow`, or `fetch-depth: 0` for actions/checkout."
 

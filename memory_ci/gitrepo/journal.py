@@ -139,8 +139,8 @@ def find_unfinished(repo: Repository) -> Move | None:
 def undo_move(repo: Repository) -> tuple[Path, ...]:
     """Restore the files that a killed run wrote before its branch moved.
 
-    Where the branch did move, nothing is to be done. No error is raised: what fails now is done
-    another time.
+    If the branch did move, nothing is to be done. No error is raised: a later call repeats failed
+    work.
 
     Returns:
         The files that were changed since. The journal stays until their content is that of a

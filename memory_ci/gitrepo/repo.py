@@ -55,7 +55,7 @@ DEFAULT_NAMES = ("main", "master")
 
 COMMENT_SETTING = "^core\\.comment(char|string)$"
 AUTO_COMMENT = "#;@!$%^&|:"
-"""The characters of which git chooses one for `auto`.
+"""The characters among which git chooses for `auto`.
 
 See builtin/commit.c, adjust_comment_line_char.
 """

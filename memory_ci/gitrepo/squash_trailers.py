@@ -1,7 +1,7 @@
 """Trailers that a squash or a rebase dropped, found in the original commits.
 
 A squash with a message of its own drops the trailers of the commits it joins. Where the repository
-still holds these commits, a merged change is matched with them by what its pull request lists, by
+still holds these commits, a merged change is matched with them by the list of its pull request, by
 its tree or by its patch. A forged match would change the utility of entries. Therefore a ref that
 anybody may push to (refs/pull/7/head) counts only for the change with its number.
 """
@@ -49,7 +49,7 @@ MAX_CARRIERS = 2_000
 MAX_BRANCHES = 200
 MAX_WALK = 20_000  # Unmerged commits, the newest first; older ones are ignored.
 MAX_PATCH = 8_000_000
-"""Bytes: a longer patch gets no id, and patches of so many bytes are in memory together."""
+"""Bytes: a longer patch gets no id, and patches of that size together are in memory at once."""
 
 MAX_PATHS = 1_000
 """Files of a commit that git compares: that a larger one was reverted is not proved."""

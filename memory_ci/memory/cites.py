@@ -139,7 +139,7 @@ def cite_touched(
 
 
 def _read_changes(repo: Repository, places: Sequence[FilePlace]) -> dict[FilePlace, _FileChange]:
-    """Read what commits did to files."""
+    """Read files before and after commits."""
     names = []
     for commit, path in places:
         names += [f"{commit}:{path}", f"{commit}^:{path}"]
@@ -696,7 +696,7 @@ class _Judge:
         paths_by_anchor: Mapping[Anchor, Sequence[str]],
         successors: Mapping[Anchor, str | None],
     ) -> dict[FilePlace, TreeFile]:
-        """Return what files other than the successor were at the commit of each anchor."""
+        """Return files other than the successor, as of the commit of each anchor."""
         places = []
         for anchor, paths in paths_by_anchor.items():
             places += [(anchor.commit, path) for path in paths if path != successors[anchor]]

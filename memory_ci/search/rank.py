@@ -33,7 +33,7 @@ RRF_K = 60  # Cormack, Clarke and Buettcher, SIGIR 2009; Crewship uses the same.
 LEAST_RELEVANCE = 1e-9  # Of a match whose score is no number: it was found nevertheless.
 
 SMALL_LANE = 20
-"""Places. In a smaller lane the lowest score shows too little of what a low score is."""
+"""Places. The lowest score of a smaller lane says too little about low scores."""
 
 
 class Traits(NamedTuple):
@@ -150,8 +150,8 @@ def linear4(cosine: float, traits: Traits) -> float:
 def weigh_outcome(utility: float) -> float:
     """Return T4DM's factor of an outcome for a utility in [0, 1].
 
-    T4DM counts a success 1.2, a failure 0.8, and anything else 1. Our outcome is what feedback says
-    an entry was worth.
+    T4DM counts a success 1.2, a failure 0.8, and anything else 1. Our outcome is the utility by
+    feedback.
     """
     return 0.8 + 0.4 * utility
 

@@ -126,7 +126,7 @@ class UnnamedCheckpoints:
         return self.describe()
 
     def describe(self) -> str:
-        """Return how many checkpoints no commit names and what became of them; "" for none."""
+        """Return the number of checkpoints that no commit names, and their use; "" without any."""
         unmerged_count = len(self.list_unmerged())
         if not self._joined and not unmerged_count:
             return ""

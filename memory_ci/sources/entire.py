@@ -218,7 +218,7 @@ class _Reader:
 
 
 def _list_messages(transcript: bytes) -> list[Any]:
-    """Return the messages of an export, one JSON value; none of a transcript of lines."""
+    """Return the messages of an export, one JSON value; [] for a transcript of lines."""
     return raw.items(raw.decode(transcript), "messages")
 
 

@@ -18,7 +18,7 @@ from memory_ci.records.names import HEADS, short_branch
 CiProvider = Literal["github", "gitlab", "none"]
 BRANCH_EVENTS = ("push", "schedule", "workflow_dispatch")
 BRANCH_SOURCES = ("push", "schedule", "web", "api", "trigger", "pipeline", "parent_pipeline")
-"""What starts a pipeline of a branch (docs.gitlab.com, CI_PIPELINE_SOURCE)."""
+"""The sources of a pipeline of a branch (docs.gitlab.com, CI_PIPELINE_SOURCE)."""
 
 NUMBER = re.compile(r"[1-9][0-9]{0,17}")
 

@@ -44,7 +44,7 @@ LEAST_GIT = (2, 31)
 SKEW = timedelta(minutes=5)  # clocks of two machines may differ by this much
 LOOKED_AT = 50  # newest commits whose dates are compared with the clock
 ENGINES_WITH_REPLIES = ("anthropic", "claude-cli")
-"""The engines whose replies are stored beside the repository."""
+"""The engines whose replies are stored next to the repository."""
 
 FAKE_KEY = "ghp_" + "".join(
     f"{letter}{number}" for number, letter in enumerate("qWzRtYpLkJhGfDsXcV")

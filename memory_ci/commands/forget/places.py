@@ -343,7 +343,7 @@ def list_derived(
 def _forget_derived(
     workspace: Workspace, target: Target, path: Path, where: str, is_note: bool
 ) -> tuple[HeldPlace, bytes | None] | None:
-    """Return what to do with a derived file or a note that waits, None for nothing.
+    """Return the action on a derived file or a waiting note, None for no action.
 
     Args:
         workspace: the repository and its configuration.
@@ -370,7 +370,7 @@ def _forget_derived(
 
 
 def _read(path: Path) -> bytes:
-    """Return the bytes of a file; none of a file that no command reads."""
+    """Return the bytes of a file; b"" if it is unreadable, as for other commands."""
     try:
         return read_regular(path, MAX_FILE_BYTES)
     except OSError:

@@ -296,7 +296,7 @@ def score_efficiency(
     Args:
         questions: how many titles of merged changes were asked of memory.
         unanswered: how many of them found nothing.
-        usage: what jobs were served and used.
+        usage: the use of entries by jobs.
         silence: the reason if there are no questions.
     """
     if not questions:

@@ -33,7 +33,7 @@ _IDLE: dict[tuple[str, bool], list[Connection]] = defaultdict(list)
 class NoSuchDatabaseError(Exception):
     """The database does not exist, or this role may not connect to it.
 
-    The two are not told apart, so that nobody learns of audiences that they may not read.
+    The error does not distinguish the two: nobody learns of audiences that they may not read.
     """
 
 

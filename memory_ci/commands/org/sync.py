@@ -107,7 +107,7 @@ def sync_org(
         now: the present time.
         jobs: how many repositories are read at the same time.
         seconds: how long each git process of a repository may take.
-        dry_run: report what would change, and write nothing.
+        dry_run: report changes, and write nothing.
         advance: is called with the number of repositories done, and of all.
 
     Raises:

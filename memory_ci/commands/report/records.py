@@ -169,7 +169,7 @@ class Overview(msgspec.Struct, frozen=True, kw_only=True):
         commit: the commit whose history counts, "" before the first one.
         cost_usd: the cost of extraction in the weeks shown.
         found_by_model: how many entries a model wrote in these weeks.
-        notes: what could not be read or is left out, one sentence each.
+        notes: sentences on parts that could not be read or are left out.
     """
 
     name: str

@@ -147,7 +147,7 @@ def _find_links(
 def _list_excluded(index: Index, retrieval: Retrieval, request: SearchRequest) -> set[str | None]:
     """List the ids of entries that are superseded, served already, or left out for a reason."""
     # A superseding entry counts even if it cannot be served itself: a norm, or another type.
-    # Sessions stay apart: what one of them noted replaces nothing for another.
+    # Sessions stay apart: a note of one of them replaces nothing for another.
     superseding = list_naming(
         index,
         scopes=None,

@@ -224,7 +224,7 @@ def _render_no_questions(waiting: int) -> str:
 
 
 def _render_done(done: AnsweredReview, *, dry_run: bool) -> Iterator[str]:
-    """Yield the lines that say what answers did."""
+    """Yield lines on the effects of answers."""
     wrote = "Would write" if dry_run else "Wrote"
     promoted = "Would promote" if dry_run else "Promoted"
     committed = "Would commit" if dry_run else "Committed"

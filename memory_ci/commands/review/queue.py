@@ -48,7 +48,7 @@ from memory_ci.records.episode import UseCount
 from memory_ci.text import plural
 
 PROPOSED: frozenset[QuestionKind] = frozenset({"candidate", "quarantined"})
-"""Questions about what was not written."""
+"""Questions about candidates that were not written."""
 
 STALE: frozenset[QuestionKind] = frozenset({"changed", "gone"})
 """Questions about entries whose code has changed."""
@@ -277,9 +277,9 @@ def _build_question(
     Args:
         kind: the kind of question.
         place: the entry.
-        why: why it is asked, for people.
+        why: the reason to ask, for people.
         usage: how often each entry was served and used.
-        subject: what else tells the question apart from others of its kind about the entry.
+        subject: more words to distinguish it from others of its kind about the entry.
     """
     entry = place.entry
     count = usage.get(entry.id)

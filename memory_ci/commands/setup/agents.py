@@ -217,7 +217,7 @@ def plan_agent_removal(
 
 
 def list_parts(root: Path, place: Place = "file") -> Iterator[FoundPart]:
-    """List our parts in the settings of agents, whoever put them there.
+    """List our parts in the settings of agents, no matter who put them there.
 
     Raises:
         UsageError: a file is not valid settings of the agent (agent-settings).
@@ -268,7 +268,7 @@ def answers_for_user(data: bytes, agent: str) -> bool:
     return agent not in hooked_agents
 
 
-# -- the files, and the note of what was made
+# -- the files, and the note of the results
 
 
 def _group_by_file(agent: Agent, root: Path, *places: Place) -> dict[Path, list[Part]]:
@@ -476,7 +476,7 @@ def _remove_parts(
 ) -> str:
     """Return a text without parts of ours; the last that was put in goes first.
 
-    A permission looks the same whoever gave it: it is ours only if the note names it.
+    A permission of anybody looks the same: it is ours only if the note names it.
     """
     if PROGRAM not in text and MODULE[-1] not in text:
         return text

@@ -466,7 +466,7 @@ def _show_files(steps: Sequence[InitStep], dry_run: bool) -> None:
 def _ask(
     current_workspace: Workspace, options: InitOptions, source: str | None
 ) -> tuple[InitOptions, tuple[str, ...], str | None]:
-    """Ask a person what to set up; an empty answer takes the proposal.
+    """Ask a person for the parts to set up; an empty answer accepts the proposal.
 
     Returns:
         The options, the names of agents, and the value of `--ci-source`.

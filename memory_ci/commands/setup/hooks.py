@@ -26,7 +26,7 @@ from memory_ci.memory.workspace import Workspace, work_tree
 from memory_ci.store.steps import InstallStep, StepResult, put_text, read_text
 
 WITH_ARGUMENT = ("prepare-commit-msg", "pre-commit", "pre-push")
-"""Hooks with work of their own, most of which need git's first argument.
+"""Hooks with work of their own. Most need git's first argument.
 
 The other hooks update the index.
 """

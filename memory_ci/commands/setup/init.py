@@ -420,7 +420,7 @@ def set_up_cloud(
     Args:
         workspace: the repository and its configuration.
         name: a key of `CLOUDS`.
-        note: the file that lists what `install` made.
+        note: the file that lists the results of `install`.
         dry_run: write nothing.
 
     Raises:

@@ -149,7 +149,7 @@ def _list_parts(entry: Entry, standing: FeedbackWeights) -> tuple[tuple[str, flo
 def _find_retention(
     entry: Entry, feedback: Sequence[Feedback], today: date
 ) -> tuple[Retrievability | None, list[str]]:
-    """Return what FSRS says of an entry that has feedback, and a note if it is not installed."""
+    """Return the retention by FSRS of an entry with feedback, and a note if it is not installed."""
     try:
         retention = find_retentions([entry], feedback).get(entry.id)
     except UsageError:
