@@ -1,12 +1,13 @@
 """Trust tiers of events: how far their words may support a learning, by their author.
 
 T0  a mark by someone with write access: a trusted author's words that were merged into the default
-    branch, or his `/remember` or `Rejected:` in a review: a mark in them is written T1  words of
-    people who may write to the repository, and of those whose commits were merged: quotable, but a
-    mark in them only proposes; a person's turns in the session of a trusted author T2  an agent's
-    text, the summary of a compaction, whatever its actor: only corroborates T3  bots, tools,
-    everything injected and everything from outside (a fork, someone without write access, the
-    session of an author who is not trusted): only corroborates, never quoted into memory
+    branch, or his `/remember` or `Rejected:` in a review: a mark in them is written
+T1  words of people who may write to the repository, and of those whose commits were merged:
+    quotable, but a mark in them only proposes; a person's turns in the session of a trusted author
+T2  an agent's text, the summary of a compaction, whatever its actor: only corroborates
+T3  bots, tools, everything injected and everything from outside (a fork, someone without write
+    access, the session of an author who is not trusted): only corroborates, never quoted into
+    memory
 """
 
 from __future__ import annotations
