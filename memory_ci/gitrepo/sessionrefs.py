@@ -1,7 +1,7 @@
 """Sessions as git objects: commits without parents under refs/memory-ci/sessions/<agent>/<id>.
 
-No branch, index or work tree is involved, and no hook or signing of the user's takes part. The refs
-refs/memory-ci/pushed/<remote>/<agent>/<id> note what was pushed to a remote. Thus one listing shows
+Neither branch, index and work tree nor hooks and signing of the user are involved. The refs
+refs/memory-ci/pushed/<remote>/<agent>/<id> record pushes to a remote. Thus one listing shows
 whether there is anything to push.
 """
 

@@ -195,8 +195,8 @@ def apply_plan(
         plan: the plan.
         now: the time of the commits.
         in_actions: whether this runs in GitHub Actions, which has another default identity.
-        covers: whether the commits say how far the run came, so that later runs begin there.
-        beside: files that are committed as well.
+        covers: whether later runs begin after the range of the plan.
+        beside: other files to commit.
 
     Raises:
         RepositoryError: ref-moved, if the branch has another tip than the plan was made for;
@@ -300,7 +300,7 @@ def _require_no_objections(workspace: Workspace, plan: Plan, today: date) -> Non
 
 
 def _read_changed_files(workspace: Workspace, plan: Plan) -> dict[str, bytes]:
-    """Read the files that the plan changes, as they are at its base."""
+    """Read from its base the files that the plan changes."""
     paths = []
     for step in plan.steps:
         for change in step.changes:
@@ -329,7 +329,7 @@ def _update_content(content: dict[str, bytes], changed_files: Mapping[str, bytes
 
 
 def _add_files(prepared: list[PreparedCommit], beside: Beside) -> None:
-    """Add files to the first commit, or as a commit of their own if there is none."""
+    """Add files to the first commit; without a commit, they become one."""
     if not prepared:
         prepared.append((beside.message, {}))
     first_files = prepared[0][1]
@@ -337,7 +337,7 @@ def _add_files(prepared: list[PreparedCommit], beside: Beside) -> None:
 
 
 def trim_plan(plan: Plan, quotes: Quotes) -> Plan:
-    """Shorten or remove quotes of people to what the configuration lets out of the run."""
+    """Shorten or remove quotes of people that the configuration does not allow in results."""
     if quotes == "full":
         return plan
 

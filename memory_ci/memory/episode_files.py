@@ -120,7 +120,7 @@ def list_written(workspace: Workspace, plan: Plan) -> tuple[str, ...]:
 
 
 def _fold(base: Snapshot, new: Iterable[EpisodeFile], before: date) -> dict[str, bytes | None]:
-    """Return what folding does to the files of a tree and to new ones.
+    """Return the edits of folding to the files of a tree and to new ones.
 
     A file that cannot be read remains unchanged.
     """
@@ -150,7 +150,7 @@ def _fold(base: Snapshot, new: Iterable[EpisodeFile], before: date) -> dict[str,
 def find_objections(workspace: Workspace, plan: Plan, today: date) -> Iterator[str]:
     """Yield why a plan may not write its episodes.
 
-    Each must be a new file, be what its path says, and be safe to be read by agents.
+    Each must be a new file, fit its path, and be safe to be read by agents.
     """
     if plan.fold_before is not None and plan.fold_before > today:
         yield f"months are not over before {plan.fold_before}"
@@ -176,7 +176,7 @@ def find_objections(workspace: Workspace, plan: Plan, today: date) -> Iterator[s
 
 
 def _check_file(file: EpisodeFile, modes: Mapping[str, str]) -> Iterator[str]:
-    """Yield what is wrong with one file.
+    """Yield the findings on one file.
 
     Args:
         file: the file.

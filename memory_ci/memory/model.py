@@ -39,7 +39,7 @@ MAX_NEAR = 10
 """Number of new entries that are shown with the evidence."""
 
 NOTHING = '{"learnings": []}'
-"""The reply that stands in for a refusal.
+"""The reply in place of a refusal.
 
 The model would refuse again, and the rules still learn from the change.
 """
@@ -51,7 +51,7 @@ class Answer(NamedTuple):
     Attributes:
         text: the reply.
         engine: the name that its entries get as their engine.
-        notice: what the model was not shown.
+        notice: a sentence on evidence that the model was not shown.
     """
 
     text: str
@@ -186,7 +186,7 @@ class Model(NamedTuple):
         settings: its configuration.
         unlanded_usd: the cost of earlier runs whose memory requests have not landed.
         is_metered: whether the engine counts its calls on the meter itself.
-        lacks: what would have to be installed for `auto` to choose a better engine.
+        lacks: the extra that `auto` needs to choose a better engine.
         kept_as: the name of a program whose replies are cached, which is not done for all engines.
         is_reusing: whether a cached reply counts although memory had other entries at the time.
     """

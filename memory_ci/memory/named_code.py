@@ -117,7 +117,7 @@ class _Commit:
             self._find_definitions(tail, code_paths)
 
     def _find_definitions(self, tail: str, code_paths: Iterable[str]) -> None:
-        """Find the definitions of a name, unless so many files hold it that it tells nothing."""
+        """Find the definitions of a name, unless more than MAX_MENTIONS files hold it."""
         paths = [path for path in code_paths if tail in self._texts.get(path, "")]
         if len(paths) > MAX_MENTIONS:
             return

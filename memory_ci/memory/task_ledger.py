@@ -257,9 +257,9 @@ def _read_tellings(workspace: Workspace, ledger: Ledger, rev: str) -> dict[str, 
 
 
 def _shorten_commit(commit: Commit, reverting: Collection[str]) -> Commit:
-    """Leave out what is not needed of a commit, and mask credentials.
+    """Remove unused parts of a commit, and mask credentials.
 
-    The whole message is needed of a revert, else the subject and the first line of the body.
+    Of a revert the whole message is used, else the subject and the first line of the body.
     """
     message = commit.message
     if commit.sha[:SHA_WIDTH] not in reverting:

@@ -29,7 +29,7 @@ VECTOR_WEIGHT = 0.4
 LEAST_RELEVANCE = 1e-9  # Of a match whose score is no number: it was found nevertheless.
 
 SMALL_LANE = 20
-"""Places. In a smaller lane the lowest score shows too little of what a low score is."""
+"""Places. The lowest score of a smaller lane says too little about low scores."""
 
 
 class Traits(NamedTuple):
@@ -123,7 +123,7 @@ OWN_SESSION_FACTOR = 1.5
 
 
 class Weights(msgspec.Struct, frozen=True, kw_only=True):
-    """The factors of an entry besides its relevance; each function is called with the entry.
+    """The factors of an entry other than its relevance; each function is called with the entry.
 
     Attributes:
         prominence: its prominence p, bounded to F(p) = 0.5 + p / (1 + p).
@@ -131,7 +131,7 @@ class Weights(msgspec.Struct, frozen=True, kw_only=True):
             F(importance x recency) / F(importance).
         truth: 1.0 where the cited code is unchanged or moved, 0.5 where it changed, 0 where it is
             gone.
-        utility: what feedback says it is worth, in [0, 1].
+        utility: its worth according to feedback, in [0, 1].
         touched: how often work was about the same code.
         session: the caller's own job.
     """
@@ -154,7 +154,7 @@ def rank(matches: Iterable[Match], weights: Weights, relevance: Lane | None = No
 
     Args:
         matches: the entries that were found.
-        weights: the factors besides relevance.
+        weights: the factors other than relevance.
         relevance: the fused lanes; by default the lexical scores as shares of the best.
     """
     matches = list(matches)
@@ -210,7 +210,7 @@ def _bound(prominence: float) -> float:
 def put_corrections_first(
     hits: Sequence[Hit], contradicted: Callable[[Entry], Iterable[str]]
 ) -> tuple[list[Hit], tuple[Withheld, ...]]:
-    """Move corrections before what they correct, and withhold what they supersede.
+    """Move corrections before the corrected entries, and withhold superseded entries.
 
     A correction takes the best position among its own and those of the entries it corrects. These
     are the entries that it supersedes, directly or through others, and, if its type is corrective,

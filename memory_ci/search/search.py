@@ -172,8 +172,8 @@ def weigh_terms(index: Index, terms: Sequence[str], total: int) -> list[tuple[st
 
     BM25 weighs a term that n of N texts have by log((N - n + 0.5) / (n + 0.5)) (Robertson and
     Zaragoza 2009), and FTS5 by LEAST_IDF where that is not above zero. The factor replaces this
-    weight by that of the same n in LEAST_TOTAL texts. A repeated term counts each time; one that no
-    text has is left out.
+    weight by that of the same n in LEAST_TOTAL texts. A repeated term counts each time; a term that
+    no text has is left out.
 
     Args:
         index: the index.

@@ -356,7 +356,7 @@ def purge(
     remote: str = "",
     dry_run: bool = False,
 ) -> tuple[str, ...]:
-    """Delete captured sessions from this repository, and from a remote if one is named.
+    """Delete captured sessions from this repository, and from a remote, if named.
 
     Args:
         workspace: the workspace.

@@ -25,8 +25,8 @@ from memory_ci.text import plural
 
 KEY = "Entire-Checkpoint"
 GREP = ("--fixed-strings", "--regexp-ignore-case", f"--grep={KEY}:")
-GRACE = timedelta(hours=1)  # How long after a merge a checkpoint of its work may be dated.
-WINDOW = timedelta(days=14)  # How long before a merge its work may have been done.
+GRACE = timedelta(hours=1)  # The latest date of a checkpoint after the merge of its work.
+WINDOW = timedelta(days=14)  # The longest time between work and its merge.
 
 LEAST_TOUCHED = 0.8
 """The share of a checkpoint's files that a change must have where the branch is unknown."""
@@ -104,7 +104,7 @@ class UnnamedCheckpoints:
     def list_unmerged(self) -> tuple[CheckpointSummary, ...]:
         """Return the checkpoints of no change that are too old to be merged any more.
 
-        Those that earlier runs returned are left out.
+        Checkpoints that earlier runs returned are left out.
         """
         if self._base is None:
             return ()
@@ -126,7 +126,7 @@ class UnnamedCheckpoints:
         return self.describe()
 
     def describe(self) -> str:
-        """Return how many checkpoints no commit names and what became of them; "" for none."""
+        """Return the number of checkpoints that no commit names, and their use; "" without any."""
         unmerged_count = len(self.list_unmerged())
         if not self._joined and not unmerged_count:
             return ""

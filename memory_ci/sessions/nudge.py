@@ -143,10 +143,10 @@ class _Past(NamedTuple):
 
 
 def _look_back(workspace: Workspace, rev: str) -> _Past:
-    """Return the work along first parents, where a merge stands for all its commits.
+    """Return the work along first parents, with each merge in place of its commits.
 
     So a branch that changed memory long ago changes it when it is merged. A merge with work counts
-    as one piece, for it holds one or more.
+    as one piece of work.
     """
     settings = workspace.config.nudge
     count = 0

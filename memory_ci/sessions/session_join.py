@@ -44,7 +44,7 @@ ENTIRE = ("refs/heads/entire/checkpoints/v1", "refs/remotes/origin/entire/checkp
 NOTES = ("refs/notes/ai", "refs/remotes/origin/notes/ai")
 
 COMMITTED = re.compile(r"(?:.*/)?(?:\.specstory/history/[^/]+\.md|\.aider\.chat\.history\.md)")
-"""Paths of transcripts that teams commit beside their code."""
+"""Paths of transcripts that teams commit along with their code."""
 
 MAX_TRANSCRIPT = 64 * 1024 * 1024
 """Bytes of one transcript, note or checkpoint file that is read from a commit."""
@@ -111,7 +111,7 @@ class SessionFinder:
 
     Attributes:
         captured: the sessions captured into refs.
-        problems: messages on what could not be read.
+        problems: messages on sources that could not be read.
     """
 
     def __init__(
@@ -266,7 +266,7 @@ class SessionFinder:
                 yield self._join(session, how, merged.tip)
 
         branch = find_branch_of(merged, request)
-        # Checkpoints without a trailer come from folded commits: whoever folds may write here.
+        # Checkpoints without a trailer come from folded commits: people who fold may write here.
         if request is None or not is_outside(request, request.permission):
             yield from self._iter_unnamed_checkpoints(merged, branch)
         if branch:
@@ -455,7 +455,7 @@ class SessionFinder:
         """Yield the sessions that edited the files of a change whose branch is unknown.
 
         Such changes are pushed, or squashed by hand. The rule is that of `active_session` for
-        commits that people make, as far as a digest allows.
+        commits that people make, within the limits of a digest.
         """
         for commit in merged.commits:
             for session in self._local_sessions:
@@ -601,7 +601,7 @@ class _Branch:
 
 
 def _event_key(session: Session, event: Event) -> tuple[object, ...]:
-    """Return what all copies of an event share: its id, else its time, actor, kind and text.
+    """Return a key that all copies of an event share: its id, else time, actor, kind and text.
 
     Line numbers are no part of it: they differ between copies, and one line may hold two events.
     """
@@ -631,7 +631,7 @@ class CapturedSessions:
     """The sessions kept in refs of a repository.
 
     Attributes:
-        problems: messages on what was not read.
+        problems: messages on sessions that were not read.
     """
 
     def __init__(self, workspace: Workspace) -> None:

@@ -151,7 +151,7 @@ def capture_command(
 def _capture(
     path: str | None, agent: str, dry_run: bool, as_json: bool, is_silent: bool = False
 ) -> None:
-    """Capture a transcript and print what was stored.
+    """Capture a transcript and print the result.
 
     Args:
         path: the transcript, `-` for a hook's input that names it, None for the newest one.

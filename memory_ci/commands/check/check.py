@@ -116,7 +116,7 @@ def _select_episodes(listed: Sequence[TreeFile]) -> list[TreeFile]:
 
 
 def _refuse_other_paths(wanted_paths: Set[str], files: Iterable[TreeFile]) -> None:
-    """Raise UsageError (not-a-memory-file) if a path is none of the files of a view."""
+    """Raise UsageError (not-a-memory-file) if a path is not a file of the view."""
     other_paths = wanted_paths - {readable_path(file) for file in files}
     if other_paths:
         message = f"{min(other_paths)} is not a memory file of this view"

@@ -131,7 +131,7 @@ def _to_json(report: CheckReport) -> dict[str, Any]:
 
 
 def _show_fixes(adopted: Sequence[Adopted], moved: Sequence[Moved], dry_run: bool) -> None:
-    """Print what `check --fix` did, or would do."""
+    """Print the edits that `check --fix` made, or would make."""
     gave = "would give" if dry_run else "gave"
     for heading in adopted:
         fields = ", ".join(heading.fields) or "a front matter"

@@ -1,4 +1,4 @@
-"""Checks of memory files, of their index and vectors, of sessions, and of what was recorded."""
+"""Checks of memory files, of their index and vectors, of sessions, and of records of runs."""
 
 from __future__ import annotations
 

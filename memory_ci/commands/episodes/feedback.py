@@ -200,7 +200,7 @@ def _normalise_ref(ref: str) -> str:
 
 
 def _find_episode(episodes: Sequence[Episode], ref: str) -> Episode | None:
-    """Return the episode of a reference, None if there is none."""
+    """Return the episode of a reference, or None."""
     match = REF.fullmatch(ref)
     if match is None:
         return None

@@ -319,7 +319,7 @@ def _list_renames(
         sha = episode.action.commit
         if not existing.issuperset(episode.action.files) and re.fullmatch(SHORT_ID, sha):
             shas.append(f"{sha}^{{commit}}")
-    commits = [sha for sha in find_objects(workspace.repo, shas) if sha]  # as far as they exist
+    commits = [sha for sha in find_objects(workspace.repo, shas) if sha]  # those that exist
     return list_renames(workspace.repo, commits, commit) if commits else {}
 
 

@@ -194,7 +194,7 @@ def _as_utc(time: datetime) -> datetime:
 def answer_set(
     data: RetrievalSet, config: Config, clock: Timer, embedder: EmbedderChoice | None = None
 ) -> Iterator[QueryAnswer]:
-    """Yield the answer to each query of a set, from what its group had learned by then.
+    """Yield the answer to each query of a set, from the entries of its group at that time.
 
     Each is followed by the answer to a query of another group, which has no name, and which
     memory should not be able to answer.

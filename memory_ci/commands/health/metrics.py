@@ -294,7 +294,7 @@ def score_efficiency(
     Args:
         questions: how many titles of merged changes were asked of memory.
         unanswered: how many of them found nothing.
-        usage: what jobs were served and used.
+        usage: the use of entries by jobs.
         silence: the reason if there are no questions.
     """
     if not questions:
@@ -442,7 +442,7 @@ def find_similar_entries(
 
 WORN_OUT_DAYS = 180  # The age at which Crewship's decay reaches its floor.
 LINKS = 3  # Crewship links an entry with at most this many others.
-TOP_K = 5  # How many entries Crewship's recall returns by default.
+TOP_K = 5  # Entries that Crewship's recall returns by default.
 NEWER = "Let memory learn from newer work: `memory-ci record`, `memory-ci add`."
 SCATTERED = "See whether all of it is still of use: `memory-ci list`, `memory-ci retire`."
 UNLINKED = (

@@ -79,7 +79,7 @@ class Ranked(msgspec.Struct, frozen=True):
         relevance: the fused lanes, or the lexical lane if only that answered.
         cosines: the vector lane.
         mode: which lanes answered.
-        reason: what one of the lanes lacks.
+        reason: why a lane did not answer fully.
     """
 
     matches: tuple[Match, ...]

@@ -75,7 +75,7 @@ class _Session(msgspec.Struct, frozen=True):
     served: frozenset[str] | None = None
 
     def is_new(self, item: Given) -> bool:
-        """Tell whether the session was not served an item; a path is what memory holds of it."""
+        """Tell whether the session was not served an item; a path means the memory about it."""
         if self.served is None:
             return True
         from memory_ci.sessions.session_note import fingerprint
@@ -102,7 +102,7 @@ class _Job(msgspec.Struct, frozen=True):
 
 
 class _Norms(msgspec.Struct, frozen=True):
-    """Institutional memory: all of it, and what of it fits its part of the budget.
+    """Institutional memory: all of it, and the part that fits its share of the budget.
 
     Attributes:
         served_before: how many norms the session was served before.
@@ -333,7 +333,7 @@ def _rank_entries(job: _Job, norms: _Norms) -> Ranked:
         )
     _note_vector_lane(job, embedder, ranked)
 
-    # Institutional memory is ranked only as far as it does not fit its own budget.
+    # Only the institutional memory beyond its own budget is ranked.
     hits = []
     for hit in ranked.hits:
         located = hit.located
@@ -469,7 +469,7 @@ def _fit_to_budget(
 def _add_notes(
     retrieval: Retrieval, job: _Job, ranked: Ranked, selection: _Selection, budget: int
 ) -> Retrieval:
-    """Add what the caller should know of how the task was answered."""
+    """Add notes for the caller on how the task was answered."""
     notes = [job.view.note] if job.view.note else []
     notes += [note for note in job.request.notes if note]
     if ranked.mode == "degraded":
@@ -511,7 +511,7 @@ def _explain_silence(retrieval: Retrieval, about: str | None, overhead: int) -> 
         yield f"{count} found, but no room: with the smallest it takes {least} characters."
 
 
-# -- what extends a retrieval
+# -- extensions of a retrieval
 
 
 def _add_related(retrieval: Retrieval, job: _Job, tree: str | None, budget: int) -> Retrieval:
@@ -536,7 +536,7 @@ def _add_related(retrieval: Retrieval, job: _Job, tree: str | None, budget: int)
 
 
 def _add_hints(retrieval: Retrieval, job: _Job) -> Retrieval:
-    """Add what git history says of the task if few entries are served.
+    """Add hints of git history on the task if few entries are served.
 
     A file gets no hints. Nor does a moment of the past, which did not know later merges.
     """

@@ -1,5 +1,5 @@
-"""The feature `review`: what memory asks of people, and what their answers do.
+"""The feature `review`: questions of memory to people, and commits of their answers.
 
-Commands: `review`, `candidates`. `queue` finds the questions, `priority` orders them, `review` turns answers
-into a plan and commits it.
+Commands: `review`, `candidates`. `queue` finds the questions, `priority` orders them, `review`
+turns answers into a plan and commits it.
 """

@@ -1,4 +1,4 @@
-"""The commands review and candidates: one list of what memory asks of people, and their answers."""
+"""The commands review and candidates: one list of questions to people, and their answers."""
 
 from __future__ import annotations
 
@@ -50,10 +50,10 @@ def _options(command: Callable[..., Any]) -> Callable[..., Any]:
 def review_command(**arguments: Any) -> None:  # noqa: ANN401 - those of `_run`, each as its option makes it
     """Answer what memory asks of people: a few questions a week, the most useful first.
 
-    Candidates, what was quarantined, entries whose code has changed or is gone, that contradict another, that are given
-    and never used, or that hold in any repository. Your answers are one commit by you; what is retired is another. What
-    nobody answers is not asked again for 90 days. With an answer or --json, and where nobody can answer, you are asked
-    nothing.
+    Candidates, what was quarantined, entries whose code has changed or is gone, that contradict
+    another, that are given and never used, or that hold in any repository. Your answers are one
+    commit by you; what is retired is another. What nobody answers is not asked again for 90 days.
+    With an answer or --json, and where nobody can answer, you are asked nothing.
 
     \b
     Example:
@@ -68,12 +68,14 @@ def review_command(**arguments: Any) -> None:  # noqa: ANN401 - those of `_run`,
 @flag("--all", "show_all", help=f"List all, not the best {MAX_SUGGESTIONS} alone.")
 @_options
 def candidates_command(**arguments: Any) -> None:  # noqa: ANN401 - those of `_run`, each as its option makes it
-    """List what may be worth learning, to accept or to decline: what is new in `review`, whatever was asked before.
+    """List what may be worth learning, to accept or to decline.
 
-    These are sentences of merged work that nobody marked, found again in the work of the last record run and after it,
-    or since --since. What was said in several changes comes first. What you accept becomes a note in the inbox with its
-    quote and your name; what you decline becomes a line of .memory/rejected.txt: one commit by you. With
-    --edit, leave the editor without saving, or save nothing, and nothing is accepted.
+    It is what is new in `review`, whatever was asked before. These are sentences of merged work
+    that nobody marked, found again in the work of the last record run and after it, or since
+    --since. What was said in several changes comes first. What you accept becomes a note in the
+    inbox with its quote and your name; what you decline becomes a line of .memory/rejected.txt: one
+    commit by you. With --edit, leave the editor without saving, or save nothing, and nothing is
+    accepted.
 
     \b
     Example:
@@ -109,7 +111,7 @@ def _run(
         keep: numbers or ids of entries that hold.
         retire: numbers or ids of entries that do not hold.
         never: numbers of questions that are not asked again.
-        edit: reword in an editor what is accepted or kept.
+        edit: reword accepted or kept texts in an editor.
         fetch: fetch captured sessions first.
         dry_run: commit nothing.
         as_json: print JSON.
@@ -222,7 +224,7 @@ def _render_no_questions(waiting: int) -> str:
 
 
 def _render_done(done: AnsweredReview, *, dry_run: bool) -> Iterator[str]:
-    """Yield the lines that say what answers did."""
+    """Yield lines on the effects of answers."""
     wrote = "Would write" if dry_run else "Wrote"
     promoted = "Would promote" if dry_run else "Promoted"
     committed = "Would commit" if dry_run else "Committed"
@@ -254,7 +256,7 @@ def _choose(listed: Sequence[Question], word: str) -> Question:
 
 
 def _text_of(question: Question) -> tuple[str, str]:
-    """Return the title and the body of what a question is about."""
+    """Return the title and the body of the candidate or entry of a question."""
     if question.suggestion:
         return question.title, question.suggestion.candidate.body
     return question.title, question.located.entry.body if question.located else ""
@@ -304,7 +306,7 @@ def _render_question(number: int, question: Question) -> Iterator[str]:
 
 
 def _describe_question(question: Question) -> Iterator[str]:
-    """Yield what a question is about, then why it is asked and where it comes from."""
+    """Yield the subject of a question, then its reason and its source."""
     if question.located:
         place = question.located
         yield f"{place.entry.id[:8]} {question.title} ({place.path}:{place.line})"

@@ -90,8 +90,8 @@ class InitStep(msgspec.Struct, frozen=True):
 
     Attributes:
         path: the file, relative to the top of the work tree.
-        result: what was done; `left` by `uninit` is a file of ours that stays.
-        remark: what a person should know or do.
+        result: the action taken; `left` by `uninit` is a file of ours that stays.
+        remark: a remark for the person, such as a next step.
         diff: the unified diff of the edit.
     """
 
@@ -419,7 +419,7 @@ def set_up_cloud(
     Args:
         workspace: the repository and its configuration.
         name: a key of `CLOUDS`.
-        note: the file that lists what `install` made.
+        note: the file that lists the results of `install`.
         dry_run: write nothing.
 
     Raises:

@@ -21,7 +21,7 @@ class CountedFeedback(msgspec.Struct, frozen=True):
     Attributes:
         delta: the change before the utility was bounded to [0, 1].
         value: the utility after the event.
-        episode: the id of the episode that it came with, "" if there is none.
+        episode: the id of the episode that it came with, or "".
     """
 
     at: datetime
@@ -104,7 +104,7 @@ class Graph(msgspec.Struct, frozen=True):
         center: the id of the entry.
         nodes: the entries around it, the nearest first.
         edges: relations between the nodes.
-        notes: sentences on how it was found, and on what is left out.
+        notes: sentences on how it was found, and on omitted entries.
     """
 
     center: str

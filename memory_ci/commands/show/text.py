@@ -36,7 +36,7 @@ def render_why(why: Why) -> str:
 
 
 def _describe_entry(why: Why) -> Iterator[str]:
-    """Say what the entry is and where it comes from."""
+    """Describe the entry and its origin."""
     located = why.located
     entry = located.entry
     yield f"{entry.id[:8]} {shorten(entry.title, MAX_TITLE)}"
@@ -55,7 +55,7 @@ def _describe_entry(why: Why) -> Iterator[str]:
 
 
 def _sum_up(why: Why) -> Iterator[str]:
-    """Say in words what the figures come to."""
+    """Sum up the figures in words."""
     entry = why.located.entry
     weight = _describe_weight(dict(why.parts))
     reinforced = "never reinforced"
