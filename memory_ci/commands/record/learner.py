@@ -18,7 +18,7 @@ from memory_ci.commands.record.gatherer import Gathered, RecordRun, find_window
 from memory_ci.errors import EngineError, RepositoryError, UnreadableMemoryError, UsageError
 from memory_ci.evidence.content import redact
 from memory_ci.evidence.ingestion import collect
-from memory_ci.extraction.cites import name_places
+from memory_ci.extraction.cites import find_named_places
 from memory_ci.extraction.engines.rules import RulesEngine
 from memory_ci.extraction.entries import (
     EARLIEST,
@@ -492,7 +492,7 @@ class Learner:
             return ""
         changed = list_changed(evidence.pieces)
         spoken = "\n".join(f"{turn.text}\n{turn.before}" for turn in turns)
-        paths = list(name_places(spoken, changed))
+        paths = list(find_named_places(spoken, changed))
         for turn in turns:
             paths += [path for path in turn.paths if path in changed]
         paths = list(dict.fromkeys(paths))[:MAX_CHANGED_FILES]
