@@ -18,7 +18,7 @@ from memory_ci.extraction.entries import (
     base_importance,
     check_entry,
     derive_scope,
-    target_of,
+    find_target,
     to_entry,
 )
 from memory_ci.extraction.gate import check_candidate
@@ -240,7 +240,7 @@ class Judge:
             domain=defaults.domain,
             importance=min(_find_importance(learning, quoted), MAX_IMPORTANCE),
             scope=self._choose_scope(
-                learning.scope or target_of(extraction_scope, self.case.pieces)
+                learning.scope or find_target(extraction_scope, self.case.pieces)
             ),
             extraction_scope=extraction_scope,
             quotes=self._make_quotes(learning),

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from memory_ci.extraction.gate import BODY_WIDTH, TITLE_WIDTH
-from memory_ci.extraction.injection import name_steering
+from memory_ci.extraction.injection import find_foreign_steering
 from memory_ci.extraction.markers import (
     BULLET,
     CONVENTIONAL,
@@ -526,7 +526,7 @@ def _find_steering_action(sentence: str) -> str | None:
     for rule in STEERING_RULES:
         if rule.pattern.search(sentence):
             return rule.action
-    return name_steering(sentence)
+    return find_foreign_steering(sentence)
 
 
 # -- decision records

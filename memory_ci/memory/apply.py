@@ -20,7 +20,7 @@ from memory_ci.anchors.anchors import parse_anchor
 from memory_ci.errors import FindingsError, RepositoryError, UsageError
 from memory_ci.extraction.cites import SHA_WIDTH
 from memory_ci.extraction.entries import (
-    EARLIEST,
+    EARLIEST_DATE,
     MAX_IMPORTANCE,
     check_entry,
     list_texts,
@@ -579,7 +579,7 @@ class _PlanChecker:
         if not _is_fresh(entry):
             yield "not an entry as it is when it is new"
         if not (self._is_valid_day(entry.created_at) and self._is_valid_day(entry.last_reinforced)):
-            yield f"its dates are not between {EARLIEST} and {self._today}"
+            yield f"its dates are not between {EARLIEST_DATE} and {self._today}"
         if entry.importance > MAX_IMPORTANCE:
             yield f"its importance is over {MAX_IMPORTANCE}"
         if find_forgotten(self._tombstones, Located(entry, change.path, 0, PROJECT)):
@@ -597,7 +597,7 @@ class _PlanChecker:
                 yield f"words that it quotes do not stand in {quote.partition(' ')[0]}"
 
     def _is_valid_day(self, day: date | None) -> bool:
-        return day is not None and EARLIEST <= day <= self._today
+        return day is not None and EARLIEST_DATE <= day <= self._today
 
     def _is_grounded(self, quote: str) -> bool:
         """Return whether the origin of a quote holds its words, but for white space and masks.

@@ -25,7 +25,7 @@ from memory_ci.anchors.anchors import (
 )
 from memory_ci.anchors.named_parts import anchor_parts
 from memory_ci.anchors.subjects import choose_touched, find_named, list_touched
-from memory_ci.extraction.cites import name_places
+from memory_ci.extraction.cites import find_named_places
 from memory_ci.gitrepo.blobs import TreeFile, list_worktree, read_files, tree_at
 from memory_ci.gitrepo.log import (
     MAX_WORDS,
@@ -185,7 +185,7 @@ def _choose_places(
 ) -> list[tuple[str, str | None]]:
     """Return the paths that a text is about, each with a definition, or None for the whole file."""
     touched = list_touched(texts_before, texts_after)
-    named_paths = name_places(prose, paths).keys()
+    named_paths = find_named_places(prose, paths).keys()
     definitions = choose_touched(prose, touched, named_paths)
     if definitions:
         return [(definition.path, definition.name) for definition in definitions]

@@ -147,7 +147,7 @@ def _find_entry(workspace: Workspace, entry_id: str, *, is_certain: bool) -> For
     evidence = [line for line in entry.evidence if not line.startswith("accepted ")]
     quotes = [line.partition(" ")[2] for line in evidence]
     texts = [entry.title, entry.body, *quotes]
-    return ForgetSubject("entry", tuple(tombstones.long_enough(texts)), entry.id)
+    return ForgetSubject("entry", tuple(tombstones.choose_kinds(texts)), entry.id)
 
 
 def _unknown_entry(workspace: Workspace, entry_id: str) -> UsageError:

@@ -18,15 +18,15 @@ from memory_ci.commands.record.gatherer import Gathered, RecordRun, find_window
 from memory_ci.errors import EngineError, RepositoryError, UnreadableMemoryError, UsageError
 from memory_ci.evidence.content import redact
 from memory_ci.evidence.ingestion import collect
-from memory_ci.extraction.cites import name_places
+from memory_ci.extraction.cites import find_named_places
 from memory_ci.extraction.engines.rules import RulesEngine
 from memory_ci.extraction.entries import (
-    EARLIEST,
+    EARLIEST_DATE,
     common_directory,
     content_key,
     entry_id,
     find_aka,
-    list_changed,
+    list_changed_files,
     to_entry,
 )
 from memory_ci.extraction.judge import JudgedCase, judge_reply
@@ -474,7 +474,7 @@ class Learner:
         directory = common_directory(evidence.pieces)
         project = find_project(directory, self._run.phases)
         has_file = self._draft.path_of(ScopeOf("team", project)) is not None
-        changed = list_changed(evidence.pieces)
+        changed = list_changed_files(evidence.pieces)
         return JudgedCase(
             label=work.label,
             project=f"team:{project}" if project and has_file else self._draft.home_of(directory),
@@ -495,9 +495,9 @@ class Learner:
         turns = [piece for piece in evidence.pieces if piece.session and piece.actor == "human"]
         if not turns or not work.start:
             return ""
-        changed = list_changed(evidence.pieces)
+        changed = list_changed_files(evidence.pieces)
         spoken = "\n".join(f"{turn.text}\n{turn.before}" for turn in turns)
-        paths = list(name_places(spoken, changed))
+        paths = list(find_named_places(spoken, changed))
         for turn in turns:
             paths += [path for path in turn.paths if path in changed]
         paths = list(dict.fromkeys(paths))[:MAX_CHANGED_FILES]
@@ -516,7 +516,7 @@ class Learner:
         return [place.entry for place in self._draft.kept if is_covered(wanted, place.scope)]
 
     def _build_entry(self, candidate: Candidate, work: WorkItem) -> Entry:
-        day = min(max(work.day, EARLIEST), self._run.today)
+        day = min(max(work.day, EARLIEST_DATE), self._run.today)
         aka = find_aka(candidate.title, candidate.body, work.called, candidate.aka)
         entry = to_entry(
             candidate, entry_id=entry_id(candidate), today=self._run.today, merged_on=day, aka=aka
