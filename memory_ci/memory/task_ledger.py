@@ -19,7 +19,7 @@ from memory_ci.gitrepo.blobs import TreeFile, read_files, tree_at
 from memory_ci.gitrepo.forges import find_branch
 from memory_ci.gitrepo.history import HistoryRange, iter_merged_changes
 from memory_ci.gitrepo.log import find_lines, follow_renames, list_renames
-from memory_ci.lifecycle.episodes import WORSE, combine
+from memory_ci.lifecycle.episodes import OUTCOMES_BY_SEVERITY, combine
 from memory_ci.lifecycle.reverts import (
     SOON,
     find_mends,
@@ -126,7 +126,8 @@ class EpisodeOutcomes:
         episode = self._find_episode(task, shas)
         if episode is None or episode.outcome == task.outcome:
             return task
-        is_worse = WORSE.index(episode.outcome) > WORSE.index(task.outcome)
+        severity = OUTCOMES_BY_SEVERITY.index
+        is_worse = severity(episode.outcome) > severity(task.outcome)
         if (is_worse and not _is_declined(episode)) or episode.id in self._amended_ids:
             return replace(task, outcome=episode.outcome, why="")
         return task

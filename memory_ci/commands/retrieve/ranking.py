@@ -364,7 +364,7 @@ def find_feedback_weights(
     if not counted:
         return FeedbackWeights(today, config.prominence.decay)
     # Loaded only for entries that have feedback.
-    from memory_ci.lifecycle.episodes import pass_on
+    from memory_ci.lifecycle.episodes import move_to_heirs
     from memory_ci.lifecycle.utility import job_of, replay_some
 
     feedback = [event for event, _ in counted]
@@ -373,7 +373,7 @@ def find_feedback_weights(
         if event.kind == "ignored":
             shares[job_of(event)] = count
     utilities = replay_some(feedback, shares, heirs)
-    inherited = pass_on(feedback, heirs)
+    inherited = move_to_heirs(feedback, heirs)
     return make_standing(entries_by_id.values(), inherited, utilities, config, today)
 
 

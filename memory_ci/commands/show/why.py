@@ -67,7 +67,7 @@ def explain_entry(workspace: Workspace, prefix: str, today: date, at: str | None
     entry = located.entry
     heirs = lifecycle_episodes.find_heirs_among(other.entry for other in all_located)
     events = lifecycle_episodes.list_feedback(episodes.tellings)
-    feedback = lifecycle_episodes.pass_on(events, heirs)
+    feedback = lifecycle_episodes.move_to_heirs(events, heirs)
     usage = _count_usage(entry, episodes, heirs)
     utilities = replay(events, config.episodes.ignored_policy, heirs=heirs)
     standing = make_standing([entry], feedback, utilities, config, today)
@@ -195,7 +195,7 @@ def _map_episodes(
     """Map the key of each feedback event to its episode, the first of several."""
     episodes: dict[object, Episode] = {}
     for episode in reversed(lifecycle_episodes.combine(tellings)):
-        for event in lifecycle_episodes.pass_on(episode.feedback, heirs):
+        for event in lifecycle_episodes.move_to_heirs(episode.feedback, heirs):
             episodes[lifecycle_episodes.event_key(event)] = episode
     return episodes
 
