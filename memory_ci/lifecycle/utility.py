@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 import msgspec
 
 from memory_ci.errors import UsageError
-from memory_ci.lifecycle.episodes import NO_HEIRS, Heirs, pass_on, unique_events
+from memory_ci.lifecycle.episodes import NO_HEIRS, Heirs, move_to_heirs, unique_events
 from memory_ci.records.entry import NO_FEEDBACK
 from memory_ci.records.episode import Feedback, UseCount
 
@@ -93,7 +93,7 @@ def replay_some(
         shares: among how many entries the price of being ignored is split, by `job_of`.
         heirs: which entries inherit the feedback of entries that are gone.
     """
-    steps = _replay(pass_on(feedback, heirs), shares, NO_FEEDBACK)
+    steps = _replay(move_to_heirs(feedback, heirs), shares, NO_FEEDBACK)
     return {step.said.id: step.utility for step in steps}
 
 
@@ -119,7 +119,7 @@ def list_turns(
     shares: Counter[object] = Counter()
     ignored = {(job_of(event), event.id) for event in events if event.kind == "ignored"}
     shares.update(job for job, _ in ignored)
-    return _replay(pass_on(events, heirs), shares, start)
+    return _replay(move_to_heirs(events, heirs), shares, start)
 
 
 def _replay(

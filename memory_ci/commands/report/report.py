@@ -183,7 +183,7 @@ def gather_report(
     )
     heirs = episode_rules.find_heirs_among(located.entry for located in memory.located)
     usage = episode_rules.count_usage(inputs.episodes, heirs)
-    feedback = episode_rules.pass_on(episode_rules.list_feedback(tellings), heirs)
+    feedback = episode_rules.move_to_heirs(episode_rules.list_feedback(tellings), heirs)
     questions = _list_questions(workspace, now, notes)
     notes += _note_findings(memory.findings)
     if len(questions) > MAX_QUESTIONS:

@@ -167,7 +167,7 @@ def _map_episodes(
     """Map the key of each feedback event to its episode, the first of several."""
     episodes: dict[object, Episode] = {}
     for episode in reversed(lifecycle_episodes.combine(tellings)):
-        for event in lifecycle_episodes.pass_on(episode.feedback, heirs):
+        for event in lifecycle_episodes.move_to_heirs(episode.feedback, heirs):
             episodes[lifecycle_episodes.event_key(event)] = episode
     return episodes
 
