@@ -17,7 +17,7 @@ from memory_ci.evidence.window import choose
 from memory_ci.extraction.engines import Engine, choose_engine
 from memory_ci.extraction.engines.meter import Meter
 from memory_ci.extraction.engines.replay import KeptReplies
-from memory_ci.extraction.engines.rules import is_telling
+from memory_ci.extraction.engines.rules import has_learning_signs
 from memory_ci.extraction.support import QUOTABLE
 from memory_ci.gitrepo.history import list_versions, sum_costs
 from memory_ci.gitrepo.repo import Repository, find_objects
@@ -107,7 +107,7 @@ class Asker:
         if not any(piece.trust in QUOTABLE for piece in evidence.pieces):
             return None
 
-        window = choose(evidence, self._budget, is_telling)
+        window = choose(evidence, self._budget, has_learning_signs)
         active_entries = [entry for entry in written if entry.status == "active"]
         new_entries = [entry for entry in active_entries if entry.id not in self._existing_ids]
         near_titles = _choose_near(new_entries, window.pieces)

@@ -22,7 +22,7 @@ from memory_ci.extraction.engines.faults import (
     CallFailure,
     Clock,
     explain,
-    names_output_config,
+    refuses_output_config,
     scrub,
 )
 from memory_ci.extraction.engines.meter import Meter, read_usage
@@ -222,7 +222,7 @@ class AnthropicEngine:
         try:
             return client.messages.create(**self.build_parameters(prompt), timeout=seconds)
         except Exception as error:
-            if not (self._takes_schema and names_output_config(error)):
+            if not (self._takes_schema and refuses_output_config(error)):
                 raise
         self._takes_schema = False
         self.meter.add_try()
