@@ -16,7 +16,7 @@ from memory_ci.errors import EngineError, UsageError
 from memory_ci.evidence.window import choose
 from memory_ci.extraction.engines import Engine, choose_engine
 from memory_ci.extraction.engines.meter import Meter
-from memory_ci.extraction.engines.replay import KeptReplies
+from memory_ci.extraction.engines.replay import CachingEngine
 from memory_ci.extraction.engines.rules import has_learning_signs
 from memory_ci.extraction.support import QUOTABLE
 from memory_ci.gitrepo.history import list_versions, sum_costs
@@ -217,7 +217,7 @@ class Model(NamedTuple):
         if self.kept_as or self.name in ("anthropic", "claude-cli"):
             name = f"{self.name}-{self.settings.provider}-{self.settings.model}{self.kept_as}"
             directory = kept / re.sub(r"[^\w.-]+", "-", name)
-            engine = KeptReplies(engine, directory, is_reusing=self.is_reusing)
+            engine = CachingEngine(engine, directory, is_reusing=self.is_reusing)
         meter = None if self.is_metered else self.meter
         return Asker(self.name, engine, meter, self.settings.prompt_tokens, existing)
 
