@@ -27,9 +27,9 @@ from memory_ci.extraction.engines import Engine
 from memory_ci.extraction.engines.anthropic_api import (
     AnthropicEngine,
     Batch,
+    fetch_results,
     is_configured,
     poll,
-    results,
     submit,
 )
 from memory_ci.extraction.engines.meter import cost, cost_bound
@@ -278,7 +278,7 @@ class Backfill:
         with self._model() as (model, engine):
             found: dict[str, EngineReply | EngineError] = {}
             for batch in sent.batches:
-                found |= results(engine, batch) if batch.model == model.settings.model else {}
+                found |= fetch_results(engine, batch) if batch.model == model.settings.model else {}
             answers = BatchReplies(engine, sent.known, found)
             plan = self._plan(model, answers)
         return replace(plan, problems=(*plan.problems, *answers.problems))
