@@ -16,8 +16,8 @@ from memory_ci.errors import EngineError, UsageError
 from memory_ci.evidence.window import choose
 from memory_ci.extraction.engines import Engine, choose_engine
 from memory_ci.extraction.engines.meter import Meter
-from memory_ci.extraction.engines.replay import KeptReplies
-from memory_ci.extraction.engines.rules import is_telling
+from memory_ci.extraction.engines.replay import CachingEngine
+from memory_ci.extraction.engines.rules import has_learning_signs
 from memory_ci.extraction.support import QUOTABLE
 from memory_ci.gitrepo.history import list_versions, sum_costs
 from memory_ci.gitrepo.repo import Repository, find_objects
@@ -107,7 +107,7 @@ class Asker:
         if not any(piece.trust in QUOTABLE for piece in evidence.pieces):
             return None
 
-        window = choose(evidence, self._budget, is_telling)
+        window = choose(evidence, self._budget, has_learning_signs)
         active_entries = [entry for entry in written if entry.status == "active"]
         new_entries = [entry for entry in active_entries if entry.id not in self._existing_ids]
         near_titles = _choose_near(new_entries, window.pieces)
@@ -217,7 +217,7 @@ class Model(NamedTuple):
         if self.kept_as or self.name in ("anthropic", "claude-cli"):
             name = f"{self.name}-{self.settings.provider}-{self.settings.model}{self.kept_as}"
             directory = kept / re.sub(r"[^\w.-]+", "-", name)
-            engine = KeptReplies(engine, directory, is_reusing=self.is_reusing)
+            engine = CachingEngine(engine, directory, is_reusing=self.is_reusing)
         meter = None if self.is_metered else self.meter
         return Asker(self.name, engine, meter, self.settings.prompt_tokens, existing)
 
