@@ -3,7 +3,7 @@
     python -m benchmarks.feedback HISTORY
 
 HISTORY is a git repository with a long history; it is cloned, and nothing is written into it. After each step the rank
-of the entry, its utility and the last lines of `memory-ci why` are printed: all of it from the commits alone, for the
+of the entry, its utility and the last lines of `memory-ci show ID --why` are printed: all of it from the commits alone, for the
 index is thrown away before each look.
 """
 

@@ -21,7 +21,7 @@ from memory_ci.text import yaml_fault
 T = TypeVar("T")
 CONFIG_FILE = ".memory-ci.yaml"
 POLICY_FILE = ".memory/policy.yaml"
-"""The policy of `extends`, as `memory-ci policy` fetched it: hooks read it without a network."""
+"""The policy of `extends`, as `memory-ci init --policy` fetched it: hooks read it without a network."""
 MAX_BYTES = 64 * 1024
 MAX_DEPTH = 8
 MAX_STARS = 3  # `**` in one pattern; more match slowly, and fewer can say the same.
@@ -114,7 +114,7 @@ def narrow(config: Config, policy: bytes | None, required: str = "") -> Config:
             f"MEMORY_CI_POLICY asks for the policy sha256:{required[:12]}, "
             "which is not extended here"
         )
-        hint = "Run `memory-ci policy SOURCE@REV` with what your platform names, and commit."
+        hint = "Run `memory-ci init --policy SOURCE@REV` with what your platform names, and commit."
         raise UsageError(message, slug="policy-missing", hint=hint)
     if digest:
         config = _narrow(config, _load_policy(policy, digest))
@@ -125,7 +125,7 @@ def narrow(config: Config, policy: bytes | None, required: str = "") -> Config:
 def _load_policy(policy: bytes | None, digest: str) -> Policy:
     if policy is None or hashlib.sha256(policy).hexdigest() != digest:
         fault = "missing" if policy is None else "not the text that `extends` pins"
-        hint = "Run `memory-ci policy`, and commit what it writes."
+        hint = "Run `memory-ci init --policy`, and commit what it writes."
         raise UsageError(f"{POLICY_FILE} is {fault}", slug="policy-changed", hint=hint)
     return parse_policy(policy.decode("utf-8", "replace"))
 

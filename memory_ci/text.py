@@ -224,7 +224,7 @@ OWN_BLOCK = re.compile(
 
 
 def strip_own_blocks(text: str) -> str:
-    """Return text without the blocks that memory-ci wrote into it, by `install` and `export`.
+    """Return text without the blocks that memory-ci wrote into it, by `init --clone` and `export`.
 
     >>> block = "<!-- memory-ci export: begin (x) -->\\nb\\n<!-- memory-ci export: end -->\\n"
     >>> strip_own_blocks(f"a\\n{block}c\\n")

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, TypeVar, get_args
 
 import click
+from click.core import ParameterSource
 from click.shell_completion import CompletionItem
 
 from memory_ci.cli.plain import Option, echo, echo_json, say
@@ -54,6 +55,28 @@ def change_options(command: C) -> C:
 def view_options(command: C) -> C:
     """Add the options of commands that look at memory."""
     return at_option(json_option(command))
+
+
+def refuse_others(ctx: click.Context, mode: str, allowed: Iterable[str] = ()) -> None:
+    """Refuse what the command line has but a mode of the command does not take.
+
+    Args:
+        ctx: the context of the command.
+        mode: the name of the parameter that chooses the mode.
+        allowed: the names of the parameters that it takes.
+
+    Raises:
+        click.UsageError: another parameter is given.
+    """
+    flags: dict[str, str] = {}
+    for parameter in ctx.command.params:
+        is_argument = isinstance(parameter, click.Argument)
+        name = str(parameter.name)
+        flags[name] = parameter.make_metavar(ctx) if is_argument else parameter.opts[0]
+    for name, flag_name in flags.items():
+        is_default = ctx.get_parameter_source(name) == ParameterSource.DEFAULT
+        if name not in (mode, *allowed) and not is_default:
+            raise click.UsageError(f"{flag_name} does not go with {flags[mode]}.")
 
 
 def table_options(options: Sequence[Option]) -> Callable[[C], C]:

@@ -12,6 +12,7 @@ import click
 
 from memory_ci import __version__
 from memory_ci.cli.plain import COLORS, choose_color, reported, say
+from memory_ci.commands import former
 from memory_ci.commands.table import COMMANDS, group_commands
 
 ARGUMENTS = "memory_ci.arguments"  # Key of the context for the command and its arguments.
@@ -35,7 +36,12 @@ class LazyGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find the command that is called; the error for an unknown one names similar ones."""
+        """Find the command that is called, also by its name in 0.2.
+
+        The error for an unknown one names similar ones.
+        """
+        if args[0] in former.COMMANDS:
+            args = _translate(ctx, args)
         ctx.meta[ARGUMENTS] = args
         try:
             return super().resolve_command(ctx, args)
@@ -49,11 +55,18 @@ class LazyGroup(click.Group):
             raise click.UsageError(message, ctx) from error
 
     def invoke(self, ctx: click.Context) -> Any:  # noqa: ANN401 - click's own
-        """Run the command; explain that `--color` goes before it, if it comes after."""
+        """Run the command; explain options that go before it, and options that were removed."""
         try:
             return super().invoke(ctx)
         except click.NoSuchOption as error:
-            if error.option_name != "--color" or error.ctx is None:
+            if error.ctx is None:
+                raise
+            name = error.ctx.command_path.partition(" ")[2]
+            advice = former.OPTIONS.get(name, {}).get(error.option_name)
+            if advice is not None:
+                message = f"{error.option_name} was removed: {advice}."
+                raise click.UsageError(message, error.ctx) from error
+            if error.option_name != "--color":
                 raise
             arguments = " ".join(ctx.meta[ARGUMENTS])
             colors = (color for color in COLORS if re.search(rf"--color[ =]{color}\b", arguments))
@@ -72,6 +85,20 @@ class LazyGroup(click.Group):
     def main(self, args: Sequence[str] | None = None, *others: Any, **options: Any) -> Any:  # noqa: ANN401 - click's
         """Run the command line; errors that a user can act on are printed without a traceback."""
         return reported(super().main, args, *others, **options)
+
+
+def _translate(ctx: click.Context, args: list[str]) -> list[str]:
+    """Return the new form of a command line of 0.2, and say on stderr which one it is.
+
+    Raises:
+        click.UsageError: nothing but a person calls this form.
+    """
+    name, *arguments = args
+    message = former.explain_command(name)
+    if not former.COMMANDS[name].words:
+        raise click.UsageError(f"{message}.", ctx)
+    say(f"{message}; the old form goes in 0.4", err=True)
+    return former.translate(name, arguments)
 
 
 @click.group(

@@ -164,7 +164,9 @@ def parse_plan(data: bytes) -> Plan:
         plan = msgspec.json.decode(data, type=Plan)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise UsageError(
-            f"this is not a plan: {error}", slug="bad-plan", hint="Make one: memory-ci extract."
+            f"this is not a plan: {error}",
+            slug="bad-plan",
+            hint="Make one: memory-ci record --plan FILE.",
         ) from error
 
     if plan.schema_version != PLAN_VERSION:
@@ -283,7 +285,7 @@ def _require_base(workspace: Workspace, plan: Plan) -> None:
         raise RepositoryError(
             f"{ref} is at {tip[:12]}, the plan was made for {plan.base[:12]}",
             slug="ref-moved",
-            hint="Make the plan again: memory-ci extract.",
+            hint="Make the plan again: memory-ci record --plan FILE.",
         )
 
 
@@ -295,7 +297,7 @@ def _require_no_objections(workspace: Workspace, plan: Plan, today: date) -> Non
         raise FindingsError(
             f"the plan is refused: {objection}",
             slug="plan-refused",
-            hint="Make it again: memory-ci extract.",
+            hint="Make it again: memory-ci record --plan FILE.",
         )
 
 

@@ -211,7 +211,7 @@ class GlobalConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     path: str = "~/MEMORY.md"
     """Memory that holds in every repository: a file, or a directory with a `MEMORY.md`. Only
-    `promote --global` writes to it, as one commit there; empty for none.
+    `upkeep promote --global` writes to it, as one commit there; empty for none.
     """
 
 
@@ -277,7 +277,7 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename={"g
     """The content of `.memory-ci.yaml`; each key is optional."""
 
     format: Annotated[int, msgspec.Meta(ge=1, le=1_000_000)] = 1
-    """The format of the memory files of this repository; `memory-ci migrate` changes it
+    """The format of the memory files of this repository; `memory-ci check --migrate` changes it
     (docs/compatibility.md#formats)."""
     extends: Annotated[
         str,
@@ -285,7 +285,7 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename={"g
             r"^(|[^\s@]\S{0,500}@[^\s@]{1,200} sha256:[0-9a-f]{64})$", "ADDRESS@REV sha256:DIGEST"
         ),
     ] = ""
-    """The policy that narrows these settings, `SOURCE@REV sha256:…`; `memory-ci policy` writes it
+    """The policy that narrows these settings, `SOURCE@REV sha256:…`; `memory-ci init --policy` writes it
     (docs/configuration.md#policy)."""
     minimum_version: Annotated[str, text_like(VERSION, "0.2.0")] = ""
     """An older memory-ci refuses to run: `"0.2"`."""

@@ -89,7 +89,7 @@ def parse_hook_input(data: bytes) -> tuple[Path, str]:
     try:
         hook_input = msgspec.json.decode(data, type=SessionHookInput)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        hint = "`memory-ci install --agent NAME` writes the hook that gives it."
+        hint = "`memory-ci init --clone --agent NAME` writes the hook that gives it."
         message = f"standard input is no hook input of an agent: {error}"
         raise UsageError(message, slug="bad-hook-input", hint=hint) from error
     if not hook_input.transcript_path:
@@ -132,7 +132,7 @@ def find_newest(workspace: Workspace, home: Path, agent: str = "") -> Path:
 
     which = f"of {agent}, made in this project," if agent else "of this project"
     places = ", ".join(str(place) for place in usual_places(home, top))
-    hint = "Name the file: `memory-ci capture PATH`."
+    hint = "Name the file: `memory-ci sessions --capture PATH`."
     raise UsageError(f"no transcript {which} is in {places}", slug="no-transcript", hint=hint)
 
 
@@ -170,7 +170,7 @@ def keep(
     *,
     dry_run: bool = False,
 ) -> tuple[Captured, ...]:
-    """Keep sessions that were read from a transcript, as `capture` does.
+    """Keep sessions that were read from a transcript, as `sessions --capture` does.
 
     Raises:
         RepositoryError: ref-moved, git-failed.

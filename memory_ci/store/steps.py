@@ -38,9 +38,9 @@ class Fence(NamedTuple):
         return re.search(rf"\n?{opening}.*?\n{re.escape(self.end)}(?:\n|\Z)", text, re.DOTALL)
 
 
-HASHES = Fence("# memory-ci: begin (memory-ci install)", "# memory-ci: end")
+HASHES = Fence("# memory-ci: begin (memory-ci init --clone)", "# memory-ci: end")
 MARKDOWN = Fence(
-    "<!-- memory-ci install: begin (`memory-ci uninstall` takes it out) -->",
+    "<!-- memory-ci install: begin (`memory-ci init --remove --clone` takes it out) -->",
     "<!-- memory-ci install: end -->",
 )
 

@@ -64,14 +64,14 @@ EVENT = b'{"hook_event_name": "UserPromptSubmit", "session_id": "s-1", "prompt":
 COMMANDS: Mapping[tuple[str, ...], bytes] = {
     ("retrieve", TASK): b"",
     ("hook", "agent", "--for", "claude-code"): EVENT,
-    ("similar", TASK): b"",
+    ("recall", "--tasks", TASK): b"",
     ("check",): b"",
     ("index",): b"",
     ("hook", "sync", "post-merge"): b"",
     ("sessions",): b"",
     ("forget", "Kestrel umbra", "--as", "words", "--plan"): b"",
     ("record", "--yes"): b"",
-    ("uninstall",): b"",
+    ("init", "--remove", "--clone"): b"",
 }
 
 
@@ -158,7 +158,7 @@ def template(tmp_path_factory: pytest.TempPathFactory, launcher: Launcher) -> Pr
     launcher.run(project.path, "install", "--agent", "claude-code", env=FIXED_TIME)
     launcher.run(project.path, "record", "--yes", env=FIXED_TIME)
     for words, stdin in COMMANDS.items():
-        if words[0] not in ("uninstall",):
+        if words[0] != "init":
             launcher.run(project.path, *words, stdin=stdin, env=FIXED_TIME)
     project.git("add", "-A")
     project.merge_work(

@@ -277,7 +277,7 @@ def test_an_agents_hook_runs_nothing_of_such_a_folder(
 
 
 NAMED: dict[str, tuple[str, ...]] = {
-    "a policy from the folder": ("policy", "docs/promisor@main"),
+    "a policy from the folder": ("init", "--policy", "docs/promisor@main"),
     "a file of the folder as what a task is about": (
         "retrieve",
         "x",

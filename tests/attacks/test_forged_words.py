@@ -222,7 +222,7 @@ class Session:
         self.hook("SessionStart")
         self.hook("UserPromptSubmit")
         added = self.run("add", "--title", TITLE, "--type", "directive", "--quote", WORDS)
-        self.run("capture", str(self.path))
+        self.run("sessions", "--capture", str(self.path))
         self.project.git("add", "-A")
         message = f"Do the work\n\nFor the client.\n\nMemory-Session: claude-code:{SESSION}"
         self.project.commit(message, {"src/client.py": "mine\n"})

@@ -182,18 +182,25 @@ EVENT = json.dumps(
 ).encode()
 ID = make_id(1)
 TERMINAL: tuple[tuple[str, ...], ...] = (
-    *(("list",), ("show", ID), ("why", ID), ("log", ID), ("graph", ID), ("blame", "src/client.py")),
     *(
-        ("similar", TASK),
+        ("list",),
+        ("show", ID),
+        ("show", "--why", ID),
+        ("show", "--log", ID),
+        ("show", "--graph", ID),
+        ("show", "--blame", "src/client.py"),
+    ),
+    *(
+        ("recall", "--tasks", TASK),
         ("recall", "queue"),
         ("health",),
-        ("stage",),
+        ("health", "--stage"),
         ("sessions",),
         ("check",),
         ("doctor",),
     ),
     *(
-        ("candidates", "--since", "99y", "--all"),
+        ("review", "--candidates", "--since", "99y", "--all"),
         ("review", "--since", "99y", "--all"),
         ("verify", "--base", "start"),
     ),
@@ -201,11 +208,11 @@ TERMINAL: tuple[tuple[str, ...], ...] = (
         ("record", "--dry-run"),
         ("record", "--yes"),
         ("retrieve", TASK, "--explain"),
-        ("fmt", "--check"),
+        ("check", "--fix", "--dry-run"),
     ),
     *(
         ("forget", ID, "--plan"),
-        ("compact", "--dry-run"),
+        ("upkeep", "compact", "--dry-run"),
         ("index", "--stats"),
     ),
 )
@@ -213,15 +220,15 @@ JSON: tuple[tuple[str, ...], ...] = (
     *(
         ("list", "--json"),
         ("show", ID, "--json"),
-        ("why", ID, "--json"),
+        ("show", "--why", ID, "--json"),
         ("check", "--json"),
         ("report", "--json"),
     ),
     *(
-        ("similar", TASK, "--json"),
+        ("recall", "--tasks", TASK, "--json"),
         ("retrieve", TASK, "--json"),
         ("record", "--dry-run", "--json"),
-        ("extract",),
+        ("record", "--plan", "-"),
     ),
 )
 JOBS: tuple[tuple[str, ...], ...] = (

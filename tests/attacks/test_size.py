@@ -187,24 +187,26 @@ def write_transcript(large: Large, middle: bytes, times: int) -> Path:
 def transcript_of_100_mb(large: Large) -> None:
     record = make_session("x " * 500, at=SESSION_TIME, first=50)
     path = write_transcript(large, record, 100_000_000 // len(record))
-    large.run("capture", str(path))
+    large.run("sessions", "--capture", str(path))
     large.run("sessions", str(path))
 
 
 def transcript_with_a_line_of_50_mb(large: Large) -> None:
     line = json.dumps({"type": "user", "message": {"content": "x" * 50_000_000}}).encode() + b"\n"
     path = write_transcript(large, line, 1)
-    large.run("capture", str(path))
+    large.run("sessions", "--capture", str(path))
     digest = large.project.git("for-each-ref", "--format=%(refname)", "refs/memory-ci/sessions/")
     assert "And lock first." in large.project.show(digest, "digest.jsonl")
 
 
 def transcript_of_empty_lines(large: Large) -> None:
-    large.run("capture", str(write_transcript(large, b"\n" * 1_000_000, 1)))
+    large.run("sessions", "--capture", str(write_transcript(large, b"\n" * 1_000_000, 1)))
 
 
 def transcript_that_is_deep(large: Large) -> None:
-    large.run("capture", str(write_transcript(large, b'{"a":' * 1_000_000 + b"\n", 1)))
+    large.run(
+        "sessions", "--capture", str(write_transcript(large, b'{"a":' * 1_000_000 + b"\n", 1))
+    )
 
 
 def event_of_60_mb(large: Large) -> None:
@@ -217,7 +219,7 @@ def event_that_is_deep(large: Large) -> None:
 
 
 def plan_of_60_mb(large: Large) -> None:
-    large.run("apply", "-", stdin=b'{"steps": [' + b'{"step": "extract"},' * 3_000_000)
+    large.run("record", "--apply", "-", stdin=b'{"steps": [' + b'{"step": "extract"},' * 3_000_000)
 
 
 def note_of_50_mb(large: Large) -> None:

@@ -106,7 +106,7 @@ def eight_captures(crowd: Crowd) -> None:
         data = make_session(f"Say {words_of(number)}.", at=SESSION_TIME, session=session)
         path = crowd.folder / f"{number}.jsonl"
         path.write_bytes(data)
-        crowd.start("capture", str(path))
+        crowd.start("sessions", "--capture", str(path))
     assert crowd.join() == [0] * COUNT
     refs = crowd.project.git("for-each-ref", "--format=%(refname)", "refs/memory-ci/sessions/")
     assert len(refs.splitlines()) == COUNT
@@ -117,7 +117,7 @@ def eight_captures_of_one_session(crowd: Crowd) -> None:
     path = crowd.folder / "one.jsonl"
     path.write_bytes(data)
     for _ in range(COUNT):
-        crowd.start("capture", str(path))
+        crowd.start("sessions", "--capture", str(path))
     crowd.join()
     refs = crowd.project.git(
         "for-each-ref", "--format=%(refname)", "refs/memory-ci/sessions/"
@@ -194,13 +194,13 @@ def upkeep_beside_notes(crowd: Crowd) -> None:
 
 def eight_installs(crowd: Crowd) -> None:
     for _ in range(COUNT):
-        crowd.start("install", "--agent", "claude-code")
+        crowd.start("init", "--clone", "--agent", "claude-code")
     crowd.join()
-    crowd.start("install", "--agent", "claude-code")
+    crowd.start("init", "--clone", "--agent", "claude-code")
     assert crowd.join() == [0]
     settings = json.loads((crowd.project.path / ".claude/settings.local.json").read_text())
     assert settings["hooks"]
-    crowd.start("uninstall")
+    crowd.start("init", "--remove", "--clone")
     assert crowd.join() == [0]
 
 

@@ -84,7 +84,7 @@ COMMANDS = (
     ("list", "--json"),
     ("check",),
     ("retrieve", "a zebra crossing at night"),
-    ("fmt", "--check"),
+    ("check", "--fix", "--dry-run"),
     ("health",),
     ("record", "--yes"),
     ("verify", "--base", "HEAD~1"),

@@ -70,9 +70,7 @@ def test_what_goes_on_stands_below_its_column_and_commands_stay_whole() -> None:
     assert "`memory-ci help extraction`" in fold(
         f"{'word ' * 9}(`memory-ci help extraction`) " + "more " * 9, 60
     )
-    command = (
-        "                     -> memory-ci install --agent claude-code --agent codex --agent gemini"
-    )
+    command = "                     -> memory-ci init --clone --agent claude-code --agent codex --agent gemini"
     assert fold(command, 60) == f"{command}\n"
 
 

@@ -18,7 +18,7 @@ SetUp = Callable[[Path, Path, str], Mapping[str, str]]
 
 
 class Client(NamedTuple):
-    """A client; `name` is that of `install --agent`; `settings` are the project's own,
+    """A client; `name` is that of `init --clone --agent`; `settings` are the project's own,
     in a form of their owner's; `cannot` says by check why it is not expected to pass."""
 
     name: str

@@ -54,13 +54,16 @@ def test_extract_and_apply_are_the_two_halves_of_record(
     run: Run, project: Project, tmp_path: Path
 ) -> None:
     plan = tmp_path / "plan.json"
-    assert run("extract", "-o", str(plan)).exit_code == 0
-    assert json.loads(run("extract").stdout)["steps"] == json.loads(plan.read_text())["steps"]
-    assert "Would commit on main:" in run("apply", "--dry-run", str(plan)).stdout
+    assert run("record", "--plan", str(plan)).exit_code == 0
+    assert (
+        json.loads(run("record", "--plan", "-").stdout)["steps"]
+        == json.loads(plan.read_text())["steps"]
+    )
+    assert "Would commit on main:" in run("record", "--apply", str(plan), "--dry-run").stdout
     assert len(project.entries()) == 0
-    assert run("apply", str(plan)).exit_code == 0
+    assert run("record", "--apply", str(plan)).exit_code == 0
     assert len(project.entries()) == 2
-    again = run("apply", str(plan))
+    again = run("record", "--apply", str(plan))
     assert again.exit_code == 4
     assert "[ref-moved]" in again.stderr
 
@@ -188,7 +191,7 @@ def test_list_show_and_log_find_an_entry_by_the_start_of_its_id(run: Run, projec
         "Reword", {"MEMORY.md": project.show("HEAD", "MEMORY.md").replace(entry.title, "Reworded")}
     )
     project.commit("Remove", {"MEMORY.md": "# Memory\n"})
-    log = [row["what"] for row in json.loads(run("log", entry.id[:8], "--json").stdout)]
+    log = [row["what"] for row in json.loads(run("show", "--log", entry.id[:8], "--json").stdout)]
     assert [what.partition(" ")[0] for what in log] == ["removed", "title", "added"]
     assert run("show", entry.id).exit_code == 2
     assert run("show", entry.id, "--at", "HEAD~1").exit_code == 0
@@ -203,7 +206,7 @@ def test_an_id_that_fits_two_entries_or_none_is_an_error_that_helps(
     both = run("show", "0000000")
     assert (both.exit_code, make_id(2) in both.stderr) == (2, True)
     assert "[unknown-entry]" in run("show", "ffff").stderr
-    assert "[unknown-entry]" in run("log", "ffff").stderr
+    assert "[unknown-entry]" in run("show", "--log", "ffff").stderr
 
 
 def test_an_entry_is_found_by_an_id_that_it_replaced(run: Run, project: Project) -> None:
@@ -281,7 +284,7 @@ def test_index_builds_prints_its_key_and_spares_the_files_of_others(
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_completion_prints_a_script_for_each_shell(run: Run, shell: str) -> None:
-    assert "_MEMORY_CI_COMPLETE" in run("completion", shell).stdout
+    assert "_MEMORY_CI_COMPLETE" in run("help", "completion", shell).stdout
 
 
 def test_outside_of_a_repository_every_command_says_so(
@@ -294,9 +297,9 @@ def test_outside_of_a_repository_every_command_says_so(
         ["check"],
         ["list"],
         ["show", "x"],
-        ["log", "x"],
+        ["show", "--log", "x"],
         ["record"],
-        ["extract"],
+        ["record", "--plan", "-"],
         ["index"],
         ["retrieve", "x"],
     )
@@ -343,7 +346,7 @@ def test_input_that_is_no_utf8_is_read_with_replacements(run: Run, project: Proj
     assert run("retrieve", "--json", surrogate).exit_code == 0
     assert run("add", "--title", surrogate).exit_code == 0
     assert "caf\ufffd" in run("retrieve", "zebra").stdout
-    assert "[unknown-entry]" in run("log", surrogate).stderr
+    assert "[unknown-entry]" in run("show", "--log", surrogate).stderr
 
 
 def test_a_record_that_cannot_be_kept_costs_a_warning_and_not_the_answer(

@@ -40,7 +40,7 @@ def test_show_prints_control_characters_as_escapes_and_keeps_lines_and_tabs(
 
 
 def test_log_prints_a_subject_as_text(run: Run, hostile: Project) -> None:
-    shown = run("log", make_id(1))
+    shown = run("show", "--log", make_id(1))
     assert f"Add {SHOWN} it" in shown.stdout
     assert ESCAPE not in shown.stdout
 
@@ -67,7 +67,12 @@ def test_add_names_a_known_place_as_text(run: Run, project: Project) -> None:
 
 def test_apply_and_record_print_subjects_as_text(run: Run, project: Project) -> None:
     project.git("checkout", "-q", "-b", "a\u202eb")
-    assert "on a\\u202eb:" in run("apply", "--dry-run", "-", stdin=run("extract").stdout).stdout
+    assert (
+        "on a\\u202eb:"
+        in run(
+            "record", "--apply", "-", "--dry-run", stdin=run("record", "--plan", "-").stdout
+        ).stdout
+    )
     assert "on a\\u202eb, now at" in run("record", "--branch", "a\u202eb").stdout
 
 
@@ -143,13 +148,13 @@ KEY = "ghp_" + "a1B2c3D4e5F6g7H8i9J0" * 2
         ("list", "--format", "csv"),
         ("show", make_id(1)),
         ("show", make_id(1), "--json"),
-        ("why", make_id(1)),
-        ("log", make_id(1), "--json"),
+        ("show", "--why", make_id(1)),
+        ("show", "--log", make_id(1), "--json"),
         ("record", "--dry-run"),
         ("record", "--dry-run", "--json"),
         ("record",),
-        ("similar", "pay the bill"),
-        ("similar", "pay the bill", "--json"),
+        ("recall", "--tasks", "pay the bill"),
+        ("recall", "--tasks", "pay the bill", "--json"),
     ],
     ids=" ".join,
 )

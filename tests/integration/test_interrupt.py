@@ -37,7 +37,7 @@ main()
         ("memory_ci.commands.shortcut", ["retrieve", "charges"]),
         ("memory_ci.commands.root", ["list"]),
         ("memory_ci.commands.show.command", ["list"]),
-        ("memory_ci.memory.apply", ["apply", "-"]),
+        ("memory_ci.memory.apply", ["record", "--apply", "-"]),
         ("memory_ci.commands.retrieve.retrieve", ["retrieve", "charges"]),
     ],
 )

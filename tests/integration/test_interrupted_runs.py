@@ -33,9 +33,15 @@ SIGNALS = (signal.SIGKILL, signal.SIGINT, signal.SIGTERM)
 MAIN, SESSIONS, INDEX = ".git/refs/heads/main", ".git/refs/memory-ci", ".git/memory-ci/index.db"
 COMMANDS = {
     "record": (("record",), MAIN),
-    "compact": (("compact",), MAIN),
-    "promote": (("promote",), MAIN),
-    "capture": (("capture", "../session.jsonl"), SESSIONS),
+    "compact": (
+        ("upkeep", "compact"),
+        MAIN,
+    ),
+    "promote": (
+        ("upkeep", "promote"),
+        MAIN,
+    ),
+    "capture": (("sessions", "--capture", "../session.jsonl"), SESSIONS),
     "index": (("index",), INDEX),
 }
 """Each command, and what moves when it does its work."""

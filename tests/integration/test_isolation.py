@@ -197,7 +197,7 @@ COMMANDS: dict[str, Door] = {
     "little": retrieve_door("--max-chars", "0"),
     "path": retrieve_door("--path", "src/api/zebra.py", "--json"),
     "scope": retrieve_door("--scope", "project", "--scope", "session", "--scope", "team", "--json"),
-    "similar": lambda who: invoke("similar", ASK, "--json"),
+    "similar": lambda who: invoke("recall", "--tasks", ASK, "--json"),
 }
 """Ways to `retrieve`, and `similar`."""
 
@@ -258,7 +258,10 @@ def test_recall_shows_a_session_its_own_episodes_only(zoo: Project) -> None:
 
 def test_similar_tasks_are_not_those_of_a_session(zoo: Project) -> None:
     assert (
-        find_leaks(invoke("similar", ASK, "--json", "--top", "100"), {OWN_EPISODE, OTHER_EPISODE})
+        find_leaks(
+            invoke("recall", "--tasks", ASK, "--json", "--limit", "100"),
+            {OWN_EPISODE, OTHER_EPISODE},
+        )
         == []
     )
 
@@ -380,8 +383,8 @@ PEOPLE: dict[str, tuple[list[str], set[str]]] = {
     "list at": (["list", "--at", "HEAD"], {OTHER, NOTED, TEAM, RETIRED}),
     "show": (["show", OTHER], {OTHER}),
     "show what is retired": (["show", RETIRED, "--json"], {RETIRED}),
-    "why": (["why", OTHER], {OTHER}),
-    "graph": (["graph", SHARED], {OTHER, NOTED, TEAM, RETIRED}),
+    "why": (["show", "--why", OTHER], {OTHER}),
+    "graph": (["show", "--graph", SHARED], {OTHER, NOTED, TEAM, RETIRED}),
 }
 
 

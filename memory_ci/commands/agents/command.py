@@ -1,4 +1,4 @@
-"""The command lines of sessions and capture."""
+"""The command line of sessions."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from memory_ci.cli.common import change_options, flag, option, show
+from memory_ci.cli.common import change_options, flag, option, refuse_others, show
 from memory_ci.cli.plain import now, progress, say, workspace
 from memory_ci.findings import printable
 from memory_ci.text import plural
@@ -38,34 +38,63 @@ AGENTS = (
 @flag("--purge", "is_purge", help="Delete captured sessions, which PATH then names by id.")
 @flag("--all", "is_every", help="Purge all captured sessions.")
 @option("--remote", default="", metavar="NAME", help="Purge them on this remote, too.")
+@flag("--capture", "is_capture", help="Keep a digest of a session in this repository.")
+@option(
+    "--agent",
+    choices=AGENTS,
+    metavar="AGENT",
+    help=f"Capture only sessions of this agent: {', '.join(AGENTS)}.",
+)
+@flag("--hook", "is_hook", help="Captured by an agent's hook: print nothing, and never fail.")
 @change_options
+@click.pass_context
 def sessions_command(
+    ctx: click.Context,
     paths: tuple[Path, ...],
     with_words: bool,
     is_captured: bool,
     is_purge: bool,
     is_every: bool,
     remote: str,
+    is_capture: bool,
+    agent: str | None,
+    is_hook: bool,
     dry_run: bool,
     as_json: bool,
 ) -> None:
-    """List agent sessions, and what was found in each.
+    """List agent sessions and what was found in each, or keep one.
 
     Without PATH: the sessions that Claude Code, Codex, Gemini CLI, Copilot CLI, opencode, Cursor,
     SpecStory and Aider keep of this directory.
+
+    --capture stores a digest of one session under refs/memory-ci/sessions/. PATH is then a
+    transcript; `-` takes the JSON that agents give their hooks on standard input; without it, the
+    newest transcript of this project is taken. Secrets are masked, what tools answered is left out,
+    and nothing of it enters the work tree. A session captured twice is stored once.
 
     \b
     Example:
       memory-ci sessions
       memory-ci sessions ~/.claude/projects/-home-ada-shop --human
+      memory-ci sessions --capture ~/.claude/projects/-shop/79e9becd.jsonl
       memory-ci sessions --purge 79e9becd --remote origin
     """
-    if is_purge:
+    if (agent or is_hook) and not is_capture:
+        raise click.UsageError("--agent and --hook go with --capture.")
+    if is_capture:
+        refuse_others(ctx, "is_capture", ("paths", "agent", "is_hook", "dry_run", "as_json"))
+        if len(paths) > 1:
+            raise click.UsageError("--capture takes one PATH.")
+        path = str(paths[0]) if paths else None
+        _capture_session(path, agent or "", is_hook, dry_run, as_json)
+    elif is_purge:
         if bool(paths) == is_every:
             raise click.UsageError("--purge needs the ids of sessions, or --all.")
         _purge([str(path) for path in paths], is_every, remote, dry_run, as_json)
     elif is_every or remote or dry_run:
-        raise click.UsageError("--all, --remote and --dry-run go with --purge.")
+        raise click.UsageError(
+            "--all and --remote go with --purge, --dry-run with that or --capture."
+        )
     elif is_captured:
         _list_captured(as_json)
     else:
@@ -115,35 +144,15 @@ def _list(paths: tuple[Path, ...], with_words: bool, as_json: bool) -> None:
     show(listing, render(listing.sessions), as_json)
 
 
-@click.command("capture")
-@click.argument("path", required=False)
-@option(
-    "--agent",
-    choices=AGENTS,
-    metavar="AGENT",
-    help=f"Only sessions of this agent: {', '.join(AGENTS)}.",
-)
-@flag("--hook", "is_hook", help="Run by an agent: print nothing, and never fail.")
-@change_options
-def capture_command(
-    path: str | None, agent: str | None, is_hook: bool, dry_run: bool, as_json: bool
+def _capture_session(
+    path: str | None, agent: str, is_hook: bool, dry_run: bool, as_json: bool
 ) -> None:
-    """Keep a digest of an agent's session in this repository, under refs/memory-ci/sessions/.
-
-    PATH is a transcript; `-` takes the JSON that agents give their hooks on standard input; without
-    it, the newest transcript of this project is taken. Secrets are masked, what tools answered is
-    left out, and nothing of it enters the work tree. A session captured twice is stored once.
-
-    \b
-    Example:
-      memory-ci capture
-      memory-ci capture ~/.claude/projects/-home-ada-shop/79e9becd.jsonl
-    """
+    """Capture a transcript; for an agent's hook in silence and without a failure."""
     if not is_hook:
-        _capture(path, agent or "", dry_run, as_json)
+        _capture(path, agent, dry_run, as_json)
         return
     try:
-        _capture(path, agent or "", dry_run, as_json=False, is_silent=True)
+        _capture(path, agent, dry_run, as_json=False, is_silent=True)
     except Exception as error:  # noqa: BLE001 - the session of the agent has to end well
         say(f"memory-ci: session not captured: {printable(str(error))}", err=True)
 

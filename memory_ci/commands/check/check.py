@@ -31,7 +31,7 @@ from memory_ci.store.layout import serves_prose
 from memory_ci.store.manual_notes import find_remarks
 
 LOW_UTILITY_HINT = (
-    "`memory-ci why` says what was said of it. Mend it, retire it, or say that it helped; "
+    "`memory-ci show ID --why` says what was said of it. Mend it, retire it, or say that it helped; "
     "nothing is done on its own."
 )
 

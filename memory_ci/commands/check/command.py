@@ -1,4 +1,4 @@
-"""The command lines of check, verify, fmt, resolve and migrate."""
+"""The command lines of check, verify and resolve."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
@@ -16,6 +16,7 @@ from memory_ci.cli.common import (
     change_options,
     flag,
     option,
+    refuse_others,
     show,
     table_options,
 )
@@ -27,18 +28,18 @@ from memory_ci.cli.plain import (
     progress,
     say,
     today,
-    warn,
     workspace,
 )
 from memory_ci.commands.check import shortcut as check
 from memory_ci.findings import printable
-from memory_ci.text import plural
 
 if TYPE_CHECKING:
     from memory_ci.commands.check.check import CheckReport
     from memory_ci.commands.check.fix import Moved
     from memory_ci.memory.workspace import Workspace
     from memory_ci.store.manual_notes import Adopted
+
+NEWEST = 0  # The value of `--migrate` without a format.
 
 
 @click.command("check")
@@ -53,29 +54,48 @@ if TYPE_CHECKING:
 @at_option
 @flag(
     "--fix",
-    help="First make entries of what was written by hand, and move what this branch added into "
-    "the inbox.",
+    help="First make entries of what was written by hand, move what this branch added into the "
+    "inbox, and write the files in canonical form. With PATHS the last alone, of these files.",
 )
 @option(
     "--base",
     metavar="REV",
     help="With --fix: where this branch started from; default: the default branch.",
 )
+@option(
+    "--migrate",
+    "to",
+    type=click.IntRange(min=0),
+    is_flag=False,
+    flag_value=NEWEST,
+    metavar="[FORMAT]",
+    help="Bring the memory files of a branch to the newest format, or to this one, by a commit.",
+)
+@branch_option
 @change_options
+@click.pass_context
 def check_command(
+    ctx: click.Context,
     paths: tuple[Path, ...],
     staged: bool,
     written: str | None,
     view: str | None,
     fix: bool,
     base: str | None,
+    to: int | None,
+    branch: str | None,
     dry_run: bool,
     as_json: bool,
 ) -> None:
-    """Check that every memory file is in order.
+    """Check that every memory file is in order, or put it in order.
 
-    Findings are printed as FILE:LINE. Files are read, and rewritten only by --fix. Exit status 1
-    means that there are errors; warnings alone leave it 0.
+    Findings are printed as FILE:LINE. Files are read, and rewritten only by --fix and --migrate.
+    Exit status 1 means that there are errors, or that --fix --dry-run would rewrite a file;
+    warnings alone leave it 0.
+
+    In canonical form keys are in one order and quoted alike, with one blank line between entries.
+    Prose, comments, unknown keys and line endings stay; what cannot be read is not touched. What
+    this version does not know stays as it is in --migrate, too: `memory-ci help compatibility`.
 
     \b
     Example:
@@ -83,27 +103,27 @@ def check_command(
       memory-ci check --staged
       memory-ci check --range origin/main..HEAD
       memory-ci check --fix --dry-run
+      memory-ci check --migrate --dry-run
     """
     from memory_ci.commands.check.check import check_memory
     from memory_ci.memory.workspace import STAGED
 
+    if to is not None:
+        refuse_others(ctx, "to", ("branch", "dry_run", "as_json"))
+        _migrate(to or None, branch, dry_run, as_json)
+        return
+    if branch:
+        raise click.UsageError("--branch belongs to --migrate.")
     if staged and view:
         raise click.UsageError("--staged and --at are two views: choose one.")
-    if fix and (staged or view or paths):
-        raise click.UsageError(
-            "--fix is about the whole work tree: give no paths, no --staged and no --at."
-        )
     if (base or dry_run) and not fix:
-        raise click.UsageError("--base and --dry-run belong to --fix.")
-    current_workspace = workspace(is_quiet=True)  # its warnings are findings here
-    adopted: tuple[Adopted, ...] = ()
-    moved: tuple[Moved, ...] = ()
+        raise click.UsageError("--base belongs to --fix, --dry-run to --fix and --migrate.")
     if fix:
-        from memory_ci.commands.check.fix import adopt_by_hand, move_to_inbox
+        allowed = ("written", "dry_run", "as_json", "paths" if paths else "base")
+        refuse_others(ctx, "fix", allowed)
 
-        adopted = adopt_by_hand(current_workspace, today(), dry_run=dry_run)
-        moved = move_to_inbox(current_workspace, base, dry_run=dry_run)
-
+    current_workspace = workspace(is_quiet=True)  # its warnings are findings here
+    fixes = _fix(current_workspace, paths, base, dry_run) if fix else None
     checked_view = STAGED if staged else view
     report = check_memory(current_workspace, checked_view, paths)
     if written is not None:
@@ -112,13 +132,43 @@ def check_command(
         report = add_range_findings(current_workspace, report, written)
     if as_json:
         result = _to_json(report)
-        if fix:
-            result |= {"adopted": adopted, "moved": moved, "dry_run": dry_run}
+        if fixes is not None:
+            result |= {
+                "adopted": fixes.adopted,
+                "moved": fixes.moved,
+                "formatted": fixes.formatted,
+                "dry_run": dry_run,
+            }
         echo_json(result)
     else:
-        _show_fixes(adopted, moved, dry_run)
+        if fixes is not None:
+            _show_fixes(fixes, dry_run)
         check.show_findings(report, current_workspace, checked_view)
-    raise SystemExit(0 if report.is_ok else 1)
+    would_fix = dry_run and fixes is not None and any(fixes)
+    raise SystemExit(0 if report.is_ok and not would_fix else 1)
+
+
+class Fixes(NamedTuple):
+    """What `check --fix` changed, or would change."""
+
+    adopted: tuple[Adopted, ...]
+    moved: tuple[Moved, ...]
+    formatted: tuple[str, ...]
+
+
+def _fix(
+    current_workspace: Workspace, paths: Sequence[Path], base: str | None, dry_run: bool
+) -> Fixes:
+    """Put memory files of the work tree in order; paths are only written in canonical form."""
+    from memory_ci.commands.check.fix import adopt_by_hand, format_memory, move_to_inbox
+
+    adopted: tuple[Adopted, ...] = ()
+    moved: tuple[Moved, ...] = ()
+    if not paths:
+        adopted = adopt_by_hand(current_workspace, today(), dry_run=dry_run)
+        moved = move_to_inbox(current_workspace, base, dry_run=dry_run)
+    formatted = format_memory(current_workspace, paths, dry_run=dry_run).changed
+    return Fixes(adopted, moved, formatted)
 
 
 def _to_json(report: CheckReport) -> dict[str, Any]:
@@ -130,16 +180,19 @@ def _to_json(report: CheckReport) -> dict[str, Any]:
     }
 
 
-def _show_fixes(adopted: Sequence[Adopted], moved: Sequence[Moved], dry_run: bool) -> None:
-    """Print the edits that `check --fix` made, or would make."""
+def _show_fixes(fixes: Fixes, dry_run: bool) -> None:
+    """Print what `check --fix` did, or would do."""
     gave = "would give" if dry_run else "gave"
-    for heading in adopted:
+    for heading in fixes.adopted:
         fields = ", ".join(heading.fields) or "a front matter"
         place = f"{heading.path}:{heading.line}"
         say(printable(f"{gave} {heading.title!r} at {place} {fields}"))
     did_move = "would move" if dry_run else "moved"
-    for entry in moved:
+    for entry in fixes.moved:
         say(f"{did_move} {entry.title!r} from {entry.source} to {entry.path}")
+    did_format = "would format" if dry_run else "formatted"
+    for path in fixes.formatted:
+        say(printable(f"{did_format} {path}"))
 
 
 @click.command("verify")
@@ -206,39 +259,6 @@ def show_report(
         check.show_findings(report, checked_workspace, view)
 
 
-@click.command("fmt")
-@click.argument("paths", nargs=-1, type=click.Path(path_type=Path))
-@flag("--check", "is_check", help="Change nothing; exit status 1 if a file is not canonical.")
-@change_options
-def fmt_command(paths: tuple[Path, ...], is_check: bool, dry_run: bool, as_json: bool) -> None:
-    """Write memory files in their canonical form.
-
-    Keys in one order, quoted alike, one blank line between entries. Prose, comments, unknown keys
-    and line endings stay; what cannot be read is not touched. All memory files, or those of PATHS.
-
-    \b
-    Example:
-      memory-ci fmt
-      memory-ci fmt --check MEMORY.md
-    """
-    from memory_ci.commands.check.fix import format_memory
-
-    is_dry = dry_run or is_check
-    report = format_memory(workspace(), paths, dry_run=is_dry)
-    warn(report.findings)
-    result = {
-        "ok": not report.changed,
-        "files": report.files,
-        "changed": report.changed,
-        "written": not is_dry,
-    }
-    did_format = "would format" if is_dry else "formatted"
-    lines = [f"{did_format} {printable(path)}" for path in report.changed]
-    counts = f"{plural(report.files, 'file')}, {len(report.changed)} not canonical"
-    show(result, lines, as_json, [counts])
-    raise SystemExit(1 if is_check and report.changed else 0)
-
-
 @click.command("resolve")
 @option("--branch", metavar="NAME", help="The branch to merge into; default: the one checked out.")
 @option(
@@ -254,7 +274,7 @@ def resolve_command(
     """Merge the base into a branch, memory files entry by entry.
 
     For a pull request that a forge reports as conflicting: forges merge lines, and know no merge
-    driver. It works without `memory-ci install`. Where anything conflicts, nothing is merged. Fetch
+    driver. It works without `memory-ci init --clone`. Where anything conflicts, nothing is merged. Fetch
     first; this does not.
 
     \b
@@ -280,26 +300,8 @@ def resolve_command(
     show(merged, lines, as_json)
 
 
-@click.command("migrate")
-@option(
-    "--to",
-    type=click.IntRange(min=1),
-    metavar="N",
-    help="Another format than the newest, such as the last.",
-)
-@branch_option
-@change_options
-def migrate_command(to: int | None, branch: str | None, dry_run: bool, as_json: bool) -> None:
-    """Bring the memory files of a branch to the newest format, or back.
-
-    One commit, if anything changes. What this version does not know stays as it is. What a format
-    is: `memory-ci help compatibility`.
-
-    \b
-    Example:
-      memory-ci migrate --dry-run
-      memory-ci migrate --to 1
-    """
+def _migrate(to: int | None, branch: str | None, dry_run: bool, as_json: bool) -> None:
+    """Bring the memory files of a branch to a format, None for the newest, by one commit."""
     from memory_ci.commands.check.migrate import migrate
 
     current_workspace = committed_workspace()

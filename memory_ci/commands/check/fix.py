@@ -1,6 +1,6 @@
 """Rewrites of memory files: text written by hand becomes entries, new entries move to the inbox.
 
-And the canonical form of `fmt`. All texts are computed before the first file is written.
+And the canonical form of `check --fix`. All texts are computed before the first file is written.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ ORIGIN = "refs/remotes/origin/"
 
 
 class FmtReport(msgspec.Struct, frozen=True):
-    """The result of `fmt`.
+    """The result of `check --fix`.
 
     Attributes:
         files: the number of files.

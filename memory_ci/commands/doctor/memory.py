@@ -220,7 +220,7 @@ CUT = "history is cut off too early to tell"
 CAPTURE = (
     "Is the agent's hook run, are its commits on these branches? "
     "`memory-ci sessions` lists what agents keep here; "
-    "`memory-ci capture FILE` keeps one by hand."
+    "`memory-ci sessions --capture FILE` keeps one by hand."
 )
 
 
@@ -320,7 +320,7 @@ def _find_capture(case: Surroundings) -> datetime | None:
     """Return since when a hook of an agent captures sessions, None if no hook does.
 
     The time is that of the oldest file. Agents write their settings again and again, so the note
-    of `install` counts, too, if it names one of the settings files.
+    of `init --clone` counts, too, if it names one of the settings files.
     """
     repo = case.workspace.repo
     if repo.root is None:

@@ -29,7 +29,7 @@ from memory_ci.records.names import FULL_ID
 from memory_ci.sessions.session_note import list_heard
 from memory_ci.store.merge_driver import ATTRIBUTES, SECTION
 
-INSTALL = "memory-ci install"
+INSTALL = "memory-ci init --clone"
 FRAMEWORK = re.compile(r"\b(?:pre-commit|prek)\b")
 """A word in every hook that the framework wrote."""
 
@@ -72,7 +72,7 @@ UNUSABLE = HookState("fail", "is not executable, so git passes it over")
 OLDER = HookState("warn", "is not as this version of memory-ci writes it")
 EDITED = HookState(
     "warn",
-    "was changed since `install` wrote it, so whether it does its work cannot be told",
+    "was changed since `init --clone` wrote it, so whether it does its work cannot be told",
     f"{INSTALL} (it renames what you changed: `memory-ci help hooks` says where lines of your own "
     "belong)",
 )

@@ -1,16 +1,14 @@
-"""The command lines of episode, feedback, checkpoint, premortem, similar and recall."""
+"""The command lines of episode, feedback, checkpoint, premortem and recall."""
 
 from __future__ import annotations
 
 import os
-from datetime import date
 from pathlib import Path
-from typing import get_args
+from typing import TYPE_CHECKING, get_args
 
 import click
 
 from memory_ci.cli.common import (
-    between_option,
     change_options,
     complete_id,
     engine_option,
@@ -18,6 +16,7 @@ from memory_ci.cli.common import (
     format_option,
     json_option,
     option,
+    refuse_others,
     show,
     show_rows,
 )
@@ -40,10 +39,16 @@ from memory_ci.records.episode import (
     Feedback,
     FeedbackKind,
     Outcome,
-    Ranking,
     Situation,
     State,
 )
+
+if TYPE_CHECKING:
+    from memory_ci.commands.episodes.recall import RecallQuery
+
+DEFAULT_EPISODES = 10
+DEFAULT_TASKS = 2
+MAX_TASKS = 100
 
 directory_option = option(
     "--directory",
@@ -259,55 +264,20 @@ def premortem_command(
     show(written, text, as_json, remarks)
 
 
-@click.command("similar")
-@click.argument("task", nargs=-1)
-@option(
-    "--top", type=click.IntRange(1, 100), default=2, metavar="K", help="At most this many tasks."
-)
-@flag("--all-history", help="Look at all merged changes, not only at the last 2,000.")
-@flag("--explain", help="Print the factors of each score.")
-@format_option
-@json_option
-def similar_command(
-    task: tuple[str, ...], top: int, all_history: bool, explain: bool, form: str, as_json: bool
-) -> None:
-    """Print earlier tasks that are like a task, and what became of them.
-
-    The tasks are the changes that were merged into the default branch. TASK is a text, or the
-    number of one of them ("#128"); without it the text is read from standard input. Nothing like
-    it: nothing printed.
-
-    \b
-    Example:
-      memory-ci similar "retry failed payments"
-      gh issue view 128 | memory-ci similar --top 5 --explain
-    """
-    from memory_ci.commands.retrieve.similar import similar_tasks
-    from memory_ci.commands.retrieve.text import render_similar
-
-    text = read_words_or_input(task, "Say what the task is", "similar")
-    with progress("Comparing tasks"):
-        tasks = similar_tasks(workspace(), text, top=top, all_history=all_history)
-    head = ("id", "title", "merged_on", "outcome", "score")
-    rows = []
-    for similar in tasks:
-        change = similar.task
-        row = (change.label, change.title, change.merged_on, change.outcome, similar.score)
-        rows.append(row)
-    output = render_similar(tasks, explain=explain)
-    show_rows("json" if as_json else form, tasks, output, head, rows)
-
-
 @click.command("recall")
-@click.argument("query", nargs=-1)
-@option("--ranking", choices=get_args(Ranking), help="Instead of `episodes.ranking`.")
-@option("--limit", type=int, default=10, metavar="N", help="At most this many episodes.")
+@click.argument("question", nargs=-1)
+@flag("--tasks", help="Print earlier tasks that are like this one, and what became of them.")
+@option(
+    "--limit",
+    type=int,
+    metavar="N",
+    help=f"At most this many; default: {DEFAULT_EPISODES}, of tasks {DEFAULT_TASKS}.",
+)
 @option(
     "--at",
     metavar="REV|DAY",
     help="The episodes of a commit, or of the end of a day (UTC), ranked as then.",
 )
-@between_option
 @option(
     "--outcome",
     "outcomes",
@@ -320,19 +290,18 @@ def similar_command(
     metavar="JOB",
     help="The job that asks: it sees the episodes of its own session too.",
 )
-@flag("--all-sessions", help="See the episodes of all sessions.")
 @flag("--explain", help="Print the factors of each score.")
 @format_option
 @json_option
+@click.pass_context
 def recall_command(
-    query: tuple[str, ...],
-    ranking: Ranking | None,
-    limit: int,
+    ctx: click.Context,
+    question: tuple[str, ...],
+    tasks: bool,
+    limit: int | None,
     at: str | None,
-    occurred_between: tuple[date, date] | None,
     outcomes: tuple[Outcome, ...],
     session: str | None,
-    all_sessions: bool,
     explain: bool,
     form: str,
     as_json: bool,
@@ -341,32 +310,45 @@ def recall_command(
 
     Below them stand merged changes of git's history that answer it and have no episode there.
     Episodes are noted by `record` for merged and declined changes, and by hand with `memory-ci
-    episode`. Without QUERY the text is read from standard input. Where nothing answers, standard
+    episode`. Without QUESTION the text is read from standard input. Where nothing answers, standard
     error says so.
+
+    With --tasks, the changes that were merged into the default branch are compared with QUESTION: a
+    task, or the number of one of them ("#128"). Nothing like it: nothing printed.
 
     \b
     Example:
       memory-ci recall "retry failed payments"
       memory-ci recall "what did we try for retries" --outcome failure --explain
+      gh issue view 128 | memory-ci recall --tasks --limit 5 --explain
     """
-    from memory_ci.commands.episodes.recall import RecallQuery, recall_episodes
-    from memory_ci.commands.episodes.text import render_recall
+    if tasks:
+        refuse_others(ctx, "tasks", ("question", "limit", "explain", "form", "as_json"))
+        text = read_words_or_input(question, "Say what the task is", "recall --tasks")
+        count = min(max(DEFAULT_TASKS if limit is None else limit, 1), MAX_TASKS)
+        _recall_tasks(text, count, "json" if as_json else form, explain=explain)
+        return
+    from memory_ci.commands.episodes.recall import RecallQuery
 
-    question = read_words_or_input(query, "Say what is asked", "recall")
-    current_workspace = workspace()
-    recall_query = RecallQuery(
-        query=question,
+    query = RecallQuery(
+        query=read_words_or_input(question, "Say what is asked", "recall"),
         now=now(),
-        ranking=ranking,
-        limit=limit,
+        limit=DEFAULT_EPISODES if limit is None else limit,
         session=session,
-        all_sessions=all_sessions,
         outcomes=outcomes,
-        occurred=occurred_between,
         at=at,
     )
+    _recall_episodes(query, "json" if as_json else form, explain=explain)
+
+
+def _recall_episodes(query: RecallQuery, form: str, *, explain: bool) -> None:
+    """Print the episodes that answer a question."""
+    from memory_ci.commands.episodes.recall import recall_episodes
+    from memory_ci.commands.episodes.text import render_recall
+
+    current_workspace = workspace()
     with progress("Recalling"):
-        recalled = recall_episodes(current_workspace, recall_query, os.environ)
+        recalled = recall_episodes(current_workspace, query, os.environ)
     for note in recalled.notes:
         say(f"Note: {printable(note)}", err=True)
 
@@ -377,6 +359,22 @@ def recall_command(
         day = episode.occurred_at.date()
         rows.append((episode.id, episode.situation.summary, day, episode.outcome, hit.score))
     text = render_recall(recalled, explain=explain)
-    show_rows("json" if as_json else form, recalled, text, head, rows)
+    show_rows(form, recalled, text, head, rows)
     if not text:
         say("No episode and no merged change answers that.", err=True)
+
+
+def _recall_tasks(text: str, limit: int, form: str, *, explain: bool) -> None:
+    """Print earlier tasks that are like a task."""
+    from memory_ci.commands.retrieve.similar import similar_tasks
+    from memory_ci.commands.retrieve.text import render_similar
+
+    with progress("Comparing tasks"):
+        tasks = similar_tasks(workspace(), text, top=limit)
+    head = ("id", "title", "merged_on", "outcome", "score")
+    rows = []
+    for similar in tasks:
+        change = similar.task
+        row = (change.label, change.title, change.merged_on, change.outcome, similar.score)
+        rows.append(row)
+    show_rows(form, tasks, render_similar(tasks, explain=explain), head, rows)

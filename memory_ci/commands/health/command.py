@@ -7,9 +7,10 @@ from typing import get_args
 
 import click
 
-from memory_ci.cli.common import flag, json_option, option, show
-from memory_ci.cli.plain import progress, today, workspace
+from memory_ci.cli.common import flag, json_option, option, refuse_others, show
+from memory_ci.cli.plain import progress, say, today, workspace
 from memory_ci.commands.health.records import Profile
+from memory_ci.findings import printable
 
 
 @click.command("health")
@@ -21,9 +22,17 @@ from memory_ci.commands.health.records import Profile
     help="By whose definitions, instead of `health.profile`.",
 )
 @flag("--effect", help="Compare sessions that are given memory with those that are held out.")
+@flag("--stage", help="Print the stage that each project is in.")
 @json_option
+@click.pass_context
 def health_command(
-    at: str | None, history: bool, profile: Profile | None, effect: bool, as_json: bool
+    ctx: click.Context,
+    at: str | None,
+    history: bool,
+    profile: Profile | None,
+    effect: bool,
+    stage: bool,
+    as_json: bool,
 ) -> None:
     """Say how well memory is kept, and what to do about what is weak.
 
@@ -32,21 +41,27 @@ def health_command(
     there. A metric without data is n/a, and its weight is shared out. All of it is counted in the
     files and the history; nothing is stored.
 
+    --stage reads INTENT.md, at the root and in each directory of projects/, of HEAD or --at:
+    `stage:`, a heading or its milestones. When a stage ends, `record` retires the task entries that
+    belong to it. A stage that is unclear is not a change.
+
     \b
     Example:
       memory-ci health
       memory-ci health --at v1.0
       memory-ci health --history
       memory-ci health --effect
+      memory-ci health --stage
     """
     from memory_ci.commands.health.health import measure_health, measure_history
     from memory_ci.commands.health.text import render_effect, render_health, render_history
 
+    if stage:
+        refuse_others(ctx, "stage", ("at", "as_json"))
+        _show_stages(at or "HEAD", as_json)
+        return
     if effect:
-        if history or at is not None or profile is not None:
-            raise click.UsageError(
-                "--effect compares sessions until now: give no other option with it."
-            )
+        refuse_others(ctx, "effect", ("as_json",))
         from memory_ci.commands.health.effect import measure_effect
 
         with progress("Comparing sessions"):
@@ -63,3 +78,30 @@ def health_command(
     with progress("Measuring"):
         health = measure_health(workspace(), today(), at=at, profile=profile, environ=os.environ)
     show(health, render_health(health), as_json)
+
+
+def _show_stages(revision: str, as_json: bool) -> None:
+    """Print the stage that each project is in."""
+    from memory_ci.commands.health.text import render_stage
+    from memory_ci.memory.stage import INTENT_FILE, list_stages
+
+    current_workspace = workspace()
+    stages = list_stages(current_workspace, revision)
+    if not stages and not as_json:
+        say(f"There is no {INTENT_FILE}, so there is no stage.", err=True)
+    records = []
+    for project_stage in stages:
+        last = project_stage.known
+        line = project_stage.stated.line if project_stage.stated is not None else None
+        records.append(
+            {
+                "project": project_stage.project,
+                "path": project_stage.path,
+                "line": line,
+                "stage": last.phase if last else None,
+                "since": last.commit.sha if last else None,
+                "is_clear": line is not None,
+            }
+        )
+    lines = [printable(render_stage(project_stage)) for project_stage in stages]
+    show(records, lines, as_json)

@@ -65,16 +65,16 @@ ADVICE: Mapping[MetricName, str] = {
         " `memory-ci review --stale`."
     ),
     "recency": (
-        "Retire what no longer holds: `memory-ci retire --stale`;"
+        "Retire what no longer holds: `memory-ci upkeep retire --stale`;"
         " work that uses an entry keeps it recent."
     ),
     "freshness": (
-        "Retire what no longer holds: `memory-ci retire --stale`;"
+        "Retire what no longer holds: `memory-ci upkeep retire --stale`;"
         " work that uses an entry keeps it fresh."
     ),
     "coverage": "Let memory catch up with what was merged: `memory-ci record`.",
     "coherence": (
-        "Unite what says the same: `memory-ci compact`."
+        "Unite what says the same: `memory-ci upkeep compact`."
         " Of two that contradict, let one supersede the other."
     ),
     "efficiency": (
@@ -444,7 +444,7 @@ WORN_OUT_DAYS = 180  # The age at which Crewship's decay reaches its floor.
 LINKS = 3  # Crewship links an entry with at most this many others.
 TOP_K = 5  # Entries that Crewship's recall returns by default.
 NEWER = "Let memory learn from newer work: `memory-ci record`, `memory-ci add`."
-SCATTERED = "See whether all of it is still of use: `memory-ci list`, `memory-ci retire`."
+SCATTERED = "See whether all of it is still of use: `memory-ci list`, `memory-ci upkeep retire`."
 UNLINKED = (
     "Write `supports`, `contradicts` or `duplicates` and the other's id"
     " into `relations` of an entry."

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from memory_ci.cli.terminal import bar
 from memory_ci.commands.health.records import ArmComparison, EffectReport, Health, Metric
 from memory_ci.findings import printable
+
+if TYPE_CHECKING:
+    from memory_ci.memory.stage import ProjectStage
 
 NAME_WIDTH = 12
 BAR_WIDTH = 10
@@ -133,3 +137,15 @@ def render_holdout(holdout: float) -> str:
         f"Holdout: {holdout:.0%} of sessions are given nothing;"
         " `memory-ci health --effect` compares them."
     )
+
+
+def render_stage(stage: ProjectStage) -> str:
+    """Return the line on the stage that a project is in."""
+    phase = ""
+    if stage.known:
+        commit = stage.known.commit
+        phase = f"{stage.known.phase} since {commit.sha[:7]} ({commit.committed_at:%Y-%m-%d})"
+    if stage.stated is not None:
+        return f"{stage.path}:{stage.stated.line}: {phase}"
+    last = f"; {phase}, the last that it did" if phase else ""
+    return f"{stage.path}: states no stage clearly{last}"

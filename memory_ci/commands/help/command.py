@@ -1,4 +1,4 @@
-"""The command lines of `memory-ci help` and `memory-ci completion`."""
+"""The command line of `memory-ci help`."""
 
 from __future__ import annotations
 
@@ -16,21 +16,6 @@ from memory_ci.errors import UsageError
 SHELLS = ("bash", "zsh", "fish")
 
 
-@click.command("completion")
-@click.argument("shell", type=click.Choice(SHELLS))
-def completion_command(shell: str) -> None:
-    """Print a shell completion script.
-
-    \b
-    Example:
-      memory-ci completion bash >> ~/.bashrc
-    """
-    completion = get_completion_class(shell)
-    if completion is None:  # pragma: no cover - click ships all three
-        raise click.UsageError(f"click knows no completion for {shell}")
-    echo(completion(main, {}, "memory-ci", "_MEMORY_CI_COMPLETE").source() + "\n")
-
-
 @click.command("help")
 @click.argument("topic", nargs=-1)
 @click.pass_context
@@ -38,7 +23,7 @@ def help_command(ctx: click.Context, topic: tuple[str, ...]) -> None:
     """Show a page of the manual, what an error or a key means, or the options of a command.
 
     What is none of these is searched for: the sections of the manual that hold all the words are
-    listed.
+    listed. `completion` with bash, zsh or fish prints the completion script of that shell.
 
     \b
     Example:
@@ -49,10 +34,14 @@ def help_command(ctx: click.Context, topic: tuple[str, ...]) -> None:
       memory-ci help publish.mode   # a key of the configuration
       memory-ci help record
       memory-ci help protected branch
+      memory-ci help completion bash >> ~/.bashrc
     """
     from memory_ci.cli.manual import find_sections, list_topics, read_topic
     from memory_ci.cli.terminal import fold_markdown, render_rows
 
+    if topic[:1] == ("completion",) and len(topic) <= 2:
+        _print_completion(*topic[1:])
+        return
     topics = list_topics()
     if not topic:
         width = max(map(len, topics), default=0)
@@ -86,3 +75,13 @@ def help_command(ctx: click.Context, topic: tuple[str, ...]) -> None:
     if width:
         text = fold_markdown(text, width)
     click.echo_via_pager(text.removesuffix("\n"))  # it ends the last line itself
+
+
+def _print_completion(shell: str = "") -> None:
+    """Print the completion script of a shell."""
+    if shell not in SHELLS:
+        raise click.UsageError(f"Name the shell: {', '.join(SHELLS)}.")
+    completion = get_completion_class(shell)
+    if completion is None:  # pragma: no cover - click ships all three
+        raise click.UsageError(f"click knows no completion for {shell}")
+    echo(completion(main, {}, "memory-ci", "_MEMORY_CI_COMPLETE").source() + "\n")

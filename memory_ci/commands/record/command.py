@@ -1,4 +1,4 @@
-"""Commands that turn merged work into memory: record, learn, extract, apply."""
+"""Commands that turn merged work into memory: record and learn."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ import click
 from msgspec.structs import replace
 
 from memory_ci.cli.common import (
-    FILE,
     RangeArguments,
     change_options,
     flag,
     now_option,
     option,
     range_options,
+    refuse_others,
     show,
 )
 from memory_ci.cli.plain import (
@@ -58,8 +58,6 @@ POLL_SECONDS = 60  # Between two looks at the batches, which take minutes to hou
     help="How the commits reach the remote, instead of what the configuration says.",
 )
 @now_option
-@option("--backfill", is_flag=True, hidden=True)
-@option("--wait", is_flag=True, hidden=True)
 @option(
     "--summary",
     type=click.File("w", encoding="utf-8", lazy=True),
@@ -67,14 +65,31 @@ POLL_SECONDS = 60  # Between two looks at the batches, which take minutes to hou
     help="Write what was learned to this file, as Markdown.",
 )
 @option("--fail-on", choices=["engine"], help="Exit with status 5 when the engine failed.")
+@option(
+    "--plan",
+    "plan_path",
+    type=click.Path(path_type=Path, dir_okay=False, allow_dash=True),
+    metavar="FILE",
+    help="Write the plan of the run to this file, or for - to standard output; change nothing.",
+)
+@option(
+    "--apply",
+    "plan_file",
+    type=click.File("rb"),
+    metavar="FILE",
+    help="Perform the plan of this file, or for - of standard input; no engine is asked.",
+)
 @change_options
+@click.pass_context
 def record_command(
+    ctx: click.Context,
+    /,
     mode: PublishMode | None,
     at_once: bool,
-    backfill: bool,
-    wait: bool,
     summary: TextIO | None,
     fail_on: str | None,
+    plan_path: Path | None,
+    plan_file: BinaryIO | None,
     dry_run: bool,
     as_json: bool,
     yes: bool,
@@ -98,6 +113,11 @@ def record_command(
     With --push the run is made on the tip of the remote's branch and its commits are put there, or into one pull
     request: `memory-ci help publishing`.
 
+    --plan and --apply are the two halves of a run. The plan is one JSON document: changes per step, candidates with
+    their evidence, what was left out and why; a person or another job can read it before it is performed. Credentials
+    are masked on standard output. It is checked again, against the tree it is applied to: the branch must still be where
+    the plan was made, and no step may do more than a step of its kind.
+
     \b
     Example:
       memory-ci record --dry-run
@@ -105,28 +125,31 @@ def record_command(
       memory-ci record --since v1.0 --engine anthropic
       memory-ci record --push auto
       memory-ci record --push pr --now
+      memory-ci record --plan plan.json
+      memory-ci record --apply plan.json
     """
-    from memory_ci.commands.record.learn import Pending
     from memory_ci.commands.record.run import RecordOptions, check_branch
 
-    if wait and not backfill:
-        raise click.UsageError("--wait is for --backfill")
-    if mode and (backfill or dry_run):
-        raise click.UsageError("--push goes with neither --backfill nor --dry-run")
+    if plan_file is not None:
+        refuse_others(ctx, "plan_file", ("dry_run", "as_json"))
+        _apply(plan_file, dry_run, as_json)
+        return
+    if plan_path is not None:
+        refuse_others(
+            ctx, "plan_path", ("since", "ref", "sessions", "engine", "fetch", "from_root")
+        )
+        _write_plan(plan_path, RecordOptions(**arguments), fetch=fetch)  # type: ignore[arg-type] # click's own types
+        return
+
+    if mode and dry_run:
+        raise click.UsageError("--push does not go with --dry-run")
     fetch &= not dry_run
     where, options = committed_workspace(), RecordOptions(**arguments)  # type: ignore[arg-type] # click's own types
     if options.ref is None:
         options = replace(options, ref=check_branch(where))
-    plan: Plan | Pending | None
-    if backfill:
-        plan, published = _backfill(where, options, wait=wait, fetch=fetch, dry_run=dry_run)
-    else:
-        plan, published = _record(
-            where, options, mode, fetch=fetch, dry_run=dry_run, is_agreed=yes, at_once=at_once
-        )
-    if isinstance(plan, Pending):
-        show({"backfill": plan}, [str(plan)], as_json)
-        return
+    plan, published = _record(
+        where, options, mode, fetch=fetch, dry_run=dry_run, is_agreed=yes, at_once=at_once
+    )
     if summary is not None and plan is not None:
         from memory_ci.commands.health.health import list_remarks
         from memory_ci.memory.apply import trim_plan
@@ -189,28 +212,6 @@ def _record(
     return published.plan, published
 
 
-def _backfill(
-    where: Workspace, options: RecordOptions, *, wait: bool, fetch: bool, dry_run: bool
-) -> tuple[Plan | Pending, Published | None]:
-    """What `learn` does in batches, by its former name: gone with the next release. Its commits stay local."""
-    from memory_ci.commands.publish.publish import PublishOptions, publish
-    from memory_ci.commands.record.learn import Backfill, Pending
-    from memory_ci.commands.record.run import fetch_sessions
-
-    with progress("Reading merged work") as advance:
-        if fetch:
-            options = replace(options, problems=fetch_sessions(where, options.ref, os.environ))
-        batches = Backfill(where, options, now(), advance, os.environ)
-        plan = batches.plan(wait_for_batches if wait else None, dry_run=dry_run)
-    if isinstance(plan, Pending) or dry_run:
-        return plan, None
-    published = publish(
-        where, PublishOptions("none", options.ref), lambda ref, accepted: plan, now(), os.environ
-    )
-    batches.finish(plan)
-    return plan, published
-
-
 def wait_for_batches(pending: Pending) -> None:
     """Say on stderr how far the batches are, and sleep."""
     say(f"Batches: {pending.estimate.batches}, ended: {pending.ended}", err=True)
@@ -254,22 +255,9 @@ def _show_run(
         say(printable(line))
 
 
-@click.command("extract")
-@range_options
-@option("--output", "-o", type=FILE, help="Write the plan to this file.")
-def extract_command(output: Path | None, fetch: bool, **arguments: RangeArguments) -> None:
-    """Write the plan of a record run, and change nothing.
-
-    The plan is one JSON document: changes per step, candidates with their evidence, what was left out and why. A
-    person or another job can read it before `memory-ci apply` performs it. Credentials are masked on standard output.
-
-    \b
-    Example:
-      memory-ci extract -o plan.json
-      memory-ci apply plan.json
-    """
+def _write_plan(path: Path, options: RecordOptions, *, fetch: bool) -> None:
+    """Write the plan of a record run to a file, or for - to standard output."""
     from memory_ci.commands.record.run import (
-        RecordOptions,
         fetch_sessions,
         format_plan,
         plan_record,
@@ -277,30 +265,19 @@ def extract_command(output: Path | None, fetch: bool, **arguments: RangeArgument
     )
 
     with progress("Reading merged work") as advance:
-        where, options = committed_workspace(), RecordOptions(**arguments)  # type: ignore[arg-type] # click's own types
+        where = committed_workspace()
         problems = fetch_sessions(where, options.ref, os.environ) if fetch else ()
         plan = plan_record(where, replace(options, problems=problems), today(), advance, os.environ)
-    if output is None:
+    if str(path) == "-":
         from memory_ci.secrets import mask_secrets  # patterns that a plan in a file does not need
 
         echo(mask_secrets(format_plan(plan).decode()))
     else:
-        save_plan(plan, output)
+        save_plan(plan, path)
 
 
-@click.command("apply")
-@click.argument("plan_file", metavar="PLAN.json", type=click.File("rb"))
-@change_options
-def apply_command(plan_file: BinaryIO, dry_run: bool, as_json: bool) -> None:
-    """Perform a plan.
-
-    The plan is checked again, against the tree it is applied to: the branch must still be where the plan was made,
-    and no step may do more than a step of its kind. `-` reads the plan from standard input.
-
-    \b
-    Example:
-      memory-ci extract -o plan.json && memory-ci apply plan.json
-    """
+def _apply(plan_file: BinaryIO, dry_run: bool, as_json: bool) -> None:
+    """Perform a plan."""
     from memory_ci.memory.apply import apply_plan, parse_plan, preview_plan
 
     plan = parse_plan(plan_file.read())

@@ -526,7 +526,7 @@ class LearnRun:
     def _model(self) -> Model:
         model = choose_asked(self._workspace, self._options, self._now, self._environ)
         if model.engine is None:
-            hint = "Set ANTHROPIC_API_KEY, or name one: --engine claude-cli. `memory-ci candidates` needs none."
+            hint = "Set ANTHROPIC_API_KEY, or name one: --engine claude-cli. `memory-ci review --candidates` needs none."
             raise UsageError(
                 f"there is no model to learn with ({model.reason})", slug="no-model", hint=hint
             )

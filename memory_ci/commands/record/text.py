@@ -37,9 +37,12 @@ LEFT_OUT = {
 
 WAYS = (
     ("memory-ci learn --since 90d", "lets a model read older work; says what it costs first"),
-    ("memory-ci candidates", "lists sentences that may be worth keeping, to accept or to decline"),
     (
-        "memory-ci install --agent NAME",
+        "memory-ci review --candidates",
+        "lists sentences that may be worth keeping, to accept or to decline",
+    ),
+    (
+        "memory-ci init --clone --agent NAME",
         "lets an agent see memory, and keeps what is said to it for the next run",
     ),
 )

@@ -64,7 +64,11 @@ def _explain_hit(hit: Hit) -> Iterator[str]:
     if hit.related:
         yield f"      {hit.related}"
     if hit.events:
-        low = "; so low that a person should look at it: `memory-ci why`" if hit.is_low else ""
+        low = (
+            "; so low that a person should look at it: `memory-ci show ID --why`"
+            if hit.is_low
+            else ""
+        )
         yield f"      utility from {plural(hit.events, 'event')}{low}"
     if hit.lanes:
         scores = []

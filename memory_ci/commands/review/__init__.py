@@ -1,5 +1,5 @@
 """The feature `review`: questions of memory to people, and commits of their answers.
 
-Commands: `review`, `candidates`. `queue` finds the questions, `priority` orders them, `review`
-turns answers into a plan and commits it.
+Command: `review`. `queue` finds the questions, `priority` orders them, `review` turns answers
+into a plan and commits it.
 """

@@ -1,9 +1,9 @@
-"""The commands review and candidates: one list of questions to people, and their answers."""
+"""The command line of review: one list of what memory asks of people, and their answers."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from textwrap import indent
 from typing import TYPE_CHECKING, Any
@@ -31,23 +31,22 @@ entries = partial(option, multiple=True, metavar="N|ID", shell_complete=complete
 KEYS: Mapping[str, Answer] = {"a": "accept", "k": "keep", "r": "retire", "n": "never"}
 
 
-def _options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options that both commands have."""
-    accept = option(
-        "--accept", multiple=True, metavar="N", help="Put it into the inbox. Repeatable."
-    )
-    edit = flag("--edit", help="Reword in your editor what you accept or keep.")
-    never = option("--never", multiple=True, metavar="N", help="Do not ask it again. Repeatable.")
-    return range_options(accept(edit(never(change_options(command)))))
-
-
 @click.command("review")
+@flag("--candidates", help="What may be worth learning alone, whatever was asked before.")
 @flag("--stale", help="All entries whose code has changed or is gone, and nothing else.")
-@flag("--all", "show_all", help="All that could be asked, not the questions of this week alone.")
+@flag(
+    "--all",
+    "show_all",
+    help=f"All questions, not those of this week alone, or the best {MAX_SUGGESTIONS} candidates.",
+)
+@option("--accept", multiple=True, metavar="N", help="Put it into the inbox. Repeatable.")
 @entries("--keep", help="It holds: anchor it in the code as it is. Repeatable.")
 @entries("--retire", help="It does not hold any more: retire it. Repeatable.")
-@_options
-def review_command(**arguments: Any) -> None:  # noqa: ANN401 - those of `_run`, each as its option makes it
+@option("--never", multiple=True, metavar="N", help="Do not ask it again. Repeatable.")
+@flag("--edit", help="Reword in your editor what you accept or keep.")
+@range_options
+@change_options
+def review_command(candidates: bool, stale: bool, **arguments: Any) -> None:  # noqa: ANN401 - those of `_run`, each as its option makes it
     """Answer what memory asks of people: a few questions a week, the most useful first.
 
     Candidates, what was quarantined, entries whose code has changed or is gone, that contradict
@@ -55,45 +54,32 @@ def review_command(**arguments: Any) -> None:  # noqa: ANN401 - those of `_run`,
     commit by you; what is retired is another. What nobody answers is not asked again for 90 days.
     With an answer or --json, and where nobody can answer, you are asked nothing.
 
+    --candidates lists sentences of merged work that nobody marked, found again in the work of the last record run and
+    after it, or since --since. What was said in several changes comes first. What you accept becomes a note in the
+    inbox with its quote and your name; what you decline becomes a line of .memory/rejected.txt. With --edit, leave the
+    editor without saving, or save nothing, and nothing is accepted.
+
     \b
     Example:
       memory-ci review
       memory-ci review --accept 1 --never 2 --keep 3
       memory-ci review --stale --keep 3f2ab91c --retire 9d0c3f2a --dry-run
+      memory-ci review --candidates --since 90d --all
+      memory-ci review --candidates --accept 2 --edit --never 1
     """
-    _run(**arguments)
-
-
-@click.command("candidates")
-@flag("--all", "show_all", help=f"List all, not the best {MAX_SUGGESTIONS} alone.")
-@_options
-def candidates_command(**arguments: Any) -> None:  # noqa: ANN401 - those of `_run`, each as its option makes it
-    """List what may be worth learning, to accept or to decline.
-
-    It is what is new in `review`, whatever was asked before. These are sentences of merged work
-    that nobody marked, found again in the work of the last record run and after it, or since
-    --since. What was said in several changes comes first. What you accept becomes a note in the
-    inbox with its quote and your name; what you decline becomes a line of .memory/rejected.txt: one
-    commit by you. With --edit, leave the editor without saving, or save nothing, and nothing is
-    accepted.
-
-    \b
-    Example:
-      memory-ci candidates
-      memory-ci candidates --since 90d --all
-      memory-ci candidates --accept 2 --edit --never 1
-    """
-    _run(kinds={"candidate"}, **arguments)
+    if candidates and stale:
+        raise click.UsageError("--candidates and --stale are two views: choose one.")
+    _run(kinds={"candidate"} if candidates else None, stale=stale, **arguments)
 
 
 def _run(
     *,
-    kinds: set[QuestionKind] | None = None,
-    stale: bool = False,
+    kinds: set[QuestionKind] | None,
+    stale: bool,
     show_all: bool,
     accept: tuple[str, ...],
-    keep: tuple[str, ...] = (),
-    retire: tuple[str, ...] = (),
+    keep: tuple[str, ...],
+    retire: tuple[str, ...],
     never: tuple[str, ...],
     edit: bool,
     fetch: bool,

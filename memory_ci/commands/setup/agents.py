@@ -1,4 +1,4 @@
-"""Edits of coding agents' settings for `install --agent`: hooks, MCP server, permission, text.
+"""Edits of coding agents' settings for `init --clone --agent`: hooks, MCP server, permission, text.
 
 All events of an agent call the same command, so that the agent asks its user to trust it once.
 Settings of this clone alone name the interpreter that memory-ci is installed for; settings that are
@@ -182,14 +182,14 @@ def plan_agents(
 def plan_agent_removal(
     root: Path, note: Path, tracked: Collection[str] = (), place: Place = "file"
 ) -> tuple[AgentEdit, ...]:
-    """Plan to remove the parts of this clone's `install` from the settings of agents.
+    """Plan to remove the parts of this clone's `init --clone` from the settings of agents.
 
     A file that the note does not name is edited too, if git does not track it: an earlier version
     wrote no note.
 
     Args:
         root: the work tree, or the home.
-        note: the file that lists the results of `install`.
+        note: the file that lists the results of `init --clone`.
         tracked: the settings files that git tracks.
         place: the place of the settings.
 
@@ -316,7 +316,7 @@ def _list_missing_paths(edit: AgentEdit) -> list[str]:
 
 
 def _read_note(note: Path) -> list[str]:
-    """Return the paths that `install` made, and the parts that it put into each file, a line each.
+    """Return the paths that `init --clone` made, and the parts that it put into each file, a line each.
 
     Damaged lines are left out: they could not be written again.
     """
@@ -324,13 +324,13 @@ def _read_note(note: Path) -> list[str]:
 
 
 def _list_noted(note: Path, path: Path) -> list[str]:
-    """Return the names of the parts that this clone's `install` put into a file."""
+    """Return the names of the parts that this clone's `init --clone` put into a file."""
     lines = _read_note(note)
     return [name for name in PART_NAMES if f"{name} {path}" in lines]
 
 
 def _remove_empty(path: Path, made_paths: Collection[str]) -> list[str]:
-    """Remove the empty directories around a file that `install` made, and return their paths."""
+    """Remove the empty directories around a file that `init --clone` made, and return their paths."""
     removed_paths: list[str] = []
     for directory in path.parents:
         if str(directory) not in made_paths:

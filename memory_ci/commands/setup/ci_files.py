@@ -213,8 +213,9 @@ END = "# memory-ci init: end"
 BLOCK = re.compile(
     rf"^[ \t]*{BEGIN} ([0-9a-f]{{8}})[^\n]*\n(.*?)^[ \t]*{END}[ \t]*(?:\r?\n|\Z)", re.M | re.S
 )
-NOTE = "(taken out by `memory-ci uninit`, unless it was changed)"
-WHOLE = "(this file; taken out by `memory-ci uninit`, unless it was changed)"
+NOTE = "(taken out by `memory-ci init --remove`, unless it was changed)"
+WHOLE_FILE = "(this file; "  # Also what 0.2 wrote.
+WHOLE = f"{WHOLE_FILE}taken out by `memory-ci init --remove`, unless it was changed)"
 ROW = re.compile(r"[^\n]*\n|[^\n]+")
 
 
@@ -248,7 +249,7 @@ def take_out(text: str) -> str | None:
         if not block.group().endswith("\n"):
             before = before.removesuffix("\n").removesuffix("\r")
         text = before + text[block.end() :]
-        if not text and WHOLE in block.group():
+        if not text and WHOLE_FILE in block.group():
             return None
     return text
 

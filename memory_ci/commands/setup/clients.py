@@ -127,7 +127,7 @@ When a person corrects you and it will hold next month: \
 `memory-ci add "RULE" --body "WHY" --quote "THEIR WORDS"`."""
 """The text for AGENTS.md: five lines, with the two that mark the block."""
 
-CODEX_RULES = """# memory-ci install --agent codex: this file is replaced by the next install.
+CODEX_RULES = """# memory-ci init --clone --agent codex: this file is replaced by the next install.
 prefix_rule(pattern = ["memory-ci", "add"], decision = "allow")
 """
 

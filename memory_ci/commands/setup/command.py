@@ -1,4 +1,4 @@
-"""The command lines of init, uninit, install, uninstall and policy."""
+"""The command line of init."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from textwrap import indent
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
 import click
 from msgspec.structs import replace
 
-from memory_ci.cli.common import change_options, flag, option, show
+from memory_ci.cli.common import change_options, flag, option, refuse_others, show
 from memory_ci.cli.plain import (
     echo,
     echo_json,
@@ -36,6 +36,10 @@ if TYPE_CHECKING:
     from memory_ci.records.config import Policy
     from memory_ci.store.steps import InstallStep
 
+Part = Literal["hooks", "retrieve", "ask", "mcp"]
+"""What `init --without` leaves out."""
+
+ALL_AGENTS = "all"
 PLACEHOLDER = re.compile(r"\bOWNER/")
 
 RENAMED = (
@@ -44,75 +48,55 @@ RENAMED = (
 )
 
 
-@click.command("install")
-@flag("--no-hook", help="Leave the hooks of this clone alone.")
-@option("--agent", "agents", multiple=True, choices=AGENT_NAMES, help="Hook into this agent, too.")
-@flag("--all", "is_all", help="Hook into every agent that is known.")
-@flag("--shared", help="Put the hooks of agents into the settings that are committed.")
-@flag("--user", help="Hook into agents by settings in the home, for every repository with memory.")
-@flag("--no-retrieve", help="Let agents capture their sessions and read no memory.")
-@flag("--no-ask", help="Do not ask agents to note what a person taught them.")
-@flag("--no-mcp", help="Leave the MCP server out of the settings of agents.")
-@change_options
-def install_command(
-    no_hook: bool,
-    agents: tuple[str, ...],
-    is_all: bool,
-    shared: bool,
-    user: bool,
-    no_retrieve: bool,
-    no_ask: bool,
-    no_mcp: bool,
-    dry_run: bool,
-    as_json: bool,
-) -> None:
-    """Set up the merge driver and the hooks in this clone.
+class AgentChoice(NamedTuple):
+    """Which agents `init` hooks in, and how.
 
-    Git's configuration of this clone gets the driver, .gitattributes the memory files it is for;
-    the hook prepare-commit-msg notes in each commit which memory its work was given and which
-    session made it, pre-push sends captured sessions along, and the four that run after git moved
-    the work tree build the index ahead, in the background. A hook that is there is kept and runs
-    first; where lefthook or husky manages hooks, they are left to it, and the lines to add are
-    printed. With --agent, the agent's own settings of this project get one hook for its events:
-    memory is read when a session starts, at a prompt and at a file, the agent is asked to note what
-    a person taught it, and the session is captured. They are put into .git/info/exclude, unless git
-    tracks them; with --shared they are for the whole team. Nothing outside of this clone is
-    written, and running it again changes nothing. With --user it is the other way round: hooks of
-    agents alone, in the home, silent outside of repositories with memory and where the project has
-    hooks of its own.
-
-    \b
-    Example:
-      memory-ci install --agent claude-code
-      git add .gitattributes && git commit -m "Merge memory files by entries"
+    Attributes:
+        names: the agents.
+        is_shared: their settings are those that are committed.
+        without: parts that are left out.
     """
-    from memory_ci.commands.setup.agents import AgentOptions
-    from memory_ci.commands.setup.hooks import find_hook_manager
-    from memory_ci.commands.setup.install import install, install_for_user
 
-    chosen = AGENT_NAMES if is_all else agents
-    if user:
-        if shared or not chosen:
-            raise click.UsageError("--user goes with --agent or --all, and not with --shared")
-        options = AgentOptions(sys.executable, "user", not no_retrieve, not no_ask, is_mcp=False)
-        steps = install_for_user(Path.home(), chosen, options, dry_run=dry_run)
-        show_steps(steps, dry_run=dry_run, as_json=as_json)
-        return
+    names: tuple[str, ...]
+    is_shared: bool
+    without: tuple[Part, ...]
+
+
+def _set_up_home(agents: AgentChoice, dry_run: bool, as_json: bool) -> None:
+    """Hook agents in by settings in the home, for every repository with memory."""
+    from memory_ci.commands.setup.agents import AgentOptions
+    from memory_ci.commands.setup.install import install_for_user
+
+    if agents.is_shared or not agents.names:
+        raise click.UsageError("--user goes with --agent, and not with --shared")
+    reads = "retrieve" not in agents.without
+    asks = "ask" not in agents.without
+    options = AgentOptions(sys.executable, "user", reads, asks, is_mcp=False)
+    steps = install_for_user(Path.home(), agents.names, options, dry_run=dry_run)
+    show_steps(steps, dry_run=dry_run, as_json=as_json)
+
+
+def _set_up_clone(agents: AgentChoice, dry_run: bool, as_json: bool) -> None:
+    """Set up the merge driver, the hooks and agents in this clone."""
+    from memory_ci.commands.setup.hooks import find_hook_manager
+    from memory_ci.commands.setup.install import install
 
     current_workspace = workspace()
     has_mcp = find_spec("mcp") is not None
+    with_hook = "hooks" not in agents.without
+    with_mcp = "mcp" not in agents.without
     steps = install(
         current_workspace,
         sys.executable,
-        with_hook=not no_hook,
-        agents=chosen,
-        is_shared=shared,
-        is_reading=not no_retrieve,
-        is_asking=not no_ask,
-        is_mcp=has_mcp and not no_mcp,
+        with_hook=with_hook,
+        agents=agents.names,
+        is_shared=agents.is_shared,
+        is_reading="retrieve" not in agents.without,
+        is_asking="ask" not in agents.without,
+        is_mcp=has_mcp and with_mcp,
         dry_run=dry_run,
     )
-    manager = None if no_hook else find_hook_manager(current_workspace)
+    manager = find_hook_manager(current_workspace) if with_hook else None
     if as_json:
         echo_json({"dry_run": dry_run, "steps": steps, "managed_by": manager})
         return
@@ -121,11 +105,11 @@ def install_command(
     if manager is not None:
         _show_manager(manager)
     if not dry_run and _is_written(steps, "attributes"):
-        say("\nCommit .gitattributes; each clone runs `memory-ci install` once.")
-    if not no_mcp and chosen and not has_mcp:
+        say("\nCommit .gitattributes; each clone runs `memory-ci init --clone` once.")
+    if with_mcp and agents.names and not has_mcp:
         python = sys.executable
         say(f"\nNo MCP server was set up: {python} lacks it (pip install 'memory-ci[mcp]').")
-    if not shared and _is_written(steps, "agent"):
+    if not agents.is_shared and _is_written(steps, "agent"):
         _show_local_files(steps, current_workspace.repo.cwd)
 
 
@@ -182,55 +166,31 @@ def show_steps(
         say(RENAMED)
 
 
-@click.command("uninstall")
-@flag("--user", help="Take out of the home what `install --user` put there.")
-@change_options
-def uninstall_command(user: bool, dry_run: bool, as_json: bool) -> None:
-    """Take out what install put into this clone.
+def _clear_home(dry_run: bool, as_json: bool) -> None:
+    """Take the hooks of agents out of the home."""
+    from memory_ci.commands.setup.install import uninstall_for_user
 
-    Hooks that were there before are put back, and a hook of ours that you changed is renamed, not
-    lost; .gitattributes, git's configuration and the settings of agents are as they were. If others
-    merge with memory-ci, restore .gitattributes: without the driver its lines do nothing. Lines
-    that you added for lefthook or husky are yours to take out.
+    steps = uninstall_for_user(Path.home(), dry_run=dry_run)
+    show_steps(steps, dry_run=dry_run, as_json=as_json)
 
-    \b
-    Example:
-      memory-ci uninstall
-      git restore .gitattributes
-    """
-    from memory_ci.commands.setup.install import uninstall, uninstall_for_user
 
-    if user:
-        steps = uninstall_for_user(Path.home(), dry_run=dry_run)
-        show_steps(steps, dry_run=dry_run, as_json=as_json)
-        return
+def _clear_clone(dry_run: bool, as_json: bool) -> None:
+    """Take out what `init --clone` put into this clone."""
+    from memory_ci.commands.setup.install import uninstall
+
     current_workspace = workspace()
     steps = uninstall(current_workspace, dry_run=dry_run)
     show_steps(steps, dry_run=dry_run, as_json=as_json, root=current_workspace.repo.root)
 
 
-@click.command("policy")
-@click.argument("source", required=False, metavar="SOURCE@REV")
-@flag("--check", help="Only say whether the source has another policy now; status 1 if it has.")
-@change_options
-def policy_command(source: str | None, check: bool, dry_run: bool, as_json: bool) -> None:
-    """Pin the policy of a platform in this repository, or bring it up to date.
+def _pin_policy(source: str | None, is_check: bool, dry_run: bool, as_json: bool) -> None:
+    """Pin a policy, None for the one that is pinned, or only compare it for a check.
 
-    SOURCE is a git repository with a file memory-ci-policy.yaml, REV a branch, a tag or a commit;
-    without one it is what the configuration extends now. The text is kept in .memory/policy.yaml,
-    its digest in .memory-ci.yaml. A policy only narrows: engines that may be asked, caps of cost,
-    ways to publish, the oldest version.
-
-    Exit status: 0 done, 1 (--check) the source has another one, 2 usage, 4 repository, 5 network.
-
-    \b
-    Example:
-      memory-ci policy https://github.com/acme/policy@v1
-      memory-ci policy --check
+    Exits with status 1 if a check finds another policy.
     """
     from memory_ci.commands.setup.policy import pin_policy
 
-    is_writing = not check and not dry_run
+    is_writing = not is_check and not dry_run
     pinned = pin_policy(Path.cwd(), source, os.environ, write=is_writing)
     title = "New" if pinned.is_new else "As pinned"
     limits = "; ".join(_list_limits(pinned.policy)) or "narrows nothing"
@@ -239,7 +199,7 @@ def policy_command(source: str | None, check: bool, dry_run: bool, as_json: bool
     if pinned.is_new and is_writing:
         remarks.append("Commit .memory-ci.yaml and .memory/policy.yaml.")
     show(pinned, lines, as_json, remarks)
-    raise SystemExit(1 if check and pinned.is_new else 0)
+    raise SystemExit(1 if is_check and pinned.is_new else 0)
 
 
 def _list_limits(policy: Policy) -> list[str]:
@@ -264,14 +224,15 @@ CLOUDS = ("claude-web", "copilot-cloud", "codex-cloud", "jules")
 
 
 @click.command("init")
-@flag("--pre-commit", "pre_commit", help="Put our hooks into .pre-commit-config.yaml.")
+@flag("--pre-commit", help="Put our hooks into .pre-commit-config.yaml.")
 @option("--ci", choices=CIS, help="Write what this CI needs to record and to verify.")
 @option(
     "--agent",
     "agents",
     multiple=True,
-    choices=AGENT_NAMES,
-    help="Hook into this agent, as `install`.",
+    choices=(*AGENT_NAMES, ALL_AGENTS),
+    metavar="AGENT",
+    help=f"Hook into this agent in this clone: {', '.join(AGENT_NAMES)}, or {ALL_AGENTS}.",
 )
 @option("--cloud", choices=CLOUDS, help="Write what this cloud agent needs, too.")
 @option(
@@ -283,43 +244,133 @@ CLOUDS = ("claude-web", "copilot-cloud", "codex-cloud", "jules")
 @option(
     "--ci-source", metavar="OWNER/REPO@REV", help="The release of memory-ci that hooks and CI run."
 )
+@flag("--clone", help="Set up the merge driver and the hooks of this clone alone, and --agent.")
+@flag(
+    "--shared", help="With --clone: put the hooks of agents into the settings that are committed."
+)
+@flag("--user", help="Hook into --agent by settings in the home, for every repository with memory.")
+@option(
+    "--without",
+    multiple=True,
+    choices=get_args(Part),
+    help="With --clone and --user: leave out git's hooks, or for agents reading memory, asking them "
+    "to note what a person taught, or the MCP server.",
+)
+@option(
+    "--policy",
+    is_flag=False,
+    flag_value="",
+    metavar="[SRC@REV]",
+    help="Pin the policy of a platform, or bring the pinned one up to date.",
+)
+@flag(
+    "--check",
+    help="With --policy: only say whether the source has another one now; status 1 if it has.",
+)
+@flag("--remove", help="Take out what init wrote; with --clone or --user, what these did.")
 @change_options
+@click.pass_context
 def init_command(
+    ctx: click.Context,
     pre_commit: bool,
     ci: Ci | None,
     agents: tuple[str, ...],
     cloud: str | None,
     history: str | None,
     ci_source: str | None,
+    clone: bool,
+    shared: bool,
+    user: bool,
+    without: tuple[Part, ...],
+    policy: str | None,
+    check: bool,
+    remove: bool,
     dry_run: bool,
     as_json: bool,
 ) -> None:
-    """Set up memory in a repository, with hooks, CI and agents.
+    """Set up memory in a repository, with hooks, CI and agents, or take it out.
 
     .memory-ci.yaml, MEMORY.md and institutional.md always; a file that is there is left as it is.
     --pre-commit and --ci write their files, or put a marked block into those that are there, all
-    else in them staying byte for byte. --agent does what `install --agent` does in this clone. On a
-    terminal, without any of these, init asks; --ci none asks nothing. With --cloud, a script that
-    installs this version and builds the index in a fresh container, the committed hooks that the
-    agent runs, and memory in AGENTS.md.
+    else in them staying byte for byte. On a terminal, without an option, init asks; --ci none asks
+    nothing. With --cloud, a script that installs this version and builds the index in a fresh
+    container, the committed hooks that the agent runs, and memory in AGENTS.md. --from 90d says
+    first how many changes were merged, what in them looks like a learning, and what a model would
+    cost. Running init again changes nothing.
 
-    --from 90d says first how many changes were merged, what in them looks like a learning, and what
-    a model would cost. Running init again changes nothing; `memory-ci uninit` takes out what it
-    wrote.
+    --clone is for a further clone, and writes nothing outside of it: the merge driver into its
+    configuration of git and .gitattributes, and git's hooks. They note in each commit which memory
+    its work was given and which session made it, send captured sessions along, and build the index
+    ahead. A hook that is there is kept and runs first; for lefthook or husky, the lines to add are
+    printed. The settings of an agent get one hook for its events, and are put into
+    .git/info/exclude, unless git tracks them.
+
+    --policy copies memory-ci-policy.yaml of a git repository to .memory/policy.yaml, and its digest
+    to .memory-ci.yaml. A policy only narrows: engines that may be asked, caps of cost, ways to
+    publish, the oldest version.
+
+    --remove takes out files that are as init wrote them, and its blocks, byte for byte; what
+    anybody changed stays, and so does memory. Hooks that were there before are put back, and a hook
+    of ours that you changed is renamed. If others merge with memory-ci, restore .gitattributes.
 
     \b
     Example:
       memory-ci init
       memory-ci init --agent claude-code --dry-run
       memory-ci init --pre-commit --ci github --ci-source OWNER/memory-ci@v0.2.0
-      memory-ci init --from 90d
+      memory-ci init --clone --agent claude-code
+      memory-ci init --policy https://github.com/acme/policy@v1
+      memory-ci init --remove --dry-run
     """
+    chosen = AGENT_NAMES if ALL_AGENTS in agents else agents
+    if policy is not None:
+        refuse_others(ctx, "policy", ("check", "dry_run", "as_json"))
+        _pin_policy(policy or None, check, dry_run, as_json)
+        return
+    if check:
+        raise click.UsageError("--check belongs to --policy.")
+    if remove:
+        refuse_others(ctx, "remove", ("clone", "user", "dry_run", "as_json"))
+        clear = _clear_home if user else _clear_clone if clone else _remove
+        clear(dry_run, as_json)
+        return
+    if clone or user:
+        mode = "user" if user else "clone"
+        allowed = ("clone", "agents", "shared", "user", "without", "dry_run", "as_json")
+        refuse_others(ctx, mode, allowed)
+        set_up = _set_up_home if user else _set_up_clone
+        set_up(AgentChoice(chosen, shared, without), dry_run, as_json)
+        return
+    if shared or without:
+        raise click.UsageError("--shared and --without belong to --clone.")
+    files = FileChoice(pre_commit, ci, cloud, ci_source)
+    _set_up(files, chosen, history, dry_run, as_json)
+
+
+class FileChoice(NamedTuple):
+    """Which files `init` writes, in addition to those of memory."""
+
+    pre_commit: bool
+    ci: Ci | None
+    cloud: str | None
+    ci_source: str | None
+
+
+def _set_up(
+    files: FileChoice,
+    agents: tuple[str, ...],
+    history: str | None,
+    dry_run: bool,
+    as_json: bool,
+) -> None:
+    """Set up memory in a repository."""
     from memory_ci.commands.setup.ci_files import find_release, need_release
     from memory_ci.commands.setup.init import INSTALLED, InitOptions, init_repository
     from memory_ci.commands.setup.install import install
 
     current_workspace = workspace()
     preview = _preview(current_workspace, history, as_json) if history else None
+    pre_commit, ci, cloud, ci_source = files
     options = InitOptions(pre_commit, ci or "none", find_release())
     is_silent = dry_run or as_json or has_input() or not is_terminal()
     if not (is_silent or pre_commit or ci or agents or cloud):
@@ -402,19 +453,10 @@ def _show_next_steps(steps: Sequence[InitStep], options: InitOptions, dry_run: b
             say("Each clone runs `pre-commit install` once.")
 
 
-@click.command("uninit")
-@change_options
-def uninit_command(dry_run: bool, as_json: bool) -> None:
-    """Take out what init wrote.
+def _remove(dry_run: bool, as_json: bool) -> None:
+    """Take out what init wrote, and name what stays with the reason.
 
-    Files that are as init wrote them go, and so do its blocks in those of pre-commit and CI, byte
-    for byte; if init hooked an agent in, also all that `uninstall` takes out of this clone. What
-    anybody changed stays, and so does memory: each is named with the reason.
-
-    \b
-    Example:
-      memory-ci uninit --dry-run
-      memory-ci uninit
+    If init hooked an agent in, this takes out all that `_clear_clone` takes out.
     """
     from memory_ci.commands.setup.init import INSTALLED, uninit_repository
     from memory_ci.commands.setup.install import uninstall
@@ -436,7 +478,8 @@ def uninit_command(dry_run: bool, as_json: bool) -> None:
     show_steps(agent_steps, dry_run=dry_run, as_json=False, root=current_workspace.repo.root)
     if installed and not is_installed_by_init:
         say(
-            "Left what `memory-ci install` put into this clone: `memory-ci uninstall` takes it out."
+            "Left what `memory-ci init --clone` put into this clone: "
+            "`memory-ci init --remove --clone` takes it out."
         )
     if not file_steps and not agent_steps:
         say("Nothing that init wrote is here.")

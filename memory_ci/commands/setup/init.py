@@ -1,4 +1,4 @@
-"""The files that `init` writes, and `uninit` takes out again byte for byte.
+"""The files that `init` writes, and `init --remove` takes out again byte for byte.
 
 All edits are planned first, so that a file that cannot be merged is refused before anything is
 written.
@@ -37,7 +37,7 @@ CHANGED = "what `init` wrote there was changed: it stays as it is"
 TAKEN = "our lines are out, and the rest is as it was"
 CALLED = "it runs memory-ci already"
 INSTALLED = "memory-ci/init"
-"""A file in the git directory: `init` ran `install`, so that `uninit` runs `uninstall`, too."""
+"""A file in the git directory: `init` hooked an agent in, so that `init --remove` clears the clone."""
 
 CONFIG_TEXT = """\
 # memory-ci: every key is optional; these are the defaults. All keys: memory-ci help settings.
@@ -86,11 +86,11 @@ MEMORY_ALONE = InitOptions()
 
 
 class InitStep(msgspec.Struct, frozen=True):
-    """The result of `init` or `uninit` for one file.
+    """The result of `init` or `init --remove` for one file.
 
     Attributes:
         path: the file, relative to the top of the work tree.
-        result: the action taken; `left` by `uninit` is a file of ours that stays.
+        result: the action taken; `left` by `init --remove` is a file of ours that stays.
         remark: a remark for the person, such as a next step.
         diff: the unified diff of the edit.
     """
@@ -419,7 +419,7 @@ def set_up_cloud(
     Args:
         workspace: the repository and its configuration.
         name: a key of `CLOUDS`.
-        note: the file that lists the results of `install`.
+        note: the file that lists the results of `init --clone`.
         dry_run: write nothing.
 
     Raises:

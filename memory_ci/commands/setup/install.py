@@ -1,6 +1,6 @@
-"""The settings of a clone that `install` writes: merge driver, attributes, native hooks, agents.
+"""The settings of a clone that `init --clone` writes: merge driver, attributes, native hooks, agents.
 
-`uninstall` removes the parts of `install`, and nothing else.
+`init --remove --clone` removes the parts of `init --clone`, and nothing else.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ EXCLUDE = "info/exclude"
 """In the git directory that all work trees share: the ignore patterns of this clone alone."""
 
 MADE = "memory-ci/made"
-"""In the git directory: the files and directories that `install` made for agents, a path a line."""
+"""In the git directory: the files and directories that `init --clone` made for agents, a path a line."""
 
 USER_MADE = ".local/state/memory-ci/made"
 """The same in the home, for the settings of the user."""
@@ -140,7 +140,7 @@ def uninstall_for_user(home: Path, *, dry_run: bool = False) -> tuple[InstallSte
 
 
 def uninstall(workspace: Workspace, *, dry_run: bool = False) -> tuple[InstallStep, ...]:
-    """Remove the parts of `install` from a clone, and put earlier hooks back in their places.
+    """Remove the parts of `init --clone` from a clone, and put earlier hooks back in their places.
 
     Raises:
         RepositoryError: bare-repository, write-failed, git-failed.
@@ -165,7 +165,7 @@ def uninstall(workspace: Workspace, *, dry_run: bool = False) -> tuple[InstallSt
 
 
 def _list_agent_files() -> list[str]:
-    """Return every settings file that `install` may write in a work tree."""
+    """Return every settings file that `init --clone` may write in a work tree."""
     files: set[str] = set()
     for agent in AGENTS:
         for part in agent.parts:

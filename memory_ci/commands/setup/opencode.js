@@ -1,4 +1,4 @@
-// memory-ci install --agent opencode: this file is replaced by the next install.
+// memory-ci init --clone --agent opencode: this file is replaced by the next install.
 import { spawnSync } from "node:child_process"
 
 const call = (event, data, cwd) => {

@@ -84,7 +84,7 @@ def _parse_source(source: str) -> tuple[str, str]:
     is_incomplete = not address or not revision
     if is_incomplete or re.search(r"\s", address + revision) or address.startswith("-"):
         message = "a policy is named as SOURCE@REV, a git repository and a revision"
-        hint = "For example: memory-ci policy https://github.com/acme/policy@v1"
+        hint = "For example: memory-ci init --policy https://github.com/acme/policy@v1"
         raise UsageError(message, slug="bad-policy-source", hint=hint)
     if mask_secrets(address) != address:
         message = "the address holds a credential"

@@ -50,7 +50,9 @@ class Preview(msgspec.Struct, frozen=True):
 
         candidates = plural(len(self.candidates), "candidate")
         yield f"Without a model: {candidates}, for you to accept or decline."
-        yield from _list_titles(self.candidates, f"see them all: memory-ci candidates {since}")
+        yield from _list_titles(
+            self.candidates, f"see them all: memory-ci review --candidates {since}"
+        )
 
         if self.offer is None:
             yield f"With a model: not here: {self.reason}."

@@ -1,10 +1,10 @@
-"""Commands that look at memory: list, show, log, graph, blame, why and stage."""
+"""Commands that look at memory: list and show."""
 
 from __future__ import annotations
 
 import os
 import sys
-from typing import TYPE_CHECKING, get_args
+from typing import get_args
 
 import click
 from msgspec import to_builtins
@@ -16,6 +16,7 @@ from memory_ci.cli.common import (
     format_option,
     json_option,
     option,
+    refuse_others,
     show,
     show_rows,
     view_options,
@@ -34,9 +35,6 @@ from memory_ci.cli.plain import (
 from memory_ci.findings import printable, printable_lines
 from memory_ci.records.entry import EntryType, ScopeName, Status
 from memory_ci.records.episode import UseCount
-
-if TYPE_CHECKING:
-    from memory_ci.memory.stage import ProjectStage
 
 COLUMNS = (
     "id title type scope status prominence given used importance last_reinforced path line".split()
@@ -104,19 +102,86 @@ def list_command(
 
 
 @click.command("show")
-@click.argument("entry_id", metavar="ID", shell_complete=complete_id)
+@click.argument("entry_id", metavar="[ID]", required=False, shell_complete=complete_id)
+@flag("--why", help="Say what the entry counts, and what made it so.")
+@flag("--lines", help="List the lines that the work brought which taught it.")
+@flag("--log", help="Show what commits did to it, newest first; it may be gone by now.")
+@flag("--graph", help="Show what it is related to.")
+@option(
+    "--depth",
+    type=click.IntRange(1, 2),
+    default=1,
+    help="With --graph: how many edges away to look.",
+)
+@flag("--dot", help="With --graph: print the graph for Graphviz.")
+@option(
+    "--blame",
+    "place",
+    metavar="PATH[:A-B]",
+    help="Instead of an entry: say which work brought each line, what it was given and used, and "
+    "what was learned of it.",
+)
 @view_options
-def show_command(entry_id: str, view: str | None, as_json: bool) -> None:
-    """Show one entry; the start of its id is enough.
+@click.pass_context
+def show_command(
+    ctx: click.Context,
+    entry_id: str | None,
+    why: bool,
+    lines: bool,
+    log: bool,
+    graph: bool,
+    depth: int,
+    dot: bool,
+    place: str | None,
+    view: str | None,
+    as_json: bool,
+) -> None:
+    """Show one entry, or what is known of it; the start of its id is enough.
+
+    --why prints its prominence today, its utility event by event with the episode of each, how well
+    it is kept by FSRS, the factors by which retrieve multiplies its relevance, and what became of
+    the code that it cites; with --at a commit or a day, as of then. --graph prints relations that
+    entries state (supports, contradicts, duplicates), what they supersede, and entries that are
+    like each other, each with its weight. In --blame a merge stands for all that it brought;
+    --lines is the way back.
 
     \b
     Example:
       memory-ci show 0f6f1f0e
       memory-ci show 0f6f --at HEAD~20
+      memory-ci show 0f6f --why --at 2026-09-01
+      memory-ci show 0f6f --graph --depth 2 --dot | dot -Tsvg > memory.svg
+      memory-ci show --blame src/client.py:10-40
     """
+    if (entry_id is None) == (place is None):
+        raise click.UsageError("Give the ID of an entry, or --blame PATH.")
+    if place is not None:
+        refuse_others(ctx, "place", ("view", "as_json"))
+        _show_blame(utf8(place), view, as_json)
+        return
+    shown_id = utf8(entry_id or "")
+    if why:
+        refuse_others(ctx, "why", ("entry_id", "view", "as_json"))
+        _show_why(shown_id, view, as_json)
+    elif lines:
+        refuse_others(ctx, "lines", ("entry_id", "view", "as_json"))
+        _show_lines(shown_id, view, as_json)
+    elif log:
+        refuse_others(ctx, "log", ("entry_id", "as_json"))
+        _show_log(shown_id, as_json)
+    elif graph:
+        refuse_others(ctx, "graph", ("entry_id", "depth", "dot", "as_json"))
+        _show_graph(shown_id, depth, as_dot=dot, as_json=as_json)
+    else:
+        if dot or depth > 1:
+            raise click.UsageError("--depth and --dot belong to --graph.")
+        _show_entry(shown_id, view, as_json)
+
+
+def _show_entry(entry_id: str, view: str | None, as_json: bool) -> None:
     from memory_ci.memory.lookup import show_entry
 
-    shown = show_entry(workspace(), utf8(entry_id), view, today())
+    shown = show_entry(workspace(), entry_id, view, today())
     if as_json:
         echo_json(shown)
         return
@@ -127,20 +192,12 @@ def show_command(entry_id: str, view: str | None, as_json: bool) -> None:
     say(printable_lines(shown.text))
 
 
-@click.command("log")
-@click.argument("entry_id", metavar="ID", shell_complete=complete_id)
-@json_option
-def log_command(entry_id: str, as_json: bool) -> None:
-    """Show what commits did to one entry, newest first; it may be gone by now.
-
-    \b
-    Example:
-      memory-ci log 0f6f1f0e
-    """
+def _show_log(entry_id: str, as_json: bool) -> None:
+    """Print what commits did to an entry."""
     from memory_ci.memory.lookup import list_entry_versions
 
     with progress("Reading history"):
-        versions = list_entry_versions(workspace(), utf8(entry_id))
+        versions = list_entry_versions(workspace(), entry_id)
     records = []
     lines = []
     for version in versions:
@@ -159,142 +216,48 @@ def log_command(entry_id: str, as_json: bool) -> None:
     show(records, [printable(line) for line in lines], as_json)
 
 
-@click.command("graph")
-@click.argument("entry_id", metavar="ID", shell_complete=complete_id)
-@option("--depth", type=click.IntRange(1, 2), default=1, help="How many edges away to look.")
-@option(
-    "--format",
-    "form",
-    choices=["text", "dot", "json"],
-    default="text",
-    help="A tree, a graph for Graphviz, or JSON.",
-)
-@json_option
-def graph_command(entry_id: str, depth: int, form: str, as_json: bool) -> None:
-    """Show what an entry is related to; the start of its id is enough.
-
-    Relations that entries state (supports, contradicts, duplicates), what they supersede, and
-    entries that are like each other, each with its weight.
-
-    \b
-    Example:
-      memory-ci graph 0f6f1f0e
-      memory-ci graph 0f6f --depth 2 --format dot | dot -Tsvg > memory.svg
-    """
+def _show_graph(entry_id: str, depth: int, *, as_dot: bool, as_json: bool) -> None:
+    """Print what an entry is related to."""
     from memory_ci.commands.show.graph import build_graph
     from memory_ci.commands.show.text import render_dot, render_tree
 
     with progress("Relating"):
-        graph = build_graph(workspace(), utf8(entry_id), depth)
-    prints_json = as_json or form == "json"
-    if form == "dot" and not as_json:
+        graph = build_graph(workspace(), entry_id, depth)
+    if as_dot and not as_json:
         echo(render_dot(graph))
     else:
-        show(graph, render_tree(graph), prints_json)
-    if not prints_json:
+        show(graph, render_tree(graph), as_json)
+    if not as_json:
         for note in graph.notes:
             say(f"Note: {printable(note)}", err=True)
 
 
-@click.command("blame")
-@click.argument("place", metavar="PATH[:A-B]")
-@view_options
-def blame_command(place: str, view: str | None, as_json: bool) -> None:
-    """Say which work brought each line, what it was given and used, and what was learned of it.
-
-    A merge stands for all that it brought. `memory-ci why ID --lines` is the way back.
-
-    \b
-    Example:
-      memory-ci blame src/client.py:10-40
-    """
+def _show_blame(place: str, view: str | None, as_json: bool) -> None:
+    """Print which work brought each line of a file."""
     from memory_ci.commands.show.blame import blame
     from memory_ci.commands.show.text import render_blame
 
     with progress("Reading history"):
-        blamed = blame(workspace(), utf8(place), view)
+        blamed = blame(workspace(), place, view)
     show(blamed, render_blame(blamed), as_json)
 
 
-@click.command("why")
-@click.argument("entry_id", metavar="ID", shell_complete=complete_id)
-@flag("--lines", "is_lines", help="List the lines that the work brought which taught it.")
-@view_options
-def why_command(entry_id: str, is_lines: bool, view: str | None, as_json: bool) -> None:
-    """Say what an entry counts, and what made it so.
-
-    Its prominence today, its utility event by event with the episode of each, how well it is kept
-    by FSRS, the factors by which retrieve multiplies its relevance, and what became of the code
-    that it cites. ID is an entry's id or the start of it. With --at a commit or a day: as of then.
-
-    \b
-    Example:
-      memory-ci why 0f6f1f0e
-      memory-ci why 0f6f1f0e --lines
-      memory-ci why 0f6f1f0e --at 2026-09-01 --json
-    """
+def _show_lines(entry_id: str, view: str | None, as_json: bool) -> None:
+    """Print the lines that the work brought which taught an entry."""
     from memory_ci.commands.show.blame import list_lines_of
-    from memory_ci.commands.show.text import render_blame, render_why
+    from memory_ci.commands.show.text import render_blame
+
+    with progress("Reading history"):
+        lines = list_lines_of(workspace(), entry_id, view)
+    text = render_blame(lines) or "No line that stands today was brought by what taught it.\n"
+    show(lines, text, as_json)
+
+
+def _show_why(entry_id: str, view: str | None, as_json: bool) -> None:
+    """Print what an entry counts, and what made it so."""
+    from memory_ci.commands.show.text import render_why
     from memory_ci.commands.show.why import explain_entry
 
-    if is_lines:
-        with progress("Reading history"):
-            lines = list_lines_of(workspace(), utf8(entry_id), view)
-        text = render_blame(lines) or "No line that stands today was brought by what taught it.\n"
-        show(lines, text, as_json)
-        return
-
-    why = explain_entry(workspace(), utf8(entry_id), today(), view)
+    why = explain_entry(workspace(), entry_id, today(), view)
     warn(why.findings)
     show(why, render_why(why), as_json)
-
-
-@click.command("stage")
-@option("--at", "view", metavar="REV", default="HEAD", help="Look at this revision.")
-@json_option
-def stage_command(view: str, as_json: bool) -> None:
-    """Print the stage each project is in.
-
-    It is read from INTENT.md, at the root and in each directory of projects/: `stage:`, a heading
-    or its milestones. When a stage ends, `record` retires the task entries that belong to it. A
-    stage that is unclear is not a change.
-
-    \b
-    Example:
-      memory-ci stage
-      memory-ci stage --at v1.2 --json
-    """
-    from memory_ci.memory.stage import INTENT_FILE, list_stages
-
-    current_workspace = workspace()
-    stages = list_stages(current_workspace, view)
-    if not stages and not as_json:
-        say(f"There is no {INTENT_FILE}, so there is no stage.", err=True)
-    records = []
-    lines = []
-    for stage in stages:
-        last = stage.known
-        line = stage.stated.line if stage.stated is not None else None
-        lines.append(_describe_stage(stage))
-        records.append(
-            {
-                "project": stage.project,
-                "path": stage.path,
-                "line": line,
-                "stage": last.phase if last else None,
-                "since": last.commit.sha if last else None,
-                "is_clear": line is not None,
-            }
-        )
-    show(records, [printable(line) for line in lines], as_json)
-
-
-def _describe_stage(stage: ProjectStage) -> str:
-    phase = ""
-    if stage.known:
-        commit = stage.known.commit
-        phase = f"{stage.known.phase} since {commit.sha[:7]} ({commit.committed_at:%Y-%m-%d})"
-    if stage.stated is not None:
-        return f"{stage.path}:{stage.stated.line}: {phase}"
-    last = f"; {phase}, the last that it did" if phase else ""
-    return f"{stage.path}: states no stage clearly{last}"

@@ -1,4 +1,4 @@
-"""Records that `why` and `graph` print of an entry."""
+"""Records that `show --why` and `show --graph` print of an entry."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The text of `why`, `graph` and `blame`."""
+"""The text of `show --why`, `--graph` and `--blame`."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
-"""Commands that keep memory in shape: compact, promote, retire, migrate, forget, and its index."""
+"""The command lines of upkeep and index."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -13,7 +13,6 @@ from memory_ci.cli.common import (
     FILE,
     branch_option,
     change_options,
-    engine_option,
     flag,
     option,
     show,
@@ -24,126 +23,112 @@ from memory_ci.findings import render_finding
 from memory_ci.text import plural
 
 if TYPE_CHECKING:
-    from memory_ci.records.config import EngineName
     from memory_ci.records.plan import Step
     from memory_ci.records.retrieval import IndexStats
 
+STALE_DAYS = 90
 
-def upkeep_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """The options that the three commands have in common."""
-    return branch_option(change_options(command))
+STEPS: tuple[Step, ...] = ("promote", "retire", "compact")
+"""The steps of upkeep, in the order of `record`."""
 
 
-def run_upkeep(
-    step: Step, branch: str | None, dry_run: bool, as_json: bool, stale_after: int | None = None
+@click.command("upkeep")
+@click.argument("step", type=click.Choice(STEPS), required=False)
+@flag(
+    "--global",
+    "to_global",
+    help="promote: copy what holds in any repository into the checkout of `global.path`.",
+)
+@flag("--stale", help=f"retire: also entries whose code has been gone for {STALE_DAYS} days.")
+@branch_option
+@change_options
+def upkeep_command(
+    step: Step | None,
+    to_global: bool,
+    stale: bool,
+    branch: str | None,
+    dry_run: bool,
+    as_json: bool,
 ) -> None:
-    """One step on the tip of a branch, as one commit if it changes something."""
+    """Keep memory in shape: promote, retire or compact, by one commit if anything changes.
+
+    Without a step it says what is due of all three, and changes nothing. `record` does all of them
+    at its end, but for --global and --stale.
+
+    promote moves entries that recur up one scope, from a team or session to the project: three or
+    more sessions or merged changes brought them. With --global, project entries that recur and name
+    nothing of this repository are copied into the global memory, as a commit there; where a model
+    is configured, only those that it agrees on.
+
+    retire ends entries of a project stage that has ended. They are no longer given to agents, and
+    the next compaction takes them out. Pinned entries stay.
+
+    compact unites entries that say the same, and takes retired ones out. An id that is merged away
+    is in `supersedes` of the entry that stays, and `show` still finds it; what was retired is in
+    git's history: `memory-ci show ID --at REV`.
+
+    \b
+    Example:
+      memory-ci upkeep
+      memory-ci upkeep compact --dry-run
+      memory-ci upkeep retire --stale
+      memory-ci upkeep promote --global
+    """
+    if to_global and step != "promote":
+        raise click.UsageError("--global belongs to promote.")
+    if stale and step in ("promote", "compact"):
+        raise click.UsageError("--stale belongs to retire.")
+    if to_global:
+        _promote_globally(branch, dry_run, as_json)
+        return
+    steps = STEPS if step is None else (step,)
+    is_dry = dry_run or step is None
+    _run_steps(steps, branch, is_dry, as_json, STALE_DAYS if stale else None)
+
+
+def _run_steps(
+    steps: Sequence[Step],
+    branch: str | None,
+    dry_run: bool,
+    as_json: bool,
+    stale_after: int | None,
+) -> None:
+    """Perform steps on the tip of a branch, as one commit if they change anything."""
     from memory_ci.commands.record.text import render_plan
     from memory_ci.commands.record.upkeep import plan_upkeep_alone
     from memory_ci.memory.apply import apply_plan
 
-    where = committed_workspace()
+    current_workspace = committed_workspace()
     with progress("Reading memory"):
-        plan = plan_upkeep_alone(where, (step,), branch, today(), stale_after)
-    applied = (
-        None
-        if dry_run
-        else apply_plan(where, plan, now(), in_actions="GITHUB_ACTIONS" in os.environ)
-    )
+        plan = plan_upkeep_alone(current_workspace, steps, branch, today(), stale_after)
+    applied = None
+    subjects: tuple[str, ...] = ()
+    if not dry_run:
+        in_actions = "GITHUB_ACTIONS" in os.environ
+        applied = apply_plan(current_workspace, plan, now(), in_actions=in_actions)
+        subjects = applied.subjects
     branch = plan.ref.removeprefix("refs/heads/")
-    committed = (
-        f"\nCommitted on {branch}: {subject}\n" for subject in (applied.subjects if applied else ())
-    )
-    show(
-        {"plan": plan, "applied": applied},
-        render_plan(plan).lstrip("\n") + "".join(committed),
-        as_json,
-    )
+    committed = (f"\nCommitted on {branch}: {subject}\n" for subject in subjects)
+    text = render_plan(plan).lstrip("\n") + "".join(committed)
+    show({"plan": plan, "applied": applied}, text, as_json)
 
 
-@click.command("compact")
-@upkeep_options
-def compact_command(branch: str | None, dry_run: bool, as_json: bool) -> None:
-    """Unite entries that say the same, and take retired ones out.
-
-    One commit, if anything changes. An id that is merged away stands in `supersedes` of the entry that stays, and is
-    still found by `show` and `log`; what was retired is in git's history: `memory-ci show ID --at REV`. `record` does
-    the same at its end.
-
-    \b
-    Example:
-      memory-ci compact --dry-run
-    """
-    run_upkeep("compact", branch, dry_run, as_json)
-
-
-@click.command("promote")
-@flag(
-    "--global",
-    "to_global",
-    help="Copy what holds in any repository into the checkout of `global.path`.",
-)
-@engine_option
-@upkeep_options
-def promote_command(
-    to_global: bool, engine: EngineName | None, branch: str | None, dry_run: bool, as_json: bool
-) -> None:
-    """Move entries that recur up one scope: from a team or session to the project.
-
-    An entry recurs when three or more sessions or merged changes brought it. One commit, if anything changes;
-    `record` does the same at its end. With --global, project entries that recur and name nothing of this repository
-    are copied into the global memory, as a commit there; where a model is configured, only those that it agrees on.
-
-    \b
-    Example:
-      memory-ci promote --dry-run
-      memory-ci promote --global
-    """
-    if not to_global:
-        run_upkeep("promote", branch, dry_run, as_json)
-        return
+def _promote_globally(branch: str | None, dry_run: bool, as_json: bool) -> None:
+    """Copy project entries that hold in any repository into the global memory."""
     from memory_ci.commands.record.upkeep import agreed_by_model, promote_globally, propose_globally
     from memory_ci.memory.model import choose_model
 
-    where = workspace()
-    model = choose_model(where.config.engine, engine, os.environ)
-    proposed = agreed_by_model(propose_globally(where, branch, today()), model.engine)
-    promoted = promote_globally(where.config.global_.path, proposed, now(), dry_run=dry_run)
-    done = (
-        "Would promote:"
-        if dry_run and promoted
-        else "Promoted:"
-        if promoted
-        else "Nothing to promote."
-    )
-    lines = [done, *(f"  {entry.id[:8]}  {entry.title}" for entry in promoted)]
+    current_workspace = workspace()
+    config = current_workspace.config
+    model = choose_model(config.engine, None, os.environ)
+    proposed = propose_globally(current_workspace, branch, today())
+    agreed = agreed_by_model(proposed, model.engine)
+    promoted = promote_globally(config.global_.path, agreed, now(), dry_run=dry_run)
+    heading = "Nothing to promote."
+    if promoted:
+        heading = "Would promote:" if dry_run else "Promoted:"
+    lines = [heading, *(f"  {entry.id[:8]}  {entry.title}" for entry in promoted)]
     show({"dry_run": dry_run, "promoted": promoted}, lines, as_json)
-
-
-@click.command("retire")
-@flag("--stale", help="Also retire entries whose code has been gone for long.")
-@option(
-    "--after",
-    "after_days",
-    type=click.IntRange(min=0),
-    default=90,
-    metavar="DAYS",
-    help="With --stale: how long their code must have been gone.",
-)
-@upkeep_options
-def retire_command(
-    stale: bool, after_days: int, branch: str | None, dry_run: bool, as_json: bool
-) -> None:
-    """Retire entries of a project stage that has ended, or whose code is gone.
-
-    A retired entry is no longer given to agents, and the next compaction takes it out. Pinned entries stay.
-
-    \b
-    Example:
-      memory-ci retire --dry-run
-      memory-ci retire --stale --after 180
-    """
-    run_upkeep("retire", branch, dry_run, as_json, after_days if stale else None)
 
 
 @click.command("index")

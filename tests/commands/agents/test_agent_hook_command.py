@@ -98,7 +98,7 @@ def test_copilot_is_answered_flat_and_before_the_tool(call: Call) -> None:
 def test_copilot_s_own_hooks_are_told_no_event_so_that_their_command_names_it(
     run: Run, shop: Project
 ) -> None:
-    assert run("install", "--agent", "copilot", "--no-mcp").exit_code == 0
+    assert run("init", "--clone", "--agent", "copilot", "--without", "mcp").exit_code == 0
     hooks = json.loads((shop.path / ".github/hooks/memory-ci.json").read_text())["hooks"]
     common = {"sessionId": "c1", "timestamp": 1795336129601, "cwd": str(shop.path)}
     told: dict[str, dict[str, Any]] = {
@@ -385,10 +385,10 @@ def test_a_workspace_that_cursor_names_badly_stops_nothing(
 
 
 def test_cursor_s_hooks_are_told_of_the_end_of_turns_and_sessions(run: Run, shop: Project) -> None:
-    run("install", "--agent", "cursor")
+    run("init", "--clone", "--agent", "cursor")
     hooks = json.loads((shop.path / ".cursor/hooks.json").read_text())["hooks"]
     assert list(hooks) == ["sessionStart", "postToolUse", "stop", "sessionEnd"]
-    run("install", "--agent", "cursor", "--no-retrieve")
+    run("init", "--clone", "--agent", "cursor", "--without", "retrieve")
     hooks = json.loads((shop.path / ".cursor/hooks.json").read_text())["hooks"]
     assert list(hooks) == ["stop", "sessionEnd"]
 
@@ -505,17 +505,17 @@ def test_a_hook_in_the_home_answers_once_and_says_nothing_elsewhere(
 
     assert ask("/") == ""
     assert "Charge a card once" in context(ask(str(shop.path)))
-    assert run("install", "--agent", "claude-code", "--no-hook").exit_code == 0
+    assert run("init", "--clone", "--agent", "claude-code", "--without", "hooks").exit_code == 0
     assert ask(str(shop.path)) == ""
 
 
 def test_the_home_is_written_by_the_command_and_cleaned_again(run: Run, shop: Project) -> None:
     settings = Path.home() / ".claude/settings.json"
-    assert run("install", "--user").exit_code == 2
-    assert run("install", "--user", "--agent", "claude-code").exit_code == 0
+    assert run("init", "--clone", "--user").exit_code == 2
+    assert run("init", "--clone", "--user", "--agent", "claude-code").exit_code == 0
     assert "--for claude-code --user; exit 0" in settings.read_text()
     assert shop.status() == ""
-    assert run("uninstall", "--user").exit_code == 0
+    assert run("init", "--remove", "--clone", "--user").exit_code == 0
     assert not settings.exists()
 
 
@@ -530,7 +530,7 @@ def test_settings_are_as_before_after_sessions_of_every_agent(run: Run, shop: Pr
     before = {file: "a = 1" if file.endswith("toml") else '{\r\n\t"a":  [1,2]}' for file in files}
     for file, text in before.items():
         shop.write(file, text)
-    assert run("install", "--all", "--no-hook").exit_code == 0
+    assert run("init", "--clone", "--agent", "all", "--without", "hooks").exit_code == 0
     for agent in NAMES:
         for event in ("SessionStart", "UserPromptSubmit", "Stop", "SessionEnd"):
             given = {
@@ -540,7 +540,7 @@ def test_settings_are_as_before_after_sessions_of_every_agent(run: Run, shop: Pr
                 "prompt": f"No, never {ASK}.",
             }
             assert run("hook", "agent", "--for", agent, stdin=json.dumps(given)).exit_code == 0
-    assert run("uninstall").exit_code == 0
+    assert run("init", "--remove", "--clone").exit_code == 0
     assert {file: (shop.path / file).read_bytes().decode() for file in files} == before
     assert {line[3:] for line in shop.status().splitlines()} == {
         ".claude/",

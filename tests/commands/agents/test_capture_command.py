@@ -47,12 +47,16 @@ def hook_input(path: Path | str, project: Project) -> str:
 
 
 def test_the_newest_session_is_kept_without_being_named(run: Run, transcript: Path) -> None:
-    assert run("capture", "--dry-run").stdout.startswith(
+    assert run("sessions", "--capture", "--dry-run").stdout.startswith(
         "Would keep claude-code:79e9becd: 1 human turn"
     )
-    assert run("capture").stdout.startswith("Kept claude-code:79e9becd: 1 human turn, ")
-    assert run("capture", str(transcript)).stdout.startswith("Known already: claude-code:79e9becd")
-    document = json.loads(run("capture", "--json").stdout)
+    assert run("sessions", "--capture").stdout.startswith(
+        "Kept claude-code:79e9becd: 1 human turn, "
+    )
+    assert run("sessions", "--capture", str(transcript)).stdout.startswith(
+        "Known already: claude-code:79e9becd"
+    )
+    document = json.loads(run("sessions", "--capture", "--json").stdout)
     assert document["captured"][0]["ref"] == "refs/memory-ci/sessions/claude-code/79e9becd"
     assert "claude-code:79e9becd" in run("sessions", "--captured").stdout
 
@@ -61,7 +65,13 @@ def test_a_hook_says_nothing_and_keeps_the_session(
     run: Run, project: Project, transcript: Path
 ) -> None:
     result = run(
-        "capture", "-", "--hook", "--agent", "claude-code", stdin=hook_input(transcript, project)
+        "sessions",
+        "--capture",
+        "-",
+        "--hook",
+        "--agent",
+        "claude-code",
+        stdin=hook_input(transcript, project),
     )
     assert (result.exit_code, result.stdout, result.stderr) == (0, "", "")
     assert project.git("for-each-ref", "refs/memory-ci/sessions/") != ""
@@ -73,7 +83,7 @@ def test_a_hook_says_nothing_and_keeps_the_session(
 def test_whatever_a_hook_is_given_the_agent_ends_well(
     run: Run, project: Project, given: str
 ) -> None:
-    result = run("capture", "-", "--hook", stdin=given)
+    result = run("sessions", "--capture", "-", "--hook", stdin=given)
     assert (result.exit_code, result.stdout) == (0, "")
     assert result.stderr.startswith("memory-ci: session not captured: ")
     assert len(result.stderr.splitlines()) == 1
@@ -84,14 +94,14 @@ def test_outside_of_a_repository_a_hook_is_no_failure(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     given = hook_input(transcript, project)
-    assert run("capture", "-", "--hook", stdin=given).exit_code == 0
-    assert run("capture", "-", stdin=given).exit_code == 4
+    assert run("sessions", "--capture", "-", "--hook", stdin=given).exit_code == 0
+    assert run("sessions", "--capture", "-", stdin=given).exit_code == 4
 
 
 def test_captured_sessions_are_listed_and_purged(
     run: Run, project: Project, transcript: Path
 ) -> None:
-    run("capture")
+    run("sessions", "--capture")
     (stored,) = json.loads(run("sessions", "--captured", "--json").stdout)
     assert stored["ref"].endswith("/79e9becd")
     assert (
@@ -108,7 +118,7 @@ def test_captured_sessions_are_listed_and_purged(
 
 
 def test_a_remote_that_is_misspelt_is_named(run: Run, transcript: Path) -> None:
-    run("capture")
+    run("sessions", "--capture")
     refused = run("sessions", "--purge", "--all", "--remote", "nope")
     assert refused.exit_code == 5
     assert "'nope' does not appear to be a git repository [remote-failed]" in refused.stderr
@@ -118,15 +128,17 @@ def test_a_remote_that_is_misspelt_is_named(run: Run, transcript: Path) -> None:
 def test_only_transcripts_of_the_agent_that_is_named_are_looked_at(
     run: Run, transcript: Path
 ) -> None:
-    refused = run("capture", "--agent", "codex")
+    refused = run("sessions", "--capture", "--agent", "codex")
     assert refused.exit_code == 2
     assert "no transcript of codex, made in this project, is in " in refused.stderr
     assert "/.codex/sessions, " in refused.stderr
     assert "[no-transcript]" in refused.stderr
-    assert run("capture", "--agent", "claude-code").stdout.startswith("Kept claude-code:79e9becd")
+    assert run("sessions", "--capture", "--agent", "claude-code").stdout.startswith(
+        "Kept claude-code:79e9becd"
+    )
     assert (
         "'cluade' is not one of 'claude-code', 'codex'"
-        in run("capture", "--agent", "cluade").stderr
+        in run("sessions", "--capture", "--agent", "cluade").stderr
     )
 
 
@@ -148,7 +160,7 @@ def test_a_push_hook_of_pre_commit_finds_the_remote_in_a_variable_and_never_fail
     run: Run, project: Project, transcript: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     project.git("remote", "add", "mirror", str(project.bare(tmp_path / "mirror.git").path))
-    run("capture")
+    run("sessions", "--capture")
     failed = run("hook", "pre-push")
     assert (failed.exit_code, failed.stdout) == (0, "")
     assert failed.stderr.startswith("memory-ci: sessions not pushed: "), "there is no origin"

@@ -22,16 +22,16 @@ def append(project: Project, number: int) -> None:
 
 
 def test_install_says_what_it_did_and_uninstall_takes_it_back(project: Project, run: Run) -> None:
-    assert "would be written" in run("install", "--dry-run").stdout
+    assert "would be written" in run("init", "--clone", "--dry-run").stdout
     assert not (project.path / ".gitattributes").exists()
-    assert "Commit .gitattributes" in run("install").stdout
-    steps = json.loads(run("install", "--json").stdout)["steps"]
+    assert "Commit .gitattributes" in run("init", "--clone").stdout
+    steps = json.loads(run("init", "--clone", "--json").stdout)["steps"]
     assert [(step["part"], step["result"]) for step in steps] == [
         ("merge-driver", "kept"),
         ("attributes", "kept"),
         *[("hook", "kept")] * len(HOOKS),
     ]
-    assert run("uninstall").stdout.count("removed") == 2 + len(HOOKS)
+    assert run("init", "--remove", "--clone").stdout.count("removed") == 2 + len(HOOKS)
     assert not (project.path / ".gitattributes").exists()
 
 
@@ -39,40 +39,43 @@ def test_install_says_which_settings_are_not_to_be_committed(project: Project, r
     file = ".claude/settings.local.json"
     assert (
         f"Do not commit {file} .mcp.json: of this clone alone"
-        in run("install", "--agent", "claude-code", "--dry-run").stdout
+        in run("init", "--clone", "--agent", "claude-code", "--dry-run").stdout
     )
-    shown = run("install", "--agent", "claude-code").stdout
+    shown = run("init", "--clone", "--agent", "claude-code").stdout
     assert "git passes over them; take one that it tracks out with `git rm --cached`" in shown
-    steps = json.loads(run("install", "--agent", "claude-code", "--json").stdout)["steps"]
+    steps = json.loads(run("init", "--clone", "--agent", "claude-code", "--json").stdout)["steps"]
     assert ("exclude", "kept") in [(step["part"], step["result"]) for step in steps]
 
 
 def test_hooks_elsewhere_are_a_repository_error_with_a_way_out(project: Project, run: Run) -> None:
     project.git("config", "core.hooksPath", ".githooks")
-    refused = run("install")
+    refused = run("init", "--clone")
     assert refused.exit_code == 4
     assert "[hooks-path-set]" in refused.stderr
-    assert run("install", "--no-hook").exit_code == 0
+    assert run("init", "--clone", "--without", "hooks").exit_code == 0
 
 
 def test_a_tool_that_manages_hooks_is_left_alone_and_told_what_to_add(
     project: Project, run: Run
 ) -> None:
     settings = project.write("lefthook.yml", "pre-commit:\n  parallel: true\n")
-    shown = run("install")
+    shown = run("init", "--clone")
     assert "run: '! command -v memory-ci >/dev/null || memory-ci hook pre-push {1}'" in shown.stdout
     assert not any((project.path / ".git/hooks" / hook).exists() for hook in HOOKS)
-    manager = json.loads(run("install", "--json").stdout)["managed_by"]
+    manager = json.loads(run("init", "--clone", "--json").stdout)["managed_by"]
     settings.write_text(settings.read_text() + manager["additions"]["lefthook.yml"])
-    assert "lefthook manages the hooks here, and calls memory-ci already" in run("install").stdout
+    assert (
+        "lefthook manages the hooks here, and calls memory-ci already"
+        in run("init", "--clone").stdout
+    )
 
 
 def test_a_hook_of_ours_that_was_changed_is_renamed_and_said(project: Project, run: Run) -> None:
-    run("install")
+    run("init", "--clone")
     hook = project.path / ".git/hooks/post-merge"
     hook.write_text(hook.read_text() + "make\n")
-    assert "would be renamed  hook" in run("install", "--dry-run").stdout
-    said = run("install").stdout
+    assert "would be renamed  hook" in run("init", "--clone", "--dry-run").stdout
+    said = run("init", "--clone").stdout
     assert "renamed  hook          .git/hooks/post-merge.memory-ci-edited\n" in said
     assert "Where lines of your own belong: `memory-ci help hooks`" in said
 

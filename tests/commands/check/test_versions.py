@@ -117,7 +117,7 @@ def test_there_is_one_format_and_nothing_to_migrate(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(project.path)
-    assert run("migrate").stdout == "Nothing to do: the files are of format 1.\n"
+    assert run("check", "--migrate").stdout == "Nothing to do: the files are of format 1.\n"
     project.commit("Next", {".memory-ci.yaml": CONFIGS["next"]})
     with pytest.raises(UsageError) as caught:
         migrate(project.workspace, None, None, NOW)
@@ -156,7 +156,7 @@ def test_json_names_the_version_of_its_schema(
     monkeypatch.chdir(project.path)
     for args in (
         ["check"],
-        ["migrate", "--dry-run"],
+        ["check", "--migrate", "--dry-run"],
         ["retrieve", "cards"],
         ["health"],
         ["record", "--dry-run"],

@@ -127,7 +127,7 @@ def test_a_fresh_repository_is_a_list_of_what_to_do_next(tmp_path: Path) -> None
     assert {probe.state for probe in found.probes} == {"ok", "warn", "skip"}
     remedies = "\n".join(probe.remedy for probe in found.probes)
     assert "memory-ci init" in remedies
-    assert "memory-ci install" in remedies
+    assert "memory-ci init --clone" in remedies
     assert found.exit_status == 1
 
 
@@ -181,10 +181,16 @@ def commit_from_the_future(project: Project) -> None:
             "hooks",
             "fail",
             f"pre-push calls {NOBODY}, which is not there",
-            "memory-ci install",
+            "memory-ci init --clone",
         ),
         (break_an_entry, "memory", "fail", "[bad-value]", "memory-ci check"),
-        (lose_the_attributes, "merge-driver", "fail", "no attribute gives it", "memory-ci install"),
+        (
+            lose_the_attributes,
+            "merge-driver",
+            "fail",
+            "no attribute gives it",
+            "memory-ci init --clone",
+        ),
         (rewrite_the_branch, "recorded", "fail", "it was rewritten", "memory-ci record --since "),
         (commit_from_the_future, "clock", "warn", "1 commit of the newest", "date -u"),
     ],
@@ -498,7 +504,7 @@ def test_a_clone_of_a_repository_that_is_set_up_needs_its_own_installation(
 ) -> None:
     healthy.git("clone", "-q", str(healthy.path), str(tmp_path / "clone"))
     probe = one(RepoBuilder(tmp_path / "clone"), "merge-driver")
-    assert (probe.state, probe.remedy) == ("warn", "memory-ci install")
+    assert (probe.state, probe.remedy) == ("warn", "memory-ci init --clone")
     assert ".gitattributes asks for it" in probe.what
 
 
@@ -528,7 +534,7 @@ def test_the_interpreter_of_an_agents_hook_is_looked_for_but_never_started(
     assert "fail" not in states(healthy)
     assert not trace.exists()
     program.unlink()
-    assert probes(healthy, "agents")[0].remedy == "memory-ci install --agent claude-code"
+    assert probes(healthy, "agents")[0].remedy == "memory-ci init --clone --agent claude-code"
 
 
 def states(project: Project) -> list[str]:
@@ -644,7 +650,7 @@ def test_where_nothing_captures_sessions_their_absence_is_no_second_warning(
 ) -> None:
     assert [one(project, name).state for name in ("agents", "sessions")] == ["skip", "skip"]
     assert one(project, "agents").remedy.startswith(
-        "optional: memory-ci install --agent claude-code"
+        "optional: memory-ci init --clone --agent claude-code"
     )
 
 
@@ -1034,6 +1040,6 @@ def test_a_bare_repository_is_looked_at_too(
     assert [
         probe.name
         for probe in found.probes
-        if probe.remedy in ("memory-ci install", "memory-ci init")
+        if probe.remedy in ("memory-ci init --clone", "memory-ci init")
     ] == []
     shutil.rmtree(tmp_path / "shop.git")

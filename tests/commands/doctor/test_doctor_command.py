@@ -19,13 +19,13 @@ pytestmark = pytest.mark.in_project
 def test_each_probe_is_a_line_with_its_remedy_below_and_the_counts_at_the_end() -> None:
     found = Diagnosis(
         (
-            Probe("hooks", "warn", "not installed: pre-push", "memory-ci install"),
+            Probe("hooks", "warn", "not installed: pre-push", "memory-ci init --clone"),
             Probe("ci", "ok", "runs"),
         )
     )
     assert render_diagnosis(found).splitlines() == [
         "warn  hooks  not installed: pre-push",
-        "             -> memory-ci install",
+        "             -> memory-ci init --clone",
         "ok    ci     runs",
         "1 ok, 1 to do",
     ]
@@ -41,7 +41,7 @@ def test_the_worst_decides_the_exit_status(states: tuple[ProbeState, ...], statu
 def test_a_project_without_hooks_has_something_to_do(project: Project, run: Run) -> None:
     result = run("doctor")
     assert result.exit_code == 1
-    assert "-> memory-ci install\n" in result.stdout
+    assert "-> memory-ci init --clone\n" in result.stdout
 
 
 def test_something_broken_is_exit_status_2(project: Project, run: Run) -> None:

@@ -162,7 +162,15 @@ def test_outside_of_a_repository_there_is_no_job(
     assert "[not-a-repository]" in result.stderr
 
 
-@pytest.mark.parametrize("command", [("premortem",), ("retrieve",), ("similar",), ("add",)])
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("premortem",),
+        ("retrieve",),
+        ("recall", "--tasks"),
+        ("add",),
+    ],
+)
 def test_a_text_that_is_far_too_long_is_refused(
     run: Run, project: Project, command: tuple[str, ...]
 ) -> None:

@@ -1,4 +1,4 @@
-"""memory-ci similar, as a user calls it."""
+"""memory-ci recall --tasks, as a user calls it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ RETRY = "charge a card once, retried after a timeout of the gateway"
 
 
 def test_each_task_is_one_line(project: Project, run: Run) -> None:
-    result = run("similar", RETRY)
+    result = run("recall", "--tasks", RETRY)
     line = "#128 fix: charge a card once (merged 2026-01-05, still 1 of 1 files; success)\n"
     assert result.stdout.endswith(f"  {line}")
     assert float(result.stdout.split()[0]) > 0
@@ -23,12 +23,12 @@ def test_each_task_is_one_line(project: Project, run: Run) -> None:
 
 
 def test_nothing_like_it_prints_nothing(project: Project, run: Run) -> None:
-    result = run("similar", "translate the manual into French")
+    result = run("recall", "--tasks", "translate the manual into French")
     assert (result.exit_code, result.output) == (0, "")
 
 
 def test_the_factors_are_explained_and_multiply_to_the_score(project: Project, run: Run) -> None:
-    _, line = run("similar", "--explain", RETRY).stdout.splitlines()
+    _, line = run("recall", "--tasks", "--explain", RETRY).stdout.splitlines()
     score, _, product = line.partition(" = ")
     cosine, outcome, files = (float(factor.split()[1]) for factor in product.split(" x "))
     assert (outcome, files) == (1.2, 1.0)
@@ -36,20 +36,24 @@ def test_the_factors_are_explained_and_multiply_to_the_score(project: Project, r
 
 
 def test_json_holds_the_task_and_its_score(project: Project, run: Run) -> None:
-    (found,) = json.loads(run("similar", "--json", "--top", "5", RETRY).stdout)
+    (found,) = json.loads(run("recall", "--tasks", "--json", "--limit", "5", RETRY).stdout)
     assert found["task"]["number"] == 128
     assert found["score"] > 0
-    assert run("similar", "--format", "ids", RETRY).stdout == "#128\n"
-    assert run("similar", "--format", "csv", RETRY).stdout.splitlines()[1].startswith("#128,")
+    assert run("recall", "--tasks", "--format", "ids", RETRY).stdout == "#128\n"
+    assert (
+        run("recall", "--tasks", "--format", "csv", RETRY)
+        .stdout.splitlines()[1]
+        .startswith("#128,")
+    )
 
 
 def test_a_task_is_read_from_standard_input(project: Project, run: Run) -> None:
-    assert run("similar", stdin=RETRY).stdout.split()[1] == "#128"
+    assert run("recall", "--tasks", stdin=RETRY).stdout.split()[1] == "#128"
 
 
 def test_a_title_moves_no_cursor(project: Project, run: Run) -> None:
     project.commit("Round \x1b[2Jcents of the ledger (#140)")
-    assert "\x1b" not in run("similar", "the ledger rounds cents wrongly").stdout
+    assert "\x1b" not in run("recall", "--tasks", "the ledger rounds cents wrongly").stdout
 
 
 def test_retrieve_explains_the_similar_tasks_too(project: Project, run: Run) -> None:

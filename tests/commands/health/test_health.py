@@ -280,7 +280,9 @@ def test_of_a_title_that_must_not_be_served_only_the_number_is_named(project: Pr
     assert metric(measure(project), "efficiency").missing == ("#130",)
 
 
-BLOCK = "# memory-ci: begin (memory-ci install)\n/MEMORY.md merge=memory-ci\n# memory-ci: end\n"
+BLOCK = (
+    "# memory-ci: begin (memory-ci init --clone)\n/MEMORY.md merge=memory-ci\n# memory-ci: end\n"
+)
 
 
 def count_questions(project: Project) -> str:

@@ -36,7 +36,9 @@ def test_each_metric_has_a_line_and_each_weak_one_says_what_to_do(
     ]  # fmt: skip
     assert lines[5].startswith("coverage                   n/a  25%  nothing was merged")
     assert lines[0].startswith("Health of memory: no score, too few facts for ")
-    assert lines[10].startswith("recency: Retire what no longer holds: `memory-ci retire --stale`")
+    assert lines[10].startswith(
+        "recency: Retire what no longer holds: `memory-ci upkeep retire --stale`"
+    )
 
 
 def test_json_holds_the_score_the_band_and_every_metric(recorded: Project, run: Run) -> None:

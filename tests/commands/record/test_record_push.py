@@ -45,11 +45,10 @@ def test_the_mode_of_the_configuration_holds_if_none_is_asked_for(
     assert project.git("log", "-1", "--format=%s") == "memory: extract 2 learnings from #128"
 
 
-def test_push_goes_with_neither_dry_run_nor_backfill(project: Project, run: Run) -> None:
-    for other in ("--dry-run", "--backfill"):
-        result = run("record", "--push", "auto", other)
-        assert result.exit_code == 2
-        assert "--push goes with neither" in result.stderr
+def test_push_does_not_go_with_dry_run(project: Project, run: Run) -> None:
+    result = run("record", "--push", "auto", "--dry-run")
+    assert result.exit_code == 2
+    assert "--push does not go with --dry-run" in result.stderr
 
 
 def test_without_a_remote_nothing_is_recorded(project: Project, run: Run) -> None:

@@ -1,4 +1,4 @@
-"""memory-ci candidates, as a user calls it."""
+"""memory-ci review --candidates, as a user calls it."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ def worked(project: Project) -> Project:
 
 
 def test_it_lists_accepts_and_declines(worked: Project, run: Run) -> None:
-    listed = run("candidates")
+    listed = run("review", "--candidates")
     assert listed.stdout.startswith(f" 1. {RULES[1].rstrip('.')}\n")
     assert "Accept with --accept N, decline for good with --never N." in listed.stdout
-    dry = run("candidates", "--accept", "1", "--never", "2", "--dry-run")
+    dry = run("review", "--candidates", "--accept", "1", "--never", "2", "--dry-run")
     assert (dry.exit_code, worked.status()) == (0, "")
-    done = run("candidates", "--accept", "1", "--never", "2")
+    done = run("review", "--candidates", "--accept", "1", "--never", "2")
     assert "Wrote .memory/inbox/" in done.stdout
     assert "Committed on main: memory: accept 1 question, never 1 question" in done.stdout
-    assert run("candidates").stdout.startswith("No candidates in the work")
+    assert run("review", "--candidates").stdout.startswith("No candidates in the work")
 
 
 def test_as_json_and_by_age(worked: Project, run: Run) -> None:
-    told = json.loads(run("candidates", "--since", "99y", "--json").stdout)
+    told = json.loads(run("review", "--candidates", "--since", "99y", "--json").stdout)
     assert [one["candidate"]["title"] for one in told["candidates"]] == [
         rule.rstrip(".") for rule in RULES[::-1]
     ]
@@ -51,13 +51,13 @@ def test_an_editor_left_without_saving_accepts_nothing(
     worked: Project, run: Run, monkeypatch: pytest.MonkeyPatch, editor: str, slug: str
 ) -> None:
     monkeypatch.setenv("VISUAL", editor)
-    done = run("candidates", "--accept", "1", "--edit", "--never", "2")
+    done = run("review", "--candidates", "--accept", "1", "--edit", "--never", "2")
     assert (done.exit_code, f"[{slug}]" in done.stderr) == ((2, True) if slug else (0, False))
     assert (worked.git("log", "-1", "--format=%s").startswith("memory: ")) == (not slug)
 
 
 def test_a_number_that_is_not_listed_is_refused(worked: Project, run: Run) -> None:
-    result = run("candidates", "--accept", "3")
+    result = run("review", "--candidates", "--accept", "3")
     assert (result.exit_code, "[unknown-candidate]" in result.stderr) == (2, True)
 
 
@@ -65,6 +65,6 @@ def test_a_number_that_is_not_listed_is_refused(worked: Project, run: Run) -> No
 def test_none_names_since_only_to_who_did_not_say_it(
     project: Project, run: Run, asked: tuple[str, ...], is_told: bool
 ) -> None:
-    said = run("candidates", *asked).stdout
+    said = run("review", "--candidates", *asked).stdout
     assert said.startswith("No candidates in the work")
     assert ("looks further back" in said) is is_told

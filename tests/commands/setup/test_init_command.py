@@ -90,11 +90,11 @@ def test_one_command_sets_all_up_and_another_takes_it_out(old: RepoBuilder, run:
         "kept"
     }
     assert snapshot(old) == done
-    assert run("uninit", "--dry-run").exit_code == 0
+    assert run("init", "--remove", "--dry-run").exit_code == 0
     assert snapshot(old) == done
-    run("uninit")
+    run("init", "--remove")
     assert snapshot(old) == before
-    assert "Nothing that init wrote is here." in run("uninit").stdout
+    assert "Nothing that init wrote is here." in run("init", "--remove").stdout
 
 
 def test_what_somebody_changed_stays_and_is_named(old: RepoBuilder, run: Run) -> None:
@@ -109,7 +109,7 @@ def test_what_somebody_changed_stays_and_is_named(old: RepoBuilder, run: Run) ->
     again = json.loads(run("init", *ALL[:3], *SOURCE, "--json").stdout)["files"]
     assert snapshot(old) == done
     assert {step["remark"] for step in again[3:]} == {CHANGED}
-    out = json.loads(run("uninit", "--json").stdout)["files"]
+    out = json.loads(run("init", "--remove", "--json").stdout)["files"]
     assert {step["path"] for step in out if step["result"] == "left" and step["remark"]} == {
         "MEMORY.md",
         ".github/workflows/memory.yml",
@@ -136,7 +136,7 @@ def test_what_others_add_below_our_block_is_no_reason_to_move_it(
     assert ("v99.0" in path.read_text(), f"v{__version__}" in path.read_text()) == (True, False), (
         "a newer release"
     )
-    run("uninit")
+    run("init", "--remove")
     assert path.read_text() == CONFIG + more
 
 
@@ -149,7 +149,7 @@ def test_what_a_cloud_agent_needs_goes_and_exported_memory_stays(
     assert (old.path / ".github" / "workflows" / "copilot-setup-steps.yml").exists()
     left = [
         step["path"]
-        for step in json.loads(run("uninit", "--json").stdout)["files"]
+        for step in json.loads(run("init", "--remove", "--json").stdout)["files"]
         if step["result"] == "left"
     ]
     assert left == ["institutional.md", ".memory", "AGENTS.md"]
@@ -160,9 +160,9 @@ def test_what_a_cloud_agent_needs_goes_and_exported_memory_stays(
 
 
 def test_what_install_put_in_alone_is_left_to_uninstall(old: RepoBuilder, run: Run) -> None:
-    run("install")
+    run("init", "--clone")
     run("init")
-    assert "`memory-ci uninstall` takes it out" in run("uninit").stdout
+    assert "`memory-ci init --remove --clone` takes it out" in run("init", "--remove").stdout
     assert (old.path / ".gitattributes").exists()
 
 
@@ -195,7 +195,7 @@ def test_a_pipeline_of_gitlab_gets_the_component_in_a_stage_it_has(
         "push": "auto",
         "stage": "build",
     }
-    run("uninit")
+    run("init", "--remove")
     assert (old.path / ".gitlab-ci.yml").read_text() == PIPELINE
     (old.path / ".gitlab-ci.yml").unlink()
     run("init", "--ci", "gitlab", *SOURCE)
@@ -288,7 +288,7 @@ def test_a_dry_run_asks_nothing_at_a_terminal(
 
 
 def test_paths_are_printed_relative_to_the_work_tree(old: RepoBuilder, run: Run) -> None:
-    shown = run("init", "--agent", "claude-code").stdout + run("uninit").stdout
+    shown = run("init", "--agent", "claude-code").stdout + run("init", "--remove").stdout
     assert "written  merge-driver  .git/config\n" in shown
     assert "removed  attributes    .gitattributes\n" in shown
     assert str(old.path) not in shown

@@ -31,7 +31,7 @@ def told(project: Project, run: Run) -> Project:
 def test_each_line_names_its_work_what_that_was_given_and_what_it_taught(
     told: Project, run: Run
 ) -> None:
-    result = run("blame", "src/client.py", "--json")
+    result = run("show", "--blame", "src/client.py", "--json")
     assert result.exit_code == 0, result.stderr
     taught, sent = json.loads(result.stdout)
     first, second = (entry.id for entry in told.entries())
@@ -46,7 +46,7 @@ def test_each_line_names_its_work_what_that_was_given_and_what_it_taught(
 
 def test_a_range_and_what_is_not_committed(told: Project, run: Run) -> None:
     told.write("src/client.py", f"retry\nnew\n{KEYED}")
-    shown = run("blame", "src/client.py:2-3").stdout
+    shown = run("show", "--blame", "src/client.py:2-3").stdout
     assert "src/client.py:2  not committed" in shown
     assert "src/client.py:3  " in shown
     assert "#140" in shown
@@ -56,13 +56,13 @@ def test_a_range_and_what_is_not_committed(told: Project, run: Run) -> None:
 
 def test_an_entry_knows_the_lines_of_what_taught_it(told: Project, run: Run) -> None:
     entry = told.entries()[0]
-    assert run("why", entry.id[:8], "--lines").stdout.startswith("src/client.py:1  ")
+    assert run("show", "--lines", entry.id[:8]).stdout.startswith("src/client.py:1  ")
     told.commit("Rewrite", {"src/client.py": "other\n"})
-    assert run("why", entry.id[:8], "--lines").stdout.startswith("No line that stands today")
+    assert run("show", "--lines", entry.id[:8]).stdout.startswith("No line that stands today")
 
 
 @pytest.mark.parametrize("place", ["src/none.py", "src", "src/client.py:x-y"])
 def test_what_is_no_file_is_refused(told: Project, run: Run, place: str) -> None:
-    result = run("blame", place)
+    result = run("show", "--blame", place)
     assert result.exit_code == 2
     assert "[unknown-cite]" in result.stderr

@@ -1,4 +1,4 @@
-"""memory-ci stage, as a user runs it."""
+"""memory-ci health --stage, as a user runs it."""
 
 from __future__ import annotations
 
@@ -16,8 +16,11 @@ def test_stage_says_what_is_in_force_since_when_and_where_it_is_read(
     project: Project, run: Run
 ) -> None:
     sha = project.commit("Start building", {"INTENT.md": "# Intent\n\nStage: build\n"})
-    assert run("stage").stdout == f"INTENT.md:3: implementation since {sha[:7]} (2026-01-05)\n"
-    assert json.loads(run("stage", "--json").stdout) == [
+    assert (
+        run("health", "--stage").stdout
+        == f"INTENT.md:3: implementation since {sha[:7]} (2026-01-05)\n"
+    )
+    assert json.loads(run("health", "--stage", "--json").stdout) == [
         {
             "project": "",
             "path": "INTENT.md",
@@ -30,10 +33,12 @@ def test_stage_says_what_is_in_force_since_when_and_where_it_is_read(
 
 
 def test_stage_says_when_it_is_unclear_and_when_there_is_none(project: Project, run: Run) -> None:
-    assert "no INTENT.md" in run("stage").stderr
+    assert "no INTENT.md" in run("health", "--stage").stderr
     sha = project.commit("Start building", {"INTENT.md": "Stage: build\n"})
     project.commit("Muddle", {"INTENT.md": "Stage: build or test\n"})
-    assert run("stage").stdout == (
+    assert run("health", "--stage").stdout == (
         f"INTENT.md: states no stage clearly; implementation since {sha[:7]} (2026-01-05), the last that it did\n"
     )
-    assert run("stage", "--at", "HEAD~1").stdout.startswith("INTENT.md:1: implementation")
+    assert run("health", "--stage", "--at", "HEAD~1").stdout.startswith(
+        "INTENT.md:1: implementation"
+    )

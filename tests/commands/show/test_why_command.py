@@ -1,4 +1,4 @@
-"""`memory-ci why` as a user runs it."""
+"""`memory-ci show ID --why` as a user runs it."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ def zoo(project: Project) -> Project:
 
 def test_feedback_given_by_hand_is_told(run: Run, zoo: Project) -> None:
     assert run("feedback", make_id(1), "confirmed", "--ref", "pr:1", "--by", "ada").exit_code == 0
-    result = run("why", make_id(1)[:8])
+    result = run("show", "--why", make_id(1)[:8])
     assert result.exit_code == 0
     assert "confirmed +0.200 -> 0.700 by ada, pr:1" in result.stdout
 
 
 def test_json_has_every_number(run: Run, zoo: Project) -> None:
     run("feedback", make_id(1), "rejected")
-    found = json.loads(run("why", make_id(1), "--json").stdout)
+    found = json.loads(run("show", "--why", make_id(1), "--json").stdout)
     assert found["utility"] == pytest.approx(0.2)
     assert [name for name, _ in found["factors"]] == [
         "prominence",
@@ -41,7 +41,7 @@ def test_json_has_every_number(run: Run, zoo: Project) -> None:
 
 
 def test_a_title_moves_no_cursor(run: Run, zoo: Project) -> None:
-    assert "\x1b" not in run("why", make_id(1)).stdout
+    assert "\x1b" not in run("show", "--why", make_id(1)).stdout
 
 
 @pytest.mark.parametrize(
@@ -50,10 +50,17 @@ def test_a_title_moves_no_cursor(run: Run, zoo: Project) -> None:
 def test_what_cannot_be_told_has_its_exit_status(
     run: Run, zoo: Project, argv: list[str], code: int
 ) -> None:
-    assert run("why", *argv).exit_code == code
+    assert run("show", "--why", *argv).exit_code == code
 
 
-@pytest.mark.parametrize("command", [("why",), ("why", "--lines"), ("show",)])
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("show", "--why"),
+        ("show", "--lines"),
+        ("show",),
+    ],
+)
 def test_where_no_entry_is_found_what_cannot_be_read_is_told(
     run: Run, zoo: Project, command: tuple[str, ...]
 ) -> None:

@@ -57,7 +57,7 @@ function fill(node, one) {
   node.append(life);
   for (const [kind, title] of one.others || []) node.append(make("p", `${kind}: ${title}`));
   const place = make("p", "", "soft");
-  place.append(`${one.place}, prominence ${one.prominence}. All of it: `, make("code", `memory-ci why ${one.id.slice(0, 8)}`));
+  place.append(`${one.place}, prominence ${one.prominence}. All of it: `, make("code", `memory-ci show ${one.id.slice(0, 8)} --why`));
   node.append(place);
 }
 
