@@ -108,7 +108,7 @@ def test_what_is_wrong_is_named(text: str, message: str, hint: str) -> None:
     [
         ("retrive:\n  max_chars: 1\n", 1, "retrive", "Did you mean 'retrieve'?"),
         ("a: {b: [{c: 1}]}\n", 1, "a", "Known keys here: format, extends"),
-        ("engine:\n  max_token: 300\n", 2, "engine.max_token", "Did you mean 'max_tokens'?"),
+        ("engine:\n  max_cost_us: 3\n", 2, "engine.max_cost_us", "Did you mean 'max_cost_usd'?"),
         *(
             (
                 f"engine:\n  {key}: x\n",

@@ -22,6 +22,8 @@ from memory_ci.records.candidate import Kind, Request, Weight
 from memory_ci.records.entry import Adoption
 from memory_ci.records.event import SHOWN_PATHS, Evidence
 
+PROMPT_TOKENS = 30_000  # Of evidence in one prompt; of more, a part is chosen.
+ANSWER_TOKENS = 8_000  # Of one answer.
 MAX_LEARNINGS = 3
 """Number of learnings that a model may return for one change."""
 

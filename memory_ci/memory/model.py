@@ -18,6 +18,7 @@ from memory_ci.extraction.engines import Engine, choose_engine
 from memory_ci.extraction.engines.meter import Meter
 from memory_ci.extraction.engines.replay import CachingEngine
 from memory_ci.extraction.engines.rules import has_learning_signs
+from memory_ci.extraction.prompt import PROMPT_TOKENS
 from memory_ci.extraction.support import QUOTABLE
 from memory_ci.gitrepo.history import list_versions, sum_costs
 from memory_ci.gitrepo.repo import Repository, find_objects
@@ -219,7 +220,7 @@ class Model(NamedTuple):
             directory = kept / re.sub(r"[^\w.-]+", "-", name)
             engine = CachingEngine(engine, directory, is_reusing=self.is_reusing)
         meter = None if self.is_metered else self.meter
-        return Asker(self.name, engine, meter, self.settings.prompt_tokens, existing)
+        return Asker(self.name, engine, meter, PROMPT_TOKENS, existing)
 
     def close(self) -> None:
         """Close the connections of the engine, if it has any."""

@@ -89,12 +89,6 @@ class EngineConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The id of the model."""
     provider: Provider = "anthropic"
     """The provider of the model."""
-    prompt_tokens: Annotated[int, msgspec.Meta(ge=2_000, le=90_000)] = 30_000
-    """Tokens of evidence in one prompt. Of more evidence a part is chosen (docs/extraction.md), and
-    the rest is listed.
-    """
-    max_tokens: Annotated[int, msgspec.Meta(ge=256, le=64_000)] = 8_000
-    """Tokens of one answer."""
     max_cost_usd: Amount = 5.0
     """The limit of the cost of a run, which stops before the call that could exceed it. `0` is no
     limit.
@@ -188,8 +182,6 @@ class RetrieveConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     max_chars: Size = 8000
     """Characters that a job is served, everything counted."""
-    walk: Annotated[int, msgspec.Meta(ge=0, le=1)] = 0
-    """`1` adds entries that are one relation away from the entries found (docs/relations.md)."""
     embedder: EmbedderName = "auto"
     """The service that embeds texts: `auto` is the local model if it is installed
     (docs/embedders.md).

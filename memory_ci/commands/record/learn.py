@@ -253,7 +253,7 @@ class Backfill:
             if dry_run:
                 return Pending("estimated", estimate, refusal=refusal), None
             if refusal:
-                hint = "Raise engine.max_cost_usd, lower engine.max_tokens, or take a shorter range: --since."
+                hint = "Raise engine.max_cost_usd, or take a shorter range: --since."
                 raise EngineError(f"{refusal}; nothing was sent", slug="cost-limit", hint=hint)
             known = next((request.existing for request in requests.values()), ())
             sent = self._sent or Sent(

@@ -27,7 +27,7 @@ from memory_ci.extraction.engines.faults import (
     scrub,
 )
 from memory_ci.extraction.engines.meter import Meter, read_usage
-from memory_ci.extraction.prompt import Prompt, build_prompt
+from memory_ci.extraction.prompt import ANSWER_TOKENS, PROMPT_TOKENS, Prompt, build_prompt
 from memory_ci.records.candidate import EngineReply, Request, Usage
 from memory_ci.records.config import EngineConfig, Provider
 from memory_ci.text import estimate_tokens
@@ -117,7 +117,7 @@ class AnthropicEngine:
             settings: the configuration.
             environ: the environment.
             clock: the clock.
-            call_seconds: how long one call may take; by default what `max_tokens` may take, and a
+            call_seconds: how long one call may take; by default what `ANSWER_TOKENS` may take, and a
                 minute.
         """
         self.settings = settings
@@ -125,7 +125,7 @@ class AnthropicEngine:
         self.meter = Meter(settings)
         self._clock = clock
         self._deadline = clock.now() + settings.deadline_seconds
-        self._call_seconds = call_seconds or 60 + settings.max_tokens / TOKENS_PER_SECOND
+        self._call_seconds = call_seconds or 60 + ANSWER_TOKENS / TOKENS_PER_SECOND
         self._client: Any = None
         self._takes_schema = True
 
@@ -152,19 +152,19 @@ class AnthropicEngine:
         """
         schema = msgspec.json.encode(prompt.schema).decode()
         tokens = sum(estimate_tokens(text) for text in (prompt.system, prompt.user, schema))
-        limit = self.settings.prompt_tokens + PROMPT_MARGIN
+        limit = PROMPT_TOKENS + PROMPT_MARGIN
         if tokens > limit:
             message = f"the prompt has about {tokens} tokens, {limit} are allowed: nothing was sent"
-            hint = "raise engine.prompt_tokens, or lower it so that less evidence is chosen"
+            hint = "memory that is shown to the model is too long: run `memory-ci upkeep compact`"
             raise EngineError(message, slug="prompt-too-long", hint=hint)
-        return Usage(cache_write_tokens=tokens, output_tokens=self.settings.max_tokens)
+        return Usage(cache_write_tokens=tokens, output_tokens=ANSWER_TOKENS)
 
     def build_parameters(self, prompt: Prompt) -> dict[str, Any]:
         """Return the body of a call: the system prompt is cached, nothing is set of sampling."""
         system = {"type": "text", "text": prompt.system, "cache_control": {"type": "ephemeral"}}
         parameters: dict[str, Any] = {
             "model": self.settings.model,
-            "max_tokens": self.settings.max_tokens,
+            "max_tokens": ANSWER_TOKENS,
             "system": [system],
             "messages": [{"role": "user", "content": prompt.user}],
         }

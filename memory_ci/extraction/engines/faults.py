@@ -82,7 +82,7 @@ OVERLOADED = Fault(
 TIMEOUT = Fault(
     "engine-timeout",
     "the model's service did not answer in time",
-    "run again; a lower engine.max_tokens makes calls shorter",
+    "run again: the same range is taken",
     is_transient=True,
 )
 UNREACHABLE = Fault(

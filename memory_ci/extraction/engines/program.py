@@ -213,7 +213,7 @@ STATUSES: tuple[tuple[range, str, str], ...] = (
         "the account may not use this model: see engine.model",
     ),
     (range(429, 430), "engine-rate-limited", "run again later; the same range is taken again"),
-    (range(400, 500), "engine-rejected-request", "check engine.model and engine.prompt_tokens"),
+    (range(400, 500), "engine-rejected-request", "check engine.model"),
     (range(500, 600), "engine-overloaded", "run again later; the same range is taken again"),
 )
 """HTTP statuses that the program reports, with slug and hint; the first matching row counts."""

@@ -61,12 +61,6 @@ def test_without_a_walk_only_what_the_words_find_is_given(pair: Project) -> None
     assert ids(pair.retrieve("zebra", walk=0)) == [make_id(1)]
 
 
-def test_the_configuration_may_ask_for_the_walk_and_an_option_goes_before_it(pair: Project) -> None:
-    pair.write(".memory-ci.yaml", "retrieve:\n  walk: 1\n")
-    assert ids(pair.retrieve("zebra")) == [make_id(1), make_id(2)]
-    assert ids(pair.retrieve("zebra", walk=0)) == [make_id(1)]
-
-
 def test_a_walk_out_of_range_is_taken_as_far_as_it_goes_and_said(pair: Project) -> None:
     answer = pair.retrieve("zebra", walk=7)
     assert ids(answer) == [make_id(1), make_id(2)]
