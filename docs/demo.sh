@@ -47,7 +47,7 @@ git merge -q --no-ff retry -m "Merge pull request #128 from ada/retry
 Charge a card once"
 
 say "A person adds what no commit says; it waits in the inbox"
-run memory-ci add --type directive --title "Amounts are integers in cents, never floats" \
+run memory-ci add --type directive "Amounts are integers in cents, never floats" \
   --body "A float once lost a cent per invoice; see the ledger's rounding tests."
 git add .memory && git commit -q -m "Note how amounts are kept"
 

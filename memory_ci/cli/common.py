@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from datetime import date, datetime
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar, get_args
@@ -44,6 +43,13 @@ engine_option = option(
     "--engine",
     choices=get_args(EngineName),
     help="Who reads the evidence, instead of what the configuration says.",
+)
+
+
+since_option = option(
+    "--since",
+    metavar="REV|AGE",
+    help="Begin after this revision, or so long ago (90d, 12w, 6m, 1y).",
 )
 
 
@@ -129,12 +135,7 @@ RangeArguments = str | bool | tuple[Path, ...] | None
 
 
 def range_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options of commands that read merged work."""
-    since = option(
-        "--since",
-        metavar="REV|AGE",
-        help="Begin after this revision, or so long ago (90d, 12w, 6m, 1y).",
-    )
+    """Add the options of commands that read merged work of a branch."""
     branch = option(
         "--branch", "ref", metavar="NAME", help="Read this branch, not the one that is checked out."
     )
@@ -144,8 +145,7 @@ def range_options(command: Callable[..., Any]) -> Callable[..., Any]:
         multiple=True,
         help="A transcript, or a directory of them, to join with what was merged.",
     )
-    fetch = option("--fetch/--no-fetch", default=True, help="Fetch captured sessions first.")
-    return since(branch(sessions(engine_option(fetch(command)))))
+    return since_option(branch(sessions(engine_option(command))))
 
 
 format_option = option(
@@ -196,27 +196,6 @@ def show(value: Any, text: str | Iterable[str], as_json: bool, remarks: Iterable
         say(remark, err=True)
 
 
-def _read_days(
-    ctx: click.Context, param: click.Parameter, between: tuple[datetime, datetime] | None
-) -> tuple[date, date] | None:
-    if between is None:
-        return None
-    first_time, last_time = between
-    first = first_time.date()
-    last = last_time.date()
-    if last < first:
-        raise click.UsageError("--occurred-between: the first day is after the last one.")
-    return first, last
-
-
-between_option = option(
-    "--occurred-between",
-    nargs=2,
-    type=click.DateTime(["%Y-%m-%d"]),
-    callback=_read_days,
-    metavar="DAY DAY",
-    help="Only what happened then, both included.",
-)
 branch_option = option(
     "--branch", metavar="NAME", help="Work on this branch instead of the one checked out."
 )

@@ -57,7 +57,12 @@ COMMANDS = {
     ),
     "log": FormerCommand("show ID --log"),
     "migrate": FormerCommand("check --migrate"),
-    "policy": FormerCommand("init --policy SOURCE@REV", ("init",), argument="--policy"),
+    "policy": FormerCommand(
+        "init --policy SOURCE@REV",
+        ("init",),
+        {"--check": ("--dry-run",)},
+        argument="--policy",
+    ),
     "promote": FormerCommand("upkeep promote", ("upkeep", "promote")),
     "retire": FormerCommand("upkeep retire", ("upkeep", "retire")),
     "similar": FormerCommand("recall --tasks QUESTION"),
@@ -68,8 +73,118 @@ COMMANDS = {
 }
 """The commands that 0.2 had and later versions do not have, by name."""
 
-OPTIONS: dict[str, dict[str, str]] = {}
+
+class IgnoredOption(NamedTuple):
+    """A removed option that workflows may have; it is left out of the command line.
+
+    Attributes:
+        values: how many words after it are left out, too.
+        reason: what holds instead.
+    """
+
+    values: int
+    reason: str
+
+
+_NO_FETCH = IgnoredOption(0, "captured sessions are always fetched")
+_JOBS = IgnoredOption(1, "8 repositories are read at a time")
+_SECONDS = IgnoredOption(1, "a git of one repository may take 120 seconds")
+
+IGNORED_OPTIONS: dict[str, dict[str, IgnoredOption]] = {
+    "add": {"--title": IgnoredOption(0, "the title is the argument")},
+    "learn": {"--fetch": _NO_FETCH, "--no-fetch": _NO_FETCH},
+    "org plan": {
+        "--batch": IgnoredOption(1, "a batch has 256 repositories"),
+        "--deadline": IgnoredOption(1, "all repositories are asked"),
+        "--jobs": _JOBS,
+    },
+    "org sync": {"--jobs": _JOBS, "--seconds": _SECONDS},
+    "org verify": {"--jobs": _JOBS, "--seconds": _SECONDS},
+    "record": {"--fetch": _NO_FETCH, "--no-fetch": _NO_FETCH},
+    "sessions": {"--agent": IgnoredOption(1, "name the PATH of the transcript")},
+}
+"""Removed options that are ignored until 0.4, by command."""
+
+_RANGE = {
+    "--branch": "check the branch out",
+    "--fetch": "captured sessions are always fetched",
+    "--no-fetch": "captured sessions are always fetched",
+    "--sessions": "`memory-ci sessions --capture PATH` keeps a transcript first",
+}
+
+REMOVED_OPTIONS: dict[str, dict[str, str]] = {
+    "add": {
+        "--importance": "`importance` of the new file can be edited",
+        "--turn": "give the words with --quote",
+    },
+    "check": {"--at": "`memory-ci verify --head REV` checks a revision"},
+    "checkpoint": {"--directory": "run it in that directory"},
+    "episode": {
+        "--domain": "say it in TEXT",
+        "--tool": "say it in TEXT",
+        "--topic": "say it in TEXT",
+        "--valence": "`valence` of the new file can be edited",
+    },
+    "eval draw": _RANGE | {"--count": "40 windows are drawn", "--seed": "the draw is always equal"},
+    "eval retrieval": {
+        "--entries": "name a DIR that has entries.jsonl",
+        "--explain": "`memory-ci retrieve TASK --explain` shows the factors of a query",
+        "--margin": "a measure may worsen by 0.02",
+        "--qrels": "name a DIR that has qrels.jsonl",
+        "--queries": "name a DIR that has queries.jsonl",
+        "--run": "--json has the measures",
+        "--vectors": "a repository with `retrieve.embedder` asks its vectors",
+    },
+    "feedback": {"--at": "it is noted as of now", "--by": "it is noted for git's user.name"},
+    "health": {"--profile": "set `health.profile`"},
+    "index": {
+        "--staged": "`memory-ci check --staged` checks what is staged",
+        "--stats": "`memory-ci health` and `memory-ci list --json` count entries",
+    },
+    "learn": _RANGE,
+    "list": {
+        "--scope": "filter the output of --json",
+        "--status": "filter the output of --json",
+    },
+    "org promote": {"--least": "three repositories have to say it"},
+    "org search": {"--top": "ten entries are printed"},
+    "premortem": {
+        "--directory": "run it in that directory",
+        "--engine": "set `engine.name`",
+        "--force": "remove .premortem.md first",
+    },
+    "recall": {
+        "--all-sessions": "name the session with --session",
+        "--at": "check that revision out",
+        "--format": "filter the output of --json",
+        "--occurred-between": "filter the output of --json",
+        "--ranking": "set `episodes.ranking`",
+    },
+    "record": {"--backfill": "`memory-ci learn` does it", "--from-root": "say --since 99y"},
+    "report": {
+        "--base-url": "links lead to the remote's address",
+        "--task": "`memory-ci retrieve TASK --explain` explains a task",
+    },
+    "resolve": {"--branch": "check the branch out"},
+    "retrieve": {
+        "--all-sessions": "name the session with --session",
+        "--domain": "filter the output of --json",
+        "--occurred-between": "filter the output of --json",
+        "--scope": "name a --path or a --role",
+        "--stage": "filter the output of --json",
+        "--stale": "--explain names entries whose code is gone",
+        "--status": "filter the output of --json",
+        "--tree": "check that revision out",
+        "--type": "filter the output of --json",
+        "--walk": "set `retrieve.walk`",
+    },
+    "review": _RANGE | {"--engine": "`memory-ci learn` lets a model read older work"},
+    "sessions": {"--all": "say --purge all"},
+}
 """What to do instead of a removed option, by command and option."""
+
+RETRIEVE_HOOK = ("hook", "agent", "--event", "UserPromptSubmit", "--no-ask")
+"""The new form of `retrieve --hook`, which agents' hooks of 0.1 call."""
 
 
 def explain_command(name: str) -> str:
@@ -94,6 +209,34 @@ def translate(name: str, arguments: Sequence[str]) -> list[str]:
     if former.default and former.default[0] not in {word.split("=")[0] for word in translated}:
         translated += former.default
     return [*former.words, *translated]
+
+
+def drop_ignored(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Return a command line without the options that are ignored, and a sentence on each.
+
+    >>> drop_ignored(["org", "sync", "--jobs", "4", "list.txt"])[0]
+    ['org', 'sync', 'list.txt']
+    >>> drop_ignored(["add", "--title=Use a key"])
+    (['add', 'Use a key'], ['memory-ci add --title is gone: the title is the argument'])
+    """
+    name = " ".join(arguments[:2] if arguments[0] == "org" else arguments[:1])
+    ignored_options = IGNORED_OPTIONS.get(name, {})
+    remaining: list[str] = []
+    notices: list[str] = []
+    skipped = 0
+    for argument in arguments:
+        option, equals, value = argument.partition("=")
+        ignored = ignored_options.get(option)
+        if skipped:
+            skipped -= 1
+        elif ignored is None:
+            remaining.append(argument)
+        else:
+            notices.append(f"memory-ci {name} {option} is gone: {ignored.reason}")
+            skipped = 0 if equals else ignored.values
+            if equals and not ignored.values:
+                remaining.append(value)
+    return remaining, notices
 
 
 def _translate_options(

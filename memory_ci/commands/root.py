@@ -40,8 +40,11 @@ class LazyGroup(click.Group):
 
         The error for an unknown one names similar ones.
         """
-        if args[0] in former.COMMANDS:
+        if args[0] in former.COMMANDS or (args[0] == "retrieve" and "--hook" in args):
             args = _translate(ctx, args)
+        args, notices = former.drop_ignored(args)
+        for notice in notices:
+            say(f"{notice}; it is ignored until 0.4", err=True)
         ctx.meta[ARGUMENTS] = args
         try:
             return super().resolve_command(ctx, args)
@@ -61,8 +64,8 @@ class LazyGroup(click.Group):
         except click.NoSuchOption as error:
             if error.ctx is None:
                 raise
-            name = error.ctx.command_path.partition(" ")[2]
-            advice = former.OPTIONS.get(name, {}).get(error.option_name)
+            name = _command_name(error.ctx)
+            advice = former.REMOVED_OPTIONS.get(name, {}).get(error.option_name)
             if advice is not None:
                 message = f"{error.option_name} was removed: {advice}."
                 raise click.UsageError(message, error.ctx) from error
@@ -87,6 +90,15 @@ class LazyGroup(click.Group):
         return reported(super().main, args, *others, **options)
 
 
+def _command_name(ctx: click.Context) -> str:
+    """Return the name of a command with those of its groups, without the program's."""
+    names: list[str] = []
+    while ctx.parent is not None:
+        names.insert(0, ctx.info_name or "")
+        ctx = ctx.parent
+    return " ".join(names)
+
+
 def _translate(ctx: click.Context, args: list[str]) -> list[str]:
     """Return the new form of a command line of 0.2, and say on stderr which one it is.
 
@@ -94,6 +106,13 @@ def _translate(ctx: click.Context, args: list[str]) -> list[str]:
         click.UsageError: nothing but a person calls this form.
     """
     name, *arguments = args
+    if name == "retrieve":
+        form = " ".join(former.RETRIEVE_HOOK)
+        say(
+            f"memory-ci retrieve --hook is now `memory-ci {form}`; the old form goes in 0.4",
+            err=True,
+        )
+        return list(former.RETRIEVE_HOOK)
     message = former.explain_command(name)
     if not former.COMMANDS[name].words:
         raise click.UsageError(f"{message}.", ctx)

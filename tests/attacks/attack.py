@@ -185,7 +185,7 @@ def assert_ended_clearly(done: Done, what: object = "") -> None:
 
 ENTRY = "0a0a0a0a-0000-4000-8000-000000000001"
 WORDS: Mapping[str, tuple[str, ...]] = {
-    "add": ("--title", "Retry a charge only with a key"),
+    "add": ("Retry a charge only with a key"),
     "apply": ("-",),
     "blame": ("a.py:1",),
     "ci": ("--provider", "none"),

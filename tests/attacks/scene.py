@@ -121,7 +121,7 @@ class Writer(NamedTuple):
 
 
 def install(project: Project, launcher: Launcher) -> None:
-    launcher.run(project.path, "install", "--agent", "claude-code")
+    launcher.run(project.path, "init", "--clone", "--agent", "claude-code")
 
 
 def note_on_a_branch(project: Project, launcher: Launcher) -> None:
@@ -142,7 +142,7 @@ WRITERS: Mapping[str, Writer] = {
     "review": Writer(("review", "--since", "99y", "--all", "--never", "1")),
     "forget": Writer(("forget", make_id(6), "--yes"), gone="release"),
     "forget words": Writer(("forget", WORDS, "--as", "words", "--yes"), gone=WORDS),
-    "add": Writer(("add", "--title", "Deploy after the seed has run")),
+    "add": Writer(("add", "Deploy after the seed has run")),
     "episode": Writer(("episode", "Tried a queue; the worker starved", "--outcome", "failure")),
     "feedback": Writer(("feedback", make_id(7), "confirmed", "--ref", "pr:128")),
     "premortem": Writer(("premortem", "{beside}/PLAN.md")),

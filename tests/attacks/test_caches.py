@@ -155,7 +155,7 @@ ALL_CASES = CASES
 def template(tmp_path_factory: pytest.TempPathFactory, launcher: Launcher) -> Project:
     """A project whose commands have left what they leave."""
     project = make_project(tmp_path_factory.mktemp("caches") / "shop")
-    launcher.run(project.path, "install", "--agent", "claude-code", env=FIXED_TIME)
+    launcher.run(project.path, "init", "--clone", "--agent", "claude-code", env=FIXED_TIME)
     launcher.run(project.path, "record", "--yes", env=FIXED_TIME)
     for words, stdin in COMMANDS.items():
         if words[0] != "init":

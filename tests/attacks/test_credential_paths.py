@@ -198,7 +198,7 @@ def read_new_commits(project: Project, launcher: Launcher, folder: Path) -> str:
 
 
 def read_page(project: Project, launcher: Launcher, folder: Path) -> str:
-    launcher.run(project.path, "report", "--output", "page.html", "--task", TASK, env=FIXED_TIME)
+    launcher.run(project.path, "report", "--output", "page.html", env=FIXED_TIME)
     return (project.path / "page.html").read_text()
 
 
@@ -267,18 +267,18 @@ class Entry(NamedTuple):
 
 SENTENCE = "Use {} for the client of the gateway"
 WAYS = {
-    "add": Entry(("add", "--title", SENTENCE)),
-    "the body of add": Entry(("add", "--title", "Use the gateway", "--body", SENTENCE)),
-    "the source of add": Entry(("add", "--title", "Use the gateway", "--source", "{}")),
+    "add": Entry(("add", SENTENCE)),
+    "the body of add": Entry(("add", "Use the gateway", "--body", SENTENCE)),
+    "the source of add": Entry(("add", "Use the gateway", "--source", "{}")),
     "standard input of add": Entry(("add",), f"Use the gateway\n\n{SENTENCE}\n"),
     "episode": Entry(("episode", SENTENCE, "--outcome", "failure")),
-    "the topic of episode": Entry(("episode", "Tried it", "--topic", SENTENCE)),
+    "the topic of episode": Entry(("episode", SENTENCE)),
     "checkpoint": Entry(("checkpoint", SENTENCE)),
     "the reason of checkpoint": Entry(
         ("checkpoint", "It holds", "--state", "held", "--because", SENTENCE)
     ),
     "premortem": Entry(("premortem",), f"{SENTENCE}\n"),
-    "feedback": Entry(("feedback", make_id(1), "confirmed", "--ref", "pr:1", "--by", "{}")),
+    "feedback": Entry(("feedback", make_id(1), "confirmed", "--ref", "{}")),
     "import": Entry(
         ("import", "--from", "legacy", "{file}"),
         "",

@@ -163,9 +163,7 @@ def test_a_run_that_is_stopped_and_goes_on_takes_nothing_from_a_person(
         project = prepare(scene, launcher, name, tmp_path / f"shop-{number}")
 
         def work(project: Project = project) -> None:
-            noted = launcher.run(
-                project.path, "add", "--title", "Noted meanwhile by a person", env=FIXED_TIME
-            )
+            noted = launcher.run(project.path, "add", "Noted meanwhile by a person", env=FIXED_TIME)
             assert_ended_clearly(noted)
             project.write("src/client.py", "mine\n")
             project.git("commit", "-qam", "Mine")

@@ -221,7 +221,7 @@ class Session:
         self.path.write_bytes(make_lines(first, *[record | cwd for record in records]))
         self.hook("SessionStart")
         self.hook("UserPromptSubmit")
-        added = self.run("add", "--title", TITLE, "--type", "directive", "--quote", WORDS)
+        added = self.run("add", TITLE, "--type", "directive", "--quote", WORDS)
         self.run("sessions", "--capture", str(self.path))
         self.project.git("add", "-A")
         message = f"Do the work\n\nFor the client.\n\nMemory-Session: claude-code:{SESSION}"

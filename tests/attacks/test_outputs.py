@@ -213,7 +213,7 @@ TERMINAL: tuple[tuple[str, ...], ...] = (
     *(
         ("forget", ID, "--plan"),
         ("upkeep", "compact", "--dry-run"),
-        ("index", "--stats"),
+        ("index", "--key"),
     ),
 )
 JSON: tuple[tuple[str, ...], ...] = (
@@ -243,7 +243,7 @@ JOBS: tuple[tuple[str, ...], ...] = (
         ("list",),
         ("show", ID),
         ("no-such-command" + LOG,),
-        ("add", "--title", "x", "--scope", LINES),
+        ("add", "x", "--scope", LINES),
     ),
 )
 
@@ -260,9 +260,7 @@ def list_outputs() -> Iterator[tuple[str, Output]]:
         )
     yield (
         "the page",
-        Output(
-            ("report", "--output", "page.html", "--task", TASK), assert_page, read_file("page.html")
-        ),
+        Output(("report", "--output", "page.html"), assert_page, read_file("page.html")),
     )
     summary = ("ci", "--provider", "none", "--summary", "summary.md")
     yield "the summary of a job", Output(summary, assert_markdown, read_file("summary.md"))

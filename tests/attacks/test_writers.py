@@ -71,14 +71,14 @@ def words_of(number: int) -> str:
 
 def eight_notes(crowd: Crowd) -> None:
     for number in range(COUNT):
-        crowd.start("add", "--title", words_of(number))
+        crowd.start("add", words_of(number))
     assert crowd.join() == [0] * COUNT
     assert {words_of(number) for number in range(COUNT)} <= crowd.finish()
 
 
 def eight_notes_with_one_title(crowd: Crowd) -> None:
     for _ in range(COUNT):
-        crowd.start("add", "--title", words_of(1))
+        crowd.start("add", words_of(1))
     crowd.join()
     assert words_of(1) in crowd.finish()
     assert crowd.project.show("HEAD", "MEMORY.md").count(f"## {words_of(1)}\n") == 1
@@ -95,7 +95,7 @@ def eight_records(crowd: Crowd) -> None:
 def records_and_notes(crowd: Crowd) -> None:
     for number in range(COUNT // 2):
         crowd.start("record", "--yes")
-        crowd.start("add", "--title", words_of(number))
+        crowd.start("add", words_of(number))
     crowd.join()
     assert {words_of(number) for number in range(COUNT // 2)} <= crowd.finish()
 
@@ -185,7 +185,7 @@ def upkeep_beside_notes(crowd: Crowd) -> None:
     crowd.project.commit("Near", {"MEMORY.md": "\n".join(map(format_entry, near))})
     for number, verb in enumerate(("compact", "promote", "retire", "record")):
         crowd.start(verb)
-        crowd.start("add", "--title", words_of(number))
+        crowd.start("add", words_of(number))
     crowd.join()
     titles = crowd.finish()
     assert {words_of(number) for number in range(4)} <= titles
@@ -211,7 +211,7 @@ def eight_work_trees(crowd: Crowd) -> None:
         crowd.project.worktree(place, f"job-{number}")
         places.append(place)
     for number, place in enumerate(places):
-        crowd.start("add", "--title", words_of(number), cwd=place)
+        crowd.start("add", words_of(number), cwd=place)
     assert crowd.join() == [0] * COUNT
     for number, place in enumerate(places):
         tree = RepoBuilder(place, crowd.project.clock)

@@ -211,7 +211,7 @@ def test_every_command_has_an_example_and_each_line_of_its_help_fits() -> None:
         assert max(map(len, text.splitlines())) <= 80, context.command_path
 
 
-@pytest.mark.parametrize("argv", [["health"], ["review", "--no-fetch"]])
+@pytest.mark.parametrize("argv", [["health"], ["review"]])
 def test_long_work_shows_that_it_goes_on_at_a_terminal_alone(
     zoo: Project, run: Run, argv: list[str]
 ) -> None:

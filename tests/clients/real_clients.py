@@ -150,12 +150,12 @@ def test_a_program_is_asked_nothing(shop: Shop, talk: Talk) -> None:
 def test_a_linked_work_tree_reads_and_captures(shop: Shop, talk: Talk) -> None:
     tree = shop.folder.parent / "tree"
     shop.git("worktree", "add", "-q", str(tree), "-b", "other")
-    shop.run("memory-ci", "install", "--agent", shop.client.name, cwd=tree)
+    shop.run("memory-ci", "init", "--clone", "--agent", shop.client.name, cwd=tree)
     there = shop.talk(ASKS, cwd=tree)
     assert RECALLED in there.given(ASKS)
     assert NORM in there.given(ASKS)
 
 
 def test_uninstall_leaves_settings_as_they_were(shop: Shop, talk: Talk) -> None:
-    shop.run("memory-ci", "uninstall")
+    shop.run("memory-ci", "init", "--remove", "--clone")
     assert shop.settings() == shop.before

@@ -158,7 +158,9 @@ class Shop:
         self.git("commit", "-q", "-m", message, cwd=cwd)
 
     def install(self, *agents: str) -> None:
-        self.run("memory-ci", "install", *(word for one in agents for word in ("--agent", one)))
+        self.run(
+            "memory-ci", "init", "--clone", *(word for one in agents for word in ("--agent", one))
+        )
 
     def settings(self) -> dict[str, bytes]:
         """The files of the work tree and of its git directory that `install` may write into."""

@@ -17,12 +17,71 @@ from tests.make import make_entry
 from tests.project import Project
 
 MAX_COMMANDS = 30
+MAX_OPTIONS = 200
+IGNORED = [(name, flag) for name, flags in former.IGNORED_OPTIONS.items() for flag in flags]
+REMOVED = [(name, flag) for name, flags in former.REMOVED_OPTIONS.items() for flag in flags]
 TRANSLATED = [name for name, command in former.COMMANDS.items() if command.words]
 REFUSED = [name for name, command in former.COMMANDS.items() if not command.words]
 
 
 def test_help_lists_at_most_thirty_commands() -> None:
     assert sum(map(len, group_commands().values())) <= MAX_COMMANDS
+
+
+def list_options(command: click.Command, parent: click.Context | None = None) -> list[str]:
+    """Return the options that the help of a command and of its sub-commands lists."""
+    ctx = click.Context(command, parent=parent)
+    flags = [
+        parameter.opts[0]
+        for parameter in command.params
+        if isinstance(parameter, click.Option) and not parameter.hidden
+    ]
+    if isinstance(command, click.Group):
+        for name in command.list_commands(ctx):
+            subcommand = command.get_command(ctx, name)
+            assert subcommand is not None
+            flags += list_options(subcommand, ctx)
+    return flags
+
+
+def test_help_lists_at_most_two_hundred_options() -> None:
+    assert len(list_options(main)) <= MAX_OPTIONS
+
+
+@pytest.mark.parametrize(("name", "flag"), IGNORED)
+def test_an_option_that_workflows_may_have_is_ignored_with_a_line(
+    run: Run, name: str, flag: str
+) -> None:
+    ignored = former.IGNORED_OPTIONS[name][flag]
+    result = run(*name.split(), flag, *["1"] * ignored.values, "--help")
+    line = f"memory-ci {name} {flag} is gone: {ignored.reason}; it is ignored until 0.4\n"
+    assert (result.exit_code, result.stderr) == (0, line)
+
+
+@pytest.mark.parametrize(("name", "flag"), REMOVED)
+def test_the_error_of_a_removed_option_says_what_to_do(run: Run, name: str, flag: str) -> None:
+    if flag in former.IGNORED_OPTIONS.get(name, {}):
+        return
+    result = run(*name.split(), flag, "1")
+    assert result.exit_code == 2
+    assert f"{flag} was removed: {former.REMOVED_OPTIONS[name][flag]}." in result.stderr
+
+
+@pytest.mark.in_project
+def test_the_title_of_a_learning_may_still_be_an_option(run: Run, project: Project) -> None:
+    added = json.loads(run("add", "--title", "Zebra crossing", "--json").stdout)
+    assert added["entry"]["title"] == "Zebra crossing"
+
+
+@pytest.mark.in_project
+def test_the_hook_of_an_agent_before_hook_agent_still_serves_memory(
+    run: Run, project: Project
+) -> None:
+    project.record()
+    prompt = json.dumps({"session_id": "s1", "prompt": "charge retried", "cwd": str(project.path)})
+    result = run("retrieve", "--hook", stdin=prompt)
+    assert (result.exit_code, "is now `memory-ci hook agent" in result.stderr) == (0, True)
+    assert "recalled-memory" in result.stdout
 
 
 def test_no_former_command_is_in_the_help(run: Run) -> None:

@@ -86,7 +86,9 @@ def test_half_a_character_does_not_cost_an_agent_its_memory(
 ) -> None:
     monkeypatch.chdir(project.path)
     given = data.replace(b"%s", TASK.encode())
-    result = CliRunner().invoke(main, ["retrieve", "--hook"], input=given, prog_name="memory-ci")
+    result = CliRunner().invoke(
+        main, ["hook", "agent", "--no-ask"], input=given, prog_name="memory-ci"
+    )
     assert (result.exit_code, "recalled-memory" in result.stdout) == (0, True)
 
 

@@ -61,7 +61,7 @@ def test_add_names_a_known_place_as_text(run: Run, project: Project) -> None:
     project.commit(
         "Strange", {f"{turned}/MEMORY.md": format_entry(make_entry(1, title="Retry only GET"))}
     )
-    known = run("add", "--title", "Retry only GET", "--scope", f"team:{turned}")
+    known = run("add", "Retry only GET", "--scope", f"team:{turned}")
     assert "src/\\u202ecod/MEMORY.md; nothing written." in known.stdout
 
 
@@ -83,7 +83,7 @@ def test_nothing_on_standard_error_of_a_job_is_a_command_of_the_runner(project: 
         "x\n \t::add-mask::x",
     ):
         done = subprocess.run(
-            [sys.executable, "-m", "memory_ci", "add", "--title", "x", "--scope", command],
+            [sys.executable, "-m", "memory_ci", "add", "x", "--scope", command],
             env=os.environ | {"GITHUB_ACTIONS": "true"}, capture_output=True, text=True, check=False,
         )  # fmt: skip
         assert done.returncode == 2

@@ -25,7 +25,7 @@ def start(project: Project, *args: str) -> subprocess.Popen[str]:
 
 def test_runs_and_people_at_once_lose_nothing(tmp_path: Path) -> None:
     project = make_project(tmp_path / "shop")
-    adds = [start(project, "add", "--title", f"Word{n} other{n} thing{n}") for n in range(6)]
+    adds = [start(project, "add", f"Word{n} other{n} thing{n}") for n in range(6)]
     runs = [start(project, "record") for _ in range(3)]
     errors = [process.communicate()[1] for process in (*adds, *runs)]
     assert [process.returncode for process in adds] == [0] * 6

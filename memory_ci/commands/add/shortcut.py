@@ -31,7 +31,6 @@ TEMPLATE = """
 """
 
 OPTIONS = (
-    Option("--title", "One sentence that says the learning by itself."),
     Option("--body", "Why, when, and what to do: a short paragraph."),
     Option(
         "--type type_", "What kind of learning.", choices=get_args(EntryType), default="procedural"
@@ -57,7 +56,6 @@ OPTIONS = (
     Option(
         "--quote", "What a person said in this session, word for word; - reads it.", metavar="WORDS"
     ),
-    Option("--turn", "Quote that turn of a person, from 1; 0 is the last.", kind=int, metavar="N"),
     Option("--dry-run", "Say what would be done, and change nothing.", kind=bool),
     Option("--json as_json", "Print JSON instead of text.", kind=bool),
 )
@@ -65,26 +63,18 @@ OPTIONS = (
 
 def read_words(words: tuple[str, ...], values: dict[str, Any]) -> dict[str, Any] | None:
     """Return the arguments of `run` for words and options, None if click has to parse them."""
-    titles = len(words)
-    if values["title"] is not None:
-        titles += 1
-    if titles != 1:
-        return None
-    return {**values, "text": words[0] if words else None, "importance": NEW_IMPORTANCE}
+    return {**values, "title": words[0]} if len(words) == 1 else None
 
 
 def run(
-    text: str | None,
     title: str | None,
     body: str | None,
     type_: str,
     domain: str,
     scope: str,
-    importance: float,
     source: str | None,
     cites: tuple[str, ...],
     quote: str | None,
-    turn: int | None,
     dry_run: bool,
     as_json: bool,
 ) -> None:
@@ -93,7 +83,6 @@ def run(
 
     from memory_ci.commands.add.add import add_entry, draft_entry, split_text
 
-    title = title if text is None else text
     if title is None and quote == "-":
         hint = "Give the title as an argument."
         raise UsageError("standard input has the quote", slug="bad-quote", hint=hint)
@@ -108,7 +97,7 @@ def run(
         "type": type_,
         "domain": domain,
         "scope": scope,
-        "importance": importance,
+        "importance": NEW_IMPORTANCE,
         "source": " ".join(utf8(source or "").split()) or None,
     }
     if cites:
@@ -116,8 +105,8 @@ def run(
 
         fields["cites"] = tuple(read_cite(current_workspace, utf8(cite)) for cite in cites)
     entry = draft_entry(str(uuid.uuid4()), today(), learning, **fields)
-    if quote is not None or turn is not None:
-        entry = _quote(current_workspace, entry, quote, turn)
+    if quote is not None:
+        entry = _quote(current_workspace, entry, quote)
 
     added = add_entry(current_workspace, entry, dry_run=dry_run)
     if as_json:
@@ -147,25 +136,14 @@ def _show(added: Added, dry_run: bool) -> None:
         )
 
 
-def _quote(
-    current_workspace: Workspace, entry: Entry, quote: str | None, turn: int | None
-) -> Entry:
+def _quote(current_workspace: Workspace, entry: Entry, quote: str) -> Entry:
     """Return an entry with the words of a person in the session that runs us."""
     import os
 
     from memory_ci.commands.add.add import quote_person
     from memory_ci.sessions.active_session import find_sessions
 
-    if quote is not None and turn is not None:
-        message = "--quote and --turn name the same words"
-        raise UsageError(message, slug="bad-quote", hint="Give one of them.")
-    quoted: str | int
-    if turn is not None:
-        quoted = turn
-    elif quote == "-":
-        quoted = read_input()
-    else:
-        quoted = utf8(quote or "")
+    quoted = read_input() if quote == "-" else utf8(quote)
     return quote_person(
         current_workspace, entry, quoted, find_sessions(os.environ), Path.home(), now()
     )

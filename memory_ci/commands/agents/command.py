@@ -18,33 +18,15 @@ if TYPE_CHECKING:
     from memory_ci.sessions.capture import Captured
 
 MAX_INPUT = 1024 * 1024  # bytes of a hook's input, which only names a transcript
-AGENTS = (
-    "claude-code",
-    "codex",
-    "gemini",
-    "copilot",
-    "opencode",
-    "cursor",
-    "aider",
-    "openhands",
-)
-"""The names of agents that the readers of transcripts use."""
 
 
 @click.command("sessions")
 @click.argument("paths", nargs=-1, metavar="[PATH]...", type=click.Path(path_type=Path))
 @flag("--human", "with_words", help="Print what people said, with file and line.")
 @flag("--captured", "is_captured", help="List the sessions that are kept in this repository.")
-@flag("--purge", "is_purge", help="Delete captured sessions, which PATH then names by id.")
-@flag("--all", "is_every", help="Purge all captured sessions.")
+@flag("--purge", "is_purge", help="Delete captured sessions, which PATH names by id, or all.")
 @option("--remote", default="", metavar="NAME", help="Purge them on this remote, too.")
 @flag("--capture", "is_capture", help="Keep a digest of a session in this repository.")
-@option(
-    "--agent",
-    choices=AGENTS,
-    metavar="AGENT",
-    help=f"Capture only sessions of this agent: {', '.join(AGENTS)}.",
-)
 @flag("--hook", "is_hook", help="Captured by an agent's hook: print nothing, and never fail.")
 @change_options
 @click.pass_context
@@ -54,10 +36,8 @@ def sessions_command(
     with_words: bool,
     is_captured: bool,
     is_purge: bool,
-    is_every: bool,
     remote: str,
     is_capture: bool,
-    agent: str | None,
     is_hook: bool,
     dry_run: bool,
     as_json: bool,
@@ -79,22 +59,21 @@ def sessions_command(
       memory-ci sessions --capture ~/.claude/projects/-shop/79e9becd.jsonl
       memory-ci sessions --purge 79e9becd --remote origin
     """
-    if (agent or is_hook) and not is_capture:
-        raise click.UsageError("--agent and --hook go with --capture.")
+    if is_hook and not is_capture:
+        raise click.UsageError("--hook goes with --capture.")
     if is_capture:
-        refuse_others(ctx, "is_capture", ("paths", "agent", "is_hook", "dry_run", "as_json"))
+        refuse_others(ctx, "is_capture", ("paths", "is_hook", "dry_run", "as_json"))
         if len(paths) > 1:
             raise click.UsageError("--capture takes one PATH.")
         path = str(paths[0]) if paths else None
-        _capture_session(path, agent or "", is_hook, dry_run, as_json)
+        _capture_session(path, is_hook, dry_run, as_json)
     elif is_purge:
-        if bool(paths) == is_every:
-            raise click.UsageError("--purge needs the ids of sessions, or --all.")
-        _purge([str(path) for path in paths], is_every, remote, dry_run, as_json)
-    elif is_every or remote or dry_run:
-        raise click.UsageError(
-            "--all and --remote go with --purge, --dry-run with that or --capture."
-        )
+        ids = [str(path) for path in paths]
+        if not ids:
+            raise click.UsageError('--purge needs the ids of sessions, or "all".')
+        _purge([] if ids == ["all"] else ids, ids == ["all"], remote, dry_run, as_json)
+    elif remote or dry_run:
+        raise click.UsageError("--remote goes with --purge, --dry-run with that or --capture.")
     elif is_captured:
         _list_captured(as_json)
     else:
@@ -144,27 +123,22 @@ def _list(paths: tuple[Path, ...], with_words: bool, as_json: bool) -> None:
     show(listing, render(listing.sessions), as_json)
 
 
-def _capture_session(
-    path: str | None, agent: str, is_hook: bool, dry_run: bool, as_json: bool
-) -> None:
+def _capture_session(path: str | None, is_hook: bool, dry_run: bool, as_json: bool) -> None:
     """Capture a transcript; for an agent's hook in silence and without a failure."""
     if not is_hook:
-        _capture(path, agent, dry_run, as_json)
+        _capture(path, dry_run, as_json)
         return
     try:
-        _capture(path, agent, dry_run, as_json=False, is_silent=True)
+        _capture(path, dry_run, as_json=False, is_silent=True)
     except Exception as error:  # noqa: BLE001 - the session of the agent has to end well
         say(f"memory-ci: session not captured: {printable(str(error))}", err=True)
 
 
-def _capture(
-    path: str | None, agent: str, dry_run: bool, as_json: bool, is_silent: bool = False
-) -> None:
-    """Capture a transcript and print the result.
+def _capture(path: str | None, dry_run: bool, as_json: bool, is_silent: bool = False) -> None:
+    """Capture a transcript and print what was stored.
 
     Args:
         path: the transcript, `-` for a hook's input that names it, None for the newest one.
-        agent: the agent whose sessions are captured, "" for any.
         dry_run: store nothing.
         as_json: print JSON.
         is_silent: print nothing.
@@ -176,8 +150,8 @@ def _capture(
         file, cwd = parse_hook_input(sys.stdin.buffer.read(MAX_INPUT))
     current_workspace = workspace()
     if path != "-":
-        file = Path(path) if path else find_newest(current_workspace, Path.home(), agent)
-    sessions = capture(current_workspace, file, now(), agent=agent, cwd=cwd, dry_run=dry_run)
+        file = Path(path) if path else find_newest(current_workspace, Path.home(), "")
+    sessions = capture(current_workspace, file, now(), cwd=cwd, dry_run=dry_run)
     if is_silent:
         return
     lines: list[str] = []

@@ -11,8 +11,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from memory_ci.cli.common import (
-    at_option,
-    branch_option,
     change_options,
     flag,
     option,
@@ -51,7 +49,6 @@ NEWEST = 0  # The value of `--migrate` without a format.
     metavar="A..B",
     help="Look at these commits, too: whose code they touch, who set a priority.",
 )
-@at_option
 @flag(
     "--fix",
     help="First make entries of what was written by hand, move what this branch added into the "
@@ -69,9 +66,8 @@ NEWEST = 0  # The value of `--migrate` without a format.
     is_flag=False,
     flag_value=NEWEST,
     metavar="[FORMAT]",
-    help="Bring the memory files of a branch to the newest format, or to this one, by a commit.",
+    help="Bring the memory files of the branch to the newest format, or to this one, by a commit.",
 )
-@branch_option
 @change_options
 @click.pass_context
 def check_command(
@@ -79,11 +75,9 @@ def check_command(
     paths: tuple[Path, ...],
     staged: bool,
     written: str | None,
-    view: str | None,
     fix: bool,
     base: str | None,
     to: int | None,
-    branch: str | None,
     dry_run: bool,
     as_json: bool,
 ) -> None:
@@ -109,13 +103,9 @@ def check_command(
     from memory_ci.memory.workspace import STAGED
 
     if to is not None:
-        refuse_others(ctx, "to", ("branch", "dry_run", "as_json"))
-        _migrate(to or None, branch, dry_run, as_json)
+        refuse_others(ctx, "to", ("dry_run", "as_json"))
+        _migrate(to or None, dry_run, as_json)
         return
-    if branch:
-        raise click.UsageError("--branch belongs to --migrate.")
-    if staged and view:
-        raise click.UsageError("--staged and --at are two views: choose one.")
     if (base or dry_run) and not fix:
         raise click.UsageError("--base belongs to --fix, --dry-run to --fix and --migrate.")
     if fix:
@@ -124,7 +114,7 @@ def check_command(
 
     current_workspace = workspace(is_quiet=True)  # its warnings are findings here
     fixes = _fix(current_workspace, paths, base, dry_run) if fix else None
-    checked_view = STAGED if staged else view
+    checked_view = STAGED if staged else None
     report = check_memory(current_workspace, checked_view, paths)
     if written is not None:
         from memory_ci.commands.check.verify import add_range_findings
@@ -260,7 +250,6 @@ def show_report(
 
 
 @click.command("resolve")
-@option("--branch", metavar="NAME", help="The branch to merge into; default: the one checked out.")
 @option(
     "--base",
     metavar="REV",
@@ -268,9 +257,7 @@ def show_report(
 )
 @flag("--push", help="Push the branch afterwards.")
 @change_options
-def resolve_command(
-    branch: str | None, base: str | None, push: bool, dry_run: bool, as_json: bool
-) -> None:
+def resolve_command(base: str | None, push: bool, dry_run: bool, as_json: bool) -> None:
     """Merge the base into a branch, memory files entry by entry.
 
     For a pull request that a forge reports as conflicting: forges merge lines, and know no merge
@@ -280,11 +267,11 @@ def resolve_command(
     \b
     Example:
       git fetch && memory-ci resolve --push
-      memory-ci resolve --branch feat/retry --base origin/main
+      memory-ci resolve --base origin/main
     """
     from memory_ci.commands.check.resolve import resolve_branch
 
-    merged = resolve_branch(workspace(), sys.executable, branch, base, push=push, dry_run=dry_run)
+    merged = resolve_branch(workspace(), sys.executable, None, base, push=push, dry_run=dry_run)
     if dry_run:
         line = f"{merged.base} merges into {merged.branch} without a conflict; nothing was changed."
     elif merged.before == merged.after:
@@ -300,15 +287,13 @@ def resolve_command(
     show(merged, lines, as_json)
 
 
-def _migrate(to: int | None, branch: str | None, dry_run: bool, as_json: bool) -> None:
+def _migrate(to: int | None, dry_run: bool, as_json: bool) -> None:
     """Bring the memory files of a branch to a format, None for the newest, by one commit."""
     from memory_ci.commands.check.migrate import migrate
 
     current_workspace = committed_workspace()
     in_actions = "GITHUB_ACTIONS" in os.environ
-    migration = migrate(
-        current_workspace, branch, to, now(), dry_run=dry_run, in_actions=in_actions
-    )
+    migration = migrate(current_workspace, None, to, now(), dry_run=dry_run, in_actions=in_actions)
     lines = [f"Nothing to do: the files are of format {migration.after}."]
     if migration.files:
         did_migrate = "Would migrate" if dry_run else "Migrated"

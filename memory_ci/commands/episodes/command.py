@@ -11,14 +11,11 @@ import click
 from memory_ci.cli.common import (
     change_options,
     complete_id,
-    engine_option,
     flag,
-    format_option,
     json_option,
     option,
     refuse_others,
     show,
-    show_rows,
 )
 from memory_ci.cli.plain import (
     echo,
@@ -33,13 +30,11 @@ from memory_ci.cli.plain import (
     workspace,
 )
 from memory_ci.findings import printable, printable_lines
-from memory_ci.records.config import EngineName
 from memory_ci.records.episode import (
     Assumption,
     Feedback,
     FeedbackKind,
     Outcome,
-    Situation,
     State,
 )
 
@@ -49,33 +44,19 @@ if TYPE_CHECKING:
 DEFAULT_EPISODES = 10
 DEFAULT_TASKS = 2
 MAX_TASKS = 100
-
-directory_option = option(
-    "--directory",
-    type=click.Path(path_type=Path, file_okay=False, exists=True),
-    default=Path(),
-    help="Where the job's files are, if not here.",
-)
+NEUTRAL_VALENCE = 0.5
 
 
 @click.command("episode")
 @click.argument("text", nargs=-1)
 @option("--outcome", choices=get_args(Outcome), default="neutral", help="What came of it.")
-@option("--valence", type=click.FloatRange(0, 1), default=0.5, help="How much it matters, 0 to 1.")
-@option("--domain", default="", metavar="WORD", help="The part of the work it belongs to.")
-@option("--topic", default="", metavar="WORDS", help="What it was about.")
 @option("--file", default="", metavar="PATH", help="The file that was worked on.")
-@option("--tool", default="", metavar="NAME", help="The tool that was used.")
 @option("--session", metavar="JOB", help="Tell it to this session only.")
 @change_options
 def episode_command(
     text: tuple[str, ...],
     outcome: Outcome,
-    valence: float,
-    domain: str,
-    topic: str,
     file: str,
-    tool: str,
     session: str | None,
     dry_run: bool,
     as_json: bool,
@@ -95,17 +76,14 @@ def episode_command(
     context = {}
     if file:
         context["file"] = utf8(file)
-    if tool:
-        context["tool"] = utf8(tool)
     noted = create_episode(
         workspace(),
         content,
         context,
         outcome,
-        valence,
+        NEUTRAL_VALENCE,
         session,
         now(),
-        situation=Situation(domain=utf8(domain), topic=utf8(topic)),
         dry_run=dry_run,
     )
     if noted.left_out:
@@ -124,20 +102,11 @@ def episode_command(
 @click.argument("entry_id", metavar="ID", shell_complete=complete_id)
 @click.argument("kind", type=click.Choice(get_args(FeedbackKind)))
 @option("--ref", default="", metavar="REF", help="The work it is about: pr:128, or commit:9d0c3f2.")
-@option("--by", default="", metavar="NAME", help="Who says so; default: git's user.name.")
-@option(
-    "--at",
-    "when",
-    metavar="TIME",
-    help="When, as ISO 8601 (UTC where it names no zone); default: now.",
-)
 @change_options
 def feedback_command(
     entry_id: str,
     kind: FeedbackKind,
     ref: str,
-    by: str,
-    when: str | None,
     dry_run: bool,
     as_json: bool,
 ) -> None:
@@ -152,10 +121,10 @@ def feedback_command(
       memory-ci feedback 0f6f1f0e confirmed --ref pr:128
       memory-ci feedback 0f6f1f0e undone --ref commit:9d0c3f2 --dry-run
     """
-    from memory_ci.commands.episodes.feedback import give_feedback, parse_time
+    from memory_ci.commands.episodes.feedback import give_feedback
 
-    at = parse_time(when) if when is not None else now().replace(microsecond=0)
-    feedback = Feedback(id=utf8(entry_id), kind=kind, at=at, by=utf8(by), ref=utf8(ref))
+    at = now().replace(microsecond=0)
+    feedback = Feedback(id=utf8(entry_id), kind=kind, at=at, ref=utf8(ref))
     given = give_feedback(workspace(), feedback, dry_run=dry_run)
     warn(given.findings)
     utility = f"Utility of {given.feedback.id[:8]}: {given.before:.2f}"
@@ -177,14 +146,12 @@ def feedback_command(
 @option("--milestone", default="", help="Where the work stands: planning, half way, before review.")
 @option("--state", choices=get_args(State), default="open", help="Whether it held.")
 @option("--because", default="", help="What showed that it held or failed.")
-@directory_option
 @change_options
 def checkpoint_command(
     assumption: str,
     milestone: str,
     state: State,
     because: str,
-    directory: Path,
     dry_run: bool,
     as_json: bool,
 ) -> None:
@@ -211,7 +178,7 @@ def checkpoint_command(
         because=utf8(because),
         by=next(iter(sessions), ""),
     )
-    written = append_assumption(workspace(), directory, line, dry_run=dry_run)
+    written = append_assumption(workspace(), Path(), line, dry_run=dry_run)
     if dry_run and not as_json:
         echo(printable_lines(written.text))
         return
@@ -221,15 +188,9 @@ def checkpoint_command(
 
 @click.command("premortem")
 @click.argument("plan", type=click.Path(path_type=Path, allow_dash=True), default="-")
-@directory_option
-@flag("--force", help="Replace a pre-mortem that is there.")
-@engine_option
 @change_options
 def premortem_command(
     plan: Path,
-    directory: Path,
-    force: bool,
-    engine: EngineName | None,
     dry_run: bool,
     as_json: bool,
 ) -> None:
@@ -248,15 +209,14 @@ def premortem_command(
     from memory_ci.memory.model import choose_model
 
     current_workspace = workspace()
-    model = choose_model(current_workspace.config.engine, engine, os.environ)
+    model = choose_model(current_workspace.config.engine, None, os.environ)
     plan_text = read_input() if str(plan) == "-" else read_plan(plan)
     written = write_premortem(
         current_workspace,
-        directory,
+        Path(),
         plan_text,
         today(),
         model.engine,
-        force=force,
         dry_run=dry_run,
     )
     text = printable_lines(written.text) if dry_run else f"Written: {printable(written.path)}"
@@ -274,11 +234,6 @@ def premortem_command(
     help=f"At most this many; default: {DEFAULT_EPISODES}, of tasks {DEFAULT_TASKS}.",
 )
 @option(
-    "--at",
-    metavar="REV|DAY",
-    help="The episodes of a commit, or of the end of a day (UTC), ranked as then.",
-)
-@option(
     "--outcome",
     "outcomes",
     choices=get_args(Outcome),
@@ -291,7 +246,6 @@ def premortem_command(
     help="The job that asks: it sees the episodes of its own session too.",
 )
 @flag("--explain", help="Print the factors of each score.")
-@format_option
 @json_option
 @click.pass_context
 def recall_command(
@@ -299,11 +253,9 @@ def recall_command(
     question: tuple[str, ...],
     tasks: bool,
     limit: int | None,
-    at: str | None,
     outcomes: tuple[Outcome, ...],
     session: str | None,
     explain: bool,
-    form: str,
     as_json: bool,
 ) -> None:
     """Print the episodes that answer a question: what was done, and what came of it.
@@ -323,10 +275,10 @@ def recall_command(
       gh issue view 128 | memory-ci recall --tasks --limit 5 --explain
     """
     if tasks:
-        refuse_others(ctx, "tasks", ("question", "limit", "explain", "form", "as_json"))
+        refuse_others(ctx, "tasks", ("question", "limit", "explain", "as_json"))
         text = read_words_or_input(question, "Say what the task is", "recall --tasks")
         count = min(max(DEFAULT_TASKS if limit is None else limit, 1), MAX_TASKS)
-        _recall_tasks(text, count, "json" if as_json else form, explain=explain)
+        _recall_tasks(text, count, as_json, explain=explain)
         return
     from memory_ci.commands.episodes.recall import RecallQuery
 
@@ -336,12 +288,11 @@ def recall_command(
         limit=DEFAULT_EPISODES if limit is None else limit,
         session=session,
         outcomes=outcomes,
-        at=at,
     )
-    _recall_episodes(query, "json" if as_json else form, explain=explain)
+    _recall_episodes(query, as_json, explain=explain)
 
 
-def _recall_episodes(query: RecallQuery, form: str, *, explain: bool) -> None:
+def _recall_episodes(query: RecallQuery, as_json: bool, *, explain: bool) -> None:
     """Print the episodes that answer a question."""
     from memory_ci.commands.episodes.recall import recall_episodes
     from memory_ci.commands.episodes.text import render_recall
@@ -352,29 +303,17 @@ def _recall_episodes(query: RecallQuery, form: str, *, explain: bool) -> None:
     for note in recalled.notes:
         say(f"Note: {printable(note)}", err=True)
 
-    head = ("id", "title", "occurred_on", "outcome", "score")
-    rows = []
-    for hit in recalled.hits:
-        episode = hit.episode
-        day = episode.occurred_at.date()
-        rows.append((episode.id, episode.situation.summary, day, episode.outcome, hit.score))
     text = render_recall(recalled, explain=explain)
-    show_rows(form, recalled, text, head, rows)
+    show(recalled, text, as_json)
     if not text:
         say("No episode and no merged change answers that.", err=True)
 
 
-def _recall_tasks(text: str, limit: int, form: str, *, explain: bool) -> None:
+def _recall_tasks(text: str, limit: int, as_json: bool, *, explain: bool) -> None:
     """Print earlier tasks that are like a task."""
     from memory_ci.commands.retrieve.similar import similar_tasks
     from memory_ci.commands.retrieve.text import render_similar
 
     with progress("Comparing tasks"):
         tasks = similar_tasks(workspace(), text, top=limit)
-    head = ("id", "title", "merged_on", "outcome", "score")
-    rows = []
-    for similar in tasks:
-        change = similar.task
-        row = (change.label, change.title, change.merged_on, change.outcome, similar.score)
-        rows.append(row)
-    show_rows(form, tasks, render_similar(tasks, explain=explain), head, rows)
+    show(tasks, render_similar(tasks, explain=explain), as_json)

@@ -53,7 +53,6 @@ def write_premortem(
     today: date,
     engine: Engine | None,
     *,
-    force: bool,
     dry_run: bool,
 ) -> JobFile:
     """Write `.premortem.md` from a plan: risks from memory, and risks that a model expects.
@@ -69,8 +68,8 @@ def write_premortem(
         hint = "Name a file with the plan, or pipe one in."
         raise UsageError("the plan is empty", slug="empty-plan", hint=hint)
     path = directory / PREMORTEM
-    if path.exists() and not force:
-        hint = "Read it first; --force replaces it."
+    if path.exists():
+        hint = "Read it first, and remove it for another."
         raise UsageError(f"{path} is there already", slug="premortem-exists", hint=hint)
 
     risks = _list_remembered(workspace, plan, today)

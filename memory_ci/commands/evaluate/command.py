@@ -5,22 +5,19 @@ from __future__ import annotations
 import os
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING
 
 import click
 
 from memory_ci.cli.common import (
-    RangeArguments,
     engine_option,
-    flag,
     json_option,
     option,
-    range_options,
     show,
+    since_option,
 )
 from memory_ci.cli.plain import now, progress, say, today, workspace
 from memory_ci.commands.evaluate.text import (
-    render_answers,
     render_comparison,
     render_evaluation,
     render_qualities,
@@ -31,7 +28,10 @@ from memory_ci.records.config import EngineConfig, EngineName
 if TYPE_CHECKING:
     from memory_ci.commands.evaluate.records import Comparison
 
-set_file = click.Path(path_type=Path, exists=True, dir_okay=False)
+WINDOWS = 40
+SEED = 1  # The same windows are drawn from the same work.
+MARGIN = 0.02  # How far a measure may worsen.
+SET_FILES = ("entries.jsonl", "queries.jsonl", "qrels.jsonl")
 
 
 @click.group("eval")
@@ -75,71 +75,45 @@ def extraction(gold: Path, engine: EngineName | None, as_json: bool) -> None:
 
 
 @eval_command.command()
-@option(
-    "--entries",
-    type=set_file,
-    metavar="FILE",
-    help="Entries as JSON lines, instead of this repository's.",
+@click.argument(
+    "place", metavar="[DIR]", required=False, type=click.Path(path_type=Path, file_okay=False)
 )
-@option("--queries", type=set_file, metavar="FILE", help="Queries as JSON lines.")
-@option(
-    "--qrels", type=set_file, metavar="FILE", help="Which entry answers which query, as JSON lines."
-)
-@option(
-    "--run",
-    "run",
-    type=click.File("wb"),
-    metavar="FILE",
-    help="Write each ranking as it was before the floor.",
-)
-@flag("--explain", help="Show the first hits of every query, and each factor of their scores.")
 @option(
     "--against",
     "rev",
     metavar="REV",
     help="Compare with the memory of this revision; exit 1 if it was better.",
 )
-@option("--margin", type=click.FloatRange(0, 1), default=0.02, help="How far a measure may worsen.")
-@flag("--vectors", help="With files: ask the vectors as well; every entry is embedded first.")
 @json_option
 def retrieval(
-    entries: Path | None,
-    queries: Path | None,
-    qrels: Path | None,
-    run: BinaryIO | None,
-    explain: bool,
+    place: Path | None,
     rev: str | None,
-    margin: float,
-    vectors: bool,
     as_json: bool,
 ) -> None:
     """Ask queries with known answers, through the code of `retrieve`, and measure the rankings.
 
-    Without files: the golden queries of this repository, `.memory/eval/*.jsonl`. With `--against`
-    they protect its memory. Every mean is printed with its 95 % interval; times are those of this
+    Without DIR: the golden queries of this repository, `.memory/eval/*.jsonl`. With `--against`
+    they protect its memory. DIR has entries.jsonl, queries.jsonl and qrels.jsonl, which says which
+    entry answers which query (`memory-ci help ranking`). Every mean is printed with its 95 % interval; times are those of this
     run.
 
     \b
     Example:
       memory-ci eval retrieval
       memory-ci eval retrieval --against origin/main
-      memory-ci eval retrieval --entries e.jsonl --queries q.jsonl --qrels r.jsonl
+      memory-ci eval retrieval sets/shop
     """
     from memory_ci.commands.evaluate import evaluate_retrieval
     from memory_ci.records.config import Config
 
-    is_set = entries is not None or queries is not None or qrels is not None
-    if is_set and rev:
+    if place is not None and rev:
         raise click.UsageError(
-            "--against compares two states of a repository's memory: give no files with it."
+            "--against compares two states of a repository's memory: give no DIR with it."
         )
     comparison: Comparison | None = None
-    if entries and queries and qrels:
-        embedder = evaluate_retrieval.choose_for_all(Config(), os.environ) if vectors else None
-        data = evaluate_retrieval.load_set(entries, queries, qrels)
-        answers = tuple(evaluate_retrieval.answer_set(data, Config(), time.perf_counter, embedder))
-    elif is_set:
-        raise click.UsageError("--entries, --queries and --qrels belong together.")
+    if place is not None:
+        data = evaluate_retrieval.load_set(*(place / name for name in SET_FILES))
+        answers = tuple(evaluate_retrieval.answer_set(data, Config(), time.perf_counter))
     else:
         with progress("Asking"):
             repository = workspace()
@@ -149,14 +123,11 @@ def retrieval(
             )
         if rev is not None:
             comparison = evaluate_retrieval.compare_golden(
-                repository, goldens, answers, rev, margin, time.perf_counter
+                repository, goldens, answers, rev, MARGIN, time.perf_counter
             )
 
-    if run:
-        run.writelines(evaluate_retrieval.run_lines(answers, explain=explain))
     qualities = evaluate_retrieval.measure(answers)
-    text = render_answers(answers) if explain else ""
-    text += render_qualities(qualities)
+    text = render_qualities(qualities)
     if comparison:
         text += render_comparison(comparison)
     show({"qualities": qualities, "against": comparison}, text, as_json)
@@ -165,13 +136,10 @@ def retrieval(
 
 @eval_command.command("draw")
 @click.argument("place", metavar="DIR", type=click.Path(path_type=Path, file_okay=False))
-@option("--count", type=click.IntRange(min=1), default=40, help="Windows to draw.")
-@option("--seed", type=int, default=1, help="The same seed draws the same windows.")
-@range_options
+@since_option
+@engine_option
 @json_option
-def draw(
-    place: Path, count: int, seed: int, fetch: bool, as_json: bool, **arguments: RangeArguments
-) -> None:
+def draw(place: Path, since: str | None, engine: EngineName | None, as_json: bool) -> None:
     """Draw windows of merged work, ask the model about them, and write a sheet for each reader.
 
     Label 40 windows in half an hour: `memory-ci help labelling`. Without a model the windows alone
@@ -189,19 +157,18 @@ def draw(
 
     replies = place / "replies.jsonl"
     if replies.exists() and replies.stat().st_size:
-        drawn = DrawnSet(0, 0, 0, write_sheets(place, seed))
+        drawn = DrawnSet(0, 0, 0, write_sheets(place, SEED))
     else:
         repository = workspace()
-        ref = arguments["ref"] if isinstance(arguments["ref"], str) else None
-        problems = fetch_sessions(repository, ref, os.environ) if fetch else ()
-        options = RecordOptions(**arguments, problems=problems)  # type: ignore[arg-type] # click's own types
+        problems = fetch_sessions(repository, None, os.environ)
+        options = RecordOptions(since=since, engine=engine, problems=problems)
         with progress("Reading merged work") as advance:
             drawn = draw_set(
                 repository,
                 options,
                 place,
-                count=count,
-                seed=seed,
+                count=WINDOWS,
+                seed=SEED,
                 now=now(),
                 environ=os.environ,
                 progress=advance,

@@ -3,24 +3,17 @@
 from __future__ import annotations
 
 import os
-from typing import get_args
 
 import click
 
 from memory_ci.cli.common import flag, json_option, option, refuse_others, show
 from memory_ci.cli.plain import progress, say, today, workspace
-from memory_ci.commands.health.records import Profile
 from memory_ci.findings import printable
 
 
 @click.command("health")
 @option("--at", metavar="REV|DATE", help="Look at this revision or day, with that day for today.")
 @flag("--history", help="A line for today and for the end of each month, the newest twelve.")
-@option(
-    "--profile",
-    choices=get_args(Profile),
-    help="By whose definitions, instead of `health.profile`.",
-)
 @flag("--effect", help="Compare sessions that are given memory with those that are held out.")
 @flag("--stage", help="Print the stage that each project is in.")
 @json_option
@@ -29,7 +22,6 @@ def health_command(
     ctx: click.Context,
     at: str | None,
     history: bool,
-    profile: Profile | None,
     effect: bool,
     stage: bool,
     as_json: bool,
@@ -72,11 +64,11 @@ def health_command(
         raise click.UsageError("--at looks at one moment, --history at many: choose one.")
     if history:
         with progress("Measuring the past"):
-            past = measure_history(workspace(), today(), profile, os.environ)
+            past = measure_history(workspace(), today(), None, os.environ)
         show(past, render_history(past), as_json)
         return
     with progress("Measuring"):
-        health = measure_health(workspace(), today(), at=at, profile=profile, environ=os.environ)
+        health = measure_health(workspace(), today(), at=at, environ=os.environ)
     show(health, render_health(health), as_json)
 
 

@@ -79,10 +79,11 @@ def places_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return places(github(gitlab(command)))
 
 
-jobs_option = option("--jobs", type=click.IntRange(1, 64), default=8, help="So many at a time.")
-seconds_option = option(
-    "--seconds", type=click.IntRange(1, 3600), default=120, help="For each git of one repository."
-)
+JOBS = 8  # Repositories that are read at a time.
+SECONDS = 120  # Of one git of one repository.
+MAX_HITS = 10
+MATRIX_SIZE = 256  # Jobs of one matrix on GitHub.
+MIN_REPOSITORIES = 3  # That say what is proposed.
 
 
 @click.group("org")
@@ -99,16 +100,12 @@ def org_command() -> None:
 @org_command.command("sync")
 @places_options
 @index_option
-@jobs_option
-@seconds_option
 @change_options
 def sync_command(
     places: tuple[Path, ...],
     github: tuple[str, ...],
     gitlab: tuple[str, ...],
     index: str,
-    jobs: int,
-    seconds: int,
     dry_run: bool,
     as_json: bool,
 ) -> None:
@@ -137,8 +134,8 @@ def sync_command(
             gather,
             os.environ,
             now(),
-            jobs=jobs,
-            seconds=seconds,
+            jobs=JOBS,
+            seconds=SECONDS,
             dry_run=dry_run,
             advance=advance,
         )
@@ -152,11 +149,8 @@ def sync_command(
 @option(
     "--audience", "audiences", multiple=True, metavar="NAME", help="Default: public and internal."
 )
-@option("--top", type=click.IntRange(1, 100), default=10, help="At most so many.")
 @json_option
-def search_command(
-    task: str, index: str, audiences: tuple[str, ...], top: int, as_json: bool
-) -> None:
+def search_command(task: str, index: str, audiences: tuple[str, ...], as_json: bool) -> None:
     """Print what the repositories of the organisation know about a task, best first.
 
     \b
@@ -169,7 +163,7 @@ def search_command(
 
     check_audiences(audiences)
     audiences = audiences or choose_audiences(os.environ)
-    hits = search_org(task, index, audiences, top, os.environ, today())
+    hits = search_org(task, index, audiences, MAX_HITS, os.environ, today())
     show(hits, _iter_hit_lines(hits), as_json)
     if not hits and not as_json:
         click.echo("No repository knows of it.", err=True)
@@ -177,10 +171,8 @@ def search_command(
 
 @org_command.command("verify")
 @index_option
-@jobs_option
-@seconds_option
 @json_option
-def verify_command(index: str, jobs: int, seconds: int, as_json: bool) -> None:
+def verify_command(index: str, as_json: bool) -> None:
     """Read every repository anew and compare it with the index, row for row.
 
     \b
@@ -193,7 +185,7 @@ def verify_command(index: str, jobs: int, seconds: int, as_json: bool) -> None:
 
     with progress("Verifying") as advance:
         differences, count = verify_org(
-            index, os.environ, jobs=jobs, seconds=seconds, advance=advance
+            index, os.environ, jobs=JOBS, seconds=SECONDS, advance=advance
         )
     lines = [printable(f"{difference.name}: {difference.what}") for difference in differences]
     if not differences:
@@ -220,21 +212,13 @@ def status_command(index: str, as_json: bool) -> None:
 
 @org_command.command("plan")
 @places_options
-@option("--batch", type=click.IntRange(1, 100_000), default=256, help="Of one matrix.")
 @option("--state", type=DIRECTORY, metavar="DIR", help="Keeps what was found.")
-@option(
-    "--deadline", type=click.FloatRange(min=0), metavar="SECONDS", help="Ask no more after so long."
-)
-@jobs_option
 @json_option
 def plan_command(
     places: tuple[Path, ...],
     github: tuple[str, ...],
     gitlab: tuple[str, ...],
-    batch: int,
     state: Path | None,
-    deadline: float | None,
-    jobs: int,
     as_json: bool,
 ) -> None:
     """List the repositories with merged work that no run has read, one address a line, for a queue.
@@ -257,10 +241,10 @@ def plan_command(
         plan = plan_org(
             gather,
             os.environ,
-            batch=batch,
+            batch=MATRIX_SIZE,
             state=state,
-            deadline=deadline,
-            jobs=jobs,
+            deadline=None,
+            jobs=JOBS,
             advance=advance,
         )
     due = [waiting for batch_of_plan in plan.batches for waiting in batch_of_plan]
@@ -278,13 +262,11 @@ def plan_command(
 @org_command.command("promote")
 @index_option
 @option("--audience", "audiences", multiple=True, metavar="NAME", help="Default: public.")
-@option("--least", type=click.IntRange(2, 100), default=3, help="Repositories that say it.")
 @option("--push", choices=["none", "pr"], default="none", help="pr: by a request.")
 @change_options
 def promote_command(
     index: str,
     audiences: tuple[str, ...],
-    least: int,
     push: Literal["none", "pr"],
     dry_run: bool,
     as_json: bool,
@@ -313,7 +295,7 @@ def promote_command(
         audiences or ("public",),
         now(),
         os.environ,
-        least=least,
+        least=MIN_REPOSITORIES,
         push=push,
         dry_run=dry_run,
     )

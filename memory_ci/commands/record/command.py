@@ -14,12 +14,14 @@ from msgspec.structs import replace
 from memory_ci.cli.common import (
     RangeArguments,
     change_options,
+    engine_option,
     flag,
     now_option,
     option,
     range_options,
     refuse_others,
     show,
+    since_option,
 )
 from memory_ci.cli.plain import (
     committed_workspace,
@@ -49,7 +51,6 @@ POLL_SECONDS = 60  # Between two looks at the batches, which take minutes to hou
 
 @click.command("record")
 @range_options
-@flag("--from-root", help="On a first run: begin at the first commit.")
 @flag("--yes", help="On a first run: write its episodes unasked, however many they are.")
 @option(
     "--push",
@@ -93,7 +94,6 @@ def record_command(
     dry_run: bool,
     as_json: bool,
     yes: bool,
-    fetch: bool,
     **arguments: RangeArguments,
 ) -> None:
     """Turn merged work into committed memory.
@@ -103,8 +103,8 @@ def record_command(
     compaction are commits of their own where they change something. Running again changes nothing. Your index and your
     other files are not touched.
 
-    The first run begins where `.memory-ci.yaml` was committed; --since or --from-root take older history. More than 50
-    new episodes are asked about on that run, unless one of these or --yes is given. A branch that is not the default
+    The first run begins where `.memory-ci.yaml` was committed; --since takes older history, --since 99y all of it. More
+    than 50 new episodes are asked about on that run, unless one of these or --yes is given. A branch that is not the default
     one is named with --branch.
 
     Without a model only what authors marked is written; what merely sounds like a learning is listed. With one, every
@@ -135,21 +135,16 @@ def record_command(
         _apply(plan_file, dry_run, as_json)
         return
     if plan_path is not None:
-        refuse_others(
-            ctx, "plan_path", ("since", "ref", "sessions", "engine", "fetch", "from_root")
-        )
-        _write_plan(plan_path, RecordOptions(**arguments), fetch=fetch)  # type: ignore[arg-type] # click's own types
+        refuse_others(ctx, "plan_path", ("since", "ref", "sessions", "engine"))
+        _write_plan(plan_path, RecordOptions(**arguments))  # type: ignore[arg-type] # click's own types
         return
 
     if mode and dry_run:
         raise click.UsageError("--push does not go with --dry-run")
-    fetch &= not dry_run
     where, options = committed_workspace(), RecordOptions(**arguments)  # type: ignore[arg-type] # click's own types
     if options.ref is None:
         options = replace(options, ref=check_branch(where))
-    plan, published = _record(
-        where, options, mode, fetch=fetch, dry_run=dry_run, is_agreed=yes, at_once=at_once
-    )
+    plan, published = _record(where, options, mode, dry_run=dry_run, is_agreed=yes, at_once=at_once)
     if summary is not None and plan is not None:
         from memory_ci.commands.health.health import list_remarks
         from memory_ci.memory.apply import trim_plan
@@ -170,7 +165,6 @@ def _record(
     options: RecordOptions,
     mode: PublishMode | None,
     *,
-    fetch: bool,
     dry_run: bool,
     is_agreed: bool,
     at_once: bool,
@@ -190,7 +184,7 @@ def _record(
             ref, base = branch_tip(where, ref)
             asked = replace(options, ref=ref, base=base, accepted=accepted)
             check_range(where, asked, base)
-            if fetch:
+            if not dry_run:
                 asked = replace(asked, problems=fetch_sessions(where, ref, os.environ, base))
             plan = plan_record(where, asked, today(), advance, os.environ)
             if not (is_agreed or dry_run) and (count := count_unasked(where, asked, plan)):
@@ -206,7 +200,7 @@ def _record(
 
         if dry_run:
             return make_plan(options.ref, frozenset()), None
-        is_asked = options.since is not None or options.from_root
+        is_asked = options.since is not None
         publishing = PublishOptions(mode, options.ref, at_once, is_asked)
         published = publish(where, publishing, make_plan, now(), os.environ)
     return published.plan, published
@@ -255,7 +249,7 @@ def _show_run(
         say(printable(line))
 
 
-def _write_plan(path: Path, options: RecordOptions, *, fetch: bool) -> None:
+def _write_plan(path: Path, options: RecordOptions) -> None:
     """Write the plan of a record run to a file, or for - to standard output."""
     from memory_ci.commands.record.run import (
         fetch_sessions,
@@ -266,7 +260,7 @@ def _write_plan(path: Path, options: RecordOptions, *, fetch: bool) -> None:
 
     with progress("Reading merged work") as advance:
         where = committed_workspace()
-        problems = fetch_sessions(where, options.ref, os.environ) if fetch else ()
+        problems = fetch_sessions(where, options.ref, os.environ)
         plan = plan_record(where, replace(options, problems=problems), today(), advance, os.environ)
     if str(path) == "-":
         from memory_ci.secrets import mask_secrets  # patterns that a plan in a file does not need
@@ -300,7 +294,8 @@ PERIOD = "90d"
 
 
 @click.command("learn")
-@range_options
+@since_option
+@engine_option
 @flag("--yes", help="Do not ask whether to go on.")
 @option("--wait/--no-wait", default=True, help="Wait until the batches have ended.")
 @option("--push", "mode", choices=get_args(PublishMode), help="How the commits reach the remote.")
@@ -309,7 +304,6 @@ def learn_command(
     yes: bool,
     wait: bool,
     mode: PublishMode | None,
-    fetch: bool,
     dry_run: bool,
     as_json: bool,
     **arguments: RangeArguments,
@@ -336,17 +330,14 @@ def learn_command(
     from memory_ci.commands.record.run import RecordOptions, check_branch, fetch_sessions
 
     where, options = committed_workspace(), RecordOptions(**arguments)  # type: ignore[arg-type] # click's own types
-    options = replace(
-        options, ref=options.ref or check_branch(where), since=options.since or PERIOD
-    )
+    options = replace(options, ref=check_branch(where), since=options.since or PERIOD)
     if dry_run:
         with progress("Reading merged work") as advance:
             priced = price_history(where, options, now(), os.environ, advance)
         show({"offer": priced}, [str(priced)], as_json)
         return
     learning = LearnRun(where, options, now(), os.environ)
-    if fetch:
-        learning.add_problems(fetch_sessions(where, options.ref, os.environ))
+    learning.add_problems(fetch_sessions(where, options.ref, os.environ))
     with progress("Reading merged work") as advance, keeping_answers():
         offer = learning.offer(advance)
     say(str(offer), err=True)

@@ -9,22 +9,14 @@ import click
 import msgspec
 
 from memory_ci.cli.common import FILE, json_option, option
-from memory_ci.cli.plain import echo_json, now, progress, utf8, workspace
+from memory_ci.cli.plain import echo_json, now, progress, workspace
 from memory_ci.text import plural
 
 
 @click.command("report")
 @option("--output", type=FILE, metavar="FILE", help="Write the page here.")
-@option("--task", metavar="TASK", help="Explain this task first.")
-@option(
-    "--base-url",
-    metavar="URL",
-    help="Where links lead; default: the remote's address on GitHub or GitLab.",
-)
 @json_option
-def report_command(
-    output: Path | None, task: str | None, base_url: str | None, as_json: bool
-) -> None:
+def report_command(output: Path | None, as_json: bool) -> None:
     """Write one HTML page that shows what memory learned, gave and missed.
 
     It is whole in itself: it fetches nothing, and opens on a phone as in a mail. The charts need
@@ -33,7 +25,7 @@ def report_command(
     \b
     Example:
       memory-ci report --output memory.html
-      memory-ci report --output memory.html --task "retry failed payments"
+      memory-ci report --json
     """
     from memory_ci.commands.report.page import clean, load_libraries
     from memory_ci.commands.report.report import gather_report, save_report
@@ -44,11 +36,8 @@ def report_command(
         )
     if output is not None:
         load_libraries()  # An error comes before the work, not after it.
-    if base_url is not None and not base_url.startswith(("https://", "http://")):
-        raise click.UsageError("--base-url begins with https:// or http://.")
-    first_task = utf8(task) if task else None
     with progress("Gathering the report"):
-        overview = gather_report(workspace(), now(), os.environ, first_task, base_url)
+        overview = gather_report(workspace(), now(), os.environ)
     if as_json:
         echo_json(clean(msgspec.to_builtins(overview)))
     if output is not None:

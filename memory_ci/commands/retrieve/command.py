@@ -6,14 +6,13 @@ from typing import Any
 
 import click
 
-from memory_ci.cli.common import between_option, table_options
+from memory_ci.cli.common import table_options
 from memory_ci.commands.retrieve import shortcut
 
 
 @click.command("retrieve")
 @click.argument("task", nargs=-1)
 @table_options(shortcut.OPTIONS)
-@between_option
 def retrieve_command(**arguments: Any) -> None:  # noqa: ANN401 - those of shortcut.run
     """Print what memory knows about a task.
 

@@ -33,7 +33,6 @@ from memory_ci.commands.retrieve.text import (
 )
 from memory_ci.errors import MemoryCIError, UsageError
 from memory_ci.findings import printable
-from memory_ci.records.entry import Domain, EntryType, Phase, ScopeName, Status
 from memory_ci.records.retrieval import Retrieval
 from memory_ci.text import plural
 
@@ -44,26 +43,18 @@ if TYPE_CHECKING:
 Format = Literal["text", "markdown", "json", "hook"]
 Output = Literal["text", "markdown", "json", "hook", "explain", "ids"]
 
-SCOPES = tuple(name for name in get_args(ScopeName) if name != "institutional")
-
 
 def run(
     task: tuple[str, ...],
     form: Format,
     ids: bool,
     explain: bool,
-    hook: bool,
     record: bool | None,
     as_json: bool,
     **options: Any,  # noqa: ANN401 - fields of RetrieveOptions, each as its option makes it
 ) -> None:
     """Print the memory for a task, which is read from standard input if it is missing."""
     options["paths"] = options["paths"] or None
-    if hook:
-        from memory_ci.commands.agents import shortcut as agent
-
-        agent.run("claude-code", "UserPromptSubmit", no_ask=True, user=False, asked=options)
-        return
     output = _choose_output(form, ids=ids, explain=explain, as_json=as_json)
     is_about = options["about"] is not None
     if is_about:
@@ -233,15 +224,6 @@ OPTIONS = (
         "as HEAD or the branch it started from.",
         metavar="REV",
     ),
-    Option("--type types", "Only this type.", choices=get_args(EntryType), is_multiple=True),
-    Option("--domain domains", "Only this domain.", choices=get_args(Domain), is_multiple=True),
-    Option("--scope scopes", "Only this scope.", choices=SCOPES, is_multiple=True),
-    Option(
-        "--status statuses", "Default: all but retired.", choices=get_args(Status), is_multiple=True
-    ),
-    Option(
-        "--stage phases", "Only what was learned then.", choices=get_args(Phase), is_multiple=True
-    ),
     Option(
         "--limit",
         "At most this many entries; default: 10, with --about 5, with --all 50.",
@@ -249,7 +231,6 @@ OPTIONS = (
         metavar="N",
     ),
     Option("--session", "The job that asks: its own session's entries count more.", metavar="JOB"),
-    Option("--all-sessions", "See the entries of other sessions too.", kind=bool),
     Option(
         "--all all_matches",
         "Print weak matches too, as many as there is room for, "
@@ -272,20 +253,9 @@ OPTIONS = (
         metavar="REV|DAY",
     ),
     Option("--base", "For a fork's branch: the memory of where it left REV.", metavar="REV"),
-    Option("--tree", "Judge cited code in this revision instead of the work tree.", metavar="REV"),
-    Option("--stale", "Show entries whose code is gone, marked.", kind=bool),
-    Option(
-        "--walk",
-        "1: add entries one relation away from those found; the configuration's default is 0.",
-        kind=int,
-        metavar="0|1",
-    ),
     Option("--format form", "What to print.", choices=get_args(Format), default="text"),
     Option("--ids", "Print only the ids, one a line.", kind=bool),
     Option("--explain", "Print why each entry was given or not, instead of its text.", kind=bool),
-    Option(
-        "--hook", "As `memory-ci hook agent` without its questions, which replaces it.", kind=bool
-    ),
     Option(
         "--record",
         "Note what was given to this job, for the trailer of its commits. Default: on in CI.",
@@ -298,5 +268,5 @@ OPTIONS = (
 
 def read_words(words: tuple[str, ...], values: dict[str, Any]) -> dict[str, Any] | None:
     """Return the arguments of `run`; None if click has to report an error."""
-    is_legal = words or values["hook"] or values["about"] or has_input()
-    return {**values, "task": words, "occurred_between": None} if is_legal else None
+    is_legal = words or values["about"] or has_input()
+    return {**values, "task": words} if is_legal else None

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from memory_ci.cli.common import change_options, complete_id, flag, option, range_options, show
+from memory_ci.cli.common import change_options, complete_id, flag, option, show, since_option
 from memory_ci.cli.plain import has_input, now, progress, say, utf8, workspace
 from memory_ci.errors import UsageError
 from memory_ci.findings import printable
@@ -44,7 +44,7 @@ KEYS: Mapping[str, Answer] = {"a": "accept", "k": "keep", "r": "retire", "n": "n
 @entries("--retire", help="It does not hold any more: retire it. Repeatable.")
 @option("--never", multiple=True, metavar="N", help="Do not ask it again. Repeatable.")
 @flag("--edit", help="Reword in your editor what you accept or keep.")
-@range_options
+@since_option
 @change_options
 def review_command(candidates: bool, stale: bool, **arguments: Any) -> None:  # noqa: ANN401 - those of `_run`, each as its option makes it
     """Answer what memory asks of people: a few questions a week, the most useful first.
@@ -82,10 +82,9 @@ def _run(
     retire: tuple[str, ...],
     never: tuple[str, ...],
     edit: bool,
-    fetch: bool,
+    since: str | None,
     dry_run: bool,
     as_json: bool,
-    **arguments: Any,  # noqa: ANN401 - the fields of RecordOptions
 ) -> None:
     """List questions, or commit the answers to them.
 
@@ -97,17 +96,16 @@ def _run(
         keep: numbers or ids of entries that hold.
         retire: numbers or ids of entries that do not hold.
         never: numbers of questions that are not asked again.
-        edit: reword accepted or kept texts in an editor.
-        fetch: fetch captured sessions first.
+        edit: reword in an editor what is accepted or kept.
+        since: read the work after this revision or age.
         dry_run: commit nothing.
         as_json: print JSON.
-        **arguments: the branch and the range.
     """
     from memory_ci.commands.review.review import answer
 
     repository = workspace()
-    is_range_named = arguments["since"] is not None
-    queue = _read_queue(repository, kinds, arguments, stale=stale, fetch=fetch)
+    is_range_named = since is not None
+    queue = _read_queue(repository, kinds, since, stale=stale)
     is_view = stale or kinds is not None or show_all
     listed = queue.found if is_view else queue.week.shown
     words: dict[Answer, tuple[str, ...]] = {
@@ -167,24 +165,22 @@ def _parse_answers(
 def _read_queue(
     repository: Workspace,
     kinds: set[QuestionKind] | None,
-    arguments: dict[str, Any],
+    since: str | None,
     *,
     stale: bool,
-    fetch: bool,
 ) -> Queue:
     """Return the questions of some kinds; candidates are those since the last record run."""
     from memory_ci.commands.record.run import RecordOptions, fetch_sessions
     from memory_ci.commands.review.queue import KEPT, PROPOSED, STALE, find_last_range, list_queue
 
     wanted = STALE if stale else kinds or PROPOSED | KEPT
-    ref = arguments["ref"]
-    if kinds and arguments["since"] is None:
-        arguments["since"] = find_last_range(repository, ref)
+    if kinds and since is None:
+        since = find_last_range(repository, None)
     with progress("Reading merged work") as advance:
         problems: tuple[str, ...] = ()
-        if fetch and not stale:
-            problems = fetch_sessions(repository, ref, os.environ)
-        options = RecordOptions(**arguments, problems=problems)
+        if not stale:
+            problems = fetch_sessions(repository, None, os.environ)
+        options = RecordOptions(since=since, problems=problems)
         return list_queue(repository, options, now(), os.environ, wanted, advance)
 
 

@@ -183,23 +183,22 @@ def _clear_clone(dry_run: bool, as_json: bool) -> None:
     show_steps(steps, dry_run=dry_run, as_json=as_json, root=current_workspace.repo.root)
 
 
-def _pin_policy(source: str | None, is_check: bool, dry_run: bool, as_json: bool) -> None:
-    """Pin a policy, None for the one that is pinned, or only compare it for a check.
+def _pin_policy(source: str | None, dry_run: bool, as_json: bool) -> None:
+    """Pin a policy, None for the one that is pinned.
 
-    Exits with status 1 if a check finds another policy.
+    Exits with status 1 if a dry run finds another policy than the pinned one.
     """
     from memory_ci.commands.setup.policy import pin_policy
 
-    is_writing = not is_check and not dry_run
-    pinned = pin_policy(Path.cwd(), source, os.environ, write=is_writing)
+    pinned = pin_policy(Path.cwd(), source, os.environ, write=not dry_run)
     title = "New" if pinned.is_new else "As pinned"
     limits = "; ".join(_list_limits(pinned.policy)) or "narrows nothing"
     lines = [printable(f"{title}: {pinned.extends}"), f"  {limits}"]
     remarks: list[str] = []
-    if pinned.is_new and is_writing:
+    if pinned.is_new and not dry_run:
         remarks.append("Commit .memory-ci.yaml and .memory/policy.yaml.")
     show(pinned, lines, as_json, remarks)
-    raise SystemExit(1 if is_check and pinned.is_new else 0)
+    raise SystemExit(1 if dry_run and pinned.is_new else 0)
 
 
 def _list_limits(policy: Policy) -> list[str]:
@@ -263,10 +262,6 @@ CLOUDS = ("claude-web", "copilot-cloud", "codex-cloud", "jules")
     metavar="[SRC@REV]",
     help="Pin the policy of a platform, or bring the pinned one up to date.",
 )
-@flag(
-    "--check",
-    help="With --policy: only say whether the source has another one now; status 1 if it has.",
-)
 @flag("--remove", help="Take out what init wrote; with --clone or --user, what these did.")
 @change_options
 @click.pass_context
@@ -283,7 +278,6 @@ def init_command(
     user: bool,
     without: tuple[Part, ...],
     policy: str | None,
-    check: bool,
     remove: bool,
     dry_run: bool,
     as_json: bool,
@@ -307,7 +301,7 @@ def init_command(
 
     --policy copies memory-ci-policy.yaml of a git repository to .memory/policy.yaml, and its digest
     to .memory-ci.yaml. A policy only narrows: engines that may be asked, caps of cost, ways to
-    publish, the oldest version.
+    publish, the oldest version. With --dry-run the exit status is 1 if the source has another one.
 
     --remove takes out files that are as init wrote them, and its blocks, byte for byte; what
     anybody changed stays, and so does memory. Hooks that were there before are put back, and a hook
@@ -324,11 +318,9 @@ def init_command(
     """
     chosen = AGENT_NAMES if ALL_AGENTS in agents else agents
     if policy is not None:
-        refuse_others(ctx, "policy", ("check", "dry_run", "as_json"))
-        _pin_policy(policy or None, check, dry_run, as_json)
+        refuse_others(ctx, "policy", ("dry_run", "as_json"))
+        _pin_policy(policy or None, dry_run, as_json)
         return
-    if check:
-        raise click.UsageError("--check belongs to --policy.")
     if remove:
         refuse_others(ctx, "remove", ("clone", "user", "dry_run", "as_json"))
         clear = _clear_home if user else _clear_clone if clone else _remove

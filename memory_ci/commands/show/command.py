@@ -33,7 +33,7 @@ from memory_ci.cli.plain import (
     workspace,
 )
 from memory_ci.findings import printable, printable_lines
-from memory_ci.records.entry import EntryType, ScopeName, Status
+from memory_ci.records.entry import EntryType
 from memory_ci.records.episode import UseCount
 
 COLUMNS = (
@@ -44,15 +44,11 @@ COLUMNS = (
 
 @click.command("list")
 @option("--type", "types", multiple=True, choices=get_args(EntryType), help="Only this type.")
-@option("--scope", "scopes", multiple=True, choices=get_args(ScopeName), help="Only this scope.")
-@option("--status", "statuses", multiple=True, choices=get_args(Status), help="Only this status.")
 @at_option
 @format_option
 @json_option
 def list_command(
     types: tuple[str, ...],
-    scopes: tuple[str, ...],
-    statuses: tuple[str, ...],
     view: str | None,
     form: str,
     as_json: bool,
@@ -81,8 +77,6 @@ def list_command(
         (value, located)
         for value, located in all_ranked
         if (not types or located.entry.type in types)
-        and (not scopes or located.scope.name in scopes)
-        and (not statuses or located.entry.status in statuses)
     ]
 
     records = []
@@ -107,13 +101,7 @@ def list_command(
 @flag("--lines", help="List the lines that the work brought which taught it.")
 @flag("--log", help="Show what commits did to it, newest first; it may be gone by now.")
 @flag("--graph", help="Show what it is related to.")
-@option(
-    "--depth",
-    type=click.IntRange(1, 2),
-    default=1,
-    help="With --graph: how many edges away to look.",
-)
-@flag("--dot", help="With --graph: print the graph for Graphviz.")
+@flag("--dot", help="With --graph: print it for Graphviz, two edges deep.")
 @option(
     "--blame",
     "place",
@@ -130,7 +118,6 @@ def show_command(
     lines: bool,
     log: bool,
     graph: bool,
-    depth: int,
     dot: bool,
     place: str | None,
     view: str | None,
@@ -150,7 +137,7 @@ def show_command(
       memory-ci show 0f6f1f0e
       memory-ci show 0f6f --at HEAD~20
       memory-ci show 0f6f --why --at 2026-09-01
-      memory-ci show 0f6f --graph --depth 2 --dot | dot -Tsvg > memory.svg
+      memory-ci show 0f6f --graph --dot | dot -Tsvg > memory.svg
       memory-ci show --blame src/client.py:10-40
     """
     if (entry_id is None) == (place is None):
@@ -170,11 +157,11 @@ def show_command(
         refuse_others(ctx, "log", ("entry_id", "as_json"))
         _show_log(shown_id, as_json)
     elif graph:
-        refuse_others(ctx, "graph", ("entry_id", "depth", "dot", "as_json"))
-        _show_graph(shown_id, depth, as_dot=dot, as_json=as_json)
+        refuse_others(ctx, "graph", ("entry_id", "dot", "as_json"))
+        _show_graph(shown_id, as_dot=dot, as_json=as_json)
     else:
-        if dot or depth > 1:
-            raise click.UsageError("--depth and --dot belong to --graph.")
+        if dot:
+            raise click.UsageError("--dot belongs to --graph.")
         _show_entry(shown_id, view, as_json)
 
 
@@ -216,13 +203,13 @@ def _show_log(entry_id: str, as_json: bool) -> None:
     show(records, [printable(line) for line in lines], as_json)
 
 
-def _show_graph(entry_id: str, depth: int, *, as_dot: bool, as_json: bool) -> None:
+def _show_graph(entry_id: str, *, as_dot: bool, as_json: bool) -> None:
     """Print what an entry is related to."""
     from memory_ci.commands.show.graph import build_graph
     from memory_ci.commands.show.text import render_dot, render_tree
 
     with progress("Relating"):
-        graph = build_graph(workspace(), entry_id, depth)
+        graph = build_graph(workspace(), entry_id, 2 if as_dot else 1)
     if as_dot and not as_json:
         echo(render_dot(graph))
     else:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,7 +11,6 @@ import click
 
 from memory_ci.cli.common import (
     FILE,
-    branch_option,
     change_options,
     flag,
     option,
@@ -24,7 +23,6 @@ from memory_ci.text import plural
 
 if TYPE_CHECKING:
     from memory_ci.records.plan import Step
-    from memory_ci.records.retrieval import IndexStats
 
 STALE_DAYS = 90
 
@@ -40,13 +38,11 @@ STEPS: tuple[Step, ...] = ("promote", "retire", "compact")
     help="promote: copy what holds in any repository into the checkout of `global.path`.",
 )
 @flag("--stale", help=f"retire: also entries whose code has been gone for {STALE_DAYS} days.")
-@branch_option
 @change_options
 def upkeep_command(
     step: Step | None,
     to_global: bool,
     stale: bool,
-    branch: str | None,
     dry_run: bool,
     as_json: bool,
 ) -> None:
@@ -79,16 +75,15 @@ def upkeep_command(
     if stale and step in ("promote", "compact"):
         raise click.UsageError("--stale belongs to retire.")
     if to_global:
-        _promote_globally(branch, dry_run, as_json)
+        _promote_globally(dry_run, as_json)
         return
     steps = STEPS if step is None else (step,)
     is_dry = dry_run or step is None
-    _run_steps(steps, branch, is_dry, as_json, STALE_DAYS if stale else None)
+    _run_steps(steps, is_dry, as_json, STALE_DAYS if stale else None)
 
 
 def _run_steps(
     steps: Sequence[Step],
-    branch: str | None,
     dry_run: bool,
     as_json: bool,
     stale_after: int | None,
@@ -100,7 +95,7 @@ def _run_steps(
 
     current_workspace = committed_workspace()
     with progress("Reading memory"):
-        plan = plan_upkeep_alone(current_workspace, steps, branch, today(), stale_after)
+        plan = plan_upkeep_alone(current_workspace, steps, None, today(), stale_after)
     applied = None
     subjects: tuple[str, ...] = ()
     if not dry_run:
@@ -113,7 +108,7 @@ def _run_steps(
     show({"plan": plan, "applied": applied}, text, as_json)
 
 
-def _promote_globally(branch: str | None, dry_run: bool, as_json: bool) -> None:
+def _promote_globally(dry_run: bool, as_json: bool) -> None:
     """Copy project entries that hold in any repository into the global memory."""
     from memory_ci.commands.record.upkeep import agreed_by_model, promote_globally, propose_globally
     from memory_ci.memory.model import choose_model
@@ -121,7 +116,7 @@ def _promote_globally(branch: str | None, dry_run: bool, as_json: bool) -> None:
     current_workspace = workspace()
     config = current_workspace.config
     model = choose_model(config.engine, None, os.environ)
-    proposed = propose_globally(current_workspace, branch, today())
+    proposed = propose_globally(current_workspace, None, today())
     agreed = agreed_by_model(proposed, model.engine)
     promoted = promote_globally(config.global_.path, agreed, now(), dry_run=dry_run)
     heading = "Nothing to promote."
@@ -134,18 +129,14 @@ def _promote_globally(branch: str | None, dry_run: bool, as_json: bool) -> None:
 @click.command("index")
 @flag("--key", "only_key", help="Print the cache key of HEAD (or the view), and build nothing.")
 @flag("--verify", help="Prove that the index is equal to the tree; exit 1 with what differs.")
-@flag("--stats", help="Count what the index of the work tree holds.")
 @flag("--vectors", help="Embed what has no vector yet: `memory-ci help embedders`.")
 @option("--db", type=FILE, help="This file, not the one in the git directory.")
-@flag("--staged", help="Look at what the next commit would hold.")
 @view_options
 def index_command(
     only_key: bool,
     verify: bool,
-    stats: bool,
     vectors: bool,
     db: Path | None,
-    staged: bool,
     view: str | None,
     as_json: bool,
 ) -> None:
@@ -161,20 +152,12 @@ def index_command(
       memory-ci index --verify
       memory-ci index --db memory.db --at HEAD
     """
-    from memory_ci.memory.index import build_index, index_key, index_stats, verify_index
-    from memory_ci.memory.workspace import STAGED
+    from memory_ci.memory.index import build_index, index_key, verify_index
 
-    if only_key + verify + stats + vectors > 1:
-        raise click.UsageError(
-            "--key, --verify, --stats and --vectors are four things to do: choose one."
-        )
-    if staged and view:
-        raise click.UsageError("--staged and --at are two views: choose one.")
-    if (stats or vectors) and (db or staged or view):
-        raise click.UsageError(
-            "--stats and --vectors are about the index of the work tree: give no --db and no view."
-        )
-    view = STAGED if staged else view
+    if only_key + verify + vectors > 1:
+        raise click.UsageError("--key, --verify and --vectors are three things to do: choose one.")
+    if vectors and (db or view):
+        raise click.UsageError("--vectors are those of the work tree: give no --db and no --at.")
     if only_key:
         key = index_key(workspace(), view or "HEAD")
         show({"key": key}, [key], as_json)
@@ -189,9 +172,6 @@ def index_command(
         with progress("Embedding") as advance:
             built = build_vectors(workspace(), os.environ, advance, today())
         show(built, [f"{plural(built.embedded, 'entry')} embedded by {built.model_id}"], as_json)
-    elif stats:
-        counts = index_stats(workspace())
-        show(counts, _say_stats(counts), as_json)
     else:
         with progress("Building the index"):
             report = build_index(workspace(), view, db)
@@ -204,18 +184,3 @@ def index_command(
         )
         counted = f"{plural(report.entries, 'entry')} of {plural(report.files, 'file')}, {report.files_read} read"
         show(report, [f"{how}: {counted}", report.path, report.key], as_json)
-
-
-def _say_stats(counts: IndexStats) -> Iterator[str]:
-    """One line for each group of counts."""
-    yield f"{plural(counts.entries, 'entry')} of {plural(counts.files, 'file')}, {counts.size} bytes"
-    groups = {
-        "scopes": counts.scopes,
-        "types": counts.types,
-        "statuses": counts.statuses,
-        "vectors": counts.vectors,
-    }
-    for name, group in groups.items():
-        yield f"{name}: {', '.join(f'{what} {count}' for what, count in group.items()) or 'none'}"
-    yield f"terms: {counts.terms}, in {counts.occurrences} places"
-    yield f"schema {counts.schema}, SQLite {counts.sqlite}"

@@ -381,22 +381,10 @@ def test_a_title_that_says_the_opposite_of_the_quote_is_refused(
     assert ".memory" not in project.status()
 
 
-def test_a_turn_is_quoted_by_what_steers_in_it(
+def test_a_quote_is_read_from_standard_input(
     hook: Hook, transcript: Write, add: Add, run: Run
 ) -> None:
-    at_work(
-        hook,
-        transcript(
-            user("Fix the client and its tests"), user(f"Thanks. {SAID} Go on."), user("ok")
-        ),
-    )
-    evidence = json.loads(add("--turn", "2").stdout)["entry"]["evidence"]
-    assert evidence == [f"session:claude-code:s1#2 {SAID}"]
-    assert json.loads(add("--turn", "1").stdout)["entry"]["evidence"][0].endswith(
-        "Fix the client and its tests"
-    )
-    for options in (("--turn", "0"), ("--turn", "4"), ("--turn", "2", "--quote", SAID)):
-        assert slug(add(*options)) == "bad-quote"
+    at_work(hook, transcript(user(SAID)))
     read = run("add", "Read the quote", "--quote", "-", "--dry-run", stdin=SAID)
     assert read.stdout.startswith("Would add")
     assert slug(run("add", "--quote", "-", stdin=SAID)) == "bad-quote"

@@ -139,10 +139,7 @@ def test_what_add_writes_is_in_order_though_its_body_has_headings(
     project: Project, run: Run
 ) -> None:
     assert (
-        run(
-            "add", "--title", "Retry once", "--body", "Why:\n\n## Details\n\n```\n## code\n```"
-        ).exit_code
-        == 0
+        run("add", "Retry once", "--body", "Why:\n\n## Details\n\n```\n## code\n```").exit_code == 0
     )
     assert run("check").exit_code == 0
     (fragment,) = (project.path / ".memory/inbox").iterdir()

@@ -39,12 +39,6 @@ def test_json_holds_the_task_and_its_score(project: Project, run: Run) -> None:
     (found,) = json.loads(run("recall", "--tasks", "--json", "--limit", "5", RETRY).stdout)
     assert found["task"]["number"] == 128
     assert found["score"] > 0
-    assert run("recall", "--tasks", "--format", "ids", RETRY).stdout == "#128\n"
-    assert (
-        run("recall", "--tasks", "--format", "csv", RETRY)
-        .stdout.splitlines()[1]
-        .startswith("#128,")
-    )
 
 
 def test_a_task_is_read_from_standard_input(project: Project, run: Run) -> None:

@@ -66,12 +66,6 @@ def test_history_is_one_line_a_month(recorded: Project, run: Run) -> None:
     assert len(json.loads(run("health", "--history", "--json").stdout)) == len(lines)
 
 
-def test_the_profile_of_the_command_goes_before_that_of_the_configuration(
-    recorded: Project, run: Run
-) -> None:
-    assert "by the definitions of crewship" in run("health", "--profile", "crewship").stdout
-
-
 def test_one_moment_and_many_exclude_each_other(project: Project, run: Run) -> None:
     assert run("health", "--at", "HEAD", "--history").exit_code == 2
 
@@ -84,7 +78,7 @@ def test_an_unknown_revision_is_an_error_of_the_repository(project: Project, run
 def test_the_page_of_a_record_run_has_a_line_of_health(
     project: Project, run: Run, tmp_path: Path
 ) -> None:
-    run("record", "--no-fetch", "--summary", str(tmp_path / "page.md"))
+    run("record", "--summary", str(tmp_path / "page.md"))
     page = (tmp_path / "page.md").read_text()
     assert page.count("\n- Health\\: ") == 1
     assert "no score, too few facts for" in page

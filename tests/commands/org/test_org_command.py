@@ -96,7 +96,7 @@ def test_the_index_has_two_names_and_a_variable(run: Run, org: Organisation) -> 
 
 
 def test_promote_says_what_it_did(run: Run, org: Organisation, project: Project) -> None:
-    for name in ("pay", "keys"):
+    for name in ("pay", "keys", "shop"):
         org.add(name, "Retry a payment only with the idempotency key that it was first sent with")
     run("org", "sync", str(org.list), "--out", str(org.index))
     promote = (
@@ -104,8 +104,6 @@ def test_promote_says_what_it_did(run: Run, org: Organisation, project: Project)
         "promote",
         "--index",
         str(org.index),
-        "--least",
-        "2",
         "--audience",
         "internal",
         "--audience",

@@ -31,13 +31,9 @@ def test_a_tree_is_printed_for_the_start_of_an_id(pair: Project, run: Run) -> No
     assert result.stderr.startswith("Note: Similar entries were found by words")
 
 
-def test_depth_two_looks_further(pair: Project, run: Run) -> None:
+def test_the_drawing_looks_two_edges_far(pair: Project, run: Run) -> None:
     assert "(not in memory)" not in run("show", "--graph", "00000001").stdout
-    assert (
-        "└─ contradicts 1.00 → 00000009 (not in memory)"
-        in run("show", "--graph", "00000001", "--depth", "2").stdout
-    )
-    assert run("show", "--graph", "00000001", "--depth", "3").exit_code == 2
+    assert f'"{make_id(2)}" -> "{make_id(9)}"' in run("show", "--graph", "00000001", "--dot").stdout
 
 
 def test_json_has_the_nodes_and_edges_of_the_graph(pair: Project, run: Run) -> None:
@@ -59,15 +55,6 @@ def test_an_unknown_id_is_an_error_with_a_hint(pair: Project, run: Run) -> None:
     result = run("show", "--graph", "ffff")
     assert (result.exit_code, result.stdout) == (2, "")
     assert "[unknown-entry]" in result.stderr
-
-
-def test_retrieve_walks_from_the_command_line_and_explains_it(pair: Project, run: Run) -> None:
-    assert run("retrieve", "key", "--ids").stdout.split() == [make_id(1)]
-    assert run("retrieve", "key", "--ids", "--walk", "1").stdout.split() == [make_id(1), make_id(2)]
-    assert (
-        "related to 00000001: supported by it"
-        in run("retrieve", "key", "--walk", "1", "--explain").stdout
-    )
 
 
 def test_check_warns_of_a_relation_that_leads_nowhere_and_stays_green(

@@ -21,7 +21,7 @@ def zoo(project: Project) -> Project:
 
 
 def test_feedback_given_by_hand_is_told(run: Run, zoo: Project) -> None:
-    assert run("feedback", make_id(1), "confirmed", "--ref", "pr:1", "--by", "ada").exit_code == 0
+    assert run("feedback", make_id(1), "confirmed", "--ref", "pr:1").exit_code == 0
     result = run("show", "--why", make_id(1)[:8])
     assert result.exit_code == 0
     assert "confirmed +0.200 -> 0.700 by ada, pr:1" in result.stdout

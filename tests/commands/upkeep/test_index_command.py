@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from pathlib import Path
 
@@ -51,41 +50,14 @@ def test_a_file_that_was_written_is_proved_for_its_view(
     project.write("MEMORY.md", "Edited.\n")
     run("index", "--db", out, "--at", "HEAD")
     assert run("index", "--verify", "--db", out, "--at", "HEAD").exit_code == 0
-    assert run("index", "--verify", "--db", out, "--staged").exit_code == 0, "nothing is staged"
     assert run("index", "--verify", "--db", out).exit_code == 1, "the work tree is another"
-
-
-def test_the_stage_has_a_key_and_bytes_of_its_own(
-    run: Run, project: Project, tmp_path: Path
-) -> None:
-    def written(*view: str) -> str:
-        run("index", "--db", str(tmp_path / "out.db"), *view)
-        return hashlib.sha256((tmp_path / "out.db").read_bytes()).hexdigest()
-
-    assert written("--staged") == written("--at", "HEAD")
-    project.write("MEMORY.md", "Edited.\n")
-    project.git("add", "MEMORY.md")
-    assert written("--staged") == written() != written("--at", "HEAD")
-    assert run("index", "--key", "--staged").stdout != run("index", "--key").stdout
-
-
-def test_stats_count_the_index_as_text_and_as_json(run: Run, project: Project) -> None:
-    project.record()
-    shown = run("index", "--stats").stdout
-    counts = json.loads(run("index", "--stats", "--json").stdout)
-    assert f"{counts['entries']} " in shown.splitlines()[0]
-    assert f"scopes: project {counts['scopes']['project']}" in shown
-    assert "vectors: none" in shown
-    assert f"schema {counts['schema']}, SQLite {counts['sqlite']}" in shown
 
 
 @pytest.mark.parametrize(
     "args",
     [
         ("--key", "--verify"),
-        ("--verify", "--stats"),
-        ("--staged", "--at", "HEAD"),
-        ("--stats", "--db", "x"),
+        ("--vectors", "--db", "x"),
     ],
 )
 def test_questions_that_exclude_each_other_are_refused(
